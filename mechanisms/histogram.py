@@ -1,0 +1,84 @@
+"""The values that mechanisms take and give: histogram, cost, release."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mechanisms.randomness import Stream
+
+Counts = NDArray[np.int64]
+
+
+@dataclass(frozen=True, repr=False)
+class Histogram:
+    """True counts, the only sensitive value in the process: it has no repr of its contents.
+
+    `counts`: int64, shape (n,); over a known domain one entry a cell, otherwise in descending order
+    as fetched. `complete`: the backend returned fewer rows than were asked for (or all cells), so that
+    positions past the end count 0.
+    """
+
+    counts: Counts
+    complete: bool
+
+
+@dataclass(frozen=True)
+class Cost:
+    """A price in information units (eps_per^2/8 of rho) and call units (delta_per of delta), exact.
+
+    >>> Cost(Fraction(2), Fraction(1)).calls
+    Fraction(1, 1)
+    """
+
+    information: Fraction
+    calls: Fraction
+
+
+@dataclass(frozen=True)
+class Release:
+    """What may leave: positions into the histogram in released order and their noisy counts.
+
+    `indices`, `values`: int64, shape (r,); `values` is None where no counts are shown. `stddev` is the
+    standard deviation of each count's noise; `cost` what was spent, never above `cost_at_most`.
+    """
+
+    indices: Counts
+    values: Counts | None
+    stddev: float
+    cost: Cost
+
+
+class Mechanism(Protocol):
+    """The four calls of the Audience Engagements paper: what to fetch, cost at most, release, actual cost."""
+
+    @property
+    def name(self) -> str:
+        """The paper's name, e.g. KnownLap."""
+
+    @property
+    def fetch(self) -> int | None:
+        """Rows to fetch (d_bar + 1), or None for every cell of a known domain."""
+
+    @property
+    def cost_at_most(self) -> Cost:
+        """The most that `release` can cost, whatever the data."""
+
+    @property
+    def stddev(self) -> float | None:
+        """Standard deviation of each released count's noise, None where none is shown."""
+
+    @property
+    def threshold(self) -> int | None:
+        """The offset T of the threshold, None for known domains (never a value of the data)."""
+
+    @property
+    def parameters(self) -> tuple[tuple[str, str], ...]:
+        """Every parameter that decides the output's law, as (name, exact text), for the release key."""
+
+    def release(self, histogram: Histogram, stream: Stream) -> Release:
+        """The private answer; `Release.cost` is the actual cost."""

@@ -1,0 +1,64 @@
+"""What the rewriter hands over: plain values that can be read without knowing a SQL parser."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+Cells = tuple[tuple[str | None, ...], ...]
+"""The cells of a known domain: one text (or NULL) a key column, as PostgreSQL prints it."""
+
+
+@dataclass(frozen=True)
+class Measure:
+    """One count of a node: column `name`, at most `tau` from one person in one group."""
+
+    name: str
+    tau: int
+
+
+@dataclass(frozen=True)
+class Node:
+    """A DP node: one grouped aggregate over private rows.
+
+    `cells` is the known domain (None: unknown), `delta0` how many groups one person can be in by the
+    policy or the query's structure (None: unrestricted; the size of a known domain is not counted here),
+    `k` the rows asked for where ORDER BY count DESC LIMIT decides (None: no such limit), `counts`
+    whether a count is shown, `canonical` the node's text with its parameters for the release key.
+    """
+
+    keys: tuple[str, ...]
+    key_types: tuple[str, ...]
+    measures: tuple[Measure, ...]
+    cells: Cells | None
+    delta0: int | None
+    k: int | None
+    order_by: int
+    counts: bool
+    canonical: str
+
+
+@dataclass(frozen=True)
+class HistogramQuery:
+    """The SQL that the backend runs for one node.
+
+    With a known domain the rows are (cell, counts...), `cell` counting from 1 over the node's cells, one row a cell;
+    otherwise (keys..., counts...), at most `limit` rows, largest count first.
+    `arrays` are bound as $1.. (lists of text); `rank_key` says that the last parameter is the
+    secret of the keyed order.
+    """
+
+    sql: str
+    arrays: tuple[tuple[str | None, ...], ...]
+    rank_key: bool
+    limit: int | None
+
+
+@dataclass(frozen=True)
+class Presentation:
+    """The statement that the front runs in place of the client's: parameters $1..$n are the client's own,
+    the released columns follow, as arrays of `transports` ("int8" or "text"), node after node, keys
+    before counts."""
+
+    sql: str
+    transports: tuple[Literal["int8", "text"], ...]
