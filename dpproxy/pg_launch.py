@@ -1,0 +1,78 @@
+"""A program of its own that becomes postgres or initdb: dies with its parent, never runs as root.
+
+Run as `python -I -S pg_launch.py PARENT_PID IDENTITY PROGRAM ARGUMENT...`; only the standard library, no
+threads (a user namespace can only be entered by a process with one thread). IDENTITY is `same`,
+`namespace:UID` (a user namespace in which root is the ordinary user UID) or `user:UID:GID` (drop to an
+existing user).
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import sys
+
+FORBIDDEN = 75
+"""Exit status: this machine forbids user namespaces."""
+NOT_RUN = 76
+"""Exit status: the program could not be executed."""
+
+_CLONE_NEWUSER = 0x10000000
+_PR_SET_PDEATHSIG = 1
+
+
+def _call(libc: ctypes.CDLL, name: str, *arguments: int) -> None:
+    if getattr(libc, name)(*map(ctypes.c_ulong, arguments)) != 0:
+        number = ctypes.get_errno()
+        raise OSError(number, f"{name}: {os.strerror(number)}")
+
+
+def _enter_namespace(libc: ctypes.CDLL, uid: int) -> None:
+    outer_uid, outer_gid = os.geteuid(), os.getegid()
+    _call(libc, "unshare", _CLONE_NEWUSER)
+    for file, line in (
+        ("setgroups", "deny"),
+        ("uid_map", f"{uid} {outer_uid} 1"),
+        ("gid_map", f"{uid} {outer_gid} 1"),
+    ):
+        with open(f"/proc/self/{file}", "w") as stream:
+            stream.write(line)
+
+
+def _become(libc: ctypes.CDLL, identity: str) -> None:
+    kind, *numbers = identity.split(":")
+    if kind == "namespace":
+        try:
+            _enter_namespace(libc, int(numbers[0]))
+        except OSError as error:
+            print(f"user namespaces are forbidden here: {error}", file=sys.stderr)
+            sys.exit(FORBIDDEN)
+    elif kind == "user":
+        os.setgroups([])
+        os.setgid(int(numbers[1]))
+        os.setuid(int(numbers[0]))
+
+
+def main() -> None:
+    """Takes on the identity, asks to be interrupted when the parent dies, and becomes the program.
+
+    The death signal comes after the change of identity, which would clear it; a parent that died before
+    is noticed by its number.
+    """
+    parent, identity, *command = sys.argv[1:]
+    libc = ctypes.CDLL(None, use_errno=True)
+    _become(libc, identity)
+    _call(libc, "prctl", _PR_SET_PDEATHSIG, signal.SIGINT)
+    if os.getppid() != int(parent):
+        sys.exit(NOT_RUN)
+    os.umask(0o077)
+    try:
+        os.execv(command[0], command)
+    except OSError as error:
+        print(f"{command[0]}: {error}", file=sys.stderr)
+        sys.exit(NOT_RUN)
+
+
+if __name__ == "__main__":
+    main()
