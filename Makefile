@@ -1,0 +1,47 @@
+PYTHON ?= python3
+VENV := .venv
+PY := $(VENV)/bin/python
+PIP_INSTALL := $(PY) -m pip install --quiet --disable-pip-version-check --no-input
+PIP_TOOLS := pip-tools==7.6.2
+
+.PHONY: demo test test-slow lint lock clean
+
+# Everything embedded on the sample data, on 127.0.0.1:6432, until Ctrl-C.
+demo: $(VENV)/.run
+	@exec $(VENV)/bin/dpproxy demo
+
+test: lint
+	$(PY) -m pytest
+
+# Statistical and scale runs.
+test-slow: $(VENV)/.dev
+	$(PY) -m pytest -m slow
+
+lint: $(VENV)/.dev
+	$(VENV)/bin/ruff check
+	$(VENV)/bin/ruff format --check
+	$(VENV)/bin/mypy
+
+# Resolves pyproject.toml anew into the two lock files.
+lock:
+	rm -rf $(VENV)-lock
+	$(PYTHON) -m venv $(VENV)-lock
+	$(VENV)-lock/bin/pip install --quiet $(PIP_TOOLS)
+	for extra in "requirements.lock --extra build" "requirements-dev.lock --extra build --extra dev -c requirements.lock"; do \
+	  CUSTOM_COMPILE_COMMAND="make lock" $(VENV)-lock/bin/pip-compile --quiet --generate-hashes --allow-unsafe --strip-extras --upgrade \
+	    --no-emit-index-url --no-emit-find-links --no-emit-trusted-host --output-file $$extra pyproject.toml || exit 1; \
+	done
+	rm -rf $(VENV)-lock
+
+clean:
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache sample_data/.dpproxy
+
+$(VENV)/.run: requirements.lock pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(PIP_INSTALL) --only-binary :all: --require-hashes -r requirements.lock
+	$(PIP_INSTALL) --no-deps --no-build-isolation --editable .
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/.run requirements-dev.lock
+	$(PIP_INSTALL) --only-binary :all: --require-hashes -r requirements-dev.lock
+	@touch $@

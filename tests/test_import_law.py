@@ -1,0 +1,123 @@
+"""The import law of docs/architecture.md: which room may import what, and who may draw random bytes."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+ROOMS = ("rewriter", "mechanisms", "budget", "dpproxy")
+BACKENDS = "dpproxy/backends/"
+ALLOWED = {
+    "sqlglot": ("rewriter/",),
+    "duckdb": (BACKENDS,),
+    "pyspark": (BACKENDS,),
+    "psycopg": (BACKENDS, "budget/ledger.py", "dpproxy/front.py"),
+    "random": (),
+    "secrets": (),
+    "os.urandom": ("mechanisms/randomness.py",),
+    "os.getrandom": ("mechanisms/randomness.py",),
+    "numpy.random": (),
+    "uuid.uuid1": (),
+    "uuid.uuid4": (),
+    "importlib.import_module": (),
+}
+
+
+def names(source: str) -> Iterator[str]:
+    """Every dotted name that a module imports or reads from an imported module, aliases resolved."""
+    tree = ast.parse(source)
+    aliases: dict[str, str] = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                yield alias.name
+                bound = alias.asname or alias.name.partition(".")[0]
+                aliases[bound] = alias.name if alias.asname else bound
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, "relative imports hide the room"
+            for alias in node.names:
+                yield f"{node.module}.{alias.name}"
+                aliases[alias.asname or alias.name] = f"{node.module}.{alias.name}"
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute):
+            parts = ast.unparse(node).split(".")
+            if parts[0] in aliases:
+                yield ".".join([aliases[parts[0]], *parts[1:]])
+        elif isinstance(node, ast.Name) and node.id == "__import__":
+            yield "importlib.import_module"
+
+
+def within(name: str, module: str) -> bool:
+    return name == module or name.startswith(module + ".")
+
+
+def violations(path: str, source: str) -> list[str]:
+    """The names in the source of `path` (relative to the project) that the law forbids there."""
+    room = path.partition("/")[0]
+    found = []
+    for name in names(source):
+        ours = name.partition(".")[0] in ROOMS
+        if ours and room != "dpproxy" and not within(name, room):
+            found.append(name)
+        for module, places in ALLOWED.items():
+            if within(name, module) and not path.startswith(places or "nowhere"):
+                found.append(name)
+    return found
+
+
+FILES = sorted(str(path.relative_to(ROOT)) for room in ROOMS for path in (ROOT / room).rglob("*.py"))
+
+
+@pytest.mark.parametrize("path", FILES)
+def test_file_obeys_the_law(path: str) -> None:
+    assert violations(path, (ROOT / path).read_text()) == []
+
+
+def test_every_room_was_looked_at() -> None:
+    assert {path.partition("/")[0] for path in FILES} == set(ROOMS)
+
+
+@pytest.mark.parametrize(
+    ("path", "source"),
+    [
+        ("rewriter/parse.py", "import mechanisms.noise"),
+        ("mechanisms/noise.py", "from budget.units import Cost"),
+        ("budget/ledger.py", "from dpproxy import config"),
+        ("dpproxy/answer.py", "import sqlglot"),
+        ("dpproxy/answer.py", "from sqlglot import exp"),
+        ("dpproxy/cli.py", "import duckdb"),
+        ("dpproxy/session.py", "import psycopg"),
+        ("budget/accounting.py", "import psycopg"),
+        ("mechanisms/noise.py", "import random"),
+        ("mechanisms/noise.py", "import numpy as np\nnp.random.default_rng()"),
+        ("mechanisms/noise.py", "from numpy import random as r"),
+        ("dpproxy/config.py", "import os\nos.urandom(32)"),
+        ("dpproxy/config.py", "from os import urandom"),
+        ("dpproxy/config.py", "import os as system\nkey = system.urandom"),
+        ("dpproxy/session.py", "from uuid import uuid4"),
+        ("dpproxy/session.py", "import secrets"),
+        ("dpproxy/session.py", "__import__('random')"),
+    ],
+)
+def test_a_breach_is_seen(path: str, source: str) -> None:
+    assert violations(path, source) != []
+
+
+@pytest.mark.parametrize(
+    ("path", "source"),
+    [
+        ("rewriter/parse.py", "import sqlglot\nfrom rewriter.refusal import Refusal"),
+        ("budget/ledger.py", "import psycopg"),
+        ("dpproxy/front.py", "import psycopg.sql"),
+        ("dpproxy/backends/duckdb.py", "import duckdb"),
+        ("dpproxy/answer.py", "import rewriter.plan, mechanisms.choose, budget.ledger"),
+        ("mechanisms/randomness.py", "import os\nos.urandom(32)"),
+        ("mechanisms/noise.py", "import numpy as np\nnp.int64(1)\nrandom = 1\nrandom.bit_length()"),
+    ],
+)
+def test_what_the_law_allows(path: str, source: str) -> None:
+    assert violations(path, source) == []
