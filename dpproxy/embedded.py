@@ -1,7 +1,7 @@
 """Starting and stopping an embedded PostgreSQL: private socket, password, dies with its owner, never root.
 
 A data directory holds `cluster/` (PostgreSQL's own), `password` (0600), `lock` (held by the process that owns
-the server), `log`, and `socket/` where its path is short enough for a Unix socket.
+the server), `log`, and `socket`: a folder, or a link to one in /tmp where its path will not do for a socket.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from typing import IO, Self
 
 from dpproxy import pg_launch
 from dpproxy.pg_binaries import Binaries, find_binaries
+from mechanisms.randomness import random_bytes
 
 PORT = 5432
 _SOCKET_DIR_LIMIT = 107 - len(f"/.s.PGSQL.{PORT}")
@@ -148,8 +149,7 @@ class Embedded:
         if self._process is not None:
             _end(self._process)
             self._process = None
-            if self.socket_dir.parent != self.data_dir:
-                shutil.rmtree(self.socket_dir, ignore_errors=True)
+            _remove_socket_directory(self.data_dir)
         if self._lock is not None:
             self._lock.close()
             self._lock = None
@@ -224,9 +224,9 @@ def _initialise(data_dir: Path) -> None:
         )
     new = data_dir / "cluster.new"
     shutil.rmtree(new, ignore_errors=True)
-    identity = _identity_for_new(data_dir)
+    identity = _identity_for_new(data_dir, binaries)
     with open(data_dir / "password", "w", opener=_private) as file:
-        file.write(f"{os.urandom(32).hex()}\ndpproxy_{os.urandom(6).hex()}\n")
+        file.write(f"{random_bytes(32).hex()}\ndpproxy_{random_bytes(6).hex()}\n")
     if identity.kind == "user":
         os.chown(data_dir / "password", identity.uid, identity.gid)
         os.chown(data_dir, identity.uid, identity.gid)
@@ -286,17 +286,15 @@ def _namespace() -> _Identity:
     return _Identity("namespace", min((entry.pw_uid for entry in pwd.getpwall() if entry.pw_uid), default=1))
 
 
-def _identity_for_new(data_dir: Path) -> _Identity:
+def _identity_for_new(data_dir: Path, binaries: Binaries) -> _Identity:
     if os.geteuid() != 0:
         return _Identity("same")
-    if _spawn(_namespace(), [sys.executable, "-I", "-S", "-c", ""], data_dir / "log").wait() == 0:
-        return _namespace()
-    for name in _USERS:
-        try:
-            entry = pwd.getpwnam(name)
-        except KeyError:
-            continue
-        return _Identity("user", entry.pw_uid, entry.pw_gid)
+    users = [entry for entry in pwd.getpwall() if entry.pw_name in _USERS]
+    users.sort(key=lambda entry: _USERS.index(entry.pw_name))
+    probe = [str(binaries.directory / "postgres"), "--version"]
+    for identity in (_namespace(), *(_Identity("user", user.pw_uid, user.pw_gid) for user in users)):
+        if _spawn(identity, probe, data_dir / "log").wait() == 0:
+            return identity
     raise EmbeddedError(
         "PostgreSQL refuses to run as root, and user namespaces are forbidden here: "
         f"run as an ordinary user, or {_URL_HINT}"
@@ -398,27 +396,28 @@ def _clear_remains(cluster: Path) -> None:
         if postmaster is not None and postmaster.pid in remains:
             os.kill(postmaster.pid, signal.SIGINT)
         time.sleep(0.02)
-    stale = _Postmaster.read(cluster)
-    if stale is not None and stale.socket_dir.parent != cluster.parent:
-        _remove_socket_directory(stale.socket_dir)
+    _remove_socket_directory(cluster.parent)
     (cluster / "postmaster.pid").unlink(missing_ok=True)
 
 
-def _remove_socket_directory(directory: Path) -> None:
-    for name in (f".s.PGSQL.{PORT}", f".s.PGSQL.{PORT}.lock"):
-        (directory / name).unlink(missing_ok=True)
-    if directory.is_dir():
-        directory.rmdir()
+def _remove_socket_directory(data_dir: Path) -> None:
+    name = data_dir / "socket"
+    shutil.rmtree(name.resolve(), ignore_errors=True)
+    name.unlink(missing_ok=True)
 
 
 def _socket_directory(data_dir: Path, cluster: Path) -> Path:
-    """`socket/` in the data directory; where that path is too long for a socket, a private folder in /tmp."""
-    directory = data_dir / "socket"
-    if len(os.fsencode(directory)) <= _SOCKET_DIR_LIMIT:
-        shutil.rmtree(directory, ignore_errors=True)
+    """The private folder of the socket: in /tmp, with a link in its place, where its path will not do.
+
+    Sockets have short paths, and libpq takes a comma for the end of a host.
+    """
+    name = data_dir / "socket"
+    if len(os.fsencode(name)) <= _SOCKET_DIR_LIMIT and "," not in str(name):
+        directory = name
         directory.mkdir(mode=0o700)
     else:
         directory = Path(tempfile.mkdtemp(prefix="dpproxy-", dir="/tmp"))
+        name.symlink_to(directory)
     owner = cluster.stat()
     if owner.st_uid != os.geteuid():
         os.chown(directory, owner.st_uid, owner.st_gid)

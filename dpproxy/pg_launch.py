@@ -14,7 +14,7 @@ import signal
 import sys
 
 FORBIDDEN = 75
-"""Exit status: this machine forbids user namespaces."""
+"""Exit status: this machine forbids the change of identity."""
 NOT_RUN = 76
 """Exit status: the program could not be executed."""
 
@@ -49,9 +49,13 @@ def _become(libc: ctypes.CDLL, identity: str) -> None:
             print(f"user namespaces are forbidden here: {error}", file=sys.stderr)
             sys.exit(FORBIDDEN)
     elif kind == "user":
-        os.setgroups([])
-        os.setgid(int(numbers[1]))
-        os.setuid(int(numbers[0]))
+        try:
+            os.setgroups([])
+            os.setgid(int(numbers[1]))
+            os.setuid(int(numbers[0]))
+        except OSError as error:
+            print(f"cannot become user {numbers[0]}: {error}", file=sys.stderr)
+            sys.exit(FORBIDDEN)
 
 
 def main() -> None:
