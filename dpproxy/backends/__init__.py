@@ -1,0 +1,29 @@
+"""The databases that hold the data: one adapter a file, chosen by the URL of `[backend]`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from dpproxy.backends.base import Backend, BackendUnavailable
+from dpproxy.backends.duckdb import DuckDB
+
+_LATER = {"postgresql": "PostgreSQL", "postgres": "PostgreSQL", "sc": "Spark Connect"}
+
+
+def connect(url: str, *, folder: Path, memory: str, slots: int) -> Backend:
+    """The backend behind a URL, not opened yet.
+
+    `folder`: what a relative path in the URL is relative to; `memory`: a limit such as "4GB"; `slots`: how
+    many queries may run at once. Raises BackendUnavailable for a URL that this version does not serve.
+
+    >>> connect("duckdb:///data.duckdb", folder=Path("/srv"), memory="1GB", slots=2).path
+    PosixPath('/srv/data.duckdb')
+    """
+    kind, separator, rest = url.partition("://")
+    if separator and kind == "duckdb" and rest.startswith("/") and len(rest) > 1:
+        return DuckDB(folder / rest[1:], memory=memory, slots=slots)
+    if separator and kind in _LATER:
+        raise BackendUnavailable(f"backends of {_LATER[kind]} are not served by this version; duckdb:/// is")
+    raise BackendUnavailable(
+        'the backend\'s url has to be like "duckdb:///data.duckdb" (relative to the file)'
+    )

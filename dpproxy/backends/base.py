@@ -1,0 +1,260 @@
+"""What a backend is: its schema, its public rows, and one histogram at a time."""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from decimal import Decimal
+from typing import Protocol
+from uuid import UUID
+
+import numpy as np
+
+from mechanisms.histogram import Counts
+from rewriter.plan import HistogramQuery
+from rewriter.policy import Table, TableName
+
+Row = tuple[str | None, ...]
+"""One row of a public table, each value as PostgreSQL reads it."""
+
+
+class BackendUnavailable(Exception):
+    """The backend was not reached: nothing ran, nothing is charged. The text names no data."""
+
+
+class BackendError(Exception):
+    """The backend was reached and failed. What it said is withheld: it may depend on private data (PV090)."""
+
+    def __init__(self) -> None:
+        super().__init__("the backend could not run this query")
+
+
+class Cancelled(Exception):
+    """The query was cancelled, or timed out, after the backend was reached."""
+
+
+class Cancellation:
+    """A flag that any thread may raise, and what is to happen when it is.
+
+    >>> cancellation, seen = Cancellation(), []
+    >>> withdraw = cancellation.on_cancel(lambda: seen.append("stopped"))
+    >>> cancellation.cancel()
+    >>> cancellation.cancelled, seen
+    (True, ['stopped'])
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._cancelled = False
+        self._hooks: list[Callable[[], None]] = []
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether `cancel` was called."""
+        return self._cancelled
+
+    def cancel(self) -> None:
+        """Raises the flag and runs the hooks, once."""
+        with self._lock:
+            hooks, self._hooks = self._hooks, []
+            self._cancelled = True
+        for hook in hooks:
+            hook()
+
+    def on_cancel(self, hook: Callable[[], None]) -> Callable[[], None]:
+        """Has `hook` run at `cancel` (now, if that was before); returns a function that withdraws it."""
+        with self._lock:
+            late = self._cancelled
+            if not late:
+                self._hooks.append(hook)
+        if late:
+            hook()
+
+        def withdraw() -> None:
+            with self._lock:
+                if hook in self._hooks:
+                    self._hooks.remove(hook)
+
+        return withdraw
+
+
+@dataclass(frozen=True)
+class BackendColumn:
+    """A column as the backend has it.
+
+    `type`: its type in the front, None where it has none there; `native`: the backend's own name of it;
+    `values`: the values of an enumerated type, in its order.
+    """
+
+    name: str
+    type: str | None
+    native: str
+    nullable: bool = True
+    values: tuple[str, ...] | None = None
+    comment: str | None = None
+
+
+@dataclass(frozen=True)
+class ForeignKey:
+    """`columns` refer to `target_columns` of `target`."""
+
+    columns: tuple[str, ...]
+    target: TableName
+    target_columns: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class BackendTable:
+    """A table as the backend has it, under the name that analysts see; `backend_name`: its parts there."""
+
+    schema: str
+    name: str
+    backend_name: tuple[str, ...]
+    columns: tuple[BackendColumn, ...]
+    primary_key: tuple[str, ...] | None = None
+    unique: tuple[tuple[str, ...], ...] = ()
+    foreign_keys: tuple[ForeignKey, ...] = ()
+    comment: str | None = None
+
+    def column(self, name: str) -> BackendColumn | None:
+        """The column called `name`, or None."""
+        return next((column for column in self.columns if column.name == name), None)
+
+    def enforced(self, columns: frozenset[str], *, but: frozenset[str] = frozenset()) -> bool:
+        """Whether the backend keeps rows from repeating in `columns`, NULLs included, outside of rows
+        where a column of `but` is NULL.
+
+        >>> a, b = BackendColumn("a", "bigint", "BIGINT", False), BackendColumn("b", "bigint", "BIGINT")
+        >>> t = BackendTable("public", "t", ("main", "t"), (a, b), ("a",), (("b",),))
+        >>> t.enforced(frozenset("a")), t.enforced(frozenset("b"))
+        (True, False)
+        >>> t.enforced(frozenset("b"), but=frozenset("b"))
+        True
+        """
+        if self.primary_key is not None and frozenset(self.primary_key) == columns:
+            return True
+        filled = but | {column.name for column in self.columns if not column.nullable}
+        return any(frozenset(key) == columns for key in self.unique) and columns <= filled
+
+
+@dataclass(frozen=True)
+class BackendSchema:
+    """Every table of a backend by (schema, table); never data."""
+
+    tables: Mapping[TableName, BackendTable] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, repr=False)
+class Fetched:
+    """The rows of a histogram query, column by column: sensitive, so it has no repr of its contents."""
+
+    columns: tuple[Sequence[object], ...]
+    rows: int
+
+    def counts(self, position: int) -> Counts:
+        """Column `position` (from 0) as int64, shape (rows,); raises BackendError for what does not fit.
+
+        >>> Fetched(([3, 1],), 2).counts(0)
+        array([3, 1])
+        """
+        column = self.columns[position]
+        if any(type(value) is not int for value in column):
+            raise BackendError
+        try:
+            return np.fromiter(column, dtype=np.int64, count=self.rows)
+        except OverflowError:
+            pass
+        raise BackendError
+
+    def texts(self, position: int) -> tuple[str | None, ...]:
+        """Column `position` (from 0) as PostgreSQL reads its values.
+
+        >>> Fetched((["a", None, True],), 3).texts(0)
+        ('a', None, 'true')
+        """
+        return tuple(map(text, self.columns[position]))
+
+
+class Slot(AbstractContextManager["Slot"], Protocol):
+    """An open way to the backend; leaving it gives the slot back."""
+
+    def fetch(
+        self, query: HistogramQuery, rank_key: str, cancellation: Cancellation, max_rows: int
+    ) -> Fetched:
+        """Runs a histogram query.
+
+        `rank_key` is the secret of the keyed order, bound last where the query wants it. Raises
+        BackendError (also for more than `max_rows` rows), Cancelled.
+        """
+
+
+class Backend(Protocol):
+    """Where the data are."""
+
+    def schema(self) -> BackendSchema:
+        """Tables, columns, constraints and comments; raises BackendUnavailable."""
+
+    def count(self, table: Table) -> int:
+        """How many rows a *public* table has; ValueError for another."""
+
+    def repeats(self, table: Table, columns: Sequence[str]) -> bool:
+        """Whether rows of a *public* table agree in `columns`, NULLs alike; ValueError for another."""
+
+    def read_public(self, table: Table) -> Iterator[Row]:
+        """The rows of a *public* table, its visible columns in their order; ValueError for another."""
+
+    def open(self) -> Slot:
+        """Takes a slot; raises BackendUnavailable, which is before the backend was reached."""
+
+    def close(self) -> None:
+        """Lets go of everything."""
+
+
+def text(value: object) -> str | None:
+    """A value as text that PostgreSQL reads as the same value of its type.
+
+    >>> [text(v) for v in (None, True, 7, Decimal("1E+2"), float("inf"), b"a", [1, None, 'x"'])]
+    [None, 'true', '7', '100', 'Infinity', '\\\\x61', '{"1",NULL,"x\\\\""}']
+    """
+    match value:
+        case None:
+            return None
+        case str():
+            return value
+        case bool():
+            return "true" if value else "false"
+        case float():
+            return repr(float(value)) if math.isfinite(value) else _not_finite(value)
+        case int() | np.integer() | UUID():
+            return str(value)
+        case Decimal():
+            return format(value, "f") if value.is_finite() else _not_finite(float(value))
+        case bytes() | bytearray() | memoryview():
+            return "\\x" + bytes(value).hex()
+        case dt.datetime():
+            return value.isoformat(" ")
+        case dt.date() | dt.time():
+            return value.isoformat()
+        case dt.timedelta():
+            seconds = value.seconds + Decimal(value.microseconds) / 1_000_000
+            return f"{value.days} days {seconds} seconds"
+        case list() | tuple():
+            return "{" + ",".join(map(_element, value)) + "}"
+    raise BackendError
+
+
+def _not_finite(value: float) -> str:
+    return "NaN" if math.isnan(value) else ("Infinity" if value > 0 else "-Infinity")
+
+
+def _element(value: object) -> str:
+    written = text(value)
+    if written is None:
+        return "NULL"
+    if isinstance(value, list | tuple):
+        return written
+    return '"' + written.replace("\\", "\\\\").replace('"', '\\"') + '"'

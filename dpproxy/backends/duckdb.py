@@ -1,0 +1,278 @@
+"""DuckDB in this process: read-only, cut off from files, network and Python, its configuration locked."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Self, TypeVar
+
+import duckdb
+
+from dpproxy.backends.base import (
+    BackendError,
+    BackendSchema,
+    BackendUnavailable,
+    Cancellation,
+    Cancelled,
+    Fetched,
+    Row,
+    text,
+)
+from dpproxy.backends.duckdb_schema import read_schema
+from rewriter.plan import HistogramQuery
+from rewriter.policy import Table
+
+T = TypeVar("T")
+_BATCH = 10_000
+_AS_TEXT = {
+    *("date", "time", "timetz", "time with time zone", "time_ns", "timestamp", "timestamp_s", "timestamp_ms"),
+    *("timestamp_ns", "timestamp with time zone", "interval", "enum", "uuid", "decimal", "float", "double"),
+}
+_LISTS = {"list", "array"}
+"""Types that DuckDB prints like PostgreSQL reads, and that Python's own types cannot hold in full."""
+
+
+class DuckDB:
+    """A DuckDB file.
+
+    It is open only while a slot is taken or the schema is read: an open read-only connection keeps the owner
+    from writing. `memory`: DuckDB's own limit, e.g. "4GB"; `slots`: how many queries run at once.
+    """
+
+    def __init__(self, path: Path, *, memory: str, slots: int, threads: int | None = None) -> None:
+        self.path = path
+        self._settings: dict[str, str | bool | int | float | list[str]] = {
+            "enable_external_access": "false",
+            "python_enable_replacements": "false",
+            "autoinstall_known_extensions": "false",
+            "autoload_known_extensions": "false",
+            "allow_community_extensions": "false",
+            "temp_directory": "",
+            "memory_limit": memory,
+            **({} if threads is None else {"threads": str(threads)}),
+        }
+        self._slots = threading.BoundedSemaphore(slots)
+        self._lock = threading.Lock()
+        self._instance: duckdb.DuckDBPyConnection | None = None
+        self._users = 0
+
+    def schema(self) -> BackendSchema:
+        """Tables, columns, constraints and comments; raises BackendUnavailable."""
+        with self._cursor() as cursor:
+            return read_schema(cursor)
+
+    def count(self, table: Table) -> int:
+        """How many rows a *public* table has; ValueError for another.
+
+        Raises BackendUnavailable, BackendError.
+        """
+        return int(self._number(f"SELECT count(*) FROM {_public_name(table)}"))
+
+    def repeats(self, table: Table, columns: Sequence[str]) -> bool:
+        """Whether rows of a *public* table agree in `columns`, NULLs alike; ValueError for another.
+
+        Raises BackendUnavailable, BackendError.
+        """
+        key = ", ".join(map(_quoted, columns))
+        name = _public_name(table)
+        query = f"SELECT count(*) FROM (SELECT 1 FROM {name} GROUP BY {key} HAVING count(*) > 1 LIMIT 1)"
+        return bool(self._number(query))
+
+    def read_public(self, table: Table) -> Iterator[Row]:
+        """The rows of a *public* table, its visible columns in their order; ValueError for another.
+
+        Raises BackendUnavailable, BackendError.
+        """
+        visible = [_quoted(column.name) for column in table.columns if not column.hidden]
+        query = f"SELECT {', '.join(visible)} FROM {_public_name(table)}"
+        with self._cursor() as cursor:
+
+            def begin() -> object:
+                # The positions of the projection are names of columns outside of DuckDB's relations.
+                relation = cursor.sql(query)
+                return cursor.execute(relation.project(_projection(relation)).sql_query())
+
+            def batch() -> list[Row]:
+                return [tuple(map(_text, row)) for row in cursor.fetchmany(_BATCH)]
+
+            _masked(Cancellation(), begin)
+            while rows := _masked(Cancellation(), batch):
+                yield from rows
+
+    def open(self) -> DuckDBSlot:
+        """Takes a slot, waiting for a free one; raises BackendUnavailable."""
+        self._slots.acquire()
+        try:
+            return DuckDBSlot(self, self._take())
+        except BaseException:
+            self._slots.release()
+            raise
+
+    def close(self) -> None:
+        """Nothing is held between slots."""
+
+    def give_back(self, cursor: duckdb.DuckDBPyConnection) -> None:
+        """Returns what `open` took."""
+        try:
+            self._let_go(cursor)
+        finally:
+            self._slots.release()
+
+    def _number(self, query: str) -> int:
+        with self._cursor() as cursor:
+            rows = _masked(Cancellation(), cursor.execute(query).fetchall)
+        return int(rows[0][0])
+
+    @contextmanager
+    def _cursor(self) -> Iterator[duckdb.DuckDBPyConnection]:
+        cursor = self._take()
+        try:
+            yield cursor
+        finally:
+            self._let_go(cursor)
+
+    def _take(self) -> duckdb.DuckDBPyConnection:
+        with self._lock:
+            if self._instance is None:
+                self._instance = self._connect()
+            cursor = self._instance.cursor()
+            self._users += 1
+            return cursor
+
+    def _let_go(self, cursor: duckdb.DuckDBPyConnection) -> None:
+        with self._lock:
+            cursor.close()
+            self._users -= 1
+            if self._users == 0 and self._instance is not None:
+                self._instance.close()
+                self._instance = None
+
+    def _connect(self) -> duckdb.DuckDBPyConnection:
+        if not self.path.is_file():
+            raise BackendUnavailable(f"there is no DuckDB file {self.path}")
+        reason = ""
+        try:
+            connection = duckdb.connect(self.path, read_only=True, config=self._settings)
+            try:
+                connection.execute("SET GLOBAL timezone = 'UTC'")
+                connection.execute("SET lock_configuration = true")
+            except BaseException:
+                connection.close()
+                raise
+            return connection
+        except duckdb.Error as error:
+            # Replaying a write-ahead log may quote rows, so that only one known text is told on.
+            locked = "Could not set lock on file" in str(error)
+            reason = "another process has it open for writing" if locked else "it could not be opened"
+        raise BackendUnavailable(f"DuckDB file {self.path}: {reason}")
+
+
+class DuckDBSlot:
+    """One query at a time on a cursor of its own; a context manager that gives the slot back."""
+
+    def __init__(self, backend: DuckDB, cursor: duckdb.DuckDBPyConnection) -> None:
+        self._backend = backend
+        self._cursor: duckdb.DuckDBPyConnection | None = cursor
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        cursor, self._cursor = self._cursor, None
+        if cursor is not None:
+            self._backend.give_back(cursor)
+
+    def fetch(
+        self, query: HistogramQuery, rank_key: str, cancellation: Cancellation, max_rows: int
+    ) -> Fetched:
+        """Runs a histogram query: `query.arrays` are $1.., `rank_key` the last parameter where it is wanted.
+
+        Raises BackendError, without what DuckDB said, also for more than `max_rows` rows; Cancelled.
+        """
+        cursor = self._cursor
+        if cursor is None:
+            raise ValueError("the slot was given back")
+        parameters: list[object] = [list(array) for array in query.arrays]
+        if query.rank_key:
+            parameters.append(rank_key)
+
+        def run() -> Fetched:
+            relation = cursor.sql(query.sql, params=parameters)
+            rows = relation.project(_projection(relation)).limit(max_rows + 1).fetchall()
+            if len(rows) > max_rows:
+                raise BackendError
+            columns = tuple(zip(*rows, strict=True)) or ((),) * len(relation.types)
+            return Fetched(tuple([_plain(value) for value in column] for column in columns), len(rows))
+
+        with _interruptible(cursor, cancellation):
+            return _masked(cancellation, run)
+
+
+def _masked(cancellation: Cancellation, run: Callable[[], T]) -> T:
+    """What `run` gives. Whatever goes wrong is raised as BackendError or Cancelled, outside of the handler,
+    so that neither text nor cause nor context of the original goes along."""
+    result: list[T] = []
+    with suppress(Exception):
+        result.append(run())
+    if cancellation.cancelled:
+        raise Cancelled
+    if not result:
+        raise BackendError
+    return result[0]
+
+
+@contextmanager
+def _interruptible(cursor: duckdb.DuckDBPyConnection, cancellation: Cancellation) -> Iterator[None]:
+    """Interrupts the cursor when `cancellation` comes, again and again: DuckDB forgets an interrupt that
+    arrives between two statements."""
+    done = threading.Event()
+
+    def interrupt() -> None:
+        while not done.is_set():
+            cursor.interrupt()
+            done.wait(0.02)
+
+    interrupter = threading.Thread(target=interrupt, name="interrupts DuckDB", daemon=True)
+    withdraw = cancellation.on_cancel(interrupter.start)
+    try:
+        yield
+    finally:
+        withdraw()
+        done.set()
+        if interrupter.ident is not None:
+            interrupter.join()
+
+
+def _projection(relation: duckdb.DuckDBPyRelation) -> str:
+    return ", ".join(_as_read(number, str(kind.id)) for number, kind in enumerate(relation.types, 1))
+
+
+def _as_read(number: int, kind: str) -> str:
+    if kind in _LISTS:
+        return f"CAST(#{number} AS VARCHAR[])"
+    return f"CAST(#{number} AS VARCHAR)" if kind in _AS_TEXT else f"#{number}"
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, str) and value.endswith(" (BC)"):
+        return value[: -len(" (BC)")] + " BC"
+    return value
+
+
+def _text(value: object) -> str | None:
+    return text(_plain(value))
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _public_name(table: Table) -> str:
+    if not table.public:
+        raise ValueError(f'table "{table.schema}"."{table.name}" is private: only histograms of it are read')
+    return ".".join(map(_quoted, table.backend_name))

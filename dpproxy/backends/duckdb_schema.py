@@ -1,0 +1,157 @@
+"""The schema of a DuckDB file, in PostgreSQL's words."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from typing import Any
+
+import duckdb
+
+from dpproxy.backends.base import BackendColumn, BackendSchema, BackendTable, BackendUnavailable, ForeignKey
+from rewriter.policy import TableName
+
+_TYPES = {
+    "BOOLEAN": "boolean",
+    "TINYINT": "smallint",
+    "UTINYINT": "smallint",
+    "SMALLINT": "smallint",
+    "USMALLINT": "integer",
+    "INTEGER": "integer",
+    "UINTEGER": "bigint",
+    "BIGINT": "bigint",
+    "UBIGINT": "numeric(20,0)",
+    "HUGEINT": "numeric(39,0)",
+    "UHUGEINT": "numeric(39,0)",
+    "BIGNUM": "numeric",
+    "FLOAT": "real",
+    "DOUBLE": "double precision",
+    "VARCHAR": "text",
+    "BLOB": "bytea",
+    "UUID": "uuid",
+    "JSON": "json",
+    "DATE": "date",
+    "TIME": "time without time zone",
+    "TIME WITH TIME ZONE": "time with time zone",
+    "INTERVAL": "interval",
+    "TIMESTAMP": "timestamp without time zone",
+    "TIMESTAMP_S": "timestamp without time zone",
+    "TIMESTAMP_MS": "timestamp without time zone",
+    "TIMESTAMP_NS": "timestamp without time zone",
+    "TIMESTAMP WITH TIME ZONE": "timestamp with time zone",
+}
+_DECIMAL = re.compile(r"DECIMAL\((\d+),(\d+)\)\Z")
+_LIST = re.compile(r"(.+)\[\d*\]\Z", re.DOTALL)
+
+
+def front_type(native: str) -> str | None:
+    """The front's type for a DuckDB type, as format_type prints it; None where PostgreSQL has none.
+
+    >>> [front_type(t) for t in ("HUGEINT", "DECIMAL(9,2)", "INTEGER[3]", "STRUCT(x INTEGER)", "ENUM('a')")]
+    ['numeric(39,0)', 'numeric(9,2)', 'integer[]', None, 'text']
+    """
+    if native in _TYPES:
+        return _TYPES[native]
+    if native.startswith("ENUM("):
+        return "text"
+    if decimal := _DECIMAL.match(native):
+        return f"numeric({decimal[1]},{decimal[2]})"
+    element = _LIST.match(native)
+    kind = front_type(element[1]) if element else None
+    return None if kind is None or kind.endswith("]") else f"{kind}[]"
+
+
+def read_schema(cursor: duckdb.DuckDBPyConnection) -> BackendSchema:
+    """Tables with columns, primary, unique and foreign keys and comments; main is PostgreSQL's public.
+
+    Raises BackendUnavailable where two tables would get one name.
+    """
+    columns = _columns(cursor)
+    keys = _keys(cursor)
+    tables = {}
+    for database, schema, name, comment in _rows(
+        cursor,
+        "SELECT database_name, schema_name, table_name, comment FROM duckdb_tables() "
+        "WHERE NOT internal AND NOT temporary AND database_name = current_database() "
+        "ORDER BY ALL",
+    ):
+        seen = (_front_schema(schema), name)
+        if seen in tables:
+            raise BackendUnavailable(f'tables of schemas "main" and "public" are both called "{name}"')
+        # "x"."t" is ambiguous to DuckDB where the file and a schema in it are both called x.
+        parts = (database, schema, name) if database == schema else (schema, name)
+        primary, unique, foreign = keys[seen]
+        tables[seen] = BackendTable(*seen, parts, tuple(columns[seen]), primary, unique, foreign, comment)
+    return BackendSchema(tables)
+
+
+def _columns(cursor: duckdb.DuckDBPyConnection) -> dict[TableName, list[BackendColumn]]:
+    columns: dict[TableName, list[BackendColumn]] = defaultdict(list)
+    for schema, table, name, native, nullable, comment in _rows(
+        cursor,
+        "SELECT schema_name, table_name, column_name, data_type, is_nullable, comment FROM duckdb_columns() "
+        "WHERE NOT internal AND database_name = current_database() "
+        "ORDER BY schema_name, table_name, column_index",
+    ):
+        values = _enum_values(cursor, native) if native.startswith("ENUM(") else None
+        column = BackendColumn(name, front_type(native), native, bool(nullable), values, comment)
+        columns[_front_schema(schema), table].append(column)
+    return columns
+
+
+def _enum_values(cursor: duckdb.DuckDBPyConnection, native: str) -> tuple[str, ...]:
+    """`native` is DuckDB's own text of the type, quoted by DuckDB."""
+    return tuple(value for (value,) in _rows(cursor, f"SELECT unnest(enum_range(CAST(NULL AS {native})))"))
+
+
+_Keys = tuple[tuple[str, ...] | None, tuple[tuple[str, ...], ...], tuple[ForeignKey, ...]]
+
+
+def _keys(cursor: duckdb.DuckDBPyConnection) -> dict[TableName, _Keys]:
+    keys: dict[TableName, _Keys] = defaultdict(lambda: (None, (), ()))
+    for schema, table, kind, columns, target, target_columns in _rows(
+        cursor,
+        "SELECT schema_name, table_name, constraint_type, constraint_column_names, referenced_table, "
+        "referenced_column_names FROM duckdb_constraints() "
+        "WHERE database_name = current_database() ORDER BY constraint_index",
+    ):
+        name = (_front_schema(schema), table)
+        primary, unique, foreign = keys[name]
+        if kind == "PRIMARY KEY":
+            primary = tuple(columns)
+        elif kind == "UNIQUE":
+            unique += (tuple(columns),)
+        elif kind == "FOREIGN KEY":
+            # DuckDB has foreign keys within one schema only.
+            foreign += (ForeignKey(tuple(columns), (_front_schema(schema), target), tuple(target_columns)),)
+        keys[name] = (primary, unique, foreign)
+    for name, columns in _unique_indexes(cursor):
+        primary, unique, foreign = keys[name]
+        keys[name] = (primary, (*unique, columns), foreign)
+    return keys
+
+
+def _unique_indexes(cursor: duckdb.DuckDBPyConnection) -> list[tuple[TableName, tuple[str, ...]]]:
+    """Those over columns. An index over an expression says nothing about columns, and DuckDB's text of it, which
+    starts with a parenthesis, is taken for no column's."""
+    return [
+        ((_front_schema(schema), table), tuple(map(_unquoted, expressions)))
+        for schema, table, expressions in _rows(
+            cursor,
+            "SELECT schema_name, table_name, CAST(expressions AS VARCHAR[]) FROM duckdb_indexes() "
+            "WHERE is_unique AND database_name = current_database() ORDER BY ALL",
+        )
+        if not any(expression.startswith("(") for expression in expressions)
+    ]
+
+
+def _unquoted(name: str) -> str:
+    return name[1:-1].replace('""', '"') if name.startswith('"') else name
+
+
+def _front_schema(schema: str) -> str:
+    return "public" if schema == "main" else schema
+
+
+def _rows(cursor: duckdb.DuckDBPyConnection, query: str) -> list[tuple[Any, ...]]:
+    return cursor.execute(query).fetchall()
