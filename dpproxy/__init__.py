@@ -1,0 +1,1 @@
+"""dpproxy: a SQL privacy proxy. PostgreSQL clients ask, differentially private answers come back."""
