@@ -44,12 +44,14 @@ class Release:
     """What may leave: positions into the histogram in released order and their noisy counts.
 
     `indices`, `values`: int64, shape (r,); `values` is None where no counts are shown. `stddev` is the
-    standard deviation of each count's noise; `cost` what was spent, never above `cost_at_most`.
+    standard deviation of each count's noise, None where none is shown; `cost` what was spent, never above
+    `cost_at_most`. An index into an unknown domain's histogram is a rank by true count: it serves to look
+    up the key and must not leave itself.
     """
 
     indices: Counts
     values: Counts | None
-    stddev: float
+    stddev: float | None
     cost: Cost
 
 

@@ -1,0 +1,94 @@
+"""Which mechanism answers: the table of the design as one lookup, on public facts only."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Literal
+
+from mechanisms.histogram import Mechanism
+from mechanisms.known_domain import KnownGauss, KnownGumb, KnownLap
+from mechanisms.unknown_domain import UnkGauss, UnkGumb, UnkLap
+from mechanisms.validation import check_bounds, check_delta, check_epsilon
+
+ACCURATE_UP_TO = 4
+"""The largest delta0 at which delta0 information units are spent for sigma = 2 tau/eps_per by default."""
+CELLS_WITHOUT_K = 64
+"""The largest known domain, where nothing else bounds delta0, that is answered whole."""
+
+
+class NoMechanism(Exception):
+    """No mechanism answers an unrestricted histogram whole: it needs ORDER BY count DESC LIMIT k."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a deployment or an analyst has set: public, and the same for every histogram.
+
+    `eps_per`, `delta_per`: the guarantee's fixed parameters; `noise`: of releases where both exist;
+    `spend`: what the analyst asks for, None for the default; `d_bar`: the least number of elements of an
+    unknown domain that can be released. ValueError for parameters out of range.
+    """
+
+    eps_per: Fraction
+    delta_per: Fraction
+    noise: Literal["gaussian", "laplace"]
+    spend: Literal["accurate", "cheap"] | None
+    d_bar: int
+
+    def __post_init__(self) -> None:
+        check_epsilon(self.eps_per)
+        check_delta(self.delta_per)
+        check_bounds(d_bar=self.d_bar)
+        if self.noise not in ("gaussian", "laplace") or self.spend not in ("accurate", "cheap", None):
+            raise ValueError("unknown noise or spend")
+
+
+def choose(
+    settings: Settings, *, domain_size: int | None, delta0: int | None, tau: int, k: int | None, counts: bool
+) -> Mechanism:
+    """Look up the mechanism of a histogram (Audience Engagements API, Table 1, completed).
+
+    >>> settings = Settings(Fraction(3, 20), Fraction(1, 10**10), "gaussian", None, 1000)
+    >>> choose(settings, domain_size=300, delta0=None, tau=1, k=10, counts=True).name
+    'KnownGumb'
+    >>> choose(settings, domain_size=None, delta0=3, tau=1, k=None, counts=True).name
+    'UnkGauss'
+
+    `domain_size`: cells of the known domain, None if unknown; `delta0`: the most groups of one person by
+    declaration or structure, None if unrestricted (a known domain's size is counted here); `tau`: the
+    most one person changes a count; `k`: the rows asked for, None without a LIMIT; `counts`: whether
+    counts are shown. Raises NoMechanism where only a LIMIT would help, ValueError for a bound below 1.
+    """
+    bounds = {"domain_size": domain_size, "delta0": delta0, "tau": tau, "k": k}
+    check_bounds(**{name: bound for name, bound in bounds.items() if bound is not None})
+    if domain_size is not None:
+        return _known(settings, domain_size, delta0, tau, k, counts)
+    return _unknown(settings, delta0, tau, k, counts)
+
+
+def _known(
+    settings: Settings, cells: int, delta0: int | None, tau: int, k: int | None, counts: bool
+) -> Mechanism:
+    if delta0 is None or delta0 >= cells:  # then the domain alone bounds it
+        cheap = settings.spend == "cheap" and settings.noise == "gaussian"
+        if k is not None and 2 * k < cells and not cheap:
+            return KnownGumb(settings.eps_per, tau, k, cells, counts)
+        if k is None and cells > CELLS_WITHOUT_K:
+            raise NoMechanism("a known domain this large needs a LIMIT")
+        delta0 = cells
+    if settings.noise == "laplace":
+        return KnownLap(settings.eps_per, tau, delta0, cells)
+    spend = settings.spend or ("accurate" if delta0 <= ACCURATE_UP_TO else "cheap")
+    return KnownGauss(settings.eps_per, tau, delta0, cells, spend)
+
+
+def _unknown(settings: Settings, delta0: int | None, tau: int, k: int | None, counts: bool) -> Mechanism:
+    eps_per, delta_per = settings.eps_per, settings.delta_per
+    d_bar = max(10 * (k or 0), settings.d_bar)
+    if delta0 is not None:
+        restricted = UnkGauss if settings.noise == "gaussian" else UnkLap
+        return restricted(eps_per, delta_per, tau, delta0, d_bar)
+    if k is None:
+        raise NoMechanism("an unknown domain without a bound on its groups needs a LIMIT")
+    return UnkGumb(eps_per, delta_per, tau, k, d_bar, counts)

@@ -1,0 +1,108 @@
+"""The only place with random bytes: a keyed stream for noise, key derivation, and the system's entropy."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import os
+from collections.abc import Sequence
+
+import numpy as np
+from cryptography.hazmat.primitives.ciphers import Cipher, algorithms
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+from numpy.typing import NDArray
+
+Words = NDArray[np.uint64]
+
+KEY_BYTES = 32
+MOST_WORDS = 1 << 34
+"""Words one stream may give: half of what ChaCha20 gives before its 32-bit block counter wraps."""
+
+
+class Stream:
+    """ChaCha20 keyed by a 32-byte seed: the same seed and labels give the same words, no word is given twice.
+
+    >>> Stream(bytes(32)).child("gumbel", 0).words(2).tolist()
+    [17438650996323311254, 7451247731699333416]
+    >>> Stream(bytes(32)).child("laplace", 0).words(2).tolist()
+    [9650901857072091771, 3830337678893339911]
+
+    A stream is either read or split: `child` separates by label (stage, step, aggregate), and asking
+    one stream twice for the same label is an error, so that no noise is ever used twice.
+    """
+
+    __slots__ = ("_cipher", "_given", "_key", "_labels")
+
+    def __init__(self, key: bytes) -> None:
+        """Start at the beginning of the stream of `key`, 32 bytes; ValueError for any other length."""
+        if len(key) != KEY_BYTES:
+            raise ValueError(f"a stream's key has {KEY_BYTES} bytes")
+        self._key = key
+        words_key = hmac.digest(key, b"words", hashlib.sha256)
+        self._cipher = Cipher(algorithms.ChaCha20(words_key, bytes(16)), mode=None).encryptor()
+        self._given = 0
+        self._labels: set[bytes] = set()
+
+    def __repr__(self) -> str:
+        return "Stream(...)"
+
+    def child(self, *labels: str | int) -> Stream:
+        """Give the independent stream of these labels; ValueError if they were asked for before."""
+        label = _framed([f"{type(part).__name__}:{part}".encode() for part in labels])
+        if label in self._labels:
+            raise ValueError(f"stream {labels} was already taken")
+        self._labels.add(label)
+        return Stream(hmac.digest(self._key, b"child" + label, hashlib.sha256))
+
+    def words(self, n: int) -> Words:
+        """Give the next `n` words, uniform on 0..2^64-1, shape (n,); OverflowError at the stream's end."""
+        self._given += n
+        if self._given > MOST_WORDS:
+            raise OverflowError("a stream ends after 2^34 words")
+        return np.frombuffer(self._cipher.update(bytes(8 * n)), dtype="<u8").astype(np.uint64, copy=False)
+
+
+def seed(key: bytes, release_key: bytes, reservation: bytes) -> Stream:
+    """Give the noise of one reservation of one release.
+
+    `key`: the noise key (32 bytes, `derive(master, "noise")`); `release_key`: what is released, with
+    every parameter of its law, so that two scales never share noise; `reservation`: the unique id under
+    which it is paid, so that no seed comes twice (mechanisms.md section 5).
+    """
+    return Stream(hmac.digest(key, _framed([b"seed", release_key, reservation]), hashlib.sha256))
+
+
+def release_key(key: bytes, parts: Sequence[bytes]) -> bytes:
+    """Name a release by HMAC-SHA256 over its length-prefixed parts: 32 bytes, the answer store's key.
+
+    >>> release_key(bytes(32), [b"a", b"bc"]) == release_key(bytes(32), [b"ab", b"c"])
+    False
+    """
+    return hmac.digest(key, _framed([b"release", *parts]), hashlib.sha256)
+
+
+def derive(master: bytes, purpose: str) -> bytes:
+    """Derive the 32-byte key of a purpose ("noise", "release-key", "rank-hash", "fake-salt") by HKDF-SHA256.
+
+    >>> derive(bytes(32), "noise") == derive(bytes(32), "rank-hash")
+    False
+
+    ValueError if `master` is shorter than 32 bytes or the purpose is empty.
+    """
+    if len(master) < KEY_BYTES:
+        raise ValueError(f"the master key has at least {KEY_BYTES} bytes")
+    if not purpose:
+        raise ValueError("a key is derived for a purpose")
+    info = b"dpproxy " + purpose.encode()
+    return HKDF(algorithm=SHA256(), length=KEY_BYTES, salt=None, info=info).derive(master)
+
+
+def random_bytes(n: int) -> bytes:
+    """Give `n` bytes of the system's entropy, for keys, salts, passwords and nonces."""
+    return os.urandom(n)
+
+
+def _framed(parts: Sequence[bytes]) -> bytes:
+    """Join parts so that no two different lists give the same bytes."""
+    return b"".join(len(part).to_bytes(8, "big") + part for part in parts)
