@@ -1,0 +1,343 @@
+"""dpproxy.toml: its sections and defaults, read exactly; a mistake is named with file, key and nearest name."""
+
+from __future__ import annotations
+
+import datetime as dt
+import difflib
+import ipaddress
+import json
+import re
+import tomllib
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+from typing import Annotated, Any, Literal, get_args
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+
+from dpproxy.config_values import duration, exact
+
+_MEMORY = r"^\d+(\.\d+)? ?([KMGT]i?B)$"
+
+
+class ConfigError(Exception):
+    """A mistake in the configuration: which file, which key, what is wrong, and the nearest valid name.
+
+    >>> print(ConfigError(Path("dpproxy.toml"), "tables.users.uniqe", "unknown key", "unique"))
+    dpproxy.toml: tables.users.uniqe: unknown key; did you mean "unique"?
+    """
+
+    def __init__(self, file: Path, key: str, message: str, nearest: str | None = None) -> None:
+        hint = f'; did you mean "{nearest}"?' if nearest else ""
+        super().__init__(": ".join(part for part in (str(file), key, message) if part) + hint)
+        self.file = file
+        self.key = key
+        self.message = message
+        self.nearest = nearest
+
+
+def nearest(name: str, names: Iterable[str]) -> str | None:
+    """The name that `name` was probably meant to be, or None.
+
+    >>> nearest("uniqe", ["unique", "public"])
+    'unique'
+    """
+    return next(iter(difflib.get_close_matches(name, list(names), n=1, cutoff=0.5)), None)
+
+
+def _exact(value: object) -> object:
+    if isinstance(value, bool) or not isinstance(value, int | Fraction):
+        raise ValueError("a number is wanted")
+    return Fraction(value)
+
+
+def _duration(value: object) -> object:
+    return duration(value) if isinstance(value, str) else value
+
+
+Exact = Annotated[Fraction, BeforeValidator(_exact)]
+Amount = Annotated[Exact, Field(ge=0)]
+Positive = Annotated[int, Field(ge=1)]
+Duration = Annotated[dt.timedelta, BeforeValidator(_duration), Field(gt=dt.timedelta())]
+Period = Literal["none", "day", "week", "month"]
+Mode = Literal["enforce", "track"]
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, arbitrary_types_allowed=True)
+
+
+class Server(_Section):
+    """[server]: where and how clients are let in."""
+
+    host: str = "127.0.0.1"
+    port: int = Field(default=6432, ge=0, le=65535)
+    tls_cert: str = ""
+    tls_key: str = ""
+    auth: Literal["scram", "trust"] = "scram"
+    max_sessions: Positive = 200
+    statement_timeout: Duration = dt.timedelta(minutes=5)
+
+    @property
+    def loopback(self) -> bool:
+        """Whether only this machine can connect."""
+        try:
+            return self.host == "localhost" or ipaddress.ip_address(self.host).is_loopback
+        except ValueError:
+            return False
+
+    @model_validator(mode="after")
+    def _guarded(self) -> Server:
+        if bool(self.tls_cert) != bool(self.tls_key):
+            raise ValueError("tls_cert and tls_key go together")
+        if not self.loopback and not self.tls_cert:
+            raise ValueError(f"host {self.host} is not loopback: set tls_cert and tls_key")
+        if not self.loopback and self.auth == "trust":
+            raise ValueError('auth = "trust" is for loopback only')
+        return self
+
+
+class BackendSection(_Section):
+    """[backend]: where the data are, and how much of them a query may fetch."""
+
+    url: str
+    max_rows: Positive = 5_000_000
+    memory: str = Field(default="4GB", pattern=_MEMORY)
+
+
+class FrontSection(_Section):
+    """[front]: the PostgreSQL that holds the schema; public tables of at most `public_rows` are copied there."""
+
+    url: str = ""
+    data_dir: str = ".dpproxy/front"
+    public_rows: int = Field(default=1_000_000, ge=0)
+
+
+class LedgerSection(_Section):
+    """[ledger]: the PostgreSQL that holds accounts and answers."""
+
+    url: str = ""
+    data_dir: str = ".dpproxy/ledger"
+
+
+class Privacy(_Section):
+    """[privacy]: what a unit is worth and how the mechanisms are set."""
+
+    epsilon_per: Annotated[Exact, Field(gt=0)] = Fraction(15, 100)
+    delta_per: Annotated[Exact, Field(ge=0, lt=1)] = Fraction(1, 10**10)
+    delta_prime: Annotated[Exact, Field(gt=0, lt=1)] = Fraction(1, 10**9)
+    noise: Literal["gaussian", "laplace"] = "gaussian"
+    d_bar: Positive = 1000
+    max_k: Positive = 100
+    epoch: Literal["hour", "day", "week", "month", "forever"] = "day"
+    key_file: str = ".dpproxy/key"
+    query_information: Amount = Fraction(50)
+    query_calls: Amount = Fraction(5)
+    relative_error: Annotated[Exact, Field(gt=0, lt=1)] = Fraction(1, 10)
+    max_items_per_unit: Positive = 100
+    quantile_bins: int = Field(default=1024, ge=2)
+    min_units: int = Field(default=0, ge=0)
+    nonnegative: bool = False
+
+
+class Limits(_Section):
+    """Overrides of [budget] for one account; None: as in [budget]."""
+
+    information: Amount | None = None
+    calls: Amount | None = None
+    period: Period | None = None
+    mode: Mode | None = None
+
+
+class Team(Limits):
+    """[budget.teams.NAME]: an account that its members share."""
+
+    members: list[str]
+
+    @model_validator(mode="after")
+    def _once(self) -> Team:
+        if len(set(self.members)) != len(self.members):
+            raise ValueError("a member is named twice")
+        return self
+
+
+@dataclass(frozen=True)
+class AccountLimit:
+    """One account of a chain: at most `information` and `calls` units in a `period`."""
+
+    account: str
+    information: Fraction
+    calls: Fraction
+    period: Period
+    mode: Mode
+
+
+class Budget(_Section):
+    """[budget]: what each analyst may spend in a period, with teams and a cap over everybody."""
+
+    information: Amount = Fraction(300)
+    calls: Amount = Fraction(30)
+    period: Period = "month"
+    mode: Mode = "enforce"
+    analysts: dict[str, Limits] = {}
+    teams: dict[str, Team] = {}
+    dataset: Limits | None = None
+
+    def chain(self, analyst: str) -> tuple[AccountLimit, ...]:
+        """The accounts that a query of `analyst` debits: their own, their teams', the dataset's.
+
+        >>> [link.account for link in Budget(teams={"a": Team(members=["alice"])}).chain("alice")]
+        ['analyst:alice', 'team:a']
+        """
+        links = [self._limit(f"analyst:{analyst}", self.analysts.get(analyst, Limits()))]
+        for name, team in self.teams.items():
+            if analyst in team.members:
+                links.append(self._limit(f"team:{name}", team))
+        if self.dataset is not None:
+            links.append(self._limit("dataset", self.dataset))
+        return tuple(links)
+
+    def _limit(self, account: str, limits: Limits) -> AccountLimit:
+        return AccountLimit(
+            account,
+            self.information if limits.information is None else limits.information,
+            self.calls if limits.calls is None else limits.calls,
+            limits.period or self.period,
+            limits.mode or self.mode,
+        )
+
+
+class ColumnSection(_Section):
+    """[tables.T.columns] C = {...}: what is known of a column without looking."""
+
+    domain: list[Any] | None = None
+    domain_from: str | None = None
+    range: list[Any] | None = Field(default=None, min_length=2, max_length=2)
+    nullable: bool | None = None
+    bounds: list[Exact] | None = Field(default=None, min_length=2, max_length=2)
+    unit_bounds: list[Exact] | None = Field(default=None, min_length=2, max_length=2)
+    scale: int | None = Field(default=None, ge=0, le=18)
+    hidden: bool = False
+
+    @model_validator(mode="after")
+    def _possible(self) -> ColumnSection:
+        if sum(given is not None for given in (self.domain, self.domain_from, self.range)) > 1:
+            raise ValueError("only one of domain, domain_from and range")
+        if self.bounds is not None and self.unit_bounds is not None:
+            raise ValueError("only one of bounds and unit_bounds")
+        for key, bounds in (("bounds", self.bounds), ("unit_bounds", self.unit_bounds)):
+            if bounds is not None and bounds[0] > bounds[1]:
+                raise ValueError(f"{key}: the lower one is above the upper one")
+        if self.scale is not None and self.bounds is None and self.unit_bounds is None:
+            raise ValueError("scale goes with bounds or unit_bounds")
+        if self.hidden and self.model_fields_set != {"hidden"}:
+            raise ValueError("a hidden column is not usable: nothing else can be said of it")
+        return self
+
+
+class TableSection(_Section):
+    """[tables.T]: public, or private with its privacy unit, keys and bounds."""
+
+    public: bool = False
+    privacy_unit: str | None = None
+    privacy_unit_path: list[str] = []
+    unique: list[str] = []
+    max_rows_per_unit: Positive | None = None
+    max_rows_per_unit_per_group: Positive | None = None
+    max_groups_per_unit: dict[str, Positive] = {}
+    horizon: dict[str, Any] | None = None
+    columns: dict[str, ColumnSection] = {}
+
+
+class Config(_Section):
+    """A whole dpproxy.toml; `file` is where it was read, and what relative paths are relative to."""
+
+    file: Path = Field(exclude=True)
+    server: Server = Server()
+    backend: BackendSection
+    front: FrontSection = FrontSection()
+    ledger: LedgerSection = LedgerSection()
+    privacy: Privacy = Privacy()
+    budget: Budget = Budget()
+    tables: dict[str, TableSection]
+
+    @property
+    def folder(self) -> Path:
+        """The folder of the file."""
+        return self.file.absolute().parent
+
+    def path(self, written: str) -> Path:
+        """A path of the file as it is meant: relative to the file."""
+        return self.folder / written
+
+    def fingerprint(self) -> bytes:
+        """Tables and columns with their defaults, not budgets: the same bytes for the same policy."""
+        tables = {name: table.model_dump() for name, table in self.tables.items()}
+        return json.dumps(tables, sort_keys=True, ensure_ascii=True, default=_tagged).encode()
+
+    def warnings(self) -> tuple[str, ...]:
+        """What works and may not be meant."""
+        return tuple(self._warnings())
+
+    def _warnings(self) -> Iterator[str]:
+        if self.server.auth == "trust" and self.budget.dataset is None:
+            yield 'auth = "trust" lets any name in, each with its own budget: set [budget.dataset]'
+        accounts = {"analysts": self.budget.mode}
+        accounts |= {f"analyst {name}": one.mode or "enforce" for name, one in self.budget.analysts.items()}
+        accounts |= {f"team {name}": team.mode or "enforce" for name, team in self.budget.teams.items()}
+        for account, mode in accounts.items():
+            if mode == "track":
+                yield f'mode = "track": no guarantee is claimed for {account}'
+
+
+def load(path: Path) -> Config:
+    """Reads dpproxy.toml; raises ConfigError.
+
+    What depends on the backend's schema is checked by `config_policy.build_policy`.
+    """
+    try:
+        content = tomllib.loads(path.read_text(encoding="utf-8"), parse_float=exact)
+    except OSError as error:
+        raise ConfigError(path, "", f"cannot be read ({error.strerror})") from error
+    except (ValueError, UnicodeDecodeError) as error:
+        raise ConfigError(path, "", str(error)) from error
+    if "file" in content:
+        raise ConfigError(path, "file", "unknown key", nearest("file", Config.model_fields))
+    try:
+        return Config(file=path, **content)
+    except ValidationError as error:
+        raise _explained(path, error) from error
+
+
+def _explained(path: Path, error: ValidationError) -> ConfigError:
+    # A misspelt key first: what it should have been is reported as missing too.
+    first = min(error.errors(include_url=False), key=lambda found: found["type"] != "extra_forbidden")
+    key = ".".join(str(part) for part in first["loc"])
+    if first["type"] == "extra_forbidden":
+        names = _names_at(first["loc"][:-1])
+        return ConfigError(path, key, "unknown key", nearest(str(first["loc"][-1]), names))
+    if first["type"] == "missing":
+        return ConfigError(path, key, "is missing")
+    message = re.sub(r"^Value error, ", "", first["msg"])
+    return ConfigError(path, key, message[0].lower() + message[1:])
+
+
+def _names_at(location: tuple[int | str, ...]) -> Iterable[str]:
+    """The keys of the section at `location`; below a dict's key they are those of its values."""
+    place: Any = Config
+    for part in location:
+        if isinstance(place, type) and issubclass(place, BaseModel):
+            place = place.model_fields[str(part)].annotation
+        else:
+            place = get_args(place)[-1]
+        models = [kind for kind in get_args(place) if isinstance(kind, type) and issubclass(kind, BaseModel)]
+        if models and type(None) in get_args(place):
+            place = models[0]
+    fields = place.model_fields if isinstance(place, type) and issubclass(place, BaseModel) else {}
+    return [name for name in fields if name != "file"]
+
+
+def _tagged(value: object) -> dict[str, str]:
+    """Numbers and dates apart from strings that look the same."""
+    return {type(value).__name__: str(value)}

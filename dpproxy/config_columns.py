@@ -1,0 +1,141 @@
+"""Columns of a table as dpproxy.toml declares them, checked against their types in the backend."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from dpproxy.backends.base import BackendColumn, BackendTable
+from dpproxy.config import ColumnSection, TableSection, nearest
+from dpproxy.config_values import LISTED, NUMBERS, RANGED, base, comparable, literal, order
+from rewriter.policy import Column, TableName
+
+
+class Mistake(Exception):
+    """A ConfigError whose file is not known yet."""
+
+    def __init__(self, key: str, message: str, nearest: str | None = None) -> None:
+        super().__init__(message)
+        self.key = key
+        self.message = message
+        self.nearest = nearest
+
+
+def build_columns(
+    place: str, section: TableSection, table: BackendTable, names: Mapping[str, TableName]
+) -> tuple[Column, ...]:
+    """The policy's columns of a table, in the backend's order.
+
+    `place`: the table's key in the file; `names`: the tables of the file by their keys. Raises Mistake.
+    """
+    for name in section.columns:
+        if table.column(name) is None:
+            known = nearest(name, [column.name for column in table.columns])
+            raise Mistake(f"{place}.columns.{name}", "the table has no such column", known)
+    return tuple(
+        _column(f"{place}.columns.{column.name}", column, section, names) for column in table.columns
+    )
+
+
+def check_horizon(place: str, horizon: Mapping[str, object], table: BackendTable) -> None:
+    """A horizon is one column of dates or times with its first and last, and events_per_unit; raises Mistake."""
+    rest = dict(horizon)
+    events = rest.pop("events_per_unit", None)
+    if isinstance(events, bool) or not isinstance(events, int) or events < 1:
+        raise Mistake(f"{place}.events_per_unit", "how many events of one unit count has to be said")
+    if len(rest) != 1:
+        raise Mistake(place, "one column and events_per_unit are wanted")
+    ((name, span),) = rest.items()
+    column = table.column(name)
+    if column is None:
+        known = nearest(name, [column.name for column in table.columns])
+        raise Mistake(f"{place}.{name}", "the table has no such column", known)
+    if not isinstance(span, list) or len(span) != 2:
+        raise Mistake(f"{place}.{name}", "the first and the last are wanted")
+    if column.type is None or base(column.type) not in RANGED or base(column.type) in NUMBERS:
+        raise Mistake(f"{place}.{name}", f"a column of type {column.type} has no horizon")
+    _range(f"{place}.{name}", span, column.type)
+
+
+def _column(
+    place: str, column: BackendColumn, section: TableSection, names: Mapping[str, TableName]
+) -> Column:
+    declared = section.columns.get(column.name, ColumnSection())
+    if column.type is None or declared.hidden:
+        return Column(column.name, column.type or column.native.lower(), column.nullable, hidden=True)
+    if section.public and declared.model_fields_set:
+        raise Mistake(place, "a public table's values are read from it: its columns can only be hidden")
+    _check_bounds(place, declared, column.type)
+    domain = column.values if declared.domain_from is None else None
+    if declared.domain is not None:
+        domain = _domain(f"{place}.domain", declared.domain, column)
+    span = None if declared.range is None else _range(f"{place}.range", declared.range, column.type)
+    source = None
+    if declared.domain_from is not None:
+        source = _source(f"{place}.domain_from", declared.domain_from, names)
+    if domain is None and span is None and source is None:
+        if declared.nullable is not None:
+            raise Mistake(f"{place}.nullable", "goes with domain, domain_from or range (NULL as a cell)")
+        return Column(column.name, column.type, column.nullable)
+    # A type's own values come with NULL wherever the column may hold it.
+    nullable = declared.nullable if declared.nullable is not None else declared == ColumnSection()
+    return Column(column.name, column.type, nullable and column.nullable, domain, source, span)
+
+
+def _domain(place: str, values: Sequence[object], column: BackendColumn) -> tuple[str, ...]:
+    kind = str(column.type)
+    if base(kind) not in LISTED:
+        raise Mistake(place, f"a column of type {kind} can have no domain")
+    if not values:
+        raise Mistake(place, "is empty")
+    written = tuple(_literal(place, value, kind) for value in values)
+    seen: set[str] = set()
+    for value in written:
+        if value in seen:
+            raise Mistake(place, f"{value} is in it twice")
+        seen.add(value)
+        if column.values is not None and value not in column.values:
+            raise Mistake(place, f"{value} is no value of the type", nearest(value, column.values))
+    return written
+
+
+def _range(place: str, ends: Sequence[object], kind: str) -> tuple[str, str]:
+    if base(kind) not in RANGED:
+        raise Mistake(place, f"a column of type {kind} can have no range")
+    first = _literal(place, ends[0], kind)
+    try:
+        last = literal(ends[1], kind, end="last")
+    except ValueError as error:
+        raise Mistake(place, str(error)) from error
+    if order(first, kind) > order(last, kind):  # type: ignore[operator]
+        raise Mistake(place, f"{first} comes after {last}")
+    return first, last
+
+
+def _literal(place: str, value: object, kind: str) -> str:
+    try:
+        return literal(value, kind)
+    except ValueError as error:
+        raise Mistake(place, str(error)) from error
+
+
+def _source(place: str, written: str, names: Mapping[str, TableName]) -> tuple[TableName, str]:
+    table, dot, column = written.rpartition(".")
+    if not dot:
+        raise Mistake(place, 'is written like "articles.article_id"')
+    if table not in names:
+        raise Mistake(place, f'the file has no table "{table}"', nearest(table, names))
+    return names[table], column
+
+
+def _check_bounds(place: str, declared: ColumnSection, kind: str) -> None:
+    for key, bounds in (("bounds", declared.bounds), ("unit_bounds", declared.unit_bounds)):
+        if bounds is not None and base(kind) not in NUMBERS:
+            raise Mistake(f"{place}.{key}", f"a column of type {kind} can have no bounds")
+
+
+def check_source(place: str, kind: str, target: Column | None, name: str, names: Sequence[str]) -> None:
+    """A domain's source has to be a visible column of a type that compares exactly; raises Mistake."""
+    if target is None:
+        raise Mistake(place, f'that table shows no column "{name}"', nearest(name, names))
+    if not comparable(kind, target.type):
+        raise Mistake(place, f"types {kind} and {target.type} are not alike")

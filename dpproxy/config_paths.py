@@ -1,0 +1,137 @@
+"""The way from a table's rows to their privacy unit: hops that the backend keeps, one unit for all tables."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+
+from dpproxy.backends.base import BackendTable
+from dpproxy.config import TableSection, nearest
+from dpproxy.config_columns import Mistake
+from dpproxy.config_values import comparable
+from rewriter.policy import Hop, Table, TableName
+
+_HOP = re.compile(r"\s*(\S.*?)\s*->\s*(\S.*)\.([^.]*\S)\s*\Z")
+_UNIT_TYPES = ("smallint", "integer", "bigint", "numeric", "text", "uuid", "date")
+
+Sections = Mapping[TableName, tuple[str, TableSection, BackendTable]]
+"""By name: a table's key in the file, its section, the backend's table."""
+
+
+def resolve_paths(sections: Sections, tables: Mapping[TableName, Table]) -> dict[TableName, Table]:
+    """The tables with their paths to the privacy unit, each led on to where the unit is a column of its own.
+
+    The privacy unit of a table with a path is its own column where the path compares nothing but that
+    column's value, and otherwise the column at the path's end. Raises Mistake.
+    """
+    resolved = dict(tables)
+    for name, table in tables.items():
+        if not table.public:
+            path = _path(name, sections)
+            resolved[name] = replace(table, path=path, privacy_unit=_unit(name, path, sections))
+    _check_one_unit(sections, resolved)
+    return resolved
+
+
+def _path(name: TableName, sections: Sections) -> tuple[Hop, ...]:
+    hops: list[Hop] = []
+    place, seen = name, {name}
+    while sections[place][1].privacy_unit_path:
+        for written in sections[place][1].privacy_unit_path:
+            hop = _hop(written, place, name, sections)
+            hops.append(hop)
+            place = hop.target
+            if place in seen:
+                raise Mistake(_key(name, sections), f'the path comes back to table "{place[1]}"')
+            seen.add(place)
+    return tuple(hops)
+
+
+def _key(name: TableName, sections: Sections) -> str:
+    return f"tables.{sections[name][0]}.privacy_unit_path"
+
+
+def _hop(written: str, place: TableName, start: TableName, sections: Sections) -> Hop:
+    key = _key(start, sections)
+    match = _HOP.match(written)
+    if match is None:
+        raise Mistake(key, 'a hop is written like "user_id -> users.user_id"')
+    column, table, target_column = match.groups()
+    targets = {section[0]: name for name, section in sections.items()}
+    if table not in targets:
+        raise Mistake(key, f'the file has no table "{table}"', nearest(table, targets))
+    target = targets[table]
+    kinds = [
+        _kind(key, sections[place][2], column),
+        _kind(key, sections[target][2], target_column),
+    ]
+    if not comparable(*kinds):
+        raise Mistake(key, f"{written}: types {kinds[0]} and {kinds[1]} are not alike")
+    _, section, backend = sections[target]
+    if section.public:
+        raise Mistake(key, f'table "{table}" is public: the path does not lead to a privacy unit')
+    # One row of the path must have one owner: a second target row would give it to somebody else too.
+    kept = backend.enforced(frozenset([target_column]))
+    if not kept and target_column != section.privacy_unit:
+        raise Mistake(key, f"the backend has to keep {table}.{target_column} unique: make it the primary key")
+    return Hop(column, target, target_column)
+
+
+def _kind(key: str, table: BackendTable, name: str) -> str:
+    column = table.column(name)
+    if column is None or column.type is None:
+        known = nearest(name, [column.name for column in table.columns])
+        raise Mistake(key, f'table "{table.name}" has no column "{name}"', known)
+    return column.type
+
+
+def _unit(name: TableName, path: tuple[Hop, ...], sections: Sections) -> str:
+    file_key, section, backend = sections[name]
+    key = f"tables.{file_key}.privacy_unit"
+    written = section.privacy_unit
+    if not path:
+        if written is None or backend.column(written) is None:
+            known = nearest(written or "", [column.name for column in backend.columns])
+            raise Mistake(key, f'the table has no column "{written}"', known)
+        return written
+    end = sections[path[-1].target][1].privacy_unit
+    if end is None:
+        raise Mistake(key, f'the path ends at table "{path[-1].target[1]}", which names no privacy_unit')
+    if _same_value(path, end):
+        if written not in (None, path[0].column):
+            raise Mistake(key, f'the path starts from column "{path[0].column}"', path[0].column)
+        return path[0].column
+    if written not in (None, end):
+        raise Mistake(key, f'the path leads to "{end}"', end)
+    own = backend.column(end)
+    if own is not None and not section.columns.get(end, _VISIBLE).hidden:
+        raise Mistake(key, f'column "{end}" of this table is not what the path leads to: hide it')
+    return end
+
+
+def _same_value(path: tuple[Hop, ...], end: str) -> bool:
+    """Whether every hop compares the same value, so that the first column holds the unit itself."""
+    following = [*(hop.column for hop in path[1:]), end]
+    return all(hop.target_column == column for hop, column in zip(path, following, strict=True))
+
+
+def _check_one_unit(sections: Sections, tables: Mapping[TableName, Table]) -> None:
+    """Every private table ends at a unit of the same name and type."""
+    first: tuple[str, str] | None = None
+    for name, table in tables.items():
+        if table.public:
+            continue
+        key = f"tables.{sections[name][0]}.privacy_unit"
+        end = table.path[-1].target if table.path else name
+        unit = sections[end][1].privacy_unit or ""
+        kind = _kind(key, sections[end][2], unit)
+        if kind.split("(")[0] not in _UNIT_TYPES:
+            raise Mistake(key, f"a column of type {kind} cannot name a privacy unit")
+        first = first or (unit, kind)
+        if unit != first[0] or not comparable(kind, first[1]):
+            message = f'"{unit}" ({kind}) and "{first[0]}" ({first[1]}) are two privacy units; '
+            raise Mistake(key, message + "lead one to the other by privacy_unit_path")
+
+
+_VISIBLE = TableSection(columns={"": {}}).columns[""]  # type: ignore[dict-item]

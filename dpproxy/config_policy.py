@@ -1,0 +1,216 @@
+"""The policy that dpproxy.toml declares, checked against the backend: what it names exists, what it trusts holds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from dpproxy.backends import connect
+from dpproxy.backends.base import Backend, BackendSchema, BackendTable, BackendUnavailable
+from dpproxy.config import Config, ConfigError, TableSection, nearest
+from dpproxy.config_columns import Mistake, build_columns, check_horizon
+from dpproxy.config_paths import resolve_paths
+from rewriter.policy import Policy, Table, TableName
+
+_NAME_BYTES = 63
+_SYSTEM_COLUMNS = {"tableoid", "xmin", "cmin", "xmax", "cmax", "ctid"}
+
+
+class PublicData(Protocol):
+    """What is asked of the backend's public tables."""
+
+    def count(self, table: Table) -> int:
+        """How many rows it has."""
+
+    def repeats(self, table: Table, columns: Sequence[str]) -> bool:
+        """Whether rows agree in `columns`."""
+
+
+@dataclass(frozen=True)
+class _Found:
+    """A table of the file and what the backend has under its name."""
+
+    key: str
+    section: TableSection
+    backend: BackendTable
+
+    @property
+    def name(self) -> TableName:
+        return self.backend.schema, self.backend.name
+
+
+def open_backend(config: Config, *, slots: int) -> Backend:
+    """The backend of [backend], not opened yet; raises ConfigError for a URL that is not served."""
+    section = config.backend
+    try:
+        return connect(section.url, folder=config.folder, memory=section.memory, slots=slots)
+    except BackendUnavailable as error:
+        raise ConfigError(config.file, "backend.url", str(error)) from error
+
+
+def build_policy(config: Config, schema: BackendSchema, data: PublicData) -> Policy:
+    """The policy that `config` declares over the tables of `schema`.
+
+    `data` is asked for the size of public tables and whether their declared keys hold. Raises ConfigError for a
+    name that the backend lacks, a bound or a domain that its type cannot have, a key or a path that is not kept.
+    """
+    try:
+        found = [_find(key, section, schema) for key, section in config.tables.items()]
+        tables = {one.name: _table(one, found) for one in found}
+        tables = resolve_paths({one.name: (one.key, one.section, one.backend) for one in found}, tables)
+        _check_domains_from(found, tables)
+        public_rows = config.front.public_rows
+        for one in found:
+            if one.section.public:
+                tables[one.name] = _public(one, tables[one.name], data, public_rows)
+    except Mistake as mistake:
+        raise ConfigError(config.file, mistake.key, mistake.message, mistake.nearest) from None
+    others = dict.fromkeys(schema for schema, _ in tables if schema != "public")
+    return Policy(tables, (*others, "public"))
+
+
+def policy_warnings(config: Config, schema: BackendSchema) -> tuple[str, ...]:
+    """Columns that are not shown because PostgreSQL has no type for them; the mistakes are build_policy's."""
+    return tuple(_unshown(config, schema))
+
+
+def _unshown(config: Config, schema: BackendSchema) -> Iterator[str]:
+    for key, section in config.tables.items():
+        for column in _find(key, section, schema).backend.columns:
+            declared = section.columns.get(column.name)
+            if column.type is None and not (declared and declared.hidden):
+                yield f"{key}.{column.name} is not shown: PostgreSQL has no type for {column.native}"
+
+
+def _find(key: str, section: TableSection, schema: BackendSchema) -> _Found:
+    name = table_name(key)
+    place = f"tables.{key}"
+    if name not in schema.tables:
+        names = [table if where == "public" else f"{where}.{table}" for where, table in schema.tables]
+        raise Mistake(place, "the backend has no such table", nearest(key, names))
+    if name[0] in ("dpproxy", "information_schema") or name[0].startswith("pg_"):
+        raise Mistake(place, f'schema "{name[0]}" is the front\'s own')
+    for identifier in name:
+        _check_length(place, identifier)
+    table = schema.tables[name]
+    for column in table.columns:
+        declared = section.columns.get(column.name)
+        if not (declared and declared.hidden) and column.type is not None:
+            _check_length(f"{place}.columns.{column.name}", column.name)
+            if column.name in _SYSTEM_COLUMNS:
+                raise Mistake(
+                    f"{place}.columns.{column.name}", "PostgreSQL has a column of this name: hide it"
+                )
+    return _Found(key, section, table)
+
+
+def table_name(key: str) -> TableName:
+    """(schema, table) of a table's name in the file.
+
+    >>> table_name("users"), table_name("app.users")
+    (('public', 'users'), ('app', 'users'))
+    """
+    schema, dot, name = key.partition(".")
+    return (schema, name) if dot else ("public", key)
+
+
+def _check_length(place: str, identifier: str) -> None:
+    if len(identifier.encode()) > _NAME_BYTES:
+        raise Mistake(place, f"PostgreSQL's names have at most {_NAME_BYTES} bytes")
+
+
+def _table(one: _Found, found: Sequence[_Found]) -> Table:
+    section, backend, place = one.section, one.backend, f"tables.{one.key}"
+    columns = build_columns(place, section, backend, {other.key: other.name for other in found})
+    declared = tuple(_columns_of(f"{place}.unique", key, backend) for key in section.unique)
+    if len(set(declared)) != len(declared):
+        raise Mistake(f"{place}.unique", "a key is named twice")
+    table = Table(backend.schema, backend.name, columns, section.public, backend.backend_name)
+    if section.public:
+        _refuse_private_keys(place, section)
+        return replace(table, declared_keys=declared, comment=backend.comment)
+    if section.privacy_unit is None and not section.privacy_unit_path:
+        raise Mistake(place, "say public = true, or name the column of the privacy_unit")
+    if section.horizon is not None:
+        check_horizon(f"{place}.horizon", section.horizon, backend)
+    # Rows without a unit are dropped, so that a key may leave its NULLs alone.
+    unit = frozenset(filter(backend.column, [section.privacy_unit or ""]))
+    keys = [frozenset(key) for key in (backend.primary_key, *backend.unique) if key]
+    kept = tuple(dict.fromkeys(key for key in keys if backend.enforced(key, but=unit)))
+    return replace(
+        table,
+        privacy_unit=section.privacy_unit,
+        keys=kept,
+        declared_keys=tuple(key for key in declared if key not in kept),
+        max_rows_per_unit=section.max_rows_per_unit,
+        max_rows_per_unit_per_group=section.max_rows_per_unit_per_group,
+        max_groups_per_unit=_groups(place, section, backend),
+        comment=backend.comment,
+    )
+
+
+def _refuse_private_keys(place: str, section: TableSection) -> None:
+    for key in TableSection.model_fields:
+        if key in section.model_fields_set and key not in ("public", "unique", "columns"):
+            raise Mistake(f"{place}.{key}", "a public table has no privacy unit and needs no bounds")
+
+
+def _groups(place: str, section: TableSection, backend: BackendTable) -> dict[frozenset[str], int]:
+    groups: dict[frozenset[str], int] = {}
+    for written, most in section.max_groups_per_unit.items():
+        columns = _columns_of(f"{place}.max_groups_per_unit", written, backend)
+        if columns in groups:
+            raise Mistake(f"{place}.max_groups_per_unit", f"the columns {written} are named twice")
+        groups[columns] = most
+    return groups
+
+
+def _columns_of(place: str, written: str, backend: BackendTable) -> frozenset[str]:
+    """The columns of "a" or "a, b"."""
+    names = [name.strip() for name in written.split(",")]
+    for name in names:
+        if backend.column(name) is None:
+            known = nearest(name, [column.name for column in backend.columns])
+            raise Mistake(place, f'the table has no column "{name}"', known)
+    if len(set(names)) != len(names):
+        raise Mistake(place, f"a column is named twice in {written}")
+    return frozenset(names)
+
+
+def _check_domains_from(found: Sequence[_Found], tables: dict[TableName, Table]) -> None:
+    for one in found:
+        for column in tables[one.name].columns:
+            if column.domain_from is not None:
+                target = tables[column.domain_from[0]]
+                if not target.public:
+                    key = f"tables.{one.key}.columns.{column.name}.domain_from"
+                    raise Mistake(key, f'table "{target.name}" is private: its values are no public domain')
+
+
+def _public(one: _Found, table: Table, data: PublicData, public_rows: int) -> Table:
+    """Keys of a public table are checked on its rows, in which NULLs count as alike."""
+    keys = []
+    for key in filter(None, (one.backend.primary_key, *one.backend.unique)):
+        columns = frozenset(key)
+        if one.backend.enforced(columns) or not data.repeats(table, sorted(columns)):
+            keys.append(columns)
+    for columns in table.declared_keys:
+        if columns not in keys:
+            if data.repeats(table, sorted(columns)):
+                raise Mistake(
+                    f"tables.{one.key}.unique", f"{', '.join(sorted(columns))} repeats in the table"
+                )
+            keys.append(columns)
+    small = data.count(table) <= public_rows
+    return replace(table, keys=tuple(dict.fromkeys(keys)), declared_keys=(), in_front=small)
+
+
+def unit_name(policy: Policy) -> str:
+    """The name of the policy's one privacy unit, which the ledger pins; empty where no table is private.
+
+    >>> unit_name(Policy({}))
+    ''
+    """
+    names = (t.path[-1].target_column if t.path else t.privacy_unit for t in policy.tables.values())
+    return next(filter(None, names), "")

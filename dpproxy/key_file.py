@@ -1,0 +1,58 @@
+"""The key: 32 random bytes in a file that only its owner may read."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+
+from dpproxy.config import ConfigError
+from mechanisms.randomness import random_bytes
+
+LENGTH = 32
+
+
+def load_key(path: Path, *, may_make: bool) -> bytes:
+    """The key in `path`, made when it is missing and `may_make`.
+
+    Noise that was paid for hangs on the key, so a ledger that has entries and no key is no case for a new one:
+    say `may_make=False`. Raises ConfigError for a missing key, one of another length, and one that others may read.
+    """
+    if may_make and not path.exists():
+        _make(path)
+    try:
+        with path.open("rb") as file:
+            mode = os.fstat(file.fileno()).st_mode
+            key = file.read(LENGTH + 1)
+    except FileNotFoundError:
+        raise ConfigError(
+            path, "", "the key is missing; what the ledger holds cannot be used without it"
+        ) from None
+    except OSError as error:
+        raise ConfigError(path, "", f"the key cannot be read ({error.strerror})") from error
+    if stat.S_IMODE(mode) & 0o077:
+        raise ConfigError(path, "", f"others may read the key: chmod 600 {path}")
+    if len(key) != LENGTH:
+        raise ConfigError(path, "", f"the key has to be {LENGTH} bytes")
+    return key
+
+
+def _make(path: Path) -> None:
+    """Under another name first: of two processes that start at once both read one whole key."""
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    new = path.with_name(f"{path.name}.{os.getpid()}.new")
+    with open(new, "xb", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
+        file.write(random_bytes(LENGTH))
+        file.flush()
+        os.fsync(file.fileno())
+    try:
+        os.link(new, path)
+    except FileExistsError:
+        pass
+    finally:
+        new.unlink()
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
