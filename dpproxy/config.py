@@ -1,4 +1,4 @@
-"""dpproxy.toml: its sections and defaults, read exactly; a mistake is named with file, key and nearest name."""
+"""dpproxy.toml: sections and defaults, read exactly; a mistake is named by file, key and nearest name."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ class BackendSection(_Section):
 
 
 class FrontSection(_Section):
-    """[front]: the PostgreSQL that holds the schema; public tables of at most `public_rows` are copied there."""
+    """[front]: the PostgreSQL of the schema; public tables up to `public_rows` rows are copied there."""
 
     url: str = ""
     data_dir: str = ".dpproxy/front"

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dpproxy.backends.base import BackendColumn, BackendTable
 from dpproxy.config import ColumnSection, TableSection, nearest
 from dpproxy.config_values import LISTED, NUMBERS, RANGED, base, comparable, literal, order
-from rewriter.policy import Column, TableName
+from rewriter.policy import Column, Table, TableName
 
 
 class Mistake(Exception):
@@ -37,7 +37,7 @@ def build_columns(
 
 
 def check_horizon(place: str, horizon: Mapping[str, object], table: BackendTable) -> None:
-    """A horizon is one column of dates or times with its first and last, and events_per_unit; raises Mistake."""
+    """A horizon is one column of dates or times with both ends, and events_per_unit; raises Mistake."""
     rest = dict(horizon)
     events = rest.pop("events_per_unit", None)
     if isinstance(events, bool) or not isinstance(events, int) or events < 1:
@@ -133,9 +133,13 @@ def _check_bounds(place: str, declared: ColumnSection, kind: str) -> None:
             raise Mistake(f"{place}.{key}", f"a column of type {kind} can have no bounds")
 
 
-def check_source(place: str, kind: str, target: Column | None, name: str, names: Sequence[str]) -> None:
-    """A domain's source has to be a visible column of a type that compares exactly; raises Mistake."""
+def check_source(place: str, kind: str, table: Table, name: str) -> None:
+    """A domain comes from a visible column of a public table, of a comparable type; raises Mistake."""
+    if not table.public:
+        raise Mistake(place, f'table "{table.name}" is private: its values are no public domain')
+    target = table.column(name)
     if target is None:
-        raise Mistake(place, f'that table shows no column "{name}"', nearest(name, names))
+        visible = [column.name for column in table.columns if not column.hidden]
+        raise Mistake(place, f'table "{table.name}" shows no column "{name}"', nearest(name, visible))
     if not comparable(kind, target.type):
         raise Mistake(place, f"types {kind} and {target.type} are not alike")

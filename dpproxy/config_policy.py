@@ -1,4 +1,4 @@
-"""The policy that dpproxy.toml declares, checked against the backend: what it names exists, what it trusts holds."""
+"""The policy that dpproxy.toml declares, checked against the backend: what it names is there, and holds."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Protocol
 from dpproxy.backends import connect
 from dpproxy.backends.base import Backend, BackendSchema, BackendTable, BackendUnavailable
 from dpproxy.config import Config, ConfigError, TableSection, nearest
-from dpproxy.config_columns import Mistake, build_columns, check_horizon
+from dpproxy.config_columns import Mistake, build_columns, check_horizon, check_source
 from dpproxy.config_paths import resolve_paths
 from rewriter.policy import Policy, Table, TableName
 
@@ -52,8 +52,9 @@ def open_backend(config: Config, *, slots: int) -> Backend:
 def build_policy(config: Config, schema: BackendSchema, data: PublicData) -> Policy:
     """The policy that `config` declares over the tables of `schema`.
 
-    `data` is asked for the size of public tables and whether their declared keys hold. Raises ConfigError for a
-    name that the backend lacks, a bound or a domain that its type cannot have, a key or a path that is not kept.
+    `data` is asked for the size of public tables and whether their declared keys hold. Raises ConfigError for
+    a name that the backend lacks, a bound or a domain that its type cannot have, a key or a path that is not
+    kept. Asked again after public rows have changed, it checks and counts them anew.
     """
     try:
         found = [_find(key, section, schema) for key, section in config.tables.items()]
@@ -99,9 +100,7 @@ def _find(key: str, section: TableSection, schema: BackendSchema) -> _Found:
         if not (declared and declared.hidden) and column.type is not None:
             _check_length(f"{place}.columns.{column.name}", column.name)
             if column.name in _SYSTEM_COLUMNS:
-                raise Mistake(
-                    f"{place}.columns.{column.name}", "PostgreSQL has a column of this name: hide it"
-                )
+                raise Mistake(f"{place}.columns.{column.name}", "PostgreSQL has such a column: hide it")
     return _Found(key, section, table)
 
 
@@ -182,10 +181,8 @@ def _check_domains_from(found: Sequence[_Found], tables: dict[TableName, Table])
     for one in found:
         for column in tables[one.name].columns:
             if column.domain_from is not None:
-                target = tables[column.domain_from[0]]
-                if not target.public:
-                    key = f"tables.{one.key}.columns.{column.name}.domain_from"
-                    raise Mistake(key, f'table "{target.name}" is private: its values are no public domain')
+                key = f"tables.{one.key}.columns.{column.name}.domain_from"
+                check_source(key, column.type, tables[column.domain_from[0]], column.domain_from[1])
 
 
 def _public(one: _Found, table: Table, data: PublicData, public_rows: int) -> Table:
@@ -198,9 +195,8 @@ def _public(one: _Found, table: Table, data: PublicData, public_rows: int) -> Ta
     for columns in table.declared_keys:
         if columns not in keys:
             if data.repeats(table, sorted(columns)):
-                raise Mistake(
-                    f"tables.{one.key}.unique", f"{', '.join(sorted(columns))} repeats in the table"
-                )
+                names = ", ".join(sorted(columns))
+                raise Mistake(f"tables.{one.key}.unique", f"{names} repeats in the table")
             keys.append(columns)
     small = data.count(table) <= public_rows
     return replace(table, keys=tuple(dict.fromkeys(keys)), declared_keys=(), in_front=small)
@@ -212,5 +208,5 @@ def unit_name(policy: Policy) -> str:
     >>> unit_name(Policy({}))
     ''
     """
-    names = (t.path[-1].target_column if t.path else t.privacy_unit for t in policy.tables.values())
-    return next(filter(None, names), "")
+    ends = (table.privacy_unit for table in policy.tables.values() if not table.path)
+    return next(filter(None, ends), "")
