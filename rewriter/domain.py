@@ -1,0 +1,331 @@
+"""Known domains: the query over public tables and constants whose rows are the cells of GROUP BY.
+
+The front evaluates it, so the images of expressions (CASE, EXTRACT, date_trunc, arithmetic) are
+PostgreSQL's own. Nothing in it depends on private data: declared domains, public tables and the
+query's constants only.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from sqlglot import exp
+
+from rewriter.expression import LOGICAL, Parameters, constant, kind, kind_of_type
+from rewriter.grammar import EXTRACTED
+from rewriter.policy import Column, Policy
+from rewriter.relation import Leaf, Relation, Source, leaf, leaves
+
+MAX_CELLS = 1_000_000
+GRAINS = ("minute", "hour", "day", "week", "month", "quarter", "year")
+STEPS = {"quarter": "3 months", "week": "7 days"}
+
+
+def domain_query(
+    relation: Relation, keys: tuple[exp.Expression, ...], policy: Policy, parameters: Parameters
+) -> exp.Select | None:
+    """SELECT DISTINCT of the cells of `keys`, or None where one of them has an unknown domain.
+
+    WHERE conditions over enumerated columns narrow the domain; rows outside it are dropped later.
+    At most MAX_CELLS + 1 rows come back.
+    """
+    dimensions = _Dimensions(relation, policy, parameters)
+    images = [dimensions.image(k) for k in keys]
+    if any(i is None for i in images):
+        return None
+    query = exp.select(*(exp.alias_(i, f"g{n}") for n, i in enumerate(images) if i is not None)).distinct()
+    for number, item in enumerate(dimensions.from_items()):
+        query = query.from_(item) if number == 0 else query.join(item, join_type="CROSS")
+    conditions = [c for c in map(dimensions.exact, relation.conditions) if c is not None]
+    if conditions:
+        query = query.where(*conditions)
+    return query.order_by(*(exp.Literal.number(n + 1) for n in range(len(keys)))).limit(MAX_CELLS + 1)
+
+
+@dataclass
+class _Dimensions:
+    """What is enumerated: one FROM item a public source, a column or a free-standing finite set."""
+
+    relation: Relation
+    policy: Policy
+    parameters: Parameters
+    columns: dict[Leaf, exp.Expression] = field(default_factory=dict)
+    series: dict[Leaf, set[str]] = field(default_factory=dict)
+    items: dict[str, exp.Expression] = field(default_factory=dict)
+
+    def image(self, node: exp.Expression) -> exp.Expression | None:
+        """`node` over enumerated columns, or None."""
+        if not leaves(node):
+            return self._constants(node)
+        if isinstance(node, exp.Column):
+            return self._column(node)
+        grain = self._grain(node)
+        if grain is not None:
+            return self._timed(node, grain)
+        saved = dict(self.columns), {k: set(v) for k, v in self.series.items()}, dict(self.items)
+        image = self._parts(node)
+        if image is None:
+            self.columns, self.series, self.items = saved
+            image = self._static(node)
+        return image
+
+    def from_items(self) -> list[exp.Expression]:
+        """The FROM items, the series of timestamps with the finest grain that their uses need."""
+        items = dict(self.items)
+        for at, grains in self.series.items():
+            items[self._name(at)] = self._series(at, _finest(grains))
+        return list(items.values())
+
+    def exact(self, condition: exp.Expression) -> exp.Expression | None:
+        """A WHERE condition over the enumerated columns, or None where it needs another column."""
+        needed = leaves(condition)
+        if not needed or not needed <= self.columns.keys() or condition.find(exp.Query):
+            return None
+        return self._parts(condition)
+
+    def _parts(self, node: exp.Expression) -> exp.Expression | None:
+        copy = node.copy()
+        for key, value in node.args.items():
+            values = value if isinstance(value, list) else [value]
+            images = [self.image(v) if isinstance(v, exp.Expression) else v for v in values]
+            if any(i is None and v is not None for i, v in zip(images, values, strict=True)):
+                return None
+            copy.set(key, images if isinstance(value, list) else images[0])
+        return copy
+
+    def _constants(self, node: exp.Expression) -> exp.Expression:
+        return node.copy().transform(
+            lambda n: constant(self.parameters[int(n.name) - 1]) if isinstance(n, exp.Parameter) else n
+        )
+
+    def _column(self, node: exp.Column) -> exp.Expression | None:
+        at = (node.table, node.name)
+        if at not in self.columns:
+            found = self._enumerate(at)
+            if found is None:
+                return None
+            self.columns[at] = found
+        return self.columns[at].copy()
+
+    def _enumerate(self, at: Leaf) -> exp.Expression | None:
+        source = self.relation.source(at[0])
+        if not source.private:
+            return self._public(source, at[1])
+        for partner in self._public_partners(at):
+            found = self._column(leaf(*partner))
+            if found is not None:
+                return found
+        column = source.column(at[1])
+        rows = self._declared(column) or self._numbers(at, column) or self._listed(at, column)
+        if rows is None:
+            return None
+        if column.nullable and not self._compared(at):
+            rows = rows.union(exp.select(exp.null()), distinct=False)
+        return exp.cast(self._item(at, rows), exp.DataType.build(column.type, dialect="postgres"))
+
+    def _item(self, at: Leaf, rows: exp.Query) -> exp.Column:
+        name = self._name(at)
+        alias = exp.TableAlias(this=exp.to_identifier(name), columns=[exp.to_identifier("v")])
+        self.items[name] = exp.Subquery(this=rows, alias=alias)
+        return exp.column("v", table=name)
+
+    def _name(self, at: Leaf) -> str:
+        names = [c.name for c in self.relation.source(at[0]).table.columns]
+        return f"{at[0]}_{names.index(at[1])}"
+
+    def _public(self, source: Source, name: str) -> exp.Expression | None:
+        table = source.table
+        if not table.in_front or source.derived is not None:
+            return None
+        scan = exp.Table(
+            this=exp.to_identifier(table.name, quoted=True), db=exp.to_identifier(table.schema, quoted=True)
+        )
+        if source.on is not None:
+            rows = exp.select(exp.column(exp.to_identifier(name, quoted=True))).distinct().from_(scan)
+            return self._item((source.alias, name), rows.union(exp.select(exp.null()), distinct=False))
+        self.items.setdefault(source.alias, exp.alias_(scan, source.alias, table=True))
+        return leaf(source.alias, name)
+
+    def _public_partners(self, at: Leaf) -> list[Leaf]:
+        found = []
+        for condition in self.relation.conditions:
+            sides = (condition.this, condition.args.get("expression")) if isinstance(condition, exp.EQ) else ()
+            names = [(s.table, s.name) for s in sides if isinstance(s, exp.Column)]
+            if len(names) == 2 and at in names:
+                other = names[1 - names.index(at)]
+                if not self.relation.source(other[0]).private and self.relation.source(other[0]).on is None:
+                    found.append(other)
+        return found
+
+    def _declared(self, column: Column) -> exp.Query | None:
+        if column.domain is not None:
+            return exp.select("*").from_(_values([exp.Literal.string(v) for v in column.domain]))
+        if column.domain_from is not None:
+            (schema, name), target = column.domain_from
+            if not self.policy.tables[schema, name].in_front:
+                return None
+            value = exp.column(exp.to_identifier(target, quoted=True))
+            scan = exp.Table(this=exp.to_identifier(name, quoted=True), db=exp.to_identifier(schema, quoted=True))
+            return exp.select(value).distinct().from_(scan).where(exp.not_(value.copy().is_(exp.null())))
+        if column.range is None and kind_of_type(column.type) == "bool":
+            return exp.select("*").from_(_values([exp.true(), exp.false()]))
+        return None
+
+    def _numbers(self, at: Leaf, column: Column) -> exp.Query | None:
+        column_kind = kind_of_type(column.type)
+        if column_kind not in ("int", "date"):
+            return None
+        low, high = self._bounds(at, column)
+        if not low or not high:
+            return None
+        if column_kind == "date":
+            return self._calendar(low, high, "day")
+        ends = [exp.cast(_extreme(f, e), "BIGINT") for f, e in ((exp.Greatest, low), (exp.Least, high))]
+        return exp.select("*").from_(exp.Table(this=exp.GenerateSeries(start=ends[0], end=ends[1])))
+
+    def _calendar(self, low: list[exp.Expression], high: list[exp.Expression], grain: str) -> exp.Query:
+        starts = [exp.cast(e, "TIMESTAMP") for e in low]
+        ends = [e if isinstance(e, exp.Sub) else exp.cast(e, "TIMESTAMP") for e in high]
+        start = exp.TimestampTrunc(this=_extreme(exp.Greatest, starts), unit=exp.var(grain))
+        step = exp.Interval(this=exp.Literal.string(STEPS.get(grain, f"1 {grain}")))
+        series = exp.GenerateSeries(start=start, end=_extreme(exp.Least, ends), step=step)
+        return exp.select("*").from_(exp.Table(this=series))
+
+    def _bounds(self, at: Leaf, column: Column) -> tuple[list[exp.Expression], list[exp.Expression]]:
+        low: list[exp.Expression] = []
+        high: list[exp.Expression] = []
+        timed = kind_of_type(column.type) == "timestamp"
+        if column.range is not None:
+            first, last = column.range
+            low.append(exp.Literal.string(first))
+            high.append(exp.Literal.string(f"{last} 23:59:59.999999" if timed and len(last) == 10 else last))
+        for operator, value in self._comparisons(at):
+            if operator in (exp.GT, exp.GTE, exp.EQ):
+                low.append(value)
+            if operator in (exp.LTE, exp.EQ) or (operator is exp.LT and not timed):
+                high.append(value)
+            elif operator is exp.LT:
+                tick = exp.Interval(this=exp.Literal.string("1 microsecond"))
+                high.append(exp.Sub(this=exp.cast(value, "TIMESTAMP"), expression=tick))
+        return low, high
+
+    def _comparisons(self, at: Leaf) -> list[tuple[type[exp.Expression], exp.Expression]]:
+        """Comparisons of the column with a constant among the WHERE conjuncts, the column on the left."""
+        turned = {exp.GT: exp.LT, exp.GTE: exp.LTE, exp.LT: exp.GT, exp.LTE: exp.GTE, exp.EQ: exp.EQ}
+        found: list[tuple[type[exp.Expression], exp.Expression]] = []
+        for condition in self.relation.conditions:
+            if isinstance(condition, exp.Between) and self._is(condition.this, at):
+                found += [(exp.GTE, condition.args["low"]), (exp.LTE, condition.args["high"])]
+            elif type(condition) in turned and self._is(condition.this, at):
+                found.append((type(condition), condition.expression))
+            elif type(condition) in turned and self._is(condition.expression, at):
+                found.append((turned[type(condition)], condition.this))
+        return [(o, self._constants(v)) for o, v in found if not leaves(v) and not v.find(exp.Query)]
+
+    def _compared(self, at: Leaf) -> bool:
+        return bool(self._comparisons(at)) or self._members(at) is not None
+
+    @staticmethod
+    def _is(node: exp.Expression, at: Leaf) -> bool:
+        node = node.unnest()
+        return isinstance(node, exp.Column) and (node.table, node.name) == at
+
+    def _members(self, at: Leaf) -> list[exp.Expression] | None:
+        """The constants of `column IN (...)` or `column = constant` among the WHERE conjuncts."""
+        for condition in self.relation.conditions:
+            if isinstance(condition, exp.In) and self._is(condition.this, at) and condition.expressions:
+                if not any(leaves(e) for e in condition.expressions):
+                    return [self._constants(e) for e in condition.expressions]
+        equal = [value for operator, value in self._comparisons(at) if operator is exp.EQ]
+        return equal[:1] or None
+
+    def _listed(self, at: Leaf, column: Column) -> exp.Query | None:
+        members = self._members(at)
+        if members is None or kind_of_type(column.type) in ("float", "other"):
+            return None
+        typed = [exp.cast(m, exp.DataType.build(column.type, dialect="postgres")) for m in members]
+        return exp.select("*").from_(_values(typed))
+
+    def _grain(self, node: exp.Expression) -> str | None:
+        """The grain at which `node` is a function of the timestamp column it wraps, or None."""
+        if isinstance(node, exp.Extract):
+            inner, name = node.expression, node.name.lower()
+            grain = "day" if name not in ("hour", "minute") else None
+        elif isinstance(node, (exp.TimestampTrunc, exp.DateTrunc)):
+            inner, grain = node.this, node.args["unit"].name.lower()
+        elif isinstance(node, exp.Cast) and node.to.this == exp.DType.DATE:
+            inner, grain = node.this, "day"
+        else:
+            return None
+        if isinstance(inner, exp.Column) and kind(inner, self.relation, self.parameters) == "timestamp":
+            return grain
+        return None
+
+    def _timed(self, node: exp.Expression, grain: str) -> exp.Expression | None:
+        inner = node.expression if isinstance(node, exp.Extract) else node.this
+        at = (inner.table, inner.name)
+        source = self.relation.source(at[0])
+        low, high = self._bounds(at, source.column(at[1]))
+        if not source.private or not low or not high:
+            return self._static(node)
+        self.series.setdefault(at, set()).add(grain)
+        value = exp.cast(exp.column("v", table=self._name(at)), "TIMESTAMP")
+        copy = node.copy()
+        copy.set("expression" if isinstance(node, exp.Extract) else "this", value)
+        return copy
+
+    def _series(self, at: Leaf, grain: str) -> exp.Expression:
+        column = self.relation.source(at[0]).column(at[1])
+        rows = self._calendar(*self._bounds(at, column), grain)
+        if column.nullable and not self._comparisons(at):
+            rows = rows.union(exp.select(exp.null()), distinct=False)
+        alias = exp.TableAlias(this=exp.to_identifier(self._name(at)), columns=[exp.to_identifier("v")])
+        return exp.Subquery(this=rows, alias=alias)
+
+    def _static(self, node: exp.Expression) -> exp.Expression | None:
+        """A finite set that the form of the expression gives: booleans, fields of a date, constant branches."""
+        values: list[exp.Expression] | None = None
+        span = EXTRACTED[node.name.lower()] if isinstance(node, exp.Extract) else None
+        if isinstance(node, LOGICAL):
+            values = [exp.true(), exp.false()]
+        elif span is not None:
+            values = [exp.cast(exp.Literal.number(v), "DECIMAL") for v in range(span[0], span[1] + 1)]
+        elif isinstance(node, exp.Case):
+            default = node.args.get("default")
+            branches = [i.args["true"] for i in node.args["ifs"]] + ([default] if default else [])
+            if any(leaves(b) for b in branches):
+                return None
+            values = [self._constants(b) for b in branches]
+        if values is None:
+            return None
+        rows: exp.Query = exp.select("*").from_(_values(values))
+        if self._may_be_null(node):
+            rows = rows.union(exp.select(exp.null()), distinct=False)
+        name = f"s{len(self.items)}"
+        alias = exp.TableAlias(this=exp.to_identifier(name), columns=[exp.to_identifier("v")])
+        self.items[name] = exp.Subquery(this=rows, alias=alias)
+        return exp.column("v", table=name)
+
+    def _may_be_null(self, node: exp.Expression) -> bool:
+        if isinstance(node, exp.Case):
+            return node.args.get("default") is None
+        return any(
+            self.relation.source(a).on is not None or self.relation.source(a).column(c).nullable
+            for a, c in leaves(node)
+        )
+
+
+def _finest(grains: set[str]) -> str:
+    if len(grains) > 1 and "week" in grains:
+        grains = {"day", *grains}
+    return min(grains, key=GRAINS.index)
+
+
+def _extreme(function: type[exp.Func], ends: list[exp.Expression]) -> exp.Expression:
+    return ends[0] if len(ends) == 1 else function(this=ends[0], expressions=ends[1:])
+
+
+def _values(values: list[exp.Expression]) -> exp.Expression:
+    rows = [exp.Tuple(expressions=[v]) for v in values]
+    alias = exp.TableAlias(this=exp.to_identifier("c"), columns=[exp.to_identifier("v")])
+    return exp.Values(expressions=rows, alias=alias)

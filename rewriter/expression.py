@@ -1,0 +1,239 @@
+"""Expressions over private rows: what kind of value each is, and the same meaning in DuckDB without errors.
+
+A backend error would tell about the row that raised it, so what can raise is wrapped in TRY (NULL
+instead of an error), and engine differences (integer division, LIKE's escape, modulo by zero) are
+written out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from sqlglot import exp
+
+from rewriter.grammar import EXTRACTED, TRUNCATIONS, describe, position
+from rewriter.refusal import Refusal
+from rewriter.relation import Relation
+
+KINDS = {
+    "smallint": "int",
+    "integer": "int",
+    "bigint": "int",
+    "numeric": "number",
+    "real": "float",
+    "double precision": "float",
+    "text": "text",
+    "character varying": "text",
+    "character": "text",
+    "boolean": "bool",
+    "date": "date",
+    "timestamp without time zone": "timestamp",
+    "timestamp with time zone": "timestamptz",
+    "time without time zone": "time",
+    "uuid": "uuid",
+}
+CASTS = {
+    exp.DType.SMALLINT: "int",
+    exp.DType.INT: "int",
+    exp.DType.BIGINT: "int",
+    exp.DType.DECIMAL: "number",
+    exp.DType.DOUBLE: "float",
+    exp.DType.FLOAT: "float",
+    exp.DType.TEXT: "text",
+    exp.DType.VARCHAR: "text",
+    exp.DType.BOOLEAN: "bool",
+    exp.DType.DATE: "date",
+    exp.DType.TIMESTAMP: "timestamp",
+    exp.DType.UUID: "uuid",
+}
+CAST_FROM = {
+    "int": {"int", "bool", "literal"},
+    "number": {"int", "number", "literal"},
+    "float": {"int", "float", "literal"},
+    "text": {"int", "text", "date", "uuid", "literal"},
+    "bool": {"bool", "literal"},
+    "date": {"date", "timestamp", "literal"},
+    "timestamp": {"date", "timestamp", "literal"},
+    "uuid": {"uuid", "literal"},
+}
+BACKEND_TYPES = {
+    "int": "BIGINT",
+    "number": "DECIMAL(38, 10)",
+    "float": "DOUBLE",
+    "text": "VARCHAR",
+    "bool": "BOOLEAN",
+    "date": "DATE",
+    "timestamp": "TIMESTAMP",
+    "timestamptz": "TIMESTAMP",
+    "time": "TIME",
+    "uuid": "UUID",
+}
+LOGICAL = (exp.Predicate, exp.And, exp.Or, exp.Not, exp.Boolean, exp.NullSafeEQ, exp.NullSafeNEQ)
+CAN_RAISE = (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod, exp.Neg, exp.Abs, exp.Substring, exp.Floor, exp.Ceil)
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """A client's parameter: its type's name in the front and its value as canonical text."""
+
+    type: str
+    value: str | None
+
+
+Parameters = Sequence[Parameter]
+
+
+def kind_of_type(type_name: str) -> str:
+    """The kind of a PostgreSQL type as format_type prints it; "other" for those not computed with.
+
+    >>> kind_of_type("character varying(20)")
+    'text'
+    """
+    head, _, rest = type_name.partition("(")
+    return KINDS.get((head.strip() + rest.partition(")")[2]).strip(), "other")
+
+
+def kind(node: exp.Expression, relation: Relation, parameters: Parameters) -> str:
+    """The kind of value of a base-form expression: int, number, float, text, bool, date, timestamp ... or literal."""
+
+    def of(part: exp.Expression) -> str:
+        return kind(part, relation, parameters)
+
+    if isinstance(node, exp.Column):
+        return kind_of_type(relation.source(node.table).column(node.name).type)
+    if isinstance(node, exp.Parameter):
+        return kind_of_type(parameters[int(node.name) - 1].type)
+    if isinstance(node, exp.Literal):
+        return "literal" if node.is_string else ("int" if node.this.isdigit() else "number")
+    if isinstance(node, LOGICAL):
+        return "bool"
+    if isinstance(node, exp.Cast):
+        return CASTS.get(node.to.this, "other")
+    if isinstance(node, (exp.Lower, exp.Upper, exp.Trim, exp.Substring, exp.DPipe)):
+        return "text"
+    if isinstance(node, exp.Length):
+        return "int"
+    if isinstance(node, exp.Extract):
+        return "number"
+    if isinstance(node, (exp.TimestampTrunc, exp.DateTrunc)):
+        return "timestamptz" if of(node.this) == "date" else of(node.this)
+    if isinstance(node, exp.Case):
+        return _common([of(i.args["true"]) for i in node.args["ifs"]] + [of(d) for d in [node.args.get("default")] if d])
+    if isinstance(node, exp.Coalesce):
+        return _common([of(node.this), *(of(e) for e in node.expressions)])
+    if isinstance(node, (exp.Paren, exp.Neg, exp.Abs, exp.Floor, exp.Ceil, exp.Nullif)):
+        return of(node.this)
+    if isinstance(node, (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod)):
+        return _common([of(node.this), of(node.expression)])
+    return "literal" if isinstance(node, exp.Null) else "other"
+
+
+def _common(kinds: list[str]) -> str:
+    found = {k for k in kinds if k != "literal"}
+    if not found:
+        return "text"
+    for wider in ("float", "number", "int"):
+        if wider in found and found <= {"float", "number", "int"}:
+            return wider
+    return found.pop() if len(found) == 1 else "other"
+
+
+def check(node: exp.Expression, relation: Relation, parameters: Parameters) -> None:
+    """Refuse (PV020) what is on the allow-list as a node but not with these kinds of values or arguments."""
+
+    def of(part: exp.Expression) -> str:
+        return kind(part, relation, parameters)
+
+    for part in node.find_all(exp.Expression):
+        if isinstance(part, exp.Cast):
+            target = CASTS.get(part.to.this)
+            if target is None or of(part.this) not in CAST_FROM[target]:
+                raise _not_allowed(part, "between these types")
+        elif isinstance(part, exp.Extract) and part.name.lower() not in EXTRACTED:
+            raise _not_allowed(part, "of this field")
+        elif isinstance(part, (exp.TimestampTrunc, exp.DateTrunc)):
+            if part.args["unit"].name.lower() not in TRUNCATIONS or of(part.this) not in ("date", "timestamp"):
+                raise _not_allowed(part, "with this unit or type")
+        elif isinstance(part, (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod, exp.Neg, exp.Abs, exp.Floor, exp.Ceil)):
+            if _arithmetic_kind(part, of) not in ("int", "number", "float"):
+                raise _not_allowed(part, "on values that are no numbers")
+        elif isinstance(part, (exp.Like, exp.ILike)):
+            _check_pattern(part, parameters)
+        elif isinstance(part, exp.DPipe) and not {of(part.this), of(part.expression)} <= {"text", "int", "literal"}:
+            raise _not_allowed(part, "on values that are no text")
+
+
+def _arithmetic_kind(part: exp.Expression, of: Callable[[exp.Expression], str]) -> str:
+    return _common([of(p) for p in (part.this, part.args.get("expression")) if p is not None])
+
+
+def _check_pattern(part: exp.Expression, parameters: Parameters) -> None:
+    pattern = part.expression.unnest()
+    if isinstance(pattern, exp.Parameter):
+        text = parameters[int(pattern.name) - 1].value
+    elif isinstance(pattern, exp.Literal) and pattern.is_string:
+        text = pattern.this
+    else:
+        raise _not_allowed(part, "with a pattern that is no constant")
+    if text is not None and (len(text) - len(text.rstrip("\\"))) % 2:
+        raise Refusal("22025", "LIKE pattern must not end with escape character", position=position(part))
+
+
+def _not_allowed(part: exp.Expression, why: str) -> Refusal:
+    return Refusal(
+        "PV020",
+        f"{describe(part)} {why} is not allowed on private rows",
+        hint="It could fail on one person's row; compute it on the released rows instead.",
+        position=position(part),
+    )
+
+
+def to_duckdb(node: exp.Expression, relation: Relation, parameters: Parameters) -> exp.Expression:
+    """A base-form expression in DuckDB's terms: PostgreSQL's meaning, and NULL where PostgreSQL would raise."""
+    written = _write(node, relation, parameters)
+    return exp.func("TRY", written) if _can_raise(node) else written
+
+
+def _can_raise(node: exp.Expression) -> bool:
+    return any(
+        isinstance(p, CAN_RAISE) or (isinstance(p, exp.Cast) and not isinstance(p.this, (exp.Literal, exp.Parameter)))
+        for p in node.walk()
+    )
+
+
+def constant(parameter: Parameter) -> exp.Expression:
+    """A parameter's value as a typed constant.
+
+    >>> constant(Parameter("date", "2024-01-01")).sql("postgres")
+    "CAST('2024-01-01' AS DATE)"
+    """
+    value = exp.null() if parameter.value is None else exp.Literal.string(parameter.value)
+    return exp.cast(value, exp.DataType.build(parameter.type, dialect="postgres"))
+
+
+def _write(node: exp.Expression, relation: Relation, parameters: Parameters) -> exp.Expression:
+    if isinstance(node, exp.Parameter):
+        return constant(parameters[int(node.name) - 1])
+    if isinstance(node, exp.Query):
+        return node.copy()
+    copy = node.copy()
+    for key, value in node.args.items():
+        if isinstance(value, exp.Expression):
+            copy.set(key, _write(value, relation, parameters))
+        elif isinstance(value, list):
+            copy.set(key, [_write(v, relation, parameters) if isinstance(v, exp.Expression) else v for v in value])
+    if isinstance(node, exp.Div):
+        integers = kind(node, relation, parameters) == "int"
+        divisor = exp.func("NULLIF", copy.expression, exp.Literal.number(0))
+        return exp.paren((exp.IntDiv if integers else exp.Div)(this=copy.this, expression=divisor))
+    if isinstance(node, exp.Mod):
+        copy.set("expression", exp.func("NULLIF", copy.expression, exp.Literal.number(0)))
+        return exp.paren(copy)
+    if isinstance(node, (exp.Like, exp.ILike)):
+        negate = copy.args.pop("negate", None)
+        escaped = exp.Escape(this=copy, expression=exp.Literal.string("\\"))
+        return exp.not_(exp.paren(escaped)) if negate else escaped
+    if isinstance(node, exp.DPipe):
+        return exp.DPipe(this=exp.cast(copy.this, "VARCHAR"), expression=exp.cast(copy.expression, "VARCHAR"))
+    return copy

@@ -1,0 +1,158 @@
+"""Allow-lists: node types, their arguments and functions. What is not listed is refused."""
+
+from __future__ import annotations
+
+from sqlglot import exp
+
+from rewriter.refusal import Refusal
+
+STRUCTURE: dict[type[exp.Expression], frozenset[str]] = {
+    exp.Select: frozenset(
+        "with_ expressions from_ joins where group having order limit offset distinct hint kind".split()
+    )
+    - {"hint", "kind"},
+    exp.Union: frozenset("with_ this expression distinct order limit offset".split()),
+    exp.Intersect: frozenset("with_ this expression distinct order limit offset".split()),
+    exp.Except: frozenset("with_ this expression distinct order limit offset".split()),
+    exp.Subquery: frozenset({"this", "alias", "with_"}),
+    exp.From: frozenset({"this"}),
+    exp.Join: frozenset("this side kind on using method".split()),
+    exp.Table: frozenset("this db alias".split()),
+    exp.TableAlias: frozenset({"this", "columns"}),
+    exp.With: frozenset({"expressions"}),
+    exp.CTE: frozenset({"this", "alias", "materialized"}),
+    exp.Where: frozenset({"this"}),
+    exp.Group: frozenset({"expressions"}),
+    exp.Having: frozenset({"this"}),
+    exp.Order: frozenset({"expressions"}),
+    exp.Ordered: frozenset({"this", "desc", "nulls_first"}),
+    exp.Limit: frozenset({"expression"}),
+    exp.Offset: frozenset({"expression"}),
+    exp.Fetch: frozenset({"direction", "count", "limit_options"}),
+    exp.LimitOptions: frozenset({"percent", "rows", "with_ties"}),
+    exp.Distinct: frozenset({"expressions"}),
+}
+"""Query structure, anywhere in a statement that reads private tables."""
+
+ROW_LOCAL: dict[type[exp.Expression], frozenset[str]] = {
+    exp.Column: frozenset({"this", "table"}),
+    exp.Identifier: frozenset({"this", "quoted"}),
+    exp.Literal: frozenset({"this", "is_string"}),
+    exp.Boolean: frozenset({"this"}),
+    exp.Null: frozenset(),
+    exp.Parameter: frozenset({"this"}),
+    exp.Paren: frozenset({"this"}),
+    exp.And: frozenset({"this", "expression"}),
+    exp.Or: frozenset({"this", "expression"}),
+    exp.Not: frozenset({"this"}),
+    exp.EQ: frozenset({"this", "expression"}),
+    exp.NEQ: frozenset({"this", "expression"}),
+    exp.LT: frozenset({"this", "expression"}),
+    exp.LTE: frozenset({"this", "expression"}),
+    exp.GT: frozenset({"this", "expression"}),
+    exp.GTE: frozenset({"this", "expression"}),
+    exp.NullSafeEQ: frozenset({"this", "expression"}),
+    exp.NullSafeNEQ: frozenset({"this", "expression"}),
+    exp.Between: frozenset({"this", "low", "high"}),
+    exp.In: frozenset({"this", "expressions"}),
+    exp.Is: frozenset({"this", "expression", "negate"}),
+    exp.Like: frozenset({"this", "expression", "negate"}),
+    exp.ILike: frozenset({"this", "expression", "negate"}),
+    exp.Add: frozenset({"this", "expression"}),
+    exp.Sub: frozenset({"this", "expression"}),
+    exp.Mul: frozenset({"this", "expression"}),
+    exp.Div: frozenset({"this", "expression", "typed", "safe"}),
+    exp.Mod: frozenset({"this", "expression"}),
+    exp.Neg: frozenset({"this"}),
+    exp.Abs: frozenset({"this"}),
+    exp.Floor: frozenset({"this"}),
+    exp.Ceil: frozenset({"this"}),
+    exp.Case: frozenset({"this", "ifs", "default"}),
+    exp.If: frozenset({"this", "true"}),
+    exp.Coalesce: frozenset({"this", "expressions"}),
+    exp.Nullif: frozenset({"this", "expression"}),
+    exp.Lower: frozenset({"this"}),
+    exp.Upper: frozenset({"this"}),
+    exp.Length: frozenset({"this"}),
+    exp.Trim: frozenset({"this", "position"}),
+    exp.Substring: frozenset({"this", "start", "length"}),
+    exp.DPipe: frozenset({"this", "expression", "safe"}),
+    exp.Extract: frozenset({"this", "expression"}),
+    exp.TimestampTrunc: frozenset({"this", "unit"}),
+    exp.DateTrunc: frozenset({"this", "unit"}),
+    exp.Cast: frozenset({"this", "to", "_type"}),
+    exp.Var: frozenset({"this"}),
+    exp.DataType: frozenset({"this", "nested"}),
+}
+"""Expressions over private rows."""
+
+TRUNCATIONS = ("minute", "hour", "day", "week", "month", "quarter", "year")
+EXTRACTED: dict[str, tuple[int, int] | None] = {
+    "year": None,
+    "isoyear": None,
+    "quarter": (1, 4),
+    "month": (1, 12),
+    "week": (1, 53),
+    "day": (1, 31),
+    "doy": (1, 366),
+    "dow": (0, 6),
+    "isodow": (1, 7),
+    "hour": (0, 23),
+    "minute": (0, 59),
+}
+"""Fields of EXTRACT with the values they can take whatever the date."""
+
+
+def surplus(node: exp.Expression, allowed: frozenset[str]) -> str | None:
+    """The first argument of `node` that is set and not in `allowed`, or None.
+
+    >>> surplus(exp.Neg(this=exp.Null()), frozenset({"this"})) is None
+    True
+    """
+    return next((k for k, v in node.args.items() if v not in (None, False, []) and k not in allowed), None)
+
+
+def position(node: exp.Expression) -> int | None:
+    """Where `node` begins in the client's text, counted from 1, if the parser kept it."""
+    starts = [n.meta["start"] for n in node.walk() if "start" in n.meta]
+    return min(starts) + 1 if starts else None
+
+
+def check_row_local(node: exp.Expression) -> None:
+    """Refuse (PV020) an expression over private rows that has a node or an argument outside the allow-list."""
+    for part in node.walk():
+        allowed = ROW_LOCAL.get(type(part))
+        if allowed is None:
+            raise Refusal(
+                "PV020",
+                f"{describe(part)} is not allowed on private rows",
+                hint="Use comparisons, AND/OR/NOT, IN, BETWEEN, LIKE, CASE, COALESCE, EXTRACT, date_trunc, "
+                "LOWER, UPPER, SUBSTRING and arithmetic; other functions work on the released rows.",
+                position=position(part),
+            )
+        extra = surplus(part, allowed)
+        if extra is not None:
+            raise Refusal(
+                "PV020", f"{describe(part)} with {extra} is not allowed on private rows", position=position(part)
+            )
+
+
+def describe(node: exp.Expression) -> str:
+    """The construct's name for a refusal, never its content.
+
+    >>> describe(exp.Anonymous(this="my_udf"))
+    'function my_udf'
+    """
+    if isinstance(node, exp.Anonymous):
+        return f"function {node.name.lower()}"
+    if isinstance(node, exp.Func):
+        return f"function {node.sql_name().lower()}"
+    return {
+        exp.Subquery: "a subquery in this place",
+        exp.Exists: "EXISTS in this place",
+        exp.Window: "a window function",
+        exp.Star: "*",
+        exp.Tuple: "a row value",
+        exp.Dot: "field selection",
+        exp.Interval: "interval arithmetic",
+    }.get(type(node), type(node).__name__)

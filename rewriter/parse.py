@@ -1,0 +1,86 @@
+"""Text -> one query tree within the limits, made of allowed structure only."""
+
+from __future__ import annotations
+
+import logging
+
+from sqlglot import exp, parse
+from sqlglot.errors import SqlglotError
+
+from rewriter.grammar import STRUCTURE, describe, position, surplus
+from rewriter.refusal import Refusal
+
+logging.getLogger("sqlglot").setLevel(logging.ERROR)
+
+MAX_NESTING = 20
+MAX_PREDICATES = 64
+MAX_CONSTANTS = 1000
+PREDICATES = (exp.Predicate, exp.And, exp.Or)
+
+
+def parse_query(text: str) -> exp.Query:
+    """The tree of one SELECT (or VALUES, set operation) in PostgreSQL's dialect.
+
+    Raises Refusal: 42601 not readable, 54001 beyond a limit, 0A000 structure that is not supported.
+
+    >>> parse_query("SELECT 1 AS a").named_selects
+    ['a']
+    """
+    _check_depth(text)
+    try:
+        trees = [t for t in parse(text, dialect="postgres") if t is not None]
+    except (SqlglotError, RecursionError, ValueError) as error:
+        raise Refusal("42601", "the query could not be read", hint="Check its syntax with EXPLAIN.") from error
+    if len(trees) != 1 or not isinstance(trees[0], exp.Query):
+        raise Refusal("0A000", "only a single SELECT can read private tables", hint="Send one SELECT at a time.")
+    tree = trees[0]
+    _check_limits(tree)
+    _check_structure(tree)
+    return tree
+
+
+def _check_depth(text: str) -> None:
+    depth = deepest = 0
+    for character in text:
+        depth += (character == "(") - (character == ")")
+        deepest = max(deepest, depth)
+    if deepest > 2 * MAX_NESTING:
+        raise Refusal("54001", f"parentheses are nested deeper than {2 * MAX_NESTING}")
+
+
+def _check_limits(tree: exp.Query) -> None:
+    depths = {id(tree): 1}
+    predicates = constants = 0
+    for node in tree.walk():
+        parent = node.parent
+        own = depths.get(id(parent), 0) + isinstance(node, exp.Query) if parent is not None else 1
+        depths[id(node)] = own
+        predicates += isinstance(node, PREDICATES)
+        constants += isinstance(node, exp.Literal)
+        if own > MAX_NESTING:
+            raise Refusal("54001", f"subqueries are nested deeper than {MAX_NESTING}", position=position(node))
+    if predicates > 2 * MAX_PREDICATES:
+        raise Refusal("54001", f"more than {MAX_PREDICATES} predicates", hint="Use IN (...) for alternatives.")
+    if constants > MAX_CONSTANTS:
+        raise Refusal("54001", f"more than {MAX_CONSTANTS} constants")
+
+
+def _check_structure(tree: exp.Query) -> None:
+    for node in tree.walk():
+        allowed = STRUCTURE.get(type(node))
+        if allowed is None:
+            if isinstance(node, (exp.Command, exp.DDL, exp.DML, exp.Lateral, exp.TableSample, exp.Into, exp.Lock)):
+                raise _unsupported(node, describe(node))
+            continue
+        extra = surplus(node, allowed)
+        if extra is not None:
+            raise _unsupported(node, f"{type(node).__name__.upper()} with {extra.strip('_').upper()}")
+
+
+def _unsupported(node: exp.Expression, what: str) -> Refusal:
+    return Refusal(
+        "0A000",
+        f"{what} is not supported in a query on private tables",
+        hint="Use SELECT ... FROM ... JOIN ... WHERE ... GROUP BY ... HAVING ... ORDER BY ... LIMIT.",
+        position=position(node),
+    )

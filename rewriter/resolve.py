@@ -1,0 +1,130 @@
+"""Names: what a column of the analyst's text means, by PostgreSQL's rules, and what an output column is called."""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+
+from sqlglot import exp
+
+from rewriter.grammar import check_row_local, position
+from rewriter.refusal import Refusal
+from rewriter.relation import Relation
+
+
+def folded(identifier: exp.Expression | None) -> str:
+    """An identifier as PostgreSQL folds it: lower case unless quoted.
+
+    >>> folded(exp.to_identifier("Users")), folded(exp.to_identifier("Users", quoted=True))
+    ('users', 'Users')
+    """
+    if identifier is None:
+        return ""
+    return identifier.name if identifier.args.get("quoted") else identifier.name.lower()
+
+
+def resolve(node: exp.Expression, relation: Relation, outer: Relation | None = None) -> exp.Expression:
+    """The base form of a row-local expression; unqualified columns of the text are qualified in place.
+
+    Qualifying the analyst's own tree lets parser agreement check the resolution too. Raises Refusal: PV020
+    for what is not row-local, 42703 and 42702 for names.
+    """
+    check_row_local(node)
+    return _resolved(node, relation, outer)
+
+
+def _resolved(node: exp.Expression, relation: Relation, outer: Relation | None) -> exp.Expression:
+    if isinstance(node, exp.Column):
+        return lookup(node, relation, outer)
+    if isinstance(node, exp.Paren):
+        inner = _resolved(node.this, relation, outer)
+        return inner if isinstance(inner, (exp.Column, exp.Literal, exp.Parameter)) else exp.paren(inner, copy=False)
+    bare = node.copy()
+    for key, value in node.args.items():
+        if isinstance(value, exp.Expression):
+            bare.set(key, _resolved(value, relation, outer))
+        elif isinstance(value, list):
+            bare.set(key, [_resolved(v, relation, outer) if isinstance(v, exp.Expression) else v for v in value])
+    return bare
+
+
+def lookup(column: exp.Column, relation: Relation, outer: Relation | None = None) -> exp.Expression:
+    """The base form of one column name; looks in `outer` for what `relation` does not have."""
+    name, table = folded(column.this), folded(column.args.get("table"))
+    if column.args.get("db") is not None:
+        raise Refusal("0A000", "name columns by table alias, without a schema", position=position(column))
+    if not table and name in relation.merged:
+        return relation.merged[name].copy()
+    found = [
+        (alias, field.value)
+        for alias, fields in relation.scope
+        if not table or alias == table
+        for field in fields
+        if field.name == name
+    ]
+    if not found and outer is not None:
+        return lookup(column, outer)
+    if len(found) > 1:
+        raise Refusal("42702", f'column reference "{name}" is ambiguous', position=position(column))
+    if not found:
+        raise _unknown_column(column, name, table, relation)
+    if not table:
+        column.set("table", exp.to_identifier(found[0][0], quoted=True))
+    return found[0][1].copy()
+
+
+def _unknown_column(column: exp.Column, name: str, table: str, relation: Relation) -> Refusal:
+    if table and all(alias != table for alias, _ in relation.scope):
+        return Refusal("42P01", f'missing FROM-clause entry for table "{table}"', position=position(column))
+    known = sorted({f.name for alias, fields in relation.scope if not table or alias == table for f in fields})
+    near = get_close_matches(name, known, n=1)
+    return Refusal(
+        "42703",
+        f'column "{name}" does not exist',
+        hint=f'Perhaps you meant "{near[0]}".' if near else f"Columns: {', '.join(known)}.",
+        position=position(column),
+    )
+
+
+def output_name(item: exp.Expression) -> str:
+    """What PostgreSQL calls an output column.
+
+    >>> output_name(exp.Count(this=exp.Star())), output_name(exp.column("A")), output_name(exp.true().eq(1))
+    ('count', 'a', '?column?')
+    """
+    if isinstance(item, exp.Alias):
+        return folded(item.args["alias"])
+    if isinstance(item, exp.Column):
+        return folded(item.this)
+    if isinstance(item, (exp.Paren, exp.Filter, exp.Window)):
+        return output_name(item.this)
+    if isinstance(item, exp.Cast):
+        inner = output_name(item.this)
+        return inner if inner != "?column?" else _TYPE_NAMES.get(item.to.this, item.to.sql("postgres").lower())
+    if isinstance(item, exp.Case):
+        default = item.args.get("default")
+        inner = output_name(default) if default is not None else "case"
+        return inner if inner != "?column?" else "case"
+    if isinstance(item, exp.Subquery) and isinstance(item.this, exp.Select):
+        return output_name(item.this.expressions[0])
+    if isinstance(item, (exp.TimestampTrunc, exp.DateTrunc)):
+        return "date_trunc"
+    if isinstance(item, exp.Anonymous):
+        return item.name.lower()
+    if isinstance(item, exp.Boolean):
+        return "bool"
+    if isinstance(item, exp.Func) and not isinstance(item, (exp.And, exp.Or)):
+        return item.sql_name().lower()
+    return "?column?"
+
+
+_TYPE_NAMES = {
+    exp.DType.INT: "int4",
+    exp.DType.BIGINT: "int8",
+    exp.DType.SMALLINT: "int2",
+    exp.DType.DOUBLE: "float8",
+    exp.DType.FLOAT: "float4",
+    exp.DType.BOOLEAN: "bool",
+    exp.DType.DECIMAL: "numeric",
+    exp.DType.TIMESTAMP: "timestamp",
+    exp.DType.TIMESTAMPTZ: "timestamptz",
+}
