@@ -1,0 +1,143 @@
+"""What the front still owes: the queue of expected responses, and names that hold once it has answered."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from rewriter.refusal import Refusal
+
+V = TypeVar("V")
+
+
+class Names(Generic[V]):
+    """Named things of a session, as the front will have them if it does what it was told.
+
+    Changes are proposed when a message is sent and settled, in the same order, when the front has
+    answered it (kept) or skipped it (not kept).
+
+    >>> names = Names[int]()
+    >>> names.propose("a", 1); names.propose("a", None); names.get("a") is None
+    True
+    >>> names.settle("a", True); names.settle("a", False); names.get("a")
+    1
+    """
+
+    def __init__(self) -> None:
+        self._settled: dict[str, V] = {}
+        self._pending: dict[str, deque[V | None]] = {}
+
+    def get(self, name: str) -> V | None:
+        """The thing that a message sent now would find under `name`."""
+        pending = self._pending.get(name)
+        return pending[-1] if pending else self._settled.get(name)
+
+    def propose(self, name: str, value: V | None) -> None:
+        """`name` is to mean `value` (None: nothing) from here on."""
+        self._pending.setdefault(name, deque()).append(value)
+
+    def settle(self, name: str, kept: bool) -> None:
+        """The oldest proposal for `name` came true, or did not."""
+        pending = self._pending[name]
+        value = pending.popleft()
+        if not pending:
+            del self._pending[name]
+        if not kept:
+            return
+        if value is None:
+            self._settled.pop(name, None)
+        else:
+            self._settled[name] = value
+
+    def forget(self) -> None:
+        """The front has dropped everything settled so far."""
+        self._settled.clear()
+
+
+Change = tuple[Names[Any], str]
+"""A proposal that an entry of the queue settles."""
+
+
+@dataclass(slots=True)
+class Entry:
+    """A message sent to the front whose responses are due.
+
+    `kind`: what was sent; `shown`: the client sees the responses; `ours`: the text is the proxy's own, so
+    errors lose what points into it; `rows`: where swallowed rows and parameter types go; `refusal`: the
+    error it is to raise; `notices`: notices are shown though it is not.
+    """
+
+    kind: int
+    shown: bool = True
+    ours: bool = False
+    changes: tuple[Change, ...] = ()
+    rows: bytearray | None = None
+    refusal: Refusal | None = None
+    notices: bool = False
+
+    def settle(self, kept: bool) -> None:
+        """Settles the changes that came with the message."""
+        for names, name in self.changes:
+            names.settle(name, kept)
+
+
+_COPY_MARKS = b"cf"
+_ENDS: dict[int, bytes] = {
+    ord("P"): b"1",
+    ord("B"): b"2",
+    ord("C"): b"3",
+    ord("D"): b"Tn",
+    ord("E"): b"CIs",
+    ord("Q"): b"Z",
+    ord("S"): b"Z",
+}
+
+
+class Pending:
+    """The queue of expected responses, oldest first."""
+
+    def __init__(self) -> None:
+        self._entries: deque[Entry] = deque()
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    @property
+    def head(self) -> Entry | None:
+        """Whose responses are arriving."""
+        return self._entries[0] if self._entries else None
+
+    def expect(self, entry: Entry) -> None:
+        """The responses to another message are due, after all others."""
+        self._entries.append(entry)
+        self._drop_marks()
+
+    def answered(self, kind: int) -> bool:
+        """A response of this kind came; says whether it was the head's last."""
+        if kind not in _ENDS[self._entries[0].kind]:
+            return False
+        self._entries.popleft().settle(True)
+        self._drop_marks()
+        return True
+
+    def skip(self) -> bool:
+        """The front failed and skips up to the next Sync; says whether that Sync was sent already."""
+        while self._entries:
+            if self._entries[0].kind == ord("S"):
+                return True
+            self._entries.popleft().settle(False)
+        return False
+
+    def copy_begins(self) -> bool:
+        """The head's statement reads from the client, and the front ignores every Sync before the copy's end;
+        says whether that end is still to be sent."""
+        entries = list(self._entries)
+        end = next((i for i, entry in enumerate(entries) if entry.kind in _COPY_MARKS), len(entries))
+        kept = [entry for entry in entries[:end] if entry.kind != ord("S")]
+        self._entries = deque([*kept, *entries[end:]])
+        return end == len(entries)
+
+    def _drop_marks(self) -> None:
+        while self._entries and self._entries[0].kind in _COPY_MARKS:
+            self._entries.popleft()

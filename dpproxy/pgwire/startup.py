@@ -1,0 +1,138 @@
+"""What a client may say in its startup packet, and what of it the front is told."""
+
+from __future__ import annotations
+
+import re
+import struct
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from dpproxy.pgwire.messages import PROTOCOL_3_0, ProtocolError, cstring, message, split_cstrings
+from rewriter.refusal import Refusal
+
+SETTINGS = frozenset(
+    {
+        "application_name",
+        "bytea_output",
+        "datestyle",
+        "default_transaction_isolation",
+        "default_transaction_read_only",
+        "extra_float_digits",
+        "geqo",
+        "idle_in_transaction_session_timeout",
+        "intervalstyle",
+        "lock_timeout",
+        "statement_timeout",
+        "timezone",
+    }
+)
+"""Settings that a startup packet may bring along, besides client_encoding and dpproxy.*."""
+NAME_BYTES = 63
+_UTF8 = {"utf8", "unicode", "sqlascii"}
+_OFF = {"false", "off", "no", "0"}
+_UNITS = {"": 1, "ms": 1, "s": 1000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
+
+
+@dataclass(frozen=True)
+class Startup:
+    """Who asks for what: `settings` are for the front, `unknown` are protocol options nobody knows.
+
+    `newer`: the client speaks a later minor version and has to be told which one is spoken here.
+    """
+
+    user: str
+    database: str
+    settings: Mapping[str, str]
+    newer: bool
+    unknown: tuple[str, ...]
+
+    @property
+    def negotiation(self) -> bytes:
+        """The NegotiateProtocolVersion that is due, or nothing."""
+        if not (self.newer or self.unknown):
+            return b""
+        names = b"".join(map(cstring, self.unknown))
+        return message("v", struct.pack(">ii", PROTOCOL_3_0, len(self.unknown)) + names)
+
+
+def read_startup(code: int, body: bytes, statement_timeout: float) -> Startup:
+    """Reads a startup packet.
+
+    `statement_timeout`: seconds; clients may only ask for less. Raises Refusal for what is not served,
+    ProtocolError for what is no startup packet.
+
+    >>> packet = startup_packet({"user": "ann", "options": "-c dpproxy.notices=off"})
+    >>> read_startup(PROTOCOL_3_0, packet[8:], 300.0).settings["dpproxy.notices"]
+    'off'
+    """
+    if code >> 16 != 3:
+        raise Refusal("0A000", f"unsupported frontend protocol {code >> 16}.{code & 0xFFFF}: 3.0 is spoken")
+    given = dict(_pairs(body))
+    user = given.pop("user", "")
+    if not user:
+        raise Refusal("28000", "no user name specified in startup packet")
+    if len(user.encode()) > NAME_BYTES or user.startswith("pg_"):
+        raise Refusal("28000", "this name is not for analysts: it is reserved or longer than 63 bytes")
+    database = given.pop("database", user)
+    unknown = tuple(name for name in given if name.startswith("_pq_."))
+    for name in unknown:
+        del given[name]
+    wanted = {**dict(_options(given.pop("options", ""))), **{k.lower(): v for k, v in given.items()}}
+    settings = {"client_encoding": "UTF8", "statement_timeout": f"{int(statement_timeout * 1000)}"}
+    for name, value in wanted.items():
+        settings.update(_setting(name, value, statement_timeout))
+    return Startup(user, database, settings, code != PROTOCOL_3_0, unknown)
+
+
+def startup_packet(parameters: Mapping[str, str]) -> bytes:
+    """A startup packet of protocol 3.0."""
+    pairs = b"".join(cstring(name) + cstring(value) for name, value in parameters.items()) + b"\0"
+    return struct.pack(">ii", len(pairs) + 8, PROTOCOL_3_0) + pairs
+
+
+def _pairs(body: bytes) -> Iterator[tuple[str, str]]:
+    while body != b"\0":
+        (name, value), body = split_cstrings(body, 2)
+        if not name or not body:
+            raise ProtocolError("invalid startup packet layout: expected terminator as last byte")
+        yield name, value
+
+
+def _options(text: str) -> Iterator[tuple[str, str]]:
+    """The settings in `options`, as the postgres command takes them: -c a=b, -ca=b, --a=b."""
+    words = [re.sub(r"\\(.)", r"\1", word) for word in re.findall(r"(?:\\.|[^\s\\])+", text)]
+    while words:
+        word = words.pop(0)
+        if word == "-c" and words:
+            word += words.pop(0)
+        match = re.fullmatch(r"(?:-c|--)([^=]+)=(.*)", word, re.DOTALL)
+        if match is None:
+            raise Refusal("42601", "invalid command-line argument for server process in options")
+        yield match[1].replace("-", "_").lower(), match[2]
+
+
+def _setting(name: str, value: str, statement_timeout: float) -> dict[str, str]:
+    if name == "replication" and value.lower() in _OFF:
+        return {}
+    if name == "client_encoding":
+        if re.sub("[^a-z0-9]", "", value.lower()) not in _UTF8:
+            raise Refusal("0A000", "client_encoding must be UTF8")
+        return {}
+    if name == "statement_timeout":
+        milliseconds = _milliseconds(value)
+        return {name: str(milliseconds)} if 0 < milliseconds < statement_timeout * 1000 else {}
+    if name in SETTINGS or re.fullmatch(r"dpproxy\.[a-z_]{1,50}", name):
+        return {name: value}
+    shown = re.sub("[^a-z0-9_.]", "?", name)[:NAME_BYTES]
+    raise Refusal(
+        "42501",
+        f'parameter "{shown}" cannot be set at connection start',
+        hint=f"Allowed are client_encoding, dpproxy.*, {', '.join(sorted(SETTINGS))}",
+    )
+
+
+def _milliseconds(value: str) -> int:
+    match = re.fullmatch(r"\s*(\d{1,10})\s*(ms|s|min|h|d|)\s*", value)
+    if match is None:
+        raise Refusal("22023", 'invalid value for parameter "statement_timeout"')
+    return int(match[1]) * _UNITS[match[2]]

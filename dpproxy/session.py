@@ -1,0 +1,265 @@
+"""One client, one connection to the front, the relay between them: bytes, flow control, jobs on threads."""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import logging
+import traceback
+from collections.abc import Callable, Mapping
+from concurrent.futures import Executor
+from dataclasses import dataclass
+from typing import Protocol
+
+from dpproxy.backends.base import Cancellation
+from dpproxy.channel import HIGH_WATER, Address, Channel
+from dpproxy.login import FrontConnection, cancel_at_front
+from dpproxy.pgwire import messages as m
+from dpproxy.pgwire.relay import Answer, Prepare, Prepared, Relay, Step
+from rewriter.refusal import Refusal
+
+log = logging.getLogger("dpproxy.session")
+
+SHUTDOWN = m.error("57P01", "terminating connection due to administrator command", severity="FATAL")
+
+
+class Answering(Protocol):
+    """The composition of the rooms, as a session needs it; `prepare` and `execute` run on threads."""
+
+    def classify(self, text: str) -> str:
+        """ "relay" or "private"; raises Refusal. Cheap, no I/O."""
+
+    def prepare(self, text: str, oids: tuple[int, ...]) -> Prepared:
+        """Plans a private statement, charging nothing; raises Refusal."""
+
+    def execute(
+        self,
+        prepared_text: str,
+        oids: tuple[int, ...],
+        analyst: str,
+        parameters: tuple[str | None, ...],
+        settings: Mapping[str, str],
+        cancellation: Cancellation,
+    ) -> Answer:
+        """Pays, runs and releases; raises Refusal."""
+
+
+@dataclass(frozen=True)
+class Services:
+    """What every session shares. `statement_timeout`: seconds a privacy step may take."""
+
+    answering: Answering
+    threads: Executor
+    front: Address
+    statement_timeout: float
+    job_begun: Callable[[asyncio.Future[object]], None]
+
+
+@dataclass
+class _Running:
+    job: Prepare | Step
+    cancellation: Cancellation
+    timer: asyncio.TimerHandle
+
+
+class Session:
+    """A logged-in client. `ended` is called once, when nothing of it is left but steps that go on."""
+
+    def __init__(
+        self,
+        client: Channel,
+        front: FrontConnection,
+        analyst: str,
+        secret: bytes,
+        services: Services,
+        ended: Callable[[Session], None],
+    ) -> None:
+        self.analyst = analyst
+        self.pid = front.pid
+        self._secret = secret
+        self._client = client
+        self._front = front
+        self._services = services
+        self._ended = ended
+        self._relay = Relay(services.answering.classify)
+        self._running: _Running | None = None
+        self._closing = False
+        self._draining = False
+
+    def start(self) -> None:
+        """Begins to relay, with what the client has sent since its login."""
+        self._client.inbound.limits = m.CLIENT_LIMITS
+        self._client.attach(self._from_client, self._flow)
+        self._front.channel.attach(self._from_front, self._flow)
+        self._guarded(self._relay.front, self._front.channel.inbound.rest())
+
+    def is_mine(self, secret: bytes) -> bool:
+        """Whether a CancelRequest knows this session's secret."""
+        return hmac.compare_digest(secret, self._secret)
+
+    def cancel(self) -> asyncio.Task[None]:
+        """Cancels the running step and whatever the front runs for this session."""
+        self._interrupt("canceling statement due to user request")
+        return asyncio.ensure_future(
+            cancel_at_front(self._services.front, self._front.pid, self._front.secret)
+        )
+
+    def drain(self) -> None:
+        """Ends the session as soon as nothing is under way; a running step is still answered."""
+        self._draining = True
+        self._guarded(lambda _: None, b"")
+
+    def abort(self) -> None:
+        """Ends the session now."""
+        self._end(SHUTDOWN)
+
+    def _from_client(self, data: bytes) -> None:
+        self._guarded(self._client.inbound.feed, data)
+
+    def _from_front(self, data: bytes) -> None:
+        self._guarded(self._relay.front, data)
+
+    def _guarded(self, take: Callable[[bytes], None], data: bytes) -> None:
+        """Takes bytes and does all that follows; whatever goes wrong here ends this session alone."""
+        if self._closing:
+            return
+        try:
+            take(data)
+            self._advance()
+        except m.ProtocolError as error:
+            self._send()
+            self._end(m.error(error.code, error.message, severity="FATAL"))
+        except Exception as error:
+            _log_without_text(error)
+            self._send()
+            self._end(m.error("XX000", "internal error in the proxy", severity="FATAL"))
+
+    def _advance(self) -> None:
+        relay, client, front = self._relay, self._client, self._front.channel
+        while not (relay.busy or relay.full or front.congested or client.congested or self._closing):
+            message = client.inbound.take()
+            if message is None:
+                break
+            if message[0] == ord("X"):
+                self._end()
+                return
+            relay.client(*message)
+            if len(relay.to_front) > HIGH_WATER:
+                self._send()
+        self._send()
+        self._look_after_job()
+        if relay.fatal:
+            self._end()
+        elif self._draining and relay.quiet and not len(client.inbound):
+            self._end(SHUTDOWN)
+        else:
+            self._flow_control()
+
+    def _send(self) -> None:
+        for channel, data in (
+            (self._front.channel, self._relay.to_front),
+            (self._client, self._relay.to_client),
+        ):
+            if data:
+                channel.send(bytes(data))
+                data.clear()
+
+    def _flow(self) -> None:
+        """A connection became free again, or ended."""
+        if self._client.closed.done():
+            self._end()
+        elif self._front.channel.closed.done():
+            self._end(SHUTDOWN)
+        else:
+            self._guarded(lambda _: None, b"")
+
+    def _flow_control(self) -> None:
+        waiting = len(self._client.inbound) >= HIGH_WATER
+        self._client.read_if(not (waiting and self._stuck()))
+        self._front.channel.read_if(not self._client.congested)
+
+    def _stuck(self) -> bool:
+        relay = self._relay
+        return relay.busy or relay.full or self._front.channel.congested or self._client.congested
+
+    # Jobs
+
+    def _look_after_job(self) -> None:
+        """Starts the job that the relay names, and gives up the one that it no longer waits for."""
+        job, running = self._relay.job, self._running
+        if running is not None and running.job is not job:
+            self._running = None
+            running.timer.cancel()
+            self._cancel_quietly(running.cancellation)
+        if job is not None and self._running is None:
+            self._begin(job)
+
+    def _begin(self, job: Prepare | Step) -> None:
+        loop, cancellation = asyncio.get_running_loop(), Cancellation()
+        future = loop.run_in_executor(self._services.threads, self._call, job, cancellation)
+        self._services.job_begun(future)
+        late = "canceling statement due to statement timeout"
+        timer = loop.call_later(self._services.statement_timeout, self._interrupt, late)
+        self._running = _Running(job, cancellation, timer)
+        future.add_done_callback(lambda done: self._finished(job, done.result()))
+
+    def _call(self, job: Prepare | Step, cancellation: Cancellation) -> object:
+        """Runs on a thread; gives the outcome or the Refusal."""
+        answering = self._services.answering
+        try:
+            if isinstance(job, Prepare):
+                return answering.prepare(job.text, job.oids)
+            return answering.execute(
+                job.text, job.oids, self.analyst, job.parameters, job.settings, cancellation
+            )
+        except Refusal as refusal:
+            return refusal
+        except Exception as error:
+            _log_without_text(error)
+            return Refusal("XX000", "internal error in the proxy")
+
+    def _finished(self, job: Prepare | Step, outcome: object) -> None:
+        if self._running is not None and self._running.job is job:
+            self._running.timer.cancel()
+            self._running = None
+            self._guarded(lambda _: self._relay.finish(job, outcome), b"")
+
+    def _interrupt(self, message: str) -> None:
+        """Cancels the running job and answers for it at once; what a step has cost stays charged."""
+        running = self._running
+        if running is not None:
+            self._cancel_quietly(running.cancellation)
+            self._finished(running.job, Refusal("57014", message))
+
+    def _cancel_quietly(self, cancellation: Cancellation) -> None:
+        try:
+            cancellation.cancel()
+        except Exception as error:
+            _log_without_text(error)
+
+    # The end
+
+    def _end(self, last_words: bytes = b"") -> None:
+        """Closes both connections; a step that runs goes on to its end by itself and stays charged."""
+        if self._closing:
+            return
+        self._closing = True
+        if self._running is not None:
+            self._running.timer.cancel()
+            self._running = None
+        self._client.send(last_words)
+        self._client.close()
+        if not self._relay.quiet and not self._front.channel.closed.done():
+            services = self._services
+            task = cancel_at_front(services.front, self._front.pid, self._front.secret)
+            services.job_begun(asyncio.ensure_future(task))
+        self._front.channel.send(m.message("X"))
+        self._front.channel.close()
+        self._ended(self)
+
+
+def _log_without_text(error: Exception) -> None:
+    """Logs where an error arose, not what it says: that may quote statements or data."""
+    last = traceback.extract_tb(error.__traceback__)[-1:]
+    where = f"{last[0].filename}:{last[0].lineno}" if last else "?"
+    log.error("unexpected %s at %s", type(error).__name__, where)

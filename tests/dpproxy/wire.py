@@ -1,0 +1,396 @@
+"""What the tests of the wire share: a front with a guarded table, a server in a thread, raw connections.
+
+The answering here is deterministic and takes no budget, so that the tests see every step that is taken.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import socket
+import ssl
+import struct
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Self
+
+import psycopg
+
+from dpproxy.backends.base import Cancellation
+from dpproxy.embedded import Embedded
+from dpproxy.pgwire import messages as m
+from dpproxy.pgwire.auth import ClientScram, Verifier
+from dpproxy.pgwire.startup import startup_packet
+from dpproxy.server import Rooms, Server, Settings
+from rewriter.refusal import Refusal
+
+COUNTRIES = ("US", "DE", "FR", "IN", None)
+BY_COUNTRY = "SELECT country, count(*) AS n FROM people GROUP BY country ORDER BY n DESC"
+OLDER = "SELECT country, count(*) AS n FROM people WHERE age > $1 GROUP BY country ORDER BY n DESC"
+BY_AGE = "SELECT age, count(*) AS n FROM people GROUP BY age ORDER BY age"
+FAILING = "SELECT country, count(*) / (count(*) - count(*)) AS n FROM people GROUP BY country"
+SLOW = "SELECT country, count(*) AS slow FROM people GROUP BY country"
+NOTED = "SELECT country, count(*) AS noted FROM people GROUP BY country"
+EXHAUSTED = "SELECT country, count(*) AS dear FROM people GROUP BY country"
+BROKEN = "SELECT country, count(*) AS broken FROM people GROUP BY country"
+ROWS = "SELECT * FROM people"
+AGES = 2000
+EXPECTED = [("US", 500), ("DE", 400), ("FR", 300), ("IN", 200), (None, 100)]
+
+_SCHEMA = """
+CREATE SCHEMA dpproxy;
+CREATE FUNCTION dpproxy.refuse(code text, message text, detail text, hint text) RETURNS void
+LANGUAGE plpgsql AS $$ BEGIN
+  IF detail IS NULL AND hint IS NULL THEN RAISE EXCEPTION USING ERRCODE = code, MESSAGE = message;
+  ELSIF hint IS NULL THEN RAISE EXCEPTION USING ERRCODE = code, MESSAGE = message, DETAIL = detail;
+  ELSIF detail IS NULL THEN RAISE EXCEPTION USING ERRCODE = code, MESSAGE = message, HINT = hint;
+  ELSE RAISE EXCEPTION USING ERRCODE = code, MESSAGE = message, DETAIL = detail, HINT = hint; END IF;
+END $$;
+CREATE FUNCTION dpproxy.notice(texts text[]) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE one text; BEGIN FOREACH one IN ARRAY texts LOOP RAISE NOTICE '%', one; END LOOP; END $$;
+CREATE FUNCTION dpproxy.text_of(value anyelement) RETURNS text LANGUAGE plpgsql
+SET datestyle = ISO SET timezone = UTC SET intervalstyle = postgres SET extra_float_digits = 1
+SET bytea_output = hex AS $$ BEGIN RETURN value::text; END $$;
+CREATE FUNCTION dpproxy.guard() RETURNS boolean LANGUAGE plpgsql IMMUTABLE AS $$
+BEGIN RAISE EXCEPTION 'private rows cannot be read this way' USING ERRCODE = '0A000'; END $$;
+CREATE TABLE people (id bigint PRIMARY KEY, country text, age int);
+ALTER TABLE people ENABLE ROW LEVEL SECURITY;
+ALTER TABLE people FORCE ROW LEVEL SECURITY;
+CREATE POLICY guard ON people USING (dpproxy.guard());
+CREATE TABLE articles (id int PRIMARY KEY, title text);
+INSERT INTO articles SELECT i, 'title ' || i FROM generate_series(1, 5000) i;
+CREATE ROLE owner; CREATE ROLE analyst LOGIN PASSWORD 'front secret';
+ALTER TABLE people OWNER TO owner; ALTER TABLE articles OWNER TO owner;
+GRANT USAGE ON SCHEMA dpproxy TO analyst; GRANT SELECT ON people, articles TO analyst;
+"""
+
+
+def start_front(folder: Path) -> Embedded:
+    """An embedded front with the table `people` (private, empty, guarded) and `articles` (public)."""
+    server = Embedded.start(folder, durable=False)
+    with psycopg.connect(server.conninfo(), autocommit=True) as connection:
+        connection.execute(_SCHEMA)
+    return server
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A presentation and its arrays' types."""
+
+    presentation: str
+    array_oids: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Released:
+    """Arrays and notices of a step."""
+
+    arrays: tuple[bytes, ...]
+    notices: tuple[str, ...] = ()
+
+
+@dataclass
+class Scripted:
+    """Answers a few statements on `people`, always alike, and keeps what it was asked."""
+
+    steps: list[tuple[str, tuple[str | None, ...], Mapping[str, str]]] = field(default_factory=list)
+    prepared: int = 0
+    outcomes: list[str] = field(default_factory=list)
+    begun: threading.Event = field(default_factory=threading.Event)
+    go_on: threading.Event = field(default_factory=threading.Event)
+
+    def classify(self, text: str) -> str:
+        """Private is what names `people`."""
+        if re.match(r"\s*(drop|delete)\b", text, re.I):
+            raise Refusal("25006", "the proxy is read-only", hint="ask with SELECT", position=1)
+        if len(text) > 16384:
+            raise Refusal("54000", "statement is too long")
+        return "private" if re.search(r"\bpeople\b", text, re.I) else "relay"
+
+    def prepare(self, text: str, oids: tuple[int, ...]) -> Planned:
+        """The statement with `people` replaced by the arrays."""
+        self.prepared += 1
+        k = len(oids)
+        if text.strip() == ROWS:
+            raise Refusal("PV010", "row-level output", detail="rule 43", hint="aggregate it", position=8)
+        if text.startswith("SELECT age"):
+            source = f"ROWS FROM (unnest(${k + 1}::int8[]), unnest(${k + 2}::int8[])) AS u(age, n)"
+            return Planned(f"SELECT age::int, n FROM {source} ORDER BY age", (m.INT8_ARRAY,) * 2)
+        source = f"ROWS FROM (unnest(${k + 1}), unnest(${k + 2})) AS u(country, n)"
+        value = "n / (n - n)" if " / " in text else "n"
+        name = re.findall(r" AS (\w+)", text)[0]
+        limit = "".join(re.findall(r" LIMIT \S+", text))
+        unused = f" WHERE ${k} IS NOT NULL" if k else ""
+        text = f"SELECT country, {value} AS {name} FROM {source}{unused} ORDER BY n DESC{limit}"
+        return Planned(text, (m.TEXT_ARRAY, m.INT8_ARRAY))
+
+    def execute(
+        self,
+        prepared_text: str,
+        oids: tuple[int, ...],
+        analyst: str,
+        parameters: tuple[str | None, ...],
+        settings: Mapping[str, str],
+        cancellation: Cancellation,
+    ) -> Released:
+        """Five countries, or AGES ages; a first parameter is added to the counts."""
+        self.steps.append((prepared_text, parameters, settings))
+        if prepared_text == EXHAUSTED:
+            raise Refusal("PV001", "privacy budget exhausted", hint="wait")
+        if prepared_text == BROKEN:
+            raise ZeroDivisionError("a secret: 42")
+        if prepared_text == SLOW:
+            self._wait(cancellation)
+        if prepared_text.startswith("SELECT age"):
+            return Released((int8_array(range(AGES)), int8_array([7] * AGES)))
+        more = int(parameters[0] or 0) if "age > $1" in prepared_text else 0
+        counts = [count + more for _, count in EXPECTED]
+        notices = ("noise of 3", "in full") if prepared_text == NOTED else ()
+        return Released((m.text_array(COUNTRIES), int8_array(counts)), notices)
+
+    def _wait(self, cancellation: Cancellation) -> None:
+        self.begun.set()
+        withdraw = cancellation.on_cancel(self.go_on.set)
+        self.go_on.wait(10)
+        withdraw()
+        self.outcomes.append("cancelled" if cancellation.cancelled else "done")
+        if cancellation.cancelled:
+            raise Refusal("57014", "canceling statement due to user request")
+
+
+def int8_array(values: Sequence[int]) -> bytes:
+    """An int8[] in binary."""
+    head = struct.pack(">iiIii", 1, 0, 20, len(values), 1)
+    return head + m.encoded([struct.pack(">q", value) for value in values])
+
+
+VERIFIERS = {"ann": str(Verifier.make("pencil", b"salt" * 4))}
+
+
+class Served:
+    """A server on a port of its own, in a thread with its own event loop."""
+
+    def __init__(self, front: Embedded, **settings: Any) -> None:
+        self.answering = Scripted()
+        rooms = Rooms(
+            answering=self.answering,
+            front=front.socket_path,
+            database="postgres",
+            role_for=self._role_for,
+            verifier=VERIFIERS.get,
+            fake_salt_key=bytes(32),
+        )
+        self.settings = replace(Settings(port=0, auth="trust"), **settings)
+        self.port = 0
+        self._server = Server(self.settings, rooms)
+        self.loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._run)
+        self._ready: Future[int] = Future()
+        self._thread.start()
+        self.port = self._ready.result(10)
+
+    def _role_for(self, analyst: str) -> tuple[str, str]:
+        if analyst == "nobody":
+            raise Refusal("28000", "no such analyst")
+        return "analyst", "front secret"
+
+    def _run(self) -> None:
+        asyncio.set_event_loop(self.loop)
+        _, port = self.loop.run_until_complete(self._server.start())
+        self._ready.set_result(port)
+        self.loop.run_forever()
+        self.loop.run_until_complete(asyncio.sleep(0.05))
+        self.loop.close()
+
+    def drain(self, seconds: float = 5) -> Future[None]:
+        """Begins the drain."""
+        return asyncio.run_coroutine_threadsafe(self._server.drain(seconds), self.loop)
+
+    def stop(self) -> None:
+        """Drains and ends the thread."""
+        self.answering.go_on.set()
+        self.drain(0.2).result(20)
+        self.loop.call_soon_threadsafe(self.loop.stop)
+        self._thread.join()
+
+    def conninfo(self, **more: Any) -> str:
+        """For libpq."""
+        values = {"host": "127.0.0.1", "port": self.port, "user": "ann", "dbname": "shop", **more}
+        return " ".join(f"{key}='{value}'" for key, value in values.items())
+
+    def connect(self, **more: Any) -> psycopg.Connection[tuple[Any, ...]]:
+        """A psycopg connection."""
+        options = {key: more.pop(key) for key in ("autocommit",) if key in more}
+        return psycopg.connect(self.conninfo(**more), **options)
+
+    def raw(self, **more: str) -> Raw:
+        """A raw connection, logged in by trust."""
+        raw = Raw.open(self.port)
+        raw.send(startup_packet({"user": "ann", "database": "shop", **more}))
+        raw.until("Z")
+        return raw
+
+    @property
+    def sessions(self) -> int:
+        """Live sessions."""
+        return len(self._server._sessions)
+
+
+@contextmanager
+def served(front: Embedded, **settings: Any) -> Iterator[Served]:
+    """A server for the length of a test."""
+    server = Served(front, **settings)
+    try:
+        yield server
+    finally:
+        server.stop()
+
+
+@dataclass
+class Raw:
+    """A connection that speaks messages."""
+
+    socket: socket.socket
+    buffer: bytes = b""
+    key: bytes = b""
+
+    @classmethod
+    def open(cls, port: int) -> Self:
+        """Connects, says nothing."""
+        return cls(socket.create_connection(("127.0.0.1", port), timeout=10))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Hangs up."""
+        self.socket.close()
+
+    def secure(self) -> None:
+        """SSLRequest and handshake."""
+        self.send(struct.pack(">ii", 8, m.SSL_REQUEST))
+        assert self.socket.recv(1) == b"S"
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+        self.socket = context.wrap_socket(self.socket)
+
+    def send(self, *parts: bytes) -> None:
+        """Sends in one piece."""
+        self.socket.sendall(b"".join(parts))
+
+    def receive(self) -> tuple[str, bytes] | None:
+        """The next message as (kind, whole message), or None at the end."""
+        while len(self.buffer) < 5 or len(self.buffer) < 1 + int.from_bytes(self.buffer[1:5], "big"):
+            try:
+                more = self.socket.recv(65536)
+            except ConnectionResetError:
+                return None
+            if not more:
+                return None
+            self.buffer += more
+        size = 1 + int.from_bytes(self.buffer[1:5], "big")
+        raw, self.buffer = self.buffer[:size], self.buffer[size:]
+        return chr(raw[0]), raw
+
+    def until(self, kind: str) -> list[tuple[str, bytes]]:
+        """Every message up to the first of `kind`, or to the end."""
+        seen: list[tuple[str, bytes]] = []
+        while (one := self.receive()) is not None:
+            seen.append(one)
+            if one[0] == "K":
+                self.key = one[1][5:]
+            if one[0] == kind:
+                break
+        return seen
+
+    def query(self, text: str) -> list[tuple[str, bytes]]:
+        """A simple query and its responses."""
+        self.send(query(text))
+        return self.until("Z")
+
+    def kinds(self, kind: str = "Z") -> str:
+        """The kinds of the messages up to the first of `kind`."""
+        return "".join(one for one, _ in self.until(kind))
+
+    def is_silent(self, seconds: float = 0.1) -> bool:
+        """Whether nothing comes for a while."""
+        if self.buffer:
+            return False
+        self.socket.settimeout(seconds)
+        try:
+            self.buffer += self.socket.recv(65536)
+            return False
+        except TimeoutError:
+            return True
+        finally:
+            self.socket.settimeout(10)
+
+    def scram(self, password: str) -> list[tuple[str, bytes]]:
+        """Answers a SCRAM request; every message up to ReadyForQuery or the end."""
+        scram = ClientScram(password)
+        first = scram.first()
+        asked = self.receive()
+        assert asked is not None
+        if asked[0] == "E":
+            return [asked]
+        self.send(m.message("p", m.cstring("SCRAM-SHA-256") + struct.pack(">i", len(first)) + first))
+        server_first = self.receive()
+        assert server_first is not None
+        self.send(m.message("p", scram.final(server_first[1][9:])))
+        return self.until("Z")
+
+
+def query(text: str) -> bytes:
+    """A simple query."""
+    return m.message("Q", m.cstring(text))
+
+
+SYNC, FLUSH = m.message("S"), m.message("H")
+
+
+def bound(
+    portal: str, statement: str, values: Sequence[bytes | None] = (), formats: tuple[int, ...] = ()
+) -> bytes:
+    """A Bind with text results."""
+    return m.bind(portal, statement, m.Values(formats, len(values), m.encoded(list(values))))
+
+
+def shape(seen: Sequence[tuple[str, bytes]]) -> str:
+    """The kinds of messages, rows in a row as one."""
+    return re.sub("D+", "D", "".join(kind for kind, _ in seen))
+
+
+def rows(seen: Sequence[tuple[str, bytes]]) -> list[tuple[str | None, ...]]:
+    """The rows among messages, as text."""
+    found: list[tuple[str | None, ...]] = []
+    for kind, raw in seen:
+        if kind == "D":
+            position, values = 7, []
+            for _ in range(int.from_bytes(raw[5:7], "big")):
+                (length,) = struct.unpack_from(">i", raw, position)
+                position += 4
+                values.append(None if length < 0 else raw[position : position + length].decode())
+                position += max(length, 0)
+            found.append(tuple(values))
+    return found
+
+
+def errors(seen: Sequence[tuple[str, bytes]]) -> list[dict[str, str]]:
+    """The errors among messages."""
+    return [m.split_fields(raw) for kind, raw in seen if kind == "E"]
+
+
+def eventually(condition: Any, seconds: float = 5.0) -> None:
+    """Waits until a condition holds."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "it never came true"
+        time.sleep(0.005)
