@@ -18,7 +18,7 @@ from rewriter.grammar import describe, position
 from rewriter.parse import parse_query
 from rewriter.policy import Policy, Table
 from rewriter.refusal import Refusal
-from rewriter.relation import UNIT, Field, Relation, is_unit, leaf, leaves
+from rewriter.relation import Field, Relation, is_unit, leaf, leaves
 from rewriter.resolve import folded, output_name, resolve
 from rewriter.stability import aliases, exists, join, per_unit, require_unit_joins, scan, semi_join, where
 
@@ -605,9 +605,9 @@ def _above(tree: exp.Select, index: int) -> None:
 
 
 def _row_level(relation: Relation, tree: exp.Expression, code: str = "PV010") -> Refusal:
-    table: Table = next(s.table for s in relation.sources if s.private)
-    column = next((c.name for c in table.columns if not c.hidden and c.name not in (table.privacy_unit, UNIT)), "x")
-    name = table.name if table.schema else "the subquery"
+    table = _base_table(relation)
+    column = next((c.name for c in table.columns if not c.hidden and c.name != table.privacy_unit), "x")
+    name = table.name
     return Refusal(
         code,
         f'row-level output from private table "{name}" is not allowed'
@@ -617,6 +617,11 @@ def _row_level(relation: Relation, tree: exp.Expression, code: str = "PV010") ->
         f"GROUP BY {column} ORDER BY 2 DESC LIMIT 10.",
         position=position(tree),
     )
+
+
+def _base_table(relation: Relation) -> Table:
+    source = next(s for s in relation.sources if s.private)
+    return source.table if source.derived is None else _base_table(source.derived.relation)
 
 
 def _uncorrelated(node: exp.Expression) -> Refusal:

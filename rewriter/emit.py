@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
+from rewriter.canonical import canonical
 from rewriter.cut import NodeDraft
 from rewriter.expression import BACKEND_TYPES, Parameters, kind, to_duckdb
 from rewriter.plan import Cells, HistogramQuery
@@ -48,6 +49,13 @@ def histogram_query(
         query = query.with_(name, as_=body)
     arrays = tuple(zip(*cells, strict=True)) if cells else tuple(() for _ in keys) if cells is not None else ()
     return HistogramQuery(query.sql("duckdb"), arrays if keys else (), emitter.rank_used, limit)
+
+
+def node_text(node: NodeDraft, policy: Policy, parameters: Parameters) -> str:
+    """The node in canonical form with all constants: what its release key covers beside domain and mechanism."""
+    keys = [f"g{n}" for n in range(len(node.keys))]
+    rows = _Emitter(policy, parameters, rank=1).rows(node, typed=False)
+    return _per_unit(node, keys).with_("r", as_=rows).sql("duckdb")
 
 
 def types_query(node: NodeDraft) -> str:
@@ -152,7 +160,7 @@ class _Emitter:
 
     def select(self, relation: Relation, outputs: Sequence[Output], used: Sequence[exp.Expression]) -> exp.Select:
         """SELECT outputs FROM the relation's sources under its conditions; `used` are the base forms of the outputs."""
-        conditions = sorted(relation.conditions, key=lambda c: c.sql())
+        conditions = sorted((canonical(c) for c in relation.conditions), key=lambda c: c.sql())
         ons = [c for s in relation.sources for c in s.on or ()]
         values = [j.value for j in relation.semi_joins]
         needed = leaves(*used, *conditions, *ons, *values)

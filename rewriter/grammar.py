@@ -145,8 +145,10 @@ def describe(node: exp.Expression) -> str:
     """
     if isinstance(node, exp.Anonymous):
         return f"function {node.name.lower()}"
+    if isinstance(node, (exp.WithinGroup, exp.Filter)):
+        return describe(node.this)
     if isinstance(node, exp.Func):
-        return f"function {node.sql_name().lower()}"
+        return f"function {node.sql('postgres').partition('(')[0].lower()}"
     return {
         exp.Subquery: "a subquery in this place",
         exp.Exists: "EXISTS in this place",

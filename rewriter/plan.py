@@ -10,35 +10,6 @@ Cells = tuple[tuple[str | None, ...], ...]
 
 
 @dataclass(frozen=True)
-class Measure:
-    """One count of a node: column `name`, at most `tau` from one person in one group."""
-
-    name: str
-    tau: int
-
-
-@dataclass(frozen=True)
-class Node:
-    """A DP node: one grouped aggregate over private rows.
-
-    `cells` is the known domain (None: unknown), `delta0` how many groups one person can be in by the
-    policy or the query's structure (None: unrestricted; the size of a known domain is not counted here),
-    `k` the rows asked for where ORDER BY count DESC LIMIT decides (None: no such limit), `counts`
-    whether a count is shown, `canonical` the node's text with its parameters for the release key.
-    """
-
-    keys: tuple[str, ...]
-    key_types: tuple[str, ...]
-    measures: tuple[Measure, ...]
-    cells: Cells | None
-    delta0: int | None
-    k: int | None
-    order_by: int
-    counts: bool
-    canonical: str
-
-
-@dataclass(frozen=True)
 class HistogramQuery:
     """The SQL that the backend runs for one node.
 

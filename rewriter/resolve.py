@@ -72,9 +72,20 @@ def lookup(column: exp.Column, relation: Relation, outer: Relation | None = None
     return found[0][1].copy()
 
 
+SYSTEM_COLUMNS = frozenset({"ctid", "xmin", "xmax", "cmin", "cmax", "tableoid"})
+
+
 def _unknown_column(column: exp.Column, name: str, table: str, relation: Relation) -> Refusal:
     if table and all(alias != table for alias, _ in relation.scope):
         return Refusal("42P01", f'missing FROM-clause entry for table "{table}"', position=position(column))
+    if name in SYSTEM_COLUMNS or any(alias == name for alias, _ in relation.scope):
+        what = "system column" if name in SYSTEM_COLUMNS else "whole row"
+        return Refusal(
+            "PV010",
+            f'{what} "{name}" cannot be used on private rows',
+            hint="Name the columns that you need.",
+            position=position(column),
+        )
     known = sorted({f.name for alias, fields in relation.scope if not table or alias == table for f in fields})
     near = get_close_matches(name, known, n=1)
     return Refusal(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 from enum import Enum
+from typing import ClassVar
 
 from sqlglot.dialects.postgres import Postgres
 from sqlglot.errors import SqlglotError
@@ -13,6 +14,7 @@ from sqlglot.tokens import Token, TokenType
 from rewriter.refusal import Refusal
 
 MAX_TEXT = 16 * 1024
+MAX_NESTING = 100
 
 
 class Verdict(str, Enum):
@@ -38,14 +40,14 @@ WRITES = frozenset(
     "INSERT UPDATE DELETE MERGE TRUNCATE CREATE ALTER DROP COMMENT GRANT REVOKE REINDEX CLUSTER VACUUM ANALYZE "
     "REFRESH IMPORT REASSIGN SECURITY LOCK".split()
 )
-REFUSED = frozenset("DO CALL PREPARE EXECUTE LOAD CHECKPOINT NOTIFY".split())
+REFUSED = frozenset("DO CALL LOAD CHECKPOINT NOTIFY".split())
 SETTINGS = frozenset(
-    "application_name client_encoding client_min_messages datestyle extra_float_digits intervalstyle search_path "
-    "session_characteristics standard_conforming_strings statement_timeout timezone transaction names time "
-    "bytea_output dpproxy.notices dpproxy.spend lock_timeout idle_in_transaction_session_timeout "
-    "default_transaction_read_only default_transaction_isolation transaction_isolation "
-    "transaction_read_only jit row_security synchronous_commit constraints local_preload".split()
-) - {"local_preload", "row_security"}
+    "application_name bytea_output characteristics client_encoding client_min_messages constraints datestyle "
+    "default_transaction_isolation default_transaction_read_only dpproxy.notices dpproxy.spend extra_float_digits "
+    "idle_in_transaction_session_timeout intervalstyle jit lock_timeout names search_path "
+    "standard_conforming_strings statement_timeout synchronous_commit time timezone transaction "
+    "transaction_isolation transaction_read_only".split()
+)
 
 
 def classify(text: str, guarded: Collection[str]) -> Statement:
@@ -68,6 +70,7 @@ def classify(text: str, guarded: Collection[str]) -> Statement:
     tokens = _tokens(text)
     if not tokens:
         return Statement(Verdict.RELAY, False, text)
+    _refuse_deep(tokens)
     _refuse_several(tokens)
     word = tokens[0].text.upper()
     if word in WRITES:
@@ -86,7 +89,7 @@ def classify(text: str, guarded: Collection[str]) -> Statement:
     names = [t for t in tokens if t.text.lower() in guarded and t.token_type is not TokenType.STRING]
     if word in QUERY and names:
         return Statement(Verdict.PRIVATE, False, text)
-    if word in ("DECLARE", "COPY") and names:
+    if word in ("DECLARE", "COPY", "PREPARE") and names:
         raise Refusal(
             "0A000",
             f"{word} over private tables is not supported yet",
@@ -96,11 +99,27 @@ def classify(text: str, guarded: Collection[str]) -> Statement:
     return Statement(Verdict.RELAY, False, text)
 
 
+class _Tokenizer(Postgres.Tokenizer):
+    """PostgreSQL's tokens throughout: sqlglot would take the rest of a DECLARE or EXPLAIN as one string."""
+
+    COMMANDS: ClassVar[set[TokenType]] = set()
+
+
 def _tokens(text: str) -> list[Token]:
     try:
-        return [t for t in Postgres().tokenize(text)]
+        return _Tokenizer().tokenize(text)
     except (SqlglotError, RecursionError, ValueError) as error:
         raise Refusal("42601", "the statement could not be read", hint="Check quotes and comments.") from error
+
+
+def _refuse_deep(tokens: list[Token]) -> None:
+    depth = 0
+    for token in tokens:
+        depth += (token.token_type is TokenType.L_PAREN) - (token.token_type is TokenType.R_PAREN)
+        if depth > MAX_NESTING:
+            raise Refusal(
+                "54001", f"parentheses are nested deeper than {MAX_NESTING}", position=token.start + 1
+            )
 
 
 def _refuse_several(tokens: list[Token]) -> None:

@@ -1,0 +1,192 @@
+"""From a client's text to what must be released: the rewriter's pure passes, checked and completed by the front."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import TypeVar
+
+from dpproxy.front import Front
+from rewriter.cut import SYSTEM, Draft, NodeDraft, SystemDraft, draft
+from rewriter.domain import MAX_CELLS, domain_query
+from rewriter.emit import histogram_query, node_text, types_query
+from rewriter.expression import Parameter
+from rewriter.plan import Cells, HistogramQuery
+from rewriter.policy import Policy
+from rewriter.present import Columns, node_columns, present
+from rewriter.refusal import Refusal
+from rewriter.statement import Statement, Verdict, classify
+
+INT8_ARRAY, TEXT_ARRAY = 1016, 1009
+MOST_PLANS = 1000
+MOST_CELLS_KEPT = 2_000_000
+
+Key = TypeVar("Key")
+Value = TypeVar("Value")
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A private statement with its presentation: $1..$n are the client's parameters, arrays of `array_oids` follow."""
+
+    presentation: str
+    array_oids: tuple[int, ...]
+    columns: tuple[Columns, ...]
+    explain: bool
+
+
+@dataclass(frozen=True)
+class PlannedNode:
+    """A DP node with everything public that decides its release; `cells` is None for an unknown domain."""
+
+    draft: NodeDraft
+    cells: Cells | None
+    text: str
+    domain: bytes
+    policy: Policy
+    parameters: tuple[Parameter, ...]
+
+    @property
+    def delta0(self) -> int | None:
+        """The most groups one unit can be in by declaration or structure, None if unrestricted."""
+        return self.draft.bound.value
+
+    def query(self, limit: int | None) -> HistogramQuery:
+        """The backend's SQL; `limit` rows of an unknown domain."""
+        return histogram_query(self.draft, self.policy, self.parameters, self.cells, self.delta0, limit)
+
+
+Planned = tuple[PlannedNode | SystemDraft, ...]
+
+
+class _Kept:
+    """The last results by key; a `weight` above the total drops the oldest."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._held = 0
+        self._lock = threading.Lock()
+        self._values: OrderedDict[object, tuple[object, int]] = OrderedDict()
+
+    def get(self, key: object, make: Callable[[], Value], weight: Callable[[Value], int]) -> Value:
+        with self._lock:
+            if key in self._values:
+                self._values.move_to_end(key)
+                return self._values[key][0]  # type: ignore[return-value]
+        value = make()
+        with self._lock:
+            if key not in self._values:
+                self._values[key] = (value, weight(value))
+                self._held += weight(value)
+            while self._held > self._most and len(self._values) > 1:
+                _, (_, dropped) = self._values.popitem(last=False)
+                self._held -= dropped
+        return value
+
+    def clear(self) -> None:
+        with self._lock:
+            self._values.clear()
+            self._held = 0
+
+
+class Planner:
+    """Plans statements under one policy; everything is cached by text (and bound values), nothing depends on data."""
+
+    def __init__(self, policy: Policy, front: Front) -> None:
+        self._policy = policy
+        self._front = front
+        guarded = [t.name.lower() for t in policy.tables.values() if not t.in_front]
+        self._guarded = frozenset({*guarded, "budget", "releases"})
+        self._verdicts, self._prepared, self._plans = _Kept(MOST_PLANS), _Kept(MOST_PLANS), _Kept(MOST_CELLS_KEPT)
+
+    def forget(self) -> None:
+        """Drop all plans: public tables were read anew."""
+        self._prepared.clear()
+        self._plans.clear()
+
+    def classify(self, text: str) -> Verdict:
+        """Where a statement goes; raises Refusal for what no analyst may send."""
+        return self._statement(text).verdict
+
+    def _statement(self, text: str) -> Statement:
+        return self._verdicts.get(text, lambda: classify(text, self._guarded), lambda _: 1)
+
+    def prepare(self, text: str, oids: Sequence[int]) -> Prepared:
+        """The presentation of a private statement; `oids` are the types of its parameters. Raises Refusal."""
+        return self._prepared.get((text, tuple(oids)), lambda: self._prepare(text, tuple(oids)), lambda _: 1)
+
+    def _prepare(self, text: str, oids: tuple[int, ...]) -> Prepared:
+        statement = self._statement(text)
+        try:
+            return self._checked(statement, oids)
+        except Refusal as refusal:
+            if refusal.position is not None:
+                refusal.position += statement.offset
+            raise
+
+    def _checked(self, statement: Statement, oids: tuple[int, ...]) -> Prepared:
+        body = statement.body
+        described = self._front.describe(body, oids)
+        parameters = tuple(Parameter(name, None) for name in self._type_names(oids))
+        drafted = draft(body, self._policy, parameters)
+        if drafted.nodes and not self._front.agrees(body, drafted.regenerated, oids):
+            raise Refusal(
+                "0A000",
+                "PostgreSQL and dpproxy read this query differently",
+                hint="Write it more plainly: add parentheses, CAST(x AS type) and standard spellings.",
+            )
+        columns = tuple(self._columns(node, oids) for node in drafted.nodes)
+        presentation = present(drafted, columns, [name for name, _, _ in described])
+        array_oids = tuple(INT8_ARRAY if t == "int8" else TEXT_ARRAY for t in presentation.transports)
+        shown = self._front.describe(presentation.sql, (*oids, *array_oids))
+        if shown != described:
+            raise Refusal("0A000", "the answer's columns could not be kept as the query declares them")
+        if statement.explain:
+            plan = f'SELECT x.line AS "QUERY PLAN" FROM unnest(${len(oids) + 1}::text[]) AS x(line)'
+            return Prepared(plan, (TEXT_ARRAY,), columns, True)
+        return Prepared(presentation.sql, array_oids, columns, False)
+
+    def _columns(self, node: NodeDraft | SystemDraft, oids: tuple[int, ...]) -> Columns:
+        if isinstance(node, SystemDraft):
+            found = self._front.describe(f"SELECT * FROM {SYSTEM}.{node.name}", ())
+            return [(name, type_name) for name, type_name, _ in found]
+        if not node.keys:
+            return node_columns(node, ())
+        return node_columns(node, [t for _, t, _ in self._front.describe(types_query(node), oids)])
+
+    def _type_names(self, oids: tuple[int, ...]) -> tuple[str, ...]:
+        if not oids:
+            return ()
+        listed = ", ".join(str(int(o)) for o in oids)
+        query = f"SELECT pg_catalog.format_type(o, NULL) FROM unnest(ARRAY[{listed}]::oid[]) WITH ORDINALITY AS x(o, n) ORDER BY n"
+        return tuple(str(name) for (name,) in self._front.rows(query))
+
+    def plan(self, text: str, oids: Sequence[int], values: Sequence[str | None]) -> Planned:
+        """What must be released for a statement with these parameter values, in the order of its arrays."""
+        key = (text, tuple(oids), tuple(values))
+        return self._plans.get(key, lambda: self._plan(*key), _cells)
+
+    def _plan(self, text: str, oids: tuple[int, ...], values: tuple[str | None, ...]) -> Planned:
+        names = self._type_names(oids)
+        parameters = tuple(Parameter(n, v) for n, v in zip(names, values, strict=True))
+        drafted: Draft = draft(self._statement(text).body, self._policy, parameters)
+        return tuple(
+            node if isinstance(node, SystemDraft) else self._complete(node, parameters) for node in drafted.nodes
+        )
+
+    def _complete(self, node: NodeDraft, parameters: tuple[Parameter, ...]) -> PlannedNode:
+        cells: Cells | None = ((),)
+        if node.keys:
+            query = domain_query(node.relation, node.keys, self._policy, parameters)
+            cells = None if query is None else self._front.rows(query.sql("postgres"))
+            if cells is not None and len(cells) > MAX_CELLS:
+                cells = None
+        domain = sha256(repr(cells).encode()).digest()
+        return PlannedNode(node, cells, node_text(node, self._policy, parameters), domain, self._policy, parameters)
+
+
+def _cells(planned: Planned) -> int:
+    return sum(1 + len(n.cells or ()) for n in planned if isinstance(n, PlannedNode))
