@@ -1,0 +1,447 @@
+"""The front: a PostgreSQL with the schema and public rows, which answers catalogs and reads statements."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import astuple
+from pathlib import Path
+from typing import NamedTuple, Self
+
+import psycopg
+from psycopg import pq
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+
+from dpproxy.backends.base import BackendSchema, Row
+from dpproxy.embedded import Embedded
+from dpproxy.front_setup import ROLES_QUERY, Roles, grants, lock_down
+from dpproxy.front_sql import SYSTEM, clone_statements, identifier, literal, qualified
+from rewriter.policy import Policy, Table
+from rewriter.refusal import Refusal
+
+_DATABASE = "dpproxy"
+_NAME_BYTES = 63
+_CHECKERS = 4
+_BOOL = 16
+_BOOLEANS: dict[bytes | None, bytes] = {b"t": b"true", b"f": b"false"}
+"""A cast to text spells these out, and so do domains and backends."""
+_PINNED = {
+    "client_encoding": "UTF8",
+    "DateStyle": "ISO,YMD",
+    "TimeZone": "UTC",
+    "IntervalStyle": "postgres",
+    "extra_float_digits": "1",
+    "bytea_output": "hex",
+    "standard_conforming_strings": "on",
+    "statement_timeout": "30s",
+}
+_SETTINGS = {
+    "shared_buffers": "64MB",
+    "temp_file_limit": "1GB",
+    "max_locks_per_transaction": "256",
+    "max_wal_senders": "0",
+    "wal_level": "minimal",
+    "jit": "off",
+}
+
+
+class FrontError(Exception):
+    """The front could not be prepared; the message is for the owner."""
+
+
+class Described(NamedTuple):
+    """A column of a result: its name, its type as format_type prints it, the type's OID."""
+
+    name: str
+    type: str
+    oid: int
+
+
+class Front:
+    """A prepared front. Every method may be called from any thread."""
+
+    def __init__(self, conninfo: str, secret: bytes, embedded: Embedded | None) -> None:
+        self._conninfo = conninfo
+        self._secret = secret
+        self._embedded = embedded
+        self._administration = threading.RLock()
+        self._admin: psycopg.Connection | None = None
+        self._checkers = _Checkers(self._open_checker)
+        self._verifiers: dict[str, str] = {}
+        self._types: dict[tuple[int, int], str] = {}
+        self._roles = self._prepare()
+
+    @classmethod
+    def start(cls, data_dir: Path, *, sessions: int = 200) -> Self:
+        """Starts the embedded front of `data_dir`, or attaches to it where another process runs it.
+
+        `sessions`: how many analysts may be connected at once. Raises EmbeddedError, FrontError.
+        """
+        settings = {**_SETTINGS, "max_connections": str(sessions + 20)}
+        embedded = Embedded.start(data_dir, durable=False, settings=settings)
+        try:
+            secret = embedded.password.encode()
+            return cls(embedded.conninfo(dbname=_DATABASE), secret, embedded)
+        except BaseException:
+            embedded.stop()
+            raise
+
+    @classmethod
+    def connect(cls, url: str) -> Self:
+        """A front in a database of another PostgreSQL, which is used for nothing else.
+
+        `url`: names a superuser and a password. Raises FrontError.
+        """
+        try:
+            values = conninfo_to_dict(url)
+        except psycopg.Error as error:
+            raise FrontError(f"the front's url cannot be read: {error}") from None
+        if not values.get("password") or not values.get("dbname"):
+            raise FrontError("the front's url has to name a password and a database")
+        return cls(url, str(values["password"]).encode(), None)
+
+    @property
+    def address(self) -> Path | tuple[str, int]:
+        """Where to connect to: the Unix socket itself, or host and port."""
+        if self._embedded is not None:
+            return self._embedded.socket_path
+        values = conninfo_to_dict(self._conninfo)
+        host, port = str(values.get("host") or "localhost"), int(values.get("port") or 5432)
+        return Path(host) / f".s.PGSQL.{port}" if host.startswith("/") else (host, port)
+
+    @property
+    def database(self) -> str:
+        """The database that the clone is in."""
+        return str(conninfo_to_dict(self._conninfo)["dbname"])
+
+    @property
+    def owner(self) -> bool:
+        """Whether this process started the server and will stop it."""
+        return self._embedded is not None and self._embedded.owner
+
+    def close(self) -> None:
+        """Closes the connections and stops the server if it is ours."""
+        self._checkers.clear()
+        with self._administration:
+            if self._admin is not None:
+                self._admin.close()
+                self._admin = None
+        if self._embedded is not None:
+            self._embedded.stop()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def clone(self, policy: Policy, schema: BackendSchema) -> None:
+        """Makes the clone of what `policy` shows; does nothing if it is there already.
+
+        `schema`: the backend's, for NOT NULL, foreign keys and comments. A clone that is made anew has no
+        public rows: load_public follows. Raises FrontError.
+        """
+        statements = clone_statements(policy, schema, self._roles.group)
+        path = ", ".join(map(identifier, policy.search_path))
+        stamp = hashlib.sha256("\0".join((path, *statements)).encode()).hexdigest()
+        owner = identifier(self._roles.owner)
+        with self._as_admin() as admin, admin.transaction():
+            _run(admin, "SELECT pg_advisory_xact_lock(20)")
+            found = _run(admin, f"SELECT obj_description(to_regnamespace('{SYSTEM}'), 'pg_namespace')")
+            if found.fetchall() == [(stamp,)]:
+                return
+            _run(admin, f"DROP OWNED BY {owner} CASCADE")
+            for statement in grants(self._roles, self.database):
+                _run(admin, statement)
+            _run(admin, f"SET LOCAL ROLE {owner}")
+            for statement in statements:
+                _run(admin, statement)
+            _run(admin, f"COMMENT ON SCHEMA {SYSTEM} IS {literal(stamp)}")
+            _run(admin, "RESET ROLE")
+            _run(admin, f"ALTER DATABASE {identifier(self.database)} SET search_path = {path}")
+        self._checkers.clear()
+
+    def load_public(self, table: Table, rows: Iterable[Row]) -> None:
+        """Replaces the rows of a public table that is copied into the front, all at once.
+
+        `rows`: the visible columns in their order. Raises FrontError, ValueError for another table.
+        """
+        if not table.public or not table.in_front:
+            raise ValueError(f'table "{table.name}" is not copied into the front')
+        name = qualified((table.schema, table.name))
+        columns = ", ".join(identifier(column.name) for column in table.columns if not column.hidden)
+        with self._as_admin() as admin, admin.transaction():
+            # Foreign keys of guarded tables would read these; they hold in the backend.
+            _run(admin, "SET LOCAL session_replication_role = replica")
+            _run(admin, f"DELETE FROM {name}")
+            with admin.cursor().copy(f"COPY {name} ({columns}) FROM STDIN".encode()) as copy:
+                for row in rows:
+                    copy.write_row(row)
+            _run(admin, f"ANALYZE {name}")
+
+    def role_for(self, analyst: str) -> tuple[str, str]:
+        """The analyst's own role in the front and its password, made or set right.
+
+        Raises Refusal (28000) for a name that PostgreSQL or we keep to ourselves.
+        """
+        reserved = analyst.startswith("pg_") or analyst in ("", "public", "none") or "\0" in analyst
+        if reserved or not 0 < len(analyst.encode(errors="replace")) <= _NAME_BYTES:
+            raise _unusable(analyst)
+        password = hmac.digest(self._secret, b"analyst " + analyst.encode(), "sha256").hex()
+        with self._as_admin() as admin, admin.transaction():
+            _run(admin, "SELECT pg_advisory_xact_lock(21)")
+            self._set_right(admin, analyst, password)
+        return analyst, password
+
+    def _set_right(self, admin: psycopg.Connection, analyst: str, password: str) -> None:
+        """An analyst may change the role's password and settings; both are put back."""
+        found = admin.execute(
+            "SELECT pg_has_role(a.oid, %s::name, 'MEMBER') AND NOT rolsuper, rolpassword, "
+            "EXISTS (SELECT FROM pg_db_role_setting WHERE setrole = a.oid) "
+            "FROM pg_authid AS a WHERE rolname = %s",
+            (self._roles.group, analyst),
+        ).fetchone()
+        role = identifier(analyst)
+        if found is None:
+            group = identifier(self._roles.group)
+            options = " WITH INHERIT TRUE, SET FALSE" if admin.info.server_version >= 160000 else ""
+            _run(admin, f"CREATE ROLE {role} LOGIN INHERIT")
+            _run(admin, f"GRANT {group} TO {role}{options}")
+        elif not found[0] or analyst in astuple(self._roles):
+            raise _unusable(analyst)
+        elif found[2]:
+            _run(admin, f"ALTER ROLE {role} RESET ALL")
+            _run(admin, f"ALTER ROLE {role} IN DATABASE {identifier(self.database)} RESET ALL")
+        if found is None or found[1] != self._verifiers.get(analyst):
+            encrypted = admin.pgconn.encrypt_password(password.encode(), analyst.encode(), b"scram-sha-256")
+            self._verifiers[analyst] = encrypted.decode()
+            _run(admin, f"ALTER ROLE {role} PASSWORD {literal(self._verifiers[analyst])}")
+
+    def agrees(self, text: str, regenerated: str, oids: Sequence[int]) -> bool:
+        """Whether PostgreSQL understands the client's text and our own alike.
+
+        Both become the body of an SQL-standard function, which is analysed, never planned, and printed back.
+        `oids`: the parameters' types as the client gave them, 0 for unspecified ones. Raises Refusal with the
+        front's own code, message and position where the client's text does not parse.
+        """
+        with self._checkers.use() as checker:
+            types = _parsed(checker, text, oids)
+            try:
+                if _parsed(checker, regenerated, types) != types:
+                    return False
+            except Refusal:
+                return False
+            body = _body(checker, text, types)
+            return body is not None and body == _body(checker, regenerated, types)
+
+    def describe(self, sql: str, oids: Sequence[int]) -> tuple[Described, ...]:
+        """The columns of a statement's result, which is neither planned nor run.
+
+        Raises Refusal with the front's own code, message and position.
+        """
+        with self._checkers.use() as checker:
+            _parsed(checker, sql, oids)
+            result = checker.pgconn.describe_prepared(b"")
+            fields = [
+                ((result.fname(i) or b"").decode(), result.ftype(i), result.fmod(i))
+                for i in range(result.nfields)
+            ]
+            for kind in {(oid, modifier) for _, oid, modifier in fields} - self._types.keys():
+                named = _run(checker, f"SELECT format_type({kind[0]}, {kind[1]})").fetchall()
+                self._types[kind] = named[0][0]
+        return tuple(Described(name, self._types[oid, modifier], oid) for name, oid, modifier in fields)
+
+    def parameter_types(self, sql: str, oids: Sequence[int]) -> tuple[int, ...]:
+        """The type OIDs of a statement's parameters; raises Refusal like `describe`."""
+        with self._checkers.use() as checker:
+            return _parsed(checker, sql, oids)
+
+    def rows(self, sql: str, *, most: int = 1_000_000) -> tuple[Row, ...]:
+        """The rows of a query over public tables and constants, every value as text (ISO dates, UTC).
+
+        Raises Refusal: the front's own, 54000 for more than `most` rows.
+        """
+        with self._checkers.use() as checker:
+            _parsed(checker, sql, ())
+            with checker.transaction():
+                _exec(checker, f"DECLARE dpproxy_rows NO SCROLL CURSOR FOR {sql}")
+                result = _exec(checker, f"FETCH {most + 1} FROM dpproxy_rows")
+        if result.ntuples > most:
+            raise Refusal("54000", f"a public query gives more than {most} rows")
+        columns = [(j, _BOOLEANS if result.ftype(j) == _BOOL else {}) for j in range(result.nfields)]
+        return tuple(
+            tuple(_text(written.get(value := result.get_value(i, j), value)) for j, written in columns)
+            for i in range(result.ntuples)
+        )
+
+    def _prepare(self) -> Roles:
+        """Database, roles and revocations; who only attaches finds them done."""
+        values = conninfo_to_dict(self._conninfo)
+        first = self._conninfo
+        if self._embedded is not None:
+            first = make_conninfo(self._conninfo, dbname="postgres")
+        try:
+            with psycopg.connect(first, autocommit=True, connect_timeout=10) as admin:
+                _run(admin, "SELECT pg_advisory_lock(22)")
+                if self._embedded is not None:
+                    _make_database(admin, str(values["dbname"]))
+                roles = _make_roles(admin)
+            # Other processes wait no longer: what follows can be done twice.
+            if self._embedded is None or self._embedded.owner:
+                with self._as_admin() as admin, admin.transaction():
+                    for statement in (*lock_down(), *grants(roles, self.database)):
+                        _run(admin, statement)
+        except psycopg.Error as error:
+            raise FrontError(f"the front cannot be prepared: {error}") from error
+        return roles
+
+    @contextmanager
+    def _as_admin(self) -> Iterator[psycopg.Connection]:
+        with self._administration:
+            if self._admin is None or self._admin.closed or self._admin.broken:
+                options = _options({**_PINNED, "statement_timeout": "0", "search_path": "pg_catalog"})
+                self._admin = psycopg.connect(self._conninfo, autocommit=True, options=options)
+            try:
+                yield self._admin
+            except psycopg.Error as error:
+                raise FrontError(f"the front cannot be changed: {error}") from error
+
+    def _open_checker(self) -> psycopg.Connection:
+        role = self._roles.checker
+        password = hmac.digest(self._secret, b"checker " + role.encode(), "sha256").hex()
+        conninfo = make_conninfo(self._conninfo, user=role, password=password)
+        options = _options(_PINNED)
+        try:
+            return psycopg.connect(conninfo, autocommit=True, options=options, prepare_threshold=None)
+        except psycopg.OperationalError:
+            with self._as_admin() as admin:
+                _run(admin, f"ALTER ROLE {identifier(role)} PASSWORD {literal(password)}")
+        return psycopg.connect(conninfo, autocommit=True, options=options, prepare_threshold=None)
+
+
+class _Checkers:
+    """A few connections of the checker, which own nothing and may read what analysts may."""
+
+    def __init__(self, open_one: Callable[[], psycopg.Connection]) -> None:
+        self._open = open_one
+        self._places = threading.BoundedSemaphore(_CHECKERS)
+        self._lock = threading.Lock()
+        self._idle: list[psycopg.Connection] = []
+        self._generation = 0
+
+    @contextmanager
+    def use(self) -> Iterator[psycopg.Connection]:
+        """A connection for one caller at a time."""
+        with self._places:
+            with self._lock:
+                generation = self._generation
+                checker = self._idle.pop() if self._idle else None
+            if checker is None or checker.closed:
+                checker = self._open()
+            try:
+                yield checker
+            finally:
+                with self._lock:
+                    idle = checker.pgconn.transaction_status == pq.TransactionStatus.IDLE
+                    keep = idle and generation == self._generation
+                    if keep:
+                        self._idle.append(checker)
+                if not keep:
+                    checker.close()
+
+    def clear(self) -> None:
+        """Closes the idle connections, and those in use when they come back."""
+        with self._lock:
+            idle, self._idle = self._idle, []
+            self._generation += 1
+        for checker in idle:
+            checker.close()
+
+
+def _run(connection: psycopg.Connection, statement: str) -> psycopg.Cursor:
+    """Runs our own statement, whose names and texts were quoted where it was put together."""
+    return connection.execute(statement.encode())
+
+
+def _options(settings: Mapping[str, str]) -> str:
+    return " ".join(f"-c {name}={value}" for name, value in settings.items())
+
+
+def _make_database(admin: psycopg.Connection, database: str) -> None:
+    known = admin.execute("SELECT FROM pg_database WHERE datname = %s", (database,)).fetchone()
+    if known is None:
+        _run(admin, f"CREATE DATABASE {identifier(database)} TEMPLATE template0 ENCODING 'UTF8'")
+    _run(admin, "REVOKE ALL ON DATABASE postgres, template1 FROM PUBLIC")
+
+
+def _make_roles(admin: psycopg.Connection) -> Roles:
+    with admin.transaction():
+        roles = Roles.found(dict(admin.execute(ROLES_QUERY).fetchall()))
+        if roles is None:
+            roles = Roles.named_at_random()
+            for statement in roles.statements():
+                _run(admin, statement)
+        return roles
+
+
+def _unusable(analyst: str) -> Refusal:
+    return Refusal("28000", f'"{analyst[:_NAME_BYTES]}" cannot be the name of an analyst')
+
+
+def _text(value: bytes | None) -> str | None:
+    return None if value is None else value.decode()
+
+
+def _encoded(sql: str) -> bytes:
+    encoded = b"\0"
+    with suppress(UnicodeEncodeError):
+        encoded = sql.encode()
+    if b"\0" in encoded:
+        raise Refusal("22021", "the statement is no text in UTF-8")
+    return encoded
+
+
+def _parsed(checker: psycopg.Connection, sql: str, oids: Sequence[int]) -> tuple[int, ...]:
+    """Parses one statement under the empty name and gives its parameters' types; raises Refusal."""
+    _checked(checker.pgconn.prepare(b"", _encoded(sql), list(oids)))
+    result = _checked(checker.pgconn.describe_prepared(b""))
+    return tuple(result.param_type(i) for i in range(result.nparams))
+
+
+def _exec(checker: psycopg.Connection, sql: str) -> pq.abc.PGresult:
+    """Runs one statement in the extended protocol, which takes no second one; raises Refusal."""
+    return _checked(checker.pgconn.exec_params(_encoded(sql), None))
+
+
+def _body(checker: psycopg.Connection, sql: str, types: Sequence[int]) -> str | None:
+    """How PostgreSQL prints the statement as the body of a function, None where it cannot be one."""
+    try:
+        with checker.transaction(force_rollback=True):
+            named = (_exec(checker, f"SELECT {oid}::regtype::text").get_value(0, 0) for oid in types)
+            signature = ", ".join(str(_text(name)) for name in named)
+            _exec(
+                checker,
+                f"CREATE FUNCTION pg_temp.dpproxy_agreement({signature}) RETURNS void LANGUAGE sql "
+                f"BEGIN ATOMIC {sql}\n; END",
+            )
+            result = _exec(checker, "SELECT pg_get_function_sqlbody('pg_temp.dpproxy_agreement'::regproc)")
+            return _text(result.get_value(0, 0))
+    except Refusal:
+        return None
+
+
+def _checked(result: pq.abc.PGresult) -> pq.abc.PGresult:
+    if result.status in (pq.ExecStatus.COMMAND_OK, pq.ExecStatus.TUPLES_OK):
+        return result
+    field = pq.DiagnosticField
+    position = _text(result.error_field(field.STATEMENT_POSITION))
+    raise Refusal(
+        _text(result.error_field(field.SQLSTATE)) or "08006",
+        _text(result.error_field(field.MESSAGE_PRIMARY)) or "the front did not answer",
+        detail=_text(result.error_field(field.MESSAGE_DETAIL)),
+        hint=_text(result.error_field(field.MESSAGE_HINT)),
+        position=int(position) if position else None,
+    )

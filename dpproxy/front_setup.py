@@ -1,0 +1,79 @@
+"""Roles of the front, and what its analysts must not be able to do, as statements."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import astuple, dataclass
+
+from dpproxy.front_sql import identifier, literal
+from mechanisms.randomness import random_bytes
+
+_MARK = "dpproxy: {}"
+_HARMFUL = (
+    "^(lo_.*|loread|lowrite|pg_sleep.*|pg_(try_)?advisory_.*|pg_notify|pg_logical_emit_message|"
+    "pg_export_snapshot|.*_to_xml(schema)?|.*_to_xml_and_xmlschema)$"
+)
+"""Large objects, waiting, locks and messages between sessions, and reading a table by its name in a text."""
+
+ROLES_QUERY = (
+    "SELECT shobj_description(oid, 'pg_authid'), rolname FROM pg_roles "
+    "WHERE shobj_description(oid, 'pg_authid') LIKE 'dpproxy: %'"
+)
+"""The mark and the name of each of our roles."""
+
+
+@dataclass(frozen=True)
+class Roles:
+    """Our roles, by names that nobody can guess: the tables' `owner`, the `group` that analysts are in,
+    and the `checker` that reads statements for us."""
+
+    owner: str
+    group: str
+    checker: str
+
+    @classmethod
+    def named_at_random(cls) -> Roles:
+        """New names."""
+        return cls(*(f"dpproxy_{random_bytes(8).hex()}" for _ in range(3)))
+
+    @classmethod
+    def found(cls, marks: dict[str, str]) -> Roles | None:
+        """The roles whose marks were read by ROLES_QUERY, or None."""
+        names = [marks.get(_MARK.format(kind)) for kind in ("owner", "group", "checker")]
+        return None if None in names else cls(*map(str, names))
+
+    def statements(self) -> Iterator[str]:
+        """The statements that make the roles: none is a superuser, only the checker logs in."""
+        for kind, name in zip(("owner", "group", "checker"), astuple(self), strict=True):
+            login = "LOGIN" if kind == "checker" else "NOLOGIN"
+            yield f"CREATE ROLE {identifier(name)} {login} INHERIT"
+            yield f"COMMENT ON ROLE {identifier(name)} IS {literal(_MARK.format(kind))}"
+        yield f"GRANT {identifier(self.group)} TO {identifier(self.checker)}"
+
+
+def grants(roles: Roles, database: str) -> Iterator[str]:
+    """What our roles may do in the database, and nobody else: idempotent, also after DROP OWNED."""
+    owner, group, checker = map(identifier, astuple(roles))
+    here = identifier(database)
+    yield f"REVOKE ALL ON DATABASE {here} FROM PUBLIC"
+    yield f"GRANT CONNECT ON DATABASE {here} TO {group}"
+    yield f"GRANT TEMPORARY ON DATABASE {here} TO {checker}"
+    yield f"GRANT CREATE ON DATABASE {here} TO {owner}"
+    yield "REVOKE ALL ON SCHEMA public FROM PUBLIC"
+    yield f"GRANT CREATE, USAGE ON SCHEMA public TO {owner}"
+    yield f"GRANT USAGE ON SCHEMA public TO {group}"
+    yield f"GRANT USAGE ON LANGUAGE sql, plpgsql TO {owner}"
+    yield f"GRANT USAGE ON LANGUAGE sql TO {checker}"
+
+
+def lock_down() -> Iterator[str]:
+    """Takes from everybody what an analyst could do harm with; idempotent."""
+    yield "REVOKE USAGE ON LANGUAGE sql, plpgsql FROM PUBLIC"
+    yield f"""
+DO $$ DECLARE harmful regprocedure; BEGIN
+  FOR harmful IN SELECT oid FROM pg_proc
+    WHERE pronamespace = 'pg_catalog'::regnamespace AND proname ~ {literal(_HARMFUL)}
+      AND has_function_privilege('public', oid, 'EXECUTE') LOOP
+    EXECUTE format('REVOKE EXECUTE ON ROUTINE %s FROM PUBLIC', harmful);
+  END LOOP;
+END $$"""

@@ -1,0 +1,236 @@
+"""The front's schema as statements: a clone of what the policy shows, and the guard on what is not there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from dpproxy.backends.base import BackendSchema, BackendTable, ForeignKey
+from rewriter.policy import Column, Policy, Table, TableName
+
+SYSTEM = "dpproxy"
+"""The schema of our own functions and of the relations that the ledger answers."""
+
+BUDGET = (
+    ("account", "text"),
+    ("unit", "text"),
+    ("limit", "numeric"),
+    ("used", "numeric"),
+    ("reserved", "numeric"),
+    ("left", "numeric"),
+    ("refreshes_at", "timestamp with time zone"),
+)
+RELEASES = (
+    ("at", "timestamp with time zone"),
+    ("query", "text"),
+    ("mechanism", "text"),
+    ("information", "numeric"),
+    ("calls", "numeric"),
+    ("replayed", "boolean"),
+)
+_SYSTEM_TABLES = (
+    ("budget", BUDGET, "What you may spend, by account and unit of the budget"),
+    ("releases", RELEASES, "What you were answered, and what it cost"),
+)
+
+_FUNCTIONS = f"""
+CREATE FUNCTION {SYSTEM}.refuse(code text, message text, detail text, hint text) RETURNS void
+LANGUAGE plpgsql AS $$
+BEGIN
+  IF detail IS NULL AND hint IS NULL THEN
+    RAISE EXCEPTION USING ERRCODE = code, MESSAGE = message;
+  ELSIF hint IS NULL THEN
+    RAISE EXCEPTION USING ERRCODE = code, MESSAGE = message, DETAIL = detail;
+  ELSIF detail IS NULL THEN
+    RAISE EXCEPTION USING ERRCODE = code, MESSAGE = message, HINT = hint;
+  END IF;
+  RAISE EXCEPTION USING ERRCODE = code, MESSAGE = message, DETAIL = detail, HINT = hint;
+END $$;
+CREATE FUNCTION {SYSTEM}.notice(messages text[]) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE message text;
+BEGIN
+  FOREACH message IN ARRAY messages LOOP
+    RAISE NOTICE USING MESSAGE = message;
+  END LOOP;
+END $$;
+CREATE FUNCTION {SYSTEM}.text_of(anyelement) RETURNS text LANGUAGE sql STABLE
+SET datestyle = 'ISO, YMD' SET timezone = 'UTC' SET intervalstyle = 'postgres'
+SET extra_float_digits = 1 SET bytea_output = 'hex' AS 'SELECT $1::text';
+CREATE FUNCTION {SYSTEM}.guard(message text, hint text) RETURNS boolean LANGUAGE plpgsql IMMUTABLE AS $$
+BEGIN
+  RAISE EXCEPTION USING ERRCODE = '0A000', MESSAGE = message, HINT = hint;
+END $$;
+"""
+"""guard is IMMUTABLE so that planning a read calls it, even of no rows; Parse and Describe don't plan."""
+
+
+def identifier(name: str) -> str:
+    """A name as an identifier.
+
+    >>> identifier('a"b')
+    '"a""b"'
+    """
+    return '"' + name.replace('"', '""') + '"'
+
+
+def literal(text: str) -> str:
+    """A text as a literal, under standard_conforming_strings.
+
+    >>> literal("it's")
+    "'it''s'"
+    """
+    return "'" + text.replace("\0", "").replace("'", "''") + "'"
+
+
+def qualified(name: TableName) -> str:
+    """A table's name as identifiers.
+
+    >>> qualified(("public", "users"))
+    '"public"."users"'
+    """
+    return f"{identifier(name[0])}.{identifier(name[1])}"
+
+
+def clone_statements(policy: Policy, schema: BackendSchema, group: str) -> tuple[str, ...]:
+    """The statements that make the clone in an empty database, run as the tables' owner.
+
+    `schema`: where NOT NULL, foreign keys and comments come from; `group`: the role that analysts are in.
+    Guarded are the tables that are private, or public and not copied into the front, and the ledger's.
+    """
+    return tuple(_statements(policy, schema, group))
+
+
+def _statements(policy: Policy, schema: BackendSchema, group: str) -> Iterator[str]:
+    reader = identifier(group)
+    yield f"CREATE SCHEMA {SYSTEM}"
+    yield _FUNCTIONS
+    for relation, columns, comment in _SYSTEM_TABLES:
+        written = ", ".join(f"{identifier(column)} {kind}" for column, kind in columns)
+        yield f"CREATE TABLE {SYSTEM}.{relation} ({written})"
+        yield f"COMMENT ON TABLE {SYSTEM}.{relation} IS {literal(comment)}"
+        yield _guard((SYSTEM, relation), *_system_refusal(relation))
+    for where in dict.fromkeys(name[0] for name in policy.tables):
+        if where != "public":
+            yield f"CREATE SCHEMA {identifier(where)}"
+    for name, table in policy.tables.items():
+        yield from _table(table, schema.tables[name])
+    for name in policy.tables:
+        for key in schema.tables[name].foreign_keys:
+            if _visible_reference(name, key, policy, schema):
+                yield _foreign_key(name, key)
+    for name, table in policy.tables.items():
+        if not table.in_front:
+            yield _guard(name, *_table_refusal(table))
+    for where in dict.fromkeys((SYSTEM, *(name[0] for name in policy.tables))):
+        if where != "public":
+            yield f"GRANT USAGE ON SCHEMA {identifier(where)} TO {reader}"
+        yield f"GRANT SELECT ON ALL TABLES IN SCHEMA {identifier(where)} TO {reader}"
+
+
+def _table(table: Table, backend: BackendTable) -> Iterator[str]:
+    name = qualified((table.schema, table.name))
+    visible = [column for column in table.columns if not column.hidden]
+    filled = {column.name for column in backend.columns if not column.nullable}
+    columns = (
+        f"{identifier(column.name)} {column.type}{' NOT NULL' if column.name in filled else ''}"
+        for column in visible
+    )
+    yield f"CREATE TABLE {name} ({', '.join(columns)})"
+    for kind, key in _keys(table, backend):
+        yield f"ALTER TABLE {name} ADD {kind} ({_list(key)})"
+    told = " ".join(filter(None, (backend.comment, _table_words(table))))
+    yield f"COMMENT ON TABLE {name} IS {literal(told)}"
+    for column in visible:
+        known = backend.column(column.name)
+        told = ": ".join(filter(None, (known.comment if known else None, column_words(table, column))))
+        yield f"COMMENT ON COLUMN {name}.{identifier(column.name)} IS {literal(told)}"
+
+
+def _keys(table: Table, backend: BackendTable) -> Iterator[tuple[str, Sequence[str]]]:
+    """The primary key as the backend has it, then every other key that clients may rely on."""
+    visible = {column.name for column in table.columns if not column.hidden}
+    unique = (*backend.unique, *(sorted(key) for key in table.keys))
+    seen = set()
+    for kind, key in (("PRIMARY KEY", backend.primary_key or ()), *(("UNIQUE", key) for key in unique)):
+        columns = frozenset(key)
+        if columns and columns <= visible and columns not in seen:
+            seen.add(columns)
+            yield kind, key
+
+
+def _visible_reference(name: TableName, key: ForeignKey, policy: Policy, schema: BackendSchema) -> bool:
+    here, there = policy.tables[name], policy.tables.get(key.target)
+    if there is None or any(here.column(column) is None for column in key.columns):
+        return False
+    wanted = frozenset(key.target_columns)
+    return any(frozenset(columns) == wanted for _, columns in _keys(there, schema.tables[key.target]))
+
+
+def _foreign_key(name: TableName, key: ForeignKey) -> str:
+    target = f"{qualified(key.target)} ({_list(key.target_columns)})"
+    return f"ALTER TABLE {qualified(name)} ADD FOREIGN KEY ({_list(key.columns)}) REFERENCES {target}"
+
+
+def _list(columns: Iterable[str]) -> str:
+    return ", ".join(map(identifier, columns))
+
+
+def _guard(name: TableName, message: str, hint: str) -> str:
+    call = f"{SYSTEM}.guard({literal(message)}, {literal(hint)})"
+    table = qualified(name)
+    return (
+        f"ALTER TABLE {table} ENABLE ROW LEVEL SECURITY; ALTER TABLE {table} FORCE ROW LEVEL SECURITY; "
+        f"CREATE POLICY guard ON {table} USING ({call})"
+    )
+
+
+def _system_refusal(name: str) -> tuple[str, str]:
+    return (
+        f'"{SYSTEM}.{name}" cannot be read in this form',
+        f"Read it by itself: SELECT * FROM {SYSTEM}.{name}",
+    )
+
+
+def _table_refusal(table: Table) -> tuple[str, str]:
+    if table.public:
+        return (
+            f'public table "{table.name}" is too large to be read row by row',
+            "It can be joined with private tables, and gives them their domains",
+        )
+    return (
+        f'private table "{table.name}" can only be read by a query that dpproxy can rewrite',
+        f"Send a SELECT by itself that aggregates it, e.g. SELECT COUNT(*) FROM {table.name}",
+    )
+
+
+def _table_words(table: Table) -> str:
+    if table.public:
+        return "(public)" if table.in_front else "(public, read by the backend only)"
+    rows = table.max_rows_per_unit
+    bound = f", at most {rows} rows of a unit count" if rows is not None else ""
+    return f"(private, the unit is {table.privacy_unit}{bound})"
+
+
+def column_words(table: Table, column: Column) -> str:
+    """What a column is to a query, in words; empty for a public table's.
+
+    >>> t = Table("public", "t", (), False, ("t",), max_groups_per_unit={frozenset({"device"}): 3})
+    >>> column_words(t, Column("device", "text"))
+    'unknown domain, a unit counts in at most 3'
+    >>> column_words(t, Column("country", "text", True, ("US", "DE")))
+    'known domain of 2 values and NULL'
+    """
+    if table.public:
+        return ""
+    if column.name == table.privacy_unit:
+        return "privacy unit"
+    most = table.max_groups_per_unit.get(frozenset({column.name}))
+    bound = f", a unit counts in at most {most}" if most is not None else ""
+    null = " and NULL" if column.nullable else ""
+    if column.domain is not None:
+        return f"known domain of {len(column.domain)} values{null}{bound}"
+    if column.domain_from is not None:
+        (_, name), source = column.domain_from
+        return f"known domain, {name}.{source}{null}{bound}"
+    if column.range is not None:
+        return f"known domain, {column.range[0]} to {column.range[1]}{null}{bound}"
+    return f"unknown domain{bound}"
