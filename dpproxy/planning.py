@@ -16,7 +16,7 @@ from rewriter.emit import histogram_query, node_text, types_query
 from rewriter.expression import Parameter
 from rewriter.plan import Cells, HistogramQuery
 from rewriter.policy import Policy
-from rewriter.present import Columns, node_columns, present
+from rewriter.present import Column, Columns, node_columns, present
 from rewriter.refusal import Refusal
 from rewriter.statement import Statement, Verdict, classify
 
@@ -152,7 +152,7 @@ class Planner:
     def _columns(self, node: NodeDraft | SystemDraft, oids: tuple[int, ...]) -> Columns:
         if isinstance(node, SystemDraft):
             found = self._front.describe(f"SELECT * FROM {SYSTEM}.{node.name}", ())
-            return [(name, type_name) for name, type_name, _ in found]
+            return tuple(Column(name, type_name) for name, type_name, _ in found)
         if not node.keys:
             return node_columns(node, ())
         return node_columns(node, [t for _, t, _ in self._front.describe(types_query(node), oids)])

@@ -76,7 +76,14 @@ def draft(text: str, policy: Policy, parameters: Parameters = ()) -> Draft:
     relation = cutter.query(tree, {})
     if relation is not None:
         raise _row_level(relation, tree)
+    _spell_units(tree)
     return Draft(tree, tree.sql("postgres"), cutter.nodes, cutter.edits, parameters)
+
+
+def _spell_units(tree: exp.Expression) -> None:
+    """Write the units of date_trunc as analysts do; the parser keeps them in upper case."""
+    for node in tree.find_all(exp.TimestampTrunc, exp.DateTrunc):
+        node.set("unit", exp.var(node.args["unit"].name.lower()))
 
 
 def released(index: int) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Literal
 
 from sqlglot import exp
@@ -10,9 +11,19 @@ from sqlglot import exp
 from rewriter.cut import Draft, NodeDraft, released
 from rewriter.plan import Presentation
 
-INTEGERS = ("smallint", "integer", "bigint")
-Columns = Sequence[tuple[str, str]]
-"""(name, type) of the released columns of one node, keys before counts."""
+
+
+@dataclass(frozen=True)
+class Column:
+    """A released column: `name` and `type` in the front, and the array it travels in (counts are never NULL)."""
+
+    name: str
+    type: str
+    transport: Literal["int8", "text"] = "text"
+
+
+Columns = tuple[Column, ...]
+"""The released columns of one node, keys before counts."""
 
 
 def present(draft: Draft, columns: Sequence[Columns], names: Sequence[str] | None) -> Presentation:
@@ -29,9 +40,8 @@ def present(draft: Draft, columns: Sequence[Columns], names: Sequence[str] | Non
     bodies = {}
     for index, own in enumerate(columns):
         start = len(draft.parameters) + len(transports) + 1
-        kinds: list[Literal["int8", "text"]] = ["int8" if t in INTEGERS else "text" for _, t in own]
-        bodies[released(index)] = _rows(own, kinds, start)
-        transports += kinds
+        bodies[released(index)] = _rows(own, start)
+        transports += [c.transport for c in own]
     for table in list(tree.find_all(exp.Table)):
         body = bodies.get(table.name)
         if body is not None:
@@ -47,10 +57,10 @@ def node_columns(node: NodeDraft, key_types: Sequence[str]) -> Columns:
     >>> from rewriter.cut import MeasureDraft
     >>> from rewriter.relation import Relation
     >>> node_columns(NodeDraft(Relation(()), (), (MeasureDraft(None, 1),), Bound(1, False), None, 0, True), [])
-    [('c0', 'bigint')]
+    (Column(name='c0', type='bigint', transport='int8'),)
     """
-    keys = [(f"g{n}", t) for n, t in enumerate(key_types)]
-    return [*keys, *((f"c{n}", "bigint") for n in range(len(node.measures)))]
+    keys = (Column(f"g{n}", t) for n, t in enumerate(key_types))
+    return (*keys, *(Column(f"c{n}", "bigint", "int8") for n in range(len(node.measures))))
 
 
 def _name_outputs(tree: exp.Expression, names: Sequence[str]) -> None:
@@ -66,17 +76,18 @@ def _name_outputs(tree: exp.Expression, names: Sequence[str]) -> None:
     tree.set("expressions", items)
 
 
-def _rows(columns: Columns, kinds: Sequence[str], start: int) -> exp.Select:
+def _rows(columns: Columns, start: int) -> exp.Select:
     """SELECT of the arrays $start.. side by side, each column cast to its type."""
     arrays = [
-        exp.cast(exp.Parameter(this=exp.Literal.number(start + n)), "BIGINT[]" if k == "int8" else "TEXT[]")
-        for n, k in enumerate(kinds)
+        exp.cast(exp.Parameter(this=exp.Literal.number(start + n)), "BIGINT[]" if c.transport == "int8" else "TEXT[]")
+        for n, c in enumerate(columns)
     ]
     names = [exp.to_identifier(f"x{n}") for n in range(len(columns))]
     alias = exp.TableAlias(this=exp.to_identifier("x"), columns=names)
     rows = exp.Table(this=exp.Anonymous(this="unnest", expressions=arrays), alias=alias)
-    values = [
-        exp.alias_(exp.cast(exp.column(f"x{n}", table="x"), exp.DataType.build(t, dialect="postgres", udt=True)), name)
-        for n, (name, t) in enumerate(columns)
-    ]
+    values = []
+    for number, column in enumerate(columns):
+        target = exp.DataType.build(column.type, dialect="postgres", udt=True)
+        value = exp.cast(exp.column(f"x{number}", table="x"), target)
+        values.append(exp.alias_(value, exp.to_identifier(column.name, quoted=True)))
     return exp.select(*values).from_(rows)

@@ -1,0 +1,240 @@
+"""A private statement's way: plan, price, pay, fetch, release, settle. Only a settled answer leaves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, fields, replace
+from datetime import UTC, datetime
+from decimal import Decimal
+from fractions import Fraction
+from threading import Lock
+from typing import Literal, cast
+
+import numpy as np
+
+from budget.account import BudgetRow, Charge, LedgerError, Limit, ReleaseRow, Reservation
+from budget.ledger import Ledger
+from budget.units import micro, micro_limit
+from dpproxy import refusals
+from dpproxy.backends.base import Backend, BackendError, Cancellation, Slot, text as value_text
+from dpproxy.config import Config
+from dpproxy.epoch import epoch_name
+from dpproxy.explain import explanation
+from dpproxy.front_arrays import int8_array, text_array
+from dpproxy.onekey import OneKey
+from dpproxy.planning import INT8_ARRAY, Planned, PlannedNode, Planner, Prepared
+from dpproxy.pricing import Ask, ask, smaller
+from dpproxy.result import Result
+from mechanisms import randomness
+from mechanisms.choose import Settings
+from rewriter.cut import SystemDraft
+from rewriter.statement import Verdict
+
+Texts = Sequence[str | None]
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a step gives: the released arrays in PostgreSQL's binary format, and notices to send before the rows."""
+
+    arrays: tuple[bytes, ...]
+    notices: tuple[str, ...]
+
+
+class Answering:
+    """The composition of the rooms for one policy; safe to use from many threads.
+
+    `key`: the deployment's 32 secret bytes; `reload` reads the public tables into the front anew, which
+    happens when an epoch begins.
+    """
+
+    def __init__(
+        self, config: Config, planner: Planner, backend: Backend, ledger: Ledger, key: bytes, reload: Callable[[], None]
+    ) -> None:
+        self._config, self._planner, self._backend, self._ledger = config, planner, backend, ledger
+        self._noise_key, self._release_key = (randomness.derive(key, p) for p in ("noise", "release"))
+        self._rank_key = randomness.derive(key, "rank").hex()
+        self._fingerprint = config.fingerprint()
+        self._reload, self._epoch, self._turning = reload, self._epoch_now(), Lock()
+        self._asking = OneKey()
+
+    def classify(self, text: str) -> Verdict:
+        """Whether `text` takes the privacy step; raises Refusal for what no analyst may send."""
+        return self._planner.classify(text)
+
+    def prepare(self, text: str, oids: tuple[int, ...]) -> Prepared:
+        """The plan of a private statement; nothing is charged. Raises Refusal."""
+        return self._planner.prepare(text, oids)
+
+    def execute(
+        self,
+        text: str,
+        oids: tuple[int, ...],
+        analyst: str,
+        parameters: tuple[str | None, ...],
+        settings: Mapping[str, str],
+        cancellation: Cancellation,
+    ) -> Answer:
+        """Pays for a private statement, runs and releases it, or replays what this analyst has paid for.
+
+        Raises Refusal; whatever fails once the backend was reached stays charged.
+        """
+        with refusals.translated():
+            epoch = self._turn_epoch()
+            prepared = self._planner.prepare(text, oids)
+            planned = self._planner.plan(text, oids, parameters)
+            chain = self._chain(analyst)
+            asks = self._asks(planned, settings, epoch)
+            if prepared.explain:
+                return Answer((text_array(self._explained(asks, chain[0])),), ())
+            results = self._results(text, [a for a in asks if a is not None], chain, epoch, cancellation)
+        shown = [self._columns(node, results, one, chain[0]) for node, one in zip(planned, asks, strict=True)]
+        columns = [column for node in shown for column in node]
+        arrays = tuple(_array(c, oid) for c, oid in zip(columns, prepared.array_oids, strict=True))
+        notices = [results[a.request_key].notice(a.lowered) for a in asks if a is not None]
+        return Answer(arrays, () if _off(settings.get("dpproxy.notices", "on")) else tuple(notices))
+
+    def _asks(self, planned: Planned, settings: Mapping[str, str], epoch: str) -> list[Ask | None]:
+        spend = settings.get("dpproxy.spend") or None
+        if spend not in ("accurate", "cheap", None):
+            raise refusals.unknown_spend()
+        privacy = self._config.privacy
+        wished = cast(Literal["accurate", "cheap"] | None, spend)
+        chosen = Settings(privacy.epsilon_per, privacy.delta_per, privacy.noise, wished, privacy.d_bar)
+        secret = (self._ledger.epoch_nonce(epoch), self._fingerprint, self._release_key)
+        return [ask(n, chosen, privacy.max_k, secret) if isinstance(n, PlannedNode) else None for n in planned]
+
+    def _results(
+        self, text: str, asks: Sequence[Ask], chain: Sequence[str], epoch: str, cancellation: Cancellation
+    ) -> dict[bytes, Result]:
+        """The result of every ask: replayed for nothing where the account has paid for it, else bought."""
+        results: dict[bytes, Result] = {}
+        with self._asking.hold({a.request_key for a in asks}):
+            missing: dict[bytes, Ask] = {}
+            for one in asks:
+                found = self._ledger.replay(chain[0], one.request_key) if one.mechanisms else None
+                if found is not None:
+                    results[one.request_key] = replace(Result.load(found), replayed=True)
+                elif one.mechanisms:
+                    missing[one.request_key] = one
+                else:
+                    results[one.request_key] = Result.nothing(len(one.node.draft.keys), len(one.node.draft.measures))
+            if missing:
+                results |= self._buy(text, list(missing.values()), chain, epoch, cancellation)
+        return results
+
+    def _buy(
+        self, text: str, asks: list[Ask], chain: Sequence[str], epoch: str, cancellation: Cancellation
+    ) -> dict[bytes, Result]:
+        """Reserve the most that all can cost, then fetch, release and settle one after the other.
+
+        The slot is taken first, so that an unreachable backend costs nothing; from the reservation on, what is
+        not settled is spent.
+        """
+        asks = [self._affordable(a, chain[0]) for a in asks]
+        charges = [Charge(micro(a.cost_at_most.information), micro(a.cost_at_most.calls)) for a in asks]
+        with self._backend.open() as slot:
+            names = [a.name for a in asks]
+            held = self._ledger.reserve(chain, charges, reached=True, query=text, mechanisms=names)
+            open_ones = list(held)
+            results = {}
+            try:
+                for one, reservation in zip(asks, held, strict=True):
+                    results[one.request_key] = self._settle(one, slot, reservation, text, epoch, cancellation)
+                    open_ones.remove(reservation)
+            except BaseException:
+                for reservation in open_ones:
+                    with suppress(LedgerError):
+                        self._ledger.spend(reservation)
+                raise
+        return results
+
+    def _settle(
+        self, one: Ask, slot: Slot, reservation: Reservation, text: str, epoch: str, cancellation: Cancellation
+    ) -> Result:
+        """Release one node and commit its cost and answer together; somebody's stored answer is taken as it is."""
+        known = self._ledger.stored(one.release_key)
+        if known is None:
+            fetched = slot.fetch(one.query, self._rank_key, cancellation, self._config.backend.max_rows)
+            stream = randomness.seed(self._noise_key, one.release_key, reservation.id.bytes)
+            try:
+                result = one.release(fetched, stream)
+            except ValueError:
+                raise BackendError from None
+            known = result.dump(), Charge(micro(result.cost.information), micro(result.cost.calls))
+        settled = self._ledger.settle(
+            reservation,
+            known[1],
+            release_key=one.release_key,
+            request_key=one.request_key,
+            answer=known[0],
+            mechanism=one.name,
+            query=text,
+            epoch=epoch,
+        )
+        return replace(Result.load(settled.answer), charged=settled.charged, left=settled.left)
+
+    def _affordable(self, one: Ask, account: str) -> Ask:
+        if one.k is None or self._ledger.limit(account).mode == "track":
+            return one
+        return smaller(one, self._ledger.left(account))
+
+    def _chain(self, analyst: str) -> list[str]:
+        """The accounts that pay for an analyst, their own first, seeded from the configuration at first use."""
+        links = self._config.budget.chain(analyst)
+        for link in links:
+            limit = Limit(micro_limit(link.information), micro_limit(link.calls), link.period, link.mode)
+            self._ledger.seed(link.account, limit)
+        return [link.account for link in links]
+
+    def _explained(self, asks: Sequence[Ask | None], account: str) -> list[str]:
+        left = self._ledger.left(account)
+        lines = [line for a in asks if a is not None for line in explanation(a, left)]
+        return lines or ["Answered by the front: no private rows are read, nothing is charged"]
+
+    def _columns(
+        self, node: PlannedNode | SystemDraft, results: Mapping[bytes, Result], one: Ask | None, account: str
+    ) -> list[Sequence[object]]:
+        """A node's released columns, in the order of its arrays, after post-processing."""
+        if isinstance(node, SystemDraft) or one is None:
+            return self._system(cast(SystemDraft, node).name, account)
+        result = results[one.request_key].suppressed(self._config.privacy.min_units)
+        least = 0 if self._config.privacy.nonnegative else None
+        counts = [c if least is None else tuple(max(v, least) for v in c) for c in result.counts]
+        return [*result.keys, *counts]
+
+    def _system(self, name: str, account: str) -> list[Sequence[object]]:
+        rows = self._ledger.budget(account) if name == "budget" else self._ledger.releases(account)
+        shown = fields(BudgetRow if name == "budget" else ReleaseRow)
+        return [[getattr(row, field.name) for row in rows] for field in shown]
+
+    def _epoch_now(self) -> str:
+        return epoch_name(self._config.privacy.epoch, datetime.now(UTC))
+
+    def _turn_epoch(self) -> str:
+        """The epoch's name; when it has changed, public tables are read anew and plans forgotten."""
+        now = self._epoch_now()
+        if now != self._epoch:
+            with self._turning:
+                if now != self._epoch:
+                    self._reload()
+                    self._planner.forget()
+                    self._epoch = now
+        return now
+
+
+def _array(column: Sequence[object], oid: int) -> bytes:
+    if oid == INT8_ARRAY:
+        return int8_array(np.array(column, dtype=np.int64))
+    return text_array([v if v is None or isinstance(v, str) else _text(v) for v in column])
+
+
+def _text(value: object) -> str | None:
+    if isinstance(value, Fraction):
+        return value_text(Decimal(value.numerator) / Decimal(value.denominator))
+    return value_text(value)
+
+
+def _off(setting: str) -> bool:
+    return setting.lower() in ("off", "false", "no", "0")

@@ -1,0 +1,89 @@
+"""What the rooms raise, as errors for a client: SQLSTATE, message, hint, and never a value of the data."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from budget.account import Exhausted, LedgerError
+from dpproxy.backends.base import BackendError, BackendUnavailable, Cancelled
+from rewriter.refusal import Refusal
+
+
+@contextmanager
+def translated() -> Iterator[None]:
+    """Turns errors of ledger and backend into Refusals."""
+    try:
+        yield
+    except Exhausted as error:
+        raise exhausted(error) from None
+    except LedgerError:
+        raise Refusal(
+            "57P03", "the ledger cannot be used, so nothing can be answered", hint="Try again; nothing has left."
+        ) from None
+    except BackendUnavailable:
+        raise Refusal(
+            "57P03", "the backend cannot be reached; nothing was charged", hint="Try again in a moment."
+        ) from None
+    except BackendError:
+        raise Refusal(
+            "PV090",
+            "the backend could not run this query; details are withheld because they may depend on private data",
+            hint="Simplify expressions and conditions; the reserved budget stays charged.",
+        ) from None
+    except Cancelled:
+        raise Refusal(
+            "57014", "canceling statement: it was stopped after the backend was reached and stays charged"
+        ) from None
+
+
+def exhausted(error: Exhausted) -> Refusal:
+    """PV001: what was needed, and of one's own account what is left and when it refreshes."""
+    if error.left is None:
+        return Refusal(
+            "PV001",
+            f"privacy budget exhausted: this query needs {error.needed}, more than a shared budget has left",
+            hint="Ask the data owner; the level of shared budgets is not shown.",
+        )
+    until = "" if error.refreshes_at is None else f" until {error.refreshes_at:%Y-%m-%d %H:%M} UTC"
+    return Refusal(
+        "PV001",
+        f"privacy budget exhausted: this query needs {error.needed}, {error.left} left{until}",
+        hint="Ask fewer aggregates, lower LIMIT, or wait; see SELECT * FROM dpproxy.budget",
+    )
+
+
+def needs_limit() -> Refusal:
+    """PV017: one unit can be in any number of groups, and no LIMIT says how many are wanted."""
+    return Refusal(
+        "PV017",
+        "one privacy unit can appear in any number of these groups",
+        detail="Answering all groups at once (private count release) is not available yet.",
+        hint="Add ORDER BY <the count> DESC LIMIT 10, group by fewer columns, or ask the data owner to declare "
+        "max_groups_per_unit.",
+    )
+
+
+def one_aggregate() -> Refusal:
+    """PV018: several counts of groups whose domain is unknown."""
+    return Refusal(
+        "PV018",
+        "several aggregates over groups of unknown domain are not available yet",
+        hint="Ask one count a query, or restrict the groups with WHERE column IN (...).",
+    )
+
+
+def no_delta() -> Refusal:
+    """PV022: an unknown domain under a policy without delta."""
+    return Refusal(
+        "PV022",
+        "groups of unknown domain need delta > 0, and this policy has none",
+        hint="Restrict the groups with WHERE column IN (...).",
+    )
+
+
+def unknown_spend() -> Refusal:
+    """22023: a value of dpproxy.spend that does not exist."""
+    return Refusal(
+        "22023", "dpproxy.spend is 'accurate', 'cheap' or empty", hint="SET dpproxy.spend = 'accurate'"
+    )
