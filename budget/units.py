@@ -7,8 +7,8 @@ from math import ceil, floor
 
 MICRO = 1_000_000
 """Micro-units in a unit."""
-MOST = 2**62
-"""No amount is above this many micro-units: sums of two fit a 64-bit integer."""
+MOST = 2**60
+"""No amount is above this many micro-units: sums of four fit a 64-bit integer."""
 
 
 def micro(units: Fraction | int) -> int:

@@ -1,0 +1,175 @@
+"""The values that go into and come out of the ledger, and the errors it raises."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from fractions import Fraction
+from typing import Literal, get_args
+from uuid import UUID
+
+from budget.units import MOST, shown
+
+Period = Literal["none", "day", "week", "month"]
+Mode = Literal["enforce", "track"]
+
+
+@dataclass(frozen=True)
+class Charge:
+    """An amount of budget in micro-units (units.micro), never negative.
+
+    >>> str(Charge(21_000_000, 1_000_000))
+    '21 information units and 1 call'
+
+    ValueError for anything that is not an integer from 0 to 2^60.
+    """
+
+    information: int
+    calls: int
+
+    def __post_init__(self) -> None:
+        for amount in (self.information, self.calls):
+            if type(amount) is not int or not 0 <= amount <= MOST:
+                raise ValueError(f"{amount!r} is no amount of micro-units from 0 to {MOST}")
+
+    def __str__(self) -> str:
+        information, calls = shown(self.information), shown(self.calls)
+        units = "information unit" + ("" if information == "1" else "s")
+        return f"{information} {units} and {calls} call" + ("" if calls == "1" else "s")
+
+    def covers(self, other: Charge) -> bool:
+        """Whether `other` is at most this in both units."""
+        return other.information <= self.information and other.calls <= self.calls
+
+
+@dataclass(frozen=True)
+class Limit:
+    """What an account may spend: micro-units per period, enforced or only tracked.
+
+    A period (day, week = 7 days, month = 30 days) runs from its first query; with `none` it never ends. An
+    account in mode `track` is counted and refused nothing, and no guarantee is claimed for it.
+    """
+
+    information: int
+    calls: int
+    period: Period
+    mode: Mode = "enforce"
+
+    def __post_init__(self) -> None:
+        Charge(self.information, self.calls)
+        if self.period not in get_args(Period) or self.mode not in get_args(Mode):
+            raise ValueError(f"no period {self.period!r} with mode {self.mode!r}")
+
+
+@dataclass(frozen=True)
+class Pinned:
+    """What a ledger's guarantee rests on besides its limits: fixed at its creation."""
+
+    epsilon_per: Fraction
+    delta_per: Fraction
+    delta_prime: Fraction
+    privacy_unit: str
+
+    def texts(self) -> dict[str, str]:
+        """Each parameter exactly, by name."""
+        return {name: str(value) for name, value in vars(self).items()}
+
+
+@dataclass(frozen=True)
+class Reservation:
+    """Budget held for one release: `at_most` of `account` and of the shared accounts of its chain."""
+
+    id: UUID
+    account: str
+    at_most: Charge
+
+
+@dataclass(frozen=True)
+class Settled:
+    """What a settlement came to: the `answer` that may leave, what was `charged`, what is `left`.
+
+    `stored_before`: the answer is one that somebody had stored under the same release key; the one that was
+    handed in must be thrown away.
+    """
+
+    answer: bytes = field(repr=False)
+    charged: Charge
+    left: Charge
+    stored_before: bool
+
+
+@dataclass(frozen=True)
+class BudgetRow:
+    """One account and unit, amounts in units; `refreshes_at` is None where no period runs or ends."""
+
+    account: str
+    unit: Literal["information", "calls"]
+    limit: Fraction
+    used: Fraction
+    reserved: Fraction
+    left: Fraction
+    refreshes_at: datetime | None
+
+
+@dataclass(frozen=True)
+class ReleaseRow:
+    """One line of an account's history, in units, with what failed after the backend was reached."""
+
+    time: datetime
+    query: str
+    mechanism: str
+    information: Fraction
+    calls: Fraction
+    replayed: bool
+
+
+class LedgerError(Exception):
+    """The ledger refuses; the message holds no data."""
+
+
+class LedgerUnavailable(LedgerError):
+    """The ledger's server cannot be reached, or answers too late: nothing may leave."""
+
+
+class UnknownAccount(LedgerError):
+    """An account of the chain was never seeded."""
+
+
+class Exhausted(LedgerError):
+    """An account cannot pay: `needed`, what is `left` and when it refreshes.
+
+    `left` and `refreshes_at` are None where a shared account refused: its level is nobody's business.
+    """
+
+    def __init__(self, needed: Charge, left: Charge | None, refreshes_at: datetime | None) -> None:
+        self.needed, self.left, self.refreshes_at = needed, left, refreshes_at
+        whose = "a shared budget is exhausted" if left is None else f"{left} are left"
+        super().__init__(f"{needed} are needed, {whose}")
+
+
+class AlreadyResolved(LedgerError):
+    """A reservation is settled, spent or released once."""
+
+
+class AlreadyReached(LedgerError):
+    """A reservation whose backend was reached cannot be given back."""
+
+
+class NotReached(LedgerError):
+    """A new answer was settled on a reservation that says its backend was never reached."""
+
+
+class AboveReservation(LedgerError):
+    """More was settled than was reserved: a programming error, and nothing was written."""
+
+
+class PinnedMismatch(LedgerError):
+    """The ledger was made with other parameters; a change of them needs a new ledger."""
+
+
+class LimitTooLow(LedgerError):
+    """A limit cannot go below what is used and reserved."""
+
+
+class AnalystExists(LedgerError):
+    """An analyst of that name is there already."""

@@ -1,0 +1,349 @@
+"""The ledger's SQL: whatever moves a balance first locks the rows of its accounts, in order of name."""
+
+from __future__ import annotations
+
+_ENDS_AT = """
+    CASE period
+        WHEN 'day' THEN period_started + interval '24 hours'
+        WHEN 'week' THEN period_started + interval '168 hours'
+        WHEN 'month' THEN period_started + interval '720 hours'
+    END
+"""
+
+
+def _live(lock: str) -> str:
+    """Accounts as of now: `live`, with a period that is over taken as refreshed (nothing is written)."""
+    return f"""
+    locked AS (
+        SELECT * FROM dpproxy_ledger.account WHERE name = ANY(%(chain)s) ORDER BY name {lock}
+    ),
+    timed AS (SELECT locked.*, GREATEST(seen_at, clock_timestamp()) AS now_at FROM locked),
+    aged AS (SELECT timed.*, {_ENDS_AT} AS ends_at FROM timed),
+    live AS (
+        SELECT name, period, mode, limit_information, limit_calls, reserved_information, reserved_calls,
+            CASE WHEN ends_at <= now_at THEN 0 ELSE used_information END AS used_information,
+            CASE WHEN ends_at <= now_at THEN 0 ELSE used_calls END AS used_calls,
+            CASE WHEN period_started IS NULL OR ends_at <= now_at
+                THEN period_number + 1 ELSE period_number END AS period_number,
+            CASE WHEN period_started IS NULL OR ends_at <= now_at
+                THEN now_at ELSE period_started END AS period_started,
+            now_at AS seen_at,
+            CASE WHEN ends_at > now_at THEN ends_at END AS refreshes_at,
+            COALESCE(ends_at <= now_at, false) AS over
+        FROM aged
+    )"""
+
+
+RESERVE = f"""
+WITH {_live("FOR NO KEY UPDATE")},
+wanted AS (
+    SELECT * FROM unnest(
+        %(ids)s::uuid[], %(information)s::bigint[], %(calls)s::bigint[], %(mechanisms)s::text[]
+    ) AS wanted (id, information, calls, mechanism)
+),
+total AS (SELECT sum(information)::bigint AS information, sum(calls)::bigint AS calls FROM wanted),
+made_before AS (
+    SELECT count(*) AS n FROM dpproxy_ledger.entry WHERE reservation = ANY(%(ids)s::uuid[]) AND stage = 0
+),
+verdict AS (
+    SELECT made_before.n = 0 AND count(*) = %(accounts)s AND bool_and(
+        live.mode = 'track' OR (
+            live.used_information + live.reserved_information + total.information <= live.limit_information
+            AND live.used_calls + live.reserved_calls + total.calls <= live.limit_calls
+        )
+    ) AS pays
+    FROM live, total, made_before GROUP BY made_before.n
+),
+moved AS (
+    UPDATE dpproxy_ledger.account SET
+        used_information = live.used_information,
+        used_calls = live.used_calls,
+        reserved_information = live.reserved_information + total.information,
+        reserved_calls = live.reserved_calls + total.calls,
+        period_number = live.period_number,
+        period_started = live.period_started,
+        seen_at = live.seen_at
+    FROM live, total, verdict WHERE account.name = live.name AND verdict.pays
+    RETURNING account.name
+),
+opened AS (
+    INSERT INTO dpproxy_ledger.entry (
+        reservation, account, own, stage, kind, at_most_information, at_most_calls, information, calls,
+        period_number, written_at, instance, lease_until, mechanism, query
+    )
+    SELECT wanted.id, live.name, live.name = %(own)s, 0, 'reserve', wanted.information, wanted.calls, 0, 0,
+        live.period_number, live.seen_at, %(instance)s, live.seen_at + %(lease)s::interval,
+        CASE WHEN live.name = %(own)s THEN wanted.mechanism END,
+        CASE WHEN live.name = %(own)s THEN %(query)s::text END
+    FROM live, wanted, verdict WHERE verdict.pays
+    RETURNING number
+),
+marked AS (
+    INSERT INTO dpproxy_ledger.mark (reservation, reached)
+    SELECT wanted.id, true FROM wanted, verdict WHERE verdict.pays AND %(reached)s
+    RETURNING reservation
+)
+SELECT live.name, live.mode, verdict.pays, made_before.n > 0 AS made_before, live.refreshes_at,
+    live.limit_information - live.used_information - live.reserved_information AS left_information,
+    live.limit_calls - live.used_calls - live.reserved_calls AS left_calls,
+    live.reserved_information + live.reserved_calls > 0 AS holds
+FROM live, verdict, made_before
+"""
+
+REACH = """
+WITH said AS (
+    INSERT INTO dpproxy_ledger.mark (reservation, reached)
+    SELECT reservation, true FROM dpproxy_ledger.entry
+    WHERE reservation = %(id)s AND own AND stage = 0
+    ON CONFLICT (reservation) DO NOTHING
+    RETURNING reached
+)
+SELECT reached FROM said
+UNION ALL
+SELECT reached FROM dpproxy_ledger.mark WHERE reservation = %(id)s
+"""
+
+LOCK_HELD = """
+SELECT name FROM dpproxy_ledger.account
+WHERE name IN (SELECT account FROM dpproxy_ledger.entry WHERE reservation = %(id)s AND stage = 0)
+ORDER BY name FOR NO KEY UPDATE
+"""
+
+_HELD = """
+held AS (
+    SELECT entry.*, account.period_number AS period_now,
+        GREATEST(account.seen_at, clock_timestamp()) AS now_at
+    FROM dpproxy_ledger.entry AS entry JOIN dpproxy_ledger.account AS account ON account.name = entry.account
+    WHERE entry.reservation = %(id)s AND entry.stage = 0
+)"""
+
+_LEFT = """
+    account.limit_information - account.used_information - account.reserved_information AS left_information,
+    account.limit_calls - account.used_calls - account.reserved_calls AS left_calls
+"""
+
+SETTLE = f"""
+WITH {_HELD},
+stored AS (
+    SELECT answer, information, calls FROM dpproxy_ledger.answer WHERE release_key = %(release_key)s
+),
+paid_before AS (
+    SELECT 1 AS yes FROM dpproxy_ledger.request, held
+    WHERE request.account = held.account AND held.own AND request.release_key = %(release_key)s LIMIT 1
+),
+made AS (
+    INSERT INTO dpproxy_ledger.answer (release_key, reservation, answer, information, calls, epoch, stored_at)
+    SELECT %(release_key)s, held.reservation, %(answer)s, %(information)s, %(calls)s, %(epoch)s, held.now_at
+    FROM held JOIN dpproxy_ledger.mark ON mark.reservation = held.reservation AND mark.reached
+    WHERE held.own AND NOT EXISTS (SELECT 1 FROM stored)
+    ON CONFLICT (release_key) DO NOTHING
+    RETURNING answer, information, calls
+),
+price AS (
+    SELECT answer, information, calls, false AS stored_before FROM made
+    UNION ALL
+    SELECT answer,
+        CASE WHEN EXISTS (SELECT 1 FROM paid_before) THEN 0 ELSE information END,
+        CASE WHEN EXISTS (SELECT 1 FROM paid_before) THEN 0 ELSE calls END,
+        true
+    FROM stored
+),
+charge AS (
+    SELECT held.*, price.stored_before, price.answer,
+        CASE WHEN own THEN price.information ELSE at_most_information END AS charged_information,
+        CASE WHEN own THEN price.calls ELSE at_most_calls END AS charged_calls
+    FROM held, price
+),
+resolved AS (
+    INSERT INTO dpproxy_ledger.entry (
+        reservation, account, own, stage, kind, opened, at_most_information, at_most_calls,
+        information, calls, period_number, written_at, release_key
+    )
+    SELECT reservation, account, own, 1, 'settle', 0, at_most_information, at_most_calls,
+        charged_information, charged_calls, period_now, now_at, %(release_key)s
+    FROM charge
+    RETURNING number
+),
+moved AS (
+    UPDATE dpproxy_ledger.account SET
+        reserved_information = account.reserved_information - charge.at_most_information,
+        reserved_calls = account.reserved_calls - charge.at_most_calls,
+        used_information = account.used_information + charge.charged_information,
+        used_calls = account.used_calls + charge.charged_calls,
+        seen_at = charge.now_at
+    FROM charge WHERE account.name = charge.account
+    RETURNING account.name, {_LEFT}
+),
+asked AS (
+    INSERT INTO dpproxy_ledger.request (account, request_key, release_key, mechanism, query)
+    SELECT account, %(request_key)s, %(release_key)s, %(mechanism)s, %(query)s FROM charge WHERE own
+    ON CONFLICT (account, release_key, request_key) DO NOTHING
+    RETURNING number
+)
+SELECT charge.answer, charge.charged_information, charge.charged_calls, charge.stored_before,
+    moved.left_information, moved.left_calls
+FROM charge JOIN moved ON moved.name = charge.account WHERE charge.own
+"""
+
+RESOLVE = f"""
+WITH {_HELD},
+given_back AS (
+    INSERT INTO dpproxy_ledger.mark (reservation, reached)
+    SELECT reservation, false FROM held WHERE own AND %(kind)s = 'release'
+    RETURNING reservation
+),
+charge AS (
+    SELECT held.*,
+        CASE WHEN %(kind)s = 'spend' THEN at_most_information ELSE 0 END AS charged_information,
+        CASE WHEN %(kind)s = 'spend' THEN at_most_calls ELSE 0 END AS charged_calls
+    FROM held
+),
+resolved AS (
+    INSERT INTO dpproxy_ledger.entry (
+        reservation, account, own, stage, kind, opened, at_most_information, at_most_calls,
+        information, calls, period_number, written_at
+    )
+    SELECT reservation, account, own, 1, %(kind)s, 0, at_most_information, at_most_calls,
+        charged_information, charged_calls, period_now, now_at
+    FROM charge
+    RETURNING number
+),
+moved AS (
+    UPDATE dpproxy_ledger.account SET
+        reserved_information = account.reserved_information - charge.at_most_information,
+        reserved_calls = account.reserved_calls - charge.at_most_calls,
+        used_information = account.used_information + charge.charged_information,
+        used_calls = account.used_calls + charge.charged_calls,
+        seen_at = charge.now_at
+    FROM charge WHERE account.name = charge.account
+    RETURNING account.name
+)
+SELECT count(*) FROM held
+"""
+
+STATE = f"""
+SELECT resolution.kind, mark.reached, answer.answer, resolution.information, resolution.calls,
+    answer.reservation <> opening.reservation AS stored_before, {_LEFT}
+FROM dpproxy_ledger.entry AS opening
+JOIN dpproxy_ledger.account AS account ON account.name = opening.account
+LEFT JOIN dpproxy_ledger.mark AS mark ON mark.reservation = opening.reservation
+LEFT JOIN dpproxy_ledger.entry AS resolution
+    ON resolution.reservation = opening.reservation AND resolution.account = opening.account
+    AND resolution.stage = 1
+LEFT JOIN dpproxy_ledger.answer AS answer ON answer.release_key = resolution.release_key
+WHERE opening.reservation = %(id)s AND opening.own AND opening.stage = 0
+"""
+
+REPLAY = """
+WITH found AS (
+    SELECT request.account, request.release_key, answer.answer
+    FROM dpproxy_ledger.request AS request
+    JOIN dpproxy_ledger.answer AS answer ON answer.release_key = request.release_key
+    WHERE request.account = %(account)s AND request.request_key = %(request_key)s
+    ORDER BY request.number LIMIT 1
+),
+noted AS (
+    INSERT INTO dpproxy_ledger.entry (
+        reservation, account, own, stage, kind, at_most_information, at_most_calls,
+        information, calls, period_number, written_at, release_key
+    )
+    SELECT gen_random_uuid(), found.account, true, 1, 'replay', 0, 0, 0, 0, account.period_number,
+        GREATEST(account.seen_at, clock_timestamp()), found.release_key
+    FROM found JOIN dpproxy_ledger.account AS account ON account.name = found.account
+    RETURNING number
+)
+SELECT answer FROM found
+"""
+
+STORED = """
+SELECT answer, information, calls FROM dpproxy_ledger.answer WHERE release_key = %(release_key)s
+"""
+
+BUDGET = f"""
+WITH {_live("")}
+SELECT name, limit_information, limit_calls, used_information, used_calls,
+    reserved_information, reserved_calls, refreshes_at, period, mode
+FROM live
+"""
+
+RELEASES = """
+SELECT resolution.written_at, opening.query, opening.mechanism, resolution.information, resolution.calls,
+    resolution.kind = 'settle' AND answer.reservation <> resolution.reservation AS replayed, resolution.number
+FROM dpproxy_ledger.entry AS resolution
+JOIN dpproxy_ledger.entry AS opening
+    ON opening.reservation = resolution.reservation AND opening.account = resolution.account
+    AND opening.stage = 0
+LEFT JOIN dpproxy_ledger.answer AS answer ON answer.release_key = resolution.release_key
+WHERE resolution.account = %(account)s AND resolution.own AND resolution.kind IN ('settle', 'spend')
+UNION ALL
+SELECT entry.written_at, asked.query, asked.mechanism, entry.information, entry.calls, true, entry.number
+FROM dpproxy_ledger.entry AS entry
+JOIN (
+    SELECT DISTINCT ON (release_key) release_key, query, mechanism FROM dpproxy_ledger.request
+    WHERE account = %(account)s ORDER BY release_key, number
+) AS asked ON asked.release_key = entry.release_key
+WHERE entry.account = %(account)s AND entry.kind = 'replay'
+ORDER BY 7
+"""
+
+SEED = """
+WITH seeded AS (
+    INSERT INTO dpproxy_ledger.account (name, limit_information, limit_calls, period, mode)
+    VALUES (%(account)s, %(information)s, %(calls)s, %(period)s, %(mode)s)
+    ON CONFLICT (name) DO NOTHING
+    RETURNING name
+)
+SELECT count(*) FROM seeded
+"""
+
+NOTE_LIMIT = """
+INSERT INTO dpproxy_ledger.limit_change (account, limit_information, limit_calls, period, mode)
+SELECT name, limit_information, limit_calls, period, mode FROM dpproxy_ledger.account
+WHERE name = %(account)s
+    AND (%(always)s OR NOT EXISTS (SELECT 1 FROM dpproxy_ledger.limit_change WHERE account = %(account)s))
+"""
+
+SET_LIMIT = f"""
+WITH {_live("FOR NO KEY UPDATE")}
+UPDATE dpproxy_ledger.account SET
+    limit_information = %(information)s, limit_calls = %(calls)s, period = %(period)s, mode = %(mode)s,
+    used_information = live.used_information,
+    used_calls = live.used_calls,
+    period_number = live.period_number,
+    period_started = CASE WHEN NOT live.over THEN account.period_started END,
+    seen_at = live.seen_at
+FROM live
+WHERE account.name = live.name AND (
+    %(mode)s = 'track' OR (
+        live.used_information + live.reserved_information <= %(information)s
+        AND live.used_calls + live.reserved_calls <= %(calls)s
+    )
+)
+RETURNING account.name
+"""
+
+DEAD = """
+SELECT opening.reservation, COALESCE(mark.reached, false)
+FROM dpproxy_ledger.entry AS opening
+JOIN dpproxy_ledger.account AS account ON account.name = opening.account
+    AND account.reserved_information + account.reserved_calls > 0
+LEFT JOIN dpproxy_ledger.mark AS mark ON mark.reservation = opening.reservation
+LEFT JOIN dpproxy_ledger.entry AS resolution
+    ON resolution.reservation = opening.reservation AND resolution.account = opening.account
+    AND resolution.stage = 1
+WHERE opening.own AND opening.stage = 0 AND resolution.number IS NULL
+    AND (opening.instance = %(instance)s OR opening.lease_until < clock_timestamp())
+ORDER BY opening.number
+"""
+
+EPOCH = """
+WITH made AS (
+    INSERT INTO dpproxy_ledger.epoch (name, nonce)
+    VALUES (%(epoch)s, decode(replace(gen_random_uuid()::text || gen_random_uuid()::text, '-', ''), 'hex'))
+    ON CONFLICT (name) DO NOTHING
+    RETURNING nonce
+)
+SELECT nonce FROM made
+UNION ALL
+SELECT nonce FROM dpproxy_ledger.epoch WHERE name = %(epoch)s
+"""
