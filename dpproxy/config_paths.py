@@ -29,7 +29,9 @@ def resolve_paths(sections: Sections, tables: Mapping[TableName, Table]) -> dict
     for name, table in tables.items():
         if not table.public:
             path = _path(name, sections)
-            resolved[name] = replace(table, path=path, privacy_unit=_unit(name, path, sections))
+            unit, own = _unit(name, path, sections)
+            table = replace(table, path=path, privacy_unit=unit)
+            resolved[name] = table if own else _without_key(table, frozenset([unit]))
     _check_one_unit(sections, resolved)
     return resolved
 
@@ -46,6 +48,12 @@ def _path(name: TableName, sections: Sections) -> tuple[Hop, ...]:
                 raise Mistake(_key(name, sections), f'the path comes back to table "{place[1]}"')
             seen.add(place)
     return tuple(hops)
+
+
+def _without_key(table: Table, key: frozenset[str]) -> Table:
+    """A column that is hidden so that its name can mean the path's end tells nothing of the unit's rows."""
+    kept = tuple(known for known in table.keys if known != key)
+    return replace(table, keys=kept, declared_keys=tuple(k for k in table.declared_keys if k != key))
 
 
 def _key(name: TableName, sections: Sections) -> str:
@@ -71,9 +79,9 @@ def _hop(written: str, place: TableName, start: TableName, sections: Sections) -
     _, section, backend = sections[target]
     if section.public:
         raise Mistake(key, f'table "{table}" is public: the path does not lead to a privacy unit')
-    # One row of the path must have one owner: a second target row would give it to somebody else too.
+    # A second target row would give a row to somebody else too, unless it only says that the unit exists.
     kept = backend.enforced(frozenset([target_column]))
-    if not kept and target_column != section.privacy_unit:
+    if not kept and (target_column != section.privacy_unit or section.privacy_unit_path):
         raise Mistake(key, f"the backend has to keep {table}.{target_column} unique: make it the primary key")
     return Hop(column, target, target_column)
 
@@ -86,7 +94,8 @@ def _kind(key: str, table: BackendTable, name: str) -> str:
     return column.type
 
 
-def _unit(name: TableName, path: tuple[Hop, ...], sections: Sections) -> str:
+def _unit(name: TableName, path: tuple[Hop, ...], sections: Sections) -> tuple[str, bool]:
+    """The column of the privacy unit, and whether it is the table's own or at the path's end."""
     file_key, section, backend = sections[name]
     key = f"tables.{file_key}.privacy_unit"
     written = section.privacy_unit
@@ -94,20 +103,20 @@ def _unit(name: TableName, path: tuple[Hop, ...], sections: Sections) -> str:
         if written is None or backend.column(written) is None:
             known = nearest(written or "", [column.name for column in backend.columns])
             raise Mistake(key, f'the table has no column "{written}"', known)
-        return written
+        return written, True
     end = sections[path[-1].target][1].privacy_unit
     if end is None:
         raise Mistake(key, f'the path ends at table "{path[-1].target[1]}", which names no privacy_unit')
     if _same_value(path, end):
         if written not in (None, path[0].column):
             raise Mistake(key, f'the path starts from column "{path[0].column}"', path[0].column)
-        return path[0].column
+        return path[0].column, True
     if written not in (None, end):
         raise Mistake(key, f'the path leads to "{end}"', end)
     own = backend.column(end)
     if own is not None and not section.columns.get(end, _VISIBLE).hidden:
         raise Mistake(key, f'column "{end}" of this table is not what the path leads to: hide it')
-    return end
+    return end, False
 
 
 def _same_value(path: tuple[Hop, ...], end: str) -> bool:

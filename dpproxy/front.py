@@ -259,7 +259,7 @@ class Front:
         with self._checkers.use() as checker:
             return _parsed(checker, sql, oids)
 
-    def rows(self, sql: str, *, most: int = 1_000_000) -> tuple[Row, ...]:
+    def rows(self, sql: str, *, most: int = 2_000_000) -> tuple[Row, ...]:
         """The rows of a query over public tables and constants, every value as text (ISO dates, UTC).
 
         Raises Refusal: the front's own, 54000 for more than `most` rows.
