@@ -17,7 +17,8 @@ from budget.account import BudgetRow, Charge, LedgerError, Limit, ReleaseRow, Re
 from budget.ledger import Ledger
 from budget.units import micro, micro_limit
 from dpproxy import refusals
-from dpproxy.backends.base import Backend, BackendError, Cancellation, Slot, text as value_text
+from dpproxy.backends.base import Backend, BackendError, Cancellation, Slot
+from dpproxy.backends.base import text as value_text
 from dpproxy.config import Config
 from dpproxy.epoch import epoch_name
 from dpproxy.explain import explanation
@@ -28,7 +29,7 @@ from dpproxy.pricing import Ask, ask, smaller
 from dpproxy.result import Result
 from mechanisms import randomness
 from mechanisms.choose import Settings
-from rewriter.cut import SystemDraft
+from rewriter.draft import SystemDraft
 from rewriter.statement import Verdict
 
 Texts = Sequence[str | None]
@@ -50,7 +51,13 @@ class Answering:
     """
 
     def __init__(
-        self, config: Config, planner: Planner, backend: Backend, ledger: Ledger, key: bytes, reload: Callable[[], None]
+        self,
+        config: Config,
+        planner: Planner,
+        backend: Backend,
+        ledger: Ledger,
+        key: bytes,
+        reload: Callable[[], None],
     ) -> None:
         self._config, self._planner, self._backend, self._ledger = config, planner, backend, ledger
         self._noise_key, self._release_key = (randomness.derive(key, p) for p in ("noise", "release"))
@@ -103,7 +110,9 @@ class Answering:
         wished = cast(Literal["accurate", "cheap"] | None, spend)
         chosen = Settings(privacy.epsilon_per, privacy.delta_per, privacy.noise, wished, privacy.d_bar)
         secret = (self._ledger.epoch_nonce(epoch), self._fingerprint, self._release_key)
-        return [ask(n, chosen, privacy.max_k, secret) if isinstance(n, PlannedNode) else None for n in planned]
+        return [
+            ask(n, chosen, privacy.max_k, secret) if isinstance(n, PlannedNode) else None for n in planned
+        ]
 
     def _results(
         self, text: str, asks: Sequence[Ask], chain: Sequence[str], epoch: str, cancellation: Cancellation
@@ -119,7 +128,9 @@ class Answering:
                 elif one.mechanisms:
                     missing[one.request_key] = one
                 else:
-                    results[one.request_key] = Result.nothing(len(one.node.draft.keys), len(one.node.draft.measures))
+                    results[one.request_key] = Result.nothing(
+                        len(one.node.draft.keys), len(one.node.draft.measures)
+                    )
             if missing:
                 results |= self._buy(text, list(missing.values()), chain, epoch, cancellation)
         return results
@@ -151,7 +162,13 @@ class Answering:
         return results
 
     def _settle(
-        self, one: Ask, slot: Slot, reservation: Reservation, text: str, epoch: str, cancellation: Cancellation
+        self,
+        one: Ask,
+        slot: Slot,
+        reservation: Reservation,
+        text: str,
+        epoch: str,
+        cancellation: Cancellation,
     ) -> Result:
         """Release one node and commit its cost and answer together; somebody's stored answer is taken as it is."""
         known = self._ledger.stored(one.release_key)

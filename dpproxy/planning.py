@@ -10,8 +10,9 @@ from hashlib import sha256
 from typing import TypeVar
 
 from dpproxy.front import Front
-from rewriter.cut import SYSTEM, Draft, NodeDraft, SystemDraft, draft
+from rewriter.cut import draft
 from rewriter.domain import MAX_CELLS, domain_query
+from rewriter.draft import SYSTEM, Draft, NodeDraft, SystemDraft
 from rewriter.emit import histogram_query, node_text, types_query
 from rewriter.expression import Parameter
 from rewriter.plan import Cells, HistogramQuery
@@ -100,7 +101,11 @@ class Planner:
         self._front = front
         guarded = [t.name.lower() for t in policy.tables.values() if not t.in_front]
         self._guarded = frozenset({*guarded, "budget", "releases"})
-        self._verdicts, self._prepared, self._plans = _Kept(MOST_PLANS), _Kept(MOST_PLANS), _Kept(MOST_CELLS_KEPT)
+        self._verdicts, self._prepared, self._plans = (
+            _Kept(MOST_PLANS),
+            _Kept(MOST_PLANS),
+            _Kept(MOST_CELLS_KEPT),
+        )
 
     def forget(self) -> None:
         """Drop all plans: public tables were read anew."""
@@ -174,7 +179,8 @@ class Planner:
         parameters = tuple(Parameter(n, v) for n, v in zip(names, values, strict=True))
         drafted: Draft = draft(self._statement(text).body, self._policy, parameters)
         return tuple(
-            node if isinstance(node, SystemDraft) else self._complete(node, parameters) for node in drafted.nodes
+            node if isinstance(node, SystemDraft) else self._complete(node, parameters)
+            for node in drafted.nodes
         )
 
     def _complete(self, node: NodeDraft, parameters: tuple[Parameter, ...]) -> PlannedNode:
@@ -185,7 +191,9 @@ class Planner:
             if cells is not None and len(cells) > MAX_CELLS:
                 cells = None
         domain = sha256(repr(cells).encode()).digest()
-        return PlannedNode(node, cells, node_text(node, self._policy, parameters), domain, self._policy, parameters)
+        return PlannedNode(
+            node, cells, node_text(node, self._policy, parameters), domain, self._policy, parameters
+        )
 
 
 def _cells(planned: Planned) -> int:

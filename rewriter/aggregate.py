@@ -9,20 +9,20 @@ from rewriter.expression import Parameters, check, kind
 from rewriter.grammar import describe, position
 from rewriter.policy import Column
 from rewriter.refusal import Refusal
-from rewriter.relation import Field, Relation, is_unit
+from rewriter.relation import Field, Relation, is_inner_unit, is_unit
 from rewriter.resolve import resolve
 
 MAX_LIMIT = 2**62
 
 
 def count_measure(
-    node: exp.Expression, relation: Relation, keys: tuple[exp.Expression, ...], bound: Bound, parameters: Parameters
-) -> tuple[exp.Expression | None, int]:
+    node: exp.Expr, relation: Relation, bound: Bound, parameters: Parameters
+) -> tuple[exp.Expr | None, int]:
     """(condition, tau) of COUNT(*), COUNT(x) or COUNT(DISTINCT unit), with or without FILTER; PV018 for all else.
 
     The condition says which rows count (None: all). tau is 1 for persons, else the clamp on one unit's rows.
     """
-    condition: exp.Expression | None = None
+    condition: exp.Expr | None = None
     count = node
     if isinstance(node, exp.Filter):
         condition = resolve(node.expression.this, relation)
@@ -37,19 +37,24 @@ def count_measure(
         value = resolve(inner, relation)
         check(value, relation, parameters)
         condition = _and(condition, _present(value, relation))
-    return condition, 1 if one_row_per_unit(relation) else rows_per_group(relation, keys, bound)
+    return condition, 1 if one_row_per_unit(relation) else rows_per_group(relation, bound)
 
 
 def _unit_condition(
-    distinct: exp.Distinct, count: exp.Expression, relation: Relation, parameters: Parameters
-) -> exp.Expression | None:
+    distinct: exp.Distinct, count: exp.Expr, relation: Relation, parameters: Parameters
+) -> exp.Expr | None:
     """Which rows make a unit count in COUNT(DISTINCT unit) or COUNT(DISTINCT CASE WHEN ... THEN unit END)."""
     if len(distinct.expressions) != 1:
         raise _unavailable(count)
     value = resolve(distinct.expressions[0], relation).unnest()
     check(value, relation, parameters)
-    condition: exp.Expression | None = None
-    if isinstance(value, exp.Case) and not value.args.get("default") and not value.this and len(value.args["ifs"]) == 1:
+    condition: exp.Expr | None = None
+    if (
+        isinstance(value, exp.Case)
+        and not value.args.get("default")
+        and not value.this
+        and len(value.args["ifs"]) == 1
+    ):
         condition, value = value.args["ifs"][0].this, value.args["ifs"][0].args["true"].unnest()
     if not is_unit(value, relation):
         unit = next(s.table.privacy_unit for s in relation.sources if s.private)
@@ -62,22 +67,22 @@ def _unit_condition(
     return _and(condition, _present(value, relation))
 
 
-def _present(value: exp.Expression, relation: Relation) -> exp.Expression | None:
+def _present(value: exp.Expr, relation: Relation) -> exp.Expr | None:
     """`value IS NOT NULL`, or None where it cannot be NULL."""
     if isinstance(value, exp.Literal):
         return None
-    if is_unit(value, relation) and relation.source(value.unnest().table).on is None:
+    if is_inner_unit(value, relation):
         return None
     return exp.not_(exp.Is(this=value.copy(), expression=exp.null()))
 
 
-def _and(left: exp.Expression | None, right: exp.Expression | None) -> exp.Expression | None:
+def _and(left: exp.Expr | None, right: exp.Expr | None) -> exp.Expr | None:
     if left is None or right is None:
         return left if right is None else right
     return exp.and_(left, right)
 
 
-def _unavailable(node: exp.Expression) -> Refusal:
+def _unavailable(node: exp.Expr) -> Refusal:
     return Refusal(
         "PV018",
         f"{describe(node)} over private rows is not available",
@@ -95,7 +100,7 @@ def limit_of(tree: exp.Select, parameters: Parameters) -> int | None:
     return min(limit + (offset or 0), MAX_LIMIT)
 
 
-def _constant(clause: exp.Expression | None, code: str, name: str, parameters: Parameters) -> int | None:
+def _constant(clause: exp.Expr | None, code: str, name: str, parameters: Parameters) -> int | None:
     if clause is None:
         return None
     value = clause.args.get("count") if isinstance(clause, exp.Fetch) else clause.args.get("expression")
@@ -121,10 +126,10 @@ def per_unit_column(field: Field, relation: Relation, parameters: Parameters) ->
         return Column(field.name, base.type) if isinstance(value, exp.AggFunc) else _renamed(base, field.name)
     names = {"int": "bigint", "number": "numeric", "float": "double precision", "bool": "boolean"}
     found = kind(inner, relation, parameters)
-    return Column(field.name, names.get(found, "timestamp without time zone" if found == "timestamp" else found))
+    return Column(
+        field.name, names.get(found, "timestamp without time zone" if found == "timestamp" else found)
+    )
 
 
 def _renamed(column: Column, name: str) -> Column:
     return Column(name, column.type, column.nullable, column.domain, column.domain_from, column.range)
-
-

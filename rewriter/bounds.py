@@ -24,7 +24,7 @@ class Bound:
     enforce: bool
 
 
-def groups_per_unit(relation: Relation, keys: tuple[exp.Expression, ...]) -> Bound:
+def groups_per_unit(relation: Relation, keys: tuple[exp.Expr, ...]) -> Bound:
     """g(C) of sql.md section 2: the most groups of `keys` that one unit can be in.
 
     Columns of a public table that a unique key joins follow from the columns joined to it; columns of
@@ -86,7 +86,7 @@ def key_partners(relation: Relation, alias: str) -> frozenset[Leaf] | None:
     return None
 
 
-def rows_per_group(relation: Relation, keys: tuple[exp.Expression, ...], bound: Bound) -> int:
+def rows_per_group(relation: Relation, bound: Bound) -> int:
     """tau of COUNT(*) and COUNT(x): the most rows of one unit that count in one group; PV017 if nothing says.
 
     1 where every private source has one row a unit and no public join multiplies it; else the largest
@@ -151,7 +151,7 @@ def joined_on_unit(relation: Relation) -> tuple[str, str] | None:
     return (private[0].table.name, apart[0].table.name) if apart else None
 
 
-def _join_conditions(relation: Relation) -> list[tuple[str | None, exp.Expression]]:
+def _join_conditions(relation: Relation) -> list[tuple[str | None, exp.Expr]]:
     """Conditions that join: inner ones between inner sources (None), and each LEFT JOIN's own."""
     outer = {s.alias for s in relation.sources if s.on is not None}
     inner = [(None, c) for c in relation.conditions if not any(a in outer for a, _ in leaves(c))]

@@ -9,7 +9,7 @@ from sqlglot import exp
 
 from rewriter.relation import leaves
 
-TURNED: dict[type[exp.Expression], type[exp.Binary]] = {
+TURNED: dict[type[exp.Expr], type[exp.Binary]] = {
     exp.EQ: exp.EQ,
     exp.NEQ: exp.NEQ,
     exp.LT: exp.GT,
@@ -19,7 +19,7 @@ TURNED: dict[type[exp.Expression], type[exp.Binary]] = {
 }
 
 
-def canonical(condition: exp.Expression) -> exp.Expression:
+def canonical(condition: exp.Expr) -> exp.Expr:
     """The canonical form of one base-form conjunct.
 
     >>> canonical(exp.condition("(3 < a)")).sql(), canonical(exp.condition("a IN (2, 1, 2)")).sql()

@@ -22,7 +22,7 @@ STEPS = {"quarter": "3 months", "week": "7 days"}
 
 
 def domain_query(
-    relation: Relation, keys: tuple[exp.Expression, ...], policy: Policy, parameters: Parameters
+    relation: Relation, keys: tuple[exp.Expr, ...], policy: Policy, parameters: Parameters
 ) -> exp.Select | None:
     """SELECT DISTINCT of the cells of `keys`, or None where one of them has an unknown domain.
 
@@ -49,11 +49,11 @@ class _Dimensions:
     relation: Relation
     policy: Policy
     parameters: Parameters
-    columns: dict[Leaf, exp.Expression] = field(default_factory=dict)
+    columns: dict[Leaf, exp.Expr] = field(default_factory=dict)
     series: dict[Leaf, set[str]] = field(default_factory=dict)
-    items: dict[str, exp.Expression] = field(default_factory=dict)
+    items: dict[str, exp.Expr] = field(default_factory=dict)
 
-    def image(self, node: exp.Expression) -> exp.Expression | None:
+    def image(self, node: exp.Expr) -> exp.Expr | None:
         """`node` over enumerated columns, or None."""
         if not leaves(node):
             return self._constants(node)
@@ -69,36 +69,36 @@ class _Dimensions:
             image = self._static(node)
         return image
 
-    def from_items(self) -> list[exp.Expression]:
+    def from_items(self) -> list[exp.Expr]:
         """The FROM items, the series of timestamps with the finest grain that their uses need."""
         items = dict(self.items)
         for at, grains in self.series.items():
             items[self._name(at)] = self._series(at, _finest(grains))
         return list(items.values())
 
-    def exact(self, condition: exp.Expression) -> exp.Expression | None:
+    def exact(self, condition: exp.Expr) -> exp.Expr | None:
         """A WHERE condition over the enumerated columns, or None where it needs another column."""
         needed = leaves(condition)
         if not needed or not needed <= self.columns.keys() or condition.find(exp.Query):
             return None
         return self._parts(condition)
 
-    def _parts(self, node: exp.Expression) -> exp.Expression | None:
+    def _parts(self, node: exp.Expr) -> exp.Expr | None:
         copy = node.copy()
         for key, value in node.args.items():
             values = value if isinstance(value, list) else [value]
-            images = [self.image(v) if isinstance(v, exp.Expression) else v for v in values]
+            images = [self.image(v) if isinstance(v, exp.Expr) else v for v in values]
             if any(i is None and v is not None for i, v in zip(images, values, strict=True)):
                 return None
             copy.set(key, images if isinstance(value, list) else images[0])
         return copy
 
-    def _constants(self, node: exp.Expression) -> exp.Expression:
+    def _constants(self, node: exp.Expr) -> exp.Expr:
         return node.copy().transform(
             lambda n: constant(self.parameters[int(n.name) - 1]) if isinstance(n, exp.Parameter) else n
         )
 
-    def _column(self, node: exp.Column) -> exp.Expression | None:
+    def _column(self, node: exp.Column) -> exp.Expr | None:
         at = (node.table, node.name)
         if at not in self.columns:
             found = self._enumerate(at)
@@ -107,7 +107,7 @@ class _Dimensions:
             self.columns[at] = found
         return self.columns[at].copy()
 
-    def _enumerate(self, at: Leaf) -> exp.Expression | None:
+    def _enumerate(self, at: Leaf) -> exp.Expr | None:
         source = self.relation.source(at[0])
         if not source.private:
             return self._public(source, at[1])
@@ -133,7 +133,7 @@ class _Dimensions:
         names = [c.name for c in self.relation.source(at[0]).table.columns]
         return f"{at[0]}_{names.index(at[1])}"
 
-    def _public(self, source: Source, name: str) -> exp.Expression | None:
+    def _public(self, source: Source, name: str) -> exp.Expr | None:
         table = source.table
         if not table.in_front or source.derived is not None:
             return None
@@ -149,7 +149,9 @@ class _Dimensions:
     def _public_partners(self, at: Leaf) -> list[Leaf]:
         found = []
         for condition in self.relation.conditions:
-            sides = (condition.this, condition.args.get("expression")) if isinstance(condition, exp.EQ) else ()
+            sides = (
+                (condition.this, condition.args.get("expression")) if isinstance(condition, exp.EQ) else ()
+            )
             names = [(s.table, s.name) for s in sides if isinstance(s, exp.Column)]
             if len(names) == 2 and at in names:
                 other = names[1 - names.index(at)]
@@ -165,7 +167,9 @@ class _Dimensions:
             if not self.policy.tables[schema, name].in_front:
                 return None
             value = exp.column(exp.to_identifier(target, quoted=True))
-            scan = exp.Table(this=exp.to_identifier(name, quoted=True), db=exp.to_identifier(schema, quoted=True))
+            scan = exp.Table(
+                this=exp.to_identifier(name, quoted=True), db=exp.to_identifier(schema, quoted=True)
+            )
             return exp.select(value).distinct().from_(scan).where(exp.not_(value.copy().is_(exp.null())))
         if column.range is None and kind_of_type(column.type) == "bool":
             return exp.select("*").from_(_values([exp.true(), exp.false()]))
@@ -183,17 +187,17 @@ class _Dimensions:
         ends = [exp.cast(_extreme(f, e), "BIGINT") for f, e in ((exp.Greatest, low), (exp.Least, high))]
         return exp.select("*").from_(exp.Table(this=exp.GenerateSeries(start=ends[0], end=ends[1])))
 
-    def _calendar(self, low: list[exp.Expression], high: list[exp.Expression], grain: str) -> exp.Query:
-        starts = [exp.cast(e, "TIMESTAMP") for e in low]
-        ends = [e if isinstance(e, exp.Sub) else exp.cast(e, "TIMESTAMP") for e in high]
+    def _calendar(self, low: list[exp.Expr], high: list[exp.Expr], grain: str) -> exp.Query:
+        starts: list[exp.Expr] = [exp.cast(e, "TIMESTAMP") for e in low]
+        ends: list[exp.Expr] = [e if isinstance(e, exp.Sub) else exp.cast(e, "TIMESTAMP") for e in high]
         start = exp.TimestampTrunc(this=_extreme(exp.Greatest, starts), unit=exp.var(grain))
         step = exp.Interval(this=exp.Literal.string(STEPS.get(grain, f"1 {grain}")))
         series = exp.GenerateSeries(start=start, end=_extreme(exp.Least, ends), step=step)
         return exp.select("*").from_(exp.Table(this=series))
 
-    def _bounds(self, at: Leaf, column: Column) -> tuple[list[exp.Expression], list[exp.Expression]]:
-        low: list[exp.Expression] = []
-        high: list[exp.Expression] = []
+    def _bounds(self, at: Leaf, column: Column) -> tuple[list[exp.Expr], list[exp.Expr]]:
+        low: list[exp.Expr] = []
+        high: list[exp.Expr] = []
         timed = kind_of_type(column.type) == "timestamp"
         if column.range is not None:
             first, last = column.range
@@ -209,10 +213,16 @@ class _Dimensions:
                 high.append(exp.Sub(this=exp.cast(value, "TIMESTAMP"), expression=tick))
         return low, high
 
-    def _comparisons(self, at: Leaf) -> list[tuple[type[exp.Expression], exp.Expression]]:
+    def _comparisons(self, at: Leaf) -> list[tuple[type[exp.Expr], exp.Expr]]:
         """Comparisons of the column with a constant among the WHERE conjuncts, the column on the left."""
-        turned = {exp.GT: exp.LT, exp.GTE: exp.LTE, exp.LT: exp.GT, exp.LTE: exp.GTE, exp.EQ: exp.EQ}
-        found: list[tuple[type[exp.Expression], exp.Expression]] = []
+        turned: dict[type[exp.Expr], type[exp.Expr]] = {
+            exp.GT: exp.LT,
+            exp.GTE: exp.LTE,
+            exp.LT: exp.GT,
+            exp.LTE: exp.GTE,
+            exp.EQ: exp.EQ,
+        }
+        found: list[tuple[type[exp.Expr], exp.Expr]] = []
         for condition in self.relation.conditions:
             if isinstance(condition, exp.Between) and self._is(condition.this, at):
                 found += [(exp.GTE, condition.args["low"]), (exp.LTE, condition.args["high"])]
@@ -226,16 +236,16 @@ class _Dimensions:
         return bool(self._comparisons(at)) or self._members(at) is not None
 
     @staticmethod
-    def _is(node: exp.Expression, at: Leaf) -> bool:
+    def _is(node: exp.Expr, at: Leaf) -> bool:
         node = node.unnest()
         return isinstance(node, exp.Column) and (node.table, node.name) == at
 
-    def _members(self, at: Leaf) -> list[exp.Expression] | None:
+    def _members(self, at: Leaf) -> list[exp.Expr] | None:
         """The constants of `column IN (...)` or `column = constant` among the WHERE conjuncts."""
         for condition in self.relation.conditions:
-            if isinstance(condition, exp.In) and self._is(condition.this, at) and condition.expressions:
-                if not any(leaves(e) for e in condition.expressions):
-                    return [self._constants(e) for e in condition.expressions]
+            listed = condition.expressions if isinstance(condition, exp.In) else []
+            if listed and self._is(condition.this, at) and not any(leaves(e) for e in listed):
+                return [self._constants(e) for e in listed]
         equal = [value for operator, value in self._comparisons(at) if operator is exp.EQ]
         return equal[:1] or None
 
@@ -243,10 +253,12 @@ class _Dimensions:
         members = self._members(at)
         if members is None or kind_of_type(column.type) in ("float", "other"):
             return None
-        typed = [exp.cast(m, exp.DataType.build(column.type, dialect="postgres")) for m in members]
+        typed: list[exp.Expr] = [
+            exp.cast(m, exp.DataType.build(column.type, dialect="postgres")) for m in members
+        ]
         return exp.select("*").from_(_values(typed))
 
-    def _grain(self, node: exp.Expression) -> str | None:
+    def _grain(self, node: exp.Expr) -> str | None:
         """The grain at which `node` is a function of the timestamp column it wraps, or None."""
         if isinstance(node, exp.Extract):
             inner, name = node.expression, node.name.lower()
@@ -261,7 +273,7 @@ class _Dimensions:
             return grain
         return None
 
-    def _timed(self, node: exp.Expression, grain: str) -> exp.Expression | None:
+    def _timed(self, node: exp.Expr, grain: str) -> exp.Expr | None:
         inner = node.expression if isinstance(node, exp.Extract) else node.this
         at = (inner.table, inner.name)
         source = self.relation.source(at[0])
@@ -274,7 +286,7 @@ class _Dimensions:
         copy.set("expression" if isinstance(node, exp.Extract) else "this", value)
         return copy
 
-    def _series(self, at: Leaf, grain: str) -> exp.Expression:
+    def _series(self, at: Leaf, grain: str) -> exp.Expr:
         column = self.relation.source(at[0]).column(at[1])
         rows = self._calendar(*self._bounds(at, column), grain)
         if column.nullable and not self._comparisons(at):
@@ -282,9 +294,9 @@ class _Dimensions:
         alias = exp.TableAlias(this=exp.to_identifier(self._name(at)), columns=[exp.to_identifier("v")])
         return exp.Subquery(this=rows, alias=alias)
 
-    def _static(self, node: exp.Expression) -> exp.Expression | None:
+    def _static(self, node: exp.Expr) -> exp.Expr | None:
         """A finite set that the form of the expression gives: booleans, fields of a date, constant branches."""
-        values: list[exp.Expression] | None = None
+        values: list[exp.Expr] | None = None
         span = EXTRACTED[node.name.lower()] if isinstance(node, exp.Extract) else None
         if isinstance(node, LOGICAL):
             values = [exp.true(), exp.false()]
@@ -306,7 +318,7 @@ class _Dimensions:
         self.items[name] = exp.Subquery(this=rows, alias=alias)
         return exp.column("v", table=name)
 
-    def _may_be_null(self, node: exp.Expression) -> bool:
+    def _may_be_null(self, node: exp.Expr) -> bool:
         if isinstance(node, exp.Case):
             return node.args.get("default") is None
         return any(
@@ -321,11 +333,11 @@ def _finest(grains: set[str]) -> str:
     return min(grains, key=GRAINS.index)
 
 
-def _extreme(function: type[exp.Func], ends: list[exp.Expression]) -> exp.Expression:
+def _extreme(function: type[exp.Func], ends: list[exp.Expr]) -> exp.Expr:
     return ends[0] if len(ends) == 1 else function(this=ends[0], expressions=ends[1:])
 
 
-def _values(values: list[exp.Expression]) -> exp.Expression:
+def _values(values: list[exp.Expr]) -> exp.Expr:
     rows = [exp.Tuple(expressions=[v]) for v in values]
     alias = exp.TableAlias(this=exp.to_identifier("c"), columns=[exp.to_identifier("v")])
     return exp.Values(expressions=rows, alias=alias)

@@ -14,23 +14,30 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from rewriter.canonical import canonical
-from rewriter.cut import NodeDraft
+from rewriter.draft import NodeDraft
 from rewriter.expression import BACKEND_TYPES, Parameters, kind, to_duckdb
 from rewriter.plan import Cells, HistogramQuery
 from rewriter.policy import Policy, Table
-from rewriter.relation import UNIT, Derived, Relation, Source, leaf, leaves, unit_column
+from rewriter.relation import UNIT, Derived, Field, Relation, Source, leaf, leaves
 
-Output = tuple[str, exp.Expression]
+Output = tuple[str, exp.Expr]
 
 
 def histogram_query(
-    node: NodeDraft, policy: Policy, parameters: Parameters, cells: Cells | None, delta0: int | None, limit: int | None
+    node: NodeDraft,
+    policy: Policy,
+    parameters: Parameters,
+    cells: Cells | None,
+    delta0: int | None,
+    limit: int | None,
 ) -> HistogramQuery:
     """The backend's query for `node`: over `cells` where the domain is known, else the largest `limit` groups.
 
     `delta0` is enforced by a keyed rank where the node's bound rests on a declaration.
     """
-    emitter = _Emitter(policy, parameters, rank=1 + (len(node.keys) if cells is not None and node.keys else 0))
+    emitter = _Emitter(
+        policy, parameters, rank=1 + (len(node.keys) if cells is not None and node.keys else 0)
+    )
     keys = [f"g{n}" for n in range(len(node.keys))]
     counts = [f"c{n}" for n in range(len(node.measures))]
     ctes = [("r", emitter.rows(node, typed=cells is not None)), ("pu", _per_unit(node, keys))]
@@ -38,16 +45,24 @@ def histogram_query(
         ctes.append(("tr", emitter.truncated(keys, delta0)))
     ctes.append(("h", _histogram(keys, counts, ctes[-1][0])))
     if not keys:
-        query = exp.select(exp.alias_(exp.Literal.number(1), "cell"), *(_filled(c) for c in counts)).from_("h")
+        query = exp.select(exp.alias_(exp.Literal.number(1), "cell"), *(_filled(c) for c in counts)).from_(
+            "h"
+        )
     elif cells is not None:
         ctes.append(("d", emitter.domain(node, keys)))
         match = exp.and_(*(exp.NullSafeEQ(this=_of("d", k), expression=_of("h", k)) for k in keys))
-        query = exp.select(_of("d", "cell"), *(_filled(c) for c in counts)).from_("d").join("h", on=match, join_type="LEFT")
+        query = (
+            exp.select(_of("d", "cell"), *(_filled(c) for c in counts))
+            .from_("d")
+            .join("h", on=match, join_type="LEFT")
+        )
     else:
         query = emitter.largest(keys, counts, counts[node.order_by]).limit(limit or 0)
     for name, body in ctes:
         query = query.with_(name, as_=body)
-    arrays = tuple(zip(*cells, strict=True)) if cells else tuple(() for _ in keys) if cells is not None else ()
+    arrays = (
+        tuple(zip(*cells, strict=True)) if cells else tuple(() for _ in keys) if cells is not None else ()
+    )
     return HistogramQuery(query.sql("duckdb"), arrays if keys else (), emitter.rank_used, limit)
 
 
@@ -67,7 +82,7 @@ def types_query(node: NodeDraft) -> str:
     return select.sql("postgres")
 
 
-def _front_source(source: Source) -> exp.Expression:
+def _front_source(source: Source) -> exp.Expr:
     if source.derived is None:
         return _table((source.table.schema, source.table.name), source.alias)
     inner = exp.select(*(exp.alias_(f.value.copy(), f.name, quoted=True) for f in _outputs(source.derived)))
@@ -79,7 +94,7 @@ def _front_source(source: Source) -> exp.Expression:
     return inner.subquery(source.alias)
 
 
-def _outputs(derived: Derived) -> tuple[exp.Expression, ...]:
+def _outputs(derived: Derived) -> tuple[Field, ...]:
     return (*derived.keys, *derived.aggregates)
 
 
@@ -94,12 +109,12 @@ def _of(table: str, name: str) -> exp.Column:
     return exp.column(name, table=table)
 
 
-def _filled(count: str) -> exp.Expression:
+def _filled(count: str) -> exp.Expr:
     return exp.alias_(exp.func("COALESCE", _of("h", count), exp.Literal.number(0)), count)
 
 
 def _per_unit(node: NodeDraft, keys: list[str]) -> exp.Select:
-    columns: list[exp.Expression] = [exp.column(UNIT), *(exp.column(k) for k in keys)]
+    columns: list[exp.Expr] = [exp.column(UNIT), *(exp.column(k) for k in keys)]
     for number, measure in enumerate(node.measures):
         counted = exp.Star() if measure.argument is None else exp.column(f"x{number}")
         clamped = exp.Least(this=exp.Count(this=counted), expressions=[exp.Literal.number(measure.tau)])
@@ -108,7 +123,9 @@ def _per_unit(node: NodeDraft, keys: list[str]) -> exp.Select:
 
 
 def _histogram(keys: list[str], counts: list[str], source: str) -> exp.Select:
-    sums = [exp.alias_(exp.cast(exp.Sum(this=exp.column(f"v{n}")), "BIGINT"), c) for n, c in enumerate(counts)]
+    sums = [
+        exp.alias_(exp.cast(exp.Sum(this=exp.column(f"v{n}")), "BIGINT"), c) for n, c in enumerate(counts)
+    ]
     query = exp.select(*(exp.column(k) for k in keys), *sums).from_(source)
     return query.group_by(*keys) if keys else query
 
@@ -120,20 +137,22 @@ class _Emitter:
     rank: int
     rank_used: bool = False
 
-    def rank_key(self) -> exp.Expression:
+    def rank_key(self) -> exp.Expr:
         self.rank_used = True
         return exp.cast(exp.Parameter(this=exp.Literal.number(self.rank)), "VARCHAR")
 
-    def hashed(self, columns: Sequence[exp.Expression]) -> exp.Expression:
+    def hashed(self, columns: Sequence[exp.Expr]) -> exp.Expr:
         """MD5 of the secret and the columns' texts, NULL and the empty text kept apart by length."""
-        parts: list[exp.Expression] = [self.rank_key()]
+        parts: list[exp.Expr] = [self.rank_key()]
         for column in columns:
             text = exp.cast(column.copy(), "VARCHAR")
             size = exp.func("COALESCE", exp.Length(this=text), exp.Literal.number(-1))
             parts += [exp.cast(size, "VARCHAR"), exp.func("COALESCE", text.copy(), exp.Literal.string(""))]
         joined = parts[0]
         for part in parts[1:]:
-            joined = exp.DPipe(this=exp.DPipe(this=joined, expression=exp.Literal.string("|")), expression=part)
+            joined = exp.DPipe(
+                this=exp.DPipe(this=joined, expression=exp.Literal.string("|")), expression=part
+            )
         return exp.MD5(this=joined)
 
     def rows(self, node: NodeDraft, typed: bool) -> exp.Select:
@@ -158,7 +177,7 @@ class _Emitter:
     def unit(relation: Relation) -> exp.Column:
         return leaf(next(s.alias for s in relation.sources if s.private), UNIT)
 
-    def select(self, relation: Relation, outputs: Sequence[Output], used: Sequence[exp.Expression]) -> exp.Select:
+    def select(self, relation: Relation, outputs: Sequence[Output], used: Sequence[exp.Expr]) -> exp.Select:
         """SELECT outputs FROM the relation's sources under its conditions; `used` are the base forms of the outputs."""
         conditions = sorted((canonical(c) for c in relation.conditions), key=lambda c: c.sql())
         ons = [c for s in relation.sources for c in s.on or ()]
@@ -169,7 +188,11 @@ class _Emitter:
         for source in relation.sources:
             item = self.source(source, sorted(c for a, c in needed if a == source.alias))
             if source.on is not None:
-                on = exp.and_(*(to_duckdb(c, relation, self.parameters) for c in source.on)) if source.on else exp.true()
+                on = (
+                    exp.and_(*(to_duckdb(c, relation, self.parameters) for c in source.on))
+                    if source.on
+                    else exp.true()
+                )
                 select = select.join(item, on=on, join_type="LEFT")
             else:
                 select = select.from_(item) if first else select.join(item, join_type="CROSS")
@@ -178,14 +201,14 @@ class _Emitter:
         written += [self.semi_join(relation, number) for number in range(len(relation.semi_joins))]
         return select.where(*written) if written else select
 
-    def semi_join(self, relation: Relation, number: int) -> exp.Expression:
+    def semi_join(self, relation: Relation, number: int) -> exp.Expr:
         join = relation.semi_joins[number]
         output = to_duckdb(join.output, join.relation, self.parameters)
         inner = self.select(join.relation, [("x", output)], [join.output])
         found = exp.In(this=to_duckdb(join.value, relation, self.parameters), query=inner.subquery())
         return exp.not_(found) if join.negated else found
 
-    def source(self, source: Source, columns: Sequence[str]) -> exp.Expression:
+    def source(self, source: Source, columns: Sequence[str]) -> exp.Expr:
         if not source.private:
             return _table(source.table.backend_name, source.alias)
         if source.derived is not None:
@@ -196,26 +219,30 @@ class _Emitter:
         """The rows of a private table that a unit owns, with the unit as _o."""
         table = source.table
         own = leaf("s", "").table
-        scan: exp.Expression = _table(table.backend_name, own)
+        scan: exp.Expr = _table(table.backend_name, own)
         unit = frozenset({table.privacy_unit or ""})
         if source.single and unit not in table.keys:
             scan = self.first_rows(table, own)
         select = exp.select(*(leaf(own, c) for c in columns)).from_(scan)
         owner, select = self.owner(table, own, select)
-        return select.select(exp.alias_(owner, UNIT, quoted=True)).where(exp.not_(exp.Is(this=owner.copy(), expression=exp.null())))
+        return select.select(exp.alias_(owner, UNIT, quoted=True)).where(
+            exp.not_(exp.Is(this=owner.copy(), expression=exp.null()))
+        )
 
-    def first_rows(self, table: Table, alias: str) -> exp.Expression:
+    def first_rows(self, table: Table, alias: str) -> exp.Expr:
         """One row a unit, chosen by a keyed order of that unit's own rows: the declared key, enforced."""
         names = [leaf("s0", c.name) for c in table.columns]
         unit = leaf("s0", table.privacy_unit or "")
         order = exp.Order(expressions=[exp.Ordered(this=e) for e in (self.hashed(names), *names)])
         rank = exp.Window(this=exp.RowNumber(), partition_by=[unit], order=order, over="OVER")
-        ranked = exp.select("*", exp.alias_(rank, "_n")).from_(_table(table.backend_name, "s0")).subquery("s1")
+        ranked = (
+            exp.select("*", exp.alias_(rank, "_n")).from_(_table(table.backend_name, "s0")).subquery("s1")
+        )
         return exp.select("*").from_(ranked).where(_of("s1", "_n").eq(1)).subquery(alias)
 
-    def owner(self, table: Table, alias: str, select: exp.Select) -> tuple[exp.Expression, exp.Select]:
+    def owner(self, table: Table, alias: str, select: exp.Select) -> tuple[exp.Expr, exp.Select]:
         """The unit of a row along the table's path; rows whose path leads nowhere are dropped."""
-        current = leaf(alias, unit_column(table) if not table.path else table.path[0].column)
+        current = leaf(alias, table.path[0].column if table.path else table.privacy_unit or "")
         for number, hop in enumerate(table.path):
             target = self.policy.tables[hop.target]
             last = number == len(table.path) - 1
@@ -246,7 +273,10 @@ class _Emitter:
         columns = [exp.column(k) for k in keys]
         order = [exp.Ordered(this=e) for e in (self.hashed([exp.column(UNIT), *columns]), *columns)]
         rank = exp.Window(
-            this=exp.RowNumber(), partition_by=[exp.column(UNIT)], order=exp.Order(expressions=order), over="OVER"
+            this=exp.RowNumber(),
+            partition_by=[exp.column(UNIT)],
+            order=exp.Order(expressions=order),
+            over="OVER",
         )
         ranked = exp.select("*", exp.alias_(rank, "_n")).from_("pu").subquery("q")
         return exp.select("*").from_(ranked).where(_of("q", "_n") <= delta0)
@@ -254,13 +284,22 @@ class _Emitter:
     def domain(self, node: NodeDraft, keys: list[str]) -> exp.Select:
         """The cells, bound as one array of texts a key and numbered from 1."""
         first = exp.cast(exp.Parameter(this=exp.Literal.number(1)), "VARCHAR[]")
-        columns: list[exp.Expression] = [
-            exp.alias_(exp.Anonymous(this="GENERATE_SUBSCRIPTS", expressions=[first, exp.Literal.number(1)]), "cell")
+        columns: list[exp.Expr] = [
+            exp.alias_(
+                exp.Anonymous(this="GENERATE_SUBSCRIPTS", expressions=[first, exp.Literal.number(1)]), "cell"
+            )
         ]
         for number, name in enumerate(keys):
             target = _backend_type(kind(node.keys[number], node.relation, self.parameters))
             texts = exp.cast(exp.Parameter(this=exp.Literal.number(number + 1)), "VARCHAR[]")
-            columns.append(exp.alias_(exp.Anonymous(this="UNNEST", expressions=[exp.cast(texts, f"{target}[]", dialect="duckdb")]), name))
+            columns.append(
+                exp.alias_(
+                    exp.Anonymous(
+                        this="UNNEST", expressions=[exp.cast(texts, f"{target}[]", dialect="duckdb")]
+                    ),
+                    name,
+                )
+            )
         return exp.select(*columns)
 
     def largest(self, keys: list[str], counts: list[str], order: str) -> exp.Select:

@@ -70,7 +70,18 @@ BACKEND_TYPES = {
     "uuid": "UUID",
 }
 LOGICAL = (exp.Predicate, exp.And, exp.Or, exp.Not, exp.Boolean, exp.NullSafeEQ, exp.NullSafeNEQ)
-CAN_RAISE = (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod, exp.Neg, exp.Abs, exp.Substring, exp.Floor, exp.Ceil)
+CAN_RAISE = (
+    exp.Add,
+    exp.Sub,
+    exp.Mul,
+    exp.Div,
+    exp.Mod,
+    exp.Neg,
+    exp.Abs,
+    exp.Substring,
+    exp.Floor,
+    exp.Ceil,
+)
 
 
 @dataclass(frozen=True)
@@ -94,10 +105,10 @@ def kind_of_type(type_name: str) -> str:
     return KINDS.get((head.strip() + rest.partition(")")[2]).strip(), "other")
 
 
-def kind(node: exp.Expression, relation: Relation, parameters: Parameters) -> str:
+def kind(node: exp.Expr, relation: Relation, parameters: Parameters) -> str:
     """The kind of value of a base-form expression: int, number, float, text, bool, date, timestamp ... or literal."""
 
-    def of(part: exp.Expression) -> str:
+    def of(part: exp.Expr) -> str:
         return kind(part, relation, parameters)
 
     if isinstance(node, exp.Column):
@@ -119,7 +130,9 @@ def kind(node: exp.Expression, relation: Relation, parameters: Parameters) -> st
     if isinstance(node, (exp.TimestampTrunc, exp.DateTrunc)):
         return "timestamptz" if of(node.this) == "date" else of(node.this)
     if isinstance(node, exp.Case):
-        return _common([of(i.args["true"]) for i in node.args["ifs"]] + [of(d) for d in [node.args.get("default")] if d])
+        return _common(
+            [of(i.args["true"]) for i in node.args["ifs"]] + [of(d) for d in [node.args.get("default")] if d]
+        )
     if isinstance(node, exp.Coalesce):
         return _common([of(node.this), *(of(e) for e in node.expressions)])
     if isinstance(node, (exp.Paren, exp.Neg, exp.Abs, exp.Floor, exp.Ceil, exp.Nullif)):
@@ -139,13 +152,13 @@ def _common(kinds: list[str]) -> str:
     return found.pop() if len(found) == 1 else "other"
 
 
-def check(node: exp.Expression, relation: Relation, parameters: Parameters) -> None:
+def check(node: exp.Expr, relation: Relation, parameters: Parameters) -> None:
     """Refuse (PV020) what is on the allow-list as a node but not with these kinds of values or arguments."""
 
-    def of(part: exp.Expression) -> str:
+    def of(part: exp.Expr) -> str:
         return kind(part, relation, parameters)
 
-    for part in node.find_all(exp.Expression):
+    for part in node.find_all(exp.Expr):
         if isinstance(part, exp.Cast):
             target = CASTS.get(part.to.this)
             if target is None or of(part.this) not in CAST_FROM[target]:
@@ -153,22 +166,31 @@ def check(node: exp.Expression, relation: Relation, parameters: Parameters) -> N
         elif isinstance(part, exp.Extract) and part.name.lower() not in EXTRACTED:
             raise _not_allowed(part, "of this field")
         elif isinstance(part, (exp.TimestampTrunc, exp.DateTrunc)):
-            if part.args["unit"].name.lower() not in TRUNCATIONS or of(part.this) not in ("date", "timestamp"):
+            if part.args["unit"].name.lower() not in TRUNCATIONS or of(part.this) not in (
+                "date",
+                "timestamp",
+            ):
                 raise _not_allowed(part, "with this unit or type")
-        elif isinstance(part, (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod, exp.Neg, exp.Abs, exp.Floor, exp.Ceil)):
+        elif isinstance(
+            part, (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod, exp.Neg, exp.Abs, exp.Floor, exp.Ceil)
+        ):
             if _arithmetic_kind(part, of) not in ("int", "number", "float"):
                 raise _not_allowed(part, "on values that are no numbers")
         elif isinstance(part, (exp.Like, exp.ILike)):
             _check_pattern(part, parameters)
-        elif isinstance(part, exp.DPipe) and not {of(part.this), of(part.expression)} <= {"text", "int", "literal"}:
+        elif isinstance(part, exp.DPipe) and not {of(part.this), of(part.expression)} <= {
+            "text",
+            "int",
+            "literal",
+        }:
             raise _not_allowed(part, "on values that are no text")
 
 
-def _arithmetic_kind(part: exp.Expression, of: Callable[[exp.Expression], str]) -> str:
+def _arithmetic_kind(part: exp.Expr, of: Callable[[exp.Expr], str]) -> str:
     return _common([of(p) for p in (part.this, part.args.get("expression")) if p is not None])
 
 
-def _check_pattern(part: exp.Expression, parameters: Parameters) -> None:
+def _check_pattern(part: exp.Expr, parameters: Parameters) -> None:
     pattern = part.expression.unnest()
     if isinstance(pattern, exp.Parameter):
         text = parameters[int(pattern.name) - 1].value
@@ -180,7 +202,7 @@ def _check_pattern(part: exp.Expression, parameters: Parameters) -> None:
         raise Refusal("22025", "LIKE pattern must not end with escape character", position=position(part))
 
 
-def _not_allowed(part: exp.Expression, why: str) -> Refusal:
+def _not_allowed(part: exp.Expr, why: str) -> Refusal:
     return Refusal(
         "PV020",
         f"{describe(part)} {why} is not allowed on private rows",
@@ -189,20 +211,21 @@ def _not_allowed(part: exp.Expression, why: str) -> Refusal:
     )
 
 
-def to_duckdb(node: exp.Expression, relation: Relation, parameters: Parameters) -> exp.Expression:
+def to_duckdb(node: exp.Expr, relation: Relation, parameters: Parameters) -> exp.Expr:
     """A base-form expression in DuckDB's terms: PostgreSQL's meaning, and NULL where PostgreSQL would raise."""
     written = _write(node, relation, parameters)
     return exp.func("TRY", written) if _can_raise(node) else written
 
 
-def _can_raise(node: exp.Expression) -> bool:
+def _can_raise(node: exp.Expr) -> bool:
     return any(
-        isinstance(p, CAN_RAISE) or (isinstance(p, exp.Cast) and not isinstance(p.this, (exp.Literal, exp.Parameter)))
+        isinstance(p, CAN_RAISE)
+        or (isinstance(p, exp.Cast) and not isinstance(p.this, (exp.Literal, exp.Parameter)))
         for p in node.walk()
     )
 
 
-def constant(parameter: Parameter) -> exp.Expression:
+def constant(parameter: Parameter) -> exp.Expr:
     """A parameter's value as a typed constant.
 
     >>> constant(Parameter("date", "2024-01-01")).sql("postgres")
@@ -212,17 +235,17 @@ def constant(parameter: Parameter) -> exp.Expression:
     return exp.cast(value, exp.DataType.build(parameter.type, dialect="postgres"))
 
 
-def _write(node: exp.Expression, relation: Relation, parameters: Parameters) -> exp.Expression:
+def _write(node: exp.Expr, relation: Relation, parameters: Parameters) -> exp.Expr:
     if isinstance(node, exp.Parameter):
         return constant(parameters[int(node.name) - 1])
     if isinstance(node, exp.Query):
         return node.copy()
     copy = node.copy()
     for key, value in node.args.items():
-        if isinstance(value, exp.Expression):
+        if isinstance(value, exp.Expr):
             copy.set(key, _write(value, relation, parameters))
         elif isinstance(value, list):
-            copy.set(key, [_write(v, relation, parameters) if isinstance(v, exp.Expression) else v for v in value])
+            copy.set(key, [_write(v, relation, parameters) if isinstance(v, exp.Expr) else v for v in value])
     if isinstance(node, exp.Div):
         integers = kind(node, relation, parameters) == "int"
         divisor = exp.func("NULLIF", copy.expression, exp.Literal.number(0))

@@ -6,18 +6,32 @@ from sqlglot import exp
 
 from rewriter.refusal import Refusal
 
-STRUCTURE: dict[type[exp.Expression], frozenset[str]] = {
+STRUCTURE: dict[type[exp.Expr], frozenset[str]] = {
     exp.Select: frozenset(
-        "with_ expressions from_ joins where group having order limit offset distinct hint kind".split()
+        [
+            "with_",
+            "expressions",
+            "from_",
+            "joins",
+            "where",
+            "group",
+            "having",
+            "order",
+            "limit",
+            "offset",
+            "distinct",
+            "hint",
+            "kind",
+        ]
     )
     - {"hint", "kind"},
-    exp.Union: frozenset("with_ this expression distinct order limit offset".split()),
-    exp.Intersect: frozenset("with_ this expression distinct order limit offset".split()),
-    exp.Except: frozenset("with_ this expression distinct order limit offset".split()),
+    exp.Union: frozenset(["with_", "this", "expression", "distinct", "order", "limit", "offset"]),
+    exp.Intersect: frozenset(["with_", "this", "expression", "distinct", "order", "limit", "offset"]),
+    exp.Except: frozenset(["with_", "this", "expression", "distinct", "order", "limit", "offset"]),
     exp.Subquery: frozenset({"this", "alias", "with_"}),
     exp.From: frozenset({"this"}),
-    exp.Join: frozenset("this side kind on using method".split()),
-    exp.Table: frozenset("this db alias".split()),
+    exp.Join: frozenset(["this", "side", "kind", "on", "using", "method"]),
+    exp.Table: frozenset(["this", "db", "alias"]),
     exp.TableAlias: frozenset({"this", "columns"}),
     exp.With: frozenset({"expressions"}),
     exp.CTE: frozenset({"this", "alias", "materialized"}),
@@ -34,7 +48,7 @@ STRUCTURE: dict[type[exp.Expression], frozenset[str]] = {
 }
 """Query structure, anywhere in a statement that reads private tables."""
 
-ROW_LOCAL: dict[type[exp.Expression], frozenset[str]] = {
+ROW_LOCAL: dict[type[exp.Expr], frozenset[str]] = {
     exp.Column: frozenset({"this", "table"}),
     exp.Identifier: frozenset({"this", "quoted"}),
     exp.Literal: frozenset({"this", "is_string"}),
@@ -103,7 +117,7 @@ EXTRACTED: dict[str, tuple[int, int] | None] = {
 """Fields of EXTRACT with the values they can take whatever the date."""
 
 
-def surplus(node: exp.Expression, allowed: frozenset[str]) -> str | None:
+def surplus(node: exp.Expr, allowed: frozenset[str]) -> str | None:
     """The first argument of `node` that is set and not in `allowed`, or None.
 
     >>> surplus(exp.Neg(this=exp.Null()), frozenset({"this"})) is None
@@ -112,13 +126,13 @@ def surplus(node: exp.Expression, allowed: frozenset[str]) -> str | None:
     return next((k for k, v in node.args.items() if v not in (None, False, []) and k not in allowed), None)
 
 
-def position(node: exp.Expression) -> int | None:
+def position(node: exp.Expr) -> int | None:
     """Where `node` begins in the client's text, counted from 1, if the parser kept it."""
     starts = [n.meta["start"] for n in node.walk() if "start" in n.meta]
     return min(starts) + 1 if starts else None
 
 
-def check_row_local(node: exp.Expression) -> None:
+def check_row_local(node: exp.Expr) -> None:
     """Refuse (PV020) an expression over private rows that has a node or an argument outside the allow-list."""
     for part in node.walk():
         allowed = ROW_LOCAL.get(type(part))
@@ -133,11 +147,13 @@ def check_row_local(node: exp.Expression) -> None:
         extra = surplus(part, allowed)
         if extra is not None:
             raise Refusal(
-                "PV020", f"{describe(part)} with {extra} is not allowed on private rows", position=position(part)
+                "PV020",
+                f"{describe(part)} with {extra} is not allowed on private rows",
+                position=position(part),
             )
 
 
-def describe(node: exp.Expression) -> str:
+def describe(node: exp.Expr) -> str:
     """The construct's name for a refusal, never its content.
 
     >>> describe(exp.Anonymous(this="my_udf"))
@@ -149,7 +165,7 @@ def describe(node: exp.Expression) -> str:
         return describe(node.this)
     if isinstance(node, exp.Func):
         return f"function {node.sql('postgres').partition('(')[0].lower()}"
-    return {
+    names: dict[type[exp.Expr], str] = {
         exp.Subquery: "a subquery in this place",
         exp.Exists: "EXISTS in this place",
         exp.Window: "a window function",
@@ -157,4 +173,5 @@ def describe(node: exp.Expression) -> str:
         exp.Tuple: "a row value",
         exp.Dot: "field selection",
         exp.Interval: "interval arithmetic",
-    }.get(type(node), type(node).__name__)
+    }
+    return names.get(type(node), type(node).__name__)

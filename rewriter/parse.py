@@ -30,9 +30,13 @@ def parse_query(text: str) -> exp.Query:
     try:
         trees = [t for t in parse(text, dialect="postgres") if t is not None]
     except (SqlglotError, RecursionError, ValueError) as error:
-        raise Refusal("42601", "the query could not be read", hint="Check its syntax with EXPLAIN.") from error
+        raise Refusal(
+            "42601", "the query could not be read", hint="Check its syntax with EXPLAIN."
+        ) from error
     if len(trees) != 1 or not isinstance(trees[0], exp.Query):
-        raise Refusal("0A000", "only a single SELECT can read private tables", hint="Send one SELECT at a time.")
+        raise Refusal(
+            "0A000", "only a single SELECT can read private tables", hint="Send one SELECT at a time."
+        )
     tree = trees[0]
     _check_limits(tree)
     _check_structure(tree)
@@ -58,9 +62,13 @@ def _check_limits(tree: exp.Query) -> None:
         predicates += isinstance(node, PREDICATES)
         constants += isinstance(node, exp.Literal)
         if own > MAX_NESTING:
-            raise Refusal("54001", f"subqueries are nested deeper than {MAX_NESTING}", position=position(node))
+            raise Refusal(
+                "54001", f"subqueries are nested deeper than {MAX_NESTING}", position=position(node)
+            )
     if predicates > 2 * MAX_PREDICATES:
-        raise Refusal("54001", f"more than {MAX_PREDICATES} predicates", hint="Use IN (...) for alternatives.")
+        raise Refusal(
+            "54001", f"more than {MAX_PREDICATES} predicates", hint="Use IN (...) for alternatives."
+        )
     if constants > MAX_CONSTANTS:
         raise Refusal("54001", f"more than {MAX_CONSTANTS} constants")
 
@@ -69,7 +77,9 @@ def _check_structure(tree: exp.Query) -> None:
     for node in tree.walk():
         allowed = STRUCTURE.get(type(node))
         if allowed is None:
-            if isinstance(node, (exp.Command, exp.DDL, exp.DML, exp.Lateral, exp.TableSample, exp.Into, exp.Lock)):
+            if isinstance(
+                node, (exp.Command, exp.DDL, exp.DML, exp.Lateral, exp.TableSample, exp.Into, exp.Lock)
+            ):
                 raise _unsupported(node, describe(node))
             continue
         extra = surplus(node, allowed)
@@ -77,7 +87,7 @@ def _check_structure(tree: exp.Query) -> None:
             raise _unsupported(node, f"{type(node).__name__.upper()} with {extra.strip('_').upper()}")
 
 
-def _unsupported(node: exp.Expression, what: str) -> Refusal:
+def _unsupported(node: exp.Expr, what: str) -> Refusal:
     return Refusal(
         "0A000",
         f"{what} is not supported in a query on private tables",

@@ -8,9 +8,8 @@ from typing import Literal
 
 from sqlglot import exp
 
-from rewriter.cut import Draft, NodeDraft, released
+from rewriter.draft import Draft, NodeDraft, released
 from rewriter.plan import Presentation
-
 
 
 @dataclass(frozen=True)
@@ -54,7 +53,7 @@ def node_columns(node: NodeDraft, key_types: Sequence[str]) -> Columns:
     """The released columns of a node: its keys g0.. with their types in the front, its counts c0...
 
     >>> from rewriter.bounds import Bound
-    >>> from rewriter.cut import MeasureDraft
+    >>> from rewriter.draft import MeasureDraft
     >>> from rewriter.relation import Relation
     >>> node_columns(NodeDraft(Relation(()), (), (MeasureDraft(None, 1),), Bound(1, False), None, 0, True), [])
     (Column(name='c0', type='bigint', transport='int8'),)
@@ -63,7 +62,7 @@ def node_columns(node: NodeDraft, key_types: Sequence[str]) -> Columns:
     return (*keys, *(Column(f"c{n}", "bigint", "int8") for n in range(len(node.measures))))
 
 
-def _name_outputs(tree: exp.Expression, names: Sequence[str]) -> None:
+def _name_outputs(tree: exp.Expr, names: Sequence[str]) -> None:
     """Give the outermost SELECT list the client's output names, where it lists its outputs one by one."""
     if not isinstance(tree, exp.Select) or len(tree.expressions) != len(names):
         return
@@ -79,7 +78,10 @@ def _name_outputs(tree: exp.Expression, names: Sequence[str]) -> None:
 def _rows(columns: Columns, start: int) -> exp.Select:
     """SELECT of the arrays $start.. side by side, each column cast to its type."""
     arrays = [
-        exp.cast(exp.Parameter(this=exp.Literal.number(start + n)), "BIGINT[]" if c.transport == "int8" else "TEXT[]")
+        exp.cast(
+            exp.Parameter(this=exp.Literal.number(start + n)),
+            "BIGINT[]" if c.transport == "int8" else "TEXT[]",
+        )
         for n, c in enumerate(columns)
     ]
     names = [exp.to_identifier(f"x{n}") for n in range(len(columns))]

@@ -22,7 +22,7 @@ class Field:
     """An output column of a relation: its name and its expression in base form."""
 
     name: str
-    value: exp.Expression
+    value: exp.Expr
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Source:
     table: Table
     single: bool
     derived: Derived | None = None
-    on: tuple[exp.Expression, ...] | None = None
+    on: tuple[exp.Expr, ...] | None = None
 
     @property
     def private(self) -> bool:
@@ -55,16 +55,16 @@ class Derived:
     relation: Relation
     keys: tuple[Field, ...]
     aggregates: tuple[Field, ...]
-    having: exp.Expression | None
+    having: exp.Expr | None
 
 
 @dataclass(frozen=True)
 class SemiJoin:
     """The condition `value IN (SELECT output FROM relation)`, or NOT IN: per unit, or against public rows."""
 
-    value: exp.Expression
+    value: exp.Expr
     relation: Relation
-    output: exp.Expression
+    output: exp.Expr
     negated: bool
 
 
@@ -76,10 +76,10 @@ class Relation:
     """
 
     sources: tuple[Source, ...]
-    conditions: tuple[exp.Expression, ...] = ()
+    conditions: tuple[exp.Expr, ...] = ()
     semi_joins: tuple[SemiJoin, ...] = ()
     scope: tuple[tuple[str, tuple[Field, ...]], ...] = ()
-    merged: Mapping[str, exp.Expression] = field(default_factory=dict)
+    merged: Mapping[str, exp.Expr] = field(default_factory=dict)
 
     @property
     def private(self) -> bool:
@@ -102,16 +102,18 @@ def leaf(alias: str, name: str) -> exp.Column:
     return exp.column(exp.to_identifier(name, quoted=True), table=exp.to_identifier(alias, quoted=True))
 
 
-def leaves(*expressions: exp.Expression) -> frozenset[Leaf]:
+def leaves(*expressions: exp.Expr) -> frozenset[Leaf]:
     """The base columns that expressions depend on.
 
     >>> sorted(leaves(leaf("t0", "a").eq(leaf("t1", "b"))))
     [('t0', 'a'), ('t1', 'b')]
     """
-    return frozenset((c.table, c.name) for e in expressions for c in e.find_all(exp.Column) if not _inner(c, e))
+    return frozenset(
+        (c.table, c.name) for e in expressions for c in e.find_all(exp.Column) if not _inner(c, e)
+    )
 
 
-def _inner(column: exp.Expression, root: exp.Expression) -> bool:
+def _inner(column: exp.Expr, root: exp.Expr) -> bool:
     node = column.parent
     while node is not None and node is not root.parent:
         if isinstance(node, exp.Query):
@@ -120,7 +122,7 @@ def _inner(column: exp.Expression, root: exp.Expression) -> bool:
     return False
 
 
-def conjuncts(condition: exp.Expression | None) -> tuple[exp.Expression, ...]:
+def conjuncts(condition: exp.Expr | None) -> tuple[exp.Expr, ...]:
     """The AND-ed parts of a condition, without their parentheses.
 
     >>> [c.sql() for c in conjuncts(exp.condition("a = 1 AND (b = 2 AND c = 3)"))]
@@ -134,20 +136,29 @@ def conjuncts(condition: exp.Expression | None) -> tuple[exp.Expression, ...]:
     return (condition,)
 
 
-def is_unit(expression: exp.Expression, relation: Relation) -> bool:
-    """Whether a base-form expression is the privacy unit of its source's rows.
+def is_unit(expression: exp.Expr, relation: Relation) -> bool:
+    """Whether a base-form expression is the privacy unit of its source's rows."""
+    return unit_source(expression, relation) is not None
+
+
+def unit_source(expression: exp.Expr, relation: Relation) -> Source | None:
+    """The source whose privacy unit a base-form expression is, or None.
 
     It is where it is the unit column of the source, or the column that refers to the unit directly.
     """
     expression = expression.unnest()
     if not isinstance(expression, exp.Column):
-        return False
+        return None
     source = relation.source(expression.table)
-    if not source.private:
-        return False
-    if expression.name == UNIT:
-        return True
-    return source.derived is None and expression.name == unit_column(source.table)
+    if source.private and expression.name in (UNIT, unit_column(source.table)):
+        return source
+    return None
+
+
+def is_inner_unit(expression: exp.Expr, relation: Relation) -> bool:
+    """Whether an expression is the unit of a source that no LEFT JOIN can extend with NULL."""
+    source = unit_source(expression, relation)
+    return source is not None and source.on is None
 
 
 def unit_column(table: Table) -> str | None:

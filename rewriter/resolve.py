@@ -11,7 +11,7 @@ from rewriter.refusal import Refusal
 from rewriter.relation import Relation
 
 
-def folded(identifier: exp.Expression | None) -> str:
+def folded(identifier: exp.Expr | None) -> str:
     """An identifier as PostgreSQL folds it: lower case unless quoted.
 
     >>> folded(exp.to_identifier("Users")), folded(exp.to_identifier("Users", quoted=True))
@@ -22,7 +22,7 @@ def folded(identifier: exp.Expression | None) -> str:
     return identifier.name if identifier.args.get("quoted") else identifier.name.lower()
 
 
-def resolve(node: exp.Expression, relation: Relation, outer: Relation | None = None) -> exp.Expression:
+def resolve(node: exp.Expr, relation: Relation, outer: Relation | None = None) -> exp.Expr:
     """The base form of a row-local expression; unqualified columns of the text are qualified in place.
 
     Qualifying the analyst's own tree lets parser agreement check the resolution too. Raises Refusal: PV020
@@ -32,22 +32,26 @@ def resolve(node: exp.Expression, relation: Relation, outer: Relation | None = N
     return _resolved(node, relation, outer)
 
 
-def _resolved(node: exp.Expression, relation: Relation, outer: Relation | None) -> exp.Expression:
+def _resolved(node: exp.Expr, relation: Relation, outer: Relation | None) -> exp.Expr:
     if isinstance(node, exp.Column):
         return lookup(node, relation, outer)
     if isinstance(node, exp.Paren):
         inner = _resolved(node.this, relation, outer)
-        return inner if isinstance(inner, (exp.Column, exp.Literal, exp.Parameter)) else exp.paren(inner, copy=False)
+        return (
+            inner
+            if isinstance(inner, (exp.Column, exp.Literal, exp.Parameter))
+            else exp.paren(inner, copy=False)
+        )
     bare = node.copy()
     for key, value in node.args.items():
-        if isinstance(value, exp.Expression):
+        if isinstance(value, exp.Expr):
             bare.set(key, _resolved(value, relation, outer))
         elif isinstance(value, list):
-            bare.set(key, [_resolved(v, relation, outer) if isinstance(v, exp.Expression) else v for v in value])
+            bare.set(key, [_resolved(v, relation, outer) if isinstance(v, exp.Expr) else v for v in value])
     return bare
 
 
-def lookup(column: exp.Column, relation: Relation, outer: Relation | None = None) -> exp.Expression:
+def lookup(column: exp.Column, relation: Relation, outer: Relation | None = None) -> exp.Expr:
     """The base form of one column name; looks in `outer` for what `relation` does not have."""
     name, table = folded(column.this), folded(column.args.get("table"))
     if column.args.get("db") is not None:
@@ -86,7 +90,9 @@ def _unknown_column(column: exp.Column, name: str, table: str, relation: Relatio
             hint="Name the columns that you need.",
             position=position(column),
         )
-    known = sorted({f.name for alias, fields in relation.scope if not table or alias == table for f in fields})
+    known = sorted(
+        {f.name for alias, fields in relation.scope if not table or alias == table for f in fields}
+    )
     near = get_close_matches(name, known, n=1)
     return Refusal(
         "42703",
@@ -96,7 +102,7 @@ def _unknown_column(column: exp.Column, name: str, table: str, relation: Relatio
     )
 
 
-def output_name(item: exp.Expression) -> str:
+def output_name(item: exp.Expr) -> str:
     """What PostgreSQL calls an output column.
 
     >>> output_name(exp.Count(this=exp.Star())), output_name(exp.column("A")), output_name(exp.true().eq(1))
@@ -110,7 +116,9 @@ def output_name(item: exp.Expression) -> str:
         return output_name(item.this)
     if isinstance(item, exp.Cast):
         inner = output_name(item.this)
-        return inner if inner != "?column?" else _TYPE_NAMES.get(item.to.this, item.to.sql("postgres").lower())
+        return (
+            inner if inner != "?column?" else _TYPE_NAMES.get(item.to.this, item.to.sql("postgres").lower())
+        )
     if isinstance(item, exp.Case):
         default = item.args.get("default")
         inner = output_name(default) if default is not None else "case"

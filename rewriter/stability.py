@@ -97,18 +97,18 @@ def _names(relation: Relation) -> list[str]:
     return [f.name for _, fields in relation.scope for f in fields]
 
 
-def _named(relation: Relation, name: str) -> exp.Expression:
+def _named(relation: Relation, name: str) -> exp.Expr:
     return resolve(exp.column(exp.to_identifier(name, quoted=True)), relation)
 
 
-def _condition(node: exp.Expression, relation: Relation, parameters: Parameters) -> exp.Expression:
+def _condition(node: exp.Expr, relation: Relation, parameters: Parameters) -> exp.Expr:
     resolved = resolve(node, relation)
     check(resolved, relation, parameters)
     return resolved.unnest()
 
 
 def where(
-    relation: Relation, condition: exp.Expression, parameters: Parameters, outer: Relation | None = None
+    relation: Relation, condition: exp.Expr, parameters: Parameters, outer: Relation | None = None
 ) -> Relation:
     """The rows that satisfy one row-local conjunct."""
     resolved = resolve(condition, relation, outer).unnest()
@@ -121,7 +121,7 @@ def _all(source: Source) -> set[str]:
     return {UNIT, *(c.name for c in source.table.columns)}
 
 
-def require_unit_joins(relation: Relation, at: exp.Expression) -> None:
+def require_unit_joins(relation: Relation, at: exp.Expr) -> None:
     """Refuse (PV012) private tables that are not joined on the privacy unit."""
     apart = joined_on_unit(relation)
     if apart is not None:
@@ -137,7 +137,7 @@ def require_unit_joins(relation: Relation, at: exp.Expression) -> None:
 
 
 def semi_join(
-    relation: Relation, value: exp.Expression, inner: Relation, output: exp.Expression, negated: bool
+    relation: Relation, value: exp.Expr, inner: Relation, output: exp.Expr, negated: bool
 ) -> Relation:
     """`value [NOT] IN (SELECT output FROM inner)`: public rows with any value, private rows on the unit alone (PV015)."""
     if inner.private and not (is_unit(value, relation) and is_unit(output, inner)):
@@ -152,13 +152,14 @@ def semi_join(
     return replace(relation, semi_joins=(*relation.semi_joins, added))
 
 
-def exists(relation: Relation, inner: Relation, negated: bool, at: exp.Expression) -> Relation:
+def exists(relation: Relation, inner: Relation, negated: bool, at: exp.Expr) -> Relation:
     """[NOT] EXISTS over private rows that are correlated with the outer ones by equality of the unit, and only so."""
     own = {s.alias for s in inner.sources}
     inside = [c for c in inner.conditions if {a for a, _ in leaves(c)} <= own]
     across = [c for c in inner.conditions if c not in inside]
     units = [_correlated_unit(c, relation, inner) for c in across]
-    if not across or any(u is None for u in units):
+    outside = any(a not in own for j in inner.semi_joins for a, _ in leaves(j.value))
+    if not across or outside or any(u is None for u in units):
         table = next((s.table for s in inner.sources if s.private), inner.sources[0].table)
         raise Refusal(
             "PV015",
@@ -173,8 +174,8 @@ def exists(relation: Relation, inner: Relation, negated: bool, at: exp.Expressio
 
 
 def _correlated_unit(
-    condition: exp.Expression, relation: Relation, inner: Relation
-) -> tuple[exp.Expression, exp.Expression] | None:
+    condition: exp.Expr, relation: Relation, inner: Relation
+) -> tuple[exp.Expr, exp.Expr] | None:
     if not isinstance(condition, exp.EQ):
         return None
     own = {s.alias for s in inner.sources}
@@ -189,21 +190,23 @@ def _correlated_unit(
 def per_unit(
     relation: Relation,
     alias: str,
-    outputs: Sequence[tuple[str, exp.Expression, Column | None]],
-    having: exp.Expression | None,
+    outputs: Sequence[tuple[str, exp.Expr, Column | None]],
+    having: exp.Expr | None,
 ) -> Relation:
     """A subquery grouped by the unit (and perhaps more): each group belongs to one unit, so its aggregates are exact.
 
     `outputs` are (name, base form, column): the column is None where the output is the unit itself.
     """
     keys = tuple(Field(n, v) for n, v, c in outputs if c is not None and v.find(exp.AggFunc) is None)
-    aggregates = tuple(Field(n, v) for n, v, c in outputs if c is not None and v.find(exp.AggFunc) is not None)
+    aggregates = tuple(
+        Field(n, v) for n, v, c in outputs if c is not None and v.find(exp.AggFunc) is not None
+    )
     columns = [c for _, _, c in outputs if c is not None]
     private = next(s.table for s in relation.sources if s.private)
-    unit_type = next(c.type for c in private.columns if c.name == private.privacy_unit)
+    unit_type = next((c.type for c in private.columns if c.name == private.privacy_unit), "bigint")
     table = Table(
         schema="",
-        name=alias,
+        name=private.name,
         columns=(Column(UNIT, unit_type, nullable=False, hidden=True), *columns),
         public=False,
         backend_name=(),

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
-from enum import Enum
+from enum import StrEnum
 from typing import ClassVar
 
 from sqlglot.dialects.postgres import Postgres
 from sqlglot.errors import SqlglotError
-from sqlglot.tokens import Token, TokenType
+from sqlglot.tokenizer_core import Token, TokenType
 
 from rewriter.refusal import Refusal
 
@@ -17,7 +17,7 @@ MAX_TEXT = 16 * 1024
 MAX_NESTING = 100
 
 
-class Verdict(str, Enum):
+class Verdict(StrEnum):
     """Where a statement goes: to the front as it is, or through the privacy step."""
 
     RELAY = "relay"
@@ -37,16 +37,59 @@ class Statement:
 
 QUERY = frozenset({"SELECT", "WITH", "VALUES", "TABLE", "("})
 WRITES = frozenset(
-    "INSERT UPDATE DELETE MERGE TRUNCATE CREATE ALTER DROP COMMENT GRANT REVOKE REINDEX CLUSTER VACUUM ANALYZE "
-    "REFRESH IMPORT REASSIGN SECURITY LOCK".split()
+    [
+        "INSERT",
+        "UPDATE",
+        "DELETE",
+        "MERGE",
+        "TRUNCATE",
+        "CREATE",
+        "ALTER",
+        "DROP",
+        "COMMENT",
+        "GRANT",
+        "REVOKE",
+        "REINDEX",
+        "CLUSTER",
+        "VACUUM",
+        "ANALYZE",
+        "REFRESH",
+        "IMPORT",
+        "REASSIGN",
+        "SECURITY",
+        "LOCK",
+    ]
 )
-REFUSED = frozenset("DO CALL LOAD CHECKPOINT NOTIFY".split())
+REFUSED = frozenset(["DO", "CALL", "LOAD", "CHECKPOINT", "NOTIFY"])
 SETTINGS = frozenset(
-    "application_name bytea_output characteristics client_encoding client_min_messages constraints datestyle "
-    "default_transaction_isolation default_transaction_read_only dpproxy.notices dpproxy.spend extra_float_digits "
-    "idle_in_transaction_session_timeout intervalstyle jit lock_timeout names search_path "
-    "standard_conforming_strings statement_timeout synchronous_commit time timezone transaction "
-    "transaction_isolation transaction_read_only".split()
+    [
+        "application_name",
+        "bytea_output",
+        "characteristics",
+        "client_encoding",
+        "client_min_messages",
+        "constraints",
+        "datestyle",
+        "default_transaction_isolation",
+        "default_transaction_read_only",
+        "dpproxy.notices",
+        "dpproxy.spend",
+        "extra_float_digits",
+        "idle_in_transaction_session_timeout",
+        "intervalstyle",
+        "jit",
+        "lock_timeout",
+        "names",
+        "search_path",
+        "standard_conforming_strings",
+        "statement_timeout",
+        "synchronous_commit",
+        "time",
+        "timezone",
+        "transaction",
+        "transaction_isolation",
+        "transaction_read_only",
+    ]
 )
 
 
@@ -81,7 +124,9 @@ def classify(text: str, guarded: Collection[str]) -> Statement:
             position=tokens[0].start + 1,
         )
     if word in REFUSED:
-        raise Refusal("0A000", f"{word} is not supported by dpproxy", hint="Send the query itself.", position=1)
+        raise Refusal(
+            "0A000", f"{word} is not supported by dpproxy", hint="Send the query itself.", position=1
+        )
     if word in ("SET", "RESET"):
         _check_setting(tokens)
     if word == "EXPLAIN":
@@ -109,7 +154,9 @@ def _tokens(text: str) -> list[Token]:
     try:
         return _Tokenizer().tokenize(text)
     except (SqlglotError, RecursionError, ValueError) as error:
-        raise Refusal("42601", "the statement could not be read", hint="Check quotes and comments.") from error
+        raise Refusal(
+            "42601", "the statement could not be read", hint="Check quotes and comments."
+        ) from error
 
 
 def _refuse_deep(tokens: list[Token]) -> None:
@@ -124,8 +171,10 @@ def _refuse_deep(tokens: list[Token]) -> None:
 
 def _refuse_several(tokens: list[Token]) -> None:
     ends = [i for i, t in enumerate(tokens) if t.token_type is TokenType.SEMICOLON]
-    if ends and ends[0] + 1 < len(tokens) and any(
-        t.token_type is not TokenType.SEMICOLON for t in tokens[ends[0] :]
+    if (
+        ends
+        and ends[0] + 1 < len(tokens)
+        and any(t.token_type is not TokenType.SEMICOLON for t in tokens[ends[0] :])
     ):
         raise Refusal(
             "0A000",

@@ -1,0 +1,69 @@
+"""What the cut finds: DP nodes in base form, references to the proxy's own tables, edits of the client's tree."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from sqlglot import exp
+
+from rewriter.bounds import Bound
+from rewriter.expression import Parameters
+from rewriter.relation import Relation
+
+SYSTEM = "dpproxy"
+SYSTEM_TABLES = ("budget", "releases")
+Edit = Callable[[], None]
+
+
+@dataclass(frozen=True)
+class MeasureDraft:
+    """A count of a node: rows (or units, `tau` 1) whose `argument` is true; None counts all."""
+
+    argument: exp.Expr | None
+    tau: int
+
+
+@dataclass(frozen=True)
+class NodeDraft:
+    """A DP node in base form; `k` is None without a top-k form, `bound` what one unit can do to its groups."""
+
+    relation: Relation
+    keys: tuple[exp.Expr, ...]
+    measures: tuple[MeasureDraft, ...]
+    bound: Bound
+    k: int | None
+    order_by: int
+    counts: bool
+
+
+@dataclass(frozen=True)
+class SystemDraft:
+    """A reference to one of the proxy's own tables (dpproxy.budget, dpproxy.releases)."""
+
+    name: str
+
+
+@dataclass
+class Draft:
+    """One statement, analysed: `regenerated` is our reading of its text, `nodes` what must be released, in order."""
+
+    tree: exp.Query
+    regenerated: str
+    nodes: list[NodeDraft | SystemDraft]
+    edits: list[Edit]
+    parameters: Parameters
+
+
+def released(index: int) -> str:
+    """The name of node `index`'s released rows in the presentation."""
+    return f"_r{index}"
+
+
+def replace_later(node: exp.Expr, new: exp.Expr) -> Edit:
+    """The edit that puts `new` in the place of `node`."""
+
+    def edit() -> None:
+        node.replace(new)
+
+    return edit
