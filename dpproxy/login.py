@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from rewriter.refusal import Refusal
 
 _CLEARTEXT, _SASL, _SASL_CONTINUE, _SASL_FINAL = 3, 10, 11, 12
 _FRONT_LIMITS = dict.fromkeys(b"RSKENZ", 1 << 16)
+_CANCEL_SECONDS = 5
 AUTHENTICATION_OK = m.message("R", struct.pack(">i", 0))
 
 
@@ -73,12 +75,13 @@ async def log_in_at_front(
 
 
 async def cancel_at_front(address: Address, pid: int, secret: bytes) -> None:
-    """Asks the front to cancel what a session runs; a front that cannot be reached runs nothing."""
+    """Asks the front to cancel what a session runs, and waits until it has; one out of reach runs nothing."""
     try:
         channel = await connect(address, m.Inbound({}))
     except OSError:
         return
     channel.send(struct.pack(">iii", 12 + len(secret), m.CANCEL_REQUEST, pid) + secret)
+    await asyncio.wait([channel.closed], timeout=_CANCEL_SECONDS)
     channel.close()
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import signal
+import socket
 import ssl
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -105,6 +106,11 @@ class Server:
             raise ServerError(f"cannot listen on {settings.host}:{settings.port}: {error.strerror}") from None
         host, port = self._listener.sockets[0].getsockname()[:2]
         return host, port
+
+    async def admit(self, connection: socket.socket) -> None:
+        """Serves one connected socket, as if it had come in by the port."""
+        loop = asyncio.get_running_loop()
+        await loop.connect_accepted_socket(lambda: Channel(m.Inbound({}), self._accepted), connection)
 
     async def serve(self, ready: Callable[[str, int], None]) -> None:
         """Serves until SIGTERM or SIGINT, then drains; `ready` gets host and port. Raises ServerError."""

@@ -16,6 +16,7 @@ from dpproxy.channel import HIGH_WATER, Address, Channel
 from dpproxy.login import FrontConnection, cancel_at_front
 from dpproxy.pgwire import messages as m
 from dpproxy.pgwire.relay import Answer, Prepare, Prepared, Relay, Step
+from dpproxy.pgwire.startup import milliseconds
 from rewriter.refusal import Refusal
 
 log = logging.getLogger("dpproxy.session")
@@ -26,20 +27,21 @@ SHUTDOWN = m.error("57P01", "terminating connection due to administrator command
 class Answering(Protocol):
     """The composition of the rooms, as a session needs it; `prepare` and `execute` run on threads."""
 
-    def classify(self, text: str) -> str:
+    def classify(self, text: str, /) -> str:
         """ "relay" or "private"; raises Refusal. Cheap, no I/O."""
 
-    def prepare(self, text: str, oids: tuple[int, ...]) -> Prepared:
+    def prepare(self, text: str, oids: tuple[int, ...], /) -> Prepared:
         """Plans a private statement, charging nothing; raises Refusal."""
 
     def execute(
         self,
-        prepared_text: str,
+        text: str,
         oids: tuple[int, ...],
         analyst: str,
         parameters: tuple[str | None, ...],
         settings: Mapping[str, str],
         cancellation: Cancellation,
+        /,
     ) -> Answer:
         """Pays, runs and releases; raises Refusal."""
 
@@ -97,12 +99,15 @@ class Session:
         """Whether a CancelRequest knows this session's secret."""
         return hmac.compare_digest(secret, self._secret)
 
-    def cancel(self) -> asyncio.Task[None]:
-        """Cancels the running step and whatever the front runs for this session."""
-        self._interrupt("canceling statement due to user request")
-        return asyncio.ensure_future(
-            cancel_at_front(self._services.front, self._front.pid, self._front.secret)
-        )
+    async def cancel(self) -> None:
+        """Cancels the running step, or else whatever the front runs for this session.
+
+        Never both: a request that reaches the front late would hit the next statement.
+        """
+        if self._running is not None:
+            self._interrupt("canceling statement due to user request")
+        else:
+            await cancel_at_front(self._services.front, self._front.pid, self._front.secret)
 
     def drain(self) -> None:
         """Ends the session as soon as nothing is under way; a running step is still answered."""
@@ -199,9 +204,15 @@ class Session:
         future = loop.run_in_executor(self._services.threads, self._call, job, cancellation)
         self._services.job_begun(future)
         late = "canceling statement due to statement timeout"
-        timer = loop.call_later(self._services.statement_timeout, self._interrupt, late)
+        timer = loop.call_later(self._seconds_for(job), self._interrupt, late)
         self._running = _Running(job, cancellation, timer)
         future.add_done_callback(lambda done: self._finished(job, done.result()))
+
+    def _seconds_for(self, job: Prepare | Step) -> float:
+        """The session's statement_timeout, where it has one and it is less than the server's."""
+        most = self._services.statement_timeout
+        own = milliseconds(job.settings.get("statement_timeout", "0")) if isinstance(job, Step) else 0
+        return min(most, own / 1000) if own else most
 
     def _call(self, job: Prepare | Step, cancellation: Cancellation) -> object:
         """Runs on a thread; gives the outcome or the Refusal."""

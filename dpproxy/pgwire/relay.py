@@ -30,6 +30,7 @@ SETTINGS = (
     "timezone",
     "intervalstyle",
     "search_path",
+    "statement_timeout",
 )
 """What a step is told of the session's settings."""
 _SYNC, _TERMINATE, _PARAMETERS_MOST = ord("S"), ord("X"), 65535
@@ -69,7 +70,10 @@ class Prepare:
 
 @dataclass(frozen=True)
 class Step:
-    """Work to be done outside: the privacy step itself (gives an Answer)."""
+    """Work to be done outside: the privacy step itself (gives an Answer).
+
+    The session's statement_timeout is among the settings: the front raises it only when the step is over.
+    """
 
     text: str
     oids: tuple[int, ...]
@@ -364,10 +368,7 @@ class Relay:
         return Portal(statement, oids, values, results, prepared)
 
     def _step(self, name: str, portal: Portal) -> Generator[Wait | Prepare | Step, object, None]:
-        """Makes sure that the portal can run, pays and runs the step, and reopens the portal with its arrays.
-
-        Describe comes last: it starts the front's statement_timeout, which then holds for the step.
-        """
+        """Makes sure that the portal can run, has the step run, and reopens the portal with its arrays."""
         rows = self._ask_parameters(portal)
         self._inject(m.describe("P", name), ours=False)
         yield Wait()

@@ -119,8 +119,8 @@ def _setting(name: str, value: str, statement_timeout: float) -> dict[str, str]:
             raise Refusal("0A000", "client_encoding must be UTF8")
         return {}
     if name == "statement_timeout":
-        milliseconds = _milliseconds(value)
-        return {name: str(milliseconds)} if 0 < milliseconds < statement_timeout * 1000 else {}
+        asked = milliseconds(value)
+        return {name: str(asked)} if 0 < asked < statement_timeout * 1000 else {}
     if name in SETTINGS or re.fullmatch(r"dpproxy\.[a-z_]{1,50}", name):
         return {name: value}
     shown = re.sub("[^a-z0-9_.]", "?", name)[:NAME_BYTES]
@@ -131,7 +131,12 @@ def _setting(name: str, value: str, statement_timeout: float) -> dict[str, str]:
     )
 
 
-def _milliseconds(value: str) -> int:
+def milliseconds(value: str) -> int:
+    """A timeout as PostgreSQL writes it; raises Refusal 22023.
+
+    >>> milliseconds("5min"), milliseconds("200ms"), milliseconds("0")
+    (300000, 200, 0)
+    """
     match = re.fullmatch(r"\s*(\d{1,10})\s*(ms|s|min|h|d|)\s*", value)
     if match is None:
         raise Refusal("22023", 'invalid value for parameter "statement_timeout"')

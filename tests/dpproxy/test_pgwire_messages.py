@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import struct
 
 import pytest
@@ -29,7 +30,7 @@ FRONT = [
 def pieces(data: bytes, cuts: list[int]) -> list[bytes]:
     """`data` cut at these places."""
     places = sorted({0, len(data), *(cut % (len(data) + 1) for cut in cuts)})
-    return [data[a:b] for a, b in zip(places, places[1:], strict=False)]
+    return [data[a:b] for a, b in itertools.pairwise(places)]
 
 
 @given(st.lists(st.integers(0, 1000)))

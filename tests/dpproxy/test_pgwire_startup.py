@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import pytest
 
 from dpproxy.pgwire.messages import PROTOCOL_3_0, ProtocolError
@@ -9,20 +11,22 @@ from dpproxy.pgwire.startup import Startup, read_startup, startup_packet
 from rewriter.refusal import Refusal
 
 
-def read(code: int = PROTOCOL_3_0, **parameters: str) -> Startup:
+def read(parameters: Mapping[str, str], code: int = PROTOCOL_3_0) -> Startup:
     """A packet of these parameters, read under a statement_timeout of 300 s."""
     return read_startup(code, startup_packet({"user": "ann", **parameters})[8:], 300)
 
 
 def test_what_drivers_send_is_passed_on() -> None:
     startup = read(
-        database="shop",
-        application_name="pgjdbc",
-        client_encoding="UTF8",
-        DateStyle="ISO",
-        TimeZone="Europe/Berlin",
-        extra_float_digits="2",
-        options="-c dpproxy.notices=off --geqo=off -cdpproxy.spend=cheap\\ ly",
+        {
+            "database": "shop",
+            "application_name": "pgjdbc",
+            "client_encoding": "UTF8",
+            "DateStyle": "ISO",
+            "TimeZone": "Europe/Berlin",
+            "extra_float_digits": "2",
+            "options": "-c dpproxy.notices=off --geqo=off -cdpproxy.spend=cheap\\ ly",
+        }
     )
     assert (startup.user, startup.database) == ("ann", "shop")
     assert startup.settings == {
@@ -41,7 +45,7 @@ def test_what_drivers_send_is_passed_on() -> None:
 
 @pytest.mark.parametrize("encoding", ["UTF8", "utf-8", "'utf-8'", "UNICODE", "SQL_ASCII"])
 def test_utf8_by_any_name(encoding: str) -> None:
-    assert read(client_encoding=encoding).settings["client_encoding"] == "UTF8"
+    assert read({"client_encoding": encoding}).settings["client_encoding"] == "UTF8"
 
 
 @pytest.mark.parametrize(
@@ -66,14 +70,14 @@ def test_utf8_by_any_name(encoding: str) -> None:
     ],
 )
 def test_what_is_refused(parameters: dict[str, str], code: str) -> None:
-    with pytest.raises((Refusal, ProtocolError)) as caught:
-        read(**parameters)
+    with pytest.raises(Refusal) as caught:
+        read(parameters)
     assert caught.value.code == code
 
 
 def test_a_value_is_never_repeated_in_a_refusal() -> None:
     with pytest.raises(Refusal) as caught:
-        read(**{"evil\nname": "value"})
+        read({"evil\nname": "value"})
     assert caught.value.message == 'parameter "evil?name" cannot be set at connection start'
 
 
@@ -82,20 +86,20 @@ def test_a_value_is_never_repeated_in_a_refusal() -> None:
     [("1000", "1000"), ("2s", "2000"), ("1 min", "60000"), ("0", "300000"), ("1h", "300000")],
 )
 def test_statement_timeout_can_only_be_lowered(asked: str, told: str) -> None:
-    assert read(statement_timeout=asked).settings["statement_timeout"] == told
+    assert read({"statement_timeout": asked}).settings["statement_timeout"] == told
 
 
 def test_replication_off_is_no_replication() -> None:
-    assert "replication" not in read(replication="false").settings
+    assert "replication" not in read({"replication": "false"}).settings
 
 
 def test_a_name_of_63_bytes_is_an_analysts() -> None:
-    assert read(user="x" * 63).user == "x" * 63
+    assert read({"user": "x" * 63}).user == "x" * 63
 
 
 def test_later_minor_versions_and_unknown_options_are_told_what_is_spoken() -> None:
-    assert read(PROTOCOL_3_0 + 2).negotiation == b"v\0\0\0\x0c\0\x03\0\0\0\0\0\0"
-    startup = read(**{"_pq_.new": "1"})
+    assert read({}, PROTOCOL_3_0 + 2).negotiation == b"v\0\0\0\x0c\0\x03\0\0\0\0\0\0"
+    startup = read({"_pq_.new": "1"})
     assert startup.negotiation.endswith(b"\0\0\0\x01_pq_.new\0")
     assert "_pq_.new" not in startup.settings
 
@@ -103,7 +107,7 @@ def test_later_minor_versions_and_unknown_options_are_told_what_is_spoken() -> N
 @pytest.mark.parametrize("code", [2 << 16, (2 << 16) + 1, 4 << 16, 1234])
 def test_other_protocols_are_refused(code: int) -> None:
     with pytest.raises(Refusal, match="unsupported frontend protocol"):
-        read(code)
+        read({}, code)
 
 
 @pytest.mark.parametrize("body", [b"", b"user\0ann", b"user\0ann\0", b"user", b"\0\0", b"\xff\0x\0\0"])

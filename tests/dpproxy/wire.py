@@ -27,6 +27,7 @@ from dpproxy.pgwire import messages as m
 from dpproxy.pgwire.auth import ClientScram, Verifier
 from dpproxy.pgwire.startup import startup_packet
 from dpproxy.server import Rooms, Server, Settings
+from dpproxy.session import Session
 from rewriter.refusal import Refusal
 
 COUNTRIES = ("US", "DE", "FR", "IN", None)
@@ -131,7 +132,7 @@ class Scripted:
 
     def execute(
         self,
-        prepared_text: str,
+        text: str,
         oids: tuple[int, ...],
         analyst: str,
         parameters: tuple[str | None, ...],
@@ -139,24 +140,27 @@ class Scripted:
         cancellation: Cancellation,
     ) -> Released:
         """Five countries, or AGES ages; a first parameter is added to the counts."""
-        self.steps.append((prepared_text, parameters, settings))
-        if prepared_text == EXHAUSTED:
+        self.steps.append((text, parameters, settings))
+        if text == EXHAUSTED:
             raise Refusal("PV001", "privacy budget exhausted", hint="wait")
-        if prepared_text == BROKEN:
+        if text == BROKEN:
             raise ZeroDivisionError("a secret: 42")
-        if prepared_text == SLOW:
+        if text == SLOW:
             self._wait(cancellation)
-        if prepared_text.startswith("SELECT age"):
+        if text.startswith("SELECT age"):
             return Released((int8_array(range(AGES)), int8_array([7] * AGES)))
-        more = int(parameters[0] or 0) if "age > $1" in prepared_text else 0
+        more = int(parameters[0] or 0) if "age > $1" in text else 0
         counts = [count + more for _, count in EXPECTED]
-        notices = ("noise of 3", "in full") if prepared_text == NOTED else ()
+        notices = ("noise of 3", "in full") if text == NOTED else ()
         return Released((m.text_array(COUNTRIES), int8_array(counts)), notices)
 
     def _wait(self, cancellation: Cancellation) -> None:
         self.begun.set()
-        withdraw = cancellation.on_cancel(self.go_on.set)
-        self.go_on.wait(10)
+        woken = threading.Event()
+        withdraw = cancellation.on_cancel(woken.set)
+        deadline = time.monotonic() + 10
+        while not (woken.wait(0.005) or self.go_on.is_set()) and time.monotonic() < deadline:
+            pass
         withdraw()
         self.outcomes.append("cancelled" if cancellation.cancelled else "done")
         if cancellation.cancelled:
@@ -187,7 +191,7 @@ class Served:
         )
         self.settings = replace(Settings(port=0, auth="trust"), **settings)
         self.port = 0
-        self._server = Server(self.settings, rooms)
+        self.server = Server(self.settings, rooms)
         self.loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._run)
         self._ready: Future[int] = Future()
@@ -201,7 +205,7 @@ class Served:
 
     def _run(self) -> None:
         asyncio.set_event_loop(self.loop)
-        _, port = self.loop.run_until_complete(self._server.start())
+        _, port = self.loop.run_until_complete(self.server.start())
         self._ready.set_result(port)
         self.loop.run_forever()
         self.loop.run_until_complete(asyncio.sleep(0.05))
@@ -209,7 +213,7 @@ class Served:
 
     def drain(self, seconds: float = 5) -> Future[None]:
         """Begins the drain."""
-        return asyncio.run_coroutine_threadsafe(self._server.drain(seconds), self.loop)
+        return asyncio.run_coroutine_threadsafe(self.server.drain(seconds), self.loop)
 
     def stop(self) -> None:
         """Drains and ends the thread."""
@@ -238,7 +242,12 @@ class Served:
     @property
     def sessions(self) -> int:
         """Live sessions."""
-        return len(self._server._sessions)
+        return len(self.server._sessions)
+
+    def session(self) -> Session:
+        """The only session."""
+        eventually(lambda: self.sessions == 1)
+        return next(iter(self.server._sessions.values()))
 
 
 @contextmanager
