@@ -166,7 +166,10 @@ class Planner:
         if not oids:
             return ()
         listed = ", ".join(str(int(o)) for o in oids)
-        query = f"SELECT pg_catalog.format_type(o, NULL) FROM unnest(ARRAY[{listed}]::oid[]) WITH ORDINALITY AS x(o, n) ORDER BY n"
+        query = (
+            "SELECT pg_catalog.format_type(o, NULL) "
+            f"FROM unnest(ARRAY[{listed}]::oid[]) WITH ORDINALITY AS x(o, n) ORDER BY n"
+        )
         return tuple(str(name) for (name,) in self._front.rows(query))
 
     def plan(self, text: str, oids: Sequence[int], values: Sequence[str | None]) -> Planned:

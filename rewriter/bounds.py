@@ -1,4 +1,4 @@
-"""The closure rules of the stability calculus: how many groups one privacy unit can be in, and how many rows it has in one.
+"""The closure rules of the stability calculus: in how many groups one privacy unit can be, with how many rows.
 
 Between neighbouring databases all rows of one unit are there or not. For a relation in which every row
 belongs to one unit, removing it changes exactly its own rows, so for GROUP BY C the number of changed

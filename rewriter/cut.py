@@ -1,7 +1,8 @@
 """The cut: every aggregate over private rows becomes a DP node, all above it stays a statement for the front.
 
 In:  SELECT country, COUNT(DISTINCT user_id) AS n FROM users GROUP BY country HAVING COUNT(*) > 9 ORDER BY n DESC
-Out: node (country; persons), and SELECT _r0.g0 AS country, _r0.c0 AS n FROM <released> AS _r0 WHERE _r0.c0 > 9 ORDER BY n DESC
+Out: a node (country; units, rows), and
+     SELECT _r0.g0 AS country, _r0.c0 AS n FROM <released> AS _r0 WHERE _r0.c1 > 9 ORDER BY n DESC
 """
 
 from __future__ import annotations
@@ -38,8 +39,8 @@ from rewriter.stability import aliases, exists, join, require_unit_joins, scan, 
 def draft(text: str, policy: Policy, parameters: Parameters = ()) -> Draft:
     """The analysis of one query text.
 
-    Raises Refusal for what is not answered. Pure: `parameters` are the bound values (value None before they are known;
-    nodes and presentation have the same shape with any values).
+    Raises Refusal for what is not answered. Pure: `parameters` are the bound values (value None before they
+    are known; nodes and presentation have the same shape with any values).
     """
     tree = parse_query(text)
     cutter = _Cutter(policy, parameters)
@@ -128,7 +129,7 @@ class _Cutter:
             self._nested(part, ctes)
 
     def _from(self, tree: exp.Select, ctes: Ctes) -> Relation | None:
-        """The relation of FROM and JOIN where a private table is in it, None where all of it is public or released."""
+        """The relation of FROM and JOIN with a private table in it, None where all is public or released."""
         clause = tree.args.get("from_")
         if clause is None:
             return None

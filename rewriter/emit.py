@@ -1,7 +1,7 @@
 """A DP node -> the histogram SQL of the backend, built from expressions, never from strings.
 
-`r` are the rows, one a unit and row: _o, keys, and what each count counts; `pu` one row a unit and group with each count
-clamped to tau; `tr` keeps at most delta0 groups a unit by a keyed order, where the bound is only declared;
+`r` are the rows: their unit _o, keys, and what each count counts; `pu` has one row a unit and group with each
+count clamped to tau; `tr` keeps at most delta0 groups a unit by a keyed order, where the bound is only declared;
 `h` is the histogram. A known domain is zero-filled from `d`; an unknown one is cut to the largest
 `limit` groups with ties broken by a keyed hash, then by the keys.
 """
@@ -178,7 +178,7 @@ class _Emitter:
         return leaf(next(s.alias for s in relation.sources if s.private), UNIT)
 
     def select(self, relation: Relation, outputs: Sequence[Output], used: Sequence[exp.Expr]) -> exp.Select:
-        """SELECT outputs FROM the relation's sources under its conditions; `used` are the base forms of the outputs."""
+        """SELECT outputs FROM the relation's sources under its conditions; `used`: base forms of the outputs."""
         conditions = sorted((canonical(c) for c in relation.conditions), key=lambda c: c.sql())
         ons = [c for s in relation.sources for c in s.on or ()]
         values = [j.value for j in relation.semi_joins]

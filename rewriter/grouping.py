@@ -12,7 +12,7 @@ from rewriter.resolve import folded, resolve
 
 
 def aggregates(part: object) -> bool:
-    """Whether an aggregate of this very query stands in `part` (window functions and nested queries have their own)."""
+    """Whether an aggregate of this very query stands in `part`; windows and nested queries have their own."""
     if isinstance(part, list):
         return any(aggregates(p) for p in part)
     if not isinstance(part, exp.Expr) or isinstance(part, exp.Query):

@@ -39,7 +39,10 @@ def grouped_by_unit(
 def distinct_with_unit(
     tree: exp.Select, relation: Relation, rows: Relation, alias: str, parameters: Parameters
 ) -> Relation:
-    """The relation of SELECT DISTINCT with the unit among its columns; PV018 without it. `rows` is it without DISTINCT."""
+    """The relation of SELECT DISTINCT with the unit among its columns, else PV018.
+
+    `rows` is the relation without DISTINCT.
+    """
     fields = [f for _, fields in rows.scope for f in fields]
     if not any(is_inner_unit(f.value, relation) for f in fields):
         raise Refusal(

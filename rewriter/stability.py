@@ -139,7 +139,7 @@ def require_unit_joins(relation: Relation, at: exp.Expr) -> None:
 def semi_join(
     relation: Relation, value: exp.Expr, inner: Relation, output: exp.Expr, negated: bool
 ) -> Relation:
-    """`value [NOT] IN (SELECT output FROM inner)`: public rows with any value, private rows on the unit alone (PV015)."""
+    """`value [NOT] IN (SELECT output FROM inner)`: public rows with any value, private ones on the unit."""
     if inner.private and not (is_unit(value, relation) and is_unit(output, inner)):
         table = next(s.table for s in inner.sources if s.private)
         raise Refusal(
@@ -164,7 +164,7 @@ def exists(relation: Relation, inner: Relation, negated: bool, at: exp.Expr) -> 
         raise Refusal(
             "PV015",
             f'EXISTS reads table "{table.name}" across units',
-            hint=f"Correlate on the privacy unit alone: WHERE inner.{table.privacy_unit} = outer.{table.privacy_unit}.",
+            hint=f"Correlate on the privacy unit alone: WHERE x.{table.privacy_unit} = y.{table.privacy_unit}.",
             position=position(at),
         )
     closed = replace(inner, conditions=tuple(inside))
