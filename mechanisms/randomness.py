@@ -8,7 +8,7 @@ import os
 from collections.abc import Sequence
 
 import numpy as np
-from cryptography.hazmat.primitives.ciphers import Cipher, algorithms
+from cryptography.hazmat.primitives.ciphers import Cipher, CipherContext, algorithms
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from numpy.typing import NDArray
@@ -39,8 +39,7 @@ class Stream:
         if len(key) != KEY_BYTES:
             raise ValueError(f"a stream's key has {KEY_BYTES} bytes")
         self._key = key
-        words_key = hmac.digest(key, b"words", hashlib.sha256)
-        self._cipher = Cipher(algorithms.ChaCha20(words_key, bytes(16)), mode=None).encryptor()
+        self._cipher: CipherContext | None = None
         self._given = 0
         self._labels: set[bytes] = set()
 
@@ -57,6 +56,9 @@ class Stream:
 
     def words(self, n: int) -> Words:
         """Give the next `n` words, uniform on 0..2^64-1, shape (n,); OverflowError at the stream's end."""
+        if self._cipher is None:
+            words_key = hmac.digest(self._key, b"words", hashlib.sha256)
+            self._cipher = Cipher(algorithms.ChaCha20(words_key, bytes(16)), mode=None).encryptor()
         self._given += n
         if self._given > MOST_WORDS:
             raise OverflowError("a stream ends after 2^34 words")

@@ -117,4 +117,4 @@ def test_settings_out_of_range() -> None:
         {"d_bar": 0},
     ):
         with pytest.raises(ValueError, match=r"must be|unknown"):
-            Settings(**{**vars(GAUSSIAN), **change})  # type: ignore[arg-type]
+            Settings(**{**vars(GAUSSIAN), **change})

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from mechanisms import noise
+from mechanisms.exact import exp_bounds
 from mechanisms.noise import (
     discrete_gaussian,
     discrete_laplace,
@@ -130,7 +131,7 @@ def test_exact_acceptances_agree_with_certified_ones(monkeypatch: pytest.MonkeyP
 
 def test_an_acceptance_too_close_for_64_bits_is_refined() -> None:
     """U's first 64 bits are those of the probability: the next bits decide, either way, over 40 streams."""
-    low, high = (bound << 64 for bound in noise.exp_bounds(Fraction(1, 2), 64))
+    low, high = (bound << 64 for bound in exp_bounds(Fraction(1, 2), 64))
     assert high - low == 1 << 64
     candidates = np.array([2])  # sigma^2 = 1, t = 1: gamma = (2 - 1)^2/2
     kept = []
@@ -138,7 +139,7 @@ def test_an_acceptance_too_close_for_64_bits_is_refined() -> None:
         source = Scripted(bytes(32), [low >> 64])
         kept += noise._gaussian_accepts(source, stream("more", i), candidates, Fraction(1), 1).tolist()
         uniform = (low >> 64 << 64) + int(stream("more", i).child(0).words(1)[0])
-        assert kept[-1] == (uniform < noise.exp_bounds(Fraction(1, 2), 128)[0])
+        assert kept[-1] == (uniform < exp_bounds(Fraction(1, 2), 128)[0])
     assert set(kept) == {True, False}
 
 

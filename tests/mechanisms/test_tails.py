@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from functools import lru_cache
 from itertools import accumulate
 from typing import Any
 
@@ -32,17 +33,20 @@ def context() -> Any:
     return fine
 
 
+@lru_cache
 def laplace_masses(scale: Fraction) -> list[Any]:
     fine = context()
     q = fine.exp(-fine.mpf(scale.denominator) / scale.numerator)
     return [(1 - q) / (1 + q) * q ** abs(x) for x in range(-REACH, REACH + 1)]
 
 
+@lru_cache
 def gaussian_masses(variance: Fraction) -> list[Any]:
     fine = context()
     rate = fine.mpf(variance.denominator) / (2 * variance.numerator)
     weights = [fine.exp(-rate * x * x) for x in range(-REACH, REACH + 1)]
-    return [weight / sum(weights) for weight in weights]
+    total = sum(weights)
+    return [weight / total for weight in weights]
 
 
 def difference_tail(masses: list[Any], n: int) -> Any:

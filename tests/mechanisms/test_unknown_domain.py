@@ -1,0 +1,357 @@
+"""UnkLap, UnkGauss and UnkGumb: output laws by enumeration, and mutants that the same tests must reject."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Callable
+from fractions import Fraction
+from itertools import pairwise, permutations
+
+import numpy as np
+import pytest
+
+from mechanisms.histogram import Cost, Counts, Histogram, Release
+from mechanisms.noise import Integers, discrete_gaussian, discrete_laplace
+from mechanisms.randomness import Stream
+from mechanisms.unknown_domain import UnkGauss, UnkGumb, UnkLap
+from tests.mechanisms.goodness import (
+    ALPHA,
+    Law,
+    gaussian_law,
+    laplace_law,
+    p_value,
+    peeling_law,
+    power,
+    stream,
+)
+
+DRAWS = 4000
+Shown = tuple[tuple[int, int], ...]
+"""What came out: (place, noisy count), in order."""
+
+
+def thresholded(counts: list[int], threshold: int, noise: Law[int], bar: Law[int]) -> dict[Shown, float]:
+    """The law of two noised counts against a noised threshold (the last count), ties in either order."""
+    law: dict[Shown, float] = defaultdict(float)
+    first, second, last = counts
+    for y, p in bar.items():
+        least = last + threshold + y + 1
+        options: list[dict[Shown, float]] = []
+        for place, count in ((0, first), (1, second)):
+            values: dict[Shown, float] = {
+                ((place, count + x),): q for x, q in noise.items() if count + x >= least
+            }
+            values[()] = 1 - sum(values.values())
+            options.append(values)
+        for one, q in options[0].items():
+            for two, r in options[1].items():
+                orders = [s for s in permutations(one + two) if all(a[1] >= b[1] for a, b in pairwise(s))]
+                for shown in orders:
+                    law[shown] += p * q * r / len(orders)
+    return dict(law)
+
+
+def shown(mechanism: UnkLap | UnkGauss, counts: list[int]) -> list[Shown]:
+    """DRAWS outcomes over a histogram of three counts."""
+    histogram = Histogram(np.array(counts), complete=False)
+    root = stream(type(mechanism).__name__)
+    drawn = [mechanism.release(histogram, root.child(i)) for i in range(DRAWS)]
+    assert {release.cost for release in drawn} == {Cost(Fraction(1), Fraction(1))}
+    return [
+        tuple(zip(r.indices.tolist(), r.values.tolist(), strict=True)) for r in drawn if r.values is not None
+    ]
+
+
+class HalfLap(UnkLap):
+    """Half the scale, at the right threshold."""
+
+    factor = Fraction(1, 2)
+
+    def _noise(self, stream: Stream) -> Integers:
+        return discrete_laplace(stream, self.scale * self.factor, self.fetch)
+
+
+class LessLap(HalfLap):
+    factor = Fraction(17, 20)
+
+
+class MoreLap(HalfLap):
+    factor = Fraction(23, 20)
+
+
+class LowLap(UnkLap):
+    """Threshold off by tau; with tau = 1 also what a comparison that is not strict amounts to."""
+
+    @property
+    def threshold(self) -> int:
+        return super().threshold - self.tau
+
+
+class HighLap(UnkLap):
+    @property
+    def threshold(self) -> int:
+        return super().threshold + self.tau
+
+
+class BareLap(UnkLap):
+    """No noise on the threshold."""
+
+    def _noise(self, stream: Stream) -> Integers:
+        noise = super()._noise(stream)
+        noise[-1] = 0
+        return noise
+
+
+class RankLap(UnkLap):
+    """Equal noisy counts in the order of the true ones."""
+
+    def release(self, histogram: Histogram, stream: Stream) -> Release:
+        release = super().release(histogram, stream)
+        assert release.values is not None
+        order = np.lexsort((release.indices, -release.values))
+        return Release(release.indices[order], release.values[order], release.stddev, release.cost)
+
+
+class HalfGauss(UnkGauss):
+    """Half the sigma, at the right threshold."""
+
+    factor = Fraction(1, 4)
+
+    def _noise(self, stream: Stream) -> Integers:
+        return discrete_gaussian(stream, self.sigma_squared * self.factor, self.fetch)
+
+
+class LessGauss(HalfGauss):
+    factor = Fraction(81, 100)
+
+
+class MoreGauss(HalfGauss):
+    factor = Fraction(121, 100)
+
+
+class LowGauss(UnkGauss):
+    @property
+    def threshold(self) -> int:
+        return super().threshold - self.tau
+
+
+class BareGauss(UnkGauss):
+    def _noise(self, stream: Stream) -> Integers:
+        noise = super()._noise(stream)
+        noise[-1] = 0
+        return noise
+
+
+EPS, DELTA = Fraction(2), Fraction(1, 10)
+TOP = [7, 6, 2]
+PARAMETERS = (EPS, DELTA, 1, 1, 2)  # b = 1, sigma = 1
+
+
+def lap_law(scale: float, extra: int = 0, bar: Law[int] | None = None) -> dict[Shown, float]:
+    noise = laplace_law(scale, 14)
+    return thresholded(TOP, UnkLap(*PARAMETERS).threshold + extra, noise, bar or noise)
+
+
+def gauss_law(variance: float, extra: int = 0, bar: Law[int] | None = None) -> dict[Shown, float]:
+    noise = gaussian_law(variance, 9)
+    return thresholded(TOP, UnkGauss(*PARAMETERS).threshold + extra, noise, bar or noise)
+
+
+def test_unk_lap() -> None:
+    """alpha 1e-4, n 4,000; power against each lie of the parameters over 0.99."""
+    law = lap_law(1.0)
+    assert sum(law.values()) == pytest.approx(1, abs=1e-5)
+    assert p_value(shown(UnkLap(*PARAMETERS), TOP), law) > ALPHA
+    for lie in (
+        lap_law(0.5),
+        lap_law(0.85),
+        lap_law(1.15),
+        lap_law(1.0, -1),
+        lap_law(1.0, 1),
+        lap_law(1.0, bar={0: 1}),
+    ):
+        assert power(law, lie, DRAWS) > 0.99
+
+
+@pytest.mark.parametrize("mutant", [HalfLap, LessLap, MoreLap, LowLap, HighLap, BareLap, RankLap])
+def test_mutants_of_unk_lap_are_caught(mutant: type[UnkLap]) -> None:
+    assert p_value(shown(mutant(*PARAMETERS), TOP), lap_law(1.0)) < ALPHA
+
+
+def test_unk_gauss() -> None:
+    """alpha 1e-4, n 4,000; power against each lie of the parameters over 0.99."""
+    law = gauss_law(1.0)
+    assert sum(law.values()) == pytest.approx(1, abs=1e-5)
+    assert p_value(shown(UnkGauss(*PARAMETERS), TOP), law) > ALPHA
+    for lie in (
+        gauss_law(0.25),
+        gauss_law(0.81),
+        gauss_law(1.21),
+        gauss_law(1.0, -1),
+        gauss_law(1.0, bar={0: 1}),
+    ):
+        assert power(law, lie, DRAWS) > 0.99
+
+
+@pytest.mark.parametrize("mutant", [HalfGauss, LessGauss, MoreGauss, LowGauss, BareGauss])
+def test_mutants_of_unk_gauss_are_caught(mutant: type[UnkGauss]) -> None:
+    assert p_value(shown(mutant(*PARAMETERS), TOP), gauss_law(1.0)) < ALPHA
+
+
+@pytest.mark.parametrize("mechanism", [UnkLap(EPS, DELTA, 3, 1, 1), UnkGauss(EPS, DELTA, 3, 1, 1)])
+def test_one_person_alone_comes_out_at_most_with_delta(mechanism: UnkLap | UnkGauss) -> None:
+    """Count tau against an empty threshold row: Pr <= delta_per = 0.1; alpha 1e-4, n 4,000 (bound 0.118)."""
+    lone = Histogram(np.array([3]), complete=True)
+    root = stream("lone", mechanism.name)
+    came = sum(len(mechanism.release(lone, root.child(i)).indices) for i in range(DRAWS))
+    assert 0.03 < came / DRAWS < 0.118
+
+
+def unk_gumb_law(
+    counts: list[int], mechanism: UnkGumb, bottom: Callable[[int], float]
+) -> dict[tuple[int, ...], float]:
+    """The law of the places that come out: exponential mechanism for k_bar, then peeling until bottom."""
+    eps, tau, k = float(mechanism.eps_per), mechanism.tau, mechanism.k
+    scale = eps / tau
+    index = {i: math.exp(-scale * counts[i]) / i for i in range(k, mechanism.d_bar + 1)}
+    law: dict[tuple[int, ...], float] = defaultdict(float)
+    for k_bar, weight in index.items():
+        floor = counts[k_bar]
+        weights = {j: math.exp(scale * counts[j]) for j in range(k_bar) if counts[j] > floor}
+        weights[-1] = bottom(k_bar) * math.exp(scale * (floor + tau))
+        for order, p in peeling_law(weights, k).items():
+            out = order[: order.index(-1)] if -1 in order else order
+            law[out] += p * weight / sum(index.values())
+    return dict(law)
+
+
+GUMB = UnkGumb(Fraction(1), Fraction(1, 10), tau=2, k=2, d_bar=5, counts=True)
+ROWS = [17, 14, 14, 3, 2, 1]
+GUMB_LAW = unk_gumb_law(ROWS, GUMB, lambda k_bar: k_bar / 0.1)
+
+
+def gumb_releases(mechanism: UnkGumb, rows: list[int], draws: int = 4000) -> list[Release]:
+    root = stream("gumb", type(mechanism).__name__, str(mechanism.counts))
+    histogram = Histogram(np.array(rows, dtype=np.int64), complete=len(rows) < mechanism.fetch)
+    return [mechanism.release(histogram, root.child(i)) for i in range(draws)]
+
+
+def places(drawn: list[Release]) -> list[tuple[int, ...]]:
+    return [tuple(release.indices.tolist()) for release in drawn]
+
+
+class Argmin(UnkGumb):
+    """The papers' sign: the argmin of a quantity with Gumbel noise."""
+
+    def _index(self, counts: Counts, stream: Stream) -> int:
+        e = -np.log(stream.words(self.d_bar - self.k + 1).astype(np.float64) * 2.0**-64)
+        noise = -float(self.beta) * np.log(e)
+        i = np.arange(self.k, self.d_bar + 1)
+        return self.k + int(np.argmin(counts[self.k :] + float(self.beta) * np.log(i) + noise))
+
+
+class NoIndexNoise(UnkGumb):
+    def _index(self, counts: Counts, stream: Stream) -> int:
+        i = np.arange(self.k, self.d_bar + 1)
+        return self.k + int(np.argmin(counts[self.k :] + float(self.beta) * np.log(i)))
+
+
+class TopK(UnkGumb):
+    """k instead of d_bar: no index step, the threshold at row k + 1."""
+
+    def _index(self, counts: Counts, stream: Stream) -> int:
+        return self.k
+
+
+class LowBottom(UnkGumb):
+    """The threshold off by tau."""
+
+    def _top(self, counts: Counts, k_bar: int, stream: Stream) -> Integers:
+        lowered = counts.copy()
+        lowered[k_bar:] -= self.tau
+        return super()._top(lowered, k_bar, stream)
+
+
+class HalfGumb(UnkGumb):
+    @property
+    def beta(self) -> Fraction:
+        return super().beta / 2
+
+
+def test_unk_gumb() -> None:
+    """alpha 1e-4, n 4,000; power against ln(1/delta) for ln(k_bar/delta) over 0.99."""
+    drawn = gumb_releases(GUMB, ROWS)
+    assert sum(GUMB_LAW.values()) == pytest.approx(1)
+    assert p_value(places(drawn), GUMB_LAW) > ALPHA
+    assert power(GUMB_LAW, unk_gumb_law(ROWS, GUMB, lambda k_bar: 1 / 0.1), 4000) > 0.99
+    noise = [int(r.values[0]) - ROWS[r.indices[0]] for r in drawn if r.values is not None and len(r.values)]
+    assert p_value(noise, laplace_law(4.0)) > ALPHA
+
+
+def test_index_step() -> None:
+    """k_bar = i with probability proportional to exp(-eps h_(i+1)/tau)/i: alpha 1e-4, n 5,000."""
+    counts = np.array([17, 14, 9, 8, 7, 5])
+    weights = {i: math.exp(-counts[i] / 2) / i for i in range(2, 6)}
+    law = {i: weight / sum(weights.values()) for i, weight in weights.items()}
+
+    def indices(kind: type[UnkGumb]) -> list[int]:
+        mechanism = kind(GUMB.eps_per, GUMB.delta_per, GUMB.tau, GUMB.k, GUMB.d_bar, counts=True)
+        root = stream("index", kind.__name__)
+        return [mechanism._index(counts, root.child(i)) for i in range(5000)]
+
+    assert p_value(indices(UnkGumb), law) > ALPHA
+    for mutant in (Argmin, NoIndexNoise, TopK, HalfGumb):
+        assert p_value(indices(mutant), law) < ALPHA
+
+
+@pytest.mark.parametrize("mutant", [TopK, LowBottom, HalfGumb])
+def test_mutants_of_unk_gumb_are_caught(mutant: type[UnkGumb]) -> None:
+    broken = mutant(GUMB.eps_per, GUMB.delta_per, GUMB.tau, GUMB.k, GUMB.d_bar, counts=True)
+    assert p_value(places(gumb_releases(broken, ROWS)), GUMB_LAW) < ALPHA
+
+
+def test_price_is_what_came_out() -> None:
+    """2|o| + 1 - [ends in bottom] with counts, |o| + 1 without, one call; never above what was reserved."""
+    silent = UnkGumb(GUMB.eps_per, GUMB.delta_per, GUMB.tau, GUMB.k, GUMB.d_bar, counts=False)
+    assert GUMB.cost_at_most == Cost(Fraction(5), Fraction(1))
+    assert silent.cost_at_most == Cost(Fraction(3), Fraction(1))
+    for mechanism, price in ((GUMB, {0: 2, 1: 4, 2: 5}), (silent, {0: 2, 1: 3, 2: 3})):
+        drawn = gumb_releases(mechanism, ROWS, 300)
+        assert {len(release.indices) for release in drawn} == {0, 1, 2}
+        for release in drawn:
+            assert release.cost == Cost(Fraction(price[len(release.indices)]), Fraction(1))
+            assert (release.values is None) == (not mechanism.counts)
+
+
+@pytest.mark.parametrize("rows", [[], [3], [9, 9, 9, 9, 9, 9], [10**6, 5]])
+def test_edges_of_unk_gumb(rows: list[int]) -> None:
+    """Nothing, one person, ties from the top past d_bar, more asked for than there is."""
+    drawn = places(gumb_releases(GUMB, rows, 200))
+    if rows[:1] == [10**6]:
+        assert {order[0] for order in drawn} == {0}
+    elif len(rows) != 1:
+        assert set(drawn) == {()}
+
+
+@pytest.mark.parametrize("rows", [[], [0, 0], [9, 9, 9]])
+@pytest.mark.parametrize("kind", [UnkLap, UnkGauss])
+def test_edges_of_restricted_mechanisms(rows: list[int], kind: type[UnkLap] | type[UnkGauss]) -> None:
+    mechanism = kind(EPS, Fraction(1, 10**10), 1, 1, 2)
+    release = mechanism.release(Histogram(np.array(rows, dtype=np.int64), len(rows) < 3), stream("edges"))
+    assert len(release.indices) == 0
+    full = mechanism.release(Histogram(np.array([10**6, 10**5]), complete=True), stream("full"))
+    assert full.indices.tolist() == [0, 1]
+
+
+def test_a_place_without_a_person_never_comes_out() -> None:
+    """delta_per 1/2 lets low thresholds through: rows that are not there do not."""
+    mechanism = UnkLap(Fraction(2), Fraction(1, 2), 1, 1, 50)
+    root = stream("nobody")
+    drawn = [mechanism.release(Histogram(np.array([1]), complete=True), root.child(i)) for i in range(300)]
+    assert set().union(*(release.indices.tolist() for release in drawn)) == {0}
+
+
+def test_unk_gumb_threshold_is_its_largest_offset() -> None:
+    """tau (1 + ln(d_bar/delta)/eps), rounded up; at the defaults 1 + 199.6."""
+    assert UnkGumb(Fraction(3, 20), Fraction(1, 10**10), 1, 10, 1000, True).threshold == 201
