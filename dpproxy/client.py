@@ -1,15 +1,22 @@
-"""A small client of our own: one statement over a connected socket, for the commands that need no server."""
+"""A small client of our own: one statement, for the commands that work without a server of the owner's."""
 
 from __future__ import annotations
 
-import itertools
+import asyncio
 import socket
 import struct
 from dataclasses import dataclass, field
-from typing import BinaryIO
 
-from dpproxy.pgwire.messages import PROTOCOL_3_0, cstring, message, split_fields
+from dpproxy.channel import Address, Channel, ConnectionEnded
+from dpproxy.login import FrontFailed, log_in_at_front
+from dpproxy.pgwire import messages as m
+from dpproxy.pgwire.startup import startup_packet
 
+_LIMITS = dict.fromkeys(b"RSKENZTDCIAGHdc", 1 << 30)
+_END_SESSIONS = (
+    "SELECT pg_catalog.pg_terminate_backend(pid) FROM pg_catalog.pg_stat_activity"
+    " WHERE usename = current_user AND pid <> pg_catalog.pg_backend_pid()"
+)
 _NULL = -1
 
 
@@ -44,56 +51,59 @@ class Result:
     notices: list[str] = field(default_factory=list)
 
 
-def ask(connection: socket.socket, user: str, statement: str) -> Result:
-    """Logs in as `user` without a password, runs one statement by the simple protocol, and hangs up.
+async def ask(connection: socket.socket, user: str, statement: str) -> Result:
+    """Logs in without a password, runs one statement by the simple protocol, hangs up; raises ClientError."""
+    loop = asyncio.get_running_loop()
+    _, channel = await loop.create_connection(lambda: Channel(m.Inbound(_LIMITS)), sock=connection)
+    try:
+        channel.send(startup_packet({"user": user, "database": "dpproxy", "application_name": "dpproxy"}))
+        await _answer(channel)
+        channel.send(m.message("Q", m.cstring(statement)))
+        return await _answer(channel)
+    except (ConnectionEnded, m.ProtocolError):
+        raise ClientError({}) from None
+    finally:
+        channel.send(m.message("X"))
+        channel.close()
 
-    Raises ClientError for an ErrorResponse, a request for a password, and a lost connection.
-    """
-    settings = {"user": user, "database": "dpproxy", "application_name": "dpproxy", "client_encoding": "UTF8"}
-    startup = struct.pack(">i", PROTOCOL_3_0)
-    startup += b"".join(map(cstring, itertools.chain(*settings.items()))) + b"\0"
-    with connection, connection.makefile("rb") as stream:
-        connection.sendall(struct.pack(">i", len(startup) + 4) + startup)
-        _read_until_ready(stream)
-        connection.sendall(message("Q", cstring(statement)))
-        result = _read_until_ready(stream)
-        connection.sendall(message("X"))
-        return result
+
+async def end_sessions(address: Address, database: str, role: str, password: str) -> None:
+    """Ends every session of a front's role, which may end its own; raises ClientError."""
+    try:
+        channel = (await log_in_at_front(address, database, role, password, {})).channel
+    except FrontFailed as failure:
+        raise ClientError(m.split_fields(failure.raw)) from None
+    channel.inbound.limits = _LIMITS
+    try:
+        channel.send(m.message("Q", m.cstring(_END_SESSIONS)))
+        await _answer(channel)
+    except (ConnectionEnded, m.ProtocolError):
+        raise ClientError({}) from None
+    finally:
+        channel.close()
 
 
-def _read_until_ready(stream: BinaryIO) -> Result:
+async def _answer(channel: Channel) -> Result:
     result = Result()
     failure: ClientError | None = None
     while True:
-        kind, body = _read(stream)
-        match kind:
-            case b"Z":
+        kind, body = await channel.message()
+        match chr(kind):
+            case "Z":
                 if failure is not None:
                     raise failure
                 return result
-            case b"E":
-                failure = ClientError(split_fields(b"E\0\0\0\0" + body))
-                if split_fields(b"E\0\0\0\0" + body).get("V") in ("FATAL", "PANIC"):
+            case "E":
+                raw = m.message("E", body)
+                failure = ClientError(m.split_fields(raw))
+                if m.is_fatal(raw):
                     raise failure
-            case b"N":
-                result.notices.append(split_fields(b"N\0\0\0\0" + body).get("M", ""))
-            case b"T":
+            case "N":
+                result.notices.append(m.split_fields(m.message("N", body)).get("M", ""))
+            case "T":
                 result.columns, result.oids = _columns(body)
-            case b"D":
+            case "D":
                 result.rows.append(_row(body))
-            case b"R" if body[:4] != bytes(4):
-                raise ClientError({"C": "28000", "M": "a password was asked for"})
-
-
-def _read(stream: BinaryIO) -> tuple[bytes, bytes]:
-    header = stream.read(5)
-    if len(header) < 5:
-        raise ClientError({})
-    kind, length = struct.unpack(">ci", header)
-    body = stream.read(length - 4)
-    if len(body) < length - 4:
-        raise ClientError({})
-    return kind, body
 
 
 def _columns(body: bytes) -> tuple[list[str], list[int]]:

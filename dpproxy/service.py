@@ -1,0 +1,277 @@
+"""Everything that a configuration names, started in order and stopped in reverse."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import socket
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from budget.account import LedgerError, Pinned
+from budget.ledger import Ledger
+from dpproxy import client
+from dpproxy.answer import Answering
+from dpproxy.backends.base import Backend, BackendSchema
+from dpproxy.config import Config, ConfigError, load
+from dpproxy.config import Server as ServerSection
+from dpproxy.config_policy import build_policy, open_backend, policy_warnings, unit_name
+from dpproxy.embedded import Embedded
+from dpproxy.front import Front
+from dpproxy.key_file import load_key
+from dpproxy.planning import Planner
+from dpproxy.server import Rooms, Server, Settings
+from mechanisms import randomness
+from rewriter.policy import Policy
+from rewriter.refusal import Refusal
+
+SLOTS = 4
+"""Queries that the backend runs at once."""
+RECOVERY_SECONDS = 600
+_ATTACH_SECONDS = 60
+
+
+class ServiceError(Exception):
+    """What the configuration names cannot be started together; the message is for the owner."""
+
+
+def configured(path: Path, **server: object) -> Config:
+    """Reads dpproxy.toml with some keys of [server] overridden; raises ConfigError.
+
+    `server`: None leaves the file's value.
+    """
+    config = load(path)
+    given = {name: value for name, value in server.items() if value is not None}
+    try:
+        section = ServerSection(**{**config.server.model_dump(), **given})
+    except ValueError as error:
+        raise ConfigError(path, "server", str(error)) from error
+    return config.model_copy(update={"server": section})
+
+
+@dataclass(frozen=True)
+class Checked:
+    """A configuration held against its backend."""
+
+    config: Config
+    backend: Backend
+    schema: BackendSchema
+    policy: Policy
+    warnings: tuple[str, ...]
+
+    @classmethod
+    def open(cls, config: Config) -> Self:
+        """Reads the schema and builds the policy; raises ConfigError, BackendUnavailable, BackendError."""
+        backend = open_backend(config, slots=SLOTS)
+        try:
+            schema = backend.schema()
+            policy = build_policy(config, schema, backend)
+            return cls(
+                config, backend, schema, policy, (*config.warnings(), *policy_warnings(config, schema))
+            )
+        except BaseException:
+            backend.close()
+            raise
+
+    @property
+    def pinned(self) -> Pinned:
+        """What the ledger fixes at its creation."""
+        privacy = self.config.privacy
+        unit = unit_name(self.policy)
+        return Pinned(privacy.epsilon_per, privacy.delta_per, privacy.delta_prime, unit)
+
+
+@dataclass(frozen=True, repr=False)
+class Vault:
+    """The ledger of a configuration and the deployment's key; `owner`: no other process runs its server."""
+
+    ledger: Ledger
+    key: bytes
+    owner: bool
+
+
+@contextmanager
+def open_vault(checked: Checked) -> Iterator[Vault]:
+    """Starts the embedded ledger or attaches to it, or connects to the one that the file names.
+
+    Raises EmbeddedError, LedgerError, ConfigError.
+    """
+    config, section = checked.config, checked.config.ledger
+    key_path, data_dir = config.path(config.privacy.key_file), config.path(section.data_dir)
+    # A ledger that is there may hold answers whose noise hangs on the key.
+    key = load_key(key_path, may_make=not (section.url or (data_dir / "cluster").exists()))
+    with ExitStack() as stack:
+        if section.url:
+            conninfo, owner, instance = section.url, True, f"{socket.gethostname()}:{key_path}"
+        else:
+            server = stack.enter_context(Embedded.start(data_dir, durable=True))
+            conninfo, owner, instance = server.conninfo(), server.owner, "owner"
+        if not owner:
+            instance = f"attached {randomness.random_bytes(16).hex()}"
+        ledger = Ledger.open(conninfo, checked.pinned, instance=instance)
+        stack.callback(ledger.close)
+        yield Vault(ledger, key, owner)
+
+
+class Service:
+    """A running configuration: its front, ledger, backend and the composition of the rooms over them.
+
+    Make it by `Service.start`; leaving it stops what this process started, in reverse order.
+    """
+
+    def __init__(self, checked: Checked, stack: ExitStack) -> None:
+        self.checked = checked
+        self.config = checked.config
+        self._stack = stack
+        vault = stack.enter_context(open_vault(checked))
+        self.ledger, self._key = vault.ledger, vault.key
+        self.front = stack.enter_context(open_front(self.config))
+        self.owner = vault.owner and (self.front.owner or bool(self.config.front.url))
+        self._prepare_front()
+        planner = Planner(checked.policy, self.front)
+        reload = self._reload if self.owner else _nothing
+        self.answering = Answering(self.config, planner, checked.backend, self.ledger, self._key, reload)
+
+    @classmethod
+    def start(cls, config: Config, *, alone: bool) -> Self:
+        """Starts everything, or attaches to what another process of the same configuration runs.
+
+        `alone`: refuses to attach. Raises ServiceError, ConfigError, BackendUnavailable, BackendError,
+        EmbeddedError, FrontError, LedgerError.
+        """
+        with ExitStack() as stack:
+            checked = Checked.open(config)
+            stack.callback(checked.backend.close)
+            service = cls(checked, stack)
+            if alone and not service.owner:
+                raise ServiceError(f"another dpproxy runs on the folders of {config.file}: stop it first")
+            service._stack = stack.pop_all()
+        return service
+
+    def stop(self) -> None:
+        """Stops what this process started."""
+        self._stack.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def server(self) -> Server:
+        """The listener of [server], not started yet; raises ServerError."""
+        section = self.config.server
+        certificate, key = (
+            str(self.config.path(written)) if written else ""
+            for written in (section.tls_cert, section.tls_key)
+        )
+        seconds = section.statement_timeout.total_seconds()
+        settings = Settings(
+            section.host, section.port, certificate, key, section.auth, section.max_sessions, seconds
+        )
+        return Server(settings, self._rooms())
+
+    async def serve(self, ready: Callable[[str, int], None]) -> None:
+        """Serves until SIGTERM or SIGINT; `ready` gets host and port. Raises ServerError."""
+        recovery = asyncio.create_task(self._recover_at_times())
+        try:
+            await self.server().serve(ready)
+        finally:
+            recovery.cancel()
+
+    async def ask(self, analyst: str, statement: str) -> client.Result:
+        """One statement of an analyst on the whole way of a query, over a socket that nobody else sees.
+
+        Raises ClientError.
+        """
+        seconds = self.config.server.statement_timeout.total_seconds()
+        server = Server(Settings(auth="trust", statement_timeout=seconds), self._rooms())
+        theirs, ours = socket.socketpair()
+        try:
+            await server.admit(theirs)
+            return await client.ask(ours, analyst, statement)
+        finally:
+            await server.drain()
+
+    def _rooms(self) -> Rooms:
+        return Rooms(
+            answering=self.answering,
+            front=self.front.address,
+            database=self.front.database,
+            role_for=self.front.role_for,
+            verifier=self.ledger.verifier,
+            fake_salt_key=randomness.derive(self._key, "fake salt"),
+        )
+
+    def _prepare_front(self) -> None:
+        """The owner makes the clone and fills it; who attaches waits until it is that of the same policy."""
+        stamp = hashlib.sha256(repr(self.checked.policy).encode()).hexdigest()
+        data_dir = self.config.path(self.config.front.data_dir)
+        place = data_dir.with_name(f"{data_dir.name}.policy")
+        if self.owner:
+            place.unlink(missing_ok=True)
+            self.front.clone(self.checked.policy, self.checked.schema)
+            self._load_public()
+            place.parent.mkdir(parents=True, exist_ok=True)
+            place.write_text(stamp)
+        elif _written(place) != stamp:
+            raise ServiceError(
+                f"a running dpproxy serves another policy of {self.config.file}: restart it first"
+            )
+
+    def _load_public(self) -> None:
+        for table in self.checked.policy.tables.values():
+            if table.in_front:
+                self.front.load_public(table, self.checked.backend.read_public(table))
+
+    def _reload(self) -> None:
+        """Public rows have a new epoch: what the policy says of them must still be so."""
+        checked = self.checked
+        try:
+            schema = checked.backend.schema()
+            holds = build_policy(checked.config, schema, checked.backend) == checked.policy
+        except ConfigError:
+            holds = False
+        if not holds:
+            raise Refusal(
+                "55000",
+                "the backend's tables have changed, so nothing can be answered",
+                hint="Ask the data owner to run dpproxy check and to restart the proxy.",
+            )
+        self._load_public()
+
+    async def _recover_at_times(self) -> None:
+        """Ends what processes that died have left reserved, as their leases run out."""
+        while True:
+            await asyncio.sleep(RECOVERY_SECONDS)
+            with suppress(LedgerError):
+                await asyncio.to_thread(self.ledger.recover)
+
+
+def open_front(config: Config) -> Front:
+    """Starts the embedded front, attaches to it, or connects; raises EmbeddedError, FrontError."""
+    section = config.front
+    if section.url:
+        return Front.connect(section.url)
+    return Front.start(config.path(section.data_dir), sessions=config.server.max_sessions)
+
+
+def _written(place: Path) -> str:
+    """The stamp of the running owner's policy, once it is there."""
+    deadline = time.monotonic() + _ATTACH_SECONDS
+    while time.monotonic() < deadline:
+        with suppress(FileNotFoundError):
+            return place.read_text()
+        time.sleep(0.05)
+    return ""
+
+
+def _nothing() -> None:
+    """Who attaches leaves the front to its owner."""
