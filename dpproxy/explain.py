@@ -16,7 +16,9 @@ def explanation(one: Ask, left: Charge | None) -> Iterator[str]:
     groups = "unrestricted" if node.delta0 is None else f"at most {node.delta0} groups of one unit"
     yield f"Private count over {domain}, {groups}"
     for mechanism, measure in zip(one.mechanisms, node.draft.measures, strict=False):
-        yield f"  Mechanism: {mechanism.name}" + (f", top {one.k}" if one.k is not None and mechanism.name.endswith("Gumb") else "")
+        yield f"  Mechanism: {mechanism.name}" + (
+            f", top {one.k}" if one.k is not None and mechanism.name.endswith("Gumb") else ""
+        )
         if mechanism.stddev is not None:
             yield f"  Noise: standard deviation {mechanism.stddev:.2f} on each count"
         if measure.tau > 1:

@@ -73,17 +73,19 @@ class Ask:
             if known:
                 counts = _in_cell_order(counts, fetched.counts(0), len(self.node.cells or ()))
             releases.append(mechanism.release(Histogram(counts, complete), stream.child("measure", number)))
-        labels = self.node.cells if known else tuple(zip(*(fetched.texts(n) for n in range(keys)), strict=True))
+        labels = (
+            self.node.cells if known else tuple(zip(*(fetched.texts(n) for n in range(keys)), strict=True))
+        )
         return self._result(releases, labels or ())
 
     def _result(self, releases: list[Release], labels: tuple[tuple[str | None, ...], ...]) -> Result:
         indices = releases[0].indices.tolist()
         rows = [labels[i] for i in indices]
-        counts = [
-            list(range(len(rows), 0, -1)) if r.values is None else r.values.tolist() for r in releases
-        ]
+        counts = [list(range(len(rows), 0, -1)) if r.values is None else r.values.tolist() for r in releases]
         if self.node.cells is None and releases[0].values is not None:
-            order = sorted(range(len(rows)), key=lambda n: (-counts[0][n], tuple((t is None, t or "") for t in rows[n])))
+            order = sorted(
+                range(len(rows)), key=lambda n: (-counts[0][n], tuple((t is None, t or "") for t in rows[n]))
+            )
             rows, counts = [rows[n] for n in order], [[c[n] for n in order] for c in counts]
         return Result(
             keys=tuple(tuple(r[n] for r in rows) for n in range(len(self.node.draft.keys))),
@@ -98,7 +100,9 @@ class Ask:
 def total(costs: object) -> Cost:
     """The sum of costs."""
     listed = list(costs)  # type: ignore[call-overload]
-    return Cost(sum((c.information for c in listed), Fraction(0)), sum((c.calls for c in listed), Fraction(0)))
+    return Cost(
+        sum((c.information for c in listed), Fraction(0)), sum((c.calls for c in listed), Fraction(0))
+    )
 
 
 def _in_cell_order(counts: np.ndarray, cells: np.ndarray, size: int) -> np.ndarray:
@@ -134,7 +138,9 @@ def smaller(one: Ask, left: Charge) -> Ask:
     low, high = 1, one.k
     while low < high:
         middle = (low + high + 1) // 2
-        low, high = (middle, high) if _fits(_mechanisms(one.node, one.settings, middle), left) else (low, middle - 1)
+        low, high = (
+            (middle, high) if _fits(_mechanisms(one.node, one.settings, middle), left) else (low, middle - 1)
+        )
     mechanisms = _mechanisms(one.node, one.settings, low)
     if not _fits(mechanisms, left):
         return one

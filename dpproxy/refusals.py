@@ -19,7 +19,9 @@ def translated() -> Iterator[None]:
         raise exhausted(error) from None
     except LedgerError:
         raise Refusal(
-            "57P03", "the ledger cannot be used, so nothing can be answered", hint="Try again; nothing has left."
+            "57P03",
+            "the ledger cannot be used, so nothing can be answered",
+            hint="Try again; nothing has left.",
         ) from None
     except BackendUnavailable:
         raise Refusal(

@@ -70,7 +70,17 @@ class Result:
         kept = [n for n in range(len(self.counts[0])) if all(c[n] >= least for c in self.counts)]
         keys = tuple(tuple(k[n] for n in kept) for k in self.keys)
         counts = tuple(tuple(c[n] for n in kept) for c in self.counts)
-        return Result(keys, counts, self.mechanism, self.stddev, self.tau, self.cost, self.charged, self.left, self.replayed)
+        return Result(
+            keys,
+            counts,
+            self.mechanism,
+            self.stddev,
+            self.tau,
+            self.cost,
+            self.charged,
+            self.left,
+            self.replayed,
+        )
 
     def notice(self, lowered: int | None) -> str:
         """One line for the analyst: mechanism, noise, charge, what is left; `lowered` is what LIMIT became."""
