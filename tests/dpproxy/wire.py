@@ -106,12 +106,12 @@ class Scripted:
     go_on: threading.Event = field(default_factory=threading.Event)
 
     def classify(self, text: str) -> str:
-        """Private is what names `people`."""
+        """Private is what reads `people`."""
         if re.match(r"\s*(drop|delete)\b", text, re.I):
             raise Refusal("25006", "the proxy is read-only", hint="ask with SELECT", position=1)
         if len(text) > 16384:
             raise Refusal("54000", "statement is too long")
-        return "private" if re.search(r"\bpeople\b", text, re.I) else "relay"
+        return "private" if re.search(r"\bfrom\s+people\b", text, re.I) else "relay"
 
     def prepare(self, text: str, oids: tuple[int, ...]) -> Planned:
         """The statement with `people` replaced by the arrays."""
