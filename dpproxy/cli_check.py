@@ -1,13 +1,29 @@
-"""What `dpproxy check` tells of a policy: the class of each column, and what the budgets guarantee."""
+"""`dpproxy check`: the class of each column of a policy, and what the budgets guarantee."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, astuple, dataclass, replace
 from fractions import Fraction
 
-from dpproxy.config import ColumnSection, TableSection
+from budget.accounting import (
+    BOUNDED_RANGE,
+    ZCDP_SIMPLE,
+    ZCDP_TIGHT,
+    Bound,
+    guarantee,
+    retention_periods,
+    shown_up,
+)
+from dpproxy.cli_output import print_json, print_table
+from dpproxy.config import AccountLimit, Budget, ColumnSection, Config, Privacy, TableSection
+from dpproxy.config_policy import unit_name
+from dpproxy.service import Checked
 from rewriter.policy import Column, Policy, Table
+
+PERIOD_DAYS = {"none": None, "day": 1, "week": 7, "month": 30}
+_DIGITS = 4
 
 
 @dataclass(frozen=True)
@@ -20,6 +36,84 @@ class ColumnClass:
     domain: str
     l0: str
     bounds: str
+
+
+@dataclass(frozen=True)
+class Guarantee:
+    """What the limits of one account guarantee by one accounting.
+
+    `epsilon`, `delta`: of one period; `kept_epsilon`, `kept_delta`: of data that are kept for as long as a
+    period, which up to two periods touch. All rounded up; None where the accounting does not apply.
+    """
+
+    account: str
+    information: str
+    calls: str
+    period: str
+    accounting: str
+    epsilon: str | None
+    delta: str | None
+    kept_epsilon: str | None
+    kept_delta: str | None
+    smallest: bool
+
+
+def report(checked: Checked, *, as_json: bool) -> None:
+    """Prints what a checked configuration means."""
+    columns = classes(checked.policy, checked.config.tables)
+    bounds = guarantees(checked.config)
+    if as_json:
+        print_json(
+            {
+                "tables": {shown_name(t): rows_per_unit(t) for t in checked.policy.tables.values()},
+                "columns": [asdict(column) for column in columns],
+                "guarantees": [asdict(bound) for bound in bounds],
+                "warnings": list(checked.warnings),
+            }
+        )
+        return
+    for table in checked.policy.tables.values():
+        rows = [astuple(column)[1:] for column in columns if column.table == shown_name(table)]
+        title = f"{shown_name(table)}: {rows_per_unit(table)}"
+        print_table(title, ("column", "type", "domain", "groups of a unit", "bounds"), rows)
+    unit = unit_name(checked.policy)
+    heads = ("account", "units", "calls", "period", "accounting", "epsilon", "delta", "epsilon*", "delta*")
+    rows = [(*astuple(bound)[:4], _marked(bound), *astuple(bound)[5:9]) for bound in bounds]
+    print_table(f"Guarantee for each {unit}, by the limits", heads, rows, right=(1, 2, 5, 6, 7, 8))
+    print("* of data that are kept for as long as a period. The smallest epsilon is marked with <.")
+    for warning in checked.warnings:
+        print(f"dpproxy: warning: {warning}", file=sys.stderr)
+
+
+def guarantees(config: Config) -> list[Guarantee]:
+    """The guarantee of every account that the file limits, by the three accountings.
+
+    An account in mode "track" has none.
+    """
+    found = []
+    for limit in _limits(config.budget):
+        if limit.mode == "track":
+            continue
+        days = PERIOD_DAYS[limit.period]
+        one, kept = (
+            {bound.accounting: bound for bound in _bounds_of(config.privacy, limit, periods)}
+            for periods in (1, retention_periods(days or 1, days))
+        )
+        for accounting in (BOUNDED_RANGE, ZCDP_SIMPLE, ZCDP_TIGHT):
+            here, there = one.get(accounting), kept.get(accounting)
+            found.append(
+                Guarantee(
+                    limit.account,
+                    _number(limit.information),
+                    _number(limit.calls),
+                    limit.period,
+                    accounting,
+                    *_shown(here),
+                    *_shown(there),
+                    smallest=here is not None and here.smallest,
+                )
+            )
+    return found
 
 
 def classes(policy: Policy, config: Mapping[str, TableSection]) -> list[ColumnClass]:
@@ -107,3 +201,44 @@ def _bounds(column: ColumnSection | None) -> str:
 
 def _number(value: Fraction) -> str:
     return str(value) if value.denominator == 1 else f"{float(value):g}"
+
+
+def _limits(budget: Budget) -> list[AccountLimit]:
+    """The accounts that the file names: any analyst's, those with limits of their own, teams, the dataset."""
+    members = [name for team in budget.teams.values() for name in team.members]
+    named = [link for name in (*budget.analysts, *members) for link in budget.chain(name)]
+    listed = {f"analyst:{name}" for name in budget.analysts}
+    anybody, *shared = budget.chain("")
+    return list(
+        dict.fromkeys(
+            [
+                replace(anybody, account="any analyst"),
+                *(link for link in named if link.account in listed or link.account.startswith("team:")),
+                *shared,
+            ]
+        )
+    )
+
+
+def _bounds_of(privacy: Privacy, limit: AccountLimit, periods: int) -> tuple[Bound, ...]:
+    return guarantee(
+        limit.information,
+        limit.calls,
+        privacy.epsilon_per,
+        privacy.delta_per,
+        privacy.delta_prime,
+        bounded_range_only=privacy.noise == "laplace",
+        periods=periods,
+    )
+
+
+def _shown(bound: Bound | None) -> tuple[str | None, str | None]:
+    if bound is None:
+        return None, None
+    return shown_up(bound.epsilon, _DIGITS), shown_up(bound.delta, _DIGITS)
+
+
+def _marked(bound: Guarantee) -> str:
+    if bound.epsilon is None:
+        return f"{bound.accounting} (only with noise = laplace)"
+    return bound.accounting + (" <" if bound.smallest else "")

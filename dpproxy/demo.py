@@ -1,20 +1,64 @@
-"""The two-command start: the sample data as a database, and the first queries to ask of it."""
+"""The two-command start: the sample data as a database, served, with the first queries asked."""
 
 from __future__ import annotations
 
+import asyncio
+import shlex
+import shutil
 from pathlib import Path
 
 from dpproxy.backends import sample
+from dpproxy.pg_binaries import psql_path
+from dpproxy.service import Service, configured
 
 FOLDER = Path(__file__).parent.parent / "sample_data"
 ANALYST = "demo"
 QUERIES = (
-    "SELECT p.product_category, COUNT(DISTINCT t.household_id) AS households\n"
-    "FROM transactions t JOIN products p USING (product_id)\n"
-    "GROUP BY 1 ORDER BY 2 DESC LIMIT 10",
-    "SELECT product_id, COUNT(DISTINCT household_id)\nFROM transactions\nGROUP BY 1 ORDER BY 2 DESC LIMIT 10",
+    "SELECT p.product_category, COUNT(DISTINCT t.household_id) AS households "
+    "FROM transactions t JOIN products p USING (product_id) GROUP BY 1 ORDER BY 2 DESC LIMIT 10",
+    "SELECT product_id, COUNT(DISTINCT household_id) FROM transactions GROUP BY 1 ORDER BY 2 DESC LIMIT 10",
 )
 """A known domain (the public catalogue's categories), then an unknown one."""
+
+
+class DemoError(Exception):
+    """The demonstration lacks something."""
+
+
+def run(port: int) -> None:
+    """Serves the sample data on 127.0.0.1, asks the first queries as psql, until SIGTERM or Ctrl-C.
+
+    Raises DemoError, and what Service.start and Server.serve raise.
+    """
+    if not (FOLDER / "dpproxy.toml").exists():
+        raise DemoError(f"{FOLDER} has no sample data: the demonstration runs from a clone of the project")
+    if stale(FOLDER, database_of(FOLDER)):
+        print("dpproxy: building the sample database, this once", flush=True)
+    sample_database()
+    config = configured(FOLDER / "dpproxy.toml", host="127.0.0.1", port=port, auth="trust")
+    with Service.start(config, alone=True) as service:
+        asyncio.run(_serve(service))
+
+
+def announce(host: str, port: int) -> None:
+    """Says that clients can connect."""
+    print(f"dpproxy: listening on {host}:{port}", flush=True)
+
+
+def psql_line(port: int) -> list[str]:
+    """The command that connects to the demonstration: an installed psql, or that of the binaries' wheel.
+
+    Raises DemoError where there is neither.
+    """
+    psql = (shutil.which("psql") and "psql") or psql_path()
+    if psql is None:
+        raise DemoError("no psql is installed")
+    return [str(psql), "-h", "127.0.0.1", "-p", str(port), "-U", ANALYST, "-d", ANALYST]
+
+
+def database_of(folder: Path) -> Path:
+    """Where the database of the sample data in `folder` is built."""
+    return folder / ".dpproxy" / "completejourney.duckdb"
 
 
 def stale(folder: Path, database: Path) -> bool:
@@ -29,9 +73,50 @@ def stale(folder: Path, database: Path) -> bool:
 def sample_database(folder: Path = FOLDER) -> Path:
     """The DuckDB database of the sample data, built first where it is missing or stale.
 
-    Raises FileNotFoundError where `folder` holds no sample data (they are not part of the wheel).
+    Raises duckdb.Error, OSError where `folder` does not hold the data whole.
     """
-    database = folder / ".dpproxy" / "completejourney.duckdb"
+    database = database_of(folder)
     if stale(folder, database):
         sample.build(folder, database)
     return database
+
+
+async def _serve(service: Service) -> None:
+    tour: list[asyncio.Task[None]] = []
+
+    def ready(host: str, port: int) -> None:
+        announce(host, port)
+        tour.append(asyncio.create_task(_tour(port)))
+
+    try:
+        await service.serve(ready)
+    finally:
+        for task in tour:
+            task.cancel()
+
+
+async def _tour(port: int) -> None:
+    """Prints the line that connects, and asks the first queries by that very line."""
+    try:
+        line = psql_line(port)
+    except DemoError as error:
+        print(f"dpproxy: {error}: connect any PostgreSQL client to port {port} as {ANALYST}", flush=True)
+        return
+    print(f"\nConnect:\n  {shlex.join(line)}\n", flush=True)
+    for query in QUERIES:
+        print(f"{ANALYST}=> {query};", flush=True)
+        print(await _output([*line, "-X", "-P", "pager=off", "-c", query]), flush=True)
+    print("Ctrl-C stops.", flush=True)
+
+
+async def _output(command: list[str]) -> str:
+    """What a command prints on both outputs; the process ends with the task."""
+    process = await asyncio.create_subprocess_exec(
+        *command, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT
+    )
+    try:
+        output, _ = await process.communicate()
+    finally:
+        if process.returncode is None:
+            process.kill()
+    return output.decode(errors="replace")

@@ -255,6 +255,15 @@ class Service:
                 await asyncio.to_thread(self.ledger.recover)
 
 
+@contextmanager
+def opened_vault(config: Config) -> Iterator[Vault]:
+    """The vault alone, for commands that need no front; raises what Checked.open and open_vault raise."""
+    checked = Checked.open(config)
+    checked.backend.close()
+    with open_vault(checked) as vault:
+        yield vault
+
+
 def open_front(config: Config) -> Front:
     """Starts the embedded front, attaches to it, or connects; raises EmbeddedError, FrontError."""
     section = config.front

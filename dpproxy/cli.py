@@ -1,0 +1,159 @@
+"""The commands: what each takes, and how failures are told. What they do is in the modules that they call."""
+
+from __future__ import annotations
+
+import asyncio
+import getpass
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from budget.account import LedgerError
+from dpproxy import cli_check, cli_query, cli_user
+from dpproxy import demo as demonstration
+from dpproxy.backends.base import BackendError, BackendUnavailable
+from dpproxy.cli_output import Format
+from dpproxy.client import ClientError
+from dpproxy.config import ConfigError
+from dpproxy.embedded import EmbeddedError
+from dpproxy.front import FrontError
+from dpproxy.server import ServerError
+from dpproxy.service import Checked, Service, ServiceError, configured
+from rewriter.refusal import Refusal
+
+EXPECTED = (
+    *(BackendError, BackendUnavailable, ClientError, ConfigError, EmbeddedError, FrontError, LedgerError),
+    *(OSError, Refusal, ServerError, ServiceError, cli_user.UserError, demonstration.DemoError),
+)
+"""What may go wrong for reasons that one line can tell; anything else is a defect and shows its traceback."""
+
+app = typer.Typer(
+    name="dpproxy",
+    help="A SQL privacy proxy: PostgreSQL clients ask, differentially private answers come back.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+user = typer.Typer(
+    name="user",
+    help='Analysts: who may log in where auth is "scram".',
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+app.add_typer(user)
+
+ConfigFile = Annotated[Path, typer.Option("--config", "-c", metavar="FILE", help="The configuration.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Sql = Annotated[str, typer.Argument(metavar="SQL", help="One statement.")]
+Name = Annotated[str, typer.Argument(metavar="NAME", help="The analyst's name.")]
+Stdin = Annotated[bool, typer.Option("--password-stdin", help="Read the password from standard input.")]
+HERE = Path("dpproxy.toml")
+
+
+@contextmanager
+def reported() -> Iterator[None]:
+    """Tells an expected failure on one line of standard error and ends with status 1."""
+    try:
+        yield
+    except EXPECTED as error:
+        line = error.line if isinstance(error, ClientError) else " ".join(str(error).split())
+        print(f"dpproxy: {line or type(error).__name__}", file=sys.stderr)
+        raise typer.Exit(1) from None
+
+
+@app.command()
+def demo(
+    port: Annotated[int, typer.Option(metavar="N", help="Port to listen on.", min=0, max=65535)] = 6432,
+) -> None:
+    """Serve the sample data on 127.0.0.1, let anybody in, show how to connect and ask first queries."""
+    with reported():
+        demonstration.run(port)
+
+
+@app.command()
+def serve(
+    config: ConfigFile = HERE,
+    port: Annotated[
+        int | None, typer.Option(metavar="N", help="Port in place of the file's.", min=0, max=65535)
+    ] = None,
+) -> None:
+    """Serve analysts until SIGTERM or Ctrl-C; statements that run are still answered."""
+    with reported(), Service.start(configured(config, port=port), alone=True) as service:
+        for warning in service.checked.warnings:
+            print(f"dpproxy: warning: {warning}", file=sys.stderr)
+        asyncio.run(service.serve(demonstration.announce))
+
+
+@app.command()
+def check(config: ConfigFile = HERE, json: Json = False) -> None:
+    """Hold the configuration against the backend; tell what each column is and what budgets guarantee."""
+    with reported():
+        checked = Checked.open(configured(config))
+        checked.backend.close()
+        cli_check.report(checked, as_json=json)
+
+
+@app.command()
+def explain(
+    statement: Sql,
+    config: ConfigFile = HERE,
+    analyst: Annotated[str, typer.Option(metavar="A", help="Whose budget is shown.")] = "owner",
+    json: Json = False,
+) -> None:
+    """Tell the mechanism, noise, threshold, price and backend SQL of a query, without running it."""
+    with reported():
+        cli_query.explain(configured(config), analyst, statement, as_json=json)
+
+
+@app.command()
+def query(
+    statement: Sql,
+    analyst: Annotated[str, typer.Option(metavar="A", help="Whose budget pays.")],
+    config: ConfigFile = HERE,
+    form: Annotated[Format, typer.Option("--format", help="How rows are printed.")] = Format.table,
+) -> None:
+    """Ask one query on the whole way of an analyst's, charged and noised alike, without a server."""
+    with reported():
+        cli_query.query(configured(config), analyst, statement, form)
+
+
+@user.command("add")
+def add(name: Name, config: ConfigFile = HERE, password_stdin: Stdin = False) -> None:
+    """Add an analyst; only a verifier of the password is kept."""
+    with reported():
+        cli_user.add(configured(config), name, _password(password_stdin))
+
+
+@user.command("list")
+def show(config: ConfigFile = HERE, json: Json = False) -> None:
+    """List the analysts."""
+    with reported():
+        cli_user.show(configured(config), as_json=json)
+
+
+@user.command("remove")
+def remove(name: Name, config: ConfigFile = HERE) -> None:
+    """Remove an analyst and end their sessions; what they have spent stays on record."""
+    with reported():
+        cli_user.remove(configured(config), name)
+
+
+@user.command("passwd")
+def passwd(name: Name, config: ConfigFile = HERE, password_stdin: Stdin = False) -> None:
+    """Set an analyst's password anew."""
+    with reported():
+        cli_user.passwd(configured(config), name, _password(password_stdin))
+
+
+def _password(from_stdin: bool) -> str:
+    if from_stdin:
+        return sys.stdin.readline().rstrip("\n")
+    first = getpass.getpass("Password: ")
+    if first != getpass.getpass("Again: "):
+        raise cli_user.UserError("the passwords differ")
+    return first

@@ -1,0 +1,69 @@
+"""`dpproxy user`: analysts in the ledger, by SCRAM verifiers only."""
+
+from __future__ import annotations
+
+import asyncio
+
+from dpproxy.cli_output import print_json
+from dpproxy.client import end_sessions
+from dpproxy.config import Config
+from dpproxy.pgwire.auth import Verifier
+from dpproxy.service import Vault, open_front, opened_vault
+
+_NAME_BYTES = 63
+
+
+class UserError(Exception):
+    """A name or a password that cannot be."""
+
+
+def add(config: Config, name: str, password: str) -> None:
+    """Adds an analyst.
+
+    Raises UserError for an empty password and a name that no analyst can have, AnalystExists.
+    """
+    _check(name, password)
+    with opened_vault(config) as vault:
+        vault.ledger.add_analyst(name, str(Verifier.make(password)))
+
+
+def show(config: Config, *, as_json: bool) -> None:
+    """Prints the analysts' names."""
+    with opened_vault(config) as vault:
+        names = vault.ledger.analysts()
+    if as_json:
+        print_json(list(names))
+    else:
+        print("".join(f"{name}\n" for name in names), end="")
+
+
+def passwd(config: Config, name: str, password: str) -> None:
+    """Sets an analyst's password; raises UserError where there is no such analyst."""
+    _check(name, password)
+    with opened_vault(config) as vault:
+        if not vault.ledger.set_verifier(name, str(Verifier.make(password))):
+            raise UserError(f"there is no analyst {name}")
+
+
+def remove(config: Config, name: str) -> None:
+    """Removes an analyst, then ends the sessions that are left; raises UserError where there is none."""
+    with opened_vault(config) as vault:
+        if not vault.ledger.remove_analyst(name):
+            raise UserError(f"there is no analyst {name}")
+        _end_sessions(config, vault, name)
+
+
+def _end_sessions(config: Config, vault: Vault, name: str) -> None:
+    """Where no server runs there are none."""
+    if vault.owner and not config.front.url:
+        return
+    with open_front(config) as front:
+        role, password = front.role_for(name)
+        asyncio.run(end_sessions(front.address, front.database, role, password))
+
+
+def _check(name: str, password: str) -> None:
+    if not password:
+        raise UserError("the password is empty")
+    if not name or name.startswith("pg_") or len(name.encode()) > _NAME_BYTES or not name.isprintable():
+        raise UserError("an analyst's name has 1 to 63 bytes, is printable, and does not begin with pg_")
