@@ -25,7 +25,7 @@ class Accounts(Store):
         """Makes an account at its first use; one that exists keeps its limit."""
         if account in self._seeded:
             return
-        values = {"account": account, "always": False, **_limit_values(limit)}
+        values = {"account": account, **_limit_values(limit)}
         self._transaction([(statements.SEED, values), (statements.NOTE_LIMIT, values)])
         self._seeded.add(account)
 
@@ -34,7 +34,7 @@ class Accounts(Store):
 
         Raises UnknownAccount, and LimitTooLow where it would go below what is used and reserved.
         """
-        values = {"account": account, "chain": [account], "always": True, **_limit_values(limit)}
+        values = {"account": account, "chain": [account], **_limit_values(limit)}
         try:
             changed, _ = self._transaction([(statements.SET_LIMIT, values), (statements.NOTE_LIMIT, values)])
         except OutOfBounds as error:

@@ -344,12 +344,11 @@ class Ledger(Accounts, Analysts):
                     return _run(connection, steps)
             except _AGAIN:
                 continue
-            except errors.UniqueViolation as error:
+            except (errors.UniqueViolation, errors.CheckViolation) as error:
                 if lost and resume is not None and (found := self._found(resume)):
                     return [[], found]
-                raise Conflict(error.diag.constraint_name or "a unique constraint") from error
-            except errors.CheckViolation as error:
-                raise OutOfBounds(error.diag.constraint_name or "a constraint") from error
+                kind = Conflict if isinstance(error, errors.UniqueViolation) else OutOfBounds
+                raise kind(error.diag.constraint_name or "a constraint") from error
             except psycopg.Error as error:
                 lost = isinstance(error, _LOST) and not isinstance(error, _SLOW)
                 if not lost or attempt == _ATTEMPTS - 1:

@@ -162,7 +162,7 @@ resolved AS (
     SELECT reservation, account, own, 1, 'settle', 0, at_most_information, at_most_calls,
         charged_information, charged_calls, period_now, now_at, %(release_key)s
     FROM charge
-    RETURNING number
+    RETURNING account
 ),
 moved AS (
     UPDATE dpproxy_ledger.account SET
@@ -171,7 +171,8 @@ moved AS (
         used_information = account.used_information + charge.charged_information,
         used_calls = account.used_calls + charge.charged_calls,
         seen_at = charge.now_at
-    FROM charge WHERE account.name = charge.account
+    FROM charge JOIN resolved ON resolved.account = charge.account
+    WHERE account.name = charge.account
     RETURNING account.name, {_LEFT}
 ),
 asked AS (
@@ -206,7 +207,7 @@ resolved AS (
     SELECT reservation, account, own, 1, %(kind)s, 0, at_most_information, at_most_calls,
         charged_information, charged_calls, period_now, now_at
     FROM charge
-    RETURNING number
+    RETURNING account
 ),
 moved AS (
     UPDATE dpproxy_ledger.account SET
@@ -215,7 +216,8 @@ moved AS (
         used_information = account.used_information + charge.charged_information,
         used_calls = account.used_calls + charge.charged_calls,
         seen_at = charge.now_at
-    FROM charge WHERE account.name = charge.account
+    FROM charge JOIN resolved ON resolved.account = charge.account
+    WHERE account.name = charge.account
     RETURNING account.name
 )
 SELECT count(*) FROM held
@@ -298,9 +300,13 @@ SELECT count(*) FROM seeded
 
 NOTE_LIMIT = """
 INSERT INTO dpproxy_ledger.limit_change (account, limit_information, limit_calls, period, mode)
-SELECT name, limit_information, limit_calls, period, mode FROM dpproxy_ledger.account
-WHERE name = %(account)s
-    AND (%(always)s OR NOT EXISTS (SELECT 1 FROM dpproxy_ledger.limit_change WHERE account = %(account)s))
+SELECT name, limit_information, limit_calls, period, mode FROM dpproxy_ledger.account AS account
+WHERE name = %(account)s AND NOT EXISTS (
+    SELECT 1 FROM dpproxy_ledger.limit_change AS noted
+    WHERE noted.number = (SELECT max(number) FROM dpproxy_ledger.limit_change WHERE account = %(account)s)
+        AND noted.limit_information = account.limit_information AND noted.limit_calls = account.limit_calls
+        AND noted.period = account.period AND noted.mode = account.mode
+)
 """
 
 SET_LIMIT = f"""

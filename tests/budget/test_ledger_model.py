@@ -1,0 +1,289 @@
+"""Random lives of three accounts, step by step against a model of twenty lines; also after crashes."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
+
+from budget.account import (
+    AlreadyReached,
+    AlreadyResolved,
+    Charge,
+    Exhausted,
+    Limit,
+    LimitTooLow,
+    NotReached,
+    Pinned,
+    Reservation,
+    Settled,
+)
+from budget.ledger import Ledger
+from dpproxy.embedded import Embedded
+
+Pair = tuple[int, int]
+_lives = itertools.count()
+amount = st.integers(min_value=0, max_value=60)
+pairs = st.tuples(amount, st.integers(min_value=0, max_value=6))
+
+
+def plus(left: Pair, right: Pair) -> Pair:
+    return left[0] + right[0], left[1] + right[1]
+
+
+def minus(left: Pair, right: Pair) -> Pair:
+    return left[0] - right[0], left[1] - right[1]
+
+
+def within(left: Pair, right: Pair) -> bool:
+    return left[0] <= right[0] and left[1] <= right[1]
+
+
+@dataclass
+class Account:
+    limit: Pair
+    kept_used: Pair = (0, 0)
+    reserved: Pair = (0, 0)
+    started: bool = False
+    over: bool = False
+
+    @property
+    def used(self) -> Pair:
+        return (0, 0) if self.over else self.kept_used
+
+    @property
+    def left(self) -> Pair:
+        return minus(self.limit, plus(self.used, self.reserved))
+
+    def hold(self, most: Pair) -> None:
+        self.kept_used, self.over, self.started = self.used, False, True
+        self.reserved = plus(self.reserved, most)
+
+    def resolve(self, most: Pair, cost: Pair) -> None:
+        self.reserved = minus(self.reserved, most)
+        self.kept_used = plus(self.kept_used, cost)
+
+
+@dataclass
+class Held:
+    reservation: Reservation
+    chain: tuple[str, ...]
+    most: Pair
+    reached: bool
+    open: bool = True
+
+
+@dataclass
+class Model:
+    accounts: dict[str, Account]
+    held: list[Held] = field(default_factory=list)
+    stored: dict[bytes, tuple[Pair, bytes]] = field(default_factory=dict)
+    paid: set[tuple[str, bytes]] = field(default_factory=set)
+
+    def resolve(self, held: Held, own_cost: Pair, shared_cost: Pair) -> None:
+        held.open = False
+        for name in held.chain:
+            self.accounts[name].resolve(held.most, own_cost if name == held.chain[0] else shared_cost)
+
+
+class Lives(RuleBasedStateMachine):
+    """Amounts are micro-units; release keys come from a pool of four, so that answers are often shared."""
+
+    def __init__(self, server: Embedded, pinned: Pinned, age: Callable[[str, float], None]) -> None:
+        super().__init__()
+        self.life = next(_lives)
+        self.server, self.pinned, self.age = server, pinned, age
+        self.ledger = self.reopened()
+        self.alice, self.bob, self.team = (f"{kind}:model {self.life}" for kind in ("a", "b", "team"))
+        limits = {self.alice: (100, 9), self.bob: (70, 5), self.team: (150, 12)}
+        self.model = Model({name: Account(limit) for name, limit in limits.items()})
+        for name, limit in limits.items():
+            self.ledger.seed(name, Limit(*limit, "day"))
+
+    def reopened(self) -> Ledger:
+        return Ledger.open(self.server.conninfo(), self.pinned, instance=f"life {self.life}")
+
+    def pick(self, number: int) -> Held:
+        return self.model.held[number % len(self.model.held)]
+
+    @rule(first=st.booleans(), shared=st.booleans(), most=pairs, reached=st.booleans())
+    def reserve(self, first: bool, shared: bool, most: Pair, reached: bool) -> None:
+        chain = (self.alice if first else self.bob, *((self.team,) if shared else ()))
+        if most == (0, 0):
+            return
+        pays = all(within(most, self.model.accounts[name].left) for name in chain)
+        got = self.try_reserve(chain, most, reached)
+        if isinstance(got, Exhausted):
+            assert not pays
+            left = self.model.accounts[chain[0]].left
+            assert got.left == (None if within(most, left) else Charge(*left))
+            return
+        assert pays
+        for name in chain:
+            self.model.accounts[name].hold(most)
+        self.model.held.append(Held(got, chain, most, reached))
+
+    def try_reserve(self, chain: tuple[str, ...], most: Pair, reached: bool) -> Reservation | Exhausted:
+        charges = [Charge(*most)]
+        try:
+            return self.ledger.reserve(chain, charges, reached=reached, query="q", mechanisms=["m"])[0]
+        except Exhausted as refused:
+            return refused
+
+    @precondition(lambda self: self.model.held)
+    @rule(number=st.integers(0, 50))
+    def reach(self, number: int) -> None:
+        held = self.pick(number)
+        if not held.open:
+            return
+        self.ledger.reach(held.reservation)
+        held.reached = True
+
+    @precondition(lambda self: self.model.held)
+    @rule(number=st.integers(0, 50))
+    def release(self, number: int) -> None:
+        held = self.pick(number)
+        try:
+            self.ledger.release(held.reservation)
+        except AlreadyReached:
+            assert held.open
+            assert held.reached
+        except AlreadyResolved:
+            assert not held.open
+        else:
+            assert held.open
+            assert not held.reached
+            self.model.resolve(held, (0, 0), (0, 0))
+
+    @precondition(lambda self: self.model.held)
+    @rule(number=st.integers(0, 50))
+    def spend(self, number: int) -> None:
+        held = self.pick(number)
+        try:
+            self.ledger.spend(held.reservation)
+        except AlreadyResolved:
+            assert not held.open
+        else:
+            assert held.open
+            self.model.resolve(held, held.most, held.most)
+
+    @precondition(lambda self: self.model.held)
+    @rule(number=st.integers(0, 50), key=st.integers(0, 3), part=st.integers(0, 4))
+    def settle(self, number: int, key: int, part: int) -> None:
+        held = self.pick(number)
+        name = f"key {self.life} {key}".encode()
+        actual = (held.most[0] * part // 4, held.most[1])
+        before = self.model.stored.get(name)
+        if before is not None and held.open and not within(before[0], held.most):
+            return
+        answer = f"answer {number} {part}".encode()
+        try:
+            done = self.call_settle(held, actual, name, answer)
+        except AlreadyResolved:
+            assert not held.open
+            return
+        except NotReached:
+            assert not held.reached
+            assert before is None
+            return
+        assert held.open
+        self.check_settled(held, name, (actual, answer) if before is None else before, before, done)
+
+    def call_settle(self, held: Held, actual: Pair, name: bytes, answer: bytes) -> Settled:
+        return self.ledger.settle(
+            held.reservation,
+            Charge(*actual),
+            release_key=name,
+            request_key=name,
+            answer=answer,
+            mechanism="m",
+            query="q",
+            epoch="e",
+        )
+
+    def check_settled(
+        self, held: Held, name: bytes, now: tuple[Pair, bytes], before: object, done: Settled
+    ) -> None:
+        own = held.chain[0]
+        cost = (0, 0) if (own, name) in self.model.paid else now[0]
+        self.model.resolve(held, cost, held.most)
+        self.model.stored[name] = now
+        self.model.paid.add((own, name))
+        assert (done.answer, done.stored_before) == (now[1], before is not None)
+        assert done.charged == Charge(*cost)
+
+    @rule(first=st.booleans(), key=st.integers(0, 3))
+    def replay(self, first: bool, key: int) -> None:
+        account, name = self.alice if first else self.bob, f"key {self.life} {key}".encode()
+        expected = self.model.stored[name][1] if (account, name) in self.model.paid else None
+        assert self.ledger.replay(account, name) == expected
+
+    @rule(which=st.integers(0, 2))
+    def a_day_goes_by(self, which: int) -> None:
+        name = (self.alice, self.bob, self.team)[which]
+        self.age(name, 25)
+        account = self.model.accounts[name]
+        account.over = account.started
+
+    @rule(which=st.integers(0, 2), limit=pairs)
+    def set_limit(self, which: int, limit: Pair) -> None:
+        name = (self.alice, self.bob, self.team)[which]
+        account, new = self.model.accounts[name], plus(limit, (40, 4))
+        try:
+            self.ledger.set_limit(name, Limit(*new, "day"))
+        except LimitTooLow:
+            assert not within(plus(account.used, account.reserved), new)
+            return
+        assert within(plus(account.used, account.reserved), new)
+        if account.over:
+            account.kept_used, account.over, account.started = (0, 0), False, False
+        account.limit = new
+
+    @rule()
+    def crash(self) -> None:
+        self.ledger.close()
+        self.ledger = self.reopened()
+        for held in self.model.held:
+            if held.open:
+                cost = held.most if held.reached else (0, 0)
+                self.model.resolve(held, cost, cost)
+
+    @invariant()
+    def balances_are_as_modelled(self) -> None:
+        for name, account in self.model.accounts.items():
+            rows = self.ledger.budget(name)
+            shown = tuple(
+                (int(row.limit * 10**6), int(row.used * 10**6), int(row.reserved * 10**6)) for row in rows
+            )
+            assert shown == tuple(zip(account.limit, account.used, account.reserved, strict=True))
+
+    def teardown(self) -> None:
+        self.ledger.close()
+
+
+@pytest.mark.usefixtures("ledger")
+def test_lives(server: Embedded, pinned: Pinned, age: Callable[[str, float], None]) -> None:
+    class Life(Lives):
+        def __init__(self) -> None:
+            super().__init__(server, pinned, age)
+
+    run_state_machine_as_test(
+        Life,
+        settings=settings(
+            max_examples=25,
+            stateful_step_count=30,
+            deadline=None,
+            suppress_health_check=list(HealthCheck),
+        ),
+    )
