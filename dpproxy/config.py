@@ -273,8 +273,7 @@ class Config(_Section):
 
     def fingerprint(self) -> bytes:
         """Tables and columns with their defaults, not budgets: the same bytes for the same policy."""
-        tables = {name: table.model_dump() for name, table in self.tables.items()}
-        return json.dumps(tables, sort_keys=True, ensure_ascii=True, default=_tagged).encode()
+        return json.dumps(self.tables, sort_keys=True, ensure_ascii=True, default=_tagged).encode()
 
     def warnings(self) -> tuple[str, ...]:
         """What works and may not be meant."""
@@ -338,6 +337,6 @@ def _names_at(location: tuple[int | str, ...]) -> Iterable[str]:
     return [name for name in fields if name != "file"]
 
 
-def _tagged(value: object) -> dict[str, str]:
-    """Numbers and dates apart from strings that look the same."""
-    return {type(value).__name__: str(value)}
+def _tagged(value: object) -> dict[str, Any]:
+    """Sections as they are, numbers and dates apart from strings that look the same."""
+    return dict(value) if isinstance(value, _Section) else {type(value).__name__: str(value)}

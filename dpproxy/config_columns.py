@@ -60,6 +60,8 @@ def _column(
     place: str, column: BackendColumn, section: TableSection, names: Mapping[str, TableName]
 ) -> Column:
     declared = section.columns.get(column.name, ColumnSection())
+    if column.type is None and declared.model_fields_set - {"hidden"}:
+        raise Mistake(place, f"is not shown: PostgreSQL has no type for {column.native}")
     if column.type is None or declared.hidden:
         return Column(column.name, column.type or column.native.lower(), column.nullable, hidden=True)
     if section.public and declared.model_fields_set:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
+import tempfile
 from pathlib import Path
 
 from dpproxy.config import ConfigError
@@ -39,10 +40,10 @@ def load_key(path: Path, *, may_make: bool) -> bytes:
 
 
 def _make(path: Path) -> None:
-    """Under another name first: of two processes that start at once both read one whole key."""
+    """Under another name first, readable by the owner alone: who starts at the same time reads one whole key."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    new = path.with_name(f"{path.name}.{os.getpid()}.new")
-    with open(new, "xb", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
+    handle, new = tempfile.mkstemp(prefix=f"{path.name}.", dir=path.parent)
+    with open(handle, "wb") as file:
         file.write(random_bytes(LENGTH))
         file.flush()
         os.fsync(file.fileno())
@@ -51,7 +52,7 @@ def _make(path: Path) -> None:
     except FileExistsError:
         pass
     finally:
-        new.unlink()
+        os.unlink(new)
     folder = os.open(path.parent, os.O_RDONLY)
     try:
         os.fsync(folder)

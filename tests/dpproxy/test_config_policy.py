@@ -1,0 +1,306 @@
+"""The policy against a real backend: what it may rely on, and every mistake that the schema shows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from dpproxy.config import ConfigError, load
+from dpproxy.config_policy import open_backend, policy_warnings, unit_name
+from rewriter.policy import Column, Hop
+from tests.dpproxy import shop
+
+USERS, PRODUCTS, ORDERS = ("public", "users"), ("public", "products"), ("public", "orders")
+ITEMS, VISITS = ("public", "items"), ("app", "visits")
+
+
+def test_the_policy_of_the_shop(tmp_path: Path) -> None:
+    config, backend, policy = shop.opened(shop.make(tmp_path))
+    assert list(policy.tables) == [USERS, PRODUCTS, ORDERS, ITEMS, VISITS]
+    assert policy.search_path == ("app", "public")
+    users, orders = policy.tables[USERS], policy.tables[ORDERS]
+    assert users.columns == (
+        Column("user_id", "bigint", nullable=False),
+        Column("country", "text", domain=("DE", "FR", "US")),
+        Column("birth_year", "integer", range=("1900", "2020")),
+        Column("email", "text", hidden=True),
+    )
+    assert (users.privacy_unit, users.path, users.keys) == ("user_id", (), (frozenset({"user_id"}),))
+    assert users.comment == "Who buys"
+    assert orders.path == (Hop("user_id", USERS, "user_id"),)
+    assert orders.column("placed") == Column(
+        "placed",
+        "timestamp without time zone",
+        nullable=False,
+        range=("2024-01-01 00:00:00", "2024-12-31 23:59:59.999999"),
+    )
+    assert orders.max_rows_per_unit == 100
+    assert unit_name(policy) == "user_id"
+    assert policy_warnings(config, backend.schema()) == (
+        "items.extra is not shown: PostgreSQL has no type for STRUCT(x INTEGER)",
+    )
+
+
+def test_a_path_of_several_hops(tmp_path: Path) -> None:
+    _, _, policy = shop.opened(shop.make(tmp_path))
+    items, visits = policy.tables[ITEMS], policy.tables[VISITS]
+    assert items.path == (Hop("order_id", ORDERS, "order_id"), Hop("user_id", USERS, "user_id"))
+    assert items.privacy_unit == "user_id"
+    assert items.max_groups_per_unit == {frozenset({"product_id"}): 7, frozenset({"product_id", "size"}): 9}
+    assert items.column("product_id") == Column(
+        "product_id", "integer", domain_from=(PRODUCTS, "product_id"), nullable=False
+    )
+    assert items.column("size") == Column("size", "text", domain=("small", "it's large"))
+    assert items.column("extra") is None
+    assert (visits.privacy_unit, visits.path) == ("visitor", (Hop("visitor", USERS, "user_id"),))
+    assert visits.backend_name == ("app", "visits")
+
+
+def test_only_the_backends_constraints_are_keys_of_private_tables(tmp_path: Path) -> None:
+    """UNIQUE lets NULLs repeat: it is no key where a column may hold them."""
+    _, _, policy = shop.opened(shop.make(tmp_path))
+    items = policy.tables[ITEMS]
+    assert items.keys == ()
+    assert items.declared_keys == (frozenset({"order_id", "product_id"}),)
+    filled = shop.SCHEMA.replace(
+        "order_id BIGINT REFERENCES orders", "order_id BIGINT NOT NULL REFERENCES orders"
+    )
+    filled = filled.replace("product_id INTEGER REFERENCES", "product_id INTEGER NOT NULL REFERENCES")
+    (tmp_path / "filled").mkdir()
+    _, _, policy = shop.opened(shop.make(tmp_path / "filled", schema=filled))
+    assert policy.tables[ITEMS].keys == (frozenset({"order_id", "product_id"}),)
+    assert policy.tables[ITEMS].declared_keys == ()
+
+
+def test_a_nullable_unit_may_be_a_key(tmp_path: Path) -> None:
+    """Rows without a unit are dropped, so that what is left does not repeat."""
+    schema = shop.SCHEMA.replace("visitor BIGINT,", "visitor BIGINT UNIQUE,").replace(
+        "page VARCHAR,", "page VARCHAR UNIQUE,"
+    )
+    _, _, policy = shop.opened(shop.make(tmp_path, schema=schema))
+    assert policy.tables[VISITS].keys == (frozenset({"visitor"}),)
+
+
+def test_keys_of_public_tables_are_checked_on_their_rows(tmp_path: Path) -> None:
+    file = shop.make(tmp_path)
+    products = shop.opened(file)[2].tables[PRODUCTS]
+    assert products.keys == (frozenset({"product_id"}), frozenset({"name"}))
+    assert products.declared_keys == ()
+    with pytest.raises(ConfigError, match="color repeats in the table") as caught:
+        shop.opened(shop.write(tmp_path, shop.POLICY.replace('["name"]', '["color"]')))
+    assert caught.value.key == "tables.products.unique"
+
+
+def test_public_tables_are_copied_up_to_a_size(tmp_path: Path) -> None:
+    file = shop.make(tmp_path)
+    assert shop.opened(file)[2].tables[PRODUCTS].in_front
+    shop.write(tmp_path, shop.POLICY + "[front]\npublic_rows = 2\n")
+    assert not shop.opened(file)[2].tables[PRODUCTS].in_front
+
+
+def test_a_hidden_column_whose_name_means_the_paths_end(tmp_path: Path) -> None:
+    schema = shop.SCHEMA.replace("CREATE TABLE items (", "CREATE TABLE items (user_id INTEGER PRIMARY KEY, ")
+    schema = schema.replace(
+        "INSERT INTO items VALUES",
+        "INSERT INTO items BY POSITION SELECT row_number() OVER (), * FROM (VALUES",
+    )
+    schema = schema.rstrip().removesuffix(";") + ");"
+    with pytest.raises(ConfigError, match="hide it") as caught:
+        shop.opened(shop.make(tmp_path, schema=schema))
+    assert caught.value.key == "tables.items.privacy_unit"
+    hidden = shop.POLICY.replace(
+        "[tables.items.columns]", "[tables.items.columns]\nuser_id = { hidden = true }"
+    )
+    items = shop.opened(shop.write(tmp_path, hidden))[2].tables[ITEMS]
+    assert (items.privacy_unit, items.keys) == ("user_id", ())
+
+
+MISTAKES = [
+    ("[tables.users]", "[tables.usres]", "tables.usres", "users"),
+    ('[tables."app.visits"]', '[tables."app.visit"]', "tables.app.visit", "app.visits"),
+    ("country =", "contry =", "tables.users.columns.contry", "country"),
+    (
+        'privacy_unit = "user_id"\n[tables.users.c',
+        'privacy_unit = "user"\n[tables.users.c',
+        "tables.users.privacy_unit",
+        "user_id",
+    ),
+    ('unique = ["name"]', 'unique = ["nam"]', "tables.products.unique", "name"),
+    ('unique = ["name"]', 'unique = ["name", "name"]', "tables.products.unique", None),
+    ('unique = ["order_id, product_id"]', 'unique = ["order_id, order_id"]', "tables.items.unique", None),
+    ('["DE", "FR", "US"]', '["DE", "FR", "DE"]', "tables.users.columns.country.domain", None),
+    ('["DE", "FR", "US"]', "[]", "tables.users.columns.country.domain", None),
+    ('["DE", "FR", "US"]', "[1]", "tables.users.columns.country.domain", None),
+    ("range = [1900, 2020]", "range = [2020, 1900]", "tables.users.columns.birth_year.range", None),
+    ("range = [1900, 2020]", "range = [1900, 1e10]", "tables.users.columns.birth_year.range", None),
+    (
+        "range = [1900, 2020], nullable = true",
+        "nullable = false",
+        "tables.users.columns.birth_year.nullable",
+        None,
+    ),
+    ('domain = ["DE", "FR", "US"]', 'range = ["A", "Z"]', "tables.users.columns.country.range", None),
+    (
+        'domain = ["DE", "FR", "US"], nullable = true',
+        "bounds = [0, 1]",
+        "tables.users.columns.country.bounds",
+        None,
+    ),
+    ("products.product_id", "product.product_id", "tables.items.columns.product_id.domain_from", "products"),
+    ("products.product_id", "products.product", "tables.items.columns.product_id.domain_from", "product_id"),
+    ("products.product_id", "products.name", "tables.items.columns.product_id.domain_from", None),
+    ("products.product_id", "orders.order_id", "tables.items.columns.product_id.domain_from", None),
+    ("price = {", 'size = { domain = ["smal"] }\nprice = {', "tables.items.columns.size.domain", "small"),
+    ("price = {", "extra = { domain = [1] }\nprice = {", "tables.items.columns.extra", None),
+    ("public = true\n", "public = true\nmax_rows_per_unit = 1\n", "tables.products.max_rows_per_unit", None),
+    ("public = true\n", "public = false\n", "tables.products", None),
+    (
+        "public = true\n",
+        "public = true\ncolumns = { name = { domain = ['cup'] } }\n",
+        "tables.products.columns.name",
+        None,
+    ),
+    ('"product_id, size" = 9', '"product_id" = 9', "", None),
+    ('"product_id, size" = 9', '"prize" = 9', "tables.items.max_groups_per_unit", "price"),
+    (
+        '"product_id, size" = 9',
+        '"size, product_id" = 9, "product_id,size" = 8',
+        "tables.items.max_groups_per_unit",
+        None,
+    ),
+    ('["user_id -> users.user_id"]', '["user_id => users.user_id"]', "tables.orders.privacy_unit_path", None),
+    (
+        '["user_id -> users.user_id"]',
+        '["user -> users.user_id"]',
+        "tables.orders.privacy_unit_path",
+        "user_id",
+    ),
+    (
+        '["user_id -> users.user_id"]',
+        '["user_id -> user.user_id"]',
+        "tables.orders.privacy_unit_path",
+        "users",
+    ),
+    (
+        '["user_id -> users.user_id"]',
+        '["user_id -> users.usr_id"]',
+        "tables.orders.privacy_unit_path",
+        "user_id",
+    ),
+    ('["user_id -> users.user_id"]', '["user_id -> users.country"]', "tables.orders.privacy_unit_path", None),
+    (
+        '["user_id -> users.user_id"]',
+        '["user_id -> users.birth_year"]',
+        "tables.orders.privacy_unit_path",
+        None,
+    ),
+    (
+        '["user_id -> users.user_id"]',
+        '["user_id -> products.product_id"]',
+        "tables.orders.privacy_unit_path",
+        None,
+    ),
+    (
+        '["user_id -> users.user_id"]',
+        '["order_id -> items.order_id"]',
+        "tables.orders.privacy_unit_path",
+        None,
+    ),
+    (
+        '["user_id -> users.user_id"]',
+        '["order_id -> orders.order_id"]',
+        "tables.orders.privacy_unit_path",
+        None,
+    ),
+    ('privacy_unit = "visitor"\n', 'privacy_unit = "page"\n', "tables.app.visits.privacy_unit", "visitor"),
+    ('privacy_unit_path = ["visitor -> users.user_id"]\n', "", "tables.app.visits.privacy_unit", None),
+    (
+        "max_rows_per_unit = 100",
+        'horizon = { placed = ["2024-01-01", "2024-02-01"] }',
+        "tables.orders.horizon.events_per_unit",
+        None,
+    ),
+    ("max_rows_per_unit = 100", "horizon = { events_per_unit = 1 }", "tables.orders.horizon", None),
+    (
+        "max_rows_per_unit = 100",
+        'horizon = { placd = ["2024-01-01", "2024-02-01"], events_per_unit = 1 }',
+        "tables.orders.horizon.placd",
+        "placed",
+    ),
+    (
+        "max_rows_per_unit = 100",
+        'horizon = { placed = ["2024-03-01", "2024-02-01"], events_per_unit = 1 }',
+        "tables.orders.horizon.placed",
+        None,
+    ),
+    (
+        "max_rows_per_unit = 100",
+        "horizon = { user_id = [1, 2], events_per_unit = 1 }",
+        "tables.orders.horizon.user_id",
+        None,
+    ),
+]
+
+
+@pytest.mark.parametrize(("old", "new", "key", "nearest"), MISTAKES)
+def test_a_mistake_is_named(tmp_path: Path, old: str, new: str, key: str, nearest: str | None) -> None:
+    assert shop.POLICY.count(old) == 1 or old.startswith("public")
+    file = shop.make(tmp_path, shop.POLICY.replace(old, new))
+    with pytest.raises(ConfigError) as caught:
+        shop.opened(file)
+    assert (caught.value.file, caught.value.key, caught.value.nearest) == (file, key, nearest)
+
+
+def test_what_comes_with_later_work_is_checked_and_taken(tmp_path: Path) -> None:
+    horizon = 'horizon = { placed = ["2024-01-01", "2024-12-31"], events_per_unit = 100 }'
+    policy = shop.POLICY.replace("max_rows_per_unit = 100", horizon)
+    assert shop.opened(shop.make(tmp_path, policy.replace("bounds = [0, 99.5]", "unit_bounds = [0, 99.5]")))
+
+
+def test_two_privacy_units_without_a_way_between_them(tmp_path: Path) -> None:
+    policy = shop.POLICY.replace('privacy_unit_path = ["visitor -> users.user_id"]\n', "")
+    with pytest.raises(ConfigError, match="two privacy units; lead one to the other by privacy_unit_path"):
+        shop.opened(shop.make(tmp_path, policy))
+
+
+def test_a_unit_of_floating_point_numbers(tmp_path: Path) -> None:
+    schema = shop.SCHEMA.replace("visitor BIGINT", "visitor DOUBLE")
+    policy = '[backend]\nurl = "duckdb:///shop.duckdb"\n[tables."app.visits"]\nprivacy_unit = "visitor"\n'
+    with pytest.raises(ConfigError, match="cannot name a privacy unit"):
+        shop.opened(shop.make(tmp_path, policy, schema))
+
+
+@pytest.mark.parametrize(
+    ("url", "said"),
+    [
+        ("postgresql://localhost/x", "PostgreSQL are not served"),
+        ("sc://host:15002", "Spark Connect are not served"),
+        ("mysql://x", "duckdb:///"),
+        ("duckdb://data.duckdb", "duckdb:///"),
+        ("duckdb:///", "duckdb:///"),
+        ("data.duckdb", "duckdb:///"),
+    ],
+)
+def test_a_backend_that_is_not_served(tmp_path: Path, url: str, said: str) -> None:
+    file = shop.write(tmp_path, shop.POLICY.replace("duckdb:///shop.duckdb", url))
+    with pytest.raises(ConfigError, match=said) as caught:
+        open_backend(load(file), slots=1)
+    assert caught.value.key == "backend.url"
+
+
+@pytest.mark.parametrize(
+    ("ddl", "table", "said"),
+    [
+        ("CREATE TABLE v (u BIGINT, xmin INTEGER)", "v", "hide it"),
+        (f"CREATE TABLE v (u BIGINT, {'x' * 64} INTEGER)", "v", "63 bytes"),
+        (f"CREATE TABLE {'x' * 64} (u BIGINT)", "x" * 64, "63 bytes"),
+        ("CREATE SCHEMA dpproxy; CREATE TABLE dpproxy.v (u BIGINT)", "dpproxy.v", "front's own"),
+        ("CREATE SCHEMA pg_x; CREATE TABLE pg_x.v (u BIGINT)", "pg_x.v", "front's own"),
+        ("CREATE VIEW v AS SELECT 1 AS u", "v", "no such table"),
+    ],
+)
+def test_names_that_the_front_cannot_have(tmp_path: Path, ddl: str, table: str, said: str) -> None:
+    policy = f'[backend]\nurl = "duckdb:///shop.duckdb"\n[tables."{table}"]\nprivacy_unit = "u"\n'
+    with pytest.raises(ConfigError, match=said):
+        shop.opened(shop.make(tmp_path, policy, ddl))

@@ -1,0 +1,414 @@
+"""DuckDB as a backend: its schema in PostgreSQL's words, histograms, and nothing but them."""
+
+from __future__ import annotations
+
+import datetime as dt
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from decimal import Decimal
+from pathlib import Path
+from uuid import UUID
+
+import duckdb
+import numpy as np
+import pandas
+import pytest
+
+from dpproxy.backends.base import (
+    BackendError,
+    BackendUnavailable,
+    Cancellation,
+    Cancelled,
+    Fetched,
+    ForeignKey,
+    text,
+)
+from dpproxy.backends.duckdb import DuckDB
+from rewriter.plan import HistogramQuery
+from rewriter.policy import Column, Table
+from tests.dpproxy import shop
+
+ENDLESS = "SELECT count(*) FROM range(100000000000) AS a, range(1000) AS b"
+
+
+@pytest.fixture
+def backend(tmp_path: Path) -> Iterator[DuckDB]:
+    shop.make(tmp_path)
+    opened = DuckDB(tmp_path / "shop.duckdb", memory="500MB", slots=2)
+    yield opened
+    opened.close()
+
+
+def made(folder: Path, ddl: str) -> DuckDB:
+    with duckdb.connect(folder / "made.duckdb") as database:
+        database.execute(ddl)
+    return DuckDB(folder / "made.duckdb", memory="500MB", slots=1)
+
+
+def fetch(backend: DuckDB, sql: str, *arrays: tuple[str | None, ...], most: int = 1000) -> Fetched:
+    with backend.open() as slot:
+        return slot.fetch(HistogramQuery(sql, arrays, False, None), "secret", Cancellation(), most)
+
+
+def public(*columns: Column, name: str = "products") -> Table:
+    return Table("public", name, columns, True, ("main", name))
+
+
+TYPES = [
+    ("BOOLEAN", "boolean"),
+    ("TINYINT", "smallint"),
+    ("UTINYINT", "smallint"),
+    ("SMALLINT", "smallint"),
+    ("USMALLINT", "integer"),
+    ("INTEGER", "integer"),
+    ("UINTEGER", "bigint"),
+    ("BIGINT", "bigint"),
+    ("UBIGINT", "numeric(20,0)"),
+    ("HUGEINT", "numeric(39,0)"),
+    ("UHUGEINT", "numeric(39,0)"),
+    ("FLOAT", "real"),
+    ("DOUBLE", "double precision"),
+    ("DECIMAL(9,2)", "numeric(9,2)"),
+    ("VARCHAR", "text"),
+    ("BLOB", "bytea"),
+    ("UUID", "uuid"),
+    ("JSON", "json"),
+    ("DATE", "date"),
+    ("TIME", "time without time zone"),
+    ("INTERVAL", "interval"),
+    ("TIMESTAMP", "timestamp without time zone"),
+    ("TIMESTAMP_S", "timestamp without time zone"),
+    ("TIMESTAMP_MS", "timestamp without time zone"),
+    ("TIMESTAMP_NS", "timestamp without time zone"),
+    ("TIMESTAMPTZ", "timestamp with time zone"),
+    ("ENUM ('a', 'b')", "text"),
+    ("INTEGER[]", "integer[]"),
+    ("VARCHAR[3]", "text[]"),
+    ("STRUCT(x INTEGER)", None),
+    ("MAP(INTEGER, INTEGER)", None),
+    ("UNION(x INTEGER, y VARCHAR)", None),
+    ("BIT", None),
+    ("INTEGER[][]", None),
+]
+
+
+def test_types(tmp_path: Path) -> None:
+    listed = ", ".join(f"c{number} {kind}" for number, (kind, _) in enumerate(TYPES))
+    table = made(tmp_path, f"CREATE TABLE t ({listed})").schema().tables["public", "t"]
+    assert [(kind, column.type) for (kind, _), column in zip(TYPES, table.columns, strict=True)] == TYPES
+
+
+def test_constraints_and_comments(backend: DuckDB) -> None:
+    tables = backend.schema().tables
+    assert set(tables) == {
+        *(("public", name) for name in ("users", "products", "orders", "items", "secrets")),
+        ("app", "visits"),
+    }
+    users, items = tables["public", "users"], tables["public", "items"]
+    assert (users.comment, users.columns[1].comment) == ("Who buys", "Where it's sent")
+    assert users.backend_name == ("main", "users")
+    assert users.primary_key == ("user_id",)
+    assert [column.nullable for column in users.columns] == [False, True, True, True]
+    assert items.primary_key is None
+    assert items.unique == (("order_id", "product_id"),)
+    assert items.foreign_keys == (
+        ForeignKey(("order_id",), ("public", "orders"), ("order_id",)),
+        ForeignKey(("product_id",), ("public", "products"), ("product_id",)),
+    )
+    size = items.column("size")
+    assert size is not None
+    assert size.values == ("small", "it's large")
+
+
+def test_unique_indexes_over_columns_are_constraints(tmp_path: Path) -> None:
+    ddl = """CREATE TABLE t ("a b" INTEGER, c INTEGER, d INTEGER);
+        CREATE UNIQUE INDEX i ON t ("a b", c); CREATE UNIQUE INDEX j ON t ((d + 1)); CREATE INDEX k ON t (d)"""
+    assert made(tmp_path, ddl).schema().tables["public", "t"].unique == (("a b", "c"),)
+
+
+def test_a_schema_called_like_the_file(tmp_path: Path) -> None:
+    backend = made(tmp_path, "CREATE SCHEMA made.made; CREATE TABLE made.made.t (x INTEGER)")
+    table = backend.schema().tables["made", "t"]
+    assert backend.count(Table("made", "t", (), True, table.backend_name)) == 0
+
+
+def test_two_schemas_that_would_get_one_name(tmp_path: Path) -> None:
+    ddl = "CREATE TABLE t (x INTEGER); CREATE SCHEMA public; CREATE TABLE public.t (x INTEGER)"
+    with pytest.raises(BackendUnavailable, match='both called "t"'):
+        made(tmp_path, ddl).schema()
+
+
+def test_arrays_and_the_rank_key_are_bound(backend: DuckDB) -> None:
+    sql = "SELECT x, y, $3 FROM (SELECT unnest($1::VARCHAR[]) AS x, unnest($2::VARCHAR[]) AS y) ORDER BY ALL"
+    query = HistogramQuery(sql, (("é", None, ""), ("1", "2", "3")), True, None)
+    with backend.open() as slot:
+        fetched = slot.fetch(query, "secret", Cancellation(), 10)
+    assert fetched.rows == 3
+    assert fetched.texts(0) == ("", "é", None)
+    assert fetched.texts(2) == ("secret",) * 3
+
+
+def test_counts_are_int64_in_the_order_that_was_asked_for(backend: DuckDB) -> None:
+    sql = "SELECT CAST(i AS VARCHAR) AS g, sum(i % 7919) AS c FROM range(200000) AS t(i) GROUP BY i ORDER BY c DESC, i"
+    fetched = fetch(backend, sql, most=200_000)
+    counts = fetched.counts(1)
+    assert counts.dtype == np.int64
+    assert counts.shape == (200_000,)
+    assert (np.diff(counts) <= 0).all()
+    assert fetched.texts(0)[0] == "7918"
+
+
+@pytest.mark.parametrize(
+    ("value", "written"),
+    [
+        ("DATE 'infinity'", "infinity"),
+        ("DATE '0044-03-15 (BC)'", "0044-03-15 BC"),
+        ("TIMESTAMP '2024-01-01 10:00:00.5'", "2024-01-01 10:00:00.5"),
+        ("TIMESTAMPTZ '2024-01-01 10:00:00+02'", "2024-01-01 08:00:00+00"),
+        ("TIME '24:00:00'", "24:00:00"),
+        ("INTERVAL '1 month -2 days 3 seconds'", "1 month -2 days 00:00:03"),
+        ("CAST(0.1 AS FLOAT)", "0.1"),
+        ("CAST('nan' AS DOUBLE)", "nan"),
+        ("CAST(1.50 AS DECIMAL(9,2))", "1.50"),
+        ("170141183460469231731687303715884105727", "170141183460469231731687303715884105727"),
+        ("'\\xAB'::BLOB", "\\xab"),
+        ("UUID 'A0EEBC99-9C0B-4EF8-BB6D-6BB9BD380A11'", "a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11"),
+        ("['a\"b', NULL]", '{"a\\"b",NULL}'),
+        ("[DATE '2024-01-01']", '{"2024-01-01"}'),
+        ("true", "true"),
+        ("NULL::INTEGER", None),
+    ],
+)
+def test_keys_as_postgresql_reads_them(backend: DuckDB, value: str, written: str | None) -> None:
+    assert fetch(backend, f"SELECT {value}").texts(0) == (written,)
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT CAST(email AS INTEGER) FROM users",
+        "SELECT error(email) FROM users",
+        "SELECT no_such_column FROM users",
+        "SELEC 1",
+        "CREATE TABLE t (x INTEGER)",
+        "DELETE FROM users",
+    ],
+)
+def test_what_duckdb_says_is_withheld(backend: DuckDB, sql: str) -> None:
+    with pytest.raises(BackendError) as caught:
+        fetch(backend, sql)
+    assert str(caught.value) == "the backend could not run this query"
+    assert (caught.value.__cause__, caught.value.__context__) == (None, None)
+
+
+@pytest.mark.parametrize("value", ["9223372036854775808", "NULL::BIGINT", "'1'", "1.5", "true"])
+def test_a_count_that_is_no_int64(backend: DuckDB, value: str) -> None:
+    fetched = fetch(backend, f"SELECT {value}")
+    with pytest.raises(BackendError) as caught:
+        fetched.counts(0)
+    assert caught.value.__context__ is None
+
+
+def test_more_rows_than_allowed(backend: DuckDB) -> None:
+    assert fetch(backend, "FROM range(5)", most=5).rows == 5
+    assert fetch(backend, "FROM range(0)", most=5).counts(0).tolist() == []
+    with pytest.raises(BackendError):
+        fetch(backend, "FROM range(6)", most=5)
+
+
+def test_a_fetched_histogram_is_not_shown(backend: DuckDB) -> None:
+    fetched = fetch(backend, "SELECT 4711")
+    assert "4711" not in repr(fetched) + str(fetched)
+
+
+@pytest.mark.parametrize("seconds", [0.0, 0.3])
+def test_cancelling(backend: DuckDB, seconds: float) -> None:
+    cancellation = Cancellation()
+    query = HistogramQuery(ENDLESS, (), False, None)
+    timer = threading.Timer(seconds, cancellation.cancel)
+    if seconds:
+        timer.start()
+    else:
+        cancellation.cancel()
+    started = time.monotonic()
+    with backend.open() as slot:
+        with pytest.raises(Cancelled) as caught:
+            slot.fetch(query, "", cancellation, 10)
+        assert slot.fetch(HistogramQuery("SELECT 1", (), False, None), "", Cancellation(), 10).rows == 1
+    assert time.monotonic() - started < 10
+    assert caught.value.__context__ is None
+
+
+def test_no_hook_stays_behind(backend: DuckDB) -> None:
+    cancellation = Cancellation()
+    with backend.open() as slot:
+        slot.fetch(HistogramQuery("SELECT 1", (), False, None), "", cancellation, 10)
+    threads = threading.active_count()
+    cancellation.cancel()
+    assert threading.active_count() == threads
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "SELECT * FROM read_csv('{file}')",
+        "SELECT * FROM read_text('{file}')",
+        "SELECT * FROM '{file}'",
+        "SELECT * FROM glob('/*')",
+        "COPY users TO '{folder}/out.csv'",
+        "EXPORT DATABASE '{folder}/out'",
+        "ATTACH '{folder}/other.duckdb'",
+        "INSTALL httpfs",
+        "LOAD httpfs",
+        "SET enable_external_access = true",
+        "SET lock_configuration = false",
+        "SET python_enable_replacements = true",
+        "SET memory_limit = '100GB'",
+        "SELECT * FROM frame",
+        "INSERT INTO users VALUES (9)",
+    ],
+)
+def test_the_connection_is_locked_down(
+    backend: DuckDB, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, statement: str
+) -> None:
+    monkeypatch.setattr("dpproxy.backends.duckdb.frame", pandas.DataFrame({"x": [1]}), raising=False)
+    (tmp_path / "some.csv").write_text("a,b\n1,2\n")
+    with pytest.raises(BackendError):
+        fetch(backend, statement.format(file=tmp_path / "some.csv", folder=tmp_path))
+    assert sorted(entry.name for entry in tmp_path.iterdir()) == ["dpproxy.toml", "shop.duckdb", "some.csv"]
+
+
+def test_memory_is_limited(tmp_path: Path) -> None:
+    shop.make(tmp_path)
+    backend = DuckDB(tmp_path / "shop.duckdb", memory="20MB", slots=1)
+    with pytest.raises(BackendError):
+        fetch(backend, "SELECT count(*) FROM (SELECT DISTINCT md5(i::VARCHAR) FROM range(3000000) AS t(i))")
+
+
+def test_the_time_zone_is_utc(backend: DuckDB, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TZ", "Asia/Tokyo")
+    time.tzset()
+    try:
+        sql = "SELECT current_setting('TimeZone'), CAST(TIMESTAMPTZ '2024-01-01 00:00:00+00' AS VARCHAR)"
+        fetched = fetch(backend, sql)
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+    assert fetched.texts(0) == ("UTC",)
+    assert fetched.texts(1) == ("2024-01-01 00:00:00+00",)
+
+
+def test_the_owner_can_write_while_nothing_is_asked(backend: DuckDB, tmp_path: Path) -> None:
+    write = "import duckdb, sys; duckdb.connect(sys.argv[1]).execute('INSERT INTO secrets VALUES (1)')"
+    command = [sys.executable, "-c", write, str(tmp_path / "shop.duckdb")]
+    with backend.open():
+        assert subprocess.run(command, capture_output=True, check=False).returncode != 0
+    subprocess.run(command, check=True)
+    assert fetch(backend, "SELECT count(*) FROM secrets").counts(0).tolist() == [1]
+
+
+def test_a_file_that_its_owner_writes_to(backend: DuckDB, tmp_path: Path) -> None:
+    hold = "import duckdb, sys; c = duckdb.connect(sys.argv[1]); print('held', flush=True); sys.stdin.read()"
+    command = [sys.executable, "-c", hold, str(tmp_path / "shop.duckdb")]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as owner:
+        assert owner.stdout is not None
+        assert owner.stdout.readline() == b"held\n"
+        with pytest.raises(BackendUnavailable, match="another process has it open for writing"):
+            backend.open()
+        owner.communicate(b"")
+    # The failed attempts gave their slots back.
+    with backend.open(), backend.open() as slot:
+        assert slot.fetch(HistogramQuery("SELECT 1", (), False, None), "", Cancellation(), 1).rows == 1
+
+
+def test_a_file_that_is_missing_or_no_database(tmp_path: Path) -> None:
+    with pytest.raises(BackendUnavailable, match="there is no DuckDB file"):
+        DuckDB(tmp_path / "none", memory="1GB", slots=1).schema()
+    (tmp_path / "text").write_text("private words\n" * 1000)
+    with pytest.raises(BackendUnavailable, match="could not be opened") as caught:
+        DuckDB(tmp_path / "text", memory="1GB", slots=1).open()
+    assert "private" not in str(caught.value)
+
+
+def test_slots_are_bounded(backend: DuckDB) -> None:
+    taken = threading.Event()
+
+    def third() -> None:
+        with backend.open():
+            taken.set()
+
+    thread = threading.Thread(target=third)
+    with backend.open():
+        with backend.open():
+            thread.start()
+            assert not taken.wait(0.2)
+        assert taken.wait(5)
+    thread.join()
+
+
+def test_public_rows(backend: DuckDB) -> None:
+    columns = (Column("name", "text"), Column("color", "text"), Column("product_id", "integer", hidden=True))
+    table = public(*columns)
+    assert sorted(backend.read_public(table), key=str) == [("cup", "red"), ("fork", None), ("plate", "red")]
+    assert backend.count(table) == 3
+    assert not backend.repeats(table, ["product_id"])
+    assert backend.repeats(table, ["color"])
+    assert not backend.repeats(table, ["color", "name"])
+
+
+def test_nulls_repeat(tmp_path: Path) -> None:
+    backend = made(tmp_path, "CREATE TABLE t (x INTEGER UNIQUE); INSERT INTO t VALUES (1), (NULL), (NULL)")
+    assert backend.repeats(public(Column("x", "integer"), name="t"), ["x"])
+
+
+def test_rows_of_private_tables_are_not_read(backend: DuckDB) -> None:
+    users = Table(
+        "public", "users", (Column("email", "text"),), False, ("main", "users"), privacy_unit="user_id"
+    )
+    with pytest.raises(ValueError, match="private"):
+        next(backend.read_public(users))
+    with pytest.raises(ValueError, match="private"):
+        backend.count(users)
+    with pytest.raises(ValueError, match="private"):
+        backend.repeats(users, ["email"])
+
+
+@pytest.mark.parametrize(
+    ("value", "written"),
+    [
+        (None, None),
+        (np.int64(7), "7"),
+        (-0.0, "-0.0"),
+        (float("nan"), "NaN"),
+        (float("-inf"), "-Infinity"),
+        (Decimal("1E-7"), "0.0000001"),
+        (Decimal("NaN"), "NaN"),
+        (b"\x00\xff", "\\x00ff"),
+        (dt.date(1, 1, 1), "0001-01-01"),
+        (dt.datetime(2024, 1, 1, 1, tzinfo=dt.UTC), "2024-01-01 01:00:00+00:00"),
+        (dt.time(1, 2, 3), "01:02:03"),
+        (dt.timedelta(days=-1, microseconds=5), "-1 days 0.000005 seconds"),
+        (UUID(int=1), "00000000-0000-0000-0000-000000000001"),
+        ([True, [1.5, None]], '{"true",{"1.5",NULL}}'),
+    ],
+)
+def test_values_as_text(value: object, written: str | None) -> None:
+    assert text(value) == written
+
+
+def test_a_value_of_an_unknown_kind_is_no_text() -> None:
+    with pytest.raises(BackendError):
+        text(object())
+
+
+def test_a_late_hook_runs_at_once_and_a_withdrawn_one_never() -> None:
+    cancellation, seen = Cancellation(), list[str]()
+    cancellation.on_cancel(lambda: seen.append("withdrawn"))()
+    cancellation.on_cancel(lambda: seen.append("kept"))
+    cancellation.cancel()
+    cancellation.cancel()
+    cancellation.on_cancel(lambda: seen.append("late"))
+    assert seen == ["kept", "late"]
