@@ -17,7 +17,7 @@ from mechanisms.noise import (
     laplace_stddev,
 )
 from mechanisms.randomness import Stream
-from mechanisms.validation import check_bounds, check_epsilon, exact_texts, known_counts
+from mechanisms.validation import check_bounds, check_epsilon, check_noise, exact_texts, known_counts
 
 
 class _Known:
@@ -56,6 +56,7 @@ class KnownLap(_Known):
     def __post_init__(self) -> None:
         check_epsilon(self.eps_per)
         check_bounds(tau=self.tau, delta0=self.delta0, cells=self.cells)
+        check_noise(self.scale**2)
 
     @property
     def scale(self) -> Fraction:
@@ -106,6 +107,7 @@ class KnownGauss(_Known):
         check_bounds(tau=self.tau, delta0=self.delta0, cells=self.cells)
         if self.spend not in ("accurate", "cheap"):
             raise ValueError("spend must be accurate or cheap")
+        check_noise(self.sigma_squared)
 
     @property
     def sigma_squared(self) -> Fraction:
@@ -153,6 +155,7 @@ class KnownGumb(_Known):
     def __post_init__(self) -> None:
         check_epsilon(self.eps_per)
         check_bounds(tau=self.tau, k=self.k, cells=self.cells)
+        check_noise(self.scale**2)
         if self.k > self.cells:
             raise ValueError("k must not exceed the size of the domain")
 

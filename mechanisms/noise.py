@@ -138,9 +138,9 @@ def gumbel_order(
     >>> gumbel_order(Stream(bytes(32)), np.array([0, 500, 100]), Fraction(20, 3), 2).tolist()
     [1, 2]
 
-    `stream`: one that was not used for this before (ValueError). `scores`: int64, shape (m,), in counts,
-    below 2^54 in size; `beta`: in counts, from 2^-40 to 2^40 (ValueError); `weights`: m positive
-    rationals (ValueError), 1 where absent. Returns int64, shape (min(first, m),). Position i comes next
+    `stream`: one that was not used for this before (ValueError). `scores`: int64, shape (m,), in counts;
+    `beta`: in counts, from 2^-40 to 2^40 (ValueError); `weights`: m positive rationals (ValueError), 1
+    where absent. Returns int64, shape (min(first, m),). Position i comes next
     with probability proportional to weight_i exp(score_i/beta) among those left (the exponential
     mechanism, peeled). The order is exact, and nothing but the order leaves (noise.md, Theorem 3).
     """

@@ -25,7 +25,14 @@ from mechanisms.noise import (
 )
 from mechanisms.randomness import Stream
 from mechanisms.tails import gaussian_threshold, laplace_threshold
-from mechanisms.validation import check_bounds, check_delta, check_epsilon, exact_texts, fetched_counts
+from mechanisms.validation import (
+    check_bounds,
+    check_delta,
+    check_epsilon,
+    check_noise,
+    exact_texts,
+    fetched_counts,
+)
 
 
 class _Unknown:
@@ -56,6 +63,7 @@ class _Restricted(_Unknown, ABC):
         check_epsilon(self.eps_per)
         check_delta(self.delta_per)
         check_bounds(tau=self.tau, delta0=self.delta0, d_bar=self.d_bar)
+        check_noise((2 * self.tau * self.delta0 / self.eps_per) ** 2)
 
     @property
     def cost_at_most(self) -> Cost:
@@ -175,6 +183,7 @@ class UnkGumb(_Unknown):
         check_epsilon(self.eps_per)
         check_delta(self.delta_per)
         check_bounds(tau=self.tau, k=self.k, d_bar=self.d_bar)
+        check_noise(self.scale**2)
         if self.d_bar <= self.k:
             raise ValueError("d_bar must exceed k")
         # x/(1+x) <= 1 - e^(-x): implies the condition delta_per <= e^eps_per (1 - e^(-eps_per/tau))
@@ -210,7 +219,7 @@ class UnkGumb(_Unknown):
     def threshold(self) -> int:
         """The most that bottom lies above its count: the offset at k_bar = d_bar, rounded up."""
         logarithm = math.log(self.d_bar / self.delta_per)
-        return self.tau + math.ceil(float(self.beta) * logarithm)
+        return self.tau + math.ceil(float(self.beta) * logarithm)  # shown only; the release decides exactly
 
     @property
     def parameters(self) -> tuple[tuple[str, str], ...]:

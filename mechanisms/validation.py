@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from mechanisms.histogram import Counts, Histogram
+from mechanisms.noise import LARGEST
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -42,6 +43,12 @@ def check_bounds(**bounds: int) -> None:
     for name, bound in bounds.items():
         if not isinstance(bound, int) or isinstance(bound, bool) or not 1 <= bound <= LARGEST_BOUND:
             raise ValueError(f"{name} must be an integer from 1 to 2^31")
+
+
+def check_noise(variance: Fraction) -> None:
+    """Raise ValueError unless noise of this scale^2, in counts squared, can be drawn (scale up to 2^40)."""
+    if variance >= LARGEST**2:
+        raise ValueError("tau, delta0 and eps_per together must give noise of a scale below 2^40")
 
 
 def known_counts(histogram: Histogram, cells: int) -> Counts:

@@ -101,6 +101,10 @@ def test_a_stream_serves_one_release(mechanism: Mechanism) -> None:
         lambda: KnownLap(EPS, 1.0, 1, 1),  # type: ignore[arg-type]
         lambda: KnownGauss(EPS, 1, 1, 1, "dear"),  # type: ignore[arg-type]
         lambda: KnownGauss(EPS, 1, 2**31 + 1, 1, "cheap"),
+        lambda: KnownLap(Fraction(1, 10**6), 2**31, 1, 1),
+        lambda: KnownGauss(Fraction(1, 10**6), 2**31, 1, 1, "accurate"),
+        lambda: UnkGauss(EPS, DELTA, 2**30, 2**30, 1),
+        lambda: UnkGumb(Fraction(1, 10**6), DELTA, 2**20, 1, 2, True),
         lambda: KnownGumb(EPS, 1, 4, 3, True),
         lambda: KnownGumb(EPS, 1, 0, 3, True),
         lambda: UnkLap(EPS, Fraction(0), 1, 1, 1),
