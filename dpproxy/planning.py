@@ -137,7 +137,7 @@ class Planner:
         described = self._front.describe(body, oids)
         parameters = tuple(Parameter(name, None) for name in self._type_names(oids))
         drafted = draft(body, self._policy, parameters)
-        if drafted.nodes and not self._front.agrees(body, drafted.regenerated, oids):
+        if drafted.nodes and not any(self._front.agrees(body, text, oids) for text in drafted.spellings):
             raise Refusal(
                 "0A000",
                 "PostgreSQL and dpproxy read this query differently",

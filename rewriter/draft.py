@@ -46,10 +46,10 @@ class SystemDraft:
 
 @dataclass
 class Draft:
-    """One statement, analysed: `regenerated` is our reading of its text, `nodes` what must be released, in order."""
+    """One statement, analysed: `spellings` is our reading of its text, `nodes` what must be released, in order."""
 
     tree: exp.Query
-    regenerated: str
+    spellings: tuple[str, ...]
     nodes: list[NodeDraft | SystemDraft]
     edits: list[Edit]
     parameters: Parameters

@@ -1,0 +1,79 @@
+"""Runs a draft without noise: domains and types from PostgreSQL, histograms from DuckDB, the presentation on top."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import duckdb
+import psycopg
+
+from dpproxy.backends.base import text
+from rewriter.cut import draft
+from rewriter.domain import domain_query
+from rewriter.draft import NodeDraft, SystemDraft
+from rewriter.emit import histogram_query, types_query
+from rewriter.expression import Parameter
+from rewriter.plan import Cells
+from rewriter.present import Columns, node_columns, present
+from tests.rewriter.shop import POLICY
+
+Key = tuple[str | None, ...]
+MANY = 1_000_000
+
+
+def cells_of(
+    node: NodeDraft, postgres: psycopg.Connection, parameters: Sequence[Parameter] = ()
+) -> Cells | None:
+    """The known domain's cells, as texts."""
+    if not node.keys:
+        return ((),)
+    query = domain_query(node.relation, node.keys, POLICY, parameters)
+    if query is None:
+        return None
+    shown = ", ".join(f"g{n}::text" for n in range(len(node.keys)))
+    return tuple(postgres.execute(f"SELECT {shown} FROM ({query.sql('postgres')}) AS d".encode()).fetchall())
+
+
+def histogram(
+    node: NodeDraft,
+    backend: duckdb.DuckDBPyConnection,
+    cells: Cells | None,
+    parameters: Sequence[Parameter] = (),
+) -> dict[Key, tuple[int, ...]]:
+    """Exact counts by group, over every cell of a known domain."""
+    query = histogram_query(node, POLICY, parameters, cells, node.bound.value, MANY)
+    bound: list[Any] = [list(a) for a in query.arrays] + (["secret"] if query.rank_key else [])
+    found = backend.execute(query.sql, bound).fetchall()
+    if cells is not None:
+        assert sorted(row[0] for row in found) == list(range(1, len(cells) + 1))
+        return {cells[row[0] - 1]: tuple(row[1:]) for row in found}
+    width = len(node.keys)
+    return {tuple(text(v) for v in row[:width]): tuple(row[width:]) for row in found}
+
+
+def released_columns(node: NodeDraft, postgres: psycopg.Connection) -> Columns:
+    """The node's columns with PostgreSQL's types for its keys."""
+    if not node.keys:
+        return node_columns(node, ())
+    shown = ", ".join(f"pg_typeof(g{n})::text" for n in range(len(node.keys)))
+    row = postgres.execute(f"SELECT {shown} FROM ({types_query(node)}) AS k LIMIT 1".encode()).fetchone()
+    assert row is not None
+    return node_columns(node, row)
+
+
+def answer(
+    sql: str, backend: duckdb.DuckDBPyConnection, postgres: psycopg.Connection
+) -> list[tuple[Any, ...]]:
+    """What an analyst would get if mechanisms added nothing."""
+    drafted = draft(sql, POLICY)
+    columns, arrays = [], []
+    for node in drafted.nodes:
+        assert not isinstance(node, SystemDraft)
+        counts = histogram(node, backend, cells_of(node, postgres))
+        columns.append(released_columns(node, postgres))
+        arrays += [[key[n] for key in counts] for n in range(len(node.keys))]
+        arrays += [[value[n] for value in counts.values()] for n in range(len(node.measures))]
+    presentation = present(drafted, columns, None)
+    cursor = psycopg.RawCursor(postgres)
+    return cursor.execute(presentation.sql.encode(), arrays).fetchall()

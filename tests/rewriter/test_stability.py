@@ -1,0 +1,66 @@
+"""Removing one unit changes at most delta0 groups, each by at most tau, and all in one direction."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import duckdb
+import psycopg
+import pytest
+
+from rewriter.cut import draft
+from rewriter.draft import NodeDraft
+from tests.rewriter.conftest import load_duckdb
+from tests.rewriter.engine import cells_of, histogram
+from tests.rewriter.queries import ANSWERED, TRUNCATED
+from tests.rewriter.shop import OUTLIER, POLICY, rows, without
+
+REMOVED = (OUTLIER, 1, 17, 26, 42, 77, 119)
+
+
+@pytest.fixture(scope="module")
+def neighbours() -> Iterator[dict[int, duckdb.DuckDBPyConnection]]:
+    databases = {user: load_duckdb(without(rows(), user)) for user in REMOVED}
+    yield databases
+    for database in databases.values():
+        database.close()
+
+
+@pytest.mark.parametrize("sql", ANSWERED + TRUNCATED)
+def test_one_unit_moves_no_more_than_the_calculus_says(
+    sql: str,
+    backend: duckdb.DuckDBPyConnection,
+    neighbours: dict[int, duckdb.DuckDBPyConnection],
+    postgres: psycopg.Connection,
+) -> None:
+    for node in draft(sql, POLICY).nodes:
+        assert isinstance(node, NodeDraft)
+        cells = cells_of(node, postgres)
+        whole = histogram(node, backend, cells)
+        nothing = (0,) * len(node.measures)
+        for database in neighbours.values():
+            fewer = histogram(node, database, cells)
+            moved = {
+                key: tuple(
+                    a - b for a, b in zip(whole.get(key, nothing), fewer.get(key, nothing), strict=True)
+                )
+                for key in whole.keys() | fewer.keys()
+            }
+            for number, measure in enumerate(node.measures):
+                differences = [m[number] for m in moved.values() if m[number]]
+                assert all(0 < d <= measure.tau for d in differences)
+                assert node.bound.value is None or len(differences) <= node.bound.value
+
+
+def test_an_enforced_bound_holds_for_data_that_break_the_declaration(
+    backend: duckdb.DuckDBPyConnection, neighbours: dict[int, duckdb.DuckDBPyConnection]
+) -> None:
+    node = draft("SELECT device, COUNT(*) FROM events GROUP BY device", POLICY).nodes[0]
+    assert isinstance(node, NodeDraft)
+    assert node.bound.value == 3
+    assert node.bound.enforce
+    row = backend.execute(f"SELECT COUNT(DISTINCT device) FROM events WHERE user_id = {OUTLIER}").fetchone()
+    assert row is not None
+    assert row[0] > 3, "the outlier breaks the declaration"
+    whole, fewer = histogram(node, backend, None), histogram(node, neighbours[OUTLIER], None)
+    assert len([k for k in whole if whole[k] != fewer.get(k)]) == 3
