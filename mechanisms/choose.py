@@ -18,14 +18,15 @@ CELLS_WITHOUT_K = 64
 
 
 class NoMechanism(Exception):
-    """No mechanism answers an unrestricted histogram whole: it needs ORDER BY count DESC LIMIT k."""
+    """No mechanism answers: an unrestricted histogram needs a LIMIT, an unknown domain a delta_per above 0."""
 
 
 @dataclass(frozen=True)
 class Settings:
     """What a deployment or an analyst has set: public, and the same for every histogram.
 
-    `eps_per`, `delta_per`: the guarantee's fixed parameters; `noise`: of releases where both exist;
+    `eps_per`, `delta_per`: the guarantee's fixed parameters, delta_per 0 where no unknown domain is to be
+    answered; `noise`: of releases where both exist;
     `spend`: what the analyst asks for, None for the default; `d_bar`: the least number of elements of an
     unknown domain that can be released. ValueError for parameters out of range.
     """
@@ -38,7 +39,8 @@ class Settings:
 
     def __post_init__(self) -> None:
         check_epsilon(self.eps_per)
-        check_delta(self.delta_per)
+        if self.delta_per != 0:
+            check_delta(self.delta_per)
         check_bounds(d_bar=self.d_bar)
         if self.noise not in ("gaussian", "laplace") or self.spend not in ("accurate", "cheap", None):
             raise ValueError("unknown noise or spend")
@@ -58,7 +60,8 @@ def choose(
     `domain_size`: cells of the known domain, None if unknown; `delta0`: the most groups of one person by
     declaration or structure, None if unrestricted (a known domain's size is counted here); `tau`: the
     most one person changes a count; `k`: the rows asked for, None without a LIMIT; `counts`: whether
-    counts are shown. Raises NoMechanism where only a LIMIT would help, ValueError for a bound below 1.
+    counts are shown. Raises NoMechanism where only ORDER BY count DESC LIMIT k would help, or only a
+    delta_per above 0; ValueError for a bound below 1.
     """
     bounds = {"domain_size": domain_size, "delta0": delta0, "tau": tau, "k": k}
     check_bounds(**{name: bound for name, bound in bounds.items() if bound is not None})
@@ -85,6 +88,8 @@ def _known(
 
 def _unknown(settings: Settings, delta0: int | None, tau: int, k: int | None, counts: bool) -> Mechanism:
     eps_per, delta_per = settings.eps_per, settings.delta_per
+    if delta_per == 0:
+        raise NoMechanism("an unknown domain needs a delta_per above 0")
     d_bar = max(10 * (k or 0), settings.d_bar)
     if delta0 is not None:
         restricted = UnkGauss if settings.noise == "gaussian" else UnkLap

@@ -90,6 +90,14 @@ def test_only_a_limit_would_help(domain_size: int | None, delta0: int | None) ->
         pick(GAUSSIAN, domain_size, delta0, None)
 
 
+def test_without_delta_only_known_domains_are_answered() -> None:
+    pure = replace(GAUSSIAN, delta_per=Fraction(0))
+    assert pick(pure, 300, None, 10).name == "KnownGumb"
+    for delta0, k in ((3, None), (None, 10)):
+        with pytest.raises(NoMechanism, match="delta_per"):
+            pick(pure, None, delta0, k)
+
+
 @pytest.mark.parametrize("bad", [{"domain_size": 0}, {"delta0": 0}, {"tau": 0}, {"k": 0}, {"k": True}])
 def test_bounds_below_one(bad: dict[str, int]) -> None:
     arguments = {"domain_size": 10, "delta0": 1, "tau": 1, "k": 1, **bad}
@@ -109,7 +117,7 @@ def test_settings_out_of_range() -> None:
         {"eps_per": Fraction(0)},
         {"eps_per": 0.15},
         {"eps_per": Fraction(17)},
-        {"delta_per": Fraction(0)},
+        {"delta_per": Fraction(-1, 10)},
         {"delta_per": Fraction(3, 4)},
         {"delta_per": float("nan")},
         {"noise": "gauss"},
