@@ -33,6 +33,7 @@ from rewriter.refusal import Refusal
 from rewriter.refused import mixes, row_level, uncorrelated
 from rewriter.relation import Field, Relation, is_inner_unit
 from rewriter.resolve import folded, output_name, resolve
+from rewriter.spelling import spellings
 from rewriter.stability import aliases, exists, join, require_unit_joins, scan, semi_join, where
 
 
@@ -48,19 +49,7 @@ def draft(text: str, policy: Policy, parameters: Parameters = ()) -> Draft:
     if relation is not None:
         raise row_level(relation, tree)
     _spell_units(tree)
-    return Draft(tree, _spellings(tree), cutter.nodes, cutter.edits, parameters)
-
-
-def _spellings(tree: exp.Expr) -> tuple[str, ...]:
-    """Our reading of the text; once more with substring(x, 1, 2) where SUBSTRING(x FROM 1 FOR 2) may be meant."""
-    plain = tree.sql("postgres")
-    if tree.find(exp.Substring) is None:
-        return (plain,)
-    commas = tree.copy()
-    for node in list(commas.find_all(exp.Substring)):
-        given = [node.args.get(part) for part in ("this", "start", "length")]
-        node.replace(exp.Anonymous(this="substring", expressions=[g for g in given if g is not None]))
-    return plain, commas.sql("postgres")
+    return Draft(tree, tuple(spellings(tree)), cutter.nodes, cutter.edits, parameters)
 
 
 def _spell_units(tree: exp.Expr) -> None:

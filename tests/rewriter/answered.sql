@@ -58,3 +58,5 @@ SELECT action, COUNT(*) AS n, rank() OVER (ORDER BY COUNT(*) DESC) FROM events G
 WITH n AS (SELECT action, COUNT(*) AS c FROM events GROUP BY action) SELECT x.action, y.action, x.c - y.c FROM n x JOIN n y ON x.c > y.c
 SELECT (SELECT COUNT(*) FROM users) AS users, (SELECT COUNT(*) FROM events WHERE user_id <= 120) AS events
 SELECT 'events' AS what, COUNT(*) FROM events WHERE user_id <= 120 UNION ALL SELECT 'users', COUNT(*) FROM users ORDER BY 1
+SELECT COUNT(*) FROM users WHERE country NOT IN ('US', 'DE') AND birth_year NOT BETWEEN 1950 AND 1960 AND char_length(job_title) > 4
+SELECT COUNT(*) FROM users WHERE substring(job_title FROM 2 FOR 3) = 'hef' AND NOT country IN ('US') AND length(job_title) = 4

@@ -67,7 +67,8 @@ def answer(
 ) -> list[tuple[Any, ...]]:
     """What an analyst would get if mechanisms added nothing."""
     drafted = draft(sql, POLICY)
-    columns, arrays = [], []
+    columns: list[Columns] = []
+    arrays: list[list[Any]] = []
     for node in drafted.nodes:
         assert not isinstance(node, SystemDraft)
         counts = histogram(node, backend, cells_of(node, postgres))
