@@ -15,7 +15,7 @@ from itertools import accumulate
 
 import numpy as np
 from mpmath import MPContext
-from scipy.stats import norm
+from scipy.special import ndtri
 
 from mechanisms.exact import exp_bounds
 
@@ -126,7 +126,7 @@ def weighted_gaussian_threshold(rho: Fraction, delta: Fraction, delta0: int) -> 
         raise ValueError("rho, delta or delta0 out of range")
     sigma = math.sqrt(1 / (2 * rho))
     j = np.arange(1, delta0 + 1, dtype=np.float64)
-    values = 1 / np.sqrt(j) + sigma * norm.isf(-np.expm1(math.log1p(-delta) / j))
+    values = 1 / np.sqrt(j) - sigma * ndtri(-np.expm1(math.log1p(-delta) / j))
     near = np.flatnonzero(values > values.max() - 1e-6 * (1 + sigma)) + 1
     return max(_weighted_value_up(rho, delta, int(i)) for i in near)
 
@@ -136,7 +136,7 @@ def _weighted_value_up(rho: Fraction, delta: Fraction, j: int) -> Fraction:
     context = MPContext()
     context.prec = 256
     complement = -context.expm1(context.log1p(-context.mpf(delta.numerator) / delta.denominator) / j)
-    quantile = context.mpf(float(norm.isf(float(complement))))
+    quantile = context.mpf(-float(ndtri(float(complement))))
     for _ in range(4):  # Newton's method doubles the digits each time
         density = context.npdf(quantile)
         quantile += (context.erfc(quantile / context.sqrt(2)) / 2 - complement) / density
