@@ -33,7 +33,8 @@ def explanation(one: Ask, left: Charge | None) -> Iterator[str]:
     if left is not None:
         yield f"  Left: {left}"
     query = one.query
-    yield f"  Backend: {query.sql}"
+    yield "  Backend:"
+    yield from (f"    {line}" for line in query.sql.splitlines())
     for number, array in enumerate(query.arrays, 1):
         shown = ", ".join("NULL" if v is None else v for v in array[:5])
         yield f"    ${number}: {len(array)} cells: {shown}{', ...' if len(array) > 5 else ''}"

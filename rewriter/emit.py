@@ -63,7 +63,7 @@ def histogram_query(
     arrays = (
         tuple(zip(*cells, strict=True)) if cells else tuple(() for _ in keys) if cells is not None else ()
     )
-    return HistogramQuery(query.sql("duckdb"), arrays if keys else (), emitter.rank_used, limit)
+    return HistogramQuery(query.sql("duckdb", pretty=True), arrays if keys else (), emitter.rank_used, limit)
 
 
 def node_text(node: NodeDraft, policy: Policy, parameters: Parameters) -> str:
@@ -117,7 +117,9 @@ def _per_unit(node: NodeDraft, keys: list[str]) -> exp.Select:
     columns: list[exp.Expr] = [exp.column(UNIT), *(exp.column(k) for k in keys)]
     for number, measure in enumerate(node.measures):
         counted = exp.Star() if measure.argument is None else exp.column(f"x{number}")
-        clamped = exp.Least(this=exp.Count(this=counted), expressions=[exp.Literal.number(measure.tau)])
+        clamped = exp.Least(
+            this=exp.Count(this=counted), expressions=[exp.Literal.number(measure.tau)], ignore_nulls=True
+        )
         columns.append(exp.alias_(clamped, f"v{number}"))
     return exp.select(*columns).from_("r").group_by(UNIT, *keys)
 
@@ -292,14 +294,8 @@ class _Emitter:
         for number, name in enumerate(keys):
             target = _backend_type(kind(node.keys[number], node.relation, self.parameters))
             texts = exp.cast(exp.Parameter(this=exp.Literal.number(number + 1)), "VARCHAR[]")
-            columns.append(
-                exp.alias_(
-                    exp.Anonymous(
-                        this="UNNEST", expressions=[exp.cast(texts, f"{target}[]", dialect="duckdb")]
-                    ),
-                    name,
-                )
-            )
+            typed = exp.Cast(this=texts, to=exp.DataType.build(f"{target}[]", dialect="duckdb"))
+            columns.append(exp.alias_(exp.Anonymous(this="UNNEST", expressions=[typed]), name))
         return exp.select(*columns)
 
     def largest(self, keys: list[str], counts: list[str], order: str) -> exp.Select:

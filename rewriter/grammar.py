@@ -159,6 +159,8 @@ def describe(node: exp.Expr) -> str:
     >>> describe(exp.Anonymous(this="my_udf"))
     'function my_udf'
     """
+    if isinstance(node, (exp.Cast, exp.Extract, exp.Like, exp.ILike)):
+        return type(node).__name__.upper()
     if isinstance(node, exp.Anonymous):
         return f"function {node.name.lower()}"
     if isinstance(node, (exp.WithinGroup, exp.Filter)):

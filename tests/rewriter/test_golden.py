@@ -1,0 +1,81 @@
+"""Golden files, one a feature: a query, then what becomes of it, refusals word for word.
+
+DPPROXY_UPDATE_GOLDEN=1 writes what the rewriter says now; read the difference before you commit it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from rewriter.cut import draft
+from rewriter.domain import domain_query
+from rewriter.draft import NodeDraft, SystemDraft
+from rewriter.emit import histogram_query
+from rewriter.present import Column, node_columns, present
+from rewriter.refusal import Refusal
+from rewriter.statement import Verdict, classify
+from tests.rewriter.shop import POLICY
+
+FILES = sorted((Path(__file__).parent / "golden").glob("*.txt"))
+GUARDED = {"users", "events", "budget", "releases"}
+
+
+def rendered(sql: str) -> Iterator[str]:
+    try:
+        statement = classify(sql, GUARDED)
+        if statement.verdict is Verdict.RELAY:
+            yield "relayed to the front"
+            return
+        drafted = draft(statement.body, POLICY)
+        columns = []
+        for number, node in enumerate(drafted.nodes):
+            yield from node_lines(number, node)
+            if isinstance(node, NodeDraft):
+                columns.append(node_columns(node, ["text"] * len(node.keys)))
+            else:
+                columns.append((Column("account", "text"),))
+        yield f"presentation: {present(drafted, columns, None).sql}"
+    except Refusal as refusal:
+        at = f" at {refusal.position}" if refusal.position is not None else ""
+        yield f"REFUSED {refusal.code}{at}: {refusal.message}"
+        for part in (refusal.detail, refusal.hint):
+            if part:
+                yield f"  {part}"
+
+
+def node_lines(number: int, node: NodeDraft | SystemDraft) -> Iterator[str]:
+    if isinstance(node, SystemDraft):
+        yield f"node {number}: dpproxy.{node.name}"
+        return
+    groups = "unrestricted" if node.bound.value is None else f"at most {node.bound.value} groups of one unit"
+    enforced = ", enforced" if node.bound.enforce and node.bound.value is not None else ""
+    top = "" if node.k is None else f", top {node.k}"
+    yield f"node {number}: {groups}{enforced}{top}, tau {[m.tau for m in node.measures]}"
+    domain = domain_query(node.relation, node.keys, POLICY, ()) if node.keys else None
+    if node.keys:
+        yield f"  domain: {'unknown' if domain is None else domain.sql('postgres')}"
+    cells = ((),) if not node.keys else None if domain is None else (("x",) * len(node.keys),)
+    query = histogram_query(node, POLICY, (), cells, node.bound.value, 1001)
+    yield f"  backend: {' '.join(query.sql.split())}"
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda p: p.stem)
+def test_golden_file(path: Path) -> None:
+    kept = path.read_text()
+    queries = [block.splitlines()[0] for block in kept.strip().split("\n\n")]
+    now = "\n\n".join("\n".join([sql, *rendered(sql)]) for sql in queries) + "\n"
+    if os.environ.get("DPPROXY_UPDATE_GOLDEN") == "1":
+        path.write_text(now)
+    assert now == kept
+
+
+def test_every_refusal_tells_what_to_do() -> None:
+    for path in FILES:
+        for block in path.read_text().strip().split("\n\n"):
+            lines = block.splitlines()
+            if lines[1].startswith("REFUSED PV"):
+                assert len(lines) > 2, block
