@@ -187,8 +187,7 @@ class Front:
 
         Raises Refusal (28000) for a name that PostgreSQL or we keep to ourselves.
         """
-        reserved = analyst.startswith("pg_") or analyst in ("", "public", "none") or "\0" in analyst
-        if reserved or not 0 < len(analyst.encode(errors="replace")) <= _NAME_BYTES:
+        if not _usable(analyst):
             raise _unusable(analyst)
         password = hmac.digest(self._secret, b"analyst " + analyst.encode(), "sha256").hex()
         with self._as_admin() as admin, admin.transaction():
@@ -387,8 +386,18 @@ def _make_roles(admin: psycopg.Connection) -> Roles:
         return roles
 
 
+def _usable(analyst: str) -> bool:
+    if analyst.startswith("pg_") or analyst in ("", "public", "none") or "\0" in analyst:
+        return False
+    try:
+        return len(analyst.encode()) <= _NAME_BYTES
+    except UnicodeEncodeError:
+        return False
+
+
 def _unusable(analyst: str) -> Refusal:
-    return Refusal("28000", f'"{analyst[:_NAME_BYTES]}" cannot be the name of an analyst')
+    shown = analyst.replace("\0", " ").encode(errors="replace").decode()
+    return Refusal("28000", f'"{shown[:_NAME_BYTES]}" cannot be the name of an analyst')
 
 
 def _text(value: bytes | None) -> str | None:

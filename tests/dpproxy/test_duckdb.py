@@ -14,7 +14,6 @@ from uuid import UUID
 
 import duckdb
 import numpy as np
-import pandas
 import pytest
 
 from dpproxy.backends.base import (
@@ -274,7 +273,7 @@ def test_no_hook_stays_behind(backend: DuckDB) -> None:
 def test_the_connection_is_locked_down(
     backend: DuckDB, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, statement: str
 ) -> None:
-    monkeypatch.setattr("dpproxy.backends.duckdb.frame", pandas.DataFrame({"x": [1]}), raising=False)
+    monkeypatch.setattr("dpproxy.backends.duckdb.frame", {"x": np.array([1])}, raising=False)
     (tmp_path / "some.csv").write_text("a,b\n1,2\n")
     with pytest.raises(BackendError):
         fetch(backend, statement.format(file=tmp_path / "some.csv", folder=tmp_path))
