@@ -15,8 +15,9 @@ from dpproxy.backends.base import Cancellation
 from dpproxy.channel import HIGH_WATER, Address, Channel
 from dpproxy.login import FrontConnection, cancel_at_front
 from dpproxy.pgwire import messages as m
-from dpproxy.pgwire.relay import Answer, Prepare, Prepared, Relay, Step
+from dpproxy.pgwire.relay import Relay
 from dpproxy.pgwire.startup import milliseconds
+from dpproxy.pgwire.step import Answer, Prepare, Prepared, Step
 from rewriter.refusal import Refusal
 
 log = logging.getLogger("dpproxy.session")

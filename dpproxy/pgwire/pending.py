@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
@@ -32,6 +33,13 @@ class Names(Generic[V]):
         """The thing that a message sent now would find under `name`."""
         pending = self._pending.get(name)
         return pending[-1] if pending else self._settled.get(name)
+
+    def items(self) -> Iterator[tuple[str, V]]:
+        """Every thing that a message sent now would find, by name."""
+        for name in {*self._settled, *self._pending}:
+            value = self.get(name)
+            if value is not None:
+                yield name, value
 
     def propose(self, name: str, value: V | None) -> None:
         """`name` is to mean `value` (None: nothing) from here on."""

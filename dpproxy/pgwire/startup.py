@@ -8,25 +8,20 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from dpproxy.pgwire.messages import PROTOCOL_3_0, ProtocolError, cstring, message, split_cstrings
+from rewriter import statement
 from rewriter.refusal import Refusal
 
-SETTINGS = frozenset(
-    {
-        "application_name",
-        "bytea_output",
-        "datestyle",
-        "default_transaction_isolation",
-        "default_transaction_read_only",
-        "extra_float_digits",
-        "geqo",
-        "idle_in_transaction_session_timeout",
-        "intervalstyle",
-        "lock_timeout",
-        "statement_timeout",
-        "timezone",
-    }
-)
-"""Settings that a startup packet may bring along, besides client_encoding and dpproxy.*."""
+SETTINGS = statement.SETTINGS - {
+    "characteristics",
+    "client_encoding",
+    "constraints",
+    "names",
+    "time",
+    "transaction",
+    "transaction_isolation",
+    "transaction_read_only",
+}
+"""Settings that a startup packet may bring along, besides client_encoding: those of SET that are settings."""
 NAME_BYTES = 63
 _UTF8 = {"utf8", "unicode", "sqlascii"}
 _OFF = {"false", "off", "no", "0"}
@@ -121,13 +116,14 @@ def _setting(name: str, value: str, statement_timeout: float) -> dict[str, str]:
     if name == "statement_timeout":
         asked = milliseconds(value)
         return {name: str(asked)} if 0 < asked < statement_timeout * 1000 else {}
-    if name in SETTINGS or re.fullmatch(r"dpproxy\.[a-z_]{1,50}", name):
+    debugging = name == "client_min_messages" and value.lower().startswith("debug")
+    if name in SETTINGS and not debugging:
         return {name: value}
     shown = re.sub("[^a-z0-9_.]", "?", name)[:NAME_BYTES]
     raise Refusal(
         "42501",
         f'parameter "{shown}" cannot be set at connection start',
-        hint=f"Allowed are client_encoding, dpproxy.*, {', '.join(sorted(SETTINGS))}",
+        hint=f"Allowed are client_encoding, {', '.join(sorted(SETTINGS))}",
     )
 
 

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from dpproxy.embedded import Embedded
+from dpproxy.front import Front
 from tests.dpproxy.wire import Served, served, start_front
 
 
 @pytest.fixture(scope="session")
-def wire_front(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Embedded]:
+def wire_front(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Front]:
     """The front with `people` and `articles`."""
     folder: Path = tmp_path_factory.mktemp("wire")
     with start_front(folder / "front") as front:
@@ -20,7 +20,7 @@ def wire_front(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Embedded]:
 
 
 @pytest.fixture
-def proxy(wire_front: Embedded) -> Iterator[Served]:
+def proxy(wire_front: Front) -> Iterator[Served]:
     """A server that trusts."""
     with served(wire_front) as server:
         yield server

@@ -13,7 +13,7 @@ import pytest
 import sqlalchemy
 from psycopg.rows import dict_row
 
-from dpproxy.embedded import Embedded
+from dpproxy.front import Front
 from tests.dpproxy.wire import (
     AGES,
     BY_AGE,
@@ -32,7 +32,7 @@ ASK = Path(__file__).parent / "clients" / "Ask.java"
 
 
 @pytest.fixture(scope="module")
-def shared_server(wire_front: Embedded) -> Iterator[Served]:
+def shared_server(wire_front: Front) -> Iterator[Served]:
     """One server with passwords for all clients."""
     with served(wire_front, auth="scram") as server:
         yield server

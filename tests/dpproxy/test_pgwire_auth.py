@@ -5,12 +5,12 @@ from __future__ import annotations
 import base64
 import re
 
-import psycopg
 import pytest
 
-from dpproxy.embedded import Embedded
+from dpproxy.front import Front
 from dpproxy.pgwire import auth
 from dpproxy.pgwire.auth import AuthenticationFailed, ClientScram, ServerScram, Verifier, saslprep
+from tests.dpproxy.wire import admin
 
 SALT = base64.b64decode("W22ZaJ0SNY7soEsUEjb6gQ==")
 
@@ -32,12 +32,13 @@ def test_the_example_of_rfc_7677() -> None:
     assert last == b"v=6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4="
 
 
-def test_a_verifier_is_what_postgresql_makes(wire_front: Embedded) -> None:
-    with psycopg.connect(wire_front.conninfo()) as connection:
-        found = connection.execute("SELECT rolpassword FROM pg_authid WHERE rolname = 'analyst'").fetchone()
+def test_a_verifier_is_what_postgresql_makes(wire_front: Front) -> None:
+    role, password = wire_front.role_for("ann")
+    with admin(wire_front) as connection:
+        found = connection.execute("SELECT rolpassword FROM pg_authid WHERE rolname = %s", (role,)).fetchone()
     assert found is not None
     theirs = Verifier.read(found[0])
-    assert str(Verifier.make("front secret", theirs.salt, theirs.iterations)) == found[0]
+    assert str(Verifier.make(password, theirs.salt, theirs.iterations)) == found[0]
 
 
 @pytest.mark.parametrize("password", ["pencil", "", "пароль", "a,b=c", "\u2168", "x" * 1000])

@@ -127,6 +127,30 @@ def test_portals_end_with_the_transaction(proxy: Served) -> None:
         assert proxy.answering.steps == []
 
 
+def test_a_portal_is_not_fetched_by_name_before_it_was_executed(proxy: Served) -> None:
+    with proxy.raw() as raw:
+        raw.send(query("BEGIN"), query("SAVEPOINT a"), m.parse("s", BY_COUNTRY), bound("p", "s"), SYNC)
+        assert raw.kinds() + raw.kinds() + raw.kinds() == "CZCZ12Z"
+        assert errors(raw.query("/* now */ FETCH ALL FROM p"))[0]["C"] == "0A000"
+        raw.query("ROLLBACK TO a")
+        raw.send(m.parse("s2", BY_COUNTRY), bound("p2", "s2"), run("MOVE ALL FROM p2"), SYNC)
+        assert errors(raw.until("Z"))[0]["C"] == "0A000"
+        raw.query("ROLLBACK TO a")
+        raw.send(bound("p3", "s"), m.execute("p3", 2), m.close("P", "p"), m.close("P", "p2"), SYNC)
+        assert raw.kinds() == "2DDs33Z"
+        assert rows(raw.query("FETCH ALL FROM p3")) == TEXT_ROWS[2:]
+        assert len(proxy.answering.steps) == 1
+
+
+def test_a_statement_prepared_anew_by_text_is_not_taken_for_the_old_one(proxy: Served) -> None:
+    with proxy.raw() as raw:
+        raw.send(m.parse("s", BY_COUNTRY), SYNC, query("DEALLOCATE s"), query("PREPARE s AS SELECT 'new'"))
+        assert raw.kinds() + raw.kinds() + raw.kinds() == "1ZCZCZ"
+        raw.send(bound("", "s"), m.execute(""), SYNC)
+        assert rows(raw.until("Z")) == [("new",)]
+        assert proxy.answering.steps == []
+
+
 def test_result_formats_are_the_clients(proxy: Served) -> None:
     with proxy.raw() as raw:
         values, results = m.NO_VALUES, struct.pack(">Hhh", 2, 0, 1)
@@ -331,18 +355,17 @@ def test_copies_are_relayed_and_sync_within_them_is_ignored(proxy: Served) -> No
     with proxy.raw() as raw:
         seen = raw.query("COPY (SELECT id FROM articles ORDER BY id LIMIT 3) TO STDOUT")
         assert "".join(kind for kind, _ in seen) == "HdddcCZ"
-        raw.query("CREATE TEMP TABLE mine (a int)")
         data, done = m.message("d", b"1\n"), m.message("c")
-        raw.send(run("COPY mine FROM STDIN"), SYNC, data, data, SYNC, done, SYNC)
+        raw.send(run("COPY scratch FROM STDIN"), SYNC, data, data, SYNC, done, SYNC)
         assert shape(raw.until("Z")) == "12nGCZ"
-        raw.send(query("COPY mine FROM STDIN"))
+        raw.send(query("COPY scratch FROM STDIN"))
         assert raw.kinds("G") == "G"
         raw.send(data, m.message("f", b"no\0"))
         assert raw.kinds() == "EZ"
-        raw.send(query("COPY mine FROM STDIN"), data, done, query(BY_COUNTRY))
+        raw.send(query("COPY scratch FROM STDIN"), data, done, query(BY_COUNTRY))
         assert raw.kinds() == "GCZ"
         assert rows(raw.until("Z")) == TEXT_ROWS
-        assert rows(raw.query("SELECT count(*) FROM mine")) == [("3",)]
+        assert rows(raw.query("SELECT count(*) FROM scratch")) == [("3",)]
 
 
 def test_reserved_names_and_function_calls_are_refused(proxy: Served) -> None:
@@ -379,6 +402,13 @@ def test_malformed_messages_are_errors_of_their_own(proxy: Served, raw_message: 
         assert rows(raw.query("SELECT 1")) == [("1",)]
 
 
+def test_another_client_encoding_by_a_way_round_ends_the_session(proxy: Served) -> None:
+    with proxy.raw() as raw:
+        seen = raw.query("SELECT set_config('client_encoding', 'LATIN1', false)")
+        assert (errors(seen)[0]["S"], errors(seen)[0]["C"]) == ("FATAL", "0A000")
+        assert raw.receive() is None
+
+
 def test_a_malformed_bind_of_a_private_statement_takes_no_step(proxy: Served) -> None:
     with proxy.raw() as raw:
         raw.send(m.parse("s", OLDER), SYNC)
@@ -393,8 +423,11 @@ def test_a_malformed_bind_of_a_private_statement_takes_no_step(proxy: Served) ->
 @pytest.mark.parametrize(
     "text",
     [
-        "CREATE TEMP TABLE x AS SELECT * FROM pe\u006fple",
+        "SELECT * FROM people",
         "TABLE pEOPLE",
+        "WITH x AS (SELECT * FROM people WHERE false LIMIT 0) SELECT 1 FROM x",
+        "COPY people TO STDOUT",
+        "DECLARE c CURSOR WITH HOLD FOR SELECT * FROM people",
     ],
 )
 def test_the_guard_stands_behind_what_is_not_recognised(

@@ -25,7 +25,7 @@ def test_what_drivers_send_is_passed_on() -> None:
             "DateStyle": "ISO",
             "TimeZone": "Europe/Berlin",
             "extra_float_digits": "2",
-            "options": "-c dpproxy.notices=off --geqo=off -cdpproxy.spend=cheap\\ ly",
+            "options": "-c dpproxy.notices=off --lock-timeout=9 -cdpproxy.spend=cheap\\ ly",
         }
     )
     assert (startup.user, startup.database) == ("ann", "shop")
@@ -37,7 +37,7 @@ def test_what_drivers_send_is_passed_on() -> None:
         "timezone": "Europe/Berlin",
         "extra_float_digits": "2",
         "dpproxy.notices": "off",
-        "geqo": "off",
+        "lock_timeout": "9",
         "dpproxy.spend": "cheap ly",
     }
     assert startup.negotiation == b""
@@ -54,14 +54,15 @@ def test_utf8_by_any_name(encoding: str) -> None:
         ({"client_encoding": "LATIN1"}, "0A000"),
         ({"replication": "database"}, "42501"),
         ({"session_preload_libraries": "x"}, "42501"),
-        ({"search_path": "other"}, "42501"),
+        ({"client_min_messages": "DEBUG1"}, "42501"),
+        ({"options": "-c dpproxy.unheard_of=1"}, "42501"),
         ({"role": "postgres"}, "42501"),
         ({"options": "-c session_preload_libraries=x"}, "42501"),
         ({"options": "-c row_security=off"}, "42501"),
         ({"options": "-c client_encoding=LATIN1"}, "0A000"),
         ({"options": "-O"}, "42601"),
         ({"options": "-c"}, "42601"),
-        ({"options": "-P -c geqo=on"}, "42601"),
+        ({"options": "-P -c jit=on"}, "42601"),
         ({"statement_timeout": "soon"}, "22023"),
         ({"user": "pg_monitor"}, "28000"),
         ({"user": "ü" * 32}, "28000"),

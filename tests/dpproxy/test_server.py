@@ -22,7 +22,7 @@ import psycopg
 import pytest
 from cryptography import x509
 
-from dpproxy.embedded import Embedded
+from dpproxy.front import Front
 from dpproxy.pgwire import messages as m
 from dpproxy.pgwire.startup import startup_packet
 from dpproxy.server import Rooms, Server, ServerError, Settings
@@ -35,6 +35,7 @@ from tests.dpproxy.wire import (
     Raw,
     Scripted,
     Served,
+    admin,
     bound,
     errors,
     eventually,
@@ -43,6 +44,8 @@ from tests.dpproxy.wire import (
     served,
     shape,
 )
+
+ENDLESS = "SELECT count(*) FROM generate_series(1, 1000000) a, generate_series(1, 1000000) b"
 
 
 def code_of(connect: Any) -> str:
@@ -61,7 +64,7 @@ def started(port: int, **parameters: str) -> Raw:
     return raw
 
 
-def test_a_password_over_tls(wire_front: Embedded) -> None:
+def test_a_password_over_tls(wire_front: Front) -> None:
     with served(wire_front, auth="scram") as proxy:
         with proxy.connect(password="pencil", sslmode="require", autocommit=True) as connection:
             assert connection.pgconn.ssl_in_use
@@ -73,7 +76,7 @@ def test_a_password_over_tls(wire_front: Embedded) -> None:
         assert proxy.sessions == 0
 
 
-def test_wrong_passwords_and_unknown_users_look_alike(wire_front: Embedded) -> None:
+def test_wrong_passwords_and_unknown_users_look_alike(wire_front: Front) -> None:
     with served(wire_front, auth="scram") as proxy:
         seen = []
         for user, password in (("ann", "pen"), ("eve", "pencil")):
@@ -121,7 +124,7 @@ def test_a_later_protocol_is_negotiated_down(proxy: Served) -> None:
 
 def test_names_and_settings_that_are_refused(proxy: Served) -> None:
     assert code_of(started(proxy.port, user="pg_signal_backend")) == "28000"
-    assert code_of(started(proxy.port, user="nobody")) == "28000"
+    assert code_of(started(proxy.port, user="public")) == "28000"
     assert code_of(started(proxy.port, replication="true")) == "42501"
     assert code_of(started(proxy.port, client_encoding="LATIN1")) == "0A000"
     assert code_of(started(proxy.port, TimeZone="Nowhere/Land")) == "22023"
@@ -185,7 +188,7 @@ def test_messages_beyond_their_limit(proxy: Served) -> None:
         assert raw.receive() is None
 
 
-def test_too_many_sessions(wire_front: Embedded) -> None:
+def test_too_many_sessions(wire_front: Front) -> None:
     with served(wire_front, max_sessions=2) as proxy:
         with proxy.raw(), proxy.raw():
             assert code_of(started(proxy.port)) == "53300"
@@ -194,7 +197,7 @@ def test_too_many_sessions(wire_front: Embedded) -> None:
             assert rows(raw.query("SELECT 1")) == [("1",)]
 
 
-def test_a_login_that_takes_too_long(wire_front: Embedded) -> None:
+def test_a_login_that_takes_too_long(wire_front: Front) -> None:
     with served(wire_front, auth="scram", login_seconds=0.2) as proxy, Raw.open(proxy.port) as raw:
         raw.send(startup_packet({"user": "ann"}))
         seen = raw.until("E")
@@ -224,7 +227,7 @@ def test_cancelling_a_step(proxy: Served, simple: bool) -> None:
 
 def test_cancelling_a_statement_of_the_front(proxy: Served) -> None:
     with proxy.raw() as raw:
-        raw.send(query("SELECT pg_sleep(10)"))
+        raw.send(query(ENDLESS))
         assert raw.is_silent(0.2)
         cancel(proxy.port, raw.key)
         assert errors(raw.until("Z"))[0]["C"] == "57014"
@@ -241,7 +244,7 @@ def test_only_the_secret_cancels(proxy: Served) -> None:
         assert len(rows(raw.until("Z"))) == 5
 
 
-def test_the_step_has_a_timeout(wire_front: Embedded) -> None:
+def test_the_step_has_a_timeout(wire_front: Front) -> None:
     with served(wire_front, statement_timeout=0.5) as proxy, proxy.raw() as raw:
         for _ in range(2):
             (error,) = errors(raw.query(SLOW))
@@ -273,11 +276,11 @@ def test_a_client_that_leaves_during_a_step(proxy: Served) -> None:
     eventually(lambda: proxy.answering.outcomes == ["done"])
 
 
-def test_a_client_that_leaves_during_a_statement_of_the_front(proxy: Served, wire_front: Embedded) -> None:
+def test_a_client_that_leaves_during_a_statement_of_the_front(proxy: Served, wire_front: Front) -> None:
     with proxy.raw() as raw:
-        raw.send(query("SELECT pg_sleep(30) /* left alone */"))
+        raw.send(query(ENDLESS + " /* left alone */"))
         assert raw.is_silent(0.2)
-    with psycopg.connect(wire_front.conninfo(), autocommit=True) as connection:
+    with admin(wire_front) as connection:
         left = "SELECT 1 FROM pg_stat_activity WHERE query LIKE '%left alone%' AND pid <> pg_backend_pid()"
         eventually(lambda: connection.execute(left).fetchone() is None)
 
@@ -310,8 +313,8 @@ def test_a_client_that_sends_without_end_is_held_back_during_a_step(proxy: Serve
         assert rows(raw.until("Z")) == [("1",)]
 
 
-def test_the_front_ends_a_session(proxy: Served, wire_front: Embedded) -> None:
-    with proxy.raw() as raw, psycopg.connect(wire_front.conninfo(), autocommit=True) as connection:
+def test_the_front_ends_a_session(proxy: Served, wire_front: Front) -> None:
+    with proxy.raw() as raw, admin(wire_front) as connection:
         (row,) = rows(raw.query("SELECT pg_backend_pid()"))
         assert int(row[0] or 0) == int.from_bytes(raw.key[:4], "big")
         connection.execute("SELECT pg_terminate_backend(%s)", (int(row[0] or 0),))
@@ -341,7 +344,7 @@ def test_draining_ends_idle_sessions_and_lets_steps_finish(proxy: Served) -> Non
     with proxy.raw() as idle, proxy.raw() as in_block, proxy.raw() as busy, proxy.raw() as in_front:
         in_block.query("BEGIN")
         busy.send(query(SLOW))
-        in_front.send(query("SELECT pg_sleep(0.5), 'done'"))
+        in_front.send(query("SELECT count(*) FROM generate_series(1, 2000) a, generate_series(1, 2000) b"))
         assert proxy.answering.begun.wait(5)
         drained = proxy.drain()
         for raw in (idle, in_block):
@@ -349,7 +352,7 @@ def test_draining_ends_idle_sessions_and_lets_steps_finish(proxy: Served) -> Non
             assert raw.receive() is None
         with pytest.raises(OSError, match=r"refused|reset"):
             Raw.open(proxy.port)
-        assert rows(in_front.until("Z")) == [("", "done")]
+        assert rows(in_front.until("Z")) == [("4000000",)]
         assert not drained.done()
         proxy.answering.go_on.set()
         assert len(rows(busy.until("Z"))) == 5
@@ -398,12 +401,12 @@ def test_many_at_once(proxy: Served) -> None:
     assert len(proxy.answering.steps) == 200
 
 
-def test_sessions_leave_nothing_behind(proxy: Served, wire_front: Embedded) -> None:
+def test_sessions_leave_nothing_behind(proxy: Served, wire_front: Front) -> None:
     def descriptors() -> int:
         return len(os.listdir("/proc/self/fd"))
 
-    with psycopg.connect(wire_front.conninfo(), autocommit=True) as connection:
-        backends = "SELECT 1 FROM pg_stat_activity WHERE usename = 'analyst'"
+    with admin(wire_front) as connection:
+        backends = "SELECT 1 FROM pg_stat_activity WHERE usename = 'ann'"
         proxy.raw().close()
         eventually(lambda: proxy.sessions == 0)
         before = descriptors()
@@ -475,16 +478,17 @@ import asyncio, sys
 from pathlib import Path
 from dpproxy.server import Rooms, Server, Settings
 from tests.dpproxy.wire import Scripted
-rooms = Rooms(Scripted(), Path(sys.argv[1]), "postgres", lambda _: ("analyst", "front secret"),
-              lambda _: None, bytes(32))
+role = (sys.argv[3], sys.argv[4])
+rooms = Rooms(Scripted(), Path(sys.argv[1]), sys.argv[2], lambda _: role, lambda _: None, bytes(32))
 server = Server(Settings(port=0, auth="trust"), rooms)
 asyncio.run(server.serve(lambda host, port: print(port, flush=True)))
 """
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_signals_drain_a_server(wire_front: Embedded, number: signal.Signals) -> None:
-    command = [sys.executable, "-c", _SERVE, str(wire_front.socket_path)]
+def test_signals_drain_a_server(wire_front: Front, number: signal.Signals) -> None:
+    command = [sys.executable, "-c", _SERVE, str(wire_front.address), wire_front.database]
+    command += wire_front.role_for("ann")
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
     with subprocess.Popen(command, stdout=subprocess.PIPE, env=environment) as process:
         assert process.stdout is not None

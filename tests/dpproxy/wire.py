@@ -21,13 +21,14 @@ from typing import Any, Self
 
 import psycopg
 
-from dpproxy.backends.base import Cancellation
-from dpproxy.embedded import Embedded
+from dpproxy.backends.base import BackendColumn, BackendSchema, BackendTable, Cancellation
+from dpproxy.front import Front
 from dpproxy.pgwire import messages as m
 from dpproxy.pgwire.auth import ClientScram, Verifier
 from dpproxy.pgwire.startup import startup_packet
 from dpproxy.server import Rooms, Server, Settings
 from dpproxy.session import Session
+from rewriter.policy import Column, Policy, Table
 from rewriter.refusal import Refusal
 
 COUNTRIES = ("US", "DE", "FR", "IN", None)
@@ -43,40 +44,44 @@ ROWS = "SELECT * FROM people"
 AGES = 2000
 EXPECTED = [("US", 500), ("DE", 400), ("FR", 300), ("IN", 200), (None, 100)]
 
-_SCHEMA = """
-CREATE SCHEMA dpproxy;
-CREATE FUNCTION dpproxy.refuse(code text, message text, detail text, hint text) RETURNS void
-LANGUAGE plpgsql AS $$ BEGIN
-  IF detail IS NULL AND hint IS NULL THEN RAISE EXCEPTION USING ERRCODE = code, MESSAGE = message;
-  ELSIF hint IS NULL THEN RAISE EXCEPTION USING ERRCODE = code, MESSAGE = message, DETAIL = detail;
-  ELSIF detail IS NULL THEN RAISE EXCEPTION USING ERRCODE = code, MESSAGE = message, HINT = hint;
-  ELSE RAISE EXCEPTION USING ERRCODE = code, MESSAGE = message, DETAIL = detail, HINT = hint; END IF;
-END $$;
-CREATE FUNCTION dpproxy.notice(texts text[]) RETURNS void LANGUAGE plpgsql AS $$
-DECLARE one text; BEGIN FOREACH one IN ARRAY texts LOOP RAISE NOTICE '%', one; END LOOP; END $$;
-CREATE FUNCTION dpproxy.text_of(value anyelement) RETURNS text LANGUAGE plpgsql
-SET datestyle = ISO SET timezone = UTC SET intervalstyle = postgres SET extra_float_digits = 1
-SET bytea_output = hex AS $$ BEGIN RETURN value::text; END $$;
-CREATE FUNCTION dpproxy.guard() RETURNS boolean LANGUAGE plpgsql IMMUTABLE AS $$
-BEGIN RAISE EXCEPTION 'private rows cannot be read this way' USING ERRCODE = '0A000'; END $$;
-CREATE TABLE people (id bigint PRIMARY KEY, country text, age int);
-ALTER TABLE people ENABLE ROW LEVEL SECURITY;
-ALTER TABLE people FORCE ROW LEVEL SECURITY;
-CREATE POLICY guard ON people USING (dpproxy.guard());
-CREATE TABLE articles (id int PRIMARY KEY, title text);
-INSERT INTO articles SELECT i, 'title ' || i FROM generate_series(1, 5000) i;
-CREATE ROLE owner; CREATE ROLE analyst LOGIN PASSWORD 'front secret';
-ALTER TABLE people OWNER TO owner; ALTER TABLE articles OWNER TO owner;
-GRANT USAGE ON SCHEMA dpproxy TO analyst; GRANT SELECT ON people, articles TO analyst;
-"""
+ARTICLES = 5000
 
 
-def start_front(folder: Path) -> Embedded:
-    """An embedded front with the table `people` (private, empty, guarded) and `articles` (public)."""
-    server = Embedded.start(folder, durable=False)
-    with psycopg.connect(server.conninfo(), autocommit=True) as connection:
-        connection.execute(_SCHEMA)
-    return server
+def start_front(folder: Path) -> Front:
+    """A front with the tables `people` (private) and `articles` (public), and `scratch` to copy into."""
+    people = (BackendColumn("id", "bigint", "", False), *_columns(country="text", age="integer"))
+    articles = (BackendColumn("id", "integer", "", False), *_columns(title="text"))
+    schema = BackendSchema(
+        {
+            ("public", "people"): BackendTable("public", "people", ("people",), people, ("id",)),
+            ("public", "articles"): BackendTable("public", "articles", ("articles",), articles, ("id",)),
+        }
+    )
+    public = Table("public", "articles", _shown(articles), True, ("articles",), in_front=True)
+    private = Table("public", "people", _shown(people), False, ("people",), privacy_unit="id")
+    front = Front.start(folder)
+    try:
+        front.clone(Policy({("public", "people"): private, ("public", "articles"): public}), schema)
+        front.load_public(public, ((str(i), f"title {i}") for i in range(1, ARTICLES + 1)))
+        with admin(front) as connection:
+            connection.execute("CREATE TABLE scratch (a int); GRANT SELECT, INSERT ON scratch TO PUBLIC")
+    except BaseException:
+        front.close()
+        raise
+    return front
+
+
+def _columns(**types: str) -> tuple[BackendColumn, ...]:
+    return tuple(BackendColumn(name, kind, "") for name, kind in types.items())
+
+
+def _shown(columns: Sequence[BackendColumn]) -> tuple[Column, ...]:
+    return tuple(Column(column.name, column.type or "", column.nullable) for column in columns)
+
+
+def admin(front: Front) -> psycopg.Connection[tuple[Any, ...]]:
+    """A superuser's connection to the front."""
+    return psycopg.connect(front._conninfo, autocommit=True)
 
 
 @dataclass(frozen=True)
@@ -179,13 +184,13 @@ VERIFIERS = {"ann": str(Verifier.make("pencil", b"salt" * 4))}
 class Served:
     """A server on a port of its own, in a thread with its own event loop."""
 
-    def __init__(self, front: Embedded, **settings: Any) -> None:
+    def __init__(self, front: Front, **settings: Any) -> None:
         self.answering = Scripted()
         rooms = Rooms(
             answering=self.answering,
-            front=front.socket_path,
-            database="postgres",
-            role_for=self._role_for,
+            front=front.address,
+            database=front.database,
+            role_for=front.role_for,
             verifier=VERIFIERS.get,
             fake_salt_key=bytes(32),
         )
@@ -197,11 +202,6 @@ class Served:
         self._ready: Future[int] = Future()
         self._thread.start()
         self.port = self._ready.result(10)
-
-    def _role_for(self, analyst: str) -> tuple[str, str]:
-        if analyst == "nobody":
-            raise Refusal("28000", "no such analyst")
-        return "analyst", "front secret"
 
     def _run(self) -> None:
         asyncio.set_event_loop(self.loop)
@@ -251,7 +251,7 @@ class Served:
 
 
 @contextmanager
-def served(front: Embedded, **settings: Any) -> Iterator[Served]:
+def served(front: Front, **settings: Any) -> Iterator[Served]:
     """A server for the length of a test."""
     server = Served(front, **settings)
     try:

@@ -1,0 +1,81 @@
+"""The way to the front: the client's messages, and what the proxy says by itself without the client seeing it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from dpproxy.pgwire import messages as m
+from dpproxy.pgwire.pending import Change, Entry, Pending
+from dpproxy.pgwire.step import RESERVED, Portal
+from rewriter.refusal import Refusal
+
+_OURS = RESERVED + "step"
+_TEXT = 25
+
+
+class Line:
+    """Bytes for the front, gathering in `out`, and the responses that are due for them.
+
+    The proxy's own statements have one reserved name. It is closed before each use, because an error may
+    have kept it from being closed after the last, and again afterwards, so that no catalog shows it.
+    """
+
+    def __init__(self) -> None:
+        self.out = bytearray()
+        self.pending = Pending()
+
+    def forward(self, kind: str, body: bytes, *changes: Change) -> None:
+        """A message whose responses the client sees."""
+        self.out += m.message(kind, body)
+        self.pending.expect(Entry(ord(kind), changes=changes))
+
+    def inject(
+        self, raw: bytes, *, ours: bool = True, refusal: Refusal | None = None, notices: bool = False
+    ) -> bytearray:
+        """A message whose responses the client does not see; gives where they will be."""
+        rows = bytearray()
+        self.out += raw
+        entry = Entry(raw[0], shown=False, ours=ours, rows=rows, refusal=refusal, notices=notices)
+        self.pending.expect(entry)
+        return rows
+
+    def run(
+        self,
+        text: str,
+        oids: Sequence[int],
+        values: m.Values,
+        *,
+        results: bytes = b"\0\0",
+        refusal: Refusal | None = None,
+        notices: bool = False,
+    ) -> bytearray:
+        """A statement of the proxy; gives where its rows will be."""
+        self.inject(m.close("S", _OURS))
+        self.inject(m.parse(_OURS, text, oids))
+        self.inject(m.bind(_OURS, _OURS, values, results), refusal=refusal)
+        rows = self.inject(m.execute(_OURS), refusal=refusal, notices=notices)
+        self.inject(m.close("P", _OURS))
+        self.inject(m.close("S", _OURS))
+        return rows
+
+    def open(
+        self,
+        name: str,
+        portal: Portal,
+        arrays: Sequence[bytes],
+        changes: Sequence[Change] = (),
+        shown: bool = True,
+    ) -> None:
+        """A private portal under the client's name; `shown`: as the response to the client's own Bind."""
+        prepared = portal.prepared
+        self.inject(m.close("S", _OURS))
+        self.inject(m.parse(_OURS, prepared.presentation, portal.oids + prepared.array_oids))
+        self.out += m.bind(name, _OURS, portal.values.and_binary(arrays), portal.results)
+        self.pending.expect(Entry(ord("B"), shown=shown, ours=True, changes=tuple(changes)))
+        self.inject(m.close("S", _OURS))
+
+    def refuse(self, refusal: Refusal) -> None:
+        """Has the front raise a refusal, so that the transaction fails as it would for any error."""
+        values = [refusal.code, refusal.message, refusal.detail, refusal.hint]
+        raw = m.encoded([value if value is None else value.replace("\0", "").encode() for value in values])
+        self.run("SELECT dpproxy.refuse($1, $2, $3, $4)", [_TEXT] * 4, m.Values((), 4, raw), refusal=refusal)
