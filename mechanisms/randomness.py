@@ -70,7 +70,7 @@ def seed(key: bytes, release_key: bytes, reservation: bytes) -> Stream:
 
     `key`: the noise key (32 bytes, `derive(master, "noise")`); `release_key`: what is released, with
     every parameter of its law, so that two scales never share noise; `reservation`: the unique id under
-    which it is paid, so that no seed comes twice (mechanisms.md section 5).
+    which it is paid, so that no seed comes twice (Audience Engagements API, section 8.2, corrected).
     """
     return Stream(hmac.digest(key, _framed([b"seed", release_key, reservation]), hashlib.sha256))
 

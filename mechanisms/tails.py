@@ -118,7 +118,7 @@ def weighted_gaussian_threshold(rho: Fraction, delta: Fraction, delta0: int) -> 
     >>> round(float(weighted_gaussian_threshold(Fraction(1, 10), Fraction(1, 10**5), 100)), 6)
     11.72607
 
-    sigma = sqrt(1/(2 rho)), j = 1..delta0 (mechanisms.md, partition selection). Float64 finds the j that
+    sigma = sqrt(1/(2 rho)), j = 1..delta0 (DP-SIPS, Weighted Gaussian; tails.md, Theorem 2). Float64 finds the j that
     can be largest (its error is far below the 1e-6 that are allowed for), multiple precision their values.
     ValueError where rho or delta is not positive, delta not below 1/2 or delta0 below 1.
     """
