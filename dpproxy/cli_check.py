@@ -194,7 +194,7 @@ def _bounds(column: ColumnSection | None) -> str:
         return ""
     for bounds, words in ((column.bounds, "a row"), (column.unit_bounds, "a unit and group")):
         if bounds is not None:
-            scale = "" if column.scale is None else f", {column.scale} decimals"
+            scale = "" if column.scale is None else f", scale {column.scale}"
             return f"{_number(bounds[0])} to {_number(bounds[1])} {words}{scale}"
     return ""
 

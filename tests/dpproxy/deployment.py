@@ -1,0 +1,112 @@
+"""A small deployment of its own for the tests of the commands: a DuckDB file, a policy, a served port."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import duckdb
+import psycopg
+
+ROOT = Path(__file__).parent.parent.parent
+USERS, TOWNS = 900, ("Ulm", "Bonn", "Jena")
+POLICY = """
+[backend]
+url = "duckdb:///people.duckdb"
+
+[tables.people]
+privacy_unit = "person_id"
+unique = ["person_id"]
+[tables.people.columns]
+town = { domain = ["Ulm", "Bonn", "Jena"] }
+
+[tables.visits]
+privacy_unit = "person_id"
+max_rows_per_unit = 5
+max_groups_per_unit = { "room" = 2 }
+[tables.visits.columns]
+seconds = { bounds = [0, 60.5], scale = 1 }
+
+[tables.rooms]
+public = true
+unique = ["room"]
+"""
+COUNT = "SELECT town, COUNT(*) AS n FROM people GROUP BY town ORDER BY town"
+
+
+def make(folder: Path, policy: str = POLICY) -> Path:
+    """Writes the database and the policy; gives the policy's path."""
+    with duckdb.connect(folder / "people.duckdb") as connection:
+        connection.execute("CREATE TABLE people (person_id INTEGER PRIMARY KEY, town VARCHAR NOT NULL)")
+        towns = ", ".join(f"'{town}'" for town in TOWNS)
+        connection.execute(f"INSERT INTO people SELECT i, [{towns}][1 + i % 3] FROM range({USERS}) r(i)")
+        connection.execute("CREATE TABLE visits (person_id INTEGER NOT NULL, room INTEGER, seconds INTEGER)")
+        connection.execute(f"INSERT INTO visits SELECT i, i % 4, 30 FROM range({USERS}) r(i)")
+        connection.execute("CREATE TABLE rooms (room INTEGER PRIMARY KEY, floor INTEGER NOT NULL)")
+        connection.execute("INSERT INTO rooms SELECT i, i % 2 FROM range(4) r(i)")
+    file = folder / "dpproxy.toml"
+    file.write_text(policy)
+    return file
+
+
+def command(*arguments: str, folder: Path = ROOT, entry: str = "") -> subprocess.CompletedProcess[str]:
+    """Runs a command to its end; `entry`: its standard input."""
+    return subprocess.run(
+        [sys.executable, "-m", "dpproxy", *arguments],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        input=entry,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+
+@dataclass
+class Running:
+    """A serving process and the port it announced."""
+
+    process: subprocess.Popen[str]
+    port: int
+
+    def connect(self, user: str, password: str = "") -> psycopg.Connection:
+        """A connection of an analyst."""
+        return psycopg.connect(
+            host="127.0.0.1", port=self.port, user=user, password=password, dbname="any", autocommit=True
+        )
+
+    def stop(self, number: int = signal.SIGTERM) -> int:
+        """Sends a signal and gives the exit status."""
+        self.process.send_signal(number)
+        return self.process.wait(60)
+
+
+@contextmanager
+def serving(arguments: Sequence[str], *, folder: Path = ROOT, root: Path = ROOT) -> Iterator[Running]:
+    """Runs `dpproxy ARGUMENTS`, once it listens; ends it in any case. `root`: where the project is."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "dpproxy", *arguments],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(root)},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    try:
+        for line in process.stdout:
+            if line.startswith("dpproxy: listening on 127.0.0.1:"):
+                break
+        else:
+            raise AssertionError(f"nothing listens, exit status {process.wait(10)}")
+        yield Running(process, int(line.rpartition(":")[2]))
+    finally:
+        process.kill()
+        process.wait(60)
+        process.stdout.close()
