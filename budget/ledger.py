@@ -250,10 +250,10 @@ class Ledger(Accounts, Analysts):
 
     def _end_dead(self, instance: str | None) -> int:
         dead = self._rows(statements.DEAD, instance=instance)
-        for id, reached in dead:
+        for (id,) in dead:
             with suppress(AlreadyResolved):
                 try:
-                    self._resolve(id, "spend" if reached else "release")
+                    self._resolve(id, "release")
                 except AlreadyReached:
                     self._resolve(id, "spend")
         return len(dead)

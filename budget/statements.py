@@ -28,8 +28,7 @@ def _live(lock: str) -> str:
             CASE WHEN period_started IS NULL OR ends_at <= now_at
                 THEN now_at ELSE period_started END AS period_started,
             now_at AS seen_at,
-            CASE WHEN ends_at > now_at THEN ends_at END AS refreshes_at,
-            COALESCE(ends_at <= now_at, false) AS over
+            CASE WHEN ends_at > now_at THEN ends_at END AS refreshes_at
         FROM aged
     )"""
 
@@ -316,7 +315,6 @@ UPDATE dpproxy_ledger.account SET
     used_information = live.used_information,
     used_calls = live.used_calls,
     period_number = live.period_number,
-    period_started = CASE WHEN NOT live.over THEN account.period_started END,
     seen_at = live.seen_at
 FROM live
 WHERE account.name = live.name AND (
@@ -329,11 +327,10 @@ RETURNING account.name
 """
 
 DEAD = """
-SELECT opening.reservation, COALESCE(mark.reached, false)
+SELECT opening.reservation
 FROM dpproxy_ledger.entry AS opening
 JOIN dpproxy_ledger.account AS account ON account.name = opening.account
     AND account.reserved_information + account.reserved_calls > 0
-LEFT JOIN dpproxy_ledger.mark AS mark ON mark.reservation = opening.reservation
 LEFT JOIN dpproxy_ledger.entry AS resolution
     ON resolution.reservation = opening.reservation AND resolution.account = opening.account
     AND resolution.stage = 1

@@ -265,6 +265,23 @@ def test_the_same_request_finds_what_was_paid_with_a_smaller_k(ledger: Ledger, a
     assert ledger.replay(alice, b"top 10 " + held.id.bytes) == b"four rows"
 
 
+def test_a_replay_stays_what_it_was(ledger: Ledger, account: Account) -> None:
+    alice = account()
+    for number in range(3):
+        held = hold(ledger, [alice], charge(3))
+        ledger.settle(
+            held,
+            charge(3),
+            release_key=held.id.bytes,
+            request_key=b"same " + alice.encode(),
+            answer=b"answer %d" % number,
+            mechanism="m",
+            query="q",
+            epoch="e",
+        )
+        assert ledger.replay(alice, b"same " + alice.encode()) == b"answer 0"
+
+
 def test_another_account_pays_the_stored_cost_and_gets_the_same_answer(
     ledger: Ledger, account: Account
 ) -> None:

@@ -137,6 +137,43 @@ def test_two_resolutions_at_once(ledger: Ledger, account: Account) -> None:
     assert ledger.budget(alice)[0].reserved == 0
 
 
+def while_held(server: Embedded, statement: str, values: Sequence[object], act: Callable[[], Any]) -> Any:
+    """Runs `act` in a thread, up to where it waits for an uncommitted statement, which then commits."""
+    waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
+    with psycopg.connect(server.conninfo()) as other, ThreadPoolExecutor(1) as pool:
+        other.execute(statement.encode(), values)
+        acting = pool.submit(act)
+        with psycopg.connect(server.conninfo(), autocommit=True) as watching:
+            while watching.execute(waiting.encode()).fetchone() == (0,):
+                assert not acting.done()
+        other.commit()
+        return acting.result()
+
+
+def test_an_answer_that_is_just_being_stored_wins(ledger: Ledger, server: Embedded, account: Account) -> None:
+    alice, bob = account(), account()
+    settle(ledger, hold(ledger, alice))
+    storing = "INSERT INTO dpproxy_ledger.answer SELECT %s, gen_random_uuid(), 'theirs'::bytea, 3000000, 0, 'e', now()"
+    key, held = bob.encode(), hold(ledger, bob)
+    assert while_held(server, storing, [key], lambda: settle(ledger, held, key)) == b"theirs"
+    assert ledger.budget(bob)[0].used == 3
+
+
+def test_a_settlement_belongs_to_the_period_that_is_just_beginning(
+    ledger: Ledger, server: Embedded, account: Account
+) -> None:
+    """The check of balances against entries, after each test, is what this is for."""
+    alice = account()
+    ledger.update_budget(alice, SEVEN)
+    held = hold(ledger, alice)
+    refreshing = (
+        "UPDATE dpproxy_ledger.account SET period_number = period_number + 1, used_information = 0,"
+        " used_calls = 0 WHERE name = %s"
+    )
+    while_held(server, refreshing, [alice], lambda: settle(ledger, held))
+    assert ledger.budget(alice)[0].used == 5
+
+
 def test_lost_connections_are_replaced(ledger: Ledger, account: Account, sql: Sql) -> None:
     alice = account(100, 100)
     for _ in range(3):

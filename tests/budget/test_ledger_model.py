@@ -281,7 +281,7 @@ def test_lives(server: Embedded, pinned: Pinned, age: Callable[[str, float], Non
     run_state_machine_as_test(
         Life,
         settings=settings(
-            max_examples=25,
+            max_examples=15,
             stateful_step_count=30,
             deadline=None,
             suppress_health_check=list(HealthCheck),
