@@ -99,7 +99,7 @@ class Answering:
         shown = [self._columns(node, results, one, chain[0]) for node, one in zip(planned, asks, strict=True)]
         columns = [column for node in shown for column in node]
         arrays = tuple(_array(c, oid) for c, oid in zip(columns, prepared.array_oids, strict=True))
-        notices = [results[a.request_key].notice(a.lowered) for a in asks if a is not None]
+        notices = [results[a.request_key].notice() for a in asks if a is not None]
         return Answer(arrays, () if _off(settings.get("dpproxy.notices", "on")) else tuple(notices))
 
     def _asks(self, planned: Planned, settings: Mapping[str, str], epoch: str) -> list[Ask | None]:

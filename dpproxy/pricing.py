@@ -50,8 +50,7 @@ class Ask:
         return names[0] if len(names) == 1 else f"{names[0]} x{len(names)}"
 
     @property
-    def lowered(self) -> int | None:
-        """The number of groups that can come out, where it is less than LIMIT asks for."""
+    def _lowered(self) -> int | None:
         asked = self.node.draft.k
         top = any(m.name.endswith("Gumb") for m in self.mechanisms)
         return self.k if top and self.k is not None and asked is not None and self.k < asked else None
@@ -94,6 +93,7 @@ class Ask:
             stddev=tuple(None if r.values is None else r.stddev for r in releases),
             tau=max(m.tau for m in self.node.draft.measures),
             cost=total(r.cost for r in releases),
+            lowered=self._lowered,
         )
 
 

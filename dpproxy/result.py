@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from budget.account import Charge
@@ -17,7 +17,7 @@ class Result:
     """Released columns: `keys` and `counts`, each a tuple a column, all of one length.
 
     `stddev` of each count's noise (None: the counts are ranks, since none was asked for), `cost` what the release
-    cost. What follows is not stored: `charged` and `left` of this time's payment, `replayed` for none.
+    cost, `lowered` the number of groups that could come out where it is less than LIMIT asked for. What follows is not stored: `charged` and `left` of this time's payment, `replayed` for none.
     """
 
     keys: tuple[Texts, ...]
@@ -26,6 +26,7 @@ class Result:
     stddev: tuple[float | None, ...]
     tau: int
     cost: Cost
+    lowered: int | None = None
     charged: Charge | None = None
     left: Charge | None = None
     replayed: bool = False
@@ -43,7 +44,7 @@ class Result:
     def dump(self) -> bytes:
         """The bytes that the ledger stores."""
         cost = [str(self.cost.information), str(self.cost.calls)]
-        stored = [self.keys, self.counts, self.mechanism, self.stddev, self.tau, cost]
+        stored = [self.keys, self.counts, self.mechanism, self.stddev, self.tau, cost, self.lowered]
         return json.dumps(stored, separators=(",", ":")).encode()
 
     @staticmethod
@@ -53,7 +54,7 @@ class Result:
         >>> Result.load(Result.nothing(2, 1).dump()) == Result.nothing(2, 1)
         True
         """
-        keys, counts, mechanism, stddev, tau, cost = json.loads(stored)
+        keys, counts, mechanism, stddev, tau, cost, lowered = json.loads(stored)
         return Result(
             tuple(map(tuple, keys)),
             tuple(map(tuple, counts)),
@@ -61,6 +62,7 @@ class Result:
             tuple(stddev),
             tau,
             Cost(Fraction(cost[0]), Fraction(cost[1])),
+            lowered,
         )
 
     def suppressed(self, least: int) -> Result:
@@ -69,29 +71,18 @@ class Result:
             return self
         kept = [n for n in range(len(self.counts[0])) if all(c[n] >= least for c in self.counts)]
         keys = tuple(tuple(k[n] for n in kept) for k in self.keys)
-        counts = tuple(tuple(c[n] for n in kept) for c in self.counts)
-        return Result(
-            keys,
-            counts,
-            self.mechanism,
-            self.stddev,
-            self.tau,
-            self.cost,
-            self.charged,
-            self.left,
-            self.replayed,
-        )
+        return replace(self, keys=keys, counts=tuple(tuple(c[n] for n in kept) for c in self.counts))
 
-    def notice(self, lowered: int | None) -> str:
-        """One line for the analyst: mechanism, noise, charge, what is left; `lowered` is what LIMIT became."""
+    def notice(self) -> str:
+        """One line for the analyst: mechanism, noise, charge, what is left."""
         if self.mechanism == "nothing":
             return "dpproxy: no rows can come out, nothing was charged"
         noise = ", ".join("no counts" if s is None else f"{s:.1f}" for s in self.stddev)
         parts = [f"{self.mechanism}, noise of standard deviation {noise}"]
         if self.tau > 1:
             parts.append(f"at most {self.tau} rows of one unit count in a group")
-        if lowered is not None:
-            parts.append(f"at most {lowered} rows, fewer than LIMIT asks for")
+        if self.lowered is not None:
+            parts.append(f"at most {self.lowered} rows, fewer than LIMIT asks for")
         if self.replayed:
             parts.append("answered before in this epoch: no charge")
         elif self.charged is not None:
