@@ -4,7 +4,7 @@ PY := $(VENV)/bin/python
 PIP_INSTALL := $(PY) -m pip install --quiet --disable-pip-version-check --no-input
 PIP_TOOLS := pip-tools==7.6.2
 
-.PHONY: demo test test-slow lint lock clean
+.PHONY: demo test test-slow lint reference lock clean
 
 # Everything embedded on the sample data, on 127.0.0.1:6432, until Ctrl-C.
 demo: $(VENV)/.run
@@ -21,6 +21,10 @@ lint: $(VENV)/.dev
 	$(VENV)/bin/ruff check
 	$(VENV)/bin/ruff format --check
 	$(VENV)/bin/mypy
+
+# docs/cli.md from --help.
+reference: $(VENV)/.run
+	$(PY) -m dpproxy.cli_reference > docs/cli.md
 
 # Resolves pyproject.toml anew into the two lock files.
 lock:

@@ -70,7 +70,7 @@ def reported() -> Iterator[None]:
 def demo(
     port: Annotated[int, typer.Option(metavar="N", help="Port to listen on.", min=0, max=65535)] = 6432,
 ) -> None:
-    """Serve the sample data on 127.0.0.1, let anybody in, show how to connect and ask first queries."""
+    """Serve the sample data on 127.0.0.1, say how to connect, ask first queries."""
     with reported():
         demonstration.run(port)
 
@@ -91,7 +91,7 @@ def serve(
 
 @app.command()
 def check(config: ConfigFile = HERE, json: Json = False) -> None:
-    """Hold the configuration against the backend; tell what each column is and what budgets guarantee."""
+    """Hold the configuration against the backend; tell what it means and guarantees."""
     with reported():
         checked = Checked.open(configured(config))
         checked.backend.close()
@@ -105,7 +105,7 @@ def explain(
     analyst: Annotated[str, typer.Option(metavar="A", help="Whose budget is shown.")] = "owner",
     json: Json = False,
 ) -> None:
-    """Tell the mechanism, noise, threshold, price and backend SQL of a query, without running it."""
+    """Tell how a query would be answered and at what price, without running it."""
     with reported():
         cli_query.explain(configured(config), analyst, statement, as_json=json)
 
@@ -117,7 +117,7 @@ def query(
     config: ConfigFile = HERE,
     form: Annotated[Format, typer.Option("--format", help="How rows are printed.")] = Format.table,
 ) -> None:
-    """Ask one query on the whole way of an analyst's, charged and noised alike, without a server."""
+    """Ask one query as an analyst would, charged and noised alike, without a server."""
     with reported():
         cli_query.query(configured(config), analyst, statement, form)
 

@@ -74,11 +74,13 @@ def test_stopped_or_killed_it_remembers_what_was_paid(tmp_path: Path) -> None:
         with pytest.raises(psycopg.OperationalError):
             towns(connection)
     for number in (signal.SIGKILL, signal.SIGTERM):
-        with serving(["serve", "--port", "0"], folder=folder) as again:
-            with again.connect("ann", "pencil") as connection:
-                assert towns(connection) == rows
-                assert used(connection) == spent
-                again.stop(number)
+        with (
+            serving(["serve", "--port", "0"], folder=folder) as again,
+            again.connect("ann", "pencil") as connection,
+        ):
+            assert towns(connection) == rows
+            assert used(connection) == spent
+            again.stop(number)
 
 
 def test_query_attaches_to_the_running_ledger_and_front(server: Running, folder: Path) -> None:
