@@ -285,6 +285,8 @@ class Config(_Section):
         accounts = {"analysts": self.budget.mode}
         accounts |= {f"analyst {name}": one.mode or "enforce" for name, one in self.budget.analysts.items()}
         accounts |= {f"team {name}": team.mode or "enforce" for name, team in self.budget.teams.items()}
+        if self.budget.dataset is not None:
+            accounts["the dataset"] = self.budget.dataset.mode or self.budget.mode
         for account, mode in accounts.items():
             if mode == "track":
                 yield f'mode = "track": no guarantee is claimed for {account}'

@@ -11,9 +11,9 @@ from dpproxy.backends.base import Backend, BackendSchema, BackendTable, BackendU
 from dpproxy.config import Config, ConfigError, TableSection, nearest
 from dpproxy.config_columns import Mistake, build_columns, check_horizon, check_source
 from dpproxy.config_paths import resolve_paths
+from dpproxy.front_setup import NAME_BYTES
 from rewriter.policy import Policy, Table, TableName
 
-_NAME_BYTES = 63
 _SYSTEM_COLUMNS = {"tableoid", "xmin", "cmin", "xmax", "cmax", "ctid"}
 
 
@@ -115,8 +115,8 @@ def table_name(key: str) -> TableName:
 
 
 def _check_length(place: str, identifier: str) -> None:
-    if len(identifier.encode()) > _NAME_BYTES:
-        raise Mistake(place, f"PostgreSQL's names have at most {_NAME_BYTES} bytes")
+    if len(identifier.encode()) > NAME_BYTES:
+        raise Mistake(place, f"PostgreSQL's names have at most {NAME_BYTES} bytes")
 
 
 def _table(one: _Found, found: Sequence[_Found]) -> Table:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import astuple
 from pathlib import Path
@@ -17,13 +17,13 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from dpproxy.backends.base import BackendSchema, Row
 from dpproxy.embedded import Embedded
-from dpproxy.front_setup import ROLES_QUERY, Roles, grants, lock_down
+from dpproxy.front_setup import ROLES_QUERY, Roles, grants, lock_down, possible_name, unusable_name
 from dpproxy.front_sql import SYSTEM, clone_statements, identifier, literal, qualified
+from dpproxy.pool import Pool
 from rewriter.policy import Policy, Table
 from rewriter.refusal import Refusal
 
 _DATABASE = "dpproxy"
-_NAME_BYTES = 63
 _CHECKERS = 4
 _BOOL = 16
 _BOOLEANS: dict[bytes | None, bytes] = {b"t": b"true", b"f": b"false"}
@@ -69,7 +69,9 @@ class Front:
         self._embedded = embedded
         self._administration = threading.RLock()
         self._admin: psycopg.Connection | None = None
-        self._checkers = _Checkers(self._open_checker)
+        self._checkers = Pool(
+            make=self._open_checker, usable=_idle, end=lambda checker: checker.close(), most=_CHECKERS
+        )
         self._verifiers: dict[str, str] = {}
         self._types: dict[tuple[int, int], str] = {}
         self._roles = self._prepare()
@@ -173,22 +175,27 @@ class Front:
             raise ValueError(f'table "{table.name}" is not copied into the front')
         name = qualified((table.schema, table.name))
         columns = ", ".join(identifier(column.name) for column in table.columns if not column.hidden)
-        with self._as_admin() as admin, admin.transaction():
-            # Foreign keys of guarded tables would read these; they hold in the backend.
-            _run(admin, "SET LOCAL session_replication_role = replica")
-            _run(admin, f"DELETE FROM {name}")
-            with admin.cursor().copy(f"COPY {name} ({columns}) FROM STDIN".encode()) as copy:
-                for row in rows:
-                    copy.write_row(row)
-            _run(admin, f"ANALYZE {name}")
+        try:
+            # A connection of its own: logging in does not wait for it.
+            with self._open_admin() as admin, admin.transaction():
+                # Foreign keys of guarded tables would read these; they hold in the backend.
+                _run(admin, "SET LOCAL session_replication_role = replica")
+                _run(admin, f"LOCK TABLE {name} IN SHARE ROW EXCLUSIVE MODE")
+                _run(admin, f"DELETE FROM {name}")
+                with admin.cursor().copy(f"COPY {name} ({columns}) FROM STDIN".encode()) as copy:
+                    for row in rows:
+                        copy.write_row(row)
+                _run(admin, f"ANALYZE {name}")
+        except psycopg.Error as error:
+            raise FrontError(f'public table "{table.name}" cannot be loaded: {error}') from error
 
     def role_for(self, analyst: str) -> tuple[str, str]:
         """The analyst's own role in the front and its password, made or set right.
 
         Raises Refusal (28000) for a name that PostgreSQL or we keep to ourselves.
         """
-        if not _usable(analyst):
-            raise _unusable(analyst)
+        if not possible_name(analyst):
+            raise unusable_name(analyst)
         password = hmac.digest(self._secret, b"analyst " + analyst.encode(), "sha256").hex()
         with self._as_admin() as admin, admin.transaction():
             _run(admin, "SELECT pg_advisory_xact_lock(21)")
@@ -210,7 +217,7 @@ class Front:
             _run(admin, f"CREATE ROLE {role} LOGIN INHERIT")
             _run(admin, f"GRANT {group} TO {role}{options}")
         elif not found[0] or analyst in astuple(self._roles):
-            raise _unusable(analyst)
+            raise unusable_name(analyst)
         elif found[2]:
             _run(admin, f"ALTER ROLE {role} RESET ALL")
             _run(admin, f"ALTER ROLE {role} IN DATABASE {identifier(self.database)} RESET ALL")
@@ -226,7 +233,7 @@ class Front:
         `oids`: the parameters' types as the client gave them, 0 for unspecified ones. Raises Refusal with the
         front's own code, message and position where the client's text does not parse.
         """
-        with self._checkers.use() as checker:
+        with self._checker() as checker:
             types = _parsed(checker, text, oids)
             try:
                 if _parsed(checker, regenerated, types) != types:
@@ -241,7 +248,7 @@ class Front:
 
         Raises Refusal with the front's own code, message and position.
         """
-        with self._checkers.use() as checker:
+        with self._checker() as checker:
             _parsed(checker, sql, oids)
             result = checker.pgconn.describe_prepared(b"")
             fields = [
@@ -255,7 +262,7 @@ class Front:
 
     def parameter_types(self, sql: str, oids: Sequence[int]) -> tuple[int, ...]:
         """The type OIDs of a statement's parameters; raises Refusal like `describe`."""
-        with self._checkers.use() as checker:
+        with self._checker() as checker:
             return _parsed(checker, sql, oids)
 
     def rows(self, sql: str, *, most: int = 2_000_000) -> tuple[Row, ...]:
@@ -263,7 +270,7 @@ class Front:
 
         Raises Refusal: the front's own, 54000 for more than `most` rows.
         """
-        with self._checkers.use() as checker:
+        with self._checker() as checker:
             _parsed(checker, sql, ())
             with checker.transaction():
                 _exec(checker, f"DECLARE dpproxy_rows NO SCROLL CURSOR FOR {sql}")
@@ -297,16 +304,28 @@ class Front:
             raise FrontError(f"the front cannot be prepared: {error}") from error
         return roles
 
+    def _open_admin(self) -> psycopg.Connection:
+        options = _options({**_PINNED, "statement_timeout": "0", "search_path": "pg_catalog"})
+        return psycopg.connect(self._conninfo, autocommit=True, options=options)
+
     @contextmanager
     def _as_admin(self) -> Iterator[psycopg.Connection]:
         with self._administration:
-            if self._admin is None or self._admin.closed or self._admin.broken:
-                options = _options({**_PINNED, "statement_timeout": "0", "search_path": "pg_catalog"})
-                self._admin = psycopg.connect(self._conninfo, autocommit=True, options=options)
             try:
+                if self._admin is None or self._admin.closed:
+                    self._admin = self._open_admin()
                 yield self._admin
             except psycopg.Error as error:
                 raise FrontError(f"the front cannot be changed: {error}") from error
+
+    @contextmanager
+    def _checker(self) -> Iterator[psycopg.Connection]:
+        """A connection that owns nothing and may read what analysts may; raises Refusal (57P03)."""
+        try:
+            with self._checkers.use() as checker:
+                yield checker
+        except (psycopg.Error, FrontError):
+            raise Refusal("57P03", "the front cannot be reached", hint="Try again in a moment.") from None
 
     def _open_checker(self) -> psycopg.Connection:
         role = self._roles.checker
@@ -321,43 +340,8 @@ class Front:
         return psycopg.connect(conninfo, autocommit=True, options=options, prepare_threshold=None)
 
 
-class _Checkers:
-    """A few connections of the checker, which own nothing and may read what analysts may."""
-
-    def __init__(self, open_one: Callable[[], psycopg.Connection]) -> None:
-        self._open = open_one
-        self._places = threading.BoundedSemaphore(_CHECKERS)
-        self._lock = threading.Lock()
-        self._idle: list[psycopg.Connection] = []
-        self._generation = 0
-
-    @contextmanager
-    def use(self) -> Iterator[psycopg.Connection]:
-        """A connection for one caller at a time."""
-        with self._places:
-            with self._lock:
-                generation = self._generation
-                checker = self._idle.pop() if self._idle else None
-            if checker is None or checker.closed:
-                checker = self._open()
-            try:
-                yield checker
-            finally:
-                with self._lock:
-                    idle = checker.pgconn.transaction_status == pq.TransactionStatus.IDLE
-                    keep = idle and generation == self._generation
-                    if keep:
-                        self._idle.append(checker)
-                if not keep:
-                    checker.close()
-
-    def clear(self) -> None:
-        """Closes the idle connections, and those in use when they come back."""
-        with self._lock:
-            idle, self._idle = self._idle, []
-            self._generation += 1
-        for checker in idle:
-            checker.close()
+def _idle(checker: psycopg.Connection) -> bool:
+    return checker.pgconn.transaction_status == pq.TransactionStatus.IDLE
 
 
 def _run(connection: psycopg.Connection, statement: str) -> psycopg.Cursor:
@@ -384,20 +368,6 @@ def _make_roles(admin: psycopg.Connection) -> Roles:
             for statement in roles.statements():
                 _run(admin, statement)
         return roles
-
-
-def _usable(analyst: str) -> bool:
-    if analyst.startswith("pg_") or analyst in ("", "public", "none") or "\0" in analyst:
-        return False
-    try:
-        return len(analyst.encode()) <= _NAME_BYTES
-    except UnicodeEncodeError:
-        return False
-
-
-def _unusable(analyst: str) -> Refusal:
-    shown = analyst.replace("\0", " ").encode(errors="replace").decode()
-    return Refusal("28000", f'"{shown[:_NAME_BYTES]}" cannot be the name of an analyst')
 
 
 def _text(value: bytes | None) -> str | None:

@@ -61,8 +61,9 @@ class DuckDB:
 
     def schema(self) -> BackendSchema:
         """Tables, columns, constraints and comments; raises BackendUnavailable."""
-        with self._cursor() as cursor:
+        with self._cursor() as cursor, suppress(duckdb.Error):
             return read_schema(cursor)
+        raise BackendUnavailable(f"DuckDB file {self.path}: its schema could not be read")
 
     def count(self, table: Table) -> int:
         """How many rows a *public* table has; ValueError for another.

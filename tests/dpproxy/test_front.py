@@ -209,6 +209,30 @@ def test_public_rows_are_replaced_all_at_once(front: Front, shopped: tuple[DuckD
     assert front.rows("SELECT * FROM products") == (("7", "knife", None),)
 
 
+def test_who_loads_at_the_same_time_loads_one_after_the_other(
+    front: Front, shopped: tuple[DuckDB, Policy]
+) -> None:
+    products = shopped[1].tables[PRODUCTS]
+    first_began, second_began = threading.Event(), threading.Event()
+
+    def slow() -> Iterator[tuple[str | None, ...]]:
+        first_began.set()
+        second_began.wait(5)
+        time.sleep(0.2)
+        yield ("7", "knife", None)
+
+    def load_second() -> None:
+        first_began.wait(5)
+        second_began.set()
+        front.load_public(products, [("7", "knife", None), ("8", "spoon", None)])
+
+    second = threading.Thread(target=load_second)
+    second.start()
+    front.load_public(products, slow())
+    second.join()
+    assert front.rows("SELECT name FROM products ORDER BY 1") == (("knife",), ("spoon",))
+
+
 def test_only_public_tables_of_the_front_are_loaded(front: Front, shopped: tuple[DuckDB, Policy]) -> None:
     with pytest.raises(ValueError, match="not copied"):
         front.load_public(shopped[1].tables["public", "users"], [])
@@ -453,6 +477,28 @@ def test_a_second_process_attaches_and_a_restart_keeps_the_clone(
     with Front.start(tmp_path) as again:
         again.clone(shopped[1], shopped[0].schema())
         assert again.rows("SELECT count(*) FROM products") == (("3",),)
+
+
+def test_connections_that_were_cut_are_made_anew(front: Front) -> None:
+    assert front.rows("SELECT 1") == (("1",),)
+    embedded = front._embedded
+    assert embedded is not None
+    with psycopg.connect(embedded.conninfo(dbname="dpproxy"), autocommit=True) as other:
+        other.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+            "WHERE pid <> pg_backend_pid() AND backend_type = 'client backend'"
+        )
+    answers = set[object]()
+    for _ in range(10):
+        try:
+            answers.add(front.rows("SELECT 1"))
+        except Refusal as refusal:
+            answers.add(refusal.code)
+    assert answers <= {(("1",),), "57P01", "57P03", "08006"}
+    assert front.rows("SELECT 1") == (("1",),)
+    with pytest.raises(FrontError):
+        front.role_for("alice")
+    assert front.role_for("alice")[0] == "alice"
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,59 @@
+"""A few connections for many threads, each for one caller at a time."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
+
+
+class Pool(Generic[T]):
+    """At most `most` at once, made by `make`; those that are `usable` after their use wait for the next.
+
+    >>> pool = Pool(make=lambda: object(), usable=lambda one: True, end=lambda one: None, most=2)
+    >>> with pool.use() as first, pool.use() as second:
+    ...     first is second
+    False
+    >>> with pool.use() as again:
+    ...     again in (first, second)
+    True
+    """
+
+    def __init__(
+        self, *, make: Callable[[], T], usable: Callable[[T], bool], end: Callable[[T], None], most: int
+    ) -> None:
+        self._make, self._usable, self._end = make, usable, end
+        self._places = threading.BoundedSemaphore(most)
+        self._lock = threading.Lock()
+        self._idle: list[T] = []
+        self._generation = 0
+
+    @contextmanager
+    def use(self) -> Iterator[T]:
+        """One of them, waiting for a free place; raises what `make` raises."""
+        with self._places:
+            with self._lock:
+                generation = self._generation
+                one = self._idle.pop() if self._idle else None
+            one = self._make() if one is None else one
+            try:
+                yield one
+            finally:
+                usable = self._usable(one)
+                with self._lock:
+                    kept = usable and generation == self._generation
+                    if kept:
+                        self._idle.append(one)
+                if not kept:
+                    self._end(one)
+
+    def clear(self) -> None:
+        """Ends those that wait, and those in use when they come back."""
+        with self._lock:
+            idle, self._idle = self._idle, []
+            self._generation += 1
+        for one in idle:
+            self._end(one)
