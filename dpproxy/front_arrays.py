@@ -31,7 +31,7 @@ def int8_array(values: Counts) -> bytes:
 def text_array(values: Sequence[str | None]) -> bytes:
     """The binary form of a text[] in UTF-8, with NULLs; raises UnicodeEncodeError for a lone surrogate.
 
-    >>> text_array(["é", None]).hex(" ", 4)
+    >>> text_array(["é", None]).hex(" ", -4)
     '00000001 00000001 00000019 00000002 00000001 00000002 c3a9ffff ffff'
     """
     parts = [_header(len(values), None in values, _TEXT)]
