@@ -34,12 +34,15 @@ class Names(Generic[V]):
         pending = self._pending.get(name)
         return pending[-1] if pending else self._settled.get(name)
 
-    def items(self) -> Iterator[tuple[str, V]]:
-        """Every thing that a message sent now would find, by name."""
-        for name in {*self._settled, *self._pending}:
-            value = self.get(name)
-            if value is not None:
-                yield name, value
+    def is_open(self, name: str) -> bool:
+        """Whether the front has yet to answer what `name` means."""
+        return name in self._pending
+
+    def possible(self) -> Iterator[tuple[str, V]]:
+        """Everything that any name may mean, whatever the front answers."""
+        yield from self._settled.items()
+        for name, values in self._pending.items():
+            yield from ((name, value) for value in values if value is not None)
 
     def propose(self, name: str, value: V | None) -> None:
         """`name` is to mean `value` (None: nothing) from here on."""
@@ -91,6 +94,7 @@ class Entry:
 
 
 _COPY_MARKS = b"cf"
+_SEGMENT_ENDS = b"SQ"
 _ENDS: dict[int, bytes] = {
     ord("P"): b"1",
     ord("B"): b"2",
@@ -107,6 +111,7 @@ class Pending:
 
     def __init__(self) -> None:
         self._entries: deque[Entry] = deque()
+        self._ends = 0
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -116,16 +121,22 @@ class Pending:
         """Whose responses are arriving."""
         return self._entries[0] if self._entries else None
 
+    @property
+    def has_end(self) -> bool:
+        """Whether a Sync or simple query is to be answered: what comes after may hold though what is before fails."""
+        return self._ends > 0
+
     def expect(self, entry: Entry) -> None:
         """The responses to another message are due, after all others."""
         self._entries.append(entry)
+        self._ends += entry.kind in _SEGMENT_ENDS
         self._drop_marks()
 
     def answered(self, kind: int) -> bool:
         """A response of this kind came; says whether it was the head's last."""
         if kind not in _ENDS[self._entries[0].kind]:
             return False
-        self._entries.popleft().settle(True)
+        self._pop(True)
         self._drop_marks()
         return True
 
@@ -134,7 +145,7 @@ class Pending:
         while self._entries:
             if self._entries[0].kind == ord("S"):
                 return True
-            self._entries.popleft().settle(False)
+            self._pop(False)
         return False
 
     def copy_begins(self) -> bool:
@@ -143,8 +154,14 @@ class Pending:
         entries = list(self._entries)
         end = next((i for i, entry in enumerate(entries) if entry.kind in _COPY_MARKS), len(entries))
         kept = [entry for entry in entries[:end] if entry.kind != ord("S")]
+        self._ends -= end - len(kept)
         self._entries = deque([*kept, *entries[end:]])
         return end == len(entries)
+
+    def _pop(self, kept: bool) -> None:
+        entry = self._entries.popleft()
+        self._ends -= entry.kind in _SEGMENT_ENDS
+        entry.settle(kept)
 
     def _drop_marks(self) -> None:
         while self._entries and self._entries[0].kind in _COPY_MARKS:

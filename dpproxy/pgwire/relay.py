@@ -58,6 +58,7 @@ class Relay:
         self._statements = Names[Statement]()
         self._portals = Names[Portal]()
         self._work: Work | None = None
+        self._postponed: tuple[Callable[[bytes], None], bytes] | None = None
         self._waiting = False
         self._skipping = False
         self._copying = False
@@ -156,6 +157,9 @@ class Relay:
         try:
             (name, source), rest = strings(body, 2)
             check_names(name, source)
+            if self._is_open(self._statements, source):
+                self._begin(self._settled_first(self._bind, body))
+                return
             statement = self._statements.get(source)
             self._check_fetch(statement)
         except Refusal as refusal:
@@ -166,10 +170,18 @@ class Relay:
         else:
             self._plain_bind(body, name)
 
+    def _is_open(self, names: Names[Statement] | Names[Portal], name: str) -> bool:
+        """Whether what `name` means hangs on messages whose failure would not skip the next one."""
+        return self._line.pending.has_end and names.is_open(name)
+
+    def _settled_first(self, handler: Callable[[bytes], None], body: bytes) -> Work:
+        yield Wait()
+        self._postponed = (handler, body)
+
     def _check_fetch(self, statement: Statement | None) -> None:
         """Raises Refusal for reading a private portal by its name before it was executed: it has no rows yet."""
         if statement is not None and statement.fetches:
-            for name, portal in self._portals.items():
+            for name, portal in self._portals.possible():
                 if name and not portal.answered:
                     raise Refusal("0A000", "a private portal has to be executed before it is fetched from")
 
@@ -185,6 +197,9 @@ class Relay:
             (name,), _ = strings(body, 1)
         except Refusal as refusal:
             self._line.refuse(refusal)
+            return
+        if self._is_open(self._portals, name):
+            self._begin(self._settled_first(self._execute, body))
             return
         portal = self._portals.get(name)
         if portal is not None and not portal.answered:
@@ -268,23 +283,30 @@ class Relay:
                 yield from self._step("", portal)
                 self._line.forward("D", b"P\0")
                 self._line.forward("E", m.execute("")[5:])
-                self._line.inject(m.close("S", ""))
-                self._line.inject(m.close("P", ""))
+                self._end_query()
+                return
             except Refusal as refusal:
                 self._line.refuse(refusal)
         except Skipped:
             pass
-        self._end_query()
+        self._end_failed_query()
 
     def _refused_query(self, refusal: Refusal) -> Work:
         if len(self._line.pending):
             yield Wait()
         self._line.refuse(refusal)
+        self._end_failed_query()
+
+    def _end_failed_query(self) -> None:
+        """The front skips up to the first Sync, so that only then something can be closed."""
+        self._skipping = False
+        self._line.inject(m.message("S"))
         self._end_query()
 
     def _end_query(self) -> None:
         """A simple query leaves nothing under the empty name."""
-        self._skipping = False
+        self._line.inject(m.close("S", ""))
+        self._line.inject(m.close("P", ""))
         self._statements.propose("", None)
         self._portals.propose("", None)
         self._line.forward("S", b"", (self._statements, ""), (self._portals, ""))
@@ -332,6 +354,9 @@ class Relay:
             request = self._work.send(outcome) if failure is None else self._work.throw(failure)
         except (StopIteration, Skipped):
             self._work = None
+            if self._postponed is not None:
+                (handler, body), self._postponed = self._postponed, None
+                handler(body)
         except Refusal as refusal:
             self._work = None
             self._line.refuse(refusal)

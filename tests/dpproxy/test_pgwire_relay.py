@@ -151,6 +151,22 @@ def test_a_statement_prepared_anew_by_text_is_not_taken_for_the_old_one(proxy: S
         assert proxy.answering.steps == []
 
 
+def test_what_a_name_means_is_not_guessed_across_a_sync(proxy: Served) -> None:
+    with proxy.raw() as raw:
+        raw.send(m.parse("s", BY_COUNTRY), SYNC)
+        raw.kinds()
+        for skipped in (m.parse("s", "SELECT 1"), m.close("S", "s") + m.parse("s", "SELECT 1")):
+            raw.send(m.execute("none"), skipped, SYNC, bound("", "s"), m.execute(""), SYNC)
+            raw.kinds()
+            assert rows(raw.until("Z")) == TEXT_ROWS
+        raw.send(query("BEGIN"), bound("p", "s"), SYNC, query("SAVEPOINT a"))
+        assert raw.kinds() + raw.kinds() + raw.kinds() == "CZ2ZCZ"
+        raw.send(run("SELECT 1/0"), m.close("P", "p"), SYNC, query("ROLLBACK TO a"), m.execute("p"), SYNC)
+        raw.kinds()
+        raw.kinds()
+        assert rows(raw.until("Z")) == TEXT_ROWS
+
+
 def test_result_formats_are_the_clients(proxy: Served) -> None:
     with proxy.raw() as raw:
         values, results = m.NO_VALUES, struct.pack(">Hhh", 2, 0, 1)
