@@ -16,8 +16,9 @@ Texts = tuple[str | None, ...]
 class Result:
     """Released columns: `keys` and `counts`, each a tuple a column, all of one length.
 
-    `stddev` of each count's noise (None: the counts are ranks, since none was asked for), `cost` what the release
-    cost, `lowered` the number of groups that could come out where it is less than LIMIT asked for. What follows is not stored: `charged` and `left` of this time's payment, `replayed` for none.
+    `stddev` of each count's noise (None: the counts are ranks, since none was asked for), `cost` what the
+    release cost, `lowered` the number of groups that could come out where it is less than LIMIT asked for.
+    What follows is not stored: `charged` and `left` of this time's payment, `replayed` for none.
     """
 
     keys: tuple[Texts, ...]

@@ -89,10 +89,16 @@ class Running:
 
 
 @contextmanager
-def serving(arguments: Sequence[str], *, folder: Path = ROOT, root: Path = ROOT) -> Iterator[Running]:
+def serving(
+    arguments: Sequence[str],
+    *,
+    folder: Path = ROOT,
+    root: Path = ROOT,
+    program: Sequence[str] = ("-m", "dpproxy"),
+) -> Iterator[Running]:
     """Runs `dpproxy ARGUMENTS`, once it listens; ends it in any case. `root`: where the project is."""
     process = subprocess.Popen(
-        [sys.executable, "-m", "dpproxy", *arguments],
+        [sys.executable, *program, *arguments],
         cwd=folder,
         env={**os.environ, "PYTHONPATH": str(root)},
         stdout=subprocess.PIPE,

@@ -1,0 +1,48 @@
+"""Runs a dpproxy command that kills itself, as kill -9 would, when it reaches a point: dying.py POINT ARGUMENTS...
+
+A point is before:NAME or after:NAME of one of the calls that a private query goes through.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from budget.ledger import Ledger
+from dpproxy.answer import Answering
+from dpproxy.backends.duckdb import DuckDB, DuckDBSlot
+from dpproxy.pricing import Ask
+
+CALLS: dict[str, tuple[type, str]] = {
+    "execute": (Answering, "execute"),
+    "replay": (Ledger, "replay"),
+    "open": (DuckDB, "open"),
+    "reserve": (Ledger, "reserve"),
+    "fetch": (DuckDBSlot, "fetch"),
+    "release": (Ask, "release"),
+    "settle": (Ledger, "settle"),
+}
+POINTS = [f"{when}:{name}" for name in CALLS for when in ("before", "after")]
+
+
+def mortal(call: Callable[..., Any], when: str) -> Callable[..., Any]:
+    def wrapped(*arguments: Any, **named: Any) -> Any:
+        if when == "before":
+            os.kill(os.getpid(), signal.SIGKILL)
+        result = call(*arguments, **named)
+        os.kill(os.getpid(), signal.SIGKILL)
+        return result
+
+    return wrapped
+
+
+if __name__ == "__main__":
+    when, name = sys.argv.pop(1).split(":")
+    owner, method = CALLS[name]
+    setattr(owner, method, mortal(getattr(owner, method), when))
+    from dpproxy.cli import app
+
+    app()
