@@ -62,3 +62,16 @@ def node() -> str:
     if path is None:
         missing("node")
     return path
+
+
+@pytest.fixture(scope="module")
+def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The project by links, with a place of its own for what the demonstration makes."""
+    folder = tmp_path_factory.mktemp("clone")
+    for room in ("dpproxy", "rewriter", "mechanisms", "budget"):
+        (folder / room).symlink_to(ROOT / room)
+    (folder / "sample_data").mkdir()
+    for file in (ROOT / "sample_data").iterdir():
+        if file.is_file():
+            (folder / "sample_data" / file.name).symlink_to(file)
+    return folder

@@ -10,27 +10,14 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from dpproxy.demo import QUERIES, database_of
-from tests.dpproxy.deployment import ROOT, serving
+from dpproxy.demo import QUERIES, database_of, psql_line
+from tests.dpproxy.deployment import serving
 
 CATEGORIES = (
     "SELECT p.product_category, count(DISTINCT t.household_id) FROM transactions t"
     " JOIN products p USING (product_id) GROUP BY 1"
 )
 PRODUCTS = "SELECT product_id::VARCHAR, count(DISTINCT household_id) FROM transactions GROUP BY 1"
-
-
-@pytest.fixture(scope="module")
-def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The project by links, with a place of its own for what the demonstration makes."""
-    folder = tmp_path_factory.mktemp("clone")
-    for room in ("dpproxy", "rewriter", "mechanisms", "budget"):
-        (folder / room).symlink_to(ROOT / room)
-    (folder / "sample_data").mkdir()
-    for file in (ROOT / "sample_data").iterdir():
-        if file.is_file():
-            (folder / "sample_data" / file.name).symlink_to(file)
-    return folder
 
 
 def printed(clone: Path) -> list[str]:
@@ -73,8 +60,9 @@ def test_first_queries_are_answered_near_the_truth_and_again_for_nothing(clone: 
     assert "\n".join(second).count("no charge") == 2
 
 
-def test_make_demo_starts_the_demonstration() -> None:
-    said = subprocess.run(
-        ["make", "--dry-run", "demo"], cwd=ROOT, capture_output=True, text=True, check=True
-    ).stdout
-    assert said.rstrip().endswith("dpproxy demo")
+def test_without_an_installed_psql_the_line_names_one_that_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+    program = psql_line(6432)[0]
+    said = subprocess.run([program, "--version"], capture_output=True, text=True, check=True)
+    assert said.stdout.startswith("psql (PostgreSQL)")
+    assert Path(program).is_absolute()
