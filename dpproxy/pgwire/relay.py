@@ -276,6 +276,7 @@ class Relay:
             try:
                 self._line.inject(m.parse("", text), ours=False)
                 oids = yield from self._parameter_types("")
+                self._line.inject(m.close("S", ""))
                 if oids:
                     raise Refusal("42P02", "there is no parameter $1")
                 portal = yield from self._planned(Statement(text, True), (), m.NO_VALUES, b"\0\0")

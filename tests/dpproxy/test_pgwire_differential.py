@@ -38,7 +38,7 @@ STATEMENTS = {
     OLDER: f"SELECT country, n + $1::int AS n FROM {_VALUES} WHERE $1 IS NOT NULL ORDER BY n DESC",
     FAILING: f"SELECT country, n / (n - n) AS n FROM {_VALUES}",
     EXHAUSTED: f"SELECT country, n / (n - n) AS dear FROM {_VALUES}",
-    ROWS: "SELECT 1/0",
+    ROWS: "SELECT (1/0)::bigint AS id, ''::text AS country, 1 AS age",
     "SELECT nothing FROM people": "SELECT nothing",
     "SELECT $1::int + 1 AS one": "SELECT $1::int + 1 AS one",
     "SELECT 1/0": "SELECT 1/0",
