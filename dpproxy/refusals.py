@@ -7,6 +7,7 @@ from contextlib import contextmanager
 
 from budget.account import Exhausted, LedgerError
 from dpproxy.backends.base import BackendError, BackendUnavailable, Cancelled
+from dpproxy.front import FrontError
 from rewriter.refusal import Refusal
 
 
@@ -26,6 +27,10 @@ def translated() -> Iterator[None]:
     except BackendUnavailable:
         raise Refusal(
             "57P03", "the backend cannot be reached; nothing was charged", hint="Try again in a moment."
+        ) from None
+    except FrontError:
+        raise Refusal(
+            "57P03", "the public tables cannot be read anew; nothing was charged", hint="Try again in a moment."
         ) from None
     except BackendError:
         raise Refusal(
