@@ -7,6 +7,7 @@ import struct
 import pytest
 
 from dpproxy.pgwire import messages as m
+from dpproxy.pgwire.relay import MOST_PENDING, Relay
 from tests.dpproxy.wire import (
     AGES,
     BROKEN,
@@ -140,6 +141,14 @@ def test_a_portal_is_not_fetched_by_name_before_it_was_executed(proxy: Served) -
         assert raw.kinds() == "2DDs33Z"
         assert rows(raw.query("FETCH ALL FROM p3")) == TEXT_ROWS[2:]
         assert len(proxy.answering.steps) == 1
+
+
+def test_a_portal_that_ended_keeps_nobody_from_fetching(proxy: Served) -> None:
+    with proxy.raw() as raw:
+        raw.send(m.parse("s", BY_COUNTRY), bound("p", "s"), SYNC, query("BEGIN"))
+        assert raw.kinds() + raw.kinds() == "12ZCZ"
+        raw.query("DECLARE c CURSOR FOR SELECT 'public'")
+        assert rows(raw.query("FETCH c")) == [("public",)]
 
 
 def test_a_statement_prepared_anew_by_text_is_not_taken_for_the_old_one(proxy: Served) -> None:
@@ -365,6 +374,18 @@ def test_a_long_pipeline_without_flush_does_not_stall(proxy: Served) -> None:
         raw.send(one * 5000, run(BY_COUNTRY), SYNC)
         seen = shape(raw.until("Z"))
         assert seen == "12DC" * 5000 + "12TDCZ"
+
+
+def test_a_relay_that_is_full_asks_for_the_answers() -> None:
+    relay = Relay(lambda text: "relay")
+    parse = m.parse("", "SELECT 1")
+    while not relay.full:
+        assert relay.to_front.count(FLUSH) == 0
+        relay.client(ord("P"), parse[5:])
+    assert bytes(relay.to_front) == parse * MOST_PENDING + FLUSH
+    relay.front(m.message("1") * MOST_PENDING)
+    assert not relay.full
+    assert relay.quiet
 
 
 def test_copies_are_relayed_and_sync_within_them_is_ignored(proxy: Served) -> None:
