@@ -146,7 +146,7 @@ def gumbel_order(
     """
     if not SMALLEST <= beta <= LARGEST:
         raise ValueError("the scale of Gumbel noise must lie in [2^-40, 2^40]")
-    if weights is not None and (len(weights) != len(scores) or any(weight <= 0 for weight in weights)):
+    if weights is not None and (len(weights) != len(scores) or any(weight.numerator <= 0 for weight in weights)):
         raise ValueError("one positive weight a score")
     words = stream.words(len(scores))
     values, errors = _gumbel_values(words, scores, beta, weights)
@@ -182,8 +182,8 @@ def _gumbel_values(
     size = np.abs(level) + np.abs(gumbel) + 1
     values = level + gumbel
     if weights is not None:
-        numerators = np.array([math.log(weight.numerator) for weight in weights])
-        denominators = np.array([math.log(weight.denominator) for weight in weights])
+        fractions = [weight.as_integer_ratio() for weight in weights]
+        numerators, denominators = np.array([(math.log(a), math.log(b)) for a, b in fractions]).T
         values += numerators - denominators
         size += numerators + denominators
     errors = np.where(relative <= 0.5, size * ROUNDING + 2 * relative, np.inf)
