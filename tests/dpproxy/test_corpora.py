@@ -77,9 +77,6 @@ def test_nothing_that_must_be_refused_is_answered(server: Running, corpora: Path
         f"\nattacks: {len(must)} must be refused, {len(leaks)} were not; {answered} of {len(found)} answered"
     )
     assert not leaks
-    for error in found.values():
-        if error is not None and error.diag.context is not None:
-            pytest.fail(f"an error tells its context: {error.diag.context}")
 
 
 def test_no_message_holds_a_value_of_the_data(server: Running, corpora: Path) -> None:
