@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from typing import Literal
@@ -13,8 +12,6 @@ import pytest
 
 from mechanisms.histogram import Cost, Histogram, Mechanism, Release
 from mechanisms.known_domain import KnownGauss, KnownGumb, KnownLap
-from mechanisms.noise import discrete_laplace
-from mechanisms.randomness import Stream
 from tests.mechanisms.goodness import (
     ALPHA,
     Law,
@@ -25,6 +22,7 @@ from tests.mechanisms.goodness import (
     power,
     stream,
 )
+from tests.mechanisms.mutants import HalfBeta, OneDraw, ScaledGauss, ScaledLap
 
 EPS = Fraction(1, 2)
 CELLS = 40_000
@@ -37,24 +35,6 @@ def residuals(mechanism: Mechanism) -> list[int]:
     assert release.values is not None
     assert release.indices.tolist() == list(range(CELLS))
     return [int(x) for x in release.values - COUNTS]
-
-
-@dataclass(frozen=True)
-class ScaledLap(KnownLap):
-    factor: Fraction = Fraction(1)
-
-    @property
-    def scale(self) -> Fraction:
-        return super().scale * self.factor
-
-
-@dataclass(frozen=True)
-class ScaledGauss(KnownGauss):
-    factor: Fraction = Fraction(1)
-
-    @property
-    def sigma_squared(self) -> Fraction:
-        return super().sigma_squared * self.factor**2
 
 
 LIES = [Fraction(1, 2), Fraction(9, 10), Fraction(11, 10)]
@@ -80,21 +60,6 @@ def test_known_gauss(spend: Literal["accurate", "cheap"], variance: float, cost:
     for lie in LIES:
         assert power(law, gaussian_law(variance * float(lie) ** 2), CELLS) > 0.999
         assert p_value(residuals(ScaledGauss(EPS, 3, 5, CELLS, spend, lie)), law) < ALPHA
-
-
-class HalfBeta(KnownGumb):
-    @property
-    def beta(self) -> Fraction:
-        return super().beta / 2
-
-
-class OneDraw(KnownGumb):
-    """Shows the values that won the order: biased upwards, and what the price does not cover."""
-
-    def release(self, histogram: Histogram, stream: Stream) -> Release:
-        noisy = histogram.counts + discrete_laplace(stream.child("both"), self.scale, self.cells)
-        chosen = np.argsort(-noisy)[: self.k]
-        return Release(chosen, noisy[chosen], self.stddev, self.cost_at_most)
 
 
 CROWD = np.array([3, 6, 4, 5])

@@ -3,54 +3,44 @@
 from __future__ import annotations
 
 import math
-from collections import defaultdict
-from collections.abc import Callable
 from fractions import Fraction
 from functools import lru_cache
-from itertools import pairwise, permutations
 
 import numpy as np
 import pytest
 
-from mechanisms.histogram import Cost, Counts, Histogram, Release
-from mechanisms.noise import Integers, discrete_gaussian, discrete_laplace
-from mechanisms.randomness import Stream
+from mechanisms.histogram import Cost, Histogram, Release
 from mechanisms.unknown_domain import UnkGauss, UnkGumb, UnkLap
 from tests.mechanisms.goodness import (
     ALPHA,
-    Law,
     gaussian_law,
     laplace_law,
     p_value,
-    peeling_law,
     power,
     stream,
 )
+from tests.mechanisms.laws import Shown, thresholded, unk_gumb_law
+from tests.mechanisms.mutants import (
+    Argmin,
+    BareGauss,
+    BareLap,
+    HalfGauss,
+    HalfGumb,
+    HalfLap,
+    HighLap,
+    LessGauss,
+    LessLap,
+    LowBottom,
+    LowGauss,
+    LowLap,
+    MoreGauss,
+    MoreLap,
+    NoIndexNoise,
+    RankLap,
+    TopK,
+)
 
 DRAWS = 4000
-Shown = tuple[tuple[int, int], ...]
-"""What came out: (place, noisy count), in order."""
-
-
-def thresholded(counts: list[int], threshold: int, noise: Law[int], bar: Law[int]) -> dict[Shown, float]:
-    """The law of two noised counts against a noised threshold (the last count), ties in either order."""
-    law: dict[Shown, float] = defaultdict(float)
-    first, second, last = counts
-    for y, p in bar.items():
-        least = last + threshold + y + 1
-        options: list[dict[Shown, float]] = []
-        for place, count in ((0, first), (1, second)):
-            values: dict[Shown, float] = {
-                ((place, count + x),): q for x, q in noise.items() if count + x >= least
-            }
-            values[()] = 1 - sum(values.values())
-            options.append(values)
-        for one, q in options[0].items():
-            for two, r in options[1].items():
-                orders = [s for s in permutations(one + two) if all(a[1] >= b[1] for a, b in pairwise(s))]
-                for shown in orders:
-                    law[shown] += p * q * r / len(orders)
-    return dict(law)
 
 
 def shown(mechanism: UnkLap | UnkGauss, counts: list[int], draws: int = DRAWS) -> list[Shown]:
@@ -62,86 +52,6 @@ def shown(mechanism: UnkLap | UnkGauss, counts: list[int], draws: int = DRAWS) -
     return [
         tuple(zip(r.indices.tolist(), r.values.tolist(), strict=True)) for r in drawn if r.values is not None
     ]
-
-
-class HalfLap(UnkLap):
-    """Half the scale, at the right threshold."""
-
-    factor = Fraction(1, 2)
-
-    def _noise(self, stream: Stream) -> Integers:
-        return discrete_laplace(stream, self.scale * self.factor, self.fetch)
-
-
-class LessLap(HalfLap):
-    factor = Fraction(17, 20)
-
-
-class MoreLap(HalfLap):
-    factor = Fraction(23, 20)
-
-
-class LowLap(UnkLap):
-    """Threshold off by tau; with tau = 1 also what a comparison that is not strict amounts to."""
-
-    @property
-    def threshold(self) -> int:
-        return super().threshold - self.tau
-
-
-class HighLap(UnkLap):
-    @property
-    def threshold(self) -> int:
-        return super().threshold + self.tau
-
-
-class BareLap(UnkLap):
-    """No noise on the threshold."""
-
-    def _noise(self, stream: Stream) -> Integers:
-        noise = super()._noise(stream)
-        noise[-1] = 0
-        return noise
-
-
-class RankLap(UnkLap):
-    """Equal noisy counts in the order of the true ones."""
-
-    def release(self, histogram: Histogram, stream: Stream) -> Release:
-        release = super().release(histogram, stream)
-        assert release.values is not None
-        order = np.lexsort((release.indices, -release.values))
-        return Release(release.indices[order], release.values[order], release.stddev, release.cost)
-
-
-class HalfGauss(UnkGauss):
-    """Half the sigma, at the right threshold."""
-
-    factor = Fraction(1, 4)
-
-    def _noise(self, stream: Stream) -> Integers:
-        return discrete_gaussian(stream, self.sigma_squared * self.factor, self.fetch)
-
-
-class LessGauss(HalfGauss):
-    factor = Fraction(81, 100)
-
-
-class MoreGauss(HalfGauss):
-    factor = Fraction(121, 100)
-
-
-class LowGauss(UnkGauss):
-    @property
-    def threshold(self) -> int:
-        return super().threshold - self.tau
-
-
-class BareGauss(UnkGauss):
-    def _noise(self, stream: Stream) -> Integers:
-        noise = super()._noise(stream)
-        noise[-1] = 0
-        return noise
 
 
 EPS, DELTA = Fraction(2), Fraction(1, 10)
@@ -215,24 +125,6 @@ def test_one_person_alone_comes_out_at_most_with_delta(mechanism: UnkLap | UnkGa
     assert 0.03 < came / DRAWS < 0.118
 
 
-def unk_gumb_law(
-    counts: list[int], mechanism: UnkGumb, bottom: Callable[[int], float]
-) -> dict[tuple[int, ...], float]:
-    """The law of the places that come out: exponential mechanism for k_bar, then peeling until bottom."""
-    eps, tau, k = float(mechanism.eps_per), mechanism.tau, mechanism.k
-    scale = eps / tau
-    index = {i: math.exp(-scale * counts[i]) / i for i in range(k, mechanism.d_bar + 1)}
-    law: dict[tuple[int, ...], float] = defaultdict(float)
-    for k_bar, weight in index.items():
-        floor = counts[k_bar]
-        weights = {j: math.exp(scale * counts[j]) for j in range(k_bar) if counts[j] > floor}
-        weights[-1] = bottom(k_bar) * math.exp(scale * (floor + tau))
-        for order, p in peeling_law(weights, k).items():
-            out = order[: order.index(-1)] if -1 in order else order
-            law[out] += p * weight / sum(index.values())
-    return dict(law)
-
-
 GUMB = UnkGumb(Fraction(1), Fraction(1, 10), tau=2, k=2, d_bar=5, counts=True)
 ROWS = [17, 14, 14, 3, 2, 1]
 GUMB_LAW = unk_gumb_law(ROWS, GUMB, lambda k_bar: k_bar / 0.1)
@@ -246,44 +138,6 @@ def gumb_releases(mechanism: UnkGumb, rows: list[int], draws: int = 4000) -> lis
 
 def places(drawn: list[Release]) -> list[tuple[int, ...]]:
     return [tuple(release.indices.tolist()) for release in drawn]
-
-
-class Argmin(UnkGumb):
-    """The papers' sign: the argmin of a quantity with Gumbel noise."""
-
-    def _index(self, counts: Counts, stream: Stream) -> int:
-        e = -np.log(stream.words(self.d_bar - self.k + 1).astype(np.float64) * 2.0**-64)
-        noise = -float(self.beta) * np.log(e)
-        i = np.arange(self.k, self.d_bar + 1)
-        return self.k + int(np.argmin(counts[self.k :] + float(self.beta) * np.log(i) + noise))
-
-
-class NoIndexNoise(UnkGumb):
-    def _index(self, counts: Counts, stream: Stream) -> int:
-        i = np.arange(self.k, self.d_bar + 1)
-        return self.k + int(np.argmin(counts[self.k :] + float(self.beta) * np.log(i)))
-
-
-class TopK(UnkGumb):
-    """k instead of d_bar: no index step, the threshold at row k + 1."""
-
-    def _index(self, counts: Counts, stream: Stream) -> int:
-        return self.k
-
-
-class LowBottom(UnkGumb):
-    """The threshold off by tau."""
-
-    def _top(self, counts: Counts, k_bar: int, stream: Stream) -> Integers:
-        lowered = counts.copy()
-        lowered[k_bar:] -= self.tau
-        return super()._top(lowered, k_bar, stream)
-
-
-class HalfGumb(UnkGumb):
-    @property
-    def beta(self) -> Fraction:
-        return super().beta / 2
 
 
 def test_unk_gumb() -> None:
