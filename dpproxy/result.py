@@ -82,6 +82,8 @@ class Result:
         parts = [f"{self.mechanism}, noise of standard deviation {noise}"]
         if self.tau > 1:
             parts.append(f"at most {self.tau} rows of one unit count in a group")
+        if self.mechanism.startswith("Unk") and not self.counts[0]:
+            parts.append("no group is large enough to be shown")
         if self.lowered is not None:
             parts.append(f"at most {self.lowered} rows, fewer than LIMIT asks for")
         if self.replayed:

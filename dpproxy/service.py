@@ -212,7 +212,7 @@ class Service:
 
     def _prepare_front(self) -> None:
         """The owner makes the clone and fills it; who attaches waits until it is that of the same policy."""
-        stamp = hashlib.sha256(repr(self.checked.policy).encode()).hexdigest()
+        stamp = hashlib.sha256(self.config.fingerprint()).hexdigest()
         data_dir = self.config.path(self.config.front.data_dir)
         place = data_dir.with_name(f"{data_dir.name}.policy")
         if self.owner:
