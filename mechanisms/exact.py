@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -12,11 +13,23 @@ from mpmath.libmp import to_int
 from mechanisms.randomness import Stream
 
 
+class _Contexts(threading.local):
+    """One interval arithmetic a thread and precision: making one takes milliseconds, using one microseconds."""
+
+    def __init__(self) -> None:
+        self.by_precision: dict[int, Any] = {}
+
+
+_contexts = _Contexts()
+
+
 def interval_context(precision: int) -> Any:
-    """Give an interval arithmetic of its own (mpmath's shared one is not safe across threads)."""
-    context = MPIntervalContext()
-    context.prec = precision
-    return context
+    """Give this thread's interval arithmetic of a precision (mpmath's shared one is not safe across threads)."""
+    if precision not in _contexts.by_precision:
+        context = MPIntervalContext()
+        context.prec = precision
+        _contexts.by_precision[precision] = context
+    return _contexts.by_precision[precision]
 
 
 def interval(context: Any, x: Fraction) -> Any:

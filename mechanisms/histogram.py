@@ -44,7 +44,8 @@ class Release:
     """What may leave: positions into the histogram in released order and their noisy counts.
 
     `indices`, `values`: int64, shape (r,); `values` is None where no counts are shown. `stddev` is the
-    standard deviation of each count's noise, None where none is shown; `cost` what was spent, never above
+    standard deviation of each count's noise, None where none is shown; where it differs from count to count
+    it is the largest and `stddevs`, float64, shape (r,), tells them. `cost`: what was spent, never above
     `cost_at_most`. An index into an unknown domain's histogram is a rank by true count: it serves to look
     up the key and must not leave itself.
     """
@@ -53,6 +54,7 @@ class Release:
     values: Counts | None
     stddev: float | None
     cost: Cost
+    stddevs: NDArray[np.float64] | None = None
 
 
 class Mechanism(Protocol):
