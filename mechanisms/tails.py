@@ -84,6 +84,25 @@ def gaussian_difference_tail(sigma_squared: Fraction, n: int) -> Fraction:
     return _gaussian_differences(sigma_squared)(n)
 
 
+def gaussian_sum_tail(sigma_squared: Fraction, terms: int, n: int) -> Fraction:
+    """Bound Pr[X_1 + ... + X_terms > n] from above, independent discrete Gaussians, n >= 0, terms >= 1.
+
+    >>> float(gaussian_sum_tail(Fraction(4), 3, 2))
+    0.23446803200480895
+
+    Pr[sum = m] <= Pr[sum = 0] exp(-m^2/(2 terms sigma^2)), and Pr[sum = 0] is bounded by a product of theta
+    sums (tails.md, Lemma 3): within 1e-8 of the truth for sigma >= 1.5.
+    """
+    _not_negative(n)
+    variance = terms * sigma_squared
+    if variance > LONGEST:
+        return _sub_gaussian(Fraction((n + 1) ** 2) / (2 * variance))
+    sums_up = _tail_sums(1 / (2 * variance))
+    return min(
+        Fraction(1), _sum_at_zero_up(1 / (2 * sigma_squared), terms) * Fraction(_at(sums_up, n + 1), ONE)
+    )
+
+
 @lru_cache(maxsize=256)
 def laplace_threshold(scale: Fraction, tau: int, delta0: int, delta: Fraction) -> int:
     """Give UnkLap's T: the smallest integer with delta0 Pr[X - Y > T - tau] <= delta.
@@ -110,6 +129,46 @@ def gaussian_threshold(sigma_squared: Fraction, tau: int, delta0: int, delta: Fr
     """
     _not_too_small(delta / delta0)
     return tau + _smallest(lambda n: delta0 * gaussian_difference_tail(sigma_squared, n) <= delta)
+
+
+@lru_cache(maxsize=256)
+def positive_laplace_threshold(scale: Fraction, tau: int, delta0: int, delta: Fraction) -> int:
+    """Give PositiveHistogram's T for Laplace noise: the smallest integer with delta0 Pr[X > T - tau] <= delta.
+
+    >>> positive_laplace_threshold(Fraction(40, 3), 1, 1, Fraction(1, 10**10))
+    299
+
+    Arguments and errors as for `laplace_threshold`.
+    """
+    _not_too_small(delta / delta0)
+    return tau + _smallest(lambda n: delta0 * laplace_tail(scale, n) <= delta)
+
+
+@lru_cache(maxsize=256)
+def positive_gaussian_threshold(sigma_squared: Fraction, tau: int, delta0: int, delta: Fraction) -> int:
+    """Give PositiveHistogram's T for Gaussian noise: the smallest integer with delta0 Pr[X > T - tau] <= delta.
+
+    >>> positive_gaussian_threshold(Fraction(1600, 9), 1, 1, Fraction(1, 10**10))
+    86
+
+    Arguments and errors as for `gaussian_threshold`.
+    """
+    _not_too_small(delta / delta0)
+    return tau + _smallest(lambda n: delta0 * gaussian_tail(sigma_squared, n) <= delta)
+
+
+@lru_cache(maxsize=256)
+def gaussian_sum_threshold(sigma_squared: Fraction, terms: int, tau: int, times: int, delta: Fraction) -> int:
+    """Give the continual T: the smallest integer with times Pr[X_1 + ... + X_terms > T - tau] <= delta.
+
+    >>> gaussian_sum_threshold(Fraction(1600, 9), 9, 1, 365, Fraction(1, 10**10))
+    290
+
+    `sigma_squared` in counts squared, `tau` and the result in counts; `times`: chances to exceed it; `delta`: at
+    least times 2^-200 (ValueError). "Smallest" by the bound of `gaussian_sum_tail`.
+    """
+    _not_too_small(delta / times)
+    return tau + _smallest(lambda n: times * gaussian_sum_tail(sigma_squared, terms, n) <= delta)
 
 
 def weighted_gaussian_threshold(rho: Fraction, delta: Fraction, delta0: int) -> Fraction:
@@ -191,6 +250,21 @@ def _terms(rate: Fraction, offset: Fraction, up: bool) -> Iterator[int]:
 def _theta_down(rate: Fraction) -> int:
     """Give the sum over all integers y of exp(-rate y^2), down."""
     return 2 * sum(_terms(rate, Fraction(0), up=False)) - ONE
+
+
+def _theta_up(rate: Fraction) -> int:
+    """Give the sum over all integers y of exp(-rate y^2), up."""
+    return 2 * sum(_terms(rate, Fraction(0), up=True)) - ONE
+
+
+@lru_cache(maxsize=8)
+def _sum_at_zero_up(rate: Fraction, terms: int) -> Fraction:
+    """Bound Pr[X_1 + ... + X_terms = 0] from above, P(x) proportional to exp(-rate x^2)."""
+    mass_down = _theta_down(rate)
+    bound = Fraction(ONE, mass_down)
+    for i in range(2, terms + 1):
+        bound *= Fraction(_theta_up(rate * Fraction(i, i - 1)), mass_down)
+    return bound
 
 
 @lru_cache(maxsize=8)

@@ -166,10 +166,12 @@ class UnkGumb(_Unknown):
     Cost(information=Fraction(21, 1), calls=Fraction(1, 1))
 
     `tau`: the most one person changes a count, and a person may change all of them; `k`: the elements
-    asked for; `d_bar` > k: the elements that can be released; `counts`: whether counts are shown.
-    Pay what you get: 2|o| + 1 - [o ends in bottom] information units, |o| + 1 without counts, where the
-    outcome o counts bottom; 1 call unit. ValueError for parameters out of range. Audience Engagements
-    API, Algorithm 4, corrected (unknown_domain.md, Theorem 3).
+    asked for; `d_bar` > k: the elements that can be released; `counts`: whether counts are shown;
+    `index_step`: whether row k_bar + 1, which sets bottom, is itself chosen privately among k + 1..d_bar + 1,
+    or is row d_bar + 1. Pay what you get: 2|o| + 1 - [o ends in bottom] information units, |o| + 1 without
+    counts, where the outcome o counts bottom, 1 less without the index step; 1 call unit. ValueError for
+    parameters out of range. Audience Engagements API, Algorithm 4, corrected; without the index step
+    Unknown Domain Framework, Algorithm 3 (unknown_domain.md, Theorem 3).
     """
 
     eps_per: Fraction
@@ -178,6 +180,7 @@ class UnkGumb(_Unknown):
     k: int
     d_bar: int
     counts: bool
+    index_step: bool = True
 
     def __post_init__(self) -> None:
         check_epsilon(self.eps_per)
@@ -208,7 +211,7 @@ class UnkGumb(_Unknown):
     def _cost(self, released: int) -> Cost:
         ends_in_bottom = released < self.k
         outcomes = released + ends_in_bottom
-        information = 2 * outcomes + 1 - ends_in_bottom if self.counts else outcomes + 1
+        information = self.index_step + outcomes + (released if self.counts else 0)
         return Cost(Fraction(information), Fraction(1))
 
     @property
@@ -228,7 +231,7 @@ class UnkGumb(_Unknown):
     def release(self, histogram: Histogram, stream: Stream) -> Release:
         """Release at most k elements in noisy order; ValueError unless the input is as fetched."""
         counts = fetched_counts(histogram, self.fetch)
-        k_bar = self._index(counts, stream.child("index"))
+        k_bar = self._index(counts, stream.child("index")) if self.index_step else self.d_bar
         chosen = self._top(counts, k_bar, stream.child("order"))
         cost = self._cost(len(chosen))
         if not self.counts:
