@@ -1,0 +1,198 @@
+"""Which items may be named at all: WeightedGaussian and DP-SIPS. The proof sheet is partition_selection.md.
+
+Their input is every person's set of items; only labels leave, never a weight.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property, lru_cache
+
+import numpy as np
+
+from mechanisms.histogram import Cost, Counts, Release
+from mechanisms.item_sets import ItemSets
+from mechanisms.noise import Integers, discrete_gaussian
+from mechanisms.randomness import Stream
+from mechanisms.tails import weighted_gaussian_threshold
+from mechanisms.validation import (
+    LARGEST_COUNT,
+    check_bounds,
+    check_delta,
+    check_epsilon,
+    check_noise,
+    exact_texts,
+)
+
+ONE = 1 << 20
+"""Weight 1 in fixed point."""
+MOST_ITEMS = 200_000
+"""The largest delta0: up to here float64 gives the same weights, so SQL engines can compute them."""
+SMALLEST_RHO, LARGEST_RHO = Fraction(1, 10**12), Fraction(1000)
+
+
+@dataclass(frozen=True)
+class WeightRound:
+    """One round: a weight for each label, noise, and the labels above the threshold.
+
+    >>> WeightRound(Fraction(1, 10), Fraction(1, 10**5), delta0=100).threshold / 2**20
+    11.726070404052734
+
+    `rho`, `delta`: what the round spends; `delta0`: the most items of one person that get weight; `floor`: labels of
+    less weight (in 2^-20) need not be handed over, which lifts the threshold by as much: 1 for every label that has
+    any. ValueError for parameters out of range. DP-SIPS, Algorithm 2 (partition_selection.md, Theorem 1).
+    """
+
+    rho: Fraction
+    delta: Fraction
+    delta0: int
+    floor: int = 1
+
+    def __post_init__(self) -> None:
+        check_bounds(delta0=self.delta0, floor=self.floor)
+        if self.delta0 > MOST_ITEMS:
+            raise ValueError(f"delta0 must not exceed {MOST_ITEMS}")
+        if not isinstance(self.rho, Fraction) or not SMALLEST_RHO <= self.rho <= LARGEST_RHO:
+            raise ValueError("rho must be a Fraction from 1e-12 to 1000")
+        if not isinstance(self.delta, Fraction) or not 0 < self.delta < Fraction(1, 2):
+            raise ValueError("delta must be a Fraction between 0 and 1/2")
+
+    @property
+    def sigma_squared(self) -> Fraction:
+        """Parameter sigma^2 of the noise, in 2^-40."""
+        return ONE**2 / (2 * self.rho)
+
+    @cached_property
+    def threshold(self) -> int:
+        """A label comes out if its noisy weight lies above, in 2^-20."""
+        least = weighted_gaussian_threshold(self.rho, self.delta, self.delta0)
+        return math.ceil(ONE * least) + self.floor - 1  # up
+
+    def weights(self, sets: ItemSets) -> Counts:
+        """Give every item's weight: floor(2^20/sqrt(n)) of each person who keeps it among n of at most delta0.
+
+        int64, shape (sets.size,). The kept ones are the first of the person's own order.
+        """
+        kept = sets.capped(self.delta0)
+        each = _weight_table(self.delta0)[kept.degrees]
+        sums = np.bincount(kept.items, weights=each[kept.owners], minlength=sets.size)
+        return sums.astype(np.int64)  # integers below 2^53: float64 adds them exactly, in any order
+
+    def decide(self, weights: Counts, stream: Stream) -> Integers:
+        """Give the positions of the labels that come out, ascending.
+
+        `weights`: int64, one a label, each label once, none below `floor` (ValueError); `stream`: one that was not
+        used before.
+        """
+        if weights.dtype != np.int64 or weights.ndim != 1:
+            raise ValueError("weights must be int64, one a label")
+        if len(weights) and (weights.min() < self.floor or weights.max() > LARGEST_COUNT):
+            raise ValueError("weights must lie between the floor and 2^53")
+        noisy = weights + discrete_gaussian(stream, self.sigma_squared, len(weights))
+        return np.flatnonzero(noisy > self.threshold).astype(np.int64)
+
+
+@dataclass(frozen=True)
+class WeightedGaussian:
+    """The labels whose noisy weight, 1/sqrt(n) from each person with n items, lies above a threshold.
+
+    >>> mechanism = WeightedGaussian(Fraction(1), Fraction(1, 10**5), Fraction(4, 5), Fraction(1), delta0=100)
+    >>> mechanism.rounds
+    (WeightRound(rho=Fraction(1, 10), delta=Fraction(1, 100000), delta0=100, floor=1),)
+
+    `information`, `calls`: what it spends, in units: rho = information eps_per^2/8, delta = calls delta_per, below
+    1/2; `delta0`: the most items of one person that get weight. ValueError for parameters out of range. DP-SIPS,
+    Algorithm 2 (partition_selection.md, Theorem 2).
+    """
+
+    eps_per: Fraction
+    delta_per: Fraction
+    information: Fraction
+    calls: Fraction
+    delta0: int
+
+    def __post_init__(self) -> None:
+        check_epsilon(self.eps_per)
+        check_delta(self.delta_per)
+        if not isinstance(self.information, Fraction) or not isinstance(self.calls, Fraction):
+            raise ValueError("information and calls must be Fractions")
+        for this in (WeightRound(self.rho, self.delta, self.delta0), *self.rounds):
+            check_noise(this.sigma_squared)
+
+    @property
+    def rho(self) -> Fraction:
+        """What all rounds spend together."""
+        return self.information * self.eps_per**2 / 8
+
+    @property
+    def delta(self) -> Fraction:
+        """What all rounds spend together."""
+        return self.calls * self.delta_per
+
+    @property
+    def name(self) -> str:
+        return type(self).__name__
+
+    @property
+    def fetch(self) -> None:
+        """Every pair of person and item is needed."""
+
+    @property
+    def cost_at_most(self) -> Cost:
+        return Cost(self.information, self.calls)
+
+    @property
+    def stddev(self) -> None:
+        """No count is shown."""
+
+    @property
+    def threshold(self) -> int:
+        """The last round's, in 2^-20."""
+        return self.rounds[-1].threshold
+
+    @property
+    def parameters(self) -> tuple[tuple[str, str], ...]:
+        rounds = "; ".join(f"{r.sigma_squared} {r.threshold}" for r in self.rounds)
+        return (*exact_texts(self), ("rounds", rounds))
+
+    @cached_property
+    def rounds(self) -> tuple[WeightRound, ...]:
+        """The rounds, each on what the ones before left."""
+        return (WeightRound(self.rho, self.delta, self.delta0),)
+
+    def release(self, sets: ItemSets, stream: Stream) -> Release:
+        """Release items by number, round after round, ascending; ValueError where a person has an item twice."""
+        sets.check_distinct()
+        chosen = [np.empty(0, dtype=np.int64)]
+        for i, this in enumerate(self.rounds):
+            weights = this.weights(sets)
+            present = np.flatnonzero(weights)
+            released = present[this.decide(weights[present], stream.child("round", i))]
+            chosen.append(released)
+            sets = sets.without(released)
+        return Release(np.concatenate(chosen), None, None, self.cost_at_most)
+
+
+class DPSips(WeightedGaussian):
+    """WeightedGaussian three times with growing budgets, each time on the items not yet released.
+
+    >>> mechanism = DPSips(Fraction(1), Fraction(1, 10**5), Fraction(13), Fraction(1), delta0=100)
+    >>> [str(this.rho) for this in mechanism.rounds]
+    ['1/8', '3/8', '9/8']
+
+    Parameters, price and errors as for WeightedGaussian; round i of I = 3 spends r^(I-1-i) (1-r)/(1-r^I) of rho and
+    of delta, r = 1/3. DP-SIPS, Algorithm 3 (partition_selection.md, Theorem 3).
+    """
+
+    @cached_property
+    def rounds(self) -> tuple[WeightRound, ...]:
+        shares = (Fraction(1, 13), Fraction(3, 13), Fraction(9, 13))
+        return tuple(WeightRound(share * self.rho, share * self.delta, self.delta0) for share in shares)
+
+
+@lru_cache(maxsize=16)
+def _weight_table(delta0: int) -> Counts:
+    """Give floor(2^20/sqrt(n)) for n = 0..delta0, exact; 0 for n = 0."""
+    return np.array([0, *(math.isqrt(ONE**2 // n) for n in range(1, delta0 + 1))], dtype=np.int64)
