@@ -262,9 +262,9 @@ def test_bad_input() -> None:
     ):
         with pytest.raises(ValueError, match=r"rho|delta|floor"):
             WeightRound(*parameters)
-    units: Any
+    sips: Any = DPSips
     for units in ((0.5, one), (one, 0.5), (one, Fraction(51)), (Fraction(0), one), (one, Fraction(0))):
         with pytest.raises(ValueError, match=r"rho|delta|Fractions"):
-            DPSips(one, DELTA, *units, 5)
+            sips(one, DELTA, *units, 5)
     with pytest.raises(ValueError, match="eps_per"):
         DPSips(Fraction(17), DELTA, one, one, 5)
