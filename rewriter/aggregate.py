@@ -9,6 +9,7 @@ from rewriter.expression import Parameters, check, kind
 from rewriter.grammar import describe, position
 from rewriter.policy import Column
 from rewriter.refusal import Refusal
+from rewriter.refused import base_table
 from rewriter.relation import Field, Relation, is_inner_unit, is_unit
 from rewriter.resolve import resolve
 
@@ -57,7 +58,7 @@ def _unit_condition(
     ):
         condition, value = value.args["ifs"][0].this, value.args["ifs"][0].args["true"].unnest()
     if not is_unit(value, relation):
-        unit = next(s.table.privacy_unit for s in relation.sources if s.private)
+        unit = base_table(relation).privacy_unit
         raise Refusal(
             "PV018",
             "COUNT(DISTINCT x) of something else than the privacy unit is not available yet",

@@ -13,7 +13,7 @@ from math import prod
 from sqlglot import exp
 
 from rewriter.refusal import Refusal
-from rewriter.relation import UNIT, Leaf, Relation, Source, is_unit, leaves, unit_column
+from rewriter.relation import UNIT, Leaf, Relation, Source, leaves, unit_column, unit_source
 
 
 @dataclass(frozen=True)
@@ -52,20 +52,24 @@ def _source_bound(source: Source, columns: frozenset[str]) -> Bound:
 
 
 def _determining(relation: Relation, wanted: frozenset[Leaf]) -> frozenset[Leaf] | None:
-    """Private columns that `wanted` are a function of; None where a public column is no function of them."""
+    """Private columns that `wanted` are a function of; None where a public column is no function of them.
+
+    A column that a LEFT JOIN can make NULL is a function of all that its ON reads, too.
+    """
     done: set[Leaf] = set()
     expanded: set[str] = set()
     todo = set(wanted)
     while todo:
         alias, name = todo.pop()
-        if relation.source(alias).private:
+        source = relation.source(alias)
+        if source.private:
             done.add((alias, name))
-        elif alias not in expanded:
+        if alias not in expanded:
             expanded.add(alias)
-            partners = key_partners(relation, alias)
+            partners = frozenset() if source.private else key_partners(relation, alias)
             if partners is None:
                 return None
-            todo |= partners
+            todo |= partners | {(a, c) for a, c in leaves(*(source.on or ())) if a != alias}
     return frozenset(done)
 
 
@@ -132,27 +136,37 @@ def one_row_per_unit(relation: Relation) -> bool:
 
 
 def joined_on_unit(relation: Relation) -> tuple[str, str] | None:
-    """None if all private sources are joined on the privacy unit, else the names of two tables that are not."""
-    private = [s for s in relation.sources if s.private]
-    group = {s.alias: s.alias for s in private}
+    """None if all private sources are joined on the privacy unit, else the names of two tables that are not.
+
+    A LEFT JOIN keeps the rows of its left side whatever its ON says, so that only inner conditions join those.
+    """
+    inner = [s for s in relation.sources if s.private and s.on is None]
+    group = {s.alias: s.alias for s in inner}
 
     def root(alias: str) -> str:
         while group[alias] != alias:
             alias = group[alias]
         return alias
 
-    for alias, condition in _join_conditions(relation):
-        sides = (condition.this, condition.expression)
-        if isinstance(condition, exp.EQ) and all(is_unit(e, relation) for e in sides):
-            left, right = (e.unnest().table for e in sides)
-            if alias in (None, left, right):
-                group[root(left)] = root(right)
-    apart = [s for s in private if root(s.alias) != root(private[0].alias)]
-    return (private[0].table.name, apart[0].table.name) if apart else None
+    for one, other in _unit_equalities(relation.conditions, relation):
+        if one in group and other in group:
+            group[root(one)] = root(other)
+    apart = [s for s in inner if root(s.alias) != root(inner[0].alias)]
+    apart += [
+        s
+        for s in relation.sources
+        if s.private
+        and s.on is not None
+        and not any(s.alias in pair for pair in _unit_equalities(s.on, relation))
+    ]
+    return (inner[0].table.name, apart[0].table.name) if apart else None
 
 
-def _join_conditions(relation: Relation) -> list[tuple[str | None, exp.Expr]]:
-    """Conditions that join: inner ones between inner sources (None), and each LEFT JOIN's own."""
-    outer = {s.alias for s in relation.sources if s.on is not None}
-    inner = [(None, c) for c in relation.conditions if not any(a in outer for a, _ in leaves(c))]
-    return [*inner, *((s.alias, c) for s in relation.sources for c in s.on or ())]
+def _unit_equalities(conditions: tuple[exp.Expr, ...], relation: Relation) -> list[tuple[str, str]]:
+    """The pairs of different sources whose units `conditions` equate."""
+    pairs = []
+    for condition in conditions:
+        sides = [unit_source(e, relation) for e in condition.iter_expressions()]
+        if isinstance(condition, exp.EQ) and len(sides) == 2 and sides[0] and sides[1]:
+            pairs.append((sides[0].alias, sides[1].alias))
+    return [(one, other) for one, other in pairs if one != other]

@@ -19,7 +19,7 @@ from rewriter.draft import (
     Edit,
     NodeDraft,
     SystemDraft,
-    released,
+    released_rows,
     replace_later,
 )
 from rewriter.expression import Parameters, check
@@ -31,7 +31,7 @@ from rewriter.per_unit import distinct_with_unit, grouped_by_unit
 from rewriter.policy import Policy
 from rewriter.refusal import Refusal
 from rewriter.refused import mixes, row_level, uncorrelated
-from rewriter.relation import Field, Relation, is_inner_unit
+from rewriter.relation import Field, Relation, is_inner_unit, leaves
 from rewriter.resolve import folded, output_name, resolve
 from rewriter.spelling import spellings
 from rewriter.stability import aliases, exists, join, require_unit_joins, scan, semi_join, where
@@ -44,6 +44,7 @@ def draft(text: str, policy: Policy, parameters: Parameters = ()) -> Draft:
     are known; nodes and presentation have the same shape with any values).
     """
     tree = parse_query(text)
+    _check_parameters(tree, parameters)
     cutter = _Cutter(policy, parameters)
     relation = cutter.query(tree, {})
     if relation is not None:
@@ -52,14 +53,28 @@ def draft(text: str, policy: Policy, parameters: Parameters = ()) -> Draft:
     return Draft(tree, tuple(spellings(tree)), cutter.nodes, cutter.edits, parameters)
 
 
+def _check_parameters(tree: exp.Expr, parameters: Parameters) -> None:
+    for node in tree.find_all(exp.Parameter):
+        if not 1 <= int(node.name) <= len(parameters):
+            raise Refusal("42P02", f"there is no parameter ${node.name}", position=position(node))
+
+
 def _spell_units(tree: exp.Expr) -> None:
     """Write the units of date_trunc as analysts do; the parser keeps them in upper case."""
     for node in tree.find_all(exp.TimestampTrunc, exp.DateTrunc):
         node.set("unit", exp.var(node.args["unit"].name.lower()))
 
 
-Ctes = dict[str, exp.Query | None]
-"""CTE name -> its query where it is private rows, None where it stays in the presentation."""
+@dataclass(frozen=True)
+class _Cte:
+    """A CTE of private rows: its query, and the CTEs that this one can see."""
+
+    query: exp.Query
+    ctes: Ctes
+
+
+Ctes = dict[str, _Cte | None]
+"""By name: CTEs of private rows, None where one stays in the presentation."""
 
 
 @dataclass
@@ -96,7 +111,6 @@ class _Cutter:
         clause = tree.args.get("with_")
         if clause is None:
             return ctes
-        ctes = dict(ctes)
         private = []
         for cte in clause.expressions:
             name = folded(cte.args["alias"].this)
@@ -105,7 +119,7 @@ class _Cutter:
                 raise Refusal(
                     "0A000", f'column names of CTE "{name}" are not supported', position=position(cte)
                 )
-            ctes[name] = cte.this if is_private else None
+            ctes = {**ctes, name: _Cte(cte.this, ctes) if is_private else None}
             private += [cte] if is_private else []
         self.edits.append(lambda: _drop(tree, private))
         return ctes
@@ -170,7 +184,7 @@ class _Cutter:
         name, schema = folded(item.this), folded(item.args.get("db"))
         if not schema and name in ctes:
             body = ctes[name]
-            return None if body is None else _shown(self.query(body, ctes), shown or name, renamed)
+            return None if body is None else _shown(self.query(body.query, body.ctes), shown or name, renamed)
         if schema == SYSTEM and name in SYSTEM_TABLES:
             self._system(item, name, shown or name)
             return None
@@ -181,9 +195,9 @@ class _Cutter:
         index = len(self.nodes)
         self.nodes.append(SystemDraft(name))
         alias = exp.TableAlias(this=exp.to_identifier(shown, quoted=True))
-        self.edits.append(
-            replace_later(item, exp.Table(this=exp.to_identifier(released(index)), alias=alias))
-        )
+        rows = released_rows(index)
+        rows.set("alias", alias)
+        self.edits.append(replace_later(item, rows))
 
     def _private(
         self, tree: exp.Select, relation: Relation, ctes: Ctes, outer: Relation | None
@@ -191,8 +205,11 @@ class _Cutter:
         relation = self._where(tree, relation, ctes, outer)
         if outer is None:
             require_unit_joins(relation, tree.args["from_"])
-        parts = ("expressions", "having", "order")
-        if tree.args.get("group") is None and not any(aggregates(tree.args.get(part)) for part in parts):
+        grouped = any(tree.args.get(part) is not None for part in ("group", "having"))
+        grouped = grouped or any(aggregates(tree.args.get(part)) for part in ("expressions", "order"))
+        if grouped or tree.args.get("distinct") is not None:
+            _refuse_outer(tree, relation)
+        if not grouped:
             rows = self._rows(tree, relation)
             if tree.args.get("distinct") is None:
                 return rows
@@ -266,6 +283,14 @@ class _Cutter:
         return _projected(relation, tree, self.parameters)
 
 
+def _refuse_outer(tree: exp.Select, relation: Relation) -> None:
+    """Refuse groups of rows that a condition ties to an outer query's."""
+    own = {s.alias for s in relation.sources}
+    values = [*relation.conditions, *(j.value for j in relation.semi_joins)]
+    if not {a for a, _ in leaves(*values)} <= own:
+        raise uncorrelated(tree)
+
+
 def _split(condition: exp.Expr | None) -> tuple[exp.Expr, ...]:
     """The analyst's own AND-ed conditions, not copied: they are qualified in place."""
     if condition is None:
@@ -285,8 +310,8 @@ def _projected(relation: Relation, tree: exp.Select, parameters: Parameters) -> 
     for item in tree.expressions:
         value = item.unalias()
         if isinstance(value, exp.Star):
-            fields += [f for _, fs in relation.scope for f in fs if f.name not in relation.merged]
             fields += [Field(n, v) for n, v in relation.merged.items()]
+            fields += [f for _, fs in relation.scope for f in fs if f.name not in relation.merged]
         elif isinstance(value, exp.Column) and isinstance(value.this, exp.Star):
             fields += [f for alias, fs in relation.scope if alias == folded(value.args["table"]) for f in fs]
         else:
@@ -308,7 +333,7 @@ def _shown(relation: Relation | None, name: str, renamed: Sequence[str]) -> Rela
 
 
 def _drop(tree: exp.Expr, ctes: list[exp.Expr]) -> None:
-    clause = tree.args["with_"]
+    clause = tree.args.get("with_")
     if clause is None:
         return
     clause.set("expressions", [c for c in clause.expressions if c not in ctes])

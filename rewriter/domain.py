@@ -184,6 +184,8 @@ class _Dimensions:
             return None
         if column_kind == "date":
             return self._calendar(low, high, "day")
+        if _span(low, high) > MAX_CELLS:
+            return None
         ends = [exp.cast(_extreme(f, e), "BIGINT") for f, e in ((exp.Greatest, low), (exp.Least, high))]
         return exp.select("*").from_(exp.Table(this=exp.GenerateSeries(start=ends[0], end=ends[1])))
 
@@ -335,6 +337,21 @@ def _finest(grains: set[str]) -> str:
 
 def _extreme(function: type[exp.Func], ends: list[exp.Expr]) -> exp.Expr:
     return ends[0] if len(ends) == 1 else function(this=ends[0], expressions=ends[1:])
+
+
+def _span(low: list[exp.Expr], high: list[exp.Expr]) -> int:
+    """How many integers lie between bounds, as far as they are plain constants."""
+    lows, highs = ([n for n in map(_integer, ends) if n is not None] for ends in (low, high))
+    return min(highs) - max(lows) if lows and highs else 0
+
+
+def _integer(bound: exp.Expr) -> int | None:
+    inner = bound.this if isinstance(bound, (exp.Cast, exp.Paren)) else bound
+    if isinstance(inner, exp.Neg):
+        value = _integer(inner.this)
+        return None if value is None else -value
+    text = inner.this if isinstance(inner, exp.Literal) else ""
+    return int(text) if text.lstrip("-").isdecimal() else None
 
 
 def _values(values: list[exp.Expr]) -> exp.Expr:

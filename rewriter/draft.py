@@ -13,6 +13,7 @@ from rewriter.relation import Relation
 
 SYSTEM = "dpproxy"
 SYSTEM_TABLES = ("budget", "releases")
+NODE = "node"
 Edit = Callable[[], None]
 
 
@@ -58,6 +59,13 @@ class Draft:
 def released(index: int) -> str:
     """The name of node `index`'s released rows in the presentation."""
     return f"_r{index}"
+
+
+def released_rows(index: int) -> exp.Table:
+    """The place of node `index`'s released rows in FROM; no name of the client's is taken for it."""
+    table = exp.to_table(released(index))
+    table.meta[NODE] = index
+    return table
 
 
 def replace_later(node: exp.Expr, new: exp.Expr) -> Edit:

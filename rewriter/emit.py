@@ -50,7 +50,9 @@ def histogram_query(
         )
     elif cells is not None:
         ctes.append(("d", emitter.domain(node, keys)))
-        match = exp.and_(*(exp.NullSafeEQ(this=_of("d", k), expression=_of("h", k)) for k in keys))
+        match = exp.and_(
+            _of("d", "_n").eq(1), *(exp.NullSafeEQ(this=_of("d", k), expression=_of("h", k)) for k in keys)
+        )
         query = (
             exp.select(_of("d", "cell"), *(_filled(c) for c in counts))
             .from_("d")
@@ -177,7 +179,7 @@ class _Emitter:
 
     @staticmethod
     def unit(relation: Relation) -> exp.Column:
-        return leaf(next(s.alias for s in relation.sources if s.private), UNIT)
+        return leaf(next(s.alias for s in relation.sources if s.private and s.on is None), UNIT)
 
     def select(self, relation: Relation, outputs: Sequence[Output], used: Sequence[exp.Expr]) -> exp.Select:
         """SELECT outputs FROM the relation's sources under its conditions; `used`: base forms of the outputs."""
@@ -284,7 +286,10 @@ class _Emitter:
         return exp.select("*").from_(ranked).where(_of("q", "_n") <= delta0)
 
     def domain(self, node: NodeDraft, keys: list[str]) -> exp.Select:
-        """The cells, bound as one array of texts a key and numbered from 1."""
+        """The cells, bound as one array of texts a key and numbered from 1.
+
+        Where the backend's type makes one value of several cells, only the first of them (_n = 1) counts.
+        """
         first = exp.cast(exp.Parameter(this=exp.Literal.number(1)), "VARCHAR[]")
         columns: list[exp.Expr] = [
             exp.alias_(
@@ -296,7 +301,13 @@ class _Emitter:
             texts = exp.cast(exp.Parameter(this=exp.Literal.number(number + 1)), "VARCHAR[]")
             typed = exp.Cast(this=texts, to=exp.DataType.build(f"{target}[]", dialect="duckdb"))
             columns.append(exp.alias_(exp.Anonymous(this="UNNEST", expressions=[typed]), name))
-        return exp.select(*columns)
+        rank = exp.Window(
+            this=exp.RowNumber(),
+            partition_by=[exp.column(k) for k in keys],
+            order=exp.Order(expressions=[exp.Ordered(this=exp.column("cell"))]),
+            over="OVER",
+        )
+        return exp.select("*", exp.alias_(rank, "_n")).from_(exp.select(*columns).subquery("c"))
 
     def largest(self, keys: list[str], counts: list[str], order: str) -> exp.Select:
         columns = [exp.column(k) for k in keys]

@@ -7,6 +7,7 @@ written out.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -70,18 +71,48 @@ BACKEND_TYPES = {
     "uuid": "UUID",
 }
 LOGICAL = (exp.Predicate, exp.And, exp.Or, exp.Not, exp.Boolean, exp.NullSafeEQ, exp.NullSafeNEQ)
-CAN_RAISE = (
-    exp.Add,
-    exp.Sub,
-    exp.Mul,
-    exp.Div,
-    exp.Mod,
-    exp.Neg,
-    exp.Abs,
-    exp.Substring,
-    exp.Floor,
-    exp.Ceil,
+TOTAL = (
+    exp.Column,
+    exp.Identifier,
+    exp.Literal,
+    exp.Boolean,
+    exp.Null,
+    exp.Parameter,
+    exp.Paren,
+    exp.And,
+    exp.Or,
+    exp.Not,
+    exp.Is,
+    exp.Like,
+    exp.ILike,
+    exp.Lower,
+    exp.Upper,
+    exp.Trim,
+    exp.Length,
+    exp.DPipe,
+    exp.AggFunc,
+    exp.Star,
+    exp.Distinct,
 )
+"""What cannot raise, whatever the values of its parts."""
+
+COMPARISONS = (
+    exp.EQ,
+    exp.NEQ,
+    exp.LT,
+    exp.LTE,
+    exp.GT,
+    exp.GTE,
+    exp.NullSafeEQ,
+    exp.NullSafeNEQ,
+    exp.Between,
+    exp.In,
+)
+"""What can raise only where DuckDB converts a value to compare it."""
+
+MOST_DIGITS = 38
+SMALL_NUMBER = re.compile(r"\d{1,15}(\.\d{1,10})?")
+"""A constant that every integer can be compared with as a DECIMAL of 38 digits."""
 
 
 @dataclass(frozen=True)
@@ -116,14 +147,15 @@ def kind(node: exp.Expr, relation: Relation, parameters: Parameters) -> str:
     if isinstance(node, exp.Parameter):
         return kind_of_type(parameters[int(node.name) - 1].type)
     if isinstance(node, exp.Literal):
-        return "literal" if node.is_string else ("int" if node.this.isdigit() else "number")
+        whole = node.this.isdigit() and int(node.this) < 2**63
+        return "literal" if node.is_string else ("int" if whole else "number")
     if isinstance(node, LOGICAL):
         return "bool"
     if isinstance(node, exp.Cast):
         return CASTS.get(node.to.this, "other")
     if isinstance(node, (exp.Lower, exp.Upper, exp.Trim, exp.Substring, exp.DPipe)):
         return "text"
-    if isinstance(node, exp.Length):
+    if isinstance(node, (exp.Length, exp.Count)):
         return "int"
     if isinstance(node, exp.Extract):
         return "number"
@@ -135,8 +167,10 @@ def kind(node: exp.Expr, relation: Relation, parameters: Parameters) -> str:
         )
     if isinstance(node, exp.Coalesce):
         return _common([of(node.this), *(of(e) for e in node.expressions)])
-    if isinstance(node, (exp.Paren, exp.Neg, exp.Abs, exp.Floor, exp.Ceil, exp.Nullif)):
+    if isinstance(node, (exp.Paren, exp.Neg, exp.Abs, exp.Nullif, exp.Min, exp.Max)):
         return of(node.this)
+    if isinstance(node, (exp.Floor, exp.Ceil)):
+        return "number" if of(node.this) == "number" else "float"
     if isinstance(node, (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod)):
         return _common([of(node.this), of(node.expression)])
     return "literal" if isinstance(node, exp.Null) else "other"
@@ -178,6 +212,17 @@ def check(node: exp.Expr, relation: Relation, parameters: Parameters) -> None:
                 raise _not_allowed(part, "on values that are no numbers")
         elif isinstance(part, (exp.Like, exp.ILike)):
             _check_pattern(part, parameters)
+        elif isinstance(part, exp.Substring):
+            if any(
+                of(p) != "int" for p in (part.args.get("start"), part.args.get("length")) if p is not None
+            ):
+                raise _not_allowed(part, "with a pattern")
+        elif isinstance(part, exp.Literal):
+            if not part.is_string and len(part.this) > MOST_DIGITS:
+                raise _not_allowed(part, f"of more than {MOST_DIGITS} digits")
+        elif isinstance(part, exp.Parameter):
+            if of(part) == "other":
+                raise _not_allowed(part, "of this type")
         elif isinstance(part, exp.DPipe) and not {of(part.this), of(part.expression)} <= {
             "text",
             "int",
@@ -212,17 +257,35 @@ def _not_allowed(part: exp.Expr, why: str) -> Refusal:
 
 
 def to_duckdb(node: exp.Expr, relation: Relation, parameters: Parameters) -> exp.Expr:
-    """A base-form expression in DuckDB's terms: PostgreSQL's meaning, and NULL where PostgreSQL would raise."""
+    """A base-form expression in DuckDB's terms: PostgreSQL's meaning, and NULL where PostgreSQL would raise.
+
+    TRY cannot stand around an aggregate: `total` must hold of what is computed from aggregates.
+    """
     written = _write(node, relation, parameters)
-    return exp.func("TRY", written) if _can_raise(node) else written
+    if node.find(exp.AggFunc) is not None or total(node, relation, parameters):
+        return written
+    return exp.func("TRY", written)
 
 
-def _can_raise(node: exp.Expr) -> bool:
-    return any(
-        isinstance(p, CAN_RAISE)
-        or (isinstance(p, exp.Cast) and not isinstance(p.this, (exp.Literal, exp.Parameter)))
-        for p in node.walk()
-    )
+def total(node: exp.Expr, relation: Relation, parameters: Parameters) -> bool:
+    """Whether no value can make DuckDB raise in computing `node`; what aggregates are made of is left out."""
+    if isinstance(node, COMPARISONS):
+        operands = [p for k, p in node.args.items() if k != "expressions"] + node.expressions
+        if not _alike([o for o in operands if o is not None], relation, parameters):
+            return False
+    elif not isinstance(node, TOTAL):
+        return False
+    elif isinstance(node, exp.AggFunc):
+        return True
+    return all(total(part, relation, parameters) for part in node.iter_expressions())
+
+
+def _alike(operands: Sequence[exp.Expr], relation: Relation, parameters: Parameters) -> bool:
+    """Whether comparing `operands` converts constants only, or numbers to DOUBLE."""
+    small = [isinstance(o, exp.Literal) and SMALL_NUMBER.fullmatch(o.this) is not None for o in operands]
+    kinds = {kind(o, relation, parameters) for o, s in zip(operands, small, strict=True) if not s}
+    kinds -= {"literal"}
+    return kinds <= {"int", "float"} or (len(kinds) == 1 and not kinds & {"number", "other"})
 
 
 def constant(parameter: Parameter) -> exp.Expr:
@@ -232,14 +295,19 @@ def constant(parameter: Parameter) -> exp.Expr:
     "CAST('2024-01-01' AS DATE)"
     """
     value = exp.null() if parameter.value is None else exp.Literal.string(parameter.value)
-    return exp.cast(value, exp.DataType.build(parameter.type, dialect="postgres"))
+    name = "text" if kind_of_type(parameter.type) == "text" else parameter.type
+    return exp.cast(value, exp.DataType.build(name, dialect="postgres"))
 
 
 def _write(node: exp.Expr, relation: Relation, parameters: Parameters) -> exp.Expr:
     if isinstance(node, exp.Parameter):
-        return constant(parameters[int(node.name) - 1])
+        return _constant(parameters[int(node.name) - 1])
     if isinstance(node, exp.Query):
         return node.copy()
+    if isinstance(node, exp.AggFunc) and not isinstance(node.this, (exp.Star, exp.Distinct)):
+        return type(node)(this=to_duckdb(node.this, relation, parameters))
+    if isinstance(node, exp.Distinct):
+        return exp.Distinct(expressions=[to_duckdb(e, relation, parameters) for e in node.expressions])
     copy = node.copy()
     for key, value in node.args.items():
         if isinstance(value, exp.Expr):
@@ -259,4 +327,35 @@ def _write(node: exp.Expr, relation: Relation, parameters: Parameters) -> exp.Ex
         return exp.not_(exp.paren(escaped)) if negate else escaped
     if isinstance(node, exp.DPipe):
         return exp.DPipe(this=exp.cast(copy.this, "VARCHAR"), expression=exp.cast(copy.expression, "VARCHAR"))
+    if isinstance(node, exp.Cast) and kind(node, relation, parameters) == "number":
+        return exp.cast(copy.this, exp.DataType.build(BACKEND_TYPES["number"], dialect="duckdb"))
+    if isinstance(node, exp.Substring):
+        return _substring(copy)
     return copy
+
+
+def _constant(parameter: Parameter) -> exp.Expr:
+    """A parameter's value for DuckDB; a numeric one is written as a number, whose type holds all its digits."""
+    value = parameter.value
+    if value is None or kind_of_type(parameter.type) != "number":
+        return constant(parameter)
+    if not value.lstrip("-").replace(".", "", 1).isdigit():
+        return exp.cast(exp.Literal.string(value), "DOUBLE")
+    number = exp.Literal.number(value.lstrip("-"))
+    return exp.paren(exp.Neg(this=number)) if value.startswith("-") else number
+
+
+def _substring(node: exp.Expr) -> exp.Expr:
+    """PostgreSQL's substring: positions before the first count, where DuckDB would count from the end."""
+    start, length = node.args["start"], node.args.get("length")
+    first = exp.case().when(
+        exp.LT(this=start.copy(), expression=exp.Literal.number(1)), exp.Literal.number(1)
+    )
+    first = first.else_(start.copy())
+    if length is None:
+        return exp.Substring(this=node.this, start=first)
+    before = exp.Sub(this=first.copy(), expression=exp.paren(start.copy()))
+    left = exp.Sub(this=exp.paren(length.copy()), expression=exp.paren(before))
+    size = exp.Greatest(this=left, expressions=[exp.Literal.number(0)], ignore_nulls=True)
+    asked = exp.GTE(this=exp.paren(length.copy()), expression=exp.Literal.number(0))
+    return exp.Substring(this=node.this, start=first, length=exp.case().when(asked, size))

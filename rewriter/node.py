@@ -9,7 +9,7 @@ from sqlglot import exp
 
 from rewriter.aggregate import count_measure, limit_of
 from rewriter.bounds import Bound, groups_per_unit
-from rewriter.draft import Edit, MeasureDraft, NodeDraft, released, replace_later
+from rewriter.draft import Edit, MeasureDraft, NodeDraft, released, released_rows, replace_later
 from rewriter.expression import Parameters
 from rewriter.grammar import position
 from rewriter.grouping import refuse_unit_keys
@@ -170,7 +170,7 @@ def _alias_later(tree: exp.Select, number: int, name: str) -> Edit:
 def _above(tree: exp.Select, index: int) -> None:
     """Put the released rows in the place of FROM, WHERE and GROUP BY; HAVING becomes WHERE."""
     having = tree.args.get("having")
-    tree.set("from_", exp.From(this=exp.to_table(released(index))))
+    tree.set("from_", exp.From(this=released_rows(index)))
     for part in ("joins", "group", "having", "where"):
         tree.set(part, None)
     if having is not None:

@@ -75,6 +75,8 @@ def _check_limits(tree: exp.Query) -> None:
 
 def _check_structure(tree: exp.Query) -> None:
     for node in tree.walk():
+        if isinstance(node, exp.Parameter) and not isinstance(node.this, exp.Literal):
+            raise _unsupported(node, "operator @")
         allowed = STRUCTURE.get(type(node))
         if allowed is None:
             if isinstance(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from sqlglot import exp
 
 from rewriter.aggregate import per_unit_column
-from rewriter.expression import Parameters, check
+from rewriter.expression import Parameters, check, total
 from rewriter.grammar import describe, position
 from rewriter.refusal import Refusal
 from rewriter.refused import mixes, not_grouped
@@ -59,9 +59,11 @@ def _per_unit(
     relation: Relation, fields: list[Field], alias: str, having: exp.Expr | None, parameters: Parameters
 ) -> Relation:
     outputs = []
-    for one in fields:
-        unit = is_inner_unit(one.value, relation)
-        outputs.append((one.name, one.value, None if unit else per_unit_column(one, relation, parameters)))
+    for number, one in enumerate(fields):
+        column = None
+        if not is_inner_unit(one.value, relation) and (leaves(one.value) or one.value.find(exp.AggFunc)):
+            column = per_unit_column(Field(f"x{number}", one.value), relation, parameters)
+        outputs.append((one.name, one.value, column))
     return per_unit(relation, alias, outputs, having)
 
 
@@ -85,6 +87,19 @@ def resolve_aggregates(node: exp.Expr, relation: Relation, parameters: Parameter
         value = resolve(node, relation)
         check(value, relation, parameters)
         return value
+    computed = _computed(node, relation, parameters)
+    if not total(computed, relation, parameters):
+        raise Refusal(
+            "PV020",
+            "comparison of different types over per-unit aggregates is not allowed",
+            hint="It could fail on one person's rows; compare in WHERE around the subquery.",
+            position=position(node),
+        )
+    return computed
+
+
+def _computed(node: exp.Expr, relation: Relation, parameters: Parameters) -> exp.Expr:
+    """An expression over aggregates, in base form."""
     if not isinstance(
         node,
         (exp.Paren, exp.And, exp.Or, exp.Not, exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.Between),

@@ -8,7 +8,7 @@ from typing import Literal
 
 from sqlglot import exp
 
-from rewriter.draft import Draft, NodeDraft, released
+from rewriter.draft import NODE, Draft, NodeDraft
 from rewriter.plan import Presentation
 
 
@@ -39,10 +39,10 @@ def present(draft: Draft, columns: Sequence[Columns], names: Sequence[str] | Non
     bodies = {}
     for index, own in enumerate(columns):
         start = len(draft.parameters) + len(transports) + 1
-        bodies[released(index)] = _rows(own, start)
+        bodies[index] = _rows(own, start)
         transports += [c.transport for c in own]
     for table in list(tree.find_all(exp.Table)):
-        body = bodies.get(table.name)
+        body = bodies.get(table.meta.get(NODE, -1))
         if body is not None:
             alias = table.args.get("alias") or exp.TableAlias(this=exp.to_identifier(table.name))
             table.replace(exp.Subquery(this=body.copy(), alias=alias.copy()))

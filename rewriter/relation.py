@@ -142,15 +142,15 @@ def is_unit(expression: exp.Expr, relation: Relation) -> bool:
 
 
 def unit_source(expression: exp.Expr, relation: Relation) -> Source | None:
-    """The source whose privacy unit a base-form expression is, or None.
+    """The source of `relation` whose privacy unit a base-form expression is, or None.
 
     It is where it is the unit column of the source, or the column that refers to the unit directly.
     """
     expression = expression.unnest()
     if not isinstance(expression, exp.Column):
         return None
-    source = relation.source(expression.table)
-    if source.private and expression.name in (UNIT, unit_column(source.table)):
+    source = next((s for s in relation.sources if s.alias == expression.table), None)
+    if source is not None and source.private and expression.name == unit_column(source.table):
         return source
     return None
 

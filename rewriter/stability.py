@@ -25,7 +25,7 @@ from rewriter.relation import (
     SemiJoin,
     Source,
     conjuncts,
-    is_unit,
+    is_inner_unit,
     leaf,
     leaves,
 )
@@ -49,9 +49,9 @@ def scan(table: Table, alias: str, name: str, renamed: Sequence[str] = ()) -> Re
     """
     unit = frozenset({table.privacy_unit}) if table.privacy_unit else frozenset()
     single = not table.public and unit in (*table.keys, *table.declared_keys)
-    visible = [c.name for c in table.columns if not c.hidden]
+    visible = [c.name for c in table.columns if not c.hidden and c.name != UNIT]
     names = [*renamed, *visible[len(renamed) :]]
-    fields = tuple(Field(shown, leaf(alias, c)) for shown, c in zip(names, visible, strict=True))
+    fields = tuple(Field(shown, leaf(alias, c)) for shown, c in zip(names, visible, strict=False))
     return Relation((Source(alias, table, single),), scope=((name, fields),))
 
 
@@ -65,11 +65,12 @@ def join(left: Relation, right: Relation, node: exp.Join, parameters: Parameters
         columns = [n for n in _names(left) if n in _names(right)]
     merged = {name: _named(left, name) for name in columns}
     equalities = [exp.EQ(this=_named(left, n), expression=_named(right, n)) for n in columns]
+    earlier = [*left.merged.items(), *right.merged.items()]
     both = replace(
         left,
         sources=left.sources + right.sources,
         scope=left.scope + right.scope,
-        merged={**left.merged, **right.merged, **merged},
+        merged={**merged, **{n: v for n, v in earlier if n not in merged}},
         semi_joins=left.semi_joins + right.semi_joins,
     )
     on = (*equalities, *(_condition(c, both, parameters) for c in conjuncts(node.args.get("on"))))
@@ -84,13 +85,24 @@ def join(left: Relation, right: Relation, node: exp.Join, parameters: Parameters
             position=position(node),
         )
     if side == "LEFT":
-        if len(right.sources) != 1 or right.conditions or right.semi_joins or right.sources[0].derived:
+        if not _plain(right):
             raise Refusal(
                 "0A000", "LEFT JOIN of a subquery is not supported on private tables", position=position(node)
             )
         outer = replace(right.sources[0], on=on)
         return replace(both, sources=(*left.sources, outer), conditions=left.conditions)
     return replace(both, conditions=left.conditions + right.conditions + on)
+
+
+def _plain(relation: Relation) -> bool:
+    """Whether a relation is one table's own columns, which a LEFT JOIN makes NULL together."""
+    plain = all(isinstance(f.value, exp.Column) for _, fields in relation.scope for f in fields)
+    return plain and not (
+        len(relation.sources) != 1
+        or relation.conditions
+        or relation.semi_joins
+        or relation.sources[0].derived is not None
+    )
 
 
 def _names(relation: Relation) -> list[str]:
@@ -139,8 +151,12 @@ def require_unit_joins(relation: Relation, at: exp.Expr) -> None:
 def semi_join(
     relation: Relation, value: exp.Expr, inner: Relation, output: exp.Expr, negated: bool
 ) -> Relation:
-    """`value [NOT] IN (SELECT output FROM inner)`: public rows with any value, private ones on the unit."""
-    if inner.private and not (is_unit(value, relation) and is_unit(output, inner)):
+    """`value [NOT] IN (SELECT output FROM inner)`: public rows with any value, private ones on the unit.
+
+    A unit that a LEFT JOIN can make NULL will not do: NULL in the list decides NOT IN for every row, and NULL
+    before it depends on whether the list is empty.
+    """
+    if inner.private and not (is_inner_unit(value, relation) and is_inner_unit(output, inner)):
         table = next(s.table for s in inner.sources if s.private)
         raise Refusal(
             "PV015",
@@ -182,7 +198,7 @@ def _correlated_unit(
     for here, there in ((condition.this, condition.expression), (condition.expression, condition.this)):
         if not (isinstance(here, exp.Column) and isinstance(there, exp.Column)):
             return None
-        if here.table in own and there.table not in own and is_unit(here, inner) and is_unit(there, relation):
+        if here.table in own and is_inner_unit(here, inner) and is_inner_unit(there, relation):
             return here, there
     return None
 
@@ -195,15 +211,14 @@ def per_unit(
 ) -> Relation:
     """A subquery grouped by the unit (and perhaps more): each group belongs to one unit, so its aggregates are exact.
 
-    `outputs` are (name, base form, column): the column is None where the output is the unit itself.
+    `outputs` are (name, base form, column): the column, whose name is unique, is None where the output is the unit
+    itself or a constant.
     """
-    keys = tuple(Field(n, v) for n, v, c in outputs if c is not None and v.find(exp.AggFunc) is None)
-    aggregates = tuple(
-        Field(n, v) for n, v, c in outputs if c is not None and v.find(exp.AggFunc) is not None
-    )
-    columns = [c for _, _, c in outputs if c is not None]
+    named = [(Field(c.name, v), v.find(exp.AggFunc) is not None) for _, v, c in outputs if c is not None]
+    keys = tuple(f for f, aggregate in named if not aggregate)
     private = next(s.table for s in relation.sources if s.private)
     unit_type = next((c.type for c in private.columns if c.name == private.privacy_unit), "bigint")
+    columns = [c for _, _, c in outputs if c is not None]
     table = Table(
         schema="",
         name=private.name,
@@ -211,8 +226,11 @@ def per_unit(
         public=False,
         backend_name=(),
         privacy_unit=UNIT,
-        max_rows_per_unit=None,
     )
+    aggregates = tuple(f for f, aggregate in named if aggregate)
     source = Source(alias, table, single=not keys, derived=Derived(relation, keys, aggregates, having))
-    fields = tuple(Field(n, leaf(alias, UNIT if c is None else c.name)) for n, _, c in outputs)
-    return Relation((source,), scope=(("", fields),))
+    shown = []
+    for name, value, column in outputs:
+        constant = column is None and not leaves(value)
+        shown.append(Field(name, value if constant else leaf(alias, UNIT if column is None else column.name)))
+    return Relation((source,), scope=(("", tuple(shown)),))

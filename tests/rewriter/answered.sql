@@ -60,3 +60,15 @@ SELECT (SELECT COUNT(*) FROM users) AS users, (SELECT COUNT(*) FROM events WHERE
 SELECT 'events' AS what, COUNT(*) FROM events WHERE user_id <= 120 UNION ALL SELECT 'users', COUNT(*) FROM users ORDER BY 1
 SELECT COUNT(*) FROM users WHERE country NOT IN ('US', 'DE') AND birth_year NOT BETWEEN 1950 AND 1960 AND char_length(job_title) > 4
 SELECT COUNT(*) FROM users WHERE substring(job_title FROM 2 FOR 3) = 'hef' AND NOT country IN ('US') AND length(job_title) = 4
+SELECT u.country, COUNT(*) FROM events e LEFT JOIN users u ON u.user_id = e.user_id AND e.action = 'share' GROUP BY u.country
+SELECT u.user_id IS NULL AS none, COUNT(*) FROM events e LEFT JOIN users u ON u.user_id = e.user_id AND e.action = 'share' GROUP BY 1
+SELECT a.topic, COUNT(*) FROM users u JOIN events e ON e.user_id = u.user_id LEFT JOIN articles a ON a.article_id = u.birth_year - 1935 AND e.action = 'share' GROUP BY a.topic
+SELECT COUNT(*) FROM (SELECT user_id, 3 AS three, COUNT(*) AS n FROM events WHERE user_id <= 120 GROUP BY user_id) t WHERE n > three
+SELECT c, COUNT(*) FROM (SELECT user_id, COUNT(*), COUNT(amount) FROM events WHERE user_id <= 120 GROUP BY user_id) t(u, b, c) WHERE c < 5 GROUP BY c ORDER BY 2 DESC LIMIT 100
+WITH a AS (SELECT user_id FROM users), b AS (SELECT * FROM a) SELECT n FROM (WITH a AS (SELECT user_id FROM events) SELECT COUNT(*) AS n FROM b) t
+WITH p AS (WITH q AS (SELECT user_id FROM users) SELECT user_id FROM q) SELECT COUNT(*) FROM p x JOIN p y ON x.user_id = y.user_id
+WITH _r0 AS (SELECT 5 AS c0) SELECT n, c0 FROM (SELECT COUNT(*) AS n FROM users) t, _r0
+SELECT b, COUNT(*) FROM (SELECT * FROM users JOIN events USING (user_id)) t(a, b) GROUP BY b
+SELECT COUNT(*) FROM users WHERE substring(job_title, 0, 3) = 'En' OR substring(job_title, -1, 3) = 'C' OR substring(job_title, -5) = 'Chef'
+SELECT COUNT(*) FROM users WHERE floor(birth_year) / 10 = 197.5 OR birth_year > 1990.5 OR CAST(birth_year AS numeric) / 3 = 650
+SELECT COUNT(*) FROM users WHERE user_id > 0.00000000000000000000000000000000001

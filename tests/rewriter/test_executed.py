@@ -67,3 +67,17 @@ def test_what_would_raise_in_postgresql_is_null_here(
         with pytest.raises(psycopg.Error):
             postgres.execute(sql.encode())
         assert len(answer(sql, backend, postgres)) == 1
+
+
+def test_conversions_that_duckdb_alone_makes_do_not_raise(
+    backend: duckdb.DuckDBPyConnection, postgres: psycopg.Connection
+) -> None:
+    tiny = "0.000000000000000000000000000000000001"
+    raising = (
+        f"SELECT COUNT(*) FROM users WHERE user_id > {tiny}",
+        f"SELECT COUNT(*) FROM users WHERE user_id IN (1, {tiny}) OR user_id BETWEEN {tiny} AND 9",
+        f"SELECT COUNT(*) FROM users WHERE COALESCE(birth_year, {tiny}) > 1",
+        "SELECT COUNT(*) FROM (SELECT user_id, MAX(quantity * quantity) AS m FROM events GROUP BY 1) t WHERE m > 3",
+    )
+    for sql in raising:
+        assert len(answer(sql, backend, postgres)) == 1

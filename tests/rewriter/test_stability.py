@@ -12,7 +12,7 @@ from rewriter.cut import draft
 from rewriter.draft import NodeDraft
 from tests.rewriter.conftest import load_duckdb
 from tests.rewriter.engine import cells_of, histogram
-from tests.rewriter.queries import ANSWERED, TRUNCATED
+from tests.rewriter.queries import ANSWERED, COLLAPSING, TRUNCATED
 from tests.rewriter.shop import OUTLIER, POLICY, rows, without
 
 REMOVED = (OUTLIER, 1, 17, 26, 42, 77, 119)
@@ -26,7 +26,7 @@ def neighbours() -> Iterator[dict[int, duckdb.DuckDBPyConnection]]:
         database.close()
 
 
-@pytest.mark.parametrize("sql", ANSWERED + TRUNCATED)
+@pytest.mark.parametrize("sql", ANSWERED + TRUNCATED + COLLAPSING)
 def test_one_unit_moves_no_more_than_the_calculus_says(
     sql: str,
     backend: duckdb.DuckDBPyConnection,
