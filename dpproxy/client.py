@@ -64,7 +64,7 @@ async def ask(connection: socket.socket, user: str, statement: str) -> Result:
         raise ClientError({}) from None
     finally:
         channel.send(m.message("X"))
-        channel.close()
+        await _hang_up(channel)
 
 
 async def end_sessions(address: Address, database: str, role: str, password: str) -> None:
@@ -80,7 +80,13 @@ async def end_sessions(address: Address, database: str, role: str, password: str
     except (ConnectionEnded, m.ProtocolError):
         raise ClientError({}) from None
     finally:
-        channel.close()
+        await _hang_up(channel)
+
+
+async def _hang_up(channel: Channel) -> None:
+    """Closes and waits for the end, which may be that of the event loop too."""
+    channel.close()
+    await channel.closed
 
 
 async def _answer(channel: Channel) -> Result:

@@ -199,6 +199,8 @@ class Service:
             return await client.ask(ours, analyst, statement)
         finally:
             await server.drain()
+            # The loop ends next: what the drain has closed gets its turn to be gone.
+            await asyncio.sleep(0)
 
     def _rooms(self) -> Rooms:
         return Rooms(
