@@ -16,6 +16,7 @@ from tests.mechanisms.goodness import (
     gaussian_law,
     laplace_law,
     p_value,
+    peeling_law,
     power,
     stream,
 )
@@ -183,6 +184,25 @@ def test_price_is_what_came_out() -> None:
         for release in drawn:
             assert release.cost == Cost(Fraction(price[len(release.indices)]), Fraction(1))
             assert (release.values is None) == (not mechanism.counts)
+
+
+def test_without_the_index_step() -> None:
+    """k_bar = d_bar, one unit less: alpha 1e-4, n 3,000; a run with the index step is rejected."""
+    direct = UnkGumb(GUMB.eps_per, GUMB.delta_per, GUMB.tau, GUMB.k, GUMB.d_bar, True, index_step=False)
+    rows = [18, 16, 14, 9, 6, 3]
+    scale = float(direct.eps_per) / direct.tau
+    weights = {j: math.exp(scale * count) for j, count in enumerate(rows[:-1])}
+    weights[-1] = 5 / 0.1 * math.exp(scale * (rows[-1] + direct.tau))
+    law: dict[tuple[int, ...], float] = {}
+    for order, p in peeling_law(weights, direct.k).items():
+        out = order[: order.index(-1)] if -1 in order else order
+        law[out] = law.get(out, 0) + p
+    drawn = gumb_releases(direct, rows, 3000)
+    assert p_value(places(drawn), law) > ALPHA
+    assert p_value(places(gumb_releases(GUMB, rows, 1500)), law) < ALPHA
+    price = {0: 1, 1: 3, 2: 4}
+    assert {release.cost.information == price[len(release.indices)] for release in drawn} == {True}
+    assert direct.cost_at_most == Cost(Fraction(4), Fraction(1))
 
 
 @pytest.mark.parametrize("rows", [[], [3], [9, 9, 9, 9, 9, 9], [10**6, 5]])
