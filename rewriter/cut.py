@@ -30,7 +30,7 @@ from rewriter.parse import parse_query
 from rewriter.per_unit import distinct_with_unit, grouped_by_unit
 from rewriter.policy import Policy
 from rewriter.refusal import Refusal
-from rewriter.refused import mixes, row_level, uncorrelated
+from rewriter.refused import mixes, refuse_limited, row_level, uncorrelated
 from rewriter.relation import Field, Relation, is_inner_unit, leaves
 from rewriter.resolve import folded, output_name, resolve
 from rewriter.spelling import spellings
@@ -213,6 +213,7 @@ class _Cutter:
             rows = self._rows(tree, relation)
             if tree.args.get("distinct") is None:
                 return rows
+            refuse_limited(rows)
             return distinct_with_unit(tree, relation, rows, next(self.names), self.parameters)
         keys = group_keys(tree, relation, self.parameters)
         if any(is_inner_unit(k, relation) for k in keys):
@@ -237,6 +238,7 @@ class _Cutter:
                 found = self.query(body, ctes, relation)
                 if found is None:
                     raise uncorrelated(inner)
+                refuse_limited(found)
                 relation = exists(relation, found, negated, inner)
             elif condition.find(exp.Query):
                 raise uncorrelated(condition.find(exp.Query) or condition)
@@ -254,6 +256,7 @@ class _Cutter:
         inner = self.query(query, ctes)
         if inner is None:
             inner = self._public_rows(query, ctes)
+        refuse_limited(inner)
         fields = [f for _, fields in inner.scope for f in fields]
         if len(fields) != 1:
             raise Refusal("42601", "subquery has too many columns", position=position(node))
@@ -274,13 +277,11 @@ class _Cutter:
         return _projected(found, select, self.parameters)
 
     def _rows(self, tree: exp.Select, relation: Relation) -> Relation:
-        for part in ("limit", "offset"):
-            if tree.args.get(part) is not None:
-                raise mixes(part.upper(), relation, tree.args[part])
         window = next((e for e in tree.expressions if e.find(exp.Window)), None)
         if window is not None:
             raise mixes("a window", relation, window)
-        return _projected(relation, tree, self.parameters)
+        limit = tree.args.get("limit") or tree.args.get("offset")
+        return replace(_projected(relation, tree, self.parameters), limit=limit)
 
 
 def _refuse_outer(tree: exp.Select, relation: Relation) -> None:
@@ -326,6 +327,7 @@ def _shown(relation: Relation | None, name: str, renamed: Sequence[str]) -> Rela
 
     if relation is None:
         return None
+    refuse_limited(relation)
     fields = [f for _, fs in relation.scope for f in fs]
     names = [*renamed, *(f.name for f in fields[len(renamed) :])]
     shown = tuple(Field(n, f.value) for n, f in zip(names, fields, strict=False))

@@ -163,7 +163,7 @@ class _Emitter:
         relation = node.relation
         outputs: list[Output] = [(UNIT, self.unit(relation))]
         for number, key in enumerate(node.keys):
-            value = to_duckdb(key, relation, self.parameters)
+            value = to_duckdb(canonical(key), relation, self.parameters)
             found = kind(key, relation, self.parameters)
             if typed:
                 value = exp.TryCast(this=value, to=exp.DataType.build(_backend_type(found), dialect="duckdb"))
@@ -172,7 +172,7 @@ class _Emitter:
             outputs.append((f"g{number}", value))
         for number, measure in enumerate(node.measures):
             if measure.argument is not None:
-                condition = to_duckdb(measure.argument, relation, self.parameters)
+                condition = to_duckdb(canonical(measure.argument), relation, self.parameters)
                 outputs.append((f"x{number}", exp.Case().when(condition, exp.Literal.number(1))))
         used = [*node.keys, *(m.argument for m in node.measures if m.argument is not None)]
         return self.select(relation, outputs, used)

@@ -336,8 +336,10 @@ def _write(node: exp.Expr, relation: Relation, parameters: Parameters) -> exp.Ex
 
 def _constant(parameter: Parameter) -> exp.Expr:
     """A parameter's value for DuckDB; a numeric one is written as a number, whose type holds all its digits."""
-    value = parameter.value
-    if value is None or kind_of_type(parameter.type) != "number":
+    value, found = parameter.value, kind_of_type(parameter.type)
+    if value is not None and (found == "text" or (found == "int" and value.isdigit())):
+        return exp.Literal(this=value, is_string=found == "text")
+    if value is None or found != "number":
         return constant(parameter)
     if not value.lstrip("-").replace(".", "", 1).isdigit():
         return exp.cast(exp.Literal.string(value), "DOUBLE")

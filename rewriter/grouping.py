@@ -7,6 +7,7 @@ from sqlglot import exp
 from rewriter.expression import Parameters, check
 from rewriter.grammar import position
 from rewriter.refusal import Refusal
+from rewriter.refused import unit_groups
 from rewriter.relation import Relation, is_unit, leaf, leaves
 from rewriter.resolve import folded, resolve
 
@@ -75,14 +76,7 @@ def refuse_unit_keys(tree: exp.Select, relation: Relation, keys: tuple[exp.Expr,
         if all(is_unit(leaf(a, c), relation) for a, c in columns) and not isinstance(
             key, (exp.Predicate, exp.Case)
         ):
-            table = relation.source(next(iter(columns))[0]).table
-            unit = table.privacy_unit
-            raise Refusal(
-                "PV011",
-                f'privacy unit column "{table.name}.{unit}" cannot be released or be a final grouping key',
-                hint=f"Use COUNT(DISTINCT {unit}), or GROUP BY {unit} in a subquery and aggregate its result.",
-                position=position(tree.args["group"]),
-            )
+            raise unit_groups(relation.source(next(iter(columns))[0]).table, tree)
         for alias in {a for a, _ in columns}:
             source = relation.source(alias)
             own = frozenset(c for a, c in columns if a == alias)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from sqlglot import exp
 
 from rewriter.aggregate import per_unit_column
@@ -18,9 +20,8 @@ def grouped_by_unit(
     tree: exp.Select, relation: Relation, keys: tuple[exp.Expr, ...], alias: str, parameters: Parameters
 ) -> Relation:
     """The relation of a SELECT whose GROUP BY has the unit among its keys: one row a unit and other keys."""
-    for part in ("limit", "offset", "distinct"):
-        if tree.args.get(part) is not None:
-            raise mixes(part.upper(), relation, tree.args[part])
+    if tree.args.get("distinct") is not None:
+        raise mixes("DISTINCT", relation, tree.args["distinct"])
     texts = {k.sql() for k in keys}
     fields = []
     for item in tree.expressions:
@@ -33,7 +34,8 @@ def grouped_by_unit(
         raise Refusal("0A000", "select every GROUP BY column of a per-unit subquery", position=position(tree))
     having = tree.args.get("having")
     condition = None if having is None else resolve_aggregates(having.this, relation, parameters)
-    return _per_unit(relation, fields, alias, condition, parameters)
+    limit = tree.args.get("limit") or tree.args.get("offset")
+    return replace(_per_unit(relation, fields, alias, condition, parameters), limit=limit)
 
 
 def distinct_with_unit(

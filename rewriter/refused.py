@@ -11,8 +11,10 @@ from rewriter.relation import Relation
 
 
 def row_level(relation: Relation, tree: exp.Expr, code: str = "PV010") -> Refusal:
-    """PV010 for rows in the result, PV015 for rows that a condition would look at."""
+    """PV010 for rows in the result (PV011 for groups that are units), PV015 for rows that a condition looks at."""
     table = base_table(relation)
+    if code == "PV010" and tree.args.get("group") is not None:
+        return unit_groups(table, tree)
     column = next((c.name for c in table.columns if not c.hidden and c.name != table.privacy_unit), "x")
     name = table.name
     return Refusal(
@@ -24,6 +26,23 @@ def row_level(relation: Relation, tree: exp.Expr, code: str = "PV010") -> Refusa
         f"GROUP BY {column} ORDER BY 2 DESC LIMIT 10.",
         position=position(tree),
     )
+
+
+def unit_groups(table: Table, tree: exp.Expr) -> Refusal:
+    """PV011: the groups of a query are units."""
+    unit = table.privacy_unit
+    return Refusal(
+        "PV011",
+        f'privacy unit column "{table.name}.{unit}" cannot be released or be a final grouping key',
+        hint=f"Use COUNT(DISTINCT {unit}), or GROUP BY {unit} in a subquery and aggregate its result.",
+        position=position(tree.args["group"]),
+    )
+
+
+def refuse_limited(relation: Relation) -> None:
+    """PV014 where a query builds on private rows that a LIMIT or OFFSET has cut."""
+    if relation.limit is not None:
+        raise mixes("OFFSET" if isinstance(relation.limit, exp.Offset) else "LIMIT", relation, relation.limit)
 
 
 def base_table(relation: Relation) -> Table:

@@ -72,12 +72,14 @@ class SemiJoin:
 class Relation:
     """Rows of `sources` joined under `conditions` (AND); `scope` is what names mean: (table alias, fields), in order.
 
-    `merged` are the columns that USING or NATURAL joined, which an unqualified name finds first.
+    `merged` are the columns that USING or NATURAL joined, which an unqualified name finds first; `limit` is a LIMIT or
+    OFFSET on the rows, which nothing may be built on.
     """
 
     sources: tuple[Source, ...]
     conditions: tuple[exp.Expr, ...] = ()
     semi_joins: tuple[SemiJoin, ...] = ()
+    limit: exp.Expr | None = None
     scope: tuple[tuple[str, tuple[Field, ...]], ...] = ()
     merged: Mapping[str, exp.Expr] = field(default_factory=dict)
 

@@ -1,0 +1,64 @@
+"""Spellings of one question have one text, and with it one release; other questions have another."""
+
+from __future__ import annotations
+
+import pytest
+
+from rewriter.cut import draft
+from rewriter.draft import NodeDraft
+from rewriter.emit import node_text
+from rewriter.expression import Parameter
+from tests.rewriter.shop import POLICY
+
+COUNT = "SELECT COUNT(*) FROM users WHERE "
+SAME = (
+    ("birth_year >= 1970", "1970 <= birth_year", "(birth_year >= (1970))", "birth_year >= '1970'::int"),
+    ("country IN ('US', 'DE')", "country IN ('DE', 'US', 'DE')", "country in ('US'::text, ('DE'))"),
+    ("country = 'US' AND birth_year > 1970", "birth_year > 1970 AND country = 'US'"),
+    ("user_id IN (SELECT user_id FROM events)", "users.user_id IN (SELECT e.user_id FROM events AS e)"),
+)
+OTHER = (
+    "birth_year > 1970",
+    "birth_year >= 1971",
+    "birth_year <= 1970",
+    "country IN ('US', 'FR')",
+    "country = 'US' OR birth_year > 1970",
+    "user_id NOT IN (SELECT user_id FROM events)",
+    "country = '1970'",
+    "birth_year + 0.1 > 0.3",
+    "birth_year > 0.2",
+)
+
+
+def text(sql: str, *parameters: Parameter) -> str:
+    node = draft(sql, POLICY, parameters).nodes[0]
+    assert isinstance(node, NodeDraft)
+    return node_text(node, POLICY, parameters)
+
+
+@pytest.mark.parametrize("spellings", SAME)
+def test_spellings_of_one_question_are_one(spellings: tuple[str, ...]) -> None:
+    assert len({text(COUNT + s) for s in spellings}) == 1
+
+
+def test_different_questions_stay_apart() -> None:
+    asked = [group[0] for group in SAME] + list(OTHER)
+    assert len({text(COUNT + condition) for condition in asked}) == len(asked)
+
+
+def test_a_parameter_is_its_constant() -> None:
+    for typed in ("smallint", "integer", "bigint"):
+        assert text(COUNT + "birth_year >= $1", Parameter(typed, "1970")) == text(
+            COUNT + "birth_year >= 1970"
+        )
+    for typed in ("text", "character varying"):
+        assert text(COUNT + "country = $1", Parameter(typed, "US")) == text(COUNT + "country = 'US'")
+
+
+def test_what_is_only_shown_differently_is_the_same_question() -> None:
+    shown = (
+        "SELECT country, COUNT(*) FROM users GROUP BY country",
+        "SELECT COUNT(DISTINCT u.user_id) AS n, u.country AS c FROM users u GROUP BY 2 ORDER BY 1 LIMIT 3",
+        "SELECT * FROM (SELECT country, COUNT(user_id) AS n FROM users GROUP BY 1 HAVING COUNT(*) > 3) t",
+    )
+    assert len({text(sql) for sql in shown}) == 1
