@@ -162,8 +162,10 @@ class UnknownDomainBinary:
         for level in range(self.partial_sums):
             used = np.flatnonzero(moments >> level & 1)
             blocks, places = np.divmod(moments[used] >> (level + 1), BLOCK)
+            nodes = (self.horizon >> (level + 1)) + 1
             for block in np.unique(blocks).tolist():
-                noise = discrete_gaussian(stream.child("node", level, block), self.sigma_squared, BLOCK)
+                n = min(BLOCK, nodes - BLOCK * block)
+                noise = discrete_gaussian(stream.child("node", level, block), self.sigma_squared, n)
                 here = blocks == block
                 total[used[here]] += noise[places[here]]
         return total
