@@ -190,7 +190,8 @@ class Answering:
             query=text,
             epoch=epoch,
         )
-        return replace(Result.load(settled.answer), charged=settled.charged, left=settled.left)
+        answer = Result.load(settled.answer)
+        return replace(answer, lowered=one.lowered, charged=settled.charged, left=settled.left)
 
     def _affordable(self, one: Ask, account: str) -> Ask:
         if one.k is None or self._ledger.limit(account).mode == "track":

@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from dpproxy.front import Front
 from rewriter.cut import draft
-from rewriter.domain import MAX_CELLS, domain_query
+from rewriter.domain import MAX_CELLS, domain_query, held
 from rewriter.draft import SYSTEM, Draft, NodeDraft, SystemDraft
 from rewriter.emit import histogram_query, node_text, types_query
 from rewriter.expression import Parameter
@@ -191,8 +191,8 @@ class Planner:
         if node.keys:
             query = domain_query(node.relation, node.keys, self._policy, parameters)
             cells = None if query is None else self._front.rows(query.sql("postgres"))
-            if cells is not None and len(cells) > MAX_CELLS:
-                cells = None
+            if cells is not None:
+                cells = held(cells, node.relation, node.keys, parameters) if len(cells) <= MAX_CELLS else None
         domain = sha256(repr(cells).encode()).digest()
         return PlannedNode(
             node, cells, node_text(node, self._policy, parameters), domain, self._policy, parameters

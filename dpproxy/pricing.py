@@ -50,7 +50,8 @@ class Ask:
         return names[0] if len(names) == 1 else f"{names[0]} x{len(names)}"
 
     @property
-    def _lowered(self) -> int | None:
+    def lowered(self) -> int | None:
+        """The number of groups that can come out where it is less than LIMIT asks for."""
         asked = self.node.draft.k
         top = any(m.name.endswith("Gumb") for m in self.mechanisms)
         return self.k if top and self.k is not None and asked is not None and self.k < asked else None
@@ -93,7 +94,7 @@ class Ask:
             stddev=tuple(None if r.values is None else r.stddev for r in releases),
             tau=max(m.tau for m in self.node.draft.measures),
             cost=total(r.cost for r in releases),
-            lowered=self._lowered,
+            lowered=self.lowered,
         )
 
 

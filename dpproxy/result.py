@@ -67,8 +67,13 @@ class Result:
         )
 
     def suppressed(self, least: int) -> Result:
-        """Without the rows that have a count below `least` (post-processing)."""
-        if least <= 0:
+        """Without the rows that have a count below `least` (post-processing); ranks are no counts.
+
+        >>> ranked = Result((("a", "b"),), ((2, 1),), "UnkGumb", (None,), 1, Cost(Fraction(3), Fraction(1)))
+        >>> ranked.suppressed(10).keys
+        (('a', 'b'),)
+        """
+        if least <= 0 or None in self.stddev:
             return self
         kept = [n for n in range(len(self.counts[0])) if all(c[n] >= least for c in self.counts)]
         keys = tuple(tuple(k[n] for n in kept) for k in self.keys)

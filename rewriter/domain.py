@@ -7,16 +7,19 @@ query's constants only.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 
 from sqlglot import exp
 
 from rewriter.expression import LOGICAL, Parameters, constant, kind, kind_of_type
 from rewriter.grammar import EXTRACTED
+from rewriter.plan import Cells
 from rewriter.policy import Column, Policy
 from rewriter.relation import Leaf, Relation, Source, leaf, leaves
 
 MAX_CELLS = 1_000_000
+HELD = re.compile(r"-?\d{1,28}(\.\d{1,10}0*)?")
 GRAINS = ("minute", "hour", "day", "week", "month", "quarter", "year")
 STEPS = {"quarter": "3 months", "week": "7 days"}
 
@@ -40,6 +43,15 @@ def domain_query(
     if conditions:
         query = query.where(*conditions)
     return query.order_by(*(exp.Literal.number(n + 1) for n in range(len(keys)))).limit(MAX_CELLS + 1)
+
+
+def held(
+    cells: Cells, relation: Relation, keys: tuple[exp.Expr, ...], parameters: Parameters
+) -> Cells | None:
+    """`cells` where the backend's DECIMAL holds their numbers to the last digit, else None: an unknown domain."""
+    numbers = [n for n, k in enumerate(keys) if kind(k, relation, parameters) == "number"]
+    fits = all(HELD.fullmatch(row[n] or "0") is not None for row in cells for n in numbers)
+    return cells if fits else None
 
 
 @dataclass
@@ -119,7 +131,7 @@ class _Dimensions:
         rows = self._declared(column) or self._numbers(at, column) or self._listed(at, column)
         if rows is None:
             return None
-        if column.nullable and not self._compared(at):
+        if (column.nullable or source.on is not None) and not self._compared(at):
             rows = rows.union(exp.select(exp.null()), distinct=False)
         return exp.cast(self._item(at, rows), exp.DataType.build(column.type, dialect="postgres"))
 
@@ -289,9 +301,10 @@ class _Dimensions:
         return copy
 
     def _series(self, at: Leaf, grain: str) -> exp.Expr:
-        column = self.relation.source(at[0]).column(at[1])
+        source = self.relation.source(at[0])
+        column = source.column(at[1])
         rows = self._calendar(*self._bounds(at, column), grain)
-        if column.nullable and not self._comparisons(at):
+        if (column.nullable or source.on is not None) and not self._comparisons(at):
             rows = rows.union(exp.select(exp.null()), distinct=False)
         alias = exp.TableAlias(this=exp.to_identifier(self._name(at)), columns=[exp.to_identifier("v")])
         return exp.Subquery(this=rows, alias=alias)

@@ -10,7 +10,7 @@ import psycopg
 
 from dpproxy.backends.base import text
 from rewriter.cut import draft
-from rewriter.domain import domain_query
+from rewriter.domain import domain_query, held
 from rewriter.draft import NodeDraft, SystemDraft
 from rewriter.emit import histogram_query, types_query
 from rewriter.expression import Parameter
@@ -32,7 +32,8 @@ def cells_of(
     if query is None:
         return None
     shown = ", ".join(f"g{n}::text" for n in range(len(node.keys)))
-    return tuple(postgres.execute(f"SELECT {shown} FROM ({query.sql('postgres')}) AS d".encode()).fetchall())
+    found = postgres.execute(f"SELECT {shown} FROM ({query.sql('postgres')}) AS d".encode()).fetchall()
+    return held(tuple(found), node.relation, node.keys, parameters)
 
 
 def histogram(

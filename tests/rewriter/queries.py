@@ -10,7 +10,3 @@ TRUNCATED = (
     "SELECT device, country, COUNT(*) FROM events JOIN users USING (user_id) GROUP BY 1, 2",
 )
 """Answered with at most as many groups of one unit as the policy declares."""
-COLLAPSING = (
-    "SELECT CASE WHEN country = 'US' THEN 0.00000000001 ELSE 0.00000000002 END, COUNT(*) FROM users GROUP BY 1",
-)
-"""Cells that are one value in the backend: only the first of them counts."""

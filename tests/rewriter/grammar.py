@@ -1,0 +1,164 @@
+"""Random queries over the shop: what analysts write, and what nobody would, from a grammar."""
+
+from __future__ import annotations
+
+from random import Random
+
+NUMBERS = {"u": ("birth_year", "user_id"), "e": ("quantity", "amount", "article_id", "user_id")}
+TEXTS = {"u": ("country", "job_title"), "e": ("action", "device")}
+TIMES = {"u": ("signup_date",), "e": ("ts",)}
+CONSTANTS = ("'US'", "'DE'", "'like'", "'share'", "'Nurse'", "'tv'", "''", "NULL")
+FIGURES = (
+    "0",
+    "1",
+    "7",
+    "1980",
+    "1990.5",
+    "-3",
+    "2147483647",
+    "0.000000000000000000000000001",
+    "NULL",
+    "'5'",
+)
+DATES = ("'2024-02-01'", "DATE '2023-06-30'", "TIMESTAMP '2024-01-15 12:30'", "'2024-03-05 01:02:03'")
+FROMS = (
+    (("u",), "users u"),
+    (("e",), "events e"),
+    (("u", "e"), "users u JOIN events e ON e.user_id = u.user_id"),
+    (("u", "e"), "events e JOIN users u USING (user_id)"),
+    (("u", "e"), "users u, events e WHERE u.user_id = e.user_id"),
+    (("u", "e"), "users u LEFT JOIN events e ON e.user_id = u.user_id AND {}"),
+    (("u", "e"), "events e LEFT JOIN users u ON u.user_id = e.user_id AND {}"),
+    (
+        ("u", "e"),
+        "users u CROSS JOIN users v LEFT JOIN events e ON e.user_id = u.user_id AND e.user_id = v.user_id",
+    ),
+    (("e", "a"), "events e JOIN articles a ON a.article_id = e.article_id"),
+    (("e", "a"), "events e LEFT JOIN articles a ON a.article_id = e.article_id AND {}"),
+    (("e", "t"), "events e LEFT JOIN tags t USING (article_id)"),
+    (("u", "e"), "users u JOIN events e ON {}"),
+    (("s",), "(SELECT user_id, COUNT(*) AS n, {} AS x FROM users u GROUP BY user_id, {}) s"),
+    (("s",), "(SELECT user_id, COUNT({}) AS n, MAX({}) AS x FROM events e GROUP BY 1) s"),
+    (("s",), "(SELECT DISTINCT user_id, 1 AS n, {} AS x FROM events e) s"),
+)
+NUMBERS |= {"a": ("article_id",), "t": ("article_id",), "s": ("n",)}
+TEXTS |= {"a": ("topic",), "t": ("tag",), "s": ()}
+
+
+class Grammar:
+    """Queries drawn by `rng`."""
+
+    def __init__(self, rng: Random) -> None:
+        self._rng = rng
+
+    def query(self) -> str:
+        """One SELECT with counts, over a FROM of the list, filtered and grouped."""
+        scope, written = self._rng.choice(FROMS)
+        while "{}" in written:
+            inner = ("u",) if "FROM users u GROUP" in written else ("e",) if ") s" in written else scope
+            part = (
+                self.condition(inner, 1)
+                if "AND {}" in written or "ON {}" in written
+                else self.value(inner, 1)
+            )
+            written = written.replace("{}", part, 1)
+            if "AS x FROM users u GROUP" in written:
+                written = written.replace("{}", part)
+        conditions = [self.condition(scope, 2) for _ in range(self._rng.randint(0, 2))]
+        if self._rng.random() < 0.25 and scope[0] in "ue":
+            conditions.append(self.subquery(scope))
+        keys = [self.key(scope) for _ in range(self._rng.choice((0, 0, 1, 1, 2)))]
+        counts = [self.count(scope) for _ in range(self._rng.choice((1, 1, 2)))]
+        where = " AND " if " WHERE " in written and ") s" not in written else " WHERE "
+        text = f"SELECT {', '.join(keys + counts)} FROM {written}"
+        text += where + " AND ".join(conditions) if conditions else ""
+        if keys:
+            text += " GROUP BY " + ", ".join(str(n + 1) for n in range(len(keys)))
+        return text
+
+    def count(self, scope: tuple[str, ...]) -> str:
+        kinds = ["COUNT(*)", f"COUNT({self.value(scope, 1)})", f"COUNT(DISTINCT {self.unit(scope)})"]
+        kinds.append(f"COUNT(*) FILTER (WHERE {self.condition(scope, 1)})")
+        return self._rng.choice(kinds)
+
+    def unit(self, scope: tuple[str, ...]) -> str:
+        return f"{self._rng.choice([s for s in scope if s in 'ues'])}.user_id"
+
+    def key(self, scope: tuple[str, ...]) -> str:
+        return self.condition(scope, 1) if self._rng.random() < 0.2 else self.value(scope, 2)
+
+    def subquery(self, scope: tuple[str, ...]) -> str:
+        negated = self._rng.choice(("", "NOT "))
+        inner, unit = self.condition(("e",), 1).replace("e.", "y."), self.unit(scope)
+        outer = self._rng.choice(("y", "y", "x"))
+        rows = "events y" if outer == "y" else "users x LEFT JOIN events y ON y.user_id = x.user_id"
+        if self._rng.random() < 0.5:
+            return f"{unit} {negated}IN (SELECT y.user_id FROM {rows} WHERE {inner})"
+        return f"{negated}EXISTS (SELECT 1 FROM {rows} WHERE y.user_id = {unit} AND {inner})"
+
+    def condition(self, scope: tuple[str, ...], depth: int) -> str:
+        pick = self._rng.randrange(9 if depth > 0 else 6)
+        number, text, compare = self.number(scope, depth - 1), self.text(scope, depth - 1), self._compare()
+        match pick:
+            case 0:
+                return f"{number} {compare} {self._rng.choice(FIGURES)}"
+            case 1:
+                return f"{text} {compare} {self._rng.choice(CONSTANTS)}"
+            case 2:
+                return f"{number} IS {self._rng.choice(('', 'NOT '))}NULL"
+            case 3:
+                return f"{number} {self._not()}IN (1, {self._rng.choice(FIGURES)}, 2000)"
+            case 4:
+                return f"{text} {self._not()}LIKE {self._rng.choice(('%e%', 'N_rse', 'US', '%%'))!r}"
+            case 5:
+                return f"{self.time(scope)} {compare} {self._rng.choice(DATES)}"
+            case 6:
+                return f"({self.condition(scope, depth - 1)} OR {self.condition(scope, depth - 1)})"
+            case 7:
+                return f"NOT ({self.condition(scope, depth - 1)})"
+        return f"{number} {self._not()}BETWEEN {self._rng.choice(FIGURES)} AND {self.number(scope, 0)}"
+
+    def value(self, scope: tuple[str, ...], depth: int) -> str:
+        draw = self._rng.choice((self.number, self.text, self.bucket))
+        return draw(scope, depth)
+
+    def bucket(self, scope: tuple[str, ...], depth: int) -> str:
+        unit = self._rng.choice(("year", "month", "day", "dow", "isodow", "hour", "week", "quarter", "doy"))
+        time = self.time(scope)
+        if self._rng.random() < 0.5:
+            return f"EXTRACT({unit} FROM {time})"
+        return f"date_trunc('{self._rng.choice(('month', 'week', 'year', 'quarter'))}', {time})"
+
+    def number(self, scope: tuple[str, ...], depth: int) -> str:
+        name = self._rng.choice([f"{s}.{c}" for s in scope for c in NUMBERS[s]])
+        figure = self._rng.choice(FIGURES[:-2])
+        if depth <= 0:
+            return name
+        inner = self.number(scope, depth - 1)
+        forms = [name, f"({inner} + {figure})", f"({inner} / {figure})", f"({inner} % 7)", f"(-{inner})"]
+        forms += [f"floor({inner})", f"abs({inner})", f"coalesce({inner}, {figure})", f"({inner} * {name})"]
+        forms.append(f"CASE WHEN {self.condition(scope, 0)} THEN {inner} ELSE {figure} END")
+        forms.append(f"length({self.text(scope, 0)})")
+        return self._rng.choice(forms)
+
+    def text(self, scope: tuple[str, ...], depth: int) -> str:
+        names = [f"{s}.{c}" for s in scope for c in TEXTS[s]] or ["'x'"]
+        name = self._rng.choice(names)
+        if depth <= 0:
+            return name
+        inner, number = self.text(scope, depth - 1), self._rng.choice(("-1", "0", "1", "2"))
+        forms = [name, f"upper({inner})", f"trim({inner})", f"coalesce({inner}, 'none')", f"({inner} || '!')"]
+        forms += [f"substring({inner}, {number}, 3)", f"nullif({inner}, 'US')"]
+        first, second = self.condition(scope, 0), self.condition(scope, 0)
+        forms.append(f"CASE WHEN {first} THEN 'p' WHEN {second} THEN 'q' END")
+        return self._rng.choice(forms)
+
+    def time(self, scope: tuple[str, ...]) -> str:
+        names = [f"{s}.{c}" for s in scope for c in TIMES.get(s, ())]
+        return self._rng.choice(names) if names else "DATE '2024-01-01'"
+
+    def _compare(self) -> str:
+        return self._rng.choice(("=", "<>", "<", ">=", "IS DISTINCT FROM"))
+
+    def _not(self) -> str:
+        return self._rng.choice(("", "NOT "))
