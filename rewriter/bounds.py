@@ -12,8 +12,11 @@ from math import prod
 
 from sqlglot import exp
 
+from rewriter.expression import kind_of_type
 from rewriter.refusal import Refusal
 from rewriter.relation import UNIT, Leaf, Relation, Source, leaves, unit_column, unit_source
+
+EXACT = (exp.Identifier, exp.Paren, exp.Add, exp.Sub, exp.Mul, exp.Mod, exp.Neg)
 
 
 @dataclass(frozen=True)
@@ -82,12 +85,29 @@ def key_partners(relation: Relation, alias: str) -> frozenset[Leaf] | None:
             continue
         for side, other in ((condition.this, condition.expression), (condition.expression, condition.this)):
             others = leaves(other)
-            if isinstance(side, exp.Column) and side.table == alias and all(a != alias for a, _ in others):
+            if not isinstance(side, exp.Column) or side.table != alias or any(a == alias for a, _ in others):
+                continue
+            if _exactly_comparable(side, other, relation):
                 equated.setdefault(side.name, others)
     for key in source.table.keys:
         if key <= equated.keys():
             return frozenset(leaf for name in key for leaf in equated[name])
     return None
+
+
+def _exactly_comparable(key: exp.Column, other: exp.Expr, relation: Relation) -> bool:
+    """Whether no two values of `key` equal one of `other`: 2^53 and 2^53 + 1 are the same DOUBLE."""
+    wanted = kind_of_type(relation.source(key.table).column(key.name).type)
+    for part in other.walk():
+        if isinstance(part, exp.Column):
+            if kind_of_type(relation.source(part.table).column(part.name).type) != wanted:
+                return False
+        elif isinstance(part, exp.Literal):
+            if not part.is_string and not part.this.isdigit():
+                return False
+        elif not isinstance(part, EXACT):
+            return False
+    return True
 
 
 def rows_per_group(relation: Relation, bound: Bound) -> int:

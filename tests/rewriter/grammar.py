@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from random import Random
 
-NUMBERS = {"u": ("birth_year", "user_id"), "e": ("quantity", "amount", "article_id", "user_id")}
-TEXTS = {"u": ("country", "job_title"), "e": ("action", "device")}
+NUMBERS: dict[str, tuple[str, ...]] = {
+    "u": ("birth_year", "user_id"),
+    "e": ("quantity", "amount", "article_id", "user_id"),
+}
+TEXTS: dict[str, tuple[str, ...]] = {"u": ("country", "job_title"), "e": ("action", "device")}
 TIMES = {"u": ("signup_date",), "e": ("ts",)}
 CONSTANTS = ("'US'", "'DE'", "'like'", "'share'", "'Nurse'", "'tv'", "''", "NULL")
 FIGURES = (

@@ -10,6 +10,8 @@ import pytest
 
 from rewriter.cut import draft
 from rewriter.draft import NodeDraft
+from rewriter.expression import Parameter
+from rewriter.refusal import Refusal
 from tests.rewriter.engine import answer, cells_of, histogram
 from tests.rewriter.queries import ANSWERED
 from tests.rewriter.shop import POLICY
@@ -81,3 +83,18 @@ def test_conversions_that_duckdb_alone_makes_do_not_raise(
     )
     for sql in raising:
         assert len(answer(sql, backend, postgres)) == 1
+
+
+def test_parameters_keep_all_their_digits(
+    backend: duckdb.DuckDBPyConnection, postgres: psycopg.Connection
+) -> None:
+    sql, parameters = (
+        "SELECT COUNT(*) FROM users WHERE user_id - 0.0001 < $1",
+        [Parameter("numeric", "6.9999")],
+    )
+    node = draft(sql, POLICY, parameters).nodes[0]
+    assert isinstance(node, NodeDraft)
+    truth = postgres.execute("SELECT COUNT(*) FROM users WHERE user_id - 0.0001 < 6.9999").fetchone()
+    assert histogram(node, backend, ((),), parameters) == {(): truth}
+    with pytest.raises(Refusal, match="Parameter of this type"):
+        draft(sql, POLICY, [Parameter("oid", "7")])
