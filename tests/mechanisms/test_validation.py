@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from mechanisms.choose import Settings, choose
+from mechanisms.count_release import KnownCountRelease, PrivateCountRelease
 from mechanisms.histogram import Histogram, Mechanism
 from mechanisms.known_domain import KnownGauss, KnownGumb, KnownLap
 from mechanisms.unknown_domain import UnkGauss, UnkGumb, UnkLap
@@ -23,11 +24,16 @@ KNOWN: list[Mechanism] = [
     KnownLap(EPS, 1, 1, 3),
     KnownGauss(EPS, 1, 1, 3, "cheap"),
     KnownGumb(EPS, 1, 2, 3, True),
+    KnownCountRelease(eps_per=EPS, information=Fraction(20), cells=3, eps_star=EPS),
 ]
 UNKNOWN: list[Mechanism] = [
     UnkLap(EPS, DELTA, 1, 1, 2),
     UnkGauss(EPS, DELTA, 1, 1, 2),
     UnkGumb(EPS, DELTA, 1, 1, 2, True),
+    UnkGumb(EPS, DELTA, 1, 1, 2, True, index_step=False),
+    PrivateCountRelease(
+        eps_per=EPS, information=Fraction(20), delta_per=DELTA, calls=Fraction(5), k_bar=2, eps_star=EPS
+    ),
 ]
 BAD_COUNTS = [
     np.array([777, 777, -1]),
