@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import fields, replace
 from fractions import Fraction
 from itertools import pairwise
 from typing import Any
@@ -12,9 +13,13 @@ import numpy as np
 import pytest
 
 from mechanisms.choose import Settings, choose
+from mechanisms.continual import UnknownDomainBinary
 from mechanisms.count_release import KnownCountRelease, PrivateCountRelease
 from mechanisms.histogram import Histogram, Mechanism
 from mechanisms.known_domain import KnownGauss, KnownGumb, KnownLap
+from mechanisms.numeric import ClampedSum
+from mechanisms.positive_histogram import PositiveHistogram
+from mechanisms.quantile import QuantileChoice, QuantileTree
 from mechanisms.unknown_domain import UnkGauss, UnkGumb, UnkLap
 from tests.mechanisms.goodness import stream
 from tests.mechanisms.scripted import Untouched
@@ -162,6 +167,76 @@ def test_every_parameter_is_in_the_release_key() -> None:
     assert len({texts for _, texts in names}) == len({mechanism for mechanism, _ in names})
     for one, other in pairwise(sorted(names, key=lambda pair: pair[1])):
         assert (one[0] == other[0]) == (one[1] == other[1])
+
+
+NEW: list[tuple[Any, dict[str, Any]]] = [
+    (
+        UNKNOWN[-1],
+        {
+            "eps_per": Fraction(1, 4),
+            "information": Fraction(21),
+            "tau": 2,
+            "relative_error": Fraction(1, 5),
+            "eps_star": Fraction(1, 5),
+            "delta_star": Fraction(1, 10**12),
+            "brownian": True,
+            "delta_per": Fraction(1, 10**9),
+            "calls": Fraction(6),
+            "k_bar": 3,
+        },
+    ),
+    (
+        PositiveHistogram(EPS, DELTA, 1, 1, 9, "gaussian"),
+        {
+            "eps_per": 2 * EPS,
+            "delta_per": 2 * DELTA,
+            "tau": 2,
+            "delta0": 2,
+            "most_rows": 8,
+            "noise": "laplace",
+        },
+    ),
+    (
+        UnknownDomainBinary(EPS, DELTA, 1, 2, 9, False),
+        {
+            "eps_per": 2 * EPS,
+            "delta_per": 2 * DELTA,
+            "delta0": 2,
+            "events": 3,
+            "horizon": 8,
+            "once": True,
+        },
+    ),
+    (
+        ClampedSum(eps_per=EPS, lo=0, hi=9, tau=1, keys=2),
+        {
+            "eps_per": 2 * EPS,
+            "lo": 1,
+            "hi": 8,
+            "tau": 2,
+            "keys": 3,
+            "delta0": 2,
+            "noise": "laplace",
+            "spend": "cheap",
+            "centred": True,
+        },
+    ),
+    (QuantileTree(EPS, 1, 3, "gaussian"), {"eps_per": 2 * EPS, "tau": 2, "levels": 4, "noise": "laplace"}),
+    (
+        QuantileChoice(EPS, 1, 9, Fraction(1, 2)),
+        {"eps_per": 2 * EPS, "tau": 2, "cells": 8, "quantile": Fraction(1, 3)},
+    ),
+]
+
+
+@pytest.mark.parametrize(("mechanism", "changes"), NEW, ids=lambda value: getattr(value, "name", ""))
+def test_every_field_is_in_the_release_key(mechanism: Any, changes: dict[str, Any]) -> None:
+    """Each field changed alone changes the parameters' texts; none is left out."""
+    assert set(changes) == {field.name for field in fields(mechanism)}
+    texts = {mechanism.parameters}
+    for name, value in changes.items():
+        texts.add(replace(mechanism, **{name: value}).parameters)
+    assert len(texts) == len(changes) + 1
 
 
 def test_a_histogram_does_not_print_its_counts() -> None:
