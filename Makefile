@@ -4,11 +4,15 @@ PY := $(VENV)/bin/python
 PIP_INSTALL := $(PY) -m pip install --quiet --disable-pip-version-check --no-input
 PIP_TOOLS := pip-tools==7.6.2
 
-.PHONY: demo test test-slow lint reference lock clean
+.PHONY: demo reproduce test test-slow lint reference lock clean
 
 # Everything embedded on the sample data, on 127.0.0.1:6432, until Ctrl-C.
 demo: $(VENV)/.run
 	@exec $(VENV)/bin/dpproxy demo
+
+# The papers' results and ours: docs/reproduction.md. The data sets lie in $DPPROXY_SHARED/data.
+reproduce: $(VENV)/.bench
+	$(PY) -m benchmarks.reproduce
 
 test: lint
 	$(PY) -m pytest
@@ -26,12 +30,13 @@ lint: $(VENV)/.dev
 reference: $(VENV)/.run
 	$(PY) -m dpproxy.cli_reference > docs/cli.md
 
-# Resolves pyproject.toml anew into the two lock files.
+# Resolves pyproject.toml anew into the lock files.
 lock:
 	rm -rf $(VENV)-lock
 	$(PYTHON) -m venv $(VENV)-lock
 	$(VENV)-lock/bin/pip install --quiet $(PIP_TOOLS)
-	for extra in "requirements.lock --extra build" "requirements-dev.lock --extra build --extra dev -c requirements.lock"; do \
+	for extra in "requirements.lock --extra build" "requirements-dev.lock --extra build --extra dev -c requirements.lock" \
+	  "requirements-bench.lock --extra build --extra bench -c requirements-dev.lock"; do \
 	  CUSTOM_COMPILE_COMMAND="make lock" $(VENV)-lock/bin/pip-compile --quiet --generate-hashes --allow-unsafe --strip-extras --upgrade \
 	    --no-emit-index-url --no-emit-find-links --no-emit-trusted-host --output-file $$extra pyproject.toml || exit 1; \
 	done
@@ -48,4 +53,8 @@ $(VENV)/.run: requirements.lock pyproject.toml
 
 $(VENV)/.dev: $(VENV)/.run requirements-dev.lock
 	$(PIP_INSTALL) --only-binary :all: --require-hashes -r requirements-dev.lock
+	@touch $@
+
+$(VENV)/.bench: $(VENV)/.run requirements-bench.lock
+	$(PIP_INSTALL) --only-binary :all: --require-hashes -r requirements-bench.lock
 	@touch $@

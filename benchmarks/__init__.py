@@ -1,0 +1,1 @@
+"""Benchmarks: the papers' results again, and what others do, for comparison only."""
