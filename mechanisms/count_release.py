@@ -311,6 +311,10 @@ class KnownCountRelease(_CountRelease):
 
     cells: int
 
+    def __post_init__(self) -> None:
+        check_bounds(cells=self.cells)
+        super().__post_init__()
+
     @property
     def _places(self) -> int:
         return self.cells

@@ -32,7 +32,8 @@ class PositiveHistogram:
     `tau`: the most one person changes a count; `delta0`: the most counts one person changes; `most_rows`: the
     cap on the groups of a result, over which there is none; `noise`: discrete Gaussian of
     sigma = 2 tau sqrt(delta0)/eps_per or discrete Laplace of b = 2 tau delta0/eps_per. Costs 1 information and
-    1 call unit. ValueError for parameters out of range. Unknown Domain Framework, Algorithm 1 (positive_histogram.md, Theorem 1).
+    1 call unit. ValueError for parameters out of range. Unknown Domain Framework, Algorithm 1
+    (positive_histogram.md, Theorem 1).
     """
 
     eps_per: Fraction

@@ -376,6 +376,12 @@ def test_parameters_out_of_range(change: dict[str, object]) -> None:
         PrivateCountRelease(**{**vars(SMALL), **change})
 
 
+@pytest.mark.parametrize("change", [{"cells": 0}, {"information": Fraction(0)}, {"delta_star": 0.1}])
+def test_parameters_over_a_known_domain_out_of_range(change: dict[str, object]) -> None:
+    with pytest.raises(ValueError, match=f"{next(iter(change))[:5]}"):
+        KnownCountRelease(**{**vars(KNOWN), **change})
+
+
 def test_one_order_serves_all_steps_at_one_eps(monkeypatch: pytest.MonkeyPatch) -> None:
     """10,000 elements at rho 1 take an order for each eps, not for each step."""
     asked: list[int] = []
