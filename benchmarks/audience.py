@@ -129,13 +129,14 @@ def _panel(
     places = np.arange(len(labels))
     axes.bar(places - 0.27, counts, width=0.27, color="firebrick", alpha=0.7, label="true count")
     for (name, values), color in zip(noisy.items(), ("seagreen", "steelblue"), strict=True):
-        at = np.array(list(values)) + (0 if name == "UnkLap" else 0.27)
-        axes.bar(at, list(values.values()), width=0.27, color=color, alpha=0.8, label=f"{name}, once")
+        heights = [values.get(i, 0) for i in range(len(labels))]
+        at = places + (0 if name == "UnkLap" else 0.27)
+        axes.bar(at, heights, width=0.27, color=color, alpha=0.8, label=f"{name}, once")
     axes.set_xticks(places, labels, rotation=75, fontsize=7)
     axes.set(ylabel="households", title=f"favourite categories, eps_per {eps}")
     right = axes.twinx()
     for (name, share), marker in zip(shares.items(), "ox", strict=True):
         right.plot(places, share[: len(labels)], marker, color="black", label=f"found, {name} (right)")
     right.set_ylim(-0.03, 1.03)
-    axes.legend(loc="upper right", bbox_to_anchor=(1, 0.9))
-    right.legend(loc="upper right", bbox_to_anchor=(1, 0.75))
+    handles = [*axes.get_legend_handles_labels()[0], *right.get_legend_handles_labels()[0]]
+    right.legend(handles=handles, loc="upper right", bbox_to_anchor=(1, 0.92))

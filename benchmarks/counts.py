@@ -132,7 +132,8 @@ def _row(report: Report, title: str, rho: Fraction, outcomes: dict[str, Outcome]
             if part in method
         ]
         if cells:
-            paper = f"reference: {reference}" if part == "PCR" and reference != "-" else "-"
+            claim = "below 10% beyond" if reference == "-" else f"reference: {reference}"
+            paper = claim if part == "PCR" else "-"
             report.row(f"Counts, {title}", f"{LONG[part]}, rho {float(rho)}", paper, " / ".join(cells))
 
 
