@@ -31,6 +31,7 @@ ONE = 1 << 20
 MOST_ITEMS = 200_000
 """The largest delta0: up to here float64 gives the same weights, so SQL engines can compute them."""
 SMALLEST_RHO, LARGEST_RHO = Fraction(1, 10**12), Fraction(1000)
+SMALLEST_DELTA = Fraction(1, 1 << 200)
 
 
 @dataclass(frozen=True)
@@ -56,8 +57,8 @@ class WeightRound:
             raise ValueError(f"delta0 must not exceed {MOST_ITEMS}")
         if not isinstance(self.rho, Fraction) or not SMALLEST_RHO <= self.rho <= LARGEST_RHO:
             raise ValueError("rho must be a Fraction from 1e-12 to 1000")
-        if not isinstance(self.delta, Fraction) or not 0 < self.delta < Fraction(1, 2):
-            raise ValueError("delta must be a Fraction between 0 and 1/2")
+        if not isinstance(self.delta, Fraction) or not SMALLEST_DELTA <= self.delta < Fraction(1, 2):
+            raise ValueError("delta must be a Fraction from 2^-200 to below 1/2")
 
     @property
     def sigma_squared(self) -> Fraction:

@@ -255,6 +255,7 @@ def test_bad_input() -> None:
         (0.1, DELTA, 5),
         (RHO, Fraction(0), 5),
         (RHO, Fraction(1, 2), 5),
+        (RHO, Fraction(1, 1 << 201), 5),
         (RHO, 0.01, 5),
         (RHO, DELTA, 0),
         (RHO, DELTA, 200_001),
