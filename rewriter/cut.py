@@ -26,6 +26,7 @@ from rewriter.expression import Parameters, check
 from rewriter.grammar import describe, position
 from rewriter.grouping import aggregates, group_keys
 from rewriter.node import dp_node
+from rewriter.numbering import numbered
 from rewriter.parse import parse_query
 from rewriter.per_unit import distinct_with_unit, grouped_by_unit
 from rewriter.policy import Policy
@@ -220,9 +221,10 @@ class _Cutter:
             return grouped_by_unit(tree, relation, keys, next(self.names), self.parameters)
         index = len(self.nodes)
         self.nodes.append(SystemDraft(""))
-        self.nodes[index], edits = dp_node(
+        node, edits = dp_node(
             tree, relation, keys, index, self.parameters, lambda node: self._nested(node, ctes)
         )
+        self.nodes[index] = numbered(node)
         self.edits += edits
         return None
 

@@ -62,3 +62,21 @@ def test_what_is_only_shown_differently_is_the_same_question() -> None:
         "SELECT * FROM (SELECT country, COUNT(user_id) AS n FROM users GROUP BY 1 HAVING COUNT(*) > 3) t",
     )
     assert len({text(sql) for sql in shown}) == 1
+
+
+def test_a_question_is_the_same_wherever_it_stands() -> None:
+    alone = "SELECT COUNT(*) FROM users u WHERE u.user_id IN (SELECT user_id FROM events) AND country = 'US'"
+    per_unit = "SELECT COUNT(*) FROM (SELECT user_id, COUNT(*) AS n FROM events GROUP BY 1) x WHERE n > 3"
+    for question in (alone, per_unit):
+        placed = (
+            f"SELECT (SELECT COUNT(*) FROM events), ({question})",
+            f"SELECT topic, ({question}) FROM articles",
+            f"SELECT * FROM (SELECT COUNT(DISTINCT user_id) FROM events) a, ({question}) b",
+            f"WITH seen AS (SELECT * FROM events) {question}",
+        )
+        for sql in placed:
+            node = draft(sql, POLICY).nodes[-1]
+            assert isinstance(node, NodeDraft)
+            assert node_text(node, POLICY, ()) == text(question), sql
+    cte = "WITH e AS (SELECT * FROM events WHERE quantity > 1) SELECT COUNT(*) FROM e"
+    assert text(cte) == text("SELECT COUNT(*) FROM events WHERE quantity > 1")
