@@ -22,6 +22,8 @@ from rewriter.refusal import Refusal
 
 log = logging.getLogger("dpproxy.session")
 
+_GRACE_SECONDS = 1.0
+"""How much later than the front's own statement_timeout ours is, so that it says so itself where it can."""
 SHUTDOWN = m.error("57P01", "terminating connection due to administrator command", severity="FATAL")
 
 
@@ -49,7 +51,10 @@ class Answering(Protocol):
 
 @dataclass(frozen=True)
 class Services:
-    """What every session shares. `statement_timeout`: seconds a privacy step may take."""
+    """What every session shares.
+
+    `statement_timeout`: seconds that a privacy step, or a statement of the front, may take.
+    """
 
     answering: Answering
     threads: Executor
@@ -86,6 +91,8 @@ class Session:
         self._ended = ended
         self._relay = Relay(services.answering.classify)
         self._running: _Running | None = None
+        self._awaited: object = None
+        self._clock: asyncio.TimerHandle | None = None
         self._closing = False
         self._draining = False
 
@@ -154,6 +161,7 @@ class Session:
                 self._send()
         self._send()
         self._look_after_job()
+        self._watch_front()
         if relay.fatal:
             self._end()
         elif self._draining and relay.quiet and not len(client.inbound):
@@ -169,6 +177,23 @@ class Session:
             if data:
                 channel.send(bytes(data))
                 data.clear()
+
+    def _watch_front(self) -> None:
+        """Gives every statement of the front the server's time, whatever the session has set for itself."""
+        awaited = self._relay.awaited
+        if awaited is self._awaited:
+            return
+        self._awaited = awaited
+        if self._clock is not None:
+            self._clock.cancel()
+            self._clock = None
+        if awaited is not None:
+            seconds = self._services.statement_timeout + _GRACE_SECONDS
+            self._clock = asyncio.get_running_loop().call_later(seconds, self._cancel_front)
+
+    def _cancel_front(self) -> None:
+        task = cancel_at_front(self._services.front, self._front.pid, self._front.secret)
+        self._services.job_begun(asyncio.ensure_future(task))
 
     def _flow(self) -> None:
         """A connection became free again, or ended."""
@@ -256,15 +281,15 @@ class Session:
         if self._closing:
             return
         self._closing = True
+        if self._clock is not None:
+            self._clock.cancel()
         if self._running is not None:
             self._running.timer.cancel()
             self._running = None
         self._client.send(last_words)
         self._client.close()
         if not self._relay.quiet and not self._front.channel.closed.done():
-            services = self._services
-            task = cancel_at_front(services.front, self._front.pid, self._front.secret)
-            services.job_begun(asyncio.ensure_future(task))
+            self._cancel_front()
         self._front.channel.send(m.message("X"))
         self._front.channel.close()
         self._ended(self)

@@ -104,6 +104,11 @@ class Relay:
         """Whether nothing is under way: no response is due and no step runs."""
         return self._work is None and not len(self._line.pending)
 
+    @property
+    def awaited(self) -> object:
+        """What the front is at, None where it owes nothing: another object for every message."""
+        return self._line.pending.head
+
     def client(self, kind: int, body: bytes) -> None:
         """Takes a message of the client; raises ProtocolError where the session cannot go on."""
         if not self._skipping or kind == _SYNC:

@@ -267,6 +267,17 @@ def test_the_sessions_own_timeout_holds_for_a_step(proxy: Served, simple: bool) 
         assert rows(raw.query(BY_COUNTRY))[0] == ("US", "500")
 
 
+@pytest.mark.parametrize(
+    "lift", ["SET statement_timeout = 0", "SELECT set_config('statement_timeout', '1h', false)"]
+)
+def test_no_setting_lifts_the_servers_timeout(wire_front: Front, lift: str) -> None:
+    with served(wire_front, statement_timeout=0.5) as proxy, proxy.raw() as raw:
+        assert errors(raw.query(lift)) == []
+        (error,) = errors(raw.query("SELECT count(*) FROM (SELECT generate_series(1, 1000000000)) AS s"))
+        assert error["C"] == "57014"
+        assert rows(raw.query("SELECT 1")) == [("1",)]
+
+
 def test_a_client_that_leaves_during_a_step(proxy: Served) -> None:
     with proxy.raw() as raw:
         raw.send(query(SLOW))
