@@ -28,7 +28,7 @@ def approximate_zcdp(rho: Fraction, delta: Fraction) -> tuple[Claim, ...]:
     """Give points of the curve of delta-approximate rho-zCDP: (eps, delta + delta'), tight (proof A1).
 
     >>> [str(claim) for claim in approximate_zcdp(Fraction(1, 2), Fraction(0))][-1]
-    '(3.66, 0.001)'
+    '(3.54, 0.001)'
     """
     points = [(zcdp_epsilon(rho, slack)[0], delta + slack) for slack in SLACKS]
     return tuple(Claim(_up(eps), _up(total)) for eps, total in points if eps > 0 and total < 1)

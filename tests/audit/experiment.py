@@ -29,7 +29,7 @@ class Experiment:
     claims: tuple[Claim, ...]
     sides: tuple[Draw, Draw]
     views: Mapping[str, View]
-    samples: int = 3000
+    samples: int = 2000
 
     @property
     def privacy_looks(self) -> int:

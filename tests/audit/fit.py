@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -36,6 +37,14 @@ class Fit:
         seen: list[Hashable] = list(self.draw(stream("audit", self.mechanism, self.what), n))
         p = p_value(seen, self.law())
         return Finding(self.mechanism, self.what, self.claimed, f"p = {p:.2g}", len(seen), p >= levels.fit)
+
+
+def coarse(law: Mapping[int, float], width: int) -> dict[int, float]:
+    """Give the law of x // width: fewer bins see a wrong scale in fewer samples."""
+    bins: dict[int, float] = defaultdict(float)
+    for x, p in law.items():
+        bins[x // width] += p
+    return dict(bins)
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from tests.audit.experiment import Draw, Experiment
 from tests.audit.finding import Check
 from tests.audit.fit import Exact, Fit
 from tests.audit.neighbours import UNKNOWN_VIEWS, Outcome, Table, changed, released, sum_over
-from tests.audit.newcomers import Newcomers
+from tests.audit.rare import Rare, newcomers
 from tests.mechanisms.goodness import laplace_law, stream
 from tests.mechanisms.laws import unk_gumb_law
 
@@ -69,12 +69,12 @@ NEWS = (
 )
 
 
-def newcomers(what: str, kind: type[UnkGumb] = UnkGumb) -> Newcomers:
+def news(what: str, kind: type[UnkGumb] = UnkGumb) -> Rare:
     """What only the second table has comes out with delta_per at most, for any number of keys."""
     tau, k, d_bar, left, right = TABLES[what]
-    news = frozenset(right) - frozenset(left)
+    new = frozenset(right) - frozenset(left)
     draw = released(kind(EPS, DELTA, tau, k, d_bar, False), right)
-    return Newcomers("UnkGumb", f"new: {what}", float(DELTA), draw, news)
+    return newcomers("UnkGumb", what, float(DELTA), draw, new)
 
 
 ROWS = {
@@ -115,7 +115,7 @@ def places(kind: type[UnkGumb] = UnkGumb) -> Fit:
         outcomes = released(mechanism, LAW_TABLE)(stream, n)
         return [tuple(label for label, _ in outcome.rows) for outcome in outcomes]
 
-    return Fit("UnkGumb", "keys and order", "enumerated", draw, _law, 6000)
+    return Fit("UnkGumb", "keys and order", "enumerated", draw, _law, 4000)
 
 
 def pairs(kind: type[UnkGumb] = UnkGumb) -> Fit:
@@ -171,7 +171,7 @@ def price(counts: bool, kind: type[UnkGumb] = UnkGumb) -> Exact:
 CASES: tuple[Check, ...] = (
     *(gumb(what) for what in TABLES),
     *(gumb(what, counts=False) for what in ("+1 on all keys, from nothing", "+tau on all keys but one")),
-    *(newcomers(what) for what in NEWS),
+    *(news(what) for what in NEWS),
     *(index_step(what) for what in ROWS),
     places(),
     pairs(),

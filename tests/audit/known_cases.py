@@ -114,7 +114,7 @@ def gumb(what: str, counts: bool, kind: type[KnownGumb] = KnownGumb) -> Experime
         {**ORDER_VIEWS, "sum": sum_over(changed(left, right))} if counts else {"order": ORDER_VIEWS["order"]}
     )
     shown = "" if counts else ", no counts"
-    return Experiment("KnownGumb", what + shown, claims, sides, views, 3000)
+    return Experiment("KnownGumb", what + shown, claims, sides, views, 2000 if counts else 8000)
 
 
 def pairs(kind: type[KnownGumb] = KnownGumb) -> Fit:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
@@ -13,17 +12,9 @@ from mechanisms.noise import Integers, gumbel_order
 from mechanisms.randomness import Stream
 from mechanisms.unknown_domain import UnkGauss, UnkGumb, UnkLap
 from tests.audit import gumb_cases, known_cases, restricted_cases
-from tests.audit.finding import Check
+from tests.audit.mutant import Mutant
 from tests.audit.neighbours import Fetched, Table, fetched
 from tests.mechanisms import mutants as wrong
-
-
-@dataclass(frozen=True)
-class Mutant:
-    """What is wrong, and the check (whose true twin is among the cases) that must see it."""
-
-    name: str
-    check: Check
 
 
 def engine_ties(table: Table, mechanism: Mechanism) -> Fetched:
@@ -199,10 +190,10 @@ RESTRICTED = (
     Mutant("half the scale", restricted_cases.restricted(UnkLap, "equals part", wrong.HalfLap)),
     Mutant("5% less noise", restricted_cases.noise(UnkLap, FiveLessLap)),
     Mutant("5% more noise", restricted_cases.noise(UnkLap, FiveMoreLap)),
-    Mutant("threshold lower by tau", restricted_cases.newcomers(UnkLap, "absent/tau", wrong.LowLap)),
+    Mutant("threshold lower by tau", restricted_cases.news(UnkLap, "absent/tau", wrong.LowLap)),
     Mutant("threshold higher by tau", restricted_cases.joint_law(UnkLap, wrong.HighLap)),
     Mutant("threshold rounded down", restricted_cases.threshold(UnkLap, 1, 1, RoundedDownLap)),
-    Mutant("threshold for one noise", restricted_cases.newcomers(UnkLap, "delta0 new keys", OneSidedLap)),
+    Mutant("threshold for one noise", restricted_cases.news(UnkLap, "delta0 new keys", OneSidedLap)),
     Mutant(
         "no noise on the threshold",
         restricted_cases.restricted(UnkLap, "the threshold row moves", wrong.BareLap),
@@ -217,7 +208,7 @@ RESTRICTED = (
     ),
     Mutant("half the sigma", restricted_cases.restricted(UnkGauss, "equals part", wrong.HalfGauss)),
     Mutant("5% less noise", restricted_cases.noise(UnkGauss, FiveLessGauss)),
-    Mutant("threshold lower by tau", restricted_cases.newcomers(UnkGauss, "absent/tau", wrong.LowGauss)),
+    Mutant("threshold lower by tau", restricted_cases.news(UnkGauss, "absent/tau", wrong.LowGauss)),
     Mutant("threshold rounded down", restricted_cases.threshold(UnkGauss, 2, 3, RoundedDownGauss)),
     Mutant(
         "no noise on the threshold",
@@ -235,13 +226,9 @@ GUMB = (
     Mutant("half the Gumbel scale", gumb_cases.places(wrong.HalfGumb)),
     Mutant("5% less Gumbel noise", gumb_cases.pairs(FiveLessGumb)),
     Mutant("half the scale on counts", gumb_cases.shown_counts(HalfCounts)),
-    Mutant("bottom lower by tau", gumb_cases.newcomers("many of tau at the edge", LowerBottom)),
-    Mutant(
-        "ln(1/delta) for ln(k_bar/delta)", gumb_cases.newcomers("many at the edge of d_bar", OneOverDelta)
-    ),
-    Mutant(
-        "ln(min(k_bar, d_bar-k_bar)/delta)", gumb_cases.newcomers("many at the edge of d_bar", PrintedBottom)
-    ),
+    Mutant("bottom lower by tau", gumb_cases.news("many of tau at the edge", LowerBottom)),
+    Mutant("ln(1/delta) for ln(k_bar/delta)", gumb_cases.news("many at the edge of d_bar", OneOverDelta)),
+    Mutant("ln(min(k_bar, d_bar-k_bar)/delta)", gumb_cases.news("many at the edge of d_bar", PrintedBottom)),
     Mutant("no noise on bottom", gumb_cases.places(BareBottom)),
     Mutant("top k for d_bar", gumb_cases.places(wrong.TopK)),
     Mutant("argmin of Gumbel noise", gumb_cases.index_step("all but one row move", wrong.Argmin)),

@@ -15,7 +15,7 @@ from tests.audit.experiment import Experiment
 from tests.audit.finding import Check
 from tests.audit.fit import Exact, Fit
 from tests.audit.neighbours import UNKNOWN_VIEWS, Fetch, Table, changed, fetched, released, sum_over
-from tests.audit.newcomers import Newcomers
+from tests.audit.rare import Rare, newcomers
 from tests.mechanisms.goodness import gaussian_law, laplace_law
 from tests.mechanisms.laws import thresholded
 
@@ -92,15 +92,16 @@ def restricted(base: Kind, what: str, kind: Kind | None = None, fetch: Fetch = f
     mechanism = pair.mechanism(kind or base)
     sides = released(mechanism, pair.left, fetch), released(mechanism, pair.right, fetch)
     views = {**UNKNOWN_VIEWS, "sum": sum_over(changed(pair.left, pair.right))}
-    return Experiment(base.__name__, what, _claims(base, pair.eps), sides, views)
+    samples = 4000 if what == "equals part" else 2000
+    return Experiment(base.__name__, what, _claims(base, pair.eps), sides, views, samples)
 
 
-def newcomers(base: Kind, what: str, kind: Kind | None = None, fetch: Fetch = fetched) -> Newcomers:
+def news(base: Kind, what: str, kind: Kind | None = None, fetch: Fetch = fetched) -> Rare:
     """What only the second table has comes out with delta_per at most."""
     pair = neighbours(what, base)
-    news = frozenset(pair.right) - frozenset(pair.left)
+    new = frozenset(pair.right) - frozenset(pair.left)
     draw = released(pair.mechanism(kind or base), pair.right, fetch)
-    return Newcomers(base.__name__, f"new: {what}", float(DELTA), draw, news)
+    return newcomers(base.__name__, what, float(DELTA), draw, new)
 
 
 def _claims(base: Kind, eps: Fraction) -> tuple[Claim, ...]:
@@ -171,7 +172,7 @@ def threshold(base: Kind, tau: int, delta0: int, kind: Kind | None = None) -> Ex
 def _cases(base: Kind) -> tuple[Check, ...]:
     return (
         *(restricted(base, what) for what in WHAT),
-        *(newcomers(base, what) for what in NEWS),
+        *(news(base, what) for what in NEWS),
         joint_law(base),
         noise(base),
         *(threshold(base, tau, delta0) for tau, delta0 in ((1, 1), (2, 3))),
