@@ -4,7 +4,7 @@ PY := $(VENV)/bin/python
 PIP_INSTALL := $(PY) -m pip install --quiet --disable-pip-version-check --no-input
 PIP_TOOLS := pip-tools==7.6.2
 
-.PHONY: demo reproduce test test-slow lint reference lock clean
+.PHONY: demo reproduce audit bench-noise test test-slow lint reference lock clean
 
 # Everything embedded on the sample data, on 127.0.0.1:6432, until Ctrl-C.
 demo: $(VENV)/.run
@@ -13,6 +13,14 @@ demo: $(VENV)/.run
 # The papers' results and ours: docs/reproduction.md. The data sets lie in $DPPROXY_SHARED/data.
 reproduce: $(VENV)/.bench
 	$(PY) -m benchmarks.reproduce
+
+# Every mechanism against its price, every mutant caught: some 15 minutes. The short version is part of the tests.
+audit: $(VENV)/.dev
+	$(PY) -m tests.audit
+
+# Our noise beside opendp's, which has a virtual environment of its own.
+bench-noise: $(VENV)-opendp/.ready
+	$(VENV)-opendp/bin/python -m benchmarks.noise
 
 test: lint
 	$(PY) -m pytest
@@ -40,10 +48,12 @@ lock:
 	  CUSTOM_COMPILE_COMMAND="make lock" $(VENV)-lock/bin/pip-compile --quiet --generate-hashes --allow-unsafe --strip-extras --upgrade \
 	    --no-emit-index-url --no-emit-find-links --no-emit-trusted-host --output-file $$extra pyproject.toml || exit 1; \
 	done
+	CUSTOM_COMPILE_COMMAND="make lock" $(VENV)-lock/bin/pip-compile --quiet --generate-hashes --allow-unsafe --strip-extras --upgrade \
+	  --no-emit-index-url --no-emit-find-links --no-emit-trusted-host --output-file benchmarks/opendp.lock -c requirements.lock benchmarks/opendp.in
 	rm -rf $(VENV)-lock
 
 clean:
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache sample_data/.dpproxy
+	rm -rf $(VENV) $(VENV)-opendp .mypy_cache .ruff_cache .pytest_cache sample_data/.dpproxy
 
 $(VENV)/.run: requirements.lock pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -57,4 +67,10 @@ $(VENV)/.dev: $(VENV)/.run requirements-dev.lock
 
 $(VENV)/.bench: $(VENV)/.run requirements-bench.lock
 	$(PIP_INSTALL) --only-binary :all: --require-hashes -r requirements-bench.lock
+	@touch $@
+
+$(VENV)-opendp/.ready: requirements.lock benchmarks/opendp.lock
+	$(PYTHON) -m venv $(VENV)-opendp
+	$(VENV)-opendp/bin/python -m pip install --quiet --disable-pip-version-check --no-input --only-binary :all: \
+	  --require-hashes -r requirements.lock -r benchmarks/opendp.lock
 	@touch $@
