@@ -5,7 +5,7 @@ from __future__ import annotations
 from sqlglot import exp
 
 from rewriter.bounds import Bound, one_row_per_unit, rows_per_group
-from rewriter.expression import Parameters, check, kind
+from rewriter.expression import Parameters, check, check_condition, kind
 from rewriter.grammar import describe, position
 from rewriter.policy import Column
 from rewriter.refusal import Refusal
@@ -27,7 +27,7 @@ def count_measure(
     count = node
     if isinstance(node, exp.Filter):
         condition = resolve(node.expression.this, relation)
-        check(condition, relation, parameters)
+        check_condition(condition, relation, parameters)
         count = node.this
     if not isinstance(count, exp.Count) or count.expressions:
         raise _unavailable(count)

@@ -22,7 +22,7 @@ from rewriter.draft import (
     released_rows,
     replace_later,
 )
-from rewriter.expression import Parameters, check
+from rewriter.expression import Parameters, alike, check, kind
 from rewriter.grammar import describe, position
 from rewriter.grouping import aggregates, group_keys
 from rewriter.node import dp_node
@@ -252,7 +252,8 @@ class _Cutter:
         self, relation: Relation, node: exp.In, ctes: Ctes, negated: bool, outer: Relation | None
     ) -> Relation:
         value = resolve(node.this, relation, outer)
-        if outer is None:
+        own = {a for a, _ in leaves(value)} <= {s.alias for s in relation.sources}
+        if own:
             check(value, relation, self.parameters)
         query = node.args["query"]
         inner = self.query(query, ctes)
@@ -262,7 +263,26 @@ class _Cutter:
         fields = [f for _, fields in inner.scope for f in fields]
         if len(fields) != 1:
             raise Refusal("42601", "subquery has too many columns", position=position(node))
-        return semi_join(relation, value, inner, fields[0].value, negated)
+        output = fields[0].value
+        if own and not self._alike(value, relation, output, inner):
+            raise Refusal(
+                "PV020",
+                "IN a subquery of another type is not allowed on private rows",
+                hint="Compare integers with integers, or texts with texts.",
+                position=position(node),
+            )
+        return semi_join(relation, value, inner, output, negated)
+
+    def _alike(self, value: exp.Expr, relation: Relation, output: exp.Expr, inner: Relation) -> bool:
+        """Whether a value can be looked up among the outputs of another relation without raising."""
+        if isinstance(value, exp.Column) and isinstance(output, exp.Column):
+            columns = (
+                relation.source(value.table).column(value.name),
+                inner.source(output.table).column(output.name),
+            )
+            if columns[0].type == columns[1].type:
+                return True
+        return alike({kind(value, relation, self.parameters), kind(output, inner, self.parameters)})
 
     def _public_rows(self, query: exp.Expr, ctes: Ctes) -> Relation:
         """The relation of a plain selection from public tables, for use in the backend."""

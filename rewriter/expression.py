@@ -110,6 +110,21 @@ COMPARISONS = (
 )
 """What can raise only where DuckDB converts a value to compare it."""
 
+_DATE, _TIME = r"\d{4}-\d\d-\d\d", r"([01]\d|2[0-3]):[0-5]\d(:[0-5]\d(\.\d{1,6})?)?"
+SPELLINGS = {
+    "int": r"-?\d{1,19}",
+    "float": r"-?(\d+(\.\d+)?(e[+-]?\d+)?|nan|infinity)",
+    "number": r"-?(\d+(\.\d+)?|nan|infinity)",
+    "bool": "t|f|true|false",
+    "date": rf"{_DATE}|-?infinity",
+    "timestamp": rf"{_DATE}( {_TIME})?|-?infinity",
+    "timestamptz": rf"{_DATE}( {_TIME}([+-]\d\d(:\d\d)?)?)?|-?infinity",
+    "time": _TIME,
+    "uuid": "[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}",
+}
+"""How a constant of a kind is spelt that PostgreSQL and DuckDB read alike; DuckDB would raise at many others,
+but only where a row reaches it: the error would tell that there is one."""
+
 MOST_DIGITS = 38
 SMALL_NUMBER = re.compile(r"\d{1,15}(\.\d{1,10})?")
 """A constant that every integer can be compared with as a DECIMAL of 38 digits."""
@@ -193,6 +208,13 @@ def check(node: exp.Expr, relation: Relation, parameters: Parameters) -> None:
         return kind(part, relation, parameters)
 
     for part in node.find_all(exp.Expr):
+        if isinstance(part, COMPARISONS) and not _readable(part, relation, parameters):
+            raise _unreadable(part)
+        if isinstance(part, (exp.And, exp.Or, exp.Not)):
+            for operand in part.iter_expressions():
+                _check_truth(operand, relation, parameters)
+        elif isinstance(part, exp.Is) and isinstance(part.expression, exp.Boolean):
+            _check_truth(part.this, relation, parameters)
         if isinstance(part, exp.Cast):
             target = CASTS.get(part.to.this)
             if target is None or of(part.this) not in CAST_FROM[target]:
@@ -223,12 +245,61 @@ def check(node: exp.Expr, relation: Relation, parameters: Parameters) -> None:
         elif isinstance(part, exp.Parameter):
             if of(part) == "other":
                 raise _not_allowed(part, "of this type")
+            if of(part) == "number" and len(parameters[int(part.name) - 1].value or "") > MOST_DIGITS:
+                raise _not_allowed(part, f"of more than {MOST_DIGITS} digits")
         elif isinstance(part, exp.DPipe) and not {of(part.this), of(part.expression)} <= {
             "text",
             "int",
             "literal",
         }:
             raise _not_allowed(part, "on values that are no text")
+
+
+def check_condition(node: exp.Expr, relation: Relation, parameters: Parameters) -> None:
+    """`check` of a condition: a text that PostgreSQL would read as a truth value is refused (42804)."""
+    _check_truth(node, relation, parameters)
+    check(node, relation, parameters)
+
+
+def _check_truth(node: exp.Expr, relation: Relation, parameters: Parameters) -> None:
+    if kind(node, relation, parameters) != "bool" and not isinstance(node.unnest(), exp.Null):
+        raise Refusal("42804", "a condition must be a truth value", position=position(node))
+
+
+def _readable(part: exp.Expr, relation: Relation, parameters: Parameters) -> bool:
+    """Whether DuckDB reads the constants of a comparison as PostgreSQL does."""
+    operands = _operands(part)
+    kinds = {kind(o, relation, parameters) for o in operands} - {"literal", "text"}
+    for operand in operands:
+        constant = operand.unnest()
+        if isinstance(constant, exp.Literal) and constant.is_string:
+            text, possible = constant.this, kinds
+        elif isinstance(constant, exp.Parameter):
+            parameter = parameters[int(constant.name) - 1]
+            text, possible = parameter.value, {kind_of_type(parameter.type)}
+        else:
+            continue
+        if text is not None and not all(_spelt(text, k) for k in possible):
+            return False
+    return True
+
+
+def _spelt(text: str, found: str) -> bool:
+    return found not in SPELLINGS or re.fullmatch(SPELLINGS[found], text, re.IGNORECASE) is not None
+
+
+def _operands(comparison: exp.Expr) -> list[exp.Expr]:
+    parts = [p for k, p in comparison.args.items() if k != "expressions"] + comparison.expressions
+    return [p for p in parts if p is not None]
+
+
+def _unreadable(part: exp.Expr) -> Refusal:
+    return Refusal(
+        "PV020",
+        "a constant in this spelling is not allowed on private rows",
+        hint="Write '2024-01-31', '2024-01-31 12:30:00', 'true', and numbers in digits.",
+        position=position(part),
+    )
 
 
 def _arithmetic_kind(part: exp.Expr, of: Callable[[exp.Expr], str]) -> str:
@@ -270,8 +341,7 @@ def to_duckdb(node: exp.Expr, relation: Relation, parameters: Parameters) -> exp
 def total(node: exp.Expr, relation: Relation, parameters: Parameters) -> bool:
     """Whether no value can make DuckDB raise in computing `node`; what aggregates are made of is left out."""
     if isinstance(node, COMPARISONS):
-        operands = [p for k, p in node.args.items() if k != "expressions"] + node.expressions
-        if not _alike([o for o in operands if o is not None], relation, parameters):
+        if not _readable(node, relation, parameters) or not _alike(_operands(node), relation, parameters):
             return False
     elif not isinstance(node, TOTAL):
         return False
@@ -284,7 +354,15 @@ def _alike(operands: Sequence[exp.Expr], relation: Relation, parameters: Paramet
     """Whether comparing `operands` converts constants only, or numbers to DOUBLE."""
     small = [isinstance(o, exp.Literal) and SMALL_NUMBER.fullmatch(o.this) is not None for o in operands]
     kinds = {kind(o, relation, parameters) for o, s in zip(operands, small, strict=True) if not s}
-    kinds -= {"literal"}
+    return alike(kinds - {"literal"})
+
+
+def alike(kinds: set[str]) -> bool:
+    """Whether values of `kinds` can be compared in DuckDB without a conversion that raises.
+
+    >>> alike({"int", "float"}), alike({"int", "number"})
+    (True, False)
+    """
     return kinds <= {"int", "float"} or (len(kinds) == 1 and not kinds & {"number", "other"})
 
 

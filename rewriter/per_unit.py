@@ -7,7 +7,7 @@ from dataclasses import replace
 from sqlglot import exp
 
 from rewriter.aggregate import per_unit_column
-from rewriter.expression import Parameters, check, total
+from rewriter.expression import Parameters, check, check_condition, total
 from rewriter.grammar import describe, position
 from rewriter.refusal import Refusal
 from rewriter.refused import mixes, not_grouped
@@ -34,6 +34,8 @@ def grouped_by_unit(
         raise Refusal("0A000", "select every GROUP BY column of a per-unit subquery", position=position(tree))
     having = tree.args.get("having")
     condition = None if having is None else resolve_aggregates(having.this, relation, parameters)
+    if condition is not None:
+        check_condition(condition, relation, parameters)
     limit = tree.args.get("limit") or tree.args.get("offset")
     return replace(_per_unit(relation, fields, alias, condition, parameters), limit=limit)
 

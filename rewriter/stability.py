@@ -13,7 +13,7 @@ from itertools import count
 from sqlglot import exp
 
 from rewriter.bounds import joined_on_unit
-from rewriter.expression import Parameters, check
+from rewriter.expression import Parameters, check_condition
 from rewriter.grammar import position
 from rewriter.policy import Column, Table
 from rewriter.refusal import Refusal
@@ -115,7 +115,7 @@ def _named(relation: Relation, name: str) -> exp.Expr:
 
 def _condition(node: exp.Expr, relation: Relation, parameters: Parameters) -> exp.Expr:
     resolved = resolve(node, relation)
-    check(resolved, relation, parameters)
+    check_condition(resolved, relation, parameters)
     return resolved.unnest()
 
 
@@ -125,7 +125,7 @@ def where(
     """The rows that satisfy one row-local conjunct."""
     resolved = resolve(condition, relation, outer).unnest()
     if outer is None or leaves(resolved) <= {(s.alias, c) for s in relation.sources for c in _all(s)}:
-        check(resolved, relation, parameters)
+        check_condition(resolved, relation, parameters)
     return replace(relation, conditions=(*relation.conditions, resolved))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 
 import duckdb
 import psycopg
@@ -12,7 +13,7 @@ from rewriter.cut import draft
 from rewriter.draft import NodeDraft
 from rewriter.expression import Parameter
 from rewriter.refusal import Refusal
-from tests.rewriter.engine import answer, cells_of, histogram
+from tests.rewriter.engine import answer, cells_of, executed, histogram
 from tests.rewriter.queries import ANSWERED
 from tests.rewriter.shop import POLICY
 
@@ -32,9 +33,9 @@ def test_regenerated_text_is_the_same_statement_to_postgresql(postgres: psycopg.
         assert _body(postgres, sql) in [_body(postgres, text) for text in draft(sql, POLICY).spellings], sql
 
 
-def _body(postgres: psycopg.Connection, sql: str) -> str:
+def _body(postgres: psycopg.Connection, sql: str, types: Sequence[str] = ()) -> str:
     with postgres.transaction(force_rollback=True):
-        head = "CREATE FUNCTION pg_temp.f() RETURNS void LANGUAGE sql"
+        head = f"CREATE FUNCTION pg_temp.f({', '.join(types)}) RETURNS void LANGUAGE sql"
         postgres.execute(f"{head} BEGIN ATOMIC {sql}; END".encode())
         found = postgres.execute("SELECT pg_get_function_sqlbody('pg_temp.f'::regproc)", prepare=False)
         return str(next(iter(found))[0])
@@ -98,3 +99,51 @@ def test_parameters_keep_all_their_digits(
     assert histogram(node, backend, ((),), parameters) == {(): truth}
     with pytest.raises(Refusal, match="Parameter of this type"):
         draft(sql, POLICY, [Parameter("oid", "7")])
+    with pytest.raises(Refusal, match="more than 38 digits"):
+        draft(sql, POLICY, [Parameter("numeric", "9" * 39)])
+
+
+UNREADABLE = (
+    "signup_date > 'yesterday'",
+    "signup_date IN ('2024-01-01', 'January 8, 1999')",
+    "NOT signup_date BETWEEN '2024-01-01' AND '20250101'",
+    "signup_date > $1",
+    "(country = 'US') = 'on'",
+    "'on'",
+    "country = 'US' OR 'on'",
+    "'on' IS TRUE",
+    "user_id IN (SELECT user_id FROM users GROUP BY 1 HAVING 'on')",
+    "user_id IN (SELECT user_id FROM users GROUP BY 1 HAVING MAX(signup_date) > 'yesterday')",
+    "user_id IN (SELECT article_id + 0.5 FROM articles)",
+    "EXISTS (SELECT 1 FROM users v WHERE v.user_id = users.user_id AND v.signup_date > 'yesterday')",
+)
+"""Good PostgreSQL whose constants DuckDB would convert with an error, and only where a row reaches them."""
+
+
+@pytest.mark.parametrize("condition", UNREADABLE)
+def test_no_constant_raises_for_the_rows_that_reach_it(
+    condition: str, backend: duckdb.DuckDBPyConnection, postgres: psycopg.Connection
+) -> None:
+    sql, parameters = f"SELECT COUNT(*) FROM users WHERE {condition}", [Parameter("date", "0044-03-15 BC")]
+    assert executed(postgres, sql, parameters)
+    with pytest.raises(Refusal) as refused:
+        draft(sql, POLICY, parameters)
+    assert refused.value.code in ("PV020", "42804")
+
+
+@pytest.mark.parametrize(
+    "constant",
+    [
+        "signup_date > '2023-06-30'",
+        "NOT country = 'US' OR NULL",
+        "birth_year > '1980'",
+        "user_id IN ('5', '-7')",
+        "(country = 'US') = 'f'",
+        "EXTRACT(year FROM signup_date) = '2023'",
+    ],
+)
+def test_constants_that_both_engines_read(
+    constant: str, backend: duckdb.DuckDBPyConnection, postgres: psycopg.Connection
+) -> None:
+    sql = f"SELECT COUNT(*) FROM users WHERE {constant}"
+    assert answer(sql, backend, postgres) == executed(postgres, sql)
