@@ -32,7 +32,7 @@ def cells_of(
     if query is None:
         return None
     shown = ", ".join(f"g{n}::text" for n in range(len(node.keys)))
-    found = postgres.execute(f"SELECT {shown} FROM ({query.sql('postgres')}) AS d".encode()).fetchall()
+    found = executed(postgres, f"SELECT {shown} FROM ({query.sql('postgres')}) AS d")
     return held(tuple(found), node.relation, node.keys, parameters)
 
 
@@ -53,29 +53,52 @@ def histogram(
     return {tuple(text(v) for v in row[:width]): tuple(row[width:]) for row in found}
 
 
-def released_columns(node: NodeDraft, postgres: psycopg.Connection) -> Columns:
+def executed(
+    postgres: psycopg.Connection,
+    sql: str,
+    parameters: Sequence[Parameter] = (),
+    arrays: Sequence[list[Any]] = (),
+) -> list[tuple[Any, ...]]:
+    """The rows of a statement in PostgreSQL: $1.. are the parameters, arrays of whole numbers or texts follow."""
+    if not parameters and not arrays:
+        return postgres.execute(sql.encode()).fetchall()
+    types = [p.type for p in parameters]
+    types += ["bigint[]" if any(isinstance(v, int) for v in a) else "text[]" for a in arrays]
+    postgres.execute(f"PREPARE q ({', '.join(types)}) AS {sql}".encode())
+    try:
+        values = [*(p.value for p in parameters), *arrays]
+        places = ", ".join(["%s"] * len(values))
+        return psycopg.ClientCursor(postgres).execute(f"EXECUTE q ({places})".encode(), values).fetchall()
+    finally:
+        postgres.execute("DEALLOCATE q")
+
+
+def released_columns(
+    node: NodeDraft, postgres: psycopg.Connection, parameters: Sequence[Parameter] = ()
+) -> Columns:
     """The node's columns with PostgreSQL's types for its keys."""
     if not node.keys:
         return node_columns(node, ())
     shown = ", ".join(f"pg_typeof(g{n})::text" for n in range(len(node.keys)))
-    row = postgres.execute(f"SELECT {shown} FROM ({types_query(node)}) AS k LIMIT 1".encode()).fetchone()
-    assert row is not None
+    row = executed(postgres, f"SELECT {shown} FROM ({types_query(node)}) AS k LIMIT 1", parameters)[0]
     return node_columns(node, row)
 
 
 def answer(
-    sql: str, backend: duckdb.DuckDBPyConnection, postgres: psycopg.Connection
+    sql: str,
+    backend: duckdb.DuckDBPyConnection,
+    postgres: psycopg.Connection,
+    parameters: Sequence[Parameter] = (),
 ) -> list[tuple[Any, ...]]:
     """What an analyst would get if mechanisms added nothing."""
-    drafted = draft(sql, POLICY)
+    drafted = draft(sql, POLICY, parameters)
     columns: list[Columns] = []
     arrays: list[list[Any]] = []
     for node in drafted.nodes:
         assert not isinstance(node, SystemDraft)
-        counts = histogram(node, backend, cells_of(node, postgres))
-        columns.append(released_columns(node, postgres))
+        counts = histogram(node, backend, cells_of(node, postgres, parameters), parameters)
+        columns.append(released_columns(node, postgres, parameters))
         arrays += [[key[n] for key in counts] for n in range(len(node.keys))]
         arrays += [[value[n] for value in counts.values()] for n in range(len(node.measures))]
     presentation = present(drafted, columns, None)
-    cursor = psycopg.RawCursor(postgres)
-    return cursor.execute(presentation.sql.encode(), arrays).fetchall()
+    return executed(postgres, presentation.sql, parameters, arrays)

@@ -48,6 +48,12 @@ NUMBERS |= {"a": ("article_id",), "t": ("article_id",), "s": ("n",)}
 TEXTS |= {"a": ("topic",), "t": ("tag",), "s": ()}
 
 
+def grouped(keys: list[str], counts: list[str], rest: str) -> str:
+    """SELECT keys and counts, grouped by the keys."""
+    text = f"SELECT {', '.join(keys + counts)} {rest}"
+    return text + (" GROUP BY " + ", ".join(str(n + 1) for n in range(len(keys))) if keys else "")
+
+
 class Grammar:
     """Queries drawn by `rng`."""
 
@@ -56,6 +62,11 @@ class Grammar:
 
     def query(self) -> str:
         """One SELECT with counts, over a FROM of the list, filtered and grouped."""
+        keys, counts, rest = self.parts(self._rng.choice((0, 0, 1, 1, 2)))
+        return grouped(keys, counts, rest)
+
+    def parts(self, keys: int) -> tuple[list[str], list[str], str]:
+        """The keys, the counts, and FROM with WHERE of one SELECT."""
         scope, written = self._rng.choice(FROMS)
         while "{}" in written:
             inner = ("u",) if "FROM users u GROUP" in written else ("e",) if ") s" in written else scope
@@ -70,14 +81,22 @@ class Grammar:
         conditions = [self.condition(scope, 2) for _ in range(self._rng.randint(0, 2))]
         if self._rng.random() < 0.25 and scope[0] in "ue":
             conditions.append(self.subquery(scope))
-        keys = [self.key(scope) for _ in range(self._rng.choice((0, 0, 1, 1, 2)))]
-        counts = [self.count(scope) for _ in range(self._rng.choice((1, 1, 2)))]
         where = " AND " if " WHERE " in written and ") s" not in written else " WHERE "
-        text = f"SELECT {', '.join(keys + counts)} FROM {written}"
-        text += where + " AND ".join(conditions) if conditions else ""
-        if keys:
-            text += " GROUP BY " + ", ".join(str(n + 1) for n in range(len(keys)))
-        return text
+        rest = f"FROM {written}" + (where + " AND ".join(conditions) if conditions else "")
+        counts = [self.count(scope) for _ in range(self._rng.choice((1, 1, 2)))]
+        return [self.key(scope) for _ in range(keys)], counts, rest
+
+    def figure(self) -> str:
+        """A number, now and then no number."""
+        return self._rng.choice(FIGURES)
+
+    def constant(self) -> str:
+        """A text or NULL."""
+        return self._rng.choice(CONSTANTS)
+
+    def date(self) -> str:
+        """A date or a timestamp."""
+        return self._rng.choice(DATES)
 
     def count(self, scope: tuple[str, ...]) -> str:
         kinds = ["COUNT(*)", f"COUNT({self.value(scope, 1)})", f"COUNT(DISTINCT {self.unit(scope)})"]
@@ -104,22 +123,22 @@ class Grammar:
         number, text, compare = self.number(scope, depth - 1), self.text(scope, depth - 1), self._compare()
         match pick:
             case 0:
-                return f"{number} {compare} {self._rng.choice(FIGURES)}"
+                return f"{number} {compare} {self.figure()}"
             case 1:
-                return f"{text} {compare} {self._rng.choice(CONSTANTS)}"
+                return f"{text} {compare} {self.constant()}"
             case 2:
                 return f"{number} IS {self._rng.choice(('', 'NOT '))}NULL"
             case 3:
-                return f"{number} {self._not()}IN (1, {self._rng.choice(FIGURES)}, 2000)"
+                return f"{number} {self._not()}IN (1, {self.figure()}, 2000)"
             case 4:
                 return f"{text} {self._not()}LIKE {self._rng.choice(('%e%', 'N_rse', 'US', '%%'))!r}"
             case 5:
-                return f"{self.time(scope)} {compare} {self._rng.choice(DATES)}"
+                return f"{self.time(scope)} {compare} {self.date()}"
             case 6:
                 return f"({self.condition(scope, depth - 1)} OR {self.condition(scope, depth - 1)})"
             case 7:
                 return f"NOT ({self.condition(scope, depth - 1)})"
-        return f"{number} {self._not()}BETWEEN {self._rng.choice(FIGURES)} AND {self.number(scope, 0)}"
+        return f"{number} {self._not()}BETWEEN {self.figure()} AND {self.number(scope, 0)}"
 
     def value(self, scope: tuple[str, ...], depth: int) -> str:
         draw = self._rng.choice((self.number, self.text, self.bucket))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from random import Random
 
 import duckdb
@@ -12,11 +12,13 @@ import psycopg
 import pytest
 
 from rewriter.cut import draft
-from rewriter.draft import NodeDraft
+from rewriter.draft import Draft, NodeDraft
+from rewriter.expression import Parameter
 from rewriter.refusal import Refusal
 from tests.rewriter.conftest import load_duckdb
-from tests.rewriter.engine import answer, cells_of, histogram
+from tests.rewriter.engine import answer, cells_of, executed, histogram
 from tests.rewriter.grammar import Grammar
+from tests.rewriter.grammar_above import Wide
 from tests.rewriter.shop import OUTLIER, POLICY, rows, without
 from tests.rewriter.test_executed import _body
 
@@ -41,31 +43,48 @@ def checked(
     backend: duckdb.DuckDBPyConnection,
     neighbours: list[duckdb.DuckDBPyConnection],
     postgres: psycopg.Connection,
+    parameters: Sequence[Parameter] = (),
 ) -> bool:
     """Whether `sql` is answered; asserts what holds of every answer."""
+    asked = f"{sql} {parameters}"
     try:
-        truth: Counter[tuple[object, ...]] | None = Counter(postgres.execute(sql.encode()).fetchall())
+        truth: Counter[Row] | None = Counter(map(_row, executed(postgres, sql, parameters)))
     except RAISED:
         truth = None
     except psycopg.errors.ProgrammingError:
         return False
+    unbound = [Parameter(p.type, None) for p in parameters]
     try:
-        drafted = draft(sql, POLICY)
+        prepared, drafted = draft(sql, POLICY, unbound), draft(sql, POLICY, parameters)
     except Refusal:
         return False
-    assert _body(postgres, sql) in [_body(postgres, text) for text in drafted.spellings], sql
+    assert _shape(prepared) == _shape(drafted), asked
+    types = [p.type for p in parameters]
+    assert _body(postgres, sql, types) in [_body(postgres, t, types) for t in drafted.spellings], asked
     for node in drafted.nodes:
         assert isinstance(node, NodeDraft)
-        check_stability(sql, node, backend, neighbours, postgres)
+        check_stability(asked, node, backend, neighbours, postgres, parameters)
     truncated = any(n.bound.enforce for n in drafted.nodes if isinstance(n, NodeDraft))
     if truth is not None and not truncated and QUOTIENT.search(sql) is None:
         try:
-            ours = Counter(answer(sql, backend, postgres))
+            ours = Counter(map(_row, answer(sql, backend, postgres, parameters)))
         except RAISED:
             return True
-        assert all(0 in row for row in truth - ours), sql
-        assert all(0 in row for row in ours - truth), sql
+        assert all(0 in row for row in truth - ours), asked
+        assert all(0 in row for row in ours - truth), asked
     return True
+
+
+Row = tuple[object, ...]
+
+
+def _row(row: Row) -> Row:
+    """A row whose NaN is equal to another."""
+    return tuple("NaN" if value != value else value for value in row)
+
+
+def _shape(drafted: Draft) -> list[tuple[int, int]]:
+    return [(len(n.keys), len(n.measures)) for n in drafted.nodes if isinstance(n, NodeDraft)]
 
 
 def check_stability(
@@ -74,14 +93,15 @@ def check_stability(
     backend: duckdb.DuckDBPyConnection,
     neighbours: list[duckdb.DuckDBPyConnection],
     postgres: psycopg.Connection,
+    parameters: Sequence[Parameter],
 ) -> None:
     try:
-        cells = cells_of(node, postgres)
+        cells = cells_of(node, postgres, parameters)
     except RAISED:
         return
-    whole, nothing = histogram(node, backend, cells), (0,) * len(node.measures)
+    whole, nothing = histogram(node, backend, cells, parameters), (0,) * len(node.measures)
     for database in neighbours:
-        fewer = histogram(node, database, cells)
+        fewer = histogram(node, database, cells, parameters)
         for number, measure in enumerate(node.measures):
             moved = [
                 whole.get(key, nothing)[number] - fewer.get(key, nothing)[number]
@@ -98,8 +118,13 @@ def run(
     neighbours: list[duckdb.DuckDBPyConnection],
     postgres: psycopg.Connection,
 ) -> int:
-    grammar = Grammar(Random(seed))
-    return sum(checked(grammar.query(), backend, neighbours, postgres) for _ in range(queries))
+    """How many of `queries` are answered: half of them plain, half with parameters and all of SELECT."""
+    plain, wide = Grammar(Random(seed)), Wide(Random(seed))
+    answered = sum(checked(plain.query(), backend, neighbours, postgres) for _ in range(queries // 2))
+    for _ in range(queries // 2):
+        sql = wide.statement()
+        answered += checked(sql, backend, neighbours, postgres, wide.parameters)
+    return answered
 
 
 def test_random_queries(
