@@ -8,9 +8,10 @@ from concurrent.futures import ProcessPoolExecutor
 
 from tests.audit import (
     continual_cases,
+    distinct_cases,
+    domain_mutants,
     gumb_cases,
     known_cases,
-    mutants,
     numeric_cases,
     other_mutants,
     positive_cases,
@@ -31,12 +32,13 @@ CASES: tuple[Check, ...] = (
     *gumb_cases.CASES,
     *release_cases.CASES,
     *selection_cases.CASES,
+    *distinct_cases.CASES,
     *numeric_cases.CASES,
     *continual_cases.CASES,
     *seed_cases.CASES,
 )
 MUTANTS: tuple[Mutant, ...] = (
-    *mutants.MUTANTS,
+    *domain_mutants.MUTANTS,
     *release_mutants.MUTANTS,
     *selection_mutants.MUTANTS,
     *other_mutants.MUTANTS,

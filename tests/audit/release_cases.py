@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections import defaultdict
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -14,6 +13,7 @@ from mechanisms.count_release import KnownCountRelease, PrivateCountRelease
 from mechanisms.histogram import Histogram
 from mechanisms.randomness import Stream
 from tests.audit.claims import concentrated
+from tests.audit.count_walk import Account
 from tests.audit.experiment import Experiment
 from tests.audit.finding import Check
 from tests.audit.fit import Exact, Fit, coarse
@@ -87,67 +87,6 @@ LAW_TABLE: Table = {0: 22, 1: 20, 2: 14, 3: 6, 4: 2}
 LAW_CHANGES: dict[str, Any] = {"k_bar": 4, "calls": Fraction(2), "information": Fraction(6)}
 
 
-@dataclass(frozen=True)
-class Account:
-    """The walk's prices, computed anew: rho of steps and counts as the paper has them."""
-
-    mechanism: PrivateCountRelease
-
-    def eps(self, level: int) -> Fraction:
-        return self.mechanism.eps_star * (1 << level // 2) * (Fraction(99, 70) if level % 2 else 1)
-
-    def sigma_squared(self, level: int) -> float:
-        m, eps = self.mechanism, float(self.eps(level))
-        wanted = float(m.relative_error) / 1.5 * (1 + math.log(m.k_bar / float(m.delta_star)) / eps)
-        return (m.tau * max(wanted, 2 / eps)) ** 2
-
-    def step(self, level: int) -> float:
-        return float(self.eps(level)) ** 2 / 8
-
-    def count(self, level: int) -> float:
-        return self.mechanism.tau**2 / (2 * self.sigma_squared(level))
-
-    def pays(self, level: int, spent: float, steps: int, released: int) -> bool:
-        m = self.mechanism
-        allowance = float(m.information) * float(m.eps_per) ** 2 / 8
-        most = math.floor(m.calls * m.delta_per / m.delta_star)
-        return spent + 2 * self.step(level) <= allowance and steps < most and released < m.k_bar
-
-    def law(self, counts: list[int]) -> dict[tuple[int, ...], float]:
-        """The places that come out, in order: an exponential mechanism a step, against bottom."""
-        m, floor = self.mechanism, counts[self.mechanism.k_bar]
-        law: dict[tuple[int, ...], float] = defaultdict(float)
-
-        def go(out: tuple[int, ...], level: int, spent: float, steps: int, p: float) -> None:
-            if not self.pays(level, spent, steps, len(out)):
-                law[out] += p
-                return
-            rate = float(self.eps(level)) / m.tau
-            left = [j for j in range(m.k_bar) if j not in out and counts[j] > floor]
-            bottom = m.k_bar / float(m.delta_star) * math.exp(rate * (floor + m.tau))
-            weights = {j: math.exp(rate * counts[j]) for j in left}
-            total = bottom + sum(weights.values())
-            go(out, level + 1, spent + self.step(level), steps + 1, p * bottom / total)
-            for j, weight in weights.items():
-                price = self.step(level) + self.count(level)
-                go((*out, j), level, spent + price, steps + 1, p * weight / total)
-
-        go((), 0, 0.0, 0, 1.0)
-        return dict(law)
-
-    def price(self, levels: list[int]) -> tuple[float, int]:
-        """The rho and the steps of a walk whose elements came out at these levels."""
-        spent, steps, now = 0.0, 0, 0
-        for level in levels:
-            spent += sum(self.step(passed) for passed in range(now, level))
-            steps += level - now + 1
-            spent += self.step(level) + self.count(level)
-            now = level
-        while self.pays(now, spent, steps, len(levels)):
-            spent, steps, now = spent + self.step(now), steps + 1, now + 1
-        return spent, steps
-
-
 def places(kind: Kind = PrivateCountRelease) -> Fit:
     """Which keys come out in which order, every walk enumerated."""
     mechanism = release(kind, **LAW_CHANGES)
@@ -171,7 +110,7 @@ def price(tau: int, kind: Kind = PrivateCountRelease) -> Exact:
         histogram = fetched(table, mechanism).histogram
         out = mechanism.release(histogram, stream("audit", "walk", tau, number))
         assert out.stddevs is not None
-        levels = [_level(account, s) for s in out.stddevs.tolist()]
+        levels = [account.level(s) for s in out.stddevs.tolist()]
         rho, steps = account.price(levels)
         information = float(out.cost.information * EPS_PER**2 / 8)
         return math.isclose(information, rho, rel_tol=1e-6) and out.cost.calls == steps * Fraction(1, 2)
@@ -181,10 +120,6 @@ def price(tau: int, kind: Kind = PrivateCountRelease) -> Exact:
         return f"{wrong} of 300 differ", wrong == 0
 
     return Exact(NAME, f"price, tau {tau}", "eps^2/8 + tau^2/(2 sigma^2)", compute)
-
-
-def _level(account: Account, deviation: float) -> int:
-    return min(range(12), key=lambda level: abs(math.sqrt(account.sigma_squared(level)) - deviation))
 
 
 def noise(brownian: bool, kind: Kind = PrivateCountRelease) -> Fit:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -48,47 +48,33 @@ class Neighbours(NamedTuple):
         return kind(self.eps, DELTA, self.tau, self.delta0, self.d_bar)
 
 
-def neighbours(what: str, kind: Kind) -> Neighbours:
+def neighbours(kind: Kind) -> dict[str, Neighbours]:
     """Give the worst cases by name; T of a mechanism is public and may appear in them."""
     threshold = kind(EPS, DELTA, 3, 1, 2).threshold
-    cases: dict[str, tuple[Any, ...]] = {
-        "absent/1": (1, 1, 2, {}, {0: 1}),
-        "absent/tau": (3, 1, 2, {}, {0: 3}),
-        "T-tau/T": (3, 1, 2, {0: threshold - 3}, {0: threshold}),
-        "T-1/T": (3, 1, 2, {0: threshold - 1, 1: 1}, {0: threshold, 1: 1}),
-        "ties at d_bar and d_bar+1": (1, 1, 2, {0: 9, 1: 9, 2: 9, 3: 9}, {0: 9, 1: 9, 2: 10, 3: 9}),
-        "ties, all but the first": (1, 2, 2, {0: 9, 1: 9, 2: 9, 3: 9}, {0: 9, 1: 9, 2: 10, 3: 10}),
-        "a crowd of ties at d_bar": (1, 1, TIES, TIED, {**TIED, 2 * TIES - 1: 10}, Fraction(1, 2)),
-        "fewer than d_bar+1 keys": (1, 1, 3, {0: 4, 1: 3}, {0: 4, 1: 3, 2: 1}),
-        "the threshold row moves": (1, 1, CROWD, _at_threshold(kind, 9), _at_threshold(kind, 10)),
-        "delta0 new keys": (2, 3, 4, {0: 30}, {0: 30, 1: 2, 2: 2, 3: 2}),
-        "equals part": (1, 1, 3, {0: 12, 1: 12}, {0: 12, 1: 13}),
-        "+tau on delta0 keys": (2, 3, 4, {0: 20, 1: 15, 2: 9, 3: 9}, {0: 22, 1: 17, 2: 11, 3: 9}),
-        "slot and threshold with tau 2": (2, 1, 1, {0: 1, 1: 2}, {0: 3, 1: 2}),
+    return {
+        "absent/1": Neighbours(1, 1, 2, {}, {0: 1}),
+        "absent/tau": Neighbours(3, 1, 2, {}, {0: 3}),
+        "T-tau/T": Neighbours(3, 1, 2, {0: threshold - 3}, {0: threshold}),
+        "T-1/T": Neighbours(3, 1, 2, {0: threshold - 1, 1: 1}, {0: threshold, 1: 1}),
+        "ties at d_bar and d_bar+1": Neighbours(1, 1, 2, {0: 9, 1: 9, 2: 9, 3: 9}, {0: 9, 1: 9, 2: 10, 3: 9}),
+        "ties, all but the first": Neighbours(1, 2, 2, {0: 9, 1: 9, 2: 9, 3: 9}, {0: 9, 1: 9, 2: 10, 3: 10}),
+        "a crowd of ties at d_bar": Neighbours(1, 1, TIES, TIED, {**TIED, 2 * TIES - 1: 10}, Fraction(1, 2)),
+        "fewer than d_bar+1 keys": Neighbours(1, 1, 3, {0: 4, 1: 3}, {0: 4, 1: 3, 2: 1}),
+        "the threshold row moves": Neighbours(1, 1, CROWD, _at_threshold(kind, 9), _at_threshold(kind, 10)),
+        "delta0 new keys": Neighbours(2, 3, 4, {0: 30}, {0: 30, 1: 2, 2: 2, 3: 2}),
+        "equals part": Neighbours(1, 1, 3, {0: 12, 1: 12}, {0: 12, 1: 13}),
+        "+tau on delta0 keys": Neighbours(2, 3, 4, {0: 20, 1: 15, 2: 9, 3: 9}, {0: 22, 1: 17, 2: 11, 3: 9}),
+        "slot and threshold with tau 2": Neighbours(2, 1, 1, {0: 1, 1: 2}, {0: 3, 1: 2}),
     }
-    return Neighbours(*cases[what])
 
 
-WHAT = (
-    "absent/1",
-    "absent/tau",
-    "T-tau/T",
-    "T-1/T",
-    "ties at d_bar and d_bar+1",
-    "ties, all but the first",
-    "a crowd of ties at d_bar",
-    "fewer than d_bar+1 keys",
-    "the threshold row moves",
-    "equals part",
-    "+tau on delta0 keys",
-    "slot and threshold with tau 2",
-)
+WHAT = tuple(neighbours(UnkLap))
 NEWS = ("absent/1", "absent/tau", "fewer than d_bar+1 keys", "delta0 new keys")
 
 
 def restricted(base: Kind, what: str, kind: Kind | None = None, fetch: Fetch = fetched) -> Experiment:
     """One unit and one call; UnkLap is (eps_per/2, delta_per)-DP by its theorem as well."""
-    pair = neighbours(what, base)
+    pair = neighbours(base)[what]
     mechanism = pair.mechanism(kind or base)
     sides = released(mechanism, pair.left, fetch), released(mechanism, pair.right, fetch)
     views = {**UNKNOWN_VIEWS, "sum": sum_over(changed(pair.left, pair.right))}
@@ -98,7 +84,7 @@ def restricted(base: Kind, what: str, kind: Kind | None = None, fetch: Fetch = f
 
 def news(base: Kind, what: str, kind: Kind | None = None, fetch: Fetch = fetched) -> Rare:
     """What only the second table has comes out with delta_per at most."""
-    pair = neighbours(what, base)
+    pair = neighbours(base)[what]
     new = frozenset(pair.right) - frozenset(pair.left)
     draw = released(pair.mechanism(kind or base), pair.right, fetch)
     return newcomers(base.__name__, what, float(DELTA), draw, new)

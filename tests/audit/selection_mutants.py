@@ -14,6 +14,7 @@ from mechanisms.distinct_count import PersonLevelDistinctCount
 from mechanisms.histogram import Counts
 from mechanisms.item_sets import ItemSets
 from mechanisms.partition_selection import ONE, DPSips, WeightedGaussian, WeightRound
+from tests.audit import distinct_cases
 from tests.audit import selection_cases as cases
 from tests.audit.mutant import Mutant
 from tests.audit.selection_cases import Sets
@@ -148,11 +149,11 @@ MUTANTS = (
     Mutant("rounds of equal budgets", cases.selection_law(DPSips, EqualRounds)),
     Mutant(
         "greedy order that changes when a person leaves",
-        cases.count_sensitivity("greedy", encode=from_the_middle),
+        distinct_cases.count_sensitivity("greedy", encode=from_the_middle),
     ),
-    Mutant("noise for l = 1", cases.distinct("a person more", "matching", ScaleOfOne)),
-    Mutant("half the Gumbel scale", cases.bounds_law(HalfChoice)),
-    Mutant("scores not divided by sensitivities", cases.bounds_law(RawScores)),
-    Mutant("10% less noise", cases.count_noise(LessScale)),
-    Mutant("half the offset", cases.lower_bound(HalfOffset)),
+    Mutant("noise for l = 1", distinct_cases.distinct("a person more", "matching", ScaleOfOne)),
+    Mutant("half the Gumbel scale", distinct_cases.bounds_law(HalfChoice)),
+    Mutant("scores not divided by sensitivities", distinct_cases.bounds_law(RawScores)),
+    Mutant("10% less noise", distinct_cases.count_noise(LessScale)),
+    Mutant("half the offset", distinct_cases.lower_bound(HalfOffset)),
 )
