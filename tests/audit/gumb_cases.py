@@ -23,6 +23,7 @@ from tests.mechanisms.laws import unk_gumb_law
 
 EPS, DELTA = Fraction(1), Fraction(1, 10)
 
+NO_INDEX = ", no index step"
 TABLES: dict[str, tuple[int, int, int, Table, Table]] = {
     "absent/1": (1, 1, 4, {}, {0: 1}),
     "absent/tau": (3, 1, 4, {0: 1}, {0: 1, 1: 3}),
@@ -45,18 +46,18 @@ TABLES: dict[str, tuple[int, int, int, Table, Table]] = {
 }
 
 
-def gumb(what: str, counts: bool = True, kind: type[UnkGumb] = UnkGumb, k: int | None = None) -> Experiment:
+def gumb(what: str, counts: bool = True, index_step: bool = True) -> Experiment:
     """The most that a call can cost is what any two neighbours may differ by."""
-    tau, own_k, d_bar, left, right = TABLES[what]
-    parameters = EPS, DELTA, tau, k or own_k, d_bar, counts
-    sides = released(kind(*parameters), left), released(kind(*parameters), right)
+    tau, k, d_bar, left, right = TABLES[what]
+    parameters = EPS, DELTA, tau, k, d_bar, counts, index_step
+    sides = released(UnkGumb(*parameters), left), released(UnkGumb(*parameters), right)
     claims = bounded_range(UnkGumb(*parameters).cost_at_most, EPS, DELTA)
     views = dict(UNKNOWN_VIEWS)
     if counts:
         views["sum"] = sum_over(changed(left, right))
     else:
         del views["low bits"]
-    shown = "" if counts else ", no counts"
+    shown = ("" if counts else ", no counts") + ("" if index_step else NO_INDEX)
     return Experiment("UnkGumb", what + shown, claims, sides, views)
 
 
@@ -69,12 +70,12 @@ NEWS = (
 )
 
 
-def news(what: str, kind: type[UnkGumb] = UnkGumb) -> Rare:
+def news(what: str, kind: type[UnkGumb] = UnkGumb, index_step: bool = True) -> Rare:
     """What only the second table has comes out with delta_per at most, for any number of keys."""
     tau, k, d_bar, left, right = TABLES[what]
     new = frozenset(right) - frozenset(left)
-    draw = released(kind(EPS, DELTA, tau, k, d_bar, False), right)
-    return newcomers("UnkGumb", what, float(DELTA), draw, new)
+    draw = released(kind(EPS, DELTA, tau, k, d_bar, False, index_step), right)
+    return newcomers("UnkGumb", what if index_step else what + NO_INDEX, float(DELTA), draw, new)
 
 
 ROWS = {
@@ -149,14 +150,14 @@ def shown_counts(kind: type[UnkGumb] = UnkGumb) -> Fit:
     return Fit("UnkGumb", "noise on counts", "Lap(4)", draw, lambda: laplace_law(4.0), 60_000)
 
 
-def price(counts: bool, kind: type[UnkGumb] = UnkGumb) -> Exact:
-    """2|o| + 1 - [o ends in bottom], |o| + 1 without counts, for every release of a sample; o counts bottom."""
-    mechanism = kind(EPS, DELTA, 2, 2, 5, counts)
+def price(counts: bool, kind: type[UnkGumb] = UnkGumb, index_step: bool = True) -> Exact:
+    """2|o| - [o ends in bottom], |o| without counts, 1 more for the index step; o counts bottom."""
+    mechanism = kind(EPS, DELTA, 2, 2, 5, counts, index_step)
 
     def due(outcome: Outcome) -> Cost:
         bottom = int(len(outcome.rows) < mechanism.k)
         size = len(outcome.rows) + bottom
-        return Cost(Fraction(2 * size + 1 - bottom if counts else size + 1), Fraction(1))
+        return Cost(Fraction((2 * size - bottom if counts else size) + index_step), Fraction(1))
 
     def compute() -> tuple[str, bool]:
         outcomes = released(mechanism, LAW_TABLE)(stream("audit", "price", str(counts)), 300)
@@ -164,8 +165,9 @@ def price(counts: bool, kind: type[UnkGumb] = UnkGumb) -> Exact:
         sizes = sorted({len(o.rows) for o in outcomes})
         return f"{len(short)} of 300 differ, {sizes} rows", not short and sizes == [0, 1, 2]
 
-    formula = "2|o| + 1 - [bottom]" if counts else "|o| + 1"
-    return Exact("UnkGumb", "price with counts" if counts else "price without counts", formula, compute)
+    what = ("price with counts" if counts else "price without counts") + ("" if index_step else NO_INDEX)
+    formula = ("2|o| - [bottom]" if counts else "|o|") + (" + 1" if index_step else "")
+    return Exact("UnkGumb", what, formula, compute)
 
 
 CASES: tuple[Check, ...] = (
@@ -178,4 +180,7 @@ CASES: tuple[Check, ...] = (
     shown_counts(),
     price(True),
     price(False),
+    *(gumb(what, index_step=False) for what in ("+1 on all keys", "+tau on all keys but one")),
+    *(news(what, index_step=False) for what in ("many at the edge of d_bar", "many of tau at the edge")),
+    price(True, index_step=False),
 )
