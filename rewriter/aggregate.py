@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from rewriter.bounds import Bound, one_row_per_unit, rows_per_group
+from rewriter.bounds import Bound, rows_per_group
 from rewriter.expression import Parameters, check, check_condition, kind
 from rewriter.grammar import describe, position
 from rewriter.policy import Column
@@ -38,7 +38,7 @@ def count_measure(
         value = resolve(inner, relation)
         check(value, relation, parameters)
         condition = _and(condition, _present(value, relation))
-    return condition, 1 if one_row_per_unit(relation) else rows_per_group(relation, bound)
+    return condition, rows_per_group(relation, bound)
 
 
 def _unit_condition(

@@ -74,3 +74,4 @@ SELECT COUNT(*) FROM users WHERE floor(birth_year) / 10 = 197.5 OR birth_year > 
 SELECT COUNT(*) FROM users WHERE user_id > 0.00000000000000000000000000000000001
 SELECT u.signup_date < '2024-02-01' AS early, date_trunc('year', u.signup_date) AS y, COUNT(*) FROM events e LEFT JOIN users u ON u.user_id = e.user_id AND e.article_id < 3 GROUP BY 1, 2
 SELECT date_trunc('month', e.ts) AS m, COUNT(*) FROM users u LEFT JOIN events e ON e.user_id = u.user_id AND e.user_id = 7 GROUP BY 1
+SELECT COUNT(*) FROM users u JOIN (SELECT * FROM events WHERE user_id IN (SELECT user_id FROM users WHERE birth_year > 1970)) e ON e.user_id = u.user_id

@@ -1,0 +1,152 @@
+"""The bounds themselves: l0 and whether it is enforced, tau, or the refusal, one query a rule of the calculus."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from rewriter.cut import draft
+from rewriter.draft import NodeDraft
+from rewriter.policy import Column, Hop, Policy, Table
+from rewriter.refusal import Refusal
+from tests.rewriter.shop import ARTICLES, EVENTS, TAGS, USERS
+
+VISITS = Table(
+    schema="public",
+    name="visits",
+    columns=(Column("user_id", "bigint"), Column("page", "text"), Column("place", "text")),
+    public=False,
+    backend_name=("visits",),
+    privacy_unit="user_id",
+    max_rows_per_unit=40,
+    max_rows_per_unit_per_group=20,
+    max_groups_per_unit={frozenset({"page"}): 2, frozenset({"place"}): 1},
+)
+ITEMS = Table(
+    schema="public",
+    name="items",
+    columns=(Column("event_id", "bigint"), Column("color", "text")),
+    public=False,
+    backend_name=("items",),
+    privacy_unit="event_id",
+    path=(Hop("event_id", ("public", "events"), "event_id"), *EVENTS.path),
+)
+PRICES = Table(
+    schema="public",
+    name="prices",
+    columns=(Column("article_id", "bigint"), Column("country", "text"), Column("price", "integer")),
+    public=True,
+    backend_name=("prices",),
+    in_front=True,
+    keys=(frozenset({"article_id", "country"}),),
+)
+BOUNDED = replace(EVENTS, max_groups_per_unit={frozenset({"device"}): 3, frozenset({"article_id"}): 4})
+POLICY = Policy({(t.schema, t.name): t for t in (USERS, BOUNDED, ARTICLES, TAGS, VISITS, ITEMS, PRICES)})
+
+UNITS = "SELECT {}, COUNT(DISTINCT {}.user_id) FROM {} GROUP BY 1"
+BOUNDS = (
+    ("e.device, v.page", "e", "events e JOIN visits v ON e.user_id = v.user_id", 6, True),
+    ("e.device", "e", "events e JOIN users u ON e.user_id = u.user_id", 3, True),
+    ("u.country", "e", "events e JOIN users u ON e.user_id = u.user_id", 1, False),
+    ("e.device, e.action", "e", "events e", None, True),
+    ("e.device, e.article_id", "e", "events e", 12, True),
+    ("a.topic", "e", "events e JOIN articles a ON a.article_id = e.article_id", 4, True),
+    (
+        "a.topic",
+        "e",
+        "events e LEFT JOIN articles a ON a.article_id = e.article_id AND e.device = 'tv'",
+        12,
+        True,
+    ),
+    ("a.topic", "e", "events e JOIN articles a ON a.article_id = a.article_id", None, False),
+    ("p.price", "e", "events e JOIN prices p ON p.article_id = e.article_id", None, False),
+    (
+        "p.price",
+        "e",
+        "events e JOIN prices p ON p.article_id = e.article_id AND p.country = e.device",
+        12,
+        True,
+    ),
+    ("s.device", "s", "(SELECT user_id, device, COUNT(*) AS n FROM events GROUP BY 1, 2) s", None, True),
+    ("s.n", "s", "(SELECT user_id, COUNT(*) AS n FROM events GROUP BY 1) s", 1, False),
+)
+
+
+def node(sql: str) -> NodeDraft:
+    found = draft(sql, POLICY).nodes[0]
+    assert isinstance(found, NodeDraft)
+    return found
+
+
+@pytest.mark.parametrize(("keys", "unit", "rows", "value", "enforce"), BOUNDS)
+def test_groups_of_one_unit(keys: str, unit: str, rows: str, value: int | None, enforce: bool) -> None:
+    sql = (
+        UNITS.format(keys, unit, rows).replace("BY 1", f"BY {keys}")
+        if "," in keys
+        else UNITS.format(keys, unit, rows)
+    )
+    bound = node(sql).bound
+    assert bound.value == value
+    assert value is None or bound.enforce == enforce
+
+
+@pytest.mark.parametrize(
+    ("sql", "tau"),
+    [
+        ("SELECT COUNT(*) FROM users", 1),
+        ("SELECT COUNT(*) FROM events", 1000),
+        ("SELECT device, COUNT(*) FROM events GROUP BY 1", 500),
+        ("SELECT country, COUNT(*) FROM events JOIN users USING (user_id) GROUP BY 1", 1000),
+        ("SELECT place, COUNT(*) FROM visits GROUP BY 1", 20),
+        ("SELECT COUNT(*) FROM visits JOIN events USING (user_id)", 1000),
+        ("SELECT COUNT(*) FROM users u JOIN articles a ON a.article_id = u.birth_year", 1),
+        ("SELECT COUNT(*) FROM (SELECT user_id, MAX(page) AS p FROM visits GROUP BY 1) s", 1),
+    ],
+)
+def test_rows_of_one_unit_in_a_group(sql: str, tau: int) -> None:
+    assert [m.tau for m in node(sql).measures] == [tau]
+
+
+@pytest.mark.parametrize("counted", ["e.user_id", "DISTINCT e.user_id", "e.device"])
+def test_what_a_left_join_adds_does_not_count(counted: str) -> None:
+    sql = f"SELECT COUNT({counted}) FROM users u LEFT JOIN events e ON e.user_id = u.user_id"
+    assert node(sql).measures[0].argument is not None
+
+
+EXISTS = "SELECT COUNT(*) FROM users u WHERE EXISTS (SELECT 1 FROM {} WHERE y.user_id = u.user_id AND {})"
+REFUSED = (
+    ("SELECT COUNT(*) FROM users u JOIN tags t ON t.article_id = u.birth_year", "PV017"),
+    ("SELECT COUNT(*) FROM (SELECT user_id, device, COUNT(*) AS n FROM events GROUP BY 1, 2) s", "PV017"),
+    ("SELECT COUNT(*) FROM users u JOIN events e ON e.user_id <> u.user_id", "PV012"),
+    ("SELECT COUNT(*) FROM users u JOIN events e ON e.user_id <= u.user_id", "PV012"),
+    ("SELECT COUNT(*) FROM users u LEFT JOIN events e ON e.user_id = e.user_id", "PV012"),
+    ("SELECT COUNT(*) FROM users u RIGHT JOIN events e ON e.user_id = u.user_id", "PV021"),
+    ("SELECT COUNT(*) FROM articles a RIGHT JOIN events e USING (article_id)", "PV021"),
+    (
+        "SELECT COUNT(*) FROM users u LEFT JOIN (SELECT * FROM events WHERE quantity > 1) e USING (user_id)",
+        "0A000",
+    ),
+    (
+        "SELECT COUNT(*) FROM users u LEFT JOIN (SELECT * FROM events WHERE user_id IN (SELECT user_id FROM users)) e "
+        "USING (user_id)",
+        "0A000",
+    ),
+    (EXISTS.format("events y", "u.country IN (SELECT topic FROM articles)"), "PV015"),
+    (EXISTS.format("events y, users z", "z.birth_year > 1990"), "PV012"),
+    (EXISTS.format("events y", "y.device = u.country"), "PV015"),
+    ("SELECT COUNT(DISTINCT CASE WHEN quantity > 1 THEN user_id ELSE user_id END) FROM events", "PV018"),
+    (
+        "SELECT COUNT(DISTINCT CASE WHEN quantity > 1 THEN user_id WHEN amount > 1 THEN NULL END) FROM events",
+        "PV018",
+    ),
+    ("SELECT COUNT(DISTINCT event_id) FROM items", "PV018"),
+    ("SELECT COUNT(*) FROM items i JOIN events e ON i.event_id = e.event_id", "PV012"),
+)
+
+
+@pytest.mark.parametrize(("sql", "code"), REFUSED)
+def test_refused(sql: str, code: str) -> None:
+    with pytest.raises(Refusal) as refused:
+        draft(sql, POLICY)
+    assert refused.value.code == code
