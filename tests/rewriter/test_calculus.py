@@ -141,6 +141,11 @@ REFUSED = (
         "PV018",
     ),
     ("SELECT COUNT(DISTINCT event_id) FROM items", "PV018"),
+    ("SELECT COUNT(*) FROM users WHERE user_id IN (SELECT user_id FROM events LIMIT 5)", "PV014"),
+    ("SELECT COUNT(*) FROM users WHERE user_id IN (SELECT user_id FROM events GROUP BY 1 OFFSET 5)", "PV014"),
+    (EXISTS.format("events y", "y.quantity > 1 LIMIT 5"), "PV014"),
+    ("SELECT COUNT(*) FROM (SELECT user_id, COUNT(*) AS n FROM events GROUP BY 1 LIMIT 5) s", "PV014"),
+    ("SELECT COUNT(*) FROM (SELECT user_id, COUNT(*) AS n FROM events GROUP BY user_id, device) s", "0A000"),
     ("SELECT COUNT(*) FROM items i JOIN events e ON i.event_id = e.event_id", "PV012"),
 )
 
@@ -150,3 +155,21 @@ def test_refused(sql: str, code: str) -> None:
     with pytest.raises(Refusal) as refused:
         draft(sql, POLICY)
     assert refused.value.code == code
+
+
+TOP = "SELECT job_title, COUNT(*) AS n FROM users GROUP BY 1 {}"
+
+
+@pytest.mark.parametrize(
+    ("end", "k"),
+    [
+        ("ORDER BY n DESC LIMIT 3", 3),
+        ("ORDER BY 2 DESC LIMIT 3 OFFSET 2", 5),
+        ("ORDER BY n LIMIT 3", None),
+        ("ORDER BY 1 DESC LIMIT 3", None),
+        ("LIMIT 3", None),
+        ("ORDER BY n DESC", None),
+    ],
+)
+def test_only_the_largest_counts_first_make_a_top_k(end: str, k: int | None) -> None:
+    assert node(TOP.format(end)).k == k

@@ -66,7 +66,8 @@ def test_what_is_only_shown_differently_is_the_same_question() -> None:
 
 def test_a_question_is_the_same_wherever_it_stands() -> None:
     alone = "SELECT COUNT(*) FROM users u WHERE u.user_id IN (SELECT user_id FROM events) AND country = 'US'"
-    per_unit = "SELECT COUNT(*) FROM (SELECT user_id, COUNT(*) AS n FROM events GROUP BY 1) x WHERE n > 3"
+    inner = "SELECT user_id, MAX(quantity) AS n FROM events GROUP BY 1 HAVING MIN(ts) > '2024-01-02'"
+    per_unit = f"SELECT COUNT(*) FROM ({inner}) x WHERE n > 3"
     for question in (alone, per_unit):
         placed = (
             f"SELECT (SELECT COUNT(*) FROM events), ({question})",

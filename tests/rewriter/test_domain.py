@@ -1,0 +1,99 @@
+"""Known domains: every cell that a row can fall into and no other, or none where something is not known."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import duckdb
+import psycopg
+import pytest
+
+from rewriter.cut import draft
+from rewriter.domain import domain_query
+from rewriter.draft import NodeDraft
+from rewriter.emit import histogram_query
+from rewriter.policy import Policy
+from tests.rewriter.engine import cells_of
+from tests.rewriter.shop import ARTICLES, EVENTS, POLICY, TAGS, USERS
+
+LEFT = "users u LEFT JOIN events e ON e.user_id = u.user_id"
+ON_ARTICLES = "events e JOIN articles a ON a.article_id = e.article_id"
+CELLS = (
+    ("e.action", LEFT, {"view", "like", "share", None}),
+    ("action", "events", {"view", "like", "share"}),
+    ("country", "users WHERE country <> 'US'", {"DE", "FR", "LI"}),
+    ("country", "users WHERE country IN ('US', 'DE')", {"US", "DE"}),
+    ("birth_year", "users WHERE 1970 <= birth_year AND birth_year < 1972", {"1970", "1971"}),
+    ("birth_year", "users WHERE birth_year BETWEEN 2009 AND 2050", {"2009", "2010"}),
+    ("job_title", "users WHERE job_title IN ('King', 'Queen')", {"King", "Queen"}),
+    ("CASE WHEN device = 'tv' THEN 'a' WHEN device = 'car' THEN 'b' END", "events", {"a", "b", None}),
+    ("CASE WHEN device = 'tv' THEN 'a' ELSE 'b' END", "events", {"a", "b"}),
+    ("device = 'tv'", "events", {"true", "false", None}),
+    ("action = 'like'", "events", {"true", "false"}),
+    ("a.topic", ON_ARTICLES, {"ai", "food", "law"}),
+    ("a.topic", ON_ARTICLES.replace("JOIN", "LEFT JOIN"), {"ai", "food", "law", None}),
+    ("extract(quarter FROM signup_date)", "users WHERE signup_date >= '2024-07-01'", {"3", "4"}),
+    ("date_trunc('month', ts)", "events WHERE ts < '2024-02-01'", {"2024-01-01 00:00:00"}),
+)
+
+
+@pytest.mark.parametrize(("key", "rows", "cells"), CELLS)
+def test_cells(key: str, rows: str, cells: set[str | None], postgres: psycopg.Connection) -> None:
+    found = cells_of(drafted(key, rows), postgres)
+    assert found is not None
+    assert sorted(map(repr, found)) == sorted(repr((cell,)) for cell in cells)
+
+
+def drafted(key: str, rows: str, policy: Policy = POLICY) -> NodeDraft:
+    node = draft(f"SELECT {key}, COUNT(*) FROM {rows} GROUP BY 1", policy).nodes[0]
+    assert isinstance(node, NodeDraft)
+    return node
+
+
+@pytest.mark.parametrize(
+    ("key", "rows"),
+    [
+        ("job_title", "users"),
+        ("job_title", "users WHERE job_title IN ('King', country)"),
+        ("job_title", "users WHERE job_title = country"),
+        ("job_title", "users WHERE job_title <> 'King'"),
+        ("quantity", "events WHERE quantity > 5"),
+        ("amount", "events WHERE amount IN (1, 2)"),
+        ("CASE WHEN device = 'tv' THEN device ELSE 'b' END", "events"),
+    ],
+)
+def test_unknown(key: str, rows: str) -> None:
+    node = drafted(key, rows)
+    assert domain_query(node.relation, node.keys, POLICY, ()) is None
+
+
+def test_a_table_that_the_front_does_not_hold_gives_no_domain() -> None:
+    away = replace(ARTICLES, in_front=False)
+    policy = Policy({(t.schema, t.name): t for t in (USERS, EVENTS, away, TAGS)})
+    for key, rows in (("article_id", "events"), ("a.topic", ON_ARTICLES)):
+        node = drafted(key, rows, policy)
+        assert domain_query(node.relation, node.keys, policy, ()) is None
+
+
+def test_a_declared_key_of_the_unit_is_enforced(backend: duckdb.DuckDBPyConnection) -> None:
+    declared = replace(USERS, keys=(), declared_keys=USERS.keys)
+    policy = Policy({("public", "users"): declared})
+    node = drafted("job_title", "users", policy)
+    assert node.bound.value == 1
+    query = histogram_query(node, policy, (), None, 1, 100)
+    backend.execute("BEGIN")
+    try:
+        backend.execute(
+            "CREATE TEMP TABLE doubled AS FROM users UNION ALL SELECT * REPLACE (country AS job_title) FROM users"
+        )
+        found = backend.execute(query.sql.replace('"users"', '"doubled"'), ["secret"]).fetchall()
+    finally:
+        backend.execute("ROLLBACK")
+    assert sum(count for _, count in found) == 120, "each unit is in one group, whatever the rows say"
+
+
+def test_minus_zero_is_the_group_of_zero(backend: duckdb.DuckDBPyConnection) -> None:
+    node = drafted("amount * 0", "events")
+    query = histogram_query(node, POLICY, (), None, None, 10)
+    found = backend.execute(query.sql, ["secret"] if query.rank_key else []).fetchall()
+    assert [str(row[0]) for row in found if row[0] is not None] == ["0.0"]
