@@ -28,6 +28,7 @@ CELLS = (
     ("job_title", "users WHERE job_title IN ('King', 'Queen')", {"King", "Queen"}),
     ("CASE WHEN device = 'tv' THEN 'a' WHEN device = 'car' THEN 'b' END", "events", {"a", "b", None}),
     ("CASE WHEN device = 'tv' THEN 'a' ELSE 'b' END", "events", {"a", "b"}),
+    ("CASE device WHEN 'tv' THEN 'a' END", "events", {"a", None}),
     ("device = 'tv'", "events", {"true", "false", None}),
     ("action = 'like'", "events", {"true", "false"}),
     ("a.topic", ON_ARTICLES, {"ai", "food", "law"}),
@@ -93,7 +94,7 @@ def test_a_declared_key_of_the_unit_is_enforced(backend: duckdb.DuckDBPyConnecti
 
 
 def test_minus_zero_is_the_group_of_zero(backend: duckdb.DuckDBPyConnection) -> None:
-    node = drafted("amount * 0", "events")
+    node = drafted("amount * 0", "events WHERE amount < 0")
     query = histogram_query(node, POLICY, (), None, None, 10)
     found = backend.execute(query.sql, ["secret"] if query.rank_key else []).fetchall()
     assert [str(row[0]) for row in found if row[0] is not None] == ["0.0"]
