@@ -146,7 +146,9 @@ def gumbel_order(
     """
     if not SMALLEST <= beta <= LARGEST:
         raise ValueError("the scale of Gumbel noise must lie in [2^-40, 2^40]")
-    if weights is not None and (len(weights) != len(scores) or any(weight.numerator <= 0 for weight in weights)):
+    if weights is not None and (
+        len(weights) != len(scores) or any(weight.numerator <= 0 for weight in weights)
+    ):
         raise ValueError("one positive weight a score")
     words = stream.words(len(scores))
     values, errors = _gumbel_values(words, scores, beta, weights)
