@@ -30,7 +30,9 @@ def translated() -> Iterator[None]:
         ) from None
     except FrontError:
         raise Refusal(
-            "57P03", "the public tables cannot be read anew; nothing was charged", hint="Try again in a moment."
+            "57P03",
+            "the public tables cannot be read anew; nothing was charged",
+            hint="Try again in a moment.",
         ) from None
     except BackendError:
         raise Refusal(
