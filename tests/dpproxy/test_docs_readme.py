@@ -70,7 +70,11 @@ def test_every_command_is_of_a_kind_that_is_run() -> None:
 @pytest.mark.parametrize("command", MAKE)
 def test_make(command: str) -> None:
     said = subprocess.run(
-        [*command.split(), "--dry-run"], cwd=ROOT, capture_output=True, text=True, check=True
+        [*command.split(), "--dry-run", "--no-print-directory"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
     )
     expected = {"make demo": "dpproxy demo", "make test": "-m pytest"}[command]
     assert said.stdout.rstrip().endswith(expected)
