@@ -22,7 +22,7 @@ from rewriter.draft import (
     released_rows,
     replace_later,
 )
-from rewriter.expression import Parameters, alike, check, kind
+from rewriter.expression import Parameters, check, kind
 from rewriter.grammar import describe, position
 from rewriter.grouping import aggregates, group_keys
 from rewriter.node import dp_node
@@ -36,6 +36,7 @@ from rewriter.relation import Field, Relation, is_inner_unit, leaves
 from rewriter.resolve import folded, output_name, resolve
 from rewriter.spelling import spellings
 from rewriter.stability import aliases, exists, join, require_unit_joins, scan, semi_join, where
+from rewriter.translate import alike
 
 
 def draft(text: str, policy: Policy, parameters: Parameters = ()) -> Draft:

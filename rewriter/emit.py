@@ -15,10 +15,11 @@ from sqlglot import exp
 
 from rewriter.canonical import canonical
 from rewriter.draft import NodeDraft
-from rewriter.expression import BACKEND_TYPES, Parameters, kind, to_duckdb
+from rewriter.expression import Parameters, kind
 from rewriter.plan import Cells, HistogramQuery
 from rewriter.policy import Policy, Table
 from rewriter.relation import UNIT, Derived, Field, Relation, Source, leaf, leaves
+from rewriter.translate import BACKEND_TYPES, to_duckdb
 
 Output = tuple[str, exp.Expr]
 

@@ -7,13 +7,14 @@ from dataclasses import replace
 from sqlglot import exp
 
 from rewriter.aggregate import per_unit_column
-from rewriter.expression import Parameters, check, check_condition, total
+from rewriter.expression import Parameters, check, check_condition
 from rewriter.grammar import describe, position
 from rewriter.refusal import Refusal
 from rewriter.refused import mixes, not_grouped
 from rewriter.relation import Field, Relation, is_inner_unit, leaves
 from rewriter.resolve import output_name, resolve
 from rewriter.stability import per_unit
+from rewriter.translate import total
 
 
 def grouped_by_unit(
