@@ -23,6 +23,7 @@ from dpproxy.config import Config
 from dpproxy.epoch import epoch_name
 from dpproxy.explain import explanation
 from dpproxy.front_arrays import int8_array, text_array
+from dpproxy.last_release import LastRelease, LastRow
 from dpproxy.onekey import OneKey
 from dpproxy.planning import INT8_ARRAY, Planned, PlannedNode, Planner, Prepared
 from dpproxy.pricing import Ask, ask, smaller
@@ -82,8 +83,11 @@ class Answering:
         parameters: tuple[str | None, ...],
         settings: Mapping[str, str],
         cancellation: Cancellation,
+        last: LastRelease,
     ) -> Answer:
         """Pays for a private statement, runs and releases it, or replays what this analyst has paid for.
+
+        `last`: what the session knows of its last answer, which is read and noted anew.
 
         Raises Refusal; whatever fails once the backend was reached stays charged.
         """
@@ -96,11 +100,14 @@ class Answering:
             if prepared.explain:
                 return Answer((text_array(self._explained(asks, chain[0])),), ())
             results = self._results(text, [a for a in asks if a is not None], chain, epoch, cancellation)
-        shown = [self._columns(node, results, one, chain[0]) for node, one in zip(planned, asks, strict=True)]
+        shown = [
+            self._columns(node, results, one, chain[0], last) for node, one in zip(planned, asks, strict=True)
+        ]
         columns = [column for node in shown for column in node]
         arrays = tuple(_array(c, oid) for c, oid in zip(columns, prepared.array_oids, strict=True))
-        notices = [results[a.request_key].notice() for a in asks if a is not None]
-        return Answer(arrays, () if _off(settings.get("dpproxy.notices", "on")) else tuple(notices))
+        last.note(results.values())
+        notices = tuple(row.notice for row in last.rows) if results else ()
+        return Answer(arrays, () if _off(settings.get("dpproxy.notices", "on")) else notices)
 
     def _asks(self, planned: Planned, settings: Mapping[str, str], epoch: str) -> list[Ask | None]:
         spend = settings.get("dpproxy.spend") or None
@@ -212,20 +219,28 @@ class Answering:
         return lines or ["Answered by the front: no private rows are read, nothing is charged"]
 
     def _columns(
-        self, node: PlannedNode | SystemDraft, results: Mapping[bytes, Result], one: Ask | None, account: str
+        self,
+        node: PlannedNode | SystemDraft,
+        results: Mapping[bytes, Result],
+        one: Ask | None,
+        account: str,
+        last: LastRelease,
     ) -> list[Sequence[object]]:
         """A node's released columns, in the order of its arrays, after post-processing."""
         if isinstance(node, SystemDraft) or one is None:
-            return self._system(cast(SystemDraft, node).name, account)
+            return self._system(cast(SystemDraft, node).name, account, last)
         result = results[one.request_key].suppressed(self._config.privacy.min_units)
         least = 0 if self._config.privacy.nonnegative else None
         counts = [c if least is None else tuple(max(v, least) for v in c) for c in result.counts]
         return [*result.keys, *counts]
 
-    def _system(self, name: str, account: str) -> list[Sequence[object]]:
-        rows = self._ledger.budget(account) if name == "budget" else self._ledger.releases(account)
-        shown = fields(BudgetRow if name == "budget" else ReleaseRow)
-        return [[getattr(row, field.name) for row in rows] for field in shown]
+    def _system(self, name: str, account: str, last: LastRelease) -> list[Sequence[object]]:
+        match name:
+            case "budget":
+                return _columns_of(BudgetRow, self._ledger.budget(account))
+            case "releases":
+                return _columns_of(ReleaseRow, self._ledger.releases(account))
+        return _columns_of(LastRow, last.rows)
 
     def _epoch_now(self) -> str:
         return epoch_name(self._config.privacy.epoch, datetime.now(UTC))
@@ -240,6 +255,12 @@ class Answering:
                     self._planner.forget()
                     self._epoch = now
         return now
+
+
+def _columns_of(
+    kind: type[BudgetRow | ReleaseRow | LastRow], rows: Sequence[object]
+) -> list[Sequence[object]]:
+    return [[getattr(row, field.name) for row in rows] for field in fields(kind)]
 
 
 def _array(column: Sequence[object], oid: int) -> bytes:

@@ -27,9 +27,20 @@ RELEASES = (
     ("calls", "numeric"),
     ("replayed", "boolean"),
 )
+LAST_RELEASE = (
+    ("mechanism", "text"),
+    ("stddev", "text"),
+    ("information", "numeric"),
+    ("calls", "numeric"),
+    ("information_left", "numeric"),
+    ("calls_left", "numeric"),
+    ("replayed", "boolean"),
+    ("notice", "text"),
+)
 _SYSTEM_TABLES = (
     ("budget", BUDGET, "What you may spend, by account and unit of the budget"),
     ("releases", RELEASES, "What you were answered, and what it cost"),
+    ("last_release", LAST_RELEASE, "What this session's last answer came with"),
 )
 
 _FUNCTIONS = f"""

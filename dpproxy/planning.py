@@ -12,7 +12,7 @@ from typing import TypeVar
 from dpproxy.front import Front
 from rewriter.cut import draft
 from rewriter.domain import MAX_CELLS, domain_query, held
-from rewriter.draft import SYSTEM, Draft, NodeDraft, SystemDraft
+from rewriter.draft import SYSTEM, SYSTEM_TABLES, Draft, NodeDraft, SystemDraft
 from rewriter.emit import histogram_query, node_text, types_query
 from rewriter.expression import Parameter
 from rewriter.plan import Cells, HistogramQuery
@@ -100,7 +100,7 @@ class Planner:
         self._policy = policy
         self._front = front
         guarded = [t.name.lower() for t in policy.tables.values() if not t.in_front]
-        self._guarded = frozenset({*guarded, "budget", "releases"})
+        self._guarded = frozenset({*guarded, *SYSTEM_TABLES})
         self._verdicts, self._prepared, self._plans = (
             _Kept(MOST_PLANS),
             _Kept(MOST_PLANS),

@@ -79,12 +79,15 @@ class Result:
         keys = tuple(tuple(k[n] for n in kept) for k in self.keys)
         return replace(self, keys=keys, counts=tuple(tuple(c[n] for n in kept) for c in self.counts))
 
+    def noise(self) -> str:
+        """The standard deviation of each count's noise, for people."""
+        return ", ".join("no counts" if s is None else f"{s:.1f}" for s in self.stddev)
+
     def notice(self) -> str:
         """One line for the analyst: mechanism, noise, charge, what is left."""
         if self.mechanism == "nothing":
             return "dpproxy: no rows can come out, nothing was charged"
-        noise = ", ".join("no counts" if s is None else f"{s:.1f}" for s in self.stddev)
-        parts = [f"{self.mechanism}, noise of standard deviation {noise}"]
+        parts = [f"{self.mechanism}, noise of standard deviation {self.noise()}"]
         if self.tau > 1:
             parts.append(f"at most {self.tau} rows of one unit count in a group")
         if self.mechanism.startswith("Unk") and not self.counts[0]:

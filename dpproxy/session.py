@@ -13,6 +13,7 @@ from typing import Protocol
 
 from dpproxy.backends.base import Cancellation
 from dpproxy.channel import HIGH_WATER, Address, Channel
+from dpproxy.last_release import LastRelease
 from dpproxy.login import FrontConnection, cancel_at_front
 from dpproxy.pgwire import messages as m
 from dpproxy.pgwire.relay import Relay
@@ -44,9 +45,10 @@ class Answering(Protocol):
         parameters: tuple[str | None, ...],
         settings: Mapping[str, str],
         cancellation: Cancellation,
+        last: LastRelease,
         /,
     ) -> Answer:
-        """Pays, runs and releases; raises Refusal."""
+        """Pays, runs and releases, and notes what came of it in `last`; raises Refusal."""
 
 
 @dataclass(frozen=True)
@@ -90,6 +92,7 @@ class Session:
         self._services = services
         self._ended = ended
         self._relay = Relay(services.answering.classify)
+        self._last = LastRelease()
         self._running: _Running | None = None
         self._awaited: object = None
         self._clock: asyncio.TimerHandle | None = None
@@ -247,7 +250,7 @@ class Session:
             if isinstance(job, Prepare):
                 return answering.prepare(job.text, job.oids)
             return answering.execute(
-                job.text, job.oids, self.analyst, job.parameters, job.settings, cancellation
+                job.text, job.oids, self.analyst, job.parameters, job.settings, cancellation, self._last
             )
         except Refusal as refusal:
             return refusal

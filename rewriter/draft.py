@@ -12,7 +12,7 @@ from rewriter.expression import Parameters
 from rewriter.relation import Relation
 
 SYSTEM = "dpproxy"
-SYSTEM_TABLES = ("budget", "releases")
+SYSTEM_TABLES = ("budget", "releases", "last_release")
 NODE = "node"
 Edit = Callable[[], None]
 
@@ -40,7 +40,7 @@ class NodeDraft:
 
 @dataclass(frozen=True)
 class SystemDraft:
-    """A reference to one of the proxy's own tables (dpproxy.budget, dpproxy.releases)."""
+    """A reference to one of the proxy's own tables (dpproxy.budget and the like)."""
 
     name: str
 

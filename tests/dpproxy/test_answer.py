@@ -13,6 +13,7 @@ import pytest
 from psycopg import pq
 
 from dpproxy.backends.base import Cancellation
+from dpproxy.last_release import LastRelease
 from dpproxy.service import Service, configured
 from rewriter.refusal import Refusal
 from tests.dpproxy.deployment import POLICY, make
@@ -52,13 +53,16 @@ class Analyst:
 
     def __init__(self, service: Service, name: str) -> None:
         self.service, self.name = service, name
+        self.last = LastRelease()
 
     def ask(
         self, sql: str, settings: Mapping[str, str] | None = None, cancellation: Cancellation | None = None
     ) -> list[tuple[Any, ...]]:
         answering = self.service.answering
         prepared = answering.prepare(sql, ())
-        answer = answering.execute(sql, (), self.name, (), settings or {}, cancellation or Cancellation())
+        answer = answering.execute(
+            sql, (), self.name, (), settings or {}, cancellation or Cancellation(), self.last
+        )
         self.notices = answer.notices
         return presented(self.service, prepared.presentation, prepared.array_oids, answer.arrays)
 
@@ -211,17 +215,35 @@ def test_releases_tell_ones_own_history(ann: Analyst) -> None:
     assert rows[0][0] == own
 
 
+def test_the_last_release_tells_what_notices_tell(ann: Analyst) -> None:
+    assert ann.ask("SELECT * FROM dpproxy.last_release") == []
+    question = TOWNS.replace("GROUP", "WHERE person_id > 4 GROUP")
+    ann.ask(question, settings={"dpproxy.notices": "off"})
+    assert ann.notices == ()
+    shown = "SELECT mechanism, information, calls, information_left, calls_left, replayed, notice"
+    first = ann.ask(f"{shown} FROM dpproxy.last_release")
+    assert [row[:6] for row in first] == [("KnownGauss", "1", "0", "39", "4", "f")]
+    ann.ask(question)
+    notices = ann.notices
+    (second,) = ann.ask(f"{shown} FROM dpproxy.last_release")
+    assert second[:6] == ("KnownGauss", "0", "0", None, None, "t")
+    assert (second[6],) == notices, "reading it is no release"
+    with pytest.raises(Refusal):
+        ann.ask(HOBBIES.format("-1"))
+    assert ann.ask(f"{shown} FROM dpproxy.last_release") == [second]
+
+
 def test_parameters_decide_domain_and_limit(service: Service) -> None:
     sql = "SELECT room, COUNT(DISTINCT person_id) FROM visits WHERE room = $1 GROUP BY room"
     answering = service.answering
     prepared = answering.prepare(sql, (23,))
-    answer = answering.execute(sql, (23,), "carl", ("2",), {}, Cancellation())
+    answer = answering.execute(sql, (23,), "carl", ("2",), {}, Cancellation(), LastRelease())
     oids = (23, *prepared.array_oids)
     rows = presented_with(service, prepared.presentation, oids, [b"2", *answer.arrays])
     assert [room for room, _ in rows] == ["2"]
     limited = HOBBIES.format("$1")
     with pytest.raises(Refusal) as refused:
-        answering.execute(limited, (20,), "carl", ("-1",), {}, Cancellation())
+        answering.execute(limited, (20,), "carl", ("-1",), {}, Cancellation(), LastRelease())
     assert refused.value.code == "2201W"
 
 

@@ -56,6 +56,7 @@ READS = [
     "SELECT * FROM app.visits",
     "SELECT * FROM dpproxy.budget",
     "SELECT * FROM dpproxy.releases",
+    "SELECT * FROM dpproxy.last_release",
     "CREATE TABLE copied AS SELECT * FROM users",
     "SELECT * INTO copied FROM users",
     "EXPLAIN SELECT * FROM users",

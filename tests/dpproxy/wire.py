@@ -23,6 +23,7 @@ import psycopg
 
 from dpproxy.backends.base import BackendColumn, BackendSchema, BackendTable, Cancellation
 from dpproxy.front import Front
+from dpproxy.last_release import LastRelease
 from dpproxy.pgwire import messages as m
 from dpproxy.pgwire.auth import ClientScram, Verifier
 from dpproxy.pgwire.startup import startup_packet
@@ -143,6 +144,7 @@ class Scripted:
         parameters: tuple[str | None, ...],
         settings: Mapping[str, str],
         cancellation: Cancellation,
+        last: LastRelease,
     ) -> Released:
         """Five countries, or AGES ages; a first parameter is added to the counts."""
         self.steps.append((text, parameters, settings))

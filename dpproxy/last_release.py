@@ -1,0 +1,52 @@
+"""What a session remembers of its last answer, for tools that swallow notices: dpproxy.last_release."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Self
+
+from budget.units import units
+from dpproxy.result import Result
+
+
+@dataclass(frozen=True)
+class LastRow:
+    """One release of the answer, amounts in units; `information_left`, `calls_left`: None for a replay."""
+
+    mechanism: str
+    stddev: str
+    information: Fraction
+    calls: Fraction
+    information_left: Fraction | None
+    calls_left: Fraction | None
+    replayed: bool
+    notice: str
+
+    @classmethod
+    def of(cls, result: Result) -> Self:
+        """The row that tells of a release."""
+        charged, left = result.charged, result.left
+        return cls(
+            mechanism=result.mechanism,
+            stddev=result.noise(),
+            information=units(charged.information) if charged else Fraction(0),
+            calls=units(charged.calls) if charged else Fraction(0),
+            information_left=units(left.information) if left else None,
+            calls_left=units(left.calls) if left else None,
+            replayed=result.replayed,
+            notice=result.notice(),
+        )
+
+
+class LastRelease:
+    """The rows of one session's last answer; its steps run one after the other."""
+
+    def __init__(self) -> None:
+        self.rows: tuple[LastRow, ...] = ()
+
+    def note(self, results: Iterable[Result]) -> None:
+        """Takes the place of what was there, unless no release was asked for."""
+        rows = tuple(map(LastRow.of, results))
+        self.rows = rows or self.rows
