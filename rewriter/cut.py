@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
 
+from rewriter.constant import Constants, Read, one_row, unknown, unread, visible
 from rewriter.draft import (
     SYSTEM,
     SYSTEM_TABLES,
@@ -22,7 +23,7 @@ from rewriter.draft import (
     released_rows,
     replace_later,
 )
-from rewriter.expression import Parameters, check, kind
+from rewriter.expression import Parameters, check, check_condition, kind
 from rewriter.grammar import describe, position
 from rewriter.grouping import aggregates, group_keys
 from rewriter.node import dp_node
@@ -39,20 +40,30 @@ from rewriter.stability import aliases, exists, join, require_unit_joins, scan, 
 from rewriter.translate import alike
 
 
-def draft(text: str, policy: Policy, parameters: Parameters = ()) -> Draft:
+def draft(text: str, policy: Policy, parameters: Parameters = (), read: Read = unknown) -> Draft:
     """The analysis of one query text.
 
-    Raises Refusal for what is not answered. Pure: `parameters` are the bound values (value None before they
-    are known; nodes and presentation have the same shape with any values).
+    Raises Refusal for what is not answered. Pure: `parameters` are the bound values and `read` gives the
+    constants that PostgreSQL has to evaluate (value None before they are known; nodes and presentation have the
+    same shape with any values).
     """
     tree = parse_query(text)
     _check_parameters(tree, parameters)
-    cutter = _Cutter(policy, parameters)
+    cutter = _Cutter(policy, Constants(tuple(parameters), read))
     relation = cutter.query(tree, {})
     if relation is not None:
         raise row_level(relation, tree)
     _spell_units(tree)
-    return Draft(tree, tuple(spellings(tree)), cutter.nodes, cutter.edits, parameters)
+    constants = cutter.constants
+    return Draft(
+        tree,
+        tuple(spellings(tree)),
+        cutter.nodes,
+        cutter.edits,
+        tuple(parameters),
+        tuple(constants.found),
+        constants.parameters,
+    )
 
 
 def _check_parameters(tree: exp.Expr, parameters: Parameters) -> None:
@@ -82,10 +93,23 @@ Ctes = dict[str, _Cte | None]
 @dataclass
 class _Cutter:
     policy: Policy
-    parameters: Parameters
+    constants: Constants
     nodes: list[NodeDraft | SystemDraft] = field(default_factory=list)
     edits: list[Edit] = field(default_factory=list)
     names: Iterator[str] = field(default_factory=aliases)
+
+    @property
+    def parameters(self) -> Parameters:
+        """The client's parameters and the constants found so far."""
+        return self.constants.parameters
+
+    def _fold(self, ctes: Ctes, *parts: object) -> None:
+        """Mark the constants in expressions over private rows."""
+        for part in parts:
+            if isinstance(part, list):
+                self._fold(ctes, *part)
+            elif isinstance(part, exp.Expr):
+                self.constants.mark(part, lambda n: self._nested(n, ctes), lambda: len(self.nodes))
 
     def query(self, tree: exp.Expr, ctes: Ctes, outer: Relation | None = None) -> Relation | None:
         """None where the query's rows are public or released; else the private relation it stands for."""
@@ -157,6 +181,8 @@ class _Cutter:
             for node in joins:
                 self._presented(node, ctes, skip=("this",))
             return None
+        self._fold(ctes, [j.args.get("on") for j in joins])
+        found = [self._one_row(i) if r is None else r for i, r in zip(items, found, strict=True)]
         for item, relation in zip(items, found, strict=True):
             if relation is None:
                 raise Refusal(
@@ -170,6 +196,18 @@ class _Cutter:
         for node, right in zip(joins, relations[1:], strict=True):
             whole = join(whole, right, node, self.parameters)
         return whole
+
+    def _one_row(self, item: exp.Expr) -> Relation | None:
+        """Released or public rows that are one row, as constants; None for others."""
+        name = folded(item.args["alias"].this) if item.args.get("alias") else folded(item.this)
+        body = next((c.this for c in visible(item) if folded(c.args["alias"].this) == name), item)
+        select = one_row(body)
+        if select is None or (item.args.get("alias") and item.args["alias"].columns):
+            return None
+        number = len(self.nodes)
+        names = [output_name(e) for e in select.expressions]
+        fields = tuple(Field(n, self.constants.column(item, n, number)) for n in names)
+        return Relation((), scope=((name, fields),))
 
     def _item(self, item: exp.Expr, ctes: Ctes) -> Relation | None:
         alias = item.args.get("alias")
@@ -204,6 +242,7 @@ class _Cutter:
     def _private(
         self, tree: exp.Select, relation: Relation, ctes: Ctes, outer: Relation | None
     ) -> Relation | None:
+        self._fold(ctes, tree.args.get("where"), tree.args.get("group"))
         relation = self._where(tree, relation, ctes, outer)
         if outer is None:
             require_unit_joins(relation, tree.args["from_"])
@@ -211,6 +250,8 @@ class _Cutter:
         grouped = grouped or any(aggregates(tree.args.get(part)) for part in ("expressions", "order"))
         if grouped or tree.args.get("distinct") is not None:
             _refuse_outer(tree, relation)
+        counted = [tree.expressions, *(tree.args.get(p) for p in ("having", "order"))]
+        self._fold(ctes, *_counted(counted) if grouped else tree.expressions)
         if not grouped:
             rows = self._rows(tree, relation)
             if tree.args.get("distinct") is None:
@@ -240,11 +281,13 @@ class _Cutter:
                 body = inner.this.this if isinstance(inner.this, exp.Subquery) else inner.this
                 found = self.query(body, ctes, relation)
                 if found is None:
-                    raise uncorrelated(inner)
+                    self.constants.truth(inner, len(self.nodes))
+                    relation = where(relation, condition, self.parameters, outer)
+                    continue
                 refuse_limited(found)
                 relation = exists(relation, found, negated, inner)
-            elif condition.find(exp.Query):
-                raise uncorrelated(condition.find(exp.Query) or condition)
+            elif unread(condition) is not None:
+                raise uncorrelated(unread(condition) or condition)
             else:
                 relation = where(relation, condition, self.parameters, outer)
         return relation
@@ -260,6 +303,8 @@ class _Cutter:
         inner = self.query(query, ctes)
         if inner is None:
             inner = self._public_rows(query, ctes)
+        if inner is None:
+            return self._in_list(relation, value, query, negated)
         refuse_limited(inner)
         fields = [f for _, fields in inner.scope for f in fields]
         if len(fields) != 1:
@@ -285,15 +330,25 @@ class _Cutter:
                 return True
         return alike({kind(value, relation, self.parameters), kind(output, inner, self.parameters)})
 
-    def _public_rows(self, query: exp.Expr, ctes: Ctes) -> Relation:
-        """The relation of a plain selection from public tables, for use in the backend."""
+    def _in_list(self, relation: Relation, value: exp.Expr, query: exp.Expr, negated: bool) -> Relation:
+        """`value [NOT] IN` the rows of a query over public and released rows, which the front evaluates."""
+        rows = self.constants.listed(query, len(self.nodes))
+        found: exp.Expr = exp.In(this=value, expressions=rows) if rows else exp.false()
+        condition = exp.not_(found) if negated else found
+        check_condition(condition, relation, self.parameters)
+        return replace(relation, conditions=(*relation.conditions, condition))
+
+    def _public_rows(self, query: exp.Expr, ctes: Ctes) -> Relation | None:
+        """The relation of a plain selection from a public table, for use in the backend; None for others."""
         select = query.unnest() if isinstance(query, exp.Subquery) else query
-        if not isinstance(select, exp.Select) or select.args.get("with_") or select.args.get("joins"):
-            raise uncorrelated(query)
+        if not isinstance(select, exp.Select) or any(select.args.get(p) for p in NOT_PLAIN):
+            return None
         clause = select.args.get("from_")
-        found = self._item(clause.this, ctes) if clause is not None else None
-        if found is None or any(select.args.get(p) for p in ("group", "having", "limit", "offset", "order")):
-            raise uncorrelated(query)
+        found = self._item(clause.this, ctes) if isinstance(clause, exp.From) else None
+        if found is None or any(aggregates(e) or unread(e) for e in select.expressions):
+            return None
+        if unread(select.args.get("where") or exp.null()):
+            return None
         condition = select.args.get("where")
         for part in _split(condition.this if condition else None):
             found = where(found, part, self.parameters)
@@ -305,6 +360,22 @@ class _Cutter:
             raise mixes("a window", relation, window)
         limit = tree.args.get("limit") or tree.args.get("offset")
         return replace(_projected(relation, tree, self.parameters), limit=limit)
+
+
+NOT_PLAIN = ("with_", "joins", "group", "having", "limit", "offset", "order", "distinct")
+"""What a selection in the backend has not."""
+
+
+def _counted(part: object) -> Iterator[exp.Expr]:
+    """The arguments of the aggregates of this very query in `part`."""
+    if isinstance(part, list):
+        for one in part:
+            yield from _counted(one)
+    elif isinstance(part, (exp.AggFunc, exp.Filter, exp.WithinGroup)):
+        yield from part.iter_expressions()
+    elif isinstance(part, exp.Expr) and not isinstance(part, exp.Query):
+        for one in part.iter_expressions():
+            yield from _counted(one)
 
 
 def _refuse_outer(tree: exp.Select, relation: Relation) -> None:

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from rewriter.bounds import Bound
-from rewriter.expression import Parameters
+from rewriter.constant import Constant
+from rewriter.expression import Parameter, Parameters
 from rewriter.relation import Relation
 
 SYSTEM = "dpproxy"
@@ -47,13 +48,18 @@ class SystemDraft:
 
 @dataclass
 class Draft:
-    """One statement, analysed: `spellings` is our reading of its text, `nodes` what must be released, in order."""
+    """One statement, analysed: `spellings` is our reading of its text, `nodes` what must be released, in order.
+
+    `parameters` are the client's; `values` are these and behind them the `constants`', as base forms name them.
+    """
 
     tree: exp.Query
     spellings: tuple[str, ...]
     nodes: list[NodeDraft | SystemDraft]
     edits: list[Edit]
     parameters: Parameters
+    constants: tuple[Constant, ...]
+    values: tuple[Parameter, ...]
 
 
 def released(index: int) -> str:

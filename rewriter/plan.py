@@ -29,7 +29,8 @@ class HistogramQuery:
 class Presentation:
     """The statement that the front runs in place of the client's: parameters $1..$n are the client's own,
     the released columns follow, as arrays of `transports` ("int8" or "text"), node after node, keys
-    before counts."""
+    before counts. `constants` are the statements of the constants, over the same parameters."""
 
     sql: str
     transports: tuple[Literal["int8", "text"], ...]
+    constants: tuple[str, ...] = ()

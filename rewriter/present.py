@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -41,12 +41,18 @@ def present(draft: Draft, columns: Sequence[Columns], names: Sequence[str] | Non
         start = len(draft.parameters) + len(transports) + 1
         bodies[index] = _rows(own, start)
         transports += [c.transport for c in own]
+    constants = tuple(_filled(c.statement(), bodies).sql("postgres") for c in draft.constants)
+    return Presentation(_filled(tree, bodies).sql("postgres"), tuple(transports), constants)
+
+
+def _filled(tree: exp.Query, bodies: Mapping[int, exp.Select]) -> exp.Query:
+    """`tree` with the released rows in their places."""
     for table in list(tree.find_all(exp.Table)):
         body = bodies.get(table.meta.get(NODE, -1))
         if body is not None:
             alias = table.args.get("alias") or exp.TableAlias(this=exp.to_identifier(table.name))
             table.replace(exp.Subquery(this=body.copy(), alias=alias.copy()))
-    return Presentation(tree.sql("postgres"), tuple(transports))
+    return tree
 
 
 def node_columns(node: NodeDraft, key_types: Sequence[str]) -> Columns:

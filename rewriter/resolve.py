@@ -6,7 +6,7 @@ from difflib import get_close_matches
 
 from sqlglot import exp
 
-from rewriter.grammar import check_row_local, position
+from rewriter.grammar import CONSTANT, check_row_local, position
 from rewriter.refusal import Refusal
 from rewriter.relation import Relation
 
@@ -33,6 +33,9 @@ def resolve(node: exp.Expr, relation: Relation, outer: Relation | None = None) -
 
 
 def _resolved(node: exp.Expr, relation: Relation, outer: Relation | None) -> exp.Expr:
+    if CONSTANT in node.meta:
+        constant: exp.Expr = node.meta[CONSTANT]
+        return constant.copy()
     if isinstance(node, exp.Column):
         return lookup(node, relation, outer)
     if isinstance(node, exp.Paren):

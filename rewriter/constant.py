@@ -1,0 +1,195 @@
+"""Constants: what stands among private rows and reads none of them is evaluated once, by the front.
+
+In:  SELECT COUNT(*) FROM users WHERE birth_year > (SELECT AVG(birth_year) FROM users) AND signup_date < now()
+Out: the constants (SELECT AVG(birth_year) FROM users), over released rows, and now(), and a node with
+     WHERE birth_year > $1 AND signup_date < $2
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from sqlglot import exp
+
+from rewriter.expression import Parameter
+from rewriter.grammar import CHANGING, CONSTANT, FOLDED, PLAIN, ROW_LOCAL, describe, position
+from rewriter.grouping import aggregates
+from rewriter.refusal import Refusal
+from rewriter.refused import uncorrelated
+
+TIMES = (exp.DType.DATE, exp.DType.TIMESTAMP, exp.DType.TIMESTAMPTZ, exp.DType.TIME)
+UNKNOWN_NAME = ("42P01", "42703")
+"""What PostgreSQL says of a subquery by itself that reads the query around it."""
+
+Read = Callable[[int, str], Sequence[Parameter]]
+"""Gives constant number i, counted from 0, from the statement that the client's words for it make: its type, and
+its values (one, for a list any number) where they are known already."""
+
+
+@dataclass(frozen=True)
+class Constant:
+    """A constant of a statement: `node` in its tree, which reads the first `nodes` nodes' released rows at most.
+
+    `column`: the one column that is meant where `node` stands in FROM; `listed`: all rows of `node` are meant.
+    """
+
+    node: exp.Expr
+    nodes: int
+    ctes: tuple[exp.CTE, ...]
+    column: str | None = None
+    listed: bool = False
+
+    @property
+    def changing(self) -> bool:
+        """Whether the next statement with the same words may have another value."""
+        return self.node.find(*CHANGING) is not None
+
+    def statement(self) -> exp.Select:
+        """SELECT of the constant alone, with the CTEs that it can see and that are still there."""
+        body = self.node.copy()
+        if self.column is not None or self.listed:
+            item = body if isinstance(body, exp.Table) else _subquery(body)
+            name = exp.column(exp.to_identifier(self.column, quoted=True)) if self.column else exp.Star()
+            select = exp.select(name).from_(item)
+        else:
+            select = exp.select(body)
+        ctes = [cte.copy() for cte in self.ctes if _is_there(cte)]
+        if ctes:
+            select.set("with_", exp.With(expressions=ctes))
+        return select
+
+
+def unknown(_: int, sql: str) -> Sequence[Parameter]:
+    """Refuse (PV020) every constant: for callers without a front."""
+    raise Refusal("PV020", "an expression that PostgreSQL has to evaluate is not allowed on private rows")
+
+
+@dataclass
+class Constants:
+    """The constants of one statement in the order in which they were found; `read` says what each is.
+
+    `parameters` are the client's parameters and, behind them, the constants': base forms name them $1, $2, ...
+    """
+
+    parameters: tuple[Parameter, ...]
+    read: Read
+    found: list[Constant] = field(default_factory=list)
+
+    def mark(self, node: exp.Expr, nested: Callable[[exp.Expr], None], nodes: Callable[[], int]) -> None:
+        """Mark the largest parts of `node` that read no column; `nested` analyses a query, `nodes` counts nodes."""
+        if CONSTANT in node.meta:
+            return
+        if isinstance(node, exp.Subquery):
+            nested(node)
+            self._scalar(node, nodes())
+        elif isinstance(node, (exp.Query, exp.Exists)) or (
+            isinstance(node, exp.In) and node.args.get("query") is not None
+        ):
+            return
+        elif _foldable(node):
+            self._scalar(node, nodes())
+        else:
+            for part in node.iter_expressions():
+                self.mark(part, nested, nodes)
+
+    def truth(self, node: exp.Expr, nodes: int) -> None:
+        """Mark a condition that reads no private row, such as EXISTS over public ones."""
+        self._scalar(node, nodes)
+
+    def column(self, item: exp.Expr, name: str, nodes: int) -> exp.Expr:
+        """The base form of a column of an item of FROM that has exactly one row."""
+        return self._add(Constant(item, nodes, visible(item), column=name), item)[0]
+
+    def listed(self, query: exp.Expr, nodes: int) -> list[exp.Expr]:
+        """The base forms of the rows of a query with one column; one where they are not known yet."""
+        return self._add(Constant(query, nodes, visible(query), listed=True), query)
+
+    def _scalar(self, node: exp.Expr, nodes: int) -> None:
+        node.meta[CONSTANT] = self._add(Constant(node, nodes, visible(node)), node)[0]
+
+    def _add(self, constant: Constant, at: exp.Expr) -> list[exp.Expr]:
+        try:
+            values = self.read(len(self.found), constant.statement().sql("postgres"))
+        except Refusal as refusal:
+            if refusal.code in UNKNOWN_NAME:
+                raise uncorrelated(at) from None
+            refusal.position = position(at)
+            raise
+        self.found.append(constant)
+        start = len(self.parameters) + 1
+        self.parameters = (*self.parameters, *values)
+        return [exp.Parameter(this=exp.Literal.number(start + n)) for n in range(len(values))]
+
+
+def unread(node: exp.Expr) -> exp.Expr | None:
+    """A query in `node` that is no constant, or None."""
+    walked = node.walk(prune=lambda n: CONSTANT in n.meta)
+    return next((n for n in walked if isinstance(n, exp.Query) and CONSTANT not in n.meta), None)
+
+
+def one_row(query: exp.Expr) -> exp.Select | None:
+    """The SELECT of a query that gives exactly one row whatever the data: aggregates without GROUP BY."""
+    select = query.unnest() if isinstance(query, exp.Subquery) else query
+    if not isinstance(select, exp.Select) or any(
+        select.args.get(p) for p in ("group", "having", "limit", "offset", "distinct")
+    ):
+        return None
+    return select if any(aggregates(e) for e in select.expressions) else None
+
+
+def _foldable(node: exp.Expr) -> bool:
+    """Whether `node` reads no column and only PostgreSQL can compute it; PV020 for what must not be evaluated."""
+    if isinstance(node, (exp.Column, exp.Star, exp.AggFunc, exp.Window)) or node.find(
+        exp.Column, exp.Query, exp.Star, exp.AggFunc, exp.Window
+    ):
+        return False
+    parts = list(node.walk())
+    if not isinstance(node, FOLDED) or not any(_timed(p) or type(p) not in ROW_LOCAL for p in parts):
+        return False
+    other = next((p for p in parts if not isinstance(p, (*FOLDED, *PLAIN))), None)
+    if other is not None:
+        raise Refusal(
+            "PV020",
+            f"{describe(other)} is not allowed on private rows",
+            hint="It may change from row to row, or do more than compute: write its value as a constant.",
+            position=position(other),
+        )
+    return True
+
+
+def _timed(node: exp.Expr) -> bool:
+    """Whether `node` computes with time: an interval, the present, or days added to a date."""
+    if isinstance(node, (exp.Interval, *CHANGING)):
+        return True
+    sides = [node.this, node.expression] if isinstance(node, (exp.Add, exp.Sub)) else []
+    return any(isinstance(s, exp.Cast) and s.to.this in TIMES for s in sides)
+
+
+def _subquery(query: exp.Expr) -> exp.Subquery:
+    inner = query if isinstance(query, exp.Subquery) else exp.Subquery(this=query)
+    inner.set("alias", exp.TableAlias(this=exp.to_identifier("x")))
+    return inner
+
+
+def _is_there(cte: exp.CTE) -> bool:
+    """Whether a CTE was not dropped with its private rows."""
+    return cte.parent is not None and any(other is cte for other in cte.parent.expressions)
+
+
+def visible(node: exp.Expr) -> tuple[exp.CTE, ...]:
+    """The CTEs that `node` can see, the outermost first."""
+    found: list[list[exp.CTE]] = []
+    for inner, outer in _ancestors(node):
+        clause = outer.args.get("with_")
+        if isinstance(outer, exp.With):
+            found.append(outer.expressions[: outer.expressions.index(inner)])
+        elif clause is not None and clause is not inner:
+            found.append(clause.expressions)
+    return tuple(cte for listed in reversed(found) for cte in listed)
+
+
+def _ancestors(node: exp.Expr) -> Iterator[tuple[exp.Expr, exp.Expr]]:
+    while node.parent is not None:
+        yield node, node.parent
+        node = node.parent
