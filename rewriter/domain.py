@@ -14,10 +14,10 @@ from sqlglot import exp
 
 from rewriter.expression import LOGICAL, Parameters, kind, kind_of_type
 from rewriter.grammar import EXTRACTED
+from rewriter.literal import constant
 from rewriter.plan import Cells
 from rewriter.policy import Column, Policy
 from rewriter.relation import Leaf, Relation, Source, leaf, leaves
-from rewriter.translate import constant
 
 MAX_CELLS = 1_000_000
 HELD = re.compile(r"-?\d{1,28}(\.\d{1,10}0*)?")

@@ -1,4 +1,4 @@
-"""A DP node -> the histogram SQL of the backend, built from expressions, never from strings.
+"""A DP node -> the histogram SQL of a backend, built from expressions, never from strings.
 
 `r` are the rows: their unit _o, keys, and what each count counts; `pu` has one row a unit and group with each
 count clamped to tau; `tr` keeps at most delta0 groups a unit by a keyed order, where the bound is only declared;
@@ -14,14 +14,17 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from rewriter.canonical import canonical
+from rewriter.dialect import NEUTRAL, Dialect, cell_type
+from rewriter.dialect_duckdb import DUCKDB
 from rewriter.draft import NodeDraft
-from rewriter.expression import Parameters, kind
+from rewriter.expression import Parameters, kind, kind_of_type
 from rewriter.plan import Cells, HistogramQuery
 from rewriter.policy import Policy, Table
 from rewriter.relation import UNIT, Derived, Field, Relation, Source, leaf, leaves
-from rewriter.translate import BACKEND_TYPES, to_duckdb
 
 Output = tuple[str, exp.Expr]
+Kinded = tuple[exp.Expr, str]
+"""A value in the engine's terms and its kind."""
 
 
 def histogram_query(
@@ -31,28 +34,31 @@ def histogram_query(
     cells: Cells | None,
     delta0: int | None,
     limit: int | None,
+    dialect: Dialect = DUCKDB,
 ) -> HistogramQuery:
     """The backend's query for `node`: over `cells` where the domain is known, else the largest `limit` groups.
 
     `delta0` is enforced by a keyed rank where the node's bound rests on a declaration.
     """
-    emitter = _Emitter(
-        policy, parameters, rank=1 + (len(node.keys) if cells is not None and node.keys else 0)
+    emitter = Emitter(
+        policy, parameters, 1 + (len(node.keys) if cells is not None and node.keys else 0), dialect
     )
+    kinds = [kind(k, node.relation, parameters) for k in node.keys]
     keys = [f"g{n}" for n in range(len(node.keys))]
     counts = [f"c{n}" for n in range(len(node.measures))]
     ctes = [("r", emitter.rows(node, typed=cells is not None)), ("pu", _per_unit(node, keys))]
     if node.bound.enforce and delta0 is not None and node.keys:
-        ctes.append(("tr", emitter.truncated(keys, delta0)))
+        ctes.append(("tr", emitter.truncated(node, keys, kinds, delta0)))
     ctes.append(("h", _histogram(keys, counts, ctes[-1][0])))
     if not keys:
         query = exp.select(exp.alias_(exp.Literal.number(1), "cell"), *(_filled(c) for c in counts)).from_(
             "h"
         )
     elif cells is not None:
-        ctes.append(("d", emitter.domain(node, keys)))
+        ctes.append(("d", emitter.domain(keys, kinds)))
         match = exp.and_(
-            _of("d", "_n").eq(1), *(exp.NullSafeEQ(this=_of("d", k), expression=_of("h", k)) for k in keys)
+            _of("d", "_n").eq(1),
+            *(dialect.same(_of("d", k), _of("h", k), of) for k, of in zip(keys, kinds, strict=True)),
         )
         query = (
             exp.select(_of("d", "cell"), *(_filled(c) for c in counts))
@@ -60,25 +66,32 @@ def histogram_query(
             .join("h", on=match, join_type="LEFT")
         )
     else:
-        query = emitter.largest(keys, counts, counts[node.order_by]).limit(limit or 0)
+        query = emitter.largest(keys, kinds, counts, counts[node.order_by or 0]).limit(limit or 0)
     for name, body in ctes:
         query = query.with_(name, as_=body)
     arrays = (
         tuple(zip(*cells, strict=True)) if cells else tuple(() for _ in keys) if cells is not None else ()
     )
-    return HistogramQuery(query.sql("duckdb", pretty=True), arrays if keys else (), emitter.rank_used, limit)
+    return HistogramQuery(dialect.sql(query), arrays if keys else (), emitter.rank_used, limit)
 
 
 def node_text(node: NodeDraft, policy: Policy, parameters: Parameters) -> str:
-    """The node in canonical form with all constants: what its release key covers beside domain and mechanism."""
+    """The node in canonical form with all constants: what its release key covers beside domain and mechanism.
+
+    It is no engine's: the same question has the same key wherever the data are.
+    """
     keys = [f"g{n}" for n in range(len(node.keys))]
-    rows = _Emitter(policy, parameters, rank=1).rows(node, typed=False)
-    return _per_unit(node, keys).with_("r", as_=rows).sql("duckdb")
+    rows = Emitter(policy, parameters, 1, NEUTRAL).rows(node, typed=False)
+    return NEUTRAL.sql(_per_unit(node, keys).with_("r", as_=rows))
 
 
 def types_query(node: NodeDraft) -> str:
-    """A statement of the front whose columns have the types of the node's keys; it is described, never run."""
-    select = exp.select(*(exp.alias_(k.copy(), f"g{n}") for n, k in enumerate(node.keys)))
+    """A statement of the front whose columns have the types of the node's keys and outputs; it is described, never run."""
+    columns = [exp.alias_(k.copy(), f"g{n}") for n, k in enumerate(node.keys)]
+    columns += [exp.alias_(o.call.copy(), f"c{n}") for n, o in enumerate(node.outputs)]
+    select = exp.select(*columns)
+    if node.outputs:
+        select = select.group_by(*(exp.Literal.number(n + 1) for n in range(len(node.keys))))
     for number, source in enumerate(node.relation.sources):
         item = _front_source(source)
         select = select.from_(item) if number == 0 else select.join(item, join_type="CROSS")
@@ -136,21 +149,28 @@ def _histogram(keys: list[str], counts: list[str], source: str) -> exp.Select:
 
 
 @dataclass
-class _Emitter:
+class Emitter:
+    """The parts of a node's query in one dialect; `rank`: which parameter holds the secret of the keyed order."""
+
     policy: Policy
     parameters: Parameters
     rank: int
+    dialect: Dialect
     rank_used: bool = False
 
     def rank_key(self) -> exp.Expr:
         self.rank_used = True
         return exp.cast(exp.Parameter(this=exp.Literal.number(self.rank)), "VARCHAR")
 
-    def hashed(self, columns: Sequence[exp.Expr]) -> exp.Expr:
-        """MD5 of the secret and the columns' texts, NULL and the empty text kept apart by length."""
+    def written(self, node: exp.Expr, relation: Relation) -> exp.Expr:
+        """A base-form expression for the engine."""
+        return self.dialect.expression(node, relation, self.parameters)
+
+    def hashed(self, values: Sequence[Kinded]) -> exp.Expr:
+        """MD5 of the secret and the values' texts, NULL and the empty text kept apart by length."""
         parts: list[exp.Expr] = [self.rank_key()]
-        for column in columns:
-            text = exp.cast(column.copy(), "VARCHAR")
+        for value, found in values:
+            text = self.dialect.text(value.copy(), found)
             size = exp.func("COALESCE", exp.Length(this=text), exp.Literal.number(-1))
             parts += [exp.cast(size, "VARCHAR"), exp.func("COALESCE", text.copy(), exp.Literal.string(""))]
         joined = parts[0]
@@ -160,20 +180,23 @@ class _Emitter:
             )
         return exp.MD5(this=joined)
 
+    def keyed_order(self, values: Sequence[Kinded], of: Kinded | None = None) -> list[exp.Expr]:
+        """ORDER BY the keyed hash of `values` (of one unit, where it is given), then by themselves."""
+        order = [self.dialect.ordered(self.hashed([of, *values] if of else values), "text")]
+        order += [self.dialect.ordered(value.copy(), found) for value, found in values]
+        return [exp.Ordered(this=one) for one in order]
+
     def rows(self, node: NodeDraft, typed: bool) -> exp.Select:
         relation = node.relation
         outputs: list[Output] = [(UNIT, self.unit(relation))]
         for number, key in enumerate(node.keys):
-            value = to_duckdb(canonical(key), relation, self.parameters)
+            value = self.written(canonical(key), relation)
             found = kind(key, relation, self.parameters)
-            if typed:
-                value = exp.TryCast(this=value, to=exp.DataType.build(_backend_type(found), dialect="duckdb"))
-            elif found == "float":
-                value = exp.Add(this=value, expression=exp.Literal.number("0.0"))
+            value = self.dialect.cell(value, found) if typed else self.dialect.key(value, found)
             outputs.append((f"g{number}", value))
         for number, measure in enumerate(node.measures):
             if measure.argument is not None:
-                condition = to_duckdb(canonical(measure.argument), relation, self.parameters)
+                condition = self.written(canonical(measure.argument), relation)
                 outputs.append((f"x{number}", exp.Case().when(condition, exp.Literal.number(1))))
         used = [*node.keys, *(m.argument for m in node.measures if m.argument is not None)]
         return self.select(relation, outputs, used)
@@ -193,100 +216,121 @@ class _Emitter:
         for source in relation.sources:
             item = self.source(source, sorted(c for a, c in needed if a == source.alias))
             if source.on is not None:
-                on = (
-                    exp.and_(*(to_duckdb(c, relation, self.parameters) for c in source.on))
-                    if source.on
-                    else exp.true()
-                )
+                on = exp.and_(*(self.written(c, relation) for c in source.on)) if source.on else exp.true()
                 select = select.join(item, on=on, join_type="LEFT")
             else:
                 select = select.from_(item) if first else select.join(item, join_type="CROSS")
             first = False
-        written = [to_duckdb(c, relation, self.parameters) for c in conditions]
+        written = [self.written(c, relation) for c in conditions]
         written += [self.semi_join(relation, number) for number in range(len(relation.semi_joins))]
         return select.where(*written) if written else select
 
     def semi_join(self, relation: Relation, number: int) -> exp.Expr:
         join = relation.semi_joins[number]
-        output = to_duckdb(join.output, join.relation, self.parameters)
+        output = self.written(join.output, join.relation)
         inner = self.select(join.relation, [("x", output)], [join.output])
-        found = exp.In(this=to_duckdb(join.value, relation, self.parameters), query=inner.subquery())
+        found = exp.In(this=self.written(join.value, relation), query=inner.subquery())
         return exp.not_(found) if join.negated else found
 
     def source(self, source: Source, columns: Sequence[str]) -> exp.Expr:
         if not source.private:
-            return _table(source.table.backend_name, source.alias)
+            return self.public_scan(source, columns)
         if source.derived is not None:
             return self.derived(source.derived).subquery(source.alias)
         return self.private_scan(source, [c for c in columns if c != UNIT]).subquery(source.alias)
 
+    def public_scan(self, source: Source, columns: Sequence[str]) -> exp.Expr:
+        name = self.dialect.table(source.table)
+        scanned = self.scanned(source, "s", columns)
+        if all(isinstance(value, exp.Column) for value in scanned):
+            return _table(name, source.alias)
+        return exp.select(*scanned).from_(_table(name, "s")).subquery(source.alias)
+
+    def scanned(self, source: Source, alias: str, columns: Sequence[str]) -> list[exp.Expr]:
+        """Stored columns under their own names."""
+        values = [(name, self.dialect.scanned(alias, source.column(name))) for name in columns]
+        return [
+            value if isinstance(value, exp.Column) else exp.alias_(value, name, quoted=True)
+            for name, value in values
+        ]
+
     def private_scan(self, source: Source, columns: Sequence[str]) -> exp.Select:
         """The rows of a private table that a unit owns, with the unit as _o."""
         table = source.table
-        own = leaf("s", "").table
-        scan: exp.Expr = _table(table.backend_name, own)
+        scan: exp.Expr = _table(self.dialect.table(table), "s")
         unit = frozenset({table.privacy_unit or ""})
         if source.single and unit not in table.keys:
-            scan = self.first_rows(table, own)
-        select = exp.select(*(leaf(own, c) for c in columns)).from_(scan)
-        owner, select = self.owner(table, own, select)
+            scan = self.first_rows(table, "s")
+        select = exp.select(*self.scanned(source, "s", columns)).from_(scan)
+        owner, select = self.owner(table, "s", select)
         return select.select(exp.alias_(owner, UNIT, quoted=True)).where(
             exp.not_(exp.Is(this=owner.copy(), expression=exp.null()))
         )
 
     def first_rows(self, table: Table, alias: str) -> exp.Expr:
         """One row a unit, chosen by a keyed order of that unit's own rows: the declared key, enforced."""
-        names = [leaf("s0", c.name) for c in table.columns]
-        unit = leaf("s0", table.privacy_unit or "")
-        order = exp.Order(expressions=[exp.Ordered(this=e) for e in (self.hashed(names), *names)])
+        values = [(self.dialect.scanned("s0", c), kind_of_type(c.type)) for c in table.columns]
+        unit = self.stored("s0", table, table.privacy_unit or "")
+        order = exp.Order(expressions=self.keyed_order(values))
         rank = exp.Window(this=exp.RowNumber(), partition_by=[unit], order=order, over="OVER")
-        ranked = (
-            exp.select("*", exp.alias_(rank, "_n")).from_(_table(table.backend_name, "s0")).subquery("s1")
-        )
+        scan = _table(self.dialect.table(table), "s0")
+        ranked = exp.select("*", exp.alias_(rank, "_n")).from_(scan).subquery("s1")
         return exp.select("*").from_(ranked).where(_of("s1", "_n").eq(1)).subquery(alias)
+
+    def stored(self, alias: str, table: Table, name: str) -> exp.Expr:
+        """A column of `table`, hidden ones too."""
+        return self.dialect.scanned(alias, next(c for c in table.columns if c.name == name))
 
     def owner(self, table: Table, alias: str, select: exp.Select) -> tuple[exp.Expr, exp.Select]:
         """The unit of a row along the table's path; rows whose path leads nowhere are dropped."""
-        current = leaf(alias, table.path[0].column if table.path else table.privacy_unit or "")
+        current = self.stored(alias, table, table.path[0].column if table.path else table.privacy_unit or "")
         for number, hop in enumerate(table.path):
             target = self.policy.tables[hop.target]
             last = number == len(table.path) - 1
+            scan = self.dialect.table(target)
             if last and hop.target_column == target.privacy_unit:
-                known = exp.select(exp.column(exp.to_identifier(hop.target_column, quoted=True)))
-                known = known.from_(_table(target.backend_name, "u"))
+                known = exp.select(self.stored("u", target, hop.target_column)).from_(_table(scan, "u"))
                 return current, select.where(exp.In(this=current.copy(), query=known.subquery()))
             name = f"p{number}"
-            match = leaf(name, hop.target_column).eq(current)
-            select = select.join(_table(target.backend_name, name), on=match)
+            match = self.stored(name, target, hop.target_column).eq(current)
+            select = select.join(_table(scan, name), on=match)
             following = target.privacy_unit or "" if last else table.path[number + 1].column
-            current = leaf(name, following)
+            current = self.stored(name, target, following)
         return current, select
+
+    def unit_kind(self, relation: Relation) -> str:
+        """The kind of the privacy unit's column."""
+        source = next(s for s in relation.sources if s.private and s.on is None)
+        if source.derived is not None:
+            return self.unit_kind(source.derived.relation)
+        table = source.table
+        holder = self.policy.tables[table.path[-1].target] if table.path else table
+        return kind_of_type(next(c.type for c in holder.columns if c.name == holder.privacy_unit))
 
     def derived(self, derived: Derived) -> exp.Select:
         relation = derived.relation
         unit = self.unit(relation)
         outputs: list[Output] = [(UNIT, unit)]
-        outputs += [(f.name, to_duckdb(f.value, relation, self.parameters)) for f in _outputs(derived)]
+        outputs += [(f.name, self.written(f.value, relation)) for f in _outputs(derived)]
         used = [f.value for f in _outputs(derived)] + ([derived.having] if derived.having is not None else [])
-        keys = [to_duckdb(f.value, relation, self.parameters) for f in derived.keys]
+        keys = [self.written(f.value, relation) for f in derived.keys]
         select = self.select(relation, outputs, used).group_by(unit.copy(), *keys)
         if derived.having is not None:
-            select = select.having(to_duckdb(derived.having, relation, self.parameters))
+            select = select.having(self.written(derived.having, relation))
         return select
 
-    def truncated(self, keys: list[str], delta0: int) -> exp.Select:
-        columns = [exp.column(k) for k in keys]
-        order = [exp.Ordered(this=e) for e in (self.hashed([exp.column(UNIT), *columns]), *columns)]
+    def truncated(self, node: NodeDraft, keys: list[str], kinds: list[str], delta0: int) -> exp.Select:
+        unit = exp.column(UNIT), self.unit_kind(node.relation)
         rank = exp.Window(
             this=exp.RowNumber(),
             partition_by=[exp.column(UNIT)],
-            order=exp.Order(expressions=order),
+            order=exp.Order(expressions=self.keyed_order(_kinded(keys, kinds), of=unit)),
             over="OVER",
         )
         ranked = exp.select("*", exp.alias_(rank, "_n")).from_("pu").subquery("q")
         return exp.select("*").from_(ranked).where(_of("q", "_n") <= delta0)
 
-    def domain(self, node: NodeDraft, keys: list[str]) -> exp.Select:
+    def domain(self, keys: list[str], kinds: list[str]) -> exp.Select:
         """The cells, bound as one array of texts a key and numbered from 1.
 
         Where the backend's type makes one value of several cells, only the first of them (_n = 1) counts.
@@ -298,7 +342,7 @@ class _Emitter:
             )
         ]
         for number, name in enumerate(keys):
-            target = _backend_type(kind(node.keys[number], node.relation, self.parameters))
+            target = cell_type(kinds[number])
             texts = exp.cast(exp.Parameter(this=exp.Literal.number(number + 1)), "VARCHAR[]")
             typed = exp.Cast(this=texts, to=exp.DataType.build(f"{target}[]", dialect="duckdb"))
             columns.append(exp.alias_(exp.Anonymous(this="UNNEST", expressions=[typed]), name))
@@ -310,16 +354,15 @@ class _Emitter:
         )
         return exp.select("*", exp.alias_(rank, "_n")).from_(exp.select(*columns).subquery("c"))
 
-    def largest(self, keys: list[str], counts: list[str], order: str) -> exp.Select:
-        columns = [exp.column(k) for k in keys]
+    def largest(self, keys: list[str], kinds: list[str], counts: list[str], order: str) -> exp.Select:
         ordered = [
             exp.Ordered(this=exp.column(order), desc=True, nulls_first=False),
-            exp.Ordered(this=self.hashed(columns)),
-            *(exp.Ordered(this=c.copy()) for c in columns),
+            *self.keyed_order(_kinded(keys, kinds)),
         ]
+        columns = [exp.column(k) for k in keys]
         query = exp.select(*columns, *(exp.column(c) for c in counts)).from_("h").where(exp.column(order) > 0)
         return query.order_by(*ordered)
 
 
-def _backend_type(found: str) -> str:
-    return BACKEND_TYPES.get(found, "VARCHAR")
+def _kinded(keys: list[str], kinds: list[str]) -> list[Kinded]:
+    return [(exp.column(k), found) for k, found in zip(keys, kinds, strict=True)]

@@ -12,21 +12,11 @@ from collections.abc import Sequence
 
 from sqlglot import exp
 
-from rewriter.expression import COMPARISONS, Parameter, Parameters, kind, kind_of_type, operands, readable
+from rewriter.dialect import CELL_TYPES
+from rewriter.expression import COMPARISONS, Parameters, kind, operands, readable
+from rewriter.literal import plain_constant
 from rewriter.relation import Relation
 
-BACKEND_TYPES = {
-    "int": "BIGINT",
-    "number": "DECIMAL(38, 10)",
-    "float": "DOUBLE",
-    "text": "VARCHAR",
-    "bool": "BOOLEAN",
-    "date": "DATE",
-    "timestamp": "TIMESTAMP",
-    "timestamptz": "TIMESTAMP",
-    "time": "TIME",
-    "uuid": "UUID",
-}
 TOTAL = (
     exp.Column,
     exp.Identifier,
@@ -95,20 +85,9 @@ def alike(kinds: set[str]) -> bool:
     return kinds <= {"int", "float"} or (len(kinds) == 1 and not kinds & {"number", "other"})
 
 
-def constant(parameter: Parameter) -> exp.Expr:
-    """A parameter's value as a typed constant.
-
-    >>> constant(Parameter("date", "2024-01-01")).sql("postgres")
-    "CAST('2024-01-01' AS DATE)"
-    """
-    value = exp.null() if parameter.value is None else exp.Literal.string(parameter.value)
-    name = "text" if kind_of_type(parameter.type) == "text" else parameter.type
-    return exp.cast(value, exp.DataType.build(name, dialect="postgres"))
-
-
 def _write(node: exp.Expr, relation: Relation, parameters: Parameters) -> exp.Expr:
     if isinstance(node, exp.Parameter):
-        return _constant(parameters[int(node.name) - 1])
+        return plain_constant(parameters[int(node.name) - 1])
     if isinstance(node, exp.Query):
         return node.copy()
     if isinstance(node, exp.AggFunc) and not isinstance(node.this, (exp.Star, exp.Distinct)):
@@ -135,23 +114,10 @@ def _write(node: exp.Expr, relation: Relation, parameters: Parameters) -> exp.Ex
     if isinstance(node, exp.DPipe):
         return exp.DPipe(this=exp.cast(copy.this, "VARCHAR"), expression=exp.cast(copy.expression, "VARCHAR"))
     if isinstance(node, exp.Cast) and kind(node, relation, parameters) == "number":
-        return exp.cast(copy.this, exp.DataType.build(BACKEND_TYPES["number"], dialect="duckdb"))
+        return exp.cast(copy.this, exp.DataType.build(CELL_TYPES["number"], dialect="duckdb"))
     if isinstance(node, exp.Substring):
         return _substring(copy)
     return copy
-
-
-def _constant(parameter: Parameter) -> exp.Expr:
-    """A parameter's value for DuckDB; a numeric one is written as a number, whose type holds all its digits."""
-    value, found = parameter.value, kind_of_type(parameter.type)
-    if value is not None and (found == "text" or (found == "int" and value.isdigit())):
-        return exp.Literal(this=value, is_string=found == "text")
-    if value is None or found != "number":
-        return constant(parameter)
-    if not value.lstrip("-").replace(".", "", 1).isdigit():
-        return exp.cast(exp.Literal.string(value), "DOUBLE")
-    number = exp.Literal.number(value.lstrip("-"))
-    return exp.paren(exp.Neg(this=number)) if value.startswith("-") else number
 
 
 def _substring(node: exp.Expr) -> exp.Expr:

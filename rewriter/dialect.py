@@ -1,0 +1,109 @@
+"""What an engine needs said in its own way; everything else of the emitted SQL is the same text for all.
+
+The same node over the same data has the same histogram on every engine, ties included: what a keyed order
+hashes are the texts of values as PostgreSQL prints them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from sqlglot import exp
+
+from rewriter.expression import Parameters
+from rewriter.literal import plain_constant
+from rewriter.policy import Column, Table
+from rewriter.relation import Relation, leaf
+
+CELL_TYPES = {
+    "int": "BIGINT",
+    "number": "DECIMAL(38, 10)",
+    "float": "DOUBLE",
+    "text": "VARCHAR",
+    "bool": "BOOLEAN",
+    "date": "DATE",
+    "timestamp": "TIMESTAMP",
+    "timestamptz": "TIMESTAMP",
+    "time": "TIME",
+    "uuid": "UUID",
+}
+"""The type in which cells of a kind are compared with rows; texts for all others."""
+
+
+def cell_type(kind: str) -> str:
+    """The type of a kind's cells, in sqlglot's words.
+
+    >>> cell_type("int"), cell_type("other")
+    ('BIGINT', 'VARCHAR')
+    """
+    return CELL_TYPES.get(kind, "VARCHAR")
+
+
+class Dialect(Protocol):
+    """One engine's way of writing. A `kind` is what `rewriter.expression.kind` says of a value."""
+
+    def sql(self, query: exp.Expr) -> str:
+        """The text of a query."""
+
+    def table(self, table: Table) -> Sequence[str]:
+        """The parts of a table's name."""
+
+    def scanned(self, alias: str, column: Column) -> exp.Expr:
+        """A stored column as a value of its type in the front; texts compare and order by their bytes."""
+
+    def expression(self, node: exp.Expr, relation: Relation, parameters: Parameters) -> exp.Expr:
+        """A base-form expression: PostgreSQL's meaning, NULL where PostgreSQL would raise; it never raises."""
+
+    def cell(self, value: exp.Expr, kind: str) -> exp.Expr:
+        """A key's value in the type of its cells, NULL where that cannot hold it."""
+
+    def key(self, value: exp.Expr, kind: str) -> exp.Expr:
+        """A key's value such that values of one group are one text."""
+
+    def same(self, left: exp.Expr, right: exp.Expr, kind: str) -> exp.Expr:
+        """Whether two keys are the same value or both NULL, in a form that can be hashed to join."""
+
+    def text(self, value: exp.Expr, kind: str) -> exp.Expr:
+        """A value as PostgreSQL prints it: no zeros behind a number, the bits of a float."""
+
+    def ordered(self, value: exp.Expr, kind: str) -> exp.Expr:
+        """What a value is ordered by: the same order on every engine."""
+
+
+class Neutral:
+    """No engine's: what a node is about, for its release key, whatever runs it."""
+
+    def sql(self, query: exp.Expr) -> str:
+        return query.sql("postgres")
+
+    def table(self, table: Table) -> Sequence[str]:
+        return table.schema, table.name
+
+    def scanned(self, alias: str, column: Column) -> exp.Expr:
+        return leaf(alias, column.name)
+
+    def expression(self, node: exp.Expr, relation: Relation, parameters: Parameters) -> exp.Expr:
+        return node.copy().transform(
+            lambda part: (
+                plain_constant(parameters[int(part.name) - 1]) if isinstance(part, exp.Parameter) else part
+            )
+        )
+
+    def cell(self, value: exp.Expr, kind: str) -> exp.Expr:
+        return value
+
+    def key(self, value: exp.Expr, kind: str) -> exp.Expr:
+        return value
+
+    def same(self, left: exp.Expr, right: exp.Expr, kind: str) -> exp.Expr:
+        return exp.NullSafeEQ(this=left, expression=right)
+
+    def text(self, value: exp.Expr, kind: str) -> exp.Expr:
+        return exp.cast(value, "VARCHAR")
+
+    def ordered(self, value: exp.Expr, kind: str) -> exp.Expr:
+        return value
+
+
+NEUTRAL = Neutral()

@@ -1,0 +1,121 @@
+"""PostgreSQL's way of writing: nothing there can be tried, so that every expression is written in a form that holds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sqlglot import exp
+
+from rewriter.expression import Parameters, kind_of_type
+from rewriter.literal import plain_constant
+from rewriter.policy import Column, Table
+from rewriter.relation import Relation, leaf
+
+_STAND_INS = {
+    "int": "0",
+    "number": "0",
+    "float": "0",
+    "text": "",
+    "bool": "false",
+    "date": "2000-01-01",
+    "timestamp": "2000-01-01 00:00:00",
+    "timestamptz": "2000-01-01 00:00:00",
+    "time": "00:00:00",
+    "uuid": "00000000-0000-0000-0000-000000000000",
+}
+"""A value of each kind that stands for NULL in a join; whether it was NULL is compared beside it."""
+
+HELD = "1e28"
+"""What the cells' DECIMAL of 38 digits, ten of them behind the point, can hold."""
+
+
+class PostgresDialect:
+    """Emitted SQL for PostgreSQL 15 and later, under the settings that the backend pins."""
+
+    def sql(self, query: exp.Expr) -> str:
+        return query.sql("postgres", pretty=True)
+
+    def table(self, table: Table) -> Sequence[str]:
+        return table.backend_name
+
+    def scanned(self, alias: str, column: Column) -> exp.Expr:
+        value = leaf(alias, column.name)
+        if kind_of_type(column.type) != "text":
+            return value
+        return _bytewise(exp.cast(value, "TEXT"))
+
+    def expression(self, node: exp.Expr, relation: Relation, parameters: Parameters) -> exp.Expr:
+        return node.copy().transform(
+            lambda part: (
+                plain_constant(parameters[int(part.name) - 1]) if isinstance(part, exp.Parameter) else part
+            )
+        )
+
+    def cell(self, value: exp.Expr, kind: str) -> exp.Expr:
+        if kind != "number":
+            return exp.cast(value, _CELLS.get(kind, "TEXT"))
+        held = exp.LT(this=exp.Abs(this=value), expression=exp.cast(exp.Literal.string(HELD), "DECIMAL"))
+        rounded = exp.func("ROUND", value.copy(), exp.Literal.number(10))
+        return exp.case().when(held, rounded)
+
+    def key(self, value: exp.Expr, kind: str) -> exp.Expr:
+        if kind == "float":
+            return exp.Add(this=value, expression=exp.Literal.number("0.0"))
+        if kind == "number":
+            return exp.Anonymous(this="TRIM_SCALE", expressions=[value])
+        return exp.cast(value, "TEXT") if kind == "other" else value
+
+    def same(self, left: exp.Expr, right: exp.Expr, kind: str) -> exp.Expr:
+        equal = exp.EQ(this=_filled(left, kind), expression=_filled(right, kind))
+        absent = (exp.paren(exp.Is(this=side.copy(), expression=exp.null())) for side in (left, right))
+        return exp.and_(equal, exp.EQ(this=next(absent), expression=next(absent)))
+
+    def text(self, value: exp.Expr, kind: str) -> exp.Expr:
+        if kind == "float":
+            return _bits(value)
+        if kind == "timestamptz":
+            value = exp.cast(value, "TIMESTAMP")
+        if kind == "number":
+            value = exp.Anonymous(this="TRIM_SCALE", expressions=[value])
+        return exp.cast(value, "TEXT")
+
+    def ordered(self, value: exp.Expr, kind: str) -> exp.Expr:
+        if kind == "other":
+            value = exp.cast(value, "TEXT")
+        return _bytewise(value) if kind in ("text", "other") else value
+
+
+_CELLS = {
+    "int": "BIGINT",
+    "float": "DOUBLE",
+    "bool": "BOOLEAN",
+    "date": "DATE",
+    "timestamp": "TIMESTAMP",
+    "timestamptz": "TIMESTAMP",
+    "time": "TIME",
+    "uuid": "UUID",
+}
+
+
+def _bytewise(value: exp.Expr) -> exp.Expr:
+    return exp.Collate(this=value, expression=exp.to_identifier("C", quoted=True))
+
+
+def _filled(value: exp.Expr, kind: str) -> exp.Expr:
+    stand_in = exp.cast(exp.Literal.string(_STAND_INS.get(kind, "")), _CELLS.get(kind, "TEXT"))
+    if kind == "number":
+        stand_in = exp.cast(exp.Literal.number(0), "DECIMAL")
+    return exp.func("COALESCE", value.copy(), stand_in)
+
+
+def _bits(value: exp.Expr) -> exp.Expr:
+    """The 64 bits of a float, one text for all that are not a number and for both zeros."""
+    double = exp.Add(this=exp.cast(value, "DOUBLE"), expression=exp.Literal.number("0.0"))
+    sent = exp.Anonymous(this="FLOAT8SEND", expressions=[double])
+    digits = exp.Anonymous(this="ENCODE", expressions=[sent, exp.Literal.string("hex")])
+    bits = exp.cast(exp.paren(exp.DPipe(this=exp.Literal.string("x"), expression=digits)), "BIT(64)")
+    unordered = exp.EQ(this=value.copy(), expression=exp.cast(exp.Literal.string("NaN"), "DOUBLE"))
+    return exp.case().when(unordered, exp.Literal.string("NaN")).else_(exp.cast(bits, "TEXT"))
+
+
+POSTGRES = PostgresDialect()

@@ -1,0 +1,35 @@
+"""Parameters' values as constants of a query."""
+
+from __future__ import annotations
+
+from sqlglot import exp
+
+from rewriter.expression import Parameter, kind_of_type
+
+
+def constant(parameter: Parameter) -> exp.Expr:
+    """A parameter's value as a typed constant.
+
+    >>> constant(Parameter("date", "2024-01-01")).sql("postgres")
+    "CAST('2024-01-01' AS DATE)"
+    """
+    value = exp.null() if parameter.value is None else exp.Literal.string(parameter.value)
+    name = "text" if kind_of_type(parameter.type) == "text" else parameter.type
+    return exp.cast(value, exp.DataType.build(name, dialect="postgres"))
+
+
+def plain_constant(parameter: Parameter) -> exp.Expr:
+    """A parameter's value as a client writes it; a numeric one is a number, whose type holds all its digits.
+
+    >>> plain_constant(Parameter("numeric", "-1.50")).sql(), plain_constant(Parameter("text", "x")).sql()
+    ('(-1.50)', "'x'")
+    """
+    value, found = parameter.value, kind_of_type(parameter.type)
+    if value is not None and (found == "text" or (found == "int" and value.isdigit())):
+        return exp.Literal(this=value, is_string=found == "text")
+    if value is None or found != "number":
+        return constant(parameter)
+    if not value.lstrip("-").replace(".", "", 1).isdigit():
+        return exp.cast(exp.Literal.string(value), "DOUBLE")
+    number = exp.Literal.number(value.lstrip("-"))
+    return exp.paren(exp.Neg(this=number)) if value.startswith("-") else number
