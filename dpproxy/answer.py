@@ -232,7 +232,7 @@ class Answering:
         result = results[one.request_key].suppressed(self._config.privacy.min_units)
         least = 0 if self._config.privacy.nonnegative else None
         counts = [c if least is None else tuple(max(v, least) for v in c) for c in result.counts]
-        return [*result.keys, *counts]
+        return [*result.keys, *(counts[o.measures[0]] for o in node.draft.outputs)]
 
     def _system(self, name: str, account: str, last: LastRelease) -> list[Sequence[object]]:
         match name:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from budget.account import Charge
 from budget.units import micro
-from dpproxy.pricing import Ask
+from dpproxy.pricing import Ask, counts_of
 
 
 def explanation(one: Ask, left: Charge | None) -> Iterator[str]:
@@ -15,7 +15,7 @@ def explanation(one: Ask, left: Charge | None) -> Iterator[str]:
     domain = "unknown domain" if node.cells is None else f"known domain of {len(node.cells)} cells"
     groups = "unrestricted" if node.delta0 is None else f"at most {node.delta0} groups of one unit"
     yield f"Private count over {domain}, {groups}"
-    for mechanism, measure in zip(one.mechanisms, node.draft.measures, strict=False):
+    for mechanism, measure in zip(one.mechanisms, counts_of(node.draft), strict=False):
         yield f"  Mechanism: {mechanism.name}" + (
             f", top {one.k}" if one.k is not None and mechanism.name.endswith("Gumb") else ""
         )

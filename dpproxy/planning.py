@@ -158,8 +158,6 @@ class Planner:
         if isinstance(node, SystemDraft):
             found = self._front.describe(f"SELECT * FROM {SYSTEM}.{node.name}", ())
             return tuple(Column(name, type_name) for name, type_name, _ in found)
-        if not node.keys:
-            return node_columns(node, ())
         return node_columns(node, [t for _, t, _ in self._front.describe(types_query(node), oids)])
 
     def _type_names(self, oids: tuple[int, ...]) -> tuple[str, ...]:

@@ -16,6 +16,8 @@ from dpproxy.result import Result
 from mechanisms import randomness
 from mechanisms.choose import NoMechanism, Settings, choose
 from mechanisms.histogram import Cost, Histogram, Mechanism, Release
+from rewriter.draft import NodeDraft
+from rewriter.measure import Count, named
 from rewriter.plan import HistogramQuery
 
 Secret = tuple[bytes, bytes, bytes]
@@ -92,10 +94,25 @@ class Ask:
             counts=tuple(tuple(c) for c in counts),
             mechanism=self.name,
             stddev=tuple(None if r.values is None else r.stddev for r in releases),
-            tau=max(m.tau for m in self.node.draft.measures),
+            tau=max(c.tau for c in counts_of(self.node.draft)),
             cost=total(r.cost for r in releases),
             lowered=self.lowered,
         )
+
+
+def counts_of(node: NodeDraft) -> tuple[Count, ...]:
+    """The measures of a node, all of which are counts."""
+    return tuple(m for m in node.measures if isinstance(m, Count))
+
+
+def _refuse_unwired(node: NodeDraft) -> None:
+    if not node.measures:
+        raise refusals.not_available("the list of groups without an aggregate (partition selection)")
+    for measure in node.measures:
+        if not isinstance(measure, Count) or measure.items:
+            raise refusals.not_available(f"an aggregate that needs {named(measure)}")
+    if any(o.function != "count" or o.factor != 1 for o in node.outputs):
+        raise refusals.not_available("arithmetic of an aggregate")
 
 
 def total(costs: object) -> Cost:
@@ -122,6 +139,7 @@ def ask(node: PlannedNode, settings: Settings, max_k: int, secret: Secret) -> As
     k = None if node.draft.k is None else min(node.draft.k, max_k)
     if k == 0 or node.cells == ():
         return Ask(node, settings, (), k, _key(node, (), secret), b"", secret)
+    _refuse_unwired(node.draft)
     several = len(node.draft.measures) > 1
     if node.cells is None and several:
         raise refusals.one_aggregate()
@@ -158,7 +176,7 @@ def _mechanisms(node: PlannedNode, settings: Settings, k: int | None) -> tuple[M
     try:
         return tuple(
             choose(settings, domain_size=size, delta0=node.delta0, tau=m.tau, k=k, counts=node.draft.counts)
-            for m in node.draft.measures
+            for m in counts_of(node.draft)
         )
     except NoMechanism:
         raise refusals.needs_limit() from None

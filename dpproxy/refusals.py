@@ -82,6 +82,15 @@ def one_aggregate() -> Refusal:
     )
 
 
+def not_available(what: str) -> Refusal:
+    """PV018: what the rewriter understands and no mechanism is wired for."""
+    return Refusal(
+        "PV018",
+        f"{what} is not available yet",
+        hint="Available now: COUNT(DISTINCT <privacy unit>), COUNT(*) and COUNT(x), with FILTER and GROUP BY.",
+    )
+
+
 def no_delta() -> Refusal:
     """PV022: an unknown domain under a policy without delta."""
     return Refusal(

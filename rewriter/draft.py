@@ -10,6 +10,7 @@ from sqlglot import exp
 from rewriter.bounds import Bound
 from rewriter.constant import Constant
 from rewriter.expression import Parameter, Parameters
+from rewriter.measure import Count, Measure, Output
 from rewriter.relation import Relation
 
 SYSTEM = "dpproxy"
@@ -19,24 +20,38 @@ Edit = Callable[[], None]
 
 
 @dataclass(frozen=True)
-class MeasureDraft:
-    """A count of a node: rows (or units, `tau` 1) whose `argument` is true; None counts all."""
-
-    argument: exp.Expr | None
-    tau: int
-
-
-@dataclass(frozen=True)
 class NodeDraft:
-    """A DP node in base form; `k` is None without a top-k form, `bound` what one unit can do to its groups."""
+    """A DP node in base form: what it releases about each group, and the columns that are made of that.
+
+    `bound`: what one unit can do to its groups. `k`: LIMIT + OFFSET in top-k form, which orders by the count
+    `order_by` (its place among the measures, None without that form); `counts`: whether that count is shown.
+    Without measures the groups themselves are released.
+    """
 
     relation: Relation
     keys: tuple[exp.Expr, ...]
-    measures: tuple[MeasureDraft, ...]
+    measures: tuple[Measure, ...]
+    outputs: tuple[Output, ...]
     bound: Bound
     k: int | None
-    order_by: int
+    order_by: int | None
     counts: bool
+
+    @property
+    def selecting(self) -> int | None:
+        """The place of the measure that says which groups of an unknown domain come out; None: `UNITS` has to.
+
+        It is the count that ORDER BY asks for or the only one; a number of units where there is more.
+        """
+        if self.order_by is not None:
+            return self.order_by
+        if len(self.measures) == 1 and isinstance(self.measures[0], Count):
+            return 0
+        return next((n for n, m in enumerate(self.measures) if m == UNITS), None)
+
+
+UNITS = Count(None, 1)
+"""The number of units in a group."""
 
 
 @dataclass(frozen=True)

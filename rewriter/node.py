@@ -9,10 +9,11 @@ from sqlglot import exp
 
 from rewriter.aggregate import count_measure, limit_of
 from rewriter.bounds import Bound, groups_per_unit
-from rewriter.draft import Edit, MeasureDraft, NodeDraft, released, released_rows, replace_later
+from rewriter.draft import Edit, NodeDraft, released, released_rows, replace_later
 from rewriter.expression import Parameters
 from rewriter.grammar import position
 from rewriter.grouping import refuse_unit_keys
+from rewriter.measure import Count, Output
 from rewriter.refusal import Refusal
 from rewriter.refused import not_grouped
 from rewriter.relation import Relation
@@ -57,7 +58,9 @@ def dp_node(
         )
     ordering = _ordering_measure(tree, writer)
     k = limit_of(tree, parameters) if ordering is not None else None
-    node = NodeDraft(relation, keys, tuple(writer.measures.values()), bound, k, ordering or 0, shown)
+    counted = tuple(writer.measures.values())
+    outputs = tuple(Output("count", (n,), exp.Count(this=exp.Star())) for n in range(len(counted)))
+    node = NodeDraft(relation, keys, counted, outputs, bound, k, ordering, shown)
     return node, [*writer.edits, lambda: _above(tree, index)]
 
 
@@ -72,7 +75,7 @@ class _Released:
     parameters: Parameters
     nested: Callable[[exp.Expr], None]
     edits: list[Edit] = field(default_factory=list)
-    measures: dict[str, MeasureDraft] = field(default_factory=dict)
+    measures: dict[str, Count] = field(default_factory=dict)
     places: dict[int, int] = field(default_factory=dict)
 
     def rewrite(self, node: exp.Expr) -> None:
@@ -119,7 +122,7 @@ class _Released:
     def _aggregate(self, node: exp.Expr) -> None:
         measure = count_measure(node, self.relation, self.bound, self.parameters)
         name = f"{measure[1]}:{measure[0].sql() if measure[0] is not None else '*'}"
-        self.measures.setdefault(name, MeasureDraft(*measure))
+        self.measures.setdefault(name, Count(*measure))
         place = list(self.measures).index(name)
         self.places[id(node)] = place
         self._replace(node, f"c{place}")

@@ -7,6 +7,7 @@ from dataclasses import replace
 from sqlglot import exp
 
 from rewriter.draft import NodeDraft
+from rewriter.measure import Count, DistinctItems, Measure, Moment, Quantiles
 from rewriter.relation import Field, Relation, Source, leaf
 
 
@@ -17,10 +18,19 @@ def numbered(node: NodeDraft) -> NodeDraft:
         node,
         relation=_relation(node.relation, names),
         keys=tuple(names.renamed(k) for k in node.keys),
-        measures=tuple(
-            m if m.argument is None else replace(m, argument=names.renamed(m.argument)) for m in node.measures
-        ),
+        measures=tuple(_measure(m, names) for m in node.measures),
+        outputs=tuple(replace(o, call=names.renamed(o.call)) for o in node.outputs),
     )
+
+
+def _measure(measure: Measure, names: _Names) -> Measure:
+    if measure.argument is not None:
+        measure = replace(measure, argument=names.renamed(measure.argument))
+    if isinstance(measure, (Moment, Quantiles)):
+        return replace(measure, value=replace(measure.value, value=names.renamed(measure.value.value)))
+    if isinstance(measure, (Count, DistinctItems)):
+        return replace(measure, items=tuple(map(names.renamed, measure.items)))
+    return measure
 
 
 class _Names(dict[str, str]):

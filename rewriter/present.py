@@ -9,6 +9,7 @@ from typing import Literal
 from sqlglot import exp
 
 from rewriter.draft import NODE, Draft, NodeDraft
+from rewriter.measure import Output
 from rewriter.plan import Presentation
 
 
@@ -55,17 +56,26 @@ def _filled(tree: exp.Query, bodies: Mapping[int, exp.Select]) -> exp.Query:
     return tree
 
 
-def node_columns(node: NodeDraft, key_types: Sequence[str]) -> Columns:
-    """The released columns of a node: its keys g0.. with their types in the front, its counts c0...
+def node_columns(node: NodeDraft, types: Sequence[str]) -> Columns:
+    """The released columns of a node: its keys g0.. and outputs c0.. with their types in the front.
 
     >>> from rewriter.bounds import Bound
-    >>> from rewriter.draft import MeasureDraft
+    >>> from rewriter.measure import Count, Output
     >>> from rewriter.relation import Relation
-    >>> node_columns(NodeDraft(Relation(()), (), (MeasureDraft(None, 1),), Bound(1, False), None, 0, True), [])
+    >>> count = Output("count", (0,), exp.Count(this=exp.Star()))
+    >>> one = NodeDraft(Relation(()), (), (Count(None, 1),), (count,), Bound(1, False), None, None, True)
+    >>> node_columns(one, ["bigint"])
     (Column(name='c0', type='bigint', transport='int8'),)
     """
-    keys = (Column(f"g{n}", t) for n, t in enumerate(key_types))
-    return (*keys, *(Column(f"c{n}", "bigint", "int8") for n in range(len(node.measures))))
+    width = len(node.keys)
+    keys = [Column(f"g{n}", t) for n, t in enumerate(types[:width])]
+    outputs = zip(node.outputs, types[width:], strict=True)
+    return (*keys, *(_output(f"c{n}", o, t) for n, (o, t) in enumerate(outputs)))
+
+
+def _output(name: str, output: Output, type_name: str) -> Column:
+    plain = output.function == "count" and type_name == "bigint" and output.factor == 1
+    return Column(name, type_name, "int8" if plain else "text")
 
 
 def _name_outputs(tree: exp.Expr, names: Sequence[str]) -> None:

@@ -77,11 +77,20 @@ def released_columns(
     node: NodeDraft, postgres: psycopg.Connection, parameters: Sequence[Parameter] = ()
 ) -> Columns:
     """The node's columns with PostgreSQL's types for its keys."""
-    if not node.keys:
-        return node_columns(node, ())
-    shown = ", ".join(f"pg_typeof(g{n})::text" for n in range(len(node.keys)))
-    row = executed(postgres, f"SELECT {shown} FROM ({types_query(node)}) AS k LIMIT 1", parameters)[0]
-    return node_columns(node, row)
+    return node_columns(node, described(postgres, types_query(node), parameters))
+
+
+def described(postgres: psycopg.Connection, sql: str, parameters: Sequence[Parameter] = ()) -> list[str]:
+    """The types of a statement's columns as PostgreSQL names them; no row of it is computed."""
+    types = f"({', '.join(p.type for p in parameters)})" if parameters else ""
+    postgres.execute(f"PREPARE t {types} AS SELECT * FROM ({sql}) AS k LIMIT 0".encode())
+    try:
+        nulls = f"({', '.join(['NULL'] * len(parameters))})" if parameters else ""
+        columns = postgres.execute(f"EXECUTE t {nulls}".encode()).description or ()
+        names = [postgres.execute("SELECT format_type(%s, NULL)", [c.type_code]).fetchone() for c in columns]
+        return [str(name[0]) for name in names if name is not None]
+    finally:
+        postgres.execute("DEALLOCATE t")
 
 
 def answer(
@@ -99,6 +108,6 @@ def answer(
         counts = histogram(node, backend, cells_of(node, postgres, parameters), parameters)
         columns.append(released_columns(node, postgres, parameters))
         arrays += [[key[n] for key in counts] for n in range(len(node.keys))]
-        arrays += [[value[n] for value in counts.values()] for n in range(len(node.measures))]
+        arrays += [[value[o.measures[0]] for value in counts.values()] for o in node.outputs]
     presentation = present(drafted, columns, None)
     return executed(postgres, presentation.sql, parameters, arrays)

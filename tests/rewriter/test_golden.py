@@ -35,7 +35,7 @@ def rendered(sql: str) -> Iterator[str]:
         for number, node in enumerate(drafted.nodes):
             yield from node_lines(number, node)
             if isinstance(node, NodeDraft):
-                columns.append(node_columns(node, ["text"] * len(node.keys)))
+                columns.append(node_columns(node, ["text"] * len(node.keys) + ["bigint"] * len(node.outputs)))
             else:
                 columns.append((Column("account", "text"),))
         yield f"presentation: {present(drafted, columns, None).sql}"
