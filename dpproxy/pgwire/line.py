@@ -18,16 +18,18 @@ class Line:
 
     The proxy's own statements have one reserved name. It is closed before each use, because an error may
     have kept it from being closed after the last, and again afterwards, so that no catalog shows it.
+    `skipping`: the front has failed and skips what it is sent, up to a Sync that is still to be sent.
     """
 
     def __init__(self) -> None:
         self.out = bytearray()
         self.pending = Pending()
+        self.skipping = False
 
-    def forward(self, kind: str, body: bytes, *changes: Change) -> None:
-        """A message whose responses the client sees."""
+    def forward(self, kind: str, body: bytes, *changes: Change, hidden: bytes = b"") -> None:
+        """A message whose responses the client sees, but for the kinds in `hidden`."""
         self.out += m.message(kind, body)
-        self.pending.expect(Entry(ord(kind), changes=changes))
+        self.pending.expect(Entry(ord(kind), changes=changes, hidden=hidden))
 
     def inject(
         self, raw: bytes, *, ours: bool = True, refusal: Refusal | None = None, notices: bool = False
@@ -67,10 +69,10 @@ class Line:
         shown: bool = True,
     ) -> None:
         """A private portal under the client's name; `shown`: as the response to the client's own Bind."""
-        prepared = portal.prepared
+        bound = portal.shown_with(arrays)
         self.inject(m.close("S", _OURS))
-        self.inject(m.parse(_OURS, prepared.presentation, portal.oids + prepared.array_oids))
-        self.out += m.bind(name, _OURS, portal.values.and_binary(arrays), portal.results)
+        self.inject(m.parse(_OURS, bound.text, bound.oids))
+        self.out += m.bind(name, _OURS, bound.values, b"\0\0" if portal.statement.carries else portal.results)
         self.pending.expect(Entry(ord("B"), shown=shown, ours=True, changes=tuple(changes)))
         self.inject(m.close("S", _OURS))
 

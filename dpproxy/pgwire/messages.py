@@ -6,7 +6,7 @@ import struct
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-PROTOCOL_3_0 = 196608
+PROTOCOL_3_0, PROTOCOL_3_2 = 196608, 196610
 SSL_REQUEST = 80877103
 GSSENC_REQUEST = 80877104
 CANCEL_REQUEST = 80877102
@@ -27,6 +27,7 @@ FRONT_LIMIT = 16 << 20
 _STREAMED = b"Dd"
 _ELEMENT_OF = {1016: 20, 1009: 25}
 INT8_ARRAY, TEXT_ARRAY = 1016, 1009
+INT8 = 20
 
 
 class ProtocolError(Exception):
@@ -314,10 +315,39 @@ def split_text_array(value: bytes) -> tuple[str | None, ...]:
     return tuple(items)
 
 
+def element_of(array: bytes) -> int:
+    """The type OID of an array's elements, in binary."""
+    (oid,) = struct.unpack_from(">I", array, 8)
+    return int(oid)
+
+
+def split_array(value: bytes) -> list[int | str | None]:
+    """The elements of a one-dimensional int8[] or text[] in binary."""
+    texts = split_text_array(value) if element_of(value) != INT8 else None
+    if texts is not None:
+        return list(texts)
+    (dimensions,) = struct.unpack_from(">i", value)
+    (count,) = struct.unpack_from(">i", value, 12) if dimensions else (0,)
+    return [None if length < 0 else number for length, number in _int8_elements(value, count)]
+
+
+def _int8_elements(value: bytes, count: int) -> Iterator[tuple[int, int]]:
+    position = 20
+    for _ in range(count):
+        (length,) = struct.unpack_from(">i", value, position)
+        yield length, 0 if length < 0 else struct.unpack_from(">q", value, position + 4)[0]
+        position += 4 + max(length, 0)
+
+
 def first_value(rows: bytes) -> bytes:
     """The first column of the first DataRow, not NULL."""
     (length,) = struct.unpack_from(">i", rows, 7)
     return rows[11 : 11 + length]
+
+
+def first_row(rows: bytes) -> bytes:
+    """The values of the first DataRow, each with its length."""
+    return rows[7 : 1 + int.from_bytes(rows[1:5], "big")]
 
 
 def split_oids(raw: bytes) -> tuple[int, ...]:

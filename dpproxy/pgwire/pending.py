@@ -74,9 +74,9 @@ Change = tuple[Names[Any], str]
 class Entry:
     """A message sent to the front whose responses are due.
 
-    `kind`: what was sent; `shown`: the client sees the responses; `ours`: the text is the proxy's own, so
-    errors lose what points into it; `rows`: where swallowed rows and parameter types go; `refusal`: the
-    error it is to raise; `notices`: notices are shown though it is not.
+    `kind`: what was sent; `shown`: the client sees the responses, but for the kinds in `hidden`; `ours`: the
+    text is the proxy's own, so errors lose what points into it; `rows`: where swallowed rows and parameter
+    types go; `refusal`: the error it is to raise; `notices`: notices are shown though it is not.
     """
 
     kind: int
@@ -86,6 +86,7 @@ class Entry:
     rows: bytearray | None = None
     refusal: Refusal | None = None
     notices: bool = False
+    hidden: bytes = b""
 
     def settle(self, kept: bool) -> None:
         """Settles the changes that came with the message."""

@@ -6,17 +6,16 @@ front binds it with empty arrays at Bind, and with the released arrays at Execut
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
-from typing import cast
+from collections.abc import Callable, Sequence
 
 from dpproxy.pgwire import messages as m
 from dpproxy.pgwire.line import Line
 from dpproxy.pgwire.pending import Entry, Names
 from dpproxy.pgwire.step import (
-    Answer,
+    Bindable,
+    Naming,
     Portal,
     Prepare,
-    Prepared,
     Skipped,
     Statement,
     Step,
@@ -24,19 +23,16 @@ from dpproxy.pgwire.step import (
     check_names,
     cleaned,
     only_text,
-    question,
-    read_parameters,
     strings,
     unplaced,
 )
+from dpproxy.pgwire.work import MOST_STATEMENTS, Work, Works
+from rewriter.lexing import Piece, pieces
 from rewriter.refusal import Refusal
 
 MOST_PENDING = 2048
 """Responses due before the client's next message has to wait."""
-_SYNC, _PARAMETERS_MOST = ord("S"), 65535
-
-Work = Generator[Wait | Prepare | Step, object, None]
-Part = Generator[Wait | Prepare | Step, object, Portal]
+_SYNC = ord("S")
 
 
 class Relay:
@@ -56,11 +52,11 @@ class Relay:
         self.to_front = self._line.out
         self._outbound = m.Outbound()
         self._statements = Names[Statement]()
-        self._portals = Names[Portal]()
+        self._portals = Names[Bindable]()
+        self._works = Works(self._line, self._statements, self._portals)
         self._work: Work | None = None
         self._postponed: tuple[Callable[[bytes], None], bytes] | None = None
         self._waiting = False
-        self._skipping = False
         self._copying = False
         self._deallocated = False
         self._from_client: dict[int, Callable[[bytes], None]] = {
@@ -111,7 +107,7 @@ class Relay:
 
     def client(self, kind: int, body: bytes) -> None:
         """Takes a message of the client; raises ProtocolError where the session cannot go on."""
-        if not self._skipping or kind == _SYNC:
+        if not self._line.skipping or kind == _SYNC:
             self._from_client[kind](body)
             if self.full:
                 self._line.out += m.message("H")
@@ -122,7 +118,7 @@ class Relay:
             self._from_front.get(kind, self._on_response)(kind, raw)
             if self._waiting and not len(self._line.pending):
                 self._waiting = False
-                self._resume(Skipped() if self._skipping else None)
+                self._resume(Skipped() if self._line.skipping else None)
 
     def finish(self, job: Prepare | Step, outcome: object) -> None:
         """Takes a job's outcome (or the Refusal that it raised); a job given up meanwhile is ignored."""
@@ -134,48 +130,80 @@ class Relay:
 
     def _query(self, body: bytes) -> None:
         try:
-            text = only_text(body)
-            private = self._classify(text) == "private"
-            self._check_fetch(Statement(text, private))
+            statements = self._read(only_text(body))
+            for statement in statements:
+                self._check_fetch(statement)
+            by_pieces = any(one.private or self._called(one) is not None for one in statements)
+            if by_pieces and len(statements) > 1:
+                _check_string(statements)
         except Refusal as refusal:
-            self._begin(self._refused_query(refusal))
+            self._begin(self._works.refused_query(refusal))
             return
-        if private:
-            self._begin(self._private_query(text))
+        if by_pieces:
+            self._begin(self._works.query(statements))
             return
         self._statements.propose("", None)
         self._portals.propose("", None)
         self._line.forward("Q", body, (self._statements, ""), (self._portals, ""))
 
+    def _read(self, text: str) -> list[Statement]:
+        """The statements of a text, classified; raises Refusal for the whole if one of them is refused."""
+        found = pieces(text)
+        if len(found) < 2:
+            return [self._classified(one) for one in found]
+        try:
+            return [self._classified(one) for one in found]
+        except Refusal as refusal:
+            message = f"nothing of the string was executed: {refusal.message}"
+            raise Refusal("0A000", message, detail=refusal.detail, hint=refusal.hint) from refusal
+
+    def _classified(self, piece: Piece) -> Statement:
+        return Statement.read(piece, self._classify(piece.text) == "private")
+
+    def _called(self, statement: Statement | None) -> str | None:
+        """The name of the statement that an EXECUTE calls, if that is private, or may be."""
+        if statement is None or statement.carrier is None or statement.carrier.word != "EXECUTE":
+            return None
+        name = statement.carrier.name
+        found = any(one.private for other, one in self._statements.possible() if other == name)
+        return name if found else None
+
     def _parse(self, body: bytes) -> None:
         try:
             (name, text), _ = strings(body, 2)
             check_names(name)
-            statement = Statement(text, self._classify(text) == "private")
+            private = self._classify(text) == "private"
+            found = [Statement.read(one, private) for one in pieces(text)]
         except Refusal as refusal:
             self._line.refuse(refusal)
             return
-        self._statements.propose(name, statement)
+        self._statements.propose(name, found[0] if found else Statement(text, False))
         self._line.forward("P", body, (self._statements, name))
 
     def _bind(self, body: bytes) -> None:
         try:
             (name, source), rest = strings(body, 2)
             check_names(name, source)
-            if self._is_open(self._statements, source):
+            statement = self._statements.get(source)
+            called = self._called(statement)
+            if any(self._is_open(self._statements, one) for one in (source, called) if one is not None):
                 self._begin(self._settled_first(self._bind, body))
                 return
-            statement = self._statements.get(source)
             self._check_fetch(statement)
         except Refusal as refusal:
             self._line.refuse(refusal)
             return
-        if statement is not None and statement.private:
-            self._begin(self._private_bind(body, name, source, statement, rest))
+        if statement is None:
+            self._works.forward_bind(body, name)
+        elif statement.takes_step:
+            self._begin(self._works.bind(body, name, source, statement, rest))
+        elif called is not None:
+            self._begin(self._works.bind_execute(body, name, statement, called, rest))
         else:
-            self._plain_bind(body, name)
+            naming = Naming(statement) if statement.prepared is not None else None
+            self._works.forward_bind(body, name, naming)
 
-    def _is_open(self, names: Names[Statement] | Names[Portal], name: str) -> bool:
+    def _is_open(self, names: Names[Statement] | Names[Bindable], name: str) -> bool:
         """Whether what `name` means hangs on messages whose failure would not skip the next one."""
         return self._line.pending.has_end and names.is_open(name)
 
@@ -185,14 +213,12 @@ class Relay:
 
     def _check_fetch(self, statement: Statement | None) -> None:
         """Raises Refusal for reading a private portal by its name before it was executed: it has no rows yet."""
-        if statement is not None and statement.fetches:
-            for name, portal in self._portals.possible():
-                if name and not portal.answered:
-                    raise Refusal("0A000", "a private portal has to be executed before it is fetched from")
-
-    def _plain_bind(self, body: bytes, name: str) -> None:
-        self._portals.propose(name, None)
-        self._line.forward("B", body, (self._portals, name))
+        if statement is None:
+            return
+        for name, portal in self._portals.possible():
+            waits = isinstance(portal, Portal) and not portal.answered
+            if name and waits and statement.reads(name):
+                raise Refusal("0A000", "a private portal has to be executed before it is fetched from")
 
     def _describe(self, body: bytes) -> None:
         self._line.forward("D", body)
@@ -207,8 +233,10 @@ class Relay:
             self._begin(self._settled_first(self._execute, body))
             return
         portal = self._portals.get(name)
-        if portal is not None and not portal.answered:
-            self._begin(self._private_execute(body, name, portal))
+        if isinstance(portal, Naming):
+            self._works.name_prepared(body, portal.statement)
+        elif portal is not None and not portal.answered:
+            self._begin(self._works.execute(body, name, portal))
         else:
             self._line.forward("E", body)
 
@@ -226,7 +254,7 @@ class Relay:
             self._line.forward("C", body, (self._portals, name))
 
     def _sync(self, body: bytes) -> None:
-        self._skipping = False
+        self._line.skipping = False
         self._line.out += m.message("S", body)
         if not self._copying:
             self._line.pending.expect(Entry(_SYNC))
@@ -235,7 +263,8 @@ class Relay:
         self._line.out += m.message("H", body)
 
     def _call(self, body: bytes) -> None:
-        self._begin(self._refused_query(Refusal("0A000", "function calls by number are not supported")))
+        refusal = Refusal("0A000", "function calls by number are not supported")
+        self._begin(self._works.refused_query(refusal))
 
     def _copy_data(self, body: bytes) -> None:
         self._line.out += m.message("d", body)
@@ -251,101 +280,6 @@ class Relay:
         self._line.out += m.message(kind, body)
         if len(self._line.pending):
             self._line.pending.expect(Entry(ord(kind)))
-
-    # The privacy step
-
-    def _private_bind(self, body: bytes, name: str, source: str, statement: Statement, rest: bytes) -> Work:
-        """Opens the presentation with empty arrays, under the client's portal name and formats."""
-        oids = yield from self._parameter_types(source)
-        try:
-            values, results = m.split_values(rest)
-        except m.ProtocolError:
-            self._plain_bind(body, name)
-            return
-        if not values.fits(len(oids)):
-            self._plain_bind(body, name)
-            return
-        portal = yield from self._planned(statement, oids, values, results)
-        self._portals.propose(name, portal)
-        self._line.open(name, portal, portal.empty_arrays(), ((self._portals, name),))
-
-    def _private_execute(self, body: bytes, name: str, portal: Portal) -> Work:
-        yield from self._step(name, portal)
-        self._line.forward("E", body)
-
-    def _private_query(self, text: str) -> Work:
-        """The simple protocol: Parse, Bind, Execute and Sync, of which the client sees what it would see."""
-        if len(self._line.pending):
-            yield Wait()
-        try:
-            try:
-                self._line.inject(m.parse("", text), ours=False)
-                oids = yield from self._parameter_types("")
-                self._line.inject(m.close("S", ""))
-                if oids:
-                    raise Refusal("42P02", "there is no parameter $1")
-                portal = yield from self._planned(Statement(text, True), (), m.NO_VALUES, b"\0\0")
-                self._line.open("", portal, portal.empty_arrays(), shown=False)
-                yield from self._step("", portal)
-                self._line.forward("D", b"P\0")
-                self._line.forward("E", m.execute("")[5:])
-                self._end_query()
-                return
-            except Refusal as refusal:
-                self._line.refuse(refusal)
-        except Skipped:
-            pass
-        self._end_failed_query()
-
-    def _refused_query(self, refusal: Refusal) -> Work:
-        if len(self._line.pending):
-            yield Wait()
-        self._line.refuse(refusal)
-        self._end_failed_query()
-
-    def _end_failed_query(self) -> None:
-        """The front skips up to the first Sync, so that only then something can be closed."""
-        self._skipping = False
-        self._line.inject(m.message("S"))
-        self._end_query()
-
-    def _end_query(self) -> None:
-        """A simple query leaves nothing under the empty name."""
-        self._line.inject(m.close("S", ""))
-        self._line.inject(m.close("P", ""))
-        self._statements.propose("", None)
-        self._portals.propose("", None)
-        self._line.forward("S", b"", (self._statements, ""), (self._portals, ""))
-
-    def _planned(self, statement: Statement, oids: tuple[int, ...], values: m.Values, results: bytes) -> Part:
-        prepared = cast(Prepared, (yield Prepare(statement.text, oids)))
-        if values.count + len(prepared.array_oids) > _PARAMETERS_MOST:
-            raise Refusal("54000", "too many parameters")
-        return Portal(statement, oids, values, results, prepared)
-
-    def _step(self, name: str, portal: Portal) -> Generator[Wait | Prepare | Step, object, None]:
-        """Makes sure that the portal can run, has the step run, and reopens the portal with its arrays."""
-        rows = self._line.run(question(len(portal.oids)), portal.oids, portal.values, results=b"\0\1\0\1")
-        self._line.inject(m.describe("P", name), ours=False)
-        yield Wait()
-        parameters, settings = read_parameters(bytes(rows), len(portal.oids))
-        outcome = yield Step(portal.statement.text, portal.oids, parameters, settings)
-        answer = cast(Answer, outcome)
-        self._line.inject(m.close("P", name))
-        portal.answered = True
-        self._line.open(name, portal, answer.arrays, shown=False)
-        if answer.notices:
-            self._line.run(
-                "SELECT dpproxy.notice($1)",
-                [m.TEXT_ARRAY],
-                m.NO_VALUES.and_binary([m.text_array(answer.notices)]),
-                notices=True,
-            )
-
-    def _parameter_types(self, source: str) -> Generator[Wait | Prepare | Step, object, tuple[int, ...]]:
-        described = self._line.inject(m.describe("S", source), ours=False)
-        yield Wait()
-        return m.split_oids(bytes(described))
 
     # Work that waits
 
@@ -388,7 +322,8 @@ class Relay:
     def _on_rows(self, kind: int, raw: bytes) -> None:
         head = self._head()
         if head.shown:
-            self.to_client += raw
+            if kind not in head.hidden:
+                self.to_client += raw
         elif head.rows is not None:
             head.rows += raw
 
@@ -417,7 +352,7 @@ class Relay:
     def _on_ready(self, kind: int, raw: bytes) -> None:
         self._copying = False
         if self._line.pending.head is None:
-            self._skipping = False
+            self._line.skipping = False
             self.to_client += raw
         else:
             self._on_response(kind, raw)
@@ -438,7 +373,24 @@ class Relay:
         if m.is_fatal(raw):
             self.fatal = True
         elif head is None or head.kind not in b"QS":
-            self._skipping = not self._line.pending.skip()
+            self._line.skipping = not self._line.pending.skip()
             if self.job is not None:
                 self.job = None
                 self._resume(Skipped())
+
+
+def _check_string(statements: Sequence[Statement]) -> None:
+    """Raises Refusal for a string that is not run statement by statement."""
+    if len(statements) > MOST_STATEMENTS:
+        raise Refusal(
+            "54000",
+            f"more than {MOST_STATEMENTS} statements in a string with private ones",
+            hint="Send them in several strings.",
+        )
+    for one in statements:
+        if one.word == "COPY" and not one.private:
+            raise Refusal(
+                "0A000",
+                "COPY of a table in one string with private statements is not supported",
+                hint="Send the COPY by itself.",
+            )

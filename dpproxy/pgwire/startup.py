@@ -8,10 +8,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from dpproxy.pgwire.messages import PROTOCOL_3_0, ProtocolError, cstring, message, split_cstrings
-from rewriter import statement
+from rewriter import setting
 from rewriter.refusal import Refusal
 
-SETTINGS = statement.SETTINGS - {
+SETTINGS = setting.SETTINGS - {
     "characteristics",
     "client_encoding",
     "constraints",

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping
+import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from dpproxy.pgwire import messages as m
 from dpproxy.pgwire.pending import Entry
+from rewriter.lexing import Piece, substitute
 from rewriter.refusal import Refusal
+from rewriter.utility import WORDS, Utility, fetched, utility
 
 RESERVED = "dpproxy:"
 """Names of statements and portals that begin like this are the proxy's own."""
@@ -27,9 +29,6 @@ SETTINGS = (
     "statement_timeout",
 )
 """What a step is told of the session's settings."""
-
-
-_FETCHES = re.compile(r"(\s|--[^\n]*\n|/\*.*?\*/)*(fetch|move)\b", re.IGNORECASE | re.DOTALL)
 
 
 class Prepared(Protocol):
@@ -87,19 +86,63 @@ class Skipped(Exception):
 
 @dataclass(frozen=True)
 class Statement:
-    """A prepared statement of the client."""
+    """A statement of the client; `offset`: where in the client's text it begins, None where nowhere.
+
+    `word`: its first; `carrier`: the DECLARE, COPY, PREPARE or EXECUTE that it is.
+    """
 
     text: str
     private: bool
+    offset: int | None = 0
+    word: str = ""
+    carrier: Utility | None = None
+
+    @classmethod
+    def read(cls, piece: Piece, private: bool) -> Statement:
+        """A classified statement."""
+        carrier = utility(piece.text) if piece.word in WORDS else None
+        return cls(piece.text, private, piece.offset, piece.word, carrier)
+
+    def reads(self, portal: str) -> bool:
+        """Whether it reads a portal by its name, or may."""
+        return self.word in ("FETCH", "MOVE") and fetched(self.text) in (portal, None)
 
     @property
-    def fetches(self) -> bool:
-        """Whether it reads a portal by its name.
+    def prepared(self) -> Statement | None:
+        """The private statement that a PREPARE makes."""
+        if self.carrier is None or self.carrier.word != "PREPARE" or not self.private:
+            return None
+        return Statement(self.carrier.body, True, None)
 
-        >>> [Statement(text, False).fetches for text in ("/* c */ Fetch 1 FROM p", "SELECT 1")]
-        [True, False]
-        """
-        return _FETCHES.match(self.text) is not None
+    @property
+    def padded(self) -> str:
+        """The text at its place in the client's, so that errors of the front point into that."""
+        return " " * (self.offset or 0) + self.text
+
+    @property
+    def query(self) -> str:
+        """What is planned and paid for: the query that a carrier has in it, or the text."""
+        return self.carrier.body if self.carrier is not None else self.text
+
+    @property
+    def takes_step(self) -> bool:
+        """Whether executing it takes the privacy step: a private PREPARE only names what will."""
+        return self.private and self.word != "PREPARE"
+
+    @property
+    def carries(self) -> bool:
+        """Whether the front runs it as it stands, with another query in it."""
+        return self.carrier is not None and self.carrier.word in ("DECLARE", "COPY")
+
+    def placed(self, refusal: Refusal) -> Refusal:
+        """A refusal of the query, with its position in the client's text."""
+        inner = self.carrier.offset if self.carrier is not None else 0
+        moved = None
+        if refusal.position is not None and self.offset is not None:
+            moved = refusal.position + inner + self.offset
+        return Refusal(
+            refusal.code, refusal.message, detail=refusal.detail, hint=refusal.hint, position=moved
+        )
 
 
 @dataclass
@@ -116,6 +159,63 @@ class Portal:
     def empty_arrays(self) -> list[bytes]:
         """What the presentation is bound with before the step."""
         return [m.empty_array(oid) for oid in self.prepared.array_oids]
+
+    def shown_with(self, arrays: Sequence[bytes]) -> Bound:
+        """What the front runs in place of the client's statement; a COPY takes no parameters, only literals."""
+        carrier, query = self.statement.carrier, self.prepared.presentation
+        oids, values = self.oids + self.prepared.array_oids, self.values.and_binary(arrays)
+        if carrier is None or not self.statement.carries:
+            return Bound(query, oids, values)
+        if carrier.word == "DECLARE":
+            return Bound(carrier.around(query), oids, values)
+        return Bound(carrier.around(with_literals(query, len(self.oids), arrays)), (), m.NO_VALUES)
+
+    def rehearsals(self) -> list[Bound]:
+        """What shows that a carrier can run before its step is taken: it is run with nothing in it, and undone."""
+        carrier, bound = self.statement.carrier, self.shown_with(self.empty_arrays())
+        if carrier is None or not self.statement.carries:
+            return []
+        if carrier.word == "DECLARE":
+            return [bound, Bound(f"CLOSE {carrier.written}", (), m.NO_VALUES)]
+        query = with_literals(self.prepared.presentation, len(self.oids), self.empty_arrays())
+        return [Bound(carrier.around(f"SELECT * FROM ({query}) AS q LIMIT 0"), (), m.NO_VALUES)]
+
+
+@dataclass
+class Naming:
+    """A portal of the client that makes a private statement's name when it is executed."""
+
+    statement: Statement
+
+
+Bindable = Portal | Naming
+
+
+class Bound(NamedTuple):
+    """A statement for the front with its parameters."""
+
+    text: str
+    oids: tuple[int, ...]
+    values: m.Values
+
+
+def with_literals(query: str, before: int, arrays: Sequence[bytes]) -> str:
+    """A presentation with its arrays written out; they are the parameters after the first `before`.
+
+    ASCII alone, and E'' with everything doubled: no setting and no encoding of a session reads it otherwise.
+
+    >>> with_literals("SELECT unnest($1)", 0, [m.text_array(["é", None])])[:53]
+    'SELECT unnest(ARRAY(SELECT x.v::pg_catalog.text FROM '
+    """
+    return substitute(query, {before + i: _literal(array) for i, array in enumerate(arrays, 1)})
+
+
+def _literal(array: bytes) -> str:
+    values = m.split_array(array)
+    kind = "int8" if m.element_of(array) == m.INT8 else "text"
+    written = json.dumps(values).replace("\\", "\\\\").replace("'", "''")
+    source = f"pg_catalog.json_array_elements_text(E'{written}') WITH ORDINALITY AS x(v, n)"
+    return f"ARRAY(SELECT x.v::pg_catalog.{kind} FROM {source} ORDER BY x.n)"
 
 
 _POINTS = "Ppq"

@@ -1,0 +1,264 @@
+"""What takes more than one message: binding and executing private statements, and strings of statements.
+
+Each is a generator: it says to the line what it has to say, and yields where it must wait for the front, or
+for a job that runs outside.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from typing import TypeVar, cast
+
+from dpproxy.pgwire import messages as m
+from dpproxy.pgwire.line import Line
+from dpproxy.pgwire.pending import Names
+from dpproxy.pgwire.step import (
+    Answer,
+    Bindable,
+    Portal,
+    Prepare,
+    Prepared,
+    Skipped,
+    Statement,
+    Step,
+    Wait,
+    question,
+    read_parameters,
+)
+from rewriter.refusal import Refusal
+
+MOST_STATEMENTS = 100
+"""Statements of one string, where one of them is private."""
+_PARAMETERS_MOST = 65535
+_NO_DATA = b"n"
+_BINARY = b"\0\1\0\1"
+
+T = TypeVar("T")
+Part = Generator[Wait | Prepare | Step, object, T]
+Work = Part[None]
+
+
+class Works:
+    """The work of one session, over its line and the names that it has given."""
+
+    def __init__(self, line: Line, statements: Names[Statement], portals: Names[Bindable]) -> None:
+        self._line = line
+        self._statements = statements
+        self._portals = portals
+
+    def forward_bind(self, body: bytes, name: str, portal: Bindable | None = None) -> None:
+        """A Bind that the front answers by itself."""
+        self._portals.propose(name, portal)
+        self._line.forward("B", body, (self._portals, name))
+
+    def bind(self, body: bytes, name: str, source: str, statement: Statement, rest: bytes) -> Work:
+        """Opens the presentation with empty arrays, under the client's portal name and formats.
+
+        A DECLARE or COPY is opened as it stands: nothing of it runs before it is executed.
+        """
+        oids = yield from self._parameter_types(source)
+        try:
+            values, results = m.split_values(rest)
+        except m.ProtocolError:
+            self.forward_bind(body, name)
+            return
+        if not values.fits(len(oids)):
+            self.forward_bind(body, name)
+            return
+        portal = yield from self._planned(statement, oids, values, results)
+        if statement.carries:
+            self.forward_bind(body, name, portal)
+        else:
+            self._portals.propose(name, portal)
+            self._line.open(name, portal, portal.empty_arrays(), ((self._portals, name),))
+
+    def bind_execute(self, body: bytes, name: str, statement: Statement, called: str, rest: bytes) -> Work:
+        """Binds an SQL EXECUTE of a private statement: it becomes a portal of that statement."""
+        try:
+            values, results = m.split_values(rest)
+        except m.ProtocolError:
+            self.forward_bind(body, name)
+            return
+        portal = yield from self._called(statement, called, results)
+        if portal is None or values.count:
+            self.forward_bind(body, name)
+            return
+        self._portals.propose(name, portal)
+        self._line.open(name, portal, portal.empty_arrays(), ((self._portals, name),))
+
+    def name_prepared(self, body: bytes, statement: Statement) -> None:
+        """Executes a PREPARE of a private statement, which then goes by its name."""
+        assert statement.carrier is not None
+        name = statement.carrier.name
+        self._statements.propose(name, statement.prepared)
+        self._line.forward("E", body, (self._statements, name))
+
+    def execute(self, body: bytes, name: str, portal: Portal) -> Work:
+        """The first Execute of a private portal."""
+        self._line.inject(m.describe("P", name), ours=False)
+        yield from self._step(name, portal)
+        self._line.forward("E", body)
+
+    def query(self, statements: Sequence[Statement]) -> Work:
+        """A simple query by Parse, Bind and Execute for each statement, of which the client sees what it would see.
+
+        All are in one transaction, as the statements of a simple query are, and the first error ends them; a
+        step waits until everything before it has run.
+        """
+        if len(self._line.pending):
+            yield Wait()
+        try:
+            try:
+                for statement in statements:
+                    yield from self._run(statement)
+                self._end_query()
+                return
+            except Refusal as refusal:
+                self._line.refuse(refusal)
+        except Skipped:
+            pass
+        self._end_failed_query()
+
+    def refused_query(self, refusal: Refusal) -> Work:
+        """A simple query that is refused as a whole."""
+        if len(self._line.pending):
+            yield Wait()
+        self._line.refuse(refusal)
+        self._end_failed_query()
+
+    # A statement of a simple query
+
+    def _run(self, statement: Statement) -> Work:
+        called = yield from self._what_is_called(statement)
+        if statement.takes_step:
+            yield from self._run_private(statement)
+        elif called is None:
+            self._run_public(statement)
+        else:
+            portal = yield from self._called(statement, called, b"\0\0")
+            if portal is None:
+                self._run_public(statement)
+            else:
+                yield from self._run_portal(portal)
+
+    def _run_public(self, statement: Statement) -> None:
+        self._line.inject(m.parse("", statement.padded), ours=False)
+        self._line.inject(m.bind("", "", m.NO_VALUES), ours=False)
+        self._line.forward("D", b"P\0", hidden=_NO_DATA)
+        if statement.prepared is None:
+            self._line.forward("E", m.execute("")[5:])
+        else:
+            self.name_prepared(m.execute("")[5:], statement)
+
+    def _run_private(self, statement: Statement) -> Work:
+        self._line.inject(m.parse("", statement.padded), ours=False)
+        oids = yield from self._parameter_types("")
+        self._line.inject(m.close("S", ""))
+        if oids:
+            raise Refusal("42P02", "there is no parameter $1")
+        portal = yield from self._planned(statement, (), m.NO_VALUES, b"\0\0")
+        yield from self._run_portal(portal)
+
+    def _run_portal(self, portal: Portal) -> Work:
+        if not portal.statement.carries:
+            self._line.open("", portal, portal.empty_arrays(), shown=False)
+            self._line.inject(m.describe("P", ""), ours=False)
+        yield from self._step("", portal)
+        if not portal.statement.carries:
+            self._line.forward("D", b"P\0")
+        self._line.forward("E", m.execute("")[5:])
+
+    def _end_failed_query(self) -> None:
+        """The front skips up to the first Sync, so that only then something can be closed."""
+        self._line.skipping = False
+        self._line.inject(m.message("S"))
+        self._end_query()
+
+    def _end_query(self) -> None:
+        """A simple query leaves nothing under the empty name."""
+        self._line.inject(m.close("S", ""))
+        self._line.inject(m.close("P", ""))
+        self._statements.propose("", None)
+        self._portals.propose("", None)
+        self._line.forward("S", b"", (self._statements, ""), (self._portals, ""))
+
+    # EXECUTE
+
+    def _what_is_called(self, statement: Statement) -> Part[str | None]:
+        """The name of the private statement that an EXECUTE calls, once the front has settled what it means."""
+        if statement.carrier is None or statement.carrier.word != "EXECUTE":
+            return None
+        name = statement.carrier.name
+        if self._statements.is_open(name):
+            yield Wait()
+        found = self._statements.get(name)
+        return name if found is not None and found.private else None
+
+    def _called(self, statement: Statement, name: str, results: bytes) -> Part[Portal | None]:
+        """The portal of an EXECUTE, with its arguments evaluated; None where the front is to say what is wrong."""
+        called, carrier = self._statements.get(name), statement.carrier
+        oids = yield from self._parameter_types(name)
+        if called is None or carrier is None or len(oids) != len(carrier.arguments):
+            return None
+        values = yield from self._arguments(carrier.arguments, oids)
+        return (yield from self._planned(called, oids, values, results))
+
+    def _arguments(self, arguments: Sequence[str], oids: Sequence[int]) -> Part[m.Values]:
+        if not arguments:
+            return m.NO_VALUES
+        listed = ", ".join(f"pg_catalog.format_type({oid}, -1)" for oid in oids)
+        rows = self._line.run(f"SELECT ARRAY[{listed}]", (), m.NO_VALUES, results=_BINARY)
+        yield Wait()
+        kinds = m.split_text_array(m.first_value(bytes(rows)))
+        cast_ones = ", ".join(f"({one})::{kind}" for one, kind in zip(arguments, kinds, strict=True))
+        rows = self._line.run(f"SELECT {cast_ones}", (), m.NO_VALUES, results=_BINARY)
+        yield Wait()
+        if rows[:1] != b"D":
+            raise Refusal("0A000", "set-returning functions are not allowed in EXECUTE parameter")
+        return m.Values((1,) * len(oids), len(oids), m.first_row(bytes(rows)))
+
+    # The privacy step
+
+    def _planned(
+        self, statement: Statement, oids: tuple[int, ...], values: m.Values, results: bytes
+    ) -> Part[Portal]:
+        carrier = statement.carrier
+        if carrier is not None and carrier.word == "COPY" and carrier.parameters:
+            raise Refusal(
+                "42P02", "there is no parameter $1", hint="COPY takes no parameters: write the value."
+            )
+        try:
+            prepared = cast(Prepared, (yield Prepare(statement.query, oids)))
+        except Refusal as refusal:
+            raise statement.placed(refusal) from refusal
+        if values.count + len(prepared.array_oids) > _PARAMETERS_MOST:
+            raise Refusal("54000", "too many parameters")
+        return Portal(statement, oids, values, results, prepared)
+
+    def _step(self, name: str, portal: Portal) -> Work:
+        """Makes sure that the portal can run, has the step run, and reopens the portal with its arrays."""
+        for bound in portal.rehearsals():
+            self._line.run(bound.text, bound.oids, bound.values)
+        rows = self._line.run(question(len(portal.oids)), portal.oids, portal.values, results=_BINARY)
+        yield Wait()
+        parameters, settings = read_parameters(bytes(rows), len(portal.oids))
+        try:
+            outcome = yield Step(portal.statement.query, portal.oids, parameters, settings)
+        except Refusal as refusal:
+            raise portal.statement.placed(refusal) from refusal
+        answer = cast(Answer, outcome)
+        self._line.inject(m.close("P", name))
+        portal.answered = True
+        self._line.open(name, portal, answer.arrays, shown=False)
+        if answer.notices:
+            self._line.run(
+                "SELECT dpproxy.notice($1)",
+                [m.TEXT_ARRAY],
+                m.NO_VALUES.and_binary([m.text_array(answer.notices)]),
+                notices=True,
+            )
+
+    def _parameter_types(self, source: str) -> Part[tuple[int, ...]]:
+        described = self._line.inject(m.describe("S", source), ours=False)
+        yield Wait()
+        return m.split_oids(bytes(described))
