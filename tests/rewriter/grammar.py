@@ -4,12 +4,8 @@ from __future__ import annotations
 
 from random import Random
 
-NUMBERS: dict[str, tuple[str, ...]] = {
-    "u": ("birth_year", "user_id"),
-    "e": ("quantity", "amount", "article_id", "user_id"),
-}
-TEXTS: dict[str, tuple[str, ...]] = {"u": ("country", "job_title"), "e": ("action", "device")}
-TIMES = {"u": ("signup_date",), "e": ("ts",)}
+from tests.rewriter.grammar_rows import NUMBERS, PLAIN, TEXTS, TIMES, UNITS, From
+
 CONSTANTS = ("'US'", "'DE'", "'like'", "'share'", "'Nurse'", "'tv'", "''", "NULL")
 FIGURES = (
     "0",
@@ -24,28 +20,6 @@ FIGURES = (
     "'5'",
 )
 DATES = ("'2024-02-01'", "DATE '2023-06-30'", "TIMESTAMP '2024-01-15 12:30'", "'2024-03-05 01:02:03'")
-FROMS = (
-    (("u",), "users u"),
-    (("e",), "events e"),
-    (("u", "e"), "users u JOIN events e ON e.user_id = u.user_id"),
-    (("u", "e"), "events e JOIN users u USING (user_id)"),
-    (("u", "e"), "users u, events e WHERE u.user_id = e.user_id"),
-    (("u", "e"), "users u LEFT JOIN events e ON e.user_id = u.user_id AND {}"),
-    (("u", "e"), "events e LEFT JOIN users u ON u.user_id = e.user_id AND {}"),
-    (
-        ("u", "e"),
-        "users u CROSS JOIN users v LEFT JOIN events e ON e.user_id = u.user_id AND e.user_id = v.user_id",
-    ),
-    (("e", "a"), "events e JOIN articles a ON a.article_id = e.article_id"),
-    (("e", "a"), "events e LEFT JOIN articles a ON a.article_id = e.article_id AND {}"),
-    (("e", "t"), "events e LEFT JOIN tags t USING (article_id)"),
-    (("u", "e"), "users u JOIN events e ON {}"),
-    (("s",), "(SELECT user_id, COUNT(*) AS n, {} AS x FROM users u GROUP BY user_id, {}) s"),
-    (("s",), "(SELECT user_id, COUNT({}) AS n, MAX({}) AS x FROM events e GROUP BY 1) s"),
-    (("s",), "(SELECT DISTINCT user_id, 1 AS n, {} AS x FROM events e) s"),
-)
-NUMBERS |= {"a": ("article_id",), "t": ("article_id",), "s": ("n",)}
-TEXTS |= {"a": ("topic",), "t": ("tag",), "s": ()}
 
 
 def grouped(keys: list[str], counts: list[str], rest: str) -> str:
@@ -57,6 +31,8 @@ def grouped(keys: list[str], counts: list[str], rest: str) -> str:
 class Grammar:
     """Queries drawn by `rng`."""
 
+    froms: tuple[From, ...] = PLAIN
+
     def __init__(self, rng: Random) -> None:
         self._rng = rng
 
@@ -67,24 +43,30 @@ class Grammar:
 
     def parts(self, keys: int) -> tuple[list[str], list[str], str]:
         """The keys, the counts, and FROM with WHERE of one SELECT."""
-        scope, written = self._rng.choice(FROMS)
-        while "{}" in written:
-            inner = ("u",) if "FROM users u GROUP" in written else ("e",) if ") s" in written else scope
-            part = (
-                self.condition(inner, 1)
-                if "AND {}" in written or "ON {}" in written
-                else self.value(inner, 1)
-            )
-            written = written.replace("{}", part, 1)
-            if "AS x FROM users u GROUP" in written:
-                written = written.replace("{}", part)
+        scope, written = self._rng.choice(self.froms)
+        written = self._filled(scope, written)
         conditions = [self.condition(scope, 2) for _ in range(self._rng.randint(0, 2))]
-        if self._rng.random() < 0.25 and scope[0] in "ue":
+        if self._rng.random() < 0.25 and scope[0] in UNITS:
             conditions.append(self.subquery(scope))
-        where = " AND " if " WHERE " in written and ") s" not in written else " WHERE "
+        where = " AND " if " WHERE " in written and not written.startswith("(") else " WHERE "
         rest = f"FROM {written}" + (where + " AND ".join(conditions) if conditions else "")
         counts = [self.count(scope) for _ in range(self._rng.choice((1, 1, 2)))]
         return [self.key(scope) for _ in range(keys)], counts, rest
+
+    def _filled(self, scope: tuple[str, ...], written: str) -> str:
+        """A source with its {} filled: by conditions after WHERE, AND or ON, else by one value a name."""
+        while "{}" in written:
+            before, _, after = written.partition("{}")
+            inner = scope
+            if "(SELECT" in written:
+                inner = ("u",) if "FROM users u" in after or before.endswith("users u WHERE ") else ("e",)
+            if before.endswith(("WHERE ", "AND ", "ON ")):
+                written = before + self.condition(inner, 1) + after
+                continue
+            part = self.value(inner, 1)
+            repeated = "AS x FROM users u GROUP" in after
+            written = before + part + (after.replace("{}", part) if repeated else after)
+        return written
 
     def figure(self) -> str:
         """A number, now and then no number."""
@@ -104,7 +86,7 @@ class Grammar:
         return self._rng.choice(kinds)
 
     def unit(self, scope: tuple[str, ...]) -> str:
-        return f"{self._rng.choice([s for s in scope if s in 'ues'])}.user_id"
+        return f"{self._rng.choice([s for s in scope if s in UNITS])}.user_id"
 
     def key(self, scope: tuple[str, ...]) -> str:
         return self.condition(scope, 1) if self._rng.random() < 0.2 else self.value(scope, 2)

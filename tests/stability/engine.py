@@ -1,0 +1,153 @@
+"""A database that forgets one privacy unit, or all but one, for as long as it is asked to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import duckdb
+import psycopg
+
+from rewriter.dialect_duckdb import DUCKDB
+from rewriter.dialect_postgres import POSTGRES
+from rewriter.expression import Parameter
+from tests.rewriter.engine import executed
+
+Row = tuple[Any, ...]
+Rows = Mapping[str, Sequence[Row]]
+"""The rows of each table."""
+
+
+class BackendRaised(Exception):
+    """The engine raised at an emitted query: by what it said, which names no value."""
+
+
+class DuckDBEngine:
+    """DuckDB in memory; `unit` is the column of the `private` tables that names the privacy unit."""
+
+    name, dialect = "duckdb", DUCKDB
+
+    def __init__(self, schema: Sequence[str], rows: Rows, private: Sequence[str], unit: str) -> None:
+        self._connection = duckdb.connect(config={"threads": "1"})
+        self._private, self._unit = private, unit
+        self._condition: str | None = None
+        for statement in schema:
+            self._connection.execute(statement)
+        for table, listed in rows.items():
+            columns = list(zip(*listed, strict=True))
+            arrays = ", ".join(f"unnest(${n + 1}::{t}[])" for n, t in enumerate(self._types(table)))
+            self._connection.execute(f"INSERT INTO {table} SELECT {arrays}", [list(c) for c in columns])
+
+    def _types(self, table: str) -> list[str]:
+        described = self._connection.execute(f"DESCRIBE {table}").fetchall()
+        return [str(row[1]) for row in described]
+
+    def run(self, sql: str, values: Sequence[object]) -> list[Row]:
+        """The rows of an emitted query; BackendRaised for an error."""
+        try:
+            return self._connection.execute(sql, values).fetchall()
+        except duckdb.Error as error:
+            if self._condition is not None:
+                self._connection.execute("ROLLBACK")
+                self._delete()
+            raise BackendRaised(type(error).__name__) from error
+
+    @contextmanager
+    def without(self, unit: int) -> Iterator[None]:
+        """The neighbouring database, in which `unit` has no rows."""
+        with self._deleted(f"{self._unit} = {unit}"):
+            yield
+
+    @contextmanager
+    def alone(self, unit: int) -> Iterator[None]:
+        """The database in which nobody but `unit` has rows."""
+        with self._deleted(f"{self._unit} IS DISTINCT FROM {unit}"):
+            yield
+
+    @contextmanager
+    def _deleted(self, condition: str) -> Iterator[None]:
+        self._condition = condition
+        self._delete()
+        try:
+            yield
+        finally:
+            self._condition = None
+            self._connection.execute("ROLLBACK")
+
+    def _delete(self) -> None:
+        self._connection.execute("BEGIN")
+        for table in self._private:
+            self._connection.execute(f"DELETE FROM {table} WHERE {self._condition}")
+
+    def close(self) -> None:
+        """Lets go of the database."""
+        self._connection.close()
+
+
+class PostgresEngine:
+    """A PostgreSQL database of its own; `unit` is the column of the `private` tables that names the privacy unit."""
+
+    name, dialect = "postgresql", POSTGRES
+
+    def __init__(
+        self, conninfo: str, schema: Sequence[str], rows: Rows, private: Sequence[str], unit: str
+    ) -> None:
+        self._connection = psycopg.connect(conninfo, autocommit=True, prepare_threshold=None)
+        self._private, self._unit = private, unit
+        for statement in ("SET timezone = 'UTC'", "SET jit = off", *schema):
+            self._connection.execute(statement.encode())
+        for table, listed in rows.items():
+            with self._connection.cursor().copy(f"COPY {table} FROM STDIN".encode()) as copy:
+                for row in listed:
+                    copy.write_row(row)
+            self._connection.execute(f"ANALYZE {table}".encode())
+
+    @property
+    def connection(self) -> psycopg.Connection:
+        """The connection, to be asked what the analyst's own text means."""
+        return self._connection
+
+    def constant(self, sql: str, parameters: Sequence[Parameter]) -> list[Parameter]:
+        """The values of a statement with one column, with their type."""
+        values = executed(self._connection, f"SELECT x::text FROM ({sql}) AS s(x)", parameters)
+        types = f"({', '.join(p.type for p in parameters)})" if parameters else ""
+        self._connection.execute(f"PREPARE t {types} AS {sql}".encode())
+        query = "SELECT format_type(result_types[1], NULL) FROM pg_prepared_statements WHERE name = 't'"
+        ((of,),) = self._connection.execute(query).fetchall()
+        self._connection.execute("DEALLOCATE t")
+        return [Parameter(of, value) for (value,) in values]
+
+    def run(self, sql: str, values: Sequence[object]) -> list[Row]:
+        """The rows of an emitted query; BackendRaised for an error."""
+        try:
+            with self._connection.transaction():
+                return psycopg.RawCursor(self._connection).execute(sql.encode(), values or None).fetchall()
+        except psycopg.Error as error:
+            raise BackendRaised(f"{error.sqlstate} {type(error).__name__}") from error
+
+    @contextmanager
+    def without(self, unit: int) -> Iterator[None]:
+        """The neighbouring database, in which `unit` has no rows."""
+        with self._deleted(f"{self._unit} = {unit}"):
+            yield
+
+    @contextmanager
+    def alone(self, unit: int) -> Iterator[None]:
+        """The database in which nobody but `unit` has rows."""
+        with self._deleted(f"{self._unit} IS DISTINCT FROM {unit}"):
+            yield
+
+    @contextmanager
+    def _deleted(self, condition: str) -> Iterator[None]:
+        with self._connection.transaction(force_rollback=True):
+            for table in self._private:
+                self._connection.execute(f"DELETE FROM {table} WHERE {condition}".encode())
+            yield
+
+    def close(self) -> None:
+        """Lets go of the connection."""
+        self._connection.close()
+
+
+Engine = DuckDBEngine | PostgresEngine

@@ -1,0 +1,81 @@
+"""What is asked of the engines: a DP node with its cells, and the bounds that its measures promise."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from dpproxy.backends.base import text
+from rewriter.cut import draft
+from rewriter.domain import MAX_CELLS, domain_query, held
+from rewriter.draft import NodeDraft
+from rewriter.emit import histogram_query
+from rewriter.expression import Parameter
+from rewriter.plan import Cells, HistogramQuery
+from rewriter.policy import Policy
+from tests.rewriter.engine import executed
+from tests.stability.engine import DuckDBEngine, Engine, PostgresEngine
+
+Histogram = dict[tuple[str | None, ...], tuple[int, ...]]
+RANK_KEY = "secret"
+WHOLE = 10_000_000
+"""More groups than there are: the histogram before it is cut to the largest."""
+
+
+@dataclass(frozen=True)
+class Question:
+    """A node of the statement `sql`; `cells` is None for an unknown domain."""
+
+    sql: str
+    node: NodeDraft
+    cells: Cells | None
+    policy: Policy
+    parameters: tuple[Parameter, ...]
+
+    @cached_property
+    def queries(self) -> dict[str, HistogramQuery]:
+        """What each engine runs, before the histogram is cut to the largest groups."""
+        delta0 = self.node.bound.value
+        return {
+            name: histogram_query(self.node, self.policy, self.parameters, self.cells, delta0, WHOLE, dialect)
+            for name, dialect in ((e.name, e.dialect) for e in (DuckDBEngine, PostgresEngine))
+        }
+
+    def histogram(self, engine: Engine) -> Histogram:
+        """The node's histogram without noise, over every cell of a known domain; raises BackendRaised."""
+        query = self.queries[engine.name]
+        bound: list[object] = [*map(list, query.arrays), *([RANK_KEY] if query.rank_key else [])]
+        found = engine.run(query.sql, bound)
+        if self.cells is not None:
+            return {self.cells[row[0] - 1]: tuple(row[1:]) for row in found}
+        width = len(self.node.keys)
+        return {tuple(map(text, row[:width])): tuple(row[width:]) for row in found}
+
+
+def questions(
+    sql: str, policy: Policy, front: PostgresEngine, parameters: Sequence[Parameter] = ()
+) -> list[Question]:
+    """The nodes of a statement, its constants made of the exact data; raises Refusal, and psycopg.Error where
+    PostgreSQL cannot say a constant or the domain."""
+    found = []
+    drafted = draft(sql, policy, parameters, lambda _, constant: front.constant(constant, parameters))
+    for node in drafted.nodes:
+        if isinstance(node, NodeDraft):
+            cells = cells_of(node, policy, front, drafted.values)
+            found.append(Question(sql, node, cells, policy, drafted.values))
+    return found
+
+
+def cells_of(
+    node: NodeDraft, policy: Policy, front: PostgresEngine, parameters: Sequence[Parameter]
+) -> Cells | None:
+    """The cells of a node's known domain as texts, None for an unknown one."""
+    if not node.keys:
+        return ((),)
+    query = domain_query(node.relation, node.keys, policy, parameters)
+    if query is None:
+        return None
+    shown = ", ".join(f"g{n}::text" for n in range(len(node.keys)))
+    listed = executed(front.connection, f"SELECT {shown} FROM ({query.sql('postgres')}) AS d")
+    return held(tuple(listed), node.relation, node.keys, parameters) if len(listed) <= MAX_CELLS else None
