@@ -244,9 +244,12 @@ class Ledger(Accounts, Analysts):
         rows = self._rows(statements.STORED, release_key=release_key)
         return (rows[0][0], Charge(rows[0][1], rows[0][2])) if rows else None
 
-    def recover(self) -> int:
-        """Ends reservations whose lease has run out, spent or released as in `open`; returns how many."""
-        return self._end_dead(None)
+    def recover(self, *gone: str) -> int:
+        """Ends reservations whose lease has run out, and those of instances that are `gone`; returns how many.
+
+        They are spent or released as in `open`.
+        """
+        return self._end_dead(None) + sum(map(self._end_dead, gone))
 
     def _end_dead(self, instance: str | None) -> int:
         dead = self._rows(statements.DEAD, instance=instance)

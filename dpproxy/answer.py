@@ -58,7 +58,7 @@ class Answering:
         backend: Backend,
         ledger: Ledger,
         key: bytes,
-        reload: Callable[[], None],
+        reload: Callable[[str], None],
     ) -> None:
         self._config, self._planner, self._backend, self._ledger = config, planner, backend, ledger
         self._noise_key, self._release_key = (randomness.derive(key, p) for p in ("noise", "release"))
@@ -251,7 +251,7 @@ class Answering:
         if now != self._epoch:
             with self._turning:
                 if now != self._epoch:
-                    self._reload()
+                    self._reload(now)
                     self._planner.forget()
                     self._epoch = now
         return now

@@ -22,7 +22,8 @@ from dpproxy.config import ConfigError
 from dpproxy.embedded import EmbeddedError
 from dpproxy.front import FrontError
 from dpproxy.server import ServerError
-from dpproxy.service import Checked, Service, ServiceError, configured
+from dpproxy.service import MOST_WORKERS, Checked, Service, ServiceError, configured
+from dpproxy.workers import Workers
 from rewriter.refusal import Refusal
 
 EXPECTED = (
@@ -81,12 +82,16 @@ def serve(
     port: Annotated[
         int | None, typer.Option(metavar="N", help="Port in place of the file's.", min=0, max=65535)
     ] = None,
+    workers: Annotated[
+        int, typer.Option(metavar="N", help="Processes that share the port.", min=1, max=MOST_WORKERS)
+    ] = 1,
 ) -> None:
     """Serve analysts until SIGTERM or Ctrl-C; statements that run are still answered."""
-    with reported(), Service.start(configured(config, port=port), alone=True) as service:
+    with reported(), Service.start(configured(config, port=port), alone=True, workers=workers) as service:
         for warning in service.checked.warnings:
             print(f"dpproxy: warning: {warning}", file=sys.stderr)
-        asyncio.run(service.serve(demonstration.announce))
+        serving = service if workers == 1 else Workers(service, workers)
+        asyncio.run(serving.serve(demonstration.announce))
 
 
 @app.command()

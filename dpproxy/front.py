@@ -77,12 +77,13 @@ class Front:
         self._roles = self._prepare()
 
     @classmethod
-    def start(cls, data_dir: Path, *, sessions: int = 200) -> Self:
+    def start(cls, data_dir: Path, *, sessions: int = 200, processes: int = 1) -> Self:
         """Starts the embedded front of `data_dir`, or attaches to it where another process runs it.
 
-        `sessions`: how many analysts may be connected at once. Raises EmbeddedError, FrontError.
+        `sessions`: how many analysts may be connected at once; `processes`: how many use it for them. Raises
+        EmbeddedError, FrontError.
         """
-        settings = {**_SETTINGS, "max_connections": str(sessions + 20)}
+        settings = {**_SETTINGS, "max_connections": str(sessions + 20 * processes)}
         embedded = Embedded.start(data_dir, durable=False, settings=settings)
         try:
             secret = embedded.password.encode()
@@ -335,7 +336,8 @@ class Front:
         try:
             return psycopg.connect(conninfo, autocommit=True, options=options, prepare_threshold=None)
         except psycopg.OperationalError:
-            with self._as_admin() as admin:
+            with self._as_admin() as admin, admin.transaction():
+                _run(admin, "SELECT pg_advisory_xact_lock(21)")
                 _run(admin, f"ALTER ROLE {identifier(role)} PASSWORD {literal(password)}")
         return psycopg.connect(conninfo, autocommit=True, options=options, prepare_threshold=None)
 

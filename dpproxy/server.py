@@ -14,9 +14,11 @@ from typing import Literal
 
 from dpproxy.channel import Address, Channel, ConnectionEnded
 from dpproxy.login import AUTHENTICATION_OK, FrontConnection, FrontFailed, authenticate, log_in_at_front
+from dpproxy.neighbours import Neighbours
 from dpproxy.pgwire import messages as m
 from dpproxy.pgwire.auth import Verifier
 from dpproxy.pgwire.startup import Startup, read_startup
+from dpproxy.seats import Seats
 from dpproxy.session import SHUTDOWN, Answering, Services, Session
 from dpproxy.tls import is_loopback, tls_context
 from mechanisms.randomness import random_bytes
@@ -63,6 +65,14 @@ class Rooms:
     fake_salt_key: bytes
 
 
+@dataclass(frozen=True)
+class Shared:
+    """What a server shares with the other processes on its port: one limit of sessions, and cancel requests."""
+
+    seats: Seats
+    neighbours: Neighbours
+
+
 class ServerError(Exception):
     """The server cannot start; the message says why."""
 
@@ -70,8 +80,11 @@ class ServerError(Exception):
 class Server:
     """Serves a configuration until it is closed."""
 
-    def __init__(self, settings: Settings, rooms: Rooms) -> None:
-        """Raises ServerError for settings that would let anyone listen in."""
+    def __init__(self, settings: Settings, rooms: Rooms, shared: Shared | None = None) -> None:
+        """`shared`: what binds it to other processes on the same port.
+
+        Raises ServerError for settings that would let anyone listen in.
+        """
         loopback = is_loopback(settings.host)
         if settings.auth == "trust" and not loopback:
             raise ServerError('auth = "trust" is for loopback only')
@@ -88,7 +101,8 @@ class Server:
         self._sessions: dict[int, Session] = {}
         self._logins: set[asyncio.Task[None]] = set()
         self._jobs: set[asyncio.Future[object]] = set()
-        self._entering = 0
+        self._shared = shared
+        self._seats = Seats() if shared is None else shared.seats
         self._draining = False
         self._listener: asyncio.Server | None = None
         self._services = Services(
@@ -97,10 +111,16 @@ class Server:
 
     async def start(self) -> tuple[str, int]:
         """Opens the port and gives the address; raises ServerError."""
-        loop, settings = asyncio.get_running_loop(), self._settings
+        loop, settings, shared = asyncio.get_running_loop(), self._settings, self._shared
+        if shared is not None:
+            await shared.neighbours.listen(self._cancel)
         try:
             self._listener = await loop.create_server(
-                lambda: Channel(m.Inbound({}), self._accepted), settings.host, settings.port, backlog=512
+                lambda: Channel(m.Inbound({}), self._accepted),
+                settings.host,
+                settings.port,
+                backlog=512,
+                reuse_port=shared is not None or None,
             )
         except OSError as error:
             raise ServerError(f"cannot listen on {settings.host}:{settings.port}: {error.strerror}") from None
@@ -133,6 +153,8 @@ class Server:
         self._draining = True
         if self._listener is not None:
             self._listener.close()
+        if self._shared is not None:
+            self._shared.neighbours.close()
         for login in self._logins:
             login.cancel()
         for session in list(self._sessions.values()):
@@ -196,9 +218,8 @@ class Server:
         if startup is None:
             channel.close()
             return
-        if len(self._sessions) + self._entering >= self._settings.max_sessions:
+        if not self._seats.take(self._settings.max_sessions):
             raise Refusal("53300", "sorry, too many clients already")
-        self._entering += 1
         try:
             channel.send(startup.negotiation)
             await self._check_password(channel, startup.user)
@@ -207,9 +228,10 @@ class Server:
             if channel.closed.done():
                 front.channel.close()
                 raise ConnectionEnded
-            self._open(channel, startup, front)
-        finally:
-            self._entering -= 1
+        except BaseException:
+            self._seats.leave()
+            raise
+        self._open(channel, startup, front)
 
     async def _startup(self, channel: Channel) -> Startup | None:
         """Reads packets up to the startup packet; None where it was a cancel request instead."""
@@ -223,15 +245,18 @@ class Server:
             elif code == m.GSSENC_REQUEST:
                 channel.send(b"N")
             elif code == m.CANCEL_REQUEST:
-                await self._cancel(body)
+                if not await self._cancel(body) and self._shared is not None:
+                    await self._shared.neighbours.pass_on(body)
                 return None
             else:
                 return read_startup(code, body, self._settings.statement_timeout)
 
-    async def _cancel(self, body: bytes) -> None:
+    async def _cancel(self, body: bytes) -> bool:
+        """Whether the session is one of this process."""
         session = self._sessions.get(int.from_bytes(body[:4], "big"))
         if session is not None and session.is_mine(body[4:]):
             await session.cancel()
+        return session is not None
 
     async def _check_password(self, channel: Channel, user: str) -> None:
         if self._settings.auth == "trust":
@@ -262,3 +287,4 @@ class Server:
     def _closed(self, session: Session) -> None:
         if self._sessions.get(session.pid) is session:
             del self._sessions[session.pid]
+        self._seats.leave()

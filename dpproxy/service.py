@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import hashlib
 import socket
 import time
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -22,18 +25,23 @@ from dpproxy.config import Config, ConfigError, load
 from dpproxy.config import Server as ServerSection
 from dpproxy.config_policy import build_policy, open_backend, policy_warnings, unit_name
 from dpproxy.embedded import Embedded
+from dpproxy.epoch import epoch_name
 from dpproxy.front import Front
 from dpproxy.key_file import load_key
 from dpproxy.planning import Planner
-from dpproxy.server import Rooms, Server, Settings
+from dpproxy.server import Rooms, Server, Settings, Shared
+from dpproxy.turning import Once, tables_changed, turn_at_owner
 from mechanisms import randomness
 from rewriter.policy import Policy
-from rewriter.refusal import Refusal
 
 SLOTS = 4
 """Queries that the backend runs at once."""
 RECOVERY_SECONDS = 600
 _ATTACH_SECONDS = 60
+MOST_WORKERS = 64
+"""So many workers have a lasting name in the ledger."""
+_LEDGER_CONNECTIONS, _MORE_CONNECTIONS = 34, 40
+"""Of each process to an embedded ledger, and for commands beside them."""
 
 
 class ServiceError(Exception):
@@ -95,10 +103,19 @@ class Vault:
     owner: bool
 
 
+@dataclass(frozen=True)
+class Place:
+    """Where a worker stands: its number, from 0, and the private folder that it shares with its parent."""
+
+    number: int
+    folder: Path
+
+
 @contextmanager
-def open_vault(checked: Checked) -> Iterator[Vault]:
+def open_vault(checked: Checked, place: Place | None = None, *, workers: int = 1) -> Iterator[Vault]:
     """Starts the embedded ledger or attaches to it, or connects to the one that the file names.
 
+    `place`: of a worker, which attaches under a lasting name of its own; `workers`: how many will follow.
     Raises EmbeddedError, LedgerError, ConfigError.
     """
     config, section = checked.config, checked.config.ledger
@@ -107,14 +124,21 @@ def open_vault(checked: Checked) -> Iterator[Vault]:
     key = load_key(key_path, may_make=not (section.url or (data_dir / "cluster").exists()))
     with ExitStack() as stack:
         if section.url:
-            conninfo, owner, instance = section.url, True, f"{socket.gethostname()}:{key_path}"
+            conninfo, name = section.url, f"{socket.gethostname()}:{key_path}"
+            owner = place is None and stack.enter_context(sole_user(key_path))
         else:
-            server = stack.enter_context(Embedded.start(data_dir, durable=True))
-            conninfo, owner, instance = server.conninfo(), server.owner, "owner"
-        if not owner:
-            instance = f"attached {randomness.random_bytes(16).hex()}"
-        ledger = Ledger.open(conninfo, checked.pinned, instance=instance)
+            most = {"max_connections": str(_LEDGER_CONNECTIONS * (workers + 1) + _MORE_CONNECTIONS)}
+            server = stack.enter_context(Embedded.start(data_dir, durable=True, settings=most))
+            conninfo, name, owner = server.conninfo(), "owner", server.owner
+        names = [f"{name} worker {number}" for number in range(MOST_WORKERS)]
+        if place is not None:
+            name = names[place.number]
+        elif not owner:
+            name = f"attached {randomness.random_bytes(16).hex()}"
+        ledger = Ledger.open(conninfo, checked.pinned, instance=name)
         stack.callback(ledger.close)
+        if owner:
+            ledger.recover(*names)
         yield Vault(ledger, key, owner)
 
 
@@ -124,30 +148,33 @@ class Service:
     Make it by `Service.start`; leaving it stops what this process started, in reverse order.
     """
 
-    def __init__(self, checked: Checked, stack: ExitStack) -> None:
+    def __init__(self, checked: Checked, stack: ExitStack, place: Place | None, workers: int) -> None:
         self.checked = checked
         self.config = checked.config
         self._stack = stack
-        vault = stack.enter_context(open_vault(checked))
+        vault = stack.enter_context(open_vault(checked, place, workers=workers))
         self.ledger, self._key = vault.ledger, vault.key
-        self.front = stack.enter_context(open_front(self.config))
+        self.front = stack.enter_context(open_front(self.config, workers=workers))
         self.owner = vault.owner and (self.front.owner or bool(self.config.front.url))
+        self.turn = Once(epoch_name(self.config.privacy.epoch, datetime.now(UTC)), self._reload)
         self._prepare_front()
         planner = Planner(checked.policy, self.front)
-        reload = self._reload if self.owner else _nothing
+        reload = self.turn if self.owner else _nothing
+        if place is not None:
+            reload = partial(turn_at_owner, place.folder)
         self.answering = Answering(self.config, planner, checked.backend, self.ledger, self._key, reload)
 
     @classmethod
-    def start(cls, config: Config, *, alone: bool) -> Self:
+    def start(cls, config: Config, *, alone: bool, place: Place | None = None, workers: int = 1) -> Self:
         """Starts everything, or attaches to what another process of the same configuration runs.
 
-        `alone`: refuses to attach. Raises ServiceError, ConfigError, BackendUnavailable, BackendError,
-        EmbeddedError, FrontError, LedgerError.
+        `alone`: refuses to attach; `place`: of a worker; `workers`: how many will attach. Raises
+        ServiceError, ConfigError, BackendUnavailable, BackendError, EmbeddedError, FrontError, LedgerError.
         """
         with ExitStack() as stack:
             checked = Checked.open(config)
             stack.callback(checked.backend.close)
-            service = cls(checked, stack)
+            service = cls(checked, stack, place, workers)
             if alone and not service.owner:
                 raise ServiceError(f"another dpproxy runs on the folders of {config.file}: stop it first")
             service._stack = stack.pop_all()
@@ -165,8 +192,11 @@ class Service:
     ) -> None:
         self.stop()
 
-    def server(self) -> Server:
-        """The listener of [server], not started yet; raises ServerError."""
+    def server(self, shared: Shared | None = None) -> Server:
+        """The listener of [server], not started yet, on a port of its own or a `shared` one.
+
+        Raises ServerError.
+        """
         section = self.config.server
         certificate, key = (
             str(self.config.path(written)) if written else ""
@@ -176,13 +206,19 @@ class Service:
         settings = Settings(
             section.host, section.port, certificate, key, section.auth, section.max_sessions, seconds
         )
-        return Server(settings, self._rooms())
+        return Server(settings, self._rooms(), shared)
 
     async def serve(self, ready: Callable[[str, int], None]) -> None:
         """Serves until SIGTERM or SIGINT; `ready` gets host and port. Raises ServerError."""
+        async with self.recovering():
+            await self.server().serve(ready)
+
+    @asynccontextmanager
+    async def recovering(self) -> AsyncIterator[None]:
+        """Meanwhile, what processes that died have left reserved is ended as their leases run out."""
         recovery = asyncio.create_task(self._recover_at_times())
         try:
-            await self.server().serve(ready)
+            yield
         finally:
             recovery.cancel()
 
@@ -233,7 +269,7 @@ class Service:
             if table.in_front:
                 self.front.load_public(table, self.checked.backend.read_public(table))
 
-    def _reload(self) -> None:
+    def _reload(self, _: str) -> None:
         """Public rows have a new epoch: what the policy says of them must still be so."""
         checked = self.checked
         try:
@@ -242,15 +278,10 @@ class Service:
         except ConfigError:
             holds = False
         if not holds:
-            raise Refusal(
-                "55000",
-                "the backend's tables have changed, so nothing can be answered",
-                hint="Ask the data owner to run dpproxy check and to restart the proxy.",
-            )
+            raise tables_changed()
         self._load_public()
 
     async def _recover_at_times(self) -> None:
-        """Ends what processes that died have left reserved, as their leases run out."""
         while True:
             await asyncio.sleep(RECOVERY_SECONDS)
             with suppress(LedgerError):
@@ -266,12 +297,29 @@ def opened_vault(config: Config) -> Iterator[Vault]:
         yield vault
 
 
-def open_front(config: Config) -> Front:
-    """Starts the embedded front, attaches to it, or connects; raises EmbeddedError, FrontError."""
+@contextmanager
+def sole_user(key_path: Path) -> Iterator[bool]:
+    """Whether this process alone uses a key file of this machine, as long as it lasts."""
+    with open(key_path.with_name(f"{key_path.name}.lock"), "ab") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            yield False
+        else:
+            yield True
+
+
+def open_front(config: Config, *, workers: int = 1) -> Front:
+    """Starts the embedded front for so many `workers`, attaches to it, or connects.
+
+    Raises EmbeddedError, FrontError.
+    """
     section = config.front
     if section.url:
         return Front.connect(section.url)
-    return Front.start(config.path(section.data_dir), sessions=config.server.max_sessions)
+    return Front.start(
+        config.path(section.data_dir), sessions=config.server.max_sessions, processes=workers + 1
+    )
 
 
 def _written(place: Path) -> str:
@@ -284,5 +332,5 @@ def _written(place: Path) -> str:
     return ""
 
 
-def _nothing() -> None:
+def _nothing(_: str) -> None:
     """Who attaches leaves the front to its owner."""

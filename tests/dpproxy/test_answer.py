@@ -186,7 +186,7 @@ def test_spend_decides_between_noise_and_price(ann: Analyst) -> None:
 
 def test_notices_can_be_silenced(ann: Analyst) -> None:
     ann.ask(TOWNS, {"dpproxy.notices": "off"})
-    assert ann.notices == ()
+    assert not ann.notices
 
 
 def test_unknown_unrestricted_groups_without_limit_ask_for_one(ann: Analyst) -> None:
@@ -219,7 +219,7 @@ def test_the_last_release_tells_what_notices_tell(ann: Analyst) -> None:
     assert ann.ask("SELECT * FROM dpproxy.last_release") == []
     question = TOWNS.replace("GROUP", "WHERE person_id > 4 GROUP")
     ann.ask(question, settings={"dpproxy.notices": "off"})
-    assert ann.notices == ()
+    assert not ann.notices
     shown = "SELECT mechanism, information, calls, information_left, calls_left, replayed, notice"
     first = ann.ask(f"{shown} FROM dpproxy.last_release")
     assert [row[:6] for row in first] == [("KnownGauss", "1", "0", "39", "4", "f")]

@@ -1,0 +1,152 @@
+"""`serve --workers N`: processes that share one port, one ledger and one front, and are replaced when they die."""
+
+from __future__ import annotations
+
+import asyncio
+import pickle
+import signal
+import socket
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from dpproxy.config import Config
+from dpproxy.seats import Seats, empty_seats
+from dpproxy.server import ServerError
+from dpproxy.service import Place, Service
+from dpproxy.turning import Turner
+
+PROGRAM: Sequence[str] = (sys.executable, "-m", "dpproxy.worker")
+READY = b"ready\n"
+_SOON, _LATEST = 1.0, 30.0
+"""Seconds until a worker that could not start is tried again: doubled each time, up to the latest."""
+
+
+@dataclass(frozen=True)
+class Order:
+    """What a worker is told: the configuration as the parent read it, and its place."""
+
+    config: Config
+    place: Place
+
+
+class Workers:
+    """The processes of one `serve`. The parent owns ledger and front, and serves nobody itself."""
+
+    def __init__(self, service: Service, count: int) -> None:
+        """`count`: 1 to MOST_WORKERS."""
+        self._service, self._count = service, count
+        self._running: dict[int, asyncio.subprocess.Process] = {}
+        self._stopping = asyncio.Event()
+
+    async def serve(self, ready: Callable[[str, int], None]) -> None:
+        """Serves until SIGTERM or SIGINT, then lets every worker drain; `ready` gets host and port.
+
+        Raises ServerError where the port is taken or a worker cannot start.
+        """
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self._stopping.set)
+        section = self._service.config.server
+        with ExitStack() as stack:
+            port = stack.enter_context(reserved_port(section.host, section.port))
+            folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="dpproxy-")))
+            Seats.make(folder / "seats", self._count)
+            turner = Turner(folder, self._service.turn)
+            await turner.listen()
+            stack.callback(turner.close)
+            config = self._service.config
+            config = config.model_copy(update={"server": section.model_copy(update={"port": port})})
+            async with self._service.recovering():
+                await self._serve([Order(config, Place(n, folder)) for n in range(self._count)], ready)
+
+    async def _serve(self, orders: Sequence[Order], ready: Callable[[str, int], None]) -> None:
+        keepers: list[asyncio.Task[None]] = []
+        try:
+            first = await asyncio.gather(*map(self._start, orders))
+            section = orders[0].config.server
+            if not self._stopping.is_set():
+                ready(section.host, section.port)
+            keepers += [asyncio.create_task(self._keep(*pair)) for pair in zip(orders, first, strict=True)]
+            await self._stopping.wait()
+        finally:
+            self._stopping.set()
+            for process in self._running.values():
+                if process.returncode is None:
+                    process.terminate()
+            await asyncio.gather(*(process.wait() for process in self._running.values()))
+            await asyncio.gather(*keepers)
+
+    async def _start(self, order: Order) -> asyncio.subprocess.Process:
+        """A worker that listens; raises ServerError with what it said instead."""
+        pipe = asyncio.subprocess.PIPE
+        process = await asyncio.create_subprocess_exec(*PROGRAM, stdin=pipe, stdout=pipe)
+        self._running[order.place.number] = process
+        if self._stopping.is_set():
+            process.terminate()
+        assert process.stdin is not None
+        assert process.stdout is not None
+        # It stays open: its end tells the worker that the parent is gone.
+        process.stdin.write(pickle.dumps(order).hex().encode() + b"\n")
+        said = await process.stdout.readline()
+        if said != READY and not self._stopping.is_set():
+            status = await process.wait()
+            reason = said.decode(errors="replace").strip() or f"status {status}"
+            raise ServerError(f"worker {order.place.number} cannot start: {reason}")
+        return process
+
+    async def _keep(self, order: Order, process: asyncio.subprocess.Process) -> None:
+        """Waits for a worker's death, and has another take its place, name and reservations."""
+        pause = _SOON
+        while True:
+            status = await process.wait()
+            if self._stopping.is_set():
+                return
+            empty_seats(order.place.folder / "seats", order.place.number)
+            _say(f"worker {order.place.number} ended (status {status}), another takes its place")
+            while True:
+                try:
+                    process = await self._start(order)
+                    pause = _SOON
+                    break
+                except ServerError as error:
+                    _say(str(error))
+                if await self._stopped_within(pause):
+                    return
+                pause = min(2 * pause, _LATEST)
+
+    async def _stopped_within(self, seconds: float) -> bool:
+        try:
+            async with asyncio.timeout(seconds):
+                return await self._stopping.wait()
+        except TimeoutError:
+            return False
+
+
+@contextmanager
+def reserved_port(host: str, port: int) -> Iterator[int]:
+    """Holds a port that nobody else listens on for processes of ours to share; raises ServerError.
+
+    `port`: 0 for any. The sockets are bound like one that shares with nobody, so that a port in use is an
+    error, and only then opened to others of this user; they never listen.
+    """
+    with ExitStack() as stack:
+        try:
+            for family, _, _, _, address in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM):
+                bound = stack.enter_context(socket.socket(family, socket.SOCK_STREAM))
+                bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                if family == socket.AF_INET6:
+                    bound.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+                bound.bind((address[0], port, *address[2:]))
+                port = bound.getsockname()[1]
+                bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        except OSError as error:
+            raise ServerError(f"cannot listen on {host}:{port}: {error.strerror}") from None
+        yield port
+
+
+def _say(line: str) -> None:
+    print(f"dpproxy: {line}", file=sys.stderr, flush=True)
