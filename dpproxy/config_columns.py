@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from fractions import Fraction
 
 from dpproxy.backends.base import BackendColumn, BackendTable
 from dpproxy.config import ColumnSection, TableSection, nearest
 from dpproxy.config_values import LISTED, NUMBERS, RANGED, base, comparable, literal, order
-from rewriter.policy import Column, Table, TableName
+from rewriter.policy import Column, Horizon, Table, TableName
 
 
 class Mistake(Exception):
@@ -36,7 +38,7 @@ def build_columns(
     )
 
 
-def check_horizon(place: str, horizon: Mapping[str, object], table: BackendTable) -> None:
+def build_horizon(place: str, horizon: Mapping[str, object], table: BackendTable) -> Horizon:
     """A horizon is one column of dates or times with both ends, and events_per_unit; raises Mistake."""
     rest = dict(horizon)
     events = rest.pop("events_per_unit", None)
@@ -53,7 +55,8 @@ def check_horizon(place: str, horizon: Mapping[str, object], table: BackendTable
         raise Mistake(f"{place}.{name}", "the first and the last are wanted")
     if column.type is None or base(column.type) not in RANGED or base(column.type) in NUMBERS:
         raise Mistake(f"{place}.{name}", f"a column of type {column.type} has no horizon")
-    _range(f"{place}.{name}", span, column.type)
+    first, last = _range(f"{place}.{name}", span, column.type)
+    return Horizon(name, first, last, events)
 
 
 def _column(
@@ -74,13 +77,25 @@ def _column(
     source = None
     if declared.domain_from is not None:
         source = _source(f"{place}.domain_from", declared.domain_from, names)
+    sums = Column(
+        column.name,
+        column.type,
+        column.nullable,
+        bounds=_ends(declared.bounds),
+        unit_bounds=_ends(declared.unit_bounds),
+        scale=declared.scale,
+    )
     if domain is None and span is None and source is None:
         if declared.nullable is not None:
             raise Mistake(f"{place}.nullable", "goes with domain, domain_from or range (NULL as a cell)")
-        return Column(column.name, column.type, column.nullable)
+        return sums
     # A type's own values come with NULL wherever the column may hold it.
     nullable = declared.nullable if declared.nullable is not None else declared == ColumnSection()
-    return Column(column.name, column.type, nullable and column.nullable, domain, source, span)
+    return replace(sums, nullable=nullable and column.nullable, domain=domain, domain_from=source, range=span)
+
+
+def _ends(bounds: Sequence[Fraction] | None) -> tuple[Fraction, Fraction] | None:
+    return None if bounds is None else (bounds[0], bounds[1])
 
 
 def _domain(place: str, values: Sequence[object], column: BackendColumn) -> tuple[str, ...]:

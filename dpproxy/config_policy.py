@@ -9,7 +9,7 @@ from typing import Protocol
 from dpproxy.backends import connect
 from dpproxy.backends.base import Backend, BackendSchema, BackendTable, BackendUnavailable
 from dpproxy.config import Config, ConfigError, TableSection, nearest
-from dpproxy.config_columns import Mistake, build_columns, check_horizon, check_source
+from dpproxy.config_columns import Mistake, build_columns, build_horizon, check_source
 from dpproxy.config_paths import resolve_paths
 from dpproxy.front_setup import NAME_BYTES
 from rewriter.policy import Policy, Table, TableName
@@ -131,8 +131,9 @@ def _table(one: _Found, found: Sequence[_Found]) -> Table:
         return replace(table, declared_keys=declared, comment=backend.comment)
     if section.privacy_unit is None and not section.privacy_unit_path:
         raise Mistake(place, "say public = true, or name the column of the privacy_unit")
+    horizon = None
     if section.horizon is not None:
-        check_horizon(f"{place}.horizon", section.horizon, backend)
+        horizon = build_horizon(f"{place}.horizon", section.horizon, backend)
     # Rows without a unit are dropped, so that a key may leave its NULLs alone.
     unit = frozenset(filter(backend.column, [section.privacy_unit or ""]))
     keys = [frozenset(key) for key in (backend.primary_key, *backend.unique) if key]
@@ -145,6 +146,7 @@ def _table(one: _Found, found: Sequence[_Found]) -> Table:
         max_rows_per_unit=section.max_rows_per_unit,
         max_rows_per_unit_per_group=section.max_rows_per_unit_per_group,
         max_groups_per_unit=_groups(place, section, backend),
+        horizon=horizon,
         comment=backend.comment,
     )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from fractions import Fraction
 
 TableName = tuple[str, str]
 """(schema, table) as analysts see them."""
@@ -17,6 +18,8 @@ class Column:
     "timestamp without time zone"). At most one of `domain` (literals as PostgreSQL prints them),
     `domain_from` and `range` (both ends included) is set; none of them means an unknown domain.
     `nullable`: NULL is a cell of the domain (declared), or, without a domain, may occur in the data.
+    `bounds`: between which a row's value is clamped, `unit_bounds` a unit's sum in a group; `scale`: the
+    decimals that sums keep.
     """
 
     name: str
@@ -26,6 +29,9 @@ class Column:
     domain_from: tuple[TableName, str] | None = None
     range: tuple[str, str] | None = None
     hidden: bool = False
+    bounds: tuple[Fraction, Fraction] | None = None
+    unit_bounds: tuple[Fraction, Fraction] | None = None
+    scale: int | None = None
 
 
 @dataclass(frozen=True)
@@ -35,6 +41,16 @@ class Hop:
     column: str
     target: TableName
     target_column: str
+
+
+@dataclass(frozen=True)
+class Horizon:
+    """The life of a stream: events of `column` from `first` to `last`, of one unit at most `events_per_unit`."""
+
+    column: str
+    first: str
+    last: str
+    events_per_unit: int
 
 
 @dataclass(frozen=True)
@@ -60,6 +76,7 @@ class Table:
     max_rows_per_unit: int | None = None
     max_rows_per_unit_per_group: int | None = None
     max_groups_per_unit: Mapping[frozenset[str], int] = field(default_factory=dict)
+    horizon: Horizon | None = None
     comment: str | None = None
 
     def column(self, name: str) -> Column | None:

@@ -1,0 +1,346 @@
+"""Value ranges: between which bounds an expression lies, from declarations, conditions and its own form.
+
+In:  amount * 2, with amount declared in [0, 100] in cents, WHERE amount <= 50
+Out: [0, 100], in multiples of 1/100
+
+Everything is exact; a date counts in days and a timestamp in seconds since 1970-01-01 00:00.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from math import ceil, floor
+
+from sqlglot import exp
+
+from rewriter.expression import CASTS, Parameters, kind, kind_of_type
+from rewriter.grammar import EXTRACTED
+from rewriter.moment import DAY, moment_of, truncated, year_of
+from rewriter.policy import Column
+from rewriter.relation import Relation, conjuncts, leaves
+
+End = Fraction | None
+COMPARED = (exp.EQ, exp.GT, exp.GTE, exp.LT, exp.LTE)
+
+
+@dataclass(frozen=True)
+class Interval:
+    """From `lo` to `hi`, both included, None without end; values are multiples of 10^-scale, of any number if None."""
+
+    lo: End = None
+    hi: End = None
+    scale: int | None = None
+
+    @property
+    def point(self) -> Fraction | None:
+        """The one value that there is, or None."""
+        return self.lo if self.lo is not None and self.lo == self.hi else None
+
+    def within(self, lo: End, hi: End) -> Interval:
+        """What lies in both; the first of two that are apart."""
+        found = replace(self, lo=_extreme(max, self.lo, lo), hi=_extreme(min, self.hi, hi))
+        apart = found.lo is not None and found.hi is not None and found.lo > found.hi
+        return replace(self, lo=found.lo, hi=found.lo) if apart else found
+
+
+@dataclass(frozen=True)
+class Ranges:
+    """Ranges of expressions over the rows of `relation` for which all of `facts` hold."""
+
+    relation: Relation
+    parameters: Parameters
+    facts: tuple[exp.Expr, ...] = ()
+
+    @staticmethod
+    def of(relation: Relation, parameters: Parameters, argument: exp.Expr | None = None) -> Ranges:
+        """The ranges over the relation's rows whose `argument` is true."""
+        return Ranges(relation, parameters, (*relation.conditions, *conjuncts(argument)))
+
+    def interval(self, node: exp.Expr) -> Interval:
+        """The range of a base-form expression's values that are not NULL."""
+        node = node.unnest()
+        found = self._interval(node)
+        for fact in self.facts if leaves(node) else ():
+            found = self._narrowed(found, fact.unnest(), node)
+        return found
+
+    def pending(self, *nodes: exp.Expr) -> bool:
+        """Whether a range may become finite once the values of parameters are known."""
+        used = [p for n in (*nodes, *self.facts) for p in n.find_all(exp.Parameter)]
+        return any(self.parameters[int(p.name) - 1].value is None for p in used)
+
+    def _narrowed(self, found: Interval, fact: exp.Expr, node: exp.Expr) -> Interval:
+        """`found`, the range of `node`, where a condition holds too."""
+        text, of = node.sql(), kind(node, self.relation, self.parameters)
+        about = isinstance(fact, (*COMPARED, exp.Between, exp.In)) and fact.this.unnest().sql() == text
+        if about and isinstance(fact, exp.Between):
+            return found.within(self._constant(fact.args["low"], of), self._constant(fact.args["high"], of))
+        if about and isinstance(fact, exp.In):
+            values = [self._constant(e, of) for e in fact.expressions]
+            known = [v for v in values if v is not None]
+            return found.within(min(known), max(known)) if known and len(known) == len(values) else found
+        if not isinstance(fact, COMPARED):
+            return found
+        if about:
+            value, turned = self._constant(fact.expression, of), False
+        elif fact.expression.unnest().sql() == text:
+            value, turned = self._constant(fact.this, of), True
+        else:
+            return found
+        above = isinstance(fact, (exp.LT, exp.LTE) if turned else (exp.GT, exp.GTE))
+        below = isinstance(fact, (exp.GT, exp.GTE) if turned else (exp.LT, exp.LTE))
+        return found.within(None if below else value, None if above else value)
+
+    def _constant(self, node: exp.Expr, of: str) -> Fraction | None:
+        """The value of an expression without columns, as a value of the kind `of`; None for all else."""
+        node = node.unnest()
+        if leaves(node) or node.find(exp.Query):
+            return None
+        if isinstance(node, exp.Literal) and node.is_string:
+            return _parsed(node.this, of).point
+        value, own = self._interval(node).point, kind(node, self.relation, self.parameters)
+        if value is None or {own, of} & {"timestamptz", "text"}:
+            return None
+        if own == of or not {own, of} & {"date", "timestamp"}:
+            return value
+        return value * DAY if (own, of) == ("date", "timestamp") else value / DAY
+
+    def _interval(self, node: exp.Expr) -> Interval:
+        if isinstance(node, exp.Paren):
+            return self.interval(node.this)
+        if isinstance(node, exp.Literal):
+            return _written(node.this)
+        if isinstance(node, exp.Parameter):
+            parameter = self.parameters[int(node.name) - 1]
+            return _parsed(parameter.value, kind_of_type(parameter.type))
+        if isinstance(node, exp.Column):
+            return _declared(self.relation.source(node.table).column(node.name))
+        if isinstance(node, (exp.Greatest, exp.Least)):
+            return self._extreme(node)
+        if isinstance(node, exp.Case):
+            return self._case(node)
+        if isinstance(node, exp.Coalesce):
+            return _union([self.interval(e) for e in (node.this, *node.expressions)])
+        if isinstance(node, (exp.Nullif, exp.Min, exp.Max, exp.Avg)):
+            inner = self.interval(node.this)
+            return replace(inner, scale=None) if isinstance(node, exp.Avg) else inner
+        if isinstance(node, (exp.Cast, exp.TimestampTrunc, exp.DateTrunc, exp.Extract)):
+            return self._converted(node)
+        return self._computed(node)
+
+    def _computed(self, node: exp.Expr) -> Interval:
+        if isinstance(node, exp.Neg):
+            return _negated(self.interval(node.this))
+        if isinstance(node, exp.Abs):
+            inner = self.interval(node.this)
+            ends = [None if e is None else abs(e) for e in (inner.lo, inner.hi)]
+            apart = inner.lo is not None and inner.lo > 0, inner.hi is not None and inner.hi < 0
+            least = ends[0] if apart[0] else ends[1] if apart[1] else Fraction(0)
+            return Interval(
+                least, None if None in ends else max(e for e in ends if e is not None), inner.scale
+            )
+        if isinstance(node, (exp.Floor, exp.Ceil)):
+            return _whole(self.interval(node.this))
+        if isinstance(node, exp.Length):
+            return Interval(Fraction(0), None, 0)
+        if isinstance(node, exp.Add):
+            return _sum(self.interval(node.this), self.interval(node.expression))
+        if isinstance(node, exp.Sub):
+            return _sum(self.interval(node.this), _negated(self.interval(node.expression)))
+        if isinstance(node, exp.Mul):
+            return _product(self.interval(node.this), self.interval(node.expression))
+        if isinstance(node, exp.Div):
+            return self._quotient(node)
+        if isinstance(node, exp.Mod):
+            divisor = self.interval(node.expression).point
+            size = None if divisor is None else abs(divisor)
+            dividend = self.interval(node.this)
+            least = (
+                Fraction(0)
+                if dividend.lo is not None and dividend.lo >= 0
+                else None
+                if size is None
+                else -size
+            )
+            return Interval(least, size, dividend.scale)
+        return Interval()
+
+    def _quotient(self, node: exp.Div) -> Interval:
+        divisor = self.interval(node.expression)
+        if divisor.lo is None or divisor.hi is None or divisor.lo <= 0 <= divisor.hi:
+            return Interval()
+        inverse = Interval(1 / divisor.hi, 1 / divisor.lo)
+        found = _product(self.interval(node.this), inverse)
+        integers = kind(node, self.relation, self.parameters) == "int"
+        return _whole(found) if integers else replace(found, scale=None)
+
+    def _extreme(self, node: exp.Greatest | exp.Least) -> Interval:
+        """NULL is passed over, so that only constants are sure to be among what is compared."""
+        parts = [node.this, *node.expressions]
+        whole = _union([self.interval(p) for p in parts])
+        of = kind(node, self.relation, self.parameters)
+        sure = [v for v in (self._constant(p, of) for p in parts) if v is not None]
+        if not sure:
+            return whole
+        if isinstance(node, exp.Greatest):
+            return replace(whole, lo=_extreme(max, whole.lo, max(sure)))
+        return replace(whole, hi=_extreme(min, whole.hi, min(sure)))
+
+    def _case(self, node: exp.Case) -> Interval:
+        found = []
+        for branch in node.args["ifs"]:
+            facts = () if node.this else conjuncts(branch.this)
+            under = replace(self, facts=(*self.facts, *facts))
+            found.append(under.interval(branch.args["true"]))
+        default = node.args.get("default")
+        if default is not None:
+            found.append(self.interval(default))
+        nulls = [isinstance(i.args["true"].unnest(), exp.Null) for i in node.args["ifs"]]
+        nulls.append(default is not None and isinstance(default.unnest(), exp.Null))
+        return _union([f for f, null in zip(found, nulls, strict=False) if not null])
+
+    def _converted(self, node: exp.Expr) -> Interval:
+        if isinstance(node, exp.Extract):
+            field = node.name.lower()
+            span = EXTRACTED.get(field)
+            if span is not None:
+                return Interval(Fraction(span[0]), Fraction(span[1]), 0)
+            inner = self._seconds(node.expression)
+            if field not in ("year", "isoyear") or inner.lo is None or inner.hi is None:
+                return Interval()
+            near = 1 if field == "isoyear" else 0
+            return Interval(Fraction(year_of(inner.lo) - near), Fraction(year_of(inner.hi) + near), 0)
+        if isinstance(node, exp.Cast):
+            return self._cast(node)
+        inner = self._seconds(node.this)
+        unit = node.args["unit"].name.lower()
+        least = None if inner.lo is None else truncated(inner.lo, unit)
+        return Interval(least, inner.hi, 0)
+
+    def _seconds(self, node: exp.Expr) -> Interval:
+        inner = self.interval(node)
+        if kind(node, self.relation, self.parameters) == "date":
+            ends = [None if e is None else e * DAY for e in (inner.lo, inner.hi)]
+            return Interval(ends[0], ends[1], 0)
+        return inner
+
+    def _cast(self, node: exp.Cast) -> Interval:
+        source, target = kind(node.this, self.relation, self.parameters), CASTS.get(node.to.this)
+        literal = node.this.unnest()
+        if isinstance(literal, exp.Literal) and literal.is_string:
+            return _parsed(literal.this, target or "")
+        inner = self.interval(node.this)
+        if target == "date" and source == "timestamp":
+            ends = [None if e is None else Fraction(floor(e / DAY)) for e in (inner.lo, inner.hi)]
+            return Interval(ends[0], ends[1], 0)
+        if target == "timestamp":
+            return self._seconds(node.this)
+        if source == "bool":
+            return Interval(Fraction(0), Fraction(1), 0)
+        if target == "int":
+            return _whole(inner)
+        return inner if target in ("float", "number", "date") else Interval()
+
+
+def _extreme(choose: Callable[[list[Fraction]], Fraction], *ends: End) -> End:
+    known = [e for e in ends if e is not None]
+    return choose(known) if known else None
+
+
+def _negated(one: Interval) -> Interval:
+    ends = [None if e is None else -e for e in (one.hi, one.lo)]
+    return Interval(ends[0], ends[1], one.scale)
+
+
+def _finest(*parts: Interval) -> int | None:
+    return None if any(p.scale is None for p in parts) else max(p.scale or 0 for p in parts)
+
+
+def _sum(left: Interval, right: Interval) -> Interval:
+    lo = None if left.lo is None or right.lo is None else left.lo + right.lo
+    hi = None if left.hi is None or right.hi is None else left.hi + right.hi
+    return Interval(lo, hi, _finest(left, right))
+
+
+def _product(left: Interval, right: Interval) -> Interval:
+    scale = None if left.scale is None or right.scale is None else left.scale + right.scale
+    for one, other in ((left, right), (right, left)):
+        factor = one.point
+        if factor is not None:
+            low, high = (None if e is None else e * factor for e in (other.lo, other.hi))
+            if factor == 0:
+                return Interval(factor, factor, 0)
+            return Interval(low, high, scale) if factor > 0 else Interval(high, low, scale)
+    ends = [left.lo, left.hi, right.lo, right.hi]
+    if None in ends:
+        return Interval(scale=scale)
+    products = [
+        a * b for a in (left.lo, left.hi) for b in (right.lo, right.hi) if a is not None and b is not None
+    ]
+    return Interval(min(products), max(products), scale)
+
+
+def _union(parts: Sequence[Interval]) -> Interval:
+    if not parts:
+        return Interval(Fraction(0), Fraction(0), 0)
+    lows, highs = [p.lo for p in parts], [p.hi for p in parts]
+    lo = None if None in lows else min(e for e in lows if e is not None)
+    hi = None if None in highs else max(e for e in highs if e is not None)
+    return Interval(lo, hi, _finest(*parts))
+
+
+def _whole(one: Interval) -> Interval:
+    """Integers near the values, whichever way they are rounded."""
+    lo = None if one.lo is None else Fraction(floor(one.lo))
+    return Interval(lo, None if one.hi is None else Fraction(ceil(one.hi)), 0)
+
+
+def _written(text: str) -> Interval:
+    try:
+        value = Fraction(text)
+    except (ValueError, ZeroDivisionError):
+        return Interval()
+    return Interval(value, value, len(text.partition(".")[2]) if "e" not in text.lower() else None)
+
+
+def _parsed(text: str | None, found: str) -> Interval:
+    """A constant's text as a value of a kind; a date is one among dates, and the day's begin among timestamps."""
+    if text is None:
+        return Interval()
+    if found in ("date", "timestamp", "timestamptz"):
+        moment = moment_of(text)
+        if moment is None:
+            return Interval()
+        value = moment if found != "date" else Fraction(floor(moment / DAY))
+        return Interval(value, value, 0)
+    return _written(text) if found in ("int", "number", "float") else Interval()
+
+
+def _declared(column: Column) -> Interval:
+    found = kind_of_type(column.type)
+    scale = _scale(column, found)
+    if column.bounds is not None:
+        return Interval(*column.bounds, scale)
+    if column.range is not None:
+        first, last = (_parsed(e, found).point for e in column.range)
+        return Interval(first, last, scale)
+    values = [_parsed(e, found).point for e in column.domain or ()]
+    known = [v for v in values if v is not None]
+    return (
+        Interval(min(known), max(known), scale)
+        if known and len(known) == len(values)
+        else Interval(scale=scale)
+    )
+
+
+def _scale(column: Column, found: str) -> int | None:
+    if column.scale is not None:
+        return column.scale
+    if found in ("int", "date"):
+        return 0
+    if found == "timestamp":
+        return 6
+    _, comma, digits = column.type.removesuffix(")").partition(",")
+    return int(digits) if comma and digits.isdigit() else None
