@@ -13,9 +13,9 @@ from typing import Literal, cast
 
 import numpy as np
 
-from budget.account import BudgetRow, Charge, LedgerError, Limit, ReleaseRow, Reservation
+from budget.account import BudgetRow, Exhausted, LedgerError, Limit, ReleaseRow, Reservation
 from budget.ledger import Ledger
-from budget.units import micro, micro_limit
+from budget.units import micro_limit
 from dpproxy import refusals
 from dpproxy.backends.base import Backend, BackendError, Cancellation, Slot
 from dpproxy.backends.base import text as value_text
@@ -26,14 +26,14 @@ from dpproxy.front_arrays import int8_array, text_array
 from dpproxy.last_release import LastRelease, LastRow
 from dpproxy.onekey import OneKey
 from dpproxy.planning import INT8_ARRAY, Planned, PlannedNode, Planner, Prepared
-from dpproxy.pricing import Ask, ask, smaller
+from dpproxy.pricing import Ask, ask, charge, smaller, total
 from dpproxy.result import Result
 from mechanisms import randomness
 from mechanisms.choose import Settings
 from rewriter.draft import SystemDraft
 from rewriter.statement import Verdict
 
-Texts = Sequence[str | None]
+Texts = tuple[str | None, ...]
 
 
 @dataclass(frozen=True)
@@ -42,6 +42,18 @@ class Answer:
 
     arrays: tuple[bytes, ...]
     notices: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Asker:
+    """One execution of a statement: what the client sent, and what its session has set and remembers."""
+
+    text: str
+    oids: tuple[int, ...]
+    parameters: tuple[str | None, ...]
+    settings: Mapping[str, str]
+    cancellation: Cancellation
+    last: LastRelease
 
 
 class Answering:
@@ -91,23 +103,54 @@ class Answering:
 
         Raises Refusal; whatever fails once the backend was reached stays charged.
         """
+        asker = Asker(text, oids, parameters, settings, cancellation, last)
         with refusals.translated():
             epoch = self._turn_epoch()
             prepared = self._planner.prepare(text, oids)
-            planned = self._planner.plan(text, oids, parameters)
             chain = self._chain(analyst)
-            asks = self._asks(planned, settings, epoch)
             if prepared.explain:
-                return Answer((text_array(self._explained(asks, chain[0])),), ())
-            results = self._results(text, [a for a in asks if a is not None], chain, epoch, cancellation)
-        shown = [
-            self._columns(node, results, one, chain[0], last) for node, one in zip(planned, asks, strict=True)
-        ]
-        columns = [column for node in shown for column in node]
-        arrays = tuple(_array(c, oid) for c, oid in zip(columns, prepared.array_oids, strict=True))
+                return Answer((text_array(self._explained(asker, prepared, chain[0], epoch)),), ())
+            columns, results = self._released(asker, prepared, chain, epoch)
         last.note(results.values())
         notices = tuple(row.notice for row in last.rows) if results else ()
-        return Answer(arrays, () if _off(settings.get("dpproxy.notices", "on")) else notices)
+        silent = _off(settings.get("dpproxy.notices", "on"))
+        return Answer(_arrays(columns, prepared), () if silent else notices)
+
+    def _released(
+        self, asker: Asker, prepared: Prepared, chain: Sequence[str], epoch: str
+    ) -> tuple[list[Sequence[object]], dict[bytes, Result]]:
+        """The released columns, in stages: a node waits for the constants in it, a constant for the nodes it reads."""
+        columns: list[Sequence[object]] = []
+        results: dict[bytes, Result] = {}
+        constants: list[Texts] = []
+        done = 0
+        while done < len(prepared.columns):
+            self._evaluate(asker, prepared, constants, done, _arrays(columns, prepared))
+            planned = self._planner.plan(asker.text, asker.oids, asker.parameters, constants)
+            ready = prepared.ready(len(constants))
+            asks = self._asks(planned[done:], asker.settings, epoch)
+            if ready < len(planned):
+                self._refuse_unaffordable(asks, chain)
+            results |= self._results(asker, [a for a in asks[: ready - done] if a is not None], chain, epoch)
+            for node, one in zip(planned[done:ready], asks, strict=False):
+                columns += self._columns(node, results, one, chain[0], asker.last)
+            done = ready
+        return columns, results
+
+    def _evaluate(
+        self, asker: Asker, prepared: Prepared, constants: list[Texts], done: int, arrays: Sequence[bytes]
+    ) -> None:
+        """Add the constants that `done` released nodes are enough for."""
+        while len(constants) < len(prepared.constants) and prepared.constants[len(constants)].nodes <= done:
+            constants.append(
+                self._planner.constant(asker.text, asker.oids, len(constants), asker.parameters, arrays)
+            )
+
+    def _refuse_unaffordable(self, asks: Sequence[Ask | None], chain: Sequence[str]) -> None:
+        """PV001 before anything is paid where the account could not pay for the stages to come."""
+        needed = charge(total(a.cost_at_most for a in asks if a is not None))
+        if not self._ledger.check_budget(chain[0], needed):
+            raise Exhausted(needed, self._ledger.left(chain[0]), None)
 
     def _asks(self, planned: Planned, settings: Mapping[str, str], epoch: str) -> list[Ask | None]:
         spend = settings.get("dpproxy.spend") or None
@@ -122,7 +165,7 @@ class Answering:
         ]
 
     def _results(
-        self, text: str, asks: Sequence[Ask], chain: Sequence[str], epoch: str, cancellation: Cancellation
+        self, asker: Asker, asks: Sequence[Ask], chain: Sequence[str], epoch: str
     ) -> dict[bytes, Result]:
         """The result of every ask: replayed for nothing where the account has paid for it, else bought."""
         results: dict[bytes, Result] = {}
@@ -139,27 +182,25 @@ class Answering:
                         len(one.node.draft.keys), len(one.node.draft.measures)
                     )
             if missing:
-                results |= self._buy(text, list(missing.values()), chain, epoch, cancellation)
+                results |= self._buy(asker, list(missing.values()), chain, epoch)
         return results
 
-    def _buy(
-        self, text: str, asks: list[Ask], chain: Sequence[str], epoch: str, cancellation: Cancellation
-    ) -> dict[bytes, Result]:
+    def _buy(self, asker: Asker, asks: list[Ask], chain: Sequence[str], epoch: str) -> dict[bytes, Result]:
         """Reserve the most that all can cost, then fetch, release and settle one after the other.
 
         The slot is taken first, so that an unreachable backend costs nothing; from the reservation on, what is
         not settled is spent.
         """
         asks = [self._affordable(a, chain[0]) for a in asks]
-        charges = [Charge(micro(a.cost_at_most.information), micro(a.cost_at_most.calls)) for a in asks]
+        charges = [charge(a.cost_at_most) for a in asks]
         with self._backend.open() as slot:
             names = [a.name for a in asks]
-            held = self._ledger.reserve(chain, charges, reached=True, query=text, mechanisms=names)
+            held = self._ledger.reserve(chain, charges, reached=True, query=asker.text, mechanisms=names)
             open_ones = list(held)
             results = {}
             try:
                 for one, reservation in zip(asks, held, strict=True):
-                    results[one.request_key] = self._settle(one, slot, reservation, text, epoch, cancellation)
+                    results[one.request_key] = self._settle(one, slot, reservation, asker, epoch)
                     open_ones.remove(reservation)
             except BaseException:
                 for reservation in open_ones:
@@ -168,25 +209,17 @@ class Answering:
                 raise
         return results
 
-    def _settle(
-        self,
-        one: Ask,
-        slot: Slot,
-        reservation: Reservation,
-        text: str,
-        epoch: str,
-        cancellation: Cancellation,
-    ) -> Result:
+    def _settle(self, one: Ask, slot: Slot, reservation: Reservation, asker: Asker, epoch: str) -> Result:
         """Release one node and commit its cost and answer together; somebody's stored answer is taken as it is."""
         known = self._ledger.stored(one.release_key)
         if known is None:
-            fetched = slot.fetch(one.query, self._rank_key, cancellation, self._config.backend.max_rows)
+            fetched = slot.fetch(one.query, self._rank_key, asker.cancellation, self._config.backend.max_rows)
             stream = randomness.seed(self._noise_key, one.release_key, reservation.id.bytes)
             try:
                 result = one.release(fetched, stream)
             except ValueError:
                 raise BackendError from None
-            known = result.dump(), Charge(micro(result.cost.information), micro(result.cost.calls))
+            known = result.dump(), charge(result.cost)
         settled = self._ledger.settle(
             reservation,
             known[1],
@@ -194,7 +227,7 @@ class Answering:
             request_key=one.request_key,
             answer=known[0],
             mechanism=one.name,
-            query=text,
+            query=asker.text,
             epoch=epoch,
         )
         answer = Result.load(settled.answer)
@@ -213,8 +246,12 @@ class Answering:
             self._ledger.seed(link.account, limit)
         return [link.account for link in links]
 
-    def _explained(self, asks: Sequence[Ask | None], account: str) -> list[str]:
+    def _explained(self, asker: Asker, prepared: Prepared, account: str, epoch: str) -> list[str]:
+        constants: list[Texts] = []
+        self._evaluate(asker, prepared, constants, 0, ())
+        planned = self._planner.plan(asker.text, asker.oids, asker.parameters, constants)
         left = self._ledger.left(account)
+        asks = self._asks(planned, asker.settings, epoch)
         lines = [line for a in asks if a is not None for line in explanation(a, left)]
         return lines or ["Answered by the front: no private rows are read, nothing is charged"]
 
@@ -261,6 +298,14 @@ def _columns_of(
     kind: type[BudgetRow | ReleaseRow | LastRow], rows: Sequence[object]
 ) -> list[Sequence[object]]:
     return [[getattr(row, field.name) for row in rows] for field in fields(kind)]
+
+
+def _arrays(columns: Sequence[Sequence[object]], prepared: Prepared) -> tuple[bytes, ...]:
+    """The released columns as arrays, empty ones for those that are not there yet."""
+    missing = len(prepared.array_oids) - len(columns)
+    return tuple(
+        _array(c, oid) for c, oid in zip([*columns, *[()] * missing], prepared.array_oids, strict=True)
+    )
 
 
 def _array(column: Sequence[object], oid: int) -> bytes:

@@ -276,13 +276,23 @@ class Front:
             with checker.transaction():
                 _exec(checker, f"DECLARE dpproxy_rows NO SCROLL CURSOR FOR {sql}")
                 result = _exec(checker, f"FETCH {most + 1} FROM dpproxy_rows")
-        if result.ntuples > most:
-            raise Refusal("54000", f"a public query gives more than {most} rows")
-        columns = [(j, _BOOLEANS if result.ftype(j) == _BOOL else {}) for j in range(result.nfields)]
-        return tuple(
-            tuple(_text(written.get(value := result.get_value(i, j), value)) for j, written in columns)
-            for i in range(result.ntuples)
-        )
+        return _texts(result, most)
+
+    def evaluate(
+        self, sql: str, oids: Sequence[int], values: Sequence[str | None], arrays: Sequence[bytes], most: int
+    ) -> tuple[Row, ...]:
+        """The rows of a query over public tables, constants and released rows, every value as text.
+
+        `oids`: the types of `values`, given as canonical text, and of the binary `arrays` behind them. Raises
+        Refusal: the front's own, 54000 for more than `most` rows.
+        """
+        given = [None if v is None else _encoded(v) for v in values] + list(arrays)
+        formats = [pq.Format.TEXT] * len(values) + [pq.Format.BINARY] * len(arrays)
+        with self._checker() as checker:
+            result = _checked(
+                checker.pgconn.exec_params(_encoded(f"{sql} LIMIT {most + 1}"), given, list(oids), formats)
+            )
+        return _texts(result, most)
 
     def _prepare(self) -> Roles:
         """Database, roles and revocations; who only attaches finds them done."""
@@ -374,6 +384,16 @@ def _make_roles(admin: psycopg.Connection) -> Roles:
 
 def _text(value: bytes | None) -> str | None:
     return None if value is None else value.decode()
+
+
+def _texts(result: pq.abc.PGresult, most: int) -> tuple[Row, ...]:
+    if result.ntuples > most:
+        raise Refusal("54000", f"a public query gives more than {most} rows")
+    columns = [(j, _BOOLEANS if result.ftype(j) == _BOOL else {}) for j in range(result.nfields)]
+    return tuple(
+        tuple(_text(written.get(value := result.get_value(i, j), value)) for j, written in columns)
+        for i in range(result.ntuples)
+    )
 
 
 def _encoded(sql: str) -> bytes:

@@ -15,6 +15,7 @@ from rewriter.domain import MAX_CELLS, domain_query, held
 from rewriter.draft import SYSTEM, SYSTEM_TABLES, Draft, NodeDraft, SystemDraft
 from rewriter.emit import histogram_query, node_text, types_query
 from rewriter.expression import Parameter
+from rewriter.parse import MAX_CONSTANTS
 from rewriter.plan import Cells, HistogramQuery
 from rewriter.policy import Policy
 from rewriter.present import Column, Columns, node_columns, present
@@ -37,6 +38,22 @@ class Prepared:
     array_oids: tuple[int, ...]
     columns: tuple[Columns, ...]
     explain: bool
+    constants: tuple[PreparedConstant, ...]
+
+    def ready(self, constants: int) -> int:
+        """How many nodes can be planned when the first `constants` constants are known."""
+        waiting = self.constants[constants:]
+        return waiting[0].nodes if waiting else len(self.columns)
+
+
+@dataclass(frozen=True)
+class PreparedConstant:
+    """A constant's statement, over the parameters of the presentation; it reads the first `nodes` nodes at most."""
+
+    sql: str
+    nodes: int
+    type: str
+    listed: bool
 
 
 @dataclass(frozen=True)
@@ -136,7 +153,13 @@ class Planner:
         body = statement.body
         described = self._front.describe(body, oids)
         parameters = tuple(Parameter(name, None) for name in self._type_names(oids))
-        drafted = draft(body, self._policy, parameters)
+        types: list[str] = []
+
+        def typed(_: int, sql: str) -> list[Parameter]:
+            types.append(self._only_type(sql, oids))
+            return [Parameter(types[-1], None)]
+
+        drafted = draft(body, self._policy, parameters, typed)
         if drafted.nodes and not any(self._front.agrees(body, text, oids) for text in drafted.spellings):
             raise Refusal(
                 "0A000",
@@ -146,13 +169,24 @@ class Planner:
         columns = tuple(self._columns(node, oids) for node in drafted.nodes)
         presentation = present(drafted, columns, [name for name, _, _ in described])
         array_oids = tuple(INT8_ARRAY if t == "int8" else TEXT_ARRAY for t in presentation.transports)
+        constants = tuple(
+            PreparedConstant(sql, c.nodes, t, c.listed)
+            for sql, c, t in zip(presentation.constants, drafted.constants, types, strict=True)
+        )
         shown = self._front.describe(presentation.sql, (*oids, *array_oids))
         if shown != described:
             raise Refusal("0A000", "the answer's columns could not be kept as the query declares them")
         if statement.explain:
             plan = f'SELECT x.line AS "QUERY PLAN" FROM unnest(${len(oids) + 1}::text[]) AS x(line)'
-            return Prepared(plan, (TEXT_ARRAY,), columns, True)
-        return Prepared(presentation.sql, array_oids, columns, False)
+            return Prepared(plan, (TEXT_ARRAY,), columns, True, constants)
+        return Prepared(presentation.sql, array_oids, columns, False, constants)
+
+    def _only_type(self, sql: str, oids: tuple[int, ...]) -> str:
+        """The type of a query's one column."""
+        columns = self._front.describe(sql, oids)
+        if len(columns) != 1:
+            raise Refusal("42601", "subquery must return only one column")
+        return columns[0].type
 
     def _columns(self, node: NodeDraft | SystemDraft, oids: tuple[int, ...]) -> Columns:
         if isinstance(node, SystemDraft):
@@ -170,17 +204,56 @@ class Planner:
         )
         return tuple(str(name) for (name,) in self._front.rows(query))
 
-    def plan(self, text: str, oids: Sequence[int], values: Sequence[str | None]) -> Planned:
-        """What must be released for a statement with these parameter values, in the order of its arrays."""
-        key = (text, tuple(oids), tuple(values))
+    def constant(
+        self,
+        text: str,
+        oids: Sequence[int],
+        number: int,
+        values: Sequence[str | None],
+        arrays: Sequence[bytes],
+    ) -> tuple[str | None, ...]:
+        """The values of constant `number` of a statement (one, of a list any number), evaluated by the front.
+
+        `arrays`: the released columns as far as they are there, empty arrays for the others. Raises Refusal.
+        """
+        prepared = self.prepare(text, oids)
+        found = prepared.constants[number]
+        types = (*oids, *prepared.array_oids[: len(arrays)])
+        rows = self._front.evaluate(found.sql, types, values, arrays, MAX_CONSTANTS if found.listed else 1)
+        return tuple(row[0] for row in rows) if found.listed or rows else (None,)
+
+    def plan(
+        self,
+        text: str,
+        oids: Sequence[int],
+        values: Sequence[str | None],
+        constants: Sequence[tuple[str | None, ...]] = (),
+    ) -> Planned:
+        """What must be released for a statement with these parameter values, in the order of its arrays.
+
+        `constants`: the values of its first constants; nodes that wait for others are planned as if those were NULL.
+        """
+        key = (text, tuple(oids), tuple(values), tuple(constants))
         return self._plans.get(key, lambda: self._plan(*key), _cells)
 
-    def _plan(self, text: str, oids: tuple[int, ...], values: tuple[str | None, ...]) -> Planned:
+    def _plan(
+        self,
+        text: str,
+        oids: tuple[int, ...],
+        values: tuple[str | None, ...],
+        constants: tuple[tuple[str | None, ...], ...],
+    ) -> Planned:
         names = self._type_names(oids)
         parameters = tuple(Parameter(n, v) for n, v in zip(names, values, strict=True))
-        drafted: Draft = draft(self._statement(text).body, self._policy, parameters)
+        prepared = self.prepare(text, oids)
+
+        def known(number: int, _: str) -> list[Parameter]:
+            found = constants[number] if number < len(constants) else (None,)
+            return [Parameter(prepared.constants[number].type, value) for value in found]
+
+        drafted: Draft = draft(self._statement(text).body, self._policy, parameters, known)
         return tuple(
-            node if isinstance(node, SystemDraft) else self._complete(node, parameters)
+            node if isinstance(node, SystemDraft) else self._complete(node, drafted.values)
             for node in drafted.nodes
         )
 

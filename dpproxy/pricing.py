@@ -123,6 +123,11 @@ def total(costs: object) -> Cost:
     )
 
 
+def charge(cost: Cost) -> Charge:
+    """A cost in whole micro-units, rounded up."""
+    return Charge(micro(cost.information), micro(cost.calls))
+
+
 def _in_cell_order(counts: np.ndarray, cells: np.ndarray, size: int) -> np.ndarray:
     """Counts by cell number; ValueError unless every cell came back once."""
     ordered = np.full(size, -1, dtype=np.int64)
@@ -167,8 +172,7 @@ def smaller(one: Ask, left: Charge) -> Ask:
 
 
 def _fits(mechanisms: tuple[Mechanism, ...], left: Charge) -> bool:
-    cost = total(m.cost_at_most for m in mechanisms)
-    return left.covers(Charge(micro(cost.information), micro(cost.calls)))
+    return left.covers(charge(total(m.cost_at_most for m in mechanisms)))
 
 
 def _mechanisms(node: PlannedNode, settings: Settings, k: int | None) -> tuple[Mechanism, ...]:

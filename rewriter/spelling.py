@@ -44,12 +44,19 @@ def spellings(tree: exp.Expr) -> Iterator[str]:
     inward = (_Inward, Postgres) if negated else (Postgres,)
     commas = (False, True) if tree.find(exp.Substring) else (False,)
     characters = (False, True) if tree.find(exp.Length) else (False,)
-    for dialect, comma, character in product(inward, commas, characters):
-        yield _respelt(tree, comma, character).sql(dialect)
+    presents = (False, True) if tree.find(exp.CurrentTimestamp) else (False,)
+    fields = (False, True) if tree.find(exp.Interval) else (False,)
+    for dialect, *choices in product(inward, commas, characters, presents, fields):
+        yield _respelt(tree, *choices).sql(dialect)
 
 
-def _respelt(tree: exp.Expr, comma: bool, character: bool) -> exp.Expr:
+def _respelt(tree: exp.Expr, comma: bool, character: bool, present: bool, field: bool) -> exp.Expr:
     copy = tree.copy()
+    for node in list(copy.find_all(exp.CurrentTimestamp)) if present else []:
+        node.replace(exp.Anonymous(this="now"))
+    for node in list(copy.find_all(exp.Interval)) if field else []:
+        if isinstance(node.this, exp.Literal) and isinstance(node.args.get("unit"), exp.Var):
+            node.replace(exp.var(f"INTERVAL {node.this.sql('postgres')} {node.args['unit'].name}"))
     for node in list(copy.find_all(exp.Substring)) if comma else []:
         given = [node.args.get(part) for part in ("this", "start", "length")]
         node.replace(exp.Anonymous(this="substring", expressions=[g for g in given if g is not None]))

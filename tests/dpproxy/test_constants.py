@@ -1,0 +1,149 @@
+"""Constants among private rows: expressions that PostgreSQL evaluates, and released numbers that a later node uses."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from hashlib import sha256
+from pathlib import Path
+
+import duckdb
+import pytest
+
+from dpproxy.backends.base import Cancellation
+from dpproxy.last_release import LastRelease
+from dpproxy.service import Service, configured
+from rewriter.refusal import Refusal
+from tests.dpproxy.deployment import POLICY, make
+from tests.dpproxy.test_answer import Analyst
+
+BUDGET = """
+[budget]
+information = 20
+calls = 4
+period = "none"
+
+[tables.trips]
+privacy_unit = "person_id"
+max_rows_per_unit = 5
+[tables.trips.columns]
+went = { range = ["2020-01-01", "2020-12-31"] }
+"""
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    folder: Path = tmp_path_factory.mktemp("constants")
+    file = make(folder, POLICY + BUDGET)
+    with duckdb.connect(folder / "people.duckdb") as connection:
+        connection.execute("CREATE TABLE trips (person_id INTEGER NOT NULL, went TIMESTAMP)")
+        connection.execute(
+            "INSERT INTO trips SELECT i, TIMESTAMP '2020-01-01' + to_days(CAST(i % 300 AS INTEGER)) "
+            "FROM range(900) r(i)"
+        )
+    with Service.start(configured(file), alone=True) as running:
+        yield running
+
+
+@pytest.fixture
+def ann(service: Service, request: pytest.FixtureRequest) -> Analyst:
+    """An analyst of the test's own, with a full budget."""
+    return Analyst(service, f"ann {sha256(request.node.name.encode()).hexdigest()[:40]}")
+
+
+def only(rows: list[tuple[str, ...]]) -> float:
+    assert len(rows) == 1
+    return float(rows[0][0])
+
+
+@pytest.mark.parametrize(
+    ("condition", "expected"),
+    [
+        ("went < CAST('2020-01-31' AS date) - INTERVAL '10' day", 60),
+        ("went < date_trunc('month', DATE '2020-02-29' + 1)", 180),
+        ("went < now() - INTERVAL '1 day'", 900),
+        ("went::date >= current_date", 0),
+        ("person_id < (SELECT 10 * MAX(room) + 70 FROM rooms)", 100),
+        ("EXISTS (SELECT 1 FROM rooms WHERE floor = 1)", 900),
+        ("NOT EXISTS (SELECT 1 FROM rooms WHERE floor = 1)", 0),
+        ("person_id IN (SELECT room * 2 FROM rooms GROUP BY room ORDER BY room LIMIT 3)", 3),
+        ("person_id NOT IN (SELECT MAX(room) FROM rooms)", 899),
+        ("person_id NOT IN (SELECT room FROM rooms WHERE floor = 7 LIMIT 1)", 900),
+        ("person_id NOT IN (SELECT NULLIF(room, 0) FROM rooms GROUP BY room)", 0),
+    ],
+)
+def test_what_reads_no_private_row_is_evaluated_by_the_front(
+    ann: Analyst, condition: str, expected: int
+) -> None:
+    assert (
+        abs(only(ann.ask(f"SELECT COUNT(DISTINCT person_id) FROM trips WHERE {condition}")) - expected) < 90
+    )
+    assert ann.used() == (1, 0)
+
+
+def test_a_released_number_is_a_constant_of_the_next_node(ann: Analyst) -> None:
+    question = (
+        "SELECT COUNT(*) FROM people WHERE person_id < (SELECT COUNT(*) / 2 FROM people WHERE town = 'Ulm')"
+    )
+    first = ann.ask(question)
+    assert abs(only(first) - 150) < 160
+    assert len(ann.notices) == 2
+    assert ann.used() == (2, 0)
+    assert ann.ask(question) == first
+    assert ann.used() == (2, 0)
+
+
+def test_a_released_row_beside_private_rows_is_constants(ann: Analyst) -> None:
+    rows = ann.ask(
+        "WITH size AS (SELECT COUNT(*) AS n, 3 AS three FROM people) SELECT town, COUNT(*) FROM people CROSS JOIN size "
+        "WHERE person_id * three < n AND n > 100 GROUP BY town"
+    )
+    assert len(rows) == 3
+    assert abs(sum(float(n) for _, n in rows) - 300) < 250
+    assert ann.used() == (2, 0)
+
+
+def test_released_keys_are_a_list(ann: Analyst) -> None:
+    rows = ann.ask(
+        "SELECT COUNT(*) FROM people "
+        "WHERE town IN (SELECT town FROM people GROUP BY town ORDER BY COUNT(*) DESC LIMIT 2)"
+    )
+    assert abs(only(rows) - 600) < 120
+    assert ann.used() == (2, 0)
+
+
+def test_parameters_reach_constants(service: Service, ann: Analyst) -> None:
+    sql = "SELECT COUNT(*) FROM people WHERE person_id < (SELECT MAX(room) + $1 FROM rooms)"
+    answering = service.answering
+    answering.prepare(sql, (23,))
+    answer = answering.execute(sql, (23,), ann.name, ("97",), {}, Cancellation(), LastRelease())
+    assert abs(int.from_bytes(answer.arrays[0][-8:], "big", signed=True) - 100) < 90
+
+
+@pytest.mark.parametrize(
+    ("condition", "code"),
+    [
+        ("person_id < random()", "PV020"),
+        ("person_id < (SELECT 1 / 0)", "22012"),
+        ("person_id < (SELECT room FROM rooms)", "21000"),
+        ("person_id < (SELECT MAX(room) FROM rooms WHERE rooms.floor = people.person_id)", "PV015"),
+        ("EXISTS (SELECT 1 FROM rooms WHERE rooms.floor = people.person_id LIMIT 1)", "PV015"),
+        ("person_id < (SELECT person_id FROM people)", "PV010"),
+        ("person_id IN (SELECT room, floor FROM rooms GROUP BY room, floor)", "42601"),
+    ],
+)
+def test_what_is_no_constant_is_refused(ann: Analyst, condition: str, code: str) -> None:
+    with pytest.raises(Refusal) as refused:
+        ann.ask(f"SELECT COUNT(*) FROM people WHERE {condition}")
+    assert refused.value.code == code
+    assert ann.used() == (0, 0)
+
+
+def test_nothing_is_paid_where_a_later_stage_could_not_be(ann: Analyst) -> None:
+    for number in range(19):
+        ann.ask(f"SELECT COUNT(*) FROM people WHERE person_id <> {number}")
+    with pytest.raises(Refusal) as refused:
+        ann.ask(
+            "SELECT COUNT(*) FROM people WHERE person_id < (SELECT COUNT(*) FROM people WHERE person_id > 3)"
+        )
+    assert refused.value.code == "PV001"
+    assert ann.used() == (19, 0)
