@@ -12,6 +12,7 @@ from budget.units import MOST, shown
 
 Period = Literal["none", "day", "week", "month"]
 Mode = Literal["enforce", "track"]
+Kind = Literal["reserve", "settle", "spend", "release", "replay"]
 
 
 @dataclass(frozen=True)
@@ -112,6 +113,65 @@ class BudgetRow:
 
 
 @dataclass(frozen=True)
+class AccountRow:
+    """One account as its owner sees it, in micro-units; `refreshes_at` is None where no period runs or ends."""
+
+    account: str
+    limit: Limit
+    used: Charge
+    reserved: Charge
+    left: Charge
+    refreshes_at: datetime | None
+    frozen: bool
+
+
+@dataclass(frozen=True)
+class LimitRow:
+    """One change of an account: from `time` on, this was its limit, and whether it was frozen."""
+
+    time: datetime
+    limit: Limit
+    frozen: bool
+
+
+@dataclass(frozen=True)
+class EntryRow:
+    """One fact of the ledger, in micro-units.
+
+    A reservation is opened by a row of kind `reserve` for each account of its chain and resolved by one of
+    kind `settle`, `spend` or `release` for each; a `replay` is one row that costs nothing. `own`: the account
+    that asked, the others of the chain are shared and carry no query. `replayed`: the answer was stored
+    before. `period`: a number that grows with each refresh of the account.
+    """
+
+    number: int
+    reservation: UUID
+    account: str
+    own: bool
+    kind: Kind
+    at_most: Charge
+    charged: Charge
+    period: int
+    time: datetime
+    mechanism: str | None
+    query: str | None
+    replayed: bool
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of a reservation: `open`, or how it was resolved; `reached`: its backend was reached.
+
+    `charged` is what its own account paid; `answer` is what was settled, None once it was pruned.
+    """
+
+    state: Literal["open", "settle", "spend", "release"]
+    reached: bool
+    charged: Charge
+    answer: bytes | None = field(repr=False)
+
+
+@dataclass(frozen=True)
 class ReleaseRow:
     """One line of an account's history, in units, with what failed after the backend was reached."""
 
@@ -147,6 +207,21 @@ class Exhausted(LedgerError):
         super().__init__(f"{needed} are needed, {whose}")
 
 
+class Frozen(LedgerError):
+    """The owner has frozen an account of the chain: it spends nothing until it is unfrozen.
+
+    `own`: it is the account that asked, not a shared one.
+    """
+
+    def __init__(self, own: bool) -> None:
+        self.own = own
+        super().__init__("the account is frozen" if own else "a shared account is frozen")
+
+
+class IdUsed(LedgerError):
+    """An id of a reservation was used before, for something else."""
+
+
 class AlreadyResolved(LedgerError):
     """A reservation is settled, spent or released once."""
 
@@ -165,6 +240,14 @@ class AboveReservation(LedgerError):
 
 class PinnedMismatch(LedgerError):
     """The ledger was made with other parameters; a change of them needs a new ledger."""
+
+
+class LedgerOlder(LedgerError):
+    """The ledger has forgotten entries that it had: it was restored from an older copy."""
+
+
+class AnotherLedger(LedgerError):
+    """This is not the ledger that was used before."""
 
 
 class LimitTooLow(LedgerError):

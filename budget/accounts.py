@@ -2,15 +2,8 @@
 
 from __future__ import annotations
 
-from budget import statements
-from budget.account import (
-    BudgetRow,
-    Charge,
-    Limit,
-    LimitTooLow,
-    ReleaseRow,
-    UnknownAccount,
-)
+from budget import statements_accounts as statements
+from budget.account import AccountRow, BudgetRow, Charge, Limit, LimitRow, LimitTooLow, UnknownAccount
 from budget.store import OutOfBounds, Row, Store, left_of
 from budget.units import units
 
@@ -43,41 +36,74 @@ class Accounts(Store):
             self.limit(account)
             raise LimitTooLow(f"{account} has used or reserved more than that")
 
+    def freeze(self, account: str) -> None:
+        """Lets an account spend nothing more, until `unfreeze`; UnknownAccount.
+
+        What it has reserved is settled, and what it has paid for stays free.
+        """
+        self._freeze(account, True)
+
+    def unfreeze(self, account: str) -> None:
+        """Ends a freeze, at the limit and level it had; UnknownAccount."""
+        self._freeze(account, False)
+
+    def _freeze(self, account: str, frozen: bool) -> None:
+        values = {"account": account, "frozen": frozen}
+        changed, _ = self._transaction([(statements.FREEZE, values), (statements.NOTE_LIMIT, values)])
+        if not changed:
+            raise UnknownAccount(f"there is no account {account}")
+
+    def limits(self, account: str) -> tuple[LimitRow, ...]:
+        """Every limit an account has had, oldest first; UnknownAccount."""
+        rows = self._rows(statements.LIMITS, account=account)
+        if not rows:
+            raise UnknownAccount(f"there is no account {account}")
+        return tuple(LimitRow(row[0], Limit(*row[1:5]), row[5]) for row in rows)
+
     def limit(self, account: str) -> Limit:
         """The limit in force; UnknownAccount."""
-        row = self._account(account)
-        return Limit(row[1], row[2], row[8], row[9])
+        return self.account(account).limit
 
     def left(self, account: str) -> Charge:
         """What an account can still reserve, nothing below zero; UnknownAccount."""
-        row = self._account(account)
-        return left_of(row[1] - row[3] - row[5], row[2] - row[4] - row[6])
+        return self.account(account).left
 
     def budget(self, account: str) -> tuple[BudgetRow, BudgetRow]:
         """The rows of `dpproxy.budget` for one's own account, in units; UnknownAccount."""
-        row = self._account(account)
-        left = left_of(row[1] - row[3] - row[5], row[2] - row[4] - row[6])
-        limit, used, reserved = (tuple(map(units, row[i : i + 2])) for i in (1, 3, 5))
+        row = self.account(account)
+        limit, used, reserved, left = ((units(p.information), units(p.calls)) for p in _parts(row))
         return (
-            BudgetRow(
-                account, "information", limit[0], used[0], reserved[0], units(left.information), row[7]
-            ),
-            BudgetRow(account, "calls", limit[1], used[1], reserved[1], units(left.calls), row[7]),
+            BudgetRow(account, "information", limit[0], used[0], reserved[0], left[0], row.refreshes_at),
+            BudgetRow(account, "calls", limit[1], used[1], reserved[1], left[1], row.refreshes_at),
         )
 
-    def releases(self, account: str) -> tuple[ReleaseRow, ...]:
-        """The rows of `dpproxy.releases` for one's own account, oldest first, in units."""
-        rows = self._rows(statements.RELEASES, account=account)
-        return tuple(
-            ReleaseRow(time, query, mechanism, units(information), units(calls), bool(replayed))
-            for time, query, mechanism, information, calls, replayed, _ in rows
-        )
-
-    def _account(self, account: str) -> Row:
+    def account(self, account: str) -> AccountRow:
+        """One account as of now; UnknownAccount."""
         rows = self._rows(statements.BUDGET, chain=[account])
         if not rows:
             raise UnknownAccount(f"there is no account {account}")
-        return rows[0]
+        return _account(rows[0])
+
+    def accounts(self) -> tuple[AccountRow, ...]:
+        """Every account as of now, in order of name."""
+        return tuple(_account(row) for row in self._rows(statements.ACCOUNTS))
+
+
+def _parts(row: AccountRow) -> tuple[Limit | Charge, ...]:
+    return row.limit, row.used, row.reserved, row.left
+
+
+def _account(row: Row) -> AccountRow:
+    name, limit_i, limit_c, used_i, used_c, reserved_i, reserved_c, refreshes_at, period, mode, frozen = row
+    return AccountRow(
+        name,
+        Limit(limit_i, limit_c, period, mode),
+        Charge(used_i, used_c),
+        Charge(reserved_i, reserved_c),
+        left_of(limit_i - used_i - reserved_i, limit_c - used_c - reserved_c),
+        refreshes_at,
+        frozen,
+    )
 
 
 def _limit_values(limit: Limit) -> dict[str, object]:

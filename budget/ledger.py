@@ -8,17 +8,12 @@ All methods may be called from any thread; each raises LedgerUnavailable where t
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime, timedelta
-from importlib.resources import files
-from queue import Empty, LifoQueue
-from threading import Lock, Semaphore
+from threading import Lock
 from typing import NoReturn, Self, cast
 from uuid import UUID
-
-import psycopg
-from psycopg import errors
 
 from budget import statements
 from budget.account import (
@@ -27,112 +22,89 @@ from budget.account import (
     AlreadyResolved,
     Charge,
     Exhausted,
+    Frozen,
+    IdUsed,
     LedgerError,
     LedgerUnavailable,
     NotReached,
+    Outcome,
     Pinned,
-    PinnedMismatch,
     Reservation,
     Settled,
     UnknownAccount,
 )
 from budget.accounts import Accounts
 from budget.analysts import Analysts
-from budget.store import Conflict, OutOfBounds, Row, Step, left_of
+from budget.highwater import HighWaters
+from budget.history import Histories
+from budget.ledger_computing import Computing
+from budget.ledger_schema import ROLE, prepare
+from budget.ledger_store import LOST, Pool, PostgresStore
+from budget.store import Conflict, OutOfBounds, Row, left_of
 
-_MIGRATIONS = ("schema.sql",)
-_OPTIONS = (
-    "-c synchronous_commit=on -c default_transaction_isolation=read\\ committed -c timezone=UTC"
-    " -c lock_timeout=30s -c statement_timeout=60s -c idle_in_transaction_session_timeout=60s"
-)
-_CONNECTIONS = 16
 _ATTEMPTS = 3
 _IDS = 256
-_LOST = (psycopg.OperationalError, psycopg.InterfaceError)
-_SLOW = (errors.QueryCanceled, errors.LockNotAvailable)
-_AGAIN = (errors.SerializationFailure, errors.DeadlockDetected)
 
 
-class _Pool:
-    """At most `_CONNECTIONS` connections; a thread that finds none idle makes one or waits."""
-
-    def __init__(self, conninfo: str) -> None:
-        self._conninfo = conninfo
-        self._idle: LifoQueue[psycopg.Connection[Row]] = LifoQueue()
-        self._places = Semaphore(_CONNECTIONS)
-
-    def connect(self) -> psycopg.Connection[Row]:
-        """A connection of its own, outside the pool."""
-        return psycopg.connect(self._conninfo, autocommit=True, options=_OPTIONS, connect_timeout=10)
-
-    @contextmanager
-    def connection(self) -> Iterator[psycopg.Connection[Row]]:
-        """A connection for one transaction; LedgerUnavailable where none is free within a minute."""
-        if not self._places.acquire(timeout=60):
-            raise LedgerUnavailable("all connections to the ledger are busy")
-        try:
-            try:
-                connection = self._idle.get_nowait()
-            except Empty:
-                connection = self.connect()
-            try:
-                yield connection
-            finally:
-                self._keep(connection)
-        finally:
-            self._places.release()
-
-    def _keep(self, connection: psycopg.Connection[Row]) -> None:
-        """Only a connection in order is used again."""
-        if connection.closed or connection.info.transaction_status != psycopg.pq.TransactionStatus.IDLE:
-            connection.close()
-        else:
-            self._idle.put(connection)
-
-    def close(self) -> None:
-        """Closes what is idle."""
-        with suppress(Empty):
-            while True:
-                self._idle.get_nowait().close()
-
-
-class Ledger(Accounts, Analysts):
+class Ledger(Computing, PostgresStore, Accounts, Analysts, Histories, HighWaters):
     """The accounts of one deployment. Make it by `Ledger.open`."""
 
-    def __init__(self, pool: _Pool, instance: str, lease: timedelta) -> None:
+    def __init__(
+        self, conninfo: str, connections: int, options: str, id: str, instance: str, lease: timedelta
+    ) -> None:
+        PostgresStore.__init__(self, Pool(conninfo, connections, options, self._still_remembers))
+        Computing.__init__(self, Pool(conninfo, connections, options))
         Accounts.__init__(self)
         Analysts.__init__(self)
-        self._pool, self._instance, self._lease = pool, instance, lease
+        HighWaters.__init__(self, id)
+        self._instance, self._lease = instance, lease
         self._ids: deque[UUID] = deque()
         self._ids_lock = Lock()
 
     @classmethod
     def open(
-        cls, conninfo: str, pinned: Pinned, *, instance: str, lease: timedelta = timedelta(hours=1)
+        cls,
+        conninfo: str,
+        pinned: Pinned,
+        *,
+        instance: str,
+        lease: timedelta = timedelta(hours=1),
+        connections: int = 16,
     ) -> Self:
         """Opens a ledger, making its schema on first use, and ends the reservations of the dead.
 
         `conninfo`: of libpq, or a URL; `pinned`: as at its creation; `instance`: this process's lasting name,
         of which one lives at a time: reservations it made in an earlier life are ended at once (spent where
-        the backend was reached, else released), those of others when their `lease` has run out. Raises
+        the backend was reached, else released), those of others when their `lease` has run out;
+        `connections`: at most so many for transactions, and as many again for `computing`. Raises
         PinnedMismatch, LedgerUnavailable, LedgerError.
         """
-        pool = _Pool(conninfo)
         try:
-            with pool.connect() as connection:
-                _migrate(connection)
-                _pin(connection, pinned)
-        except _LOST as error:
+            with Pool(conninfo, 1).connect() as connection:
+                id, role = prepare(connection, pinned)
+        except LOST as error:
             raise LedgerUnavailable(f"the ledger cannot be opened: {error}") from error
-        ledger = cls(pool, instance, lease)
+        ledger = cls(conninfo, connections, f"-c role={ROLE}" if role else "", id, instance, lease)
         ledger._end_dead(instance)
         return ledger
 
     def close(self) -> None:
         """Closes idle connections; what is held stays held until recovery."""
         self._pool.close()
+        self._computing_pool.close()
 
     # The life of a charge
+
+    def new_ids(self, count: int) -> list[UUID]:
+        """Ids for as many reservations, never given twice.
+
+        Whoever keeps them knows what to ask `outcome` for when `reserve` raises LedgerUnavailable.
+        """
+        with self._ids_lock:
+            if len(self._ids) < count:
+                rows = self._rows("SELECT gen_random_uuid() FROM generate_series(1, %(n)s)", n=_IDS + count)
+                self._ids.extend(row[0] for row in rows)
+            return [self._ids.popleft() for _ in range(count)]
 
     def reserve(
         self,
@@ -142,20 +114,25 @@ class Ledger(Accounts, Analysts):
         reached: bool,
         query: str,
         mechanisms: Sequence[str],
+        ids: Sequence[UUID] | None = None,
     ) -> tuple[Reservation, ...]:
         """Holds the most that a query's releases can cost, all of them on every account, or none.
 
         `chain`: seeded accounts, the analyst's own first, shared ones after it; `charges`: what each release
-        costs at most; `reached`: the backend is about to be called (a slot is held), which is then said in
-        the same commit; `query`, `mechanisms` (one a charge): for the account's history. Returns one
-        reservation a charge. Raises Exhausted, UnknownAccount, ValueError.
+        costs at most; `reached`: the backend is about to be called (a slot is held), which is then on disk
+        before this returns; `query`, `mechanisms` (one a charge): for the account's history; `ids` (one a
+        charge) of `new_ids`: saying the same again holds nothing more. Returns one reservation a charge.
+        Raises Exhausted, Frozen, UnknownAccount, IdUsed, ValueError.
         """
         total = _checked_total(chain, charges, mechanisms)
+        ids = self.new_ids(len(charges)) if ids is None else list(ids)
+        if len(set(ids)) != len(charges):
+            raise ValueError("a reservation has an id of its own")
         values: dict[str, object] = {
             "chain": list(chain),
             "accounts": len(chain),
             "own": chain[0],
-            "ids": self._fresh_ids(len(charges)),
+            "ids": ids,
             "information": [charge.information for charge in charges],
             "calls": [charge.calls for charge in charges],
             "mechanisms": list(mechanisms),
@@ -171,7 +148,6 @@ class Ledger(Accounts, Analysts):
             raise UnknownAccount("an account of the chain was never seeded")
         if not rows[0][2]:
             _refuse(chain[0], total, rows)
-        ids = cast(list[UUID], values["ids"])
         return tuple(Reservation(id, chain[0], charge) for id, charge in zip(ids, charges, strict=True))
 
     def reach(self, reservation: Reservation) -> None:
@@ -209,7 +185,8 @@ class Ledger(Accounts, Analysts):
         `release_key` names the release: whoever comes second gets the stored answer, at its stored cost, or
         for nothing if this account has paid for it already. `request_key` names what the account asked, for
         `replay`. Shared accounts are charged the whole reservation. Raises AboveReservation, AlreadyResolved,
-        and NotReached for a new answer whose backend was not said to be reached.
+        and NotReached for a new answer whose backend was not said to be reached. After LedgerUnavailable,
+        `outcome` says whether it was written.
         """
         if not reservation.at_most.covers(actual):
             raise AboveReservation(f"{actual} settled on a reservation of {reservation.at_most}")
@@ -229,6 +206,14 @@ class Ledger(Accounts, Analysts):
             if settled is not None:
                 return settled
         raise LedgerUnavailable("another process is storing the same answer and does not finish")
+
+    def outcome(self, id: UUID) -> Outcome | None:
+        """What became of a reservation, durably so; None where none of this id was ever committed."""
+        found = self._transaction([(statements.STATE, {"id": id})], seal=(statements.TOUCH, {"id": id}))[0]
+        if not found:
+            return None
+        kind, reached, answer, information, calls, *_ = found[0]
+        return Outcome(kind or "open", bool(reached), Charge(information or 0, calls or 0), answer)
 
     def replay(self, account: str, request_key: bytes) -> bytes | None:
         """The answer this account has paid for, free even when it is exhausted; None where there is none."""
@@ -254,21 +239,24 @@ class Ledger(Accounts, Analysts):
     def _end_dead(self, instance: str | None) -> int:
         dead = self._rows(statements.DEAD, instance=instance)
         for (id,) in dead:
-            with suppress(AlreadyResolved):
-                try:
+            try:
+                with suppress(AlreadyReached):
                     self._resolve(id, "release")
-                except AlreadyReached:
-                    self._resolve(id, "spend")
+                    continue
+                self._resolve(id, "spend")
+            except AlreadyResolved:
+                self._rows(statements.LET_GO, id=id)
         return len(dead)
 
     # The three calls of the Audience Engagements paper
 
     def check_budget(self, account: str, cost: Charge) -> bool:
         """Whether an account could pay now; a later update may still fail. UnknownAccount."""
-        return self.limit(account).mode == "track" or self.left(account).covers(cost)
+        row = self.account(account)
+        return not row.frozen and (row.limit.mode == "track" or row.left.covers(cost))
 
     def update_budget(self, account: str, cost: Charge) -> None:
-        """Charges an account at once; Exhausted, UnknownAccount."""
+        """Charges an account at once; Exhausted, Frozen, UnknownAccount."""
         held = self.reserve([account], [cost], reached=True, query="", mechanisms=["update_budget"])
         self.spend(held[0])
 
@@ -278,34 +266,31 @@ class Ledger(Accounts, Analysts):
 
     # Inside
 
-    def _fresh_ids(self, count: int) -> list[UUID]:
-        """Ids drawn by the server ahead of use: a retry after a lost connection says the same ones."""
-        with self._ids_lock:
-            if len(self._ids) < count:
-                rows = self._rows("SELECT gen_random_uuid() FROM generate_series(1, %(n)s)", n=_IDS + count)
-                self._ids.extend(row[0] for row in rows)
-            return [self._ids.popleft() for _ in range(count)]
-
     def _try_reserve(self, values: Mapping[str, object]) -> list[Row]:
-        """By account: name, mode, pays, made before, refreshes at, left information, left calls, holds."""
+        """By account: name, mode, pays, made before, refreshes at, left information, left calls, holds, frozen."""
+        steps = [(statements.RESERVE, values)]
+        seal = (statements.MARK, values) if values["reached"] else None
         try:
-            rows = self._transaction([(statements.RESERVE, values)])[0]
+            rows = self._transaction(steps, seal)[0]
         except Conflict:
             # A first attempt, lost on the way, had committed after all.
-            rows = self._transaction([(statements.RESERVE, values)])[0]
-        return [(*row[:2], row[2] or row[3], *row[3:]) for row in rows]
+            rows = self._transaction(steps, seal)[0]
+        if rows and not rows[0][9]:
+            raise IdUsed("the id of a reservation was used before, for something else")
+        return [(*row[:2], row[2] or row[3], *row[3:9]) for row in rows]
 
     def _settle_once(self, values: Mapping[str, object]) -> Settled | None:
         """None where another transaction has just stored the answer, which the next attempt sees."""
         steps = [(statements.LOCK_HELD, values), (statements.SETTLE, values)]
         try:
-            rows = self._transaction(steps, resume=values)[1]
+            rows = self._transaction(steps, (statements.LET_GO, values))[1]
         except OutOfBounds as error:
             raise AboveReservation("the stored answer cost more than the reservation holds") from error
         except Conflict as error:
-            raise AlreadyResolved("the reservation is settled, spent or released already") from error
+            rows = self._found_after_loss(error, values["id"], "settle")
         if rows:
-            answer, information, calls, stored_before, *left = rows[0]
+            answer, information, calls, stored_before, *left, number = rows[0]
+            self._note(number, cast(UUID, values["id"]))
             return Settled(answer, Charge(information, calls), left_of(*left), stored_before)
         state = self._rows(statements.STATE, id=values["id"])
         if not state:
@@ -316,115 +301,31 @@ class Ledger(Accounts, Analysts):
 
     def _resolve(self, id: UUID, kind: str) -> None:
         values = {"id": id, "kind": kind}
+        steps = [(statements.LOCK_HELD, values), (statements.RESOLVE, values)]
         try:
-            held = self._transaction(
-                [(statements.LOCK_HELD, values), (statements.RESOLVE, values)], resume=values
-            )[1]
+            rows = [row[-1:] for row in self._transaction(steps, (statements.LET_GO, values))[1]]
         except Conflict as error:
             if error.constraint == "mark_once" and not self._resolution(id):
                 raise AlreadyReached("the backend was reached: the reservation can only be spent") from error
-            raise AlreadyResolved("the reservation is settled, spent or released already") from error
-        if held and held[0][0] == 0:
+            rows = [row[-1:] for row in self._found_after_loss(error, id, kind)]
+        if not rows:
             raise LedgerError("no such reservation")
+        self._note(rows[0][0], id)
+
+    def _found_after_loss(self, error: Conflict, id: object, kind: str) -> list[Row]:
+        """What a resolution would have returned whose first attempt was lost and had committed after all.
+
+        AlreadyResolved where it was somebody else's.
+        """
+        state = self._rows(statements.STATE, id=id) if error.after_loss else []
+        if not state or state[0][0] != kind:
+            raise AlreadyResolved("the reservation is settled, spent or released already") from error
+        self._rows(statements.LET_GO, id=id)
+        return [state[0][2:]]
 
     def _resolution(self, id: object) -> str | None:
         rows = self._rows(statements.STATE, id=id)
         return rows[0][0] if rows else None
-
-    def _transaction(
-        self, steps: Sequence[Step], resume: Mapping[str, object] | None = None
-    ) -> list[list[Row]]:
-        """Runs statements in one transaction and one round trip, again where the connection is lost.
-
-        Running again is safe: ids and unique names make every statement do its work once. `resume`:
-        parameters of a resolution, whose lost first attempt is looked up instead of being taken for somebody
-        else's.
-        """
-        lost = False
-        for attempt in range(_ATTEMPTS):
-            try:
-                with self._pool.connection() as connection:
-                    return _run(connection, steps)
-            except _AGAIN:
-                continue
-            except (errors.UniqueViolation, errors.CheckViolation) as error:
-                if lost and resume is not None and (found := self._found(resume)):
-                    return [[], found]
-                kind = Conflict if isinstance(error, errors.UniqueViolation) else OutOfBounds
-                raise kind(error.diag.constraint_name or "a constraint") from error
-            except psycopg.Error as error:
-                lost = isinstance(error, _LOST) and not isinstance(error, _SLOW)
-                if not lost or attempt == _ATTEMPTS - 1:
-                    raise LedgerUnavailable(f"the ledger cannot be used ({type(error).__name__})") from error
-        raise LedgerUnavailable("the ledger is too busy")
-
-    def _found(self, resume: Mapping[str, object]) -> list[Row]:
-        """What a resolution would have returned that was committed while its connection was lost."""
-        state = self._rows(statements.STATE, id=resume["id"])
-        if not state or state[0][0] != resume.get("kind", "settle"):
-            return []
-        _, _, answer, information, calls, stored_before, *left = state[0]
-        return [(1,)] if "kind" in resume else [(answer, information, calls, stored_before, *left)]
-
-
-def _run(connection: psycopg.Connection[Row], steps: Sequence[Step]) -> list[list[Row]]:
-    if len(steps) == 1:
-        return [connection.execute(*_bound(steps[0])).fetchall()]
-    with _pipeline(connection):
-        connection.execute("BEGIN")
-        cursors = [connection.execute(*_bound(step)) for step in steps]
-        connection.execute("COMMIT")
-    return [cursor.fetchall() if cursor.description else [] for cursor in cursors]
-
-
-def _bound(step: Step) -> tuple[bytes, Mapping[str, object]]:
-    return step[0].encode(), step[1]
-
-
-def _pipeline(connection: psycopg.Connection[Row]) -> AbstractContextManager[object]:
-    return connection.pipeline() if psycopg.Pipeline.is_supported() else nullcontext()
-
-
-def _migrate(connection: psycopg.Connection[Row]) -> None:
-    """Brings the schema up to date; two processes that do it at once don't disturb each other."""
-    if connection.execute("SELECT current_setting('fsync', true)").fetchone() == ("off",):
-        raise LedgerError("the ledger's server runs with fsync off: a crash would forget what was spent")
-    for _ in range(10):
-        done = _version(connection)
-        if done > len(_MIGRATIONS):
-            raise LedgerError(f"the ledger's schema has version {done}, made by a newer dpproxy")
-        if done == len(_MIGRATIONS):
-            return
-        together = suppress(errors.UniqueViolation, errors.DuplicateTable, errors.DuplicateSchema)
-        with together, connection.transaction():
-            connection.execute(files("budget").joinpath(_MIGRATIONS[done]).read_bytes())
-            connection.execute("INSERT INTO dpproxy_ledger.migration (version) VALUES (%s)", (done + 1,))
-    raise LedgerUnavailable("the ledger's schema could not be made")
-
-
-def _version(connection: psycopg.Connection[Row]) -> int:
-    try:
-        row = connection.execute("SELECT max(version) FROM dpproxy_ledger.migration").fetchone()
-    except (errors.UndefinedTable, errors.InvalidSchemaName):
-        return 0
-    return 0 if row is None or row[0] is None else int(row[0])
-
-
-def _pin(connection: psycopg.Connection[Row], pinned: Pinned) -> None:
-    texts = pinned.texts()
-    for name, value in texts.items():
-        connection.execute(
-            "INSERT INTO dpproxy_ledger.pinned (name, value) VALUES (%s, %s) ON CONFLICT (name) DO NOTHING",
-            (name, value),
-        )
-    held: dict[str, str] = dict(
-        connection.execute("SELECT name, value FROM dpproxy_ledger.pinned").fetchall()
-    )
-    for name, value in texts.items():
-        if held[name] != value:
-            raise PinnedMismatch(
-                f"the ledger was made with {name} = {held[name]}, not {value}: use a new ledger"
-            )
 
 
 def _checked_total(chain: Sequence[str], charges: Sequence[Charge], mechanisms: Sequence[str]) -> Charge:
@@ -439,7 +340,10 @@ def _checked_total(chain: Sequence[str], charges: Sequence[Charge], mechanisms: 
 
 def _refuse(own: str, total: Charge, rows: Sequence[Row]) -> NoReturn:
     """Numbers of the own account only: a shared one that refuses shows nothing."""
-    for name, mode, _, _, refreshes_at, information, calls, _ in rows:
+    frozen = {row[0] for row in rows if row[8]}
+    if frozen:
+        raise Frozen(own in frozen)
+    for name, mode, _, _, refreshes_at, information, calls, *_ in rows:
         if name == own:
             left = left_of(information, calls)
             if mode == "enforce" and not left.covers(total):

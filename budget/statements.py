@@ -11,7 +11,7 @@ _ENDS_AT = """
 """
 
 
-def _live(lock: str) -> str:
+def live(lock: str) -> str:
     """Accounts as of now: `live`, with a period that is over taken as refreshed (nothing is written)."""
     return f"""
     locked AS (
@@ -20,7 +20,7 @@ def _live(lock: str) -> str:
     timed AS (SELECT locked.*, GREATEST(seen_at, clock_timestamp()) AS now_at FROM locked),
     aged AS (SELECT timed.*, {_ENDS_AT} AS ends_at FROM timed),
     live AS (
-        SELECT name, period, mode, limit_information, limit_calls, reserved_information, reserved_calls,
+        SELECT name, period, mode, frozen, limit_information, limit_calls, reserved_information, reserved_calls,
             CASE WHEN ends_at <= now_at THEN 0 ELSE used_information END AS used_information,
             CASE WHEN ends_at <= now_at THEN 0 ELSE used_calls END AS used_calls,
             CASE WHEN period_started IS NULL OR ends_at <= now_at
@@ -34,7 +34,7 @@ def _live(lock: str) -> str:
 
 
 RESERVE = f"""
-WITH {_live("FOR NO KEY UPDATE")},
+WITH {live("FOR NO KEY UPDATE")},
 wanted AS (
     SELECT * FROM unnest(
         %(ids)s::uuid[], %(information)s::bigint[], %(calls)s::bigint[], %(mechanisms)s::text[]
@@ -42,10 +42,15 @@ wanted AS (
 ),
 total AS (SELECT sum(information)::bigint AS information, sum(calls)::bigint AS calls FROM wanted),
 made_before AS (
-    SELECT count(*) AS n FROM dpproxy_ledger.entry WHERE reservation = ANY(%(ids)s::uuid[]) AND stage = 0
+    SELECT count(*) AS n, count(*) FILTER (
+        WHERE entry.account = ANY(%(chain)s) AND entry.own = (entry.account = %(own)s)
+            AND entry.at_most_information = wanted.information AND entry.at_most_calls = wanted.calls
+    ) AS same
+    FROM dpproxy_ledger.entry AS entry JOIN wanted ON wanted.id = entry.reservation
+    WHERE entry.reservation = ANY(%(ids)s::uuid[]) AND entry.stage = 0
 ),
 verdict AS (
-    SELECT made_before.n = 0 AND count(*) = %(accounts)s AND bool_and(
+    SELECT made_before.n = 0 AND count(*) = %(accounts)s AND bool_and(NOT live.frozen) AND bool_and(
         live.mode = 'track' OR (
             live.used_information + live.reserved_information + total.information <= live.limit_information
             AND live.used_calls + live.reserved_calls + total.calls <= live.limit_calls
@@ -77,16 +82,27 @@ opened AS (
     FROM live, wanted, verdict WHERE verdict.pays
     RETURNING number
 ),
-marked AS (
-    INSERT INTO dpproxy_ledger.mark (reservation, reached)
-    SELECT wanted.id, true FROM wanted, verdict WHERE verdict.pays AND %(reached)s
+kept AS (
+    INSERT INTO dpproxy_ledger.held (reservation, instance, lease_until)
+    SELECT wanted.id, %(instance)s, live.seen_at + %(lease)s::interval
+    FROM wanted, live, verdict WHERE verdict.pays AND live.name = %(own)s
     RETURNING reservation
 )
 SELECT live.name, live.mode, verdict.pays, made_before.n > 0 AS made_before, live.refreshes_at,
     live.limit_information - live.used_information - live.reserved_information AS left_information,
     live.limit_calls - live.used_calls - live.reserved_calls AS left_calls,
-    live.reserved_information + live.reserved_calls > 0 AS holds
+    live.reserved_information + live.reserved_calls > 0 AS holds, live.frozen,
+    made_before.n IN (0, made_before.same)
+        AND made_before.n IN (0, %(accounts)s * cardinality(%(ids)s::uuid[])) AS same
 FROM live, verdict, made_before
+"""
+
+MARK = """
+INSERT INTO dpproxy_ledger.mark (reservation, reached)
+SELECT reservation, true FROM dpproxy_ledger.entry
+WHERE reservation = ANY(%(ids)s::uuid[]) AND own AND stage = 0
+ON CONFLICT (reservation) DO NOTHING
+RETURNING reservation
 """
 
 REACH = """
@@ -156,12 +172,12 @@ charge AS (
 resolved AS (
     INSERT INTO dpproxy_ledger.entry (
         reservation, account, own, stage, kind, opened, at_most_information, at_most_calls,
-        information, calls, period_number, written_at, release_key
+        information, calls, period_number, written_at, release_key, replayed
     )
     SELECT reservation, account, own, 1, 'settle', 0, at_most_information, at_most_calls,
-        charged_information, charged_calls, period_now, now_at, %(release_key)s
+        charged_information, charged_calls, period_now, now_at, %(release_key)s, stored_before
     FROM charge
-    RETURNING account
+    RETURNING account, number
 ),
 moved AS (
     UPDATE dpproxy_ledger.account SET
@@ -172,7 +188,7 @@ moved AS (
         seen_at = charge.now_at
     FROM charge JOIN resolved ON resolved.account = charge.account
     WHERE account.name = charge.account
-    RETURNING account.name, {_LEFT}
+    RETURNING account.name, resolved.number, {_LEFT}
 ),
 asked AS (
     INSERT INTO dpproxy_ledger.request (account, request_key, release_key, mechanism, query)
@@ -181,7 +197,7 @@ asked AS (
     RETURNING number
 )
 SELECT charge.answer, charge.charged_information, charge.charged_calls, charge.stored_before,
-    moved.left_information, moved.left_calls
+    moved.left_information, moved.left_calls, moved.number
 FROM charge JOIN moved ON moved.name = charge.account WHERE charge.own
 """
 
@@ -206,7 +222,7 @@ resolved AS (
     SELECT reservation, account, own, 1, %(kind)s, 0, at_most_information, at_most_calls,
         charged_information, charged_calls, period_now, now_at
     FROM charge
-    RETURNING account
+    RETURNING account, number
 ),
 moved AS (
     UPDATE dpproxy_ledger.account SET
@@ -217,14 +233,20 @@ moved AS (
         seen_at = charge.now_at
     FROM charge JOIN resolved ON resolved.account = charge.account
     WHERE account.name = charge.account
-    RETURNING account.name
+    RETURNING charge.own, resolved.number
 )
-SELECT count(*) FROM held
+SELECT number FROM moved WHERE own
 """
+
+TOUCH = """
+UPDATE dpproxy_ledger.held SET instance = instance WHERE reservation = %(id)s RETURNING reservation
+"""
+
+LET_GO = "DELETE FROM dpproxy_ledger.held WHERE reservation = %(id)s RETURNING reservation"
 
 STATE = f"""
 SELECT resolution.kind, mark.reached, answer.answer, resolution.information, resolution.calls,
-    answer.reservation <> opening.reservation AS stored_before, {_LEFT}
+    resolution.replayed, {_LEFT}, resolution.number
 FROM dpproxy_ledger.entry AS opening
 JOIN dpproxy_ledger.account AS account ON account.name = opening.account
 LEFT JOIN dpproxy_ledger.mark AS mark ON mark.reservation = opening.reservation
@@ -237,7 +259,7 @@ WHERE opening.reservation = %(id)s AND opening.own AND opening.stage = 0
 
 REPLAY = """
 WITH found AS (
-    SELECT request.account, request.release_key, answer.answer
+    SELECT request.account, request.release_key, request.query, request.mechanism, answer.answer
     FROM dpproxy_ledger.request AS request
     JOIN dpproxy_ledger.answer AS answer ON answer.release_key = request.release_key
     WHERE request.account = %(account)s AND request.request_key = %(request_key)s
@@ -246,10 +268,10 @@ WITH found AS (
 noted AS (
     INSERT INTO dpproxy_ledger.entry (
         reservation, account, own, stage, kind, at_most_information, at_most_calls,
-        information, calls, period_number, written_at, release_key
+        information, calls, period_number, written_at, release_key, replayed, query, mechanism
     )
     SELECT gen_random_uuid(), found.account, true, 1, 'replay', 0, 0, 0, 0, account.period_number,
-        GREATEST(account.seen_at, clock_timestamp()), found.release_key
+        GREATEST(account.seen_at, clock_timestamp()), found.release_key, true, found.query, found.mechanism
     FROM found JOIN dpproxy_ledger.account AS account ON account.name = found.account
     RETURNING number
 )
@@ -260,83 +282,10 @@ STORED = """
 SELECT answer, information, calls FROM dpproxy_ledger.answer WHERE release_key = %(release_key)s
 """
 
-BUDGET = f"""
-WITH {_live("")}
-SELECT name, limit_information, limit_calls, used_information, used_calls,
-    reserved_information, reserved_calls, refreshes_at, period, mode
-FROM live
-"""
-
-RELEASES = """
-SELECT resolution.written_at, opening.query, opening.mechanism, resolution.information, resolution.calls,
-    resolution.kind = 'settle' AND answer.reservation <> resolution.reservation AS replayed, resolution.number
-FROM dpproxy_ledger.entry AS resolution
-JOIN dpproxy_ledger.entry AS opening
-    ON opening.reservation = resolution.reservation AND opening.account = resolution.account
-    AND opening.stage = 0
-LEFT JOIN dpproxy_ledger.answer AS answer ON answer.release_key = resolution.release_key
-WHERE resolution.account = %(account)s AND resolution.own AND resolution.kind IN ('settle', 'spend')
-UNION ALL
-SELECT entry.written_at, asked.query, asked.mechanism, entry.information, entry.calls, true, entry.number
-FROM dpproxy_ledger.entry AS entry
-JOIN (
-    SELECT DISTINCT ON (release_key) release_key, query, mechanism FROM dpproxy_ledger.request
-    WHERE account = %(account)s ORDER BY release_key, number
-) AS asked ON asked.release_key = entry.release_key
-WHERE entry.account = %(account)s AND entry.kind = 'replay'
-ORDER BY 7
-"""
-
-SEED = """
-WITH seeded AS (
-    INSERT INTO dpproxy_ledger.account (name, limit_information, limit_calls, period, mode)
-    VALUES (%(account)s, %(information)s, %(calls)s, %(period)s, %(mode)s)
-    ON CONFLICT (name) DO NOTHING
-    RETURNING name
-)
-SELECT count(*) FROM seeded
-"""
-
-NOTE_LIMIT = """
-INSERT INTO dpproxy_ledger.limit_change (account, limit_information, limit_calls, period, mode)
-SELECT name, limit_information, limit_calls, period, mode FROM dpproxy_ledger.account AS account
-WHERE name = %(account)s AND NOT EXISTS (
-    SELECT 1 FROM dpproxy_ledger.limit_change AS noted
-    WHERE noted.number = (SELECT max(number) FROM dpproxy_ledger.limit_change WHERE account = %(account)s)
-        AND noted.limit_information = account.limit_information AND noted.limit_calls = account.limit_calls
-        AND noted.period = account.period AND noted.mode = account.mode
-)
-"""
-
-SET_LIMIT = f"""
-WITH {_live("FOR NO KEY UPDATE")}
-UPDATE dpproxy_ledger.account SET
-    limit_information = %(information)s, limit_calls = %(calls)s, period = %(period)s, mode = %(mode)s,
-    used_information = live.used_information,
-    used_calls = live.used_calls,
-    period_number = live.period_number,
-    seen_at = live.seen_at
-FROM live
-WHERE account.name = live.name AND (
-    %(mode)s = 'track' OR (
-        live.used_information + live.reserved_information <= %(information)s
-        AND live.used_calls + live.reserved_calls <= %(calls)s
-    )
-)
-RETURNING account.name
-"""
-
 DEAD = """
-SELECT opening.reservation
-FROM dpproxy_ledger.entry AS opening
-JOIN dpproxy_ledger.account AS account ON account.name = opening.account
-    AND account.reserved_information + account.reserved_calls > 0
-LEFT JOIN dpproxy_ledger.entry AS resolution
-    ON resolution.reservation = opening.reservation AND resolution.account = opening.account
-    AND resolution.stage = 1
-WHERE opening.own AND opening.stage = 0 AND resolution.number IS NULL
-    AND (opening.instance = %(instance)s OR opening.lease_until < clock_timestamp())
-ORDER BY opening.number
+SELECT reservation FROM dpproxy_ledger.held
+WHERE instance = %(instance)s OR lease_until < clock_timestamp()
+ORDER BY reservation
 """
 
 EPOCH = """
@@ -349,4 +298,18 @@ WITH made AS (
 SELECT nonce FROM made
 UNION ALL
 SELECT nonce FROM dpproxy_ledger.epoch WHERE name = %(epoch)s
+"""
+
+PRUNE = """
+WITH over AS (
+    SELECT release_key FROM dpproxy_ledger.answer WHERE epoch <> ALL(%(keep)s) LIMIT %(batch)s
+),
+asked AS (
+    DELETE FROM dpproxy_ledger.request WHERE release_key IN (SELECT release_key FROM over)
+),
+gone AS (
+    DELETE FROM dpproxy_ledger.answer WHERE release_key IN (SELECT release_key FROM over)
+    RETURNING release_key
+)
+SELECT count(*) FROM gone
 """

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import timedelta
@@ -14,7 +14,7 @@ from typing import Any
 import psycopg
 import pytest
 
-import budget.ledger as module
+import budget.ledger_store as module
 from budget.account import (
     AlreadyResolved,
     Charge,
@@ -27,6 +27,7 @@ from budget.account import (
     Reservation,
 )
 from budget.ledger import Ledger
+from budget.store import Step
 from dpproxy.embedded import Embedded
 
 Account = Callable[..., str]
@@ -188,12 +189,12 @@ def losing(monkeypatch: pytest.MonkeyPatch, after: bool) -> list[int]:
     """Loses the next connection, before its statements or after their commit."""
     real, lost = module._run, [0]
 
-    def run(connection: psycopg.Connection[Any], steps: Sequence[tuple[str, Mapping[str, object]]]) -> Any:
+    def run(connection: psycopg.Connection[Any], steps: Sequence[Step], seal: Step | None) -> Any:
         if lost[0]:
-            return real(connection, steps)
+            return real(connection, steps, seal)
         lost[0] = 1
         if after:
-            real(connection, steps)
+            real(connection, steps, seal)
         connection.close()
         raise psycopg.OperationalError("the connection is lost")
 

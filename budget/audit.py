@@ -1,0 +1,113 @@
+"""Balances computed anew from the entries alone, by other means than those that moved them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from uuid import UUID
+
+from budget.account import Charge, EntryRow
+
+Pair = tuple[int, int]
+
+
+@dataclass(frozen=True)
+class Balance:
+    """What the ledger keeps for an account, in micro-units; `used` is of period number `period`."""
+
+    account: str
+    used: Charge
+    reserved: Charge
+    period: int
+
+
+@dataclass(frozen=True)
+class Difference:
+    """Where entries contradict themselves or a balance; `entry` is None for a balance."""
+
+    account: str
+    entry: int | None
+    what: str
+
+    def __str__(self) -> str:
+        where = "its balance" if self.entry is None else f"entry {self.entry}"
+        return f"{self.account}, {where}: {self.what}"
+
+
+@dataclass
+class _Account:
+    period: int = 0
+    used: Pair = (0, 0)
+    reserved: Pair = (0, 0)
+    open: dict[UUID, EntryRow] = field(default_factory=dict)
+    resolved: set[UUID] = field(default_factory=set)
+
+    def take(self, entry: EntryRow) -> str | None:
+        """Adds a fact; what is wrong with it, None where nothing is."""
+        if entry.kind == "replay":
+            return None if entry.charged == Charge(0, 0) else "a replay costs nothing"
+        if entry.period < self.period:
+            return f"period {entry.period} after period {self.period}"
+        if entry.period > self.period:
+            self.period, self.used = entry.period, (0, 0)
+        return self._reserve(entry) if entry.kind == "reserve" else self._resolve(entry)
+
+    def _reserve(self, entry: EntryRow) -> str | None:
+        if entry.reservation in self.open or entry.reservation in self.resolved:
+            return "reserved twice"
+        self.open[entry.reservation] = entry
+        self.reserved = _moved(self.reserved, entry.at_most, 1)
+        return None
+
+    def _resolve(self, entry: EntryRow) -> str | None:
+        opening = self.open.pop(entry.reservation, None)
+        if opening is None:
+            return "resolved twice" if entry.reservation in self.resolved else "resolved, never reserved"
+        self.resolved.add(entry.reservation)
+        self.reserved = _moved(self.reserved, opening.at_most, -1)
+        self.used = _moved(self.used, entry.charged, 1)
+        whole = entry.kind == "spend" or (entry.kind == "settle" and not entry.own)
+        if entry.at_most != opening.at_most or not opening.at_most.covers(entry.charged):
+            return f"{entry.charged} of a reservation of {opening.at_most}"
+        if whole and entry.charged != opening.at_most:
+            return f"{entry.charged} charged instead of the whole reservation"
+        if entry.kind == "release" and entry.charged != Charge(0, 0):
+            return f"{entry.charged} charged for what was given back"
+        return None
+
+
+def first_difference(entries: Iterable[EntryRow], balances: Iterable[Balance]) -> Difference | None:
+    """The first entry that contradicts those before it, else the first balance that contradicts the entries.
+
+    `entries`: all of a ledger, in order of number; `balances`: of its accounts.
+
+    >>> first_difference([], [Balance("a", Charge(1, 0), Charge(0, 0), 1)])
+    Difference(account='a', entry=None, what='used is 0, 0 micro-units by its entries, not 1, 0')
+    """
+    return next(_differences(entries, balances), None)
+
+
+def _differences(entries: Iterable[EntryRow], balances: Iterable[Balance]) -> Iterator[Difference]:
+    accounts: dict[str, _Account] = {}
+    for entry in entries:
+        wrong = accounts.setdefault(entry.account, _Account()).take(entry)
+        if wrong is not None:
+            yield Difference(entry.account, entry.number, wrong)
+    for balance in balances:
+        computed = accounts.get(balance.account, _Account())
+        used = computed.used if computed.period == balance.period else (0, 0)
+        for name, kept, own in (
+            ("used", balance.used, used),
+            ("reserved", balance.reserved, computed.reserved),
+        ):
+            if (kept.information, kept.calls) != own:
+                yield Difference(
+                    balance.account,
+                    None,
+                    f"{name} is {own[0]}, {own[1]} micro-units by its entries,"
+                    f" not {kept.information}, {kept.calls}",
+                )
+
+
+def _moved(sum: Pair, amount: Charge, sign: int) -> Pair:
+    return sum[0] + sign * amount.information, sum[1] + sign * amount.calls

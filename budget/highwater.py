@@ -1,0 +1,103 @@
+"""The high-water mark: what a ledger must still remember, to be kept outside of it.
+
+A mark holds the ledger's id and its latest entries, each with its number and the SHA-256 of what it says. A copy
+that is older than the mark lacks one of them, or has other facts under their numbers. Numbers are drawn before a
+commit, so that one entry alone would not do: the copy could have it and lack one of a lower number that was
+committed later. Among transactions that overlap there are at most as many as connections; a mark holds more.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Self
+from uuid import UUID
+
+from budget import statements_accounts as statements
+from budget.account import AnotherLedger, LedgerOlder
+from budget.store import Row, Store
+
+_LATEST = 64
+_OWN = 32
+
+
+@dataclass(frozen=True)
+class HighWater:
+    """What a ledger has to remember: its id, and entries by number with the SHA-256 of their facts (hex).
+
+    >>> mark = HighWater("a ledger", {7: "ab"})
+    >>> HighWater.load(mark.dump()) == mark
+    True
+    """
+
+    ledger: str
+    entries: Mapping[int, str]
+
+    @property
+    def number(self) -> int:
+        """The highest entry's number, 0 for an empty ledger."""
+        return max(self.entries, default=0)
+
+    def dump(self) -> str:
+        """One line of JSON."""
+        return json.dumps({"ledger": self.ledger, "entries": sorted(self.entries.items())})
+
+    @classmethod
+    def load(cls, text: str) -> Self:
+        """What `dump` wrote; ValueError for anything else."""
+        try:
+            read = json.loads(text)
+            return cls(str(read["ledger"]), {int(number): str(digest) for number, digest in read["entries"]})
+        except (KeyError, TypeError, ValueError):
+            raise ValueError("this is no high-water mark") from None
+
+
+class HighWaters(Store):
+    """The part of the ledger that notices when it has become an older one."""
+
+    def __init__(self, id: str) -> None:
+        self._id = id
+        self._own: deque[tuple[int, UUID]] = deque(maxlen=_OWN)
+
+    @property
+    def id(self) -> str:
+        """The name that this ledger was given when it was made."""
+        return self._id
+
+    def high_water(self) -> HighWater:
+        """The mark as of now, which covers every settlement and spend that has returned.
+
+        Processes that share one file take it while they hold the file's lock.
+        """
+        own = [number for number, _ in tuple(self._own)]
+        return HighWater(self._id, _digests(self._rows(statements.HIGH_WATER, last=_LATEST, numbers=own)))
+
+    def check_high_water(self, mark: HighWater) -> None:
+        """Raises AnotherLedger where the mark is of another ledger, LedgerOlder where this one has forgotten."""
+        if mark.ledger != self._id:
+            raise AnotherLedger(f"the mark is of ledger {mark.ledger}, this one is {self._id}")
+        found = _digests(self._rows(statements.AT, numbers=list(mark.entries)))
+        missing = [number for number, digest in mark.entries.items() if found.get(number) != digest]
+        if missing:
+            raise LedgerOlder(
+                f"the ledger has forgotten entry {min(missing)} and maybe others: it is older than the mark,"
+                f" which ends at entry {mark.number}"
+            )
+
+    def _note(self, number: int, reservation: UUID) -> None:
+        """Remembers a resolution of this process's own."""
+        self._own.append((number, reservation))
+
+    def _still_remembers(self, run: Callable[[str, Mapping[str, object]], list[Row]]) -> None:
+        """Refuses a new connection to a ledger that has been replaced while this process lived."""
+        own = dict(tuple(self._own))
+        found = {row[0]: row[1] for row in run(statements.AT, {"numbers": list(own)})} if own else {}
+        if found != own:
+            raise LedgerOlder("the ledger has forgotten what it wrote a moment ago: it was restored")
+
+
+def _digests(rows: Iterable[Row]) -> dict[int, str]:
+    return {row[0]: sha256("|".join(map(str, row)).encode()).hexdigest() for row in rows}

@@ -1,0 +1,74 @@
+"""What happened: an account's releases, every entry, the check of balances against entries, old answers."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from datetime import datetime
+
+from budget import statements
+from budget import statements_accounts as reading
+from budget.account import Charge, EntryRow, ReleaseRow
+from budget.audit import Balance, Difference, first_difference
+from budget.store import Row, Store
+from budget.units import units
+
+_PRUNED_AT_ONCE = 1000
+
+
+class Histories(Store):
+    """The part of the ledger that tells what is written in it."""
+
+    def releases(self, account: str) -> tuple[ReleaseRow, ...]:
+        """The rows of `dpproxy.releases` for one's own account, oldest first, in units."""
+        return self.history(account)
+
+    def history(
+        self, account: str, since: datetime | None = None, until: datetime | None = None
+    ) -> tuple[ReleaseRow, ...]:
+        """What an account was told or charged for from `since` until before `until`, oldest first, in units."""
+        rows = self._rows(reading.HISTORY, account=account, since=since, until=until)
+        return tuple(
+            ReleaseRow(time, query, mechanism, units(information), units(calls), replayed)
+            for time, query, mechanism, information, calls, replayed in rows
+        )
+
+    def entries(
+        self,
+        account: str | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
+    ) -> Iterator[EntryRow]:
+        """Every fact, oldest first, of one moment, fetched as they are consumed; of all accounts without one."""
+        with self._snapshot() as snapshot:
+            for row in snapshot.rows(reading.ENTRIES, account=account, since=since, until=until):
+                yield _entry(row)
+
+    def verify(self) -> Difference | None:
+        """Computes every balance anew from the entries; the first difference, None where all is in order."""
+        with self._snapshot() as snapshot:
+            balances = [
+                Balance(name, Charge(*amounts[:2]), Charge(*amounts[2:4]), amounts[4])
+                for name, *amounts in snapshot.rows(reading.BALANCES)
+            ]
+            rows = snapshot.rows(reading.ENTRIES, account=None, since=None, until=None)
+            return first_difference(map(_entry, rows), balances)
+
+    def prune(self, keep: Collection[str]) -> int:
+        """Deletes the answers of all epochs but those of `keep`, which are over; returns how many.
+
+        Entries, balances and histories stay as they are; what is asked again is bought again.
+        """
+        pruned = 0
+        while True:
+            values = {"keep": list(keep), "batch": _PRUNED_AT_ONCE}
+            count = int(self._rows(statements.PRUNE, **values)[0][0])
+            pruned += count
+            if count < _PRUNED_AT_ONCE:
+                return pruned
+
+
+def _entry(row: Row) -> EntryRow:
+    number, reservation, account, own, kind, *amounts = row[:9]
+    return EntryRow(
+        number, reservation, account, own, kind, Charge(*amounts[:2]), Charge(*amounts[2:]), *row[9:]
+    )

@@ -1,0 +1,164 @@
+"""The ledger's PostgreSQL: connections, transactions in one round trip, and what becomes of errors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from queue import Empty, LifoQueue
+from threading import Semaphore
+
+import psycopg
+from psycopg import errors
+
+from budget.account import LedgerUnavailable
+from budget.store import Conflict, OutOfBounds, Row, Snapshot, Step, Store
+
+Connection = psycopg.Connection[Row]
+Check = Callable[[Callable[[str, Mapping[str, object]], list[Row]]], None]
+LOST = (psycopg.OperationalError, psycopg.InterfaceError)
+_OPTIONS = (
+    "-c synchronous_commit=on -c default_transaction_isolation=read\\ committed -c timezone=UTC"
+    " -c lock_timeout=30s -c statement_timeout=60s -c idle_in_transaction_session_timeout=60s"
+    " -c plan_cache_mode=force_generic_plan -c enable_seqscan=off -c jit=off"
+    " -c tcp_keepalives_idle=20 -c tcp_keepalives_interval=5 -c tcp_keepalives_count=4"
+)
+_ATTEMPTS = 3
+_FETCHED_AT_ONCE = 5000
+_WAIT_SECONDS = 60
+_SLOW = (errors.QueryCanceled, errors.LockNotAvailable)
+_AGAIN = (errors.SerializationFailure, errors.DeadlockDetected, errors.ForeignKeyViolation)
+_BOUNDS = (errors.CheckViolation, errors.NumericValueOutOfRange)
+
+
+class Pool:
+    """At most `size` connections; a thread that finds none idle makes one or waits.
+
+    `options`: what each session is started with; `check`: is given each new connection, as a function that runs
+    a statement, before its first use.
+    """
+
+    def __init__(self, conninfo: str, size: int, options: str = "", check: Check | None = None) -> None:
+        self._conninfo, self._options, self._check = conninfo, f"{_OPTIONS} {options}", check
+        self._idle: LifoQueue[Connection] = LifoQueue()
+        self._places = Semaphore(size)
+
+    def connect(self) -> Connection:
+        """A connection of its own, outside the pool."""
+        return psycopg.connect(self._conninfo, autocommit=True, options=self._options, connect_timeout=10)
+
+    @contextmanager
+    def connection(self) -> Iterator[Connection]:
+        """A connection for one transaction; LedgerUnavailable where none is free within a minute."""
+        if not self._places.acquire(timeout=_WAIT_SECONDS):
+            raise LedgerUnavailable("all connections to the ledger are busy")
+        try:
+            connection = self._idle_or_new()
+            try:
+                yield connection
+            finally:
+                self._keep(connection)
+        finally:
+            self._places.release()
+
+    def _idle_or_new(self) -> Connection:
+        with suppress(Empty):
+            return self._idle.get_nowait()
+        connection = self.connect()
+        try:
+            if self._check is not None:
+                self._check(lambda sql, values: connection.execute(sql.encode(), values).fetchall())
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def _keep(self, connection: Connection) -> None:
+        """Only a connection in order is used again."""
+        if connection.closed or connection.info.transaction_status != psycopg.pq.TransactionStatus.IDLE:
+            connection.close()
+        else:
+            self._idle.put(connection)
+
+    def close(self) -> None:
+        """Closes what is idle."""
+        with suppress(Empty):
+            while True:
+                self._idle.get_nowait().close()
+
+
+class PostgresStore(Store):
+    """The statements of the ledger's parts, run on connections of a pool."""
+
+    def __init__(self, pool: Pool) -> None:
+        self._pool = pool
+
+    def _transaction(self, steps: Sequence[Step], seal: Step | None = None) -> list[list[Row]]:
+        """One round trip, run again where the connection is lost.
+
+        Running again is safe: ids and unique names make every statement do its work once.
+        """
+        lost = False
+        for attempt in range(_ATTEMPTS):
+            try:
+                with self._pool.connection() as connection:
+                    return _run(connection, steps, seal)
+            except _AGAIN:
+                continue
+            except errors.UniqueViolation as error:
+                raise Conflict(error.diag.constraint_name or "a constraint", lost) from error
+            except _BOUNDS as error:
+                raise OutOfBounds(error.diag.constraint_name or "a constraint", lost) from error
+            except psycopg.Error as error:
+                lost = isinstance(error, LOST) and not isinstance(error, _SLOW)
+                if not lost or attempt == _ATTEMPTS - 1:
+                    raise LedgerUnavailable(f"the ledger cannot be used ({type(error).__name__})") from error
+        raise LedgerUnavailable("the ledger is too busy")
+
+    @contextmanager
+    def _snapshot(self) -> Iterator[Snapshot]:
+        try:
+            with self._pool.connection() as connection:
+                connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+                try:
+                    yield _Snapshot(connection)
+                finally:
+                    connection.rollback()
+        except psycopg.Error as error:
+            raise LedgerUnavailable(f"the ledger cannot be used ({type(error).__name__})") from error
+
+
+class _Snapshot:
+    def __init__(self, connection: Connection) -> None:
+        self._connection, self._cursors = connection, 0
+
+    def rows(self, sql: str, **values: object) -> Iterator[Row]:
+        """The rows of a statement, fetched as they are consumed."""
+        self._cursors += 1
+        with self._connection.cursor(f"rows_{self._cursors}") as cursor:
+            cursor.itersize = _FETCHED_AT_ONCE
+            cursor.execute(sql.encode(), values)
+            yield from cursor
+
+
+def _run(connection: Connection, steps: Sequence[Step], seal: Step | None) -> list[list[Row]]:
+    if len(steps) == 1 and seal is None:
+        return [connection.execute(*_bound(steps[0])).fetchall()]
+    with _pipeline(connection):
+        connection.execute("BEGIN")
+        if seal is not None:
+            connection.execute("SET LOCAL synchronous_commit = off")
+        cursors = [connection.execute(*_bound(step)) for step in steps]
+        connection.execute("COMMIT")
+        if seal is not None:
+            connection.execute("BEGIN")
+            cursors.append(connection.execute(*_bound(seal)))
+            connection.execute("COMMIT")
+    return [cursor.fetchall() if cursor.description else [] for cursor in cursors]
+
+
+def _bound(step: Step) -> tuple[bytes, Mapping[str, object]]:
+    return step[0].encode(), step[1]
+
+
+def _pipeline(connection: Connection) -> AbstractContextManager[object]:
+    return connection.pipeline() if psycopg.Pipeline.is_supported() else nullcontext()

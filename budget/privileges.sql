@@ -1,0 +1,20 @@
+-- What a proxy may do with its ledger: add rows, move balances, prune answers; never edit or delete an entry.
+
+GRANT USAGE ON SCHEMA dpproxy_ledger TO dpproxy_ledger;
+
+GRANT SELECT ON dpproxy_ledger.migration TO dpproxy_ledger;
+
+GRANT SELECT, INSERT ON dpproxy_ledger.pinned, dpproxy_ledger.account, dpproxy_ledger.limit_change,
+    dpproxy_ledger.entry, dpproxy_ledger.mark, dpproxy_ledger.epoch TO dpproxy_ledger;
+
+GRANT UPDATE (
+    limit_information, limit_calls, period, mode, used_information, used_calls,
+    reserved_information, reserved_calls, period_number, period_started, seen_at, frozen
+) ON dpproxy_ledger.account TO dpproxy_ledger;
+
+GRANT SELECT, INSERT, DELETE ON dpproxy_ledger.answer, dpproxy_ledger.request, dpproxy_ledger.held,
+    dpproxy_ledger.computing, dpproxy_ledger.analyst TO dpproxy_ledger;
+
+GRANT UPDATE (verifier) ON dpproxy_ledger.analyst TO dpproxy_ledger;
+
+GRANT UPDATE (instance) ON dpproxy_ledger.held TO dpproxy_ledger;

@@ -1,0 +1,103 @@
+"""The SQL of accounts: seeding, limits, and what they and their entries show."""
+
+from __future__ import annotations
+
+from budget.statements import live
+
+SEED = """
+WITH seeded AS (
+    INSERT INTO dpproxy_ledger.account (name, limit_information, limit_calls, period, mode)
+    VALUES (%(account)s, %(information)s, %(calls)s, %(period)s, %(mode)s)
+    ON CONFLICT (name) DO NOTHING
+    RETURNING name
+)
+SELECT count(*) FROM seeded
+"""
+
+NOTE_LIMIT = """
+INSERT INTO dpproxy_ledger.limit_change (account, limit_information, limit_calls, period, mode, frozen)
+SELECT name, limit_information, limit_calls, period, mode, frozen FROM dpproxy_ledger.account AS account
+WHERE name = %(account)s AND NOT EXISTS (
+    SELECT 1 FROM dpproxy_ledger.limit_change AS noted
+    WHERE noted.number = (SELECT max(number) FROM dpproxy_ledger.limit_change WHERE account = %(account)s)
+        AND noted.limit_information = account.limit_information AND noted.limit_calls = account.limit_calls
+        AND noted.period = account.period AND noted.mode = account.mode AND noted.frozen = account.frozen
+)
+"""
+
+SET_LIMIT = f"""
+WITH {live("FOR NO KEY UPDATE")}
+UPDATE dpproxy_ledger.account SET
+    limit_information = %(information)s, limit_calls = %(calls)s, period = %(period)s, mode = %(mode)s,
+    used_information = live.used_information,
+    used_calls = live.used_calls,
+    period_number = live.period_number,
+    seen_at = live.seen_at
+FROM live
+WHERE account.name = live.name AND (
+    %(mode)s = 'track' OR (
+        live.used_information + live.reserved_information <= %(information)s
+        AND live.used_calls + live.reserved_calls <= %(calls)s
+    )
+)
+RETURNING account.name
+"""
+
+FREEZE = """
+UPDATE dpproxy_ledger.account SET frozen = %(frozen)s WHERE name = %(account)s RETURNING name
+"""
+
+_BALANCE = """
+SELECT name, limit_information, limit_calls, used_information, used_calls,
+    reserved_information, reserved_calls, refreshes_at, period, mode, frozen
+FROM live
+"""
+
+BUDGET = f"WITH {live('')} {_BALANCE}"
+
+ACCOUNTS = f"""
+WITH {live("").replace("WHERE name = ANY(%(chain)s)", "")} {_BALANCE} ORDER BY name
+"""
+
+LIMITS = """
+SELECT changed_at, limit_information, limit_calls, period, mode, frozen FROM dpproxy_ledger.limit_change
+WHERE account = %(account)s ORDER BY number
+"""
+
+HISTORY = """
+SELECT resolution.written_at, COALESCE(resolution.query, opening.query, '') AS query,
+    COALESCE(resolution.mechanism, opening.mechanism, '') AS mechanism,
+    resolution.information, resolution.calls, resolution.replayed
+FROM dpproxy_ledger.entry AS resolution
+LEFT JOIN dpproxy_ledger.entry AS opening
+    ON opening.reservation = resolution.reservation AND opening.account = resolution.account
+    AND opening.stage = 0
+WHERE resolution.account = %(account)s AND resolution.own
+    AND resolution.kind IN ('settle', 'spend', 'replay')
+    AND (%(since)s::timestamptz IS NULL OR resolution.written_at >= %(since)s)
+    AND (%(until)s::timestamptz IS NULL OR resolution.written_at < %(until)s)
+ORDER BY resolution.number
+"""
+
+ENTRIES = """
+SELECT number, reservation, account, own, kind, at_most_information, at_most_calls, information, calls,
+    period_number, written_at, mechanism, query, replayed
+FROM dpproxy_ledger.entry
+WHERE (%(account)s::text IS NULL OR account = %(account)s)
+    AND (%(since)s::timestamptz IS NULL OR written_at >= %(since)s)
+    AND (%(until)s::timestamptz IS NULL OR written_at < %(until)s)
+ORDER BY number
+"""
+
+BALANCES = """
+SELECT name, used_information, used_calls, reserved_information, reserved_calls, period_number
+FROM dpproxy_ledger.account ORDER BY name
+"""
+
+_FACTS = "number, reservation, account, kind, information, calls FROM dpproxy_ledger.entry"
+
+AT = f"SELECT {_FACTS} WHERE number = ANY(%(numbers)s::bigint[])"
+
+HIGH_WATER = f"""
+(SELECT {_FACTS} ORDER BY number DESC LIMIT %(last)s) UNION {AT} ORDER BY number
+"""
