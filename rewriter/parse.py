@@ -15,6 +15,7 @@ logging.getLogger("sqlglot").setLevel(logging.ERROR)
 MAX_NESTING = 20
 MAX_PREDICATES = 64
 MAX_CONSTANTS = 1000
+MAX_DIGITS = 400
 PREDICATES = (exp.Predicate, exp.And, exp.Or)
 
 
@@ -61,6 +62,8 @@ def _check_limits(tree: exp.Query) -> None:
         depths[id(node)] = own
         predicates += isinstance(node, PREDICATES)
         constants += isinstance(node, exp.Literal)
+        if isinstance(node, exp.Literal) and not node.is_string and len(node.this) > MAX_DIGITS:
+            raise Refusal("54001", f"a number has more than {MAX_DIGITS} characters", position=position(node))
         if own > MAX_NESTING:
             raise Refusal(
                 "54001", f"subqueries are nested deeper than {MAX_NESTING}", position=position(node)
@@ -75,8 +78,8 @@ def _check_limits(tree: exp.Query) -> None:
 
 def _check_structure(tree: exp.Query) -> None:
     for node in tree.walk():
-        if isinstance(node, exp.Parameter) and not isinstance(node.this, exp.Literal):
-            raise _unsupported(node, "operator @")
+        if isinstance(node, exp.Parameter):
+            _check_parameter(node)
         allowed = STRUCTURE.get(type(node))
         if allowed is None:
             if isinstance(
@@ -87,6 +90,13 @@ def _check_structure(tree: exp.Query) -> None:
         extra = surplus(node, allowed)
         if extra is not None:
             raise _unsupported(node, f"{type(node).__name__.upper()} with {extra.strip('_').upper()}")
+
+
+def _check_parameter(node: exp.Parameter) -> None:
+    if not isinstance(node.this, exp.Literal):
+        raise _unsupported(node, "operator @")
+    if not (node.name.isascii() and node.name.isdigit()):
+        raise Refusal("42601", "a parameter is a $ and a number", position=position(node))
 
 
 def _unsupported(node: exp.Expr, what: str) -> Refusal:
