@@ -12,6 +12,7 @@ from dpproxy.pgwire import messages as m
 from dpproxy.pgwire.line import Line
 from dpproxy.pgwire.pending import Entry, Names
 from dpproxy.pgwire.step import (
+    PLAIN,
     Bindable,
     Naming,
     Portal,
@@ -33,6 +34,9 @@ from rewriter.refusal import Refusal
 MOST_PENDING = 2048
 """Responses due before the client's next message has to wait."""
 _SYNC = ord("S")
+# A simple query that failed in a transaction leaves a portal of this name behind that PostgreSQL must not be
+# asked for: what it points to is freed, and the server crashes.
+_NO_PORTAL = Refusal("34000", 'portal "" does not exist')
 
 
 class Relay:
@@ -200,7 +204,7 @@ class Relay:
         elif called is not None:
             self._begin(self._works.bind_execute(body, name, statement, called, rest))
         else:
-            naming = Naming(statement) if statement.prepared is not None else None
+            naming = Naming(statement) if statement.prepared is not None else PLAIN
             self._works.forward_bind(body, name, naming)
 
     def _is_open(self, names: Names[Statement] | Names[Bindable], name: str) -> bool:
@@ -221,7 +225,12 @@ class Relay:
                 raise Refusal("0A000", "a private portal has to be executed before it is fetched from")
 
     def _describe(self, body: bytes) -> None:
-        self._line.forward("D", body)
+        if body == b"P\0" and self._is_open(self._portals, ""):
+            self._begin(self._settled_first(self._describe, body))
+        elif body == b"P\0" and self._portals.get("") is None:
+            self._line.refuse(_NO_PORTAL)
+        else:
+            self._line.forward("D", body)
 
     def _execute(self, body: bytes) -> None:
         try:
@@ -235,8 +244,10 @@ class Relay:
         portal = self._portals.get(name)
         if isinstance(portal, Naming):
             self._works.name_prepared(body, portal.statement)
-        elif portal is not None and not portal.answered:
+        elif isinstance(portal, Portal) and not portal.answered:
             self._begin(self._works.execute(body, name, portal))
+        elif portal is None and not name:
+            self._line.refuse(_NO_PORTAL)
         else:
             self._line.forward("E", body)
 

@@ -188,7 +188,12 @@ class Naming:
     statement: Statement
 
 
-Bindable = Portal | Naming
+class Plain:
+    """A portal that the front answers by itself."""
+
+
+PLAIN = Plain()
+Bindable = Portal | Naming | Plain
 
 
 class Bound(NamedTuple):

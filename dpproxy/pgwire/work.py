@@ -13,6 +13,7 @@ from dpproxy.pgwire import messages as m
 from dpproxy.pgwire.line import Line
 from dpproxy.pgwire.pending import Names
 from dpproxy.pgwire.step import (
+    PLAIN,
     Answer,
     Bindable,
     Portal,
@@ -46,7 +47,7 @@ class Works:
         self._statements = statements
         self._portals = portals
 
-    def forward_bind(self, body: bytes, name: str, portal: Bindable | None = None) -> None:
+    def forward_bind(self, body: bytes, name: str, portal: Bindable = PLAIN) -> None:
         """A Bind that the front answers by itself."""
         self._portals.propose(name, portal)
         self._line.forward("B", body, (self._portals, name))
@@ -103,7 +104,7 @@ class Works:
         """A simple query by Parse, Bind and Execute for each statement, of which the client sees what it would see.
 
         All are in one transaction, as the statements of a simple query are, and the first error ends them; a
-        step waits until everything before it has run.
+        step waits until everything before it has run, and the end of a string too: what failed is closed then.
         """
         if len(self._line.pending):
             yield Wait()
@@ -111,6 +112,8 @@ class Works:
             try:
                 for statement in statements:
                     yield from self._run(statement)
+                if len(statements) > 1:
+                    yield Wait()
                 self._end_query()
                 return
             except Refusal as refusal:

@@ -348,3 +348,19 @@ def test_nested_comments_hide_no_fetch(proxy: Served) -> None:
         raw.send(query("BEGIN"), m.parse("s", BY_COUNTRY), bound("p", "s"), SYNC)
         assert raw.kinds() + raw.kinds() == "CZ12Z"
         assert errors(raw.query("/* /* */ */ FETCH ALL FROM p"))[0]["C"] == "0A000"
+
+
+@pytest.mark.parametrize("asked", [m.execute(""), m.describe("P", "")])
+def test_what_a_failed_query_left_behind_is_not_asked_for(proxy: Served, asked: bytes) -> None:
+    """PostgreSQL 18.4 crashes here when it is asked directly, and takes every session with it."""
+    with proxy.raw() as raw, proxy.raw() as other:
+        raw.query("BEGIN")
+        raw.query("EXECUTE nothing(3)")
+        raw.query("SELECT 1/0")
+        raw.send(bound("", ""), SYNC, asked, SYNC)
+        assert errors(raw.until("Z"))[0]["C"] in ("25P02", "26000")
+        assert errors(raw.until("Z"))[0]["C"] == "25P02"
+        raw.query("ROLLBACK")
+        raw.send(asked, SYNC)
+        assert errors(raw.until("Z"))[0]["C"] == "34000"
+        assert rows(other.query("SELECT 1")) == [("1",)]

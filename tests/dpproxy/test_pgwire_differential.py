@@ -41,6 +41,14 @@ STATEMENTS = {
     ROWS: "SELECT (1/0)::bigint AS id, ''::text AS country, 1 AS age",
     "SELECT nothing FROM people": "SELECT nothing",
     "SELECT $1::int + 1 AS one": "SELECT $1::int + 1 AS one",
+    f"DECLARE c CURSOR FOR {BY_COUNTRY}": f"DECLARE c CURSOR FOR SELECT country, n FROM {_VALUES} ORDER BY n DESC",
+    "FETCH 2 FROM c": "FETCH 2 FROM c",
+    f"COPY ({BY_COUNTRY}) TO STDOUT": f"COPY (SELECT country, n FROM {_VALUES} ORDER BY n DESC) TO STDOUT",
+    f"PREPARE q AS {OLDER}": f"PREPARE q AS SELECT country, n + $1::int AS n FROM {_VALUES} ORDER BY n DESC",
+    "EXECUTE q(3)": "EXECUTE q(3)",
+    f"SELECT 5; {BY_COUNTRY}; SELECT 'x'": f"SELECT 5; SELECT country, n FROM {_VALUES} ORDER BY n DESC; SELECT 'x'",
+    f"BEGIN; {BY_COUNTRY}; SELECT 1/0": f"BEGIN; SELECT country, n FROM {_VALUES} ORDER BY n DESC; SELECT 1/0",
+    f"ROLLBACK; {BY_COUNTRY}": f"ROLLBACK; SELECT country, n FROM {_VALUES} ORDER BY n DESC",
     "SELECT 1/0": "SELECT 1/0",
     "BEGIN": "BEGIN",
     "COMMIT": "COMMIT",
@@ -52,7 +60,7 @@ STATEMENTS = {
 }
 
 
-_WEIGHTS = (6, 6, 1, 1, 1, 1, 4, 1, 3, 2, 2, 1, 1, 1, 1)
+_WEIGHTS = (6, 6, 1, 1, 1, 1, 4, 2, 3, 2, 1, 2, 1, 1, 1, 1, 3, 2, 2, 1, 1, 1, 1)
 
 
 def one(chance: random.Random) -> tuple[bytes, bytes]:
