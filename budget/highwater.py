@@ -3,7 +3,7 @@
 A mark holds the ledger's id and its latest entries, each with its number and the SHA-256 of what it says. A copy
 that is older than the mark lacks one of them, or has other facts under their numbers. Numbers are drawn before a
 commit, so that one entry alone would not do: the copy could have it and lack one of a lower number that was
-committed later. Among transactions that overlap there are at most as many as connections; a mark holds more.
+committed later. Transactions that overlap are at most as many as connections; a mark holds more entries than that.
 """
 
 from __future__ import annotations
@@ -16,11 +16,12 @@ from hashlib import sha256
 from typing import Self
 from uuid import UUID
 
-from budget import statements_accounts as statements
+from budget import statements
+from budget import statements_accounts as reading
 from budget.account import AnotherLedger, LedgerOlder
 from budget.store import Row, Store
 
-_LATEST = 64
+_LATEST = 128
 _OWN = 32
 
 
@@ -68,18 +69,21 @@ class HighWaters(Store):
         return self._id
 
     def high_water(self) -> HighWater:
-        """The mark as of now, which covers every settlement and spend that has returned.
+        """The mark as of now, which covers every reservation, settlement and spend that has returned.
 
         Processes that share one file take it while they hold the file's lock.
         """
         own = [number for number, _ in tuple(self._own)]
-        return HighWater(self._id, _digests(self._rows(statements.HIGH_WATER, last=_LATEST, numbers=own)))
+        values = {"last": _LATEST, "numbers": own}
+        # What another process has just committed may not be on disk yet: a mark must not outlive it.
+        rows, _ = self._transaction([(reading.HIGH_WATER, values)], seal=(statements.FLUSH, {}))
+        return HighWater(self._id, _digests(rows))
 
     def check_high_water(self, mark: HighWater) -> None:
         """Raises AnotherLedger where the mark is of another ledger, LedgerOlder where this one has forgotten."""
         if mark.ledger != self._id:
             raise AnotherLedger(f"the mark is of ledger {mark.ledger}, this one is {self._id}")
-        found = _digests(self._rows(statements.AT, numbers=list(mark.entries)))
+        found = _digests(self._rows(reading.AT, numbers=list(mark.entries)))
         missing = [number for number, digest in mark.entries.items() if found.get(number) != digest]
         if missing:
             raise LedgerOlder(
@@ -94,7 +98,7 @@ class HighWaters(Store):
     def _still_remembers(self, run: Callable[[str, Mapping[str, object]], list[Row]]) -> None:
         """Refuses a new connection to a ledger that has been replaced while this process lived."""
         own = dict(tuple(self._own))
-        found = {row[0]: row[1] for row in run(statements.AT, {"numbers": list(own)})} if own else {}
+        found = {row[0]: row[1] for row in run(reading.AT, {"numbers": list(own)})} if own else {}
         if found != own:
             raise LedgerOlder("the ledger has forgotten what it wrote a moment ago: it was restored")
 

@@ -209,7 +209,7 @@ class Ledger(Computing, PostgresStore, Accounts, Analysts, Histories, HighWaters
 
     def outcome(self, id: UUID) -> Outcome | None:
         """What became of a reservation, durably so; None where none of this id was ever committed."""
-        found = self._transaction([(statements.STATE, {"id": id})], seal=(statements.TOUCH, {"id": id}))[0]
+        found = self._transaction([(statements.STATE, {"id": id})], seal=(statements.FLUSH, {}))[0]
         if not found:
             return None
         kind, reached, answer, information, calls, *_ = found[0]
@@ -320,7 +320,7 @@ class Ledger(Computing, PostgresStore, Accounts, Analysts, Histories, HighWaters
         state = self._rows(statements.STATE, id=id) if error.after_loss else []
         if not state or state[0][0] != kind:
             raise AlreadyResolved("the reservation is settled, spent or released already") from error
-        self._rows(statements.LET_GO, id=id)
+        self._transaction([(statements.LET_GO, {"id": id}), (statements.FLUSH, {})])
         return [state[0][2:]]
 
     def _resolution(self, id: object) -> str | None:

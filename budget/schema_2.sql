@@ -46,6 +46,12 @@ CREATE TABLE dpproxy_ledger.computing (
     key bytea CONSTRAINT computing_once PRIMARY KEY
 );
 
+-- Written for the sake of the commit alone: what was committed before is on disk when it returns.
+CREATE TABLE dpproxy_ledger.flushed (
+    session integer CONSTRAINT flushed_once PRIMARY KEY,
+    at timestamptz NOT NULL
+);
+
 INSERT INTO dpproxy_ledger.pinned (name, value)
 SELECT 'ledger', gen_random_uuid()::text
 WHERE NOT EXISTS (SELECT 1 FROM dpproxy_ledger.pinned WHERE name = 'ledger');

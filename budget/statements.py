@@ -238,11 +238,18 @@ moved AS (
 SELECT number FROM moved WHERE own
 """
 
-TOUCH = """
-UPDATE dpproxy_ledger.held SET instance = instance WHERE reservation = %(id)s RETURNING reservation
+FLUSH = """
+INSERT INTO dpproxy_ledger.flushed (session, at) VALUES (pg_backend_pid(), clock_timestamp())
+ON CONFLICT (session) DO UPDATE SET at = EXCLUDED.at
+RETURNING session
 """
 
-LET_GO = "DELETE FROM dpproxy_ledger.held WHERE reservation = %(id)s RETURNING reservation"
+LET_GO = """
+DELETE FROM dpproxy_ledger.held
+WHERE reservation = %(id)s
+    AND EXISTS (SELECT 1 FROM dpproxy_ledger.entry WHERE reservation = %(id)s AND stage = 1)
+RETURNING reservation
+"""
 
 STATE = f"""
 SELECT resolution.kind, mark.reached, answer.answer, resolution.information, resolution.calls,

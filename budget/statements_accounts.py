@@ -99,5 +99,5 @@ _FACTS = "number, reservation, account, kind, information, calls FROM dpproxy_le
 AT = f"SELECT {_FACTS} WHERE number = ANY(%(numbers)s::bigint[])"
 
 HIGH_WATER = f"""
-(SELECT {_FACTS} ORDER BY number DESC LIMIT %(last)s) UNION {AT} ORDER BY number
+(SELECT {_FACTS} WHERE own ORDER BY number DESC LIMIT %(last)s) UNION {AT} ORDER BY number
 """
