@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from fractions import Fraction
 from threading import Lock
-from typing import Literal, cast
+from typing import cast
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from budget.account import BudgetRow, Exhausted, LedgerError, Limit, ReleaseRow,
 from budget.ledger import Ledger
 from budget.units import micro_limit
 from dpproxy import refusals
-from dpproxy.backends.base import Backend, BackendError, Cancellation, Slot
+from dpproxy.backends.base import Backend, BackendError, Cancellation, Fetched, Slot
 from dpproxy.backends.base import text as value_text
 from dpproxy.config import Config
 from dpproxy.epoch import epoch_name
@@ -25,12 +25,15 @@ from dpproxy.explain import explanation
 from dpproxy.front_arrays import int8_array, text_array
 from dpproxy.last_release import LastRelease, LastRow
 from dpproxy.onekey import OneKey
+from dpproxy.outputs import column as column_texts
 from dpproxy.planning import INT8_ARRAY, Planned, PlannedNode, Planner, Prepared
 from dpproxy.pricing import Ask, ask, charge, smaller, total
 from dpproxy.result import Result
+from dpproxy.terms import terms
 from mechanisms import randomness
-from mechanisms.choose import Settings
-from rewriter.draft import SystemDraft
+from rewriter.draft import NodeDraft, SystemDraft
+from rewriter.plan import HistogramQuery
+from rewriter.present import Columns
 from rewriter.statement import Verdict
 
 Texts = tuple[str | None, ...]
@@ -132,8 +135,13 @@ class Answering:
             if ready < len(planned):
                 self._refuse_unaffordable(asks, chain)
             results |= self._results(asker, [a for a in asks[: ready - done] if a is not None], chain, epoch)
-            for node, one in zip(planned[done:ready], asks, strict=False):
-                columns += self._columns(node, results, one, chain[0], asker.last)
+            for number, one in enumerate(asks[: ready - done], done):
+                node = planned[number]
+                if isinstance(node, SystemDraft) or one is None:
+                    columns += self._system(cast(SystemDraft, node).name, chain[0], asker.last)
+                else:
+                    result = results[one.request_key]
+                    columns += self._columns(result, node.draft, prepared.columns[number])
             done = ready
         return columns, results
 
@@ -153,16 +161,9 @@ class Answering:
             raise Exhausted(needed, self._ledger.left(chain[0]), None)
 
     def _asks(self, planned: Planned, settings: Mapping[str, str], epoch: str) -> list[Ask | None]:
-        spend = settings.get("dpproxy.spend") or None
-        if spend not in ("accurate", "cheap", None):
-            raise refusals.unknown_spend()
-        privacy = self._config.privacy
-        wished = cast(Literal["accurate", "cheap"] | None, spend)
-        chosen = Settings(privacy.epsilon_per, privacy.delta_per, privacy.noise, wished, privacy.d_bar)
+        on = terms(self._config.privacy, settings)
         secret = (self._ledger.epoch_nonce(epoch), self._fingerprint, self._release_key)
-        return [
-            ask(n, chosen, privacy.max_k, secret) if isinstance(n, PlannedNode) else None for n in planned
-        ]
+        return [ask(n, on, secret) if isinstance(n, PlannedNode) else None for n in planned]
 
     def _results(
         self, asker: Asker, asks: Sequence[Ask], chain: Sequence[str], epoch: str
@@ -172,14 +173,14 @@ class Answering:
         with self._asking.hold({a.request_key for a in asks}):
             missing: dict[bytes, Ask] = {}
             for one in asks:
-                found = self._ledger.replay(chain[0], one.request_key) if one.mechanisms else None
+                found = self._ledger.replay(chain[0], one.request_key) if one.selection else None
                 if found is not None:
                     results[one.request_key] = replace(Result.load(found), replayed=True)
-                elif one.mechanisms:
+                elif one.selection:
                     missing[one.request_key] = one
                 else:
                     results[one.request_key] = Result.nothing(
-                        len(one.node.draft.keys), len(one.node.draft.measures)
+                        len(one.node.draft.keys), len(one.node.draft.outputs)
                     )
             if missing:
                 results |= self._buy(asker, list(missing.values()), chain, epoch)
@@ -213,10 +214,14 @@ class Answering:
         """Release one node and commit its cost and answer together; somebody's stored answer is taken as it is."""
         known = self._ledger.stored(one.release_key)
         if known is None:
-            fetched = slot.fetch(one.query, self._rank_key, asker.cancellation, self._config.backend.max_rows)
             stream = randomness.seed(self._noise_key, one.release_key, reservation.id.bytes)
+            rows = self._config.backend.max_rows
+
+            def fetch(query: HistogramQuery) -> Fetched:
+                return slot.fetch(query, self._rank_key, asker.cancellation, rows)
+
             try:
-                result = one.release(fetched, stream)
+                result = one.release(fetch, stream)
             except ValueError:
                 raise BackendError from None
             known = result.dump(), charge(result.cost)
@@ -234,7 +239,7 @@ class Answering:
         return replace(answer, lowered=one.lowered, charged=settled.charged, left=settled.left)
 
     def _affordable(self, one: Ask, account: str) -> Ask:
-        if one.k is None or self._ledger.limit(account).mode == "track":
+        if self._ledger.limit(account).mode == "track":
             return one
         return smaller(one, self._ledger.left(account))
 
@@ -255,21 +260,18 @@ class Answering:
         lines = [line for a in asks if a is not None for line in explanation(a, left)]
         return lines or ["Answered by the front: no private rows are read, nothing is charged"]
 
-    def _columns(
-        self,
-        node: PlannedNode | SystemDraft,
-        results: Mapping[bytes, Result],
-        one: Ask | None,
-        account: str,
-        last: LastRelease,
-    ) -> list[Sequence[object]]:
+    def _columns(self, result: Result, node: NodeDraft, columns: Columns) -> list[Sequence[object]]:
         """A node's released columns, in the order of its arrays, after post-processing."""
-        if isinstance(node, SystemDraft) or one is None:
-            return self._system(cast(SystemDraft, node).name, account, last)
-        result = results[one.request_key].suppressed(self._config.privacy.min_units)
-        least = 0 if self._config.privacy.nonnegative else None
-        counts = [c if least is None else tuple(max(v, least) for v in c) for c in result.counts]
-        return [*result.keys, *(counts[o.measures[0]] for o in node.draft.outputs)]
+        shown = result.suppressed(self._config.privacy.min_units)
+        outputs: list[Sequence[object]] = []
+        for output, released, column in zip(
+            node.outputs, shown.columns, columns[len(node.keys) :], strict=True
+        ):
+            values = released.values
+            if self._config.privacy.nonnegative and output.function == "count":
+                values = tuple(None if v is None else max(v, 0) for v in values)
+            outputs.append(values if column.transport == "int8" else column_texts(values, column.type))
+        return [*shown.keys, *outputs]
 
     def _system(self, name: str, account: str, last: LastRelease) -> list[Sequence[object]]:
         match name:

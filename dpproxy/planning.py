@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import TypeVar
 
@@ -72,9 +72,16 @@ class PlannedNode:
         """The most groups one unit can be in by declaration or structure, None if unrestricted."""
         return self.draft.bound.value
 
-    def query(self, limit: int | None) -> HistogramQuery:
-        """The backend's SQL; `limit` rows of an unknown domain."""
-        return histogram_query(self.draft, self.policy, self.parameters, self.cells, self.delta0, limit)
+    def over(self, cells: Cells) -> PlannedNode:
+        """The same node over these groups as a known domain."""
+        return replace(self, cells=cells)
+
+    def histogram(self, places: Sequence[int], limit: int | None) -> HistogramQuery:
+        """The backend's SQL for the counts and sums `places`; the largest `limit` groups by the first of them
+        where the domain is unknown."""
+        measures = tuple(self.draft.measures[p] for p in places)
+        draft = replace(self.draft, measures=measures, order_by=0)
+        return histogram_query(draft, self.policy, self.parameters, self.cells, self.delta0, limit)
 
 
 Planned = tuple[PlannedNode | SystemDraft, ...]

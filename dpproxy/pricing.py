@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
-
-import numpy as np
 
 from budget.account import Charge
 from budget.units import micro
 from dpproxy import refusals
-from dpproxy.backends.base import Fetched
+from dpproxy.metering import Changed, Meter, Sums
+from dpproxy.outputs import outputs
 from dpproxy.planning import PlannedNode
 from dpproxy.result import Result
+from dpproxy.selection import ByCount, Fetch, Groups, Measured, Selection, Whole
+from dpproxy.terms import Terms
 from mechanisms import randomness
-from mechanisms.choose import NoMechanism, Settings, choose
-from mechanisms.histogram import Cost, Histogram, Mechanism, Release
-from rewriter.draft import NodeDraft
-from rewriter.measure import Count, named
+from mechanisms.choose import NoMechanism, choose
+from mechanisms.histogram import Cost
+from mechanisms.known_domain import KnownGumb
+from rewriter.draft import UNITS, NodeDraft
+from rewriter.measure import Count, Moment, named
 from rewriter.plan import HistogramQuery
 
 Secret = tuple[bytes, bytes, bytes]
@@ -26,15 +29,17 @@ Secret = tuple[bytes, bytes, bytes]
 
 @dataclass(frozen=True)
 class Ask:
-    """A node with its mechanisms, one a count; none where nothing can come out (LIMIT 0, an empty domain).
+    """A node with the selection of its groups and the meters of its measures.
 
-    `k` is the number of groups that can come out in top-k form. `request_key` says what was asked,
-    `release_key` what is released: they differ where the account can pay for fewer groups only.
+    Both are missing where nothing can come out (LIMIT 0, an empty domain). `k` is the number of groups that can
+    come out in top-k form. `request_key` says what was asked, `release_key` what is released: they differ
+    where the account can pay for less only.
     """
 
     node: PlannedNode
-    settings: Settings
-    mechanisms: tuple[Mechanism, ...]
+    terms: Terms
+    selection: Selection | None
+    meters: tuple[Meter, ...]
     k: int | None
     request_key: bytes
     release_key: bytes
@@ -43,81 +48,65 @@ class Ask:
     @property
     def cost_at_most(self) -> Cost:
         """The most that the release can cost, whatever the data."""
-        return total(m.cost_at_most for m in self.mechanisms)
+        if self.selection is None:
+            return total(())
+        return total([self.selection.cost_at_most, *(m.cost(self.selection.most) for m in self.meters)])
 
     @property
     def name(self) -> str:
-        """The mechanism's name, with the number of counts if there are several."""
-        names = [m.name for m in self.mechanisms]
-        return names[0] if len(names) == 1 else f"{names[0]} x{len(names)}"
+        """The mechanisms' names."""
+        names = [self.selection.name if self.selection else None, *(m.name for m in self.meters)]
+        return ", ".join(filter(None, names)) or "nothing"
 
     @property
     def lowered(self) -> int | None:
         """The number of groups that can come out where it is less than LIMIT asks for."""
         asked = self.node.draft.k
-        top = any(m.name.endswith("Gumb") for m in self.mechanisms)
+        top = self.name.split(",")[0].endswith("Gumb")
         return self.k if top and self.k is not None and asked is not None and self.k < asked else None
 
-    @property
-    def query(self) -> HistogramQuery:
-        """The SQL that the backend will run."""
-        return self.node.query(self.mechanisms[0].fetch)
+    def queries(self) -> Iterator[HistogramQuery]:
+        """The SQL that the backend will run, as far as it is known before groups are selected."""
+        if self.selection is not None:
+            yield from self.selection.queries()
+            cells = self.selection.cells if isinstance(self.selection, Whole) else ()
+            for meter in self.meters:
+                yield from meter.queries(cells)
 
-    def release(self, fetched: Fetched, stream: randomness.Stream) -> Result:
-        """The private answer from what the backend returned: a histogram a count."""
-        known = self.node.cells is not None
-        keys = 1 if known else len(self.node.draft.keys)
-        limit = self.mechanisms[0].fetch
-        complete = known or limit is None or fetched.rows < limit
-        releases = []
-        for number, mechanism in enumerate(self.mechanisms):
-            counts = fetched.counts(keys + number)
-            if known:
-                counts = _in_cell_order(counts, fetched.counts(0), len(self.node.cells or ()))
-            releases.append(mechanism.release(Histogram(counts, complete), stream.child("measure", number)))
-        labels = (
-            self.node.cells if known else tuple(zip(*(fetched.texts(n) for n in range(keys)), strict=True))
-        )
-        return self._result(releases, labels or ())
+    def release(self, fetch: Fetch, stream: randomness.Stream) -> Result:
+        """The private answer; `fetch` runs a query at the backend. ValueError for rows that are not as asked for."""
+        assert self.selection is not None
+        groups = self.selection.find(fetch, stream.child("groups"))
+        measured = dict(groups.measured)
+        for number, meter in enumerate(self.meters):
+            measured |= meter.measure(groups.cells, fetch, stream.child("meter", number))
+        return self._result(groups, measured)
 
-    def _result(self, releases: list[Release], labels: tuple[tuple[str | None, ...], ...]) -> Result:
-        indices = releases[0].indices.tolist()
-        rows = [labels[i] for i in indices]
-        counts = [list(range(len(rows), 0, -1)) if r.values is None else r.values.tolist() for r in releases]
-        if self.node.cells is None and releases[0].values is not None:
-            order = sorted(
-                range(len(rows)), key=lambda n: (-counts[0][n], tuple((t is None, t or "") for t in rows[n]))
-            )
-            rows, counts = [rows[n] for n in order], [[c[n] for n in order] for c in counts]
+    def _result(self, groups: Groups, measured: dict[int, Measured]) -> Result:
+        draft, size = self.node.draft, len(groups.cells)
+        counted = [measured[n].values for n, m in enumerate(draft.measures) if isinstance(m, Count)]
+        ranked = any(not measured[n].deviations for n, m in enumerate(draft.measures) if isinstance(m, Count))
         return Result(
-            keys=tuple(tuple(r[n] for r in rows) for n in range(len(self.node.draft.keys))),
-            counts=tuple(tuple(c) for c in counts),
+            keys=tuple(tuple(row[n] for row in groups.cells) for n in range(len(draft.keys))),
+            columns=outputs(draft, measured),
+            least=() if ranked or not counted else tuple(min(c[n] for c in counted) for n in range(size)),
             mechanism=self.name,
-            stddev=tuple(None if r.values is None else r.stddev for r in releases),
-            tau=max(c.tau for c in counts_of(self.node.draft)),
-            cost=total(r.cost for r in releases),
+            notes=tuple(self._notes(size)),
+            cost=total([groups.cost, *(m.cost(size) for m in self.meters)]),
             lowered=self.lowered,
         )
 
-
-def counts_of(node: NodeDraft) -> tuple[Count, ...]:
-    """The measures of a node, all of which are counts."""
-    return tuple(m for m in node.measures if isinstance(m, Count))
-
-
-def _refuse_unwired(node: NodeDraft) -> None:
-    if not node.measures:
-        raise refusals.not_available("the list of groups without an aggregate (partition selection)")
-    for measure in node.measures:
-        if not isinstance(measure, Count) or measure.items:
-            raise refusals.not_available(f"an aggregate that needs {named(measure)}")
-    if any(o.function != "count" or o.factor != 1 for o in node.outputs):
-        raise refusals.not_available("arithmetic of an aggregate")
+    def _notes(self, size: int) -> Iterator[str]:
+        tau = max((m.tau for m in self.node.draft.measures if isinstance(m, (Count, Moment))), default=1)
+        if tau > 1:
+            yield f"at most {tau} rows of one unit count in a group"
+        if not size:
+            yield "no group is large enough to be shown"
 
 
-def total(costs: object) -> Cost:
+def total(costs: Iterable[Cost]) -> Cost:
     """The sum of costs."""
-    listed = list(costs)  # type: ignore[call-overload]
+    listed = list(costs)
     return Cost(
         sum((c.information for c in listed), Fraction(0)), sum((c.calls for c in listed), Fraction(0))
     )
@@ -128,66 +117,103 @@ def charge(cost: Cost) -> Charge:
     return Charge(micro(cost.information), micro(cost.calls))
 
 
-def _in_cell_order(counts: np.ndarray, cells: np.ndarray, size: int) -> np.ndarray:
-    """Counts by cell number; ValueError unless every cell came back once."""
-    ordered = np.full(size, -1, dtype=np.int64)
-    if counts.size != size or cells.min(initial=1) < 1 or cells.max(initial=0) > size:
-        raise ValueError("the backend did not return one row a cell")
-    ordered[cells - 1] = counts
-    if ordered.min(initial=0) < 0:
-        raise ValueError("the backend did not return one row a cell")
-    return ordered
-
-
-def ask(node: PlannedNode, settings: Settings, max_k: int, secret: Secret) -> Ask:
-    """The mechanisms of a node; `max_k` caps LIMIT. Raises Refusal where none is available."""
-    k = None if node.draft.k is None else min(node.draft.k, max_k)
+def ask(node: PlannedNode, terms: Terms, secret: Secret) -> Ask:
+    """How a node is answered on these terms. Raises Refusal where no mechanism answers."""
+    k = None if node.draft.k is None else min(node.draft.k, terms.max_k)
     if k == 0 or node.cells == ():
-        return Ask(node, settings, (), k, _key(node, (), secret), b"", secret)
+        key = _key(node, (), secret)
+        return Ask(node, terms, None, (), k, key, key, secret)
     _refuse_unwired(node.draft)
-    several = len(node.draft.measures) > 1
-    if node.cells is None and several:
-        raise refusals.one_aggregate()
-    if node.cells is None and not settings.delta_per:
-        raise refusals.no_delta()
-    mechanisms = _mechanisms(node, settings, None if several else k)
-    key = _key(node, mechanisms, secret)
-    return Ask(node, settings, mechanisms, k, key, key, secret)
+    return _ask(node, terms, k, secret)
 
 
 def smaller(one: Ask, left: Charge) -> Ask:
     """The same with as many groups as `left` pays for, at least one; unchanged where fewer cost no less."""
-    if one.k is None or _fits(one.mechanisms, left):
+    if one.k is None or one.selection is None or _fits(one, left):
         return one
     low, high = 1, one.k
     while low < high:
         middle = (low + high + 1) // 2
-        low, high = (
-            (middle, high) if _fits(_mechanisms(one.node, one.settings, middle), left) else (low, middle - 1)
-        )
-    mechanisms = _mechanisms(one.node, one.settings, low)
-    if not _fits(mechanisms, left):
-        return one
-    return replace(one, mechanisms=mechanisms, k=low, release_key=_key(one.node, mechanisms, one.secret))
+        fits = _fits(_ask(one.node, one.terms, middle, one.secret), left)
+        low, high = (middle, high) if fits else (low, middle - 1)
+    least = _ask(one.node, one.terms, low, one.secret)
+    return replace(least, request_key=one.request_key) if _fits(least, left) else one
 
 
-def _fits(mechanisms: tuple[Mechanism, ...], left: Charge) -> bool:
-    return left.covers(charge(total(m.cost_at_most for m in mechanisms)))
+def _fits(one: Ask, left: Charge) -> bool:
+    return left.covers(charge(one.cost_at_most))
 
 
-def _mechanisms(node: PlannedNode, settings: Settings, k: int | None) -> tuple[Mechanism, ...]:
+def _ask(node: PlannedNode, terms: Terms, k: int | None, secret: Secret) -> Ask:
+    draft, place = node.draft, node.draft.selecting
+    if node.cells is None:
+        if not terms.settings.delta_per:
+            raise refusals.no_delta()
+        if place is None:
+            place = len(draft.measures)
+            node = replace(node, draft=replace(draft, measures=(*draft.measures, UNITS)))
+    selection = _selection(node, terms, place, k)
+    found = () if isinstance(selection, Whole) or place is None else (place,)
+    restricted = isinstance(selection, Whole) or not selection.name.endswith("Gumb")  # type: ignore[union-attr]
+    meters = _meters(node, terms, found, Changed(node.delta0 if restricted else None), restricted)
+    described = [selection.parameters, *(m.parameters(selection.most) for m in meters)]
+    key = _key(node, described, secret)
+    return Ask(node, terms, selection, meters, k, key, key, secret)
+
+
+def _selection(node: PlannedNode, terms: Terms, place: int | None, k: int | None) -> Selection:
+    """How the groups are found: `place` is the count that may select, `k` how many are wanted in top-k form."""
+    draft, settings = node.draft, terms.settings
+    if place is None:
+        assert node.cells is not None
+        return Whole(node.cells)
+    count = draft.measures[place]
+    assert isinstance(count, Count)
     size = None if node.cells is None else len(node.cells)
+    ordered = draft.order_by == place
     try:
-        return tuple(
-            choose(settings, domain_size=size, delta0=node.delta0, tau=m.tau, k=k, counts=node.draft.counts)
-            for m in counts_of(node.draft)
+        mechanism = choose(
+            settings,
+            domain_size=size,
+            delta0=node.delta0,
+            tau=count.tau,
+            k=k if ordered else None,
+            counts=draft.counts if ordered else place < len(draft.outputs),
         )
     except NoMechanism:
+        if node.cells is not None and len(draft.measures) > 1:
+            return Whole(node.cells)
         raise refusals.needs_limit() from None
+    if node.cells is not None and not isinstance(mechanism, KnownGumb):
+        return Whole(node.cells)
+    most = k if k is not None and mechanism.name.endswith("Gumb") else (mechanism.fetch or 1) - 1
+    return ByCount(node, place, mechanism, most)
 
 
-def _key(node: PlannedNode, mechanisms: tuple[Mechanism, ...], secret: Secret) -> bytes:
-    """HMAC over all that decides the answer's law: epoch, node, domain, policy, mechanism and its parameters."""
+def _meters(
+    node: PlannedNode, terms: Terms, found: tuple[int, ...], changed: Changed, restricted: bool
+) -> tuple[Meter, ...]:
+    """The meters of all measures but those that selecting has `found`.
+
+    Where only the selection bounds the groups of a unit, each one is paid for unless the analyst asks for cheap.
+    """
+    settings = terms.settings
+    if not restricted and settings.spend is None:
+        settings = replace(settings, spend="accurate")
+    places = [n for n in range(len(node.draft.measures)) if n not in found]
+    return (Sums(node, tuple(places), settings, changed),) if places else ()
+
+
+def _refuse_unwired(node: NodeDraft) -> None:
+    if not node.measures:
+        raise refusals.not_available("the list of groups without an aggregate (partition selection)")
+    for measure in node.measures:
+        if not isinstance(measure, (Count, Moment)) or (isinstance(measure, Count) and measure.items):
+            raise refusals.not_available(f"an aggregate that needs {named(measure)}")
+
+
+def _key(node: PlannedNode, described: object, secret: Secret) -> bytes:
+    """HMAC over all that decides the answer's law: epoch, node, domain, policy, mechanisms and their parameters."""
     nonce, fingerprint, key = secret
-    described = [repr((m.name, m.parameters)).encode() for m in mechanisms]
-    return randomness.release_key(key, [nonce, node.text.encode(), node.domain, fingerprint, *described])
+    parts = [nonce, node.text.encode(), node.domain, fingerprint, repr(described).encode()]
+    return randomness.release_key(key, parts)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from budget.account import Exhausted, LedgerError
+from budget.account import Exhausted, Frozen, LedgerError, UnknownAccount
 from dpproxy.backends.base import BackendError, BackendUnavailable, Cancelled
 from dpproxy.front import FrontError
 from rewriter.refusal import Refusal
@@ -18,6 +18,12 @@ def translated() -> Iterator[None]:
         yield
     except Exhausted as error:
         raise exhausted(error) from None
+    except Frozen as error:
+        raise frozen(error) from None
+    except UnknownAccount:
+        raise Refusal(
+            "28000", "no account of this analyst is known to the ledger", hint="Ask the data owner."
+        ) from None
     except LedgerError:
         raise Refusal(
             "57P03",
@@ -62,6 +68,16 @@ def exhausted(error: Exhausted) -> Refusal:
     )
 
 
+def frozen(error: Frozen) -> Refusal:
+    """PV001: the owner has stopped the account, or a shared one."""
+    whose = "this privacy budget is frozen" if error.own else "a shared budget is frozen"
+    return Refusal(
+        "PV001",
+        f"{whose}: nothing new can be asked",
+        hint="Answers of this epoch that were paid for can be read again. Ask the data owner.",
+    )
+
+
 def needs_limit() -> Refusal:
     """PV017: one unit can be in any number of groups, and no LIMIT says how many are wanted."""
     return Refusal(
@@ -70,15 +86,6 @@ def needs_limit() -> Refusal:
         detail="Answering all groups at once (private count release) is not available yet.",
         hint="Add ORDER BY <the count> DESC LIMIT 10, group by fewer columns, or ask the data owner to declare "
         "max_groups_per_unit.",
-    )
-
-
-def one_aggregate() -> Refusal:
-    """PV018: several counts of groups whose domain is unknown."""
-    return Refusal(
-        "PV018",
-        "several aggregates over groups of unknown domain are not available yet",
-        hint="Ask one count a query, or restrict the groups with WHERE column IN (...).",
     )
 
 
@@ -100,8 +107,6 @@ def no_delta() -> Refusal:
     )
 
 
-def unknown_spend() -> Refusal:
-    """22023: a value of dpproxy.spend that does not exist."""
-    return Refusal(
-        "22023", "dpproxy.spend is 'accurate', 'cheap' or empty", hint="SET dpproxy.spend = 'accurate'"
-    )
+def unknown_value(name: str, values: Sequence[str]) -> Refusal:
+    """22023: a value of one of dpproxy's settings that does not exist."""
+    return Refusal("22023", f"{name} is {' or '.join(values)}, or empty", hint=f"SET {name} = '{values[0]}'")

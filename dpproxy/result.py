@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from budget.account import Charge
+from dpproxy.outputs import Shown, Value
 from mechanisms.histogram import Cost
 
 Texts = tuple[str | None, ...]
@@ -14,18 +15,19 @@ Texts = tuple[str | None, ...]
 
 @dataclass(frozen=True)
 class Result:
-    """Released columns: `keys` and `counts`, each a tuple a column, all of one length.
+    """Released rows: `keys`, a tuple of texts a column, and `columns`, the outputs; all are of one length.
 
-    `stddev` of each count's noise (None: the counts are ranks, since none was asked for), `cost` what the
-    release cost, `lowered` the number of groups that could come out where it is less than LIMIT asked for.
-    What follows is not stored: `charged` and `left` of this time's payment, `replayed` for none.
+    `least` is the smallest released count of each row, empty where no count was released; `notes` are
+    said with the answer; `cost` what the release cost, `lowered` the number of groups that could come out where
+    it is less than LIMIT asked for. What follows is not stored: `charged` and `left` of this time's
+    payment, `replayed` for none.
     """
 
     keys: tuple[Texts, ...]
-    counts: tuple[tuple[int, ...], ...]
+    columns: tuple[Shown, ...]
+    least: tuple[int, ...]
     mechanism: str
-    stddev: tuple[float | None, ...]
-    tau: int
+    notes: tuple[str, ...]
     cost: Cost
     lowered: int | None = None
     charged: Charge | None = None
@@ -33,19 +35,26 @@ class Result:
     replayed: bool = False
 
     @staticmethod
-    def nothing(keys: int, counts: int) -> Result:
+    def nothing(keys: int, columns: int) -> Result:
         """No rows, for nothing.
 
-        >>> Result.nothing(1, 1).counts
-        ((),)
+        >>> Result.nothing(1, 1).columns
+        (Shown(values=(), deviations=()),)
         """
         free = Cost(Fraction(0), Fraction(0))
-        return Result(((),) * keys, ((),) * counts, "nothing", (), 1, free)
+        return Result(((),) * keys, (Shown(()),) * columns, (), "nothing", (), free)
 
     def dump(self) -> bytes:
         """The bytes that the ledger stores."""
-        cost = [str(self.cost.information), str(self.cost.calls)]
-        stored = [self.keys, self.counts, self.mechanism, self.stddev, self.tau, cost, self.lowered]
+        stored = {
+            "keys": self.keys,
+            "columns": [[[_stored(v) for v in c.values], c.deviations] for c in self.columns],
+            "least": self.least,
+            "mechanism": self.mechanism,
+            "notes": self.notes,
+            "cost": [str(self.cost.information), str(self.cost.calls)],
+            "lowered": self.lowered,
+        }
         return json.dumps(stored, separators=(",", ":")).encode()
 
     @staticmethod
@@ -55,43 +64,46 @@ class Result:
         >>> Result.load(Result.nothing(2, 1).dump()) == Result.nothing(2, 1)
         True
         """
-        keys, counts, mechanism, stddev, tau, cost, lowered = json.loads(stored)
+        read = json.loads(stored)
         return Result(
-            tuple(map(tuple, keys)),
-            tuple(map(tuple, counts)),
-            mechanism,
-            tuple(stddev),
-            tau,
-            Cost(Fraction(cost[0]), Fraction(cost[1])),
-            lowered,
+            tuple(map(tuple, read["keys"])),
+            tuple(Shown(tuple(map(_loaded, v)), tuple(d)) for v, d in read["columns"]),
+            tuple(read["least"]),
+            read["mechanism"],
+            tuple(read["notes"]),
+            Cost(Fraction(read["cost"][0]), Fraction(read["cost"][1])),
+            read["lowered"],
         )
 
     def suppressed(self, least: int) -> Result:
-        """Without the rows that have a count below `least` (post-processing); ranks are no counts.
+        """Without the rows that have a count below `least` (post-processing).
 
-        >>> ranked = Result((("a", "b"),), ((2, 1),), "UnkGumb", (None,), 1, Cost(Fraction(3), Fraction(1)))
-        >>> ranked.suppressed(10).keys
-        (('a', 'b'),)
+        >>> free = Cost(Fraction(0), Fraction(0))
+        >>> shown = Result((("a", "b"),), (Shown((2, 30)),), (2, 30), "KnownLap", (), free)
+        >>> shown.suppressed(10).keys
+        (('b',),)
         """
-        if least <= 0 or None in self.stddev:
+        if least <= 0 or not self.least:
             return self
-        kept = [n for n in range(len(self.counts[0])) if all(c[n] >= least for c in self.counts)]
+        kept = [n for n, count in enumerate(self.least) if count >= least]
+        columns = tuple(
+            Shown(tuple(c.values[n] for n in kept), tuple(c.deviations[n] for n in kept if c.deviations))
+            for c in self.columns
+        )
         keys = tuple(tuple(k[n] for n in kept) for k in self.keys)
-        return replace(self, keys=keys, counts=tuple(tuple(c[n] for n in kept) for c in self.counts))
+        return replace(self, keys=keys, columns=columns, least=tuple(self.least[n] for n in kept))
 
     def noise(self) -> str:
-        """The standard deviation of each count's noise, for people."""
-        return ", ".join("no counts" if s is None else f"{s:.1f}" for s in self.stddev)
+        """The standard deviation of each output's noise, for people; empty where none is known."""
+        return ", ".join(filter(None, map(_noise, self.columns)))
 
     def notice(self) -> str:
         """One line for the analyst: mechanism, noise, charge, what is left."""
         if self.mechanism == "nothing":
             return "dpproxy: no rows can come out, nothing was charged"
-        parts = [f"{self.mechanism}, noise of standard deviation {self.noise()}"]
-        if self.tau > 1:
-            parts.append(f"at most {self.tau} rows of one unit count in a group")
-        if self.mechanism.startswith("Unk") and not self.counts[0]:
-            parts.append("no group is large enough to be shown")
+        noise = self.noise()
+        parts = [f"{self.mechanism}, noise of standard deviation {noise}" if noise else self.mechanism]
+        parts += self.notes
         if self.lowered is not None:
             parts.append(f"at most {self.lowered} rows, fewer than LIMIT asks for")
         if self.replayed:
@@ -100,3 +112,19 @@ class Result:
             parts.append(f"charged {self.charged}")
             parts += [f"{self.left} left"] if self.left is not None else []
         return "dpproxy: " + "; ".join(parts)
+
+
+def _noise(column: Shown) -> str:
+    known = [d for d in column.deviations if d == d]
+    if not known:
+        return ""
+    low, high = min(known), max(known)
+    return f"{high:.1f}" if f"{low:.1f}" == f"{high:.1f}" else f"{low:.1f} to {high:.1f}"
+
+
+def _stored(value: Value) -> int | str | None:
+    return str(value) if isinstance(value, Fraction) else value
+
+
+def _loaded(stored: int | str | None) -> Value:
+    return Fraction(stored) if isinstance(stored, str) else stored

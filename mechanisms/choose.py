@@ -45,6 +45,10 @@ class Settings:
         if self.noise not in ("gaussian", "laplace") or self.spend not in ("accurate", "cheap", None):
             raise ValueError("unknown noise or spend")
 
+    def spending(self, delta0: int) -> Literal["accurate", "cheap"]:
+        """How Gaussian noise on counts of which one person changes `delta0` is paid for."""
+        return self.spend or ("accurate" if delta0 <= ACCURATE_UP_TO else "cheap")
+
 
 def choose(
     settings: Settings, *, domain_size: int | None, delta0: int | None, tau: int, k: int | None, counts: bool
@@ -80,10 +84,19 @@ def _known(
         if k is None and cells > CELLS_WITHOUT_K:
             raise NoMechanism("a known domain this large needs a LIMIT")
         delta0 = cells
+    return noisy_cells(settings, cells, delta0, tau)
+
+
+def noisy_cells(settings: Settings, cells: int, delta0: int, tau: int) -> KnownLap | KnownGauss:
+    """Noise on every one of `cells` counts, of which one person changes `delta0`, each by at most `tau`.
+
+    >>> settings = Settings(Fraction(3, 20), Fraction(1, 10**10), "gaussian", None, 1000)
+    >>> noisy_cells(settings, 300, 300, 1).cost_at_most.information
+    Fraction(1, 1)
+    """
     if settings.noise == "laplace":
         return KnownLap(settings.eps_per, tau, delta0, cells)
-    spend = settings.spend or ("accurate" if delta0 <= ACCURATE_UP_TO else "cheap")
-    return KnownGauss(settings.eps_per, tau, delta0, cells, spend)
+    return KnownGauss(settings.eps_per, tau, delta0, cells, settings.spending(delta0))
 
 
 def _unknown(settings: Settings, delta0: int | None, tau: int, k: int | None, counts: bool) -> Mechanism:

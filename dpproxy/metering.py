@@ -1,0 +1,130 @@
+"""The measures of groups that are fixed already: noise on every group's counts and sums."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Protocol
+
+from dpproxy.planning import PlannedNode
+from dpproxy.selection import FREE, Fetch, Measured, deviations_of, in_cell_order
+from mechanisms.choose import Settings, noisy_cells
+from mechanisms.histogram import Cost, Histogram, Release
+from mechanisms.known_domain import KnownGauss, KnownLap
+from mechanisms.numeric import ClampedSum
+from mechanisms.randomness import Stream
+from rewriter.measure import Count, Moment
+from rewriter.plan import Cells, HistogramQuery
+
+
+@dataclass(frozen=True)
+class Changed:
+    """How many of n groups one unit changes: `delta0` at most, None for any number."""
+
+    delta0: int | None
+
+    def of(self, groups: int) -> int:
+        """The most of `groups` groups."""
+        return groups if self.delta0 is None else min(self.delta0, groups)
+
+
+class Meter(Protocol):
+    """Measures of a node over groups that were found before."""
+
+    @property
+    def name(self) -> str:
+        """The mechanism's name, with the number of measures if there are several."""
+
+    def cost(self, groups: int) -> Cost:
+        """What measuring this many groups costs, whatever the data."""
+
+    def parameters(self, groups: int) -> object:
+        """All that decides the law of what comes out over this many groups."""
+
+    def queries(self, cells: Cells) -> tuple[HistogramQuery, ...]:
+        """The SQL that the backend will run."""
+
+    def measure(self, cells: Cells, fetch: Fetch, stream: Stream) -> Mapping[int, Measured]:
+        """What comes out, by the measure's place in the node."""
+
+
+@dataclass(frozen=True)
+class Sums:
+    """The counts and sums `places` of a node, in one query; each is paid for."""
+
+    node: PlannedNode
+    places: tuple[int, ...]
+    settings: Settings
+    changed: Changed
+
+    def mechanisms(self, groups: int) -> tuple[KnownLap | KnownGauss | ClampedSum, ...]:
+        """A mechanism a measure."""
+        return tuple(self._mechanism(place, groups) for place in self.places)
+
+    def _mechanism(self, place: int, groups: int) -> KnownLap | KnownGauss | ClampedSum:
+        measure, delta0 = self.node.draft.measures[place], self.changed.of(groups)
+        if isinstance(measure, Count):
+            return noisy_cells(self.settings, groups, delta0, measure.tau)
+        assert isinstance(measure, Moment)
+        lo, hi = summands(measure)
+        return ClampedSum(
+            eps_per=self.settings.eps_per,
+            lo=lo,
+            hi=hi,
+            tau=measure.tau,
+            keys=groups,
+            delta0=delta0,
+            noise=self.settings.noise,
+            spend="accurate" if self.settings.noise == "laplace" else self.settings.spending(delta0),
+            centred=measure.centred and measure.power == 1,
+        )
+
+    @property
+    def name(self) -> str:
+        names = [m.name for m in self.mechanisms(1)]
+        counted = {n: names.count(n) for n in names}
+        return ", ".join(n if times == 1 else f"{n} x{times}" for n, times in counted.items())
+
+    def cost(self, groups: int) -> Cost:
+        if groups == 0:
+            return FREE
+        costs = [m.cost_at_most for m in self.mechanisms(groups)]
+        return Cost(sum((c.information for c in costs), Fraction(0)), Fraction(0))
+
+    def parameters(self, groups: int) -> object:
+        return [(m.name, m.parameters) for m in self.mechanisms(max(groups, 1))]
+
+    def queries(self, cells: Cells) -> tuple[HistogramQuery, ...]:
+        return (self.node.over(cells).histogram(self.places, None),)
+
+    def measure(self, cells: Cells, fetch: Fetch, stream: Stream) -> Mapping[int, Measured]:
+        if not cells:
+            return {place: Measured((), ()) for place in self.places}
+        fetched = fetch(self.queries(cells)[0])
+        found = {}
+        for column, (place, mechanism) in enumerate(
+            zip(self.places, self.mechanisms(len(cells)), strict=True), 1
+        ):
+            values = in_cell_order(fetched, column, len(cells))
+            child = stream.child("measure", place)
+            if isinstance(mechanism, ClampedSum):
+                release: Release = mechanism.release(values, child)
+            else:
+                release = mechanism.release(Histogram(values, True), child)
+            assert release.values is not None
+            found[place] = Measured(tuple(release.values.tolist()), tuple(deviations_of(release, len(cells))))
+        return found
+
+
+def summands(measure: Moment) -> tuple[int, int]:
+    """Between which bounds a row's fixed-point summand lies; of a centred first moment before it is centred."""
+    lo, hi = measure.value.lo, measure.value.hi
+    assert lo is not None
+    assert hi is not None
+    if measure.power == 1:
+        return lo, hi
+    if measure.centred:
+        return 0, (hi - lo) ** 2
+    squares = (lo * lo, hi * hi)
+    return (0 if lo <= 0 <= hi else min(squares)), max(squares)

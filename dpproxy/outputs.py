@@ -1,0 +1,155 @@
+"""Released columns as functions of released measures: post-processing, exact until a value is shown."""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Context, Decimal
+from fractions import Fraction
+
+from dpproxy.selection import Measured
+from mechanisms import numeric
+from rewriter.draft import NodeDraft
+from rewriter.measure import Count, Moment, Output
+
+Value = int | Fraction | None
+INTEGERS = ("smallint", "integer", "bigint")
+_DIGITS = Context(prec=40)
+_EPOCH = dt.datetime(1970, 1, 1)
+
+
+@dataclass(frozen=True)
+class Shown:
+    """One released column: its values, and the standard deviation of each one's noise, empty where it is not known."""
+
+    values: tuple[Value, ...]
+    deviations: tuple[float, ...] = ()
+
+
+def outputs(node: NodeDraft, measured: Mapping[int, Measured]) -> tuple[Shown, ...]:
+    """The columns of a node's outputs, in their order."""
+    return tuple(_Column(node, output, measured).shown() for output in node.outputs)
+
+
+@dataclass(frozen=True)
+class _Column:
+    node: NodeDraft
+    output: Output
+    measured: Mapping[int, Measured]
+
+    def shown(self) -> Shown:
+        kind = self.output.function
+        if kind == "count" or (kind == "sum" and isinstance(self._measure(0), Count)):
+            return self._count()
+        if kind == "sum":
+            return self._sum()
+        if kind == "avg":
+            return self._average()
+        return Shown(tuple(map(self._spread, *(self._values(n) for n in range(3)))))
+
+    def _measure(self, place: int) -> object:
+        return self.node.measures[self.output.measures[place]]
+
+    def _values(self, place: int) -> tuple[int, ...]:
+        return self.measured[self.output.measures[place]].values
+
+    def _deviations(self, place: int) -> tuple[float, ...]:
+        return self.measured[self.output.measures[place]].deviations
+
+    @property
+    def _moment(self) -> Moment:
+        found = next(m for m in map(self._measure, range(2)) if isinstance(m, Moment) and m.power == 1)
+        assert found.value.lo is not None
+        assert found.value.hi is not None
+        return found
+
+    @property
+    def _ends(self) -> tuple[int, int]:
+        value = self._moment.value
+        return value.lo or 0, value.hi or 0
+
+    @property
+    def _unit(self) -> Fraction:
+        return self.output.factor / Fraction(10) ** self._moment.value.scale
+
+    def _count(self) -> Shown:
+        factor = self.output.factor
+        values = tuple(_plain(v * factor) for v in self._values(0))
+        return Shown(values, tuple(d * abs(float(factor)) for d in self._deviations(0)))
+
+    def _total(self, moment: int, count: int) -> Fraction:
+        lo, hi = self._ends
+        return numeric.uncentred(moment, count, lo, hi) if self._moment.centred else Fraction(moment)
+
+    def _sum(self) -> Shown:
+        unit, size = self._unit, len(self._values(0))
+        if not self._moment.centred:
+            values = tuple(_plain(v * unit) for v in self._values(0))
+            return Shown(values, tuple(d * abs(float(unit)) for d in self._deviations(0)))
+        middle = sum(self._ends) / 2
+        pairs = zip(self._deviations(0), self._deviations(1), strict=True)
+        spread = tuple(math.hypot(m / 2, middle * c) * abs(float(unit)) for m, c in pairs)
+        totals = (self._total(self._values(0)[n], self._values(1)[n]) for n in range(size))
+        return Shown(tuple(_plain(t * unit) for t in totals), spread)
+
+    def _average(self) -> Shown:
+        lo, hi = self._ends
+        pairs = list(zip(self._values(0), self._values(1), strict=True))
+        means = [numeric.average(self._total(m, c), c, lo, hi) for m, c in pairs]
+        middle = Fraction(lo + hi, 2) if self._moment.centred else Fraction(0)
+        half = 2 if self._moment.centred else 1
+        spread = []
+        for (_, count), mean, m, c in zip(
+            pairs, means, self._deviations(0), self._deviations(1), strict=True
+        ):
+            known = math.nan if mean is None else math.hypot(m / half, float(mean - middle) * c) / count
+            spread.append(known * abs(float(self._unit)))
+        values = tuple(None if mean is None else _plain(mean * self._unit) for mean in means)
+        return Shown(values, tuple(spread))
+
+    def _spread(self, squares: int, moment: int, count: int) -> Value:
+        """VAR or STDDEV of one group; centred moments are of 2x - lo - hi."""
+        function = self.output.function
+        sample = function.endswith("samp")
+        found = numeric.variance(Fraction(squares), Fraction(moment), count, sample=sample)
+        if found is None:
+            return None
+        variance = found * self._unit**2 / (4 if self._moment.centred else 1)
+        return variance if function.startswith("var") else Fraction(math.sqrt(variance))
+
+
+def _plain(value: Fraction | int) -> int | Fraction:
+    return int(value) if value == int(value) else Fraction(value)
+
+
+def written(value: Value, type_name: str) -> str | None:
+    """A value as PostgreSQL reads it as the type; dates count in days, timestamps in seconds since 1970.
+
+    >>> written(Fraction(5, 2), "bigint"), written(Fraction(1, 3), "numeric"), written(19723, "date")
+    ('2', '0.3333333333333333', '2024-01-01')
+    """
+    if value is None:
+        return None
+    if type_name in INTEGERS:
+        return str(round(value))
+    if type_name == "date":
+        return (_EPOCH + dt.timedelta(days=math.floor(value))).date().isoformat()
+    if type_name.startswith("timestamp"):
+        return (_EPOCH + dt.timedelta(seconds=float(value))).isoformat(" ")
+    if type_name in ("double precision", "real"):
+        return repr(float(value))
+    return _decimal(Fraction(value))
+
+
+def _decimal(value: Fraction) -> str:
+    exact = _DIGITS.divide(Decimal(value.numerator), Decimal(value.denominator))
+    if Fraction(exact) == value:
+        return format(exact, "f")
+    return format(round(exact, 16), "f")
+
+
+def column(values: Sequence[Value], type_name: str) -> tuple[str | None, ...]:
+    """A column's values as PostgreSQL reads them as the type."""
+    return tuple(written(v, type_name) for v in values)

@@ -1,0 +1,153 @@
+"""Which groups of a node come out: every cell of a known domain, or those that a mechanism finds by a count."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Protocol
+
+import numpy as np
+
+from dpproxy.backends.base import Fetched
+from dpproxy.planning import PlannedNode
+from mechanisms.histogram import Cost, Counts, Histogram, Mechanism, Release
+from mechanisms.randomness import Stream
+from rewriter.plan import Cells, HistogramQuery
+
+Fetch = Callable[[HistogramQuery], Fetched]
+"""Runs a query at the backend."""
+FREE = Cost(Fraction(0), Fraction(0))
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What a measure's mechanism released: a value a group, and the standard deviation of each one's noise.
+
+    `deviations` is empty where the values are ranks, since no count was asked for.
+    """
+
+    values: tuple[int, ...]
+    deviations: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class Groups:
+    """Released groups in their order, what finding them cost, and what of the node's measures came out with them."""
+
+    cells: Cells
+    cost: Cost = FREE
+    measured: Mapping[int, Measured] = field(default_factory=dict)
+
+
+class Selection(Protocol):
+    """How the groups of a node are found."""
+
+    @property
+    def name(self) -> str | None:
+        """The mechanism's name, None where none is needed."""
+
+    @property
+    def parameters(self) -> object:
+        """All that decides the outcome's law, for the release key."""
+
+    @property
+    def most(self) -> int:
+        """The most groups that can come out."""
+
+    @property
+    def cost_at_most(self) -> Cost:
+        """The most that finding them can cost."""
+
+    def queries(self) -> tuple[HistogramQuery, ...]:
+        """The SQL that the backend will run."""
+
+    def find(self, fetch: Fetch, stream: Stream) -> Groups:
+        """The groups that come out."""
+
+
+@dataclass(frozen=True)
+class Whole:
+    """Every cell of a known domain."""
+
+    cells: Cells
+    name: str | None = None
+    cost_at_most: Cost = FREE
+    parameters: object = None
+
+    @property
+    def most(self) -> int:
+        return len(self.cells)
+
+    def queries(self) -> tuple[HistogramQuery, ...]:
+        return ()
+
+    def find(self, fetch: Fetch, stream: Stream) -> Groups:
+        return Groups(self.cells)
+
+
+@dataclass(frozen=True)
+class ByCount:
+    """The groups that `mechanism` finds by the count `place` of the node, together with that count."""
+
+    node: PlannedNode
+    place: int
+    mechanism: Mechanism
+    most: int
+
+    @property
+    def name(self) -> str | None:
+        return self.mechanism.name
+
+    @property
+    def parameters(self) -> object:
+        return self.place, self.mechanism.name, self.mechanism.parameters
+
+    @property
+    def cost_at_most(self) -> Cost:
+        return self.mechanism.cost_at_most
+
+    def queries(self) -> tuple[HistogramQuery, ...]:
+        return (self.node.histogram((self.place,), self.mechanism.fetch),)
+
+    def find(self, fetch: Fetch, stream: Stream) -> Groups:
+        fetched = fetch(self.queries()[0])
+        if self.node.cells is not None:
+            counts, labels = in_cell_order(fetched, 1, len(self.node.cells)), self.node.cells
+            release = self.mechanism.release(Histogram(counts, True), stream)
+            return self._groups(release, labels)
+        keys = len(self.node.draft.keys)
+        complete = self.mechanism.fetch is None or fetched.rows < self.mechanism.fetch
+        release = self.mechanism.release(Histogram(fetched.counts(keys), complete), stream)
+        labels = tuple(zip(*(fetched.texts(n) for n in range(keys)), strict=True))
+        return self._groups(release, labels)
+
+    def _groups(self, release: Release, labels: Cells) -> Groups:
+        rows = [labels[i] for i in release.indices.tolist()]
+        if release.values is None:
+            ranks = Measured(tuple(range(len(rows), 0, -1)), ())
+            return Groups(tuple(rows), release.cost, {self.place: ranks})
+        values = release.values.tolist()
+        deviations = deviations_of(release, len(values))
+        order = list(range(len(rows)))
+        if self.node.cells is None:
+            order.sort(key=lambda n: (-values[n], tuple((t is None, t or "") for t in rows[n])))
+        found = Measured(tuple(values[n] for n in order), tuple(deviations[n] for n in order))
+        return Groups(tuple(rows[n] for n in order), release.cost, {self.place: found})
+
+
+def deviations_of(release: Release, size: int) -> list[float]:
+    """The standard deviation of each released count's noise."""
+    if release.stddevs is not None:
+        return [float(s) for s in release.stddevs]
+    return [float(release.stddev or 0)] * size
+
+
+def in_cell_order(fetched: Fetched, column: int, size: int) -> Counts:
+    """A column by cell number, which column 0 has; ValueError unless every cell came back once."""
+    cells, values = fetched.counts(0), fetched.counts(column)
+    if values.size != size or not np.array_equal(np.sort(cells), np.arange(1, size + 1)):
+        raise ValueError("the backend did not return one row a cell")
+    ordered = np.empty(size, dtype=np.int64)
+    ordered[cells - 1] = values
+    return ordered

@@ -1,0 +1,84 @@
+"""On which terms a node is answered: the deployment's parameters, and what the analyst has set."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Literal, cast
+
+from budget.account import Charge
+from budget.units import units
+from dpproxy import refusals
+from dpproxy.config import Privacy
+from mechanisms.choose import Settings
+from mechanisms.histogram import Cost
+
+
+@dataclass(frozen=True)
+class Terms:
+    """Public parameters of every release.
+
+    `max_k` caps LIMIT; `allowance` is the most that a query without LIMIT may spend; `present`: whether SELECT
+    DISTINCT of a known domain asks for what is there, not for the domain; `beta`: the probability with
+    which a lower bound of a distinct count may fail.
+    """
+
+    settings: Settings
+    max_k: int
+    allowance: Cost
+    relative_error: Fraction
+    max_items: int
+    bins: int
+    present: bool
+    beta: Fraction = Fraction(1, 20)
+
+    def within(self, left: Charge) -> Terms:
+        """The same with no more to spend than an account has left."""
+        most = Cost(
+            min(self.allowance.information, units(left.information)),
+            min(self.allowance.calls, units(left.calls)),
+        )
+        return replace(self, allowance=most)
+
+
+def terms(privacy: Privacy, wishes: Mapping[str, str]) -> Terms:
+    """The terms of a session with these dpproxy.* settings; raises Refusal (22023) for values that do not exist."""
+    spend = _one_of(wishes, "dpproxy.spend", "accurate", "cheap")
+    shown = _one_of(wishes, "dpproxy.distinct", "domain", "present")
+    chosen = Settings(
+        privacy.epsilon_per,
+        privacy.delta_per,
+        privacy.noise,
+        cast(Literal["accurate", "cheap"] | None, spend),
+        privacy.d_bar,
+    )
+    return Terms(
+        chosen,
+        privacy.max_k,
+        Cost(min(privacy.query_information, _amount(wishes, privacy.query_information)), privacy.query_calls),
+        privacy.relative_error,
+        privacy.max_items_per_unit,
+        privacy.quantile_bins,
+        shown == "present",
+    )
+
+
+def _one_of(wishes: Mapping[str, str], name: str, *values: str) -> str | None:
+    wish = wishes.get(name) or None
+    if wish not in (*values, None):
+        raise refusals.unknown_value(name, values)
+    return wish
+
+
+def _amount(wishes: Mapping[str, str], most: Fraction) -> Fraction:
+    wish = wishes.get("dpproxy.query_information") or None
+    if wish is None:
+        return most
+    try:
+        amount = Fraction(wish)
+    except (ValueError, ZeroDivisionError):
+        amount = Fraction(0)
+    if amount <= 0 or len(wish) > 20:
+        raise refusals.unknown_value("dpproxy.query_information", ("a number above 0",))
+    return amount
