@@ -17,6 +17,7 @@ from dpproxy.selection import ByCount, Fetch, Groups, Measured, Selection, Whole
 from dpproxy.terms import Terms
 from mechanisms import randomness
 from mechanisms.choose import NoMechanism, choose
+from mechanisms.count_release import KnownCountRelease, PrivateCountRelease
 from mechanisms.histogram import Cost
 from mechanisms.known_domain import KnownGumb
 from rewriter.draft import UNITS, NodeDraft
@@ -128,15 +129,29 @@ def ask(node: PlannedNode, terms: Terms, secret: Secret) -> Ask:
 
 
 def smaller(one: Ask, left: Charge) -> Ask:
-    """The same with as many groups as `left` pays for, at least one; unchanged where fewer cost no less."""
-    if one.k is None or one.selection is None or _fits(one, left):
+    """The same with as many groups as `left` pays for, at least one; unchanged where fewer cost no less.
+
+    A query without LIMIT may spend what is left, and no more.
+    """
+    if one.selection is None or _fits(one, left):
         return one
+    if one.k is None:
+        return _thrifty(one, left)
     low, high = 1, one.k
     while low < high:
         middle = (low + high + 1) // 2
         fits = _fits(_ask(one.node, one.terms, middle, one.secret), left)
         low, high = (middle, high) if fits else (low, middle - 1)
     least = _ask(one.node, one.terms, low, one.secret)
+    return replace(least, request_key=one.request_key) if _fits(least, left) else one
+
+
+def _thrifty(one: Ask, left: Charge) -> Ask:
+    """The same on an allowance of what is left, where it is enough for a start."""
+    try:
+        least = _ask(one.node, one.terms.within(left), None, one.secret)
+    except ValueError:
+        return one
     return replace(least, request_key=one.request_key) if _fits(least, left) else one
 
 
@@ -181,13 +196,39 @@ def _selection(node: PlannedNode, terms: Terms, place: int | None, k: int | None
             counts=draft.counts if ordered else place < len(draft.outputs),
         )
     except NoMechanism:
-        if node.cells is not None and len(draft.measures) > 1:
+        if len(draft.measures) == 1:
+            return _count_release(node, terms, count.tau)
+        if node.cells is not None:
             return Whole(node.cells)
         raise refusals.needs_limit() from None
     if node.cells is not None and not isinstance(mechanism, KnownGumb):
         return Whole(node.cells)
     most = k if k is not None and mechanism.name.endswith("Gumb") else (mechanism.fetch or 1) - 1
     return ByCount(node, place, mechanism, most)
+
+
+def _count_release(node: PlannedNode, terms: Terms, tau: int) -> ByCount:
+    """As many counts as the allowance pays for, where neither a bound nor a LIMIT says how many there may be."""
+    eps_per, delta_per, most = terms.settings.eps_per, terms.settings.delta_per, terms.allowance
+    mechanism: KnownCountRelease | PrivateCountRelease
+    if node.cells is not None:
+        mechanism = KnownCountRelease(
+            eps_per=eps_per,
+            information=most.information,
+            tau=tau,
+            relative_error=terms.relative_error,
+            cells=len(node.cells),
+        )
+        return ByCount(node, 0, mechanism, len(node.cells))
+    mechanism = PrivateCountRelease(
+        eps_per=eps_per,
+        information=most.information,
+        tau=tau,
+        relative_error=terms.relative_error,
+        delta_per=delta_per,
+        calls=most.calls,
+    )
+    return ByCount(node, 0, mechanism, mechanism.k_bar)
 
 
 def _meters(

@@ -189,12 +189,41 @@ def test_notices_can_be_silenced(ann: Analyst) -> None:
     assert not ann.notices
 
 
-def test_unknown_unrestricted_groups_without_limit_ask_for_one(ann: Analyst) -> None:
+def test_without_a_limit_as_many_counts_come_out_as_the_allowance_pays_for(ann: Analyst) -> None:
+    sql = "SELECT hobby, COUNT(DISTINCT person_id) FROM hobbies GROUP BY hobby"
+    rows = ann.ask(sql, {"dpproxy.query_information": "20"})
+    assert "PrivateCountRelease" in ann.notices[0]
+    assert rows
+    assert all(hobby.startswith("hobby ") for hobby, _ in rows)
+    information, calls = ann.used()
+    assert 0 < information <= 20
+    assert 0 < calls <= 4, "no more than the account has"
+    assert ann.ask(sql, {"dpproxy.query_information": "20"}) == rows
+    assert ann.used() == (information, calls)
+
+
+def test_without_a_limit_other_aggregates_ask_for_one(ann: Analyst) -> None:
     with pytest.raises(Refusal) as refused:
-        ann.ask("SELECT hobby, COUNT(DISTINCT person_id) FROM hobbies GROUP BY hobby")
+        ann.ask(
+            "SELECT hobby, COUNT(DISTINCT person_id), COUNT(DISTINCT person_id) FILTER (WHERE person_id > 9) "
+            "FROM hobbies GROUP BY hobby"
+        )
     assert refused.value.code == "PV017"
     assert "LIMIT 10" in (refused.value.hint or "")
     assert ann.used() == (0, 0)
+
+
+def test_several_counts_of_unknown_groups_cost_the_selection_and_each_count(ann: Analyst) -> None:
+    sql = (
+        "SELECT hobby, COUNT(DISTINCT person_id) AS n, COUNT(*) FILTER (WHERE person_id < 500) FROM hobbies "
+    )
+    rows = ann.ask(sql + "GROUP BY hobby ORDER BY n DESC LIMIT 3")
+    assert rows
+    for hobby, n, young in rows:
+        first = 25 * int(hobby.split()[1])
+        assert abs(float(n) - (900 - first)) < 200
+        assert abs(float(young) - max(500 - first, 0)) < 200
+    assert ann.used() == (2 * len(rows) + 1 + len(rows), 1)
 
 
 def test_what_is_cancelled_after_the_backend_was_reached_stays_charged(ann: Analyst) -> None:
