@@ -109,4 +109,4 @@ def no_delta() -> Refusal:
 
 def unknown_value(name: str, values: Sequence[str]) -> Refusal:
     """22023: a value of one of dpproxy's settings that does not exist."""
-    return Refusal("22023", f"{name} is {' or '.join(values)}, or empty", hint=f"SET {name} = '{values[0]}'")
+    return Refusal("22023", f"{name} is {' or '.join(values)}", hint=f"RESET {name}")

@@ -56,7 +56,10 @@ def terms(privacy: Privacy, wishes: Mapping[str, str]) -> Terms:
     return Terms(
         chosen,
         privacy.max_k,
-        Cost(min(privacy.query_information, _amount(wishes, privacy.query_information)), privacy.query_calls),
+        Cost(
+            _amount(wishes, "dpproxy.query_information", privacy.query_information),
+            _amount(wishes, "dpproxy.query_calls", privacy.query_calls),
+        ),
         privacy.relative_error,
         privacy.max_items_per_unit,
         privacy.quantile_bins,
@@ -71,14 +74,13 @@ def _one_of(wishes: Mapping[str, str], name: str, *values: str) -> str | None:
     return wish
 
 
-def _amount(wishes: Mapping[str, str], most: Fraction) -> Fraction:
-    wish = wishes.get("dpproxy.query_information") or None
-    if wish is None:
-        return most
+def _amount(wishes: Mapping[str, str], name: str, most: Fraction) -> Fraction:
+    """What the analyst wishes, which can only be less than what the deployment allows."""
+    wish = wishes.get(name) or str(most)
     try:
-        amount = Fraction(wish)
+        amount = Fraction(wish if len(wish) <= 20 else "")
     except (ValueError, ZeroDivisionError):
         amount = Fraction(0)
-    if amount <= 0 or len(wish) > 20:
-        raise refusals.unknown_value("dpproxy.query_information", ("a number above 0",))
-    return amount
+    if amount <= 0:
+        raise refusals.unknown_value(name, (f"a number up to {most}",))
+    return min(amount, most)

@@ -19,7 +19,10 @@ SETTINGS = frozenset(
         "datestyle",
         "default_transaction_isolation",
         "default_transaction_read_only",
+        "dpproxy.distinct",
         "dpproxy.notices",
+        "dpproxy.query_calls",
+        "dpproxy.query_information",
         "dpproxy.spend",
         "extra_float_digits",
         "idle_in_transaction_session_timeout",
@@ -55,7 +58,8 @@ def check_setting(tokens: Sequence[Token]) -> None:
         raise Refusal(
             "42501",
             f'setting "{name}" cannot be changed through dpproxy',
-            hint="dpproxy.notices and dpproxy.spend are its own settings; drivers' usual ones are accepted.",
+            hint="Its own settings are dpproxy.spend, dpproxy.query_information, dpproxy.query_calls, "
+            "dpproxy.distinct and dpproxy.notices; drivers' usual ones are accepted.",
             position=tokens[0].start + 1,
         )
     if name in ("client_encoding", "names") and value not in ("UTF8", "UTF-8", "UNICODE", "DEFAULT"):
