@@ -1,15 +1,22 @@
 """Canonical form: spellings of the same condition become one, so that the same question has one release key.
 
-It never changes an answer: only the order of IN lists, duplicates in them, the side of a constant, parentheses
-and the spelling of constants.
+Passes run to a fixpoint, from the inside out. Each keeps the value of its expression in three-valued logic, so that a
+canonical expression stands for the written one anywhere. Nothing is ever computed: arithmetic over doubles depends
+on its order.
+
+In:  '1970'::int <= birth_year AND NOT (country = 'US' OR country IN ('DE'))
+Out: birth_year >= 1970, NOT (country IN ('DE', 'US')): conjuncts in the order of their texts
 """
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable, Iterable
+
 from sqlglot import exp
 
-from rewriter.expression import CASTS
-from rewriter.relation import leaves
+from rewriter.expression import CASTS, kind_of_type
+from rewriter.relation import Relation, conjuncts
 
 TURNED: dict[type[exp.Expr], type[exp.Binary]] = {
     exp.EQ: exp.EQ,
@@ -18,32 +25,289 @@ TURNED: dict[type[exp.Expr], type[exp.Binary]] = {
     exp.LTE: exp.GTE,
     exp.GT: exp.LT,
     exp.GTE: exp.LTE,
+    exp.NullSafeEQ: exp.NullSafeEQ,
+    exp.NullSafeNEQ: exp.NullSafeNEQ,
 }
+"""Comparisons with their sides changed."""
+OPPOSITE: dict[type[exp.Expr], type[exp.Binary]] = {
+    exp.EQ: exp.NEQ,
+    exp.NEQ: exp.EQ,
+    exp.LT: exp.GTE,
+    exp.GTE: exp.LT,
+    exp.GT: exp.LTE,
+    exp.LTE: exp.GT,
+    exp.NullSafeEQ: exp.NullSafeNEQ,
+    exp.NullSafeNEQ: exp.NullSafeEQ,
+    exp.And: exp.Or,
+    exp.Or: exp.And,
+}
+"""Negated comparisons; both engines order NaN like a number, so these hold for it too."""
+OPERATORS = (exp.Binary, exp.Unary, exp.Between, exp.In)
+TIME = re.compile(r"(\d{4}-\d\d-\d\d)(?:[ T](\d\d:\d\d)(?::(\d\d)(?:\.(\d{1,6}))?)?)?")
+TIMES = {exp.DType.DATE: "date", exp.DType.TIMESTAMP: "timestamp"}
+Pass = Callable[[exp.Expr, Relation | None], exp.Expr]
 
 
-def canonical(condition: exp.Expr) -> exp.Expr:
-    """The canonical form of one base-form conjunct.
+def canonical(expression: exp.Expr, relation: Relation | None = None) -> exp.Expr:
+    """The canonical form of a base-form expression over `relation`, whose types let constants be written alike.
 
-    >>> canonical(exp.condition("(3 < a)")).sql(), canonical(exp.condition("a IN (2, 1, 2)")).sql()
+    >>> canonical(exp.condition("NOT (3 >= a)")).sql(), canonical(exp.condition("a = 1 OR a IN (2, 1)")).sql()
     ('a > 3', 'a IN (1, 2)')
     """
-    condition = condition.copy().transform(_constant).unnest()
-    turned = TURNED.get(type(condition))
-    if turned is not None and not leaves(condition.this) and leaves(condition.expression):
-        return turned(this=condition.expression.copy(), expression=condition.this.copy())
-    if isinstance(condition, exp.In) and condition.expressions:
-        listed = {e.sql(): e for e in condition.expressions}
-        copy = condition.copy()
-        copy.set("expressions", [listed[text].copy() for text in sorted(listed)])
-        return copy
-    return condition
+    value = expression.copy().transform(lambda n: n.unnest(), copy=False)
+    before = ""
+    while before != (before := text_of(value)):
+        value = _inside_out(value, relation)
+    return _parenthesised(value)
 
 
-def _constant(node: exp.Expr) -> exp.Expr:
-    """A cast of a constant text to a number or text, in parentheses or not, as the plain constant."""
-    inner = node.this if isinstance(node, exp.Paren) else node
-    if isinstance(inner, exp.Cast) and isinstance(inner.this, exp.Literal) and inner.this.is_string:
-        target, text = CASTS.get(inner.to.this), inner.this.this
-        if target == "text" or (target == "int" and text.isdigit()):
-            return exp.Literal(this=text, is_string=target == "text")
-    return inner if isinstance(inner, exp.Literal) else node
+def canonical_conjuncts(
+    conditions: Iterable[exp.Expr], relation: Relation | None = None
+) -> tuple[exp.Expr, ...]:
+    """The conjuncts of AND-ed conditions in canonical form, each once, in the order of their texts.
+
+    >>> [c.sql() for c in canonical_conjuncts([exp.condition("b BETWEEN 1 AND 2"), exp.condition("a IS TRUE")])]
+    ['a', 'b >= 1', 'b <= 2']
+    """
+    found: dict[str, exp.Expr] = {}
+    for condition in conditions:
+        for part in conjuncts(canonical(condition, relation)):
+            if isinstance(part, exp.Is) and part.expression == exp.true():
+                # A conjunct drops a row where it is NULL: x IS TRUE asks for no more than x.
+                found |= {text_of(p): p for p in canonical_conjuncts([part.this], relation)}
+            elif part != exp.true():
+                found[text_of(part)] = part
+    return tuple(found[text] for text in sorted(found))
+
+
+def text_of(node: exp.Expr) -> str:
+    """An expression as a text that no other one has, whatever its parentheses.
+
+    >>> text_of(exp.condition("(a)")) == text_of(exp.condition("a")), text_of(exp.null())
+    (True, 'null()')
+    """
+    if isinstance(node, exp.Paren):
+        return text_of(node.this)
+    if isinstance(node, exp.Column):
+        return f"{node.table!r}.{node.name!r}"
+    if isinstance(node, exp.Literal):
+        return repr(node.this) if node.is_string else str(node.this)
+    written = []
+    for key, value in node.args.items():
+        if isinstance(value, list):
+            written += [f"{key}:{text_of(v) if isinstance(v, exp.Expr) else v!r}" for v in value]
+        elif value is not None and value is not False:
+            written.append(f"{key}:{text_of(value) if isinstance(value, exp.Expr) else repr(value)}")
+    return f"{node.key}({','.join(written)})"
+
+
+def _inside_out(node: exp.Expr, relation: Relation | None) -> exp.Expr:
+    for key, value in list(node.args.items()):
+        if isinstance(value, exp.Expr):
+            node.set(key, _inside_out(value, relation))
+        elif isinstance(value, list):
+            node.set(key, [_inside_out(v, relation) if isinstance(v, exp.Expr) else v for v in value])
+    for one in PASSES:
+        node = one(node, relation)
+    return node
+
+
+def _constant(node: exp.Expr, relation: Relation | None) -> exp.Expr:
+    """A cast of a constant text to a number or text as the plain constant; dates and timestamps in one spelling."""
+    if not isinstance(node, exp.Cast) or not isinstance(node.this, exp.Literal) or not node.this.is_string:
+        return node
+    target, text = CASTS.get(node.to.this), node.this.this
+    if target == "text" and not node.to.expressions:
+        return exp.Literal.string(text)
+    if node.to.this == exp.DType.INT and text.isascii() and text.isdigit() and int(text) < 2**31:
+        return exp.Literal.number(text)
+    return _time(text, target or "") or node
+
+
+def _time(text: str, target: str) -> exp.Expr | None:
+    """An ISO text as a constant of kind date or timestamp, None for what is no such text."""
+    found = TIME.fullmatch(text)
+    if found is None or target not in TIMES.values():
+        return None
+    day, minute, second, fraction = found.groups()
+    if target == "date":
+        return exp.cast(exp.Literal.string(day), "DATE") if minute is None else None
+    rest = f".{fraction.rstrip('0')}" if (fraction or "").strip("0") else ""
+    return exp.cast(exp.Literal.string(f"{day} {minute or '00:00'}:{second or '00'}{rest}"), "TIMESTAMP")
+
+
+def _typed(node: exp.Expr, relation: Relation | None) -> exp.Expr:
+    """A constant beside a column of dates, timestamps or texts in the column's type; no cast of a text to text."""
+    if relation is None:
+        return node
+    if isinstance(node, exp.Cast) and CASTS.get(node.to.this) == "text" and not node.to.expressions:
+        return node.this if _kind(node.this, relation) == "text" else node
+    if isinstance(node, (exp.Binary, exp.In)) and isinstance(node, (exp.Predicate, exp.In)):
+        of = _kind(node.this, relation)
+        if of in TIMES.values():
+            for side in [node.expression] if isinstance(node, exp.Binary) else node.expressions:
+                written = _as_time(side, of)
+                if written is not None:
+                    side.replace(written)
+    return node
+
+
+def _as_time(side: exp.Expr, of: str) -> exp.Expr | None:
+    """A constant text, or a date beside a timestamp, as a constant of the column's kind."""
+    if isinstance(side, exp.Literal) and side.is_string:
+        return _time(side.this, of)
+    if isinstance(side, exp.Cast) and isinstance(side.this, exp.Literal) and side.to.this == exp.DType.DATE:
+        return _time(side.this.this, of) if of == "timestamp" else None
+    return None
+
+
+def _kind(node: exp.Expr, relation: Relation) -> str:
+    if not isinstance(node, exp.Column):
+        return "other"
+    name = relation.source(node.table).column(node.name).type
+    return "other" if "(" in name else kind_of_type(name)
+
+
+def _negation(node: exp.Expr, relation: Relation | None) -> exp.Expr:
+    """NOT moved inside as far as it goes."""
+    if not isinstance(node, exp.Not):
+        return node
+    inner = node.this
+    if isinstance(inner, exp.Not):
+        return _moved(inner.this)
+    opposite = OPPOSITE.get(type(inner))
+    if opposite is None:
+        return node
+    sides = [_moved(inner.this), _moved(inner.expression)]
+    if isinstance(inner, exp.Connector):
+        sides = [exp.Not(this=s) for s in sides]
+    return opposite(this=sides[0], expression=sides[1])
+
+
+def _truth(node: exp.Expr, relation: Relation | None) -> exp.Expr:
+    """`x = TRUE` as x, `x = FALSE` as NOT x."""
+    for one, other in _sides(node):
+        if isinstance(one, exp.Boolean):
+            same = one.this == isinstance(node, exp.EQ)
+            return _moved(other) if same else exp.Not(this=_moved(other))
+    return node
+
+
+def _sides(node: exp.Expr) -> list[tuple[exp.Expr, exp.Expr]]:
+    if not isinstance(node, (exp.EQ, exp.NEQ)):
+        return []
+    return [(node.expression, node.this), (node.this, node.expression)]
+
+
+def _between(node: exp.Expr, relation: Relation | None) -> exp.Expr:
+    """`x BETWEEN a AND b` as two comparisons."""
+    if not isinstance(node, exp.Between):
+        return node
+    low = exp.GTE(this=node.this.copy(), expression=_moved(node.args["low"]))
+    return exp.And(this=low, expression=exp.LTE(this=_moved(node.this), expression=_moved(node.args["high"])))
+
+
+def _turned(node: exp.Expr, relation: Relation | None) -> exp.Expr:
+    """Comparisons with the constant on the right, else the sides in the order of their texts."""
+    turned = TURNED.get(type(node))
+    if turned is None:
+        return node
+    left, right = ((s.find(exp.Column) is None, text_of(s)) for s in (node.this, node.expression))
+    return turned(this=_moved(node.expression), expression=_moved(node.this)) if right < left else node
+
+
+def _listed(node: exp.Expr, relation: Relation | None) -> exp.Expr:
+    """IN with its constants in order, each once; one alone is an equality."""
+    if not isinstance(node, exp.In) or not node.expressions:
+        return node
+    listed = {text_of(e): e for e in node.expressions}
+    if len(listed) == 1:
+        return exp.EQ(this=_moved(node.this), expression=_moved(node.expressions[0]))
+    node.set("expressions", [_moved(listed[text]) for text in sorted(listed)])
+    return node
+
+
+def _connected(node: exp.Expr, relation: Relation | None) -> exp.Expr:
+    """AND and OR with their parts in order, each once; OR of equalities of one value with constants as IN."""
+    if not isinstance(node, exp.Connector) or isinstance(node.parent, type(node)):
+        return node
+    kind = type(node)
+    parts = [_moved(p) for p in node.flatten(unnest=False)]
+    if kind is exp.Or:
+        parts = _alternatives(parts)
+    found = {text_of(p): p for p in parts}
+    joined, *others = (found[text] for text in sorted(found))
+    for other in others:
+        joined = kind(this=joined, expression=other)
+    return joined
+
+
+def _alternatives(parts: list[exp.Expr]) -> list[exp.Expr]:
+    groups: dict[tuple[str, str], list[exp.Expr]] = {}
+    rest = []
+    for part in parts:
+        listed = _listed_constants(part)
+        kinds = {_constant_kind(e) for e in listed}
+        if len(kinds) == 1 and "" not in kinds:
+            groups.setdefault((text_of(part.this), *kinds), []).append(part)
+        else:
+            rest.append(part)
+    for found in groups.values():
+        constants = [_moved(e) for p in found for e in _listed_constants(p)]
+        merged = exp.In(this=_moved(found[0].this), expressions=constants)
+        rest.append(found[0] if len(found) == 1 else merged)
+    return rest
+
+
+def _listed_constants(part: exp.Expr) -> list[exp.Expr]:
+    if isinstance(part, exp.In):
+        return list(part.expressions)
+    return [part.expression] if isinstance(part, exp.EQ) else []
+
+
+def _constant_kind(node: exp.Expr) -> str:
+    """The type of a plain constant as it is written, the empty text for all else."""
+    if isinstance(node, exp.Cast) and isinstance(node.this, exp.Literal):
+        return text_of(node.to)
+    return ("text" if node.is_string else "number") if isinstance(node, exp.Literal) else ""
+
+
+def _searched(node: exp.Expr, relation: Relation | None) -> exp.Expr:
+    """`CASE x WHEN 1` as `CASE WHEN x = 1`, without ELSE NULL."""
+    if not isinstance(node, exp.Case):
+        return node
+    if node.this is not None:
+        for branch in node.args["ifs"]:
+            branch.set("this", exp.EQ(this=node.this.copy(), expression=_moved(branch.this)))
+        node.set("this", None)
+    if isinstance(node.args.get("default"), exp.Null):
+        node.set("default", None)
+    return node
+
+
+PASSES: tuple[Pass, ...] = (
+    _constant,
+    _typed,
+    _searched,
+    _between,
+    _truth,
+    _negation,
+    _turned,
+    _listed,
+    _connected,
+)
+
+
+def _moved(node: exp.Expr) -> exp.Expr:
+    return node.copy()
+
+
+def _parenthesised(node: exp.Expr) -> exp.Expr:
+    """Parentheses around every operator inside an operator: none of them rests on precedence."""
+    for child in list(node.iter_expressions()):
+        inner = _parenthesised(child)
+        if isinstance(node, OPERATORS) and isinstance(child, OPERATORS):
+            inner = exp.Paren(this=inner.copy())
+        if inner is not child:
+            child.replace(inner)
+    return node

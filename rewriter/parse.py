@@ -78,6 +78,8 @@ def _check_limits(tree: exp.Query) -> None:
 
 def _check_structure(tree: exp.Query) -> None:
     for node in tree.walk():
+        if any(needed and node.args.get(part) is None for part, needed in node.arg_types.items()):
+            raise Refusal("42601", f"{describe(node)} is not complete", position=position(node))
         if isinstance(node, exp.Parameter):
             _check_parameter(node)
         allowed = STRUCTURE.get(type(node))
