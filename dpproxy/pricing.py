@@ -196,7 +196,7 @@ def _selection(node: PlannedNode, terms: Terms, place: int | None, k: int | None
             counts=draft.counts if ordered else place < len(draft.outputs),
         )
     except NoMechanism:
-        if len(draft.measures) == 1:
+        if len(draft.measures) == 1 and settings.noise == "gaussian":
             return _count_release(node, terms, count.tau)
         if node.cells is not None:
             return Whole(node.cells)
@@ -208,7 +208,10 @@ def _selection(node: PlannedNode, terms: Terms, place: int | None, k: int | None
 
 
 def _count_release(node: PlannedNode, terms: Terms, tau: int) -> ByCount:
-    """As many counts as the allowance pays for, where neither a bound nor a LIMIT says how many there may be."""
+    """As many counts as the allowance pays for, where neither a bound nor a LIMIT says how many there may be.
+
+    Not with noise = "laplace", whose guarantee counts steps of bounded range.
+    """
     eps_per, delta_per, most = terms.settings.eps_per, terms.settings.delta_per, terms.allowance
     mechanism: KnownCountRelease | PrivateCountRelease
     if node.cells is not None:
