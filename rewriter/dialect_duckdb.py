@@ -10,7 +10,7 @@ from rewriter.dialect import cell_type
 from rewriter.expression import Parameters
 from rewriter.policy import Column, Table
 from rewriter.relation import Relation, leaf
-from rewriter.translate import to_duckdb
+from rewriter.writer_duckdb import DuckDBWriter
 
 _BC = " (BC)"
 
@@ -28,7 +28,7 @@ class DuckDBDialect:
         return leaf(alias, column.name)
 
     def expression(self, node: exp.Expr, relation: Relation, parameters: Parameters) -> exp.Expr:
-        return to_duckdb(node, relation, parameters)
+        return DuckDBWriter(relation, parameters).write(node)
 
     def cell(self, value: exp.Expr, kind: str) -> exp.Expr:
         return exp.TryCast(this=value, to=exp.DataType.build(cell_type(kind), dialect="duckdb"))

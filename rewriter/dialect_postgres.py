@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from sqlglot import exp
 
 from rewriter.expression import Parameters, kind_of_type
-from rewriter.literal import plain_constant
 from rewriter.policy import Column, Table
 from rewriter.relation import Relation, leaf
+from rewriter.writer_postgres import PostgresWriter, collated
 
 _STAND_INS = {
     "int": "0",
@@ -45,11 +45,7 @@ class PostgresDialect:
         return _bytewise(exp.cast(value, "TEXT"))
 
     def expression(self, node: exp.Expr, relation: Relation, parameters: Parameters) -> exp.Expr:
-        return node.copy().transform(
-            lambda part: (
-                plain_constant(parameters[int(part.name) - 1]) if isinstance(part, exp.Parameter) else part
-            )
-        )
+        return PostgresWriter(relation, parameters).write(node)
 
     def cell(self, value: exp.Expr, kind: str) -> exp.Expr:
         if kind != "number":
@@ -98,7 +94,7 @@ _CELLS = {
 
 
 def _bytewise(value: exp.Expr) -> exp.Expr:
-    return exp.Collate(this=value, expression=exp.to_identifier("C", quoted=True))
+    return collated(value, "C")
 
 
 def _filled(value: exp.Expr, kind: str) -> exp.Expr:

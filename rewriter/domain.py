@@ -277,7 +277,7 @@ class _Dimensions:
         """The grain at which `node` is a function of the timestamp column it wraps, or None."""
         if isinstance(node, exp.Extract):
             inner, name = node.expression, node.name.lower()
-            grain = "day" if name not in ("hour", "minute") else None
+            grain = "day" if name not in ("hour", "minute", "second", "epoch") else None
         elif isinstance(node, (exp.TimestampTrunc, exp.DateTrunc)):
             inner, grain = node.this, node.args["unit"].name.lower()
         elif isinstance(node, exp.Cast) and node.to.this == exp.DType.DATE:

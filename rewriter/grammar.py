@@ -67,7 +67,7 @@ ROW_LOCAL: dict[type[exp.Expr], frozenset[str]] = {
     exp.GTE: frozenset({"this", "expression"}),
     exp.NullSafeEQ: frozenset({"this", "expression"}),
     exp.NullSafeNEQ: frozenset({"this", "expression"}),
-    exp.Between: frozenset({"this", "low", "high"}),
+    exp.Between: frozenset({"this", "low", "high", "symmetric"}),
     exp.In: frozenset({"this", "expressions"}),
     exp.Is: frozenset({"this", "expression", "negate"}),
     exp.Like: frozenset({"this", "expression", "negate"}),
@@ -88,7 +88,7 @@ ROW_LOCAL: dict[type[exp.Expr], frozenset[str]] = {
     exp.Lower: frozenset({"this"}),
     exp.Upper: frozenset({"this"}),
     exp.Length: frozenset({"this"}),
-    exp.Trim: frozenset({"this", "position"}),
+    exp.Trim: frozenset({"this", "position", "expression"}),
     exp.Substring: frozenset({"this", "start", "length"}),
     exp.DPipe: frozenset({"this", "expression", "safe"}),
     exp.Extract: frozenset({"this", "expression"}),
@@ -96,7 +96,35 @@ ROW_LOCAL: dict[type[exp.Expr], frozenset[str]] = {
     exp.DateTrunc: frozenset({"this", "unit"}),
     exp.Cast: frozenset({"this", "to", "_type"}),
     exp.Var: frozenset({"this"}),
-    exp.DataType: frozenset({"this", "nested"}),
+    exp.DataType: frozenset({"this", "nested", "expressions"}),
+    exp.DataTypeParam: frozenset({"this"}),
+    exp.Date: frozenset({"this"}),
+    exp.Interval: frozenset({"this", "unit"}),
+    exp.Any: frozenset({"this"}),
+    exp.Array: frozenset({"expressions", "bracket_notation"}),
+    exp.Escape: frozenset({"this", "expression"}),
+    exp.Round: frozenset({"this", "decimals"}),
+    exp.Trunc: frozenset({"this", "decimals"}),
+    exp.Sign: frozenset({"this"}),
+    exp.Sqrt: frozenset({"this"}),
+    exp.Ln: frozenset({"this"}),
+    exp.Exp: frozenset({"this"}),
+    exp.Pow: frozenset({"this", "expression"}),
+    exp.Greatest: frozenset({"this", "expressions", "ignore_nulls"}),
+    exp.Least: frozenset({"this", "expressions", "ignore_nulls"}),
+    exp.WidthBucket: frozenset({"this", "min_value", "max_value", "num_buckets"}),
+    exp.Concat: frozenset({"expressions", "safe", "coalesce"}),
+    exp.Left: frozenset({"this", "expression"}),
+    exp.Right: frozenset({"this", "expression"}),
+    exp.Replace: frozenset({"this", "expression", "replacement"}),
+    exp.SplitPart: frozenset({"this", "delimiter", "part_index"}),
+    exp.StrPosition: frozenset({"this", "substr"}),
+    exp.StartsWith: frozenset({"this", "expression"}),
+    exp.RegexpLike: frozenset({"this", "expression"}),
+    exp.RegexpILike: frozenset({"this", "expression"}),
+    exp.RegexpReplace: frozenset({"this", "expression", "replacement", "modifiers", "single_replace"}),
+    exp.TimeToStr: frozenset({"this", "format"}),
+    exp.Anonymous: frozenset({"this", "expressions"}),
 }
 """Expressions over private rows."""
 
@@ -156,7 +184,10 @@ CHANGING = (exp.CurrentDate, exp.CurrentTimestamp, exp.Localtimestamp)
 CONSTANT = "constant"
 """The mark of a part of the client's tree that stands for a constant: the base form in its place."""
 
-TRUNCATIONS = ("minute", "hour", "day", "week", "month", "quarter", "year")
+BY_NAME = ("age", "make_date", "some", "all")
+"""Functions and operators that the parser knows by their name only."""
+
+TRUNCATIONS = ("second", "minute", "hour", "day", "week", "month", "quarter", "year")
 EXTRACTED: dict[str, tuple[int, int] | None] = {
     "year": None,
     "isoyear": None,
@@ -169,8 +200,22 @@ EXTRACTED: dict[str, tuple[int, int] | None] = {
     "isodow": (1, 7),
     "hour": (0, 23),
     "minute": (0, 59),
+    "second": None,
+    "epoch": None,
+    "decade": None,
+    "century": None,
 }
 """Fields of EXTRACT with the values they can take whatever the date."""
+
+FIELDS = {
+    "timestamp": frozenset(EXTRACTED),
+    "date": frozenset(EXTRACTED) - {"hour", "minute", "second"},
+    "time": frozenset({"hour", "minute", "second"}),
+    "timestamptz": frozenset(EXTRACTED),
+    "interval": frozenset({"epoch", "day", "hour", "minute", "second"}),
+    "age": frozenset({"year", "month", "day"}),
+}
+"""The fields that a kind of value has; PostgreSQL raises at others once a row reaches them."""
 
 
 def surplus(node: exp.Expr, allowed: frozenset[str]) -> str | None:
@@ -195,13 +240,9 @@ def check_row_local(node: exp.Expr) -> None:
             continue
         allowed = ROW_LOCAL.get(type(part))
         if allowed is None:
-            raise Refusal(
-                "PV020",
-                f"{describe(part)} is not allowed on private rows",
-                hint="Use comparisons, AND/OR/NOT, IN, BETWEEN, LIKE, CASE, COALESCE, EXTRACT, date_trunc, "
-                "LOWER, UPPER, SUBSTRING and arithmetic; other functions work on the released rows.",
-                position=position(part),
-            )
+            raise not_row_local(part)
+        if isinstance(part, exp.Anonymous) and part.name.lower() not in BY_NAME:
+            raise not_row_local(part)
         extra = surplus(part, allowed)
         if extra is not None:
             raise Refusal(
@@ -209,6 +250,17 @@ def check_row_local(node: exp.Expr) -> None:
                 f"{describe(part)} with {extra} is not allowed on private rows",
                 position=position(part),
             )
+
+
+def not_row_local(part: exp.Expr) -> Refusal:
+    """PV020 for what is not on the allow-list."""
+    return Refusal(
+        "PV020",
+        f"{describe(part)} is not allowed on private rows",
+        hint="Use comparisons, AND/OR/NOT, IN, BETWEEN, LIKE, ~, CASE, COALESCE, EXTRACT, date_trunc, "
+        "LOWER, UPPER, SUBSTRING, ROUND and arithmetic; other functions work on the released rows.",
+        position=position(part),
+    )
 
 
 def describe(node: exp.Expr) -> str:

@@ -1,0 +1,417 @@
+"""How functions over private rows are written: the forms that engines share, and what each has to say by itself."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
+
+from sqlglot import exp
+
+from rewriter import floating, regexp
+from rewriter.expression import COMPARISONS
+from rewriter.functions import constant_text, whole_constant
+from rewriter.interval import interval_text
+from rewriter.width import INTEGERS, SPAN
+from rewriter.writer import Guarded, Writer
+
+LONGEST_JOINED = 100_000
+"""Characters of a text that others are joined to: the whole stays within what a value may have."""
+LONGEST_REPLACED = 1_000_000
+FIRST, LAST = "0001-01-01", "9999-12-31"
+_TRIMS = {"LEADING": "LTRIM", "TRAILING": "RTRIM"}
+Form = Callable[..., exp.Expr]
+
+
+def number(value: int) -> exp.Expr:
+    """A whole constant.
+
+    >>> number(-3).sql()
+    '-3'
+    """
+    literal = exp.Literal.number(abs(value))
+    return exp.Neg(this=literal) if value < 0 else literal
+
+
+def calendar(value: exp.Expr) -> exp.Expr:
+    """Whether a date or timestamp is of the years 1 to 9999."""
+    last = exp.cast(exp.Literal.string(f"{LAST} 23:59:59.999999"), "TIMESTAMP")
+    first = exp.cast(exp.Literal.string(FIRST), "TIMESTAMP")
+    return exp.Between(this=value.copy(), low=first, high=last)
+
+
+def dates(value: exp.Expr) -> exp.Expr:
+    """Whether a date is of the years 1 to 9999."""
+    ends = [exp.cast(exp.Literal.string(text), "DATE") for text in (FIRST, LAST)]
+    return exp.Between(this=value.copy(), low=ends[0], high=ends[1])
+
+
+def when(guard: exp.Expr, value: exp.Expr) -> exp.Case:
+    """`value` where the guard holds, else NULL."""
+    return exp.case().when(guard, value)
+
+
+class Forms(Writer):
+    """The functions of the grammar."""
+
+    def forms(self) -> Sequence[tuple[type[exp.Expr] | tuple[type[exp.Expr], ...], Form]]:
+        return (
+            (exp.Case, self.branches),
+            ((exp.Coalesce, exp.Greatest, exp.Least), self.branches),
+            ((exp.Like, exp.ILike), self.like),
+            (exp.Escape, self.escape),
+            (COMPARISONS, self.compared),
+            (exp.Nullif, self.nullif),
+            ((exp.Add, exp.Sub), self.date_form),
+            ((exp.Floor, exp.Ceil), self.rounded_to_whole),
+            (exp.Round, self.rounded),
+            (exp.Trunc, self.truncated_number),
+            (exp.Sign, self.sign),
+            (exp.Sqrt, self.root),
+            (exp.Ln, self.logarithm),
+            (exp.Exp, self.exponential),
+            (exp.Pow, self.power),
+            (exp.WidthBucket, self.bucket),
+            (exp.Cast, self.cast),
+            (exp.Extract, self.extract),
+            ((exp.TimestampTrunc, exp.DateTrunc), self.truncated_time),
+            (exp.Interval, self.interval),
+            (exp.TimeToStr, self.shown),
+            (exp.Anonymous, self.named),
+            ((exp.Lower, exp.Upper), self.cased),
+            (exp.Trim, self.trim),
+            ((exp.DPipe, exp.Concat), self.joined),
+            (exp.Substring, self.substring),
+            (exp.Replace, self.replaced),
+            ((exp.RegexpLike, exp.RegexpILike), self.matched),
+            (exp.RegexpReplace, self.regexp_replaced),
+        )
+
+    def like(self, node: exp.Expr, escape: str = "\\") -> exp.Expr:
+        value = self.folding(self.write(node.this)) if isinstance(node, exp.ILike) else self.write(node.this)
+        found = type(node)(this=value, expression=self.write(node.expression))
+        escaped = exp.Escape(this=found, expression=exp.Literal.string(escape))
+        return exp.not_(exp.paren(escaped)) if node.args.get("negate") else escaped
+
+    def escape(self, node: exp.Expr) -> exp.Expr:
+        return self.like(node.this, constant_text(node.expression, self.parameters) or "\\")
+
+    def nullif(self, node: exp.Expr) -> exp.Expr:
+        equal = self.write(exp.EQ(this=node.this.copy(), expression=node.expression.copy()))
+        return exp.case().when(equal, exp.null()).else_(self.write(node.this))
+
+    def date_form(self, node: exp.Expr) -> exp.Expr:
+        left, right = node.this, node.expression
+        kinds = self.kind(left), self.kind(right)
+        first, second = self.write(left), self.write(right)
+        if kinds == ("date", "date"):
+            return when(exp.and_(dates(first), dates(second)), self.days_between(first, second))
+        if "interval" in kinds:
+            moved, by = (first, second) if kinds[1] == "interval" else (second, first)
+            return when(calendar(moved), type(node)(this=exp.cast(moved, "TIMESTAMP"), expression=by))
+        if set(kinds) <= {"date", "timestamp"}:
+            ends = [exp.cast(value, "TIMESTAMP") for value in (first, second)]
+            return when(
+                exp.and_(calendar(first), calendar(second)), exp.Sub(this=ends[0], expression=ends[1])
+            )
+        date, steps = (first, second) if kinds[0] == "date" else (second, first)
+        near = exp.Between(this=steps, low=number(-700_000), high=number(100_000_000))
+        added = type(node)(this=date, expression=exp.cast(steps.copy(), "INT"))
+        return when(exp.and_(dates(date), near), added)
+
+    def rounded_to_whole(self, node: exp.Expr) -> exp.Expr:
+        if self.kind(node.this) == "int":
+            return exp.cast(self.write(node.this), "DOUBLE")
+        return type(node)(this=self.write(node.this))
+
+    def rounded(self, node: exp.Expr) -> exp.Expr:
+        value, digits = self.write(node.this), node.args.get("decimals")
+        if self.kind(node.this) == "number" or digits is not None:
+            places = whole_constant(digits, self.parameters) or 0
+            return exp.Round(this=exp.cast(value, self.exact), decimals=number(places))
+        return exp.cast(value, "DOUBLE") if self.kind(node.this) == "int" else self.half_even(value)
+
+    def truncated_number(self, node: exp.Expr) -> exp.Expr:
+        value, digits = self.write(node.this), node.args.get("decimals")
+        if self.kind(node.this) != "number" and digits is None:
+            return exp.Anonymous(this="TRUNC", expressions=[exp.cast(value, "DOUBLE")])
+        return self.cut_number(exp.cast(value, self.exact), whole_constant(digits, self.parameters) or 0)
+
+    def sign(self, node: exp.Expr) -> exp.Expr:
+        value = self.write(node.this)
+        result = self.exact if self.kind(node.this) == "number" else "DOUBLE"
+        signs = exp.case().when(self.undefined(value, self.kind(node.this)), number(0))
+        signs = signs.when(exp.GT(this=value.copy(), expression=number(0)), number(1))
+        signs = signs.when(exp.LT(this=value.copy(), expression=number(0)), number(-1))
+        return exp.cast(signs.when(floating.zero(value), number(0)), result)
+
+    def undefined(self, value: exp.Expr, of: str) -> exp.Expr:
+        """Whether a double is no number."""
+        if of != "float":
+            return exp.false()
+        return exp.EQ(this=value.copy(), expression=floating.double("NaN"))
+
+    def root(self, node: exp.Expr) -> exp.Expr:
+        part = self.as_float(node.this)
+        return self.function(
+            part, lambda v: exp.GTE(this=v.copy(), expression=number(0)), exp.Sqrt(this=part.value)
+        )
+
+    def logarithm(self, node: exp.Expr) -> exp.Expr:
+        part = self.as_float(node.this)
+        return self.function(
+            part, lambda v: exp.GT(this=v.copy(), expression=number(0)), exp.Ln(this=part.value)
+        )
+
+    def exponential(self, node: exp.Expr) -> exp.Expr:
+        part = self.as_float(node.this)
+
+        def within(value: exp.Expr) -> exp.Expr:
+            reach = exp.Between(this=value.copy(), low=number(-700), high=number(700))
+            return exp.or_(floating.special(value), reach)
+
+        return self.function(part, within, exp.Exp(this=part.value))
+
+    def power(self, node: exp.Expr) -> exp.Expr:
+        exponent = node.expression.unnest()
+        negative = isinstance(exponent, exp.Neg)
+        text = constant_text(exponent.this if negative else exponent, self.parameters) or "1"
+        if self.kind(node.this) == "number":
+            product: exp.Expr = node.this.copy()
+            for _ in range(int(text) - 1):
+                product = exp.Mul(this=product, expression=node.this.copy())
+            return self.write(product)
+        power = -float(text) if negative else float(text)
+        part = self.as_float(node.this)
+        raised = exp.Pow(this=part.value, expression=floating.double(repr(power)))
+        return self.function(part, lambda v: floating.power(v, power), raised)
+
+    def bucket(self, node: exp.Expr) -> exp.Expr:
+        exact = self.kind(node.this) == "number"
+        value = self.write(node.this) if exact else self.as_float(node.this).closed()
+        low, high, count = (node.args[name].copy() for name in ("min_value", "max_value", "num_buckets"))
+        low, high = (self.plain(end, exact) for end in (low, high))
+        count = number(whole_constant(count, self.parameters) or 1)
+        above = exp.paren(exp.Sub(this=value.copy(), expression=low.copy()))
+        whole = exp.paren(exp.Sub(this=high.copy(), expression=low.copy()))
+        step = exp.Div(this=exp.Mul(this=above, expression=count), expression=whole)
+        inside = exp.Add(this=exp.cast(exp.Floor(this=step), "INT"), expression=number(1))
+        found = exp.case().when(self.undefined(value, "" if exact else "float"), exp.null())
+        found = found.when(exp.LT(this=value.copy(), expression=low.copy()), number(0))
+        beyond = exp.Add(this=count.copy(), expression=number(1))
+        found = found.when(exp.GTE(this=value.copy(), expression=high.copy()), beyond)
+        return found.when(exp.GTE(this=value.copy(), expression=low.copy()), inside)
+
+    def plain(self, node: exp.Expr, exact: bool) -> exp.Expr:
+        """A constant number in a type."""
+        return exp.cast(self.write(node), self.exact if exact else "DOUBLE")
+
+    def cast(self, node: exp.Expr) -> exp.Expr:
+        source, target = self.kind(node.this), self.kind(node)
+        sizes = [whole_constant(s.this, self.parameters) or 0 for s in node.args["to"].expressions]
+        if node.args["to"].this == exp.DType.INTERVAL:
+            return self.interval(node)
+        if source == "literal":
+            return exp.cast(self.write(node.this), self.stored(node))
+        if target == "int" and source != "bool":
+            return self.to_integer(node, source)
+        if target == "number":
+            return self.to_number(node, source, sizes)
+        if target == "float":
+            part = self.fitted(node.this, self.width(node))
+            guards = (floating.narrows(part.value),) if self.width(node) == "real" else ()
+            return exp.cast(Guarded(part.value, (*part.guards, *guards)).closed(), self.stored(node))
+        value = self.write(node.this)
+        if target == "text":
+            text = self.spelt(value, source)
+            return exp.Left(this=text, expression=number(sizes[0])) if sizes else text
+        if target == "timestamp" and source == "date":
+            return when(dates(value), exp.cast(value, "TIMESTAMP"))
+        return exp.cast(value, self.stored(node))
+
+    def to_integer(self, node: exp.Expr, source: str) -> exp.Expr:
+        """A number as an integer: PostgreSQL rounds numerics half away from zero, doubles half to even."""
+        of, value = self.width(node), self.write(node.this)
+        most = SPAN[of]
+        if source == "int":
+            within: exp.Expr = exp.Between(this=value, low=self.whole(-most), high=self.whole(most - 1))
+        elif of == "int8" and source == "float":
+            within = exp.and_(
+                exp.GTE(this=value, expression=floating.double(str(-most))),
+                exp.LT(this=value.copy(), expression=floating.double(str(most))),
+            )
+        else:
+            exact = source == "number"
+            low, high = (self.plain_text(f"{end}.5", exact) for end in (-most, most - 1))
+            least = (exp.GT if exact else exp.GTE)(this=value, expression=low)
+            within = exp.and_(least, exp.LT(this=value.copy(), expression=high))
+        if source == "number":
+            return when(within, exp.cast(exp.Round(this=value.copy()), self.stored(node)))
+        return when(within, exp.cast(value.copy(), self.stored(node)))
+
+    def plain_text(self, text: str, exact: bool) -> exp.Expr:
+        """A constant number written as a text."""
+        return exp.cast(exp.Literal.string(text), self.exact if exact else "DOUBLE")
+
+    def to_number(self, node: exp.Expr, source: str, sizes: Sequence[int]) -> exp.Expr:
+        value = self.write(node.this)
+        if source == "float":
+            value = when(
+                exp.LT(this=floating.size(value), expression=floating.double("1e28")), self.decimal(value)
+            )
+        elif source != "number":
+            value = exp.cast(value, self.exact)
+        if not sizes:
+            return value
+        rounded = exp.Round(this=value, decimals=number(sizes[1] if len(sizes) > 1 else 0))
+        most = 10 ** (sizes[0] - (sizes[1] if len(sizes) > 1 else 0))
+        return when(exp.LT(this=exp.Abs(this=rounded.copy()), expression=self.whole(most)), rounded)
+
+    def extract(self, node: exp.Expr) -> exp.Expr:
+        value, field = self.write(node.expression), node.name.lower()
+        found = self.kind(node.expression)
+        if found in ("interval", "age"):
+            return self.field(value, field, found)
+        if found == "date" and field == "epoch":
+            value = exp.cast(value, "TIMESTAMP")
+        finite = dates(value) if found == "date" else calendar(value)
+        result = self.field(value, field, found)
+        return result if found == "time" else when(finite, result)
+
+    def truncated_time(self, node: exp.Expr) -> exp.Expr:
+        value, copy = self.write(node.this), node.copy()
+        copy.set("this", exp.cast(value, "TIMESTAMP") if self.kind(node.this) == "date" else value)
+        return when(dates(value) if self.kind(node.this) == "date" else calendar(value), copy)
+
+    def interval(self, node: exp.Expr) -> exp.Expr:
+        text = interval_text(node, self.parameters) or ""
+        return exp.Cast(this=exp.Literal.string(text), to=exp.DataType(this=exp.DType.INTERVAL))
+
+    def shown(self, node: exp.Expr) -> exp.Expr:
+        value = self.write(node.this)
+        guard = dates(value) if self.kind(node.this) == "date" else calendar(value)
+        return when(
+            guard, exp.TimeToStr(this=exp.cast(value, "TIMESTAMP"), format=node.args["format"].copy())
+        )
+
+    def named(self, node: exp.Expr) -> exp.Expr:
+        parts = [self.write(e) for e in node.expressions]
+        if node.name.lower() == "age":
+            ends = [exp.cast(part, "TIMESTAMP") for part in parts]
+            finite = exp.and_(*(calendar(part) for part in parts))
+            return when(finite, exp.Anonymous(this="AGE", expressions=ends))
+        return self.made_date(*parts)
+
+    def made_date(self, year: exp.Expr, month: exp.Expr, day: exp.Expr) -> exp.Expr:
+        def divides(by: int) -> exp.Expr:
+            return exp.EQ(
+                this=exp.Mod(this=exp.paren(year.copy()), expression=number(by)), expression=number(0)
+            )
+
+        leap = exp.or_(exp.and_(divides(4), exp.not_(divides(100))), divides(400))
+        short = exp.case().when(leap, number(29)).else_(number(28))
+        last = exp.case().when(exp.EQ(this=month.copy(), expression=number(2)), short)
+        months = [number(n) for n in (4, 6, 9, 11)]
+        last = last.when(exp.In(this=month.copy(), expressions=months), number(30)).else_(number(31))
+        known = [
+            exp.Between(this=part.copy(), low=number(1), high=high)
+            for part, high in ((year, number(9999)), (month, number(12)), (day, last))
+        ]
+        parts = [exp.cast(part, "INT") for part in (year, month, day)]
+        return when(exp.and_(*known), exp.Anonymous(this="MAKE_DATE", expressions=parts))
+
+    def trim(self, node: exp.Expr) -> exp.Expr:
+        characters = node.args.get("expression")
+        removed = exp.Literal.string(" ") if characters is None else self.write(characters)
+        name = _TRIMS.get(str(node.args.get("position") or ""), self.both)
+        return exp.Anonymous(this=name, expressions=[self.write(node.this), removed])
+
+    def joined(self, node: exp.Expr) -> exp.Expr:
+        concat = isinstance(node, exp.Concat)
+        parts = [
+            self.joinable(part, concat)
+            for part in (node.expressions if concat else [node.this, node.expression])
+        ]
+        if concat:
+            parts = [exp.func("COALESCE", part, exp.Literal.string("")) for part in parts]
+        found = parts[0]
+        for part in parts[1:]:
+            found = exp.DPipe(this=found, expression=part)
+        return exp.paren(found)
+
+    def joinable(self, node: exp.Expr, alone: bool) -> exp.Expr:
+        value = self.write(node)
+        if not isinstance(node, exp.Column) or self.kind(node) != "text":
+            return exp.cast(value, "TEXT")
+        short = exp.LTE(this=exp.Length(this=value.copy()), expression=number(LONGEST_JOINED))
+        return when(short, exp.cast(value, "TEXT"))
+
+    def replaced(self, node: exp.Expr) -> exp.Expr:
+        value = self.write(node.this)
+        short = exp.LTE(this=exp.Length(this=value), expression=number(LONGEST_REPLACED))
+        texts = [self.write(node.args[name]) for name in ("expression", "replacement")]
+        return when(short, exp.Anonymous(this="REPLACE", expressions=[value.copy(), *texts]))
+
+    def pattern(self, node: exp.Expr) -> str:
+        found = regexp.tokens(constant_text(node.expression, self.parameters) or "x") or []
+        return regexp.either_case(found) if isinstance(node, exp.RegexpILike) else "".join(found)
+
+    def integer(self, node: exp.Expr) -> exp.Expr:
+        """A whole number of 32 bits."""
+        return self.write(node) if self.width(node) in INTEGERS else exp.cast(self.write(node), "INT")
+
+    exact = "DECIMAL"
+    """The type of exact numbers."""
+    both = "TRIM"
+    """The function that trims both ends."""
+
+    @abstractmethod
+    def folding(self, value: exp.Expr) -> exp.Expr:
+        """A text whose letters have two cases."""
+
+    @abstractmethod
+    def cased(self, node: exp.Expr) -> exp.Expr:
+        """LOWER and UPPER."""
+
+    @abstractmethod
+    def days_between(self, first: exp.Expr, second: exp.Expr) -> exp.Expr:
+        """How many days a date is after another."""
+
+    @abstractmethod
+    def half_even(self, value: exp.Expr) -> exp.Expr:
+        """A double rounded to the nearest whole number, halves to even ones."""
+
+    @abstractmethod
+    def cut_number(self, value: exp.Expr, places: int) -> exp.Expr:
+        """An exact number without the digits behind `places`."""
+
+    @abstractmethod
+    def whole(self, value: int) -> exp.Expr:
+        """A whole constant of any size."""
+
+    @abstractmethod
+    def decimal(self, value: exp.Expr) -> exp.Expr:
+        """A double as the exact number of its first 15 digits."""
+
+    @abstractmethod
+    def spelt(self, value: exp.Expr, of: str) -> exp.Expr:
+        """A value of a kind as PostgreSQL prints it."""
+
+    @abstractmethod
+    def stored(self, node: exp.Expr) -> exp.DataType:
+        """The engine's type of a cast."""
+
+    @abstractmethod
+    def field(self, value: exp.Expr, field: str, of: str) -> exp.Expr:
+        """EXTRACT of a value of years 1 to 9999, an exact number."""
+
+    @abstractmethod
+    def substring(self, node: exp.Expr) -> exp.Expr:
+        """SUBSTRING by places."""
+
+    @abstractmethod
+    def matched(self, node: exp.Expr) -> exp.Expr:
+        """Whether a regular expression is found."""
+
+    @abstractmethod
+    def regexp_replaced(self, node: exp.Expr) -> exp.Expr:
+        """What a regular expression finds, replaced."""

@@ -1,0 +1,334 @@
+"""What each function may be called with: what a row could make raise, or engines read differently, is refused."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+
+from sqlglot import exp
+
+from rewriter import regexp
+from rewriter.grammar import FIELDS, TRUNCATIONS, describe, position
+from rewriter.interval import interval_text
+from rewriter.parameter import Parameters
+from rewriter.refusal import Refusal
+
+CASTS = {
+    exp.DType.SMALLINT: "int",
+    exp.DType.INT: "int",
+    exp.DType.BIGINT: "int",
+    exp.DType.DECIMAL: "number",
+    exp.DType.DOUBLE: "float",
+    exp.DType.FLOAT: "float",
+    exp.DType.TEXT: "text",
+    exp.DType.VARCHAR: "text",
+    exp.DType.BOOLEAN: "bool",
+    exp.DType.DATE: "date",
+    exp.DType.TIMESTAMP: "timestamp",
+    exp.DType.UUID: "uuid",
+}
+CAST_FROM = {
+    "int": {"int", "bool", "number", "float", "literal"},
+    "number": {"int", "number", "float", "literal"},
+    "float": {"int", "number", "float", "literal"},
+    "text": {"int", "text", "bool", "date", "timestamp", "uuid", "literal"},
+    "bool": {"bool", "literal"},
+    "date": {"date", "timestamp", "literal"},
+    "timestamp": {"date", "timestamp", "literal"},
+    "uuid": {"uuid", "literal"},
+}
+NUMBERS = {"int", "number", "float"}
+TEXTUAL = {"text", "literal"}
+DIGITS = 10
+"""The most digits behind the point that ROUND and TRUNC keep."""
+LONGEST = 100
+"""Characters of a constant that is put into texts."""
+TO_CHAR = re.compile(r"(%[YmdHMSj]|[-/:., _])+")
+Of = Callable[[exp.Expr], str]
+
+
+def constant_text(node: exp.Expr, parameters: Parameters) -> str | None:
+    """The text of a constant; None for what is none, "" for a parameter without its value yet."""
+    node = node.unnest()
+    if isinstance(node, exp.Parameter):
+        return parameters[int(node.name) - 1].value or ""
+    return str(node.this) if isinstance(node, exp.Literal) else None
+
+
+def whole_constant(node: exp.Expr | None, parameters: Parameters) -> int | None:
+    """The value of a constant whole number, or None.
+
+    >>> whole_constant(exp.Neg(this=exp.Literal.number(3)), ())
+    -3
+    """
+    if isinstance(node, exp.Neg):
+        inner = whole_constant(node.this, parameters)
+        return None if inner is None else -inner
+    text = None if node is None else constant_text(node, parameters)
+    return int(text) if text is not None and re.fullmatch(r"-?\d{1,9}", text) else None
+
+
+def check_function(part: exp.Expr, of: Of, parameters: Parameters) -> None:
+    """Refuse a function, operator or cast of `FUNCTIONS` with values that it may not be called with."""
+    for types, check in _CHECKS.items():
+        if isinstance(part, types):
+            why = check(part, of, parameters)
+            if why is not None:
+                raise not_allowed(part, why)
+            return
+
+
+def not_allowed(part: exp.Expr, why: str) -> Refusal:
+    """PV020 for what would be allowed with other values."""
+    return Refusal(
+        "PV020",
+        f"{describe(part)} {why} is not allowed on private rows",
+        hint="It could fail on one person's row; compute it on the released rows instead.",
+        position=position(part),
+    )
+
+
+def _arithmetic(part: exp.Expr, of: Of, parameters: Parameters) -> str | None:
+    parts = [p for p in (part.this, part.args.get("expression")) if p is not None]
+    kinds = {of(p) for p in parts}
+    if isinstance(part, (exp.Add, exp.Sub)) and kinds & {"date", "timestamp", "timestamptz", "interval"}:
+        return _dates(part, of, parameters)
+    if isinstance(part, exp.Mod) and "float" in kinds:
+        return "on floating point numbers"
+    return (
+        None if kinds <= NUMBERS | {"literal"} and kinds != {"literal"} else "on values that are no numbers"
+    )
+
+
+def _dates(part: exp.Expr, of: Of, parameters: Parameters) -> str | None:
+    if of(part) == "other" or "timestamptz" in (of(part.this), of(part.expression)):
+        return "between these types"
+    moves = [p for p in (part.this, part.expression) if of(p) == "interval"]
+    if any(interval_text(p, parameters) is None for p in moves):
+        return "with an interval that is no plain constant of at most 1000 years"
+    return None
+
+
+def _number(part: exp.Expr, of: Of, parameters: Parameters) -> str | None:
+    return None if of(part.this) in NUMBERS else "on values that are no numbers"
+
+
+def _rounded(part: exp.Expr, of: Of, parameters: Parameters) -> str | None:
+    decimals = part.args.get("decimals")
+    if decimals is not None:
+        digits = whole_constant(decimals, parameters)
+        if of(part.this) not in ("int", "number") or digits is None or not 0 <= digits <= DIGITS:
+            return f"of another type than numeric, or to other than 0 to {DIGITS} digits,"
+    return _number(part, of, parameters)
+
+
+def _floating(part: exp.Expr, of: Of, parameters: Parameters) -> str | None:
+    return None if of(part.this) in ("int", "float") else "of another type than double precision"
+
+
+def _power(part: exp.Expr, of: Of, parameters: Parameters) -> str | None:
+    exponent = part.expression.unnest()
+    value = constant_text(exponent.this if isinstance(exponent, exp.Neg) else exponent, parameters)
+    if value is None or not re.fullmatch(r"(\d{1,3}(\.\d{1,9})?)?", value):
+        return "with an exponent that is no plain constant"
+    if of(part.this) == "number" or of(exponent) == "number":
+        power = whole_constant(exponent, parameters)
+        if value and (of(part.this) == "float" or power is None or not 1 <= power <= 4):
+            return "of numeric values, to another power than 1 to 4,"
+    return _number(part, of, parameters)
+
+
+def _extract(part: exp.Expr, of: Of, parameters: Parameters) -> str | None:
+    found = of(part.expression)
+    if found == "interval" and not isinstance(part.expression.unnest(), exp.Sub):
+        return "of this interval"
+    return None if part.name.lower() in FIELDS.get(found, ()) else "of this field"
+
+
+def _truncated(part: exp.Expr, of: Of, parameters: Parameters) -> str | None:
+    unit, found = part.args["unit"].name.lower(), of(part.this)
+    return None if unit in TRUNCATIONS and found in ("date", "timestamp") else "with this unit or type"
+
+
+def _cast(part: exp.Expr, of: Of, parameters: Parameters) -> str | None:
+    to = part.args["to"]
+    target = CASTS.get(to.this)
+    constant = isinstance(part.this, exp.Literal) and to.this == exp.DType.INTERVAL
+    if constant:
+        return None if interval_text(part, parameters) is not None else "to an interval"
+    if target is None or of(part.this) not in CAST_FROM[target]:
+        return "between these types"
+    sizes = [whole_constant(size.this, parameters) for size in to.expressions]
+    return None if not sizes or _sized(to.this, sizes) else "to a type of this size"
+
+
+def _sized(target: object, sizes: list[int | None]) -> bool:
+    if any(size is None for size in sizes):
+        return False
+    known = [size for size in sizes if size is not None]
+    if target == exp.DType.DECIMAL:
+        precision, scale = known[0], known[-1] if len(known) > 1 else 0
+        return 0 <= scale <= min(precision, DIGITS) and precision - scale <= 28
+    return target == exp.DType.VARCHAR and len(known) == 1 and known[0] > 0
+
+
+def _pattern(part: exp.Expr, of: Of, parameters: Parameters) -> str | None:
+    if isinstance(part.parent, exp.Escape):
+        return None
+    return _like(part, "\\", parameters)
+
+
+def _escape(part: exp.Expr, of: Of, parameters: Parameters) -> str | None:
+    escape = constant_text(part.expression, parameters)
+    if not isinstance(part.this, (exp.Like, exp.ILike)) or escape is None or len(escape) != 1:
+        return "with this escape"
+    return _like(part.this, escape, parameters)
+
+
+def _like(part: exp.Expr, escape: str, parameters: Parameters) -> str | None:
+    text = constant_text(part.expression, parameters)
+    if text is None:
+        return "with a pattern that is no constant"
+    if (len(text) - len(text.rstrip(escape))) % 2:
+        raise Refusal("22025", "LIKE pattern must not end with escape character", position=position(part))
+    return None
+
+
+def _regexp(part: exp.Expr, of: Of, parameters: Parameters) -> str | None:
+    text = constant_text(part.expression, parameters)
+    if of(part.this) not in TEXTUAL or text is None:
+        return "with a pattern that is no constant"
+    found = regexp.tokens(text or "x")
+    if found is None:
+        return "with a pattern beyond characters, sets, ( ) | . ^ $ * + ? and {m,n}"
+    if not isinstance(part, exp.RegexpReplace):
+        return None
+    replacement = constant_text(part.args["replacement"], parameters)
+    modifiers = part.args.get("modifiers")
+    if not regexp.single(found) or (modifiers is not None and constant_text(modifiers, parameters) != "g"):
+        return "with more than one repeated character or set"
+    plain = replacement is not None and "\\" not in replacement and len(replacement) <= LONGEST
+    return None if plain else "with this replacement"
+
+
+def _substring(part: exp.Expr, of: Of, parameters: Parameters) -> str | None:
+    places = [p for p in (part.args.get("start"), part.args.get("length")) if p is not None]
+    return "with a pattern" if any(of(p) != "int" for p in places) else _text(part, of, parameters)
+
+
+def _text(part: exp.Expr, of: Of, parameters: Parameters) -> str | None:
+    return None if of(part.this) in TEXTUAL else "on values that are no text"
+
+
+def _joined(part: exp.Expr, of: Of, parameters: Parameters) -> str | None:
+    parts = part.expressions or [part.this, part.expression]
+    return None if {of(p) for p in parts} <= {"text", "int", "literal"} else "on values that are no text"
+
+
+def _cut(part: exp.Expr, of: Of, parameters: Parameters) -> str | None:
+    return "with this length" if of(part.expression) != "int" else _text(part, of, parameters)
+
+
+def _replace(part: exp.Expr, of: Of, parameters: Parameters) -> str | None:
+    texts = [constant_text(part.args[name], parameters) for name in ("expression", "replacement")]
+    if any(text is None or len(text) > LONGEST for text in texts):
+        return f"with other than constants of at most {LONGEST} characters"
+    return _text(part, of, parameters)
+
+
+def _split(part: exp.Expr, of: Of, parameters: Parameters) -> str | None:
+    delimiter = constant_text(part.args["delimiter"], parameters)
+    index = part.args["part_index"]
+    known = isinstance(index, exp.Parameter) and not constant_text(index, parameters)
+    if delimiter is None or (not known and whole_constant(index, parameters) in (None, 0)):
+        return "with other than constants"
+    waiting = isinstance(part.args["delimiter"].unnest(), exp.Parameter)
+    return _text(part, of, parameters) if delimiter or waiting else "with an empty delimiter"
+
+
+def _found(part: exp.Expr, of: Of, parameters: Parameters) -> str | None:
+    other = part.args.get("substr") or part.args["expression"]
+    return _text(part, of, parameters) if of(other) in TEXTUAL else "on values that are no text"
+
+
+def _bucket(part: exp.Expr, of: Of, parameters: Parameters) -> str | None:
+    low, high = (_plain_number(part.args[name], parameters) for name in ("min_value", "max_value"))
+    buckets = whole_constant(part.args["num_buckets"], parameters)
+    if low is None or high is None or buckets is None or not low < high or not 0 < buckets <= 10**6:
+        return "with other than constants low < high and a number of buckets"
+    return _number(part, of, parameters)
+
+
+def _plain_number(node: exp.Expr, parameters: Parameters) -> float | None:
+    node = node.unnest()
+    text = constant_text(node.this if isinstance(node, exp.Neg) else node, parameters)
+    if text is None or not re.fullmatch(r"-?\d{1,15}(\.\d{1,9})?", text):
+        return None
+    return -float(text) if isinstance(node, exp.Neg) else float(text)
+
+
+def _shown(part: exp.Expr, of: Of, parameters: Parameters) -> str | None:
+    text = part.args["format"]
+    plain = isinstance(text, exp.Literal) and TO_CHAR.fullmatch(text.this) is not None
+    if of(part.this) not in ("date", "timestamp") or not plain:
+        return "of other than dates with YYYY, MM, DD, HH24, MI, SS, DDD"
+    return None
+
+
+def _named(part: exp.Expr, of: Of, parameters: Parameters) -> str | None:
+    kinds, name = [of(p) for p in part.expressions], part.name.lower()
+    if name == "age":
+        within = isinstance(part.parent, exp.Extract) and len(kinds) == 2
+        return (
+            None
+            if within and set(kinds) <= {"date", "timestamp"}
+            else "other than EXTRACT(... FROM age(a, b))"
+        )
+    if name == "make_date":
+        return None if kinds == ["int"] * 3 else "with these arguments"
+    return "with other than a list of constants"
+
+
+def _alike(part: exp.Expr, of: Of, parameters: Parameters) -> str | None:
+    kinds = {of(p) for p in (part.this, *part.expressions)} - {"literal"}
+    return None if len(kinds) <= 1 or kinds <= NUMBERS else "of different types"
+
+
+def _interval(part: exp.Expr, of: Of, parameters: Parameters) -> str | None:
+    return None if interval_text(part, parameters) is not None else "of this length"
+
+
+def _only_listed(part: exp.Expr, of: Of, parameters: Parameters) -> str | None:
+    return "with other than a list of constants"
+
+
+_CHECKS: Mapping[
+    type[exp.Expr] | tuple[type[exp.Expr], ...], Callable[[exp.Expr, Of, Parameters], str | None]
+] = {
+    (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod, exp.Neg, exp.Abs): _arithmetic,
+    (exp.Floor, exp.Ceil, exp.Sign): _number,
+    (exp.Round, exp.Trunc): _rounded,
+    (exp.Sqrt, exp.Ln, exp.Exp): _floating,
+    exp.Pow: _power,
+    exp.Extract: _extract,
+    (exp.TimestampTrunc, exp.DateTrunc): _truncated,
+    exp.Cast: _cast,
+    (exp.Like, exp.ILike): _pattern,
+    exp.Escape: _escape,
+    (exp.RegexpLike, exp.RegexpILike, exp.RegexpReplace): _regexp,
+    exp.Substring: _substring,
+    (exp.Lower, exp.Upper, exp.Trim, exp.Length): _text,
+    (exp.DPipe, exp.Concat): _joined,
+    (exp.Left, exp.Right): _cut,
+    exp.Replace: _replace,
+    exp.SplitPart: _split,
+    (exp.StrPosition, exp.StartsWith): _found,
+    exp.WidthBucket: _bucket,
+    exp.TimeToStr: _shown,
+    exp.Anonymous: _named,
+    (exp.Greatest, exp.Least): _alike,
+    exp.Interval: _interval,
+    (exp.Any, exp.Array): _only_listed,
+}
+FUNCTIONS = tuple(t for types in _CHECKS for t in (types if isinstance(types, tuple) else (types,)))
+"""What has a check of its own."""

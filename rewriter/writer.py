@@ -1,0 +1,209 @@
+"""Expressions over private rows as a backend computes them: PostgreSQL's meaning, and no error that a row could decide.
+
+A backend error would tell about the row that raised it, so that every part which PostgreSQL could raise at is
+NULL instead. Strict arithmetic is written as a value with guards, the conditions under which it may be computed,
+in their order; what stands around it sees the closed form CASE WHEN guard THEN value END.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from sqlglot import exp
+
+from rewriter import floating
+from rewriter.expression import Parameters, kind, operands
+from rewriter.literal import plain_constant
+from rewriter.relation import Relation
+from rewriter.width import INTEGERS, wider, width
+
+ARITHMETIC = (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod, exp.Neg, exp.Abs)
+NUMBERS = ("int", "number", "float")
+
+
+@dataclass(frozen=True)
+class Guarded:
+    """A value that may be computed where the guards hold, each of which may be asked where those before it hold."""
+
+    value: exp.Expr
+    guards: tuple[exp.Expr, ...] = ()
+
+    def closed(self) -> exp.Expr:
+        """The value, or NULL where it may not be computed."""
+        found = self.value
+        for guard in reversed(self.guards):
+            found = exp.case().when(guard, found)
+        return found
+
+
+class Writer(ABC):
+    """Writes base-form expressions over one relation for one engine."""
+
+    def __init__(self, relation: Relation, parameters: Parameters) -> None:
+        self.relation = relation
+        self.parameters = parameters
+
+    def kind(self, node: exp.Expr) -> str:
+        return kind(node, self.relation, self.parameters)
+
+    def width(self, node: exp.Expr) -> str:
+        return width(node, self.relation, self.parameters)
+
+    def write(self, node: exp.Expr) -> exp.Expr:
+        """A base-form expression in the engine's terms; it never raises."""
+        if isinstance(node, exp.Paren):
+            return exp.paren(self.write(node.this))
+        if isinstance(node, exp.Parameter):
+            return self.literal(plain_constant(self.parameters[int(node.name) - 1]))
+        if isinstance(node, exp.Literal):
+            return self.literal(node)
+        if isinstance(node, exp.Query):
+            return node.copy()
+        if isinstance(node, ARITHMETIC) and self.kind(node) in NUMBERS and not _negative(node):
+            if isinstance(node, exp.Sub) and self.kind(node.this) == "date":
+                return self.date_form(node)
+            return self.close(self.opened(node), node)
+        form = self.form(node)
+        return form(node) if form is not None else self.parts(node)
+
+    def parts(self, node: exp.Expr) -> exp.Expr:
+        """`node` with its parts written."""
+        copy = node.copy()
+        for key, value in node.args.items():
+            if isinstance(value, exp.Expr):
+                copy.set(key, self.write(value))
+            elif isinstance(value, list):
+                copy.set(key, [self.write(v) if isinstance(v, exp.Expr) else v for v in value])
+        return copy
+
+    def form(self, node: exp.Expr) -> Callable[[exp.Expr], exp.Expr] | None:
+        """The way in which a node of this type is written, None where its parts alone matter."""
+        return next((form for types, form in self.forms() if isinstance(node, types)), None)
+
+    @abstractmethod
+    def forms(self) -> Sequence[tuple[type[exp.Expr] | tuple[type[exp.Expr], ...], Callable[..., exp.Expr]]]:
+        """Node types and how they are written; the first that fits is taken."""
+
+    @abstractmethod
+    def date_form(self, node: exp.Expr) -> exp.Expr:
+        """A date minus a date."""
+
+    @abstractmethod
+    def literal(self, node: exp.Expr) -> exp.Expr:
+        """A constant."""
+
+    @abstractmethod
+    def operand(self, node: exp.Expr, of: str) -> Guarded:
+        """A part that is no arithmetic, in the type in which arithmetic of width `of` is computed."""
+
+    @abstractmethod
+    def promoted(self, part: Guarded, before: str, after: str) -> Guarded:
+        """A number of one width in the type in which those of another are computed."""
+
+    @abstractmethod
+    def computed(self, node: exp.Expr, parts: Sequence[exp.Expr], of: str) -> Guarded:
+        """One operation of integers or numerics over its computed parts."""
+
+    @abstractmethod
+    def close(self, part: Guarded, node: exp.Expr) -> exp.Expr:
+        """Arithmetic as a value of its type."""
+
+    def opened(self, node: exp.Expr) -> Guarded:
+        """Arithmetic as a value with guards, in the type in which its width is computed."""
+        node = node.unnest()
+        of = self.width(node)
+        if (
+            not isinstance(node, ARITHMETIC)
+            or of not in (*INTEGERS, "number", "real", "double")
+            or _negative(node)
+        ):
+            return self.operand(node, of)
+        if isinstance(node, exp.Sub) and self.kind(node.this) == "date":
+            return self.operand(node, of)
+        sides = [node.this] + ([node.expression] if isinstance(node, exp.Binary) else [])
+        parts = [self.fitted(side, of) for side in sides]
+        values = [part.value for part in parts]
+        result = (
+            self.float_computed(node, values) if of in ("real", "double") else self.computed(node, values, of)
+        )
+        before = tuple(guard for part in parts for guard in part.guards)
+        after = (floating.narrows(result.value),) if of == "real" else ()
+        return Guarded(exp.paren(result.value), (*before, *result.guards, *after))
+
+    def fitted(self, node: exp.Expr, of: str) -> Guarded:
+        """A part of arithmetic of width `of`."""
+        own = self.width(node)
+        if own == "literal":
+            return Guarded(exp.cast(self.write(node), self.types(of)))
+        return self.promoted(self.opened(node), own, of)
+
+    @abstractmethod
+    def types(self, of: str) -> str:
+        """The type in which a width is computed."""
+
+    def float_computed(self, node: exp.Expr, values: Sequence[exp.Expr]) -> Guarded:
+        """One operation of doubles; the guards are the same on every engine."""
+        if not isinstance(node, exp.Binary):
+            return Guarded(type(node)(this=values[0]))
+        left, right = values
+        guard = {
+            exp.Add: floating.sums,
+            exp.Sub: floating.sums,
+            exp.Mul: floating.multiplies,
+            exp.Div: floating.divides,
+        }[type(node)]
+        return Guarded(type(node)(this=left, expression=right), (guard(left, right),))
+
+    def as_float(self, node: exp.Expr) -> Guarded:
+        """A number as a double."""
+        return self.fitted(node, "double")
+
+    def function(self, part: Guarded, guard: Callable[[exp.Expr], exp.Expr], value: exp.Expr) -> exp.Expr:
+        """A function of a closed part where its guard holds."""
+        return Guarded(value, (*part.guards, guard(part.value))).closed()
+
+    def compared(self, node: exp.Expr) -> exp.Expr:
+        """A comparison, its operands in one type."""
+        if node.args.get("query") is not None:
+            return self.parts(node)
+        found = {self.width(o) for o in operands(node)} - {"literal"}
+        numbers = found <= {*INTEGERS, "number", "real", "double"} and len(found) > 1
+        target = wider(found) if numbers else ""
+        copy = node.copy()
+        for key, value in node.args.items():
+            if isinstance(value, exp.Expr):
+                copy.set(key, self.common(value, target))
+            elif isinstance(value, list):
+                copy.set(key, [self.common(v, target) for v in value])
+        return copy
+
+    def common(self, node: exp.Expr, target: str) -> exp.Expr:
+        """A value as one of the number type `target`, or as it is."""
+        own = self.width(node)
+        if not target or own in (target, "literal") or {own, target} <= {*INTEGERS}:
+            return self.write(node)
+        if target == "number" and own in INTEGERS:
+            return self.write(node)
+        return self.fitted(node, target).closed()
+
+    def branches(self, node: exp.Expr) -> exp.Expr:
+        """CASE, COALESCE, GREATEST, LEAST: the values in one type."""
+        target = self.width(node)
+        target = target if target in ("number", "double", "real") else ""
+        if isinstance(node, exp.Case):
+            ifs = [
+                exp.If(this=self.write(i.this), true=self.common(i.args["true"], target))
+                for i in node.args["ifs"]
+            ]
+            default = node.args.get("default")
+            return exp.Case(ifs=ifs, default=None if default is None else self.common(default, target))
+        copy = node.copy()
+        copy.set("this", self.common(node.this, target))
+        copy.set("expressions", [self.common(e, target) for e in node.expressions])
+        return copy
+
+
+def _negative(node: exp.Expr) -> bool:
+    return isinstance(node, exp.Neg) and isinstance(node.this.unnest(), exp.Literal)

@@ -1,0 +1,180 @@
+"""Expressions over private rows for DuckDB: TRY stands around what could raise, as near as PostgreSQL's NULL does."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from decimal import Decimal
+
+from sqlglot import exp
+
+from rewriter.dialect import CELL_TYPES
+from rewriter.expression import COMPARISONS
+from rewriter.forms import LONGEST_REPLACED, Forms, number, when
+from rewriter.functions import constant_text
+from rewriter.translate import alike_operands
+from rewriter.width import INTEGERS
+from rewriter.writer import Guarded
+
+TYPES = {
+    "int2": "SMALLINT",
+    "int4": "INT",
+    "int8": "BIGINT",
+    "number": CELL_TYPES["number"],
+    "real": "DOUBLE",
+}
+TRIED = (
+    *(exp.Round, exp.Trunc, exp.Floor, exp.Ceil, exp.Cast, exp.WidthBucket, exp.Substring, exp.Sign),
+    *(exp.Coalesce, exp.Case, exp.Nullif, exp.Greatest, exp.Least, exp.Extract, exp.TimestampTrunc),
+    *(exp.DateTrunc, exp.Anonymous, exp.Add, exp.Sub, exp.Sqrt, exp.Ln, exp.Exp, exp.Pow),
+)
+"""What may raise beside arithmetic and comparisons."""
+
+
+class DuckDBWriter(Forms):
+    """DuckDB 1.4 and later."""
+
+    exact = CELL_TYPES["number"]
+
+    def write(self, node: exp.Expr) -> exp.Expr:
+        written = super().write(node)
+        if isinstance(node, COMPARISONS) and node.args.get("query") is None:
+            risky = not alike_operands(node, self.relation, self.parameters)
+        else:
+            risky = isinstance(node, TRIED) and not isinstance(written, exp.Column) and self.may_raise(node)
+        return self.tried(written, node) if risky else written
+
+    def may_raise(self, node: exp.Expr) -> bool:
+        """Whether the form of `node` itself converts or computes something."""
+        if isinstance(node, exp.Cast):
+            return not isinstance(node.this, exp.Literal) and self.kind(node.this) != self.kind(node)
+        if isinstance(node, (exp.Coalesce, exp.Case, exp.Nullif, exp.Greatest, exp.Least)):
+            return self.kind(node) in ("number", "float", "other")
+        return self.width(node) not in INTEGERS or not isinstance(node, (exp.Add, exp.Sub))
+
+    def tried(self, written: exp.Expr, node: exp.Expr) -> exp.Expr:
+        """TRY cannot stand around an aggregate, nor does it twice."""
+        if node.find(exp.AggFunc) is not None or (
+            isinstance(written, exp.Anonymous) and written.name == "TRY"
+        ):
+            return written
+        return exp.Anonymous(this="TRY", expressions=[written])
+
+    def literal(self, node: exp.Expr) -> exp.Expr:
+        if isinstance(node, exp.Literal) and not node.is_string and "e" in node.this.lower():
+            return exp.Literal.number(format(Decimal(node.this), "f"))
+        return node.copy()
+
+    def types(self, of: str) -> str:
+        return TYPES.get(of, "DOUBLE")
+
+    def operand(self, node: exp.Expr, of: str) -> Guarded:
+        value = self.write(node)
+        return Guarded(exp.cast(value, self.types(of)) if of in INTEGERS or of == "real" else value)
+
+    def promoted(self, part: Guarded, before: str, after: str) -> Guarded:
+        if after == "number" or self.types(before) == self.types(after):
+            return part
+        return Guarded(exp.cast(part.value, self.types(after)), part.guards)
+
+    def computed(self, node: exp.Expr, parts: Sequence[exp.Expr], of: str) -> Guarded:
+        if not isinstance(node, exp.Binary):
+            return Guarded(type(node)(this=parts[0]))
+        left, right = parts
+        if isinstance(node, exp.Div) and of == "number":
+            left, right = _scaled(left, right)
+        if isinstance(node, (exp.Div, exp.Mod)):
+            right = exp.func("NULLIF", right, number(0))
+        if isinstance(node, exp.Div) and of in INTEGERS:
+            return Guarded(exp.IntDiv(this=left, expression=right))
+        return Guarded(type(node)(this=left, expression=right))
+
+    def close(self, part: Guarded, node: exp.Expr) -> exp.Expr:
+        stored = "REAL" if self.width(node) == "real" else None
+        value = part.value if stored is None else exp.cast(part.value, stored)
+        return self.tried(Guarded(value, part.guards).closed(), node)
+
+    def folding(self, value: exp.Expr) -> exp.Expr:
+        return value
+
+    def cased(self, node: exp.Expr) -> exp.Expr:
+        return type(node)(this=self.write(node.this))
+
+    def days_between(self, first: exp.Expr, second: exp.Expr) -> exp.Expr:
+        return exp.cast(exp.paren(exp.Sub(this=first, expression=second)), "INT")
+
+    def half_even(self, value: exp.Expr) -> exp.Expr:
+        return exp.Anonymous(this="ROUND_EVEN", expressions=[value, number(0)])
+
+    def cut_number(self, value: exp.Expr, places: int) -> exp.Expr:
+        return exp.Anonymous(this="TRUNC", expressions=[value, *([number(places)] if places else [])])
+
+    def whole(self, value: int) -> exp.Expr:
+        return number(value)
+
+    def decimal(self, value: exp.Expr) -> exp.Expr:
+        parts = [exp.Literal.string("%.15g"), exp.cast(value.copy(), "DOUBLE")]
+        digits = exp.Anonymous(this="PRINTF", expressions=parts)
+        return exp.cast(digits, self.exact)
+
+    def spelt(self, value: exp.Expr, of: str) -> exp.Expr:
+        text = exp.cast(value, "TEXT")
+        if of not in ("date", "timestamp"):
+            return text
+        return exp.func("REPLACE", text, exp.Literal.string(" (BC)"), exp.Literal.string(" BC"))
+
+    def stored(self, node: exp.Expr) -> exp.DataType:
+        if node.args["to"].this == exp.DType.DECIMAL:
+            return exp.DataType.build(self.exact)
+        return exp.DataType(this=node.args["to"].this)
+
+    def field(self, value: exp.Expr, field: str, of: str) -> exp.Expr:
+        if field == "epoch":
+            micros: exp.Expr = exp.Anonymous(this="EPOCH_US", expressions=[value])
+        elif field == "second":
+            micros = exp.Extract(this=exp.var("MICROSECOND"), expression=value)
+        else:
+            return exp.Extract(this=exp.var(field.upper()), expression=value)
+        whole = exp.cast(micros, "DECIMAL(28, 0)")
+        return exp.paren(exp.Mul(this=whole, expression=exp.Literal.number("0.000001")))
+
+    def substring(self, node: exp.Expr) -> exp.Expr:
+        """Positions before the first count, where DuckDB would count from the end."""
+        start, length = self.write(node.args["start"]), node.args.get("length")
+        first = when(exp.LT(this=start.copy(), expression=number(1)), number(1)).else_(start.copy())
+        if length is None:
+            return exp.Substring(this=self.write(node.this), start=first)
+        size = self.write(length)
+        before = exp.Sub(this=first.copy(), expression=exp.paren(start.copy()))
+        left = exp.Sub(this=exp.paren(size.copy()), expression=exp.paren(before))
+        rest = exp.Greatest(this=left, expressions=[number(0)], ignore_nulls=True)
+        asked = exp.GTE(this=exp.paren(size.copy()), expression=number(0))
+        return exp.Substring(this=self.write(node.this), start=first, length=when(asked, rest))
+
+    def matched(self, node: exp.Expr) -> exp.Expr:
+        pattern = exp.Literal.string(f"(?s){self.pattern(node)}")
+        return exp.Anonymous(this="REGEXP_MATCHES", expressions=[self.write(node.this), pattern])
+
+    def regexp_replaced(self, node: exp.Expr) -> exp.Expr:
+        value = self.write(node.this)
+        short = exp.LTE(this=exp.Length(this=value), expression=number(LONGEST_REPLACED))
+        texts = [exp.Literal.string(f"(?s){self.pattern(node)}"), self.write(node.args["replacement"])]
+        modifiers = node.args.get("modifiers")
+        flags = (
+            []
+            if modifiers is None
+            else [exp.Literal.string(constant_text(modifiers, self.parameters) or "g")]
+        )
+        return when(short, exp.Anonymous(this="REGEXP_REPLACE", expressions=[value.copy(), *texts, *flags]))
+
+
+def _scaled(left: exp.Expr, right: exp.Expr) -> tuple[exp.Expr, exp.Expr]:
+    """Both sides of a division by a constant, without digits behind the constant's point: DuckDB divides doubles."""
+    if not isinstance(right, exp.Literal) or "." not in right.this:
+        return left, right
+    digits = len(right.this.partition(".")[2])
+    if digits > 10:
+        return left, right
+    by = number(10**digits)
+    return exp.paren(exp.Mul(this=left, expression=by)), exp.Literal.number(
+        str(int(Decimal(right.this) * 10**digits))
+    )
