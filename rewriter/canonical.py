@@ -249,7 +249,7 @@ def _alternatives(parts: list[exp.Expr]) -> list[exp.Expr]:
         listed = _listed_constants(part)
         kinds = {_constant_kind(e) for e in listed}
         if len(kinds) == 1 and "" not in kinds:
-            groups.setdefault((text_of(part.this), *kinds), []).append(part)
+            groups.setdefault((text_of(part.this), kinds.pop()), []).append(part)
         else:
             rest.append(part)
     for found in groups.values():
