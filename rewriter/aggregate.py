@@ -1,119 +1,278 @@
-"""Counting aggregates: which rows of a unit count, and how far one unit can move the count."""
+"""Aggregate calls over private rows: what each of them asks for, whatever groups it is asked about.
+
+In:  SUM(0.95 * CASE WHEN action = 'buy' THEN amount ELSE 0 END) FILTER (WHERE amount < 50)
+Out: 0.95 times the sum of amount over rows WHERE amount < 50 AND action = 'buy'
+"""
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+
 from sqlglot import exp
 
-from rewriter.bounds import Bound, rows_per_group
 from rewriter.expression import Parameters, check, check_condition, kind
 from rewriter.grammar import describe, position
+from rewriter.linear import constant_of, scaled
+from rewriter.measure import Function
 from rewriter.policy import Column
 from rewriter.refusal import Refusal
-from rewriter.refused import base_table
 from rewriter.relation import Field, Relation, is_inner_unit, is_unit
 from rewriter.resolve import resolve
+from rewriter.unsupported import available, no_such_function, unavailable
 
-MAX_LIMIT = 2**62
+SUMS: dict[type[exp.Expr], Function] = {
+    exp.Sum: "sum",
+    exp.Avg: "avg",
+    exp.Variance: "var_samp",
+    exp.VariancePop: "var_pop",
+    exp.Stddev: "stddev_samp",
+    exp.StddevSamp: "stddev_samp",
+    exp.StddevPop: "stddev_pop",
+}
+NUMBERS = ("int", "number", "float")
+ORDERED = (*NUMBERS, "date", "timestamp")
 
 
-def count_measure(
-    node: exp.Expr, relation: Relation, bound: Bound, parameters: Parameters
-) -> tuple[exp.Expr | None, int]:
-    """(condition, tau) of COUNT(*), COUNT(x) or COUNT(DISTINCT unit), with or without FILTER; PV018 for all else.
+@dataclass(frozen=True)
+class Call:
+    """An aggregate call: `function` of `values` over the rows whose `argument` is true (None: all), times `factor`.
 
-    The condition says which rows count (None: all). tau is 1 for persons, else the clamp on one unit's rows.
+    count without values is of rows, `units` of units; count of values is of different ones among a unit's rows,
+    distinct among all. `fraction` is the quantile that is asked for; `text` the call in base form; `at` where it is.
     """
-    condition: exp.Expr | None = None
-    count = node
+
+    function: Function
+    text: exp.Expr
+    argument: exp.Expr | None
+    values: tuple[exp.Expr, ...] = ()
+    factor: Fraction = Fraction(1)
+    fraction: Fraction | None = None
+    units: bool = False
+    at: int | None = field(default=None, compare=False)
+
+
+def read_call(node: exp.Expr, relation: Relation, parameters: Parameters) -> Call:
+    """What an aggregate call with its FILTER asks for.
+
+    Raises Refusal: PV018 for aggregates without a mechanism, 42883 and 42803 for calls that PostgreSQL refuses.
+    """
+    call, condition = node, None
     if isinstance(node, exp.Filter):
-        condition = resolve(node.expression.this, relation)
+        call, condition = node.this, resolve(node.expression.this, relation)
         check_condition(condition, relation, parameters)
-        count = node.this
-    if not isinstance(count, exp.Count) or count.expressions:
-        raise _unavailable(count)
-    inner = count.this
-    if isinstance(inner, exp.Distinct):
-        return _and(condition, _unit_condition(inner, count, relation, parameters)), 1
-    if not isinstance(inner, exp.Star):
-        value = resolve(inner, relation)
-        check(value, relation, parameters)
-        condition = _and(condition, _present(value, relation))
-    return condition, rows_per_group(relation, bound)
+    order = call.expression if isinstance(call, exp.WithinGroup) else None
+    function = call.this if isinstance(call, exp.WithinGroup) else call
+    _refuse_nested(function, order)
+    reader = _Reader(relation, parameters, condition, position(node))
+    return replace(_read(reader, function, order), at=position(node))
 
 
-def _unit_condition(
-    distinct: exp.Distinct, count: exp.Expr, relation: Relation, parameters: Parameters
-) -> exp.Expr | None:
-    """Which rows make a unit count in COUNT(DISTINCT unit) or COUNT(DISTINCT CASE WHEN ... THEN unit END)."""
-    if len(distinct.expressions) != 1:
-        raise _unavailable(count)
-    value = resolve(distinct.expressions[0], relation).unnest()
-    check(value, relation, parameters)
-    condition: exp.Expr | None = None
-    if (
-        isinstance(value, exp.Case)
-        and not value.args.get("default")
-        and not value.this
-        and len(value.args["ifs"]) == 1
-    ):
-        condition, value = value.args["ifs"][0].this, value.args["ifs"][0].args["true"].unnest()
-    if not is_unit(value, relation):
-        unit = base_table(relation).privacy_unit
-        raise Refusal(
-            "PV018",
-            "COUNT(DISTINCT x) of something else than the privacy unit is not available yet",
-            hint=f"Count the units: COUNT(DISTINCT {unit}).",
-            position=position(count),
-        )
-    return _and(condition, _present(value, relation))
+def _read(reader: _Reader, function: exp.Expr, order: exp.Expr | None) -> Call:
+    if isinstance(function, exp.Count):
+        return reader.count(function)
+    if type(function) in SUMS:
+        return reader.sum(function)
+    if isinstance(function, (exp.Min, exp.Max)) and not function.expressions:
+        return reader.extreme(function)
+    if isinstance(function, (exp.PercentileCont, exp.PercentileDisc)) and order is not None:
+        return reader.percentile(function, order)
+    raise unavailable(function)
 
 
-def _present(value: exp.Expr, relation: Relation) -> exp.Expr | None:
-    """`value IS NOT NULL`, or None where it cannot be NULL."""
-    if isinstance(value, exp.Literal):
-        return None
-    if is_inner_unit(value, relation):
+def _refuse_nested(function: exp.Expr, order: exp.Expr | None) -> None:
+    for part in (*function.iter_expressions(), *([order] if order is not None else [])):
+        inner = part.find(exp.AggFunc, exp.Window)
+        if inner is not None:
+            what = "window function" if isinstance(inner, exp.Window) else "aggregate function"
+            raise Refusal(
+                "42803",
+                f"{what} calls cannot be nested in aggregate functions",
+                hint="Aggregate in a subquery, and its result outside.",
+                position=position(inner),
+            )
+
+
+@dataclass
+class _Reader:
+    relation: Relation
+    parameters: Parameters
+    condition: exp.Expr | None
+    at: int | None
+
+    def value(self, node: exp.Expr) -> exp.Expr:
+        """The base form of an argument; CASE WHEN c THEN x END is x over the rows where c."""
+        value = resolve(node, self.relation).unnest()
+        check(value, self.relation, self.parameters)
+        branch = _only_branch(value)
+        if branch is not None and _is_null(value.args.get("default")):
+            self.condition = conjunction(self.condition, branch.this)
+            value = branch.args["true"].unnest()
+        return value
+
+    def kind(self, value: exp.Expr) -> str:
+        return kind(value, self.relation, self.parameters)
+
+    def count(self, node: exp.Count) -> Call:
+        if isinstance(node.this, exp.Distinct):
+            return self._distinct(node.this)
+        if node.this is None or node.expressions:
+            raise no_such_function("count", "with these arguments", self.at)
+        if not isinstance(node.this, exp.Star):
+            value = self.value(node.this)
+            self.condition = conjunction(self.condition, present(value, self.relation))
+        return Call("count", _counted(), self.condition)
+
+    def _distinct(self, node: exp.Distinct) -> Call:
+        if len(node.expressions) != 1:
+            raise no_such_function(
+                "count", "with several arguments", self.at, "Count row values: COUNT(DISTINCT (a, b))."
+            )
+        item = node.expressions[0]
+        if isinstance(item, exp.Tuple):
+            values = tuple(self.value(e) for e in self._fields(item))
+        else:
+            values = (self.value(item),)
+        if len(values) == 1 and not isinstance(item, exp.Tuple):
+            self.condition = conjunction(self.condition, present(values[0], self.relation))
+        others = tuple(v for v in values if not is_unit(v, self.relation))
+        if not others:
+            return Call("count", _counted(), self.condition, units=True)
+        owned = any(is_inner_unit(v, self.relation) for v in values)
+        return Call("count" if owned else "distinct", _counted(), self.condition, others)
+
+    def _fields(self, item: exp.Tuple) -> list[exp.Expr]:
+        for part in item.expressions:
+            if _only_branch(part.unnest()) is not None:
+                raise available("COUNT(DISTINCT ...) of a row value with CASE in it", self.at)
+        return list(item.expressions)
+
+    def sum(self, node: exp.Expr) -> Call:
+        function = SUMS[type(node)]
+        if isinstance(node.this, exp.Distinct):
+            raise unavailable(node, "DISTINCT")
+        if isinstance(node.this, exp.Star) or node.this is None:
+            raise no_such_function(describe(node).removeprefix("function "), "of no argument", self.at)
+        value = self.value(node.this)
+        if self.kind(value) not in NUMBERS:
+            raise no_such_function(
+                describe(node).removeprefix("function "),
+                f"of {self.kind(value)}",
+                self.at,
+                "Aggregate numbers.",
+            )
+        text = type(node)(this=value.copy())
+        if function == "sum":
+            return self._sum(value, text)
+        core, factor = scaled(value, self.kind)
+        return Call(function, text, self.condition, (core,), factor)
+
+    def _sum(self, value: exp.Expr, text: exp.Expr) -> Call:
+        """SUM, where rows that add 0 need not be counted; a sum of a constant is a count."""
+        core, factor = scaled(value, self.kind)
+        branch = _only_branch(core)
+        while branch is not None and (
+            _is_null(core.args.get("default")) or _is_zero(core.args.get("default"))
+        ):
+            self.condition = conjunction(self.condition, branch.this)
+            core, more = scaled(branch.args["true"].unnest(), self.kind)
+            factor *= more
+            branch = _only_branch(core)
+        constant = constant_of(core)
+        if constant is not None:
+            return Call("count", text, self.condition, factor=factor * constant)
+        return Call("sum", text, self.condition, (core,), factor)
+
+    def extreme(self, node: exp.Expr) -> Call:
+        """MIN and MAX are the quantiles 0 and 1."""
+        if isinstance(node.this, exp.Distinct):
+            node = type(node)(this=node.this.expressions[0])
+        value = self.value(node.this)
+        fraction = Fraction(0 if isinstance(node, exp.Min) else 1)
+        return self._quantile("disc", type(node)(this=value.copy()), value, fraction)
+
+    def percentile(self, node: exp.Expr, order: exp.Expr) -> Call:
+        if len(order.expressions) != 1 or node.this is None:
+            raise no_such_function(describe(node).removeprefix("function "), "with these arguments", self.at)
+        ordered = order.expressions[0]
+        value = self.value(ordered.this)
+        fraction = self._fraction(node.this)
+        if fraction is not None and ordered.args.get("desc"):
+            fraction = 1 - fraction
+        function: Function = "cont" if isinstance(node, exp.PercentileCont) else "disc"
+        if function == "cont" and self.kind(value) not in NUMBERS:
+            raise no_such_function(
+                "percentile_cont", f"of {self.kind(value)}", self.at, "Use PERCENTILE_DISC for dates."
+            )
+        inner = exp.Order(expressions=[exp.Ordered(this=value.copy())])
+        text = exp.WithinGroup(this=type(node)(this=node.this.copy()), expression=inner)
+        return self._quantile(function, text, value, fraction)
+
+    def _quantile(
+        self, function: Function, text: exp.Expr, value: exp.Expr, fraction: Fraction | None
+    ) -> Call:
+        if self.kind(value) not in ORDERED:
+            raise available(f"{describe(text)} of {self.kind(value)}", self.at)
+        return Call(function, text, self.condition, (value,), fraction=fraction)
+
+    def _fraction(self, node: exp.Expr) -> Fraction | None:
+        """The quantile that is wanted; None for a parameter whose value is not known yet."""
+        node = resolve(node, self.relation).unnest()
+        if isinstance(node, exp.Parameter):
+            text = self.parameters[int(node.name) - 1].value
+        else:
+            text = node.this if isinstance(node, exp.Literal) else "?"
+        if text is None:
+            return None
+        try:
+            fraction = Fraction(text)
+        except (ValueError, ZeroDivisionError):
+            raise available("a percentile that is no plain number", self.at) from None
+        if not 0 <= fraction <= 1:
+            raise Refusal("22003", "percentile value is not between 0 and 1", position=self.at)
+        return fraction
+
+
+def _counted() -> exp.Expr:
+    return exp.Count(this=exp.Star())
+
+
+def _only_branch(value: exp.Expr) -> exp.If | None:
+    """The branch of CASE WHEN ... THEN ... [ELSE ...] END with one condition."""
+    if isinstance(value, exp.Case) and value.this is None and len(value.args["ifs"]) == 1:
+        branch: exp.If = value.args["ifs"][0]
+        return branch
+    return None
+
+
+def _is_null(node: exp.Expr | None) -> bool:
+    return node is None or isinstance(node.unnest(), exp.Null)
+
+
+def _is_zero(node: exp.Expr | None) -> bool:
+    return node is not None and constant_of(node) == 0
+
+
+def present(value: exp.Expr, relation: Relation) -> exp.Expr | None:
+    """`value IS NOT NULL`, or None where it cannot be NULL.
+
+    >>> present(exp.Literal.number(1), Relation(())) is None
+    True
+    """
+    if isinstance(value, exp.Literal) or is_inner_unit(value, relation):
         return None
     return exp.not_(exp.Is(this=value.copy(), expression=exp.null()))
 
 
-def _and(left: exp.Expr | None, right: exp.Expr | None) -> exp.Expr | None:
+def conjunction(left: exp.Expr | None, right: exp.Expr | None) -> exp.Expr | None:
+    """Both conditions, where None is true.
+
+    >>> conjunction(None, exp.true()).sql()
+    'TRUE'
+    """
     if left is None or right is None:
         return left if right is None else right
     return exp.and_(left, right)
-
-
-def _unavailable(node: exp.Expr) -> Refusal:
-    return Refusal(
-        "PV018",
-        f"{describe(node)} over private rows is not available",
-        hint="Available now: COUNT(DISTINCT <privacy unit>), COUNT(*) and COUNT(x).",
-        position=position(node),
-    )
-
-
-def limit_of(tree: exp.Select, parameters: Parameters) -> int | None:
-    """LIMIT + OFFSET as a number, None without a constant LIMIT; 2201W and 2201X for negative ones."""
-    limit = _constant(tree.args.get("limit"), "2201W", "LIMIT", parameters)
-    offset = _constant(tree.args.get("offset"), "2201X", "OFFSET", parameters)
-    if limit is None or limit == 0:
-        return limit
-    return min(limit + (offset or 0), MAX_LIMIT)
-
-
-def _constant(clause: exp.Expr | None, code: str, name: str, parameters: Parameters) -> int | None:
-    if clause is None:
-        return None
-    value = clause.args.get("count") if isinstance(clause, exp.Fetch) else clause.args.get("expression")
-    negative = isinstance(value, exp.Neg)
-    value = value.this if isinstance(value, exp.Neg) else value
-    if isinstance(value, exp.Parameter):
-        text = parameters[int(value.name) - 1].value or ""
-    else:
-        text = value.this if isinstance(value, exp.Literal) and not value.is_string else ""
-    if negative or text.startswith("-"):
-        raise Refusal(code, f"{name} must not be negative", position=position(clause))
-    return int(text) if text.isdigit() else None
 
 
 def per_unit_column(field: Field, relation: Relation, parameters: Parameters) -> Column:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from sqlglot import exp
 
 from rewriter.constant import Constants, Read, one_row, unknown, unread, visible
+from rewriter.domain import domain_query
 from rewriter.draft import (
     SYSTEM,
     SYSTEM_TABLES,
@@ -25,8 +26,8 @@ from rewriter.draft import (
 )
 from rewriter.expression import Parameters, check, check_condition, kind
 from rewriter.grammar import describe, position
-from rewriter.grouping import aggregates, group_keys
-from rewriter.node import dp_node
+from rewriter.grouping import aggregates, grouping
+from rewriter.node import dp_nodes
 from rewriter.numbering import numbered
 from rewriter.parse import parse_query
 from rewriter.per_unit import distinct_with_unit, grouped_by_unit
@@ -256,19 +257,32 @@ class _Cutter:
             rows = self._rows(tree, relation)
             if tree.args.get("distinct") is None:
                 return rows
-            refuse_limited(rows)
-            return distinct_with_unit(tree, relation, rows, next(self.names), self.parameters)
-        keys = group_keys(tree, relation, self.parameters)
-        if any(is_inner_unit(k, relation) for k in keys):
+            if any(is_inner_unit(f.value, relation) for _, fields in rows.scope for f in fields):
+                refuse_limited(rows)
+                return distinct_with_unit(tree, relation, rows, next(self.names), self.parameters)
+        groups = grouping(tree, relation, self.parameters)
+        keys = groups.keys
+        if len(groups.sets) == 1 and any(is_inner_unit(k, relation) for k in keys):
             return grouped_by_unit(tree, relation, keys, next(self.names), self.parameters)
         index = len(self.nodes)
-        self.nodes.append(SystemDraft(""))
-        node, edits = dp_node(
-            tree, relation, keys, index, self.parameters, lambda node: self._nested(node, ctes)
+        self.nodes += [SystemDraft("")] * len(groups.sets)
+        nodes, edits = dp_nodes(
+            tree,
+            relation,
+            groups,
+            index,
+            self.parameters,
+            lambda node: self._nested(node, ctes),
+            lambda keys: self._known(relation, keys),
         )
-        self.nodes[index] = numbered(node)
+        self.nodes[index : index + len(nodes)] = map(numbered, nodes)
         self.edits += edits
         return None
+
+    def _known(self, relation: Relation, keys: tuple[exp.Expr, ...]) -> bool:
+        """Whether keys have a known domain, whatever the values of parameters are."""
+        unbound = [replace(p, value=None) for p in self.parameters]
+        return domain_query(relation, keys, self.policy, unbound) is not None
 
     def _where(self, tree: exp.Select, relation: Relation, ctes: Ctes, outer: Relation | None) -> Relation:
         clause = tree.args.get("where")

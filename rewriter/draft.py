@@ -15,7 +15,9 @@ from rewriter.relation import Relation
 
 SYSTEM = "dpproxy"
 SYSTEM_TABLES = ("budget", "releases", "last_release")
-NODE = "node"
+NODE, SETS = "node", "sets"
+Sets = tuple[tuple[int, ...], ...]
+"""Of each grouping set the places of its keys among all keys of the query."""
 Edit = Callable[[], None]
 
 
@@ -82,10 +84,14 @@ def released(index: int) -> str:
     return f"_r{index}"
 
 
-def released_rows(index: int) -> exp.Table:
-    """The place of node `index`'s released rows in FROM; no name of the client's is taken for it."""
+def released_rows(index: int, sets: Sets = ()) -> exp.Table:
+    """The place of node `index`'s released rows in FROM; no name of the client's is taken for it.
+
+    With several `sets`, the keys of each of the nodes from `index` on, it is all their rows.
+    """
     table = exp.to_table(released(index))
     table.meta[NODE] = index
+    table.meta[SETS] = sets
     return table
 
 

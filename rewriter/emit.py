@@ -17,7 +17,10 @@ from rewriter.canonical import canonical
 from rewriter.dialect import NEUTRAL, Dialect, cell_type
 from rewriter.dialect_duckdb import DUCKDB
 from rewriter.draft import NodeDraft
+from rewriter.emit_measures import measure_text, numbered_rows, per_unit, row_columns, total, unmeasured
 from rewriter.expression import Parameters, kind, kind_of_type
+from rewriter.measure import Count, Moment
+from rewriter.measure import parts as read_by
 from rewriter.plan import Cells, HistogramQuery
 from rewriter.policy import Policy, Table
 from rewriter.relation import UNIT, Derived, Field, Relation, Source, leaf, leaves
@@ -36,7 +39,8 @@ def histogram_query(
     limit: int | None,
     dialect: Dialect = DUCKDB,
 ) -> HistogramQuery:
-    """The backend's query for `node`: over `cells` where the domain is known, else the largest `limit` groups.
+    """The backend's query for the counts and sums of `node`: over `cells` where the domain is known, else the largest
+    `limit` groups.
 
     `delta0` is enforced by a keyed rank where the node's bound rests on a declaration.
     """
@@ -45,11 +49,14 @@ def histogram_query(
     )
     kinds = [kind(k, node.relation, parameters) for k in node.keys]
     keys = [f"g{n}" for n in range(len(node.keys))]
-    counts = [f"c{n}" for n in range(len(node.measures))]
-    ctes = [("r", emitter.rows(node, typed=cells is not None)), ("pu", _per_unit(node, keys))]
+    counts = [f"c{n}" for n, m in enumerate(node.measures) if isinstance(m, (Count, Moment))]
+    ctes = [("r", emitter.rows(node, typed=cells is not None))]
+    numbered = numbered_rows(emitter, node, keys, kinds)
+    ctes += [("k", numbered)] if numbered is not None else []
+    ctes.append(("pu", per_unit(node, keys, ctes[-1][0])))
     if node.bound.enforce and delta0 is not None and node.keys:
         ctes.append(("tr", emitter.truncated(node, keys, kinds, delta0)))
-    ctes.append(("h", _histogram(keys, counts, ctes[-1][0])))
+    ctes.append(("h", _histogram(node, keys, ctes[-1][0])))
     if not keys:
         query = exp.select(exp.alias_(exp.Literal.number(1), "cell"), *(_filled(c) for c in counts)).from_(
             "h"
@@ -66,7 +73,7 @@ def histogram_query(
             .join("h", on=match, join_type="LEFT")
         )
     else:
-        query = emitter.largest(keys, kinds, counts, counts[node.order_by or 0]).limit(limit or 0)
+        query = emitter.largest(keys, kinds, counts, f"c{node.selecting or 0}").limit(limit or 0)
     for name, body in ctes:
         query = query.with_(name, as_=body)
     arrays = (
@@ -80,13 +87,13 @@ def node_text(node: NodeDraft, policy: Policy, parameters: Parameters) -> str:
 
     It is no engine's: the same question has the same key wherever the data are.
     """
-    keys = [f"g{n}" for n in range(len(node.keys))]
-    rows = Emitter(policy, parameters, 1, NEUTRAL).rows(node, typed=False)
-    return NEUTRAL.sql(_per_unit(node, keys).with_("r", as_=rows))
+    emitter = Emitter(policy, parameters, 1, NEUTRAL)
+    rows = NEUTRAL.sql(emitter.rows(unmeasured(node), typed=False))
+    return "\n".join([rows, *(measure_text(emitter, m, node.relation) for m in node.measures)])
 
 
 def types_query(node: NodeDraft) -> str:
-    """A statement of the front whose columns have the types of the node's keys and outputs; it is described, never run."""
+    """A statement of the front whose columns have the types of the node's keys and outputs; described, never run."""
     columns = [exp.alias_(k.copy(), f"g{n}") for n, k in enumerate(node.keys)]
     columns += [exp.alias_(o.call.copy(), f"c{n}") for n, o in enumerate(node.outputs)]
     select = exp.select(*columns)
@@ -129,20 +136,9 @@ def _filled(count: str) -> exp.Expr:
     return exp.alias_(exp.func("COALESCE", _of("h", count), exp.Literal.number(0)), count)
 
 
-def _per_unit(node: NodeDraft, keys: list[str]) -> exp.Select:
-    columns: list[exp.Expr] = [exp.column(UNIT), *(exp.column(k) for k in keys)]
-    for number, measure in enumerate(node.measures):
-        counted = exp.Star() if measure.argument is None else exp.column(f"x{number}")
-        clamped = exp.Least(
-            this=exp.Count(this=counted), expressions=[exp.Literal.number(measure.tau)], ignore_nulls=True
-        )
-        columns.append(exp.alias_(clamped, f"v{number}"))
-    return exp.select(*columns).from_("r").group_by(UNIT, *keys)
-
-
-def _histogram(keys: list[str], counts: list[str], source: str) -> exp.Select:
+def _histogram(node: NodeDraft, keys: list[str], source: str) -> exp.Select:
     sums = [
-        exp.alias_(exp.cast(exp.Sum(this=exp.column(f"v{n}")), "BIGINT"), c) for n, c in enumerate(counts)
+        exp.alias_(total(n, m), f"c{n}") for n, m in enumerate(node.measures) if isinstance(m, (Count, Moment))
     ]
     query = exp.select(*(exp.column(k) for k in keys), *sums).from_(source)
     return query.group_by(*keys) if keys else query
@@ -194,12 +190,8 @@ class Emitter:
             found = kind(key, relation, self.parameters)
             value = self.dialect.cell(value, found) if typed else self.dialect.key(value, found)
             outputs.append((f"g{number}", value))
-        for number, measure in enumerate(node.measures):
-            if measure.argument is not None:
-                condition = self.written(canonical(measure.argument), relation)
-                outputs.append((f"x{number}", exp.Case().when(condition, exp.Literal.number(1))))
-        used = [*node.keys, *(m.argument for m in node.measures if m.argument is not None)]
-        return self.select(relation, outputs, used)
+        outputs += row_columns(self, node)
+        return self.select(relation, outputs, [*node.keys, *(p for m in node.measures for p in read_by(m))])
 
     @staticmethod
     def unit(relation: Relation) -> exp.Column:

@@ -1,6 +1,14 @@
-"""GROUP BY: what its items mean, which of them are the privacy unit, and which cannot be keys."""
+"""GROUP BY: what its items mean, which sets of keys it asks for, and which cannot be keys.
+
+In:  GROUP BY country, ROLLUP (action, 2)
+Out: three keys, and the sets (country, action, <output 2>), (country, action), (country)
+"""
 
 from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import product
 
 from sqlglot import exp
 
@@ -10,6 +18,17 @@ from rewriter.refusal import Refusal
 from rewriter.refused import unit_groups
 from rewriter.relation import Relation, is_unit, leaf, leaves
 from rewriter.resolve import folded, resolve
+
+MAX_SETS = 16
+"""The most sets of one GROUP BY: each is paid for."""
+
+
+@dataclass(frozen=True)
+class Grouping:
+    """The keys of GROUP BY in base form, each once, and the sets of them (by place) that it groups by, one usually."""
+
+    keys: tuple[exp.Expr, ...]
+    sets: tuple[tuple[int, ...], ...]
 
 
 def aggregates(part: object) -> bool:
@@ -26,45 +45,132 @@ def aggregates(part: object) -> bool:
     return any(aggregates(p) for p in part.iter_expressions())
 
 
-def group_keys(tree: exp.Select, relation: Relation, parameters: Parameters) -> tuple[exp.Expr, ...]:
-    """The keys of GROUP BY in base form, each once; empty without GROUP BY."""
+def grouping(tree: exp.Select, relation: Relation, parameters: Parameters) -> Grouping:
+    """What GROUP BY groups by; without it one set without keys, or, with DISTINCT, the columns that are selected.
+
+    Raises Refusal for what PostgreSQL refuses, and 54001 for too many sets.
+    """
+    reader = _Reader(tree, relation, parameters)
     group = tree.args.get("group")
-    keys: dict[str, exp.Expr] = {}
-    for item in group.expressions if group is not None else []:
-        chosen = _group_item(item, tree, relation)
+    if group is None:
+        chosen = tree.expressions if tree.args.get("distinct") is not None and not _aggregated(tree) else []
+        return Grouping(*reader.one(chosen))
+    if group.args.get("all") and not group.expressions:
+        raise Refusal(
+            "42601",
+            "GROUP BY ALL needs the columns",
+            hint="Name them: GROUP BY 1, 2.",
+            position=position(group),
+        )
+    found = [reader.sets(item) for item in group.expressions]
+    sets = [tuple(dict.fromkeys(k for part in parts for k in part)) for parts in _products(found, group)]
+    if group.args.get("all") is False:
+        sets = list({frozenset(s): s for s in reversed(sets)}.values())[::-1]
+    return Grouping(tuple(reader.keys.values()), tuple(sets))
+
+
+def _aggregated(tree: exp.Select) -> bool:
+    parts = ("expressions", "order")
+    return tree.args.get("having") is not None or any(aggregates(tree.args.get(p)) for p in parts)
+
+
+def _products(found: list[list[tuple[int, ...]]], group: exp.Expr) -> Iterator[tuple[tuple[int, ...], ...]]:
+    size = 1
+    for sets in found:
+        size *= len(sets)
+    if size > MAX_SETS:
+        raise Refusal(
+            "54001",
+            f"more than {MAX_SETS} grouping sets",
+            hint="Ask for fewer: each set is paid for.",
+            position=position(group),
+        )
+    return product(*found)
+
+
+class _Reader:
+    """Reads items of GROUP BY; `keys` are those found so far, by text."""
+
+    def __init__(self, tree: exp.Select, relation: Relation, parameters: Parameters) -> None:
+        self._tree, self._relation, self._parameters = tree, relation, parameters
+        self.keys: dict[str, exp.Expr] = {}
+
+    def one(self, items: list[exp.Expr]) -> tuple[tuple[exp.Expr, ...], tuple[tuple[int, ...], ...]]:
+        """The keys and the one set of plain items of a SELECT list."""
+        for item in items:
+            if isinstance(item, exp.Star) or isinstance(item.this, exp.Star):
+                raise Refusal(
+                    "0A000",
+                    "SELECT DISTINCT * is not supported on private rows",
+                    hint="Name the columns.",
+                    position=position(self._tree),
+                )
+        places = tuple(dict.fromkeys(self._key(item.unalias(), item) for item in items))
+        return tuple(self.keys.values()), (places,)
+
+    def sets(self, item: exp.Expr) -> list[tuple[int, ...]]:
+        """The sets that an item of GROUP BY stands for; a plain one for the set of itself."""
+        if isinstance(item, exp.Rollup):
+            parts = [self._together(e) for e in item.expressions]
+            return [_joined(parts[:n]) for n in range(len(parts), -1, -1)]
+        if isinstance(item, exp.Cube):
+            parts = [self._together(e) for e in item.expressions]
+            if len(parts) > MAX_SETS.bit_length() - 1:
+                return [()] * (MAX_SETS + 1)
+            return [
+                _joined([p for p, chosen in zip(parts, c, strict=True) if chosen])
+                for c in _choices(len(parts))
+            ]
+        if isinstance(item, exp.GroupingSets):
+            return [one for inner in item.expressions for one in self.sets(inner)]
+        return [self._together(item)]
+
+    def _together(self, item: exp.Expr) -> tuple[int, ...]:
+        """The keys of one element: (a, b) is both, () none."""
+        if isinstance(item, exp.Tuple):
+            return _joined([self._together(e) for e in item.expressions])
+        if isinstance(item, exp.Paren):
+            return self._together(item.this)
+        return (self._key(self._meant(item), item),)
+
+    def _key(self, chosen: exp.Expr, item: exp.Expr) -> int:
         if aggregates(chosen):
             raise Refusal("42803", "aggregate functions are not allowed in GROUP BY", position=position(item))
-        value = resolve(chosen, relation)
-        check(value, relation, parameters)
-        keys.setdefault(value.sql(), value)
-    return tuple(keys.values())
+        value = resolve(chosen, self._relation)
+        check(value, self._relation, self._parameters)
+        text = value.sql()
+        self.keys.setdefault(text, value)
+        return list(self.keys).index(text)
+
+    def _meant(self, item: exp.Expr) -> exp.Expr:
+        """What a GROUP BY item means: an output's ordinal, an input column, else an output's alias."""
+        outputs, relation = self._tree.expressions, self._relation
+        if isinstance(item, exp.Literal) and not item.is_string:
+            number = int(item.this) if item.this.isdigit() else 0
+            if not 1 <= number <= len(outputs):
+                raise Refusal(
+                    "42P10", f"GROUP BY position {item.this} is not in select list", position=position(item)
+                )
+            chosen: exp.Expr = outputs[number - 1].unalias()
+            return chosen
+        if isinstance(item, exp.Column) and not item.table:
+            name = folded(item.this)
+            if name not in relation.merged and not any(
+                f.name == name for _, fs in relation.scope for f in fs
+            ):
+                for output in outputs:
+                    if isinstance(output, exp.Alias) and folded(output.args["alias"]) == name:
+                        value: exp.Expr = output.this
+                        return value
+        return item
 
 
-def _group_item(item: exp.Expr, tree: exp.Select, relation: Relation) -> exp.Expr:
-    """What a GROUP BY item means: an output's ordinal, an input column, else an output's alias."""
-    if isinstance(item, exp.Literal) and not item.is_string:
-        number = int(item.this) if item.this.isdigit() else 0
-        if not 1 <= number <= len(tree.expressions):
-            raise Refusal(
-                "42P10", f"GROUP BY position {item.this} is not in select list", position=position(item)
-            )
-        chosen: exp.Expr = tree.expressions[number - 1].unalias()
-        return chosen
-    if isinstance(item, (exp.Rollup, exp.Cube, exp.GroupingSets)):
-        raise Refusal(
-            "PV018",
-            "grouping sets are not available yet",
-            hint="Ask one query a set.",
-            position=position(item),
-        )
-    if isinstance(item, exp.Column) and not item.table:
-        name = folded(item.this)
-        if name not in relation.merged and not any(f.name == name for _, fs in relation.scope for f in fs):
-            for output in tree.expressions:
-                if isinstance(output, exp.Alias) and folded(output.args["alias"]) == name:
-                    value: exp.Expr = output.this
-                    return value
-    return item
+def _joined(parts: list[tuple[int, ...]]) -> tuple[int, ...]:
+    return tuple(dict.fromkeys(k for part in parts for k in part))
+
+
+def _choices(size: int) -> Iterator[tuple[bool, ...]]:
+    return product((True, False), repeat=size)
 
 
 def refuse_unit_keys(tree: exp.Select, relation: Relation, keys: tuple[exp.Expr, ...]) -> None:
@@ -86,5 +192,5 @@ def refuse_unit_keys(tree: exp.Select, relation: Relation, keys: tuple[exp.Expr,
                     "PV010",
                     f'every group of "{source.table.name}.{key.name}" is one row',
                     hint="Group by a column that many rows share.",
-                    position=position(tree.args["group"]),
+                    position=position(tree.args.get("group") or tree),
                 )

@@ -93,7 +93,17 @@ class Running:
 Measure = Count | Moment | Quantiles | DistinctItems | Running
 
 Function = Literal[
-    "count", "sum", "avg", "var_samp", "var_pop", "stddev_samp", "stddev_pop", "cont", "disc", "distinct", "running"
+    "count",
+    "sum",
+    "avg",
+    "var_samp",
+    "var_pop",
+    "stddev_samp",
+    "stddev_pop",
+    "cont",
+    "disc",
+    "distinct",
+    "running",
 ]
 
 

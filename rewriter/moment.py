@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from fractions import Fraction
+from math import floor
 
 DAY = 86_400
 _ORIGIN = dt.datetime(1970, 1, 1)
@@ -55,3 +56,22 @@ def truncated(moment: Fraction, unit: str) -> Fraction:
         "year": day.replace(day=1, month=1),
     }
     return Fraction((starts.get(unit, day) - _ORIGIN) // dt.timedelta(seconds=1))
+
+
+def written_date(units: int, scale: int) -> str:
+    """The day that is units 10^-scale days after 1970-01-01.
+
+    >>> written_date(-1, 0)
+    '1969-12-31'
+    """
+    return str((_ORIGIN + dt.timedelta(days=floor(Fraction(units) / Fraction(10) ** scale))).date())
+
+
+def written_stamp(units: int, scale: int) -> str:
+    """The moment that is units 10^-scale seconds after 1970-01-01 00:00, to the microsecond.
+
+    >>> written_stamp(-5, 1)
+    '1969-12-31 23:59:59.500000'
+    """
+    microseconds = floor(Fraction(units) * 1_000_000 / Fraction(10) ** scale)
+    return str(_ORIGIN + dt.timedelta(microseconds=microseconds))

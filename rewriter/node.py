@@ -1,4 +1,11 @@
-"""A SELECT that aggregates private rows becomes a DP node, and its expressions read the released columns."""
+"""A SELECT that aggregates private rows becomes a DP node, and its expressions read the released columns.
+
+In:  SELECT country, AVG(amount) AS a FROM ... GROUP BY country HAVING COUNT(*) > 9
+Out: a node (country; sum and number of amounts, rows), and
+     SELECT _r0.g0 AS country, _r0.c0 AS a FROM <released> AS _r0 WHERE _r0.c1 > 9
+
+Grouping sets are a node each, whose rows are put together again.
+"""
 
 from __future__ import annotations
 
@@ -7,34 +14,40 @@ from dataclasses import dataclass, field
 
 from sqlglot import exp
 
-from rewriter.aggregate import count_measure, limit_of
-from rewriter.bounds import Bound, groups_per_unit
+from rewriter.aggregate import Call, read_call
+from rewriter.bounds import groups_per_unit
+from rewriter.collect import measures_of
 from rewriter.draft import Edit, NodeDraft, released, released_rows, replace_later
 from rewriter.expression import Parameters
 from rewriter.grammar import position
-from rewriter.grouping import refuse_unit_keys
-from rewriter.measure import Count, Output
+from rewriter.grouping import Grouping, refuse_unit_keys
+from rewriter.limit import limit_of
+from rewriter.measure import Output, Running
 from rewriter.refusal import Refusal
 from rewriter.refused import not_grouped
 from rewriter.relation import Relation
 from rewriter.resolve import folded, output_name, resolve
+from rewriter.running import Known, running_count
 
 
-def dp_node(
+def dp_nodes(
     tree: exp.Select,
     relation: Relation,
-    keys: tuple[exp.Expr, ...],
+    groups: Grouping,
     index: int,
     parameters: Parameters,
     nested: Callable[[exp.Expr], None],
-) -> tuple[NodeDraft, list[Edit]]:
-    """Node `index` for an aggregating SELECT, and the edits that let the SELECT read the node's released rows.
+    known: Known,
+) -> tuple[list[NodeDraft], list[Edit]]:
+    """Nodes `index`.. for an aggregating SELECT, one a grouping set, and the edits that let it read their rows.
 
-    `nested` analyses a query nested in its expressions. Raises Refusal for what no mechanism answers.
+    `nested` analyses a query nested in its expressions, `known` says whether keys have a known domain. Raises
+    Refusal for what no mechanism answers.
     """
-    refuse_unit_keys(tree, relation, keys)
-    bound = groups_per_unit(relation, keys)
-    writer = _Released(relation, keys, bound, index, parameters, nested)
+    refuse_unit_keys(tree, relation, groups.keys)
+    writer = Writer(relation, groups, index, parameters, nested)
+    if len(groups.sets) == 1:
+        writer.running = running_count(tree, relation, groups.keys, parameters, writer.key_of, known)
     for number, item in enumerate(tree.expressions):
         if isinstance(item, exp.Star):
             raise Refusal("42803", "SELECT * cannot be grouped: name the grouping columns", position=1)
@@ -44,65 +57,69 @@ def dp_node(
     having = tree.args.get("having")
     if having is not None:
         writer.rewrite(having.this)
-    shown = bool(writer.measures)
+    shown = len(writer.calls)
     _rewrite_order(tree, writer)
     for part in ("limit", "offset"):
         if tree.args.get(part) is not None:
             nested(tree.args[part])
-    if not writer.measures:
-        raise Refusal(
-            "PV018",
-            "GROUP BY without an aggregate (partition selection) is not available yet",
-            hint="Add COUNT(DISTINCT <unit>), and ORDER BY it DESC LIMIT k where the values are unknown.",
-            position=position(tree),
-        )
-    ordering = _ordering_measure(tree, writer)
-    k = limit_of(tree, parameters) if ordering is not None else None
-    counted = tuple(writer.measures.values())
-    outputs = tuple(Output("count", (n,), exp.Count(this=exp.Star())) for n in range(len(counted)))
-    node = NodeDraft(relation, keys, counted, outputs, bound, k, ordering, shown)
-    return node, [*writer.edits, lambda: _above(tree, index)]
+    ordering = _ordering_count(tree, writer) if len(groups.sets) == 1 else None
+    k = None if ordering is None else limit_of(tree, parameters)
+    nodes = [_node(writer, places, ordering, k, shown) for places in groups.sets]
+    return nodes, [*writer.edits, lambda: _above(tree, index, groups)]
+
+
+def _node(
+    writer: Writer, places: tuple[int, ...], ordering: int | None, k: int | None, shown: int
+) -> NodeDraft:
+    """The node of one grouping set; `ordering`: the output that ORDER BY puts first, shown if before `shown`."""
+    keys = tuple(writer.groups.keys[p] for p in places)
+    bound = groups_per_unit(writer.relation, keys)
+    if writer.running is not None:
+        output = Output("running", (0,), exp.cast(exp.Count(this=exp.Star()), "DECIMAL"))
+        return NodeDraft(writer.relation, keys, (writer.running,), (output,), bound, None, None, True)
+    calls = list(writer.calls.values())
+    measures, outputs = measures_of(calls, writer.relation, bound, writer.parameters)
+    order_by = None if ordering is None or k is None else outputs[ordering].measures[0]
+    counts = ordering is None or ordering < shown
+    return NodeDraft(writer.relation, keys, measures, outputs, bound, k, order_by, counts)
 
 
 @dataclass
-class _Released:
-    """Rewrites the expressions of a node's SELECT over its released columns."""
+class Writer:
+    """Rewrites the expressions of a node's SELECT over its released columns; `calls` are the aggregates so far."""
 
     relation: Relation
-    keys: tuple[exp.Expr, ...]
-    bound: Bound
+    groups: Grouping
     index: int
     parameters: Parameters
     nested: Callable[[exp.Expr], None]
+    running: Running | None = None
     edits: list[Edit] = field(default_factory=list)
-    measures: dict[str, Count] = field(default_factory=dict)
+    calls: dict[Call, Call] = field(default_factory=dict)
     places: dict[int, int] = field(default_factory=dict)
 
     def rewrite(self, node: exp.Expr) -> None:
         if isinstance(node, exp.Query):
             self.nested(node)
             return
-        key = self._key(node)
+        key = self.key_of(node)
         if key is not None:
+            resolve(node, self.relation)
             self._replace(node, f"g{key}")
-            return
-        if isinstance(node, exp.Window):
-            function = node.this.this if isinstance(node.this, exp.Filter) else node.this
-            others = [v for k, v in node.args.items() if k != "this" and isinstance(v, exp.Expr)]
-            listed = node.args.get("partition_by") or []
-            condition = [node.this.expression] if isinstance(node.this, exp.Filter) else []
-            for part in [*function.iter_expressions(), *others, *listed, *condition]:
-                self.rewrite(part)
-            return
-        if isinstance(node, (exp.AggFunc, exp.Filter, exp.WithinGroup)):
+        elif isinstance(node, exp.Window):
+            self._window(node)
+        elif isinstance(node, exp.Grouping):
+            self._bits(node)
+        elif isinstance(node, (exp.AggFunc, exp.Filter, exp.WithinGroup)):
             self._aggregate(node)
-            return
-        if isinstance(node, exp.Column):
+        elif isinstance(node, exp.Column):
             raise not_grouped(node)
-        for part in node.iter_expressions():
-            self.rewrite(part)
+        else:
+            for part in node.iter_expressions():
+                self.rewrite(part)
 
-    def _key(self, node: exp.Expr) -> int | None:
+    def key_of(self, node: exp.Expr) -> int | None:
+        """The place of the key that an expression is, or None."""
         if node.find(exp.AggFunc, exp.Window, exp.Query) or (
             not node.find(exp.Column) and not self._constant(node)
         ):
@@ -111,28 +128,55 @@ class _Released:
             text = resolve(node.copy(), self.relation).sql()
         except Refusal:
             return None
-        found = next((n for n, k in enumerate(self.keys) if k.sql() == text), None)
-        if found is not None:
-            resolve(node, self.relation)
-        return found
+        return next((n for n, k in enumerate(self.groups.keys) if k.sql() == text), None)
 
     def _constant(self, node: exp.Expr) -> bool:
-        return any(k.sql() == node.sql() for k in self.keys)
+        return any(k.sql() == node.sql() for k in self.groups.keys)
+
+    def _window(self, node: exp.Window) -> None:
+        if self.running is not None:
+            self._replace(node, "c0")
+            return
+        function = node.this.this if isinstance(node.this, exp.Filter) else node.this
+        others = [v for k, v in node.args.items() if k != "this" and isinstance(v, exp.Expr)]
+        listed = node.args.get("partition_by") or []
+        condition = [node.this.expression] if isinstance(node.this, exp.Filter) else []
+        for part in [*function.iter_expressions(), *others, *listed, *condition]:
+            self.rewrite(part)
 
     def _aggregate(self, node: exp.Expr) -> None:
-        measure = count_measure(node, self.relation, self.bound, self.parameters)
-        name = f"{measure[1]}:{measure[0].sql() if measure[0] is not None else '*'}"
-        self.measures.setdefault(name, Count(*measure))
-        place = list(self.measures).index(name)
+        call = read_call(node, self.relation, self.parameters)
+        self.calls.setdefault(call, call)
+        place = list(self.calls).index(call)
         self.places[id(node)] = place
         self._replace(node, f"c{place}")
 
+    def _bits(self, node: exp.Grouping) -> None:
+        """GROUPING(a, b): which of its arguments a row is not grouped by, as binary digits."""
+        places = [self.key_of(e) for e in node.expressions]
+        if None in places:
+            raise Refusal(
+                "42803",
+                "arguments to GROUPING must be grouping expressions of the associated query level",
+                hint="Name columns of GROUP BY.",
+                position=position(node),
+            )
+        digits: exp.Expr = exp.Literal.number(0)
+        for place in places:
+            if len(self.groups.sets) > 1:
+                bit = exp.column(f"z{place}", table=released(self.index))
+                digits = exp.paren(
+                    exp.Add(this=exp.Mul(this=digits, expression=exp.Literal.number(2)), expression=bit)
+                )
+        for part in node.expressions:
+            resolve(part, self.relation)
+        self.edits.append(replace_later(node, digits))
+
     def _replace(self, node: exp.Expr, name: str) -> None:
-        column = exp.column(name, table=released(self.index))
-        self.edits.append(replace_later(node, column))
+        self.edits.append(replace_later(node, exp.column(name, table=released(self.index))))
 
 
-def _rewrite_order(tree: exp.Select, writer: _Released) -> None:
+def _rewrite_order(tree: exp.Select, writer: Writer) -> None:
     """ORDER BY items: ordinals and output names stay, expressions read the released columns."""
     order = tree.args.get("order")
     names = {output_name(e) for e in tree.expressions}
@@ -143,8 +187,8 @@ def _rewrite_order(tree: exp.Select, writer: _Released) -> None:
             writer.rewrite(target)
 
 
-def _ordering_measure(tree: exp.Select, writer: _Released) -> int | None:
-    """The measure that ORDER BY puts first, descending, or None."""
+def _ordering_count(tree: exp.Select, writer: Writer) -> int | None:
+    """The output that is a count and that ORDER BY puts first, descending, or None."""
     order = tree.args.get("order")
     if order is None or not order.expressions[0].args.get("desc"):
         return None
@@ -158,7 +202,11 @@ def _ordering_measure(tree: exp.Select, writer: _Released) -> int | None:
     elif isinstance(target, exp.Column) and not target.table:
         name = folded(target.this)
         target = next((e.unalias() for e in tree.expressions if output_name(e) == name), target)
-    return writer.places.get(id(target))
+    place = writer.places.get(id(target))
+    if place is None:
+        return None
+    call = list(writer.calls)[place]
+    return place if call.function == "count" and call.factor == 1 else None
 
 
 def _alias_later(tree: exp.Select, number: int, name: str) -> Edit:
@@ -170,10 +218,10 @@ def _alias_later(tree: exp.Select, number: int, name: str) -> Edit:
     return edit
 
 
-def _above(tree: exp.Select, index: int) -> None:
+def _above(tree: exp.Select, index: int, groups: Grouping) -> None:
     """Put the released rows in the place of FROM, WHERE and GROUP BY; HAVING becomes WHERE."""
     having = tree.args.get("having")
-    tree.set("from_", exp.From(this=released_rows(index)))
+    tree.set("from_", exp.From(this=released_rows(index, groups.sets)))
     for part in ("joins", "group", "having", "where"):
         tree.set(part, None)
     if having is not None:

@@ -8,7 +8,7 @@ from typing import Literal
 
 from sqlglot import exp
 
-from rewriter.draft import NODE, Draft, NodeDraft
+from rewriter.draft import NODE, SETS, Draft, NodeDraft, Sets
 from rewriter.measure import Output
 from rewriter.plan import Presentation
 
@@ -49,11 +49,31 @@ def present(draft: Draft, columns: Sequence[Columns], names: Sequence[str] | Non
 def _filled(tree: exp.Query, bodies: Mapping[int, exp.Select]) -> exp.Query:
     """`tree` with the released rows in their places."""
     for table in list(tree.find_all(exp.Table)):
-        body = bodies.get(table.meta.get(NODE, -1))
+        index, sets = table.meta.get(NODE, -1), table.meta.get(SETS, ())
+        body = _together(bodies, index, sets) if len(sets) > 1 else bodies.get(index)
         if body is not None:
             alias = table.args.get("alias") or exp.TableAlias(this=exp.to_identifier(table.name))
             table.replace(exp.Subquery(this=body.copy(), alias=alias.copy()))
     return tree
+
+
+def _together(bodies: Mapping[int, exp.Select], index: int, sets: Sets) -> exp.Query:
+    """The rows of all grouping sets, with z0.. that say which keys a row is not grouped by (1), whose value is NULL."""
+    types = {p: bodies[index + n].selects[own].this.to for n, s in enumerate(sets) for own, p in enumerate(s)}
+    selects = []
+    for number, places in enumerate(sets):
+        body = bodies[index + number]
+        columns: list[exp.Expr] = []
+        for place, target in sorted(types.items()):
+            value: exp.Expr = exp.cast(exp.null(), target.copy())
+            if place in places:
+                value = exp.column(f"g{places.index(place)}", table="s")
+            bit = exp.Literal.number(0 if place in places else 1)
+            columns += [exp.alias_(value, f"g{place}"), exp.alias_(bit, f"z{place}")]
+        outputs = [c.alias for c in body.selects[len(places) :]]
+        columns += [exp.column(c, table="s") for c in outputs]
+        selects.append(exp.select(*columns).from_(body.copy().subquery("s")))
+    return exp.union(*selects, distinct=False)
 
 
 def node_columns(node: NodeDraft, types: Sequence[str]) -> Columns:

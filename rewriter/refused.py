@@ -35,7 +35,7 @@ def unit_groups(table: Table, tree: exp.Expr) -> Refusal:
         "PV011",
         f'privacy unit column "{table.name}.{unit}" cannot be released or be a final grouping key',
         hint=f"Use COUNT(DISTINCT {unit}), or GROUP BY {unit} in a subquery and aggregate its result.",
-        position=position(tree.args["group"]),
+        position=position(tree.args.get("group") or tree),
     )
 
 

@@ -135,12 +135,6 @@ REFUSED = (
     (EXISTS.format("events y", "u.country IN (SELECT topic FROM articles)"), "PV015"),
     (EXISTS.format("events y, users z", "z.birth_year > 1990"), "PV012"),
     (EXISTS.format("events y", "y.device = u.country"), "PV015"),
-    ("SELECT COUNT(DISTINCT CASE WHEN quantity > 1 THEN user_id ELSE user_id END) FROM events", "PV018"),
-    (
-        "SELECT COUNT(DISTINCT CASE WHEN quantity > 1 THEN user_id WHEN amount > 1 THEN NULL END) FROM events",
-        "PV018",
-    ),
-    ("SELECT COUNT(DISTINCT event_id) FROM items", "PV018"),
     ("SELECT COUNT(*) FROM users WHERE user_id IN (SELECT user_id FROM events LIMIT 5)", "PV014"),
     ("SELECT COUNT(*) FROM users WHERE user_id IN (SELECT user_id FROM events GROUP BY 1 OFFSET 5)", "PV014"),
     (EXISTS.format("events y", "y.quantity > 1 LIMIT 5"), "PV014"),

@@ -15,6 +15,7 @@ from rewriter.cut import draft
 from rewriter.domain import domain_query
 from rewriter.draft import NodeDraft, SystemDraft
 from rewriter.emit import histogram_query
+from rewriter.measure import Count, DistinctItems, Measure, Moment, Output, Quantiles, Running, named
 from rewriter.present import Column, node_columns, present
 from rewriter.refusal import Refusal
 from rewriter.statement import Verdict, classify
@@ -54,13 +55,39 @@ def node_lines(number: int, node: NodeDraft | SystemDraft) -> Iterator[str]:
     groups = "unrestricted" if node.bound.value is None else f"at most {node.bound.value} groups of one unit"
     enforced = ", enforced" if node.bound.enforce and node.bound.value is not None else ""
     top = "" if node.k is None else f", top {node.k}"
-    yield f"node {number}: {groups}{enforced}{top}, tau {[m.tau for m in node.measures]}"
+    yield f"node {number}: {groups}{enforced}{top}, {'; '.join(map(measured, node.measures)) or 'groups alone'}"
+    if any(o.function != "count" or o.factor != 1 for o in node.outputs):
+        yield f"  outputs: {', '.join(map(made, node.outputs))}"
     domain = domain_query(node.relation, node.keys, POLICY, ()) if node.keys else None
     if node.keys:
         yield f"  domain: {'unknown' if domain is None else domain.sql('postgres')}"
     cells = ((),) if not node.keys else None if domain is None else (("x",) * len(node.keys),)
-    query = histogram_query(node, POLICY, (), cells, node.bound.value, 1001)
-    yield f"  backend: {' '.join(query.sql.split())}"
+    counted = [m for m in node.measures if isinstance(m, (Count, Moment))]
+    if counted:
+        query = histogram_query(node, POLICY, (), cells, node.bound.value, 1001)
+        yield f"  backend: {' '.join(query.sql.split())}"
+
+
+def measured(measure: Measure) -> str:
+    """A measure with its bounds."""
+    text = named(measure)
+    if isinstance(measure, (Moment, Quantiles)):
+        value = measure.value
+        text += f" of {value.value.sql()} in [{value.lo}, {value.hi}] 10^-{value.scale}"
+    text += " centred" if isinstance(measure, Moment) and measure.centred else ""
+    text += " of each unit" if isinstance(measure, Moment) and measure.whole else ""
+    if isinstance(measure, (Count, DistinctItems)) and measure.items:
+        text += f" of {', '.join(i.sql() for i in measure.items)}"
+    if isinstance(measure, Running):
+        return f"{text}, {measure.events} events of one unit"
+    return text if isinstance(measure, DistinctItems) else f"{text}, tau {measure.tau}"
+
+
+def made(output: Output) -> str:
+    """An output with the places of its measures."""
+    factor = "" if output.factor == 1 else f"{output.factor} "
+    fraction = "" if output.fraction is None else f" {output.fraction}"
+    return f"{factor}{output.function}{fraction} of {list(output.measures)}"
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda p: p.stem)

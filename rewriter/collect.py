@@ -1,0 +1,202 @@
+"""Aggregate calls -> the measures of a node, each once however often it is used, and the outputs made of them.
+
+In:  AVG(amount), SUM(amount), COUNT(amount), VAR_POP(amount)
+Out: the sum of amount, the number of rows that have one, the sum of its squares; four outputs
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from math import ceil, floor
+from typing import Literal
+
+from sqlglot import exp
+
+from rewriter.aggregate import Call, conjunction, present
+from rewriter.bounds import Bound, rows_per_group
+from rewriter.expression import Parameters
+from rewriter.grammar import describe
+from rewriter.measure import Count, DistinctItems, FixedPoint, Function, Measure, Moment, Output, Quantiles
+from rewriter.refusal import Refusal
+from rewriter.relation import Relation, leaves
+from rewriter.value_range import Interval, Ranges
+
+MOST = 1 << 40
+"""The largest value that is added up, in units of its scale."""
+MOST_SQUARED = 1 << 20
+MOST_GUESSED = 1 << 30
+"""The largest value where the policy says nothing of decimals: more would be lost in the noise."""
+FINEST = 9
+VARIANCES: tuple[Function, ...] = ("var_samp", "var_pop", "stddev_samp", "stddev_pop")
+Part = Literal["count", "units", "items", "sum", "whole", "squares", "quantiles", "distinct"]
+Slot = tuple[Part, str]
+"""Which measure: what is measured, and the text of values and condition that tells two of them apart."""
+
+
+def measures_of(
+    calls: list[Call], relation: Relation, bound: Bound, parameters: Parameters
+) -> tuple[tuple[Measure, ...], tuple[Output, ...]]:
+    """The measures and outputs of `calls`, one output a call, over groups of which a unit is in `bound` at most.
+
+    Raises Refusal: PV016 where a value has no finite bounds, PV017 where nothing bounds the rows of a unit.
+    """
+    collector = _Collector(relation, bound, parameters)
+    used = [collector.slots_of(c) for c in calls]
+    collector.centre()
+    built = [collector.built(s) for s in collector.slots]
+    measures = tuple(dict.fromkeys(built))
+    outputs = []
+    for call, slots in zip(calls, used, strict=True):
+        slots = collector.completed(call, slots)
+        places = tuple(measures.index(collector.built(s)) for s in slots)
+        outputs.append(Output(call.function, places, call.text, call.factor, call.fraction))
+    return measures, tuple(outputs)
+
+
+@dataclass
+class _Collector:
+    relation: Relation
+    bound: Bound
+    parameters: Parameters
+    slots: dict[Slot, Call] = field(default_factory=dict)
+    fractions: dict[Slot, list[Fraction | None]] = field(default_factory=dict)
+    centred: set[str] = field(default_factory=set)
+    kept: dict[Slot, Measure] = field(default_factory=dict)
+
+    def slots_of(self, call: Call) -> list[Slot]:
+        """The measures that a call needs, each noted once."""
+        name = _name(call)
+        if call.function == "count":
+            kind: Part = "items" if call.values else "units" if call.units else "count"
+            return [self._slot(kind, name, call)]
+        if call.function == "distinct":
+            return [self._slot("distinct", name, call)]
+        if call.function in ("cont", "disc"):
+            slot = self._slot("quantiles", name, call)
+            self.fractions.setdefault(slot, []).append(call.fraction)
+            return [slot]
+        if call.function == "sum":
+            return [self._slot("whole" if self._of_unit(call) else "sum", name, call)]
+        squares = [self._slot("squares", name, call)] if call.function in VARIANCES else []
+        return [*squares, self._slot("sum", name, call), self._counted(call)]
+
+    def _slot(self, part: Part, name: str, call: Call) -> Slot:
+        self.slots.setdefault((part, name), call)
+        return part, name
+
+    def _counted(self, call: Call) -> Slot:
+        """The count of the rows that have a value."""
+        condition = conjunction(call.argument, present(call.values[0], self.relation))
+        count = replace(call, function="count", argument=condition, values=())
+        return self._slot("count", _name(count), count)
+
+    def _of_unit(self, call: Call) -> bool:
+        value = call.values[0]
+        if not isinstance(value, exp.Column):
+            return False
+        column = self.relation.source(value.table).column(value.name)
+        return column.unit_bounds is not None and column.bounds is None
+
+    def centre(self) -> None:
+        """Centre the sums whose rows are counted, too: that halves the noise."""
+        counted = {name for part, name in self.slots if part == "count"}
+        for (part, name), call in list(self.slots.items()):
+            if part == "sum":
+                condition = conjunction(call.argument, present(call.values[0], self.relation))
+                if _name(replace(call, function="count", argument=condition, values=())) in counted:
+                    self.centred.add(name)
+
+    def completed(self, call: Call, slots: list[Slot]) -> list[Slot]:
+        """With the count that undoes the centring of a sum."""
+        if call.function == "sum" and slots[0][0] == "sum" and slots[0][1] in self.centred:
+            return [*slots, self._counted(call)]
+        return slots
+
+    def built(self, slot: Slot) -> Measure:
+        """The measure in a slot."""
+        if slot not in self.kept:
+            self.kept[slot] = self._built(slot, self.slots[slot])
+        return self.kept[slot]
+
+    def _built(self, slot: Slot, call: Call) -> Measure:
+        part, name = slot
+        if part in ("count", "units", "items"):
+            tau = 1 if part == "units" else rows_per_group(self.relation, self.bound)
+            return Count(call.argument, tau, call.values)
+        if part == "distinct":
+            return DistinctItems(call.values, call.argument)
+        if part == "quantiles":
+            fractions = tuple(dict.fromkeys(self.fractions[slot]))
+            fixed = self._fixed(call, MOST)
+            return Quantiles(fixed, call.argument, fractions, rows_per_group(self.relation, self.bound))
+        if part == "whole":
+            return Moment(self._of_units(call), call.argument, 1, False, 1, whole=True)
+        most = MOST_SQUARED if ("squares", name) in self.slots else MOST
+        fixed = self._fixed(call, most)
+        tau = rows_per_group(self.relation, self.bound)
+        if part == "squares":
+            return Moment(fixed, call.argument, 2, True, tau)
+        return Moment(fixed, call.argument, 1, name in self.centred, tau)
+
+    def _of_units(self, call: Call) -> FixedPoint:
+        value = call.values[0]
+        column = next(self.relation.source(a).column(c) for a, c in leaves(value))
+        lo, hi = column.unit_bounds or (Fraction(0), Fraction(1))
+        return fixed_point(value, Interval(lo, hi, column.scale), MOST)
+
+    def _fixed(self, call: Call, most: int) -> FixedPoint:
+        value = call.values[0]
+        ranges = Ranges.of(self.relation, self.parameters, call.argument)
+        found = ranges.interval(value)
+        if found.lo is None or found.hi is None:
+            if ranges.pending(value):
+                return FixedPoint(value, 0, None, None)
+            raise unbounded(call, self.relation)
+        return fixed_point(value, found, most)
+
+
+def fixed_point(value: exp.Expr, found: Interval, most: int) -> FixedPoint:
+    """`value` with as many decimals as it has and as fit: no bound above 2^40, none of 2x - lo - hi above `most`.
+
+    >>> fixed_point(exp.column("x"), Interval(Fraction(0), Fraction(100), 2), MOST).hi
+    10000
+    """
+    lo, hi = found.lo or Fraction(0), found.hi or Fraction(0)
+    scale, most = (FINEST, min(most, MOST_GUESSED)) if found.scale is None else (found.scale, most)
+    while _too_large(lo, hi, scale, most):
+        scale -= 1
+    unit = Fraction(10) ** scale
+    least = floor(lo * unit)
+    return FixedPoint(value, scale, least, max(ceil(hi * unit), least + 1))
+
+
+def _too_large(lo: Fraction, hi: Fraction, scale: int, most: int) -> bool:
+    unit = Fraction(10) ** scale
+    return max(abs(lo), abs(hi)) * unit >= MOST - 1 or (hi - lo) * unit >= most - 2
+
+
+def unbounded(call: Call, relation: Relation) -> Refusal:
+    """PV016: what is added up has no finite bounds."""
+    shown = shown_text(call.values[0], relation)
+    name = describe(call.text).removeprefix("function ").upper()
+    clamped = f"LEAST(GREATEST({shown}, 0), 100)"
+    return Refusal(
+        "PV016",
+        f"{name}({shown}) needs finite bounds",
+        detail="Without them one person's value could be of any size, and no noise would hide it.",
+        hint=f"Bound the value, e.g. {clamped} in place of {shown}, or WHERE {shown} BETWEEN 0 AND 100; "
+        "the data owner can declare bounds.",
+        position=call.at,
+    )
+
+
+def shown_text(value: exp.Expr, relation: Relation) -> str:
+    """A base form in an analyst's words: the columns by their names alone."""
+    copy = value.copy().transform(lambda n: exp.column(n.name) if isinstance(n, exp.Column) else n)
+    return str(copy.sql("postgres"))
+
+
+def _name(call: Call) -> str:
+    values = ", ".join(v.sql() for v in call.values)
+    return f"{values} | {call.argument.sql() if call.argument is not None else ''}"

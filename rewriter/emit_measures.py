@@ -1,0 +1,243 @@
+"""The columns that measures need: of each row what it counts or adds, of each unit and group what is released of it.
+
+A sum's column is an integer, the value in fixed point, so that no sum depends on the order of rows. `k` numbers a
+unit's rows in each group by a keyed order, where at most tau of them may count.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from sqlglot import exp
+
+from rewriter.bounds import one_row_per_unit
+from rewriter.canonical import canonical
+from rewriter.draft import NodeDraft
+from rewriter.expression import kind
+from rewriter.measure import Count, DistinctItems, FixedPoint, Measure, Moment, Quantiles, named, parts
+from rewriter.moment import written_date, written_stamp
+from rewriter.relation import UNIT, Relation
+
+if TYPE_CHECKING:
+    from rewriter.emit import Emitter
+
+Output = tuple[str, exp.Expr]
+LARGEST_SUM = 1 << 61
+"""Where the sum over all units is clamped: nothing in the backend can overflow."""
+Summed = Moment | Quantiles
+
+
+def unmeasured(node: NodeDraft) -> NodeDraft:
+    """A node's groups alone."""
+    return replace(node, measures=(), outputs=())
+
+
+def summed(node: NodeDraft) -> dict[tuple[FixedPoint, exp.Expr | None], Summed]:
+    """The different values that a node adds up or cuts into bins, each with the first of its measures."""
+    found: dict[tuple[FixedPoint, exp.Expr | None], Summed] = {}
+    for measure in node.measures:
+        if isinstance(measure, (Moment, Quantiles)):
+            found.setdefault((measure.value, measure.argument), measure)
+    return found
+
+
+def row_columns(emitter: Emitter, node: NodeDraft) -> list[Output]:
+    """x0.. of the counts, 1 or the item where a row counts, and y0.. of the values, each NULL where it does not."""
+    outputs: list[Output] = []
+    for number, measure in enumerate(node.measures):
+        if isinstance(measure, Count) and (measure.argument is not None or measure.items):
+            item = (
+                item_text(emitter, measure.items, node.relation) if measure.items else exp.Literal.number(1)
+            )
+            outputs.append((f"x{number}", _where(emitter, measure.argument, node.relation, item)))
+    for number, (value, argument) in enumerate(summed(node)):
+        fixed = fixed_point(emitter, value, node.relation)
+        outputs.append((f"y{number}", _where(emitter, argument, node.relation, fixed)))
+    return outputs
+
+
+def _where(emitter: Emitter, argument: exp.Expr | None, relation: Relation, value: exp.Expr) -> exp.Expr:
+    if argument is None:
+        return value
+    return exp.Case().when(emitter.written(canonical(argument), relation), value)
+
+
+def item_text(emitter: Emitter, items: Sequence[exp.Expr], relation: Relation) -> exp.Expr:
+    """An item as a text: its value's, or those of a row value with their lengths, NULL kept apart."""
+    texts = []
+    for item in items:
+        found = kind(item, relation, emitter.parameters)
+        value = emitter.dialect.key(emitter.written(canonical(item), relation), found)
+        texts.append(emitter.dialect.text(value, found))
+    if len(texts) == 1:
+        return texts[0]
+    joined: exp.Expr = exp.Literal.string("")
+    for text in texts:
+        size = exp.cast(exp.func("COALESCE", exp.Length(this=text), exp.Literal.number(-1)), "VARCHAR")
+        for part in (
+            size,
+            exp.Literal.string("|"),
+            exp.func("COALESCE", text.copy(), exp.Literal.string("")),
+        ):
+            joined = exp.DPipe(this=joined, expression=part)
+    return joined
+
+
+def fixed_point(emitter: Emitter, value: FixedPoint, relation: Relation) -> exp.Expr:
+    """floor(10^scale x + 1/2) of the clamped value as a BIGINT, NULL where it is NULL; NaN is clamped to hi.
+
+    LEAST and GREATEST pass over NULL, so that it has to be kept apart.
+    """
+    lo, hi = (0, 1) if value.lo is None or value.hi is None else (value.lo, value.hi)
+    found = kind(value.value, relation, emitter.parameters)
+    given = emitter.written(canonical(value.value), relation)
+    if found == "date":
+        clamped = _clamped(given, written_date(lo, value.scale), written_date(hi, value.scale), "DATE")
+        number: exp.Expr = exp.paren(exp.Sub(this=clamped, expression=_literal("1970-01-01", "DATE")))
+    elif found == "timestamp":
+        clamped = _clamped(given, written_stamp(lo, value.scale), written_stamp(hi, value.scale), "TIMESTAMP")
+        number = exp.cast(exp.Extract(this=exp.var("EPOCH"), expression=clamped), "DOUBLE")
+    elif found == "int" and value.scale == 0:
+        number = _clamped(given, str(lo), str(hi), "BIGINT")
+    else:
+        number = _clamped(
+            exp.cast(given, "DOUBLE"), _decimal(lo, value.scale), _decimal(hi, value.scale), "DOUBLE"
+        )
+    number = _scaled(number, value.scale) if found != "int" or value.scale else number
+    present = exp.not_(exp.Is(this=given.copy(), expression=exp.null()))
+    return exp.Case().when(present, exp.cast(number, "BIGINT"))
+
+
+def _clamped(value: exp.Expr, lo: str, hi: str, target: str) -> exp.Expr:
+    above = exp.Greatest(this=value, expressions=[_literal(lo, target)], ignore_nulls=True)
+    return exp.Least(this=above, expressions=[_literal(hi, target)], ignore_nulls=True)
+
+
+def _literal(text: str, target: str) -> exp.Expr:
+    return exp.cast(exp.Literal.string(text), target)
+
+
+def _scaled(number: exp.Expr, scale: int) -> exp.Expr:
+    power = exp.Literal.number(10 ** abs(scale))
+    if scale > 0:
+        number = exp.Mul(this=number, expression=power)
+    elif scale < 0:
+        number = exp.Div(this=exp.cast(number, "DOUBLE"), expression=power)
+    return exp.Floor(this=exp.Add(this=number, expression=exp.Literal.number("0.5")))
+
+
+def _decimal(units: int, scale: int) -> str:
+    """units 10^-scale in digits.
+
+    >>> _decimal(-5, 2), _decimal(5, -2)
+    ('-0.05', '500')
+    """
+    if scale <= 0:
+        return str(units * 10**-scale)
+    digits = str(abs(units)).rjust(scale + 1, "0")
+    return f"{'-' if units < 0 else ''}{digits[:-scale]}.{digits[-scale:]}"
+
+
+def numbered_rows(emitter: Emitter, node: NodeDraft, keys: list[str], kinds: list[str]) -> exp.Select | None:
+    """`k`: the rows with the number _k0.. of each in its unit and group, those with a value first; None for none."""
+    ranks = []
+    for number, measure in enumerate(summed(node).values()):
+        if not _whole(measure) and not one_row_per_unit(node.relation):
+            rank = numbered(emitter, node, keys, kinds, f"y{number}")
+            ranks.append(exp.alias_(rank, f"_k{number}"))
+    return exp.select("*", *ranks).from_("r") if ranks else None
+
+
+def _whole(measure: Summed) -> bool:
+    return isinstance(measure, Moment) and measure.whole
+
+
+def numbered(emitter: Emitter, node: NodeDraft, keys: list[str], kinds: list[str], value: str) -> exp.Window:
+    """A row's number in its unit and group: rows with a value first, by a keyed order of it; ties are equal values."""
+    absent = exp.Case().when(exp.Is(this=exp.column(value), expression=exp.null()), exp.Literal.number(1))
+    order: list[exp.Expr] = [exp.Ordered(this=absent.else_(exp.Literal.number(0)))]
+    unit = (exp.column(UNIT), emitter.unit_kind(node.relation))
+    named_keys = [(exp.column(k), found) for k, found in zip(keys, kinds, strict=True)]
+    order += emitter.keyed_order([*named_keys, (exp.column(value), "int")], of=unit)
+    return exp.Window(
+        this=exp.RowNumber(),
+        partition_by=[exp.column(UNIT), *(exp.column(k) for k in keys)],
+        order=exp.Order(expressions=order),
+        over="OVER",
+    )
+
+
+def per_unit(node: NodeDraft, keys: list[str], source: str) -> exp.Select:
+    """`pu`: one row a unit and group, each count and sum of it clamped, in v0..."""
+    values = list(summed(node))
+    columns: list[exp.Expr] = [exp.column(UNIT), *(exp.column(k) for k in keys)]
+    for number, measure in enumerate(node.measures):
+        if isinstance(measure, Count):
+            columns.append(exp.alias_(_count(measure, number), f"v{number}"))
+        elif isinstance(measure, Moment):
+            place = values.index((measure.value, measure.argument))
+            ranked = not measure.whole and not one_row_per_unit(node.relation)
+            columns.append(exp.alias_(_sum(measure, place, ranked), f"v{number}"))
+    return exp.select(*columns).from_(source).group_by(UNIT, *keys)
+
+
+def _count(measure: Count, number: int) -> exp.Expr:
+    counted: exp.Expr = (
+        exp.Star() if measure.argument is None and not measure.items else exp.column(f"x{number}")
+    )
+    if measure.items:
+        counted = exp.Distinct(expressions=[counted])
+    return exp.Least(
+        this=exp.Count(this=counted), expressions=[exp.Literal.number(measure.tau)], ignore_nulls=True
+    )
+
+
+def _sum(measure: Moment, place: int, ranked: bool) -> exp.Expr:
+    lo, hi = measure.value.lo or 0, 1 if measure.value.hi is None else measure.value.hi
+    value: exp.Expr = exp.column(f"y{place}")
+    if measure.centred:
+        double = exp.Mul(this=exp.Literal.number(2), expression=value)
+        value = exp.paren(exp.Sub(this=double, expression=_integer(lo + hi)))
+    if measure.power == 2:
+        value = exp.Mul(this=value, expression=value.copy())
+    if ranked:
+        counted = exp.LTE(this=exp.column(f"_k{place}"), expression=exp.Literal.number(measure.tau))
+        value = exp.Case().when(counted, value)
+    total: exp.Expr = exp.Sum(this=value)
+    if measure.whole:
+        above = exp.Greatest(this=total.copy(), expressions=[_integer(lo)], ignore_nulls=True)
+        clamped = exp.Least(this=above, expressions=[_integer(hi)], ignore_nulls=True)
+        present = exp.not_(exp.Is(this=total, expression=exp.null()))
+        total = exp.Case().when(present, clamped)
+    return exp.func("COALESCE", total, exp.Literal.number(0))
+
+
+def _integer(value: int) -> exp.Expr:
+    number = exp.Literal.number(abs(value))
+    return exp.paren(exp.Neg(this=number)) if value < 0 else number
+
+
+def total(number: int, measure: Measure) -> exp.Expr:
+    """The sum over units of what a measure counts; one of numbers ends at 2^61, so that nothing overflows."""
+    value: exp.Expr = exp.Sum(this=exp.column(f"v{number}"))
+    if isinstance(measure, Moment):
+        above = exp.Greatest(this=value, expressions=[_integer(-LARGEST_SUM)], ignore_nulls=True)
+        value = exp.Least(this=above, expressions=[_integer(LARGEST_SUM)], ignore_nulls=True)
+    return exp.cast(value, "BIGINT")
+
+
+def measure_text(emitter: Emitter, measure: Measure, relation: Relation) -> str:
+    """All that decides what a measure counts, as text; which quantiles are read from bins is left to the mechanism."""
+    values = [emitter.written(canonical(p), relation).sql() for p in parts(measure)]
+    numbers: tuple[object, ...] = (measure.argument is not None,)
+    if isinstance(measure, (Moment, Quantiles)):
+        numbers += (measure.value.scale, measure.value.lo, measure.value.hi, measure.tau)
+    if isinstance(measure, Moment):
+        numbers += (measure.centred, measure.whole)
+    elif isinstance(measure, Count):
+        numbers += (measure.tau,)
+    elif not isinstance(measure, (Quantiles, DistinctItems)):
+        numbers += (measure.time, measure.events)
+    return f"{named(measure)} {values} {numbers}"

@@ -1,0 +1,48 @@
+"""Aggregates that are not answered: those without a mechanism (PV018), and calls that PostgreSQL has not (42883)."""
+
+from __future__ import annotations
+
+from sqlglot import exp
+
+from rewriter.grammar import describe, position
+from rewriter.refusal import Refusal
+
+SUPPORTED = (
+    "Supported: COUNT, COUNT(DISTINCT), SUM, AVG, VARIANCE, STDDEV, PERCENTILE_CONT, PERCENTILE_DISC, and MIN and MAX "
+    "of bounded numbers and dates."
+)
+HINTS: dict[type[exp.Expr], str] = {
+    exp.Mode: "GROUP BY the column, ORDER BY COUNT(*) DESC LIMIT 1.",
+    exp.ArrayAgg: "For the list of values: SELECT DISTINCT column.",
+    exp.GroupConcat: "For the list of values: SELECT DISTINCT column.",
+    exp.LogicalOr: "Count the units: COUNT(DISTINCT unit) FILTER (WHERE condition).",
+    exp.LogicalAnd: "Count the units: COUNT(DISTINCT unit) FILTER (WHERE NOT condition).",
+    exp.AnyValue: "Group by the column.",
+}
+
+
+def unavailable(node: exp.Expr, form: str = "") -> Refusal:
+    """PV018: an aggregate that has no differentially private implementation here."""
+    if isinstance(node, exp.Median):
+        return no_such_function(
+            "median", "in PostgreSQL", position(node), "PERCENTILE_CONT(0.5) WITHIN GROUP (ORDER BY column)"
+        )
+    name = f"{describe(node)} with {form}" if form else describe(node)
+    return Refusal(
+        "PV018",
+        f"{name} has no differentially private implementation",
+        hint=f"{HINTS[type(node)]} {SUPPORTED}" if type(node) in HINTS else SUPPORTED,
+        position=position(node),
+    )
+
+
+def available(what: str, at: int | None) -> Refusal:
+    """PV018 for a use of an aggregate that has a mechanism for other types or forms."""
+    return Refusal(
+        "PV018", f"{what} has no differentially private implementation", hint=SUPPORTED, position=at
+    )
+
+
+def no_such_function(name: str, how: str, at: int | None, hint: str | None = None) -> Refusal:
+    """42883, as PostgreSQL has it: no function of this name takes such arguments."""
+    return Refusal("42883", f"function {name} {how} does not exist", hint=hint or SUPPORTED, position=at)
