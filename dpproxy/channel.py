@@ -9,11 +9,21 @@ from collections.abc import Callable
 from pathlib import Path
 
 from dpproxy.pgwire.messages import Inbound, ProtocolError
+from dpproxy.tls import common_name
 
 Address = Path | tuple[str, int]
 """A Unix socket, or host and port."""
 HIGH_WATER = 1 << 16
 """Bytes waiting in one direction before the other side is no longer read."""
+_TLS_HANDSHAKE = 0x16
+_KEEPALIVE = (
+    (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
+    (socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 60),
+    (socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, 15),
+    (socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 4),
+    (socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, 120_000),
+)
+"""A peer that has vanished is noticed within two minutes."""
 
 
 class ConnectionEnded(Exception):
@@ -40,13 +50,36 @@ class Channel(asyncio.Protocol):
         assert self._transport is not None
         return self._transport
 
+    @property
+    def is_secure(self) -> bool:
+        """Whether it speaks TLS."""
+        return self.transport.get_extra_info("ssl_object") is not None
+
+    @property
+    def application_protocol(self) -> str | None:
+        """What the client named in TLS, if it did."""
+        found: str | None = self.transport.get_extra_info("ssl_object").selected_alpn_protocol()
+        return found
+
+    @property
+    def certificate_name(self) -> str | None:
+        """The common name in the client's certificate, which was verified; None if it showed none."""
+        return common_name(self.transport.get_extra_info("peercert"))
+
+    @property
+    def peer(self) -> str:
+        """The client's address, without its port."""
+        address = self.transport.get_extra_info("peername")
+        return str(address[0]) if isinstance(address, tuple) else ""
+
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
         transport.set_write_buffer_limits(high=HIGH_WATER)
         connection = transport.get_extra_info("socket")
         if connection.family != socket.AF_UNIX:
-            connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+            for option in _KEEPALIVE:
+                connection.setsockopt(*option)
         if self._accepted is not None:
             self._accepted(self)
 
@@ -98,16 +131,30 @@ class Channel(asyncio.Protocol):
         self.read_if(True)
         await self._arrived.wait()
 
-    async def secure(self, context: ssl.SSLContext) -> None:
-        """Turns to TLS, as the server; what arrives before that is known is kept, not handled.
+    async def begins_with_tls(self) -> bool:
+        """Whether the first byte is that of a TLS handshake; raises ConnectionEnded."""
+        while not len(self.inbound):
+            await self._more()
+        return self.inbound.first == _TLS_HANDSHAKE
+
+    async def secure(self, context: ssl.SSLContext, *, early: bytes = b"") -> None:
+        """Turns to TLS, as the server; `early`: what has arrived of it.
 
         Raises ProtocolError where the client sent anything unencrypted after asking for TLS.
         """
         if len(self.inbound):
             raise ProtocolError("received unencrypted data after SSL request")
         loop = asyncio.get_running_loop()
+        # What comes now is for TLS, which reads on once it stands.
+        self.read_if(False)
         self._reading = True
-        transport = await loop.start_tls(self.transport, self, context, server_side=True)
+        starting = loop.create_task(loop.start_tls(self.transport, self, context, server_side=True))
+        if early:
+            # Twice: the task sets the new protocol, and the loop tells that protocol of its connection.
+            await asyncio.sleep(0)
+            await asyncio.sleep(0)
+            _hand_over(self.transport.get_protocol(), early)
+        transport = await starting
         if transport is None:
             raise ConnectionEnded
         transport.set_write_buffer_limits(high=HIGH_WATER)
@@ -127,6 +174,17 @@ class Channel(asyncio.Protocol):
         if not self.transport.is_closing():
             self.transport.close()
             asyncio.get_running_loop().call_later(5, self.transport.abort)
+
+
+def _hand_over(protocol: asyncio.BaseProtocol, data: bytes) -> None:
+    """Gives a protocol bytes as if they had just arrived."""
+    assert isinstance(protocol, asyncio.BufferedProtocol)
+    while data:
+        buffer = memoryview(protocol.get_buffer(len(data)))
+        size = min(len(buffer), len(data))
+        buffer[:size] = data[:size]
+        protocol.buffer_updated(size)
+        data = data[size:]
 
 
 async def connect(address: Address, inbound: Inbound) -> Channel:

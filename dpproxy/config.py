@@ -75,9 +75,12 @@ class Server(_Section):
     port: int = Field(default=6432, ge=0, le=65535)
     tls_cert: str = ""
     tls_key: str = ""
+    tls_client_ca: str = ""
     auth: Literal["scram", "trust"] = "scram"
     max_sessions: Positive = 200
     statement_timeout: Duration = dt.timedelta(minutes=5)
+    login_timeout: Duration = dt.timedelta(minutes=1)
+    idle_timeout: Duration = dt.timedelta(hours=8)
 
     @property
     def loopback(self) -> bool:
@@ -95,6 +98,10 @@ class Server(_Section):
             raise ValueError(f"host {self.host} is not loopback: set tls_cert and tls_key")
         if not self.loopback and self.auth == "trust":
             raise ValueError('auth = "trust" is for loopback only')
+        if self.tls_client_ca and not self.tls_cert:
+            raise ValueError("tls_client_ca needs tls_cert and tls_key")
+        if self.tls_client_ca and self.auth == "trust":
+            raise ValueError('tls_client_ca goes with auth = "scram": "trust" would ask for no certificate')
         return self
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from dpproxy.channel import Address, Channel, ConnectionEnded, connect
 from dpproxy.pgwire import messages as m
-from dpproxy.pgwire.auth import MECHANISM, AuthenticationFailed, ClientScram, ServerScram, Verifier
+from dpproxy.pgwire.auth import MECHANISM, PLUS, AuthenticationFailed, ClientScram, ServerScram, Verifier
 from dpproxy.pgwire.startup import startup_packet
 from rewriter.refusal import Refusal
 
@@ -40,13 +40,19 @@ class FrontConnection:
     secret: bytes
 
 
-async def authenticate(channel: Channel, user: str, verifier: Verifier, known: bool) -> None:
-    """Asks a client for its password by SCRAM; raises Refusal 28P01, ProtocolError, ConnectionEnded."""
-    scram = ServerScram(verifier, known=known)
+async def authenticate(
+    channel: Channel, user: str, verifier: Verifier, known: bool, binding: bytes | None
+) -> None:
+    """Asks a client for its password by SCRAM; raises Refusal 28P01, ProtocolError, ConnectionEnded.
+
+    `binding`: what its TLS connection is bound to, None without one.
+    """
+    scram = ServerScram(verifier, known=known, binding=binding)
     channel.inbound.limits = m.LOGIN_LIMITS
     try:
-        channel.send(_request(_SASL, m.cstring(MECHANISM) + b"\0"))
-        channel.send(_request(_SASL_CONTINUE, scram.first(_initial_response((await channel.message())[1]))))
+        channel.send(_request(_SASL, b"".join(map(m.cstring, scram.mechanisms)) + b"\0"))
+        mechanism, first = _initial_response((await channel.message())[1])
+        channel.send(_request(_SASL_CONTINUE, scram.first(first, mechanism)))
         channel.send(_request(_SASL_FINAL, scram.final((await channel.message())[1])))
     except AuthenticationFailed as failure:
         if str(failure).startswith("malformed"):
@@ -133,10 +139,11 @@ def _request(kind: int, data: bytes) -> bytes:
     return m.message("R", struct.pack(">i", kind) + data)
 
 
-def _initial_response(body: bytes) -> bytes:
+def _initial_response(body: bytes) -> tuple[str, bytes]:
+    """The mechanism that a client has chosen and its first message; raises ProtocolError."""
     (mechanism,), rest = m.split_cstrings(body, 1)
-    if mechanism != MECHANISM:
+    if mechanism not in (MECHANISM, PLUS):
         raise m.ProtocolError("client selected an invalid SASL authentication mechanism")
     if len(rest) < 4 or int.from_bytes(rest[:4], "big") != len(rest) - 4:
         raise m.ProtocolError("malformed SCRAM message")
-    return rest[4:]
+    return mechanism, rest[4:]

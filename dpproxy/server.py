@@ -13,31 +13,33 @@ from dataclasses import dataclass
 from typing import Literal
 
 from dpproxy.channel import Address, Channel, ConnectionEnded
-from dpproxy.login import AUTHENTICATION_OK, FrontConnection, FrontFailed, authenticate, log_in_at_front
+from dpproxy.entrance import Entrance
+from dpproxy.login import AUTHENTICATION_OK, FrontConnection, FrontFailed, log_in_at_front
 from dpproxy.neighbours import Neighbours
 from dpproxy.pgwire import messages as m
-from dpproxy.pgwire.auth import Verifier
-from dpproxy.pgwire.startup import Startup, read_startup
+from dpproxy.pgwire.startup import Startup
 from dpproxy.seats import Seats
 from dpproxy.session import SHUTDOWN, Answering, Services, Session
-from dpproxy.tls import is_loopback, tls_context
+from dpproxy.tls import is_loopback, tls_for
 from mechanisms.randomness import random_bytes
 from rewriter.refusal import Refusal
 
 log = logging.getLogger("dpproxy.server")
 
-LOGIN_SECONDS = 60.0
-"""Time from a connection's first byte to its login."""
 DRAIN_SECONDS = 30.0
 """How long a drain waits for statements that the front runs (privacy steps have statement_timeout)."""
-_LOGINS = 100
-"""Connections that may be logging in beyond max_sessions; more are closed unheard."""
+_LOGINS = 1000
+"""Connections that may be logging in at once; more are told so and closed."""
+_TOO_MANY = m.error("53300", "sorry, too many clients already", severity="FATAL")
 _THREADS, _LOGIN_THREADS = 32, 8
 
 
 @dataclass(frozen=True)
 class Settings:
-    """[server] of the configuration. `statement_timeout`: seconds; `login_seconds`: time for a login."""
+    """[server] of the configuration; times in seconds.
+
+    `login_seconds`: from a connection's first byte to its login; `idle_seconds`: without a word of the client.
+    """
 
     host: str = "127.0.0.1"
     port: int = 6432
@@ -46,7 +48,9 @@ class Settings:
     auth: Literal["scram", "trust"] = "scram"
     max_sessions: int = 200
     statement_timeout: float = 300.0
-    login_seconds: float = LOGIN_SECONDS
+    login_seconds: float = 60.0
+    idle_seconds: float = 8 * 3600.0
+    tls_client_ca: str = ""
 
 
 @dataclass(frozen=True)
@@ -93,7 +97,7 @@ class Server:
         self._settings = settings
         self._rooms = rooms
         try:
-            self._tls = tls_context(settings.tls_cert, settings.tls_key)
+            tls = tls_for(settings.tls_cert, settings.tls_key, settings.tls_client_ca)
         except ValueError as error:
             raise ServerError(str(error)) from None
         self._threads = ThreadPoolExecutor(_THREADS, "step")
@@ -106,7 +110,21 @@ class Server:
         self._draining = False
         self._listener: asyncio.Server | None = None
         self._services = Services(
-            rooms.answering, self._threads, rooms.front, settings.statement_timeout, self._job_begun
+            rooms.answering,
+            self._threads,
+            rooms.front,
+            settings.statement_timeout,
+            settings.idle_seconds,
+            self._job_begun,
+        )
+        self._entrance = Entrance(
+            tls,
+            rooms.verifier,
+            rooms.fake_salt_key,
+            self._cancel_anywhere,
+            self._login_threads,
+            trust=settings.auth == "trust",
+            statement_timeout=settings.statement_timeout,
         )
 
     async def start(self) -> tuple[str, int]:
@@ -178,8 +196,12 @@ class Server:
         job.add_done_callback(self._jobs.discard)
 
     def _accepted(self, channel: Channel) -> None:
-        if self._draining or len(self._logins) >= _LOGINS:
+        if self._draining:
             channel.transport.abort()
+            return
+        if len(self._logins) >= _LOGINS:
+            channel.send(_TOO_MANY)
+            channel.close()
             return
         login = asyncio.get_running_loop().create_task(self._log_in(channel))
         self._logins.add(login)
@@ -214,15 +236,15 @@ class Server:
         channel.close()
 
     async def _welcome(self, channel: Channel) -> None:
-        startup = await self._startup(channel)
+        startup = await self._entrance.startup(channel)
         if startup is None:
             channel.close()
             return
+        channel.send(startup.negotiation)
+        await self._entrance.identify(channel, startup.user)
         if not self._seats.take(self._settings.max_sessions):
             raise Refusal("53300", "sorry, too many clients already")
         try:
-            channel.send(startup.negotiation)
-            await self._check_password(channel, startup.user)
             channel.send(AUTHENTICATION_OK)
             front = await self._enter_front(startup)
             if channel.closed.done():
@@ -233,23 +255,9 @@ class Server:
             raise
         self._open(channel, startup, front)
 
-    async def _startup(self, channel: Channel) -> Startup | None:
-        """Reads packets up to the startup packet; None where it was a cancel request instead."""
-        secured = False
-        while True:
-            code, body = await channel.startup()
-            if code == m.SSL_REQUEST and not secured:
-                channel.send(b"S")
-                await channel.secure(self._tls)
-                secured = True
-            elif code == m.GSSENC_REQUEST:
-                channel.send(b"N")
-            elif code == m.CANCEL_REQUEST:
-                if not await self._cancel(body) and self._shared is not None:
-                    await self._shared.neighbours.pass_on(body)
-                return None
-            else:
-                return read_startup(code, body, self._settings.statement_timeout)
+    async def _cancel_anywhere(self, body: bytes) -> None:
+        if not await self._cancel(body) and self._shared is not None:
+            await self._shared.neighbours.pass_on(body)
 
     async def _cancel(self, body: bytes) -> bool:
         """Whether the session is one of this process."""
@@ -258,15 +266,6 @@ class Server:
             await session.cancel()
         return session is not None
 
-    async def _check_password(self, channel: Channel, user: str) -> None:
-        if self._settings.auth == "trust":
-            return
-        loop = asyncio.get_running_loop()
-        text = await loop.run_in_executor(self._login_threads, self._rooms.verifier, user)
-        fake = Verifier.fake(self._rooms.fake_salt_key, user)
-        verifier = fake if text is None else Verifier.read(text)
-        await authenticate(channel, user, verifier, text is not None)
-
     async def _enter_front(self, startup: Startup) -> FrontConnection:
         loop, rooms = asyncio.get_running_loop(), self._rooms
         role, password = await loop.run_in_executor(self._login_threads, rooms.role_for, startup.user)
@@ -274,7 +273,7 @@ class Server:
 
     def _open(self, channel: Channel, startup: Startup, front: FrontConnection) -> None:
         """Greets as PostgreSQL does, with the analyst's own name and a secret of this session."""
-        secret = random_bytes(4)
+        secret = random_bytes(startup.secret_bytes)
         own = m.message("S", m.cstring("session_authorization") + m.cstring(startup.user))
         for status in front.greeting:
             channel.send(own if status[5:].startswith(b"session_authorization\0") else status)

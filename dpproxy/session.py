@@ -26,6 +26,7 @@ log = logging.getLogger("dpproxy.session")
 _GRACE_SECONDS = 1.0
 """How much later than the front's own statement_timeout ours is, so that it says so itself where it can."""
 SHUTDOWN = m.error("57P01", "terminating connection due to administrator command", severity="FATAL")
+_IDLE = m.error("57P05", "terminating connection due to idle-session timeout", severity="FATAL")
 
 
 class Answering(Protocol):
@@ -55,13 +56,15 @@ class Answering(Protocol):
 class Services:
     """What every session shares.
 
-    `statement_timeout`: seconds that a privacy step, or a statement of the front, may take.
+    `statement_timeout`: seconds that a privacy step, or a statement of the front, may take; `idle_timeout`:
+    seconds that a client may be silent.
     """
 
     answering: Answering
     threads: Executor
     front: Address
     statement_timeout: float
+    idle_timeout: float
     job_begun: Callable[[asyncio.Future[object]], None]
 
 
@@ -96,6 +99,8 @@ class Session:
         self._running: _Running | None = None
         self._awaited: object = None
         self._clock: asyncio.TimerHandle | None = None
+        self._heard = asyncio.get_running_loop().time()
+        self._idle: asyncio.TimerHandle | None = None
         self._closing = False
         self._draining = False
 
@@ -105,6 +110,7 @@ class Session:
         self._client.attach(self._from_client, self._flow)
         self._front.channel.attach(self._from_front, self._flow)
         self._guarded(self._relay.front, self._front.channel.inbound.rest())
+        self._watch_client()
 
     def is_mine(self, secret: bytes) -> bool:
         """Whether a CancelRequest knows this session's secret."""
@@ -130,6 +136,7 @@ class Session:
         self._end(SHUTDOWN)
 
     def _from_client(self, data: bytes) -> None:
+        self._heard = asyncio.get_running_loop().time()
         self._guarded(self._client.inbound.feed, data)
 
     def _from_front(self, data: bytes) -> None:
@@ -193,6 +200,17 @@ class Session:
         if awaited is not None:
             seconds = self._services.statement_timeout + _GRACE_SECONDS
             self._clock = asyncio.get_running_loop().call_later(seconds, self._cancel_front)
+
+    def _watch_client(self) -> None:
+        """Ends the session once the client has been silent for too long and nothing is under way."""
+        if self._closing:
+            return
+        loop, most = asyncio.get_running_loop(), self._services.idle_timeout
+        left = self._heard + most - loop.time()
+        if left <= 0 and self._relay.quiet:
+            self._end(_IDLE)
+        else:
+            self._idle = loop.call_later(left if left > 0 else most, self._watch_client)
 
     def _cancel_front(self) -> None:
         task = cancel_at_front(self._services.front, self._front.pid, self._front.secret)
@@ -284,8 +302,9 @@ class Session:
         if self._closing:
             return
         self._closing = True
-        if self._clock is not None:
-            self._clock.cancel()
+        for timer in (self._clock, self._idle):
+            if timer is not None:
+                timer.cancel()
         if self._running is not None:
             self._running.timer.cancel()
             self._running = None

@@ -1,18 +1,25 @@
-"""TLS of the listener: the configured certificate, or for loopback a self-signed one."""
+"""TLS of the listener: the configured certificate, or for loopback a self-signed one, and what it binds to."""
 
 from __future__ import annotations
 
 import datetime as dt
+import hashlib
 import ipaddress
 import os
 import ssl
 import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
+
+ALPN = "postgresql"
+"""The protocol that TLS negotiates; a client that begins with TLS has to name it."""
 
 
 def is_loopback(host: str) -> bool:
@@ -27,25 +34,68 @@ def is_loopback(host: str) -> bool:
         return host == "localhost"
 
 
-def tls_context(certificate: str, key: str) -> ssl.SSLContext:
+@dataclass(frozen=True)
+class Tls:
+    """A listener's TLS; `binding`: what SCRAM-SHA-256-PLUS binds a login to (RFC 5929, tls-server-end-point)."""
+
+    context: ssl.SSLContext
+    binding: bytes | None
+
+
+def tls_for(certificate: str, key: str, client_ca: str = "") -> Tls:
     """TLS 1.2 or later with a certificate and key (PEM files), or a fresh self-signed one.
 
-    Raises ValueError for files that cannot be used.
+    `client_ca`: a PEM file; certificates of clients that it has signed are asked for. Raises ValueError for
+    files that cannot be used.
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.set_alpn_protocols([ALPN])
     try:
         if certificate or key:
             context.load_cert_chain(certificate, key, password=lambda: "")
-            return context
-        with tempfile.TemporaryDirectory() as folder:
-            path = Path(folder) / "self-signed.pem"
-            with open(path, "wb", opener=lambda name, flags: os.open(name, flags, mode=0o600)) as file:
-                file.write(_self_signed())
-            context.load_cert_chain(path)
+            shown = Path(certificate).read_bytes()
+        else:
+            shown = _self_signed()
+            with tempfile.TemporaryDirectory() as folder:
+                path = Path(folder) / "self-signed.pem"
+                with open(path, "wb", opener=lambda name, flags: os.open(name, flags, mode=0o600)) as file:
+                    file.write(shown)
+                context.load_cert_chain(path)
     except (ssl.SSLError, OSError) as error:
         raise ValueError(f"tls_cert and tls_key cannot be used: {error.strerror or error}") from None
-    return context
+    if client_ca:
+        _ask_for_certificates(context, client_ca)
+    return Tls(context, _end_point(x509.load_pem_x509_certificates(shown)[0]))
+
+
+def common_name(certificate: Mapping[str, Any] | None) -> str | None:
+    """Whom a client's verified certificate names, None without one; empty where it names nobody or several.
+
+    >>> common_name({"subject": ((("organizationName", "x"),), (("commonName", "ann"),))})
+    'ann'
+    """
+    if not certificate:
+        return None
+    found = [v for group in certificate.get("subject", ()) for name, v in group if name == "commonName"]
+    return str(found[0]) if len(found) == 1 else ""
+
+
+def _ask_for_certificates(context: ssl.SSLContext, client_ca: str) -> None:
+    try:
+        context.load_verify_locations(cafile=client_ca)
+    except (ssl.SSLError, OSError) as error:
+        raise ValueError(f"tls_client_ca cannot be used: {error.strerror or error}") from None
+    context.verify_mode = ssl.CERT_OPTIONAL
+
+
+def _end_point(certificate: x509.Certificate) -> bytes | None:
+    """The certificate's hash, by the algorithm of its signature, SHA-256 in place of weaker ones."""
+    algorithm = certificate.signature_hash_algorithm
+    if algorithm is None:
+        return None
+    name = "sha256" if algorithm.name in ("md5", "sha1") else algorithm.name
+    return hashlib.new(name, certificate.public_bytes(serialization.Encoding.DER)).digest()
 
 
 def _self_signed() -> bytes:

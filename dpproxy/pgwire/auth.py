@@ -15,6 +15,7 @@ from functools import lru_cache
 from mechanisms.randomness import random_bytes
 
 MECHANISM = "SCRAM-SHA-256"
+PLUS = "SCRAM-SHA-256-PLUS"
 ITERATIONS = 4096
 SALT_BYTES, NONCE_BYTES = 16, 18
 _VERIFIER = re.compile(r"SCRAM-SHA-256\$(\d{1,7}):([A-Za-z0-9+/=]+)\$([A-Za-z0-9+/=]+):([A-Za-z0-9+/=]+)")
@@ -86,25 +87,41 @@ class Verifier:
 class ServerScram:
     """The server's side of one login: `first` and `final` take the client's messages and give the answers."""
 
-    def __init__(self, verifier: Verifier, *, known: bool = True) -> None:
-        """`known`: whether the verifier is a user's at all; if not, every proof is wrong."""
+    def __init__(self, verifier: Verifier, *, known: bool = True, binding: bytes | None = None) -> None:
+        """`known`: whether the verifier is a user's at all; if not, every proof is wrong.
+
+        `binding`: what the TLS connection is bound to, None where -PLUS is not offered.
+        """
         self._verifier = verifier
         self._known = known
-        self._gs2 = ""
+        self._binding = binding
+        self._bound = b""
         self._bare = ""
         self._server_first = ""
         self._nonce = ""
 
-    def first(self, data: bytes) -> bytes:
+    @property
+    def mechanisms(self) -> tuple[str, ...]:
+        """What is offered, the best first."""
+        return (MECHANISM,) if self._binding is None else (PLUS, MECHANISM)
+
+    def first(self, data: bytes, mechanism: str = MECHANISM) -> bytes:
         """Answers the client's first message with nonce, salt and iterations; raises AuthenticationFailed.
 
-        libpq sends an empty user name here (the startup packet has it), so it is not looked at.
+        libpq sends an empty user name here (the startup packet has it), so it is not looked at. A client that
+        says it could bind and was not offered to ("y") has been lied to: -PLUS was taken off the list.
         """
-        match = re.fullmatch(r"([ny],,)(n=[^,]*,r=([\x21-\x2b\x2d-\x7e]+))", _ascii(data))
-        if match is None:
+        match = re.fullmatch(
+            r"((n|y|p=tls-server-end-point),,)(n=[^,]*,r=([\x21-\x2b\x2d-\x7e]+))", _ascii(data)
+        )
+        binds = match is not None and match[2].startswith("p")
+        if match is None or mechanism not in self.mechanisms or binds != (mechanism == PLUS):
             raise AuthenticationFailed("malformed SCRAM message")
-        self._gs2, self._bare = match[1], match[2]
-        self._nonce = match[3] + _base64(random_bytes(NONCE_BYTES))
+        if match[2] == "y" and self._binding is not None:
+            raise AuthenticationFailed("malformed SCRAM message: channel binding was offered")
+        self._bound = match[1].encode() + ((self._binding or b"") if binds else b"")
+        self._bare = match[3]
+        self._nonce = match[4] + _base64(random_bytes(NONCE_BYTES))
         salt, iterations = _base64(self._verifier.salt), self._verifier.iterations
         self._server_first = f"r={self._nonce},s={salt},i={iterations}"
         return self._server_first.encode()
@@ -112,7 +129,7 @@ class ServerScram:
     def final(self, data: bytes) -> bytes:
         """Checks the client's proof and answers with the server's; raises AuthenticationFailed."""
         match = re.fullmatch(r"(c=([^,]*),r=([^,]*)),p=([^,]*)", _ascii(data))
-        if match is None or match[2] != _base64(self._gs2.encode()) or match[3] != self._nonce:
+        if match is None or match[2] != _base64(self._bound) or match[3] != self._nonce:
             raise AuthenticationFailed("malformed SCRAM message")
         signed = f"{self._bare},{self._server_first},{match[1]}".encode()
         signature = _mac(self._verifier.stored_key, signed)

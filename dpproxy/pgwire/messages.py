@@ -59,6 +59,11 @@ class Inbound:
     def __len__(self) -> int:
         return len(self._buffer) - self._start
 
+    @property
+    def first(self) -> int:
+        """The first byte that was not taken yet; there has to be one."""
+        return self._buffer[self._start]
+
     def feed(self, data: bytes) -> None:
         """Adds bytes as they came."""
         self._buffer += data

@@ -7,7 +7,14 @@ import struct
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from dpproxy.pgwire.messages import PROTOCOL_3_0, ProtocolError, cstring, message, split_cstrings
+from dpproxy.pgwire.messages import (
+    PROTOCOL_3_0,
+    PROTOCOL_3_2,
+    ProtocolError,
+    cstring,
+    message,
+    split_cstrings,
+)
 from rewriter import setting
 from rewriter.refusal import Refusal
 
@@ -32,22 +39,32 @@ _UNITS = {"": 1, "ms": 1, "s": 1000, "min": 60_000, "h": 3_600_000, "d": 86_400_
 class Startup:
     """Who asks for what: `settings` are for the front, `unknown` are protocol options nobody knows.
 
-    `newer`: the client speaks a later minor version and has to be told which one is spoken here.
+    `asked`: the protocol version that the client asks for, as a number.
     """
 
     user: str
     database: str
     settings: Mapping[str, str]
-    newer: bool
+    asked: int
     unknown: tuple[str, ...]
 
     @property
     def negotiation(self) -> bytes:
         """The NegotiateProtocolVersion that is due, or nothing."""
-        if not (self.newer or self.unknown):
+        if self.asked <= PROTOCOL_3_2 and not self.unknown:
             return b""
         names = b"".join(map(cstring, self.unknown))
-        return message("v", struct.pack(">ii", PROTOCOL_3_0, len(self.unknown)) + names)
+        return message("v", struct.pack(">ii", self.version, len(self.unknown)) + names)
+
+    @property
+    def version(self) -> int:
+        """The version that is spoken: at most 3.2."""
+        return min(self.asked, PROTOCOL_3_2)
+
+    @property
+    def secret_bytes(self) -> int:
+        """How long the secret is that cancels: protocol 3.0 has room for 4 bytes only."""
+        return 32 if self.version >= PROTOCOL_3_2 else 4
 
 
 def read_startup(code: int, body: bytes, statement_timeout: float) -> Startup:
@@ -61,7 +78,9 @@ def read_startup(code: int, body: bytes, statement_timeout: float) -> Startup:
     'off'
     """
     if code >> 16 != 3:
-        raise Refusal("0A000", f"unsupported frontend protocol {code >> 16}.{code & 0xFFFF}: 3.0 is spoken")
+        raise Refusal(
+            "0A000", f"unsupported frontend protocol {code >> 16}.{code & 0xFFFF}: 3.0 to 3.2 are spoken"
+        )
     given = dict(_pairs(body))
     user = given.pop("user", "")
     if not user:
@@ -76,7 +95,7 @@ def read_startup(code: int, body: bytes, statement_timeout: float) -> Startup:
     settings = {"client_encoding": "UTF8", "statement_timeout": f"{int(statement_timeout * 1000)}"}
     for name, value in wanted.items():
         settings.update(_setting(name, value, statement_timeout))
-    return Startup(user, database, settings, code != PROTOCOL_3_0, unknown)
+    return Startup(user, database, settings, code, unknown)
 
 
 def startup_packet(parameters: Mapping[str, str]) -> bytes:

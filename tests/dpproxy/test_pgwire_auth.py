@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import base64
+import hashlib
+import hmac
 import re
 
 import pytest
@@ -89,10 +91,51 @@ def test_malformed_last_messages() -> None:
     server.final(final)
 
 
-def test_a_client_that_can_bind_channels_may_say_so() -> None:
-    client, server = ClientScram("pencil"), ServerScram(Verifier.make("pencil"))
-    server.first(client.first().replace(b"n,,", b"y,,"))
-    assert server._gs2 == "y,,"
+BINDING = b"the certificate's hash"
+
+
+def bound_login(server: ServerScram, header: bytes, data: bytes, mechanism: str) -> bytes:
+    """A client's whole login with this GS2 header and channel binding data."""
+    client = ClientScram("pencil")
+    first = server.first(client.first().replace(b"n,,", header), mechanism)
+    nonce, salt, iterations = first.split(b",")
+    client_final = client.final(first)
+    assert client_final.startswith(b"c=biws,")
+    without = b"c=" + base64.b64encode(header + data) + b"," + nonce
+    salted = hashlib.pbkdf2_hmac("sha256", b"pencil", base64.b64decode(salt[2:]), int(iterations[2:]))
+    key = hmac.digest(salted, b"Client Key", "sha256")
+    signed = b",".join([client.first()[3:], first, without])
+    signature = hmac.digest(hashlib.sha256(key).digest(), signed, "sha256")
+    proof = bytes(x ^ y for x, y in zip(key, signature, strict=True))
+    return server.final(without + b",p=" + base64.b64encode(proof))
+
+
+def test_a_client_that_can_bind_channels_may_say_so_where_nobody_offers_it() -> None:
+    server = ServerScram(Verifier.make("pencil"))
+    assert bound_login(server, b"y,,", b"", auth.MECHANISM).startswith(b"v=")
+
+
+def test_a_login_bound_to_the_channel() -> None:
+    server = ServerScram(Verifier.make("pencil"), binding=BINDING)
+    assert server.mechanisms == ("SCRAM-SHA-256-PLUS", "SCRAM-SHA-256")
+    assert bound_login(server, b"p=tls-server-end-point,,", BINDING, auth.PLUS).startswith(b"v=")
+
+
+@pytest.mark.parametrize(
+    ("header", "data", "mechanism"),
+    [
+        (b"p=tls-server-end-point,,", b"of another server", auth.PLUS),
+        (b"p=tls-server-end-point,,", b"", auth.PLUS),
+        (b"p=tls-server-end-point,,", BINDING, auth.MECHANISM),
+        (b"p=tls-unique,,", BINDING, auth.PLUS),
+        (b"n,,", b"", auth.PLUS),
+        (b"y,,", b"", auth.MECHANISM),
+    ],
+)
+def test_a_binding_that_does_not_hold(header: bytes, data: bytes, mechanism: str) -> None:
+    server = ServerScram(Verifier.make("pencil"), binding=BINDING)
+    with pytest.raises(AuthenticationFailed, match="malformed"):
+        bound_login(server, header, data, mechanism)
 
 
 def test_the_client_wants_the_servers_proof_and_its_own_nonce() -> None:

@@ -99,7 +99,10 @@ def test_a_name_of_63_bytes_is_an_analysts() -> None:
 
 
 def test_later_minor_versions_and_unknown_options_are_told_what_is_spoken() -> None:
-    assert read({}, PROTOCOL_3_0 + 2).negotiation == b"v\0\0\0\x0c\0\x03\0\0\0\0\0\0"
+    assert read({}, PROTOCOL_3_0 + 3).negotiation == b"v\0\0\0\x0c\0\x03\0\x02\0\0\0\0"
+    for minor, secret in ((0, 4), (1, 4), (2, 32), (3, 32), (9999, 32)):
+        asked = read({}, PROTOCOL_3_0 + minor)
+        assert (bool(asked.negotiation), asked.secret_bytes) == (minor > 2, secret)
     startup = read({"_pq_.new": "1"})
     assert startup.negotiation.endswith(b"\0\0\0\x01_pq_.new\0")
     assert "_pq_.new" not in startup.settings

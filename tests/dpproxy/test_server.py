@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import datetime as dt
 import logging
 import os
 import signal
 import socket
-import ssl
 import struct
 import subprocess
 import sys
@@ -21,7 +19,6 @@ from typing import Any
 
 import psycopg
 import pytest
-from cryptography import x509
 
 from dpproxy.front import Front
 from dpproxy.pgwire import messages as m
@@ -30,6 +27,7 @@ from dpproxy.server import Rooms, Server, ServerError, Settings
 from tests.dpproxy.wire import (
     BY_AGE,
     BY_COUNTRY,
+    ENDLESS,
     EXPECTED,
     SLOW,
     SYNC,
@@ -45,8 +43,6 @@ from tests.dpproxy.wire import (
     served,
     shape,
 )
-
-ENDLESS = "SELECT count(*) FROM generate_series(1, 1000000) a, generate_series(1, 1000000) b"
 
 
 def code_of(connect: Any) -> str:
@@ -87,42 +83,6 @@ def test_wrong_passwords_and_unknown_users_look_alike(wire_front: Front) -> None
         assert seen == [("E", "28P01")] * 2
 
 
-def test_the_handshake_may_come_in_one_piece(proxy: Served) -> None:
-    with Raw.open(proxy.port) as raw:
-        raw.secure()
-        raw.send(startup_packet({"user": "ann"}), query("SELECT 1"))
-        raw.until("Z")
-        assert rows(raw.until("Z")) == [("1",)]
-
-
-def test_plain_text_after_asking_for_tls_is_refused(proxy: Served) -> None:
-    with Raw.open(proxy.port) as raw:
-        raw.send(struct.pack(">ii", 8, m.SSL_REQUEST), startup_packet({"user": "ann"}))
-        received = b""
-        while part := raw.socket.recv(4096):
-            received += part
-        assert received[:1] == b"S"
-        assert b"08P01" in received
-
-
-def test_gssenc_is_answered_no_and_tls_may_follow(proxy: Served) -> None:
-    with Raw.open(proxy.port) as raw:
-        raw.send(struct.pack(">ii", 8, m.GSSENC_REQUEST))
-        assert raw.socket.recv(1) == b"N"
-        raw.secure()
-        raw.send(startup_packet({"user": "ann"}))
-        assert raw.kinds().endswith("KZ")
-
-
-def test_a_later_protocol_is_negotiated_down(proxy: Served) -> None:
-    packet = startup_packet({"user": "ann"})
-    with Raw.open(proxy.port) as raw:
-        raw.send(packet[:4] + struct.pack(">i", m.PROTOCOL_3_0 + 2) + packet[8:])
-        seen = raw.until("Z")
-        assert seen[0] == ("v", m.message("v", struct.pack(">ii", m.PROTOCOL_3_0, 0)))
-        assert seen[-1][0] == "Z"
-
-
 def test_names_and_settings_that_are_refused(proxy: Served) -> None:
     assert code_of(started(proxy.port, user="pg_signal_backend")) == "28000"
     assert code_of(started(proxy.port, user="public")) == "28000"
@@ -144,7 +104,6 @@ def test_settings_reach_the_front_and_the_step(proxy: Served) -> None:
         b"GET / HTTP/1.1\r\nHost: x\r\n\r\n",
         bytes(100),
         b"\xff" * 5000,
-        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + bytes(500),
         struct.pack(">ii", 8, 12345),
         struct.pack(">ii", 9, m.PROTOCOL_3_0) + b"x",
     ],
@@ -168,16 +127,6 @@ def test_garbage_after_the_login_ends_that_session(proxy: Served, garbage: bytes
         eventually(lambda: proxy.sessions == 1)
 
 
-def test_garbage_during_a_tls_handshake(proxy: Served) -> None:
-    with Raw.open(proxy.port) as raw:
-        raw.send(struct.pack(">ii", 8, m.SSL_REQUEST))
-        assert raw.socket.recv(1) == b"S"
-        raw.send(b"no handshake at all")
-        assert raw.until("Z") == []
-    with proxy.raw() as raw:
-        assert rows(raw.query("SELECT 1")) == [("1",)]
-
-
 def test_messages_beyond_their_limit(proxy: Served) -> None:
     with proxy.raw() as raw:
         (error,) = errors(raw.query(BY_COUNTRY + " " * (1 << 20)))
@@ -187,15 +136,6 @@ def test_messages_beyond_their_limit(proxy: Served) -> None:
         (error,) = errors(raw.until("E"))
         assert (error["S"], error["C"]) == ("FATAL", "54000")
         assert raw.receive() is None
-
-
-def test_too_many_sessions(wire_front: Front) -> None:
-    with served(wire_front, max_sessions=2) as proxy:
-        with proxy.raw(), proxy.raw():
-            assert code_of(started(proxy.port)) == "53300"
-        eventually(lambda: proxy.sessions == 0)
-        with proxy.raw() as raw:
-            assert rows(raw.query("SELECT 1")) == [("1",)]
 
 
 def test_a_login_that_takes_too_long(wire_front: Front) -> None:
@@ -483,17 +423,6 @@ def test_a_port_in_use(proxy: Served) -> None:
 
     with pytest.raises(ServerError, match="cannot listen"):
         asyncio.run(second())
-
-
-def test_the_self_signed_certificate_is_for_localhost(proxy: Served) -> None:
-    with Raw.open(proxy.port) as raw:
-        raw.secure()
-        assert isinstance(raw.socket, ssl.SSLSocket)
-        certificate = x509.load_der_x509_certificate(raw.socket.getpeercert(binary_form=True) or b"")
-        names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
-        assert names.get_values_for_type(x509.DNSName) == ["localhost"]
-        assert raw.socket.version() in ("TLSv1.2", "TLSv1.3")
-        assert certificate.not_valid_before_utc < dt.datetime.now(dt.UTC) < certificate.not_valid_after_utc
 
 
 _SERVE = """

@@ -42,6 +42,7 @@ NOTED = "SELECT country, count(*) AS noted FROM people GROUP BY country"
 EXHAUSTED = "SELECT country, count(*) AS dear FROM people GROUP BY country"
 BROKEN = "SELECT country, count(*) AS broken FROM people GROUP BY country"
 ROWS = "SELECT * FROM people"
+ENDLESS = "SELECT count(*) FROM generate_series(1, 1000000) a, generate_series(1, 1000000) b"
 AGES = 2000
 EXPECTED = [("US", 500), ("DE", 400), ("FR", 300), ("IN", 200), (None, 100)]
 

@@ -1,0 +1,91 @@
+"""From a connection's first byte to who its client is: TLS, startup packet, certificate or password."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from concurrent.futures import Executor
+
+from dpproxy.channel import Channel
+from dpproxy.login import authenticate
+from dpproxy.pgwire import messages as m
+from dpproxy.pgwire.auth import Verifier
+from dpproxy.pgwire.startup import Startup, read_startup
+from dpproxy.throttle import Throttle
+from dpproxy.tls import ALPN, Tls
+from rewriter.refusal import Refusal
+
+
+class Entrance:
+    """Reads what clients say before their first statement.
+
+    `verifier`: gives an analyst's SCRAM verifier, or None; it may block, so it runs on `threads`. `cancel`
+    takes the body of a CancelRequest. `trust`: nobody has to prove anything.
+    """
+
+    def __init__(
+        self,
+        tls: Tls,
+        verifier: Callable[[str], str | None],
+        fake_salt_key: bytes,
+        cancel: Callable[[bytes], Awaitable[None]],
+        threads: Executor,
+        *,
+        trust: bool,
+        statement_timeout: float,
+    ) -> None:
+        self._tls, self._verifier, self._fake_salt_key = tls, verifier, fake_salt_key
+        self._cancel, self._threads = cancel, threads
+        self._trust, self._statement_timeout = trust, statement_timeout
+        self._throttle = Throttle()
+
+    async def startup(self, channel: Channel) -> Startup | None:
+        """Reads packets up to the startup packet; None where it was a cancel request instead.
+
+        Raises Refusal, ProtocolError, ConnectionEnded.
+        """
+        if await channel.begins_with_tls():
+            await channel.secure(self._tls.context, early=channel.inbound.rest())
+            if channel.application_protocol != ALPN:
+                raise m.ProtocolError(
+                    f'received direct SSL connection request without ALPN protocol "{ALPN}"'
+                )
+        while True:
+            code, body = await channel.startup()
+            if code == m.SSL_REQUEST and not channel.is_secure:
+                channel.send(b"S")
+                await channel.secure(self._tls.context)
+            elif code == m.GSSENC_REQUEST:
+                channel.send(b"N")
+            elif code == m.CANCEL_REQUEST:
+                await self._cancel(body)
+                return None
+            else:
+                return read_startup(code, body, self._statement_timeout)
+
+    async def identify(self, channel: Channel, user: str) -> None:
+        """Lets a client be `user`, by certificate or password; raises Refusal 28000, 28P01, ProtocolError."""
+        if self._trust:
+            return
+        known = await asyncio.get_running_loop().run_in_executor(self._threads, self._verifier, user)
+        named = channel.certificate_name
+        if named is None:
+            await self._ask_password(channel, user, known)
+        elif known is None or named != user:
+            raise Refusal("28000", f'certificate authentication failed for user "{user}"')
+
+    async def _ask_password(self, channel: Channel, user: str, known: str | None) -> None:
+        loop, key = asyncio.get_running_loop(), (channel.peer, user)
+        wait = self._throttle.turn(key, loop.time())
+        if wait is None:
+            raise Refusal("28000", "too many failed logins", hint="Try again in a minute.")
+        await asyncio.sleep(wait)
+        fake = Verifier.fake(self._fake_salt_key, user)
+        verifier = fake if known is None else Verifier.read(known)
+        binding = self._tls.binding if channel.is_secure else None
+        try:
+            await authenticate(channel, user, verifier, known is not None, binding)
+        except Refusal:
+            self._throttle.failed(key, loop.time())
+            raise
+        self._throttle.succeeded(key)
