@@ -5,32 +5,17 @@ from __future__ import annotations
 import asyncio
 import getpass
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from budget.account import LedgerError
 from dpproxy import cli_check, cli_query, cli_user
 from dpproxy import demo as demonstration
-from dpproxy.backends.base import BackendError, BackendUnavailable
+from dpproxy.cli_budget_app import budget
+from dpproxy.cli_options import HERE, ConfigFile, Json, group, reported
 from dpproxy.cli_output import Format
-from dpproxy.client import ClientError
-from dpproxy.config import ConfigError
-from dpproxy.embedded import EmbeddedError
-from dpproxy.front import FrontError
-from dpproxy.server import ServerError
-from dpproxy.service import MOST_WORKERS, Checked, Service, ServiceError, configured
+from dpproxy.service import MOST_WORKERS, Checked, Service, configured
 from dpproxy.workers import Workers
-from rewriter.refusal import Refusal
-
-EXPECTED = (
-    *(BackendError, BackendUnavailable, ClientError, ConfigError, EmbeddedError, FrontError, LedgerError),
-    *(OSError, Refusal, ServerError, ServiceError, cli_user.UserError, demonstration.DemoError),
-)
-"""What may go wrong for reasons that one line can tell; anything else is a defect and shows its traceback."""
 
 app = typer.Typer(
     name="dpproxy",
@@ -40,31 +25,13 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-user = typer.Typer(
-    name="user",
-    help='Analysts: who may log in where auth is "scram".',
-    no_args_is_help=True,
-    rich_markup_mode=None,
-)
+user = group("user", 'Analysts: who may log in where auth is "scram".')
+app.add_typer(budget)
 app.add_typer(user)
 
-ConfigFile = Annotated[Path, typer.Option("--config", "-c", metavar="FILE", help="The configuration.")]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Sql = Annotated[str, typer.Argument(metavar="SQL", help="One statement.")]
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The analyst's name.")]
 Stdin = Annotated[bool, typer.Option("--password-stdin", help="Read the password from standard input.")]
-HERE = Path("dpproxy.toml")
-
-
-@contextmanager
-def reported() -> Iterator[None]:
-    """Tells an expected failure on one line of standard error and ends with status 1."""
-    try:
-        yield
-    except EXPECTED as error:
-        line = error.line if isinstance(error, ClientError) else " ".join(str(error).split())
-        print(f"dpproxy: {line or type(error).__name__}", file=sys.stderr)
-        raise typer.Exit(1) from None
 
 
 @app.command()

@@ -78,7 +78,7 @@ def report(checked: Checked, *, as_json: bool) -> None:
         print_table(title, ("column", "type", "domain", "groups of a unit", "bounds"), rows)
     unit = unit_name(checked.policy)
     heads = ("account", "units", "calls", "period", "accounting", "epsilon", "delta", "epsilon*", "delta*")
-    rows = [(*astuple(bound)[:4], _marked(bound), *astuple(bound)[5:9]) for bound in bounds]
+    rows = [(*astuple(bound)[:4], marked(bound), *astuple(bound)[5:9]) for bound in bounds]
     print_table(f"Guarantee for each {unit}, by the limits", heads, rows, right=(1, 2, 5, 6, 7, 8))
     print("* of data that are kept for as long as a period. The smallest epsilon is marked with <.")
     for warning in checked.warnings:
@@ -90,30 +90,44 @@ def guarantees(config: Config) -> list[Guarantee]:
 
     An account in mode "track" has none.
     """
+    return [bound for limit in _limits(config.budget) for bound in guarantee_of(config.privacy, limit, limit)]
+
+
+def guarantee_of(
+    privacy: Privacy, limit: AccountLimit, kept: AccountLimit | None, days: int | None = None
+) -> list[Guarantee]:
+    """The guarantee of one account's limits, by the three accountings; none in mode "track".
+
+    `kept`: the largest limits that have been in force while the data were kept, None where there was no limit
+    for some of the time; `days`: how long they are kept, None for as long as a period.
+    """
+    if limit.mode == "track":
+        return []
+    one = {bound.accounting: bound for bound in _bounds_of(privacy, limit, 1)}
+    all_of_it = {bound.accounting: bound for bound in _kept_bounds(privacy, kept, days)}
     found = []
-    for limit in _limits(config.budget):
-        if limit.mode == "track":
-            continue
-        days = PERIOD_DAYS[limit.period]
-        one, kept = (
-            {bound.accounting: bound for bound in _bounds_of(config.privacy, limit, periods)}
-            for periods in (1, retention_periods(days or 1, days))
-        )
-        for accounting in (BOUNDED_RANGE, ZCDP_SIMPLE, ZCDP_TIGHT):
-            here, there = one.get(accounting), kept.get(accounting)
-            found.append(
-                Guarantee(
-                    limit.account,
-                    _number(limit.information),
-                    _number(limit.calls),
-                    limit.period,
-                    accounting,
-                    *_shown(here),
-                    *_shown(there),
-                    smallest=here is not None and here.smallest,
-                )
+    for accounting in (BOUNDED_RANGE, ZCDP_SIMPLE, ZCDP_TIGHT):
+        here, there = one.get(accounting), all_of_it.get(accounting)
+        found.append(
+            Guarantee(
+                limit.account,
+                _number(limit.information),
+                _number(limit.calls),
+                limit.period,
+                accounting,
+                *_shown(here),
+                *_shown(there),
+                smallest=here is not None and here.smallest,
             )
+        )
     return found
+
+
+def _kept_bounds(privacy: Privacy, kept: AccountLimit | None, days: int | None) -> tuple[Bound, ...]:
+    if kept is None:
+        return ()
+    period = PERIOD_DAYS[kept.period]
+    return _bounds_of(privacy, kept, retention_periods(days or period or 1, period))
 
 
 def classes(policy: Policy, config: Mapping[str, TableSection]) -> list[ColumnClass]:
@@ -238,7 +252,8 @@ def _shown(bound: Bound | None) -> tuple[str | None, str | None]:
     return shown_up(bound.epsilon, _DIGITS), shown_up(bound.delta, _DIGITS)
 
 
-def _marked(bound: Guarantee) -> str:
+def marked(bound: Guarantee) -> str:
+    """The accounting, with a sign where its epsilon is the smallest."""
     if bound.epsilon is None:
         return f"{bound.accounting} (only with noise = laplace)"
     return bound.accounting + (" <" if bound.smallest else "")

@@ -20,6 +20,10 @@ _UNBOUNDED = 100_000
 """Columns of a console that is no terminal: what reads it wraps lines itself, or not."""
 
 
+class OutputError(Exception):
+    """What a command was asked for cannot be; the message is one line for its user."""
+
+
 class Format(StrEnum):
     """How rows are printed."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from dpproxy.cli_output import print_json
+from dpproxy.cli_output import OutputError, print_json
 from dpproxy.client import end_sessions
 from dpproxy.config import Config
 from dpproxy.pgwire.auth import Verifier
@@ -13,7 +13,7 @@ from dpproxy.service import Vault, open_front, opened_vault
 _NAME_BYTES = 63
 
 
-class UserError(Exception):
+class UserError(OutputError):
     """A name or a password that cannot be."""
 
 

@@ -17,7 +17,6 @@ from types import TracebackType
 from typing import Self
 
 from budget.account import LedgerError, Pinned
-from budget.ledger import Ledger
 from dpproxy import client
 from dpproxy.answer import Answering
 from dpproxy.backends.base import Backend, BackendSchema
@@ -28,6 +27,8 @@ from dpproxy.embedded import Embedded
 from dpproxy.epoch import epoch_name
 from dpproxy.front import Front
 from dpproxy.key_file import load_key
+from dpproxy.mark_file import MarkFile, mark_path
+from dpproxy.marked_ledger import ACCEPT, MarkedLedger, MarkError
 from dpproxy.planning import Planner
 from dpproxy.server import Rooms, Server, Settings, Shared
 from dpproxy.turning import Once, tables_changed, turn_at_owner
@@ -96,11 +97,15 @@ class Checked:
 
 @dataclass(frozen=True, repr=False)
 class Vault:
-    """The ledger of a configuration and the deployment's key; `owner`: no other process runs its server."""
+    """The ledger of a configuration and the deployment's key; `owner`: no other process runs its server.
 
-    ledger: Ledger
+    `mark`: what the ledger has to be checked against before it may pay for anything.
+    """
+
+    ledger: MarkedLedger
     key: bytes
     owner: bool
+    mark: MarkFile
 
 
 @dataclass(frozen=True)
@@ -112,16 +117,24 @@ class Place:
 
 
 @contextmanager
-def open_vault(checked: Checked, place: Place | None = None, *, workers: int = 1) -> Iterator[Vault]:
+def open_vault(
+    checked: Checked, place: Place | None = None, *, workers: int = 1, new: bool = False
+) -> Iterator[Vault]:
     """Starts the embedded ledger or attaches to it, or connects to the one that the file names.
 
-    `place`: of a worker, which attaches under a lasting name of its own; `workers`: how many will follow.
-    Raises EmbeddedError, LedgerError, ConfigError.
+    `place`: of a worker, which attaches under a lasting name of its own; `workers`: how many will follow;
+    `new`: an embedded ledger may be made though the key has had one before. Raises EmbeddedError, LedgerError,
+    MarkError, ConfigError.
     """
     config, section = checked.config, checked.config.ledger
     key_path, data_dir = config.path(config.privacy.key_file), config.path(section.data_dir)
+    exists = bool(section.url) or (data_dir / "cluster").exists()
+    if not (exists or new) and mark_path(key_path).exists():
+        raise MarkError(
+            f"{key_path} has a ledger, but none is in {data_dir}: put it back, or begin anew by {ACCEPT}"
+        )
     # A ledger that is there may hold answers whose noise hangs on the key.
-    key = load_key(key_path, may_make=not (section.url or (data_dir / "cluster").exists()))
+    key = load_key(key_path, may_make=not exists)
     with ExitStack() as stack:
         if section.url:
             conninfo, name = section.url, f"{socket.gethostname()}:{key_path}"
@@ -135,11 +148,11 @@ def open_vault(checked: Checked, place: Place | None = None, *, workers: int = 1
             name = names[place.number]
         elif not owner:
             name = f"attached {randomness.random_bytes(16).hex()}"
-        ledger = Ledger.open(conninfo, checked.pinned, instance=name)
+        ledger = MarkedLedger.open(conninfo, checked.pinned, instance=name)
         stack.callback(ledger.close)
         if owner:
             ledger.recover(*names)
-        yield Vault(ledger, key, owner)
+        yield Vault(ledger, key, owner, MarkFile(key_path, key))
 
 
 class Service:
@@ -154,6 +167,7 @@ class Service:
         self._stack = stack
         vault = stack.enter_context(open_vault(checked, place, workers=workers))
         self.ledger, self._key = vault.ledger, vault.key
+        self.ledger.keep(vault.mark)
         self.front = stack.enter_context(open_front(self.config, workers=workers))
         self.owner = vault.owner and (self.front.owner or bool(self.config.front.url))
         self.turn = Once(epoch_name(self.config.privacy.epoch, datetime.now(UTC)), self._reload)
@@ -289,11 +303,11 @@ class Service:
 
 
 @contextmanager
-def opened_vault(config: Config) -> Iterator[Vault]:
+def opened_vault(config: Config, *, new: bool = False) -> Iterator[Vault]:
     """The vault alone, for commands that need no front; raises what Checked.open and open_vault raise."""
     checked = Checked.open(config)
     checked.backend.close()
-    with open_vault(checked) as vault:
+    with open_vault(checked, new=new) as vault:
         yield vault
 
 

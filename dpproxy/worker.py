@@ -9,7 +9,7 @@ import signal
 import sys
 from contextlib import suppress
 
-from dpproxy.cli import EXPECTED
+from dpproxy.cli_options import EXPECTED
 from dpproxy.neighbours import Neighbours
 from dpproxy.seats import Seats
 from dpproxy.server import Shared

@@ -1,0 +1,282 @@
+"""`dpproxy budget show/set/history/accept`: the accounts as their owner sees them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, astuple, replace
+from datetime import UTC, datetime, timedelta
+from fractions import Fraction
+
+from budget.account import AccountRow, Limit, LimitRow, LimitTooLow, Mode, Period
+from budget.ledger import Ledger
+from budget.units import micro_limit, shown, units
+from dpproxy.cli_check import PERIOD_DAYS, Guarantee, guarantee_of, marked
+from dpproxy.cli_output import OutputError, print_json, print_table
+from dpproxy.config import AccountLimit, Config, ConfigError, nearest
+from dpproxy.service import opened_vault
+
+NO_GUARANTEE = (
+    "What was spent so far is a count, and guarantees nothing: the guarantee follows from the limits."
+)
+_TIME = "%Y-%m-%d %H:%M:%S"
+
+
+def account_named(name: str) -> str:
+    """An account by what an owner calls it: an analyst's name, team:NAME, or dataset.
+
+    >>> account_named("alice"), account_named("team:acme"), account_named("dataset")
+    ('analyst:alice', 'team:acme', 'dataset')
+    """
+    return name if name == "dataset" or name.startswith(("analyst:", "team:")) else f"analyst:{name}"
+
+
+def existing(ledger: Ledger, config: Config, name: str) -> AccountRow:
+    """An account, made by the file's limits if it is of somebody known who has asked nothing yet.
+
+    Raises OutputError for nobody known.
+    """
+    wanted = account_named(name)
+    rows = {row.account: row for row in ledger.accounts()}
+    if wanted not in rows:
+        members = [member for team in config.budget.teams.values() for member in team.members]
+        names = [*ledger.analysts(), *config.budget.analysts, *members]
+        links = {link.account: link for one in ("", *names) for link in config.budget.chain(one)}
+        del links["analyst:"]
+        if wanted not in links:
+            raise unknown(name, [*rows, *links])
+        ledger.seed(wanted, ledger_limit(links[wanted]))
+    return ledger.account(wanted)
+
+
+def unknown(name: str, accounts: Sequence[str]) -> OutputError:
+    """The error for an account that is not there."""
+    known = [account.removeprefix("analyst:") for account in accounts]
+    close = nearest(name, known)
+    return OutputError(f"no account of {name} is known" + (f"; did you mean {close}?" if close else ""))
+
+
+def ledger_limit(link: AccountLimit) -> Limit:
+    """The limits of the configuration as the ledger has them."""
+    return Limit(micro_limit(link.information), micro_limit(link.calls), link.period, link.mode)
+
+
+def show(config: Config, name: str | None, days: int | None, *, as_json: bool) -> None:
+    """Prints accounts, or one of them, and what their limits guarantee.
+
+    `days`: how long data are kept, None for as long as a period.
+    """
+    with opened_vault(config) as vault:
+        ledger = vault.ledger
+        rows = ledger.accounts() if name is None else (existing(ledger, config, name),)
+        limits = {row.account: ledger.limits(row.account) for row in rows}
+    bounds = {row.account: _guarantee(config, row, limits[row.account], days) for row in rows}
+    if as_json:
+        accounts = [{**_plain(row), "guarantee": [asdict(b) for b in bounds[row.account]]} for row in rows]
+        print_json({"accounts": accounts, "note": NO_GUARANTEE})
+        return
+    heads = ("account", "unit", "limit", "spent so far", "reserved", "left", "refreshes (UTC)", "mode")
+    print_table("Accounts", heads, [line for row in rows for line in _lines(row)], right=(2, 3, 4, 5))
+    bound_heads = (
+        "account",
+        "units",
+        "calls",
+        "period",
+        "accounting",
+        "epsilon",
+        "delta",
+        "epsilon*",
+        "delta*",
+    )
+    told = [
+        (*astuple(bound)[:4], marked(bound), *astuple(bound)[5:9])
+        for row in rows
+        for bound in bounds[row.account]
+    ]
+    print_table("Guarantee, by the limits", bound_heads, told, right=(1, 2, 5, 6, 7, 8))
+    kept = "as long as a period" if days is None else f"{days} days"
+    print(f"* of data that are kept for {kept}. The smallest epsilon is marked with <.")
+    for row in rows:
+        if row.limit.mode == "track":
+            print(f"{row.account} is only tracked: no guarantee is claimed for it.")
+    print(NO_GUARANTEE)
+
+
+def change(
+    config: Config,
+    name: str,
+    information: Fraction | None,
+    calls: Fraction | None,
+    period: Period | None,
+    mode: Mode | None,
+    frozen: bool | None,
+) -> None:
+    """Changes what is given of an account's limits, and freezes or unfreezes it.
+
+    Raises LimitTooLow for less than is used and reserved, OutputError for nobody known.
+    """
+    with opened_vault(config) as vault:
+        row = existing(vault.ledger, config, name)
+        old = row.limit
+        limit = Limit(
+            old.information if information is None else micro_limit(information),
+            old.calls if calls is None else micro_limit(calls),
+            period or old.period,
+            mode or old.mode,
+        )
+        try:
+            if limit != old:
+                vault.ledger.set_limit(row.account, limit)
+        except LimitTooLow:
+            raise LimitTooLow(
+                f"{row.account} has spent {row.used} and reserved {row.reserved}: no limit goes below that"
+            ) from None
+        if frozen is not None and frozen != row.frozen:
+            (vault.ledger.freeze if frozen else vault.ledger.unfreeze)(row.account)
+
+
+def history(
+    config: Config, name: str, since: datetime | None, until: datetime | None, *, as_json: bool
+) -> None:
+    """Prints what an account was answered and charged for, and the limits that it has had."""
+    with opened_vault(config) as vault:
+        account = existing(vault.ledger, config, name).account
+        releases = vault.ledger.history(account, since, until)
+        limits = vault.ledger.limits(account)
+    if as_json:
+        print_json(
+            {
+                "account": account,
+                "releases": [{k: _value(v) for k, v in asdict(row).items()} for row in releases],
+                "limits": [
+                    {"time": row.time.isoformat(), **_limit(row.limit), "frozen": row.frozen}
+                    for row in limits
+                ],
+            }
+        )
+        return
+    lines = [
+        (
+            _when(r.time),
+            r.mechanism,
+            _number(r.information),
+            _number(r.calls),
+            "yes" if r.replayed else "",
+            r.query,
+        )
+        for r in releases
+    ]
+    heads = ("time (UTC)", "mechanism", "information", "calls", "replayed", "query")
+    print_table(f"Releases of {account}", heads, lines, right=(2, 3))
+    told = [(_when(row.time), *_limit(row.limit).values(), "yes" if row.frozen else "") for row in limits]
+    print_table(
+        "Limits", ("from (UTC)", "information", "calls", "period", "mode", "frozen"), told, right=(1, 2)
+    )
+
+
+def accept(config: Config, *, as_json: bool) -> None:
+    """Takes the ledger as it is, and marks it anew: what it has forgotten is forgotten."""
+    with opened_vault(config, new=True) as vault:
+        try:
+            before = vault.mark.read()
+        except ConfigError:
+            before = None
+        now = vault.ledger.high_water()
+        vault.mark.replace(now)
+    was = None if before is None else before.number
+    if as_json:
+        print_json({"ledger": now.ledger, "entry": now.number, "marked_before": was})
+    else:
+        marked_before = "no mark could be read" if was is None else f"its mark was at entry {was}"
+        print(f"The ledger is taken as it is, up to entry {now.number}; {marked_before}.")
+
+
+def _guarantee(
+    config: Config, row: AccountRow, limits: Sequence[LimitRow], days: int | None
+) -> list[Guarantee]:
+    length = days or PERIOD_DAYS[row.limit.period]
+    since = None if length is None else datetime.now(UTC) - timedelta(days=length)
+    link = _link(row.account, row.limit)
+    return guarantee_of(config.privacy, link, largest(link, limits, since), days)
+
+
+def largest(link: AccountLimit, limits: Sequence[LimitRow], since: datetime | None) -> AccountLimit | None:
+    """The most of each unit that was allowed from `since` on, in the shortest period; None if tracked meanwhile."""
+    ends = [row.time for row in limits[1:]]
+    held = [
+        row.limit
+        for row, end in zip(limits, [*ends, None], strict=True)
+        if since is None or end is None or end > since
+    ]
+    if any(limit.mode == "track" for limit in held):
+        return None
+    return replace(
+        link,
+        information=units(max(limit.information for limit in held)),
+        calls=units(max(limit.calls for limit in held)),
+        period=min((limit.period for limit in held), key=lambda period: PERIOD_DAYS[period] or 1 << 30),
+    )
+
+
+def _link(account: str, limit: Limit) -> AccountLimit:
+    return AccountLimit(account, units(limit.information), units(limit.calls), limit.period, limit.mode)
+
+
+def _limit(limit: Limit) -> dict[str, str]:
+    return {
+        "information": shown(limit.information),
+        "calls": shown(limit.calls),
+        "period": limit.period,
+        "mode": limit.mode,
+    }
+
+
+def _plain(row: AccountRow) -> dict[str, object]:
+    amounts = {
+        unit: {
+            "limit": shown(getattr(row.limit, unit)),
+            "spent_so_far": shown(getattr(row.used, unit)),
+            "reserved": shown(getattr(row.reserved, unit)),
+            "left": shown(getattr(row.left, unit)),
+        }
+        for unit in ("information", "calls")
+    }
+    return {
+        "account": row.account,
+        **amounts,
+        "period": row.limit.period,
+        "refreshes_at": None if row.refreshes_at is None else row.refreshes_at.isoformat(),
+        "mode": row.limit.mode,
+        "frozen": row.frozen,
+    }
+
+
+def _lines(row: AccountRow) -> list[tuple[str, ...]]:
+    until = "" if row.refreshes_at is None else _when(row.refreshes_at)
+    mode = row.limit.mode + (", frozen" if row.frozen else "")
+    return [
+        (
+            row.account,
+            unit,
+            shown(getattr(row.limit, unit)),
+            shown(getattr(row.used, unit)),
+            shown(getattr(row.reserved, unit)),
+            shown(getattr(row.left, unit)),
+            until,
+            mode,
+        )
+        for unit in ("information", "calls")
+    ]
+
+
+def _when(time: datetime) -> str:
+    return time.astimezone(UTC).strftime(_TIME)
+
+
+def _number(value: Fraction) -> str:
+    return shown(int(value * 1_000_000))
+
+
+def _value(value: object) -> object:
+    if isinstance(value, datetime):
+        return value.isoformat()
+    return _number(value) if isinstance(value, Fraction) else value

@@ -1,0 +1,170 @@
+"""`dpproxy budget`: what each of its commands takes."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from fractions import Fraction
+from pathlib import Path
+from typing import Annotated, cast, get_args
+
+import typer
+
+from budget.account import Mode, Period
+from budget.units import micro_limit
+from dpproxy import cli_budget, cli_simulate
+from dpproxy.cli_export import ExportFormat, export
+from dpproxy.cli_options import HERE, ConfigFile, Json, group, reported
+from dpproxy.config_values import exact
+from dpproxy.service import configured
+
+budget = group("budget", "Accounts: what may be spent, what was, and who would be stopped at which limit.")
+
+
+def _amount(text: str) -> Fraction:
+    try:
+        micro_limit(value := exact(text))
+    except ValueError:
+        raise typer.BadParameter(f"{text} is no number of units") from None
+    return value
+
+
+class Amounts(tuple[Fraction, ...]):
+    """Several numbers of units."""
+
+
+def _amounts(text: str) -> Amounts:
+    return Amounts(map(_amount, text.split(",")))
+
+
+def _time(text: str) -> datetime:
+    try:
+        given = datetime.fromisoformat(text)
+    except ValueError:
+        raise typer.BadParameter(f"{text} is no time like 2024-05-31 or 2024-05-31T10:00") from None
+    return given if given.tzinfo else given.replace(tzinfo=UTC)
+
+
+def _period(text: str) -> Period:
+    return cast(Period, _one_of(get_args(Period), text))
+
+
+def _mode(text: str) -> Mode:
+    return cast(Mode, _one_of(get_args(Mode), text))
+
+
+def _one_of(known: tuple[str, ...], text: str) -> str:
+    if text not in known:
+        raise typer.BadParameter(f"{text} is none of {', '.join(known)}")
+    return text
+
+
+Account = Annotated[str, typer.Argument(metavar="NAME", help="An analyst, team:NAME, or dataset.")]
+Anybody = Annotated[
+    str | None, typer.Argument(metavar="[NAME]", help="An analyst, team:NAME, or dataset; without one all.")
+]
+Since = Annotated[
+    datetime | None, typer.Option("--from", parser=_time, metavar="TIME", help="From this time on (UTC).")
+]
+Until = Annotated[
+    datetime | None, typer.Option("--to", parser=_time, metavar="TIME", help="Until before this time (UTC).")
+]
+Amount = typer.Option(parser=_amount, metavar="UNITS", help="The limit in units.")
+Budgets = typer.Option(parser=_amounts, metavar="UNITS,...", help="Budgets to try.")
+PeriodOption = Annotated[
+    Period | None,
+    typer.Option(parser=_period, metavar="none/day/week/month", help="How long a budget lasts."),
+]
+
+
+@budget.command()
+def show(
+    name: Anybody = None,
+    config: ConfigFile = HERE,
+    retention: Annotated[
+        int | None, typer.Option(metavar="DAYS", help="How long data are kept; without it a period.", min=1)
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Show accounts: limits, what was spent, and what the limits guarantee."""
+    with reported():
+        cli_budget.show(configured(config), name, retention, as_json=json)
+
+
+@budget.command("set")
+def change(
+    name: Account,
+    config: ConfigFile = HERE,
+    information: Annotated[Fraction | None, Amount] = None,
+    calls: Annotated[Fraction | None, Amount] = None,
+    period: PeriodOption = None,
+    mode: Annotated[
+        Mode | None, typer.Option(parser=_mode, metavar="enforce/track", help="Refuse, or only count.")
+    ] = None,
+    freeze: Annotated[
+        bool | None, typer.Option("--freeze/--unfreeze", help="Spend nothing more, or again.")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Change limits from now on; none goes below what is spent. The change is kept in the history."""
+    if all(given is None for given in (information, calls, period, mode, freeze)):
+        raise typer.BadParameter("nothing to change: give a limit, --period, --mode, --freeze or --unfreeze")
+    with reported():
+        found = configured(config)
+        cli_budget.change(found, name, information, calls, period, mode, freeze)
+        cli_budget.show(found, name, None, as_json=json)
+
+
+@budget.command()
+def history(
+    name: Account, config: ConfigFile = HERE, since: Since = None, until: Until = None, json: Json = False
+) -> None:
+    """Tell what an account was answered and charged for, and what limits it has had."""
+    with reported():
+        cli_budget.history(configured(config), name, since, until, as_json=json)
+
+
+@budget.command("export")
+def write(
+    name: Anybody = None,
+    config: ConfigFile = HERE,
+    form: Annotated[
+        ExportFormat, typer.Option("--format", help="How entries are written.")
+    ] = ExportFormat.csv,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", metavar="FILE", help="Where to; without it standard output."),
+    ] = None,
+    since: Since = None,
+    until: Until = None,
+    json: Annotated[bool, typer.Option("--json", help="The same as --format json.")] = False,
+) -> None:
+    """Write every entry of the ledger as CSV, JSON or Parquet."""
+    with reported():
+        export(configured(config), ExportFormat.json if json else form, output, name, since, until)
+
+
+@budget.command()
+def simulate(
+    config: ConfigFile = HERE,
+    information: Annotated[Amounts | None, Budgets] = None,
+    calls: Annotated[Amounts | None, Budgets] = None,
+    period: PeriodOption = None,
+    since: Since = None,
+    until: Until = None,
+    plot: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="A plot as well, .png or .svg (needs matplotlib).")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Tell which analysts each budget would have stopped, from what was really asked."""
+    with reported():
+        cli_simulate.run(
+            configured(config), information or (), calls or (), period, since, until, plot, as_json=json
+        )
+
+
+@budget.command()
+def accept(config: ConfigFile = HERE, json: Json = False) -> None:
+    """Take the ledger as it is, though it is older than its mark: what it has forgotten is forgotten."""
+    with reported():
+        cli_budget.accept(configured(config), as_json=json)

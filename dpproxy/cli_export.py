@@ -1,0 +1,121 @@
+"""`dpproxy budget export`: every entry of the ledger as CSV, JSON or Parquet."""
+
+from __future__ import annotations
+
+import csv
+import json
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from datetime import datetime
+from enum import StrEnum
+from pathlib import Path
+from typing import TextIO
+
+from budget.account import EntryRow
+from budget.units import shown
+from dpproxy.backends.parquet import write_parquet
+from dpproxy.cli_budget import existing
+from dpproxy.cli_output import OutputError
+from dpproxy.config import Config
+from dpproxy.service import opened_vault
+
+COLUMNS: Mapping[str, str] = {
+    "number": "BIGINT",
+    "time": "TIMESTAMPTZ",
+    "account": "VARCHAR",
+    "own": "BOOLEAN",
+    "kind": "VARCHAR",
+    "reservation": "UUID",
+    "mechanism": "VARCHAR",
+    "query": "VARCHAR",
+    "at_most_information": "DECIMAL(38, 6)",
+    "at_most_calls": "DECIMAL(38, 6)",
+    "information": "DECIMAL(38, 6)",
+    "calls": "DECIMAL(38, 6)",
+    "period": "BIGINT",
+    "replayed": "BOOLEAN",
+}
+"""The columns of an export, with their types in Parquet. Amounts are in units."""
+
+
+class ExportFormat(StrEnum):
+    """How an export is written."""
+
+    csv = "csv"
+    json = "json"
+    parquet = "parquet"
+
+
+def export(
+    config: Config,
+    form: ExportFormat,
+    output: Path | None,
+    name: str | None,
+    since: datetime | None,
+    until: datetime | None,
+) -> None:
+    """Writes the entries of all accounts, or of one, to a file or to standard output; raises OutputError."""
+    if form is ExportFormat.parquet and output is None:
+        raise OutputError("Parquet needs a file: name one by --output")
+    with opened_vault(config) as vault:
+        account = None if name is None else existing(vault.ledger, config, name).account
+        rows = map(_texts, vault.ledger.entries(account, since, until))
+        if form is ExportFormat.parquet and output is not None:
+            write_parquet(output, COLUMNS, rows)
+            return
+        with _opened(output) as file:
+            (_csv if form is ExportFormat.csv else _json)(file, rows)
+
+
+def _opened(output: Path | None) -> AbstractContextManager[TextIO]:
+    return nullcontext(sys.stdout) if output is None else output.open("w", encoding="utf-8", newline="")
+
+
+def _texts(entry: EntryRow) -> tuple[str | None, ...]:
+    return (
+        str(entry.number),
+        entry.time.isoformat(),
+        entry.account,
+        _boolean(entry.own),
+        entry.kind,
+        str(entry.reservation),
+        entry.mechanism,
+        entry.query,
+        shown(entry.at_most.information),
+        shown(entry.at_most.calls),
+        shown(entry.charged.information),
+        shown(entry.charged.calls),
+        str(entry.period),
+        _boolean(entry.replayed),
+    )
+
+
+def _boolean(value: bool) -> str:
+    return "true" if value else "false"
+
+
+def _csv(file: TextIO, rows: Iterable[tuple[str | None, ...]]) -> None:
+    writer = csv.writer(file, lineterminator="\n")
+    writer.writerow(COLUMNS)
+    writer.writerows(rows)
+
+
+def _json(file: TextIO, rows: Iterable[tuple[str | None, ...]]) -> None:
+    """One array; numbers that are not whole stay text, which no reader rounds."""
+    file.write("[")
+    for number, row in enumerate(_objects(rows)):
+        file.write((",\n" if number else "\n") + json.dumps(row, ensure_ascii=False))
+    file.write("\n]\n")
+
+
+def _objects(rows: Iterable[tuple[str | None, ...]]) -> Iterator[dict[str, object]]:
+    for row in rows:
+        yield {
+            name: int(value)
+            if value is not None and kind == "BIGINT"
+            else value == "true"
+            if kind == "BOOLEAN"
+            else value
+            for (name, kind), value in zip(COLUMNS.items(), row, strict=True)
+        }

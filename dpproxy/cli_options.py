@@ -1,0 +1,50 @@
+"""What the commands have in common: their options, and how failures are told."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from budget.account import LedgerError
+from dpproxy import demo as demonstration
+from dpproxy.backends.base import BackendError, BackendUnavailable
+from dpproxy.cli_output import OutputError
+from dpproxy.client import ClientError
+from dpproxy.config import ConfigError
+from dpproxy.embedded import EmbeddedError
+from dpproxy.front import FrontError
+from dpproxy.marked_ledger import MarkError
+from dpproxy.server import ServerError
+from dpproxy.service import ServiceError
+from rewriter.refusal import Refusal
+
+EXPECTED = (
+    *(BackendError, BackendUnavailable, ClientError, ConfigError, EmbeddedError, FrontError, LedgerError),
+    *(MarkError, OSError, OutputError, Refusal, ServerError, ServiceError, demonstration.DemoError),
+)
+"""What may go wrong for reasons that one line can tell; anything else is a defect and shows its traceback."""
+
+ConfigFile = Annotated[Path, typer.Option("--config", "-c", metavar="FILE", help="The configuration.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+HERE = Path("dpproxy.toml")
+
+
+def group(name: str, told: str) -> typer.Typer:
+    """Commands under one name."""
+    return typer.Typer(name=name, help=told, no_args_is_help=True, rich_markup_mode=None)
+
+
+@contextmanager
+def reported() -> Iterator[None]:
+    """Tells an expected failure on one line of standard error and ends with status 1."""
+    try:
+        yield
+    except EXPECTED as error:
+        line = error.line if isinstance(error, ClientError) else " ".join(str(error).split())
+        print(f"dpproxy: {line or type(error).__name__}", file=sys.stderr)
+        raise typer.Exit(1) from None
