@@ -212,13 +212,21 @@ class Service:
         Raises ServerError.
         """
         section = self.config.server
-        certificate, key = (
+        certificate, key, client_ca = (
             str(self.config.path(written)) if written else ""
-            for written in (section.tls_cert, section.tls_key)
+            for written in (section.tls_cert, section.tls_key, section.tls_client_ca)
         )
-        seconds = section.statement_timeout.total_seconds()
         settings = Settings(
-            section.host, section.port, certificate, key, section.auth, section.max_sessions, seconds
+            section.host,
+            section.port,
+            certificate,
+            key,
+            section.auth,
+            section.max_sessions,
+            section.statement_timeout.total_seconds(),
+            section.login_timeout.total_seconds(),
+            section.idle_timeout.total_seconds(),
+            client_ca,
         )
         return Server(settings, self._rooms(), shared)
 
