@@ -2,6 +2,116 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Meaning:
+    """What a code tells an analyst, and what to write `instead`, for the documentation."""
+
+    meaning: str
+    instead: str
+
+
+CATALOGUE: Mapping[str, Meaning] = {
+    "PV001": Meaning(
+        "The privacy budget does not cover the query, or is frozen.",
+        "Ask fewer aggregates or lower LIMIT; `SELECT * FROM dpproxy.budget` tells what is left and until when.",
+    ),
+    "PV010": Meaning(
+        "Rows of a private table, or groups that are single rows, would come out.",
+        "Aggregate: `SELECT column, COUNT(*) FROM t GROUP BY column`; for the values alone `SELECT DISTINCT column`.",
+    ),
+    "PV011": Meaning(
+        "The privacy unit would come out, or be a final grouping key.",
+        "`COUNT(DISTINCT unit)`, or GROUP BY the unit in a subquery and aggregate its result.",
+    ),
+    "PV012": Meaning(
+        "Two private tables are not joined on the privacy unit.",
+        "Add `AND a.unit = b.unit`; an equality under OR or through a function does not count.",
+    ),
+    "PV014": Meaning(
+        "LIMIT, a window, DISTINCT ON, a set operation or recursion would mix rows of different units.",
+        "Move it outside of the aggregate, or make it per unit: "
+        "`ROW_NUMBER() OVER (PARTITION BY unit ORDER BY ...) <= n`.",
+    ),
+    "PV015": Meaning(
+        "A subquery in a condition reads rows of other units.",
+        "`unit IN (SELECT unit FROM ...)`, EXISTS correlated on the unit, or one aggregate: "
+        "it becomes a noisy constant.",
+    ),
+    "PV016": Meaning(
+        "An aggregate needs finite bounds of its values.",
+        "`SUM(LEAST(GREATEST(x, lo), hi))` or `WHERE x BETWEEN lo AND hi`; or ask the data owner to declare bounds.",
+    ),
+    "PV017": Meaning(
+        "One unit can be in any number of the groups.",
+        "`ORDER BY COUNT(*) DESC LIMIT k`, or group by fewer columns.",
+    ),
+    "PV018": Meaning(
+        "No mechanism answers this aggregate.",
+        "COUNT, COUNT(DISTINCT), SUM, AVG, VARIANCE, STDDEV, PERCENTILE_CONT, PERCENTILE_DISC, "
+        "MIN and MAX of bounded numbers and dates.",
+    ),
+    "PV019": Meaning(
+        "UNION ALL mixes private and public rows.",
+        "Aggregate the private branch first, or add the public rows outside.",
+    ),
+    "PV020": Meaning(
+        "A function on private rows could fail on one unit's row, change, or do more than compute.",
+        "Use those listed above; any function works on the released rows, outside of the aggregates.",
+    ),
+    "PV021": Meaning(
+        "An outer join keeps rows of a public table that belong to no unit.",
+        "INNER JOIN, or GROUP BY only columns of the public table and `COUNT(private.column)`.",
+    ),
+    "PV022": Meaning(
+        "Groups of an unknown domain need a policy with delta > 0.",
+        "Restrict the groups: `WHERE column IN (...)`.",
+    ),
+    "PV023": Meaning(
+        "The groups' domain has too many cells.",
+        "Coarser buckets, or a range in WHERE.",
+    ),
+    "PV090": Meaning(
+        "The backend failed; why is withheld, for it may depend on private data. The charge stays.",
+        "Simplify expressions and conditions.",
+    ),
+    "0A000": Meaning(
+        "A statement or a construct that dpproxy does not support.",
+        "One SELECT, written plainly; the hint says what.",
+    ),
+    "25006": Meaning("The statement would write.", "Only questions are answered."),
+    "22023": Meaning("A value that a setting or a function does not have.", "See the hint."),
+    "22025": Meaning("A LIKE pattern ends with its escape character.", "Write the escape character twice."),
+    "2201W": Meaning("LIMIT is negative.", "A number from 0."),
+    "2201X": Meaning("OFFSET is negative.", "A number from 0."),
+    "42501": Meaning("The setting is not an analyst's.", "dpproxy.notices and dpproxy.spend are."),
+    "42601": Meaning("The text cannot be read.", "Check quotes, comments and commas."),
+    "42702": Meaning("A column's name is in several tables.", "Write the table's alias before it."),
+    "42703": Meaning("There is no such column.", "See the hint for the names that there are."),
+    "42803": Meaning(
+        "A column is neither grouped nor aggregated, or aggregates are nested.", "Add it to GROUP BY."
+    ),
+    "42804": Meaning("Types do not fit.", "CAST(x AS type)."),
+    "42883": Meaning("There is no such function of these arguments.", "See the hint."),
+    "42P01": Meaning("There is no such table.", "`\\d` lists the tables."),
+    "42P02": Meaning("There is no such parameter.", "Bind as many values as the text has."),
+    "42P10": Meaning(
+        "GROUP BY or ORDER BY names a position that the SELECT list does not have.", "Name the column."
+    ),
+    "54000": Meaning("The statement, or what it declares, is too long.", "Fewer constants."),
+    "54001": Meaning(
+        "The statement is too complex: nesting, predicates, constants.", "IN (...) for alternatives."
+    ),
+    "57014": Meaning(
+        "The statement was cancelled or timed out; once the backend was reached it stays charged.", "-"
+    ),
+    "57P03": Meaning("A part of the proxy cannot be reached; nothing was charged.", "Try again in a moment."),
+}
+"""Every code that a query can be refused with."""
+
 
 class Refusal(Exception):
     """A statement that gets an error instead of an answer.
