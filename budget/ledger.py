@@ -184,7 +184,7 @@ class Ledger(Computing, PostgresStore, Accounts, Analysts, Histories, HighWaters
 
         `release_key` names the release: whoever comes second gets the stored answer, at its stored cost, or
         for nothing if this account has paid for it already. `request_key` names what the account asked, for
-        `replay`. Shared accounts are charged the whole reservation. Raises AboveReservation, AlreadyResolved,
+        `replay`; `mechanism`, `query`: what the account's history says of it. Shared accounts are charged the whole reservation. Raises AboveReservation, AlreadyResolved,
         and NotReached for a new answer whose backend was not said to be reached. After LedgerUnavailable,
         `outcome` says whether it was written.
         """

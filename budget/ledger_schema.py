@@ -27,12 +27,18 @@ def prepare(connection: psycopg.Connection[Row], pinned: Pinned) -> tuple[str, b
     """Brings the schema up to date and checks what is pinned; the ledger's id, and whether ROLE can be taken.
 
     A login that may not create a schema finds it made by another one. Raises PinnedMismatch, and LedgerError
-    for a server that forgets or a schema of a newer version.
+    for a server that forgets, a schema of a newer version, or a login that may not even use it.
     """
     if connection.execute("SELECT current_setting('fsync', true)").fetchone() == ("off",):
         raise LedgerError("the ledger's server runs with fsync off: a crash would forget what was spent")
-    _migrate(connection)
-    return _pin(connection, pinned), _may_take_role(connection)
+    try:
+        _migrate(connection)
+        return _pin(connection, pinned), _may_take_role(connection)
+    except errors.InsufficientPrivilege as error:
+        raise LedgerError(
+            f"this login may not make the ledger's schema, nor use one: let its owner open the ledger once, then"
+            f" GRANT {ROLE} TO this login"
+        ) from error
 
 
 def _migrate(connection: psycopg.Connection[Row]) -> None:

@@ -112,6 +112,8 @@ class PostgresStore(Store):
                 lost = isinstance(error, LOST) and not isinstance(error, _SLOW)
                 if not lost or attempt == _ATTEMPTS - 1:
                     raise LedgerUnavailable(f"the ledger cannot be used ({type(error).__name__})") from error
+                # Where one connection was lost, those that lie idle were most likely too.
+                self._pool.close()
         raise LedgerUnavailable("the ledger is too busy")
 
     @contextmanager

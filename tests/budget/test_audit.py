@@ -1,0 +1,127 @@
+"""Balances computed anew: each kind of lie about a ledger is found, at the first entry that tells it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import psycopg
+import pytest
+
+from budget.account import Charge, EntryRow
+from budget.audit import Balance, Difference, first_difference
+from budget.ledger import Ledger
+from dpproxy.embedded import Embedded
+
+Account = Callable[..., str]
+Sql = Callable[..., list[tuple[Any, ...]]]
+
+
+@pytest.fixture
+def facts(ledger: Ledger, account: Account) -> tuple[list[EntryRow], list[Balance]]:
+    """A real history of two accounts with everything in it, and the balances that it comes to."""
+    alice, team = account(), account(kind="team")
+
+    def hold(reached: bool = True) -> Any:
+        charges = [Charge(7, 1)]
+        return ledger.reserve([alice, team], charges, reached=reached, query="q", mechanisms=["m"])[0]
+
+    held, key = hold(), alice.encode()
+    ledger.settle(
+        held, Charge(5, 1), release_key=key, request_key=key, answer=b"a", mechanism="m", query="q", epoch="e"
+    )
+    ledger.replay(alice, key)
+    ledger.spend(hold())
+    ledger.release(hold(reached=False))
+    hold()
+    entries = sorted([*ledger.entries(alice), *ledger.entries(team)], key=lambda entry: entry.number)
+    rows = [ledger.account(name) for name in (alice, team)]
+    return entries, [Balance(row.account, row.used, row.reserved, 1) for row in rows]
+
+
+def test_the_truth_is_in_order(facts: tuple[list[EntryRow], list[Balance]], ledger: Ledger) -> None:
+    assert first_difference(*facts) is None
+    assert ledger.verify() is None
+
+
+LIES: dict[str, tuple[Callable[[EntryRow], bool], dict[str, Any], str]] = {
+    "dearer than reserved": (
+        lambda e: e.kind == "settle" and e.own,
+        {"charged": Charge(8, 1)},
+        "of a reservation",
+    ),
+    "a shared account's refund": (
+        lambda e: e.kind == "settle" and not e.own,
+        {"charged": Charge(5, 1)},
+        "whole",
+    ),
+    "a cheap spend": (lambda e: e.kind == "spend", {"charged": Charge(1, 1)}, "whole"),
+    "a charged release": (lambda e: e.kind == "release", {"charged": Charge(1, 0)}, "given back"),
+    "a charged replay": (lambda e: e.kind == "replay", {"charged": Charge(1, 0)}, "costs nothing"),
+    "another reservation": (lambda e: e.kind == "spend", {"at_most": Charge(9, 1)}, "of a reservation"),
+    "a period that went back": (lambda e: e.kind == "spend", {"period": 0}, "period 0 after period 1"),
+    "a settlement of nothing": (
+        lambda e: e.kind == "reserve",
+        {"kind": "replay", "at_most": Charge(0, 0)},
+        "never reserved",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", LIES)
+def test_a_lie_is_found_where_it_is_told(facts: tuple[list[EntryRow], list[Balance]], name: str) -> None:
+    entries, balances = facts
+    told, change, what = LIES[name]
+    at = next(number for number, entry in enumerate(entries) if told(entry))
+    entries[at] = replace(entries[at], **change)
+    found = first_difference(entries, balances)
+    assert found is not None
+    assert found.entry is not None
+    assert found.entry >= entries[at].number
+    assert what in str(found)
+
+
+@pytest.mark.parametrize("kind", ["reserve", "settle", "spend", "release"])
+def test_an_entry_told_twice_is_found(facts: tuple[list[EntryRow], list[Balance]], kind: str) -> None:
+    entries, balances = facts
+    twice = replace(next(entry for entry in entries if entry.kind == kind), number=10**9)
+    found = first_difference([*entries, twice], balances)
+    assert found is not None
+    assert (found.entry, "twice" in found.what) == (10**9, True)
+
+
+@pytest.mark.parametrize("kind", ["reserve", "settle", "spend", "release"])
+def test_an_entry_left_out_is_found(facts: tuple[list[EntryRow], list[Balance]], kind: str) -> None:
+    entries, balances = facts
+    entries.remove(next(entry for entry in entries if entry.kind == kind))
+    assert first_difference(entries, balances) is not None
+
+
+@pytest.mark.parametrize(
+    "column", ["used_information", "used_calls", "reserved_information", "reserved_calls"]
+)
+def test_a_balance_moved_behind_the_ledgers_back(
+    facts: tuple[list[EntryRow], list[Balance]], ledger: Ledger, sql: Sql, column: str
+) -> None:
+    name = facts[0][0].account
+    sql(f"UPDATE dpproxy_ledger.account SET {column} = {column} + 1 WHERE name = %s", name)
+    found = ledger.verify()
+    sql(f"UPDATE dpproxy_ledger.account SET {column} = {column} - 1 WHERE name = %s", name)
+    assert isinstance(found, Difference)
+    assert (found.account, found.entry) == (name, None)
+    assert column.partition("_")[0] in str(found)
+
+
+def test_one_moment_is_checked_while_others_write(ledger: Ledger, server: Embedded, account: Account) -> None:
+    """The reading of balances and of entries see the same state."""
+    alice = account()
+    with psycopg.connect(server.conninfo()), ledger._snapshot() as snapshot:
+        before = list(
+            snapshot.rows("SELECT used_information FROM dpproxy_ledger.account WHERE name = %(n)s", n=alice)
+        )
+        ledger.update_budget(alice, Charge(7, 1))
+        after = list(
+            snapshot.rows("SELECT used_information FROM dpproxy_ledger.account WHERE name = %(n)s", n=alice)
+        )
+    assert before == after == [(0,)]

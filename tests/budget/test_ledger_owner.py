@@ -1,0 +1,241 @@
+"""What the owner does and sees: freezing, limits over time, accounts, history, entries, pruning, outcomes by id."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from budget.account import (
+    AlreadyResolved,
+    Charge,
+    Frozen,
+    IdUsed,
+    Limit,
+    Outcome,
+    Reservation,
+    UnknownAccount,
+)
+from budget.ledger import Ledger
+
+Account = Callable[..., str]
+Sql = Callable[..., list[tuple[Any, ...]]]
+UNIT = 10**6
+SEVEN = Charge(7 * UNIT, UNIT)
+
+
+def hold(ledger: Ledger, *chain: str, reached: bool = True) -> Reservation:
+    (held,) = ledger.reserve(chain, [SEVEN], reached=reached, query="SELECT q", mechanisms=["UnkGumb"])
+    return held
+
+
+def settle(ledger: Ledger, held: Reservation, key: bytes, epoch: str = "2026-01-01") -> bytes:
+    return ledger.settle(
+        held,
+        Charge(5 * UNIT, UNIT),
+        release_key=key,
+        request_key=key,
+        answer=b"rows",
+        mechanism="UnkGumb",
+        query="SELECT q",
+        epoch=epoch,
+    ).answer
+
+
+def test_a_frozen_account_spends_nothing_and_keeps_what_it_has(ledger: Ledger, account: Account) -> None:
+    alice = account()
+    settle(ledger, hold(ledger, alice), alice.encode())
+    flying = hold(ledger, alice)
+    ledger.freeze(alice)
+    ledger.freeze(alice)
+    with pytest.raises(Frozen, match=r"^the account is frozen"):
+        hold(ledger, alice)
+    assert not ledger.check_budget(alice, SEVEN)
+    with pytest.raises(Frozen):
+        ledger.update_budget(alice, SEVEN)
+    assert ledger.replay(alice, alice.encode()) == b"rows"
+    settle(ledger, flying, b"flying " + alice.encode())
+    assert ledger.account(alice).used == Charge(10 * UNIT, 2 * UNIT)
+    ledger.unfreeze(alice)
+    ledger.spend(hold(ledger, alice))
+    assert [row.frozen for row in ledger.limits(alice)] == [False, True, False]
+
+
+def test_a_frozen_shared_account_stops_its_chain_and_shows_nothing(ledger: Ledger, account: Account) -> None:
+    alice, team = account(), account(kind="team")
+    ledger.freeze(team)
+    with pytest.raises(Frozen, match=r"^a shared account is frozen") as refused:
+        hold(ledger, alice, team)
+    assert not refused.value.own
+    assert ledger.account(alice).reserved == Charge(0, 0)
+    ledger.spend(hold(ledger, alice))
+
+
+def test_track_mode_is_frozen_too(ledger: Ledger, account: Account) -> None:
+    alice = account(mode="track")
+    ledger.freeze(alice)
+    with pytest.raises(Frozen):
+        hold(ledger, alice)
+
+
+def test_limits_over_time(ledger: Ledger, account: Account) -> None:
+    alice = account(100, 10)
+    for limit in (
+        Limit(50 * UNIT, UNIT, "week"),
+        Limit(50 * UNIT, UNIT, "week"),
+        Limit(0, 0, "none", "track"),
+    ):
+        ledger.set_limit(alice, limit)
+    rows = ledger.limits(alice)
+    assert [row.limit for row in rows] == [
+        Limit(100 * UNIT, 10 * UNIT, "month"),
+        Limit(50 * UNIT, UNIT, "week"),
+        Limit(0, 0, "none", "track"),
+    ]
+    assert [row.time for row in rows] == sorted(row.time for row in rows)
+
+
+def test_accounts_as_their_owner_sees_them(ledger: Ledger, account: Account) -> None:
+    alice, team = account(100, 10), account(100, 10, kind="team", period="none")
+    settle(ledger, hold(ledger, alice, team), alice.encode())
+    hold(ledger, alice)
+    ledger.freeze(team)
+    rows = {row.account: row for row in ledger.accounts()}
+    assert list(rows) == sorted(rows)
+    assert (rows[alice].used, rows[alice].reserved) == (Charge(5 * UNIT, UNIT), SEVEN)
+    assert rows[alice].left == Charge(88 * UNIT, 8 * UNIT)
+    assert rows[alice] == ledger.account(alice)
+    assert rows[team].used == SEVEN
+    assert (rows[team].refreshes_at, rows[team].frozen) == (None, True)
+
+
+def test_history_between_two_times(ledger: Ledger, account: Account, age: Any) -> None:
+    alice, (before, after) = account(), (datetime.now(UTC) + timedelta(hours=h) for h in (-1, 1))
+    settle(ledger, hold(ledger, alice), alice.encode())
+    ledger.replay(alice, alice.encode())
+    whole = ledger.history(alice)
+    assert [(row.query, row.mechanism, row.replayed) for row in whole] == [
+        ("SELECT q", "UnkGumb", False),
+        ("SELECT q", "UnkGumb", True),
+    ]
+    assert ledger.history(alice, before, after) == whole == ledger.releases(alice)
+    assert ledger.history(alice, since=after) == ledger.history(alice, until=before) == ()
+    assert ledger.history(alice, since=whole[0].time, until=whole[1].time) == whole[:1]
+
+
+def test_entries_are_the_facts(ledger: Ledger, account: Account) -> None:
+    alice, team = account(), account(kind="team")
+    settle(ledger, hold(ledger, alice, team), alice.encode())
+    rows = list(ledger.entries(alice))
+    assert [(row.kind, row.at_most, row.charged) for row in rows] == [
+        ("reserve", SEVEN, Charge(0, 0)),
+        ("settle", SEVEN, Charge(5 * UNIT, UNIT)),
+    ]
+    assert [(row.own, row.query, row.charged) for row in ledger.entries(team)] == [
+        (False, None, Charge(0, 0)),
+        (False, None, SEVEN),
+    ]
+    everything = list(ledger.entries())
+    assert [row for row in everything if row.account == alice] == rows
+    assert [row.number for row in everything] == sorted(row.number for row in everything)
+    assert list(ledger.entries(alice, since=rows[1].time)) == rows[1:]
+    assert list(ledger.entries(alice, until=rows[1].time)) == rows[:1]
+
+
+def test_pruning_takes_answers_and_leaves_facts(ledger: Ledger, account: Account) -> None:
+    alice, bob = account(), account()
+    old, new = b"old " + alice.encode(), b"new " + alice.encode()
+    settle(ledger, hold(ledger, alice), old, epoch=f"over {alice}")
+    settle(ledger, hold(ledger, bob), old, epoch=f"over {alice}")
+    settle(ledger, hold(ledger, alice), new, epoch="kept")
+    ledger.replay(alice, old)
+    facts = [list(ledger.entries(name)) for name in (alice, bob)]
+    told = [ledger.history(name) for name in (alice, bob)]
+    assert ledger.prune(["kept", "2026-01-01", "e", "forever"]) >= 1
+    assert ledger.prune(["kept", "2026-01-01", "e", "forever"]) == 0
+    assert ledger.stored(old) is None
+    assert (ledger.replay(alice, old), ledger.replay(alice, new)) == (None, b"rows")
+    assert [
+        list(ledger.entries(name))[: len(f)] for name, f in zip((alice, bob), facts, strict=True)
+    ] == facts
+    assert ledger.history(bob) == told[1]
+    assert ledger.history(alice)[:-1] == told[0]
+    settle(ledger, hold(ledger, alice), old, epoch="kept")
+    assert ledger.account(alice).used == Charge(15 * UNIT, 3 * UNIT)
+
+
+def test_the_same_ids_hold_once(ledger: Ledger, account: Account) -> None:
+    alice, team = account(), account(kind="team")
+    ids = ledger.new_ids(2)
+    asked: dict[str, Any] = {"reached": True, "query": "q", "mechanisms": ["a", "b"], "ids": ids}
+    first = ledger.reserve([alice, team], [SEVEN, SEVEN], **asked)
+    assert [held.id for held in first] == ids
+    assert ledger.reserve([alice, team], [SEVEN, SEVEN], **asked) == first
+    assert ledger.account(alice).reserved == Charge(14 * UNIT, 2 * UNIT)
+    for held in first:
+        ledger.spend(held)
+    assert ledger.reserve([alice, team], [SEVEN, SEVEN], **asked) == first
+    assert ledger.account(alice).reserved == Charge(0, 0)
+
+
+@pytest.mark.parametrize("change", ["account", "chain", "amount", "more"])
+def test_ids_are_not_for_something_else(ledger: Ledger, account: Account, change: str) -> None:
+    alice, bob, team = account(), account(), account(kind="team")
+    ids = ledger.new_ids(2)
+
+    def reserve(chain: list[str], charges: list[Charge]) -> None:
+        names = ["m"] * len(charges)
+        ledger.reserve(chain, charges, reached=True, query="q", mechanisms=names, ids=ids[: len(charges)])
+
+    reserve([alice, team], [SEVEN])
+    with pytest.raises(IdUsed):
+        {
+            "account": lambda: reserve([bob, team], [SEVEN]),
+            "chain": lambda: reserve([alice], [SEVEN]),
+            "amount": lambda: reserve([alice, team], [Charge(8 * UNIT, UNIT)]),
+            "more": lambda: reserve([alice, team], [SEVEN, SEVEN]),
+        }[change]()
+    assert [ledger.account(name).reserved for name in (alice, bob, team)] == [SEVEN, Charge(0, 0), SEVEN]
+    with pytest.raises(ValueError, match="id of its own"):
+        ledger.reserve([alice], [SEVEN], reached=True, query="q", mechanisms=["m"], ids=[])
+
+
+def test_what_became_of_an_id(ledger: Ledger, account: Account) -> None:
+    alice = account()
+    assert ledger.outcome(ledger.new_ids(1)[0]) is None
+    settled, spent, released = hold(ledger, alice), hold(ledger, alice), hold(ledger, alice, reached=False)
+    assert ledger.outcome(settled.id) == Outcome("open", True, Charge(0, 0), None)
+    assert ledger.outcome(released.id) == Outcome("open", False, Charge(0, 0), None)
+    settle(ledger, settled, alice.encode())
+    ledger.spend(spent)
+    ledger.release(released)
+    assert ledger.outcome(settled.id) == Outcome("settle", True, Charge(5 * UNIT, UNIT), b"rows")
+    assert ledger.outcome(spent.id) == Outcome("spend", True, SEVEN, None)
+    assert ledger.outcome(released.id) == Outcome("release", False, Charge(0, 0), None)
+
+
+def test_an_unresolved_reservation_stays_listed_for_recovery(
+    ledger: Ledger, account: Account, sql: Sql
+) -> None:
+    """A settlement that comes to nothing must not take the reservation off the list of what is held."""
+    alice = account()
+    held = hold(ledger, alice, reached=False)
+    listed = "SELECT count(*) FROM dpproxy_ledger.held WHERE reservation = %s"
+    with pytest.raises(Exception, match="not said to be reached"):
+        settle(ledger, held, alice.encode())
+    assert sql(listed, held.id) == [(1,)]
+    ledger.release(held)
+    assert sql(listed, held.id) == [(0,)]
+    with pytest.raises(AlreadyResolved):
+        ledger.release(replace(held))
+
+
+def test_strangers_have_no_limits(ledger: Ledger) -> None:
+    for call in (ledger.freeze, ledger.unfreeze, ledger.limits, ledger.account):
+        with pytest.raises(UnknownAccount):
+            call("analyst:nobody")
+    assert ledger.history("analyst:nobody") == ()
+    assert list(ledger.entries("analyst:nobody")) == []
