@@ -8,6 +8,7 @@ from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
 from decimal import Decimal
 from fractions import Fraction
+from functools import partial
 from threading import Lock
 from typing import cast
 
@@ -17,14 +18,13 @@ from budget.account import BudgetRow, Exhausted, LedgerError, Limit, ReleaseRow,
 from budget.ledger import Ledger
 from budget.units import micro_limit
 from dpproxy import refusals
-from dpproxy.backends.base import Backend, BackendError, Cancellation, Fetched, Slot
+from dpproxy.backends.base import Backend, BackendError, Cancellation, Cancelled, Fetched, Slot
 from dpproxy.backends.base import text as value_text
 from dpproxy.config import Config
 from dpproxy.epoch import epoch_name
 from dpproxy.explain import explanation
 from dpproxy.front_arrays import int8_array, text_array
 from dpproxy.last_release import LastRelease, LastRow
-from dpproxy.onekey import OneKey
 from dpproxy.outputs import column as column_texts
 from dpproxy.planning import INT8_ARRAY, Planned, PlannedNode, Planner, Prepared
 from dpproxy.pricing import Ask, ask, charge, smaller, total
@@ -80,7 +80,6 @@ class Answering:
         self._rank_key = randomness.derive(key, "rank").hex()
         self._fingerprint = config.fingerprint()
         self._reload, self._epoch, self._turning = reload, self._epoch_now(), Lock()
-        self._asking = OneKey()
 
     def classify(self, text: str) -> Verdict:
         """Whether `text` takes the privacy step; raises Refusal for what no analyst may send."""
@@ -169,21 +168,26 @@ class Answering:
         self, asker: Asker, asks: Sequence[Ask], chain: Sequence[str], epoch: str
     ) -> dict[bytes, Result]:
         """The result of every ask: replayed for nothing where the account has paid for it, else bought."""
-        results: dict[bytes, Result] = {}
-        with self._asking.hold({a.request_key for a in asks}):
-            missing: dict[bytes, Ask] = {}
-            for one in asks:
-                found = self._ledger.replay(chain[0], one.request_key) if one.selection else None
-                if found is not None:
-                    results[one.request_key] = replace(Result.load(found), replayed=True)
-                elif one.selection:
-                    missing[one.request_key] = one
-                else:
-                    results[one.request_key] = Result.nothing(
-                        len(one.node.draft.keys), len(one.node.draft.outputs)
-                    )
-            if missing:
-                results |= self._buy(asker, list(missing.values()), chain, epoch)
+        results = self._replayed(asks, chain[0])
+        missing = {a.request_key: a for a in asks if a.request_key not in results}
+        if missing:
+            # Somebody may be buying the same just now, in whichever process.
+            with self._ledger.computing(missing.keys(), waiting=partial(_go_on, asker.cancellation)):
+                results |= self._replayed(list(missing.values()), chain[0])
+                bought = [a for key, a in missing.items() if key not in results]
+                results |= self._buy(asker, bought, chain, epoch) if bought else {}
+        return results
+
+    def _replayed(self, asks: Sequence[Ask], account: str) -> dict[bytes, Result]:
+        """What this account has paid for before, and what comes to nothing."""
+        results = {}
+        for one in asks:
+            found = self._ledger.replay(account, one.request_key) if one.selection else None
+            if found is not None:
+                results[one.request_key] = replace(one.shown(Result.load(found)), replayed=True)
+            elif not one.selection:
+                draft = one.node.draft
+                results[one.request_key] = Result.nothing(len(draft.keys), len(draft.outputs))
         return results
 
     def _buy(self, asker: Asker, asks: list[Ask], chain: Sequence[str], epoch: str) -> dict[bytes, Result]:
@@ -232,10 +236,10 @@ class Answering:
             request_key=one.request_key,
             answer=known[0],
             mechanism=one.name,
-            query=asker.text,
+            query=one.node.text,
             epoch=epoch,
         )
-        answer = Result.load(settled.answer)
+        answer = one.shown(Result.load(settled.answer))
         return replace(answer, lowered=one.lowered, charged=settled.charged, left=settled.left)
 
     def _affordable(self, one: Ask, account: str) -> Ask:
@@ -294,6 +298,11 @@ class Answering:
                     self._planner.forget()
                     self._epoch = now
         return now
+
+
+def _go_on(cancellation: Cancellation) -> None:
+    if cancellation.cancelled:
+        raise Cancelled
 
 
 def _columns_of(

@@ -8,7 +8,7 @@ from fractions import Fraction
 from typing import Protocol
 
 from dpproxy.planning import PlannedNode
-from dpproxy.selection import FREE, Fetch, Measured, deviations_of, in_cell_order
+from dpproxy.selection import FREE, Fetch, Measured, Place, deviations_of, in_cell_order
 from mechanisms.choose import Settings, noisy_cells
 from mechanisms.histogram import Cost, Histogram, Release
 from mechanisms.known_domain import KnownGauss, KnownLap
@@ -45,7 +45,7 @@ class Meter(Protocol):
     def queries(self, cells: Cells) -> tuple[HistogramQuery, ...]:
         """The SQL that the backend will run."""
 
-    def measure(self, cells: Cells, fetch: Fetch, stream: Stream) -> Mapping[int, Measured]:
+    def measure(self, cells: Cells, fetch: Fetch, stream: Stream) -> Mapping[Place, Measured]:
         """What comes out, by the measure's place in the node."""
 
 
@@ -98,11 +98,11 @@ class Sums:
     def queries(self, cells: Cells) -> tuple[HistogramQuery, ...]:
         return (self.node.over(cells).histogram(self.places, None),)
 
-    def measure(self, cells: Cells, fetch: Fetch, stream: Stream) -> Mapping[int, Measured]:
+    def measure(self, cells: Cells, fetch: Fetch, stream: Stream) -> Mapping[Place, Measured]:
         if not cells:
-            return {place: Measured((), ()) for place in self.places}
+            return {(place, None): Measured(()) for place in self.places}
         fetched = fetch(self.queries(cells)[0])
-        found = {}
+        found: dict[Place, Measured] = {}
         for column, (place, mechanism) in enumerate(
             zip(self.places, self.mechanisms(len(cells)), strict=True), 1
         ):
@@ -113,7 +113,9 @@ class Sums:
             else:
                 release = mechanism.release(Histogram(values, True), child)
             assert release.values is not None
-            found[place] = Measured(tuple(release.values.tolist()), tuple(deviations_of(release, len(cells))))
+            found[place, None] = Measured(
+                tuple(release.values.tolist()), tuple(deviations_of(release, len(cells)))
+            )
         return found
 
 

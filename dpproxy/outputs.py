@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from decimal import Context, Decimal
 from fractions import Fraction
 
-from dpproxy.selection import Measured
+from dpproxy.selection import Measured, Place
 from mechanisms import numeric
 from rewriter.draft import NodeDraft
-from rewriter.measure import Count, Moment, Output
+from rewriter.measure import Count, Moment, Output, Quantiles
 
 Value = int | Fraction | None
 INTEGERS = ("smallint", "integer", "bigint")
@@ -28,7 +28,7 @@ class Shown:
     deviations: tuple[float, ...] = ()
 
 
-def outputs(node: NodeDraft, measured: Mapping[int, Measured]) -> tuple[Shown, ...]:
+def outputs(node: NodeDraft, measured: Mapping[Place, Measured]) -> tuple[Shown, ...]:
     """The columns of a node's outputs, in their order."""
     return tuple(_Column(node, output, measured).shown() for output in node.outputs)
 
@@ -37,7 +37,7 @@ def outputs(node: NodeDraft, measured: Mapping[int, Measured]) -> tuple[Shown, .
 class _Column:
     node: NodeDraft
     output: Output
-    measured: Mapping[int, Measured]
+    measured: Mapping[Place, Measured]
 
     def shown(self) -> Shown:
         kind = self.output.function
@@ -47,16 +47,20 @@ class _Column:
             return self._sum()
         if kind == "avg":
             return self._average()
+        if kind == "distinct":
+            return Shown(self._values(0), self._deviations(0))
+        if kind in ("cont", "disc"):
+            return self._quantile()
         return Shown(tuple(map(self._spread, *(self._values(n) for n in range(3)))))
 
     def _measure(self, place: int) -> object:
         return self.node.measures[self.output.measures[place]]
 
     def _values(self, place: int) -> tuple[int, ...]:
-        return self.measured[self.output.measures[place]].values
+        return self.measured[self.output.measures[place], None].values
 
     def _deviations(self, place: int) -> tuple[float, ...]:
-        return self.measured[self.output.measures[place]].deviations
+        return self.measured[self.output.measures[place], None].deviations
 
     @property
     def _moment(self) -> Moment:
@@ -108,6 +112,18 @@ class _Column:
             spread.append(known * abs(float(self._unit)))
         values = tuple(None if mean is None else _plain(mean * self._unit) for mean in means)
         return Shown(values, tuple(spread))
+
+    def _quantile(self) -> Shown:
+        """What stands for the bin that holds the quantile, within the range."""
+        measure, fraction = self._measure(0), self.output.fraction
+        assert isinstance(measure, Quantiles)
+        assert fraction is not None
+        found = self.measured[self.output.measures[0], fraction]
+        assert found.bins is not None
+        unit, real = self.output.factor / Fraction(10) ** measure.value.scale, self.output.function == "disc"
+        most = measure.value.hi or 0
+        values = (min(found.bins.shown(place, fraction, real=real), Fraction(most)) for place in found.values)
+        return Shown(tuple(_plain(v * unit) for v in values))
 
     def _spread(self, squares: int, moment: int, count: int) -> Value:
         """VAR or STDDEV of one group; centred moments are of 2x - lo - hi."""

@@ -13,7 +13,7 @@ from dpproxy.metering import Changed, Meter, Sums
 from dpproxy.outputs import outputs
 from dpproxy.planning import PlannedNode
 from dpproxy.result import Result
-from dpproxy.selection import ByCount, Fetch, Groups, Measured, Selection, Whole
+from dpproxy.selection import ByCount, Fetch, Groups, Measured, Place, Selection, Whole
 from dpproxy.terms import Terms
 from mechanisms import randomness
 from mechanisms.choose import NoMechanism, choose
@@ -83,16 +83,18 @@ class Ask:
             measured |= meter.measure(groups.cells, fetch, stream.child("meter", number))
         return self._result(groups, measured)
 
-    def _result(self, groups: Groups, measured: dict[int, Measured]) -> Result:
+    def shown(self, result: Result) -> Result:
+        """A release, this ask's or one that was stored before, with this query's outputs."""
+        return replace(result, columns=outputs(self.node.draft, result.measured))
+
+    def _result(self, groups: Groups, measured: dict[Place, Measured]) -> Result:
         draft, size = self.node.draft, len(groups.cells)
-        counted = [measured[n].values for n, m in enumerate(draft.measures) if isinstance(m, Count)]
-        ranked = any(not measured[n].deviations for n, m in enumerate(draft.measures) if isinstance(m, Count))
         return Result(
             keys=tuple(tuple(row[n] for row in groups.cells) for n in range(len(draft.keys))),
-            columns=outputs(draft, measured),
-            least=() if ranked or not counted else tuple(min(c[n] for c in counted) for n in range(size)),
+            measured=measured,
+            counts=tuple(n for n, m in enumerate(draft.measures) if isinstance(m, Count)),
             mechanism=self.name,
-            notes=tuple(self._notes(size)),
+            notes=(*self._notes(size), *(note for m in measured.values() for note in m.notes)),
             cost=total([groups.cost, *(m.cost(size) for m in self.meters)]),
             lowered=self.lowered,
         )

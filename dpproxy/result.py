@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from typing import Any
 
 from budget.account import Charge
-from dpproxy.outputs import Shown, Value
+from dpproxy.bins import Bins
+from dpproxy.outputs import Shown
+from dpproxy.selection import Measured, Place
 from mechanisms.histogram import Cost
 
 Texts = tuple[str | None, ...]
@@ -15,21 +19,22 @@ Texts = tuple[str | None, ...]
 
 @dataclass(frozen=True)
 class Result:
-    """Released rows: `keys`, a tuple of texts a column, and `columns`, the outputs; all are of one length.
+    """Released rows: `keys`, a tuple of texts a column, and what was `measured` of each; all are of one length.
 
-    `least` is the smallest released count of each row, empty where no count was released; `notes` are
-    said with the answer; `cost` what the release cost, `lowered` the number of groups that could come out where
-    it is less than LIMIT asked for. What follows is not stored: `charged` and `left` of this time's
-    payment, `replayed` for none.
+    `counts` are the measures that are counts of rows or units; `notes` are said with the answer; `cost` is what
+    the release cost, `lowered` the number of groups that could come out where it is less than LIMIT asked for.
+    What follows is not stored, since the same release serves other queries too: `columns` are the outputs,
+    `charged` and `left` of this time's payment, `replayed` for none.
     """
 
     keys: tuple[Texts, ...]
-    columns: tuple[Shown, ...]
-    least: tuple[int, ...]
+    measured: Mapping[Place, Measured]
+    counts: tuple[int, ...]
     mechanism: str
     notes: tuple[str, ...]
     cost: Cost
     lowered: int | None = None
+    columns: tuple[Shown, ...] = ()
     charged: Charge | None = None
     left: Charge | None = None
     replayed: bool = False
@@ -42,14 +47,14 @@ class Result:
         (Shown(values=(), deviations=()),)
         """
         free = Cost(Fraction(0), Fraction(0))
-        return Result(((),) * keys, (Shown(()),) * columns, (), "nothing", (), free)
+        return Result(((),) * keys, {}, (), "nothing", (), free, columns=(Shown(()),) * columns)
 
     def dump(self) -> bytes:
         """The bytes that the ledger stores."""
         stored = {
             "keys": self.keys,
-            "columns": [[[_stored(v) for v in c.values], c.deviations] for c in self.columns],
-            "least": self.least,
+            "measured": [_stored(place, m) for place, m in self.measured.items()],
+            "counts": self.counts,
             "mechanism": self.mechanism,
             "notes": self.notes,
             "cost": [str(self.cost.information), str(self.cost.calls)],
@@ -61,14 +66,15 @@ class Result:
     def load(stored: bytes) -> Result:
         """What `dump` stored.
 
-        >>> Result.load(Result.nothing(2, 1).dump()) == Result.nothing(2, 1)
+        >>> one = Result((("a",),), {(0, None): Measured((7,), (1.5,))}, (0,), "KnownLap", (), Cost(*[Fraction(1)] * 2))
+        >>> Result.load(one.dump()) == one
         True
         """
         read = json.loads(stored)
         return Result(
             tuple(map(tuple, read["keys"])),
-            tuple(Shown(tuple(map(_loaded, v)), tuple(d)) for v, d in read["columns"]),
-            tuple(read["least"]),
+            dict(map(_loaded, read["measured"])),
+            tuple(read["counts"]),
             read["mechanism"],
             tuple(read["notes"]),
             Cost(Fraction(read["cost"][0]), Fraction(read["cost"][1])),
@@ -76,22 +82,22 @@ class Result:
         )
 
     def suppressed(self, least: int) -> Result:
-        """Without the rows that have a count below `least` (post-processing).
+        """Without the rows that have a count below `least` (post-processing); ranks are no counts.
 
-        >>> free = Cost(Fraction(0), Fraction(0))
-        >>> shown = Result((("a", "b"),), (Shown((2, 30)),), (2, 30), "KnownLap", (), free)
+        >>> counted = {(0, None): Measured((2, 30), (1.0, 1.0))}
+        >>> shown = Result((("a", "b"),), counted, (0,), "KnownLap", (), Cost(*[Fraction(1)] * 2))
         >>> shown.suppressed(10).keys
         (('b',),)
         """
-        if least <= 0 or not self.least:
+        counted = [self.measured[place, None] for place in self.counts]
+        if least <= 0 or not counted or not all(c.deviations for c in counted):
             return self
-        kept = [n for n, count in enumerate(self.least) if count >= least]
+        kept = [n for n in range(len(counted[0].values)) if all(c.values[n] >= least for c in counted)]
         columns = tuple(
             Shown(tuple(c.values[n] for n in kept), tuple(c.deviations[n] for n in kept if c.deviations))
             for c in self.columns
         )
-        keys = tuple(tuple(k[n] for n in kept) for k in self.keys)
-        return replace(self, keys=keys, columns=columns, least=tuple(self.least[n] for n in kept))
+        return replace(self, keys=tuple(tuple(k[n] for n in kept) for k in self.keys), columns=columns)
 
     def noise(self) -> str:
         """The standard deviation of each output's noise, for people; empty where none is known."""
@@ -122,9 +128,15 @@ def _noise(column: Shown) -> str:
     return f"{high:.1f}" if f"{low:.1f}" == f"{high:.1f}" else f"{low:.1f} to {high:.1f}"
 
 
-def _stored(value: Value) -> int | str | None:
-    return str(value) if isinstance(value, Fraction) else value
+def _stored(place: Place, measured: Measured) -> list[object]:
+    bins = measured.bins
+    cut = None if bins is None else [bins.lo, bins.width, bins.levels]
+    fraction = None if place[1] is None else str(place[1])
+    return [place[0], fraction, measured.values, measured.deviations, measured.notes, cut]
 
 
-def _loaded(stored: int | str | None) -> Value:
-    return Fraction(stored) if isinstance(stored, str) else stored
+def _loaded(stored: list[Any]) -> tuple[Place, Measured]:
+    place, fraction, values, deviations, notes, cut = stored
+    bins = None if cut is None else Bins(*cut)
+    at = (place, None if fraction is None else Fraction(fraction))
+    return at, Measured(tuple(values), tuple(deviations), tuple(notes), bins)

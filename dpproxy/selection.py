@@ -10,6 +10,7 @@ from typing import Protocol
 import numpy as np
 
 from dpproxy.backends.base import Fetched
+from dpproxy.bins import Bins
 from dpproxy.planning import PlannedNode
 from mechanisms.histogram import Cost, Counts, Histogram, Mechanism, Release
 from mechanisms.randomness import Stream
@@ -24,11 +25,18 @@ FREE = Cost(Fraction(0), Fraction(0))
 class Measured:
     """What a measure's mechanism released: a value a group, and the standard deviation of each one's noise.
 
-    `deviations` is empty where the values are ranks, since no count was asked for.
+    `deviations` is empty where there is no such noise: of ranks, where no count was asked for, and of quantiles,
+    whose values are places among `bins`. `notes` are said with the answer.
     """
 
     values: tuple[int, ...]
-    deviations: tuple[float, ...]
+    deviations: tuple[float, ...] = ()
+    notes: tuple[str, ...] = ()
+    bins: Bins | None = None
+
+
+Place = tuple[int, Fraction | None]
+"""A measure's place in its node and, of quantiles, which one."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +45,7 @@ class Groups:
 
     cells: Cells
     cost: Cost = FREE
-    measured: Mapping[int, Measured] = field(default_factory=dict)
+    measured: Mapping[Place, Measured] = field(default_factory=dict)
 
 
 class Selection(Protocol):
@@ -125,15 +133,15 @@ class ByCount:
     def _groups(self, release: Release, labels: Cells) -> Groups:
         rows = [labels[i] for i in release.indices.tolist()]
         if release.values is None:
-            ranks = Measured(tuple(range(len(rows), 0, -1)), ())
-            return Groups(tuple(rows), release.cost, {self.place: ranks})
+            ranks = Measured(tuple(range(len(rows), 0, -1)))
+            return Groups(tuple(rows), release.cost, {(self.place, None): ranks})
         values = release.values.tolist()
         deviations = deviations_of(release, len(values))
         order = list(range(len(rows)))
         if self.node.cells is None:
             order.sort(key=lambda n: (-values[n], tuple((t is None, t or "") for t in rows[n])))
         found = Measured(tuple(values[n] for n in order), tuple(deviations[n] for n in order))
-        return Groups(tuple(rows[n] for n in order), release.cost, {self.place: found})
+        return Groups(tuple(rows[n] for n in order), release.cost, {(self.place, None): found})
 
 
 def deviations_of(release: Release, size: int) -> list[float]:

@@ -1,0 +1,106 @@
+"""Aggregates through the whole path: their answers are near the truth, and cost what their mechanisms say."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from hashlib import sha256
+from pathlib import Path
+
+import duckdb
+import pytest
+
+from dpproxy.service import Service, configured
+from tests.dpproxy.deployment import POLICY, make
+from tests.dpproxy.test_answer import Analyst
+
+USERS = 3000
+MORE = """
+[budget]
+information = 100
+calls = 20
+period = "none"
+
+[tables.orders]
+privacy_unit = "person_id"
+max_rows_per_unit = 4
+max_rows_per_unit_per_group = 2
+[tables.orders.columns]
+shop = { domain = ["north", "south"] }
+item = {}
+amount = { bounds = [0, 100], scale = 2 }
+pieces = { range = [0, 9] }
+placed = { range = ["2024-01-01", "2024-12-31"] }
+"""
+ROWS = """
+INSERT INTO orders SELECT i // 2, ['north', 'south'][1 + i % 2], 'item ' || (i % 5), (i % 100) + 0.25,
+  i % 10, DATE '2024-01-01' + CAST(i % 366 AS INTEGER) FROM range(6000) r(i)
+"""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder: Path = tmp_path_factory.mktemp("aggregates")
+    make(folder, POLICY + MORE)
+    with duckdb.connect(folder / "people.duckdb") as connection:
+        connection.execute(
+            "CREATE TABLE orders (person_id INTEGER NOT NULL, shop VARCHAR, item VARCHAR, amount DOUBLE, "
+            "pieces INTEGER, placed DATE)"
+        )
+        connection.execute(ROWS)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def service(folder: Path) -> Iterator[Service]:
+    with Service.start(configured(folder / "dpproxy.toml"), alone=True) as running:
+        yield running
+
+
+@pytest.fixture
+def ann(service: Service, request: pytest.FixtureRequest) -> Analyst:
+    """An analyst of the test's own, with a full budget."""
+    return Analyst(service, f"ann {sha256(request.node.name.encode()).hexdigest()[:40]}")
+
+
+@pytest.mark.parametrize(
+    ("aggregate", "error", "information"),
+    [
+        ("SUM(amount)", 40_000, 1),
+        ("SUM(2 * amount)", 80_000, 1),
+        ("AVG(amount)", 8, 2),
+        ("SUM(pieces)", 4000, 1),
+        ("SUM(CASE WHEN pieces > 4 THEN 1 ELSE 0 END)", 400, 1),
+        ("VAR_POP(amount)", 300, 3),
+        ("STDDEV_POP(amount)", 8, 3),
+    ],
+)
+def test_an_aggregate_is_near_the_truth(
+    folder: Path, ann: Analyst, aggregate: str, error: float, information: int
+) -> None:
+    rows = ann.ask(f"SELECT {aggregate} FROM orders")
+    with duckdb.connect(folder / "people.duckdb", read_only=True) as connection:
+        (true,) = connection.execute(f"SELECT {aggregate} FROM orders").fetchall()[0]
+    assert not math.isclose(float(rows[0][0]), float(true), rel_tol=1e-9)
+    assert abs(float(rows[0][0]) - float(true)) < error
+    assert ann.used() == (information, 0)
+
+
+def test_aggregates_of_one_value_share_their_sums(ann: Analyst) -> None:
+    sql = "SELECT shop, AVG(amount), SUM(amount), COUNT(amount), AVG(amount) * COUNT(amount) FROM orders GROUP BY shop"
+    for _, average, total, count, product in ann.ask(sql):
+        assert abs(float(average) - 50) < 15
+        assert abs(float(total) - float(average) * float(count)) < 0.02 * float(total)
+        assert math.isclose(float(product), float(average) * float(count))
+    assert ann.used() == (4, 0), "two sums, each over two groups of a unit"
+
+
+def test_sums_of_unknown_groups_come_after_their_selection(ann: Analyst) -> None:
+    rows = ann.ask(
+        "SELECT item, COUNT(*) AS n, AVG(pieces) FROM orders GROUP BY item ORDER BY n DESC LIMIT 3"
+    )
+    assert len(rows) == 3
+    assert all(item.startswith("item ") and abs(float(n) - 1200) < 300 for item, n, _ in rows)
+    information, calls = ann.used()
+    assert calls == 1
+    assert information >= 7 + 3
