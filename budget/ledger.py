@@ -184,9 +184,9 @@ class Ledger(Computing, PostgresStore, Accounts, Analysts, Histories, HighWaters
 
         `release_key` names the release: whoever comes second gets the stored answer, at its stored cost, or
         for nothing if this account has paid for it already. `request_key` names what the account asked, for
-        `replay`; `mechanism`, `query`: what the account's history says of it. Shared accounts are charged the whole reservation. Raises AboveReservation, AlreadyResolved,
-        and NotReached for a new answer whose backend was not said to be reached. After LedgerUnavailable,
-        `outcome` says whether it was written.
+        `replay`, `query` how its history calls it. Shared accounts are charged the whole reservation. Raises
+        AboveReservation, AlreadyResolved, and NotReached for a new answer whose backend was not said to be
+        reached. After LedgerUnavailable, `outcome` says whether it was written.
         """
         if not reservation.at_most.covers(actual):
             raise AboveReservation(f"{actual} settled on a reservation of {reservation.at_most}")
