@@ -12,9 +12,26 @@ from math import prod
 
 from sqlglot import exp
 
-from rewriter.expression import kind_of_type
+from rewriter.expression import LOGICAL, kind_of_type
+from rewriter.grammar import EXTRACTED
+from rewriter.policy import Table
 from rewriter.refusal import Refusal
-from rewriter.relation import UNIT, Leaf, Relation, Source, leaves, unit_column, unit_source
+from rewriter.relation import (
+    UNIT,
+    Combined,
+    Derived,
+    Grouped,
+    Leaf,
+    Outer,
+    Relation,
+    Rows,
+    Source,
+    is_inner_unit,
+    leaves,
+    parts,
+    unit_column,
+    unit_source,
+)
 
 EXACT = (exp.Identifier, exp.Paren, exp.Add, exp.Sub, exp.Mul, exp.Mod, exp.Neg)
 
@@ -31,27 +48,139 @@ def groups_per_unit(relation: Relation, keys: tuple[exp.Expr, ...]) -> Bound:
     """g(C) of sql.md section 2: the most groups of `keys` that one unit can be in.
 
     Columns of a public table that a unique key joins follow from the columns joined to it; columns of
-    a source with one row a unit follow from the unit.
+    a source with one row a unit follow from the unit. Keys with few values count for their number where the others
+    are bounded; where all have few values the domain itself is the bound, which is known when its cells are.
     """
+    whole = _groups(relation, keys)
+    if whole.value is not None:
+        return whole
+    sizes = [(k, _size(k, relation)) for k in keys]
+    rest = tuple(k for k, size in sizes if size is None)
+    others = _groups(relation, rest) if rest else whole
+    if others.value is None:
+        return whole
+    return Bound(others.value * prod(size for _, size in sizes if size is not None), True)
+
+
+def _groups(relation: Relation, keys: tuple[exp.Expr, ...]) -> Bound:
     needed = _determining(relation, leaves(*keys))
     if needed is None:
         return Bound(None, False)
-    bounds = [_source_bound(s, frozenset(c for a, c in needed if a == s.alias)) for s in relation.sources]
+    bounds = [
+        _source_bound(s, frozenset(c for a, c in needed if a == s.alias), relation) for s in relation.sources
+    ]
     if any(b.value is None for b in bounds):
         return Bound(None, False)
     return Bound(prod(b.value for b in bounds if b.value is not None), any(b.enforce for b in bounds))
 
 
-def _source_bound(source: Source, columns: frozenset[str]) -> Bound:
-    columns -= {UNIT, unit_column(source.table)}
-    if not columns or source.single:
+def _size(key: exp.Expr, relation: Relation) -> int | None:
+    """How many values `key` can have whatever the data, NULL among them; None for many or unknown."""
+    if isinstance(key, exp.Column):
+        column = relation.source(key.table).column(key.name)
+        if column.domain is not None:
+            return len(column.domain) + 1
+        return 3 if kind_of_type(column.type) == "bool" else None
+    if isinstance(key, exp.Extract):
+        span = EXTRACTED.get(key.name.lower())
+        return None if span is None else span[1] - span[0] + 2
+    if isinstance(key, exp.Case):
+        branches = [i.args["true"] for i in key.args["ifs"]]
+        branches += [key.args["default"]] if key.args.get("default") else []
+        return None if leaves(*branches) else len(branches) + 1
+    return 3 if isinstance(key, LOGICAL) else None
+
+
+def _source_bound(source: Source, columns: frozenset[str], relation: Relation) -> Bound:
+    columns -= {UNIT, unit_column(source.table), *source.copies}
+    if not columns or _single(source, relation):
         return Bound(1, False)
+    if source.derived is not None:
+        options = [b for b in (_derived_bound(source.derived, columns),) if b.value is not None]
+        numbered = _numbered_rows(source, relation)
+        options += [] if numbered is None else [Bound(numbered, True)]
+        return min(options, key=lambda b: b.value or 0, default=Bound(None, False))
     declared = source.table.max_groups_per_unit
     singles = [min((n for names, n in declared.items() if c in names), default=None) for c in columns]
-    options = [n for names, n in declared.items() if columns <= names]
+    options_declared = [n for names, n in declared.items() if columns <= names]
     if all(n is not None for n in singles):
-        options.append(prod(n for n in singles if n is not None))
-    return Bound(min(options, default=None), True)
+        options_declared.append(prod(n for n in singles if n is not None))
+    return Bound(min(options_declared, default=None), True)
+
+
+def _derived_bound(derived: Derived, columns: frozenset[str]) -> Bound:
+    """g of columns of a subquery from those that its rows are made of."""
+    if isinstance(derived, Grouped):
+        keys = [
+            f.value
+            for f in derived.keys
+            if f.name in columns or any(a.name in columns for a in derived.aggregates)
+        ]
+        return groups_per_unit(derived.relation, tuple(keys))
+    if isinstance(derived, Rows):
+        read = [f.value for f in derived.fields if f.name in columns]
+        for window in (f.value for f in derived.windows if f.name in columns):
+            if not isinstance(window.this, exp.AggFunc) or window.args.get("order") is not None:
+                return Bound(None, False)
+            read += window.args["partition_by"]
+        return groups_per_unit(derived.relation, tuple(read))
+    if isinstance(derived, Combined):
+        one, other = (_derived_bound(side, columns) for side in (derived.left, derived.right))
+        if issubclass(derived.operator, exp.Union):
+            return _sum(one, other)
+        return other if one.value is None and issubclass(derived.operator, exp.Intersect) else one
+    return _outer_bound(derived, [f.value for f in derived.fields if f.name in columns])
+
+
+def _outer_bound(outer: Outer, read: list[exp.Expr]) -> Bound:
+    """g of columns of a FULL JOIN: those of each side, or all of that side NULL."""
+    reached = []
+    for source in (outer.left, outer.right):
+        own = tuple(v for v in read if {a for a, _ in leaves(v)} == {source.alias})
+        if own:
+            reached.append(_sum(groups_per_unit(Relation((source,)), own), Bound(1, False)))
+    if any(b.value is None for b in reached):
+        return Bound(None, False)
+    return Bound(prod(b.value or 1 for b in reached), True)
+
+
+def _sum(one: Bound, other: Bound) -> Bound:
+    if one.value is None or other.value is None:
+        return Bound(None, False)
+    return Bound(one.value + other.value, True)
+
+
+def _single(source: Source, relation: Relation) -> bool:
+    """Whether a unit has at most one row of `source` in the relation: in the source itself, or by a condition."""
+    return source.single or _numbered_rows(source, relation) == 1
+
+
+def _numbered_rows(source: Source, relation: Relation) -> int | None:
+    """r where the relation keeps rows with ROW_NUMBER() <= r, numbered over all rows of their unit; else None."""
+    if not isinstance(source.derived, Rows):
+        return None
+    inner = source.derived.relation
+    numbers = {
+        f.name
+        for f in source.derived.windows
+        if isinstance(f.value.this, exp.RowNumber)
+        and all(is_inner_unit(p, inner) for p in f.value.args["partition_by"])
+    }
+    found = []
+    for condition in source.on if source.on is not None else relation.met:
+        if not isinstance(condition, (exp.EQ, exp.LTE, exp.LT)) or not isinstance(
+            condition.expression, exp.Literal
+        ):
+            continue
+        side, text = condition.this.unnest(), condition.expression.this
+        if (
+            isinstance(side, exp.Column)
+            and side.table == source.alias
+            and side.name in numbers
+            and text.isdigit()
+        ):
+            found.append(1 if isinstance(condition, exp.EQ) else int(text) - isinstance(condition, exp.LT))
+    return max(min(found), 1) if found else None
 
 
 def _determining(relation: Relation, wanted: frozenset[Leaf]) -> frozenset[Leaf] | None:
@@ -80,7 +209,7 @@ def key_partners(relation: Relation, alias: str) -> frozenset[Leaf] | None:
     """The columns equated to a unique key of public source `alias`, or None: then a row may meet many of its rows."""
     source = relation.source(alias)
     equated: dict[str, frozenset[Leaf]] = {}
-    for condition in source.on if source.on is not None else relation.conditions:
+    for condition in source.on if source.on is not None else relation.met:
         if not isinstance(condition, exp.EQ):
             continue
         for side, other in ((condition.this, condition.expression), (condition.expression, condition.this)):
@@ -110,53 +239,92 @@ def _exactly_comparable(key: exp.Column, other: exp.Expr, relation: Relation) ->
     return True
 
 
-def rows_per_group(relation: Relation, bound: Bound) -> int:
+def rows_per_group(relation: Relation, bound: Bound, keys: tuple[exp.Expr, ...] = ()) -> int:
     """tau of COUNT(*) and COUNT(x): the most rows of one unit that count in one group; PV017 if nothing says.
 
-    1 where every private source has one row a unit and no public join multiplies it; else the largest
-    declaration of the private tables: max_rows_per_unit where the unit determines the group (it holds
+    1 where every private source has one row a unit (and group of `keys`) and no public join multiplies it; else the
+    largest declaration of the private tables: max_rows_per_unit where the unit determines the group (it holds
     all of the unit's rows), max_rows_per_unit_per_group otherwise.
     """
-    if one_row_per_unit(relation):
+    if one_row_per_unit(relation, keys):
         return 1
     whole = bound == Bound(1, False)
-    many = [s for s in relation.sources if s.private and not s.single]
+    many = [s for s in relation.sources if s.private and not _single(s, relation)]
     if not many:
         raise Refusal(
             "PV017",
             "COUNT(*) over a join that repeats a privacy unit's rows has no declared bound",
             hint="Count the units: COUNT(DISTINCT <privacy unit column>).",
         )
-    declared = []
-    for source in many:
-        table = source.table
-        total, group = table.max_rows_per_unit, table.max_rows_per_unit_per_group
-        tau = total if whole else (group or total)
-        if tau is None:
-            name = "max_rows_per_unit" if whole else "max_rows_per_unit_per_group"
-            unit = table.privacy_unit or "the privacy unit"
-            raise Refusal(
-                "PV017",
-                f'one privacy unit can have any number of rows in "{table.name}"',
-                detail=f"The policy declares no {name} for it.",
-                hint=f"Count the units, COUNT(DISTINCT {unit}), or ask the data owner to declare {name}.",
-            )
-        declared.append(tau)
-    return max(declared)
+    return max(_rows(s, relation, whole) for s in many)
 
 
-def one_row_per_unit(relation: Relation) -> bool:
-    """Whether each unit has at most one row in the whole relation.
+def _rows(source: Source, relation: Relation, whole: bool) -> int:
+    """The most rows of a unit in a source, all of them (`whole`) or those of one group."""
+    numbered = _numbered_rows(source, relation)
+    if source.derived is None:
+        return _declared(source.table, whole)
+    if isinstance(source.derived, Grouped):
+        groups = groups_per_unit(source.derived.relation, tuple(f.value for f in source.derived.keys))
+        if groups.value is not None:
+            return groups.value
+    if numbered is not None:
+        return numbered
+    counts = [_all_rows(r, whole) for r in parts(source.derived)]
+    if isinstance(source.derived, Combined):
+        return sum(counts) if issubclass(source.derived.operator, exp.Union) else counts[0]
+    return max(counts)
 
-    A public source multiplies nothing where the rows meet at most one of its rows.
+
+def _all_rows(relation: Relation, whole: bool) -> int:
+    if one_row_per_unit(relation):
+        return 1
+    many = [_rows(s, relation, whole) for s in relation.sources if s.private and not _single(s, relation)]
+    if not many:
+        raise Refusal(
+            "PV017",
+            "COUNT(*) over a join that repeats a privacy unit's rows has no declared bound",
+            hint="Count the units: COUNT(DISTINCT <privacy unit column>).",
+        )
+    return max(many)
+
+
+def _declared(table: Table, whole: bool) -> int:
+    total, group = table.max_rows_per_unit, table.max_rows_per_unit_per_group
+    tau = total if whole else (group or total)
+    if tau is None:
+        name = "max_rows_per_unit" if whole else "max_rows_per_unit_per_group"
+        unit = table.privacy_unit or "the privacy unit"
+        raise Refusal(
+            "PV017",
+            f'one privacy unit can have any number of rows in "{table.name}"',
+            detail=f"The policy declares no {name} for it.",
+            hint=f"Count the units, COUNT(DISTINCT {unit}), or ask the data owner to declare {name}.",
+        )
+    return tau
+
+
+def one_row_per_unit(relation: Relation, keys: tuple[exp.Expr, ...] = ()) -> bool:
+    """Whether each unit has at most one row in the whole relation, or in each group of `keys`.
+
+    A public source multiplies nothing where the rows meet at most one of its rows. b(C) = 1 where the unit and C
+    contain a key of every source.
     """
+    given = {(k.table, k.name) for k in keys if isinstance(k, exp.Column)}
+
+    def keyed(source: Source) -> bool:
+        own = {c for a, c in given if a == source.alias} | {UNIT, unit_column(source.table)}
+        inner = source.on is None and not isinstance(source.derived, Outer)
+        return inner and any(key <= own for key in source.table.keys)
+
     return all(
-        s.single if s.private else key_partners(relation, s.alias) is not None for s in relation.sources
+        _single(s, relation) or keyed(s) if s.private else key_partners(relation, s.alias) is not None
+        for s in relation.sources
     )
 
 
-def joined_on_unit(relation: Relation) -> tuple[str, str] | None:
-    """None if all private sources are joined on the privacy unit, else the names of two tables that are not.
+def apart_on_unit(relation: Relation) -> tuple[Source, Source] | None:
+    """None if all private sources are joined on the privacy unit, else two that are not.
 
     A LEFT JOIN keeps the rows of its left side whatever its ON says, so that only inner conditions join those.
     """
@@ -168,7 +336,7 @@ def joined_on_unit(relation: Relation) -> tuple[str, str] | None:
             alias = group[alias]
         return alias
 
-    for one, other in _unit_equalities(relation.conditions, relation):
+    for one, other in _unit_equalities(relation.met, relation):
         if one in group and other in group:
             group[root(one)] = root(other)
     apart = [s for s in inner if root(s.alias) != root(inner[0].alias)]
@@ -179,7 +347,7 @@ def joined_on_unit(relation: Relation) -> tuple[str, str] | None:
         and s.on is not None
         and not any(s.alias in pair for pair in _unit_equalities(s.on, relation))
     ]
-    return (inner[0].table.name, apart[0].table.name) if apart else None
+    return (inner[0], apart[0]) if apart else None
 
 
 def _unit_equalities(conditions: tuple[exp.Expr, ...], relation: Relation) -> list[tuple[str, str]]:

@@ -35,13 +35,13 @@ Slot = tuple[Part, str]
 
 
 def measures_of(
-    calls: list[Call], relation: Relation, bound: Bound, parameters: Parameters
+    calls: list[Call], relation: Relation, keys: tuple[exp.Expr, ...], bound: Bound, parameters: Parameters
 ) -> tuple[tuple[Measure, ...], tuple[Output, ...]]:
-    """The measures and outputs of `calls`, one output a call, over groups of which a unit is in `bound` at most.
+    """The measures and outputs of `calls`, one output a call, over groups of `keys`, a unit in `bound` of them.
 
     Raises Refusal: PV016 where a value has no finite bounds, PV017 where nothing bounds the rows of a unit.
     """
-    collector = _Collector(relation, bound, parameters)
+    collector = _Collector(relation, keys, bound, parameters)
     used = [collector.slots_of(c) for c in calls]
     collector.centre()
     built = [collector.built(s) for s in collector.slots]
@@ -57,6 +57,7 @@ def measures_of(
 @dataclass
 class _Collector:
     relation: Relation
+    keys: tuple[exp.Expr, ...]
     bound: Bound
     parameters: Parameters
     slots: dict[Slot, Call] = field(default_factory=dict)
@@ -122,22 +123,26 @@ class _Collector:
     def _built(self, slot: Slot, call: Call) -> Measure:
         part, name = slot
         if part in ("count", "units", "items"):
-            tau = 1 if part == "units" else rows_per_group(self.relation, self.bound)
+            tau = 1 if part == "units" else self._most()
             return Count(call.argument, tau, call.values)
         if part == "distinct":
             return DistinctItems(call.values, call.argument)
         if part == "quantiles":
             fractions = tuple(dict.fromkeys(self.fractions[slot]))
             fixed = self._fixed(call, MOST)
-            return Quantiles(fixed, call.argument, fractions, rows_per_group(self.relation, self.bound))
+            return Quantiles(fixed, call.argument, fractions, self._most())
         if part == "whole":
             return Moment(self._of_units(call), call.argument, 1, False, 1, whole=True)
         most = MOST_SQUARED if ("squares", name) in self.slots else MOST
         fixed = self._fixed(call, most)
-        tau = rows_per_group(self.relation, self.bound)
+        tau = self._most()
         if part == "squares":
             return Moment(fixed, call.argument, 2, True, tau)
         return Moment(fixed, call.argument, 1, name in self.centred, tau)
+
+    def _most(self) -> int:
+        """The most rows of a unit in a group."""
+        return rows_per_group(self.relation, self.bound, self.keys)
 
     def _of_units(self, call: Call) -> FixedPoint:
         value = call.values[0]

@@ -62,7 +62,11 @@ class Constant:
 
 def unknown(_: int, sql: str) -> Sequence[Parameter]:
     """Refuse (PV020) every constant: for callers without a front."""
-    raise Refusal("PV020", "an expression that PostgreSQL has to evaluate is not allowed on private rows")
+    raise Refusal(
+        "PV020",
+        "an expression that PostgreSQL has to evaluate is not allowed on private rows",
+        hint="Write its value as a constant.",
+    )
 
 
 @dataclass

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
 
+from rewriter.combine import combined
 from rewriter.constant import Constants, Read, one_row, unknown, unread, visible
 from rewriter.domain import domain_query
 from rewriter.draft import (
@@ -27,18 +28,22 @@ from rewriter.draft import (
 from rewriter.expression import Parameters, check, check_condition, kind
 from rewriter.grammar import describe, position
 from rewriter.grouping import aggregates, grouping
+from rewriter.joins import join, owned
 from rewriter.node import dp_nodes
 from rewriter.numbering import numbered
 from rewriter.parse import parse_query
 from rewriter.per_unit import distinct_with_unit, grouped_by_unit
 from rewriter.policy import Policy
 from rewriter.refusal import Refusal
-from rewriter.refused import mixes, refuse_limited, row_level, uncorrelated
+from rewriter.refused import mixed, recursive, refuse_limited, row_level, uncorrelated, unlike
 from rewriter.relation import Field, Relation, is_inner_unit, leaves
-from rewriter.resolve import folded, output_name, resolve
+from rewriter.resolve import folded, output_name, resolve, starred
+from rewriter.row_values import plain_lists
 from rewriter.spelling import spellings
-from rewriter.stability import aliases, exists, join, require_unit_joins, scan, semi_join, where
+from rewriter.stability import aliases, exists, row_in, scan, semi_join, where
 from rewriter.translate import alike
+from rewriter.windows import first_rows, with_windows
+from rewriter.zero_fill import check_zero_fill, refuse_kept
 
 
 def draft(text: str, policy: Policy, parameters: Parameters = (), read: Read = unknown) -> Draft:
@@ -81,14 +86,15 @@ def _spell_units(tree: exp.Expr) -> None:
 
 @dataclass(frozen=True)
 class _Cte:
-    """A CTE of private rows: its query, and the CTEs that this one can see."""
+    """A CTE: its query, the CTEs that this one can see, its columns' names; one of private rows is not presented."""
 
     query: exp.Query
     ctes: Ctes
+    columns: tuple[str, ...]
+    private: bool
 
 
-Ctes = dict[str, _Cte | None]
-"""By name: CTEs of private rows, None where one stays in the presentation."""
+Ctes = dict[str, _Cte]
 
 
 @dataclass
@@ -118,12 +124,7 @@ class _Cutter:
             return self.query(tree.this, self._with(tree, ctes), outer)
         ctes = self._with(tree, ctes)
         if isinstance(tree, exp.SetOperation):
-            for side in (tree.this, tree.expression):
-                relation = self.query(side, ctes)
-                if relation is not None:
-                    raise row_level(relation, side)
-            self._presented(tree, ctes, skip=("this", "expression", "with_"))
-            return None
+            return self._combined(tree, ctes)
         if not isinstance(tree, exp.Select):
             raise Refusal(
                 "0A000", f"{describe(tree)} is not supported on private tables", position=position(tree)
@@ -134,19 +135,28 @@ class _Cutter:
             return None
         return self._private(tree, relation, ctes, outer)
 
+    def _combined(self, tree: exp.SetOperation, ctes: Ctes) -> Relation | None:
+        """A set operation: of private rows of both sides, or of none."""
+        left, right = (self.query(side, ctes) for side in (tree.this, tree.expression))
+        if left is None and right is None:
+            self._presented(tree, ctes, skip=("this", "expression", "with_"))
+            return None
+        if left is None or right is None:
+            raise mixed(tree, left or right)
+        return combined(left, right, tree, next(self.names), self.parameters)
+
     def _with(self, tree: exp.Expr, ctes: Ctes) -> Ctes:
         clause = tree.args.get("with_")
         if clause is None:
             return ctes
+        if clause.args.get("recursive"):
+            raise recursive(clause)
         private = []
         for cte in clause.expressions:
             name = folded(cte.args["alias"].this)
             is_private = self.query(cte.this, ctes) is not None
-            if is_private and cte.args["alias"].columns:
-                raise Refusal(
-                    "0A000", f'column names of CTE "{name}" are not supported', position=position(cte)
-                )
-            ctes = {**ctes, name: _Cte(cte.this, ctes) if is_private else None}
+            columns = tuple(folded(c) for c in cte.args["alias"].columns)
+            ctes = {**ctes, name: _Cte(cte.this, ctes, columns, is_private)}
             private += [cte] if is_private else []
         self.edits.append(lambda: _drop(tree, private))
         return ctes
@@ -175,15 +185,17 @@ class _Cutter:
         clause = tree.args.get("from_")
         if clause is None:
             return None
-        joins = tree.args.get("joins") or []
-        items = [clause.this, *(j.this for j in joins)]
+        return self._joined(clause.this, tree.args.get("joins") or [], ctes)
+
+    def _joined(self, first: exp.Expr, joins: list[exp.Join], ctes: Ctes) -> Relation | None:
+        items = [first, *(j.this for j in joins)]
         found = [self._item(i, ctes) for i in items]
         if not any(r is not None and r.private for r in found):
             for node in joins:
                 self._presented(node, ctes, skip=("this",))
             return None
         self._fold(ctes, [j.args.get("on") for j in joins])
-        found = [self._one_row(i) if r is None else r for i, r in zip(items, found, strict=True)]
+        found = [self._public_item(i, ctes) if r is None else r for i, r in zip(items, found, strict=True)]
         for item, relation in zip(items, found, strict=True):
             if relation is None:
                 raise Refusal(
@@ -195,8 +207,20 @@ class _Cutter:
         relations = [r for r in found if r is not None]
         whole = relations[0]
         for node, right in zip(joins, relations[1:], strict=True):
-            whole = join(whole, right, node, self.parameters)
+            whole = join(whole, right, node, self.names, self.parameters)
         return whole
+
+    def _public_item(self, item: exp.Expr, ctes: Ctes) -> Relation | None:
+        """An item without private rows beside some with: a selection from public tables, or one row of constants."""
+        alias = item.args.get("alias")
+        shown = folded(alias.this) if alias is not None and alias.this is not None else folded(item.this)
+        renamed = [folded(c) for c in alias.columns] if alias is not None else []
+        if isinstance(item, exp.Table) and not item.args.get("db") and shown and folded(item.this) in ctes:
+            body = ctes[folded(item.this)]
+            found = _shown(self._public_rows(body.query, body.ctes), shown, body.columns)
+        else:
+            found = self._public_rows(item, ctes) if isinstance(item, exp.Subquery) else None
+        return self._one_row(item) if found is None else _shown(found, shown, renamed)
 
     def _one_row(self, item: exp.Expr) -> Relation | None:
         """Released or public rows that are one row, as constants; None for others."""
@@ -216,6 +240,9 @@ class _Cutter:
         renamed = [folded(c) for c in alias.columns] if alias is not None else []
         if isinstance(item, exp.Table) and isinstance(item.this, exp.Identifier):
             return self._table(item, shown, renamed, ctes)
+        if isinstance(item, exp.Subquery) and isinstance(item.this, (exp.Table, exp.Subquery)):
+            whole = self._joined(item.this, item.this.args.get("joins") or [], ctes)
+            return _shown(whole, shown, renamed) if shown else whole
         if isinstance(item, exp.Subquery):
             return _shown(self.query(item, ctes), shown, renamed)
         self._nested(item, ctes)
@@ -225,7 +252,10 @@ class _Cutter:
         name, schema = folded(item.this), folded(item.args.get("db"))
         if not schema and name in ctes:
             body = ctes[name]
-            return None if body is None else _shown(self.query(body.query, body.ctes), shown or name, renamed)
+            if not body.private:
+                return None
+            rows = _shown(self.query(body.query, body.ctes), name, body.columns)
+            return _shown(rows, shown or name, renamed)
         if schema == SYSTEM and name in SYSTEM_TABLES:
             self._system(item, name, shown or name)
             return None
@@ -245,17 +275,19 @@ class _Cutter:
     ) -> Relation | None:
         self._fold(ctes, tree.args.get("where"), tree.args.get("group"))
         relation = self._where(tree, relation, ctes, outer)
-        if outer is None:
-            require_unit_joins(relation, tree.args["from_"])
+        if not correlated(relation):
+            relation = owned(relation, tree.args["from_"])
         grouped = any(tree.args.get(part) is not None for part in ("group", "having"))
         grouped = grouped or any(aggregates(tree.args.get(part)) for part in ("expressions", "order"))
-        if grouped or tree.args.get("distinct") is not None:
+        windows = any(e.find(exp.Window) for e in tree.expressions)
+        if grouped or windows or tree.args.get("distinct") is not None:
             _refuse_outer(tree, relation)
         counted = [tree.expressions, *(tree.args.get(p) for p in ("having", "order"))]
         self._fold(ctes, *_counted(counted) if grouped else tree.expressions)
         if not grouped:
             rows = self._rows(tree, relation)
-            if tree.args.get("distinct") is None:
+            distinct = tree.args.get("distinct")
+            if distinct is None or distinct.args.get("on") is not None:
                 return rows
             if any(is_inner_unit(f.value, relation) for _, fields in rows.scope for f in fields):
                 refuse_limited(rows)
@@ -263,7 +295,10 @@ class _Cutter:
         groups = grouping(tree, relation, self.parameters)
         keys = groups.keys
         if len(groups.sets) == 1 and any(is_inner_unit(k, relation) for k in keys):
-            return grouped_by_unit(tree, relation, keys, next(self.names), self.parameters)
+            refuse_kept(relation, tree)
+            names = next(self.names), next(self.names)
+            return grouped_by_unit(tree, relation, keys, names, self.parameters)
+        check_zero_fill(tree, relation, keys)
         index = len(self.nodes)
         self.nodes += [SystemDraft("")] * len(groups.sets)
         nodes, edits = dp_nodes(
@@ -286,37 +321,45 @@ class _Cutter:
 
     def _where(self, tree: exp.Select, relation: Relation, ctes: Ctes, outer: Relation | None) -> Relation:
         clause = tree.args.get("where")
-        for condition in _split(clause.this if clause else None):
+        for condition in map(plain_lists, _split(clause.this if clause else None)):
             negated = isinstance(condition, exp.Not)
             inner = condition.this.unnest() if negated else condition
             if isinstance(inner, exp.In) and inner.args.get("query") is not None:
                 relation = self._in(relation, inner, ctes, negated, outer)
             elif isinstance(inner, exp.Exists):
-                body = inner.this.this if isinstance(inner.this, exp.Subquery) else inner.this
-                found = self.query(body, ctes, relation)
-                if found is None:
-                    self.constants.truth(inner, len(self.nodes))
-                    relation = where(relation, condition, self.parameters, outer)
-                    continue
-                refuse_limited(found)
-                relation = exists(relation, found, negated, inner)
+                relation = self._exists(relation, inner, ctes, condition, outer)
             elif unread(condition) is not None:
                 raise uncorrelated(unread(condition) or condition)
             else:
                 relation = where(relation, condition, self.parameters, outer)
         return relation
 
+    def _exists(
+        self, relation: Relation, node: exp.Exists, ctes: Ctes, condition: exp.Expr, outer: Relation | None
+    ) -> Relation:
+        body = node.this.this if isinstance(node.this, exp.Subquery) else node.this
+        found = self.query(body, ctes, relation)
+        if found is None:
+            found = self._public_rows(body, ctes, relation)
+            if found is None or not correlated(found):
+                self.constants.truth(node, len(self.nodes))
+                return where(relation, condition, self.parameters, outer)
+        refuse_limited(found)
+        return exists(relation, found, isinstance(condition, exp.Not), node)
+
     def _in(
         self, relation: Relation, node: exp.In, ctes: Ctes, negated: bool, outer: Relation | None
     ) -> Relation:
+        query = node.args["query"]
+        inner = self.query(query, ctes, relation)
+        if inner is None:
+            inner = self._public_rows(query, ctes, relation)
+        if isinstance(node.this, exp.Tuple):
+            return self._row_in(relation, node, inner, negated)
         value = resolve(node.this, relation, outer)
         own = {a for a, _ in leaves(value)} <= {s.alias for s in relation.sources}
         if own:
             check(value, relation, self.parameters)
-        query = node.args["query"]
-        inner = self.query(query, ctes)
-        if inner is None:
-            inner = self._public_rows(query, ctes)
         if inner is None:
             return self._in_list(relation, value, query, negated)
         refuse_limited(inner)
@@ -325,13 +368,19 @@ class _Cutter:
             raise Refusal("42601", "subquery has too many columns", position=position(node))
         output = fields[0].value
         if own and not self._alike(value, relation, output, inner):
-            raise Refusal(
-                "PV020",
-                "IN a subquery of another type is not allowed on private rows",
-                hint="Compare integers with integers, or texts with texts.",
-                position=position(node),
-            )
+            raise unlike(node)
         return semi_join(relation, value, inner, output, negated)
+
+    def _row_in(self, relation: Relation, node: exp.In, inner: Relation | None, negated: bool) -> Relation:
+        if inner is None:
+            raise uncorrelated(node)
+        refuse_limited(inner)
+        values = [resolve(v, relation) for v in node.this.expressions]
+        for value, output in zip(values, inner.fields, strict=False):
+            check(value, relation, self.parameters)
+            if not self._alike(value, relation, output.value, inner):
+                raise unlike(node)
+        return row_in(relation, values, inner, negated, node)
 
     def _alike(self, value: exp.Expr, relation: Relation, output: exp.Expr, inner: Relation) -> bool:
         """Whether a value can be looked up among the outputs of another relation without raising."""
@@ -342,7 +391,8 @@ class _Cutter:
             )
             if columns[0].type == columns[1].type:
                 return True
-        return alike({kind(value, relation, self.parameters), kind(output, inner, self.parameters)})
+        kinds = {kind(value, relation, self.parameters), kind(output, inner, self.parameters)}
+        return alike(kinds) or kinds <= {"text", "literal"}
 
     def _in_list(self, relation: Relation, value: exp.Expr, query: exp.Expr, negated: bool) -> Relation:
         """`value [NOT] IN` the rows of a query over public and released rows, which the front evaluates."""
@@ -352,31 +402,47 @@ class _Cutter:
         check_condition(condition, relation, self.parameters)
         return replace(relation, conditions=(*relation.conditions, condition))
 
-    def _public_rows(self, query: exp.Expr, ctes: Ctes) -> Relation | None:
-        """The relation of a plain selection from a public table, for use in the backend; None for others."""
+    def _public_rows(self, query: exp.Expr, ctes: Ctes, outer: Relation | None = None) -> Relation | None:
+        """The relation of a plain selection from public tables, for use in the backend; None for others."""
         select = query.unnest() if isinstance(query, exp.Subquery) else query
         if not isinstance(select, exp.Select) or any(select.args.get(p) for p in NOT_PLAIN):
             return None
         clause = select.args.get("from_")
-        found = self._item(clause.this, ctes) if isinstance(clause, exp.From) else None
-        if found is None or any(aggregates(e) or unread(e) for e in select.expressions):
+        found = self._public_joined(clause.this, select.args.get("joins") or [], ctes) if clause else None
+        if found is None or any(aggregates(e) or e.find(exp.Window) or unread(e) for e in select.expressions):
             return None
         if unread(select.args.get("where") or exp.null()):
             return None
         condition = select.args.get("where")
         for part in _split(condition.this if condition else None):
-            found = where(found, part, self.parameters)
+            found = where(found, part, self.parameters, outer)
         return _projected(found, select, self.parameters)
 
+    def _public_joined(self, first: exp.Expr, joins: list[exp.Join], ctes: Ctes) -> Relation | None:
+        found = [self._item(i, ctes) for i in (first, *(j.this for j in joins))]
+        relations = [r for r in found if r is not None and not r.private]
+        if len(relations) < len(found) or any(j.args.get("side") for j in joins):
+            return None
+        whole = relations[0]
+        for node, right in zip(joins, relations[1:], strict=True):
+            whole = join(whole, right, node, self.names, self.parameters)
+        return whole
+
     def _rows(self, tree: exp.Select, relation: Relation) -> Relation:
-        window = next((e for e in tree.expressions if e.find(exp.Window)), None)
-        if window is not None:
-            raise mixes("a window", relation, window)
+        refuse_kept(relation, tree)
         limit = tree.args.get("limit") or tree.args.get("offset")
-        return replace(_projected(relation, tree, self.parameters), limit=limit)
+        distinct = tree.args.get("distinct")
+        picked = distinct.args.get("on") if distinct is not None else None
+        if picked is not None:
+            found = first_rows(tree, picked, relation, next(self.names), self.parameters)
+        elif any(e.find(exp.Window) for e in tree.expressions):
+            found = with_windows(tree, relation, next(self.names), self.parameters)
+        else:
+            found = _projected(relation, tree, self.parameters)
+        return replace(found, limit=limit)
 
 
-NOT_PLAIN = ("with_", "joins", "group", "having", "limit", "offset", "order", "distinct")
+NOT_PLAIN = ("with_", "group", "having", "limit", "offset", "order", "distinct")
 """What a selection in the backend has not."""
 
 
@@ -392,11 +458,18 @@ def _counted(part: object) -> Iterator[exp.Expr]:
             yield from _counted(one)
 
 
+def correlated(relation: Relation) -> bool:
+    """Whether a relation's conditions read rows of a query around it."""
+    own = {s.alias for s in relation.sources}
+    read = {a for a, _ in leaves(*relation.conditions)}
+    for semi in relation.semi_joins:
+        read |= {a for a, _ in leaves(*semi.outside)} - {s.alias for s in semi.relation.sources}
+    return not read <= own
+
+
 def _refuse_outer(tree: exp.Select, relation: Relation) -> None:
     """Refuse groups of rows that a condition ties to an outer query's."""
-    own = {s.alias for s in relation.sources}
-    values = [*relation.conditions, *(j.value for j in relation.semi_joins)]
-    if not {a for a, _ in leaves(*values)} <= own:
+    if correlated(relation):
         raise uncorrelated(tree)
 
 
@@ -418,11 +491,10 @@ def _projected(relation: Relation, tree: exp.Select, parameters: Parameters) -> 
     fields: list[Field] = []
     for item in tree.expressions:
         value = item.unalias()
-        if isinstance(value, exp.Star):
-            fields += [Field(n, v) for n, v in relation.merged.items()]
-            fields += [f for _, fs in relation.scope for f in fs if f.name not in relation.merged]
-        elif isinstance(value, exp.Column) and isinstance(value.this, exp.Star):
-            fields += [f for alias, fs in relation.scope if alias == folded(value.args["table"]) for f in fs]
+        if isinstance(value, exp.Star) or (
+            isinstance(value, exp.Column) and isinstance(value.this, exp.Star)
+        ):
+            fields += starred(value, relation)
         else:
             base = resolve(value, relation)
             check(base, relation, parameters)

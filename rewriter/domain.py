@@ -216,8 +216,12 @@ class _Dimensions:
         timed = kind_of_type(column.type) == "timestamp"
         if column.range is not None:
             first, last = column.range
-            low.append(exp.Literal.string(first))
-            high.append(exp.Literal.string(f"{last} 23:59:59.999999" if timed and len(last) == 10 else last))
+            last = f"{last} 23:59:59.999999" if timed and len(last) == 10 else last
+            ends: list[exp.Expr] = [exp.Literal.string(first), exp.Literal.string(last)]
+            if kind_of_type(column.type) == "int":
+                ends = [exp.cast(e, "BIGINT") for e in ends]
+            low.append(ends[0])
+            high.append(ends[1])
         for operator, value in self._comparisons(at):
             if operator in (exp.GT, exp.GTE, exp.EQ):
                 low.append(value)

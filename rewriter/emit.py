@@ -9,7 +9,7 @@ count clamped to tau; `tr` keeps at most delta0 groups a unit by a keyed order, 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
@@ -18,12 +18,13 @@ from rewriter.dialect import NEUTRAL, Dialect, cell_type
 from rewriter.dialect_duckdb import DUCKDB
 from rewriter.draft import NodeDraft
 from rewriter.emit_measures import measure_text, numbered_rows, per_unit, row_columns, total, unmeasured
+from rewriter.emit_sources import derived_rows, front_rows
 from rewriter.expression import Parameters, kind, kind_of_type
 from rewriter.measure import Count, Moment
 from rewriter.measure import parts as read_by
 from rewriter.plan import Cells, HistogramQuery
 from rewriter.policy import Policy, Table
-from rewriter.relation import UNIT, Derived, Field, Relation, Source, leaf, leaves
+from rewriter.relation import UNIT, Relation, Source, leaf, leaves, parts
 
 Output = tuple[str, exp.Expr]
 Kinded = tuple[exp.Expr, str]
@@ -106,19 +107,7 @@ def types_query(node: NodeDraft) -> str:
 
 
 def _front_source(source: Source) -> exp.Expr:
-    if source.derived is None:
-        return _table((source.table.schema, source.table.name), source.alias)
-    inner = exp.select(*(exp.alias_(f.value.copy(), f.name, quoted=True) for f in _outputs(source.derived)))
-    for number, part in enumerate(source.derived.relation.sources):
-        item = _front_source(part)
-        inner = inner.from_(item) if number == 0 else inner.join(item, join_type="CROSS")
-    if source.derived.keys:
-        inner = inner.group_by(*(f.value.copy() for f in source.derived.keys))
-    return inner.subquery(source.alias)
-
-
-def _outputs(derived: Derived) -> tuple[Field, ...]:
-    return (*derived.keys, *derived.aggregates)
+    return front_rows(source, lambda s: _table((s.table.schema, s.table.name), s.alias))
 
 
 def _table(parts: Sequence[str], alias: str) -> exp.Table:
@@ -138,7 +127,9 @@ def _filled(count: str) -> exp.Expr:
 
 def _histogram(node: NodeDraft, keys: list[str], source: str) -> exp.Select:
     sums = [
-        exp.alias_(total(n, m), f"c{n}") for n, m in enumerate(node.measures) if isinstance(m, (Count, Moment))
+        exp.alias_(total(n, m), f"c{n}")
+        for n, m in enumerate(node.measures)
+        if isinstance(m, (Count, Moment))
     ]
     query = exp.select(*(exp.column(k) for k in keys), *sums).from_(source)
     return query.group_by(*keys) if keys else query
@@ -199,10 +190,10 @@ class Emitter:
 
     def select(self, relation: Relation, outputs: Sequence[Output], used: Sequence[exp.Expr]) -> exp.Select:
         """SELECT outputs FROM the relation's sources under its conditions; `used`: base forms of the outputs."""
-        conditions = sorted((canonical(c) for c in relation.conditions), key=lambda c: c.sql())
+        conditions = sorted((canonical(c) for c in relation.met), key=lambda c: c.sql())
         ons = [c for s in relation.sources for c in s.on or ()]
-        values = [j.value for j in relation.semi_joins]
-        needed = leaves(*used, *conditions, *ons, *values)
+        outside = [c for j in relation.semi_joins for c in j.outside]
+        needed = leaves(*used, *conditions, *ons, *outside)
         select = exp.select(*(exp.alias_(v, n, quoted=True) for n, v in outputs))
         first = True
         for source in relation.sources:
@@ -219,16 +210,24 @@ class Emitter:
 
     def semi_join(self, relation: Relation, number: int) -> exp.Expr:
         join = relation.semi_joins[number]
-        output = self.written(join.output, join.relation)
-        inner = self.select(join.relation, [("x", output)], [join.output])
-        found = exp.In(this=self.written(join.value, relation), query=inner.subquery())
+        both = replace(relation, sources=relation.sources + join.relation.sources)
+        across = [self.written(canonical(c), both) for c in join.across]
+        if join.value is None or join.output is None:
+            one = exp.Literal.number(1)
+            rows = self.select(join.relation, [("x", one)], join.across)
+            found: exp.Expr = exp.Exists(this=rows.where(*across) if across else rows)
+        else:
+            output = self.written(join.output, join.relation)
+            rows = self.select(join.relation, [("x", output)], [join.output, *join.across])
+            rows = rows.where(*across) if across else rows
+            found = exp.In(this=self.written(join.value, relation), query=rows.subquery())
         return exp.not_(found) if join.negated else found
 
     def source(self, source: Source, columns: Sequence[str]) -> exp.Expr:
         if not source.private:
             return self.public_scan(source, columns)
         if source.derived is not None:
-            return self.derived(source.derived).subquery(source.alias)
+            return derived_rows(self, source.derived).subquery(source.alias)
         return self.private_scan(source, [c for c in columns if c != UNIT]).subquery(source.alias)
 
     def public_scan(self, source: Source, columns: Sequence[str]) -> exp.Expr:
@@ -294,22 +293,10 @@ class Emitter:
         """The kind of the privacy unit's column."""
         source = next(s for s in relation.sources if s.private and s.on is None)
         if source.derived is not None:
-            return self.unit_kind(source.derived.relation)
+            return self.unit_kind(parts(source.derived)[0])
         table = source.table
         holder = self.policy.tables[table.path[-1].target] if table.path else table
         return kind_of_type(next(c.type for c in holder.columns if c.name == holder.privacy_unit))
-
-    def derived(self, derived: Derived) -> exp.Select:
-        relation = derived.relation
-        unit = self.unit(relation)
-        outputs: list[Output] = [(UNIT, unit)]
-        outputs += [(f.name, self.written(f.value, relation)) for f in _outputs(derived)]
-        used = [f.value for f in _outputs(derived)] + ([derived.having] if derived.having is not None else [])
-        keys = [self.written(f.value, relation) for f in derived.keys]
-        select = self.select(relation, outputs, used).group_by(unit.copy(), *keys)
-        if derived.having is not None:
-            select = select.having(self.written(derived.having, relation))
-        return select
 
     def truncated(self, node: NodeDraft, keys: list[str], kinds: list[str], delta0: int) -> exp.Select:
         unit = exp.column(UNIT), self.unit_kind(node.relation)

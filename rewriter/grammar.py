@@ -28,12 +28,12 @@ STRUCTURE: dict[type[exp.Expr], frozenset[str]] = {
     exp.Union: frozenset(["with_", "this", "expression", "distinct", "order", "limit", "offset"]),
     exp.Intersect: frozenset(["with_", "this", "expression", "distinct", "order", "limit", "offset"]),
     exp.Except: frozenset(["with_", "this", "expression", "distinct", "order", "limit", "offset"]),
-    exp.Subquery: frozenset({"this", "alias", "with_"}),
+    exp.Subquery: frozenset({"this", "alias", "with_", "joins"}),
     exp.From: frozenset({"this"}),
     exp.Join: frozenset(["this", "side", "kind", "on", "using", "method"]),
-    exp.Table: frozenset(["this", "db", "alias"]),
+    exp.Table: frozenset(["this", "db", "alias", "joins"]),
     exp.TableAlias: frozenset({"this", "columns"}),
-    exp.With: frozenset({"expressions"}),
+    exp.With: frozenset({"expressions", "recursive"}),
     exp.CTE: frozenset({"this", "alias", "materialized"}),
     exp.Where: frozenset({"this"}),
     exp.Group: frozenset({"expressions", "all"}),
@@ -44,7 +44,7 @@ STRUCTURE: dict[type[exp.Expr], frozenset[str]] = {
     exp.Offset: frozenset({"expression"}),
     exp.Fetch: frozenset({"direction", "count", "limit_options"}),
     exp.LimitOptions: frozenset({"percent", "rows", "with_ties"}),
-    exp.Distinct: frozenset({"expressions"}),
+    exp.Distinct: frozenset({"expressions", "on"}),
 }
 """Query structure, anywhere in a statement that reads private tables."""
 

@@ -78,7 +78,7 @@ def _node(
         output = Output("running", (0,), exp.cast(exp.Count(this=exp.Star()), "DECIMAL"))
         return NodeDraft(writer.relation, keys, (writer.running,), (output,), bound, None, None, True)
     calls = list(writer.calls.values())
-    measures, outputs = measures_of(calls, writer.relation, bound, writer.parameters)
+    measures, outputs = measures_of(calls, writer.relation, keys, bound, writer.parameters)
     order_by = None if ordering is None or k is None else outputs[ordering].measures[0]
     counts = ordering is None or ordering < shown
     return NodeDraft(writer.relation, keys, measures, outputs, bound, k, order_by, counts)

@@ -8,7 +8,19 @@ from sqlglot import exp
 
 from rewriter.draft import NodeDraft
 from rewriter.measure import Count, DistinctItems, Measure, Moment, Quantiles
-from rewriter.relation import Field, Relation, Source, leaf
+from rewriter.relation import (
+    Combined,
+    Derived,
+    Field,
+    Filled,
+    Grouped,
+    Outer,
+    Relation,
+    Rows,
+    SemiJoin,
+    Source,
+    leaf,
+)
 
 
 def numbered(node: NodeDraft) -> NodeDraft:
@@ -43,39 +55,56 @@ class _Names(dict[str, str]):
             lambda n: leaf(self[n.table], n.name) if isinstance(n, exp.Column) else n, copy=False
         )
 
-    def field(self, field: Field) -> Field:
-        return Field(field.name, self.renamed(field.value))
+    def fields(self, fields: tuple[Field, ...]) -> tuple[Field, ...]:
+        return tuple(Field(f.name, self.renamed(f.value)) for f in fields)
 
 
 def _relation(relation: Relation, names: _Names) -> Relation:
     """The relation renamed, without its scope: no name of a client's is looked up in it any more."""
+    sources = tuple(_source(s, names) for s in relation.sources)
+    filled = relation.filled
+    if filled is not None:
+        kept = frozenset(names[a] for a in sorted(filled.kept))
+        filled = Filled(kept, tuple(map(names.renamed, filled.on)))
     return replace(
         relation,
-        sources=tuple(_source(s, names) for s in relation.sources),
-        conditions=tuple(names.renamed(c) for c in relation.conditions),
-        semi_joins=tuple(
-            replace(
-                j,
-                value=names.renamed(j.value),
-                relation=_relation(j.relation, names),
-                output=names.renamed(j.output),
-            )
-            for j in relation.semi_joins
-        ),
+        sources=sources,
+        conditions=tuple(map(names.renamed, relation.conditions)),
+        semi_joins=tuple(_semi_join(j, names) for j in relation.semi_joins),
         scope=(),
         merged={},
+        filled=filled,
+    )
+
+
+def _semi_join(join: SemiJoin, names: _Names) -> SemiJoin:
+    return replace(
+        join,
+        value=None if join.value is None else names.renamed(join.value),
+        relation=_relation(join.relation, names),
+        output=None if join.output is None else names.renamed(join.output),
+        across=tuple(map(names.renamed, join.across)),
     )
 
 
 def _source(source: Source, names: _Names) -> Source:
     alias, derived = names[source.alias], source.derived
-    if derived is not None:
-        derived = replace(
-            derived,
-            relation=_relation(derived.relation, names),
-            keys=tuple(map(names.field, derived.keys)),
-            aggregates=tuple(map(names.field, derived.aggregates)),
-            having=None if derived.having is None else names.renamed(derived.having),
-        )
-    on = None if source.on is None else tuple(names.renamed(c) for c in source.on)
-    return replace(source, alias=alias, derived=derived, on=on)
+    on = None if source.on is None else tuple(map(names.renamed, source.on))
+    return replace(source, alias=alias, derived=None if derived is None else _derived(derived, names), on=on)
+
+
+def _derived(derived: Derived, names: _Names) -> Derived:
+    if isinstance(derived, Grouped):
+        relation = _relation(derived.relation, names)
+        return Grouped(relation, names.fields(derived.keys), names.fields(derived.aggregates))
+    if isinstance(derived, Rows):
+        return _rows(derived, names)
+    if isinstance(derived, Combined):
+        return replace(derived, left=_rows(derived.left, names), right=_rows(derived.right, names))
+    left, right = _source(derived.left, names), _source(derived.right, names)
+    return Outer(left, right, tuple(map(names.renamed, derived.on)), names.fields(derived.fields))
+
+
+def _rows(rows: Rows, names: _Names) -> Rows:
+    relation = _relation(rows.relation, names)
+    return Rows(relation, names.fields(rows.fields), names.fields(rows.windows))

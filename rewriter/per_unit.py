@@ -1,44 +1,79 @@
-"""Per-unit subqueries: GROUP BY the unit, or DISTINCT with it, whose exact aggregates stay private rows."""
+"""Per-unit subqueries: GROUP BY the unit, or DISTINCT with it, whose exact aggregates stay private rows.
+
+In:  SELECT user_id, COUNT(*) + 1 AS n FROM events GROUP BY user_id HAVING MAX(amount) > 9
+Out: a source with a row a unit and its columns a0 = COUNT(*), a1 = MAX(amount), under the condition a1 > 9,
+     with the fields user_id and n = a0 + 1
+"""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
 
-from rewriter.aggregate import per_unit_column
-from rewriter.expression import Parameters, check, check_condition
-from rewriter.grammar import describe, position
+from rewriter.columns import MOST, computed_column, refuse_intervals, row_column
+from rewriter.derived import derived_source
+from rewriter.expression import Parameters, check, check_condition, kind
+from rewriter.grammar import check_row_local, describe, position
+from rewriter.grouping import aggregates
 from rewriter.refusal import Refusal
 from rewriter.refused import mixes, not_grouped
-from rewriter.relation import Field, Relation, is_inner_unit, leaves
+from rewriter.relation import UNIT, Field, Grouped, Relation, conjuncts, is_inner_unit, leaf, leaves
 from rewriter.resolve import output_name, resolve
-from rewriter.stability import per_unit
-from rewriter.translate import total
+from rewriter.windows import Windows, windowed
+
+EXACT = (
+    exp.Count,
+    exp.Sum,
+    exp.Avg,
+    exp.Min,
+    exp.Max,
+    exp.LogicalAnd,
+    exp.LogicalOr,
+    exp.Stddev,
+    exp.StddevSamp,
+    exp.StddevPop,
+    exp.Variance,
+    exp.VariancePop,
+)
+"""Aggregates that are computed exactly for each unit, whatever the order of its rows."""
+
+NUMERIC = (exp.Sum, exp.Avg, exp.Stddev, exp.StddevSamp, exp.StddevPop, exp.Variance, exp.VariancePop)
 
 
 def grouped_by_unit(
-    tree: exp.Select, relation: Relation, keys: tuple[exp.Expr, ...], alias: str, parameters: Parameters
+    tree: exp.Select,
+    relation: Relation,
+    keys: tuple[exp.Expr, ...],
+    aliases: tuple[str, str],
+    parameters: Parameters,
 ) -> Relation:
-    """The relation of a SELECT whose GROUP BY has the unit among its keys: one row a unit and other keys."""
+    """The relation of a SELECT whose GROUP BY has the unit among its keys: one row a unit and other keys.
+
+    `aliases` are those of the groups and of windows over them, where the SELECT list has some.
+    """
     if tree.args.get("distinct") is not None:
         raise mixes("DISTINCT", relation, tree.args["distinct"])
-    texts = {k.sql() for k in keys}
-    fields = []
-    for item in tree.expressions:
-        value = resolve_aggregates(item.unalias(), relation, parameters)
-        if value.find(exp.AggFunc) is None and leaves(value) and value.sql() not in texts:
-            raise not_grouped(item)
-        fields.append(Field(output_name(item), value))
-    shown = {f.value.sql() for f in fields}
-    if any(k.sql() not in shown and not is_inner_unit(k, relation) for k in keys):
-        raise Refusal("0A000", "select every GROUP BY column of a per-unit subquery", position=position(tree))
+    groups = Groups(relation, keys, aliases[0], parameters)
+    layer = Windows(aliases[1], groups.value)
+    windows = any(item.find(exp.Window) for item in tree.expressions)
+    value = layer.value if windows else groups.value
+    shown = [(output_name(item), value(item.unalias())) for item in tree.expressions]
     having = tree.args.get("having")
-    condition = None if having is None else resolve_aggregates(having.this, relation, parameters)
+    condition = None if having is None else groups.value(having.this)
+    found = groups.relation()
     if condition is not None:
-        check_condition(condition, relation, parameters)
-    limit = tree.args.get("limit") or tree.args.get("offset")
-    return replace(_per_unit(relation, fields, alias, condition, parameters), limit=limit)
+        check_condition(condition, found, parameters)
+        found = replace(found, conditions=conjuncts(condition))
+    if windows:
+        return replace(windowed(layer, shown, found, parameters), limit=_limit(tree))
+    for _, one in shown:
+        check(one, found, parameters)
+    return replace(found, scope=(("", tuple(Field(n, v) for n, v in shown)),), limit=_limit(tree))
+
+
+def _limit(tree: exp.Select) -> exp.Expr | None:
+    return tree.args.get("limit") or tree.args.get("offset")
 
 
 def distinct_with_unit(
@@ -48,8 +83,7 @@ def distinct_with_unit(
 
     `rows` is the relation without DISTINCT.
     """
-    fields = [f for _, fields in rows.scope for f in fields]
-    if not any(is_inner_unit(f.value, relation) for f in fields):
+    if not any(is_inner_unit(f.value, rows) for f in rows.fields):
         raise Refusal(
             "PV018",
             "SELECT DISTINCT over private rows (partition selection) is not available yet",
@@ -57,65 +91,114 @@ def distinct_with_unit(
             "ORDER BY 2 DESC LIMIT 10.",
             position=position(tree),
         )
-    return _per_unit(relation, fields, alias, None, parameters)
+    groups = Groups(rows, tuple(f.value for f in rows.fields), alias, parameters)
+    fields = tuple(Field(f.name, groups.keyed(f.value, tree)) for f in rows.fields)
+    return replace(groups.relation(), scope=(("", fields),))
 
 
-def _per_unit(
-    relation: Relation, fields: list[Field], alias: str, having: exp.Expr | None, parameters: Parameters
-) -> Relation:
-    outputs = []
-    for number, one in enumerate(fields):
-        column = None
-        if not is_inner_unit(one.value, relation) and (leaves(one.value) or one.value.find(exp.AggFunc)):
-            column = per_unit_column(Field(f"x{number}", one.value), relation, parameters)
-        outputs.append((one.name, one.value, column))
-    return per_unit(relation, alias, outputs, having)
+@dataclass
+class Groups:
+    """The groups of a per-unit subquery, which will be source `alias`, and the aggregates asked of them so far."""
+
+    rows: Relation
+    keys: tuple[exp.Expr, ...]
+    alias: str
+    parameters: Parameters
+    found: dict[str, Field] = field(default_factory=dict)
+
+    def value(self, node: exp.Expr) -> exp.Expr:
+        """The base form of an expression of the SELECT list or of HAVING, over the groups."""
+        if isinstance(node, exp.Filter):
+            return self._aggregate(node.this, node.expression.this)
+        if isinstance(node, (exp.AggFunc, exp.WithinGroup)):
+            return self._aggregate(node, None)
+        if not aggregates(node):
+            value = resolve(node, self.rows)
+            check(value, self.rows, self.parameters)
+            return self.keyed(value, node)
+        copy = node.copy()
+        for key, part in node.args.items():
+            if isinstance(part, exp.Expr):
+                copy.set(key, self.value(part))
+            elif isinstance(part, list):
+                copy.set(key, [self.value(p) if isinstance(p, exp.Expr) else p for p in part])
+        check_row_local(copy)
+        return copy
+
+    def keyed(self, value: exp.Expr, at: exp.Expr) -> exp.Expr:
+        """A base form of the rows over the groups: what is a key is its column."""
+        if not leaves(value):
+            return value
+        if is_inner_unit(value, self.rows):
+            return leaf(self.alias, UNIT)
+        place = next((n for n, k in enumerate(self.keys) if k.sql() == value.sql()), None)
+        if place is not None:
+            return leaf(self.alias, f"k{place}")
+        if isinstance(value, exp.Column):
+            raise not_grouped(at)
+        copy = value.copy()
+        for key, part in value.args.items():
+            if isinstance(part, exp.Expr):
+                copy.set(key, self.keyed(part, at))
+            elif isinstance(part, list):
+                copy.set(key, [self.keyed(p, at) if isinstance(p, exp.Expr) else p for p in part])
+        return copy
+
+    def _aggregate(self, call: exp.Expr, condition: exp.Expr | None) -> exp.Expr:
+        value = exact(call, condition, self.rows, self.parameters)
+        found = self.found.setdefault(value.sql(), Field(f"a{len(self.found)}", value))
+        return leaf(self.alias, found.name)
+
+    def relation(self) -> Relation:
+        """The groups as rows of one source."""
+        listed = [
+            Field(f"k{n}", k)
+            for n, k in enumerate(self.keys)
+            if leaves(k) and not is_inner_unit(k, self.rows)
+        ]
+        for one in listed:
+            refuse_intervals(one.value, self.rows, self.parameters)
+        columns = [row_column(f.name, f.value, self.rows, self.parameters) for f in listed]
+        for one in self.found.values():
+            column = computed_column(one.name, one.value, self.rows, self.parameters)
+            counted = isinstance(one.value, exp.Count) and isinstance(one.value.this, exp.Star)
+            columns.append(replace(column, range=("1", MOST)) if counted else column)
+        grouped = Grouped(self.rows, tuple(listed), tuple(self.found.values()))
+        names = [f.name for f in listed]
+        source = derived_source(self.alias, grouped, columns, self.rows, single=not names, key=names)
+        return Relation((source,))
 
 
-def resolve_aggregates(node: exp.Expr, relation: Relation, parameters: Parameters) -> exp.Expr:
-    """The base form of a per-unit SELECT or HAVING expression: row-local parts and exact aggregates of one unit."""
-    if isinstance(node, exp.Count):
-        inner = node.this
-        if isinstance(inner, exp.Star):
-            return exp.Count(this=exp.Star())
-        if isinstance(inner, exp.Distinct) and len(inner.expressions) == 1:
-            value = resolve_aggregates(inner.expressions[0], relation, parameters)
-            return exp.Count(this=exp.Distinct(expressions=[value]))
-        return exp.Count(this=resolve_aggregates(inner, relation, parameters))
-    if isinstance(node, (exp.Min, exp.Max)) and not node.expressions:
-        return type(node)(this=resolve_aggregates(node.this, relation, parameters))
-    if isinstance(node, exp.AggFunc):
-        raise Refusal(
-            "PV018", f"{describe(node)} in a per-unit subquery is not available yet", position=position(node)
-        )
-    if node.find(exp.AggFunc) is None:
-        value = resolve(node, relation)
-        check(value, relation, parameters)
-        return value
-    computed = _computed(node, relation, parameters)
-    if not total(computed, relation, parameters):
-        raise Refusal(
-            "PV020",
-            "comparison of different types over per-unit aggregates is not allowed",
-            hint="It could fail on one person's rows; compare in WHERE around the subquery.",
-            position=position(node),
-        )
-    return computed
+def exact(call: exp.Expr, condition: exp.Expr | None, relation: Relation, parameters: Parameters) -> exp.Expr:
+    """The base form of a per-unit aggregate; its FILTER becomes a CASE in its argument.
 
-
-def _computed(node: exp.Expr, relation: Relation, parameters: Parameters) -> exp.Expr:
-    """An expression over aggregates, in base form."""
-    if not isinstance(
-        node,
-        (exp.Paren, exp.And, exp.Or, exp.Not, exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.Between),
-    ):
+    Raises Refusal PV018 for aggregates whose result the order of rows decides, and for those not available.
+    """
+    if not isinstance(call, EXACT) or (call.expressions and not isinstance(call, exp.Distinct)):
         raise Refusal(
             "PV018",
-            f"{describe(node)} over per-unit aggregates is not available yet",
-            position=position(node),
+            f"{describe(call)} in a per-unit subquery is not available yet",
+            hint="Available per unit: COUNT, SUM, AVG, MIN, MAX, bool_and, bool_or, VARIANCE and STDDEV.",
+            position=position(call),
         )
-    copy = node.copy()
-    for key, part in node.args.items():
-        if isinstance(part, exp.Expr):
-            copy.set(key, resolve_aggregates(part, relation, parameters))
-    return copy
+    only = None if condition is None else resolve(condition, relation)
+    if only is not None:
+        check_condition(only, relation, parameters)
+    inner = call.this
+    distinct = isinstance(inner, exp.Distinct)
+    if isinstance(inner, exp.Star):
+        return exp.Count(this=exp.Star() if only is None else exp.case().when(only, exp.Literal.number(1)))
+    if distinct and len(inner.expressions) != 1:
+        raise Refusal("42883", "an aggregate takes one argument", position=position(call))
+    value = resolve(inner.expressions[0] if distinct else inner, relation)
+    check(value, relation, parameters)
+    found = kind(value, relation, parameters)
+    if not isinstance(call, exp.Count):
+        refuse_intervals(value, relation, parameters)
+    if isinstance(call, NUMERIC) and found not in ("int", "number", "float"):
+        raise Refusal("42883", f"{describe(call)} takes numbers", position=position(call))
+    if isinstance(call, (exp.LogicalAnd, exp.LogicalOr)):
+        check_condition(value, relation, parameters)
+    if only is not None:
+        value = exp.case().when(only, value)
+    return type(call)(this=exp.Distinct(expressions=[value]) if distinct else value)

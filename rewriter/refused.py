@@ -7,7 +7,7 @@ from sqlglot import exp
 from rewriter.grammar import position
 from rewriter.policy import Table
 from rewriter.refusal import Refusal
-from rewriter.relation import Relation
+from rewriter.relation import Relation, parts
 
 
 def row_level(relation: Relation, tree: exp.Expr, code: str = "PV010") -> Refusal:
@@ -35,7 +35,7 @@ def unit_groups(table: Table, tree: exp.Expr) -> Refusal:
         "PV011",
         f'privacy unit column "{table.name}.{unit}" cannot be released or be a final grouping key',
         hint=f"Use COUNT(DISTINCT {unit}), or GROUP BY {unit} in a subquery and aggregate its result.",
-        position=position(tree.args.get("group") or tree),
+        position=position(tree.args["group"]),
     )
 
 
@@ -48,7 +48,7 @@ def refuse_limited(relation: Relation) -> None:
 def base_table(relation: Relation) -> Table:
     """A private table that the relation reads, for a message."""
     source = next(s for s in relation.sources if s.private)
-    return source.table if source.derived is None else base_table(source.derived.relation)
+    return source.table if source.derived is None else base_table(parts(source.derived)[0])
 
 
 def uncorrelated(node: exp.Expr) -> Refusal:
@@ -68,7 +68,39 @@ def mixes(what: str, relation: Relation, node: exp.Expr) -> Refusal:
     return Refusal(
         "PV014",
         f"{what} over private rows mixes different units",
-        hint=f"Move it outside the aggregate, or GROUP BY {unit} in a subquery.",
+        hint=f"Move it outside the aggregate, or make it per unit: ROW_NUMBER() OVER (PARTITION BY {unit} ...) <= n.",
+        position=position(node),
+    )
+
+
+def mixed(tree: exp.Expr, private: Relation | None) -> Refusal:
+    """PV019: a set operation of private rows with public or released ones."""
+    name = type(tree).__name__.upper()
+    table = base_table(private).name if private is not None else "the private table"
+    return Refusal(
+        "PV019",
+        f"{name} mixes private and public rows",
+        hint=f'Aggregate the rows of "{table}" first, or add the public rows outside.',
+        position=position(tree),
+    )
+
+
+def recursive(clause: exp.Expr) -> Refusal:
+    """PV014: a recursive CTE in a statement that reads private tables."""
+    return Refusal(
+        "PV014",
+        "WITH RECURSIVE in a query on private tables mixes different units",
+        hint="Ask for the aggregates of the private tables alone, and use them in a statement of their own.",
+        position=position(clause),
+    )
+
+
+def unlike(node: exp.Expr) -> Refusal:
+    """PV020: IN a subquery whose values the backend would have to convert."""
+    return Refusal(
+        "PV020",
+        "IN a subquery of another type is not allowed on private rows",
+        hint="Compare integers with integers, or texts with texts.",
         position=position(node),
     )
 

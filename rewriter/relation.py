@@ -29,8 +29,9 @@ class Field:
 class Source:
     """One scan: `single` says that a unit has at most one row in it, enforced by a constraint or by our SQL.
 
-    `table` is a table of the policy; with `derived` the rows come from a per-unit subquery instead and
-    `table` only names its columns. `on` are the conjuncts of a LEFT JOIN whose right side this is.
+    `table` is a table of the policy; with `derived` the rows come from a subquery that carries the unit instead, and
+    `table` only names its columns. `on` are the conjuncts of a LEFT JOIN whose right side this is. `copies` are the
+    columns beside the unit's own that hold the unit or NULL.
     """
 
     alias: str
@@ -38,6 +39,7 @@ class Source:
     single: bool
     derived: Derived | None = None
     on: tuple[exp.Expr, ...] | None = None
+    copies: frozenset[str] = frozenset()
 
     @property
     def private(self) -> bool:
@@ -49,23 +51,80 @@ class Source:
 
 
 @dataclass(frozen=True)
-class Derived:
+class Grouped:
     """A subquery whose groups each belong to one unit: the keys beside the unit, and exact per-unit aggregates."""
 
     relation: Relation
     keys: tuple[Field, ...]
     aggregates: tuple[Field, ...]
-    having: exp.Expr | None
+
+
+@dataclass(frozen=True)
+class Rows:
+    """A subquery of rows: fields of each, and windows over the rows of its unit, in base form."""
+
+    relation: Relation
+    fields: tuple[Field, ...]
+    windows: tuple[Field, ...] = ()
+
+
+@dataclass(frozen=True)
+class Combined:
+    """A set operation of two subqueries whose fields are called alike, each with its own unit."""
+
+    operator: type[exp.SetOperation]
+    distinct: bool
+    left: Rows
+    right: Rows
+
+
+@dataclass(frozen=True)
+class Outer:
+    """The FULL JOIN of two sources on the unit, and on the equalities `on`; a row's unit is that of either side."""
+
+    left: Source
+    right: Source
+    on: tuple[exp.Expr, ...]
+    fields: tuple[Field, ...]
+
+
+Derived = Grouped | Rows | Combined | Outer
+
+
+def parts(derived: Derived) -> tuple[Relation, ...]:
+    """The relations that a derived source's rows come from."""
+    if isinstance(derived, (Grouped, Rows)):
+        return (derived.relation,)
+    if isinstance(derived, Combined):
+        return derived.left.relation, derived.right.relation
+    return Relation((derived.left,)), Relation((derived.right,))
 
 
 @dataclass(frozen=True)
 class SemiJoin:
-    """The condition `value IN (SELECT output FROM relation)`, or NOT IN: per unit, or against public rows."""
+    """The condition `value [NOT] IN (SELECT output FROM relation WHERE across)`, or [NOT] EXISTS without a value.
 
-    value: exp.Expr
+    `across` are the conditions that read the rows outside, too: per unit, or against public rows.
+    """
+
+    value: exp.Expr | None
     relation: Relation
-    output: exp.Expr
+    output: exp.Expr | None
     negated: bool
+    across: tuple[exp.Expr, ...] = ()
+
+    @property
+    def outside(self) -> tuple[exp.Expr, ...]:
+        """What it reads of the rows outside."""
+        return (*self.across, *([self.value] if self.value is not None else []))
+
+
+@dataclass(frozen=True)
+class Filled:
+    """Public tables (their aliases) that a LEFT JOIN keeps the rows of, where private rows are met under `on`."""
+
+    kept: frozenset[str]
+    on: tuple[exp.Expr, ...]
 
 
 @dataclass(frozen=True)
@@ -73,7 +132,7 @@ class Relation:
     """Rows of `sources` joined under `conditions` (AND); `scope` is what names mean: (table alias, fields), in order.
 
     `merged` are the columns that USING or NATURAL joined, which an unqualified name finds first; `limit` is a LIMIT or
-    OFFSET on the rows, which nothing may be built on.
+    OFFSET on the rows, which nothing may be built on. With `filled` the groups are the public rows, met or not.
     """
 
     sources: tuple[Source, ...]
@@ -82,10 +141,21 @@ class Relation:
     limit: exp.Expr | None = None
     scope: tuple[tuple[str, tuple[Field, ...]], ...] = ()
     merged: Mapping[str, exp.Expr] = field(default_factory=dict)
+    filled: Filled | None = None
 
     @property
     def private(self) -> bool:
         return any(s.private for s in self.sources)
+
+    @property
+    def met(self) -> tuple[exp.Expr, ...]:
+        """All conditions under which a row of each source makes a row of the relation."""
+        return self.conditions if self.filled is None else (*self.conditions, *self.filled.on)
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        """The fields in scope, in order."""
+        return tuple(f for _, fields in self.scope for f in fields)
 
     def source(self, alias: str) -> Source:
         return next(s for s in self.sources if s.alias == alias)
@@ -138,6 +208,18 @@ def conjuncts(condition: exp.Expr | None) -> tuple[exp.Expr, ...]:
     return (condition,)
 
 
+def equated(condition: exp.Expr) -> tuple[exp.Column, exp.Column] | None:
+    """The two columns whose equality a condition is, or None.
+
+    >>> [c.name for c in equated(exp.condition("a = b")) or ()]
+    ['a', 'b']
+    """
+    if not isinstance(condition, exp.EQ):
+        return None
+    one, other = condition.this, condition.expression
+    return (one, other) if isinstance(one, exp.Column) and isinstance(other, exp.Column) else None
+
+
 def is_unit(expression: exp.Expr, relation: Relation) -> bool:
     """Whether a base-form expression is the privacy unit of its source's rows."""
     return unit_source(expression, relation) is not None
@@ -146,21 +228,41 @@ def is_unit(expression: exp.Expr, relation: Relation) -> bool:
 def unit_source(expression: exp.Expr, relation: Relation) -> Source | None:
     """The source of `relation` whose privacy unit a base-form expression is, or None.
 
-    It is where it is the unit column of the source, or the column that refers to the unit directly.
+    It is where it is the unit column of the source, or the column that refers to the unit directly. COALESCE of the
+    units of a FULL JOIN's two sides is the unit as well; each alone is the unit or NULL.
     """
     expression = expression.unnest()
+    if isinstance(expression, exp.Coalesce):
+        sides = (expression.this, *expression.expressions)
+        sources = [unit_source(side, relation) for side in sides]
+        return sources[0] if sources[0] and all(s is sources[0] for s in sources) else None
     if not isinstance(expression, exp.Column):
         return None
     source = next((s for s in relation.sources if s.alias == expression.table), None)
-    if source is not None and source.private and expression.name == unit_column(source.table):
-        return source
-    return None
+    if source is None or not source.private:
+        return None
+    return source if expression.name in (UNIT, unit_column(source.table), *source.copies) else None
 
 
 def is_inner_unit(expression: exp.Expr, relation: Relation) -> bool:
-    """Whether an expression is the unit of a source that no LEFT JOIN can extend with NULL."""
+    """Whether an expression is the unit of a source, and never NULL: no LEFT or FULL JOIN makes it so."""
     source = unit_source(expression, relation)
-    return source is not None and source.on is None
+    return source is not None and source.on is None and _covers(expression.unnest(), source)
+
+
+def _covers(expression: exp.Expr, source: Source) -> bool:
+    """Whether a unit of `source` is never NULL: it is the source's own, or those of both sides of a FULL JOIN."""
+    parts = [expression]
+    if isinstance(expression, exp.Coalesce):
+        parts = [part.unnest() for part in (expression.this, *expression.expressions)]
+    if any(part.name not in source.copies for part in parts):
+        return True
+    if not isinstance(source.derived, Outer):
+        return False
+    shown = {f.name: f.value for f in source.derived.fields}
+    values = [shown[part.name] for part in parts]
+    found = {v.table for v in values if isinstance(v, exp.Column) and v.name == UNIT}
+    return found == {source.derived.left.alias, source.derived.right.alias}
 
 
 def unit_column(table: Table) -> str | None:

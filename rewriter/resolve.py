@@ -9,7 +9,7 @@ from sqlglot import exp
 from rewriter.grammar import CONSTANT, check_row_local, position
 from rewriter.plain import plain
 from rewriter.refusal import Refusal
-from rewriter.relation import Relation
+from rewriter.relation import Field, Relation
 
 
 def folded(identifier: exp.Expr | None) -> str:
@@ -78,6 +78,14 @@ def lookup(column: exp.Column, relation: Relation, outer: Relation | None = None
     if not table:
         column.set("table", exp.to_identifier(found[0][0], quoted=True))
     return found[0][1].copy()
+
+
+def starred(star: exp.Expr, relation: Relation) -> list[Field]:
+    """The fields that * or name.* means; columns that USING joined come once, and first."""
+    if isinstance(star, exp.Column):
+        return [f for alias, fs in relation.scope if alias == folded(star.args["table"]) for f in fs]
+    merged = [Field(n, v) for n, v in relation.merged.items()]
+    return merged + [f for f in relation.fields if f.name not in relation.merged]
 
 
 SYSTEM_COLUMNS = frozenset({"ctid", "xmin", "xmax", "cmin", "cmax", "tableoid"})

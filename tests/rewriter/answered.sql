@@ -75,3 +75,62 @@ SELECT COUNT(*) FROM users WHERE user_id > 0.00000000000000000000000000000000001
 SELECT u.signup_date < '2024-02-01' AS early, date_trunc('year', u.signup_date) AS y, COUNT(*) FROM events e LEFT JOIN users u ON u.user_id = e.user_id AND e.article_id < 3 GROUP BY 1, 2
 SELECT date_trunc('month', e.ts) AS m, COUNT(*) FROM users u LEFT JOIN events e ON e.user_id = u.user_id AND e.user_id = 7 GROUP BY 1
 SELECT COUNT(*) FROM users u JOIN (SELECT * FROM events WHERE user_id IN (SELECT user_id FROM users WHERE birth_year > 1970)) e ON e.user_id = u.user_id
+SELECT kind, COUNT(*) FROM (SELECT user_id, 'view' AS kind FROM events WHERE action = 'view' AND user_id <= 120 UNION ALL SELECT user_id, 'signup' FROM users) t GROUP BY kind
+SELECT COUNT(DISTINCT user_id) FROM (SELECT user_id FROM events WHERE action = 'view' INTERSECT SELECT user_id FROM events WHERE action = 'share') t
+SELECT COUNT(*) FROM (SELECT user_id FROM users EXCEPT SELECT user_id FROM events WHERE action = 'like' AND user_id IS NOT NULL) t
+SELECT COUNT(*), COUNT(DISTINCT user_id) FROM (SELECT user_id, action FROM events WHERE user_id <= 120 UNION SELECT user_id, country FROM users) t
+SELECT COUNT(*) FROM (SELECT user_id, action FROM events WHERE user_id <= 120 EXCEPT ALL SELECT user_id, 'view' FROM users) t
+SELECT country, COUNT(DISTINCT user_id) FROM (SELECT user_id, country FROM users UNION ALL SELECT user_id, job_title FROM users) t(user_id, country) GROUP BY country ORDER BY 2 DESC LIMIT 100
+SELECT COUNT(*) FROM (SELECT user_id FROM users UNION ALL SELECT user_id FROM users UNION ALL SELECT user_id FROM users) t
+WITH b(u, n) AS (SELECT user_id, COUNT(*) FROM events WHERE user_id <= 120 GROUP BY user_id) SELECT COUNT(*) FROM b WHERE n > 2 AND u > 7
+SELECT n, COUNT(*) FROM (SELECT user_id, birth_year AS n FROM users UNION ALL SELECT user_id, 0.5 FROM users WHERE country = 'US') t GROUP BY n ORDER BY 2 DESC LIMIT 1000
+SELECT rn, COUNT(*) FROM (SELECT user_id, ROW_NUMBER() OVER (PARTITION BY user_id ORDER BY ts) AS rn FROM events WHERE user_id <= 120) t WHERE rn <= 3 GROUP BY rn
+SELECT device, COUNT(*) FROM (SELECT user_id, device, ROW_NUMBER() OVER (PARTITION BY user_id ORDER BY ts DESC, event_id) AS rn FROM events WHERE user_id <= 120) t WHERE rn = 1 GROUP BY device ORDER BY 2 DESC LIMIT 100
+SELECT COUNT(*) FROM (SELECT user_id, RANK() OVER (PARTITION BY user_id ORDER BY article_id) AS r, DENSE_RANK() OVER (PARTITION BY user_id ORDER BY article_id DESC) AS d FROM events WHERE user_id <= 120) t WHERE r > d
+SELECT COUNT(*) FROM (SELECT user_id, ts, LAG(ts) OVER (PARTITION BY user_id ORDER BY ts) AS p, LEAD(action, 2) OVER (PARTITION BY user_id ORDER BY ts, event_id) AS a FROM events WHERE user_id <= 120) t WHERE p < '2024-02-01' AND a = 'like'
+SELECT COUNT(*) FROM (SELECT user_id, FIRST_VALUE(action) OVER (PARTITION BY user_id ORDER BY ts) AS f, LAST_VALUE(action) OVER (PARTITION BY user_id ORDER BY ts ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING) AS l FROM events WHERE user_id <= 120) t WHERE f = l
+SELECT COUNT(*) FROM (SELECT user_id, COUNT(*) OVER (PARTITION BY user_id) AS n, SUM(quantity) OVER (PARTITION BY user_id, action ORDER BY ts) AS s, AVG(article_id) OVER (PARTITION BY user_id) AS m FROM events WHERE user_id <= 120) t WHERE n > 3 AND s > 5 AND m > 8
+SELECT COUNT(*) FROM (SELECT user_id, amount, SUM(amount) OVER (PARTITION BY user_id ORDER BY ts, event_id ROWS BETWEEN 2 PRECEDING AND CURRENT ROW) AS s, MAX(amount) OVER (PARTITION BY user_id) AS m FROM events WHERE user_id <= 120) t WHERE s > 100.5 AND amount = m
+SELECT COUNT(*) FROM (SELECT user_id, ROW_NUMBER() OVER (PARTITION BY user_id ORDER BY ts) * 2 + article_id AS x, NTILE(4) OVER (PARTITION BY user_id ORDER BY ts, event_id) AS q FROM events WHERE user_id <= 120) t WHERE x > 20 AND q = 2
+SELECT COUNT(*) FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY user_id ORDER BY ts) AS rn FROM events WHERE user_id <= 120) t WHERE rn = 2 AND action = 'view'
+SELECT COUNT(*) FROM (SELECT user_id, action, COUNT(*) AS n, RANK() OVER (PARTITION BY user_id ORDER BY COUNT(*) DESC) AS r FROM events WHERE user_id <= 120 GROUP BY user_id, action) t WHERE r = 1 AND n > 1
+SELECT action, COUNT(*) FROM (SELECT DISTINCT ON (user_id) user_id, action FROM events WHERE user_id <= 120 ORDER BY user_id, ts DESC) t GROUP BY action
+SELECT action, COUNT(*) FROM (SELECT DISTINCT ON (user_id, device) user_id, action, device FROM events WHERE user_id <= 120 ORDER BY user_id, 3, ts) t GROUP BY action
+SELECT COUNT(*) FROM (SELECT user_id, SUM(amount) AS s, AVG(amount) AS a, MIN(ts) AS f, bool_or(action = 'share') AS b, bool_and(amount > 0) AS c FROM events WHERE user_id <= 120 GROUP BY user_id) t WHERE (s > 100 AND b) OR c
+SELECT COUNT(*) FROM (SELECT user_id, STDDEV(amount) AS d, VAR_POP(quantity) AS v, STDDEV_POP(article_id) AS p FROM events WHERE user_id <= 120 AND abs(quantity) < 100 GROUP BY user_id) t WHERE d > 20 AND p > 3.5 OR v > 1
+SELECT COUNT(*) FROM (SELECT user_id, SUM(quantity) AS s, SUM(event_id) AS e, AVG(article_id) AS a FROM events WHERE user_id <= 120 GROUP BY user_id HAVING COUNT(*) FILTER (WHERE action = 'view') > 1 AND MAX(amount) - MIN(amount) > 10) t WHERE s / 2 > 3 AND e > 1000 AND a < 12.5
+SELECT COUNT(*) FROM (SELECT user_id, COUNT(DISTINCT device) AS d, COUNT(DISTINCT article_id) * 10 / COUNT(*) AS r FROM events WHERE user_id <= 120 GROUP BY user_id) t WHERE d = 3 AND r >= 5
+SELECT COUNT(*) FROM (SELECT MAX(amount) AS m FROM events WHERE user_id <= 120 GROUP BY user_id, action) t WHERE m > 50
+SELECT n, COUNT(*) FROM (SELECT COUNT(*) AS n FROM events WHERE user_id <= 120 GROUP BY user_id) t WHERE n BETWEEN 1 AND 8 GROUP BY n
+SELECT m, COUNT(*) FROM (SELECT user_id, MAX(n) AS m FROM (SELECT user_id, action, COUNT(*) AS n FROM events WHERE user_id <= 120 GROUP BY user_id, action) x GROUP BY user_id) t GROUP BY m ORDER BY 2 DESC LIMIT 100
+SELECT COUNT(*) FROM (SELECT user_id, upper(action) AS a, length(action) + COUNT(*) AS n FROM events WHERE user_id <= 120 GROUP BY user_id, action ORDER BY n) t WHERE a = 'VIEW' AND n > 6
+SELECT u.country, COUNT(*) FROM (SELECT * FROM events WHERE amount > 20) e RIGHT JOIN users u ON u.user_id = e.user_id GROUP BY u.country
+SELECT COUNT(*) FROM users u LEFT JOIN (SELECT user_id, COUNT(*) AS n, 1 AS one FROM events WHERE action = 'share' GROUP BY user_id) s ON s.user_id = u.user_id WHERE s.one IS NULL OR s.n > 2
+SELECT COUNT(*), COUNT(s.x) FROM users u LEFT JOIN (SELECT user_id, COALESCE(device, 'none') AS x FROM events) s USING (user_id)
+SELECT COUNT(*), COUNT(DISTINCT user_id), COUNT(a.job_title), COUNT(b.action) FROM (SELECT * FROM users WHERE country = 'US') a FULL JOIN (SELECT * FROM events WHERE user_id <= 120 AND amount > 50) b USING (user_id)
+SELECT COUNT(DISTINCT COALESCE(a.user_id, b.user_id)), COUNT(a.user_id) FROM (SELECT user_id, 'x' AS t FROM users WHERE country = 'DE') a FULL JOIN (SELECT user_id, MIN(action) AS m FROM events WHERE user_id <= 120 GROUP BY 1) b ON a.user_id = b.user_id
+SELECT a.topic, COUNT(e.event_id), COUNT(DISTINCT e.user_id) FROM articles a LEFT JOIN events e ON e.article_id = a.article_id AND e.user_id <= 120 GROUP BY a.topic
+SELECT a.topic, COUNT(e.event_id) FROM events e RIGHT JOIN articles a ON e.article_id = a.article_id AND a.topic <> 'law' AND e.user_id <= 120 GROUP BY a.topic
+SELECT a.topic, COUNT(e.event_id), SUM(CASE WHEN e.action = 'like' THEN 1 ELSE 0 END) FROM (SELECT * FROM articles WHERE article_id < 15) a LEFT JOIN (SELECT * FROM events WHERE user_id <= 120) e ON e.article_id = a.article_id WHERE a.topic <> 'ai' GROUP BY a.topic HAVING COUNT(e.event_id) > 3
+SELECT a.topic, COUNT(DISTINCT u.user_id) FROM articles a LEFT JOIN events e ON e.article_id = a.article_id LEFT JOIN users u ON u.user_id = e.user_id AND u.country = 'US' GROUP BY a.topic
+SELECT COUNT(*) FROM (users u JOIN events e ON u.user_id = e.user_id) JOIN articles a ON a.article_id = e.article_id WHERE a.topic = 'law'
+SELECT x.topic, COUNT(*) FROM events e JOIN (SELECT article_id AS id, topic FROM articles WHERE topic <> 'ai') x ON x.id = e.article_id WHERE e.user_id <= 120 GROUP BY x.topic
+WITH law AS (SELECT article_id FROM articles WHERE topic = 'law') SELECT COUNT(*) FROM events JOIN law USING (article_id) WHERE user_id <= 120
+SELECT a.topic, COUNT(DISTINCT u.user_id) FROM users u CROSS JOIN articles a GROUP BY a.topic
+SELECT COUNT(*) FROM events e WHERE e.user_id <= 120 AND EXISTS (SELECT 1 FROM articles a WHERE a.article_id = e.article_id AND a.topic = 'law')
+SELECT COUNT(*) FROM events e WHERE e.user_id <= 120 AND NOT EXISTS (SELECT 1 FROM articles a JOIN tags t USING (article_id) WHERE a.article_id = e.article_id AND t.tag = 'x')
+SELECT COUNT(*) FROM users u WHERE EXISTS (SELECT 1 FROM events e WHERE e.user_id = u.user_id AND e.quantity < u.birth_year AND e.amount > 50)
+SELECT COUNT(*) FROM users u WHERE EXISTS (SELECT 1 FROM events e JOIN articles a ON a.article_id = e.article_id WHERE e.user_id = u.user_id AND a.topic = 'ai')
+SELECT COUNT(*) FROM users u WHERE u.birth_year - 1940 IN (SELECT e.article_id FROM events e WHERE e.user_id = u.user_id)
+SELECT COUNT(*) FROM users u WHERE u.birth_year - 1940 NOT IN (SELECT e.article_id FROM events e WHERE e.user_id = u.user_id)
+SELECT COUNT(*) FROM events e WHERE (e.user_id, e.action) IN (SELECT user_id, 'view' FROM users WHERE country = 'US')
+SELECT COUNT(*) FROM events e WHERE e.user_id <= 120 AND (e.user_id, e.action) NOT IN (SELECT user_id, country FROM users)
+SELECT COUNT(*) FROM events WHERE user_id <= 120 AND (article_id, action) IN ((1, 'view'), (2, 'like'))
+SELECT COUNT(*) FROM events WHERE user_id <= 120 AND article_id IN (VALUES (1), (2))
+SELECT COUNT(*) FROM users WHERE user_id IN (SELECT user_id FROM events WHERE user_id IS NOT NULL GROUP BY user_id HAVING COUNT(*) > 5)
+SELECT COUNT(*) FROM events WHERE user_id <= 120 AND article_id NOT IN (SELECT article_id FROM tags WHERE tag = 'x')
+SELECT COUNT(*) FROM (SELECT user_id, SUM(s) AS t FROM (SELECT user_id, action, SUM(amount) AS s FROM events WHERE user_id <= 120 GROUP BY 1, 2) q GROUP BY user_id) r WHERE t > 200
+SELECT COUNT(*) FROM users JOIN (SELECT user_id, MIN(ts) AS first FROM events GROUP BY user_id) f USING (user_id) WHERE first < '2024-01-15'
+SELECT country, COUNT(*) FROM users u LEFT JOIN events e ON e.user_id = u.user_id AND e.amount > 10 LEFT JOIN articles a ON a.article_id = e.article_id WHERE a.topic IS NULL GROUP BY country
+SELECT COUNT(*) FROM (SELECT DISTINCT user_id, date_trunc('month', ts) AS m FROM events WHERE user_id <= 120) t
+SELECT COUNT(*) FROM (SELECT user_id FROM events WHERE user_id <= 120 GROUP BY user_id, ts::date HAVING COUNT(*) > 1) t

@@ -1,0 +1,144 @@
+"""What the outputs of private subqueries are as columns: their types, and what is known of their values."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from sqlglot import exp
+
+from rewriter.expression import Parameters, kind, kind_of_type
+from rewriter.grammar import position
+from rewriter.policy import Column
+from rewriter.refusal import Refusal
+from rewriter.relation import Relation
+
+MOST = str(2**63 - 1)
+TYPES = {
+    "int": "bigint",
+    "number": "numeric",
+    "float": "double precision",
+    "bool": "boolean",
+    "timestamp": "timestamp without time zone",
+    "timestamptz": "timestamp with time zone",
+    "time": "time without time zone",
+    "literal": "text",
+}
+RANKS = (exp.RowNumber, exp.Rank, exp.DenseRank)
+"""Window functions that count from 1."""
+
+PICKS = (exp.Min, exp.Max, exp.Lag, exp.Lead, exp.FirstValue, exp.LastValue)
+"""Functions that give one of the values that they read, or NULL."""
+
+WIDTHS = ("smallint", "integer", "bigint", "numeric", "real", "double precision")
+
+
+def row_column(name: str, value: exp.Expr, relation: Relation, parameters: Parameters) -> Column:
+    """The column that a row-local expression becomes; a bare column keeps its domain.
+
+    >>> row_column("x", exp.Literal.string("view"), Relation(()), ()).domain
+    ('view',)
+    """
+    if isinstance(value, exp.Column):
+        source = relation.source(value.table)
+        column = source.column(value.name)
+        outer = source.on is not None
+        return replace(column, name=name, nullable=column.nullable or outer, hidden=False)
+    constant = value.unnest()
+    if isinstance(constant, exp.Literal):
+        text = constant.this
+        of = "text" if constant.is_string else _whole_type(text)
+        return Column(name, of, nullable=False, domain=(text,))
+    found = kind(value, relation, parameters)
+    if found == "int":
+        return Column(name, "bigint" if wide(value, relation, parameters) else "integer")
+    return Column(name, TYPES.get(found, found))
+
+
+def _whole_type(text: str) -> str:
+    if not text.isdigit():
+        return "numeric"
+    return "integer" if int(text) < 2**31 else "bigint" if int(text) < 2**63 else "numeric"
+
+
+def wide(value: exp.Expr, relation: Relation, parameters: Parameters) -> bool:
+    """Whether PostgreSQL computes an expression of integers as bigint."""
+    for part in value.walk():
+        if isinstance(part, exp.Column) and relation.source(part.table).column(part.name).type == "bigint":
+            return True
+        if isinstance(part, exp.Parameter) and parameters[int(part.name) - 1].type == "bigint":
+            return True
+        if isinstance(part, exp.Literal) and part.this.isdigit() and int(part.this) >= 2**31:
+            return True
+        if isinstance(part, exp.Cast) and part.to.this == exp.DType.BIGINT:
+            return True
+    return False
+
+
+def refuse_intervals(value: exp.Expr, relation: Relation, parameters: Parameters) -> None:
+    """Refuse (PV020) to order or group by intervals: a month and 30 days are equal there, and yet two values."""
+    if kind(value, relation, parameters) == "interval":
+        raise Refusal(
+            "PV020",
+            "an interval is not allowed here on private rows",
+            hint="Compare timestamps, or take EXTRACT(epoch FROM ...) of the difference.",
+            position=position(value),
+        )
+
+
+def computed_column(name: str, call: exp.Expr, relation: Relation, parameters: Parameters) -> Column:
+    """The column of an aggregate or window function in base form, with the type that PostgreSQL gives it."""
+    if isinstance(call, exp.Count):
+        return Column(name, "bigint", nullable=False, range=("0", MOST))
+    if isinstance(call, RANKS):
+        return Column(name, "bigint", nullable=False, range=("1", MOST))
+    if isinstance(call, exp.Ntile):
+        return Column(name, "integer", range=("1", str(2**31 - 1)))
+    if isinstance(call, (exp.LogicalAnd, exp.LogicalOr)):
+        return Column(name, "boolean")
+    value = argument(call)
+    column = row_column(name, value, relation, parameters)
+    if isinstance(call, PICKS):
+        return replace(column, nullable=True)
+    found = kind_of_type(column.type)
+    if found == "float":
+        return Column(name, "double precision")
+    if isinstance(call, exp.Sum) and found == "int" and column.type != "bigint":
+        return Column(name, "bigint")
+    return Column(name, "numeric")
+
+
+def argument(call: exp.Expr) -> exp.Expr:
+    """What an aggregate or window function reads first, without DISTINCT and the CASE of a FILTER.
+
+    >>> argument(exp.Sum(this=exp.Distinct(expressions=[exp.column("a")]))).sql()
+    'a'
+    """
+    value: exp.Expr = call.this
+    return value.expressions[0] if isinstance(value, exp.Distinct) else value
+
+
+def common_column(name: str, one: Column, other: Column) -> Column:
+    """The column of a set operation: of both sides' type, with the values of both in its domain.
+
+    Raises Refusal 42804 for sides of different types, as PostgreSQL does.
+    """
+    kinds = {kind_of_type(one.type), kind_of_type(other.type)}
+    numbers = kinds <= {"int", "number", "float"}
+    unknown = kinds == {"other"} and one.type != other.type
+    if unknown or not (len(kinds) == 1 or numbers):
+        raise Refusal(
+            "42804",
+            f"the two sides of this set operation have different types: {one.type} and {other.type}",
+            hint="Cast one of them, with dates and numbers written as DATE '2024-01-31' and 5.",
+        )
+    of = one.type if one.type == other.type else max((one.type, other.type), key=_width)
+    nullable = one.nullable or other.nullable
+    if one.domain is not None and other.domain is not None:
+        return Column(name, of, nullable, domain=tuple(dict.fromkeys((*one.domain, *other.domain))))
+    if replace(one, name="", nullable=True) == replace(other, name="", nullable=True):
+        return replace(one, name=name, nullable=nullable)
+    return Column(name, of, nullable)
+
+
+def _width(name: str) -> int:
+    return WIDTHS.index(name) if name in WIDTHS else 0

@@ -1,0 +1,97 @@
+"""UNION, INTERSECT and EXCEPT of private rows: each branch brings its own unit, and only rows of one unit meet."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from sqlglot import exp
+
+from rewriter.bounds import one_row_per_unit
+from rewriter.columns import common_column, row_column
+from rewriter.derived import derived_source
+from rewriter.expression import Parameters, kind
+from rewriter.grammar import position
+from rewriter.policy import Column
+from rewriter.refusal import Refusal
+from rewriter.refused import mixes, refuse_limited
+from rewriter.relation import UNIT, Combined, Field, Relation, Rows, is_inner_unit, is_unit, leaf
+
+NAMES = {exp.Union: "UNION", exp.Intersect: "INTERSECT", exp.Except: "EXCEPT"}
+
+
+def combined(
+    left: Relation, right: Relation, node: exp.SetOperation, alias: str, parameters: Parameters
+) -> Relation:
+    """The set operation of two private relations.
+
+    UNION ALL is m, g, b of both sides added up. What compares rows with each other (all the others) needs the unit in
+    the column list, at the same place on both sides; then only rows of one unit can be equal. Raises Refusal PV014
+    where it is not there, 42601 and 42804 for columns that do not match.
+    """
+    name = NAMES[type(node)]
+    for side in (left, right):
+        refuse_limited(side)
+    pairs = list(zip(left.fields, right.fields, strict=False))
+    if len(left.fields) != len(right.fields):
+        raise Refusal(
+            "42601", f"each {name} query must have the same number of columns", position=position(node)
+        )
+    distinct = bool(node.args.get("distinct", True))
+    units = {
+        n
+        for n, (one, other) in enumerate(pairs)
+        if is_inner_unit(one.value, left) and is_inner_unit(other.value, right)
+    }
+    mixed = [
+        n
+        for n, (one, other) in enumerate(pairs)
+        if n not in units and (is_unit(one.value, left) or is_unit(other.value, right))
+    ]
+    if mixed or ((distinct or not isinstance(node, exp.Union)) and not units):
+        raise mixes(f"{name} without the privacy unit at the same place on both sides", left, node)
+    columns, ours, theirs, shown = [], [], [], []
+    for number, (one, other) in enumerate(pairs):
+        if number in units:
+            shown.append(Field(one.name, leaf(alias, UNIT)))
+            continue
+        label = f"x{number}"
+        columns.append(_column(label, one, other, left, right, parameters))
+        ours.append(Field(label, one.value))
+        theirs.append(Field(label, other.value))
+        shown.append(Field(one.name, leaf(alias, label)))
+    source = derived_source(
+        alias,
+        Combined(type(node), distinct, Rows(left, tuple(ours)), Rows(right, tuple(theirs))),
+        columns,
+        left,
+        single=_single(node, distinct and not columns, left, right),
+        key=[c.name for c in columns] if distinct else None,
+    )
+    limit = node.args.get("limit") or node.args.get("offset")
+    return Relation((source,), scope=(("", tuple(shown)),), limit=limit)
+
+
+def _single(node: exp.Expr, only_unit: bool, left: Relation, right: Relation) -> bool:
+    if isinstance(node, exp.Union):
+        return only_unit
+    either = isinstance(node, exp.Intersect) and one_row_per_unit(right)
+    return only_unit or either or one_row_per_unit(left)
+
+
+def _column(
+    name: str, one: Field, other: Field, left: Relation, right: Relation, parameters: Parameters
+) -> Column:
+    ours = row_column(name, one.value, left, parameters)
+    theirs = row_column(name, other.value, right, parameters)
+    for value, known in ((one.value, theirs), (other.value, ours)):
+        if isinstance(value.unnest(), exp.Null):
+            return replace(known, nullable=True)
+    untyped = [v for v, r in ((one.value, left), (other.value, right)) if kind(v, r, parameters) == "literal"]
+    if len(untyped) == 1 and {ours.type, theirs.type} != {"text"}:
+        raise Refusal(
+            "PV020",
+            "a text beside values of another type is not allowed in a set operation on private rows",
+            hint="Write its type: DATE '2024-01-31', CAST('x' AS varchar).",
+            position=position(untyped[0]),
+        )
+    return common_column(name, ours, theirs)

@@ -1,0 +1,69 @@
+"""Private subqueries as sources: a table of their columns, with the unit in the hidden column _o."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from sqlglot import exp
+
+from rewriter.bounds import one_row_per_unit
+from rewriter.columns import row_column
+from rewriter.expression import Parameters
+from rewriter.policy import Column, Table
+from rewriter.relation import UNIT, Derived, Field, Relation, Rows, Source, is_inner_unit, is_unit, leaf
+
+
+def unit_type(relation: Relation) -> str:
+    """The type of the privacy unit, as far as its own tables say it."""
+    private = next(s.table for s in relation.sources if s.private)
+    return next((c.type for c in private.columns if c.name == private.privacy_unit), "bigint")
+
+
+def derived_source(
+    alias: str,
+    derived: Derived,
+    columns: Iterable[Column],
+    relation: Relation,
+    *,
+    single: bool,
+    key: Iterable[str] | None = None,
+    copies: frozenset[str] = frozenset(),
+) -> Source:
+    """The source `alias` of a subquery whose unit is that of `relation`.
+
+    `key`: the columns that no two rows of a unit share; `copies`: those that hold the unit or NULL.
+    """
+    table = Table(
+        schema="",
+        name=next(s.table.name for s in relation.sources if s.private),
+        columns=(Column(UNIT, unit_type(relation), nullable=False, hidden=True), *columns),
+        public=False,
+        backend_name=(),
+        privacy_unit=UNIT,
+        keys=() if key is None else (frozenset({UNIT, *key}),),
+    )
+    return Source(alias, table, single, derived, copies=copies)
+
+
+def as_rows(relation: Relation, alias: str, parameters: Parameters) -> Relation:
+    """The relation as one source, a subquery: every field is a column of it, whatever it was computed from.
+
+    What is NULL together with the subquery's rows in an outer join is so for constants, too.
+    """
+    fields: dict[str, Field] = {}
+    for field in relation.fields:
+        if not is_inner_unit(field.value, relation):
+            fields.setdefault(field.value.sql(), Field(f"x{len(fields)}", field.value))
+    for value in relation.merged.values():
+        if not is_inner_unit(value, relation):
+            fields.setdefault(value.sql(), Field(f"x{len(fields)}", value))
+
+    def shown(value: exp.Expr) -> exp.Expr:
+        return leaf(alias, UNIT if is_inner_unit(value, relation) else fields[value.sql()].name)
+
+    columns = [row_column(f.name, f.value, relation, parameters) for f in fields.values()]
+    copies = frozenset(f.name for f in fields.values() if is_unit(f.value, relation))
+    rows = Rows(relation, tuple(fields.values()))
+    source = derived_source(alias, rows, columns, relation, single=one_row_per_unit(relation), copies=copies)
+    scope = tuple((name, tuple(Field(f.name, shown(f.value)) for f in fs)) for name, fs in relation.scope)
+    return Relation((source,), scope=scope, merged={n: shown(v) for n, v in relation.merged.items()})

@@ -1,0 +1,281 @@
+"""Private subqueries in a backend's SQL: every one has the unit in the column _o beside its own columns.
+
+What a unit's rows come to is decided by them alone: sums are of exact decimals, since the order in which an engine
+adds doubles depends on other rows, and a value too large for them counts as NULL, since nothing may raise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from sqlglot import exp
+
+from rewriter.canonical import canonical
+from rewriter.expression import kind
+from rewriter.relation import (
+    UNIT,
+    Combined,
+    Derived,
+    Field,
+    Grouped,
+    Outer,
+    Relation,
+    Rows,
+    Source,
+    leaf,
+    leaves,
+    parts,
+)
+
+if TYPE_CHECKING:
+    from rewriter.emit import Emitter
+
+LARGEST = "1e15"
+"""Decimals of 38 digits, ten of them behind the point, add up 10^13 values of this size."""
+
+LARGEST_SQUARED = "1e10"
+"""With four digits behind the point a square has 28 digits: 10^10 of them add up in 38."""
+
+DECIMAL, SQUARED, WHOLE = "DECIMAL(38, 10)", "DECIMAL(18, 0)", "DECIMAL(38, 0)"
+
+
+def derived_rows(emitter: Emitter, derived: Derived) -> exp.Query:
+    """The subquery of a derived source."""
+    if isinstance(derived, Grouped):
+        return _grouped(emitter, derived)
+    if isinstance(derived, Rows):
+        return _rows(emitter, derived)
+    if isinstance(derived, Combined):
+        sides = _rows(emitter, derived.left), _rows(emitter, derived.right)
+        return derived.operator(this=sides[0], expression=sides[1], distinct=derived.distinct)
+    return _outer(emitter, derived)
+
+
+def _grouped(emitter: Emitter, grouped: Grouped) -> exp.Select:
+    relation = grouped.relation
+    unit = emitter.unit(relation)
+    keys = [(f.name, _key(emitter, f.value, relation)) for f in grouped.keys]
+    aggregates = [(f.name, _aggregate(emitter, f.value, relation)) for f in grouped.aggregates]
+    used = [f.value for f in (*grouped.keys, *grouped.aggregates)]
+    select = emitter.select(relation, [(UNIT, unit), *keys, *aggregates], used)
+    return select.group_by(unit.copy(), *(value.copy() for _, value in keys))
+
+
+def _key(emitter: Emitter, value: exp.Expr, relation: Relation) -> exp.Expr:
+    return emitter.dialect.key(
+        emitter.written(canonical(value), relation), kind(value, relation, emitter.parameters)
+    )
+
+
+def _settled(emitter: Emitter, value: exp.Expr, relation: Relation) -> exp.Expr:
+    """A value such that those that are equal are the same: floats have one zero."""
+    written = emitter.written(canonical(value), relation)
+    found = kind(value, relation, emitter.parameters)
+    return emitter.dialect.key(written, found) if found == "float" else written
+
+
+def _rows(emitter: Emitter, rows: Rows) -> exp.Select:
+    relation = rows.relation
+    outputs: list[tuple[str, exp.Expr]] = [(UNIT, emitter.unit(relation))]
+    outputs += [(f.name, _settled(emitter, f.value, relation)) for f in rows.fields]
+    outputs += [(f.name, _window(emitter, f.value, relation)) for f in rows.windows]
+    return emitter.select(relation, outputs, [f.value for f in (*rows.fields, *rows.windows)])
+
+
+def _outer(emitter: Emitter, outer: Outer) -> exp.Select:
+    relation = Relation((outer.left, outer.right))
+    units = [leaf(s.alias, UNIT) for s in relation.sources]
+    used = leaves(*(f.value for f in outer.fields), *outer.on)
+    left, right = (emitter.source(s, sorted(c for a, c in used if a == s.alias)) for s in relation.sources)
+    shown = [exp.alias_(f.value.copy(), f.name, quoted=True) for f in outer.fields]
+    either = exp.Coalesce(this=units[0].copy(), expressions=[units[1].copy()])
+    on = exp.and_(units[0].eq(units[1]), *(emitter.written(c, relation) for c in outer.on))
+    select = exp.select(exp.alias_(either, UNIT, quoted=True), *shown).from_(left)
+    return select.join(right, on=on, join_type="FULL")
+
+
+def _window(emitter: Emitter, window: exp.Expr, relation: Relation) -> exp.Expr:
+    """A window of a unit's rows; each aggregate that its function is made of gets the same frame."""
+    partition = [emitter.written(p, relation) for p in window.args["partition_by"]]
+    order = window.args.get("order")
+    ordered = [_ordered(emitter, o, relation) for o in order.expressions] if order is not None else []
+
+    def over(call: exp.Expr) -> exp.Expr:
+        return exp.Window(
+            this=call,
+            partition_by=[p.copy() for p in partition],
+            order=exp.Order(expressions=[o.copy() for o in ordered]) if ordered else None,
+            spec=window.args["spec"].copy() if window.args.get("spec") else None,
+            over="OVER",
+        )
+
+    function = window.this
+    if isinstance(function, AGGREGATES):
+        return _aggregate(emitter, function, relation, over)
+    if isinstance(function, exp.Expr) and function.this is not None and not isinstance(function, exp.Ntile):
+        function = function.copy()
+        function.set("this", _settled(emitter, window.this.this, relation))
+    return over(function)
+
+
+def _ordered(emitter: Emitter, item: exp.Expr, relation: Relation) -> exp.Expr:
+    value = emitter.written(item.this, relation)
+    found = kind(item.this, relation, emitter.parameters)
+    copy = item.copy()
+    copy.set("this", emitter.dialect.ordered(value, found))
+    return copy
+
+
+AGGREGATES = (
+    exp.Count,
+    exp.Sum,
+    exp.Avg,
+    exp.Min,
+    exp.Max,
+    exp.LogicalAnd,
+    exp.LogicalOr,
+    exp.Stddev,
+    exp.StddevSamp,
+    exp.StddevPop,
+    exp.Variance,
+    exp.VariancePop,
+)
+Over = Callable[[exp.Expr], exp.Expr]
+
+
+def _plain(call: exp.Expr) -> exp.Expr:
+    return call
+
+
+def _aggregate(emitter: Emitter, call: exp.Expr, relation: Relation, over: Over = _plain) -> exp.Expr:
+    """An exact aggregate of a unit's rows; `over` makes a window of each part."""
+    inner = call.this
+    if isinstance(inner, exp.Star):
+        return over(call.copy())
+    distinct = isinstance(inner, exp.Distinct)
+    argument = inner.expressions[0] if distinct else inner
+    value = emitter.written(canonical(argument), relation)
+    found = kind(argument, relation, emitter.parameters)
+
+    def made(function: type[exp.Expr], part: exp.Expr) -> exp.Expr:
+        return over(function(this=exp.Distinct(expressions=[part]) if distinct else part))
+
+    if isinstance(call, (exp.Count, exp.LogicalAnd, exp.LogicalOr)):
+        return made(type(call), value)
+    if isinstance(call, (exp.Min, exp.Max)):
+        return made(type(call), emitter.dialect.key(value, found) if found == "float" else value)
+    if isinstance(call, exp.Sum):
+        return _sum(made, value, found)
+    if isinstance(call, exp.Avg):
+        return _mean(made, value, found)
+    return _spread(made, value, call, found)
+
+
+Made = Callable[[type[exp.Expr], exp.Expr], exp.Expr]
+
+
+def _exact(value: exp.Expr, found: str) -> exp.Expr:
+    """A number such that the order in which values are added up does not matter."""
+    if found == "int":
+        return value
+    return exp.TryCast(this=_within(value, LARGEST), to=exp.DataType.build(DECIMAL))
+
+
+def _within(value: exp.Expr, largest: str) -> exp.Expr:
+    double = exp.cast(value.copy(), "DOUBLE")
+    bound = exp.cast(exp.Literal.string(largest), "DOUBLE")
+    low = exp.cast(exp.Literal.string(f"-{largest}"), "DOUBLE")
+    return exp.case().when(exp.Between(this=double, low=low, high=bound), value)
+
+
+def _sum(made: Made, value: exp.Expr, found: str) -> exp.Expr:
+    total = made(exp.Sum, _exact(value, found))
+    if found == "float":
+        return exp.cast(total, "DOUBLE")
+    return exp.TryCast(this=total, to=exp.DataType.build(WHOLE if found == "int" else DECIMAL))
+
+
+def _mean(made: Made, value: exp.Expr, found: str) -> exp.Expr:
+    exact = _exact(value, found)
+    total = exp.cast(made(exp.Sum, exact), "DOUBLE")
+    some = exp.func("NULLIF", made(exp.Count, exact.copy()), exp.Literal.number(0))
+    mean = exp.Div(this=total, expression=exp.cast(some, "DOUBLE"))
+    return mean if found == "float" else exp.TryCast(this=exp.paren(mean), to=exp.DataType.build(DECIMAL))
+
+
+def _spread(made: Made, value: exp.Expr, call: exp.Expr, found: str) -> exp.Expr:
+    """Variance or standard deviation from whole sums of x and x^2, x in units of 10^-4."""
+    scaled = exp.Mul(
+        this=exp.cast(_within(value, LARGEST_SQUARED), "DOUBLE"), expression=exp.Literal.number(10000)
+    )
+    fixed = exp.TryCast(this=exp.func("ROUND", scaled), to=exp.DataType.build(SQUARED))
+    count, sums, squares = (
+        exp.cast(made(function, part), "DOUBLE")
+        for function, part in (
+            (exp.Count, fixed),
+            (exp.Sum, fixed.copy()),
+            (exp.Sum, exp.Mul(this=fixed.copy(), expression=fixed.copy())),
+        )
+    )
+    sample = not isinstance(call, (exp.StddevPop, exp.VariancePop))
+    mean_square = exp.Div(this=exp.Mul(this=sums, expression=sums.copy()), expression=count.copy())
+    around = exp.Greatest(
+        this=exp.paren(exp.Sub(this=squares, expression=mean_square)),
+        expressions=[exp.cast(exp.Literal.number(0), "DOUBLE")],
+        ignore_nulls=True,
+    )
+    freedom = (
+        exp.paren(exp.Sub(this=count.copy(), expression=exp.Literal.number(1))) if sample else count.copy()
+    )
+    variance = exp.Div(
+        this=exp.Div(this=around, expression=freedom),
+        expression=exp.cast(exp.Literal.string("1e8"), "DOUBLE"),
+    )
+    enough = exp.GT(this=count.copy(), expression=exp.Literal.number(1 if sample else 0))
+    deviation = isinstance(call, (exp.Stddev, exp.StddevSamp, exp.StddevPop))
+    result = exp.case().when(enough, exp.Sqrt(this=variance) if deviation else variance)
+    return result if found == "float" else exp.TryCast(this=result, to=exp.DataType.build(DECIMAL))
+
+
+def front_rows(source: Source, scanned: Callable[[Source], exp.Expr]) -> exp.Expr:
+    """A derived source as a FROM item of the front, for the types of its columns alone; `scanned` writes tables."""
+    derived = source.derived
+    if derived is None:
+        return scanned(source)
+    unit = next(c.type for c in source.table.columns if c.name == UNIT)
+    typed = exp.cast(exp.null(), exp.DataType.build(unit, dialect="postgres", udt=True))
+    if isinstance(derived, Combined):
+        sides = [_front_select(r.relation, r.fields, scanned) for r in (derived.left, derived.right)]
+        rows: exp.Query = derived.operator(this=sides[0], expression=sides[1], distinct=False)
+        rows = exp.select(exp.alias_(typed, UNIT, quoted=True), exp.Star()).from_(rows.subquery("x"))
+    else:
+        fields = _front_fields(derived)
+        relation = (
+            Relation((derived.left, derived.right)) if isinstance(derived, Outer) else parts(derived)[0]
+        )
+        rows = _front_select(relation, fields, scanned).select(exp.alias_(typed, UNIT, quoted=True))
+        if isinstance(derived, Grouped):
+            rows = rows.group_by(*(f.value.copy() for f in derived.keys))
+    return rows.subquery(source.alias)
+
+
+def _front_fields(derived: Grouped | Rows | Outer) -> Sequence[Field]:
+    if isinstance(derived, Grouped):
+        return (*derived.keys, *derived.aggregates)
+    if isinstance(derived, Outer):
+        return derived.fields
+    return (
+        *derived.fields,
+        *(Field(f.name, exp.Window(this=f.value.this.copy(), over="OVER")) for f in derived.windows),
+    )
+
+
+def _front_select(
+    relation: Relation, fields: Sequence[Field], scanned: Callable[[Source], exp.Expr]
+) -> exp.Select:
+    select = exp.select(*(exp.alias_(f.value.copy(), f.name, quoted=True) for f in fields))
+    for number, part in enumerate(relation.sources):
+        item = front_rows(part, scanned)
+        select = select.from_(item) if number == 0 else select.join(item, join_type="CROSS")
+    return select

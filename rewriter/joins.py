@@ -1,0 +1,311 @@
+"""FROM: joins of relations. Every row of the result belongs to one unit, or the join is refused.
+
+| left JOIN right on p | result |
+|---|---|
+| inner, either public | sources side by side under p; m, g, b by bounds.py |
+| private x private | the same, if p (or WHERE, later) makes the units equal, or a declared FK implies it; else PV012 |
+| private LEFT any | the right side's rows or NULLs under p; the unit is the left's; RIGHT is LEFT turned round |
+| private FULL private | one source with the unit of either side; p must have the units' equality |
+| public LEFT private | zero-fill: the inner join, where the groups are the public rows (zero_fill.py); else PV021 |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from sqlglot import exp
+
+from rewriter.bounds import apart_on_unit, one_row_per_unit
+from rewriter.columns import row_column
+from rewriter.derived import as_rows, derived_source
+from rewriter.expression import Parameters, check_condition
+from rewriter.grammar import position
+from rewriter.policy import TableName
+from rewriter.refusal import Refusal
+from rewriter.relation import (
+    UNIT,
+    Field,
+    Filled,
+    Outer,
+    Relation,
+    Source,
+    conjuncts,
+    equated,
+    is_inner_unit,
+    is_unit,
+    leaf,
+)
+from rewriter.resolve import folded, resolve
+from rewriter.zero_fill import refuse_kept
+
+
+def join(
+    left: Relation, right: Relation, node: exp.Join, names: Iterator[str], parameters: Parameters
+) -> Relation:
+    """The join of two relations; `names` are aliases for new sources.
+
+    Raises Refusal: PV021 for what keeps public rows that no unit owns, 0A000 for kinds of joins that are not there.
+    """
+    side, kind, method = (str(node.args.get(k) or "").upper() for k in ("side", "kind", "method"))
+    if kind not in ("", "INNER", "CROSS", "OUTER") or method not in ("", "NATURAL"):
+        raise Refusal("0A000", f"{kind or method} JOIN is not supported", position=position(node))
+    if side == "FULL":
+        return _full(left, right, node, names, parameters)
+    sides = {"LEFT": (left, right), "RIGHT": (right, left)}.get(side)
+    if sides is not None and sides[1].private and not sides[0].private:
+        return _filled(*sides, _both(left, right, node, side), node, parameters)
+    if side == "LEFT":
+        right = _outer(right, names, node, parameters)
+    elif side == "RIGHT":
+        left = _outer(left, names, node, parameters)
+    both = _both(left, right, node, side)
+    on = _on(both, left, right, node, parameters)
+    if side == "":
+        return replace(both, conditions=left.conditions + right.conditions + on)
+    kept, added = (left, right) if side == "LEFT" else (right, left)
+    outer = replace(added.sources[0], on=(*added.conditions, *on))
+    return replace(both, sources=(*kept.sources, outer), conditions=kept.conditions)
+
+
+def _both(left: Relation, right: Relation, node: exp.Join, side: str) -> Relation:
+    """Both relations' sources and names side by side, without conditions."""
+    if left.filled is not None and right.filled is not None:
+        raise _keeps(right, side or "INNER", node)
+    chosen = right if side == "RIGHT" else left
+    merged = {name: _named(chosen, name) for name in _columns(left, right, node)}
+    earlier = [*left.merged.items(), *right.merged.items()]
+    return replace(
+        left,
+        sources=left.sources + right.sources,
+        conditions=(),
+        scope=left.scope + right.scope,
+        merged={**merged, **{n: v for n, v in earlier if n not in merged}},
+        semi_joins=left.semi_joins + right.semi_joins,
+        filled=left.filled or right.filled,
+    )
+
+
+def _columns(left: Relation, right: Relation, node: exp.Join) -> list[str]:
+    """The columns that USING or NATURAL joins."""
+    if str(node.args.get("method") or "").upper() == "NATURAL":
+        there = set(_names(right))
+        return [n for n in dict.fromkeys(_names(left)) if n in there]
+    return [folded(i) for i in node.args.get("using") or ()]
+
+
+def _on(
+    both: Relation, left: Relation, right: Relation, node: exp.Join, parameters: Parameters
+) -> tuple[exp.Expr, ...]:
+    """The conjuncts of ON, USING or NATURAL in base form."""
+    equal = [exp.EQ(this=_named(left, n), expression=_named(right, n)) for n in _columns(left, right, node)]
+    for condition in equal:
+        check_condition(condition, both, parameters)
+    return (*equal, *(_condition(c, both, parameters) for c in conjuncts(node.args.get("on"))))
+
+
+def _outer(relation: Relation, names: Iterator[str], node: exp.Join, parameters: Parameters) -> Relation:
+    """The side of a LEFT JOIN that NULLs stand for, as one source whose columns are NULL together.
+
+    The conditions of a single table move into ON.
+    """
+    plain = all(isinstance(f.value, exp.Column) for f in relation.fields)
+    single = len(relation.sources) == 1 and relation.sources[0].on is None
+    if plain and single and not relation.semi_joins and relation.filled is None:
+        return relation
+    refuse_kept(relation, node)
+    if not relation.private:
+        raise Refusal(
+            "0A000",
+            "LEFT JOIN of a subquery over several public tables is not supported on private rows",
+            hint="LEFT JOIN the tables themselves, one after the other.",
+            position=position(node),
+        )
+    return as_rows(owned(relation, node), next(names), parameters)
+
+
+def _full(
+    left: Relation, right: Relation, node: exp.Join, names: Iterator[str], parameters: Parameters
+) -> Relation:
+    """FULL JOIN on the unit: a row without a partner has the unit of the side that it comes from."""
+    public = next((r for r in (left, right) if not r.private), None)
+    if public is not None:
+        raise _keeps(public, "FULL", node)
+    for side in (left, right):
+        refuse_kept(side, node)
+    sides = [as_rows(owned(r, node), next(names), parameters) for r in (left, right)]
+    both = _both(sides[0], sides[1], node, "FULL")
+    on = _on(both, sides[0], sides[1], node, parameters)
+    rest = tuple(c for c in on if not _unit_equality(c, both))
+    if len(rest) == len(on):
+        raise _apart(left, right, node)
+    if not all(_equality(c, both) for c in rest):
+        raise Refusal(
+            "0A000",
+            "FULL JOIN is supported on equalities of columns alone",
+            hint="Put other conditions into a subquery on either side.",
+            position=position(node),
+        )
+    return _outer_source(sides[0], sides[1], rest, both, node, next(names), parameters)
+
+
+def _outer_source(
+    left: Relation,
+    right: Relation,
+    on: tuple[exp.Expr, ...],
+    both: Relation,
+    node: exp.Join,
+    alias: str,
+    parameters: Parameters,
+) -> Relation:
+    values: dict[str, exp.Expr] = {}
+    for value in (*(f.value for f in both.fields), *left.merged.values(), *right.merged.values()):
+        values.setdefault(value.sql(), value)
+    fields = {text: Field(f"x{n}", v) for n, (text, v) in enumerate(values.items())}
+    columns = [replace(row_column(f.name, f.value, both, parameters), nullable=True) for f in fields.values()]
+    copies = frozenset(f.name for f in fields.values() if is_unit(f.value, both))
+    one, other = left.sources[0], right.sources[0]
+    source = derived_source(
+        alias,
+        Outer(one, other, on, tuple(fields.values())),
+        columns,
+        both,
+        single=one_row_per_unit(left) and one_row_per_unit(right),
+        copies=copies,
+    )
+
+    def shown(value: exp.Expr) -> exp.Expr:
+        return leaf(alias, fields[value.sql()].name)
+
+    merged = {n: shown(v) for n, v in (*left.merged.items(), *right.merged.items())}
+    for name in _columns(left, right, node):
+        sides = _named(left, name), _named(right, name)
+        unit = all(is_inner_unit(s, both) for s in sides)
+        either = exp.Coalesce(this=shown(sides[0]), expressions=[shown(sides[1])])
+        merged[name] = leaf(alias, UNIT) if unit else either
+    scope = tuple((name, tuple(Field(f.name, shown(f.value)) for f in fs)) for name, fs in both.scope)
+    return Relation((source,), scope=scope, merged=merged)
+
+
+def _filled(
+    kept: Relation, private: Relation, both: Relation, node: exp.Join, parameters: Parameters
+) -> Relation:
+    """Public rows LEFT JOIN private ones: the inner join, whose groups are to be the public rows."""
+    sides = (kept, private) if str(node.args["side"]).upper() == "LEFT" else (private, kept)
+    if private.filled is not None:
+        raise _keeps(kept, str(node.args["side"]).upper(), node)
+    on = _on(both, sides[0], sides[1], node, parameters)
+    filled = Filled(frozenset(s.alias for s in kept.sources), (*private.conditions, *on))
+    return replace(both, conditions=kept.conditions, filled=filled)
+
+
+def _keeps(public: Relation, side: str, node: exp.Expr) -> Refusal:
+    table = next((s.table for s in public.sources if s.table.public), None)
+    name = f'public table "{table.name}"' if table is not None else "a subquery"
+    return Refusal(
+        "PV021",
+        f"{side} JOIN keeps rows of {name} that belong to no unit",
+        hint="Use INNER JOIN, or LEFT JOIN with the private table on the left.",
+        position=position(node),
+    )
+
+
+def _names(relation: Relation) -> list[str]:
+    return [f.name for f in relation.fields]
+
+
+def _named(relation: Relation, name: str) -> exp.Expr:
+    return resolve(exp.column(exp.to_identifier(name, quoted=True)), relation)
+
+
+def _condition(node: exp.Expr, relation: Relation, parameters: Parameters) -> exp.Expr:
+    resolved = resolve(node, relation)
+    check_condition(resolved, relation, parameters)
+    return resolved.unnest()
+
+
+def _equality(condition: exp.Expr, both: Relation) -> bool:
+    """Whether a condition is the equality of a column of each side."""
+    columns = equated(condition)
+    return columns is not None and {c.table for c in columns} == {s.alias for s in both.sources}
+
+
+def _unit_equality(condition: exp.Expr, both: Relation) -> bool:
+    return _equality(condition, both) and all(is_inner_unit(s, both) for s in condition.iter_expressions())
+
+
+def owned(relation: Relation, at: exp.Expr) -> Relation:
+    """The relation with the equality of units that declared references imply, each row then of one unit.
+
+    A row of items that refers to a row of events belongs to its unit: `items.event_id = events.event_id` with items'
+    path through events.event_id implies that the units are equal, and the SQL says so. Raises PV012 where private
+    tables are not joined on the unit.
+    """
+    relation = _with_implied(relation)
+    apart = apart_on_unit(relation)
+    if apart is None:
+        return relation
+    raise _not_joined(apart[0].table.name, apart[1].table.name, _unit_name(apart[0]), at)
+
+
+def _unit_name(source: Source) -> str:
+    return source.table.privacy_unit or "the privacy unit"
+
+
+def _apart(left: Relation, right: Relation, at: exp.Expr) -> Refusal:
+    one, other = (next(s for s in r.sources if s.private) for r in (left, right))
+    return _not_joined(one.table.name, other.table.name, _unit_name(one), at)
+
+
+def _not_joined(one: str, other: str, unit: str, at: exp.Expr) -> Refusal:
+    return Refusal(
+        "PV012",
+        f'private tables "{one}" and "{other}" must be joined on the privacy unit',
+        detail="A join on anything else would let one person's rows decide about another's.",
+        hint=f"Add AND {one}.{unit} = {other}.{unit} (an equality under OR, or through a function, does not count).",
+        position=position(at),
+    )
+
+
+def _with_implied(relation: Relation) -> Relation:
+    sources = tuple(
+        s if s.on is None else replace(s, on=(*s.on, *_implied(s.on, relation))) for s in relation.sources
+    )
+    return replace(
+        relation,
+        sources=sources,
+        conditions=(*relation.conditions, *_implied(relation.met, relation)),
+    )
+
+
+def _implied(conditions: tuple[exp.Expr, ...], relation: Relation) -> list[exp.Expr]:
+    """The equalities of units that equalities of references among `conditions` imply."""
+    found: list[exp.Expr] = []
+    for condition in conditions:
+        columns = equated(condition)
+        if columns is None:
+            continue
+        one, other = ((relation.source(c.table), c.name) for c in columns)
+        if one[0].alias != other[0].alias and _same_owner(one, other):
+            found.append(exp.EQ(this=leaf(one[0].alias, UNIT), expression=leaf(other[0].alias, UNIT)))
+    return found
+
+
+def _hop(source: Source, column: str) -> tuple[TableName, str] | None:
+    """The (table, column) that `column` of a private scan refers to as the first of several steps to its unit."""
+    path = source.table.path
+    if not source.private or source.derived is not None or len(path) < 2 or path[0].column != column:
+        return None
+    return path[0].target, path[0].target_column
+
+
+def _same_owner(one: tuple[Source, str], other: tuple[Source, str]) -> bool:
+    """Whether rows with equal values in these columns belong to one unit by a declared reference."""
+    hops = _hop(*one), _hop(*other)
+    if hops[0] is not None and hops[0] == hops[1]:
+        return True
+    for hop, (source, column) in ((hops[0], other), (hops[1], one)):
+        table = source.table
+        if hop is not None and source.derived is None and hop == ((table.schema, table.name), column):
+            return True
+    return False

@@ -1,0 +1,330 @@
+"""Windows over the rows of one unit: what orders them is made total, so that no engine decides between ties.
+
+In:  SELECT user_id, amount, ROW_NUMBER() OVER (PARTITION BY user_id ORDER BY ts) AS n FROM events
+Out: a source with the columns x1 = amount and w0 = ROW_NUMBER() OVER (PARTITION BY unit ORDER BY ts, amount)
+
+Rows that are equal in all that the subquery shows, and in all that its windows read, are one as good as the other:
+behind these columns in ORDER BY, the rows that come out depend on the unit's rows alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+
+from sqlglot import exp
+
+from rewriter.bounds import one_row_per_unit
+from rewriter.columns import computed_column, refuse_intervals, row_column
+from rewriter.derived import derived_source
+from rewriter.expression import Parameters, check, kind
+from rewriter.grammar import check_row_local, describe, position, surplus
+from rewriter.refusal import Refusal
+from rewriter.refused import mixes
+from rewriter.relation import UNIT, Field, Relation, Rows, is_inner_unit, is_unit, leaf, leaves
+from rewriter.resolve import folded, output_name, resolve, starred
+
+PEERS = (exp.Rank, exp.DenseRank)
+"""Ties share their result: they must stay ties."""
+
+ORDERED = (exp.RowNumber, exp.Ntile, exp.Lag, exp.Lead, exp.FirstValue, exp.LastValue)
+"""Ties have different results: the order must be total."""
+
+SUMMED = (exp.Count, exp.Sum, exp.Avg, exp.Min, exp.Max, exp.LogicalAnd, exp.LogicalOr)
+WHOLE = ("UNBOUNDED", "CURRENT ROW")
+WINDOW = frozenset({"this", "partition_by", "order", "spec", "over"})
+FRAME = frozenset({"kind", "start", "start_side", "end", "end_side"})
+
+
+@dataclass
+class Windows:
+    """The columns of a subquery with windows, which will be source `alias`; `base` is the base form of a part."""
+
+    alias: str
+    base: Callable[[exp.Expr], exp.Expr]
+    fields: dict[str, Field] = field(default_factory=dict)
+    windows: dict[str, tuple[Field, exp.Expr]] = field(default_factory=dict)
+
+    def value(self, node: exp.Expr) -> exp.Expr:
+        """The base form of an item of the SELECT list over the subquery."""
+        if isinstance(node, exp.Window):
+            window = self._window(node)
+            found, _ = self.windows.setdefault(window.sql(), (Field(f"w{len(self.windows)}", window), node))
+            return leaf(self.alias, found.name)
+        if node.find(exp.Window) is None:
+            return self.shown(self.base(node))
+        copy = node.copy()
+        for key, part in node.args.items():
+            if isinstance(part, exp.Expr):
+                copy.set(key, self.value(part) if _computes(part) else part.copy())
+            elif isinstance(part, list):
+                copy.set(key, [self.value(p) if isinstance(p, exp.Expr) else p for p in part])
+        check_row_local(copy)
+        return copy
+
+    def shown(self, value: exp.Expr) -> exp.Expr:
+        """The column of the subquery that a base form of its rows becomes."""
+        found = self.fields.setdefault(value.sql(), Field(f"x{len(self.fields)}", value))
+        return leaf(self.alias, found.name)
+
+    def _window(self, node: exp.Window) -> exp.Window:
+        function, condition = node.this, None
+        if isinstance(function, exp.Filter):
+            function, condition = function.this, function.expression.this
+        known = isinstance(function, (*PEERS, *ORDERED, *SUMMED)) and not function.expressions
+        if (
+            not known
+            or surplus(node, WINDOW)
+            or (node.args.get("spec") and surplus(node.args["spec"], FRAME))
+        ):
+            raise Refusal(
+                "PV018",
+                f"{describe(function)} as a window over private rows is not available yet",
+                hint="Available: ROW_NUMBER, RANK, DENSE_RANK, NTILE, LAG, LEAD, FIRST_VALUE, LAST_VALUE, COUNT, "
+                "SUM, AVG, MIN, MAX, each with OVER (PARTITION BY <unit> ...).",
+                position=position(node),
+            )
+        order = node.args.get("order")
+        spec = node.args.get("spec")
+        if spec is not None:
+            _check_frame(spec, order)
+        return exp.Window(
+            this=self._function(function, condition),
+            partition_by=[self.base(p) for p in node.args.get("partition_by") or []],
+            order=None
+            if order is None
+            else exp.Order(expressions=[self.ordered(o) for o in order.expressions]),
+            spec=None if spec is None else spec.copy(),
+            over="OVER",
+        )
+
+    def ordered(self, item: exp.Expr) -> exp.Ordered:
+        """An item of ORDER BY in base form, NULLs where PostgreSQL puts them."""
+        if isinstance(item.this, exp.Literal):
+            raise Refusal("PV014", "ORDER BY a constant leaves the order open", position=position(item))
+        desc = bool(item.args.get("desc"))
+        nulls_first = bool(item.args.get("nulls_first"))
+        return exp.Ordered(this=self.base(item.this), desc=desc, nulls_first=nulls_first)
+
+    def _function(self, function: exp.Expr, condition: exp.Expr | None) -> exp.Expr:
+        if isinstance(function, (exp.Lag, exp.Lead)):
+            offset = function.args.get("offset")
+            if offset is not None and not (isinstance(offset, exp.Literal) and offset.this.isdigit()):
+                raise _open("the distance of LAG and LEAD", offset)
+            if function.args.get("default") is not None:
+                raise _open("the default of LAG and LEAD", function.args["default"])
+            moved = type(function)(this=self.base(function.this))
+            moved.set("offset", None if offset is None else offset.copy())
+            return moved
+        if isinstance(function, exp.Ntile):
+            if not (
+                isinstance(function.this, exp.Literal)
+                and function.this.this.isdigit()
+                and int(function.this.this)
+            ):
+                raise _open("the number of NTILE's buckets", function)
+            return function.copy()
+        if isinstance(function, (*PEERS, exp.RowNumber)):
+            return type(function)()
+        only = None if condition is None else self.base(condition)
+        if isinstance(function.this, exp.Star):
+            return exp.Count(
+                this=exp.Star() if only is None else exp.case().when(only, exp.Literal.number(1))
+            )
+        if isinstance(function.this, exp.Distinct):
+            raise _open("DISTINCT in a window", function)
+        value = self.base(function.this)
+        return type(function)(this=value if only is None else exp.case().when(only, value))
+
+
+def _computes(part: exp.Expr) -> bool:
+    """Whether a part of an expression is a value itself, not a type or a name."""
+    return not isinstance(part, (exp.DataType, exp.Var, exp.Identifier))
+
+
+def _open(what: str, node: exp.Expr) -> Refusal:
+    return Refusal(
+        "PV018",
+        f"{what} is not available on private rows",
+        hint="Leave it out, or write a whole number; COALESCE(LAG(x) OVER (...), 0) gives a default.",
+        position=position(node),
+    )
+
+
+def _check_frame(spec: exp.Expr, order: exp.Expr | None) -> None:
+    bounds = [spec.args.get("start"), spec.args.get("end")]
+    whole = all(b is None or b in WHOLE for b in bounds)
+    rows = spec.args.get("kind") == "ROWS" and order is not None
+    numbers = all(
+        b is None or b in WHOLE or (isinstance(b, exp.Literal) and b.this.isdigit()) for b in bounds
+    )
+    if not (whole or (rows and numbers)):
+        raise _open("this frame of a window", spec)
+
+
+def windowed(
+    layer: Windows, shown: Sequence[tuple[str, exp.Expr]], relation: Relation, parameters: Parameters
+) -> Relation:
+    """The relation of `shown` (names and base forms over the layer) with the layer's windows over `relation`'s rows.
+
+    Raises Refusal PV014 for a window that is not partitioned by the unit.
+    """
+    fields = tuple(layer.fields.values())
+    unit = {f.name for f in fields if is_inner_unit(f.value, relation)}
+    rest = tuple(f for f in fields if f.name not in unit)
+    total = _tie_breaks(rest, [f.value for f, _ in layer.windows.values()], relation, parameters)
+    windows, columns = [], [row_column(f.name, f.value, relation, parameters) for f in rest]
+    for one, at in layer.windows.values():
+        if not any(is_inner_unit(p, relation) for p in one.value.args["partition_by"]):
+            raise mixes("a window", relation, at)
+        _check_parts(one.value, relation, parameters)
+        windows.append(Field(one.name, _total(one.value, total)))
+        columns.append(computed_column(one.name, one.value.this, relation, parameters))
+    copies = frozenset(f.name for f in rest if is_unit(f.value, relation))
+    source = derived_source(
+        layer.alias,
+        Rows(relation, rest, tuple(windows)),
+        columns,
+        relation,
+        single=one_row_per_unit(relation),
+        key=_numbered(windows, rest, relation),
+        copies=copies,
+    )
+    found = Relation((source,))
+    values = [(name, _with_unit(value, layer.alias, unit)) for name, value in shown]
+    for _, value in values:
+        check(value, found, parameters)
+    return replace(found, scope=(("", tuple(Field(n, v) for n, v in values)),))
+
+
+def _with_unit(value: exp.Expr, alias: str, names: set[str]) -> exp.Expr:
+    return value.copy().transform(
+        lambda n: (
+            leaf(alias, UNIT) if isinstance(n, exp.Column) and n.table == alias and n.name in names else n
+        )
+    )
+
+
+def _check_parts(window: exp.Expr, relation: Relation, parameters: Parameters) -> None:
+    function = window.this
+    keys = [o.this for o in window.args["order"].expressions] if window.args.get("order") else []
+    read = [] if isinstance(function, (exp.Ntile, exp.Count)) or function.this is None else [function.this]
+    for part in (*window.args["partition_by"], *keys, *read):
+        check(part, relation, parameters)
+    added = isinstance(function, (exp.Sum, exp.Avg))
+    if added and kind(function.this, relation, parameters) not in ("int", "number", "float"):
+        raise Refusal("42883", f"{describe(function)} takes numbers", position=position(function))
+
+
+def _tie_breaks(
+    fields: Sequence[Field], windows: Sequence[exp.Expr], relation: Relation, parameters: Parameters
+) -> list[exp.Expr]:
+    """All that the subquery shows or its windows read of a row: rows that are equal in it need no order."""
+    read: dict[str, exp.Expr] = {f.value.sql(): f.value for f in fields}
+    for window in windows:
+        function, order = window.this, window.args.get("order")
+        parts = [*window.args["partition_by"], *([o.this for o in order.expressions] if order else [])]
+        if not isinstance(function, exp.Ntile) and isinstance(function.this, exp.Expr):
+            parts.append(function.this)
+        read |= {p.sql(): p for p in parts if not isinstance(p, exp.Star)}
+    found = [v for v in read.values() if leaves(v) and not is_inner_unit(v, relation)]
+    for value in found:
+        refuse_intervals(value, relation, parameters)
+    return found
+
+
+def _total(window: exp.Expr, read: Sequence[exp.Expr]) -> exp.Expr:
+    """The window with a total order, where ties would have different results."""
+    spec = window.args.get("spec")
+    by_rows = spec is not None and spec.args.get("kind") == "ROWS"
+    if not isinstance(window.this, ORDERED) and not by_rows:
+        return window
+    copy = window.copy()
+    order = copy.args["order"].expressions if copy.args.get("order") else []
+    known = {o.this.sql() for o in order}
+    behind = [exp.Ordered(this=v.copy(), desc=False, nulls_first=False) for v in read if v.sql() not in known]
+    if order or behind:
+        copy.set("order", exp.Order(expressions=[*order, *behind]))
+    return copy
+
+
+def _numbered(
+    windows: Sequence[Field], fields: Sequence[Field], relation: Relation
+) -> tuple[str, ...] | None:
+    """Columns that no two rows of a unit share: a ROW_NUMBER with what it is partitioned by, or None."""
+    shown = {f.value.sql(): f.name for f in fields}
+    for one in windows:
+        parts = [p for p in one.value.args["partition_by"] if not is_inner_unit(p, relation)]
+        if isinstance(one.value.this, exp.RowNumber) and all(p.sql() in shown for p in parts):
+            return (one.name, *(shown[p.sql()] for p in parts))
+    return None
+
+
+def with_windows(tree: exp.Select, relation: Relation, alias: str, parameters: Parameters) -> Relation:
+    """The relation of a SELECT list with windows over the rows of `relation`."""
+    layer = Windows(alias, lambda node: resolve(node, relation))
+    return windowed(layer, _listed(tree, relation, layer), relation, parameters)
+
+
+def _listed(tree: exp.Select, relation: Relation, layer: Windows) -> list[tuple[str, exp.Expr]]:
+    """The outputs of a SELECT list over the layer, * among them."""
+    shown = []
+    for item in tree.expressions:
+        value = item.unalias()
+        if isinstance(value, exp.Star) or (
+            isinstance(value, exp.Column) and isinstance(value.this, exp.Star)
+        ):
+            shown += [(f.name, layer.shown(f.value)) for f in starred(value, relation)]
+        else:
+            shown.append((output_name(item), layer.value(value)))
+    return shown
+
+
+def first_rows(
+    tree: exp.Select, on: exp.Expr, relation: Relation, alias: str, parameters: Parameters
+) -> Relation:
+    """The relation of SELECT DISTINCT ON (unit, ...): the first row of each, by ORDER BY made total.
+
+    Raises Refusal PV014 where the unit is not among the columns, 42P10 where ORDER BY does not begin with them.
+    """
+    layer = Windows(alias, lambda node: resolve(node, relation))
+    picked = [resolve(e, relation) for e in (on.expressions if isinstance(on, exp.Tuple) else [on])]
+    if not any(is_inner_unit(p, relation) for p in picked):
+        raise mixes("DISTINCT ON", relation, on)
+    order = tree.args.get("order")
+    items = [layer.ordered(_meant(o, tree)) for o in order.expressions] if order is not None else []
+    texts = {p.sql() for p in picked}
+    if any(o.this.sql() not in texts for o in items[: len(texts)]):
+        raise Refusal(
+            "42P10",
+            "SELECT DISTINCT ON expressions must match initial ORDER BY expressions",
+            position=position(order or on),
+        )
+    shown = _listed(tree, relation, layer)
+    kept = exp.Order(expressions=items) if items else None
+    window = exp.Window(this=exp.RowNumber(), partition_by=picked, order=kept, over="OVER")
+    number = Field(f"w{len(layer.windows)}", window)
+    layer.windows[""] = (number, on)
+    found = windowed(layer, shown, relation, parameters)
+    return replace(found, conditions=(leaf(alias, number.name).eq(1),))
+
+
+def _meant(item: exp.Expr, tree: exp.Select) -> exp.Expr:
+    """An item of ORDER BY whose ordinal or output name is put in place of the output."""
+    target, chosen = item.this, None
+    if (
+        isinstance(target, exp.Literal)
+        and target.this.isdigit()
+        and 1 <= int(target.this) <= len(tree.expressions)
+    ):
+        chosen = tree.expressions[int(target.this) - 1]
+    elif isinstance(target, exp.Column) and not target.table:
+        name = folded(target.this)
+        chosen = next(
+            (e for e in tree.expressions if isinstance(e, exp.Alias) and output_name(e) == name), None
+        )
+    if chosen is None:
+        return item
+    copy = item.copy()
+    copy.set("this", chosen.unalias().copy())
+    return copy
