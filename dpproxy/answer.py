@@ -184,7 +184,7 @@ class Answering:
         for one in asks:
             found = self._ledger.replay(account, one.request_key) if one.selection else None
             if found is not None:
-                results[one.request_key] = replace(Result.load(found), replayed=True)
+                results[one.request_key] = replace(one.shown(Result.load(found)), replayed=True)
             elif not one.selection:
                 draft = one.node.draft
                 results[one.request_key] = Result.nothing(len(draft.keys), len(draft.outputs))
@@ -239,7 +239,7 @@ class Answering:
             query=one.node.text,
             epoch=epoch,
         )
-        answer = Result.load(settled.answer)
+        answer = one.shown(Result.load(settled.answer))
         return replace(answer, lowered=one.lowered, charged=settled.charged, left=settled.left)
 
     def _affordable(self, one: Ask, account: str) -> Ask:
