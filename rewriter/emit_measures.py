@@ -47,10 +47,9 @@ def row_columns(emitter: Emitter, node: NodeDraft) -> list[Output]:
     """x0.. of the counts, 1 or the item where a row counts, and y0.. of the values, each NULL where it does not."""
     outputs: list[Output] = []
     for number, measure in enumerate(node.measures):
-        if isinstance(measure, Count) and (measure.argument is not None or measure.items):
-            item = (
-                item_text(emitter, measure.items, node.relation) if measure.items else exp.Literal.number(1)
-            )
+        items = measure.items if isinstance(measure, (Count, DistinctItems)) else ()
+        if not isinstance(measure, (Moment, Quantiles)) and (measure.argument is not None or items):
+            item = item_text(emitter, items, node.relation) if items else exp.Literal.number(1)
             outputs.append((f"x{number}", _where(emitter, measure.argument, node.relation, item)))
     for number, (value, argument) in enumerate(summed(node)):
         fixed = fixed_point(emitter, value, node.relation)
@@ -223,6 +222,8 @@ def total(number: int, measure: Measure) -> exp.Expr:
     """The sum over units of what a measure counts; one of numbers ends at 2^61, so that nothing overflows."""
     value: exp.Expr = exp.Sum(this=exp.column(f"v{number}"))
     if isinstance(measure, Moment):
+        # Of no rows SUM is NULL, which GREATEST passes over: the clamp would make a number of it.
+        value = exp.func("COALESCE", value, exp.Literal.number(0))
         above = exp.Greatest(this=value, expressions=[_integer(-LARGEST_SUM)], ignore_nulls=True)
         value = exp.Least(this=above, expressions=[_integer(LARGEST_SUM)], ignore_nulls=True)
     return exp.cast(value, "BIGINT")
