@@ -10,9 +10,7 @@ from rewriter.dialect import cell_type
 from rewriter.expression import Parameters
 from rewriter.policy import Column, Table
 from rewriter.relation import Relation, leaf
-from rewriter.writer_duckdb import DuckDBWriter
-
-_BC = " (BC)"
+from rewriter.writer_duckdb import DuckDBWriter, era_last
 
 
 class DuckDBDialect:
@@ -46,7 +44,7 @@ class DuckDBDialect:
             value = exp.cast(value, "TIMESTAMP")
         text = exp.cast(value, "VARCHAR")
         if kind in ("date", "timestamp", "timestamptz"):
-            return exp.func("REPLACE", text, exp.Literal.string(_BC), exp.Literal.string(" BC"))
+            return era_last(text)
         return _trimmed(text) if kind == "number" else text
 
     def ordered(self, value: exp.Expr, kind: str) -> exp.Expr:

@@ -46,8 +46,12 @@ def sums(left: exp.Expr, right: exp.Expr) -> exp.Expr:
 def multiplies(left: exp.Expr, right: exp.Expr) -> exp.Expr:
     """Whether left * right raises nowhere."""
     large = exp.GTE(this=size(right), expression=exp.Literal.number(1))
-    most = exp.LTE(this=size(left), expression=exp.Div(this=double(_SAFE), expression=size(right)))
-    least = exp.GTE(this=size(left), expression=exp.Div(this=double(_LEAST), expression=size(right)))
+    most = exp.LTE(
+        this=size(left), expression=exp.Div(this=double(_SAFE), expression=size(right), typed=True)
+    )
+    least = exp.GTE(
+        this=size(left), expression=exp.Div(this=double(_LEAST), expression=size(right), typed=True)
+    )
     safe = exp.or_(zero(left), zero(right), special(left), special(right))
     return exp.case().when(safe, exp.true()).when(large, most).else_(least)
 

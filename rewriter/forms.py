@@ -12,7 +12,7 @@ from rewriter.expression import COMPARISONS
 from rewriter.functions import constant_text, whole_constant
 from rewriter.interval import interval_text
 from rewriter.width import INTEGERS, SPAN
-from rewriter.writer import Guarded, Writer
+from rewriter.writer import Guarded, Writer, divided
 
 LONGEST_JOINED = 100_000
 """Characters of a text that others are joined to: the whole stays within what a value may have."""
@@ -138,17 +138,19 @@ class Forms(Writer):
 
     def sign(self, node: exp.Expr) -> exp.Expr:
         value = self.write(node.this)
-        result = self.exact if self.kind(node.this) == "number" else "DOUBLE"
+        if self.kind(node.this) == "number":
+            return exp.cast(exp.Sign(this=value), self.exact)
         signs = exp.case().when(self.undefined(value, self.kind(node.this)), number(0))
         signs = signs.when(exp.GT(this=value.copy(), expression=number(0)), number(1))
         signs = signs.when(exp.LT(this=value.copy(), expression=number(0)), number(-1))
-        return exp.cast(signs.when(floating.zero(value), number(0)), result)
+        return exp.cast(signs.when(floating.zero(value), number(0)), "DOUBLE")
 
     def undefined(self, value: exp.Expr, of: str) -> exp.Expr:
-        """Whether a double is no number."""
-        if of != "float":
+        """Whether a value is NaN."""
+        if of == "int":
             return exp.false()
-        return exp.EQ(this=value.copy(), expression=floating.double("NaN"))
+        nan = exp.cast(exp.Literal.string("NaN"), self.exact) if of == "number" else floating.double("NaN")
+        return exp.EQ(this=value.copy(), expression=nan)
 
     def root(self, node: exp.Expr) -> exp.Expr:
         part = self.as_float(node.this)
@@ -175,11 +177,6 @@ class Forms(Writer):
         exponent = node.expression.unnest()
         negative = isinstance(exponent, exp.Neg)
         text = constant_text(exponent.this if negative else exponent, self.parameters) or "1"
-        if self.kind(node.this) == "number":
-            product: exp.Expr = node.this.copy()
-            for _ in range(int(text) - 1):
-                product = exp.Mul(this=product, expression=node.this.copy())
-            return self.write(product)
         power = -float(text) if negative else float(text)
         part = self.as_float(node.this)
         raised = exp.Pow(this=part.value, expression=floating.double(repr(power)))
@@ -193,12 +190,17 @@ class Forms(Writer):
         count = number(whole_constant(count, self.parameters) or 1)
         above = exp.paren(exp.Sub(this=value.copy(), expression=low.copy()))
         whole = exp.paren(exp.Sub(this=high.copy(), expression=low.copy()))
-        step = exp.Div(this=exp.Mul(this=above, expression=count), expression=whole)
+        step = divided(exp.Mul(this=above, expression=count), whole)
         inside = exp.Add(this=exp.cast(exp.Floor(this=step), "INT"), expression=number(1))
-        found = exp.case().when(self.undefined(value, "" if exact else "float"), exp.null())
+        found = exp.case()
+        if not exact or self.knows_nan:
+            found = found.when(self.undefined(value, "number" if exact else "float"), exp.null())
         found = found.when(exp.LT(this=value.copy(), expression=low.copy()), number(0))
         beyond = exp.Add(this=count.copy(), expression=number(1))
         found = found.when(exp.GTE(this=value.copy(), expression=high.copy()), beyond)
+        if not exact:
+            # What is smaller still would be too small for a double once it is divided.
+            found = found.when(exp.LT(this=above.copy(), expression=floating.double("1e-290")), number(1))
         return found.when(exp.GTE(this=value.copy(), expression=low.copy()), inside)
 
     def plain(self, node: exp.Expr, exact: bool) -> exp.Expr:
@@ -269,13 +271,12 @@ class Forms(Writer):
     def extract(self, node: exp.Expr) -> exp.Expr:
         value, field = self.write(node.expression), node.name.lower()
         found = self.kind(node.expression)
-        if found in ("interval", "age"):
-            return self.field(value, field, found)
-        if found == "date" and field == "epoch":
-            value = exp.cast(value, "TIMESTAMP")
-        finite = dates(value) if found == "date" else calendar(value)
-        result = self.field(value, field, found)
-        return result if found == "time" else when(finite, result)
+        if found in ("interval", "age", "time"):
+            return self.field(value, field)
+        if found == "date":
+            moment = exp.cast(value.copy(), "TIMESTAMP") if field == "epoch" else value.copy()
+            return when(dates(value), self.field(moment, field))
+        return when(calendar(value), self.field(value, field))
 
     def truncated_time(self, node: exp.Expr) -> exp.Expr:
         value, copy = self.write(node.this), node.copy()
@@ -361,6 +362,8 @@ class Forms(Writer):
 
     exact = "DECIMAL"
     """The type of exact numbers."""
+    knows_nan = True
+    """Whether an exact number can be NaN."""
     both = "TRIM"
     """The function that trims both ends."""
 
@@ -401,7 +404,7 @@ class Forms(Writer):
         """The engine's type of a cast."""
 
     @abstractmethod
-    def field(self, value: exp.Expr, field: str, of: str) -> exp.Expr:
+    def field(self, value: exp.Expr, field: str) -> exp.Expr:
         """EXTRACT of a value of years 1 to 9999, an exact number."""
 
     @abstractmethod

@@ -131,10 +131,8 @@ def _power(part: exp.Expr, of: Of, parameters: Parameters) -> str | None:
     value = constant_text(exponent.this if isinstance(exponent, exp.Neg) else exponent, parameters)
     if value is None or not re.fullmatch(r"(\d{1,3}(\.\d{1,9})?)?", value):
         return "with an exponent that is no plain constant"
-    if of(part.this) == "number" or of(exponent) == "number":
-        power = whole_constant(exponent, parameters)
-        if value and (of(part.this) == "float" or power is None or not 1 <= power <= 4):
-            return "of numeric values, to another power than 1 to 4,"
+    if of(part.this) == "number" or (of(part.this) == "int" and of(exponent) == "number"):
+        return "of another type than double precision"
     return _number(part, of, parameters)
 
 

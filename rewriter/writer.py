@@ -137,6 +137,8 @@ class Writer(ABC):
         own = self.width(node)
         if own == "literal":
             return Guarded(exp.cast(self.write(node), self.types(of)))
+        if own == "number" and of == "double" and isinstance(node.unnest(), exp.Literal):
+            return Guarded(floating.double(node.unnest().name))
         return self.promoted(self.opened(node), own, of)
 
     @abstractmethod
@@ -154,7 +156,7 @@ class Writer(ABC):
             exp.Mul: floating.multiplies,
             exp.Div: floating.divides,
         }[type(node)]
-        return Guarded(type(node)(this=left, expression=right), (guard(left, right),))
+        return Guarded(operation(node, left, right), (guard(left, right),))
 
     def as_float(self, node: exp.Expr) -> Guarded:
         """A number as a double."""
@@ -203,6 +205,20 @@ class Writer(ABC):
         copy.set("this", self.common(node.this, target))
         copy.set("expressions", [self.common(e, target) for e in node.expressions])
         return copy
+
+
+def divided(left: exp.Expr, right: exp.Expr) -> exp.Expr:
+    """A division that is printed as one: sqlglot would cast to double otherwise.
+
+    >>> divided(exp.column("a"), exp.column("b")).sql("postgres")
+    'a / b'
+    """
+    return exp.Div(this=left, expression=right, typed=True)
+
+
+def operation(node: exp.Expr, left: exp.Expr, right: exp.Expr) -> exp.Expr:
+    """The operation of `node` over other operands."""
+    return divided(left, right) if isinstance(node, exp.Div) else type(node)(this=left, expression=right)
 
 
 def _negative(node: exp.Expr) -> bool:

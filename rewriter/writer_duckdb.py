@@ -13,7 +13,7 @@ from rewriter.forms import LONGEST_REPLACED, Forms, number, when
 from rewriter.functions import constant_text
 from rewriter.translate import alike_operands
 from rewriter.width import INTEGERS
-from rewriter.writer import Guarded
+from rewriter.writer import Guarded, operation
 
 TYPES = {
     "int2": "SMALLINT",
@@ -34,6 +34,7 @@ class DuckDBWriter(Forms):
     """DuckDB 1.4 and later."""
 
     exact = CELL_TYPES["number"]
+    knows_nan = False
 
     def write(self, node: exp.Expr) -> exp.Expr:
         written = super().write(node)
@@ -72,8 +73,10 @@ class DuckDBWriter(Forms):
         return Guarded(exp.cast(value, self.types(of)) if of in INTEGERS or of == "real" else value)
 
     def promoted(self, part: Guarded, before: str, after: str) -> Guarded:
-        if after == "number" or self.types(before) == self.types(after):
+        if self.types(before) == self.types(after):
             return part
+        if after == "number":
+            return Guarded(exp.cast(part.value, "DECIMAL(19, 0)"), part.guards)
         return Guarded(exp.cast(part.value, self.types(after)), part.guards)
 
     def computed(self, node: exp.Expr, parts: Sequence[exp.Expr], of: str) -> Guarded:
@@ -86,7 +89,7 @@ class DuckDBWriter(Forms):
             right = exp.func("NULLIF", right, number(0))
         if isinstance(node, exp.Div) and of in INTEGERS:
             return Guarded(exp.IntDiv(this=left, expression=right))
-        return Guarded(type(node)(this=left, expression=right))
+        return Guarded(operation(node, left, right))
 
     def close(self, part: Guarded, node: exp.Expr) -> exp.Expr:
         stored = "REAL" if self.width(node) == "real" else None
@@ -118,16 +121,14 @@ class DuckDBWriter(Forms):
 
     def spelt(self, value: exp.Expr, of: str) -> exp.Expr:
         text = exp.cast(value, "TEXT")
-        if of not in ("date", "timestamp"):
-            return text
-        return exp.func("REPLACE", text, exp.Literal.string(" (BC)"), exp.Literal.string(" BC"))
+        return era_last(text) if of in ("date", "timestamp") else text
 
     def stored(self, node: exp.Expr) -> exp.DataType:
         if node.args["to"].this == exp.DType.DECIMAL:
             return exp.DataType.build(self.exact)
         return exp.DataType(this=node.args["to"].this)
 
-    def field(self, value: exp.Expr, field: str, of: str) -> exp.Expr:
+    def field(self, value: exp.Expr, field: str) -> exp.Expr:
         if field == "epoch":
             micros: exp.Expr = exp.Anonymous(this="EPOCH_US", expressions=[value])
         elif field == "second":
@@ -165,6 +166,16 @@ class DuckDBWriter(Forms):
             else [exp.Literal.string(constant_text(modifiers, self.parameters) or "g")]
         )
         return when(short, exp.Anonymous(this="REGEXP_REPLACE", expressions=[value.copy(), *texts, *flags]))
+
+
+def era_last(text: exp.Expr) -> exp.Expr:
+    """The text of a date or timestamp with its era behind the time, where PostgreSQL has it."""
+    era = exp.Literal.string(" (BC)")
+    without = exp.DPipe(
+        this=exp.func("REPLACE", text.copy(), era, exp.Literal.string("")),
+        expression=exp.Literal.string(" BC"),
+    )
+    return exp.case().when(exp.func("CONTAINS", text, era.copy()), without).else_(text.copy())
 
 
 def _scaled(left: exp.Expr, right: exp.Expr) -> tuple[exp.Expr, exp.Expr]:

@@ -10,7 +10,7 @@ from rewriter import floating
 from rewriter.forms import LONGEST_REPLACED, Forms, number, when
 from rewriter.functions import constant_text
 from rewriter.width import INTEGERS, SPAN
-from rewriter.writer import Guarded
+from rewriter.writer import Guarded, operation
 
 COMPUTED = {"int2": "BIGINT", "int4": "BIGINT", "int8": "DECIMAL", "number": "DECIMAL"}
 CLOSED = {"int2": "SMALLINT", "int4": "INT", "int8": "BIGINT", "real": "REAL"}
@@ -72,7 +72,7 @@ class PostgresWriter(Forms):
         if isinstance(node, exp.Div) and of == "int8":
             value: exp.Expr = exp.Anonymous(this="DIV", expressions=list(parts))
         elif isinstance(node, exp.Binary):
-            value = type(node)(this=parts[0], expression=parts[1])
+            value = operation(node, parts[0], parts[1])
         else:
             value = type(node)(this=parts[0])
         if of in INTEGERS and not isinstance(node, exp.Mod):
@@ -112,7 +112,7 @@ class PostgresWriter(Forms):
     def stored(self, node: exp.Expr) -> exp.DataType:
         return exp.DataType(this=node.args["to"].this)
 
-    def field(self, value: exp.Expr, field: str, of: str) -> exp.Expr:
+    def field(self, value: exp.Expr, field: str) -> exp.Expr:
         return exp.Extract(this=exp.var(field.upper()), expression=value)
 
     def substring(self, node: exp.Expr) -> exp.Expr:

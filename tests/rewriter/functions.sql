@@ -1,0 +1,228 @@
+i2 + i2
+i2 * i2
+i4 + i4
+i4 - 1
+i4 * i4
+i4 * i2 + i2
+i8 + i8
+i8 * i8
+i8 - i4 * 2
+-i4
+-i8
+abs(i2)
+abs(i8)
+i4 / i2
+i8 / -1
+i4 / 0
+i4 % i2
+i8 % 7
+mod(i4, 10)
+i4 + 0.5
+i4 * 1.5 - n
+n + n
+n * n
+m * 3 - 1.5
+m % 7
+m / 4
+m / 0.1
+f + f
+f - 1
+f * f
+f * 1e200
+f / 3
+f / f
+f / 0.0
+1 / f
+f * f + f
+r + r
+r * r
+r / 3
+r + f
+-f
+abs(f)
+i4 * f
+n * f
+f + n
+floor(f)
+ceil(f)
+floor(n)
+ceil(m)
+floor(i4 / 10.0)
+floor(m / 10) * 10
+round(f)
+round(n)
+round(m, 1)
+round(n, 3)
+round(i4)
+round(f::numeric, 2)
+trunc(f)
+trunc(n)
+trunc(m, 1)
+sign(f)
+sign(m)
+sign(i4)
+sqrt(f)
+sqrt(i4)
+ln(f)
+ln(i4)
+exp(f)
+exp(i2)
+power(f, 2)
+power(f, 0.5)
+power(f, -1)
+power(f, 3)
+power(i4, 2)
+f ^ 2
+greatest(i4, i2)
+greatest(i4, m, 5)
+least(f, 1)
+greatest(s, z)
+least(d, e)
+width_bucket(f, 0, 10, 5)
+width_bucket(m, 0, 100, 4)
+width_bucket(i4, -10, 10, 4)
+i4::smallint
+i8::int
+f::int
+f::bigint
+n::int
+n::bigint
+m::int
+r::int
+b::int
+i4::bigint
+i4::numeric
+i4::float8
+n::float8
+f::numeric > 1
+f::numeric(10,2)
+n::numeric(10,2)
+m::numeric(5,1)
+f::real
+s::varchar(3)
+i4::text
+d::text
+ts::text
+b::text
+d::timestamp
+ts::date
+date(ts)
+d + 1
+d - 30
+d - e
+d + i4
+ts - tu
+d + interval '1 day'
+ts + interval '1 month'
+ts - interval '90 minutes'
+d - interval '1 year 2 months'
+extract(year from d)
+extract(month from ts)
+extract(week from d)
+extract(isodow from d)
+extract(dow from ts)
+extract(doy from ts)
+extract(quarter from d)
+extract(isoyear from d)
+extract(hour from ts)
+extract(minute from tm)
+extract(second from ts)
+extract(second from tm)
+extract(epoch from ts)
+extract(epoch from d)
+extract(decade from d)
+extract(century from ts)
+extract(epoch from ts - tu)
+extract(day from ts - tu)
+extract(hour from ts - tu)
+extract(year from age(d, e))
+extract(month from age(ts, tu))
+date_trunc('month', ts)
+date_trunc('week', d)
+date_trunc('second', ts)
+date_trunc('quarter', d)
+to_char(ts, 'YYYY-MM')
+to_char(d, 'YYYY-MM-DD')
+to_char(ts, 'HH24:MI:SS')
+make_date(extract(year from d)::int, extract(month from e)::int, extract(day from ts)::int)
+make_date(i4, i2, 1)
+lower(s)
+upper(s)
+length(s)
+char_length(s)
+trim(s)
+ltrim(s)
+rtrim(s, 'c')
+btrim(s, 'ab')
+s || z
+s || '-' || i4
+concat(s, z, 1)
+substring(s, 2, 2)
+substring(s, -1, 3)
+substring(s from 2)
+substr(s, i2, i2)
+left(s, 2)
+left(s, -1)
+right(s, 2)
+right(s, i2)
+position('b' in s)
+strpos(s, z)
+replace(s, 'a', 'xyz')
+replace(s, '', 'x')
+split_part(s, ',', 2)
+split_part(s, ',', -1)
+starts_with(s, 'a')
+s ^@ z
+regexp_replace(s, '[a-z]+', '#')
+regexp_replace(s, '[0-9]', '', 'g')
+s ~ '^[A-Z]'
+s ~ 'a.c|k$'
+s ~ 'e.b'
+s ~* '^AB?c'
+s !~ '\d+'
+s ~ '^(a|b){1,3}$'
+s like 'a%'
+s like '%\_%'
+s like 'a#%%' escape '#'
+s not like '%b%'
+s ilike 'AB%'
+s ilike '%é'
+i4 = any(array[1, 2, 3])
+s <> all(array['abc', 'x'])
+i4 between symmetric 10 and -10
+i4 not between 1 and 5
+case i4 when 2 then 'two' when 3 then 'three' else 'more' end
+case when b then 1 when not b then 2 end
+case when i4 > 0 then m else f end
+coalesce(i4, m)
+coalesce(f, n, 1)
+nullif(i4, 2)
+nullif(m, i4)
+nullif(s, '')
+s is distinct from z
+i4 is not distinct from i2
+i4 > m
+i4 >= m
+m <= f
+n > f
+f = r
+m = 19.99
+f > 0.1
+i8 = i4
+d < ts
+d between '2024-01-01' and '2024-12-31'
+ts > '2024-01-01 12:00:00'
+tm > '10:00:00'
+s < z
+s = 'ABC'
+b is true
+b is not true
+b is unknown
+not b
+b and i4 > 0
+i4 in (1, 2, 2147483647)
+n in (4.5, 2.5)
+(i4 + 1) > 0 or b
+i4 is null
+f = 'NaN'
+f > 1e300

@@ -1,0 +1,140 @@
+"""Every function on private rows: both engines compute what PostgreSQL makes of the analyst's own expression.
+
+Where PostgreSQL raises at a row, the answer is NULL. Where it answers and we do not, for values beyond the
+documented limits, the golden file lists the rows.
+DPPROXY_UPDATE_GOLDEN=1 writes it anew; read the difference before you commit it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import duckdb
+import psycopg
+import pytest
+from sqlglot import exp, parse_one
+
+from rewriter.dialect import Dialect
+from rewriter.dialect_duckdb import DUCKDB
+from rewriter.dialect_postgres import POSTGRES
+from rewriter.expression import check, kind
+from rewriter.grammar import ROW_LOCAL, check_row_local
+from rewriter.resolve import resolve
+from tests.rewriter.values import BEYOND, COLUMNS, DUCKDB_TYPES, RELATION, ROWS, VALUES
+
+HERE = Path(__file__).parent
+EXPRESSIONS = tuple(HERE.joinpath("functions.sql").read_text().splitlines())
+GOLDEN = HERE / "functions.txt"
+OTHERS = {
+    exp.Identifier,
+    exp.Var,
+    exp.If,
+    exp.DataTypeParam,
+    exp.Parameter,
+    exp.Null,
+    exp.Paren,
+    exp.DateTrunc,
+}
+Answers = dict[int, str | None]
+
+JUDGE = """
+CREATE FUNCTION judged(statement text, number bigint) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE answer text;
+BEGIN
+    EXECUTE statement INTO answer USING number;
+    RETURN answer;
+EXCEPTION WHEN OTHERS THEN RETURN NULL;
+END $$
+"""
+
+
+@pytest.fixture(scope="module")
+def judge(postgres: psycopg.Connection) -> Iterator[psycopg.Connection]:
+    columns = ", ".join(f"{name} {type_name}" for name, type_name in COLUMNS.items())
+    with postgres.transaction(force_rollback=True):
+        postgres.execute(f"CREATE TABLE vals ({columns})".encode())
+        places = ", ".join(f"%s::{type_name}" for type_name in COLUMNS.values())
+        for row in (*ROWS, *BEYOND):
+            postgres.execute(f"INSERT INTO vals VALUES ({places})".encode(), row)
+        postgres.execute(JUDGE.encode())
+        yield postgres
+
+
+@pytest.fixture(scope="module")
+def values() -> Iterator[duckdb.DuckDBPyConnection]:
+    types = [DUCKDB_TYPES.get(type_name, type_name) for type_name in COLUMNS.values()]
+    with duckdb.connect(config={"threads": "1"}) as connection:
+        connection.execute("SET timezone = 'UTC'")
+        columns = ", ".join(f"{name} {type_name}" for name, type_name in zip(COLUMNS, types, strict=True))
+        connection.execute(f"CREATE TABLE vals ({columns})")
+        places = ", ".join(f"CAST(? AS {type_name})" for type_name in types)
+        for row in ROWS:
+            spelt = [f"{v[:10]} (BC){v[10:-3]}" if v and v.endswith(" BC") else v for v in row]
+            connection.execute(f"INSERT INTO vals VALUES ({places})", spelt)
+        yield connection
+
+
+def based(expression: str) -> exp.Expr:
+    node = parse_one(f"SELECT {expression}", dialect="postgres").expressions[0]
+    check_row_local(node)
+    base = resolve(node, RELATION)
+    check(base, RELATION, ())
+    return base
+
+
+def statement(base: exp.Expr, dialect: Dialect) -> str:
+    """The values of an expression as texts, in an engine's terms."""
+    scan = exp.select(
+        *(exp.alias_(dialect.scanned("s", column), column.name, quoted=True) for column in VALUES.columns)
+    ).from_("vals AS s")
+    value = exp.select(exp.alias_(exp.column("id", table="t0"), "id"))
+    value = value.select(exp.alias_(dialect.expression(base, RELATION, ()), "v")).from_(scan.subquery("t0"))
+    text = dialect.text(exp.column("v", table="q"), kind(base, RELATION, ()))
+    return dialect.sql(exp.select("q.id", text).from_(value.subquery("q")))
+
+
+def truth(expression: str, base: exp.Expr, judge: psycopg.Connection) -> Answers:
+    text = POSTGRES.sql(POSTGRES.text(exp.column("v", table="q"), kind(base, RELATION, ())))
+    query = f"SELECT {text} FROM (SELECT {expression} AS v FROM vals WHERE id = $1) AS q"
+    rows = judge.execute("SELECT id, judged(%s, id) FROM vals", (query,)).fetchall()
+    return {int(number): answer for number, answer in rows}
+
+
+def shown(answer: str | None) -> str | None:
+    return answer if answer is None or "." not in answer or "e" in answer else answer.rstrip("0").rstrip(".")
+
+
+def outcome(expression: str, judge: psycopg.Connection, values: duckdb.DuckDBPyConnection) -> Iterator[str]:
+    base = based(expression)
+    expected = truth(expression, base, judge)
+    found: dict[str, Answers] = {
+        "postgres": dict(judge.execute(statement(base, POSTGRES).encode()).fetchall()),
+        "duckdb": dict(values.execute(statement(base, DUCKDB)).fetchall()),
+    }
+    yield expression
+    for engine, dialect in (("postgres", POSTGRES), ("duckdb", DUCKDB)):
+        written = dialect.sql(dialect.expression(base, RELATION, ()))
+        yield f"  {engine}: {' '.join(written.split())}"
+        answers = found[engine]
+        wrong = {n: (a, expected[n]) for n, a in answers.items() if a != expected[n]}
+        missing = sorted(n for n, (a, _) in wrong.items() if a is None)
+        others = {n: pair for n, pair in sorted(wrong.items()) if n not in missing}
+        if missing:
+            yield f"  {engine} is NULL for rows {missing}"
+        if others:
+            yield f"  {engine} DIFFERS: {others}"
+
+
+def test_every_function_is_postgresqls(judge: psycopg.Connection, values: duckdb.DuckDBPyConnection) -> None:
+    now = "\n\n".join("\n".join(outcome(e, judge, values)) for e in EXPRESSIONS) + "\n"
+    if os.environ.get("DPPROXY_UPDATE_GOLDEN") == "1":
+        GOLDEN.write_text(now)
+    assert now == GOLDEN.read_text()
+    assert "DIFFERS" not in now
+
+
+def test_every_node_of_the_grammar_is_tried() -> None:
+    tried = {type(part) for e in EXPRESSIONS for part in parse_one(e, dialect="postgres").walk()}
+    assert ROW_LOCAL.keys() - OTHERS <= tried
