@@ -162,7 +162,7 @@ class _Collector:
 
 
 def fixed_point(value: exp.Expr, found: Interval, most: int) -> FixedPoint:
-    """`value` with as many decimals as it has and as fit: no bound above 2^40, none of 2x - lo - hi above `most`.
+    """`value` with as many decimals as it has and as fit: no bound above 2^40, no range above `most`.
 
     >>> fixed_point(exp.column("x"), Interval(Fraction(0), Fraction(100), 2), MOST).hi
     10000
@@ -178,7 +178,7 @@ def fixed_point(value: exp.Expr, found: Interval, most: int) -> FixedPoint:
 
 def _too_large(lo: Fraction, hi: Fraction, scale: int, most: int) -> bool:
     unit = Fraction(10) ** scale
-    return max(abs(lo), abs(hi)) * unit >= MOST - 1 or (hi - lo) * unit >= most - 2
+    return max(abs(lo), abs(hi)) * unit >= MOST - 1 or (most < MOST and (hi - lo) * unit >= most - 2)
 
 
 def unbounded(call: Call, relation: Relation) -> Refusal:

@@ -46,17 +46,31 @@ def spellings(tree: exp.Expr) -> Iterator[str]:
     characters = (False, True) if tree.find(exp.Length) else (False,)
     presents = (False, True) if tree.find(exp.CurrentTimestamp) else (False,)
     fields = (False, True) if tree.find(exp.Interval) else (False,)
-    for dialect, *choices in product(inward, commas, characters, presents, fields):
+    variances = (False, True) if tree.find(exp.Variance) else (False,)
+    frames = (False, True) if any(map(_to_here, tree.find_all(exp.WindowSpec))) else (False,)
+    for dialect, *choices in product(inward, commas, characters, presents, fields, variances, frames):
         yield _respelt(tree, *choices).sql(dialect)
 
 
-def _respelt(tree: exp.Expr, comma: bool, character: bool, present: bool, field: bool) -> exp.Expr:
+def _to_here(spec: exp.Expr) -> bool:
+    """Whether a window's frame ends at the current row, which need not be said."""
+    return str(spec.args.get("end") or "CURRENT ROW").upper() == "CURRENT ROW"
+
+
+def _respelt(
+    tree: exp.Expr, comma: bool, character: bool, present: bool, field: bool, variance: bool, frame: bool
+) -> exp.Expr:
     copy = tree.copy()
-    for node in list(copy.find_all(exp.CurrentTimestamp)) if present else []:
-        node.replace(exp.Anonymous(this="now"))
-    for node in list(copy.find_all(exp.Interval)) if field else []:
-        if isinstance(node.this, exp.Literal) and isinstance(node.args.get("unit"), exp.Var):
-            node.replace(exp.var(f"INTERVAL {node.this.sql('postgres')} {node.args['unit'].name}"))
+    for spec in list(copy.find_all(exp.WindowSpec)) if frame else []:
+        if _to_here(spec):
+            spec.replace(exp.var(f"{spec.args['kind']} {spec.args['start']} {spec.args['start_side']}"))
+    for found in list(copy.find_all(exp.Variance)) if variance else []:
+        found.replace(exp.Anonymous(this="variance", expressions=[found.this]))
+    for now in list(copy.find_all(exp.CurrentTimestamp)) if present else []:
+        now.replace(exp.Anonymous(this="now"))
+    for interval in list(copy.find_all(exp.Interval)) if field else []:
+        if isinstance(interval.this, exp.Literal) and isinstance(interval.args.get("unit"), exp.Var):
+            interval.replace(exp.var(f"INTERVAL {interval.this.sql('postgres')} {interval.args['unit'].name}"))
     for node in list(copy.find_all(exp.Substring)) if comma else []:
         given = [node.args.get(part) for part in ("this", "start", "length")]
         node.replace(exp.Anonymous(this="substring", expressions=[g for g in given if g is not None]))

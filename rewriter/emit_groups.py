@@ -1,0 +1,216 @@
+"""Queries beside the histogram of counts and sums: what the other measures of a node need of its groups.
+
+Bins for quantiles, each unit's items for numbers of different values, weights for partition selection, and events by
+time for running counts. In all of them a unit has at most the rows, items and groups that the proofs allow it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from sqlglot import exp
+
+from rewriter.dialect import Dialect
+from rewriter.draft import NodeDraft
+from rewriter.emit import Emitter
+from rewriter.emit_measures import numbered, unmeasured
+from rewriter.expression import Parameters, kind
+from rewriter.measure import DistinctItems, Quantiles, Running
+from rewriter.plan import Cells, HistogramQuery
+from rewriter.policy import Policy
+from rewriter.relation import UNIT
+
+ONE = 1 << 20
+"""Weight 1 in fixed point, as the mechanism counts it."""
+
+
+@dataclass(frozen=True)
+class Backend:
+    """For whom a query is written: policy, parameters and dialect."""
+
+    policy: Policy
+    parameters: Parameters
+    dialect: Dialect
+
+
+def bins_query(
+    node: NodeDraft, place: int, cells: Cells, bins: int, delta0: int | None, backend: Backend
+) -> HistogramQuery:
+    """The rows (cell, bin, count) of the bins that are not empty: [lo, hi] of the quantiles `place` in `bins` parts.
+
+    `cells` are numbered from 1, bins from 0; bin b of n holds the values v with floor((v - lo) n/(hi - lo + 1)) = b.
+    """
+    measure = node.measures[place]
+    assert isinstance(measure, Quantiles)
+    query = _Query(replace(node, measures=(measure,), outputs=()), backend, len(node.keys))
+    lo, hi = measure.value.lo or 0, 1 if measure.value.hi is None else measure.value.hi
+    ranks = [exp.alias_(numbered(query.emitter, query.node, query.keys, query.kinds, "y0"), "_k")]
+    query.add("k", exp.select("*", *ranks, *query.group_number(delta0)).from_("r").where(_present("y0")))
+    offset = exp.paren(exp.Sub(this=exp.column("y0"), expression=_signed(lo)))
+    spread = exp.Mul(this=offset, expression=exp.Literal.number(bins))
+    number = exp.cast(
+        exp.IntDiv(this=exp.paren(spread), expression=exp.Literal.number(hi - lo + 1)), "BIGINT"
+    )
+    kept = exp.select(*(exp.column(k) for k in query.keys), exp.alias_(number, "bin")).from_("k")
+    kept = query.within(kept.where(_at_most("_k", measure.tau)), delta0)
+    query.add("b", kept)
+    counted = query.by_cell("b", cells).select(
+        exp.column("bin", table="b"), exp.alias_(exp.Count(this=exp.Star()), "c")
+    )
+    return query.written(counted.group_by(exp.Literal.number(1), exp.Literal.number(2)), cells)
+
+
+def items_query(
+    node: NodeDraft, place: int, cells: Cells, most: int, delta0: int | None, backend: Backend
+) -> HistogramQuery:
+    """The rows (cell, unit, item), each once, of the items `place`: of one unit in a cell at most `most`."""
+    measure = node.measures[place]
+    assert isinstance(measure, DistinctItems)
+    query = _Query(replace(node, measures=(measure,), outputs=()), backend, len(node.keys))
+    columns = [exp.column(UNIT), *(exp.column(k) for k in query.keys), exp.column("x0")]
+    query.add("e", exp.select(*columns).distinct().from_("r").where(_present("x0")))
+    order = query.emitter.keyed_order([(exp.column("x0"), "text")], of=query.unit)
+    rank = _ranked("ROW_NUMBER", [exp.column(UNIT), *(exp.column(k) for k in query.keys)], order)
+    query.add("t", exp.select("*", exp.alias_(rank, "_k"), *query.group_number(delta0)).from_("e"))
+    unit = backend.dialect.text(exp.column(UNIT, table="t"), query.unit[1])
+    found = query.by_cell("t", cells).select(
+        exp.alias_(unit, "unit"), exp.alias_(exp.column("x0", table="t"), "item")
+    )
+    return query.written(query.within(found.where(_at_most("_k", most)), delta0), cells)
+
+
+def weights_query(
+    node: NodeDraft, released: Cells, delta0: int, turn: int, backend: Backend
+) -> HistogramQuery:
+    """The rows (keys..., weight) of a round of partition selection, without the groups `released` in earlier ones.
+
+    Each unit keeps at most `delta0` of its groups, by an order that is another one each `turn`, and adds
+    floor(2^20/sqrt(n)) to each of its n.
+    """
+    query = _Query(unmeasured(node), backend, len(node.keys) if released else 0)
+    dialect = backend.dialect
+    columns = [exp.column(UNIT), *(exp.column(k) for k in query.keys)]
+    pairs = exp.select(*columns).distinct().from_("r")
+    if released:
+        query.add("d", query.emitter.domain(query.keys, query.kinds))
+        same = [
+            dialect.same(exp.column(k, table="d"), dialect.cell(exp.column(k, table="r"), of), of)
+            for k, of in zip(query.keys, query.kinds, strict=True)
+        ]
+        known = exp.select(exp.Literal.number(1)).from_("d").where(*same)
+        pairs = pairs.where(exp.not_(exp.Exists(this=known)))
+    query.add("e", pairs)
+    salt = (exp.Literal.string(str(turn)), "text")
+    keyed = query.emitter.hashed([salt, query.unit, *query.named])
+    order = [dialect.ordered(keyed, "text"), *(dialect.ordered(k.copy(), of) for k, of in query.named)]
+    rank = _ranked("ROW_NUMBER", [exp.column(UNIT)], [exp.Ordered(this=o) for o in order])
+    query.add("t", exp.select("*", exp.alias_(rank, "_k")).from_("e"))
+    number = exp.Window(this=exp.Count(this=exp.Star()), partition_by=[exp.column(UNIT)], over="OVER")
+    query.add("w", exp.select("*", exp.alias_(number, "n")).from_("t").where(_at_most("_k", delta0)))
+    root = exp.Sqrt(this=exp.cast(exp.column("n"), "DOUBLE"))
+    each = exp.cast(exp.Floor(this=exp.Div(this=exp.Literal.number(ONE), expression=root)), "BIGINT")
+    weight = exp.alias_(exp.cast(exp.Sum(this=each), "BIGINT"), "weight")
+    keys = [exp.column(k) for k in query.keys]
+    return query.written(exp.select(*keys, weight).from_("w").group_by(*query.keys), released)
+
+
+def running_query(node: NodeDraft, times: Sequence[str | None], backend: Backend) -> HistogramQuery:
+    """The rows (keys but the time..., time, count) of a running count: how many rows each item has at each time.
+
+    `times` are those of the time's domain in ascending order, numbered from 1. Of one unit the first rows count, so
+    that later ones change nothing of what was counted before.
+    """
+    measure = node.measures[0]
+    assert isinstance(measure, Running)
+    query = _Query(node, backend, 1)
+    name, of = query.keys[measure.time], query.kinds[measure.time]
+    dialect = backend.dialect
+    query.add("d", query.emitter.domain(["t"], [of]))
+    same = dialect.same(exp.column("t", table="d"), dialect.cell(exp.column(name, table="r"), of), of)
+    match = exp.and_(exp.column("_n", table="d").eq(1), same)
+    rows = (
+        exp.select(exp.Column(this=exp.Star(), table=exp.to_identifier("r")), exp.column("cell", table="d"))
+        .from_("r")
+        .join("d", on=match)
+    )
+    query.add("j", rows.where(exp.column("x0").eq(1)) if measure.argument is not None else rows)
+    order = [exp.Ordered(this=exp.column("cell")), *query.emitter.keyed_order(query.named, of=query.unit)]
+    query.add(
+        "k", exp.select("*", exp.alias_(_ranked("ROW_NUMBER", [exp.column(UNIT)], order), "_k")).from_("j")
+    )
+    shown = [*(exp.column(k) for k in query.keys if k != name), exp.column("cell")]
+    count = exp.alias_(exp.Count(this=exp.Star()), "c")
+    counted = exp.select(*shown, count).from_("k").where(_at_most("_k", measure.events))
+    grouped = counted.group_by(*(c.copy() for c in shown))
+    return query.written(grouped, tuple((t,) for t in times))
+
+
+class _Query:
+    """A query in the making over the rows `r` of a node; `arrays` parameters come before the secret's."""
+
+    def __init__(self, node: NodeDraft, backend: Backend, arrays: int) -> None:
+        self.node, self.backend = node, backend
+        self.emitter = Emitter(backend.policy, backend.parameters, arrays + 1, backend.dialect)
+        self.keys = [f"g{n}" for n in range(len(node.keys))]
+        self.kinds = [kind(k, node.relation, backend.parameters) for k in node.keys]
+        self.named = [(exp.column(k), of) for k, of in zip(self.keys, self.kinds, strict=True)]
+        self.unit = (exp.column(UNIT), self.emitter.unit_kind(node.relation))
+        self._ctes: list[tuple[str, exp.Select]] = [("r", self.emitter.rows(node, typed=False))]
+
+    def add(self, name: str, body: exp.Select) -> None:
+        self._ctes.append((name, body))
+
+    def group_number(self, delta0: int | None) -> list[exp.Expr]:
+        """_d, a group's number among those of its unit by a keyed order, where a declared bound is to be enforced."""
+        if not self._enforced(delta0):
+            return []
+        order = self.emitter.keyed_order(self.named, of=self.unit)
+        return [exp.alias_(_ranked("DENSE_RANK", [exp.column(UNIT)], order), "_d")]
+
+    def within(self, select: exp.Select, delta0: int | None) -> exp.Select:
+        return select.where(_at_most("_d", delta0 or 0)) if self._enforced(delta0) else select
+
+    def _enforced(self, delta0: int | None) -> bool:
+        return self.node.bound.enforce and delta0 is not None and bool(self.keys)
+
+    def by_cell(self, name: str, cells: Cells) -> exp.Select:
+        """SELECT the number of its cell FROM `name`; rows outside of the cells are dropped."""
+        if not self.keys:
+            return exp.select(exp.alias_(exp.Literal.number(1), "cell")).from_(name)
+        dialect = self.backend.dialect
+        self.add("d", self.emitter.domain(self.keys, self.kinds))
+        same = [
+            dialect.same(exp.column(k, table="d"), dialect.cell(exp.column(k, table=name), of), of)
+            for k, of in zip(self.keys, self.kinds, strict=True)
+        ]
+        match = exp.and_(exp.column("_n", table="d").eq(1), *same)
+        return exp.select(exp.column("cell", table="d")).from_("d").join(name, on=match)
+
+    def written(self, query: exp.Select, cells: Cells) -> HistogramQuery:
+        for name, body in self._ctes:
+            query = query.with_(name, as_=body)
+        arrays = tuple(zip(*cells, strict=True)) if cells and cells[0] else ()
+        return HistogramQuery(self.backend.dialect.sql(query), arrays, self.emitter.rank_used, None)
+
+
+def _ranked(function: str, partition: Sequence[exp.Expr], order: Sequence[exp.Expr]) -> exp.Window:
+    return exp.Window(
+        this=exp.Anonymous(this=function),
+        partition_by=list(partition),
+        order=exp.Order(expressions=list(order)),
+        over="OVER",
+    )
+
+
+def _present(name: str) -> exp.Expr:
+    return exp.not_(exp.Is(this=exp.column(name), expression=exp.null()))
+
+
+def _at_most(name: str, most: int) -> exp.Expr:
+    return exp.LTE(this=exp.column(name), expression=exp.Literal.number(most))
+
+
+def _signed(value: int) -> exp.Expr:
+    number = exp.Literal.number(abs(value))
+    return exp.paren(exp.Neg(this=number)) if value < 0 else number

@@ -1,0 +1,5 @@
+SELECT MIN(amount), MAX(amount), PERCENTILE_DISC(0.5) WITHIN GROUP (ORDER BY amount) FROM events
+SELECT PERCENTILE_CONT(0.25) WITHIN GROUP (ORDER BY amount), PERCENTILE_CONT(0.25) WITHIN GROUP (ORDER BY amount DESC) FROM events
+SELECT MIN(birth_year), MAX(birth_year), PERCENTILE_DISC(0.5) WITHIN GROUP (ORDER BY birth_year) FROM users
+SELECT MIN(ts), MAX(CAST(ts AS date)), PERCENTILE_DISC(0.9) WITHIN GROUP (ORDER BY ts) FROM events
+SELECT action, MAX(amount) FILTER (WHERE amount < 50), MIN(signup_date) FROM events JOIN users USING (user_id) GROUP BY action
