@@ -182,12 +182,12 @@ class Answering:
         """What this account has paid for before, and what comes to nothing."""
         results = {}
         for one in asks:
-            found = self._ledger.replay(account, one.request_key) if one.selection else None
-            if found is not None:
+            given = one.free
+            found = self._ledger.replay(account, one.request_key) if given is None else None
+            if given is not None:
+                results[one.request_key] = given
+            elif found is not None:
                 results[one.request_key] = replace(one.shown(Result.load(found)), replayed=True)
-            elif not one.selection:
-                draft = one.node.draft
-                results[one.request_key] = Result.nothing(len(draft.keys), len(draft.outputs))
         return results
 
     def _buy(self, asker: Asker, asks: list[Ask], chain: Sequence[str], epoch: str) -> dict[bytes, Result]:

@@ -10,20 +10,20 @@ from rewriter.measure import Quantiles
 
 @dataclass(frozen=True)
 class Bins:
-    """2^levels bins of `width` fixed-point values each, from `lo`: the last ones may lie beyond the range."""
+    """2^levels bins over `size` fixed-point values from `lo` on: bin b holds lo + i for i 2^levels // size = b."""
 
     lo: int
-    width: int
+    size: int
     levels: int
 
     def ends(self, place: int) -> tuple[int, int]:
-        """The first and the last value of a bin.
+        """The first and the last value of a bin; of one without values the next value twice.
 
-        >>> Bins(10, 5, 3).ends(1)
-        (15, 19)
+        >>> Bins(10, 20, 2).ends(1), Bins(0, 3, 2).ends(3)
+        ((15, 19), (3, 3))
         """
-        first = self.lo + place * self.width
-        return first, first + self.width - 1
+        first, after = (-(-n * self.size >> self.levels) for n in (place, place + 1))
+        return self.lo + first, self.lo + max(first, after - 1)
 
     def shown(self, place: int, fraction: Fraction, *, real: bool) -> Fraction:
         """What stands for a bin: its middle, or, where it has to be a `real` value, its end on the quantile's side."""
@@ -39,5 +39,4 @@ def bins_of(measure: Quantiles, most: int) -> Bins:
     assert lo is not None
     assert hi is not None
     size = hi - lo + 1
-    levels = max(1, min(most.bit_length() - 1, (size - 1).bit_length()))
-    return Bins(lo, -(-size >> levels), levels)
+    return Bins(lo, size, max(1, min(most.bit_length() - 1, (size - 1).bit_length())))

@@ -11,9 +11,12 @@ from typing import TypeVar
 
 from dpproxy.front import Front
 from rewriter.cut import draft
+from rewriter.dialect import Dialect
+from rewriter.dialect_duckdb import DUCKDB
 from rewriter.domain import MAX_CELLS, domain_query, held
 from rewriter.draft import SYSTEM, SYSTEM_TABLES, Draft, NodeDraft, SystemDraft
 from rewriter.emit import histogram_query, node_text, types_query
+from rewriter.emit_groups import Backend, bins_query, items_query, weights_query
 from rewriter.expression import Parameter
 from rewriter.parse import MAX_CONSTANTS
 from rewriter.plan import Cells, HistogramQuery
@@ -66,6 +69,7 @@ class PlannedNode:
     domain: bytes
     policy: Policy
     parameters: tuple[Parameter, ...]
+    dialect: Dialect
 
     @property
     def delta0(self) -> int | None:
@@ -81,7 +85,25 @@ class PlannedNode:
         where the domain is unknown."""
         measures = tuple(self.draft.measures[p] for p in places)
         draft = replace(self.draft, measures=measures, order_by=0)
-        return histogram_query(draft, self.policy, self.parameters, self.cells, self.delta0, limit)
+        return histogram_query(
+            draft, self.policy, self.parameters, self.cells, self.delta0, limit, self.dialect
+        )
+
+    def bins(self, place: int, bins: int) -> HistogramQuery:
+        """The backend's SQL for the bins of the quantiles `place` in known groups."""
+        return bins_query(self.draft, place, self.cells or (), bins, self.delta0, self._backend)
+
+    def items(self, place: int, most: int) -> HistogramQuery:
+        """The backend's SQL for the items `place` of each unit in known groups, `most` of a unit in a group."""
+        return items_query(self.draft, place, self.cells or (), most, self.delta0, self._backend)
+
+    def weights(self, released: Cells, delta0: int, turn: int) -> HistogramQuery:
+        """The backend's SQL for a round of partition selection without the groups released before."""
+        return weights_query(self.draft, released, delta0, turn, self._backend)
+
+    @property
+    def _backend(self) -> Backend:
+        return Backend(self.policy, self.parameters, self.dialect)
 
 
 Planned = tuple[PlannedNode | SystemDraft, ...]
@@ -120,9 +142,10 @@ class _Kept:
 class Planner:
     """Plans statements under one policy; everything is cached by text (and bound values), nothing depends on data."""
 
-    def __init__(self, policy: Policy, front: Front) -> None:
+    def __init__(self, policy: Policy, front: Front, dialect: Dialect = DUCKDB) -> None:
         self._policy = policy
         self._front = front
+        self._dialect = dialect
         guarded = [t.name.lower() for t in policy.tables.values() if not t.in_front]
         self._guarded = frozenset({*guarded, *SYSTEM_TABLES})
         self._verdicts, self._prepared, self._plans = (
@@ -273,7 +296,13 @@ class Planner:
                 cells = held(cells, node.relation, node.keys, parameters) if len(cells) <= MAX_CELLS else None
         domain = sha256(repr(cells).encode()).digest()
         return PlannedNode(
-            node, cells, node_text(node, self._policy, parameters), domain, self._policy, parameters
+            node,
+            cells,
+            node_text(node, self._policy, parameters),
+            domain,
+            self._policy,
+            parameters,
+            self._dialect,
         )
 
 

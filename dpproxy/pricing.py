@@ -9,19 +9,23 @@ from fractions import Fraction
 from budget.account import Charge
 from budget.units import micro
 from dpproxy import refusals
+from dpproxy.meter_distinct import DistinctMeter
+from dpproxy.meter_quantiles import QuantileMeter
 from dpproxy.metering import Changed, Meter, Sums
 from dpproxy.outputs import outputs
 from dpproxy.planning import PlannedNode
 from dpproxy.result import Result
 from dpproxy.selection import ByCount, Fetch, Groups, Measured, Place, Selection, Whole
+from dpproxy.selection_items import ByWeight
 from dpproxy.terms import Terms
 from mechanisms import randomness
-from mechanisms.choose import NoMechanism, choose
+from mechanisms.choose import NoMechanism, Settings, choose
 from mechanisms.count_release import KnownCountRelease, PrivateCountRelease
 from mechanisms.histogram import Cost
 from mechanisms.known_domain import KnownGumb
+from mechanisms.partition_selection import DPSips
 from rewriter.draft import UNITS, NodeDraft
-from rewriter.measure import Count, Moment, named
+from rewriter.measure import Count, DistinctItems, Moment, Quantiles, Running
 from rewriter.plan import HistogramQuery
 
 Secret = tuple[bytes, bytes, bytes]
@@ -57,7 +61,7 @@ class Ask:
     def name(self) -> str:
         """The mechanisms' names."""
         names = [self.selection.name if self.selection else None, *(m.name for m in self.meters)]
-        return ", ".join(filter(None, names)) or "nothing"
+        return ", ".join(filter(None, names)) or ("domain" if self.selection else "nothing")
 
     @property
     def lowered(self) -> int | None:
@@ -73,6 +77,16 @@ class Ask:
             cells = self.selection.cells if isinstance(self.selection, Whole) else ()
             for meter in self.meters:
                 yield from meter.queries(cells)
+
+    @property
+    def free(self) -> Result | None:
+        """The answer, where nothing private is in it: no rows, or a known domain by itself."""
+        draft = self.node.draft
+        if self.selection is None:
+            return Result.nothing(len(draft.keys), len(draft.outputs))
+        if not isinstance(self.selection, Whole) or self.meters:
+            return None
+        return self._result(Groups(self.selection.cells), {})
 
     def release(self, fetch: Fetch, stream: randomness.Stream) -> Result:
         """The private answer; `fetch` runs a query at the backend. ValueError for rows that are not as asked for."""
@@ -100,6 +114,8 @@ class Ask:
         )
 
     def _notes(self, size: int) -> Iterator[str]:
+        if isinstance(self.selection, Whole) and not self.meters:
+            yield "the domain as it is declared, not what is present in the data: nothing was charged"
         tau = max((m.tau for m in self.node.draft.measures if isinstance(m, (Count, Moment))), default=1)
         if tau > 1:
             yield f"at most {tau} rows of one unit count in a group"
@@ -166,16 +182,25 @@ def _ask(node: PlannedNode, terms: Terms, k: int | None, secret: Secret) -> Ask:
     if node.cells is None:
         if not terms.settings.delta_per:
             raise refusals.no_delta()
-        if place is None:
+        if place is None and draft.measures:
             place = len(draft.measures)
             node = replace(node, draft=replace(draft, measures=(*draft.measures, UNITS)))
-    selection = _selection(node, terms, place, k)
+    selection = _selection(node, terms, place, k) if draft.measures else _listed(node, terms)
     found = () if isinstance(selection, Whole) or place is None else (place,)
-    restricted = isinstance(selection, Whole) or not selection.name.endswith("Gumb")  # type: ignore[union-attr]
+    restricted = isinstance(selection, Whole) or not (selection.name or "").endswith("Gumb")
     meters = _meters(node, terms, found, Changed(node.delta0 if restricted else None), restricted)
     described = [selection.parameters, *(m.parameters(selection.most) for m in meters)]
     key = _key(node, described, secret)
     return Ask(node, terms, selection, meters, k, key, key, secret)
+
+
+def _listed(node: PlannedNode, terms: Terms) -> Selection:
+    """The groups of a query without aggregates: the known domain, for nothing, or those that are present."""
+    if node.cells is not None and not terms.present:
+        return Whole(node.cells)
+    if not terms.settings.delta_per:
+        raise refusals.no_delta()
+    return _by_weight(node, terms)
 
 
 def _selection(node: PlannedNode, terms: Terms, place: int | None, k: int | None) -> Selection:
@@ -246,16 +271,37 @@ def _meters(
     settings = terms.settings
     if not restricted and settings.spend is None:
         settings = replace(settings, spend="accurate")
-    places = [n for n in range(len(node.draft.measures)) if n not in found]
-    return (Sums(node, tuple(places), settings, changed),) if places else ()
+    left = [(n, m) for n, m in enumerate(node.draft.measures) if n not in found]
+    sums = tuple(n for n, m in left if isinstance(m, (Count, Moment)))
+    meters: list[Meter] = [Sums(node, sums, settings, changed)] if sums else []
+    for place, measure in left:
+        if isinstance(measure, Quantiles):
+            meters.append(QuantileMeter(node, place, settings, changed, terms.bins))
+        elif isinstance(measure, DistinctItems):
+            _refuse_laplace(settings, "a distinct count of values")
+            meters.append(DistinctMeter(node, place, terms, changed))
+    return tuple(meters)
+
+
+def _by_weight(node: PlannedNode, terms: Terms) -> ByWeight:
+    """Partition selection on the query's allowance."""
+    settings, most = terms.settings, terms.allowance
+    _refuse_laplace(settings, "the list of groups without an aggregate")
+    delta0 = terms.max_items if node.delta0 is None else min(node.delta0, terms.max_items)
+    mechanism = DPSips(settings.eps_per, settings.delta_per, most.information, most.calls, delta0)
+    return ByWeight(node, mechanism)
+
+
+def _refuse_laplace(settings: Settings, what: str) -> None:
+    """With noise = "laplace" the guarantee counts steps of bounded range, which this is not made of."""
+    if settings.noise == "laplace":
+        raise refusals.not_with_laplace(what)
 
 
 def _refuse_unwired(node: NodeDraft) -> None:
-    if not node.measures:
-        raise refusals.not_available("the list of groups without an aggregate (partition selection)")
     for measure in node.measures:
-        if not isinstance(measure, (Count, Moment)) or (isinstance(measure, Count) and measure.items):
-            raise refusals.not_available(f"an aggregate that needs {named(measure)}")
+        if isinstance(measure, Running):
+            raise refusals.not_available("a running count over items of unknown domain")
 
 
 def _key(node: PlannedNode, described: object, secret: Secret) -> bytes:

@@ -92,9 +92,16 @@ def needs_limit() -> Refusal:
 def not_available(what: str) -> Refusal:
     """PV018: what the rewriter understands and no mechanism is wired for."""
     return Refusal(
+        "PV018", f"{what} is not available yet", hint="Group by the time and the items, without a window."
+    )
+
+
+def not_with_laplace(what: str) -> Refusal:
+    """PV018: what the guarantee of noise = "laplace" does not cover."""
+    return Refusal(
         "PV018",
-        f"{what} is not available yet",
-        hint="Available now: COUNT(DISTINCT <privacy unit>), COUNT(*) and COUNT(x), with FILTER and GROUP BY.",
+        f"{what} needs Gaussian noise, and this deployment has noise = laplace",
+        hint="Add COUNT(DISTINCT <privacy unit>) and ORDER BY it DESC LIMIT 10.",
     )
 
 

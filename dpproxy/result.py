@@ -130,7 +130,7 @@ def _noise(column: Shown) -> str:
 
 def _stored(place: Place, measured: Measured) -> list[object]:
     bins = measured.bins
-    cut = None if bins is None else [bins.lo, bins.width, bins.levels]
+    cut = None if bins is None else [bins.lo, bins.size, bins.levels]
     fraction = None if place[1] is None else str(place[1])
     return [place[0], fraction, measured.values, measured.deviations, measured.notes, cut]
 

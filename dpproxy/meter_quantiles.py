@@ -1,0 +1,90 @@
+"""Quantiles of groups that are fixed already: a tree of noisy bin counts a group, from which all are read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+
+from dpproxy.bins import Bins, bins_of
+from dpproxy.metering import Changed
+from dpproxy.planning import PlannedNode
+from dpproxy.selection import Fetch, Measured, Place
+from mechanisms.choose import Settings
+from mechanisms.histogram import Cost, Counts, Histogram
+from mechanisms.quantile import QuantileTree, tree_quantile
+from mechanisms.randomness import Stream
+from rewriter.measure import Quantiles
+from rewriter.plan import Cells, HistogramQuery
+
+
+@dataclass(frozen=True)
+class QuantileMeter:
+    """The quantiles `place` of a node, cut into at most 2^levels bins: one information unit for each group that a
+    unit can be in."""
+
+    node: PlannedNode
+    place: int
+    settings: Settings
+    changed: Changed
+    most_bins: int
+
+    @property
+    def _measure(self) -> Quantiles:
+        measure = self.node.draft.measures[self.place]
+        assert isinstance(measure, Quantiles)
+        return measure
+
+    @property
+    def bins(self) -> Bins:
+        """How the range is cut."""
+        return bins_of(self._measure, self.most_bins)
+
+    @property
+    def mechanism(self) -> QuantileTree:
+        """The tree of one group."""
+        return QuantileTree(self.settings.eps_per, self._measure.tau, self.bins.levels, self.settings.noise)
+
+    @property
+    def name(self) -> str:
+        return self.mechanism.name
+
+    def cost(self, groups: int) -> Cost:
+        return Cost(self.changed.of(groups) * self.mechanism.cost_at_most.information, Fraction(0))
+
+    def parameters(self, groups: int) -> object:
+        return self.place, self.name, self.mechanism.parameters, self._measure.fractions
+
+    def queries(self, cells: Cells) -> tuple[HistogramQuery, ...]:
+        return (self.node.over(cells).bins(self.place, 1 << self.bins.levels),)
+
+    def measure(self, cells: Cells, fetch: Fetch, stream: Stream) -> Mapping[Place, Measured]:
+        tables = self._counted(cells, fetch)
+        mechanism = self.mechanism
+        nodes = []
+        for cell in range(len(cells)):
+            release = mechanism.release(Histogram(tables[cell], True), stream.child("tree", cell))
+            assert release.values is not None
+            nodes.append(release.values)
+        found: dict[Place, Measured] = {}
+        for fraction in self._measure.fractions:
+            assert fraction is not None
+            places = tuple(tree_quantile(n, fraction) for n in nodes)
+            found[self.place, fraction] = Measured(places, bins=self.bins)
+        return found
+
+    def _counted(self, cells: Cells, fetch: Fetch) -> Counts:
+        """How many rows are in each bin of each group, shape (groups, bins)."""
+        counts = np.zeros((len(cells), 1 << self.bins.levels), dtype=np.int64)
+        if not cells:
+            return counts
+        fetched = fetch(self.queries(cells)[0])
+        rows, bins = fetched.counts(0) - 1, fetched.counts(1)
+        if fetched.rows and (
+            min(rows.min(), bins.min()) < 0 or rows.max() >= len(cells) or bins.max() >= counts.shape[1]
+        ):
+            raise ValueError("the backend returned a bin that there is not")
+        np.add.at(counts, (rows, bins), fetched.counts(2))
+        return counts

@@ -1,0 +1,56 @@
+"""Groups that are named without any number: partition selection in rounds over the backend."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dpproxy.planning import PlannedNode
+from dpproxy.selection import Fetch, Groups
+from mechanisms.histogram import Cost
+from mechanisms.partition_selection import DPSips
+from mechanisms.randomness import Stream
+from rewriter.plan import Cells, HistogramQuery
+
+
+@dataclass(frozen=True)
+class ByWeight:
+    """The groups that DP-SIPS finds, each round among those that were not released before.
+
+    Only labels leave, in the order of their texts.
+    """
+
+    node: PlannedNode
+    mechanism: DPSips
+
+    @property
+    def name(self) -> str:
+        return self.mechanism.name
+
+    @property
+    def parameters(self) -> object:
+        return self.mechanism.name, self.mechanism.parameters
+
+    @property
+    def most(self) -> int:
+        return 0
+
+    @property
+    def cost_at_most(self) -> Cost:
+        return self.mechanism.cost_at_most
+
+    def queries(self) -> tuple[HistogramQuery, ...]:
+        return (self.node.weights((), self.mechanism.delta0, 0),)
+
+    def find(self, fetch: Fetch, stream: Stream) -> Groups:
+        released: list[tuple[str | None, ...]] = []
+        keys = len(self.node.draft.keys)
+        for turn, this in enumerate(self.mechanism.rounds):
+            fetched = fetch(self.node.weights(tuple(released), self.mechanism.delta0, turn))
+            chosen = this.decide(fetched.counts(keys), stream.child("round", turn))
+            labels = [fetched.texts(n) for n in range(keys)]
+            released += [tuple(column[i] for column in labels) for i in chosen.tolist()]
+        return Groups(_ordered(released), self.mechanism.cost_at_most)
+
+
+def _ordered(rows: list[tuple[str | None, ...]]) -> Cells:
+    return tuple(sorted(rows, key=lambda row: tuple((text is None, text or "") for text in row)))
