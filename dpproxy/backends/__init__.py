@@ -6,15 +6,15 @@ from pathlib import Path
 
 from dpproxy.backends.base import Backend, BackendUnavailable
 from dpproxy.backends.duckdb import DuckDB
+from dpproxy.backends.postgres import Postgres
 
-_LATER = {"postgresql": "PostgreSQL", "postgres": "PostgreSQL", "sc": "Spark Connect"}
 
-
-def connect(url: str, *, folder: Path, memory: str, slots: int) -> Backend:
+def connect(url: str, *, folder: Path, memory: str, slots: int, seconds: float = 0) -> Backend:
     """The backend behind a URL, not opened yet.
 
-    `folder`: what a relative path in the URL is relative to; `memory`: a limit such as "4GB"; `slots`: how
-    many queries may run at once. Raises BackendUnavailable for a URL that this version does not serve.
+    `folder`: what a relative path in the URL is relative to; `memory`: DuckDB's limit, such as "4GB"; `slots`: how
+    many queries may run at once; `seconds`: the longest query of a server, 0 for no limit. Raises
+    BackendUnavailable for a URL that this version does not serve.
 
     >>> connect("duckdb:///data.duckdb", folder=Path("/srv"), memory="1GB", slots=2).path
     PosixPath('/srv/data.duckdb')
@@ -22,8 +22,11 @@ def connect(url: str, *, folder: Path, memory: str, slots: int) -> Backend:
     kind, separator, rest = url.partition("://")
     if separator and kind == "duckdb" and rest.startswith("/") and len(rest) > 1:
         return DuckDB(folder / rest[1:], memory=memory, slots=slots)
-    if separator and kind in _LATER:
-        raise BackendUnavailable(f"backends of {_LATER[kind]} are not served by this version; duckdb:/// is")
+    if separator and kind in ("postgresql", "postgres"):
+        return Postgres(url, slots=slots, seconds=seconds)
+    if separator and kind == "sc":
+        raise BackendUnavailable("backends of Spark Connect are not served by this version")
     raise BackendUnavailable(
-        'the backend\'s url has to be like "duckdb:///data.duckdb" (relative to the file)'
+        'the backend\'s url has to be like "duckdb:///data.duckdb" (relative to the file) or '
+        '"postgresql://reader@host:5432/database"'
     )

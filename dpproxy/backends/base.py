@@ -6,18 +6,20 @@ import datetime as dt
 import math
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field
 from decimal import Decimal
-from typing import Protocol
+from typing import Protocol, TypeVar
 from uuid import UUID
 
 import numpy as np
 
 from mechanisms.histogram import Counts
+from rewriter.dialect import Dialect
 from rewriter.plan import HistogramQuery
 from rewriter.policy import Table, TableName
 
+Result = TypeVar("Result")
 Row = tuple[str | None, ...]
 """One row of a public table, each value as PostgreSQL reads it."""
 
@@ -195,6 +197,10 @@ class Slot(AbstractContextManager["Slot"], Protocol):
 class Backend(Protocol):
     """Where the data are."""
 
+    @property
+    def dialect(self) -> Dialect:
+        """How histogram queries are written for it."""
+
     def schema(self) -> BackendSchema:
         """Tables, columns, constraints and comments; raises BackendUnavailable."""
 
@@ -212,6 +218,35 @@ class Backend(Protocol):
 
     def close(self) -> None:
         """Lets go of everything."""
+
+
+def masked(cancellation: Cancellation, run: Callable[[], Result]) -> Result:
+    """What `run` gives. Whatever goes wrong is raised as BackendError or Cancelled, outside of the handler,
+    so that neither text nor cause nor context of the original goes along."""
+    result: list[Result] = []
+    with suppress(Exception):
+        result.append(run())
+    if cancellation.cancelled:
+        raise Cancelled
+    if not result:
+        raise BackendError
+    return result[0]
+
+
+def quoted(name: str) -> str:
+    """An identifier in SQL.
+
+    >>> quoted('a"b')
+    '"a""b"'
+    """
+    return '"' + name.replace('"', '""') + '"'
+
+
+def public_name(table: Table) -> str:
+    """The name of a *public* table in the backend's SQL; ValueError for another."""
+    if not table.public:
+        raise ValueError(f'table "{table.schema}"."{table.name}" is private: only histograms of it are read')
+    return ".".join(map(quoted, table.backend_name))
 
 
 def text(value: object) -> str | None:

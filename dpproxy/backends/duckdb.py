@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Self, TypeVar
+from typing import Self
 
 import duckdb
 
@@ -16,16 +16,19 @@ from dpproxy.backends.base import (
     BackendSchema,
     BackendUnavailable,
     Cancellation,
-    Cancelled,
     Fetched,
     Row,
+    masked,
+    public_name,
+    quoted,
     text,
 )
 from dpproxy.backends.duckdb_schema import read_schema
+from rewriter.dialect import Dialect
+from rewriter.dialect_duckdb import DUCKDB
 from rewriter.plan import HistogramQuery
 from rewriter.policy import Table
 
-T = TypeVar("T")
 _BATCH = 10_000
 _AS_TEXT = {
     *("date", "time", "timetz", "time with time zone", "time_ns", "timestamp", "timestamp_s", "timestamp_ms"),
@@ -41,6 +44,8 @@ class DuckDB:
     It is open only while a slot is taken or the schema is read: an open read-only connection keeps the owner
     from writing. `memory`: DuckDB's own limit, e.g. "4GB"; `slots`: how many queries run at once.
     """
+
+    dialect: Dialect = DUCKDB
 
     def __init__(self, path: Path, *, memory: str, slots: int, threads: int | None = None) -> None:
         self.path = path
@@ -70,15 +75,15 @@ class DuckDB:
 
         Raises BackendUnavailable, BackendError.
         """
-        return int(self._number(f"SELECT count(*) FROM {_public_name(table)}"))
+        return int(self._number(f"SELECT count(*) FROM {public_name(table)}"))
 
     def repeats(self, table: Table, columns: Sequence[str]) -> bool:
         """Whether rows of a *public* table agree in `columns`, NULLs alike; ValueError for another.
 
         Raises BackendUnavailable, BackendError.
         """
-        key = ", ".join(map(_quoted, columns))
-        name = _public_name(table)
+        key = ", ".join(map(quoted, columns))
+        name = public_name(table)
         query = f"SELECT count(*) FROM (SELECT 1 FROM {name} GROUP BY {key} HAVING count(*) > 1 LIMIT 1)"
         return bool(self._number(query))
 
@@ -87,8 +92,8 @@ class DuckDB:
 
         Raises BackendUnavailable, BackendError.
         """
-        visible = [_quoted(column.name) for column in table.columns if not column.hidden]
-        query = f"SELECT {', '.join(visible)} FROM {_public_name(table)}"
+        visible = [quoted(column.name) for column in table.columns if not column.hidden]
+        query = f"SELECT {', '.join(visible)} FROM {public_name(table)}"
         with self._cursor() as cursor:
 
             def begin() -> object:
@@ -99,8 +104,8 @@ class DuckDB:
             def batch() -> list[Row]:
                 return [tuple(map(_text, row)) for row in cursor.fetchmany(_BATCH)]
 
-            _masked(Cancellation(), begin)
-            while rows := _masked(Cancellation(), batch):
+            masked(Cancellation(), begin)
+            while rows := masked(Cancellation(), batch):
                 yield from rows
 
     def open(self) -> DuckDBSlot:
@@ -124,7 +129,7 @@ class DuckDB:
 
     def _number(self, query: str) -> int:
         with self._cursor() as cursor:
-            rows = _masked(Cancellation(), cursor.execute(query).fetchall)
+            rows = masked(Cancellation(), cursor.execute(query).fetchall)
         return int(rows[0][0])
 
     @contextmanager
@@ -211,20 +216,7 @@ class DuckDBSlot:
             return Fetched(tuple([_plain(value) for value in column] for column in columns), len(rows))
 
         with _interruptible(cursor, cancellation):
-            return _masked(cancellation, run)
-
-
-def _masked(cancellation: Cancellation, run: Callable[[], T]) -> T:
-    """What `run` gives. Whatever goes wrong is raised as BackendError or Cancelled, outside of the handler,
-    so that neither text nor cause nor context of the original goes along."""
-    result: list[T] = []
-    with suppress(Exception):
-        result.append(run())
-    if cancellation.cancelled:
-        raise Cancelled
-    if not result:
-        raise BackendError
-    return result[0]
+            return masked(cancellation, run)
 
 
 @contextmanager
@@ -267,13 +259,3 @@ def _plain(value: object) -> object:
 
 def _text(value: object) -> str | None:
     return text(_plain(value))
-
-
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
-
-
-def _public_name(table: Table) -> str:
-    if not table.public:
-        raise ValueError(f'table "{table.schema}"."{table.name}" is private: only histograms of it are read')
-    return ".".join(map(_quoted, table.backend_name))

@@ -1,0 +1,326 @@
+"""PostgreSQL as a backend: a role that can only read, read-only transactions, settings pinned, connections kept."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from types import TracebackType
+from typing import Any, Self
+
+import psycopg
+from psycopg import conninfo
+from psycopg.types.string import TextLoader
+
+from dpproxy.backends.base import (
+    BackendError,
+    BackendSchema,
+    BackendUnavailable,
+    Cancellation,
+    Fetched,
+    Row,
+    masked,
+    public_name,
+    quoted,
+)
+from dpproxy.backends.postgres_schema import read_schema
+from dpproxy.backends.postgres_session import OLDEST, objection, pinned
+from rewriter.dialect import Dialect
+from rewriter.dialect_postgres import POSTGRES
+from rewriter.plan import HistogramQuery
+from rewriter.policy import Table
+
+Connection = psycopg.Connection[tuple[Any, ...]]
+_BATCH = 10_000
+_CONNECT_SECONDS = 10
+_CANCEL_SECONDS = 5.0
+_AS_TEXT = (
+    *("date", "time", "timetz", "timestamp", "timestamptz", "interval", "numeric", "float4", "float8"),
+    *("uuid", "json", "jsonb", "bytea"),
+)
+"""Types whose own text is what the front reads; arrays of all types are read as text too."""
+_REASONS = {
+    "password authentication failed": "the password is wrong",
+    "no password supplied": "it wants a password",
+    "does not exist": "there is no such database or role",
+    "no pg_hba.conf entry": "its pg_hba.conf does not let this role in",
+    "Connection refused": "nothing listens there",
+    "timeout": "it does not answer",
+    "too many": "it has no connection left",
+}
+
+
+class Postgres:
+    """A PostgreSQL database, 15 or later.
+
+    `url`: a libpq connection URI; `slots`: how many queries run at once; `seconds`: the longest one, 0 for no limit.
+    Connections are opened when they are needed and kept.
+    """
+
+    dialect: Dialect = POSTGRES
+
+    def __init__(self, url: str, *, slots: int, seconds: float) -> None:
+        self._parameters = _parameters(url)
+        self._settings = pinned(seconds)
+        self._slots = threading.BoundedSemaphore(slots)
+        self._lock = threading.Lock()
+        self._idle: list[Connection] = []
+        self._closed = False
+
+    def schema(self) -> BackendSchema:
+        """Tables, columns, constraints and comments; raises BackendUnavailable."""
+        with self._connection() as connection, suppress(psycopg.Error), connection.transaction():
+            return read_schema(connection)
+        raise BackendUnavailable(f"{self._place}: its schema could not be read")
+
+    def count(self, table: Table) -> int:
+        """How many rows a *public* table has; ValueError for another.
+
+        Raises BackendUnavailable, BackendError.
+        """
+        return self._number(f"SELECT count(*) FROM {public_name(table)}")
+
+    def repeats(self, table: Table, columns: Sequence[str]) -> bool:
+        """Whether rows of a *public* table agree in `columns`, NULLs alike; ValueError for another.
+
+        Raises BackendUnavailable, BackendError.
+        """
+        key = ", ".join(map(quoted, columns))
+        query = f"SELECT 1 FROM {public_name(table)} GROUP BY {key} HAVING count(*) > 1 LIMIT 1"
+        return bool(self._number(f"SELECT count(*) FROM ({query}) AS r"))
+
+    def read_public(self, table: Table) -> Iterator[Row]:
+        """The rows of a *public* table, its visible columns in their order; ValueError for another.
+
+        Raises BackendUnavailable, BackendError.
+        """
+        visible = [f"CAST({quoted(c.name)} AS text)" for c in table.columns if not c.hidden]
+        query = f"SELECT {', '.join(visible)} FROM {public_name(table)}"
+        with self._connection() as connection, self._opened(connection, query) as batches:
+            while rows := masked(Cancellation(), batches):
+                yield from rows
+
+    @contextmanager
+    def _opened(self, connection: Connection, query: str) -> Iterator[_Batches]:
+        """`_rows` with its errors masked."""
+        rows = _rows(connection, query, ())
+        batches = masked(Cancellation(), rows.__enter__)
+        try:
+            yield batches
+        finally:
+            with suppress(psycopg.Error):
+                rows.__exit__(None, None, None)
+
+    def open(self) -> PostgresSlot:
+        """Takes a slot, waiting for a free one, and a connection that answers; raises BackendUnavailable."""
+        self._slots.acquire()
+        try:
+            return PostgresSlot(self, self._take())
+        except BaseException:
+            self._slots.release()
+            raise
+
+    def close(self) -> None:
+        """Ends the connections."""
+        with self._lock:
+            idle, self._idle, self._closed = self._idle, [], True
+        for connection in idle:
+            connection.close()
+
+    def give_back(self, connection: Connection, usable: bool) -> None:
+        """Returns what `open` took; a connection that is not `usable` is ended."""
+        try:
+            self._let_go(connection, usable)
+        finally:
+            self._slots.release()
+
+    @property
+    def _place(self) -> str:
+        found = self._parameters
+        return f"PostgreSQL database {found.get('dbname', '')} at {found.get('host', 'localhost')}"
+
+    def renewed(self, connection: Connection) -> Connection:
+        """Another connection in place of one that is of no more use; raises BackendError."""
+        connection.close()
+        with suppress(BackendUnavailable):
+            return self._take()
+        raise BackendError
+
+    def _number(self, query: str) -> int:
+        with self._connection() as connection:
+            rows = masked(Cancellation(), connection.execute(query.encode()).fetchall)
+        return int(rows[0][0])
+
+    @contextmanager
+    def _connection(self) -> Iterator[Connection]:
+        connection, usable = self._take(), False
+        try:
+            yield connection
+            usable = True
+        finally:
+            self._let_go(connection, usable)
+
+    def _take(self) -> Connection:
+        """A kept connection that answers, else a new one."""
+        while True:
+            with self._lock:
+                connection = self._idle.pop() if self._idle else None
+            if connection is None:
+                return self._connect()
+            with suppress(psycopg.Error):
+                connection.execute("SELECT 1")
+                return connection
+            connection.close()
+
+    def _let_go(self, connection: Connection, usable: bool) -> None:
+        idle = connection.pgconn.transaction_status == psycopg.pq.TransactionStatus.IDLE
+        with self._lock:
+            if usable and idle and not self._closed:
+                self._idle.append(connection)
+                return
+        connection.close()
+
+    def _connect(self) -> Connection:
+        reason = ""
+        try:
+            connection = psycopg.connect(
+                **self._parameters, autocommit=True, cursor_factory=psycopg.RawCursor
+            )
+            connection.read_only, connection.isolation_level = True, psycopg.IsolationLevel.REPEATABLE_READ
+            try:
+                reason = self._prepared(connection)
+            except BaseException:
+                connection.close()
+                raise
+            if not reason:
+                return connection
+            connection.close()
+        except psycopg.Error as error:
+            # What libpq says may hold names of hosts and roles: only known texts are told on.
+            said = str(error)
+            reason = next(
+                (told for text, told in _REASONS.items() if text in said), "it could not be reached"
+            )
+        raise BackendUnavailable(f"{self._place}: {reason}")
+
+    def _prepared(self, connection: Connection) -> str:
+        """Pins the settings; gives what is wrong with the server or the role, else nothing."""
+        if connection.info.server_version < OLDEST * 10_000:
+            return f"PostgreSQL {OLDEST} or later is needed"
+        for name in _AS_TEXT:
+            info = connection.adapters.types[name]
+            connection.adapters.register_loader(info.oid, TextLoader)
+        for info in connection.adapters.types:
+            if info.array_oid:
+                connection.adapters.register_loader(info.array_oid, TextLoader)
+        for name, value in self._settings.items():
+            connection.execute("SELECT pg_catalog.set_config($1, $2, false)", (name, value))
+        return objection(connection)
+
+
+class PostgresSlot:
+    """One query at a time on a connection of its own; a context manager that gives the slot back."""
+
+    def __init__(self, backend: Postgres, connection: Connection) -> None:
+        self._backend = backend
+        self._connection: Connection | None = connection
+        self._interrupted = False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            self._backend.give_back(connection, usable=not self._interrupted)
+
+    def fetch(
+        self, query: HistogramQuery, rank_key: str, cancellation: Cancellation, max_rows: int
+    ) -> Fetched:
+        """Runs a histogram query: `query.arrays` are $1.., `rank_key` the last parameter where it is wanted.
+
+        Raises BackendError, without what PostgreSQL said, also for more than `max_rows` rows; Cancelled.
+        """
+        connection = self._connection
+        if connection is None:
+            raise ValueError("the slot was given back")
+        if self._interrupted or connection.closed:
+            self._connection = connection = self._backend.renewed(connection)
+            self._interrupted = False
+        parameters: list[object] = [list(array) for array in query.arrays]
+        if query.rank_key:
+            parameters.append(rank_key)
+
+        def run() -> Fetched:
+            columns: list[list[object]] = []
+            with _rows(connection, query.sql, parameters) as batches:
+                while rows := batches():
+                    columns = columns or [[] for _ in rows[0]]
+                    for column, values in zip(columns, zip(*rows, strict=True), strict=True):
+                        column.extend(values)
+                    if len(columns[0]) > max_rows:
+                        raise BackendError
+                return Fetched(tuple(columns) or ((),) * batches.width, len(columns[0]) if columns else 0)
+
+        with _interruptible(connection, cancellation):
+            try:
+                return masked(cancellation, run)
+            finally:
+                # A cancel request may still be on its way: it must not meet another's query.
+                self._interrupted = cancellation.cancelled
+
+
+class _Batches:
+    """The rows of a cursor, some at a time."""
+
+    def __init__(self, cursor: psycopg.RawServerCursor[tuple[Any, ...]]) -> None:
+        self._cursor = cursor
+        self.width = len(cursor.description or ())
+
+    def __call__(self) -> list[tuple[Any, ...]]:
+        return self._cursor.fetchmany(_BATCH)
+
+
+@contextmanager
+def _rows(connection: Connection, query: str, parameters: Sequence[object]) -> Iterator[_Batches]:
+    """The rows of a query in a read-only transaction of its own, as the server makes them."""
+    with connection.transaction(), psycopg.RawServerCursor(connection, "dpproxy") as cursor:
+        cursor.execute(query.encode(), parameters or None)
+        yield _Batches(cursor)
+
+
+@contextmanager
+def _interruptible(connection: Connection, cancellation: Cancellation) -> Iterator[None]:
+    """Cancels what runs when `cancellation` comes, again and again: a request between two statements is lost."""
+    done = threading.Event()
+
+    def interrupt() -> None:
+        while not done.is_set():
+            with suppress(psycopg.Error):
+                connection.cancel_safe(timeout=_CANCEL_SECONDS)
+            done.wait(0.05)
+
+    interrupter = threading.Thread(target=interrupt, name="interrupts PostgreSQL", daemon=True)
+    withdraw = cancellation.on_cancel(interrupter.start)
+    try:
+        yield
+    finally:
+        withdraw()
+        done.set()
+        if interrupter.ident is not None:
+            interrupter.join()
+
+
+def _parameters(url: str) -> dict[str, Any]:
+    """The connection parameters of a URI; raises BackendUnavailable."""
+    with suppress(psycopg.Error):
+        found = dict(conninfo.conninfo_to_dict(url))
+        return {
+            "connect_timeout": _CONNECT_SECONDS,
+            **found,
+            "application_name": "dpproxy",
+            "client_encoding": "UTF8",
+        }
+    raise BackendUnavailable('the backend\'s url has to be like "postgresql://reader@host:5432/database"')

@@ -1,0 +1,147 @@
+"""The schema of a PostgreSQL database: tables that the role may read, their columns and what the server enforces.
+
+Views are left out (their rows may belong to several units each), as are foreign tables, partitions by themselves,
+tables under row level security, and columns that the role may not read or that are computed as they are read.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from typing import Any
+
+import psycopg
+
+from dpproxy.backends.base import BackendColumn, BackendSchema, BackendTable, ForeignKey
+from rewriter.policy import TableName
+
+Connection = psycopg.Connection[tuple[Any, ...]]
+_SHOWN = {
+    *(
+        "boolean",
+        "smallint",
+        "integer",
+        "bigint",
+        "real",
+        "double precision",
+        "text",
+        "bytea",
+        "uuid",
+        "json",
+    ),
+    *("jsonb", "date", "interval"),
+}
+_SIZED = ("numeric", "character varying", "timestamp", "time")
+_TABLES = """
+SELECT n.nspname, c.relname, c.oid::bigint, pg_catalog.obj_description(c.oid, 'pg_class'),
+    c.relkind = 'r' AND EXISTS (SELECT FROM pg_catalog.pg_inherits AS i WHERE i.inhparent = c.oid) AS inherited
+FROM pg_catalog.pg_class AS c JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace
+WHERE c.relkind IN ('r', 'p') AND NOT c.relispartition AND n.nspname !~ '^pg_' AND n.nspname <> 'information_schema'
+    AND pg_catalog.has_schema_privilege(n.oid, 'USAGE') AND pg_catalog.has_any_column_privilege(c.oid, 'SELECT')
+    AND NOT pg_catalog.row_security_active(c.oid)
+ORDER BY n.nspname, c.relname
+"""
+_COLUMNS = """
+WITH RECURSIVE base(oid, type, typmod) AS (
+    SELECT oid, oid, -1 FROM pg_catalog.pg_type WHERE typtype <> 'd'
+    UNION ALL
+    SELECT t.oid, b.type, CASE WHEN b.typmod = -1 THEN t.typtypmod ELSE b.typmod END
+    FROM pg_catalog.pg_type AS t JOIN base AS b ON b.oid = t.typbasetype WHERE t.typtype = 'd'
+)
+SELECT a.attrelid::bigint, a.attname, pg_catalog.format_type(a.atttypid, a.atttypmod),
+    pg_catalog.format_type(b.type, CASE WHEN b.oid = b.type THEN a.atttypmod ELSE b.typmod END),
+    NOT a.attnotnull OR EXISTS (
+        SELECT FROM pg_catalog.pg_constraint AS k WHERE k.conrelid = a.attrelid AND k.contype = 'n'
+            AND NOT k.convalidated AND a.attnum = ANY (k.conkey)),
+    CASE WHEN t.typtype = 'e' THEN pg_catalog.to_json(ARRAY(
+        SELECT e.enumlabel::text FROM pg_catalog.pg_enum AS e WHERE e.enumtypid = t.oid ORDER BY e.enumsortorder)) END,
+    pg_catalog.col_description(a.attrelid, a.attnum), a.attgenerated = 'v', t.typtype = 'e'
+FROM pg_catalog.pg_attribute AS a JOIN base AS b ON b.oid = a.atttypid
+JOIN pg_catalog.pg_type AS t ON t.oid = b.type
+WHERE a.attnum > 0 AND NOT a.attisdropped AND a.attrelid = $1
+    AND pg_catalog.has_column_privilege(a.attrelid, a.attnum, 'SELECT')
+ORDER BY a.attnum
+"""
+_KEYS = """
+SELECT i.indisprimary, pg_catalog.to_json(ARRAY(
+    SELECT a.attname::text FROM pg_catalog.unnest(i.indkey::int2[]) WITH ORDINALITY AS k(attnum, place)
+    JOIN pg_catalog.pg_attribute AS a ON a.attrelid = i.indrelid AND a.attnum = k.attnum
+    WHERE k.place <= i.indnkeyatts ORDER BY k.place))
+FROM pg_catalog.pg_index AS i
+WHERE i.indrelid = $1 AND i.indisunique AND i.indisvalid AND i.indpred IS NULL AND i.indexprs IS NULL
+ORDER BY i.indexrelid
+"""
+_FOREIGN = """
+SELECT n.nspname, t.relname, pg_catalog.to_json(ARRAY(
+        SELECT a.attname::text FROM pg_catalog.unnest(c.conkey) WITH ORDINALITY AS k(attnum, place)
+        JOIN pg_catalog.pg_attribute AS a ON a.attrelid = c.conrelid AND a.attnum = k.attnum ORDER BY k.place)),
+    pg_catalog.to_json(ARRAY(
+        SELECT a.attname::text FROM pg_catalog.unnest(c.confkey) WITH ORDINALITY AS k(attnum, place)
+        JOIN pg_catalog.pg_attribute AS a ON a.attrelid = c.confrelid AND a.attnum = k.attnum ORDER BY k.place))
+FROM pg_catalog.pg_constraint AS c JOIN pg_catalog.pg_class AS t ON t.oid = c.confrelid
+JOIN pg_catalog.pg_namespace AS n ON n.oid = t.relnamespace
+WHERE c.conrelid = $1 AND c.contype = 'f' AND c.convalidated AND c.conparentid = 0
+    AND coalesce(pg_catalog.to_jsonb(c) ->> 'conenforced', 'true') = 'true'
+ORDER BY c.oid
+"""
+
+
+def front_type(base: str, enumerated: bool) -> str | None:
+    """The front's type for a PostgreSQL type without domains around it; None where it has none there.
+
+    >>> [front_type(t, False) for t in ("numeric(9,2)", "character(3)", "bigint[]", "inet", "integer[][]")]
+    ['numeric(9,2)', 'text', 'bigint[]', None, None]
+    """
+    if enumerated:
+        return "text"
+    element, array, _ = base.partition("[]")
+    if element.startswith("character(") or element == "character":
+        element = "text"
+    shown = element in _SHOWN or any(element == s or element.startswith((f"{s}(", f"{s} ")) for s in _SIZED)
+    return element + array if shown and base.count("[]") <= 1 else None
+
+
+def read_schema(connection: Connection) -> BackendSchema:
+    """Tables with columns, primary, unique and foreign keys and comments; raises psycopg.Error.
+
+    A table that others inherit from has no keys: the server enforces them on its own rows only.
+    """
+    tables: dict[TableName, BackendTable] = {}
+    for schema, name, number, comment, inherited in connection.execute(_TABLES.encode()).fetchall():
+        primary, unique = (None, ()) if _true(inherited) else _keys(connection, number)
+        columns = tuple(_column(row) for row in connection.execute(_COLUMNS.encode(), (number,)).fetchall())
+        tables[schema, name] = BackendTable(
+            schema, name, (schema, name), columns, primary, unique, _foreign(connection, number), comment
+        )
+    return BackendSchema(tables)
+
+
+def _column(row: tuple[Any, ...]) -> BackendColumn:
+    _, name, native, base, nullable, values, comment, computed, enumerated = row
+    kind = None if _true(computed) else front_type(base, _true(enumerated))
+    listed = None if values is None else tuple(_list(values))
+    return BackendColumn(name, kind, native, _true(nullable), listed, comment)
+
+
+def _keys(connection: Connection, number: int) -> tuple[tuple[str, ...] | None, tuple[tuple[str, ...], ...]]:
+    found = defaultdict(list)
+    for primary, columns in connection.execute(_KEYS.encode(), (number,)).fetchall():
+        found[_true(primary)].append(tuple(_list(columns)))
+    return (found[True][0] if found[True] else None), tuple(found[False])
+
+
+def _foreign(connection: Connection, number: int) -> tuple[ForeignKey, ...]:
+    rows = connection.execute(_FOREIGN.encode(), (number,)).fetchall()
+    return tuple(
+        ForeignKey(tuple(_list(columns)), (schema, name), tuple(_list(targets)))
+        for schema, name, columns, targets in rows
+    )
+
+
+def _true(value: object) -> bool:
+    return value in (True, "t")
+
+
+def _list(value: object) -> list[str]:
+    found = json.loads(value) if isinstance(value, str) else value
+    return [str(one) for one in found] if isinstance(found, list) else []
