@@ -7,7 +7,7 @@ from sqlglot import exp
 from rewriter.grammar import position
 from rewriter.policy import Table
 from rewriter.refusal import Refusal
-from rewriter.relation import Relation, parts
+from rewriter.relation import Relation, Source, parts
 
 
 def row_level(relation: Relation, tree: exp.Expr, code: str = "PV010") -> Refusal:
@@ -35,7 +35,7 @@ def unit_groups(table: Table, tree: exp.Expr) -> Refusal:
         "PV011",
         f'privacy unit column "{table.name}.{unit}" cannot be released or be a final grouping key',
         hint=f"Use COUNT(DISTINCT {unit}), or GROUP BY {unit} in a subquery and aggregate its result.",
-        position=position(tree.args["group"]),
+        position=position(tree.args.get("group") or tree),
     )
 
 
@@ -47,7 +47,11 @@ def refuse_limited(relation: Relation) -> None:
 
 def base_table(relation: Relation) -> Table:
     """A private table that the relation reads, for a message."""
-    source = next(s for s in relation.sources if s.private)
+    return stored_table(next(s for s in relation.sources if s.private))
+
+
+def stored_table(source: Source) -> Table:
+    """A table that a source's rows come from, for a message."""
     return source.table if source.derived is None else base_table(parts(source.derived)[0])
 
 
