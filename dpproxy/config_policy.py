@@ -44,7 +44,8 @@ def open_backend(config: Config, *, slots: int) -> Backend:
     """The backend of [backend], not opened yet; raises ConfigError for a URL that is not served."""
     section = config.backend
     try:
-        return connect(section.url, folder=config.folder, memory=section.memory, slots=slots)
+        seconds = config.server.statement_timeout.total_seconds()
+        return connect(section.url, folder=config.folder, memory=section.memory, slots=slots, seconds=seconds)
     except BackendUnavailable as error:
         raise ConfigError(config.file, "backend.url", str(error)) from error
 

@@ -172,7 +172,7 @@ class Service:
         self.owner = vault.owner and (self.front.owner or bool(self.config.front.url))
         self.turn = Once(epoch_name(self.config.privacy.epoch, datetime.now(UTC)), self._reload)
         self._prepare_front()
-        planner = Planner(checked.policy, self.front)
+        planner = Planner(checked.policy, self.front, checked.backend.dialect)
         reload = self.turn if self.owner else _nothing
         if place is not None:
             reload = partial(turn_at_owner, place.folder)
