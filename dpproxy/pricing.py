@@ -302,6 +302,8 @@ def _refuse_unwired(node: NodeDraft) -> None:
     for measure in node.measures:
         if isinstance(measure, Running):
             raise refusals.not_available("a running count over items of unknown domain")
+        if isinstance(measure, (Moment, Quantiles)) and measure.value.lo is None:
+            raise refusals.null_bound()
 
 
 def _key(node: PlannedNode, described: object, secret: Secret) -> bytes:

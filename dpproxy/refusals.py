@@ -105,6 +105,15 @@ def not_with_laplace(what: str) -> Refusal:
     )
 
 
+def null_bound() -> Refusal:
+    """PV016: the bound of an aggregate's values is a parameter, and that is NULL."""
+    return Refusal(
+        "PV016",
+        "an aggregate needs finite bounds, and a parameter that it takes them from is NULL",
+        hint="Bind a number to it.",
+    )
+
+
 def no_delta() -> Refusal:
     """PV022: an unknown domain under a policy without delta."""
     return Refusal(
