@@ -142,7 +142,7 @@ def ask(node: PlannedNode, terms: Terms, secret: Secret) -> Ask:
     if k == 0 or node.cells == ():
         key = _key(node, (), secret)
         return Ask(node, terms, None, (), k, key, key, secret)
-    _refuse_unwired(node.draft)
+    refuse_unwired(node.draft)
     return _ask(node, terms, k, secret)
 
 
@@ -298,7 +298,8 @@ def _refuse_laplace(settings: Settings, what: str) -> None:
         raise refusals.not_with_laplace(what)
 
 
-def _refuse_unwired(node: NodeDraft) -> None:
+def refuse_unwired(node: NodeDraft) -> None:
+    """Refuse what the rewriter understands and no mechanism answers, or not with these values of its parameters."""
     for measure in node.measures:
         if isinstance(measure, Running):
             raise refusals.not_available("a running count over items of unknown domain")
