@@ -11,6 +11,7 @@ from rewriter.grammar import position
 from rewriter.policy import Column
 from rewriter.refusal import Refusal
 from rewriter.relation import Relation
+from rewriter.value_range import of_aggregate
 
 MOST = str(2**63 - 1)
 TYPES = {
@@ -28,6 +29,9 @@ RANKS = (exp.RowNumber, exp.Rank, exp.DenseRank)
 
 PICKS = (exp.Min, exp.Max, exp.Lag, exp.Lead, exp.FirstValue, exp.LastValue)
 """Functions that give one of the values that they read, or NULL."""
+
+NUMBERS = ("int", "number", "float")
+"""Kinds that have bounds."""
 
 WIDTHS = ("smallint", "integer", "bigint", "numeric", "real", "double precision")
 
@@ -87,6 +91,14 @@ def refuse_intervals(value: exp.Expr, relation: Relation, parameters: Parameters
 
 def computed_column(name: str, call: exp.Expr, relation: Relation, parameters: Parameters) -> Column:
     """The column of an aggregate or window function in base form, with the type that PostgreSQL gives it."""
+    column = _computed_column(name, call, relation, parameters)
+    found = of_aggregate(call, relation, parameters)
+    if found.lo is None or found.hi is None or kind_of_type(column.type) not in NUMBERS:
+        return column
+    return replace(column, bounds=(found.lo, found.hi), scale=found.scale)
+
+
+def _computed_column(name: str, call: exp.Expr, relation: Relation, parameters: Parameters) -> Column:
     if isinstance(call, exp.Count):
         return Column(name, "bigint", nullable=False, range=("0", MOST))
     if isinstance(call, RANKS):

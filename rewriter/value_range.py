@@ -15,13 +15,17 @@ from math import ceil, floor
 
 from sqlglot import exp
 
+from rewriter.bounds import Bound, rows_per_group
 from rewriter.expression import CASTS, Parameters, kind, kind_of_type
 from rewriter.grammar import EXTRACTED
 from rewriter.moment import DAY, moment_of, truncated, year_of
 from rewriter.policy import Column
+from rewriter.refusal import Refusal
 from rewriter.relation import Relation, conjuncts, leaves
 
 End = Fraction | None
+UNBOUNDED = (str(2**31 - 1), str(2**63 - 1))
+"""Ends of ranges that only the type has."""
 COMPARED = (exp.EQ, exp.GT, exp.GTE, exp.LT, exp.LTE)
 
 
@@ -56,7 +60,7 @@ class Ranges:
     @staticmethod
     def of(relation: Relation, parameters: Parameters, argument: exp.Expr | None = None) -> Ranges:
         """The ranges over the relation's rows whose `argument` is true."""
-        return Ranges(relation, parameters, (*relation.conditions, *conjuncts(argument)))
+        return Ranges(relation, parameters, (*relation.met, *conjuncts(argument)))
 
     def interval(self, node: exp.Expr) -> Interval:
         """The range of a base-form expression's values that are not NULL."""
@@ -244,6 +248,25 @@ class Ranges:
         return inner if target in ("float", "number", "date") else Interval()
 
 
+def of_aggregate(call: exp.Expr, relation: Relation, parameters: Parameters) -> Interval:
+    """The range of an exact aggregate or window function over the rows of one unit, by the declared number of them."""
+    try:
+        most = Fraction(rows_per_group(relation, Bound(1, False)))
+    except Refusal:
+        most = None
+    if isinstance(call, (exp.Count, exp.RowNumber, exp.Rank, exp.DenseRank)):
+        return Interval(Fraction(0 if isinstance(call, exp.Count) else 1), most, 0)
+    if not isinstance(call, (exp.Sum, exp.Avg, exp.Min, exp.Max)):
+        return Interval()
+    value = call.this.expressions[0] if isinstance(call.this, exp.Distinct) else call.this
+    found = Ranges.of(relation, parameters).interval(value)
+    if not isinstance(call, exp.Sum):
+        return replace(found, scale=None) if isinstance(call, exp.Avg) else found
+    if most is None or found.lo is None or found.hi is None:
+        return Interval(scale=found.scale)
+    return Interval(min(found.lo, Fraction(0)) * most, max(found.hi, Fraction(0)) * most, found.scale)
+
+
 def _extreme(choose: Callable[[list[Fraction]], Fraction], *ends: End) -> End:
     known = [e for e in ends if e is not None]
     return choose(known) if known else None
@@ -324,7 +347,7 @@ def _declared(column: Column) -> Interval:
     if column.bounds is not None:
         return Interval(*column.bounds, scale)
     if column.range is not None:
-        first, last = (_parsed(e, found).point for e in column.range)
+        first, last = (None if e in UNBOUNDED else _parsed(e, found).point for e in column.range)
         return Interval(first, last, scale)
     values = [_parsed(e, found).point for e in column.domain or ()]
     known = [v for v in values if v is not None]
