@@ -7,6 +7,7 @@ the server), `log`, and `socket`: a folder, or a link to one in /tmp where its p
 from __future__ import annotations
 
 import fcntl
+import math
 import os
 import pwd
 import shutil
@@ -25,11 +26,14 @@ from typing import IO, Self
 
 from dpproxy import pg_launch
 from dpproxy.pg_binaries import Binaries, find_binaries
+from dpproxy.pg_guard import Guard
 from mechanisms.randomness import random_bytes
 
 PORT = 5432
 _SOCKET_DIR_LIMIT = 107 - len(f"/.s.PGSQL.{PORT}")
 _LOG_LIMIT = 1 << 20
+_RESTART_SECONDS = 15.0
+"""A server that was started again and is not ready by then is ended, and the next one is tried."""
 _USERS = ("postgres", "daemon")
 _OURS = {"cluster", "cluster.new", "password", "lock", "log", "socket"}
 _URL_HINT = "set url in [front] or [ledger] of dpproxy.toml to use a PostgreSQL that runs elsewhere"
@@ -47,7 +51,8 @@ _ALWAYS = {
     "log_timezone": "UTC",
 }
 _DURABLE = {"fsync": "on", "synchronous_commit": "on", "full_page_writes": "on"}
-_FLEETING = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
+# What was committed outlives the server's death, not the machine's: public rows that are gone would change domains.
+_FLEETING = {"fsync": "off", "synchronous_commit": "on", "full_page_writes": "off"}
 
 
 class EmbeddedError(Exception):
@@ -57,6 +62,8 @@ class EmbeddedError(Exception):
 @dataclass
 class Embedded:
     """A running embedded PostgreSQL, owned by this process or attached to.
+
+    A server that dies is started again, on the same socket.
 
     `socket_dir`: folder of the Unix socket; `user`, `password`: the superuser's; `owner`: whether this
     process started the server and will stop it.
@@ -68,7 +75,7 @@ class Embedded:
     password: str = field(repr=False)
     owner: bool
     _lock: IO[bytes] | None = field(default=None, repr=False)
-    _process: subprocess.Popen[bytes] | None = field(default=None, repr=False)
+    _guard: Guard | None = field(default=None, repr=False)
 
     @classmethod
     def start(cls, data_dir: Path, *, durable: bool, settings: Mapping[str, str] | None = None) -> Self:
@@ -120,15 +127,29 @@ class Embedded:
         command = [str(binaries.directory / "postgres"), "-D", str(cluster)]
         for name, value in options.items():
             command += ["-c", f"{name}={value}"]
-        process = _spawn(identity, command, data_dir / "log")
+
+        def begin(seconds: float = math.inf) -> subprocess.Popen[bytes]:
+            process = _spawn(identity, command, data_dir / "log")
+            try:
+                _await_ready(cluster, process, data_dir / "log", seconds)
+            except BaseException:
+                _end(process)
+                raise
+            return process
+
+        def begin_again() -> subprocess.Popen[bytes]:
+            _end_remains(cluster)
+            for file in socket_dir.iterdir():
+                file.unlink()
+            return begin(_RESTART_SECONDS)
+
         user, password = _credentials(data_dir)
-        server = cls(data_dir, socket_dir, user, password, True, lock, process)
         try:
-            _await_ready(cluster, process, data_dir / "log")
+            guard = Guard(begin(), begin_again)
         except BaseException:
-            server.stop()
+            _remove_socket_directory(data_dir)
             raise
-        return server
+        return cls(data_dir, socket_dir, user, password, True, lock, guard)
 
     @property
     def socket_path(self) -> Path:
@@ -146,9 +167,9 @@ class Embedded:
 
     def stop(self) -> None:
         """Stops an owned server (fast shutdown) and gives up the lock; leaves an attached one alone."""
-        if self._process is not None:
-            _end(self._process)
-            self._process = None
+        if self._guard is not None:
+            _end(self._guard.stop())
+            self._guard = None
             _remove_socket_directory(self.data_dir)
         if self._lock is not None:
             self._lock.close()
@@ -342,9 +363,10 @@ def _spawn(identity: _Identity, command: Sequence[str], log: Path) -> subprocess
     return started.result()
 
 
-def _await_ready(cluster: Path, process: subprocess.Popen[bytes], log: Path) -> None:
-    """Recovery after a crash may take long: waits for as long as the process lives."""
-    while process.poll() is None:
+def _await_ready(cluster: Path, process: subprocess.Popen[bytes], log: Path, seconds: float) -> None:
+    """Recovery after a crash may take long: waits `seconds`, or for as long as the process lives."""
+    deadline = time.monotonic() + seconds
+    while process.poll() is None and time.monotonic() < deadline:
         status = _Postmaster.read(cluster)
         if status is not None and status.pid == process.pid and status.ready:
             return
@@ -381,10 +403,13 @@ def _processes_in(cluster: Path) -> Iterator[int]:
 
 
 def _clear_remains(cluster: Path) -> None:
-    """Ends what a killed owner left behind and drops its pid file, whose number may be another's by now.
+    """Clears away what a killed owner left behind; the lock is ours, so no living owner is disturbed."""
+    _end_remains(cluster)
+    _remove_socket_directory(cluster.parent)
 
-    The lock is ours, so no living owner is disturbed.
-    """
+
+def _end_remains(cluster: Path) -> None:
+    """Ends the processes of a dead server and drops its pid file, whose number may be another's by now."""
     started = time.monotonic()
     while remains := list(_processes_in(cluster)):
         waited = time.monotonic() - started
@@ -396,7 +421,6 @@ def _clear_remains(cluster: Path) -> None:
         if postmaster is not None and postmaster.pid in remains:
             os.kill(postmaster.pid, signal.SIGINT)
         time.sleep(0.02)
-    _remove_socket_directory(cluster.parent)
     (cluster / "postmaster.pid").unlink(missing_ok=True)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import select
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -70,7 +71,7 @@ class Front:
         self._administration = threading.RLock()
         self._admin: psycopg.Connection | None = None
         self._checkers = Pool(
-            make=self._open_checker, usable=_idle, end=lambda checker: checker.close(), most=_CHECKERS
+            make=self._open_checker, usable=_usable, end=lambda checker: checker.close(), most=_CHECKERS
         )
         self._verifiers: dict[str, str] = {}
         self._types: dict[tuple[int, int], str] = {}
@@ -193,14 +194,17 @@ class Front:
     def role_for(self, analyst: str) -> tuple[str, str]:
         """The analyst's own role in the front and its password, made or set right.
 
-        Raises Refusal (28000) for a name that PostgreSQL or we keep to ourselves.
+        Raises Refusal: 28000 for a name that PostgreSQL or we keep to ourselves, 57P03 without a front.
         """
         if not possible_name(analyst):
             raise unusable_name(analyst)
         password = hmac.digest(self._secret, b"analyst " + analyst.encode(), "sha256").hex()
-        with self._as_admin() as admin, admin.transaction():
-            _run(admin, "SELECT pg_advisory_xact_lock(21)")
-            self._set_right(admin, analyst, password)
+        try:
+            with self._as_admin() as admin, admin.transaction():
+                _run(admin, "SELECT pg_advisory_xact_lock(21)")
+                self._set_right(admin, analyst, password)
+        except FrontError:
+            raise _out_of_reach() from None
         return analyst, password
 
     def _set_right(self, admin: psycopg.Connection, analyst: str, password: str) -> None:
@@ -323,7 +327,10 @@ class Front:
     def _as_admin(self) -> Iterator[psycopg.Connection]:
         with self._administration:
             try:
-                if self._admin is None or self._admin.closed:
+                if self._admin is not None and _gone(self._admin):
+                    self._admin.close()
+                    self._admin = None
+                if self._admin is None:
                     self._admin = self._open_admin()
                 yield self._admin
             except psycopg.Error as error:
@@ -336,7 +343,7 @@ class Front:
             with self._checkers.use() as checker:
                 yield checker
         except (psycopg.Error, FrontError):
-            raise Refusal("57P03", "the front cannot be reached", hint="Try again in a moment.") from None
+            raise _out_of_reach() from None
 
     def _open_checker(self) -> psycopg.Connection:
         role = self._roles.checker
@@ -352,8 +359,23 @@ class Front:
         return psycopg.connect(conninfo, autocommit=True, options=options, prepare_threshold=None)
 
 
-def _idle(checker: psycopg.Connection) -> bool:
-    return checker.pgconn.transaction_status == pq.TransactionStatus.IDLE
+def _out_of_reach() -> Refusal:
+    return Refusal("57P03", "the front cannot be reached", hint="Try again in a moment.")
+
+
+def _usable(checker: psycopg.Connection) -> bool:
+    return checker.pgconn.transaction_status == pq.TransactionStatus.IDLE and not _gone(checker)
+
+
+def _gone(connection: psycopg.Connection) -> bool:
+    """Whether the front has ended a connection: it has nothing else to say to an idle one."""
+    if connection.closed:
+        return True
+    if connection.pgconn.transaction_status != pq.TransactionStatus.IDLE:
+        return False
+    poll = select.poll()
+    poll.register(connection.fileno(), select.POLLIN)
+    return bool(poll.poll(0))
 
 
 def _run(connection: psycopg.Connection, statement: str) -> psycopg.Cursor:

@@ -11,7 +11,8 @@ T = TypeVar("T")
 
 
 class Pool(Generic[T]):
-    """At most `most` at once, made by `make`; those that are `usable` after their use wait for the next.
+    """At most `most` at once, made by `make`; those that are `usable` after their use wait for the next, and are
+    looked at again before that.
 
     >>> pool = Pool(make=lambda: object(), usable=lambda one: True, end=lambda one: None, most=2)
     >>> with pool.use() as first, pool.use() as second:
@@ -35,9 +36,7 @@ class Pool(Generic[T]):
     def use(self) -> Iterator[T]:
         """One of them, waiting for a free place; raises what `make` raises."""
         with self._places:
-            with self._lock:
-                generation = self._generation
-                one = self._idle.pop() if self._idle else None
+            one, generation = self._waiting()
             one = self._make() if one is None else one
             try:
                 yield one
@@ -49,6 +48,15 @@ class Pool(Generic[T]):
                         self._idle.append(one)
                 if not kept:
                     self._end(one)
+
+    def _waiting(self) -> tuple[T | None, int]:
+        while True:
+            with self._lock:
+                generation = self._generation
+                one = self._idle.pop() if self._idle else None
+            if one is None or self._usable(one):
+                return one, generation
+            self._end(one)
 
     def clear(self) -> None:
         """Ends those that wait, and those in use when they come back."""

@@ -221,7 +221,7 @@ class Server:
         except m.ProtocolError as error:
             last_words = m.error(error.code, error.message, severity="FATAL")
         except FrontFailed as failure:
-            unreachable = m.error("08006", "the front is not reachable", severity="FATAL")
+            unreachable = m.error("57P03", "the front cannot be reached", severity="FATAL")
             last_words = failure.raw or unreachable
         except TimeoutError:
             last_words = m.error("57014", "canceling authentication due to timeout", severity="FATAL")

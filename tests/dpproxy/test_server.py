@@ -289,7 +289,7 @@ def test_a_front_that_is_not_there(tmp_path: Path) -> None:
         await server.drain(1)
         return data
 
-    assert b"08006" in asyncio.run(one())
+    assert b"57P03" in asyncio.run(one())
 
 
 def test_draining_ends_idle_sessions_and_lets_steps_finish(proxy: Served) -> None:
