@@ -1,0 +1,109 @@
+"""Counters at the backend and before it: what was executed against private data, and what a session asked for."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Any, Self
+
+from dpproxy.answer import Answer, Answering
+from dpproxy.backends.base import Backend, Cancellation, Fetched, Slot
+from dpproxy.last_release import LastRelease
+from dpproxy.planning import Prepared
+from rewriter.plan import HistogramQuery
+
+
+@dataclass
+class Counts:
+    """`steps`: executions that sessions asked for; `fetched`: histogram queries that the backend ran."""
+
+    steps: int = 0
+    fetched: int = 0
+    _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
+
+    def add(self, *, steps: int = 0, fetched: int = 0) -> None:
+        """Counts from any thread."""
+        with self._lock:
+            self.steps += steps
+            self.fetched += fetched
+
+    @contextmanager
+    def expected(self, steps: int, fetched: int | None = None) -> Iterator[None]:
+        """What happens in the block executes `steps` times, and fetches as often unless `fetched` is given.
+
+        Raises AssertionError for any other number.
+        """
+        before = self.steps, self.fetched
+        yield
+        found = self.steps - before[0], self.fetched - before[1]
+        wanted = steps, steps if fetched is None else fetched
+        assert found == wanted, f"(steps, fetches) are {found}, not {wanted}"
+
+
+class CountedSlot:
+    """A slot of the real backend."""
+
+    def __init__(self, slot: Slot, counts: Counts) -> None:
+        self._slot, self._counts = slot, counts
+
+    def __enter__(self) -> Self:
+        self._slot.__enter__()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._slot.__exit__(kind, error, trace)
+
+    def fetch(
+        self, query: HistogramQuery, rank_key: str, cancellation: Cancellation, max_rows: int
+    ) -> Fetched:
+        """Counts, then fetches."""
+        self._counts.add(fetched=1)
+        return self._slot.fetch(query, rank_key, cancellation, max_rows)
+
+
+class CountedBackend:
+    """A real backend whose slots are counted."""
+
+    def __init__(self, backend: Backend, counts: Counts) -> None:
+        self._backend, self._counts = backend, counts
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._backend, name)
+
+    def open(self) -> CountedSlot:
+        """A counted slot."""
+        return CountedSlot(self._backend.open(), self._counts)
+
+
+class CountedAnswering:
+    """The real composition; every execution that a session asks for is counted."""
+
+    def __init__(self, answering: Answering, counts: Counts) -> None:
+        self._answering, self._counts = answering, counts
+
+    def classify(self, text: str) -> str:
+        """As it is."""
+        return self._answering.classify(text)
+
+    def prepare(self, text: str, oids: tuple[int, ...]) -> Prepared:
+        """As it is."""
+        return self._answering.prepare(text, oids)
+
+    def execute(
+        self,
+        text: str,
+        oids: tuple[int, ...],
+        analyst: str,
+        parameters: tuple[str | None, ...],
+        settings: Mapping[str, str],
+        cancellation: Cancellation,
+        last: LastRelease,
+    ) -> Answer:
+        """Counts, then executes."""
+        self._counts.add(steps=1)
+        return self._answering.execute(text, oids, analyst, parameters, settings, cancellation, last)
