@@ -41,6 +41,7 @@ from budget.ledger_computing import Computing
 from budget.ledger_schema import ROLE, prepare
 from budget.ledger_store import LOST, Pool, PostgresStore
 from budget.store import Conflict, OutOfBounds, Row, left_of
+from budget.units import MOST
 
 _ATTEMPTS = 3
 _IDS = 256
@@ -137,6 +138,7 @@ class Ledger(Computing, PostgresStore, Accounts, Analysts, Histories, HighWaters
             "calls": [charge.calls for charge in charges],
             "mechanisms": list(mechanisms),
             "query": query,
+            "most": MOST,
             "reached": reached,
             "instance": self._instance,
             "lease": self._lease,

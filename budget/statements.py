@@ -51,10 +51,10 @@ made_before AS (
 ),
 verdict AS (
     SELECT made_before.n = 0 AND count(*) = %(accounts)s AND bool_and(NOT live.frozen) AND bool_and(
-        live.mode = 'track' OR (
-            live.used_information + live.reserved_information + total.information <= live.limit_information
-            AND live.used_calls + live.reserved_calls + total.calls <= live.limit_calls
-        )
+        live.used_information + live.reserved_information + total.information
+            <= CASE live.mode WHEN 'track' THEN %(most)s ELSE live.limit_information END
+        AND live.used_calls + live.reserved_calls + total.calls
+            <= CASE live.mode WHEN 'track' THEN %(most)s ELSE live.limit_calls END
     ) AS pays
     FROM live, total, made_before GROUP BY made_before.n
 ),

@@ -182,7 +182,7 @@ def test_a_crash_of_the_server_is_no_restore(tmp_path: Path) -> None:
     with Embedded.start(tmp_path / "ledger", durable=True) as server:
         ledger = Ledger.open(server.conninfo(), PINNED, instance="x")
         ledger.seed("analyst:a", Limit(10**9, 10**9, "none"))
-        for turn in range(1, 6):
+        for turn in range(1, 4):
             with ThreadPoolExecutor(4) as pool:
                 list(pool.map(lambda _: ledger.update_budget("analyst:a", Charge(1, 1)), range(8)))
             (held,) = ledger.reserve(["analyst:a"], [Charge(5, 1)], reached=True, query="q", mechanisms=["m"])

@@ -11,7 +11,9 @@ from dpproxy.embedded import Embedded
 from tests.budget.dying import WAYS, lives
 
 
-@pytest.mark.parametrize("how", WAYS)
+@pytest.mark.parametrize(
+    "how", [pytest.param(way, marks=[pytest.mark.slow] if way == "in a pipeline" else []) for way in WAYS]
+)
 def test_killed_before_every_statement(
     ledger: Ledger, server: Embedded, account: Callable[..., str], how: str
 ) -> None:

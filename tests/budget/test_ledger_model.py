@@ -22,6 +22,7 @@ from budget.account import (
     AlreadyResolved,
     Charge,
     Exhausted,
+    Frozen,
     Limit,
     LimitTooLow,
     NotReached,
@@ -57,6 +58,7 @@ class Account:
     reserved: Pair = (0, 0)
     started: bool = False
     over: bool = False
+    frozen: bool = False
 
     @property
     def used(self) -> Pair:
@@ -124,6 +126,12 @@ class Lives(RuleBasedStateMachine):
             return
         pays = all(within(most, self.model.accounts[name].left) for name in chain)
         got = self.try_reserve(chain, most, reached)
+        frozen = [name for name in chain if self.model.accounts[name].frozen]
+        if isinstance(got, Frozen):
+            assert got.own == (chain[0] in frozen)
+            assert frozen
+            return
+        assert not frozen
         if isinstance(got, Exhausted):
             assert not pays
             left = self.model.accounts[chain[0]].left
@@ -134,11 +142,13 @@ class Lives(RuleBasedStateMachine):
             self.model.accounts[name].hold(most)
         self.model.held.append(Held(got, chain, most, reached))
 
-    def try_reserve(self, chain: tuple[str, ...], most: Pair, reached: bool) -> Reservation | Exhausted:
+    def try_reserve(
+        self, chain: tuple[str, ...], most: Pair, reached: bool
+    ) -> Reservation | Exhausted | Frozen:
         charges = [Charge(*most)]
         try:
             return self.ledger.reserve(chain, charges, reached=reached, query="q", mechanisms=["m"])[0]
-        except Exhausted as refused:
+        except (Exhausted, Frozen) as refused:
             return refused
 
     @precondition(lambda self: self.model.held)
@@ -250,6 +260,28 @@ class Lives(RuleBasedStateMachine):
             account.kept_used, account.over, account.started = (0, 0), False, False
         account.limit = new
 
+    @rule(which=st.integers(0, 2), frozen=st.booleans())
+    def freeze(self, which: int, frozen: bool) -> None:
+        name = (self.alice, self.bob, self.team)[which]
+        (self.ledger.freeze if frozen else self.ledger.unfreeze)(name)
+        self.model.accounts[name].frozen = frozen
+
+    @rule()
+    def the_epoch_is_over(self) -> None:
+        """The answers go, what was paid for them stays; the same key is bought anew."""
+        self.ledger.prune([f"another life than {self.life}"])
+        self.model.stored.clear()
+        self.model.paid.clear()
+
+    @precondition(lambda self: self.model.held)
+    @rule(number=st.integers(0, 50))
+    def outcome(self, number: int) -> None:
+        held = self.pick(number)
+        found = self.ledger.outcome(held.reservation.id)
+        assert found is not None
+        assert (found.state == "open") == held.open
+        assert found.reached or not held.reached
+
     @rule()
     def crash(self) -> None:
         self.ledger.close()
@@ -269,6 +301,9 @@ class Lives(RuleBasedStateMachine):
             assert shown == tuple(zip(account.limit, account.used, account.reserved, strict=True))
 
     def teardown(self) -> None:
+        assert self.ledger.verify() is None
+        mark = self.ledger.high_water()
+        self.ledger.check_high_water(mark)
         self.ledger.close()
 
 
