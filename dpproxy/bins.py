@@ -34,9 +34,12 @@ class Bins:
 
 
 def bins_of(measure: Quantiles, most: int) -> Bins:
-    """At most `most` bins, rounded down to a power of two, that cover the values of a measure."""
+    """At most `most` bins, rounded down to a power of two, that cover the values of a measure.
+
+    Bounds that wait for a constant are 0 and 1, as in the backend's SQL.
+    """
     lo, hi = measure.value.lo, measure.value.hi
-    assert lo is not None
-    assert hi is not None
+    if lo is None or hi is None:
+        lo, hi = 0, 1
     size = hi - lo + 1
     return Bins(lo, size, max(1, min(most.bit_length() - 1, (size - 1).bit_length())))

@@ -120,10 +120,13 @@ class Sums:
 
 
 def summands(measure: Moment) -> tuple[int, int]:
-    """Between which bounds a row's fixed-point summand lies; of a centred first moment before it is centred."""
+    """Between which bounds a row's fixed-point summand lies; of a centred first moment before it is centred.
+
+    Bounds that wait for a constant are 0 and 1, as in the backend's SQL: a price does not depend on them.
+    """
     lo, hi = measure.value.lo, measure.value.hi
-    assert lo is not None
-    assert hi is not None
+    if lo is None or hi is None:
+        lo, hi = 0, 1
     if measure.power == 1:
         return lo, hi
     if measure.centred:

@@ -61,7 +61,10 @@ class PreparedConstant:
 
 @dataclass(frozen=True)
 class PlannedNode:
-    """A DP node with everything public that decides its release; `cells` is None for an unknown domain."""
+    """A DP node with everything public that decides its release; `cells` is None for an unknown domain.
+
+    `waits`: constants in it are not known yet, so that it can be priced but not released.
+    """
 
     draft: NodeDraft
     cells: Cells | None
@@ -70,6 +73,7 @@ class PlannedNode:
     policy: Policy
     parameters: tuple[Parameter, ...]
     dialect: Dialect
+    waits: bool = False
 
     @property
     def delta0(self) -> int | None:
@@ -282,9 +286,12 @@ class Planner:
             return [Parameter(prepared.constants[number].type, value) for value in found]
 
         drafted: Draft = draft(self._statement(text).body, self._policy, parameters, known)
+        ready = prepared.ready(len(constants))
         return tuple(
-            node if isinstance(node, SystemDraft) else self._complete(node, drafted.values)
-            for node in drafted.nodes
+            node
+            if isinstance(node, SystemDraft)
+            else replace(self._complete(node, drafted.values), waits=number >= ready)
+            for number, node in enumerate(drafted.nodes)
         )
 
     def _complete(self, node: NodeDraft, parameters: tuple[Parameter, ...]) -> PlannedNode:

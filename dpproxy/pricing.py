@@ -142,8 +142,11 @@ def ask(node: PlannedNode, terms: Terms, secret: Secret) -> Ask:
     if k == 0 or node.cells == ():
         key = _key(node, (), secret)
         return Ask(node, terms, None, (), k, key, key, secret)
-    refuse_unwired(node.draft)
-    return _ask(node, terms, k, secret)
+    refuse_unwired(node)
+    try:
+        return _ask(node, terms, k, secret)
+    except ValueError:
+        raise refusals.beyond_limits() from None
 
 
 def smaller(one: Ask, left: Charge) -> Ask:
@@ -298,12 +301,12 @@ def _refuse_laplace(settings: Settings, what: str) -> None:
         raise refusals.not_with_laplace(what)
 
 
-def refuse_unwired(node: NodeDraft) -> None:
+def refuse_unwired(node: PlannedNode) -> None:
     """Refuse what the rewriter understands and no mechanism answers, or not with these values of its parameters."""
-    for measure in node.measures:
+    for measure in node.draft.measures:
         if isinstance(measure, Running):
             raise refusals.not_available("a running count over items of unknown domain")
-        if isinstance(measure, (Moment, Quantiles)) and measure.value.lo is None:
+        if isinstance(measure, (Moment, Quantiles)) and measure.value.lo is None and not node.waits:
             raise refusals.null_bound()
 
 

@@ -105,6 +105,15 @@ def not_with_laplace(what: str) -> Refusal:
     )
 
 
+def beyond_limits() -> Refusal:
+    """PV016: bounds so wide that no mechanism takes them."""
+    return Refusal(
+        "PV016",
+        "the bounds of an aggregate are too wide for exact noise",
+        hint="Narrow them: SUM(LEAST(GREATEST(x, lo), hi)), or WHERE x BETWEEN lo AND hi.",
+    )
+
+
 def null_bound() -> Refusal:
     """PV016: the bound of an aggregate's values is a parameter, and that is NULL."""
     return Refusal(
