@@ -13,7 +13,7 @@ from rewriter.expression import Parameters, kind
 from rewriter.grammar import position
 from rewriter.policy import Column
 from rewriter.refusal import Refusal
-from rewriter.refused import mixes, refuse_limited
+from rewriter.refused import base_table, mixes, refuse_limited
 from rewriter.relation import UNIT, Combined, Field, Relation, Rows, is_inner_unit, is_unit, leaf
 
 NAMES = {exp.Union: "UNION", exp.Intersect: "INTERSECT", exp.Except: "EXCEPT"}
@@ -48,7 +48,9 @@ def combined(
         if n not in units and (is_unit(one.value, left) or is_unit(other.value, right))
     ]
     if mixed or ((distinct or not isinstance(node, exp.Union)) and not units):
-        raise mixes(f"{name} without the privacy unit at the same place on both sides", left, node)
+        unit = base_table(left).privacy_unit
+        hint = f"Select {unit} at the same place on both sides, as a plain column."
+        raise mixes(f"{name} without the privacy unit at the same place on both sides", left, node, hint)
     columns, ours, theirs, shown = [], [], [], []
     for number, (one, other) in enumerate(pairs):
         if number in units:

@@ -88,7 +88,7 @@ class Constants:
             nested(node)
             self._scalar(node, nodes())
         elif isinstance(node, (exp.Query, exp.Exists)) or (
-            isinstance(node, exp.In) and node.args.get("query") is not None
+            isinstance(node, (exp.In, exp.Any, exp.All)) and node.find(exp.Query) is not None
         ):
             return
         elif _foldable(node):

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from sqlglot import exp
 
 from rewriter.combine import combined
-from rewriter.constant import Constants, Read, one_row, unknown, unread, visible
+from rewriter.constant import UNKNOWN_NAME, Constants, Read, one_row, unknown, unread, visible
 from rewriter.domain import domain_query
 from rewriter.draft import (
     SYSTEM,
@@ -334,11 +334,22 @@ class _Cutter:
                 relation = where(relation, condition, self.parameters, outer)
         return relation
 
+    def _inner(
+        self, query: exp.Expr, ctes: Ctes, relation: Relation, outer: Relation | None
+    ) -> Relation | None:
+        """The private rows of a subquery in WHERE, which reads the rows around it, but not those further out."""
+        try:
+            return self.query(query, ctes, relation)
+        except Refusal as refusal:
+            if outer is not None and refusal.code in UNKNOWN_NAME:
+                raise uncorrelated(query) from None
+            raise
+
     def _exists(
         self, relation: Relation, node: exp.Exists, ctes: Ctes, condition: exp.Expr, outer: Relation | None
     ) -> Relation:
         body = node.this.this if isinstance(node.this, exp.Subquery) else node.this
-        found = self.query(body, ctes, relation)
+        found = self._inner(body, ctes, relation, outer)
         if found is None:
             found = self._public_rows(body, ctes, relation)
             if found is None or not correlated(found):
@@ -351,7 +362,7 @@ class _Cutter:
         self, relation: Relation, node: exp.In, ctes: Ctes, negated: bool, outer: Relation | None
     ) -> Relation:
         query = node.args["query"]
-        inner = self.query(query, ctes, relation)
+        inner = self._inner(query, ctes, relation, outer)
         if inner is None:
             inner = self._public_rows(query, ctes, relation)
         if isinstance(node.this, exp.Tuple):

@@ -37,7 +37,7 @@ LARGEST = "1e15"
 LARGEST_SQUARED = "1e10"
 """With four digits behind the point a square has 28 digits: 10^10 of them add up in 38."""
 
-DECIMAL, SQUARED, WHOLE = "DECIMAL(38, 10)", "DECIMAL(18, 0)", "DECIMAL(38, 0)"
+DECIMAL, WHOLE = "DECIMAL(38, 10)", "DECIMAL(38, 0)"
 
 
 def derived_rows(emitter: Emitter, derived: Derived) -> exp.Query:
@@ -209,7 +209,7 @@ def _spread(made: Made, value: exp.Expr, call: exp.Expr, found: str) -> exp.Expr
     scaled = exp.Mul(
         this=exp.cast(_within(value, LARGEST_SQUARED), "DOUBLE"), expression=exp.Literal.number(10000)
     )
-    fixed = exp.TryCast(this=exp.func("ROUND", scaled), to=exp.DataType.build(SQUARED))
+    fixed = exp.TryCast(this=exp.func("ROUND", scaled), to=exp.DataType.build(WHOLE))
     count, sums, squares = (
         exp.cast(made(function, part), "DOUBLE")
         for function, part in (

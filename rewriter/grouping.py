@@ -15,7 +15,7 @@ from sqlglot import exp
 from rewriter.expression import Parameters, check
 from rewriter.grammar import position
 from rewriter.refusal import Refusal
-from rewriter.refused import unit_groups
+from rewriter.refused import stored_table, unit_groups
 from rewriter.relation import Relation, is_unit, leaf, leaves
 from rewriter.resolve import folded, resolve
 
@@ -182,7 +182,7 @@ def refuse_unit_keys(tree: exp.Select, relation: Relation, keys: tuple[exp.Expr,
         if all(is_unit(leaf(a, c), relation) for a, c in columns) and not isinstance(
             key, (exp.Predicate, exp.Case)
         ):
-            raise unit_groups(relation.source(next(iter(columns))[0]).table, tree)
+            raise unit_groups(stored_table(relation.source(next(iter(columns))[0])), tree)
         for alias in {a for a, _ in columns}:
             source = relation.source(alias)
             own = frozenset(c for a, c in columns if a == alias)

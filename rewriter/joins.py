@@ -23,6 +23,7 @@ from rewriter.expression import Parameters, check_condition
 from rewriter.grammar import position
 from rewriter.policy import TableName
 from rewriter.refusal import Refusal
+from rewriter.refused import stored_table
 from rewriter.relation import (
     UNIT,
     Field,
@@ -35,6 +36,7 @@ from rewriter.relation import (
     is_inner_unit,
     is_unit,
     leaf,
+    shown_name,
 )
 from rewriter.resolve import folded, resolve
 from rewriter.zero_fill import refuse_kept
@@ -245,19 +247,17 @@ def owned(relation: Relation, at: exp.Expr) -> Relation:
     apart = apart_on_unit(relation)
     if apart is None:
         return relation
-    raise _not_joined(apart[0].table.name, apart[1].table.name, _unit_name(apart[0]), at)
-
-
-def _unit_name(source: Source) -> str:
-    return source.table.privacy_unit or "the privacy unit"
+    one, other = (shown_name(s, relation) for s in apart)
+    raise _not_joined(one, other, stored_table(apart[0]).privacy_unit, at)
 
 
 def _apart(left: Relation, right: Relation, at: exp.Expr) -> Refusal:
-    one, other = (next(s for s in r.sources if s.private) for r in (left, right))
-    return _not_joined(one.table.name, other.table.name, _unit_name(one), at)
+    sources = [next(s for s in r.sources if s.private) for r in (left, right)]
+    names = [shown_name(s, r) for s, r in zip(sources, (left, right), strict=True)]
+    return _not_joined(names[0], names[1], stored_table(sources[0]).privacy_unit, at)
 
 
-def _not_joined(one: str, other: str, unit: str, at: exp.Expr) -> Refusal:
+def _not_joined(one: str, other: str, unit: str | None, at: exp.Expr) -> Refusal:
     return Refusal(
         "PV012",
         f'private tables "{one}" and "{other}" must be joined on the privacy unit',

@@ -66,20 +66,22 @@ def uncorrelated(node: exp.Expr) -> Refusal:
     )
 
 
-def mixes(what: str, relation: Relation, node: exp.Expr) -> Refusal:
+def mixes(what: str, relation: Relation, node: exp.Expr, hint: str | None = None) -> Refusal:
     """PV014: LIMIT, a window and the like, where one unit's rows would decide about another's."""
     unit = base_table(relation).privacy_unit
+    per_unit = f"Move it outside the aggregate, or make it per unit: ROW_NUMBER() OVER (PARTITION BY {unit} ...) <= n."
     return Refusal(
         "PV014",
         f"{what} over private rows mixes different units",
-        hint=f"Move it outside the aggregate, or make it per unit: ROW_NUMBER() OVER (PARTITION BY {unit} ...) <= n.",
+        hint=hint
+        or f"Move it outside the aggregate, or make it per unit: ROW_NUMBER() OVER (PARTITION BY {unit} ...) <= n.",
         position=position(node),
     )
 
 
 def mixed(tree: exp.Expr, private: Relation | None) -> Refusal:
     """PV019: a set operation of private rows with public or released ones."""
-    name = type(tree).__name__.upper()
+    name = type(tree).__name__.upper() + ("" if tree.args.get("distinct", True) else " ALL")
     table = base_table(private).name if private is not None else "the private table"
     return Refusal(
         "PV019",

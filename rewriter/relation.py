@@ -161,6 +161,14 @@ class Relation:
         return next(s for s in self.sources if s.alias == alias)
 
 
+def shown_name(source: Source, relation: Relation) -> str:
+    """What the client calls a source in the query: its alias, or the table's name."""
+    for name, fields in relation.scope:
+        if name and any(isinstance(f.value, exp.Column) and f.value.table == source.alias for f in fields):
+            return name
+    return source.table.name
+
+
 UNIT = "_o"
 """The column of every private source that names the privacy unit a row belongs to."""
 

@@ -1,7 +1,7 @@
-"""Lists of row values and of VALUES as plain conditions.
+"""Lists of row values, VALUES, ANY and ALL as plain conditions.
 
-In:  (a, b) IN ((1, 2), (3, 4)) AND c IN (VALUES (5), (6))
-Out: (a = 1 AND b = 2 OR a = 3 AND b = 4) AND c IN (5, 6)
+In:  (a, b) IN ((1, 2), (3, 4)) AND c IN (VALUES (5), (6)) AND d = ANY (SELECT ...)
+Out: (a = 1 AND b = 2 OR a = 3 AND b = 4) AND c IN (5, 6) AND d IN (SELECT ...)
 """
 
 from __future__ import annotations
@@ -19,17 +19,32 @@ def plain_lists(condition: exp.Expr) -> exp.Expr:
     >>> plain_lists(parse_one("(a, b) IN ((1, 2))", dialect="postgres")).sql()
     '(a = 1 AND b = 2)'
     """
-    found = [n for n in condition.find_all(exp.In) if n.expressions and _rows(n) is not None]
-    if not found:
+    if not any(_plain(n) is not None for n in condition.find_all(exp.In, exp.EQ, exp.NEQ)):
         return condition
     copy = condition.copy()
     root = exp.paren(copy, copy=False)
-    for node in [n for n in copy.find_all(exp.In) if n.expressions]:
-        rows = _rows(node)
-        if rows is not None:
-            node.replace(_written(node, rows))
-    plain: exp.Expr = root.this
-    return plain.unnest() if isinstance(plain.unnest(), exp.In) else plain
+    root.parent = condition.parent
+    for node in list(copy.find_all(exp.In, exp.EQ, exp.NEQ)):
+        plain = _plain(node)
+        if plain is not None:
+            node.replace(plain)
+    found: exp.Expr = root.this
+    return found
+
+
+def _plain(node: exp.Expr) -> exp.Expr | None:
+    """A comparison with a list or a subquery in its plain form, None where it has it."""
+    if isinstance(node, exp.In):
+        rows = _rows(node) if node.expressions else None
+        return None if rows is None else _written(node, rows)
+    other, wanted = node.args.get("expression"), exp.Any if isinstance(node, exp.EQ) else exp.All
+    if not isinstance(other, wanted) or not isinstance(other.this, exp.Query):
+        return None
+    query = other.this.copy()
+    found = exp.In(
+        this=node.this.copy(), query=query if isinstance(query, exp.Subquery) else query.subquery()
+    )
+    return found if isinstance(node, exp.EQ) else exp.not_(found)
 
 
 def _rows(node: exp.In) -> list[exp.Expr] | None:

@@ -12,7 +12,7 @@ from sqlglot import exp
 
 from rewriter.grammar import position
 from rewriter.refusal import Refusal
-from rewriter.relation import Relation, leaves
+from rewriter.relation import Relation, Source, leaves, shown_name
 from rewriter.resolve import resolve
 
 STRICT = (
@@ -65,7 +65,7 @@ def check_zero_fill(tree: exp.Select, relation: Relation, keys: tuple[exp.Expr, 
     if not all(a in relation.filled.kept for a, _ in leaves(*keys)):
         raise _kept(relation, tree.args["group"], f'Group by columns of "{public}" alone, or use INNER JOIN.')
     private = next(s for s in relation.sources if s.private)
-    counted = f"COUNT({private.table.name}.{_key(relation)})"
+    counted = f"COUNT({shown_name(private, relation)}.{_key(private)})"
     for part in ("expressions", "having", "order"):
         for call in _calls(tree.args.get(part)):
             if not _ignores(call, relation):
@@ -74,9 +74,8 @@ def check_zero_fill(tree: exp.Select, relation: Relation, keys: tuple[exp.Expr, 
                 )
 
 
-def _key(relation: Relation) -> str:
-    """A column of the private table that is never NULL, for a hint."""
-    source = next(s for s in relation.sources if s.private)
+def _key(source: Source) -> str:
+    """A column of a private table that is never NULL, for a hint."""
     keys = [*source.table.keys, *source.table.declared_keys]
     single = [next(iter(k)) for k in keys if len(k) == 1]
     return next(

@@ -134,3 +134,13 @@ SELECT COUNT(*) FROM users JOIN (SELECT user_id, MIN(ts) AS first FROM events GR
 SELECT country, COUNT(*) FROM users u LEFT JOIN events e ON e.user_id = u.user_id AND e.amount > 10 LEFT JOIN articles a ON a.article_id = e.article_id WHERE a.topic IS NULL GROUP BY country
 SELECT COUNT(*) FROM (SELECT DISTINCT user_id, date_trunc('month', ts) AS m FROM events WHERE user_id <= 120) t
 SELECT COUNT(*) FROM (SELECT user_id FROM events WHERE user_id <= 120 GROUP BY user_id, ts::date HAVING COUNT(*) > 1) t
+SELECT COUNT(*) FROM users u WHERE u.user_id = ANY (SELECT user_id FROM events WHERE action = 'share')
+SELECT COUNT(*) FROM users u WHERE u.user_id <> ALL (SELECT user_id FROM events WHERE action = 'share' AND user_id IS NOT NULL)
+SELECT COUNT(*) FROM events WHERE user_id <= 120 AND article_id = ANY (SELECT article_id FROM articles WHERE topic = 'law')
+SELECT COUNT(*) FROM users u WHERE EXISTS (SELECT 1 FROM articles a WHERE a.article_id + 1 = u.user_id / 2 + 1.5)
+SELECT COUNT(*) FROM events e WHERE user_id <= 120 AND EXISTS (SELECT 1 FROM tags t WHERE t.article_id = e.article_id AND t.tag = substring(e.action, 1, 1) || '')
+SELECT COUNT(*) FROM users u JOIN (SELECT user_id, SUM(amount) AS s, ROW_NUMBER() OVER (PARTITION BY user_id ORDER BY SUM(amount) DESC) AS r FROM events WHERE user_id <= 120 GROUP BY user_id, action) t USING (user_id) WHERE r = 1 AND s > 50
+SELECT COUNT(*) FROM (users a FULL JOIN (SELECT * FROM events WHERE user_id <= 120) b USING (user_id)) FULL JOIN users c USING (user_id)
+SELECT COUNT(*) FROM (users a FULL JOIN (SELECT * FROM events WHERE user_id <= 120) b ON a.user_id = b.user_id) JOIN users c ON c.user_id = a.user_id
+SELECT COUNT(*) FROM (SELECT country, user_id FROM users EXCEPT SELECT device, user_id FROM events) t
+SELECT topic, COUNT(*) FROM (SELECT DISTINCT e.user_id, a.topic FROM events e LEFT JOIN articles a ON a.article_id = e.article_id AND e.amount > 20 WHERE e.user_id <= 120) t GROUP BY topic
