@@ -16,12 +16,14 @@ _DURATION = re.compile(r"(\d{1,9}) ?(ms|s|min|h|d)\Z")
 _UNIT_MS = {"ms": 1, "s": 1_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
 _INTEGERS = {"smallint": 15, "integer": 31, "bigint": 63}
 _NUMERIC = re.compile(r"numeric(?:\((\d+),(\d+)\))?\Z")
+_VARYING = re.compile(r"character varying\((\d+)\)\Z")
 _TIMESTAMPS = ("timestamp without time zone", "timestamp with time zone")
 _DAY_END = dt.time(23, 59, 59, 999_999)
 
 RANGED = (*_INTEGERS, "numeric", "real", "double precision", "date", *_TIMESTAMPS)
 """Types, without their modifiers, that a range may be declared for."""
-LISTED = (*RANGED, "text", "boolean", "uuid", "time without time zone")
+_TEXTS = ("text", "character varying")
+LISTED = (*RANGED, *_TEXTS, "boolean", "uuid", "time without time zone")
 """Types, without their modifiers, that a domain may be declared for."""
 NUMBERS = (*_INTEGERS, "numeric", "real", "double precision")
 """Types, without their modifiers, that bounds may be declared for."""
@@ -30,10 +32,10 @@ NUMBERS = (*_INTEGERS, "numeric", "real", "double precision")
 def base(kind: str) -> str:
     """A type without its modifier.
 
-    >>> base("numeric(9,2)"), base("bigint")
-    ('numeric', 'bigint')
+    >>> base("numeric(9,2)"), base("character varying(8)"), base("bigint")
+    ('numeric', 'character varying', 'bigint')
     """
-    return kind.split("(", 1)[0] if kind.startswith("numeric") else kind
+    return kind.split("(", 1)[0] if kind.startswith(("numeric", "character varying")) else kind
 
 
 def comparable(left: str, right: str) -> bool:
@@ -42,7 +44,8 @@ def comparable(left: str, right: str) -> bool:
     >>> comparable("bigint", "integer"), comparable("bigint", "text")
     (True, False)
     """
-    return left == right or {base(left), base(right)} <= {*_INTEGERS, "numeric"}
+    bases = {base(left), base(right)}
+    return left == right or bases <= {*_INTEGERS, "numeric"} or bases <= set(_TEXTS)
 
 
 def exact(written: str) -> Fraction:
@@ -95,8 +98,8 @@ def literal(value: object, kind: str, *, end: Literal["first", "last"] = "first"
     if simple in _TIMESTAMPS:
         return _timestamp(value, end, zoned=simple == _TIMESTAMPS[1])
     match simple, value:
-        case "text", str() if "\0" not in value:
-            return value
+        case ("text" | "character varying"), str() if "\0" not in value:
+            return _text(value, kind)
         case "boolean", bool():
             return "true" if value else "false"
         case "date", dt.date() | str() if not isinstance(value, dt.datetime):
@@ -119,6 +122,13 @@ def order(written: str, kind: str) -> Fraction | str:
 
 def _shown(value: object) -> str:
     return str(value) if isinstance(value, Fraction) else repr(value)
+
+
+def _text(value: str, kind: str) -> str:
+    most = _VARYING.match(kind)
+    if most is not None and len(value) > int(most[1]):
+        raise ValueError(f"{_shown(value)} does not fit {kind}")
+    return value
 
 
 def _number(value: object) -> Fraction:

@@ -205,6 +205,8 @@ def test_the_fingerprint_is_of_tables_and_columns(tmp_path: Path) -> None:
     ("value", "kind", "written"),
     [
         ("x", "text", "x"),
+        ("日本", "character varying(2)", "日本"),
+        ("x", "character varying", "x"),
         (True, "boolean", "true"),
         (-(2**63), "bigint", "-9223372036854775808"),
         (Fraction(5), "numeric", "5"),
@@ -231,6 +233,7 @@ def test_literals_are_written_as_postgresql_prints_them(value: object, kind: str
     [
         (1, "text"),
         ("a\0b", "text"),
+        ("DEU", "character varying(2)"),
         (1, "boolean"),
         (True, "integer"),
         (2**31, "integer"),
