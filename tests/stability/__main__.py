@@ -28,7 +28,7 @@ from tests.stability.harness import Tally, check
 from tests.stability.world import corpora_world, shop_world
 
 UNITS, USERS = 50, 2000
-STATEMENTS, GENERATED_UNITS, SHOP_USERS = 10_000, 6, 60
+STATEMENTS, GENERATED_UNITS, SHOP_USERS = 10_000, 3, 30
 PROCESSES = 2
 Advance = Callable[[int], None]
 

@@ -14,7 +14,7 @@ def violations(question: Question, whole: Histogram, fewer: Histogram, alone: Hi
     Every row depends on one unit and public data, so the unit moves each cell by exactly what the cell holds of
     the unit alone: no cell that others own moves otherwise, at most delta0 cells do, and each within its reach.
     """
-    node = question.node
+    node = question.counted
     nothing = (0,) * len(node.measures)
     reaches = [reach(m) for m in node.measures]
     moved = 0
@@ -39,8 +39,7 @@ def reach(measure: Measure) -> tuple[int, int]:
     """
     if isinstance(measure, Count):
         return 0, measure.tau
-    if not isinstance(measure, Moment):
-        raise TypeError(f"{type(measure).__name__} is not one number a group")
+    assert isinstance(measure, Moment)
     low, high = measure.value.lo, measure.value.hi
     assert low is not None
     assert high is not None

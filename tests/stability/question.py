@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from dpproxy.backends.base import text
+from dpproxy.pricing import refuse_unwired
 from rewriter.cut import draft
 from rewriter.domain import MAX_CELLS, domain_query, held
-from rewriter.draft import NodeDraft
+from rewriter.draft import UNITS, NodeDraft
 from rewriter.emit import histogram_query
 from rewriter.expression import Parameter
+from rewriter.measure import Count, Moment
 from rewriter.plan import Cells, HistogramQuery
 from rewriter.policy import Policy
 from tests.rewriter.engine import executed
@@ -33,12 +35,20 @@ class Question:
     policy: Policy
     parameters: tuple[Parameter, ...]
 
+    @property
+    def counted(self) -> NodeDraft:
+        """The node with its measures of one number a group, and the units, which say what groups there are."""
+        numbers = tuple(m for m in self.node.measures if isinstance(m, (Count, Moment)))
+        return replace(self.node, measures=(*numbers, UNITS), order_by=len(numbers))
+
     @cached_property
     def queries(self) -> dict[str, HistogramQuery]:
         """What each engine runs, before the histogram is cut to the largest groups."""
         delta0 = self.node.bound.value
         return {
-            name: histogram_query(self.node, self.policy, self.parameters, self.cells, delta0, WHOLE, dialect)
+            name: histogram_query(
+                self.counted, self.policy, self.parameters, self.cells, delta0, WHOLE, dialect
+            )
             for name, dialect in ((e.name, e.dialect) for e in (DuckDBEngine, PostgresEngine))
         }
 
@@ -62,6 +72,7 @@ def questions(
     drafted = draft(sql, policy, parameters, lambda _, constant: front.constant(constant, parameters))
     for node in drafted.nodes:
         if isinstance(node, NodeDraft):
+            refuse_unwired(node)
             cells = cells_of(node, policy, front, drafted.values)
             found.append(Question(sql, node, cells, policy, drafted.values))
     return found
