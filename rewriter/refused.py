@@ -73,8 +73,7 @@ def mixes(what: str, relation: Relation, node: exp.Expr, hint: str | None = None
     return Refusal(
         "PV014",
         f"{what} over private rows mixes different units",
-        hint=hint
-        or f"Move it outside the aggregate, or make it per unit: ROW_NUMBER() OVER (PARTITION BY {unit} ...) <= n.",
+        hint=hint or per_unit,
         position=position(node),
     )
 
