@@ -1,0 +1,252 @@
+"""PostgreSQL as a backend: what it alone has, from roles that may too much to connections that end."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from dpproxy.backends.base import BackendError, BackendUnavailable, Cancellation, Fetched
+from dpproxy.backends.postgres import Postgres
+from rewriter.plan import HistogramQuery
+from tests.dpproxy.postgres_data import Databases, databases
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Databases]:
+    folder: Path = tmp_path_factory.mktemp("postgres")
+    with databases(folder / "server") as made:
+        yield made
+
+
+OPENED: list[Postgres] = []
+
+
+@pytest.fixture(autouse=True)
+def closed() -> Iterator[None]:
+    yield
+    while OPENED:
+        OPENED.pop().close()
+
+
+def backend_of(url: str, seconds: float = 60) -> Postgres:
+    OPENED.append(Postgres(url, slots=1, seconds=seconds))
+    return OPENED[-1]
+
+
+def reading(server: Databases, *statements: str, seconds: float = 60) -> Postgres:
+    return backend_of(server.url(server.make(statements)), seconds)
+
+
+def fetch(backend: Postgres, sql: str) -> Fetched:
+    with backend.open() as slot:
+        return slot.fetch(HistogramQuery(sql, (), False, None), "", Cancellation(), 1000)
+
+
+TYPES = [
+    ("smallint", "smallint"),
+    ("bigint", "bigint"),
+    ("numeric", "numeric"),
+    ("numeric(9,2)", "numeric(9,2)"),
+    ("real", "real"),
+    ("double precision", "double precision"),
+    ("text", "text"),
+    ("character varying(20)", "character varying(20)"),
+    ("character(3)", "text"),
+    ("boolean", "boolean"),
+    ("date", "date"),
+    ("timestamp without time zone", "timestamp without time zone"),
+    ("timestamp(3) with time zone", "timestamp(3) with time zone"),
+    ("time without time zone", "time without time zone"),
+    ("interval", "interval"),
+    ("uuid", "uuid"),
+    ("bytea", "bytea"),
+    ("jsonb", "jsonb"),
+    ("integer[]", "integer[]"),
+    ("text[]", "text[]"),
+    ("positive", "integer"),
+    ("shorter", "numeric(4,1)"),
+    ("mood", "text"),
+    ("mood[]", None),
+    ("inet", None),
+    ("money", None),
+    ("point", None),
+    ("int4range", None),
+    ("xml", None),
+    ("pair", None),
+]
+
+
+def test_types(server: Databases) -> None:
+    listed = ", ".join(f"c{number} {kind}" for number, (kind, _) in enumerate(TYPES))
+    backend = reading(
+        server,
+        "CREATE DOMAIN positive AS integer CHECK (VALUE > 0)",
+        "CREATE DOMAIN short AS numeric(4,1)",
+        "CREATE DOMAIN shorter AS short",
+        "CREATE TYPE mood AS ENUM ('sad', 'ok')",
+        "CREATE TYPE pair AS (x integer, y integer)",
+        f"CREATE TABLE t ({listed})",
+    )
+    table = backend.schema().tables["public", "t"]
+    assert [(kind, column.type) for (kind, _), column in zip(TYPES, table.columns, strict=True)] == TYPES
+
+
+def test_what_the_server_does_not_enforce_is_no_constraint(server: Databases) -> None:
+    backend = reading(
+        server,
+        "CREATE TABLE parent (id bigint PRIMARY KEY, v int)",
+        "CREATE TABLE child () INHERITS (parent)",
+        "CREATE TABLE other (id bigint UNIQUE, part int, CHECK (id > 0))",
+        "CREATE UNIQUE INDEX partial ON other (part) WHERE part > 3",
+        "CREATE UNIQUE INDEX computed ON other (abs(part))",
+        "ALTER TABLE other ADD FOREIGN KEY (id) REFERENCES parent (id) NOT VALID",
+        "CREATE TABLE whole (id bigint, region text, PRIMARY KEY (id, region)) PARTITION BY LIST (region)",
+        "CREATE TABLE whole_eu PARTITION OF whole FOR VALUES IN ('eu')",
+    )
+    tables = backend.schema().tables
+    assert {name for _, name in tables} == {"parent", "child", "other", "whole"}
+    assert (tables["public", "parent"].primary_key, tables["public", "parent"].unique) == (None, ())
+    assert tables["public", "other"].unique == (("id",),)
+    assert tables["public", "other"].foreign_keys == ()
+    assert tables["public", "whole"].primary_key == ("id", "region")
+
+
+def test_what_is_not_shown(server: Databases) -> None:
+    name = server.make(
+        (
+            "CREATE TABLE shown (id bigint, secret text, v int)",
+            "CREATE VIEW seen AS SELECT * FROM shown",
+            "CREATE MATERIALIZED VIEW kept AS SELECT * FROM shown",
+            "CREATE TABLE guarded (id bigint)",
+            "ALTER TABLE guarded ENABLE ROW LEVEL SECURITY",
+            "CREATE TABLE private (id bigint)",
+        )
+    )
+    with server.owner(name) as owner:
+        owner.execute("REVOKE SELECT ON private, shown FROM reader")
+        owner.execute("GRANT SELECT (id, v) ON shown TO reader")
+    tables = backend_of(server.url(name)).schema().tables
+    assert set(tables) == {("public", "shown")}
+    assert [column.name for column in tables["public", "shown"].columns] == ["id", "v"]
+
+
+@pytest.mark.parametrize(
+    ("grant", "told"),
+    [
+        ("ALTER ROLE {} CREATEDB", "may create roles"),
+        ("ALTER ROLE {} SUPERUSER", "is a superuser"),
+        ("GRANT pg_read_server_files TO {}", "server's files"),
+        ("GRANT pg_write_all_data TO {}", "may write"),
+        ("GRANT UPDATE ON t TO {}", "may write to a table"),
+        ("ALTER TABLE t OWNER TO {}", "may write to a table"),
+        ("GRANT CREATE ON SCHEMA public TO {}", "create things"),
+    ],
+)
+def test_a_role_that_may_do_more_than_read_is_refused(
+    server: Databases, request: pytest.FixtureRequest, grant: str, told: str
+) -> None:
+    role = f"role_{abs(hash(grant))}"
+    name = server.make(("CREATE TABLE t (x int)", f"CREATE ROLE {role} LOGIN PASSWORD 'p'"))
+    with server.owner(name) as owner:
+        owner.execute(grant.format(role).encode())
+    with pytest.raises(BackendUnavailable, match=told):
+        backend_of(server.url(name, role, "p")).open()
+
+
+def test_a_database_in_another_encoding_is_refused(server: Databases) -> None:
+    with server.owner("postgres") as owner:
+        owner.execute("CREATE DATABASE latin ENCODING 'LATIN1' LOCALE 'C' TEMPLATE template0")
+    with pytest.raises(BackendUnavailable, match="encoding is not UTF8"):
+        backend_of(server.url("latin")).open()
+
+
+def test_reasons_for_which_nobody_connects(server: Databases) -> None:
+    for url, told in (
+        (server.url("postgres", password="wrong"), "the password is wrong"),
+        (server.url("nowhere"), "there is no such database or role"),
+    ):
+        with pytest.raises(BackendUnavailable, match=told) as caught:
+            backend_of(url).open()
+        assert "wrong'" not in str(caught.value)
+        assert caught.value.__context__ is None
+
+
+def test_settings_are_pinned_whatever_the_role_has(server: Databases) -> None:
+    name = server.make(("CREATE TABLE t (x int)",))
+    with server.owner(name) as owner:
+        for setting in ("TimeZone = 'Asia/Tokyo'", "DateStyle = 'German'", "search_path = 'public'"):
+            owner.execute(f"ALTER ROLE reader SET {setting}".encode())
+    try:
+        backend = backend_of(server.url(name))
+        names = "'TimeZone', 'DateStyle', 'search_path', 'max_parallel_workers_per_gather', 'transaction_read_only'"
+        sql = f"SELECT current_setting(n), DATE '2024-12-31' FROM unnest(ARRAY[{names}]) AS n"
+        fetched = fetch(backend, sql)
+        assert fetched.texts(0) == ("UTC", "ISO, YMD", "pg_catalog", "0", "on")
+        assert set(fetched.texts(1)) == {"2024-12-31"}
+        backend.close()
+    finally:
+        with server.owner(name) as owner:
+            owner.execute("ALTER ROLE reader RESET ALL")
+
+
+def test_the_longest_query(server: Databases) -> None:
+    backend = reading(server, seconds=0.2)
+    started = time.monotonic()
+    with pytest.raises(BackendError) as caught:
+        fetch(backend, "SELECT pg_sleep(60)")
+    assert time.monotonic() - started < 10
+    assert caught.value.__context__ is None
+    assert fetch(backend, "SELECT 1").rows == 1
+
+
+def end_all(server: Databases, database: str) -> None:
+    with server.owner("postgres") as owner:
+        owner.execute(
+            "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE datname = %s", (database,)
+        )
+
+
+def test_a_connection_that_was_ended_is_replaced(server: Databases) -> None:
+    name = server.make(())
+    backend = backend_of(server.url(name))
+    assert fetch(backend, "SELECT 1").rows == 1
+    end_all(server, name)
+    assert fetch(backend, "SELECT 1").rows == 1
+    with backend.open() as slot:
+        end_all(server, name)
+        with pytest.raises(BackendError) as caught:
+            slot.fetch(HistogramQuery("SELECT 1", (), False, None), "", Cancellation(), 10)
+        assert caught.value.__context__ is None
+        assert slot.fetch(HistogramQuery("SELECT 1", (), False, None), "", Cancellation(), 10).rows == 1
+    backend.close()
+
+
+def test_connections_are_kept_and_ended(server: Databases) -> None:
+    name = server.make(())
+    backend = backend_of(server.url(name))
+    pids = {fetch(backend, "SELECT pg_backend_pid()").texts(0) for _ in range(3)}
+    assert len(pids) == 1
+    backend.close()
+    with server.owner("postgres") as owner:
+        for _ in range(100):
+            row = owner.execute(
+                "SELECT count(*) FROM pg_stat_activity WHERE datname = %s", (name,)
+            ).fetchone()
+            if row == (0,):
+                return
+            time.sleep(0.05)
+    raise AssertionError("a connection outlived its backend")
+
+
+def test_a_snapshot_of_its_own(server: Databases) -> None:
+    backend = reading(server, "CREATE TABLE t (x int)")
+    assert fetch(backend, "SELECT current_setting('transaction_isolation')").texts(0) == ("repeatable read",)
+    with (
+        pytest.raises(psycopg.errors.InsufficientPrivilege),
+        psycopg.connect(server.url(server.make(()))) as other,
+    ):
+        other.execute("CREATE TABLE t (x int)")
