@@ -4,7 +4,7 @@ PY := $(VENV)/bin/python
 PIP_INSTALL := $(PY) -m pip install --quiet --disable-pip-version-check --no-input
 PIP_TOOLS := pip-tools==7.6.2
 
-.PHONY: demo reproduce audit bench-noise test test-slow lint reference lock clean
+.PHONY: demo reproduce audit bench-noise ledger-torture bench-ledger test test-slow lint reference lock clean
 
 # Everything embedded on the sample data, on 127.0.0.1:6432, until Ctrl-C.
 demo: $(VENV)/.run
@@ -21,6 +21,14 @@ audit: $(VENV)/.dev
 # Our noise beside opendp's, which has a virtual environment of its own.
 bench-noise: $(VENV)-opendp/.ready
 	$(VENV)-opendp/bin/python -m benchmarks.noise
+
+# 8 processes of 4 connections race for one account after the other for a minute; then a process dies before each statement.
+ledger-torture: $(VENV)/.dev
+	$(PY) -m tests.budget.torture
+
+# Reserve and settle, with fsync: one account and 100, embedded and by URL.
+bench-ledger: $(VENV)/.dev
+	$(PY) -m benchmarks.ledger
 
 test: lint
 	$(PY) -m pytest
