@@ -25,7 +25,7 @@ from rewriter.value_range import Interval, Ranges
 MOST = 1 << 40
 """The largest value that is added up, in units of its scale."""
 MOST_SQUARED = 1 << 20
-MOST_GUESSED = 1 << 30
+MOST_GUESSED = 1 << 20
 """The largest value where the policy says nothing of decimals: more would be lost in the noise."""
 FINEST = 9
 VARIANCES: tuple[Function, ...] = ("var_samp", "var_pop", "stddev_samp", "stddev_pop")
