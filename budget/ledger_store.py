@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from functools import lru_cache
 from queue import Empty, LifoQueue
 from threading import Semaphore
 
@@ -66,7 +67,7 @@ class Pool:
         connection = self.connect()
         try:
             if self._check is not None:
-                self._check(lambda sql, values: connection.execute(sql.encode(), values).fetchall())
+                self._check(lambda sql, values: connection.execute(_compact(sql), values).fetchall())
         except BaseException:
             connection.close()
             raise
@@ -138,7 +139,7 @@ class _Snapshot:
         self._cursors += 1
         with self._connection.cursor(f"rows_{self._cursors}") as cursor:
             cursor.itersize = _FETCHED_AT_ONCE
-            cursor.execute(sql.encode(), values)
+            cursor.execute(_compact(sql), values)
             yield from cursor
 
 
@@ -159,7 +160,13 @@ def _run(connection: Connection, steps: Sequence[Step], seal: Step | None) -> li
 
 
 def _bound(step: Step) -> tuple[bytes, Mapping[str, object]]:
-    return step[0].encode(), step[1]
+    return _compact(step[0]), step[1]
+
+
+@lru_cache
+def _compact(sql: str) -> bytes:
+    """Without the spaces of its layout: psycopg reads statements of more than 4 KiB anew each time."""
+    return b" ".join(sql.encode().split())
 
 
 def _pipeline(connection: Connection) -> AbstractContextManager[object]:
