@@ -99,7 +99,9 @@ class Session:
         self._running: _Running | None = None
         self._awaited: object = None
         self._clock: asyncio.TimerHandle | None = None
-        self._heard = asyncio.get_running_loop().time()
+        self._loop = asyncio.get_running_loop()
+        self._patience = services.statement_timeout + _GRACE_SECONDS
+        self._since = self._heard = self._loop.time()
         self._idle: asyncio.TimerHandle | None = None
         self._closing = False
         self._draining = False
@@ -136,7 +138,7 @@ class Session:
         self._end(SHUTDOWN)
 
     def _from_client(self, data: bytes) -> None:
-        self._heard = asyncio.get_running_loop().time()
+        self._heard = self._loop.time()
         self._guarded(self._client.inbound.feed, data)
 
     def _from_front(self, data: bytes) -> None:
@@ -194,23 +196,32 @@ class Session:
         if awaited is self._awaited:
             return
         self._awaited = awaited
-        if self._clock is not None:
-            self._clock.cancel()
-            self._clock = None
         if awaited is not None:
-            seconds = self._services.statement_timeout + _GRACE_SECONDS
-            self._clock = asyncio.get_running_loop().call_later(seconds, self._cancel_front)
+            self._since = self._loop.time()
+            if self._clock is None:
+                self._clock = self._loop.call_later(self._patience, self._look_at_clock)
+
+    def _look_at_clock(self) -> None:
+        """One timer serves many statements: they begin and end far more often than it rings."""
+        self._clock = None
+        if self._awaited is None or self._closing:
+            return
+        left = self._since + self._patience - self._loop.time()
+        if left <= 0:
+            self._cancel_front()
+        else:
+            self._clock = self._loop.call_later(left, self._look_at_clock)
 
     def _watch_client(self) -> None:
         """Ends the session once the client has been silent for too long and nothing is under way."""
         if self._closing:
             return
-        loop, most = asyncio.get_running_loop(), self._services.idle_timeout
-        left = self._heard + most - loop.time()
+        most = self._services.idle_timeout
+        left = self._heard + most - self._loop.time()
         if left <= 0 and self._relay.quiet:
             self._end(_IDLE)
         else:
-            self._idle = loop.call_later(left if left > 0 else most, self._watch_client)
+            self._idle = self._loop.call_later(left if left > 0 else most, self._watch_client)
 
     def _cancel_front(self) -> None:
         task = cancel_at_front(self._services.front, self._front.pid, self._front.secret)

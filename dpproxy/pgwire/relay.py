@@ -135,20 +135,27 @@ class Relay:
     def _query(self, body: bytes) -> None:
         try:
             statements = self._read(only_text(body))
-            for statement in statements:
-                self._check_fetch(statement)
-            by_pieces = any(one.private or self._called(one) is not None for one in statements)
-            if by_pieces and len(statements) > 1:
-                _check_string(statements)
+            self._check_string(statements)
         except Refusal as refusal:
             self._begin(self._works.refused_query(refusal))
             return
-        if by_pieces:
+        if self._by_pieces(statements):
             self._begin(self._works.query(statements))
             return
         self._statements.propose("", None)
         self._portals.propose("", None)
         self._line.forward("Q", body, (self._statements, ""), (self._portals, ""))
+
+    def _by_pieces(self, statements: Sequence[Statement]) -> bool:
+        """Whether a simple query is more than the front can be handed as it is."""
+        return any(one.private or self._called(one) is not None for one in statements)
+
+    def _check_string(self, statements: Sequence[Statement]) -> None:
+        """Raises Refusal for a simple query with statements that cannot be run, or not one by one."""
+        for one in statements:
+            self._check_fetch(one)
+        if len(statements) > 1 and self._by_pieces(statements):
+            _check_pieces(statements)
 
     def _read(self, text: str) -> list[Statement]:
         """The statements of a text, classified; raises Refusal for the whole if one of them is refused."""
@@ -217,7 +224,7 @@ class Relay:
 
     def _check_fetch(self, statement: Statement | None) -> None:
         """Raises Refusal for reading a private portal by its name before it was executed: it has no rows yet."""
-        if statement is None:
+        if statement is None or not statement.fetches:
             return
         for name, portal in self._portals.possible():
             waits = isinstance(portal, Portal) and not portal.answered
@@ -390,7 +397,7 @@ class Relay:
                 self._resume(Skipped())
 
 
-def _check_string(statements: Sequence[Statement]) -> None:
+def _check_pieces(statements: Sequence[Statement]) -> None:
     """Raises Refusal for a string that is not run statement by statement."""
     if len(statements) > MOST_STATEMENTS:
         raise Refusal(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import NamedTuple, Protocol
 
 from dpproxy.pgwire import messages as m
@@ -98,14 +99,20 @@ class Statement:
     carrier: Utility | None = None
 
     @classmethod
+    @lru_cache(maxsize=1000)
     def read(cls, piece: Piece, private: bool) -> Statement:
         """A classified statement."""
         carrier = utility(piece.text) if piece.word in WORDS else None
         return cls(piece.text, private, piece.offset, piece.word, carrier)
 
+    @property
+    def fetches(self) -> bool:
+        """Whether it reads a portal by its name."""
+        return self.word in ("FETCH", "MOVE")
+
     def reads(self, portal: str) -> bool:
-        """Whether it reads a portal by its name, or may."""
-        return self.word in ("FETCH", "MOVE") and fetched(self.text) in (portal, None)
+        """Whether that portal is this one, or may be."""
+        return self.fetches and fetched(self.text) in (portal, None)
 
     @property
     def prepared(self) -> Statement | None:

