@@ -124,8 +124,10 @@ def output_name(item: exp.Expr) -> str:
         return folded(item.args["alias"])
     if isinstance(item, exp.Column):
         return folded(item.this)
-    if isinstance(item, (exp.Paren, exp.Filter, exp.Window)):
+    if isinstance(item, (exp.Paren, exp.Filter, exp.Window, exp.WithinGroup)):
         return output_name(item.this)
+    if isinstance(item, exp.VariancePop):
+        return "var_pop"
     if isinstance(item, exp.Cast):
         inner = output_name(item.this)
         return (

@@ -6,9 +6,7 @@ from __future__ import annotations
 import datetime as dt
 import math
 from collections import Counter
-from dataclasses import replace
 from decimal import Decimal
-from fractions import Fraction
 from pathlib import Path
 
 import duckdb
@@ -16,32 +14,12 @@ import psycopg
 import pytest
 
 from rewriter.cut import draft
-from rewriter.policy import Column, Horizon, Policy, Table
-from tests.rewriter.shop import EVENTS, POLICY
+from tests.rewriter.bounded import MEASURED
 from tests.rewriter.unnoised import BINS, Judge, Row, answer, on_duckdb, on_postgres
 
-BOUNDS = {
-    "amount": {"bounds": (Fraction(-5), Fraction(100)), "scale": 2},
-    "quantity": {"unit_bounds": (Fraction(-(10**12)), Fraction(10**12)), "scale": 0},
-}
 QUERIES = tuple(Path(__file__).with_name("measured.sql").read_text().splitlines())
 NEAR = tuple(Path(__file__).with_name("binned.sql").read_text().splitlines())
 SPAN = 70 * 366 * 86_400
-
-
-def measured_policy() -> Policy:
-    """The shop's policy with bounds of amounts, of a unit's quantities, and a horizon."""
-    columns = tuple(_bounded(c) for c in EVENTS.columns)
-    events: Table = replace(EVENTS, columns=columns, horizon=Horizon("ts", "2024-01-01", "2024-03-31", 400))
-    return Policy({**POLICY.tables, ("public", "events"): events})
-
-
-def _bounded(column: Column) -> Column:
-    known = BOUNDS.get(column.name)
-    return column if known is None else replace(column, **known)  # type: ignore[arg-type]
-
-
-MEASURED = measured_policy()
 
 
 @pytest.fixture(params=["duckdb", "postgres"])

@@ -10,6 +10,7 @@ import pytest
 
 from rewriter.cut import draft
 from rewriter.draft import NodeDraft
+from rewriter.measure import Count
 from tests.rewriter.conftest import load_duckdb
 from tests.rewriter.engine import cells_of, histogram
 from tests.rewriter.queries import ANSWERED, TRUNCATED
@@ -47,6 +48,7 @@ def test_one_unit_moves_no_more_than_the_calculus_says(
                 for key in whole.keys() | fewer.keys()
             }
             for number, measure in enumerate(node.measures):
+                assert isinstance(measure, Count)
                 differences = [m[number] for m in moved.values() if m[number]]
                 assert all(0 < d <= measure.tau for d in differences)
                 assert node.bound.value is None or len(differences) <= node.bound.value
