@@ -104,7 +104,7 @@ def _copy(text: str, found: list[Token]) -> Utility | None:
         return None
     close = _closing(found, 1)
     words = [token.text.upper() for token in found[close + 1 : close + 3]]
-    if close == 2 or words != ["TO", "STDOUT"]:
+    if close <= 2 or words != ["TO", "STDOUT"]:
         return None
     start, end = found[2].start, found[close - 1].end + 1
     tail = text[found[close].start : found[-1].end + 1]
@@ -152,13 +152,13 @@ def _arguments(text: str, found: list[Token]) -> tuple[str, ...]:
 
 
 def _closing(found: list[Token], opening: int) -> int:
-    """Where the parenthesis at `opening` is closed: the last token, if it never is."""
+    """Where the parenthesis at `opening` is closed; -1 if it never is."""
     depth = 0
     for at in range(opening, len(found)):
         depth += (found[at].token_type is TokenType.L_PAREN) - (found[at].token_type is TokenType.R_PAREN)
         if depth == 0:
             return at
-    return len(found) - 1
+    return -1
 
 
 def _name(text: str, token: Token) -> str | None:
