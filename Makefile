@@ -4,7 +4,7 @@ PY := $(VENV)/bin/python
 PIP_INSTALL := $(PY) -m pip install --quiet --disable-pip-version-check --no-input
 PIP_TOOLS := pip-tools==7.6.2
 
-.PHONY: demo reproduce audit bench-noise ledger-torture bench-ledger test test-slow lint reference lock clean
+.PHONY: demo reproduce audit bench-noise bench-relay ledger-torture bench-ledger test test-slow lint reference lock clean
 
 # Everything embedded on the sample data, on 127.0.0.1:6432, until Ctrl-C.
 demo: $(VENV)/.run
@@ -29,6 +29,10 @@ ledger-torture: $(VENV)/.dev
 # Reserve and settle, with fsync: one account and 100, embedded and by URL.
 bench-ledger: $(VENV)/.dev
 	$(PY) -m benchmarks.ledger
+
+# SELECT 1 through the relay beside the front itself, and 200 idle sessions: about a minute.
+bench-relay: $(VENV)/.dev
+	$(PY) -m benchmarks.relay
 
 test: lint
 	$(PY) -m pytest
