@@ -8,24 +8,23 @@ Out: a node (country; units, rows), and
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
 from rewriter.combine import combined
-from rewriter.constant import UNKNOWN_NAME, Constants, Read, one_row, unknown, unread, visible
+from rewriter.conditions import Conditions, Cte, Ctes
+from rewriter.constant import Constants, Read, one_row, unknown, visible
 from rewriter.domain import domain_query
 from rewriter.draft import (
     SYSTEM,
     SYSTEM_TABLES,
     Draft,
-    Edit,
-    NodeDraft,
     SystemDraft,
     released_rows,
     replace_later,
 )
-from rewriter.expression import Parameters, check, check_condition, kind
+from rewriter.expression import Parameters
 from rewriter.grammar import describe, position
 from rewriter.grouping import aggregates, grouping
 from rewriter.joins import join, owned
@@ -35,13 +34,12 @@ from rewriter.parse import parse_query
 from rewriter.per_unit import distinct_with_unit, grouped_by_unit
 from rewriter.policy import Policy
 from rewriter.refusal import Refusal
-from rewriter.refused import mixed, recursive, refuse_limited, row_level, uncorrelated, unlike
-from rewriter.relation import Field, Relation, is_inner_unit, leaves
-from rewriter.resolve import folded, output_name, resolve, starred
-from rewriter.row_values import plain_lists
+from rewriter.refused import mixed, recursive, refuse_limited, row_level
+from rewriter.relation import Field, Relation, is_inner_unit
+from rewriter.resolve import folded, output_name
+from rewriter.selected import correlated, projected, refuse_outer, shown_as
 from rewriter.spelling import spellings
-from rewriter.stability import aliases, exists, row_in, scan, semi_join, where
-from rewriter.translate import alike
+from rewriter.stability import scan
 from rewriter.windows import first_rows, with_windows
 from rewriter.zero_fill import check_zero_fill, refuse_kept
 
@@ -84,31 +82,9 @@ def _spell_units(tree: exp.Expr) -> None:
         node.set("unit", exp.var(node.args["unit"].name.lower()))
 
 
-@dataclass(frozen=True)
-class _Cte:
-    """A CTE: its query, the CTEs that this one can see, its columns' names; one of private rows is not presented."""
-
-    query: exp.Query
-    ctes: Ctes
-    columns: tuple[str, ...]
-    private: bool
-
-
-Ctes = dict[str, _Cte]
-
-
 @dataclass
-class _Cutter:
-    policy: Policy
-    constants: Constants
-    nodes: list[NodeDraft | SystemDraft] = field(default_factory=list)
-    edits: list[Edit] = field(default_factory=list)
-    names: Iterator[str] = field(default_factory=aliases)
-
-    @property
-    def parameters(self) -> Parameters:
-        """The client's parameters and the constants found so far."""
-        return self.constants.parameters
+class _Cutter(Conditions):
+    """Reads a whole statement."""
 
     def _fold(self, ctes: Ctes, *parts: object) -> None:
         """Mark the constants in expressions over private rows."""
@@ -156,7 +132,7 @@ class _Cutter:
             name = folded(cte.args["alias"].this)
             is_private = self.query(cte.this, ctes) is not None
             columns = tuple(folded(c) for c in cte.args["alias"].columns)
-            ctes = {**ctes, name: _Cte(cte.this, ctes, columns, is_private)}
+            ctes = {**ctes, name: Cte(cte.this, ctes, columns, is_private)}
             private += [cte] if is_private else []
         self.edits.append(lambda: _drop(tree, private))
         return ctes
@@ -189,7 +165,7 @@ class _Cutter:
 
     def _joined(self, first: exp.Expr, joins: list[exp.Join], ctes: Ctes) -> Relation | None:
         items = [first, *(j.this for j in joins)]
-        found = [self._item(i, ctes) for i in items]
+        found = [self.item(i, ctes) for i in items]
         if not any(r is not None and r.private for r in found):
             for node in joins:
                 self._presented(node, ctes, skip=("this",))
@@ -217,10 +193,10 @@ class _Cutter:
         renamed = [folded(c) for c in alias.columns] if alias is not None else []
         if isinstance(item, exp.Table) and not item.args.get("db") and shown and folded(item.this) in ctes:
             body = ctes[folded(item.this)]
-            found = _shown(self._public_rows(body.query, body.ctes), shown, body.columns)
+            found = shown_as(self.public_rows(body.query, body.ctes), shown, body.columns)
         else:
-            found = self._public_rows(item, ctes) if isinstance(item, exp.Subquery) else None
-        return self._one_row(item) if found is None else _shown(found, shown, renamed)
+            found = self.public_rows(item, ctes) if isinstance(item, exp.Subquery) else None
+        return self._one_row(item) if found is None else shown_as(found, shown, renamed)
 
     def _one_row(self, item: exp.Expr) -> Relation | None:
         """Released or public rows that are one row, as constants; None for others."""
@@ -234,7 +210,7 @@ class _Cutter:
         fields = tuple(Field(n, self.constants.column(item, n, number)) for n in names)
         return Relation((), scope=((name, fields),))
 
-    def _item(self, item: exp.Expr, ctes: Ctes) -> Relation | None:
+    def item(self, item: exp.Expr, ctes: Ctes) -> Relation | None:
         alias = item.args.get("alias")
         shown = folded(alias.this) if alias is not None and alias.this is not None else ""
         renamed = [folded(c) for c in alias.columns] if alias is not None else []
@@ -242,9 +218,9 @@ class _Cutter:
             return self._table(item, shown, renamed, ctes)
         if isinstance(item, exp.Subquery) and isinstance(item.this, (exp.Table, exp.Subquery)):
             whole = self._joined(item.this, item.this.args.get("joins") or [], ctes)
-            return _shown(whole, shown, renamed) if shown else whole
+            return shown_as(whole, shown, renamed) if shown else whole
         if isinstance(item, exp.Subquery):
-            return _shown(self.query(item, ctes), shown, renamed)
+            return shown_as(self.query(item, ctes), shown, renamed)
         self._nested(item, ctes)
         return None
 
@@ -254,8 +230,8 @@ class _Cutter:
             body = ctes[name]
             if not body.private:
                 return None
-            rows = _shown(self.query(body.query, body.ctes), name, body.columns)
-            return _shown(rows, shown or name, renamed)
+            rows = shown_as(self.query(body.query, body.ctes), name, body.columns)
+            return shown_as(rows, shown or name, renamed)
         if schema == SYSTEM and name in SYSTEM_TABLES:
             self._system(item, name, shown or name)
             return None
@@ -274,18 +250,18 @@ class _Cutter:
         self, tree: exp.Select, relation: Relation, ctes: Ctes, outer: Relation | None
     ) -> Relation | None:
         self._fold(ctes, tree.args.get("where"), tree.args.get("group"))
-        relation = self._where(tree, relation, ctes, outer)
+        relation = self.where(tree, relation, ctes, outer)
         if not correlated(relation):
             relation = owned(relation, tree.args["from_"])
         grouped = any(tree.args.get(part) is not None for part in ("group", "having"))
         grouped = grouped or any(aggregates(tree.args.get(part)) for part in ("expressions", "order"))
         windows = any(e.find(exp.Window) for e in tree.expressions)
         if grouped or windows or tree.args.get("distinct") is not None:
-            _refuse_outer(tree, relation)
+            refuse_outer(tree, relation)
         counted = [tree.expressions, *(tree.args.get(p) for p in ("having", "order"))]
         self._fold(ctes, *_counted(counted) if grouped else tree.expressions)
         if not grouped:
-            rows = self._rows(tree, relation)
+            rows = self.rows(tree, relation)
             distinct = tree.args.get("distinct")
             if distinct is None or distinct.args.get("on") is not None:
                 return rows
@@ -319,127 +295,7 @@ class _Cutter:
         unbound = [replace(p, value=None) for p in self.parameters]
         return domain_query(relation, keys, self.policy, unbound) is not None
 
-    def _where(self, tree: exp.Select, relation: Relation, ctes: Ctes, outer: Relation | None) -> Relation:
-        clause = tree.args.get("where")
-        for condition in map(plain_lists, _split(clause.this if clause else None)):
-            negated = isinstance(condition, exp.Not)
-            inner = condition.this.unnest() if negated else condition
-            if isinstance(inner, exp.In) and inner.args.get("query") is not None:
-                relation = self._in(relation, inner, ctes, negated, outer)
-            elif isinstance(inner, exp.Exists):
-                relation = self._exists(relation, inner, ctes, condition, outer)
-            elif unread(condition) is not None:
-                raise uncorrelated(unread(condition) or condition)
-            else:
-                relation = where(relation, condition, self.parameters, outer)
-        return relation
-
-    def _inner(
-        self, query: exp.Expr, ctes: Ctes, relation: Relation, outer: Relation | None
-    ) -> Relation | None:
-        """The private rows of a subquery in WHERE, which reads the rows around it, but not those further out."""
-        try:
-            return self.query(query, ctes, relation)
-        except Refusal as refusal:
-            if outer is not None and refusal.code in UNKNOWN_NAME:
-                raise uncorrelated(query) from None
-            raise
-
-    def _exists(
-        self, relation: Relation, node: exp.Exists, ctes: Ctes, condition: exp.Expr, outer: Relation | None
-    ) -> Relation:
-        body = node.this.this if isinstance(node.this, exp.Subquery) else node.this
-        found = self._inner(body, ctes, relation, outer)
-        if found is None:
-            found = self._public_rows(body, ctes, relation)
-            if found is None or not correlated(found):
-                self.constants.truth(node, len(self.nodes))
-                return where(relation, condition, self.parameters, outer)
-        refuse_limited(found)
-        return exists(relation, found, isinstance(condition, exp.Not), node)
-
-    def _in(
-        self, relation: Relation, node: exp.In, ctes: Ctes, negated: bool, outer: Relation | None
-    ) -> Relation:
-        query = node.args["query"]
-        inner = self._inner(query, ctes, relation, outer)
-        if inner is None:
-            inner = self._public_rows(query, ctes, relation)
-        if isinstance(node.this, exp.Tuple):
-            return self._row_in(relation, node, inner, negated)
-        value = resolve(node.this, relation, outer)
-        own = {a for a, _ in leaves(value)} <= {s.alias for s in relation.sources}
-        if own:
-            check(value, relation, self.parameters)
-        if inner is None:
-            return self._in_list(relation, value, query, negated)
-        refuse_limited(inner)
-        fields = [f for _, fields in inner.scope for f in fields]
-        if len(fields) != 1:
-            raise Refusal("42601", "subquery has too many columns", position=position(node))
-        output = fields[0].value
-        if own and not self._alike(value, relation, output, inner):
-            raise unlike(node)
-        return semi_join(relation, value, inner, output, negated)
-
-    def _row_in(self, relation: Relation, node: exp.In, inner: Relation | None, negated: bool) -> Relation:
-        if inner is None:
-            raise uncorrelated(node)
-        refuse_limited(inner)
-        values = [resolve(v, relation) for v in node.this.expressions]
-        for value, output in zip(values, inner.fields, strict=False):
-            check(value, relation, self.parameters)
-            if not self._alike(value, relation, output.value, inner):
-                raise unlike(node)
-        return row_in(relation, values, inner, negated, node)
-
-    def _alike(self, value: exp.Expr, relation: Relation, output: exp.Expr, inner: Relation) -> bool:
-        """Whether a value can be looked up among the outputs of another relation without raising."""
-        if isinstance(value, exp.Column) and isinstance(output, exp.Column):
-            columns = (
-                relation.source(value.table).column(value.name),
-                inner.source(output.table).column(output.name),
-            )
-            if columns[0].type == columns[1].type:
-                return True
-        kinds = {kind(value, relation, self.parameters), kind(output, inner, self.parameters)}
-        return alike(kinds) or kinds <= {"text", "literal"}
-
-    def _in_list(self, relation: Relation, value: exp.Expr, query: exp.Expr, negated: bool) -> Relation:
-        """`value [NOT] IN` the rows of a query over public and released rows, which the front evaluates."""
-        rows = self.constants.listed(query, len(self.nodes))
-        found: exp.Expr = exp.In(this=value, expressions=rows) if rows else exp.false()
-        condition = exp.not_(found) if negated else found
-        check_condition(condition, relation, self.parameters)
-        return replace(relation, conditions=(*relation.conditions, condition))
-
-    def _public_rows(self, query: exp.Expr, ctes: Ctes, outer: Relation | None = None) -> Relation | None:
-        """The relation of a plain selection from public tables, for use in the backend; None for others."""
-        select = query.unnest() if isinstance(query, exp.Subquery) else query
-        if not isinstance(select, exp.Select) or any(select.args.get(p) for p in NOT_PLAIN):
-            return None
-        clause = select.args.get("from_")
-        found = self._public_joined(clause.this, select.args.get("joins") or [], ctes) if clause else None
-        if found is None or any(aggregates(e) or e.find(exp.Window) or unread(e) for e in select.expressions):
-            return None
-        if unread(select.args.get("where") or exp.null()):
-            return None
-        condition = select.args.get("where")
-        for part in _split(condition.this if condition else None):
-            found = where(found, part, self.parameters, outer)
-        return _projected(found, select, self.parameters)
-
-    def _public_joined(self, first: exp.Expr, joins: list[exp.Join], ctes: Ctes) -> Relation | None:
-        found = [self._item(i, ctes) for i in (first, *(j.this for j in joins))]
-        relations = [r for r in found if r is not None and not r.private]
-        if len(relations) < len(found) or any(j.args.get("side") for j in joins):
-            return None
-        whole = relations[0]
-        for node, right in zip(joins, relations[1:], strict=True):
-            whole = join(whole, right, node, self.names, self.parameters)
-        return whole
-
-    def _rows(self, tree: exp.Select, relation: Relation) -> Relation:
+    def rows(self, tree: exp.Select, relation: Relation) -> Relation:
         refuse_kept(relation, tree)
         limit = tree.args.get("limit") or tree.args.get("offset")
         distinct = tree.args.get("distinct")
@@ -449,12 +305,8 @@ class _Cutter:
         elif any(e.find(exp.Window) for e in tree.expressions):
             found = with_windows(tree, relation, next(self.names), self.parameters)
         else:
-            found = _projected(relation, tree, self.parameters)
+            found = projected(relation, tree, self.parameters)
         return replace(found, limit=limit)
-
-
-NOT_PLAIN = ("with_", "group", "having", "limit", "offset", "order", "distinct")
-"""What a selection in the backend has not."""
 
 
 def _counted(part: object) -> Iterator[exp.Expr]:
@@ -467,62 +319,6 @@ def _counted(part: object) -> Iterator[exp.Expr]:
     elif isinstance(part, exp.Expr) and not isinstance(part, exp.Query):
         for one in part.iter_expressions():
             yield from _counted(one)
-
-
-def correlated(relation: Relation) -> bool:
-    """Whether a relation's conditions read rows of a query around it."""
-    own = {s.alias for s in relation.sources}
-    read = {a for a, _ in leaves(*relation.conditions)}
-    for semi in relation.semi_joins:
-        read |= {a for a, _ in leaves(*semi.outside)} - {s.alias for s in semi.relation.sources}
-    return not read <= own
-
-
-def _refuse_outer(tree: exp.Select, relation: Relation) -> None:
-    """Refuse groups of rows that a condition ties to an outer query's."""
-    if correlated(relation):
-        raise uncorrelated(tree)
-
-
-def _split(condition: exp.Expr | None) -> tuple[exp.Expr, ...]:
-    """The analyst's own AND-ed conditions, not copied: they are qualified in place."""
-    if condition is None:
-        return ()
-    inner = condition
-    while isinstance(inner, exp.Paren):
-        inner = inner.this
-    if isinstance(inner, exp.And):
-        return _split(inner.this) + _split(inner.expression)
-    return (inner,)
-
-
-def _projected(relation: Relation, tree: exp.Select, parameters: Parameters) -> Relation:
-    """The relation with the SELECT list's fields as its scope."""
-
-    fields: list[Field] = []
-    for item in tree.expressions:
-        value = item.unalias()
-        if isinstance(value, exp.Star) or (
-            isinstance(value, exp.Column) and isinstance(value.this, exp.Star)
-        ):
-            fields += starred(value, relation)
-        else:
-            base = resolve(value, relation)
-            check(base, relation, parameters)
-            fields.append(Field(output_name(item), base))
-    return replace(relation, scope=(("", tuple(fields)),), merged={})
-
-
-def _shown(relation: Relation | None, name: str, renamed: Sequence[str]) -> Relation | None:
-    """A subquery's relation under the analyst's name for it."""
-
-    if relation is None:
-        return None
-    refuse_limited(relation)
-    fields = [f for _, fs in relation.scope for f in fs]
-    names = [*renamed, *(f.name for f in fields[len(renamed) :])]
-    shown = tuple(Field(n, f.value) for n, f in zip(names, fields, strict=False))
-    return replace(relation, scope=((name, shown),), merged={})
 
 
 def _drop(tree: exp.Expr, ctes: list[exp.Expr]) -> None:
