@@ -26,7 +26,8 @@ from budget.ledger import Ledger
 from dpproxy.embedded import Embedded
 from tests.budget.dying import PINNED, WAYS, lives
 
-LIMIT, MOST = Limit(300, 300, "none"), Charge(7, 1)
+LIMIT, MOST = Limit(600, 600, "none"), Charge(7, 1)
+KILL_SECONDS = 3
 TEAM = "team:all"
 SHARED_KEYS = 5
 """Release keys of a round that several threads buy at once."""
@@ -77,7 +78,10 @@ def work(conninfo: str, name: str, seconds: float, connections: int, seed: int) 
             except Exhausted:
                 say(kind="refused")
                 row = ledger.account(account)
-                turn += row.left.information + row.reserved.information < MOST.information
+                if row.left.information + row.reserved.information < MOST.information:
+                    turn += 1
+                else:
+                    time.sleep(0.02)
 
     threads = [threading.Thread(target=race, args=(number,)) for number in range(connections)]
     for thread in threads:
@@ -122,7 +126,7 @@ def buy(ledger: Ledger, account: str, chance: random.Random, say: object) -> Non
 
 
 def race(server: Embedded, seconds: float, processes: int, connections: int) -> Figures:
-    """Races, killing and replacing one process every two seconds, then checks everything that was said."""
+    """Races, killing and replacing one process every KILL_SECONDS, then checks everything that was said."""
     ledger = Ledger.open(server.conninfo(), PINNED, instance="the judge")
     ledger.seed(TEAM, Limit(10**15, 10**15, "none"))
     figures, started = Figures(seconds), time.monotonic()
@@ -145,13 +149,13 @@ def race(server: Embedded, seconds: float, processes: int, connections: int) -> 
                 )
 
         running = [begin(number, seconds) for number in range(processes)]
-        while (rest := started + seconds - time.monotonic()) > 2:
-            time.sleep(2)
+        while (rest := started + seconds - time.monotonic()) > KILL_SECONDS:
+            time.sleep(KILL_SECONDS)
             number = figures.killed % processes
             running[number].send_signal(signal.SIGKILL)
             running[number].wait()
             figures.killed += 1
-            running[number] = begin(number, rest - 2)
+            running[number] = begin(number, rest - KILL_SECONDS)
         for process in running:
             assert process.wait() == 0, "a worker failed"
         lines = [line for path in outputs for line in path.read_text().splitlines(keepends=True)]
