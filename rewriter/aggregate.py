@@ -131,15 +131,15 @@ class _Reader:
         item = node.expressions[0]
         if isinstance(item, exp.Tuple):
             values = tuple(self.value(e) for e in self._fields(item))
+            owned = [is_inner_unit(v, self.relation) for v in values]
+            if not all(owned):
+                return Call("count" if any(owned) else "distinct", _counted(), self.condition, values)
         else:
             values = (self.value(item),)
-        if len(values) == 1 and not isinstance(item, exp.Tuple):
             self.condition = conjunction(self.condition, present(values[0], self.relation))
-        others = tuple(v for v in values if not is_unit(v, self.relation))
-        if not others:
-            return Call("count", _counted(), self.condition, units=True)
-        owned = any(is_inner_unit(v, self.relation) for v in values)
-        return Call("count" if owned else "distinct", _counted(), self.condition, others)
+            if not is_unit(values[0], self.relation):
+                return Call("distinct", _counted(), self.condition, values)
+        return Call("count", _counted(), self.condition, units=True)
 
     def _fields(self, item: exp.Tuple) -> list[exp.Expr]:
         for part in item.expressions:

@@ -38,3 +38,5 @@ SELECT action, birth_year / 10 AS d, SUM(amount) FROM events JOIN users USING (u
 SELECT COUNT(*) FROM events GROUP BY ()
 SELECT AVG(n), SUM(n) FROM (SELECT action, COUNT(*) AS n FROM events GROUP BY action) t
 SELECT MAX(s) - MIN(s) AS spread FROM (SELECT country, AVG(birth_year) AS s FROM users WHERE country IN ('US', 'DE') GROUP BY country) t
+SELECT COUNT(DISTINCT (user_id, device)), COUNT(DISTINCT (user_id, user_id)), COUNT(DISTINCT (device, quantity)) FILTER (WHERE amount > 1) FROM events
+SELECT COUNT(DISTINCT (e.user_id, u.user_id)), COUNT(DISTINCT u.user_id) FROM events e LEFT JOIN users u ON u.user_id = e.user_id AND e.action = 'share'
