@@ -1,4 +1,4 @@
-"""`dpproxy budget show/set/history/accept`: the accounts as their owner sees them."""
+"""`dpproxy budget show/set/history/prune/accept`: the accounts as their owner sees them."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, astuple, replace
 from datetime import UTC, datetime, timedelta
 from fractions import Fraction
+from typing import get_args
 
 from budget.account import AccountRow, Limit, LimitRow, LimitTooLow, Mode, Period
 from budget.ledger import Ledger
@@ -13,6 +14,7 @@ from budget.units import micro_limit, shown, units
 from dpproxy.cli_check import PERIOD_DAYS, Guarantee, guarantee_of, marked
 from dpproxy.cli_output import OutputError, print_json, print_table
 from dpproxy.config import AccountLimit, Config, ConfigError, nearest
+from dpproxy.epoch import Epoch, epoch_name
 from dpproxy.service import opened_vault
 
 NO_GUARANTEE = (
@@ -171,6 +173,20 @@ def history(
     print_table(
         "Limits", ("from (UTC)", "information", "calls", "period", "mode", "frozen"), told, right=(1, 2)
     )
+
+
+def prune(config: Config, *, as_json: bool) -> None:
+    """Deletes answers of epochs that are over: by a clock that is up to a day off, whatever length epochs have."""
+    now = datetime.now(UTC)
+    times = [now + timedelta(hours=hours) for hours in range(-24, 25)]
+    with opened_vault(config) as vault:
+        deleted = vault.ledger.prune(
+            {epoch_name(length, time) for length in get_args(Epoch) for time in times}
+        )
+    if as_json:
+        print_json({"answers_deleted": deleted})
+    else:
+        print(f"{deleted} answers of past epochs are deleted.")
 
 
 def accept(config: Config, *, as_json: bool) -> None:

@@ -164,6 +164,13 @@ def simulate(
 
 
 @budget.command()
+def prune(config: ConfigFile = HERE, json: Json = False) -> None:
+    """Delete the answers of epochs that are over; entries and balances stay."""
+    with reported():
+        cli_budget.prune(configured(config), as_json=json)
+
+
+@budget.command()
 def accept(config: ConfigFile = HERE, json: Json = False) -> None:
     """Take the ledger as it is, though it is older than its mark: what it has forgotten is forgotten."""
     with reported():

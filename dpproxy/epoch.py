@@ -8,7 +8,10 @@ from typing import Literal
 FORMATS = {"hour": "%Y-%m-%dT%H", "day": "%Y-%m-%d", "week": "%G-W%V", "month": "%Y-%m", "forever": "forever"}
 
 
-def epoch_name(length: Literal["hour", "day", "week", "month", "forever"], now: datetime) -> str:
+Epoch = Literal["hour", "day", "week", "month", "forever"]
+
+
+def epoch_name(length: Epoch, now: datetime) -> str:
     """The name of the epoch of this `length` that `now` (UTC) is in.
 
     >>> from datetime import UTC

@@ -5,7 +5,10 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
+import shlex
 from collections.abc import Iterator
+from contextlib import chdir
 from decimal import Decimal
 from fractions import Fraction
 from importlib.util import find_spec
@@ -15,10 +18,12 @@ from typing import Any
 import duckdb
 import psycopg
 import pytest
+from typer.testing import CliRunner
 
 from budget.accounting import guarantee, retention_periods, shown_up
+from dpproxy.cli import app
 from dpproxy.config import Privacy
-from tests.dpproxy.deployment import POLICY, Running, command, make, serving
+from tests.dpproxy.deployment import POLICY, ROOT, Running, command, make, serving
 
 BUDGET = """
 [server]
@@ -36,6 +41,7 @@ calls = 8
 [budget.dataset]
 information = 500
 """
+PAGE = ROOT / "docs" / "budget.md"
 COUNT = "SELECT COUNT(*) FROM people WHERE person_id > {}"
 
 
@@ -57,10 +63,19 @@ def server(folder: Path) -> Iterator[Running]:
         yield running
 
 
+def run(*arguments: str, folder: Path) -> tuple[int, str, str]:
+    """In this process, which is not the server's."""
+    with chdir(folder):
+        result = CliRunner().invoke(app, ["budget", *arguments])
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    return result.exit_code, result.stdout, result.stderr
+
+
 def done(*arguments: str, folder: Path) -> str:
-    ended = command("budget", *arguments, folder=folder)
-    assert (ended.returncode, ended.stderr) == (0, "")
-    return ended.stdout
+    status, out, error = run(*arguments, folder=folder)
+    assert (status, error) == (0, "")
+    return out
 
 
 def told(*arguments: str, folder: Path) -> Any:
@@ -68,10 +83,10 @@ def told(*arguments: str, folder: Path) -> Any:
 
 
 def failed(*arguments: str, folder: Path, status: int = 1) -> str:
-    ended = command("budget", *arguments, folder=folder)
-    assert (ended.returncode, ended.stdout) == (status, "")
-    assert status == 2 or ended.stderr.count("\n") == 1
-    return ended.stderr
+    ended, out, error = run(*arguments, folder=folder)
+    assert (ended, out) == (status, "")
+    assert status == 2 or error.count("\n") == 1
+    return error
 
 
 def test_show_tells_accounts_and_what_their_limits_guarantee(server: Running, folder: Path) -> None:
@@ -100,6 +115,7 @@ def test_show_tells_accounts_and_what_their_limits_guarantee(server: Running, fo
     assert "guarantees nothing" in page
     assert "analyst:watched is only tracked: no guarantee" in page
     assert "did you mean ann?" in failed("show", "anne", folder=folder)
+    assert command("budget", "show", folder=folder).stdout == page
 
 
 def test_a_limit_set_holds_at_once_and_is_remembered(server: Running, folder: Path) -> None:
@@ -214,6 +230,35 @@ def test_the_plot_is_an_image_or_one_line_why_not(server: Running, folder: Path)
         else:
             done("simulate", "--plot", name, folder=folder)
             assert (folder / name).read_bytes().startswith(begins)
+
+
+def test_old_answers_go_and_nothing_else(server: Running, folder: Path) -> None:
+    before = told("show", folder=folder)
+    with psycopg.connect(ledger_of(folder), autocommit=True) as owner:
+        owner.execute("UPDATE dpproxy_ledger.answer SET epoch = '2001-01-01' WHERE true")
+    with server.connect("bob") as connection:
+        connection.execute(COUNT.format(40).encode())
+    assert told("prune", folder=folder)["answers_deleted"] > 10
+    assert told("prune", folder=folder) == {"answers_deleted": 0}
+    after = told("show", folder=folder)
+    assert [row["account"] for row in after["accounts"]] == [row["account"] for row in before["accounts"]]
+    with server.connect("bob") as connection:
+        connection.execute(COUNT.format(40).encode())
+        notice = connection.execute("SELECT replayed FROM dpproxy.last_release").fetchall()
+    assert notice == [(True,)], "this epoch's answers stay"
+
+
+def ledger_of(folder: Path) -> str:
+    password, user = (folder / ".dpproxy" / "ledger" / "password").read_text().split()
+    return f"host='{folder}/.dpproxy/ledger/socket' user={user} password={password} dbname=postgres"
+
+
+@pytest.mark.parametrize("line", re.findall(r"^\$ dpproxy (.*)$", PAGE.read_text(), re.M))
+def test_every_command_of_the_page_runs(line: str, server: Running, folder: Path) -> None:
+    (folder / "dpproxy.toml").write_text(POLICY + BUDGET + "[budget.analysts.alice]\n")
+    command_name, *arguments = shlex.split(line)
+    assert command_name == "budget"
+    done(*arguments, folder=folder)
 
 
 def test_nothing_half_given_is_taken(server: Running, folder: Path) -> None:
