@@ -14,7 +14,7 @@ from sqlglot import exp
 
 from rewriter.combine import combined
 from rewriter.conditions import Conditions, Cte, Ctes
-from rewriter.constant import Constants, Read, one_row, unknown, visible
+from rewriter.constant import UNKNOWN_NAME, Constants, Read, one_row, unknown, visible
 from rewriter.domain import domain_query
 from rewriter.draft import (
     SYSTEM,
@@ -34,7 +34,7 @@ from rewriter.parse import parse_query
 from rewriter.per_unit import distinct_with_unit, grouped_by_unit
 from rewriter.policy import Policy
 from rewriter.refusal import Refusal
-from rewriter.refused import mixed, recursive, refuse_limited, row_level
+from rewriter.refused import mixed, recursive, refuse_limited, row_level, uncorrelated
 from rewriter.relation import Field, Relation, is_inner_unit
 from rewriter.resolve import folded, output_name
 from rewriter.selected import correlated, projected, refuse_outer, shown_as
@@ -92,7 +92,16 @@ class _Cutter(Conditions):
             if isinstance(part, list):
                 self._fold(ctes, *part)
             elif isinstance(part, exp.Expr):
-                self.constants.mark(part, lambda n: self._nested(n, ctes), lambda: len(self.nodes))
+                self.constants.mark(part, lambda n: self._alone(n, ctes), lambda: len(self.nodes))
+
+    def _alone(self, query: exp.Expr, ctes: Ctes) -> None:
+        """Analyse a query among private rows that is to be a constant: it reads nothing of the rows around it."""
+        try:
+            self._nested(query, ctes)
+        except Refusal as refusal:
+            if refusal.code in UNKNOWN_NAME:
+                raise uncorrelated(query) from None
+            raise
 
     def query(self, tree: exp.Expr, ctes: Ctes, outer: Relation | None = None) -> Relation | None:
         """None where the query's rows are public or released; else the private relation it stands for."""
@@ -265,7 +274,7 @@ class _Cutter(Conditions):
             distinct = tree.args.get("distinct")
             if distinct is None or distinct.args.get("on") is not None:
                 return rows
-            if any(is_inner_unit(f.value, relation) for _, fields in rows.scope for f in fields):
+            if any(is_inner_unit(f.value, rows) for f in rows.fields):
                 refuse_limited(rows)
                 return distinct_with_unit(tree, relation, rows, next(self.names), self.parameters)
         groups = grouping(tree, relation, self.parameters)

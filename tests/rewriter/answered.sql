@@ -144,3 +144,8 @@ SELECT COUNT(*) FROM (users a FULL JOIN (SELECT * FROM events WHERE user_id <= 1
 SELECT COUNT(*) FROM (users a FULL JOIN (SELECT * FROM events WHERE user_id <= 120) b ON a.user_id = b.user_id) JOIN users c ON c.user_id = a.user_id
 SELECT COUNT(*) FROM (SELECT country, user_id FROM users EXCEPT SELECT device, user_id FROM events) t
 SELECT topic, COUNT(*) FROM (SELECT DISTINCT e.user_id, a.topic FROM events e LEFT JOIN articles a ON a.article_id = e.article_id AND e.amount > 20 WHERE e.user_id <= 120) t GROUP BY topic
+SELECT COUNT(*) FROM (SELECT DISTINCT user_id, COUNT(*) OVER (PARTITION BY user_id) AS n FROM events WHERE user_id <= 120) t WHERE n > 3
+SELECT COUNT(*) FROM (SELECT DISTINCT user_id, action FROM (SELECT user_id, action FROM events WHERE user_id <= 120 UNION ALL SELECT user_id, country FROM users) x) t
+SELECT n, COUNT(*) FROM (SELECT user_id, COUNT(*) FILTER (WHERE action = 'like') AS n FROM events WHERE user_id <= 120 GROUP BY user_id) t WHERE n < 5 GROUP BY n
+SELECT COUNT(*) FROM (SELECT user_id, ROW_NUMBER() OVER (PARTITION BY user_id ORDER BY ts, event_id) AS r FROM events WHERE user_id <= 120) a JOIN (SELECT user_id, ROW_NUMBER() OVER (PARTITION BY user_id ORDER BY ts DESC, event_id DESC) AS r FROM events WHERE user_id <= 120) b ON a.r = b.r AND a.user_id = b.user_id
+SELECT article_id, COUNT(user_id) FROM (SELECT * FROM events WHERE user_id <= 120) e RIGHT JOIN articles a USING (article_id) GROUP BY article_id
