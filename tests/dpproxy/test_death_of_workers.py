@@ -14,6 +14,8 @@ from tests.dpproxy.deployment import POLICY, ROOT, Running, make, serving
 from tests.dpproxy.dying import POINTS
 from tests.dpproxy.test_death import SETTLED, SQL, TRUST, USED
 
+SHORT = ("before:reserve", "after:reserve", "after:release", "after:settle")
+
 
 @pytest.fixture(scope="module")
 def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -43,7 +45,10 @@ def asked(server: Running, name: str, sql: str) -> list[tuple[Any, ...]]:
     raise AssertionError("nobody answers")
 
 
-@pytest.mark.parametrize("point", POINTS)
+@pytest.mark.parametrize(
+    "point",
+    [pytest.param(p, marks=[] if p in SHORT else [pytest.mark.slow]) for p in POINTS],
+)
 def test_never_answered_and_not_charged(point: str, server: Running, file: Path) -> None:
     name, sql = point.replace(":", " "), SQL.format(POINTS.index(point))
     with server.connect(name) as doomed:
