@@ -150,7 +150,7 @@ class _Query:
     """A query in the making over the rows `r` of a node; `arrays` parameters come before the secret's."""
 
     def __init__(self, node: NodeDraft, backend: Backend, arrays: int) -> None:
-        self.node, self.backend = node, backend
+        self.node, self.backend, self.arrays = node, backend, arrays
         self.emitter = Emitter(backend.policy, backend.parameters, arrays + 1, backend.dialect)
         self.keys = [f"g{n}" for n in range(len(node.keys))]
         self.kinds = [kind(k, node.relation, backend.parameters) for k in node.keys]
@@ -190,7 +190,7 @@ class _Query:
     def written(self, query: exp.Select, cells: Cells) -> HistogramQuery:
         for name, body in self._ctes:
             query = query.with_(name, as_=body)
-        arrays = tuple(zip(*cells, strict=True)) if cells and cells[0] else ()
+        arrays = tuple(zip(*cells, strict=True)) if cells else tuple(() for _ in range(self.arrays))
         return HistogramQuery(self.backend.dialect.sql(query), arrays, self.emitter.rank_used, None)
 
 
