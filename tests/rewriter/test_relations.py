@@ -11,7 +11,9 @@ import psycopg
 import pytest
 
 from rewriter.cut import draft
+from rewriter.dialect_postgres import POSTGRES
 from rewriter.draft import NodeDraft
+from rewriter.emit import histogram_query
 from rewriter.refusal import Refusal
 from tests.rewriter.conftest import load_duckdb
 from tests.rewriter.engine import answer, cells_of, histogram
@@ -213,3 +215,26 @@ CONSTRUCTS = (
     ),
     *("OVER (PARTITION", "STDDEV(", "bool_or(", "NOT IN (SELECT", "NOT EXISTS", "= ANY (", "<> ALL ("),
 )
+
+
+@pytest.mark.parametrize("value", ["NaN", "Infinity", "1.7e308", "-1.7e308", "9.9e14", "-0.0"])
+def test_no_value_makes_an_aggregate_raise_in_postgresql(value: str, postgres: psycopg.Connection) -> None:
+    calls = (
+        "SUM(amount) AS x, AVG(amount) AS a, STDDEV(quantity) AS d, VAR_POP(amount) AS v, SUM(event_id) AS s"
+    )
+    over = (
+        calls.replace("STDDEV(quantity)", "SUM(quantity)")
+        .replace("VAR_POP", "MAX")
+        .replace(") AS", ") OVER (PARTITION BY user_id) AS")
+    )
+    grouped = f"(SELECT user_id, {calls} FROM events GROUP BY user_id) t"
+    windowed = f"(SELECT user_id, {over} FROM events) t"
+    with postgres.transaction(force_rollback=True):
+        postgres.execute(
+            f"UPDATE events SET amount = '{value}', quantity = 2147483647, event_id = {2**63 - 1}".encode()
+        )
+        for rows_of in (grouped, windowed):
+            node = draft(f"SELECT COUNT(*) FROM {rows_of} WHERE x > a OR d > 1 OR v > s", POLICY).nodes[0]
+            assert isinstance(node, NodeDraft)
+            query = histogram_query(node, POLICY, (), ((),), None, None, POSTGRES)
+            assert psycopg.RawCursor(postgres).execute(query.sql.encode()).fetchall()
