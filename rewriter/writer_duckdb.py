@@ -80,21 +80,22 @@ class DuckDBWriter(Forms):
         return Guarded(exp.cast(part.value, self.types(after)), part.guards)
 
     def computed(self, node: exp.Expr, parts: Sequence[exp.Expr], of: str) -> Guarded:
+        """Each operation has a TRY of its own: what stands twice may be computed once, outside of a TRY around it."""
         if not isinstance(node, exp.Binary):
-            return Guarded(type(node)(this=parts[0]))
+            return Guarded(self.tried(type(node)(this=parts[0]), node))
         left, right = parts
         if isinstance(node, exp.Div) and of == "number":
             left, right = _scaled(left, right)
         if isinstance(node, (exp.Div, exp.Mod)):
             right = exp.func("NULLIF", right, number(0))
         if isinstance(node, exp.Div) and of in INTEGERS:
-            return Guarded(exp.IntDiv(this=left, expression=right))
-        return Guarded(operation(node, left, right))
+            return Guarded(self.tried(exp.IntDiv(this=left, expression=right), node))
+        return Guarded(self.tried(operation(node, left, right), node))
 
     def close(self, part: Guarded, node: exp.Expr) -> exp.Expr:
-        stored = "REAL" if self.width(node) == "real" else None
-        value = part.value if stored is None else exp.cast(part.value, stored)
-        return self.tried(Guarded(value, part.guards).closed(), node)
+        if self.width(node) != "real":
+            return part.closed()
+        return self.tried(Guarded(exp.cast(part.value, "REAL"), part.guards).closed(), node)
 
     def folding(self, value: exp.Expr) -> exp.Expr:
         return value

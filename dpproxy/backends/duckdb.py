@@ -29,6 +29,8 @@ from rewriter.dialect_duckdb import DUCKDB
 from rewriter.plan import HistogramQuery
 from rewriter.policy import Table
 
+UNSAFE_OPTIMIZERS = "common_subexpressions"
+"""It computes what stands twice once, outside of the TRY around it, so that a row could make it raise."""
 _BATCH = 10_000
 _AS_TEXT = {
     *("date", "time", "timetz", "time with time zone", "time_ns", "timestamp", "timestamp_s", "timestamp_ms"),
@@ -56,6 +58,7 @@ class DuckDB:
             "autoload_known_extensions": "false",
             "allow_community_extensions": "false",
             "temp_directory": "",
+            "disabled_optimizers": UNSAFE_OPTIMIZERS,
             "memory_limit": memory,
             **({} if threads is None else {"threads": str(threads)}),
         }

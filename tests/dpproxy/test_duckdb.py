@@ -411,3 +411,8 @@ def test_a_late_hook_runs_at_once_and_a_withdrawn_one_never() -> None:
     cancellation.cancel()
     cancellation.on_cancel(lambda: seen.append("late"))
     assert seen == ["kept", "late"]
+
+
+def test_nothing_is_computed_outside_of_its_try(backend: DuckDB) -> None:
+    twice = "SELECT TRY(CAST(x AS INTEGER) = 1), TRY(CAST(x AS INTEGER) = 2) FROM (SELECT user_id - {} AS x FROM users)"
+    assert fetch(backend, twice.format(2**62)).texts(0) == (None, None, None)
