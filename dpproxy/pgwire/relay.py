@@ -34,6 +34,7 @@ from rewriter.refusal import Refusal
 MOST_PENDING = 2048
 """Responses due before the client's next message has to wait."""
 _SYNC = ord("S")
+_READ_WITH = {b"client_encoding": b"UTF8", b"standard_conforming_strings": b"on"}
 # A simple query that failed in a transaction leaves a portal of this name behind that PostgreSQL must not be
 # asked for: what it points to is freed, and the server crashes.
 _NO_PORTAL = Refusal("34000", 'portal "" does not exist')
@@ -331,10 +332,11 @@ class Relay:
         self.to_client += raw
 
     def _on_status(self, kind: int, raw: bytes) -> None:
-        """Statements are read as UTF-8 here: a session where the front would read them otherwise ends."""
+        """A session where the front would read statements otherwise than they are read here ends."""
         name, _, value = raw[5:-1].partition(b"\0")
-        if name == b"client_encoding" and value != b"UTF8":
-            raise m.ProtocolError("client_encoding must be UTF8", "0A000")
+        wanted = _READ_WITH.get(name, value)
+        if value != wanted:
+            raise m.ProtocolError(f"{name.decode()} must be {wanted.decode()}", "0A000")
         self.to_client += raw
 
     def _on_rows(self, kind: int, raw: bytes) -> None:

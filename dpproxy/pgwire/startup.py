@@ -135,6 +135,8 @@ def _setting(name: str, value: str, statement_timeout: float) -> dict[str, str]:
     if name == "statement_timeout":
         asked = milliseconds(value)
         return {name: str(asked)} if 0 < asked < statement_timeout * 1000 else {}
+    if name == "standard_conforming_strings" and value.lower() in _OFF:
+        raise Refusal("0A000", "standard_conforming_strings must be on")
     debugging = name == "client_min_messages" and value.lower().startswith("debug")
     if name in SETTINGS and not debugging:
         return {name: value}

@@ -439,9 +439,12 @@ def test_malformed_messages_are_errors_of_their_own(proxy: Served, raw_message: 
         assert rows(raw.query("SELECT 1")) == [("1",)]
 
 
-def test_another_client_encoding_by_a_way_round_ends_the_session(proxy: Served) -> None:
+@pytest.mark.parametrize(
+    ("setting", "value"), [("client_encoding", "LATIN1"), ("standard_conforming_strings", "off")]
+)
+def test_reading_otherwise_by_a_way_round_ends_the_session(proxy: Served, setting: str, value: str) -> None:
     with proxy.raw() as raw:
-        seen = raw.query("SELECT set_config('client_encoding', 'LATIN1', false)")
+        seen = raw.query(f"SELECT set_config('{setting}', '{value}', false)")
         assert (errors(seen)[0]["S"], errors(seen)[0]["C"]) == ("FATAL", "0A000")
         assert raw.receive() is None
 

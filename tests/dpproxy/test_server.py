@@ -88,6 +88,7 @@ def test_names_and_settings_that_are_refused(proxy: Served) -> None:
     assert code_of(started(proxy.port, user="public")) == "28000"
     assert code_of(started(proxy.port, replication="true")) == "42501"
     assert code_of(started(proxy.port, client_encoding="LATIN1")) == "0A000"
+    assert code_of(started(proxy.port, standard_conforming_strings="off")) == "0A000"
     assert code_of(started(proxy.port, TimeZone="Nowhere/Land")) == "22023"
 
 
