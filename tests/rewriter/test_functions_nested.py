@@ -74,7 +74,7 @@ def test_no_row_makes_an_engine_raise(
                 judge.execute(f"SELECT {expression} FROM vals LIMIT 0".encode())
         except psycopg.ProgrammingError:
             continue
-        found = dict(judge.execute(statement(base, POSTGRES).encode()).fetchall())
+        found: dict[int, str | None] = dict(judge.execute(statement(base, POSTGRES).encode()).fetchall())
         values.execute(statement(base, DUCKDB)).fetchall()
         answered += 1
         if ABSORBING.search(expression) is None:
