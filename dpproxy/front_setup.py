@@ -11,7 +11,7 @@ from rewriter.refusal import Refusal
 
 _MARK = "dpproxy: {}"
 _HARMFUL = (
-    "^(lo_.*|loread|lowrite|pg_sleep.*|pg_(try_)?advisory_.*|pg_notify|pg_logical_emit_message|"
+    "^(lo_.*|loread|lowrite|pg_sleep.*|pg_(try_)?advisory_(xact_)?lock.*|pg_notify|pg_logical_emit_message|"
     "pg_export_snapshot|.*_to_xml(schema)?|.*_to_xml_and_xmlschema)$"
 )
 """Large objects, waiting, locks and messages between sessions, and reading a table by its name in a text."""

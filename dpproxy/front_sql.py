@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from dpproxy.backends.base import BackendSchema, BackendTable, ForeignKey
-from rewriter.policy import Column, Policy, Table, TableName
+from dpproxy.front_comments import column_words, table_words
+from rewriter.policy import Policy, Table, TableName
 
 SYSTEM = "dpproxy"
 """The schema of our own functions and of the relations that the ledger answers."""
@@ -148,8 +149,7 @@ def _table(table: Table, backend: BackendTable) -> Iterator[str]:
     yield f"CREATE TABLE {name} ({', '.join(columns)})"
     for kind, key in _keys(table, backend):
         yield f"ALTER TABLE {name} ADD {kind} ({_list(key)})"
-    told = " ".join(filter(None, (backend.comment, _table_words(table))))
-    yield f"COMMENT ON TABLE {name} IS {literal(told)}"
+    yield f"COMMENT ON TABLE {name} IS {literal(backend.comment or table_words(table))}"
     for column in visible:
         known = backend.column(column.name)
         told = ": ".join(filter(None, (known.comment if known else None, column_words(table, column))))
@@ -211,37 +211,3 @@ def _table_refusal(table: Table) -> tuple[str, str]:
         f'private table "{table.name}" can only be read by a query that dpproxy can rewrite',
         f"Send a SELECT by itself that aggregates it, e.g. SELECT COUNT(*) FROM {table.name}",
     )
-
-
-def _table_words(table: Table) -> str:
-    if table.public:
-        return "(public)" if table.in_front else "(public, read by the backend only)"
-    rows = table.max_rows_per_unit
-    bound = f", at most {rows} rows of a unit count" if rows is not None else ""
-    return f"(private, the unit is {table.privacy_unit}{bound})"
-
-
-def column_words(table: Table, column: Column) -> str:
-    """What a column is to a query, in words; empty for a public table's.
-
-    >>> t = Table("public", "t", (), False, ("t",), max_groups_per_unit={frozenset({"device"}): 3})
-    >>> column_words(t, Column("device", "text"))
-    'unknown domain, a unit counts in at most 3'
-    >>> column_words(t, Column("country", "text", True, ("US", "DE")))
-    'known domain of 2 values and NULL'
-    """
-    if table.public:
-        return ""
-    if column.name == table.privacy_unit:
-        return "privacy unit"
-    most = table.max_groups_per_unit.get(frozenset({column.name}))
-    bound = f", a unit counts in at most {most}" if most is not None else ""
-    null = " and NULL" if column.nullable else ""
-    if column.domain is not None:
-        return f"known domain of {len(column.domain)} values{null}{bound}"
-    if column.domain_from is not None:
-        (_, name), source = column.domain_from
-        return f"known domain, {name}.{source}{null}{bound}"
-    if column.range is not None:
-        return f"known domain, {column.range[0]} to {column.range[1]}{null}{bound}"
-    return f"unknown domain{bound}"

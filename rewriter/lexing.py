@@ -15,6 +15,8 @@ from sqlglot.tokenizer_core import Token, TokenType
 from rewriter.refusal import Refusal
 
 MAX_TEXT = 16 * 1024
+MAX_RELAYED = 64 * 1024
+"""Of a text that the front reads by itself: drivers' own statements on catalogs are longer than people's."""
 MAX_NESTING = 100
 
 
@@ -24,14 +26,22 @@ class _Tokenizer(Postgres.Tokenizer):
     COMMANDS: ClassVar[set[TokenType]] = set()
 
 
-def tokens(text: str) -> list[Token]:
-    """The tokens of a text without its comments; raises Refusal for what is too long, too deep or unreadable."""
-    if len(text) > MAX_TEXT or len(text.encode(errors="replace")) > MAX_TEXT:
+def check_length(text: str, most: int) -> None:
+    """Raises Refusal (54000) for a text of more than `most` bytes."""
+    if len(text) > most or len(text.encode(errors="replace")) > most:
         raise Refusal(
             "54000",
-            f"statement is longer than {MAX_TEXT // 1024} kB",
+            f"statement is longer than {most // 1024} kB",
             hint="Send a shorter statement, for example with fewer constants in IN (...).",
         )
+
+
+def tokens(text: str, most: int = MAX_RELAYED) -> list[Token]:
+    """The tokens of a text of at most `most` bytes without its comments.
+
+    Raises Refusal for what is too long, too deep or unreadable.
+    """
+    check_length(text, most)
     found = _read(text)
     depth = 0
     for token in found:

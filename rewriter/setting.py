@@ -54,6 +54,8 @@ def check_setting(tokens: Sequence[Token]) -> None:
         value = value[2:]
     if tokens[0].text.upper() == "RESET" and name == "all":
         return
+    if name == "authorization" and value == "DEFAULT":
+        return
     if name not in SETTINGS:
         raise Refusal(
             "42501",

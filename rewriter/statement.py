@@ -8,7 +8,7 @@ from enum import StrEnum
 
 from sqlglot.tokenizer_core import Token, TokenType
 
-from rewriter.lexing import tokens
+from rewriter.lexing import MAX_TEXT, check_length, tokens
 from rewriter.refusal import Refusal
 from rewriter.setting import check_setting
 from rewriter.utility import utility
@@ -77,6 +77,13 @@ def classify(text: str, guarded: Collection[str]) -> Statement:
     >>> classify("select count(*) from Users", {"users"}).verdict.value
     'private'
     """
+    statement = _classified(text, guarded)
+    if statement.verdict is Verdict.PRIVATE:
+        check_length(text, MAX_TEXT)
+    return statement
+
+
+def _classified(text: str, guarded: Collection[str]) -> Statement:
     found = tokens(text)
     if not found:
         return Statement(Verdict.RELAY, False, text)

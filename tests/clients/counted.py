@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import mmap
+import struct
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
@@ -16,19 +18,30 @@ from dpproxy.planning import Prepared
 from rewriter.plan import HistogramQuery
 
 
-@dataclass
 class Counts:
-    """`steps`: executions that sessions asked for; `fetched`: histogram queries that the backend ran."""
+    """`steps`: executions that sessions asked for; `fetched`: histogram queries that the backend ran.
 
-    steps: int = 0
-    fetched: int = 0
-    _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
+    `file` holds both, so that the serving process counts and another one reads.
+    """
+
+    def __init__(self, file: Path) -> None:
+        if not file.exists():
+            file.write_bytes(bytes(16))
+        with file.open("r+b") as opened:
+            self._held = mmap.mmap(opened.fileno(), 16)
+        self._lock = threading.Lock()
+
+    @property
+    def now(self) -> tuple[int, int]:
+        """(steps, fetched) so far."""
+        steps, fetched = struct.unpack("qq", self._held[:])
+        return steps, fetched
 
     def add(self, *, steps: int = 0, fetched: int = 0) -> None:
-        """Counts from any thread."""
+        """Counts from any thread of one process."""
         with self._lock:
-            self.steps += steps
-            self.fetched += fetched
+            before = self.now
+            self._held[:] = struct.pack("qq", before[0] + steps, before[1] + fetched)
 
     @contextmanager
     def expected(self, steps: int, fetched: int | None = None) -> Iterator[None]:
@@ -36,9 +49,9 @@ class Counts:
 
         Raises AssertionError for any other number.
         """
-        before = self.steps, self.fetched
+        before = self.now
         yield
-        found = self.steps - before[0], self.fetched - before[1]
+        found = self.now[0] - before[0], self.now[1] - before[1]
         wanted = steps, steps if fetched is None else fetched
         assert found == wanted, f"(steps, fetches) are {found}, not {wanted}"
 

@@ -2,28 +2,23 @@
 
 from __future__ import annotations
 
-import asyncio
 import itertools
-import threading
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
-from concurrent.futures import Future
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field, replace
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import psycopg
 
-from dpproxy.answer import Answering
-from dpproxy.backends.base import Backend
-from dpproxy.config import load
 from dpproxy.embedded import Embedded
-from dpproxy.pgwire.auth import Verifier
-from dpproxy.server import Server, Settings
-from dpproxy.service import Checked, Service
-from tests.clients.counted import CountedAnswering, CountedBackend, Counts
+from tests.clients.counted import Counts
 from tests.clients.data import POLICY, fill_duckdb, fill_postgres
 
+ROOT = Path(__file__).parent.parent.parent
 ANALYST, PASSWORD, DATABASE = "ann", "pencil", "shop"
 
 
@@ -34,12 +29,11 @@ class World:
     backend: str
     port: int
     counts: Counts
-    service: Service = field(repr=False)
-    _ages: Iterator[int] = field(default_factory=lambda: itertools.count(1), repr=False)
+    _asked: Iterator[int] = field(default_factory=lambda: itertools.count(1), repr=False)
 
     def fresh(self) -> int:
         """A number below every user_id that no statement has had before, so that its answer is no replay."""
-        return -next(self._ages)
+        return -next(self._asked)
 
     @property
     def url(self) -> str:
@@ -53,41 +47,24 @@ class World:
 
 @contextmanager
 def served(folder: Path, policy: str, *, backend: str) -> Iterator[World]:
-    """Serves a policy over TLS and SCRAM on a port of its own, in a thread with its own event loop."""
-    file = folder / "dpproxy.toml"
-    file.write_text(policy)
-    counts = Counts()
-    with ExitStack() as stack:
-        checked = Checked.open(load(file))
-        stack.callback(checked.backend.close)
-        counted = replace(checked, backend=cast(Backend, CountedBackend(checked.backend, counts)))
-        service = Service(counted, stack, None, 1)
-        service.ledger.add_analyst(ANALYST, str(Verifier.make(PASSWORD)))
-        service.answering = cast(Answering, CountedAnswering(service.answering, counts))
-        port = stack.enter_context(_listening(Server(Settings(port=0), service._rooms())))
-        yield World(backend, port, counts, service)
-
-
-@contextmanager
-def _listening(server: Server) -> Iterator[int]:
-    loop = asyncio.new_event_loop()
-    ready: Future[int] = Future()
-
-    def run() -> None:
-        asyncio.set_event_loop(loop)
-        ready.set_result(loop.run_until_complete(server.start())[1])
-        loop.run_forever()
-        loop.run_until_complete(asyncio.sleep(0.05))
-        loop.close()
-
-    thread = threading.Thread(target=run, name="server")
-    thread.start()
+    """Serves a policy over TLS and SCRAM, in a process and on a port of its own."""
+    (folder / "dpproxy.toml").write_text(policy)
+    process = subprocess.Popen(
+        [sys.executable, "-m", "tests.clients.serve", str(folder)],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
     try:
-        yield ready.result(20)
+        said = process.stdout.readline()
+        assert said.startswith("listening on "), f"nothing listens, exit status {process.wait(10)}"
+        yield World(backend, int(said.rpartition(" ")[2]), Counts(folder / "counts"))
     finally:
-        asyncio.run_coroutine_threadsafe(server.drain(0.2), loop).result(30)
-        loop.call_soon_threadsafe(loop.stop)
-        thread.join()
+        process.terminate()
+        process.wait(60)
+        process.stdout.close()
 
 
 @contextmanager

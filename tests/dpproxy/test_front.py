@@ -128,15 +128,16 @@ def test_comments_tell_a_columns_class(front: Front) -> None:
         "country": "Where it's sent: known domain of 3 values and NULL",
         "birth_year": "known domain, 1900 to 2020 and NULL",
         "order_id": "unknown domain",
-        "product_id": "known domain, products.product_id, a unit counts in at most 7",
-        "size": "known domain of 2 values and NULL",
-        "price": "unknown domain",
+        "product_id": "known domain, products.product_id, a unit counts in at most 7, "
+        "a unit counts in at most 9 with size",
+        "size": "known domain of 2 values and NULL, a unit counts in at most 9 with product_id",
+        "price": "unknown domain, sums take 0 to 99.5 of a row with 2 decimals",
     }
     tables = (
         "SELECT obj_description(name::regclass) FROM unnest(ARRAY['users', 'products', 'orders']) AS name"
     )
     assert asked(front, tables) == [
-        ("Who buys (private, the unit is user_id)",),
+        ("Who buys",),
         ("(public)",),
         ("(private, the unit is user_id, at most 100 rows of a unit count)",),
     ]

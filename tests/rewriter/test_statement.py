@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rewriter.lexing import MAX_NESTING, MAX_TEXT, pieces, substitute
+from rewriter.lexing import MAX_NESTING, MAX_RELAYED, MAX_TEXT, pieces, substitute
 from rewriter.refusal import Refusal
 from rewriter.statement import Verdict, classify
 from rewriter.utility import fetched, utility
@@ -71,7 +71,8 @@ def test_the_query_in_a_statement(before: str, after: str, explain: bool) -> Non
         ("SET LOCAL row_security = off", "42501"),
         ("SET client_encoding = 'LATIN1'", "0A000"),
         ("SET standard_conforming_strings = off", "0A000"),
-        ("SELECT '" + "x" * MAX_TEXT + "'", "54000"),
+        ("SELECT '" + "x" * MAX_RELAYED + "'", "54000"),
+        ("SELECT '" + "x" * MAX_TEXT + "' FROM users", "54000"),
         ("SELECT " + "(" * (MAX_NESTING + 1) + "1", "54001"),
         ("SELECT 'open", "42601"),
     ],
@@ -92,6 +93,8 @@ def test_what_no_analyst_may_send(text: str, expected: str) -> None:
         "SET standard_conforming_strings TO on",
         "SET TIME ZONE 'UTC'",
         "RESET ALL",
+        "SET SESSION AUTHORIZATION DEFAULT",
+        "SELECT '" + "x" * MAX_TEXT + "' FROM pg_type",
         "EXPLAIN ANALYZE SELECT 1",
         "BEGIN",
         "COPY articles TO STDOUT",

@@ -1,0 +1,94 @@
+"""What the front's comments say: to a query, what a table and each of its columns is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from fractions import Fraction
+
+from rewriter.policy import Column, Table
+
+
+def table_words(table: Table) -> str:
+    """What a table is to a query, in words.
+
+    >>> table_words(Table("public", "t", (), True, ("t",), in_front=True))
+    '(public)'
+    """
+    if table.public:
+        return "(public)" if table.in_front else "(public, read by the backend only)"
+    rows = table.max_rows_per_unit
+    bound = f", at most {rows} rows of a unit count" if rows is not None else ""
+    return f"(private, the unit is {table.privacy_unit}{bound})"
+
+
+def column_words(table: Table, column: Column) -> str:
+    """What a column is to a query, in words; empty for a public table's.
+
+    >>> t = Table("public", "t", (), False, ("t",), max_groups_per_unit={frozenset({"device"}): 3})
+    >>> column_words(t, Column("device", "text"))
+    'unknown domain, a unit counts in at most 3'
+    >>> column_words(t, Column("amount", "bigint", range=("0", "9"), bounds=(Fraction(0), Fraction(5)), scale=0))
+    'known domain, 0 to 9 and NULL, sums take 0 to 5 of a row'
+    >>> column_words(t, Column("country", "text", True, ("US", "DE")))
+    'known domain of 2 values and NULL'
+    """
+    if table.public:
+        return ""
+    return ", ".join(_column(table, column))
+
+
+def _column(table: Table, column: Column) -> Iterator[str]:
+    if column.name == table.privacy_unit:
+        yield "privacy unit"
+        if table.max_rows_per_unit is not None:
+            yield f"at most {table.max_rows_per_unit} rows of a unit count"
+        if table.max_rows_per_unit_per_group is not None:
+            yield f"at most {table.max_rows_per_unit_per_group} in one group"
+        return
+    yield _domain(column)
+    yield from _groups(table, column)
+    if column.bounds is not None:
+        yield f"sums take {_span(column.bounds)} of a row{_decimals(column)}"
+    if column.unit_bounds is not None:
+        yield f"sums take {_span(column.unit_bounds)} of a unit in a group{_decimals(column)}"
+    horizon = table.horizon
+    if horizon is not None and horizon.column == column.name:
+        most = f"at most {horizon.events_per_unit} events of a unit"
+        yield f"running counts from {horizon.first} to {horizon.last} with {most}"
+
+
+def _domain(column: Column) -> str:
+    null = " and NULL" if column.nullable else ""
+    if column.domain is not None:
+        return f"known domain of {len(column.domain)} values{null}"
+    if column.domain_from is not None:
+        (_, name), source = column.domain_from
+        return f"known domain, {name}.{source}{null}"
+    if column.range is not None:
+        return f"known domain, {column.range[0]} to {column.range[1]}{null}"
+    return "unknown domain"
+
+
+def _groups(table: Table, column: Column) -> Iterator[str]:
+    """In how many groups a unit counts: by this column alone, and together with others."""
+    for columns, most in table.max_groups_per_unit.items():
+        others = sorted(columns - {column.name})
+        if column.name in columns:
+            together = f" with {', '.join(others)}" if others else ""
+            yield f"a unit counts in at most {most}{together}"
+
+
+def _span(bounds: tuple[Fraction, Fraction]) -> str:
+    return " to ".join(_number(end) for end in bounds)
+
+
+def _number(value: Fraction) -> str:
+    """Every number of the policy is a decimal."""
+    places = 0
+    while (value * 10**places).denominator != 1:
+        places += 1
+    return f"{float(value):.{places}f}" if places else str(value.numerator)
+
+
+def _decimals(column: Column) -> str:
+    return f" with {column.scale} decimals" if column.scale else ""
