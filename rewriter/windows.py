@@ -101,7 +101,12 @@ class Windows:
     def ordered(self, item: exp.Expr) -> exp.Ordered:
         """An item of ORDER BY in base form, NULLs where PostgreSQL puts them."""
         if isinstance(item.this, exp.Literal):
-            raise Refusal("PV014", "ORDER BY a constant leaves the order open", position=position(item))
+            raise Refusal(
+                "PV014",
+                "ORDER BY a constant leaves the order of private rows open",
+                hint="Order by columns: a number in a window's ORDER BY is no output's place.",
+                position=position(item),
+            )
         desc = bool(item.args.get("desc"))
         nulls_first = bool(item.args.get("nulls_first"))
         return exp.Ordered(this=self.base(item.this), desc=desc, nulls_first=nulls_first)
@@ -109,7 +114,7 @@ class Windows:
     def _function(self, function: exp.Expr, condition: exp.Expr | None) -> exp.Expr:
         if isinstance(function, (exp.Lag, exp.Lead)):
             offset = function.args.get("offset")
-            if offset is not None and not (isinstance(offset, exp.Literal) and offset.this.isdigit()):
+            if offset is not None and not _small(offset):
                 raise _open("the distance of LAG and LEAD", offset)
             if function.args.get("default") is not None:
                 raise _open("the default of LAG and LEAD", function.args["default"])
@@ -117,11 +122,7 @@ class Windows:
             moved.set("offset", None if offset is None else offset.copy())
             return moved
         if isinstance(function, exp.Ntile):
-            if not (
-                isinstance(function.this, exp.Literal)
-                and function.this.this.isdigit()
-                and int(function.this.this)
-            ):
+            if not _small(function.this) or not int(function.this.this):
                 raise _open("the number of NTILE's buckets", function)
             return function.copy()
         if isinstance(function, (*PEERS, exp.RowNumber)):
@@ -135,6 +136,12 @@ class Windows:
             raise _open("DISTINCT in a window", function)
         value = self.base(function.this)
         return type(function)(this=value if only is None else exp.case().when(only, value))
+
+
+def _small(number: exp.Expr) -> bool:
+    """Whether an expression is a whole number that is written down and fits 32 bits."""
+    digits = number.this if isinstance(number, exp.Literal) and not number.is_string else ""
+    return digits.isdecimal() and len(digits) < 10
 
 
 def _computes(part: exp.Expr) -> bool:
@@ -155,9 +162,7 @@ def _check_frame(spec: exp.Expr, order: exp.Expr | None) -> None:
     bounds = [spec.args.get("start"), spec.args.get("end")]
     whole = all(b is None or b in WHOLE for b in bounds)
     rows = spec.args.get("kind") == "ROWS" and order is not None
-    numbers = all(
-        b is None or b in WHOLE or (isinstance(b, exp.Literal) and b.this.isdigit()) for b in bounds
-    )
+    numbers = all(b is None or b in WHOLE or _small(b) for b in bounds)
     if not (whole or (rows and numbers)):
         raise _open("this frame of a window", spec)
 
