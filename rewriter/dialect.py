@@ -11,6 +11,7 @@ from typing import Protocol
 
 from sqlglot import exp
 
+from rewriter.canonical import canonical
 from rewriter.expression import Parameters
 from rewriter.literal import plain_constant
 from rewriter.policy import Column, Table
@@ -84,11 +85,12 @@ class Neutral:
         return leaf(alias, column.name)
 
     def expression(self, node: exp.Expr, relation: Relation, parameters: Parameters) -> exp.Expr:
-        return node.copy().transform(
+        settled = node.copy().transform(
             lambda part: (
                 plain_constant(parameters[int(part.name) - 1]) if isinstance(part, exp.Parameter) else part
             )
         )
+        return canonical(settled, relation)
 
     def cell(self, value: exp.Expr, kind: str) -> exp.Expr:
         return value

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
-from rewriter.canonical import canonical
+from rewriter.canonical import canonical, canonical_conjuncts, text_of
 from rewriter.dialect import NEUTRAL, Dialect, cell_type
 from rewriter.dialect_duckdb import DUCKDB
 from rewriter.draft import NodeDraft
@@ -190,7 +190,7 @@ class Emitter:
 
     def select(self, relation: Relation, outputs: Sequence[Output], used: Sequence[exp.Expr]) -> exp.Select:
         """SELECT outputs FROM the relation's sources under its conditions; `used`: base forms of the outputs."""
-        conditions = sorted((canonical(c) for c in relation.met), key=lambda c: c.sql())
+        conditions = canonical_conjuncts(relation.met, relation)
         ons = [c for s in relation.sources for c in s.on or ()]
         outside = [c for j in relation.semi_joins for c in j.outside]
         needed = leaves(*used, *conditions, *ons, *outside)
@@ -199,12 +199,13 @@ class Emitter:
         for source in relation.sources:
             item = self.source(source, sorted(c for a, c in needed if a == source.alias))
             if source.on is not None:
-                on = exp.and_(*(self.written(c, relation) for c in source.on)) if source.on else exp.true()
+                matched = canonical_conjuncts(source.on, relation)
+                on = exp.and_(*(self.written(c, relation) for c in matched)) if matched else exp.true()
                 select = select.join(item, on=on, join_type="LEFT")
             else:
                 select = select.from_(item) if first else select.join(item, join_type="CROSS")
             first = False
-        written = [self.written(c, relation) for c in conditions]
+        written = sorted((self.written(c, relation) for c in conditions), key=text_of)
         written += [self.semi_join(relation, number) for number in range(len(relation.semi_joins))]
         return select.where(*written) if written else select
 

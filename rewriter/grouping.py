@@ -14,6 +14,7 @@ from sqlglot import exp
 
 from rewriter.expression import Parameters, check
 from rewriter.grammar import position
+from rewriter.ordering import key_order
 from rewriter.refusal import Refusal
 from rewriter.refused import stored_table, unit_groups
 from rewriter.relation import Relation, is_unit, leaf, leaves
@@ -54,7 +55,7 @@ def grouping(tree: exp.Select, relation: Relation, parameters: Parameters) -> Gr
     group = tree.args.get("group")
     if group is None:
         chosen = tree.expressions if tree.args.get("distinct") is not None and not _aggregated(tree) else []
-        return Grouping(*reader.one(chosen))
+        return _in_order(*reader.one(chosen), relation)
     if group.args.get("all") and not group.expressions:
         raise Refusal(
             "42601",
@@ -66,7 +67,14 @@ def grouping(tree: exp.Select, relation: Relation, parameters: Parameters) -> Gr
     sets = [tuple(dict.fromkeys(k for part in parts for k in part)) for parts in _products(found, group)]
     if group.args.get("all") is False:
         sets = list({frozenset(s): s for s in reversed(sets)}.values())[::-1]
-    return Grouping(tuple(reader.keys.values()), tuple(sets))
+    return _in_order(tuple(reader.keys.values()), tuple(sets), relation)
+
+
+def _in_order(keys: tuple[exp.Expr, ...], sets: tuple[tuple[int, ...], ...], relation: Relation) -> Grouping:
+    """The keys and sets in an order that does not tell in which one they were written."""
+    order = key_order(keys, relation)
+    new = {old: place for place, old in enumerate(order)}
+    return Grouping(tuple(keys[old] for old in order), tuple(tuple(sorted(new[k] for k in s)) for s in sets))
 
 
 def _aggregated(tree: exp.Select) -> bool:

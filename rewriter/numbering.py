@@ -1,13 +1,16 @@
-"""Source aliases of a node by order of appearance, so that its text does not tell where in a statement it stood."""
+"""Source aliases of a node by their order, so that its text does not tell where in a statement it stood."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from sqlglot import exp
 
+from rewriter.canonical import canonical, text_of
 from rewriter.draft import NodeDraft
-from rewriter.measure import Count, DistinctItems, Measure, Moment, Quantiles
+from rewriter.measure import Count, DistinctItems, Measure, Moment, Quantiles, Running, parts
+from rewriter.ordering import in_order
 from rewriter.relation import (
     Combined,
     Derived,
@@ -22,17 +25,42 @@ from rewriter.relation import (
     leaf,
 )
 
+_KINDS = (Moment, Count, Quantiles, DistinctItems, Running)
+
 
 def numbered(node: NodeDraft) -> NodeDraft:
     """`node` with its sources called t0, t1, ... in their order, derived ones before what they are made of."""
     names = _Names()
-    return replace(
+    used = [*node.keys, *(p for m in node.measures for p in parts(m))]
+    renamed = replace(
         node,
-        relation=_relation(node.relation, names),
+        relation=_relation(node.relation, names, used),
         keys=tuple(names.renamed(k) for k in node.keys),
         measures=tuple(_measure(m, names) for m in node.measures),
         outputs=tuple(replace(o, call=names.renamed(o.call)) for o in node.outputs),
     )
+    return _with_measures_in_order(renamed)
+
+
+def _with_measures_in_order(node: NodeDraft) -> NodeDraft:
+    """`node` with its measures in the order of their texts; its outputs stay where they are."""
+    order = sorted(range(len(node.measures)), key=lambda place: _measure_text(node.measures[place]))
+    if order == list(range(len(order))):
+        return node
+    new = {old: place for place, old in enumerate(order)}
+    return replace(
+        node,
+        measures=tuple(node.measures[old] for old in order),
+        outputs=tuple(replace(o, measures=tuple(new[m] for m in o.measures)) for o in node.outputs),
+        order_by=None if node.order_by is None else new[node.order_by],
+    )
+
+
+def _measure_text(measure: Measure) -> str:
+    asked = [text_of(canonical(p)) for p in parts(measure)]
+    numbers = {k: v for k, v in vars(measure).items() if k not in ("argument", "value", "items")}
+    kind = _KINDS.index(type(measure))
+    return repr((kind, asked, sorted(numbers.items(), key=lambda item: item[0])))
 
 
 def _measure(measure: Measure, names: _Names) -> Measure:
@@ -59,8 +87,9 @@ class _Names(dict[str, str]):
         return tuple(Field(f.name, self.renamed(f.value)) for f in fields)
 
 
-def _relation(relation: Relation, names: _Names) -> Relation:
-    """The relation renamed, without its scope: no name of a client's is looked up in it any more."""
+def _relation(relation: Relation, names: _Names, used: Sequence[exp.Expr] = ()) -> Relation:
+    """The relation in order and renamed, without its scope: no name of a client's is looked up in it any more."""
+    relation = in_order(relation, used)
     sources = tuple(_source(s, names) for s in relation.sources)
     filled = relation.filled
     if filled is not None:

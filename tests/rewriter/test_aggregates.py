@@ -42,7 +42,7 @@ def node(sql: str, policy: Policy = MEASURED, parameters: tuple[Parameter, ...] 
         ("AVG(amount), SUM(amount), COUNT(amount)", [Moment, Count]),
         ("SUM(amount), SUM(0.5 * amount), SUM(-amount / 2.0)", [Moment]),
         ("VAR_POP(amount), VARIANCE(amount), STDDEV(amount), AVG(amount)", [Moment, Moment, Count]),
-        ("AVG(amount), AVG(amount) FILTER (WHERE action = 'like')", [Moment, Count, Moment, Count]),
+        ("AVG(amount), AVG(amount) FILTER (WHERE action = 'like')", [Moment, Moment, Count, Count]),
         (
             "SUM(amount) FILTER (WHERE action = 'like'), SUM(CASE WHEN action = 'like' THEN amount ELSE 0 END)",
             [Moment],

@@ -1,0 +1,83 @@
+"""The order of what has none: sources, semi-joins and keys of a node, so that equal questions are one text.
+
+In:  FROM events e JOIN users u ON ..., and FROM users u, events e WHERE ...
+Out: one relation, its sources by the names of their tables and then by what is asked of them
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from sqlglot import exp
+
+from rewriter.canonical import canonical, text_of
+from rewriter.relation import Relation, SemiJoin, Source, leaf, leaves
+
+
+def in_order(relation: Relation, used: Sequence[exp.Expr] = ()) -> Relation:
+    """`relation` with its inner sources and its semi-joins in order; `used` are the expressions over it.
+
+    Inner joins commute with one another and with a LEFT JOIN that does not read them, so that sources of LEFT JOINs
+    come last, in the order in which they were written. Sources that nothing tells apart stay as they are.
+    """
+    if relation.filled is not None:
+        return relation
+    outer = tuple(s for s in relation.sources if s.on is not None)
+    outside = [c for j in relation.semi_joins for c in j.outside]
+    on = [c for s in outer for c in s.on or ()]
+    asked = [*relation.conditions, *on, *outside, *used]
+    read = [(frozenset(a for a, _ in leaves(e)), e) for e in asked]
+
+    def rank(source: Source) -> tuple[str, list[str]]:
+        mine = (e for aliases, e in read if source.alias in aliases)
+        return _name(source), sorted(shape(e, relation, source.alias) for e in mine)
+
+    inner = [s for s in relation.sources if s.on is None]
+    if len(inner) > 1:
+        inner.sort(key=rank)
+    joins = sorted(relation.semi_joins, key=lambda j: _semi_join(j, relation))
+    return replace(relation, sources=(*inner, *outer), semi_joins=tuple(joins))
+
+
+def key_order(keys: Sequence[exp.Expr], relation: Relation) -> list[int]:
+    """The places of `keys` in the order of their texts, which do not tell in which order they were written.
+
+    >>> key_order([exp.column("b"), exp.column("a")], Relation(()))
+    [1, 0]
+    """
+    return sorted(range(len(keys)), key=lambda place: shape(keys[place], relation))
+
+
+def shape(expression: exp.Expr, relation: Relation, own: str | None = None) -> str:
+    """A base-form expression with the names of tables in place of aliases, and that of source `own` marked."""
+    names = {s.alias: _name(s) for s in relation.sources}
+
+    def renamed(node: exp.Expr) -> exp.Expr:
+        if not isinstance(node, exp.Column):
+            return node
+        return leaf("*" if node.table == own else names.get(node.table, node.table), node.name)
+
+    return text_of(canonical(expression.copy().transform(renamed, copy=False)))
+
+
+def _name(source: Source) -> str:
+    table = source.table
+    kind = "" if source.derived is None else type(source.derived).__name__
+    columns = [] if source.derived is None else sorted(c.name for c in table.columns)
+    return repr((kind, table.schema, "" if kind else table.name, columns))
+
+
+def _semi_join(join: SemiJoin, outer: Relation) -> str:
+    inner = join.relation
+    both = replace(outer, sources=outer.sources + inner.sources)
+    read: Iterable[exp.Expr] = (*inner.conditions, *join.across)
+    values = [e for e in (join.value, join.output) if e is not None]
+    return repr(
+        (
+            join.negated,
+            sorted(map(_name, inner.sources)),
+            [shape(v, both) for v in values],
+            sorted(shape(e, both) for e in read),
+        )
+    )
