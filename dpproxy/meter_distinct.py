@@ -13,8 +13,8 @@ from dpproxy.planning import PlannedNode
 from dpproxy.selection import Fetch, Measured, Place
 from dpproxy.terms import Terms
 from mechanisms.distinct_count import PersonLevelDistinctCount
-from mechanisms.histogram import Cost
-from mechanisms.item_sets import encoded
+from mechanisms.histogram import Cost, Counts
+from mechanisms.item_sets import ItemSets
 from mechanisms.randomness import Stream
 from rewriter.plan import Cells, HistogramQuery
 
@@ -52,19 +52,27 @@ class DistinctMeter:
         if not cells:
             return {(self.place, None): Measured(())}
         fetched = fetch(self.queries(cells)[0])
-        rows = fetched.counts(0) - 1
-        units, items = (np.array(fetched.texts(n), dtype=object) for n in (1, 2))
-        order = np.argsort(rows, kind="stable")
+        rows, units, items = fetched.counts(0) - 1, fetched.codes(1), fetched.codes(2)
+        order = np.lexsort((items, units, rows))
         ends = np.searchsorted(rows[order], np.arange(len(cells) + 1))
-        key = stream.child("order").words(8).tobytes()
         values, deviations, bounds = [], [], []
         for cell in range(len(cells)):
             own = order[ends[cell] : ends[cell + 1]]
-            sets, _ = encoded(key, units[own], items[own])
-            release = self.mechanism.release(sets, stream.child("count", cell))
+            release = self.mechanism.release(_sets(units[own], items[own]), stream.child("count", cell))
             values.append(max(release.lower_bound, 0))
             deviations.append(release.stddev)
             bounds.append(release.bound)
         said = f"{min(bounds)}" if len(set(bounds)) == 1 else f"{min(bounds)} to {max(bounds)}"
         note = f"a lower bound of the distinct count, each unit counted for at most {said} values"
         return {(self.place, None): Measured(tuple(values), tuple(deviations), (note,))}
+
+
+def _sets(units: Counts, items: Counts) -> ItemSets:
+    """The items of each unit, pairs sorted by unit; how units and items are numbered cannot matter.
+
+    The mechanism counts by matching: the size of a largest matching is a function of the graph alone.
+    """
+    _, starts = np.unique(units, return_index=True)
+    distinct, numbers = np.unique(items, return_inverse=True)
+    offsets = np.append(starts, len(units)).astype(np.int64)
+    return ItemSets(offsets, numbers.astype(np.int64), max(len(distinct), 1))

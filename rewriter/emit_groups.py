@@ -14,7 +14,7 @@ from sqlglot import exp
 from rewriter.dialect import Dialect
 from rewriter.draft import NodeDraft
 from rewriter.emit import Emitter
-from rewriter.emit_measures import numbered, unmeasured
+from rewriter.emit_measures import item_kind, numbered, unmeasured
 from rewriter.expression import Parameters, kind
 from rewriter.measure import DistinctItems, Quantiles, Running
 from rewriter.plan import Cells, HistogramQuery
@@ -70,10 +70,13 @@ def items_query(
     query = _Query(replace(node, measures=(measure,), outputs=()), backend, len(node.keys))
     columns = [exp.column(UNIT), *(exp.column(k) for k in query.keys), exp.column("x0")]
     query.add("e", exp.select(*columns).distinct().from_("r").where(_present("x0")))
-    order = query.emitter.keyed_order([(exp.column("x0"), "text")], of=query.unit)
+    item = item_kind(query.emitter, measure.items, node.relation)
+    order = query.emitter.keyed_order([(exp.column("x0"), item)], of=query.unit)
     rank = _ranked("ROW_NUMBER", [exp.column(UNIT), *(exp.column(k) for k in query.keys)], order)
     query.add("t", exp.select("*", exp.alias_(rank, "_k"), *query.group_number(delta0)).from_("e"))
-    unit = backend.dialect.text(exp.column(UNIT, table="t"), query.unit[1])
+    unit: exp.Expr = exp.column(UNIT, table="t")
+    if query.unit[1] != "int":
+        unit = backend.dialect.text(unit, query.unit[1])
     found = query.by_cell("t", cells).select(
         exp.alias_(unit, "unit"), exp.alias_(exp.column("x0", table="t"), "item")
     )

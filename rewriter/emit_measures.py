@@ -49,7 +49,7 @@ def row_columns(emitter: Emitter, node: NodeDraft) -> list[Output]:
     for number, measure in enumerate(node.measures):
         items = measure.items if isinstance(measure, (Count, DistinctItems)) else ()
         if not isinstance(measure, (Moment, Quantiles)) and (measure.argument is not None or items):
-            item = item_text(emitter, items, node.relation) if items else exp.Literal.number(1)
+            item = item_of(emitter, items, node.relation) if items else exp.Literal.number(1)
             outputs.append((f"x{number}", _where(emitter, measure.argument, node.relation, item)))
     for number, (value, argument) in enumerate(summed(node)):
         fixed = fixed_point(emitter, value, node.relation)
@@ -63,8 +63,16 @@ def _where(emitter: Emitter, argument: exp.Expr | None, relation: Relation, valu
     return exp.Case().when(emitter.written(canonical(argument), relation), value)
 
 
-def item_text(emitter: Emitter, items: Sequence[exp.Expr], relation: Relation) -> exp.Expr:
-    """An item as a text: its value's, or those of a row value with their lengths, NULL kept apart."""
+def item_kind(emitter: Emitter, items: Sequence[exp.Expr], relation: Relation) -> str:
+    """The kind of `item_of`: int or text."""
+    alone = len(items) == 1 and kind(items[0], relation, emitter.parameters) == "int"
+    return "int" if alone else "text"
+
+
+def item_of(emitter: Emitter, items: Sequence[exp.Expr], relation: Relation) -> exp.Expr:
+    """An item: an integer, else a text: its value's, or those of a row value with their lengths, NULL kept apart."""
+    if item_kind(emitter, items, relation) == "int":
+        return emitter.dialect.key(emitter.written(canonical(items[0]), relation), "int")
     texts = []
     for item in items:
         found = kind(item, relation, emitter.parameters)

@@ -164,6 +164,8 @@ class Fetched:
         array([3, 1])
         """
         column = self.columns[position]
+        if isinstance(column, np.ndarray) and column.dtype.kind == "i" and not np.ma.isMaskedArray(column):
+            return column.astype(np.int64, copy=False)
         if any(type(value) is not int for value in column):
             raise BackendError
         try:
@@ -179,6 +181,20 @@ class Fetched:
         ('a', None, 'true')
         """
         return tuple(map(text, self.columns[position]))
+
+    def codes(self, position: int) -> Counts:
+        """Column `position` (from 0) as numbers, shape (rows,): equal ones for equal values, in no order that means
+        anything.
+
+        >>> Fetched((["b", "a", "b"],), 3).codes(0)
+        array([0, 1, 0])
+        """
+        column = self.columns[position]
+        if isinstance(column, np.ndarray) and column.dtype.kind == "i" and not np.ma.isMaskedArray(column):
+            return column.astype(np.int64, copy=False)
+        known: dict[object, int] = {}
+        numbered = (known.setdefault(value, len(known)) for value in column)
+        return np.fromiter(numbered, dtype=np.int64, count=self.rows)
 
 
 class Slot(AbstractContextManager["Slot"], Protocol):

@@ -7,9 +7,10 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Self, cast
 
 import duckdb
+import numpy as np
 
 from dpproxy.backends.base import (
     BackendError,
@@ -37,7 +38,9 @@ _AS_TEXT = {
     *("timestamp_ns", "timestamp with time zone", "interval", "enum", "uuid", "decimal", "float", "double"),
 }
 _LISTS = {"list", "array"}
-"""Types that DuckDB prints like PostgreSQL reads, and that Python's own types cannot hold in full."""
+_ARRAYS = {"integer", "bigint", "varchar"}
+"""Types that DuckDB prints like PostgreSQL reads, and that Python's own types cannot hold in full; types that
+arrays hold as they are."""
 
 
 class DuckDB:
@@ -212,6 +215,8 @@ class DuckDBSlot:
 
         def run() -> Fetched:
             relation = cursor.sql(query.sql, params=parameters)
+            if all(str(kind.id) in _ARRAYS for kind in relation.types):
+                return _as_arrays(relation, max_rows)
             rows = relation.project(_projection(relation)).limit(max_rows + 1).fetchall()
             if len(rows) > max_rows:
                 raise BackendError
@@ -220,6 +225,25 @@ class DuckDBSlot:
 
         with _interruptible(cursor, cancellation):
             return masked(cancellation, run)
+
+
+def _as_arrays(relation: duckdb.DuckDBPyRelation, max_rows: int) -> Fetched:
+    """The rows of a relation of integers and texts, column by column."""
+    named = ", ".join(f"#{n} AS c{n}" for n in range(1, len(relation.types) + 1))
+    found = relation.project(named).limit(max_rows + 1).fetchnumpy()
+    columns = [_complete(found[f"c{n}"]) for n in range(1, len(relation.types) + 1)]
+    rows = len(columns[0]) if columns else 0
+    if rows > max_rows:
+        raise BackendError
+    return Fetched(tuple(columns), rows)
+
+
+def _complete(column: np.ndarray) -> Sequence[object]:
+    """An array of integers as it is; NULLs and texts as a list."""
+    if np.ma.isMaskedArray(column) or column.dtype.kind != "i":
+        values: list[object] = column.tolist()
+        return values
+    return cast(Sequence[object], column)
 
 
 @contextmanager
