@@ -168,6 +168,14 @@ def _kind(node: exp.Expr, relation: Relation) -> str:
     return "other" if "(" in name else kind_of_type(name)
 
 
+def _negated(node: exp.Expr, relation: Relation | None) -> exp.Expr:
+    """`x IS NOT NULL` as NOT x IS NULL."""
+    if not isinstance(node, (exp.Is, exp.Like, exp.ILike)) or not node.args.get("negate"):
+        return node
+    node.set("negate", None)
+    return exp.Not(this=_moved(node))
+
+
 def _negation(node: exp.Expr, relation: Relation | None) -> exp.Expr:
     """NOT moved inside as far as it goes."""
     if not isinstance(node, exp.Not):
@@ -291,6 +299,7 @@ PASSES: tuple[Pass, ...] = (
     _searched,
     _between,
     _truth,
+    _negated,
     _negation,
     _turned,
     _listed,
