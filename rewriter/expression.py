@@ -91,6 +91,8 @@ SPELLINGS = {
 but only where a row reaches it: the error would tell that there is one."""
 
 MOST_DIGITS = 38
+MOST_WRITTEN = 50_000
+"""Nodes of an expression as a backend gets it."""
 
 
 def kind_of_type(type_name: str) -> str:
@@ -182,6 +184,12 @@ def check(node: exp.Expr, relation: Relation, parameters: Parameters) -> None:
     def of(part: exp.Expr) -> str:
         return kind(part, relation, parameters)
 
+    if written_size(node)[0] + written_size(node)[1] > MOST_WRITTEN:
+        raise Refusal(
+            "54001",
+            "an expression is too long once it is written so that it cannot fail",
+            position=position(node),
+        )
     for part in node.find_all(exp.Expr):
         if isinstance(part, COMPARISONS) and not readable(part, relation, parameters):
             raise _unreadable(part)
@@ -200,6 +208,21 @@ def check(node: exp.Expr, relation: Relation, parameters: Parameters) -> None:
                 raise not_allowed(part, "of this type")
             if of(part) == "number" and len(parameters[int(part.name) - 1].value or "") > MOST_DIGITS:
                 raise not_allowed(part, f"of more than {MOST_DIGITS} digits")
+
+
+def written_size(node: exp.Expr) -> tuple[int, int]:
+    """About how many nodes a backend's form of an expression has: its value, and the conditions that guard it.
+
+    >>> written_size(exp.column("a")), written_size(exp.column("a") * exp.column("b"))
+    ((1, 0), (3, 24))
+    """
+    parts = [written_size(part) for part in node.iter_expressions() if not isinstance(part, exp.Identifier)]
+    values, guards = sum(value for value, _ in parts), sum(guard for _, guard in parts)
+    if isinstance(node, (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod, exp.Neg, exp.Abs)):
+        return 1 + values, guards + 8 * (1 + values)
+    if isinstance(node, FUNCTIONS):
+        return 1 + 4 * (values + guards), 0
+    return 1 + values + guards, 0
 
 
 def check_condition(node: exp.Expr, relation: Relation, parameters: Parameters) -> None:

@@ -48,8 +48,53 @@ def spellings(tree: exp.Expr) -> Iterator[str]:
     fields = (False, True) if tree.find(exp.Interval) else (False,)
     variances = (False, True) if tree.find(exp.Variance) else (False,)
     frames = (False, True) if any(map(_to_here, tree.find_all(exp.WindowSpec))) else (False,)
-    for dialect, *choices in product(inward, commas, characters, presents, fields, variances, frames):
-        yield _respelt(tree, *choices).sql(dialect)
+    named = (False, True) if tree.find(*_NAMED) else (False,)
+    symbols = (False, True) if tree.find(*_SYMBOLS) else (False,)
+    for names, signs in product(named, symbols):
+        said = _said(tree, names, signs)
+        for dialect, *choices in product(inward, commas, characters, presents, fields, variances, frames):
+            yield _respelt(said, *choices).sql(dialect)
+
+
+_NAMED = (exp.Mod, exp.Trim, exp.StrPosition, exp.Substring)
+_SYMBOLS = (exp.Pow, exp.StartsWith, exp.RegexpLike, exp.RegexpILike)
+_OPERATORS: dict[type[exp.Expr], str] = {exp.Pow: "^", exp.StartsWith: "^@"}
+_ABSENT: dict[type[exp.Expr], str] = {exp.RegexpLike: "!~", exp.RegexpILike: "!~*"}
+_TRIMS = {"LEADING": "ltrim", "TRAILING": "rtrim"}
+
+
+def _said(tree: exp.Expr, names: bool, signs: bool) -> exp.Expr:
+    """The tree with functions by their names instead of operators and keywords, or with operators instead of names."""
+
+    def spelt(node: exp.Expr) -> exp.Expr:
+        if signs and type(node) in _OPERATORS:
+            return _operator(node, _OPERATORS[type(node)])
+        if signs and isinstance(node, exp.Not) and type(node.this) in _ABSENT:
+            return _operator(node.this, _ABSENT[type(node.this)])
+        if names and isinstance(node, _NAMED):
+            return _named(node)
+        return node
+
+    return tree.copy().transform(spelt) if names or signs else tree
+
+
+def _operator(node: exp.Expr, sign: str) -> exp.Expr:
+    return exp.Operator(this=node.this, operator=sign, expression=node.expression)
+
+
+def _named(node: exp.Expr) -> exp.Expr:
+    """A function by the name that PostgreSQL keeps apart from its other spelling."""
+    if isinstance(node, exp.Mod):
+        return exp.Anonymous(this="mod", expressions=[node.this.unnest(), node.expression.unnest()])
+    if isinstance(node, exp.StrPosition):
+        return exp.Anonymous(this="strpos", expressions=[node.this, node.args["substr"]])
+    given = [node.args.get(part) for part in ("this", "expression", "start", "length")]
+    name = (
+        "substr"
+        if isinstance(node, exp.Substring)
+        else _TRIMS.get(str(node.args.get("position") or ""), "btrim")
+    )
+    return exp.Anonymous(this=name, expressions=[part for part in given if part is not None])
 
 
 def _to_here(spec: exp.Expr) -> bool:
@@ -70,7 +115,9 @@ def _respelt(
         now.replace(exp.Anonymous(this="now"))
     for interval in list(copy.find_all(exp.Interval)) if field else []:
         if isinstance(interval.this, exp.Literal) and isinstance(interval.args.get("unit"), exp.Var):
-            interval.replace(exp.var(f"INTERVAL {interval.this.sql('postgres')} {interval.args['unit'].name}"))
+            interval.replace(
+                exp.var(f"INTERVAL {interval.this.sql('postgres')} {interval.args['unit'].name}")
+            )
     for node in list(copy.find_all(exp.Substring)) if comma else []:
         given = [node.args.get(part) for part in ("this", "start", "length")]
         node.replace(exp.Anonymous(this="substring", expressions=[g for g in given if g is not None]))

@@ -17,12 +17,17 @@ import pytest
 from sqlglot import exp, parse_one
 
 from dpproxy.backends.duckdb import UNSAFE_OPTIMIZERS
+from rewriter.cut import draft
 from rewriter.dialect import Dialect
 from rewriter.dialect_duckdb import DUCKDB
 from rewriter.dialect_postgres import POSTGRES
-from rewriter.expression import check, kind
+from rewriter.expression import Parameter, check, kind
 from rewriter.grammar import ROW_LOCAL, check_row_local
+from rewriter.policy import Policy
+from rewriter.refusal import Refusal
+from rewriter.relation import leaf
 from rewriter.resolve import resolve
+from tests.rewriter.test_executed import _body
 from tests.rewriter.values import BEYOND, COLUMNS, DUCKDB_TYPES, RELATION, ROWS, VALUES
 
 HERE = Path(__file__).parent
@@ -140,3 +145,39 @@ def test_every_function_is_postgresqls(judge: psycopg.Connection, values: duckdb
 def test_every_node_of_the_grammar_is_tried() -> None:
     tried = {type(part) for e in EXPRESSIONS for part in parse_one(e, dialect="postgres").walk()}
     assert ROW_LOCAL.keys() - OTHERS <= tried
+
+
+def test_every_function_is_read_as_postgresql_reads_it(judge: psycopg.Connection) -> None:
+    policy = Policy({("public", "vals"): VALUES})
+    for expression in EXPRESSIONS:
+        if " interval " in expression or expression.endswith("is unknown"):
+            continue
+        sql = f"SELECT COUNT(*) FROM vals WHERE ({expression}) IS NOT NULL"
+        assert _body(judge, sql) in [_body(judge, text) for text in draft(sql, policy).spellings], expression
+
+
+@pytest.mark.parametrize(("text", "allowed"), [("1 mon 2 days 03:00:00", True), ("2000 years", False)])
+def test_an_interval_that_the_front_has_computed(text: str, allowed: bool) -> None:
+    moved = exp.Add(this=leaf("t0", "ts"), expression=exp.Parameter(this=exp.Literal.number(1)))
+    parameters = [Parameter("interval", text)]
+    if not allowed:
+        with pytest.raises(Refusal, match="at most 1000 years"):
+            check(moved, RELATION, parameters)
+        return
+    check(moved, RELATION, parameters)
+    for dialect in (DUCKDB, POSTGRES):
+        assert f"CAST('{text}' AS INTERVAL)" in dialect.sql(dialect.expression(moved, RELATION, parameters))
+
+
+def grown(times: int) -> str:
+    expression = "f"
+    for _ in range(times):
+        expression = f"(case when {expression} * {expression} > 1 then f else 2 * f end)"
+    return expression
+
+
+def test_what_would_be_written_out_too_long_is_refused() -> None:
+    assert len(statement(based(grown(3)), POSTGRES)) < 1_000_000
+    with pytest.raises(Refusal, match="too long") as refused:
+        based(grown(8))
+    assert refused.value.code == "54001"
