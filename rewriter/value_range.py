@@ -181,16 +181,28 @@ class Ranges:
         return _whole(found) if integers else replace(found, scale=None)
 
     def _extreme(self, node: exp.Greatest | exp.Least) -> Interval:
-        """NULL is passed over, so that only constants are sure to be among what is compared."""
-        parts = [node.this, *node.expressions]
-        whole = _union([self.interval(p) for p in parts])
+        """NULL is passed over, so that only what is never NULL is sure to be among what is compared."""
         of = kind(node, self.relation, self.parameters)
-        sure = [v for v in (self._constant(p, of) for p in parts) if v is not None]
-        if not sure:
-            return whole
+        parts = [(p, self._compared(p, of)) for p in (node.this, *node.expressions)]
+        whole = _union([found for _, found in parts])
+        sure = [found for p, found in parts if self._never_null(p, of)]
         if isinstance(node, exp.Greatest):
-            return replace(whole, lo=_extreme(max, whole.lo, max(sure)))
-        return replace(whole, hi=_extreme(min, whole.hi, min(sure)))
+            return replace(whole, lo=_extreme(max, whole.lo, *(s.lo for s in sure)))
+        return replace(whole, hi=_extreme(min, whole.hi, *(s.hi for s in sure)))
+
+    def _compared(self, node: exp.Expr, of: str) -> Interval:
+        """The range of an expression as values of the kind `of`."""
+        value = self._constant(node, of)
+        found = self.interval(node)
+        if value is None:
+            return found
+        return Interval(value, value, 0 if of in ("date", "timestamp") else found.scale)
+
+    def _never_null(self, node: exp.Expr, of: str) -> bool:
+        node = node.unnest()
+        if isinstance(node, (exp.Greatest, exp.Least, exp.Coalesce)):
+            return any(self._never_null(p, of) for p in (node.this, *node.expressions))
+        return self._constant(node, of) is not None
 
     def _case(self, node: exp.Case) -> Interval:
         found = []
