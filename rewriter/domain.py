@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from sqlglot import exp
 
 from rewriter.expression import LOGICAL, Parameters, kind, kind_of_type
+from rewriter.functions import whole_constant
 from rewriter.grammar import EXTRACTED
 from rewriter.literal import constant
 from rewriter.plan import Cells
@@ -20,6 +21,7 @@ from rewriter.policy import Column, Policy
 from rewriter.relation import Leaf, Relation, Source, leaf, leaves
 
 MAX_CELLS = 1_000_000
+MOST_BUCKETS = 10_000
 HELD = re.compile(r"-?\d{1,28}(\.\d{1,10}0*)?")
 GRAINS = ("minute", "hour", "day", "week", "month", "quarter", "year")
 STEPS = {"quarter": "3 months", "week": "7 days"}
@@ -286,6 +288,8 @@ class _Dimensions:
             inner, grain = node.this, node.args["unit"].name.lower()
         elif isinstance(node, exp.Cast) and node.to.this == exp.DType.DATE:
             inner, grain = node.this, "day"
+        elif isinstance(node, exp.TimeToStr):
+            inner, grain = node.this, None if re.search("%[HMS]", node.args["format"].name) else "day"
         else:
             return None
         if isinstance(inner, exp.Column) and kind(inner, self.relation, self.parameters) == "timestamp":
@@ -320,6 +324,9 @@ class _Dimensions:
         span = EXTRACTED[node.name.lower()] if isinstance(node, exp.Extract) else None
         if isinstance(node, LOGICAL):
             values = [exp.true(), exp.false()]
+        elif isinstance(node, exp.WidthBucket):
+            buckets = whole_constant(node.args["num_buckets"], self.parameters) or MOST_BUCKETS
+            values = [exp.Literal.number(n) for n in range(buckets + 2)] if buckets < MOST_BUCKETS else None
         elif span is not None:
             values = [exp.cast(exp.Literal.number(v), "DECIMAL") for v in range(span[0], span[1] + 1)]
         elif isinstance(node, exp.Case):

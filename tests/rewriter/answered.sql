@@ -149,3 +149,7 @@ SELECT COUNT(*) FROM (SELECT DISTINCT user_id, action FROM (SELECT user_id, acti
 SELECT n, COUNT(*) FROM (SELECT user_id, COUNT(*) FILTER (WHERE action = 'like') AS n FROM events WHERE user_id <= 120 GROUP BY user_id) t WHERE n < 5 GROUP BY n
 SELECT COUNT(*) FROM (SELECT user_id, ROW_NUMBER() OVER (PARTITION BY user_id ORDER BY ts, event_id) AS r FROM events WHERE user_id <= 120) a JOIN (SELECT user_id, ROW_NUMBER() OVER (PARTITION BY user_id ORDER BY ts DESC, event_id DESC) AS r FROM events WHERE user_id <= 120) b ON a.r = b.r AND a.user_id = b.user_id
 SELECT article_id, COUNT(user_id) FROM (SELECT * FROM events WHERE user_id <= 120) e RIGHT JOIN articles a USING (article_id) GROUP BY article_id
+SELECT width_bucket(amount, 0, 100, 4), COUNT(*) FROM events GROUP BY 1
+SELECT to_char(ts, 'YYYY-MM'), COUNT(DISTINCT user_id) FROM events GROUP BY 1
+SELECT round(amount), COUNT(*) FROM events WHERE device ~ '^(tv|p.*e)$' GROUP BY 1 ORDER BY 2 DESC LIMIT 1000
+SELECT ts::date - signup_date > 100, COUNT(*) FROM events JOIN users USING (user_id) GROUP BY 1

@@ -98,3 +98,19 @@ def test_minus_zero_is_the_group_of_zero(backend: duckdb.DuckDBPyConnection) -> 
     query = histogram_query(node, POLICY, (), None, None, 10)
     found = backend.execute(query.sql, ["secret"] if query.rank_key else []).fetchall()
     assert [str(row[0]) for row in found if row[0] is not None] == ["0.0"]
+
+
+@pytest.mark.parametrize(
+    ("sql", "cells"),
+    [
+        ("SELECT width_bucket(amount, 0, 100, 4), COUNT(*) FROM events GROUP BY 1", 7),
+        ("SELECT to_char(ts, 'YYYY-MM'), COUNT(*) FROM events GROUP BY 1", 3),
+        ("SELECT to_char(signup_date, 'YYYY'), COUNT(*) FROM users GROUP BY 1", 2),
+        ("SELECT to_char(ts, 'HH24:MI'), COUNT(*) FROM events GROUP BY 1 ORDER BY 2 DESC LIMIT 3", None),
+    ],
+)
+def test_buckets_and_dates_as_texts(sql: str, cells: int | None, postgres: psycopg.Connection) -> None:
+    node = draft(sql, POLICY).nodes[0]
+    assert isinstance(node, NodeDraft)
+    found = cells_of(node, postgres)
+    assert (None if found is None else len(found)) == cells
