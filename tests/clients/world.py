@@ -19,7 +19,7 @@ from tests.clients.counted import Counts
 from tests.clients.data import POLICY, fill_duckdb, fill_postgres
 
 ROOT = Path(__file__).parent.parent.parent
-ANALYST, PASSWORD, DATABASE = "ann", "pencil", "shop"
+ANALYST, PASSWORD, DATABASE = "ann", "pencil", "dpproxy"
 
 
 @dataclass
