@@ -19,7 +19,7 @@ def explanation(one: Ask, left: Charge | None) -> Iterator[str]:
     node = one.node
     domain = "unknown domain" if node.cells is None else f"known domain of {len(node.cells)} cells"
     groups = "unrestricted" if node.delta0 is None else f"at most {node.delta0} groups of one unit"
-    yield f"Private rows by a {domain}, {groups}"
+    yield f"Groups of {domain}, {groups}"
     if one.selection is None:
         yield "  Cost: nothing, no rows can come out"
         return
