@@ -6,48 +6,11 @@ import re
 
 from sqlglot import exp
 
-from rewriter.expression import COMPARISONS, Parameters, kind, operands, readable
+from rewriter.expression import Parameters, kind, operands
 from rewriter.relation import Relation
-
-TOTAL = (
-    exp.Column,
-    exp.Identifier,
-    exp.Literal,
-    exp.Boolean,
-    exp.Null,
-    exp.Parameter,
-    exp.Paren,
-    exp.And,
-    exp.Or,
-    exp.Not,
-    exp.Is,
-    exp.Like,
-    exp.ILike,
-    exp.Lower,
-    exp.Upper,
-    exp.Trim,
-    exp.Length,
-    exp.DPipe,
-    exp.AggFunc,
-    exp.Star,
-    exp.Distinct,
-)
-"""What cannot raise, whatever the values of its parts."""
 
 SMALL_NUMBER = re.compile(r"\d{1,15}(\.\d{1,10})?")
 """A constant that every integer can be compared with as a DECIMAL of 38 digits."""
-
-
-def total(node: exp.Expr, relation: Relation, parameters: Parameters) -> bool:
-    """Whether no value can make DuckDB raise in computing `node`; what aggregates are made of is left out."""
-    if isinstance(node, COMPARISONS):
-        if not readable(node, relation, parameters) or not alike_operands(node, relation, parameters):
-            return False
-    elif not isinstance(node, TOTAL):
-        return False
-    elif isinstance(node, exp.AggFunc):
-        return True
-    return all(total(part, relation, parameters) for part in node.iter_expressions())
 
 
 def alike_operands(comparison: exp.Expr, relation: Relation, parameters: Parameters) -> bool:
