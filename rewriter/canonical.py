@@ -308,15 +308,17 @@ PASSES: tuple[Pass, ...] = (
 
 
 def _moved(node: exp.Expr) -> exp.Expr:
-    return node.copy()
+    """A part of an expression that is given up for another one."""
+    node.parent = None
+    return node
 
 
 def _parenthesised(node: exp.Expr) -> exp.Expr:
     """Parentheses around every operator inside an operator: none of them rests on precedence."""
     for child in list(node.iter_expressions()):
-        inner = _parenthesised(child)
+        _parenthesised(child)
         if isinstance(node, OPERATORS) and isinstance(child, OPERATORS):
-            inner = exp.Paren(this=inner.copy())
-        if inner is not child:
-            child.replace(inner)
+            around = exp.Paren()
+            child.replace(around)
+            around.set("this", child)
     return node

@@ -76,7 +76,7 @@ def histogram_query(
     else:
         query = emitter.largest(keys, kinds, counts, f"c{node.selecting or 0}").limit(limit or 0)
     for name, body in ctes:
-        query = query.with_(name, as_=body)
+        query = query.with_(name, as_=body, copy=False)
     arrays = (
         tuple(zip(*cells, strict=True)) if cells else tuple(() for _ in keys) if cells is not None else ()
     )
