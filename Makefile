@@ -4,7 +4,7 @@ PY := $(VENV)/bin/python
 PIP_INSTALL := $(PY) -m pip install --quiet --disable-pip-version-check --no-input
 PIP_TOOLS := pip-tools==7.6.2
 
-.PHONY: demo reproduce audit bench-noise bench-relay ledger-torture bench-ledger test test-slow lint reference lock clean
+.PHONY: demo clients reproduce audit stability generated fuzz bench-noise bench-relay bench-planning ledger-torture bench-ledger test test-slow lint reference lock clean
 
 # Everything embedded on the sample data, on 127.0.0.1:6432, until Ctrl-C.
 demo: $(VENV)/.run
@@ -18,6 +18,22 @@ reproduce: $(VENV)/.bench
 audit: $(VENV)/.dev
 	$(PY) -m tests.audit
 
+# Some 50 people removed, one after the other, from every accepted statement of the corpora in $DPPROXY_SHARED.
+stability: $(VENV)/.dev
+	$(PY) -m tests.stability corpora
+
+# 10,000 generated statements: no crash, no refusal without a name, no broken bound.
+generated: $(VENV)/.dev
+	$(PY) -m tests.stability generated
+
+# Ten minutes of mutated statements and bytes: nothing but a refusal leaves the rewriter.
+fuzz: $(VENV)/.dev
+	$(PY) -m tests.rewriter.fuzz 600
+
+# Planning from text, and from the cache, over the legitimate queries of the corpora.
+bench-planning: $(VENV)/.dev
+	$(PY) -m benchmarks.planning
+
 # Our noise beside opendp's, which has a virtual environment of its own.
 bench-noise: $(VENV)-opendp/.ready
 	$(VENV)-opendp/bin/python -m benchmarks.noise
@@ -25,6 +41,11 @@ bench-noise: $(VENV)-opendp/.ready
 # 8 processes of 4 connections race for one account after the other for a minute; then a process dies before each statement.
 ledger-torture: $(VENV)/.dev
 	$(PY) -m tests.budget.torture
+
+# Every client through its real driver, on DuckDB and PostgreSQL: a table of clients by features. What make cannot install
+# (psql, a JDK, libpostgresql-jdbc-java, node with npm, unixodbc, odbc-postgresql) is skipped with its name.
+clients: $(VENV)-clients/.ready
+	$(VENV)-clients/bin/python -m tests.clients
 
 # Reserve and settle, with fsync: one account and 100, embedded and by URL.
 bench-ledger: $(VENV)/.dev
@@ -62,10 +83,12 @@ lock:
 	done
 	CUSTOM_COMPILE_COMMAND="make lock" $(VENV)-lock/bin/pip-compile --quiet --generate-hashes --allow-unsafe --strip-extras --upgrade \
 	  --no-emit-index-url --no-emit-find-links --no-emit-trusted-host --output-file benchmarks/opendp.lock -c requirements.lock benchmarks/opendp.in
+	CUSTOM_COMPILE_COMMAND="make lock" $(VENV)-lock/bin/pip-compile --quiet --generate-hashes --allow-unsafe --strip-extras --upgrade \
+	  --no-emit-index-url --no-emit-find-links --no-emit-trusted-host --output-file tests/clients/clients.lock -c requirements-dev.lock tests/clients/clients.in
 	rm -rf $(VENV)-lock
 
 clean:
-	rm -rf $(VENV) $(VENV)-opendp .mypy_cache .ruff_cache .pytest_cache sample_data/.dpproxy
+	rm -rf $(VENV) $(VENV)-opendp $(VENV)-clients tests/clients/node/node_modules .mypy_cache .ruff_cache .pytest_cache sample_data/.dpproxy
 
 $(VENV)/.run: requirements.lock pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -85,4 +108,11 @@ $(VENV)-opendp/.ready: requirements.lock benchmarks/opendp.lock
 	$(PYTHON) -m venv $(VENV)-opendp
 	$(VENV)-opendp/bin/python -m pip install --quiet --disable-pip-version-check --no-input --only-binary :all: \
 	  --require-hashes -r requirements.lock -r benchmarks/opendp.lock
+	@touch $@
+
+$(VENV)-clients/.ready: requirements.lock tests/clients/clients.lock tests/clients/node/package-lock.json
+	$(PYTHON) -m venv $(VENV)-clients
+	$(VENV)-clients/bin/python -m pip install --quiet --disable-pip-version-check --no-input --only-binary :all: \
+	  --require-hashes -r requirements.lock -r tests/clients/clients.lock
+	if command -v npm >/dev/null; then npm ci --silent --no-audit --no-fund --prefix tests/clients/node; fi
 	@touch $@
