@@ -81,7 +81,7 @@ class Psql(Client):
         assert "country\tcharacter varying" in shown.stdout or "country\ttext" in shown.stdout
         assert "where they live: known domain of 4 values" in shown.stdout
         assert '"users_pkey" PRIMARY KEY, btree (user_id)' in shown.stdout
-        assert "FOREIGN KEY (user_id) REFERENCES app.users(user_id)" in shown.stdout
+        assert "FOREIGN KEY (user_id) REFERENCES users(user_id)" in shown.stdout
         assert "email" not in shown.stdout
 
     def ask(self) -> None:
@@ -124,7 +124,7 @@ class Psql(Client):
         with self.world.counts.expected(0):
             done = self.script(f"\\set VERBOSITY verbose\n{ROWS};\n{PUBLIC};")
         assert f"ERROR:  {REFUSED}: " in done.stderr
-        assert "LINE 1: SELECT * FROM app.users\n" in done.stderr
+        assert "LINE 1: SELECT * FROM app.users;\n               ^\n" in done.stderr
         assert "HINT:" in done.stderr
         assert done.stdout == "50\n"
 
