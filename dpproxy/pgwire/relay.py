@@ -251,7 +251,7 @@ class Relay:
             return
         portal = self._portals.get(name)
         if isinstance(portal, Naming):
-            self._works.name_prepared(body, portal.statement)
+            self._begin(self._works.name_prepared(body, portal.statement))
         elif isinstance(portal, Portal) and not portal.answered:
             self._begin(self._works.execute(body, name, portal))
         elif portal is None and not name:

@@ -87,9 +87,17 @@ class Works:
         self._portals.propose(name, portal)
         self._line.open(name, portal, portal.empty_arrays(), ((self._portals, name),))
 
-    def name_prepared(self, body: bytes, statement: Statement) -> None:
-        """Executes a PREPARE of a private statement, which then goes by its name."""
+    def name_prepared(self, body: bytes, statement: Statement) -> Work:
+        """Executes a PREPARE of a private statement, which then goes by its name.
+
+        It is planned first where it has no parameters, so that what no query may ask is refused here already.
+        """
         assert statement.carrier is not None
+        if not statement.carrier.parameters:
+            try:
+                yield Prepare(statement.query, ())
+            except Refusal as refusal:
+                raise statement.placed(refusal) from refusal
         name = statement.carrier.name
         self._statements.propose(name, statement.prepared)
         self._line.forward("E", body, (self._statements, name))
@@ -136,22 +144,22 @@ class Works:
         if statement.takes_step:
             yield from self._run_private(statement)
         elif called is None:
-            self._run_public(statement)
+            yield from self._run_public(statement)
         else:
             portal = yield from self._called(statement, called, b"\0\0")
             if portal is None:
-                self._run_public(statement)
+                yield from self._run_public(statement)
             else:
                 yield from self._run_portal(portal)
 
-    def _run_public(self, statement: Statement) -> None:
+    def _run_public(self, statement: Statement) -> Work:
         self._line.inject(m.parse("", statement.padded), ours=False)
         self._line.inject(m.bind("", "", m.NO_VALUES), ours=False)
         self._line.forward("D", b"P\0", hidden=_NO_DATA)
         if statement.prepared is None:
             self._line.forward("E", m.execute("")[5:])
         else:
-            self.name_prepared(m.execute("")[5:], statement)
+            yield from self.name_prepared(m.execute("")[5:], statement)
 
     def _run_private(self, statement: Statement) -> Work:
         self._line.inject(m.parse("", statement.padded), ours=False)
