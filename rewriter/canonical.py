@@ -240,7 +240,7 @@ def _connected(node: exp.Expr, relation: Relation | None) -> exp.Expr:
     if not isinstance(node, exp.Connector) or isinstance(node.parent, type(node)):
         return node
     kind = type(node)
-    parts = [_moved(p) for p in node.flatten(unnest=False)]
+    parts = [_moved(p) for p in list(node.flatten(unnest=False))]
     if kind is exp.Or:
         parts = _alternatives(parts)
     found = {text_of(p): p for p in parts}
