@@ -86,6 +86,26 @@ class Reservation:
 
 
 @dataclass(frozen=True)
+class Stream:
+    """What is known of a stream of running counts: its last `answer` and how many `looks` there were at it.
+
+    `paid`: whether every account that was asked for has paid for it in its present period.
+    """
+
+    paid: bool
+    looks: int
+    answer: bytes | None = field(repr=False)
+
+
+@dataclass(frozen=True)
+class Look:
+    """A further release of the stream of this `key` (32 bytes): the one after the first `after` looks at it."""
+
+    key: bytes
+    after: int
+
+
+@dataclass(frozen=True)
 class Settled:
     """What a settlement came to: the `answer` that may leave, what was `charged`, what is `left`.
 
@@ -220,6 +240,10 @@ class Frozen(LedgerError):
 
 class IdUsed(LedgerError):
     """An id of a reservation was used before, for something else."""
+
+
+class Overtaken(LedgerError):
+    """Somebody else has looked at the stream in the meantime: this look continues none, and is thrown away."""
 
 
 class AlreadyResolved(LedgerError):

@@ -15,7 +15,7 @@ from threading import Lock
 from typing import NoReturn, Self, cast
 from uuid import UUID
 
-from budget import statements
+from budget import statements, statements_streams
 from budget.account import (
     AboveReservation,
     AlreadyReached,
@@ -26,11 +26,14 @@ from budget.account import (
     IdUsed,
     LedgerError,
     LedgerUnavailable,
+    Look,
     NotReached,
     Outcome,
+    Overtaken,
     Pinned,
     Reservation,
     Settled,
+    Stream,
     UnknownAccount,
 )
 from budget.accounts import Accounts
@@ -116,16 +119,18 @@ class Ledger(Computing, PostgresStore, Accounts, Analysts, Histories, HighWaters
         query: str,
         mechanisms: Sequence[str],
         ids: Sequence[UUID] | None = None,
+        looking: bool = False,
     ) -> tuple[Reservation, ...]:
         """Holds the most that a query's releases can cost, all of them on every account, or none.
 
         `chain`: seeded accounts, the analyst's own first, shared ones after it; `charges`: what each release
         costs at most; `reached`: the backend is about to be called (a slot is held), which is then on disk
         before this returns; `query`, `mechanisms` (one a charge): for the account's history; `ids` (one a
-        charge) of `new_ids`: saying the same again holds nothing more. Returns one reservation a charge.
+        charge) of `new_ids`: saying the same again holds nothing more; `looking`: a charge may be nothing, for
+        a look at a stream that is paid. Returns one reservation a charge.
         Raises Exhausted, Frozen, UnknownAccount, IdUsed, ValueError.
         """
-        total = _checked_total(chain, charges, mechanisms)
+        total = _checked_total(chain, charges, mechanisms, looking)
         ids = self.new_ids(len(charges)) if ids is None else list(ids)
         if len(set(ids)) != len(charges):
             raise ValueError("a reservation has an id of its own")
@@ -181,6 +186,7 @@ class Ledger(Computing, PostgresStore, Accounts, Analysts, Histories, HighWaters
         mechanism: str,
         query: str,
         epoch: str,
+        look: Look | None = None,
     ) -> Settled:
         """Writes actual cost and answer in one transaction; only what it returns may leave.
 
@@ -189,8 +195,11 @@ class Ledger(Computing, PostgresStore, Accounts, Analysts, Histories, HighWaters
         `replay`, `query` how its history calls it. Shared accounts are charged the whole reservation. Raises
         AboveReservation, AlreadyResolved, and NotReached for a new answer whose backend was not said to be
         reached. After LedgerUnavailable, `outcome` says whether it was written.
+
+        A `look` at a stream costs nothing where the account has paid for the stream in this period, else `actual`
+        (AboveReservation where less was reserved); Overtaken where another look came first.
         """
-        if not reservation.at_most.covers(actual):
+        if look is None and not reservation.at_most.covers(actual):
             raise AboveReservation(f"{actual} settled on a reservation of {reservation.at_most}")
         values: dict[str, object] = {
             "id": reservation.id,
@@ -203,8 +212,12 @@ class Ledger(Computing, PostgresStore, Accounts, Analysts, Histories, HighWaters
             "query": query,
             "epoch": epoch,
         }
+        statement = statements.SETTLE
+        if look is not None:
+            values |= {"stream": look.key, "number": look.after + 1}
+            statement = statements_streams.SETTLE_LOOK
         for _ in range(_ATTEMPTS):
-            settled = self._settle_once(values)
+            settled = self._settle_once(statement, values)
             if settled is not None:
                 return settled
         raise LedgerUnavailable("another process is storing the same answer and does not finish")
@@ -230,6 +243,12 @@ class Ledger(Computing, PostgresStore, Accounts, Analysts, Histories, HighWaters
         """
         rows = self._rows(statements.STORED, release_key=release_key)
         return (rows[0][0], Charge(rows[0][1], rows[0][2])) if rows else None
+
+    def stream(self, chain: Sequence[str], key: bytes) -> Stream:
+        """What is known of the stream `key`, and whether all accounts of `chain` have paid for it."""
+        values = {"chain": list(chain), "stream": key}
+        paid, looks, answer = self._rows(statements_streams.STREAM, **values)[0]
+        return Stream(paid == len(chain), looks or 0, answer)
 
     def recover(self, *gone: str) -> int:
         """Ends reservations whose lease has run out, and those of instances that are `gone`; returns how many.
@@ -281,14 +300,16 @@ class Ledger(Computing, PostgresStore, Accounts, Analysts, Histories, HighWaters
             raise IdUsed("the id of a reservation was used before, for something else")
         return [(*row[:2], row[2] or row[3], *row[3:9]) for row in rows]
 
-    def _settle_once(self, values: Mapping[str, object]) -> Settled | None:
+    def _settle_once(self, statement: str, values: Mapping[str, object]) -> Settled | None:
         """None where another transaction has just stored the answer, which the next attempt sees."""
-        steps = [(statements.LOCK_HELD, values), (statements.SETTLE, values)]
+        steps = [(statements.LOCK_HELD, values), (statement, values)]
         try:
             rows = self._transaction(steps, (statements.LET_GO, values))[1]
         except OutOfBounds as error:
             raise AboveReservation("the stored answer cost more than the reservation holds") from error
         except Conflict as error:
+            if error.constraint == "look_in_order" and not error.after_loss:
+                raise Overtaken("somebody else has looked at this stream in the meantime") from error
             rows = self._found_after_loss(error, values["id"], "settle")
         if rows:
             answer, information, calls, stored_before, *left, number = rows[0]
@@ -330,12 +351,14 @@ class Ledger(Computing, PostgresStore, Accounts, Analysts, Histories, HighWaters
         return rows[0][0] if rows else None
 
 
-def _checked_total(chain: Sequence[str], charges: Sequence[Charge], mechanisms: Sequence[str]) -> Charge:
+def _checked_total(
+    chain: Sequence[str], charges: Sequence[Charge], mechanisms: Sequence[str], looking: bool
+) -> Charge:
     if not chain or len(set(chain)) != len(chain):
         raise ValueError("a chain names each account once, the analyst's own first")
     if not charges or len(mechanisms) != len(charges):
         raise ValueError("a query has charges, and a mechanism for each")
-    if any(charge == Charge(0, 0) for charge in charges):
+    if not looking and any(charge == Charge(0, 0) for charge in charges):
         raise ValueError("a release costs something")
     return Charge(sum(charge.information for charge in charges), sum(charge.calls for charge in charges))
 

@@ -5,7 +5,8 @@ GRANT USAGE ON SCHEMA dpproxy_ledger TO dpproxy_ledger;
 GRANT SELECT ON dpproxy_ledger.migration TO dpproxy_ledger;
 
 GRANT SELECT, INSERT ON dpproxy_ledger.pinned, dpproxy_ledger.account, dpproxy_ledger.limit_change,
-    dpproxy_ledger.entry, dpproxy_ledger.mark, dpproxy_ledger.epoch TO dpproxy_ledger;
+    dpproxy_ledger.entry, dpproxy_ledger.mark, dpproxy_ledger.epoch, dpproxy_ledger.look,
+    dpproxy_ledger.stream_paid TO dpproxy_ledger;
 
 GRANT UPDATE (
     limit_information, limit_calls, period, mode, used_information, used_calls,

@@ -137,15 +137,35 @@ _LEFT = """
     account.limit_calls - account.used_calls - account.reserved_calls AS left_calls
 """
 
-SETTLE = f"""
-WITH {_HELD},
-stored AS (
-    SELECT answer, information, calls FROM dpproxy_ledger.answer WHERE release_key = %(release_key)s
-),
+_PAID_BEFORE = """
 paid_before AS (
     SELECT 1 AS yes FROM dpproxy_ledger.request, held
     WHERE request.account = held.account AND held.own AND request.release_key = %(release_key)s LIMIT 1
 ),
+"""
+
+_CHARGE = """
+charge AS (
+    SELECT held.*, price.stored_before, price.answer,
+        CASE WHEN NOT own THEN at_most_information
+            WHEN price.stored_before AND EXISTS (SELECT 1 FROM paid_before) THEN 0
+            ELSE price.information END AS charged_information,
+        CASE WHEN NOT own THEN at_most_calls
+            WHEN price.stored_before AND EXISTS (SELECT 1 FROM paid_before) THEN 0
+            ELSE price.calls END AS charged_calls
+    FROM held, price
+),
+"""
+
+
+def settlement(paid: str, noted: str, charge: str) -> str:
+    """A settlement, of which its parts say who has `paid` before, what is `noted` of a new answer, and the `charge`."""
+    return f"""
+WITH {_HELD},
+stored AS (
+    SELECT answer, information, calls FROM dpproxy_ledger.answer WHERE release_key = %(release_key)s
+),
+{paid}
 made AS (
     INSERT INTO dpproxy_ledger.answer (release_key, reservation, answer, information, calls, epoch, stored_at)
     SELECT %(release_key)s, held.reservation, %(answer)s, %(information)s, %(calls)s, %(epoch)s, held.now_at
@@ -154,21 +174,13 @@ made AS (
     ON CONFLICT (release_key) DO NOTHING
     RETURNING answer, information, calls
 ),
+{noted}
 price AS (
     SELECT answer, information, calls, false AS stored_before FROM made
     UNION ALL
-    SELECT answer,
-        CASE WHEN EXISTS (SELECT 1 FROM paid_before) THEN 0 ELSE information END,
-        CASE WHEN EXISTS (SELECT 1 FROM paid_before) THEN 0 ELSE calls END,
-        true
-    FROM stored
+    SELECT answer, information, calls, true FROM stored
 ),
-charge AS (
-    SELECT held.*, price.stored_before, price.answer,
-        CASE WHEN own THEN price.information ELSE at_most_information END AS charged_information,
-        CASE WHEN own THEN price.calls ELSE at_most_calls END AS charged_calls
-    FROM held, price
-),
+{charge}
 resolved AS (
     INSERT INTO dpproxy_ledger.entry (
         reservation, account, own, stage, kind, opened, at_most_information, at_most_calls,
@@ -201,6 +213,9 @@ SELECT charge.answer, charge.charged_information, charge.charged_calls, charge.s
     moved.left_information, moved.left_calls, moved.number
 FROM charge JOIN moved ON moved.name = charge.account WHERE charge.own
 """
+
+
+SETTLE = settlement(_PAID_BEFORE, "", _CHARGE)
 
 RESOLVE = f"""
 WITH {_HELD},
@@ -310,7 +325,11 @@ SELECT nonce FROM dpproxy_ledger.epoch WHERE name = %(epoch)s
 
 PRUNE = """
 WITH over AS (
-    SELECT release_key FROM dpproxy_ledger.answer WHERE epoch <> ALL(%(keep)s) LIMIT %(batch)s
+    SELECT release_key FROM dpproxy_ledger.answer WHERE epoch <> ALL(%(keep)s) AND NOT EXISTS (
+        SELECT 1 FROM dpproxy_ledger.look WHERE look.release_key = answer.release_key AND look.number = (
+            SELECT max(number) FROM dpproxy_ledger.look AS later WHERE later.stream = look.stream
+        )
+    ) LIMIT %(batch)s
 ),
 asked AS (
     DELETE FROM dpproxy_ledger.request WHERE release_key IN (SELECT release_key FROM over)

@@ -7,7 +7,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from threading import Lock
 from uuid import UUID
 
-from budget.account import AnotherLedger, Charge, LedgerOlder, LedgerUnavailable, Reservation, Settled
+from budget.account import AnotherLedger, Charge, LedgerOlder, LedgerUnavailable, Look, Reservation, Settled
 from budget.highwater import HighWater
 from budget.ledger import Ledger
 from dpproxy.config import ConfigError
@@ -94,9 +94,12 @@ class MarkedLedger(Ledger):
         query: str,
         mechanisms: Sequence[str],
         ids: Sequence[UUID] | None = None,
+        looking: bool = False,
     ) -> tuple[Reservation, ...]:
         """As the ledger's; the mark of it is on its way."""
-        held = super().reserve(chain, charges, reached=reached, query=query, mechanisms=mechanisms, ids=ids)
+        held = super().reserve(
+            chain, charges, reached=reached, query=query, mechanisms=mechanisms, ids=ids, looking=looking
+        )
         if self._marker is not None:
             self._covered |= dict.fromkeys((one.id for one in held), self._marker.ask())
         return held
@@ -112,6 +115,7 @@ class MarkedLedger(Ledger):
         mechanism: str,
         query: str,
         epoch: str,
+        look: Look | None = None,
     ) -> Settled:
         """As the ledger's, and not before the mark of the reservation is durable.
 
@@ -126,6 +130,7 @@ class MarkedLedger(Ledger):
             mechanism=mechanism,
             query=query,
             epoch=epoch,
+            look=look,
         )
         covered = self._covered.pop(reservation.id, None) if self._marker is not None else None
         if covered is not None:

@@ -20,7 +20,16 @@ from dpproxy.embedded import Embedded
 from tests.budget.dying import PINNED
 
 UNIT = 10**6
-APPEND_ONLY = ("entry", "mark", "limit_change", "pinned", "epoch", "migration")
+APPEND_ONLY = (
+    "entry",
+    "mark",
+    "limit_change",
+    "pinned",
+    "epoch",
+    "migration",
+    "look",
+    "stream_paid",
+)
 _numbers = itertools.count()
 
 
@@ -126,7 +135,7 @@ def test_a_newer_schema_is_left_alone(database: Callable[..., str]) -> None:
     conninfo = database()
     Ledger.open(conninfo, PINNED, instance="x").close()
     with psycopg.connect(conninfo) as connection:
-        connection.execute("INSERT INTO dpproxy_ledger.migration (version) VALUES (3)")
+        connection.execute("INSERT INTO dpproxy_ledger.migration (version) VALUES (99)")
     with pytest.raises(LedgerError, match="newer"):
         Ledger.open(conninfo, PINNED, instance="x")
 
