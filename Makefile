@@ -67,9 +67,10 @@ lint: $(VENV)/.dev
 	$(VENV)/bin/ruff format --check
 	$(VENV)/bin/mypy
 
-# docs/cli.md from --help.
+# docs/cli.md from --help, the tables of docs/sql.md from the grammar and the catalogue of refusals.
 reference: $(VENV)/.run
 	$(PY) -m dpproxy.cli_reference > docs/cli.md
+	$(PY) -m dpproxy.sql_reference docs/sql.md
 
 # Resolves pyproject.toml anew into the lock files.
 lock:

@@ -83,6 +83,8 @@ CATALOGUE: Mapping[str, Meaning] = {
         "One SELECT, written plainly; the hint says what.",
     ),
     "25006": Meaning("The statement would write.", "Only questions are answered."),
+    "22003": Meaning("A number is out of the range of its type.", "A smaller number."),
+    "22012": Meaning("A constant divides by zero.", "NULLIF(x, 0)."),
     "22023": Meaning("A value that a setting or a function does not have.", "See the hint."),
     "22025": Meaning("A LIKE pattern ends with its escape character.", "Write the escape character twice."),
     "2201W": Meaning("LIMIT is negative.", "A number from 0."),

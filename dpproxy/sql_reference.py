@@ -1,0 +1,49 @@
+"""The tables of docs/sql.md, made of the grammar and the catalogue of refusals: `python -m dpproxy.sql_reference`.
+
+The page's own words stay; what stands between its marks is written anew.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+
+from rewriter.refusal import CATALOGUE
+from rewriter.vocabulary import fields, row_local, truncations
+
+_MARKED = re.compile(r"(<!-- made: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
+
+
+def page(text: str) -> str:
+    """The page with its made parts as they are now.
+
+    >>> page("<!-- made: truncations -->\\nold<!-- end -->").splitlines()[1]
+    '`second`, `minute`, `hour`, `day`, `week`, `month`, `quarter`, `year`'
+    """
+    made = {
+        "functions": _code(row_local()),
+        "known_fields": _code(fields()[0]),
+        "other_fields": _code(fields()[1]),
+        "truncations": _code(truncations()),
+        "refusals": _refusals(),
+    }
+    return _MARKED.sub(lambda m: f"{m[1]}{made[m[2]]}\n{m[3]}", text)
+
+
+def _code(words: list[str] | tuple[str, ...]) -> str:
+    return ", ".join(f"`` {w} ``" if "`" in w else f"`{w}`" for w in words)
+
+
+def _refusals() -> str:
+    rows = [f"| {code} | {m.meaning} | {m.instead} |" for code, m in CATALOGUE.items()]
+    return "\n".join(["| SQLSTATE | what it means | what to write instead |", "|---|---|---|", *rows])
+
+
+def main(path: Path) -> None:
+    """Writes the page anew."""
+    path.write_text(page(path.read_text()))
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
