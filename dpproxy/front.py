@@ -18,11 +18,13 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from dpproxy.backends.base import BackendSchema, Row
 from dpproxy.embedded import Embedded
+from dpproxy.front_hidden import hidden
 from dpproxy.front_setup import ROLES_QUERY, Roles, grants, lock_down, possible_name, unusable_name
 from dpproxy.front_sql import SYSTEM, clone_statements, identifier, literal, qualified
 from dpproxy.pool import Pool
 from rewriter.policy import Policy, Table
 from rewriter.refusal import Refusal
+from rewriter.setting import SETTINGS
 
 _DATABASE = "dpproxy"
 _CHECKERS = 4
@@ -313,7 +315,7 @@ class Front:
             # Other processes wait no longer: what follows can be done twice.
             if self._embedded is None or self._embedded.owner:
                 with self._as_admin() as admin, admin.transaction():
-                    for statement in (*lock_down(), *grants(roles, self.database)):
+                    for statement in (*hidden(SETTINGS), *lock_down(), *grants(roles, self.database)):
                         _run(admin, statement)
         except psycopg.Error as error:
             raise FrontError(f"the front cannot be prepared: {error}") from error

@@ -1,0 +1,84 @@
+"""What analysts see of each other and set by a function's call: their own roles and sessions, harmless settings.
+
+System views are replaced and set_config is renamed in the front's own database, which a superuser may do under
+allow_system_table_mods; every client finds them where it looks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+
+from dpproxy.front_sql import literal
+
+_MINE = "pg_catalog.pg_has_role(session_user, {}, 'MEMBER')"
+"""True of one's own role and the groups that it is in; for a superuser, of all."""
+_ACTIVITY = "^(pg_stat_get_backend_.*|pg_stat_get_activity|pg_stat_get_progress_info|pg_lock_status)$"
+
+
+def hidden(settings: Collection[str]) -> Iterator[str]:
+    """The statements that hide analysts from each other; idempotent, run by a superuser in the front's database.
+
+    `settings`: those that set_config may set.
+    """
+    yield "SELECT pg_advisory_xact_lock(23)"
+    yield "SET LOCAL allow_system_table_mods = on"
+    yield _rebuilt("pg_roles", f"NOT s.rolcanlogin OR {_MINE.format('s.oid')}")
+    yield _rebuilt("pg_user", _MINE.format("s.usesysid"))
+    yield _OWN_ACTIVITY
+    yield f"""
+DO $$ DECLARE telling regprocedure; BEGIN
+  FOR telling IN SELECT oid FROM pg_proc WHERE pronamespace = 'pg_catalog'::regnamespace
+      AND proname ~ {literal(_ACTIVITY)} AND has_function_privilege('public', oid, 'EXECUTE') LOOP
+    EXECUTE format('REVOKE EXECUTE ON ROUTINE %s FROM PUBLIC', telling);
+  END LOOP;
+END $$"""
+    names = ", ".join(literal(name) for name in sorted(settings))
+    yield _SET_CONFIG.replace("{names}", names)
+
+
+def _rebuilt(view: str, condition: str) -> str:
+    """A system view over its own old definition, which is kept under another name, with a condition more."""
+    return f"""
+DO $$ BEGIN
+  IF to_regclass('pg_catalog.{view}_of_all') IS NULL THEN
+    EXECUTE format('CREATE VIEW pg_catalog.{view}_of_all AS %s', pg_get_viewdef('pg_catalog.{view}'::regclass));
+  END IF;
+END $$;
+CREATE OR REPLACE VIEW pg_catalog.{view} AS SELECT * FROM pg_catalog.{view}_of_all AS s WHERE {condition}"""
+
+
+_OWN_ACTIVITY = """
+DO $$ BEGIN
+  IF to_regclass('pg_catalog.pg_stat_activity_of_all') IS NULL THEN
+    EXECUTE format('CREATE VIEW pg_catalog.pg_stat_activity_of_all AS %s',
+      pg_get_viewdef('pg_catalog.pg_stat_activity'::regclass));
+  END IF;
+END $$;
+CREATE OR REPLACE FUNCTION pg_catalog.pg_stat_activity_of_mine() RETURNS SETOF pg_catalog.pg_stat_activity_of_all
+LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog AS $$
+  SELECT * FROM pg_stat_activity_of_all AS s
+  WHERE usename = session_user OR (SELECT rolsuper FROM pg_authid WHERE rolname = session_user)
+$$;
+CREATE OR REPLACE VIEW pg_catalog.pg_stat_activity AS SELECT * FROM pg_catalog.pg_stat_activity_of_mine()"""
+
+_SET_CONFIG = """
+DO $$ BEGIN
+  IF to_regprocedure('pg_catalog.set_any_config(text,text,boolean)') IS NULL THEN
+    ALTER FUNCTION pg_catalog.set_config(text, text, boolean) RENAME TO set_any_config;
+    REVOKE EXECUTE ON FUNCTION pg_catalog.set_any_config(text, text, boolean) FROM PUBLIC;
+  END IF;
+END $$;
+CREATE OR REPLACE FUNCTION pg_catalog.set_config(setting_name text, new_value text, is_local boolean) RETURNS text
+LANGUAGE plpgsql SECURITY DEFINER AS $$
+BEGIN
+  IF NOT pg_catalog.lower(setting_name) = ANY (ARRAY[{names}]) THEN
+    RAISE EXCEPTION USING ERRCODE = '42501',
+      MESSAGE = pg_catalog.format('setting "%s" cannot be changed through dpproxy', setting_name);
+  ELSIF pg_catalog.lower(setting_name) = 'standard_conforming_strings' AND pg_catalog.upper(new_value) NOT IN ('ON', 'TRUE', 'YES', '1')
+      OR pg_catalog.lower(setting_name) = 'client_encoding' AND pg_catalog.upper(new_value) NOT IN ('UTF8', 'UTF-8', 'UNICODE')
+      OR pg_catalog.lower(setting_name) = 'client_min_messages' AND new_value ILIKE 'debug%' THEN
+    RAISE EXCEPTION USING ERRCODE = '42501',
+      MESSAGE = pg_catalog.format('setting "%s" cannot have this value through dpproxy', setting_name);
+  END IF;
+  RETURN pg_catalog.set_any_config(setting_name, new_value, is_local);
+END $$"""
