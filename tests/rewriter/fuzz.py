@@ -23,7 +23,7 @@ from rewriter.domain import domain_query
 from rewriter.draft import NodeDraft, SystemDraft
 from rewriter.emit import histogram_query, node_text, types_query
 from rewriter.expression import Parameter
-from rewriter.present import Column, node_columns, present
+from rewriter.present import Column, Columns, node_columns, present
 from rewriter.refusal import Refusal
 from rewriter.statement import Verdict, classify
 from tests.rewriter.grammar_whole import Whole
@@ -79,7 +79,7 @@ def through(text: str, parameters: Sequence[Parameter] = (), pick: int = 0) -> s
         if statement.verdict is Verdict.RELAY:
             return "relay"
         drafted = draft(statement.body, POLICY, parameters, lambda n, _: [READ[(n + pick) % len(READ)]])
-        columns = []
+        columns: list[Columns] = []
         for node in drafted.nodes:
             if isinstance(node, SystemDraft):
                 columns.append((Column("account", "text"),))

@@ -15,6 +15,7 @@ from rewriter.bounds import groups_per_unit
 from rewriter.cut import draft
 from rewriter.draft import Draft, NodeDraft
 from rewriter.expression import Parameter
+from rewriter.measure import Count
 from rewriter.refusal import Refusal
 from rewriter.relation import Grouped, Relation, parts
 from tests.rewriter.conftest import load_duckdb
@@ -119,6 +120,7 @@ def check_stability(
                 whole.get(key, nothing)[number] - fewer.get(key, nothing)[number]
                 for key in whole.keys() | fewer.keys()
             ]
+            assert isinstance(measure, Count)
             assert all(0 <= d <= measure.tau for d in moved), sql
             assert node.bound.value is None or sum(map(bool, moved)) <= node.bound.value, sql
 

@@ -7,15 +7,15 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from dpproxy.backends.base import text
-from dpproxy.pricing import refuse_unwired
 from rewriter.cut import draft
 from rewriter.domain import MAX_CELLS, domain_query, held
 from rewriter.draft import UNITS, NodeDraft
 from rewriter.emit import histogram_query
 from rewriter.expression import Parameter
-from rewriter.measure import Count, Moment
+from rewriter.measure import Count, Moment, Quantiles
 from rewriter.plan import Cells, HistogramQuery
 from rewriter.policy import Policy
+from rewriter.refusal import Refusal
 from tests.rewriter.engine import executed
 from tests.stability.engine import DuckDBEngine, Engine, PostgresEngine
 
@@ -72,10 +72,16 @@ def questions(
     drafted = draft(sql, policy, parameters, lambda _, constant: front.constant(constant, parameters))
     for node in drafted.nodes:
         if isinstance(node, NodeDraft):
-            refuse_unwired(node)
+            _refuse_boundless(node)
             cells = cells_of(node, policy, front, drafted.values)
             found.append(Question(sql, node, cells, policy, drafted.values))
     return found
+
+
+def _refuse_boundless(node: NodeDraft) -> None:
+    """As at the price: a bound that is a NULL parameter is none."""
+    if any(isinstance(m, (Moment, Quantiles)) and m.value.lo is None for m in node.measures):
+        raise Refusal("PV016", "an aggregate needs finite bounds")
 
 
 def cells_of(
