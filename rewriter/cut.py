@@ -33,6 +33,7 @@ from rewriter.numbering import numbered
 from rewriter.parse import parse_query
 from rewriter.per_unit import distinct_with_unit, grouped_by_unit
 from rewriter.policy import Policy
+from rewriter.qualified import drop_casts, drop_schemas
 from rewriter.refusal import Refusal
 from rewriter.refused import mixed, recursive, refuse_limited, row_level, uncorrelated
 from rewriter.relation import Field, Relation, is_inner_unit
@@ -51,8 +52,9 @@ def draft(text: str, policy: Policy, parameters: Parameters = (), read: Read = u
     constants that PostgreSQL has to evaluate (value None before they are known; nodes and presentation have the
     same shape with any values).
     """
-    tree = parse_query(text)
+    tree = drop_schemas(parse_query(text))
     _check_parameters(tree, parameters)
+    drop_casts(tree, parameters)
     cutter = _Cutter(policy, Constants(tuple(parameters), read))
     relation = cutter.query(tree, {})
     if relation is not None:

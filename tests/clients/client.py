@@ -11,7 +11,9 @@ from tests.clients.kinds import KINDS
 from tests.clients.native import assert_same
 from tests.clients.world import ANALYST, World
 
-BY_COUNTRY = "SELECT country, COUNT(*) AS n FROM app.users WHERE user_id > {} GROUP BY country ORDER BY country"
+BY_COUNTRY = (
+    "SELECT country, COUNT(*) AS n FROM app.users WHERE user_id > {} GROUP BY country ORDER BY country"
+)
 BY_AGE = "SELECT age, COUNT(*) AS n FROM app.users WHERE user_id > {} GROUP BY age ORDER BY age"
 ROWS = "SELECT * FROM app.users"
 REFUSED = "PV010"

@@ -1,18 +1,19 @@
-"""The statements that real clients were seen to send, replayed against the proxy before a PostgreSQL that holds their schema."""
+"""The statements that real clients were seen to send, replayed before a PostgreSQL that holds their schema."""
 
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from dpproxy.embedded import Embedded
 from tests.clients.data import fill_postgres
-from tests.clients.world import ANALYST, PASSWORD, World, served
+from tests.clients.world import DATABASE, PASSWORD, World, served
 
 POLICY = """
 [backend]
@@ -24,6 +25,7 @@ calls = 10000
 [tables."app.users"]
 privacy_unit = "user_id"
 [tables."app.users".columns]
+email = {{ hidden = true }}
 country = {{ domain = ["DE", "FR"], nullable = true }}
 age = {{ range = [18, 97], bounds = [0, 100], nullable = true }}
 balance = {{ bounds = [0, 2000] }}
@@ -43,20 +45,82 @@ article_id = {{ domain_from = "app.articles.article_id", nullable = true }}
 [tables."app.articles"]
 public = true
 """
+REDUCED = """
+DROP VIEW app.active_users;
+DROP FUNCTION app.add1;
+DROP INDEX app.events_user_ts;
+ALTER TABLE app.users DROP email, ALTER mood TYPE text, ALTER signup DROP DEFAULT, DROP CONSTRAINT users_age_check;
+DROP TYPE app.mood;
+ALTER TABLE app.articles ALTER article_id DROP DEFAULT;
+DROP SEQUENCE app.articles_article_id_seq;
+"""
+"""Leaves what the policy shows: no view, function, sequence, default, plain index, check or hidden column; enumerated types as text."""
+REASONS = {
+    "grantee": "analysts have their privileges from a group",
+    "client_encoding must be UTF8": "statements are UTF-8",
+}
+"""Why an answer differs, by what replay.py or the statement says."""
+
+
+@dataclass(frozen=True)
+class Replayed:
+    """What came of a replay: `failures` are (client, statement, what differs)."""
+
+    passed: int
+    total: int
+    failures: tuple[tuple[str, str, str], ...]
+
+    @property
+    def share(self) -> float:
+        """Which part passed."""
+        return self.passed / self.total
+
+    def unexplained(self) -> list[tuple[str, str, str]]:
+        """The failures that REASONS does not explain."""
+        return [one for one in self.failures if reason(*one) is None]
+
+
+def reason(client: str, statement: str, differs: str) -> str | None:
+    """Why a statement is answered otherwise than by PostgreSQL, None if nobody knows."""
+    return next((why for words, why in REASONS.items() if words in differs or words in statement), None)
 
 
 @contextmanager
-def corpus_world(folder: Path, corpus: Path) -> Iterator[World]:
-    """The proxy before a PostgreSQL of the corpus' own schema.sql."""
+def corpus_world(folder: Path, corpus: Path) -> Iterator[tuple[World, Path]]:
+    """The proxy before a PostgreSQL of the corpus' schema.sql, and what PostgreSQL itself answers.
+
+    The latter is recorded from a database that holds only what the policy shows.
+    """
+    schema = (corpus / "schema.sql").read_text()
     with Embedded.start(folder / "backend", durable=False) as server:
-        url = fill_postgres(server, "shop", (corpus / "schema.sql").read_text())
-        with served(folder, POLICY.format(url=url), backend="PostgreSQL") as world:
-            yield world
+        url = fill_postgres(server, "held", schema)
+        roles = "CREATE ROLE analyst"
+        plain = "\n".join(line for line in schema.splitlines() if not line.startswith(roles))
+        fill_postgres(server, DATABASE, plain, REDUCED)
+        expected = folder / "expected.json"
+        # The role is the server's, and was made with the first database.
+        _run(corpus, str(server.socket_dir), 5432, "analyst", "secret", "--record", str(expected))
+        with served(folder, POLICY.format(url=url), backend="PostgreSQL", analyst="analyst") as world:
+            yield world, expected
 
 
-def replay(
-    world: World, corpus: Path, database: str, *more: str
-) -> tuple[int, Sequence[dict[str, Any]], str]:
-    """How many (client, statement) pairs were replayed, those that were answered otherwise, and what was printed."""
-    failures = Path(str(corpus / "unused")) if False else None
-    raise NotImplementedError(failures)
+def replay(world: World, corpus: Path, folder: Path, *more: str) -> Replayed:
+    """Replays the corpus against the proxy; `more` are options of replay.py."""
+    failed = folder / "failed.json"
+    said = _run(corpus, "127.0.0.1", world.port, "analyst", PASSWORD, "--fail-file", str(failed), *more)
+    found = re.search(r"^passed (\d+) of (\d+)$", said, re.MULTILINE)
+    assert found is not None, said
+    failures = tuple((one["client"], one["sql"], one["why"]) for one in json.loads(failed.read_text()))
+    return Replayed(int(found[1]), int(found[2]), failures)
+
+
+def _run(corpus: Path, host: str, port: int, user: str, password: str, *more: str) -> str:
+    done = subprocess.run(
+        [sys.executable, str(corpus / "replay.py"), host, str(port), user, DATABASE, password, *more],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert "passed" in done.stdout or "recorded" in done.stdout, done.stderr
+    return done.stdout

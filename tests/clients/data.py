@@ -92,7 +92,10 @@ def _rows(duck: bool) -> Iterator[str]:
         "TIMESTAMP '2024-01-01' + g * INTERVAL '1 minute', 'click', g * 0.1 "
         f"FROM generate_series(1, {2 * USERS}) AS r(g)"
     )
-    values = [", ".join(_literal(kind.values[i], kind.duckdb if duck else kind.type) for kind in KINDS) for i in (0, 1)]
+    values = [
+        ", ".join(_literal(kind.values[i], kind.duckdb if duck else kind.type) for kind in KINDS)
+        for i in (0, 1)
+    ]
     nulls = ", ".join("NULL" for _ in KINDS)
     for row, one in enumerate((*values, nulls)):
         yield f"INSERT INTO app.samples VALUES ({row}, {one})"

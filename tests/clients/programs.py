@@ -76,7 +76,9 @@ class Psql(Client):
         """Its backslash commands, with each column's class in its description."""
         with self.world.counts.expected(0):
             assert {line[1] for line in self.lines("\\dt app.*")} == TABLES
-            shown = self.script("\\pset tuples_only off\n\\d+ app.users\n\\d app.events\n\\du\n\\df dpproxy.*")
+            shown = self.script(
+                "\\pset tuples_only off\n\\d+ app.users\n\\d app.events\n\\du\n\\df dpproxy.*"
+            )
         assert not shown.stderr, shown.stderr
         assert "country\tcharacter varying" in shown.stdout or "country\ttext" in shown.stdout
         assert "where they live: known domain of 4 values" in shown.stdout
@@ -234,13 +236,25 @@ class Pgjdbc(Program):
     def program(self) -> Sequence[str]:
         url = f"jdbc:postgresql://127.0.0.1:{self.world.port}/{DATABASE}?sslmode=require&{self.parameters_of_url}"
         path = f"{_compiled()}:{JDBC_JAR}"
-        return ["java", "-Xshare:auto", "-XX:TieredStopAtLevel=1", "-cp", path, "Features", url, ANALYST, PASSWORD]
+        return [
+            "java",
+            "-Xshare:auto",
+            "-XX:TieredStopAtLevel=1",
+            "-cp",
+            path,
+            "Features",
+            url,
+            ANALYST,
+            PASSWORD,
+        ]
 
     def browse(self) -> None:
         """DatabaseMetaData: tables, columns with their remarks, keys."""
         with self.world.counts.expected(0):
             rows = self.run("browse")
-        found = {kind: [row[1:] for row in rows if row[0] == kind] for kind in ("table", "column", "key", "from")}
+        found = {
+            kind: [row[1:] for row in rows if row[0] == kind] for kind in ("table", "column", "key", "from")
+        }
         assert {name for (name,) in found["table"]} == TABLES
         assert [name for name, _, _ in found["column"]] == USERS_COLUMNS
         assert found["column"][1][2] == "where they live: known domain of 4 values"

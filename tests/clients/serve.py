@@ -1,4 +1,4 @@
-"""`python -m tests.clients.serve FOLDER`: serves FOLDER/dpproxy.toml with counters in FOLDER/counts, until SIGTERM.
+"""`python -m tests.clients.serve FOLDER ANALYST`: serves FOLDER/dpproxy.toml with counters in FOLDER/counts.
 
 A process of its own, because some drivers keep Python's lock while they wait for the server.
 """
@@ -17,21 +17,21 @@ from dpproxy.backends.base import Backend
 from dpproxy.pgwire.auth import Verifier
 from dpproxy.service import Checked, Service, configured
 from tests.clients.counted import CountedAnswering, CountedBackend, Counts
-from tests.clients.world import ANALYST, PASSWORD
+from tests.clients.world import PASSWORD
 
 
-def main(folder: Path) -> None:
-    """Serves, with an analyst who has a password; says the port when it listens."""
+def main(folder: Path, analyst: str) -> None:
+    """Serves until SIGTERM, with an analyst who has a password; says the port when it listens."""
     counts = Counts(folder / "counts")
     with ExitStack() as stack:
         checked = Checked.open(configured(folder / "dpproxy.toml", port=0))
         stack.callback(checked.backend.close)
         counted = replace(checked, backend=cast(Backend, CountedBackend(checked.backend, counts)))
         service = Service(counted, stack, None, 1)
-        service.ledger.add_analyst(ANALYST, str(Verifier.make(PASSWORD)))
+        service.ledger.add_analyst(analyst, str(Verifier.make(PASSWORD)))
         service.answering = cast(Answering, CountedAnswering(service.answering, counts))
         asyncio.run(service.serve(lambda _, port: print(f"listening on {port}", flush=True)))
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(Path(sys.argv[1]), sys.argv[2])

@@ -46,11 +46,11 @@ class World:
 
 
 @contextmanager
-def served(folder: Path, policy: str, *, backend: str) -> Iterator[World]:
+def served(folder: Path, policy: str, *, backend: str, analyst: str = ANALYST) -> Iterator[World]:
     """Serves a policy over TLS and SCRAM, in a process and on a port of its own."""
     (folder / "dpproxy.toml").write_text(policy)
     process = subprocess.Popen(
-        [sys.executable, "-m", "tests.clients.serve", str(folder)],
+        [sys.executable, "-m", "tests.clients.serve", str(folder), analyst],
         cwd=ROOT,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
         stdout=subprocess.PIPE,

@@ -1,0 +1,68 @@
+"""What tools write out in full, in short: columns without their tables' schemas, parameters without their types."""
+
+from __future__ import annotations
+
+from sqlglot import exp
+
+from rewriter.parameter import Parameter as Parameter
+from rewriter.parameter import Parameters
+from rewriter.resolve import folded
+
+
+def drop_schemas(tree: exp.Query) -> exp.Query:
+    """The same query, its columns without the schemas of tables that a FROM around them names alike.
+
+    What another table of that name could be meant by keeps its schema, which is refused later.
+
+    >>> from sqlglot import parse_one
+    >>> drop_schemas(parse_one('SELECT app.users.age FROM app.users', dialect="postgres")).sql("postgres")
+    'SELECT users.age FROM app.users'
+    >>> drop_schemas(parse_one('SELECT app.users.age FROM app.users AS u', dialect="postgres")).sql("postgres")
+    'SELECT app.users.age FROM app.users AS u'
+    """
+    for column in tree.find_all(exp.Column):
+        if column.args.get("db") is not None and column.args.get("catalog") is None and _named(column):
+            column.set("db", None)
+    return tree
+
+
+def _named(column: exp.Column) -> bool:
+    """Whether the innermost FROM that has the table's name has it once, without an alias, in that schema."""
+    schema, name = folded(column.args["db"]), folded(column.args["table"])
+    select = column.find_ancestor(exp.Select)
+    while select is not None:
+        sources = [source for source in _sources(select) if source[1] == name]
+        if sources:
+            return sources == [(schema, name)]
+        select = select.find_ancestor(exp.Select)
+    return False
+
+
+def _sources(select: exp.Expr) -> list[tuple[str, str]]:
+    """(schema, name) of what a FROM names; an alias, or a name without a schema, has the schema ""."""
+    clauses = [select.args.get("from_"), *(select.args.get("joins") or ())]
+    found = [clause.this for clause in clauses if clause is not None]
+    joined = [join.this for source in found for join in source.args.get("joins") or ()]
+    return [_source(source) for source in (*found, *joined)]
+
+
+def _source(source: exp.Expr) -> tuple[str, str]:
+    if isinstance(source, exp.Table) and not source.alias:
+        return folded(source.args.get("db")), folded(source.this)
+    return "", folded(source.args["alias"].this) if source.alias else ""
+
+
+def drop_casts(tree: exp.Query, parameters: Parameters) -> exp.Query:
+    """The same query, without casts of parameters to the types that they have anyway.
+
+    >>> from sqlglot import parse_one
+    >>> query = parse_one('SELECT $1::interval, $2::date', dialect="postgres")
+    >>> drop_casts(query, (Parameter("interval", None), Parameter("text", None))).sql("postgres")
+    'SELECT $1, CAST($2 AS DATE)'
+    """
+    for cast in tree.find_all(exp.Cast):
+        if isinstance(cast.this, exp.Parameter):
+            own = exp.DataType.build(parameters[int(cast.this.name) - 1].type, dialect="postgres")
+            if own == cast.to:
+                cast.replace(cast.this)
+    return tree
