@@ -80,6 +80,10 @@ def _check_structure(tree: exp.Query) -> None:
     for node in tree.walk():
         if any(needed and node.args.get(part) is None for part, needed in node.arg_types.items()):
             raise Refusal("42601", f"{describe(node)} is not complete", position=position(node))
+        if isinstance(node, exp.Count) and node.this is None:
+            raise Refusal(
+                "42883", "function count() does not exist", hint="COUNT(*)", position=position(node)
+            )
         if isinstance(node, exp.Parameter):
             _check_parameter(node)
         allowed = STRUCTURE.get(type(node))
