@@ -24,6 +24,8 @@ from mechanisms.validation import LARGEST_COUNT, check_bounds, check_epsilon, ch
 
 MOST_BOUNDS = 4096
 """The largest l_max: every two of them are compared."""
+LOOKED_AT = 10
+"""Items that a person may choose from, for each one that the person can count for."""
 ONE = 1 << 16
 """Score 1 in fixed point."""
 
@@ -79,8 +81,12 @@ class PersonLevelDistinctCount:
 
     @property
     def fetch(self) -> int:
-        """Items of a person that suffice, the first of the person's own order; with more the count may be higher."""
-        return self.l_max
+        """The most items of a person that are looked at, the first of the person's own order (matching.md, Lemma).
+
+        More of them cost time and no privacy, and may find more: items that a person shares with others are of no
+        use where these count them.
+        """
+        return LOOKED_AT * self.l_max
 
     @property
     def cost_at_most(self) -> Cost:

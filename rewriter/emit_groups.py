@@ -68,12 +68,17 @@ def items_query(
     measure = node.measures[place]
     assert isinstance(measure, DistinctItems)
     query = _Query(replace(node, measures=(measure,), outputs=()), backend, len(node.keys))
-    columns = [exp.column(UNIT), *(exp.column(k) for k in query.keys), exp.column("x0")]
-    query.add("e", exp.select(*columns).distinct().from_("r").where(_present("x0")))
+    together = [exp.column(UNIT), *(exp.column(k) for k in query.keys)]
+    query.add("e", exp.select(*together, exp.column("x0")).distinct().from_("r").where(_present("x0")))
+    size = exp.Window(this=exp.Count(this=exp.Star()), partition_by=together, over="OVER")
+    query.add("c", exp.select("*", exp.alias_(size, "n"), *query.group_number(delta0)).from_("e"))
     item = item_kind(query.emitter, measure.items, node.relation)
     order = query.emitter.keyed_order([(exp.column("x0"), item)], of=query.unit)
-    rank = _ranked("ROW_NUMBER", [exp.column(UNIT), *(exp.column(k) for k in query.keys)], order)
-    query.add("t", exp.select("*", exp.alias_(rank, "_k"), *query.group_number(delta0)).from_("e"))
+    # Hashing and sorting is what takes time: only those are ranked of whom some are left out.
+    whole = exp.select("*", exp.alias_(exp.Literal.number(1), "_k")).from_("c").where(_at_most("n", most))
+    rank = exp.alias_(_ranked("ROW_NUMBER", together, order), "_k")
+    cut = exp.select("*", rank).from_("c").where(exp.not_(_at_most("n", most)))
+    query.add("t", exp.union(whole, cut, distinct=False))
     unit: exp.Expr = exp.column(UNIT, table="t")
     if query.unit[1] != "int":
         unit = backend.dialect.text(unit, query.unit[1])
@@ -159,9 +164,9 @@ class _Query:
         self.kinds = [kind(k, node.relation, backend.parameters) for k in node.keys]
         self.named = [(exp.column(k), of) for k, of in zip(self.keys, self.kinds, strict=True)]
         self.unit = (exp.column(UNIT), self.emitter.unit_kind(node.relation))
-        self._ctes: list[tuple[str, exp.Select]] = [("r", self.emitter.rows(node, typed=False))]
+        self._ctes: list[tuple[str, exp.Query]] = [("r", self.emitter.rows(node, typed=False))]
 
-    def add(self, name: str, body: exp.Select) -> None:
+    def add(self, name: str, body: exp.Query) -> None:
         self._ctes.append((name, body))
 
     def group_number(self, delta0: int | None) -> list[exp.Expr]:
