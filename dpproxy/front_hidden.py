@@ -74,8 +74,10 @@ BEGIN
   IF NOT pg_catalog.lower(setting_name) = ANY (ARRAY[{names}]) THEN
     RAISE EXCEPTION USING ERRCODE = '42501',
       MESSAGE = pg_catalog.format('setting "%s" cannot be changed through dpproxy', setting_name);
-  ELSIF pg_catalog.lower(setting_name) = 'standard_conforming_strings' AND pg_catalog.upper(new_value) NOT IN ('ON', 'TRUE', 'YES', '1')
-      OR pg_catalog.lower(setting_name) = 'client_encoding' AND pg_catalog.upper(new_value) NOT IN ('UTF8', 'UTF-8', 'UNICODE')
+  ELSIF pg_catalog.lower(setting_name) = 'standard_conforming_strings'
+        AND pg_catalog.upper(new_value) NOT IN ('ON', 'TRUE', 'YES', '1')
+      OR pg_catalog.lower(setting_name) = 'client_encoding'
+        AND pg_catalog.upper(new_value) NOT IN ('UTF8', 'UTF-8', 'UNICODE')
       OR pg_catalog.lower(setting_name) = 'client_min_messages' AND new_value ILIKE 'debug%' THEN
     RAISE EXCEPTION USING ERRCODE = '42501',
       MESSAGE = pg_catalog.format('setting "%s" cannot have this value through dpproxy', setting_name);

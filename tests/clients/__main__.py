@@ -1,7 +1,8 @@
 """`python -m tests.clients [CLIENT ...]`: every client through its real driver, on DuckDB and on PostgreSQL.
 
-Prints a table of clients by features for each backend. Exit code 1 if a cell failed, or if a client is not
-installed and DPPROXY_REQUIRE_CLIENTS is 1.
+Prints a table of clients by features for each backend; with $DPPROXY_SHARED also how many statements of the corpus of
+clients are answered as PostgreSQL answers them. Exit code 1 if a cell failed or an answer differs for no known reason,
+or if a client is not installed and DPPROXY_REQUIRE_CLIENTS is 1.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
+from tests.clients.corpus import corpus_world, reason, replay
 from tests.clients.table import CLIENTS, cells, printed
 from tests.clients.world import WORLDS
 
@@ -27,7 +29,22 @@ def main(names: Sequence[str]) -> int:
         print(f"\nOn {backend}, {len([c for c in found if c.outcome == 'ok'])} cells are good:")
         printed(found)
         failed = failed or any(cell.outcome in bad for cell in found)
-    return int(failed)
+    shared = os.environ.get("DPPROXY_SHARED")
+    return int((shared is not None and not names and not replayed(Path(shared))) or failed)
+
+
+def replayed(shared: Path) -> bool:
+    """Replays the corpus; tells what is answered otherwise and why. False where nobody knows why."""
+    corpus = shared / "corpora" / "clients"
+    with tempfile.TemporaryDirectory() as folder, corpus_world(Path(folder), corpus) as (world, expected):
+        found = replay(world, corpus, Path(folder), "--expected", str(expected), "--level", "types")
+    print(
+        f"\n{found.passed} of {found.total} statements of clients are answered as by PostgreSQL ({found.share:.1%})"
+    )
+    for client, statement, differs in found.failures:
+        why = reason(client, statement, differs) or "UNEXPLAINED"
+        print(f"{client}: {why}: {' '.join(statement.split())[:150]}")
+    return not found.unexplained()
 
 
 if __name__ == "__main__":

@@ -54,7 +54,8 @@ DROP TYPE app.mood;
 ALTER TABLE app.articles ALTER article_id DROP DEFAULT;
 DROP SEQUENCE app.articles_article_id_seq;
 """
-"""Leaves what the policy shows: no view, function, sequence, default, plain index, check or hidden column; enumerated types as text."""
+"""Leaves what the policy shows: no view, function, sequence, default, plain index, check or hidden column; enumerated
+types are texts."""
 REASONS = {
     "grantee": "analysts have their privileges from a group",
     "client_encoding must be UTF8": "statements are UTF-8",

@@ -86,7 +86,10 @@ def _rows(duck: bool) -> Iterator[str]:
         "INSERT INTO app.users SELECT g, 'u' || CAST(g AS VARCHAR) || '@x.org', "
         f"{country}, 18 + g % 80, g % 1000, 'sad' FROM {series}"
     )
-    yield "INSERT INTO app.articles SELECT g, 't' || CAST(g AS VARCHAR), DATE '2024-01-01' FROM generate_series(1, 50) AS r(g)"
+    yield (
+        "INSERT INTO app.articles SELECT g, 't' || CAST(g AS VARCHAR), DATE '2024-01-01' "
+        "FROM generate_series(1, 50) AS r(g)"
+    )
     yield (
         f"INSERT INTO app.events SELECT {'uuid()' if duck else 'gen_random_uuid()'}, 1 + g % {USERS}, 1 + g % 50, "
         "TIMESTAMP '2024-01-01' + g * INTERVAL '1 minute', 'click', g * 0.1 "

@@ -94,6 +94,6 @@ def _interval(text: str) -> dt.timedelta:
 
 def _list(text: str, kind: str) -> list[Any]:
     parts = re.findall(r'"((?:[^"\\]|\\.)*)"|([^,{}]+)', text[1:-1])
-    values = [re.sub(r"\\(.)", r"\1", quoted) if not plain else plain for quoted, plain in parts]
+    values = [plain or re.sub(r"\\(.)", r"\1", quoted) for quoted, plain in parts]
     found = [None if plain == "NULL" else value for value, (_, plain) in zip(values, parts, strict=True)]
     return [v if v is None else int(v) for v in found] if kind == "integer[]" else found

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from tempfile import mkdtemp
@@ -278,7 +278,7 @@ class PgjdbcSimple(Pgjdbc):
 
     name = "pgjdbc, simple"
     parameters_of_url = "preferQueryMode=simple"
-    without = {"describe": "in this mode pgjdbc executes in order to describe"}
+    without: ClassVar[Mapping[str, str]] = {"describe": "in this mode pgjdbc executes in order to describe"}
 
 
 class NodePostgres(Program):
@@ -287,7 +287,7 @@ class NodePostgres(Program):
     name = "node-postgres"
     mark = "$1"
     variables: ClassVar[dict[str, str]] = {"NODE_PATH": str(NODE_MODULES), "NODE_NO_WARNINGS": "1"}
-    without = {
+    without: ClassVar[Mapping[str, str]] = {
         "browse": "it has no call for it",
         "describe": "it has no call for it",
         "copy": "pg-copy-streams does it",

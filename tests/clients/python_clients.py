@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import ssl
+from collections.abc import Mapping
 from importlib import import_module
 from typing import Any, ClassVar
 
@@ -55,9 +56,9 @@ class Psycopg3(PythonClient):
                 check_ages(cursor.execute(BY_AGE.format(self.world.fresh())))
 
     def copy(self) -> None:
-        with self.world.counts.expected(1):
-            with self.connection.cursor().copy(COPIED.format(self.world.fresh())) as copy:
-                check_countries(list(copy.rows()))
+        question = COPIED.format(self.world.fresh())
+        with self.world.counts.expected(1), self.connection.cursor().copy(question) as copy:
+            check_countries(list(copy.rows()))
 
 
 class Psycopg3Binary(Psycopg3):
@@ -79,7 +80,7 @@ class Psycopg2(PythonClient):
 
     name = "psycopg2"
     module, package = "psycopg2", "psycopg2-binary"
-    without = {"describe": "it has no call for it"}
+    without: ClassVar[Mapping[str, str]] = {"describe": "it has no call for it"}
 
     def open(self) -> Any:
         connection = self.driver.connect(self.world.url)
@@ -109,7 +110,10 @@ class Pg8000(PythonClient):
 
     name = "pg8000"
     module, package = "pg8000.dbapi", "pg8000"
-    without = {"describe": "it has no call for it", "portions": "it always fetches everything"}
+    without: ClassVar[Mapping[str, str]] = {
+        "describe": "it has no call for it",
+        "portions": "it always fetches everything",
+    }
 
     def open(self) -> Any:
         context = ssl.create_default_context()
@@ -142,7 +146,10 @@ class Psqlodbc(PythonClient):
     name = "psqlODBC"
     module = package = "pyodbc"
     placeholder = "?"
-    without = {"copy": "ODBC has no COPY", "describe": "pyodbc has no call for it"}
+    without: ClassVar[Mapping[str, str]] = {
+        "copy": "ODBC has no COPY",
+        "describe": "pyodbc has no call for it",
+    }
 
     @classmethod
     def missing(cls) -> str | None:
@@ -232,7 +239,10 @@ class SqlAlchemy(PythonClient):
 
     name = "SQLAlchemy"
     module = package = "sqlalchemy"
-    without = {"copy": "it has no COPY of its own", "describe": "it has no call for it"}
+    without: ClassVar[Mapping[str, str]] = {
+        "copy": "it has no COPY of its own",
+        "describe": "it has no call for it",
+    }
 
     def open(self) -> Any:
         url = self.world.url.replace("postgresql://", "postgresql+psycopg://")
@@ -288,7 +298,10 @@ class Pandas(SqlAlchemy):
 
     name = "pandas"
     module = package = "pandas"
-    without = {**SqlAlchemy.without, "transaction": "it leaves them to SQLAlchemy"}
+    without: ClassVar[Mapping[str, str]] = {
+        **SqlAlchemy.without,
+        "transaction": "it leaves them to SQLAlchemy",
+    }
 
     def open(self) -> Any:
         self.pandas, self.driver = self.driver, import_module("sqlalchemy")

@@ -33,8 +33,8 @@ POLICY = Policy({("app", "users"): USERS, ("public", "users"): OTHER}, ("app", "
             "SELECT COUNT(*) FROM App.Users WHERE users.age > 30",
         ),
         (
-            "SELECT COUNT(DISTINCT app.users.user_id) FROM app.users JOIN public.users AS u USING (age)",
-            "SELECT COUNT(DISTINCT users.user_id) FROM app.users JOIN public.users AS u USING (age)",
+            "SELECT COUNT(DISTINCT app.users.user_id) FROM app.users JOIN public.users AS u USING (user_id)",
+            "SELECT COUNT(DISTINCT users.user_id) FROM app.users JOIN public.users AS u USING (user_id)",
         ),
     ],
 )
