@@ -14,14 +14,24 @@ from typing import cast
 
 import numpy as np
 
-from budget.account import BudgetRow, Exhausted, LedgerError, Limit, ReleaseRow, Reservation
+from budget.account import (
+    BudgetRow,
+    Charge,
+    Exhausted,
+    LedgerError,
+    Limit,
+    Look,
+    ReleaseRow,
+    Reservation,
+    Stream,
+)
 from budget.ledger import Ledger
 from budget.units import micro_limit
 from dpproxy import refusals
 from dpproxy.backends.base import Backend, BackendError, Cancellation, Cancelled, Fetched, Slot
 from dpproxy.backends.base import text as value_text
 from dpproxy.config import Config
-from dpproxy.epoch import epoch_name
+from dpproxy.epoch import epoch_begin, epoch_name
 from dpproxy.explain import explanation
 from dpproxy.front_arrays import int8_array, text_array
 from dpproxy.last_release import LastRelease, LastRow
@@ -37,6 +47,8 @@ from rewriter.present import Columns
 from rewriter.statement import Verdict
 
 Texts = tuple[str | None, ...]
+STREAMS = "running counts"
+"""The name under which the ledger keeps the nonce of its streams, which outlives epochs."""
 
 
 @dataclass(frozen=True)
@@ -160,8 +172,10 @@ class Answering:
             raise Exhausted(needed, self._ledger.left(chain[0]), None)
 
     def _asks(self, planned: Planned, settings: Mapping[str, str], epoch: str) -> list[Ask | None]:
-        on = terms(self._config.privacy, settings)
-        secret = (self._ledger.epoch_nonce(epoch), self._fingerprint, self._release_key)
+        begin = epoch_begin(self._config.privacy.epoch, epoch)
+        on = replace(terms(self._config.privacy, settings), begin=begin)
+        nonces = self._ledger.epoch_nonce(epoch), self._ledger.epoch_nonce(STREAMS)
+        secret = (nonces[0], self._fingerprint, self._release_key, nonces[1])
         return [ask(n, on, secret) if isinstance(n, PlannedNode) else None for n in planned]
 
     def _results(
@@ -172,7 +186,8 @@ class Answering:
         missing = {a.request_key: a for a in asks if a.request_key not in results}
         if missing:
             # Somebody may be buying the same just now, in whichever process.
-            with self._ledger.computing(missing.keys(), waiting=partial(_go_on, asker.cancellation)):
+            locks = {a.lock for a in missing.values()}
+            with self._ledger.computing(locks, waiting=partial(_go_on, asker.cancellation)):
                 results |= self._replayed(list(missing.values()), chain[0])
                 bought = [a for key, a in missing.items() if key not in results]
                 results |= self._buy(asker, bought, chain, epoch) if bought else {}
@@ -197,15 +212,19 @@ class Answering:
         not settled is spent.
         """
         asks = [self._affordable(a, chain[0]) for a in asks]
-        charges = [charge(a.cost_at_most) for a in asks]
+        streams = {a.stream: self._ledger.stream(chain, a.stream) for a in asks if a.stream is not None}
+        charges = [_owed(a, streams) for a in asks]
         with self._backend.open() as slot:
             names = [a.name for a in asks]
-            held = self._ledger.reserve(chain, charges, reached=True, query=asker.text, mechanisms=names)
+            held = self._ledger.reserve(
+                chain, charges, reached=True, query=asker.text, mechanisms=names, looking=bool(streams)
+            )
             open_ones = list(held)
             results = {}
             try:
                 for one, reservation in zip(asks, held, strict=True):
-                    results[one.request_key] = self._settle(one, slot, reservation, asker, epoch)
+                    seen = None if one.stream is None else streams[one.stream]
+                    results[one.request_key] = self._settle(one, slot, reservation, asker, epoch, seen)
                     open_ones.remove(reservation)
             except BaseException:
                 for reservation in open_ones:
@@ -214,18 +233,30 @@ class Answering:
                 raise
         return results
 
-    def _settle(self, one: Ask, slot: Slot, reservation: Reservation, asker: Asker, epoch: str) -> Result:
-        """Release one node and commit its cost and answer together; somebody's stored answer is taken as it is."""
+    def _settle(
+        self,
+        one: Ask,
+        slot: Slot,
+        reservation: Reservation,
+        asker: Asker,
+        epoch: str,
+        seen: Stream | None,
+    ) -> Result:
+        """Release one node and commit its cost and answer together; somebody's stored answer is taken as it is.
+
+        `seen`: what is known of its stream, which it continues.
+        """
         known = self._ledger.stored(one.release_key)
         if known is None:
-            stream = randomness.seed(self._noise_key, one.release_key, reservation.id.bytes)
+            stream = one.noise(self._noise_key, reservation.id.bytes)
+            continued = one.after(_last_look(seen))
             rows = self._config.backend.max_rows
 
             def fetch(query: HistogramQuery) -> Fetched:
                 return slot.fetch(query, self._rank_key, asker.cancellation, rows)
 
             try:
-                result = one.release(fetch, stream)
+                result = continued.release(fetch, stream)
             except ValueError:
                 raise BackendError from None
             known = result.dump(), charge(result.cost)
@@ -238,6 +269,7 @@ class Answering:
             mechanism=one.name,
             query=one.node.text,
             epoch=epoch,
+            look=None if one.stream is None or seen is None else Look(one.stream, seen.looks),
         )
         answer = one.shown(Result.load(settled.answer))
         return replace(answer, lowered=one.lowered, charged=settled.charged, left=settled.left)
@@ -298,6 +330,21 @@ class Answering:
                     self._planner.forget()
                     self._epoch = now
         return now
+
+
+def _owed(one: Ask, streams: Mapping[bytes, Stream]) -> Charge:
+    """The most that an ask can cost: nothing, where it continues a stream that is paid."""
+    seen = None if one.stream is None else streams[one.stream]
+    return Charge(0, 0) if seen is not None and seen.paid else charge(one.cost_at_most)
+
+
+def _last_look(seen: Stream | None) -> Result | None:
+    """What the last look at a stream released; LedgerError where it was lost, since no other may be taken then."""
+    if seen is None or not seen.looks:
+        return None
+    if seen.answer is None:
+        raise LedgerError("the last look at a stream is missing")
+    return Result.load(seen.answer)
 
 
 def _go_on(cancellation: Cancellation) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Literal
 
 FORMATS = {"hour": "%Y-%m-%dT%H", "day": "%Y-%m-%d", "week": "%G-W%V", "month": "%Y-%m", "forever": "forever"}
@@ -19,3 +19,15 @@ def epoch_name(length: Epoch, now: datetime) -> str:
     ('2025-W01', '2024-02-03')
     """
     return now.strftime(FORMATS[length])
+
+
+def epoch_begin(length: Epoch, name: str) -> datetime | None:
+    """When the epoch of this `name` began (UTC); None for the one that lasts forever.
+
+    >>> str(epoch_begin("week", "2025-W01")), str(epoch_begin("month", "2024-02"))
+    ('2024-12-30 00:00:00+00:00', '2024-02-01 00:00:00+00:00')
+    """
+    if length == "forever":
+        return None
+    text, form = (f"{name}-1", f"{FORMATS[length]}-%u") if length == "week" else (name, FORMATS[length])
+    return datetime.strptime(text, form).replace(tzinfo=UTC)

@@ -5,11 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from budget.account import Charge
-from dpproxy.metering import Sums
+from budget.units import micro, shown
+from dpproxy.meter_distinct import DistinctMeter
+from dpproxy.meter_quantiles import QuantileMeter
+from dpproxy.metering import Meter, Sums
 from dpproxy.pricing import Ask, charge
 from dpproxy.selection import ByCount
-from mechanisms.histogram import Mechanism
+from dpproxy.selection_items import ByWeight
+from dpproxy.selection_running import ByTime
+from mechanisms.count_release import KnownCountRelease, PrivateCountRelease
+from mechanisms.histogram import Cost, Mechanism
+from mechanisms.known_domain import KnownGumb
 from mechanisms.numeric import ClampedSum
+from mechanisms.unknown_domain import UnkGumb
 from rewriter.measure import Count, Measure, Moment
 from rewriter.plan import HistogramQuery
 
@@ -26,10 +34,12 @@ def explanation(one: Ask, left: Charge | None) -> Iterator[str]:
     if isinstance(one.selection, ByCount):
         top = f", top {one.k}" if one.lowered or one.selection.mechanism.name.endswith("Gumb") else ""
         yield from _mechanism(one.selection.mechanism, one.node.draft.measures, one.selection.place, top)
+    elif isinstance(one.selection, ByWeight):
+        yield from _by_weight(one.selection)
+    elif isinstance(one.selection, ByTime):
+        yield from _by_time(one.selection, one.stream is not None)
     for meter in one.meters:
-        if isinstance(meter, Sums):
-            for place, mechanism in zip(meter.places, meter.mechanisms(one.selection.most), strict=True):
-                yield from _mechanism(mechanism, meter.node.draft.measures, place, "")
+        yield from _meter(meter, one.selection.most)
     yield f"  Cost: at most {charge(one.cost_at_most)}"
     if left is not None:
         yield f"  Left: {left}"
@@ -41,7 +51,9 @@ def _mechanism(
     mechanism: Mechanism | ClampedSum, measures: tuple[Measure, ...], place: int, top: str
 ) -> Iterator[str]:
     yield f"  Mechanism: {mechanism.name}{top}"
-    if mechanism.stddev is not None:
+    if isinstance(mechanism, (KnownCountRelease, PrivateCountRelease)):
+        yield f"  Noise: standard deviation {mechanism.stddev:.0f} at most, and less on small counts"
+    elif mechanism.stddev is not None:
         what = "sum" if isinstance(mechanism, ClampedSum) else "count"
         yield f"  Noise: standard deviation {mechanism.stddev:.2f} on each {what}"
     measure = measures[place] if place < len(measures) else None
@@ -50,13 +62,90 @@ def _mechanism(
     threshold = None if isinstance(mechanism, ClampedSum) else mechanism.threshold
     if threshold is not None:
         yield f"  Threshold: {threshold} above the first count that is not fetched"
+    yield f"  Price: {_price(mechanism)}"
+
+
+def _price(mechanism: Mechanism | ClampedSum) -> str:
+    """What a count or sum costs, in words."""
+    if isinstance(mechanism, (KnownGumb, UnkGumb)):
+        each = (
+            "2 information units, one for its place and one for its count" if mechanism.counts else "1 unit"
+        )
+        if isinstance(mechanism, KnownGumb):
+            return f"each row {each}"
+        return f"each row that comes out {each}; 1 more to end, 1 call in all; what does not come out is not paid"
+    if isinstance(mechanism, PrivateCountRelease):
+        return (
+            f"pay as it goes: {_units(mechanism.cost_at_most)} buy at most {mechanism.most_steps} steps, each of "
+            "which releases the next largest group or looks closer; SET dpproxy.query_calls and "
+            "dpproxy.query_information to less, or add ORDER BY ... DESC LIMIT k to pay by the row"
+        )
+    if isinstance(mechanism, KnownCountRelease):
+        return (
+            f"pay as it goes, {_units(mechanism.cost_at_most)} at most: as many groups, from the largest on, as that "
+            "buys at the relative error of this deployment"
+        )
+    return f"{_units(mechanism.cost_at_most)}, for all groups together"
+
+
+def _by_weight(selection: ByWeight) -> Iterator[str]:
+    mechanism = selection.mechanism
+    yield f"  Mechanism: {mechanism.name}, {len(mechanism.rounds)} rounds"
+    yield f"  Clamp: at most {mechanism.delta0} groups of one unit count, each for less the more it has"
+    yield "  Noise: none is seen, only names come out"
+    yield (
+        f"  Price: {_units(mechanism.cost_at_most)}, however many groups come out: all that a query may spend; "
+        "SET dpproxy.query_information to less for fewer groups"
+    )
+
+
+def _by_time(selection: ByTime, lasts: bool) -> Iterator[str]:
+    mechanism = selection.mechanism
+    yield f"  Mechanism: {mechanism.name}, times 1 to {selection.at} of {mechanism.horizon}"
+    most = mechanism.stddev * mechanism.partial_sums**0.5
+    yield f"  Noise: standard deviation {mechanism.stddev:.2f} to {most:.2f}, by the time's number"
+    yield f"  Clamp: the first {mechanism.events} rows of one unit count"
+    yield f"  Threshold: {mechanism.threshold}"
+    later = "later times are free in this budget's period" if lasts else "again in each epoch"
+    yield f"  Price: {_units(mechanism.cost_at_most)} for all items and times; {later}"
+
+
+def _meter(meter: Meter, groups: int) -> Iterator[str]:
+    if isinstance(meter, Sums):
+        for place, mechanism in zip(meter.places, meter.mechanisms(groups), strict=True):
+            yield from _mechanism(mechanism, meter.node.draft.measures, place, "")
+    elif isinstance(meter, QuantileMeter):
+        yield f"  Mechanism: {meter.name}, {1 << meter.bins.levels} bins"
+        yield f"  Price: {_of_groups(meter, groups)}, for any number of quantiles of this value"
+    elif isinstance(meter, DistinctMeter):
+        yield f"  Mechanism: {meter.name}, a lower bound"
+        yield f"  Price: {_of_groups(meter, groups)}"
+
+
+def _of_groups(meter: QuantileMeter | DistinctMeter, groups: int) -> str:
+    most = meter.changed.of(max(groups, 1))
+    each = _units(meter.cost(1))
+    return each if most == 1 else f"{each} for each of the {most} groups that a unit can be in"
+
+
+def _units(cost: Cost) -> str:
+    """A price in units, without the kind that is not asked for.
+
+    >>> from fractions import Fraction
+    >>> _units(Cost(Fraction(5, 4), Fraction(0)))
+    '1.25 information units'
+    """
+    if not cost.calls:
+        information = shown(micro(cost.information))
+        return f"{information} information unit" + ("" if information == "1" else "s")
+    return str(charge(cost))
 
 
 def _query(query: HistogramQuery) -> Iterator[str]:
     yield "  Backend:"
     yield from (f"    {line}" for line in query.sql.splitlines())
     for number, array in enumerate(query.arrays, 1):
-        shown = ", ".join("NULL" if v is None else v for v in array[:5])
-        yield f"    ${number}: {len(array)} cells: {shown}{', ...' if len(array) > 5 else ''}"
+        shown_ones = ", ".join("NULL" if v is None else v for v in array[:5])
+        yield f"    ${number}: {len(array)} cells: {shown_ones}{', ...' if len(array) > 5 else ''}"
     if query.rank_key:
         yield f"    ${len(query.arrays) + 1}: the secret of the keyed order"

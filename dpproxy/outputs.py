@@ -47,7 +47,7 @@ class _Column:
             return self._sum()
         if kind == "avg":
             return self._average()
-        if kind == "distinct":
+        if kind in ("distinct", "running"):
             return Shown(self._values(0), self._deviations(0))
         if kind in ("cont", "disc"):
             return self._quantile()

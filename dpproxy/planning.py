@@ -16,14 +16,15 @@ from rewriter.dialect_duckdb import DUCKDB
 from rewriter.domain import MAX_CELLS, domain_query, held
 from rewriter.draft import SYSTEM, SYSTEM_TABLES, Draft, NodeDraft, SystemDraft
 from rewriter.emit import histogram_query, node_text, types_query
-from rewriter.emit_groups import Backend, bins_query, items_query, weights_query
+from rewriter.emit_groups import Backend, bins_query, items_query, running_query, weights_query
 from rewriter.expression import Parameter
 from rewriter.parse import MAX_CONSTANTS
 from rewriter.plan import Cells, HistogramQuery
-from rewriter.policy import Policy
+from rewriter.policy import Policy, Table
 from rewriter.present import Column, Columns, node_columns, present
 from rewriter.refusal import Refusal
 from rewriter.statement import Statement, Verdict, classify
+from rewriter.stream import lasting, public_tables, running, within_horizon
 
 INT8_ARRAY, TEXT_ARRAY = 1016, 1009
 MOST_PLANS = 1000
@@ -63,7 +64,9 @@ class PreparedConstant:
 class PlannedNode:
     """A DP node with everything public that decides its release; `cells` is None for an unknown domain.
 
-    `waits`: constants in it are not known yet, so that it can be priced but not released.
+    `waits`: constants in it are not known yet, so that it can be priced but not released. `times`: of a running
+    count the times that there can be, ascending; where its past never changes, `lasting` is the unit of time and
+    `public` a digest of the public rows that it reads.
     """
 
     draft: NodeDraft
@@ -74,6 +77,9 @@ class PlannedNode:
     parameters: tuple[Parameter, ...]
     dialect: Dialect
     waits: bool = False
+    times: tuple[str, ...] = ()
+    lasting: str | None = None
+    public: bytes = b""
 
     @property
     def delta0(self) -> int | None:
@@ -104,6 +110,10 @@ class PlannedNode:
     def weights(self, released: Cells, delta0: int, turn: int) -> HistogramQuery:
         """The backend's SQL for a round of partition selection without the groups released before."""
         return weights_query(self.draft, released, delta0, turn, self._backend)
+
+    def running(self, times: int) -> HistogramQuery:
+        """The backend's SQL for the events of each item at the first `times` times."""
+        return running_query(self.draft, self.times[:times], self._backend)
 
     @property
     def _backend(self) -> Backend:
@@ -157,9 +167,11 @@ class Planner:
             _Kept(MOST_PLANS),
             _Kept(MOST_CELLS_KEPT),
         )
+        self._digests = _Kept(MOST_PLANS)
 
     def forget(self) -> None:
         """Drop all plans: public tables were read anew."""
+        self._digests.clear()
         self._prepared.clear()
         self._plans.clear()
 
@@ -295,6 +307,8 @@ class Planner:
         )
 
     def _complete(self, node: NodeDraft, parameters: tuple[Parameter, ...]) -> PlannedNode:
+        if running(node) is not None:
+            return self._stream(node, parameters)
         cells: Cells | None = ((),)
         if node.keys:
             query = domain_query(node.relation, node.keys, self._policy, parameters)
@@ -312,6 +326,46 @@ class Planner:
             self._dialect,
         )
 
+    def _stream(self, node: NodeDraft, parameters: tuple[Parameter, ...]) -> PlannedNode:
+        """A running count with its times; it lasts while the public rows that it reads stay as they are."""
+        found = running(node)
+        assert found is not None
+        time = node.keys[found.time]
+        query = domain_query(within_horizon(node.relation, time), (time,), self._policy, parameters)
+        rows = () if query is None else self._front.rows(query.sql("postgres"))
+        times = tuple(text for (text,) in rows if text is not None)
+        if len(times) > MAX_CELLS:
+            raise Refusal(
+                "PV023",
+                f"a running count over more than {MAX_CELLS} times",
+                hint="Use coarser times, date_trunc('month', ...), or a WHERE range.",
+            )
+        tables = public_tables(node.relation)
+        grain = lasting(node) if all(t.in_front for t in tables) else None
+        public = b"" if grain is None else b"".join(map(self._digest, tables))
+        return PlannedNode(
+            node,
+            None,
+            node_text(node, self._policy, parameters),
+            sha256(repr(times).encode()).digest(),
+            self._policy,
+            parameters,
+            self._dialect,
+            times=times,
+            lasting=grain,
+            public=public,
+        )
+
+    def _digest(self, table: Table) -> bytes:
+        """What tells the rows of a public table from other rows."""
+        name = ".".join('"' + part.replace('"', '""') + '"' for part in (table.schema, table.name))
+        sql = (
+            "SELECT md5(string_agg(h.row, '' ORDER BY h.row)) "
+            f"FROM (SELECT md5(CAST(t.* AS text)) AS row FROM {name} AS t) AS h"
+        )
+        found = self._digests.get(name, lambda: self._front.rows(sql)[0][0], lambda _: 1)
+        return sha256(f"{name} {found}".encode()).digest()
+
 
 def _cells(planned: Planned) -> int:
-    return sum(1 + len(n.cells or ()) for n in planned if isinstance(n, PlannedNode))
+    return sum(1 + len(n.cells or ()) + len(n.times) for n in planned if isinstance(n, PlannedNode))

@@ -17,19 +17,21 @@ from dpproxy.planning import PlannedNode
 from dpproxy.result import Result
 from dpproxy.selection import ByCount, Fetch, Groups, Measured, Place, Selection, Whole
 from dpproxy.selection_items import ByWeight
+from dpproxy.selection_running import ByTime, Seen, times_over
 from dpproxy.terms import Terms
 from mechanisms import randomness
 from mechanisms.choose import NoMechanism, Settings, choose
+from mechanisms.continual import UnknownDomainBinary
 from mechanisms.count_release import KnownCountRelease, PrivateCountRelease
 from mechanisms.histogram import Cost
 from mechanisms.known_domain import KnownGumb
 from mechanisms.partition_selection import DPSips
-from rewriter.draft import UNITS, NodeDraft
+from rewriter.draft import UNITS
 from rewriter.measure import Count, DistinctItems, Moment, Quantiles, Running
 from rewriter.plan import HistogramQuery
 
-Secret = tuple[bytes, bytes, bytes]
-"""(epoch nonce, policy fingerprint, release-key key)."""
+Secret = tuple[bytes, bytes, bytes, bytes]
+"""(epoch nonce, policy fingerprint, release-key key, nonce of the ledger's streams)."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +40,7 @@ class Ask:
 
     Both are missing where nothing can come out (LIMIT 0, an empty domain). `k` is the number of groups that can
     come out in top-k form. `request_key` says what was asked, `release_key` what is released: they differ
-    where the account can pay for less only.
+    where the account can pay for less only. `stream` names a running count that goes on in later epochs.
     """
 
     node: PlannedNode
@@ -49,6 +51,12 @@ class Ask:
     request_key: bytes
     release_key: bytes
     secret: Secret
+    stream: bytes | None = None
+
+    @property
+    def lock(self) -> bytes:
+        """What may be released by one at a time."""
+        return self.stream or self.request_key
 
     @property
     def cost_at_most(self) -> Cost:
@@ -97,6 +105,21 @@ class Ask:
             measured |= meter.measure(groups.cells, fetch, stream.child("meter", number))
         return self._result(groups, measured)
 
+    def noise(self, key: bytes, reservation: bytes) -> randomness.Stream:
+        """The noise of one reservation, or of a stream for its life; `key`: the noise key."""
+        if self.stream is None:
+            return randomness.seed(key, self.release_key, reservation)
+        assert isinstance(self.selection, ByTime)
+        return self.selection.mechanism.noise_stream(key, self.stream)
+
+    def after(self, earlier: Result | None) -> Ask:
+        """The same after earlier looks at its stream, of which this was the last."""
+        if earlier is None or not isinstance(self.selection, ByTime):
+            return self
+        cells = tuple(zip(*earlier.keys, strict=True))
+        seen = Seen(cells, earlier.measured[0, None], earlier.times)
+        return replace(self, selection=self.selection.after(seen))
+
     def shown(self, result: Result) -> Result:
         """A release, this ask's or one that was stored before, with this query's outputs."""
         return replace(result, columns=outputs(self.node.draft, result.measured))
@@ -106,11 +129,12 @@ class Ask:
         return Result(
             keys=tuple(tuple(row[n] for row in groups.cells) for n in range(len(draft.keys))),
             measured=measured,
-            counts=tuple(n for n, m in enumerate(draft.measures) if isinstance(m, Count)),
+            counts=tuple(n for n, m in enumerate(draft.measures) if isinstance(m, (Count, Running))),
             mechanism=self.name,
             notes=(*self._notes(size), *(note for m in measured.values() for note in m.notes)),
             cost=total([groups.cost, *(m.cost(size) for m in self.meters)]),
             lowered=self.lowered,
+            times=groups.times,
         )
 
     def _notes(self, size: int) -> Iterator[str]:
@@ -119,6 +143,7 @@ class Ask:
         tau = max((m.tau for m in self.node.draft.measures if isinstance(m, (Count, Moment))), default=1)
         if tau > 1:
             yield f"at most {tau} rows of one unit count in a group"
+        yield from (f"at most {m.events} rows of one unit count, its first" for m in _running(self.node))
         if not size:
             yield "no group is large enough to be shown"
 
@@ -139,14 +164,56 @@ def charge(cost: Cost) -> Charge:
 def ask(node: PlannedNode, terms: Terms, secret: Secret) -> Ask:
     """How a node is answered on these terms. Raises Refusal where no mechanism answers."""
     k = None if node.draft.k is None else min(node.draft.k, terms.max_k)
+    if any(_running(node)):
+        return _stream(node, terms, secret)
     if k == 0 or node.cells == ():
         key = _key(node, (), secret)
         return Ask(node, terms, None, (), k, key, key, secret)
-    refuse_unwired(node)
+    refuse_null_bounds(node)
     try:
         return _ask(node, terms, k, secret)
     except ValueError:
         raise refusals.beyond_limits() from None
+
+
+def _running(node: PlannedNode) -> Iterator[Running]:
+    """The running count that a node is, if it is one."""
+    yield from (m for m in node.draft.measures if isinstance(m, Running))
+
+
+def _stream(node: PlannedNode, terms: Terms, secret: Secret) -> Ask:
+    """A running count. Where its past never changes, one stream goes on through all epochs, and times that are not
+    over are left for later; else every epoch has a stream of its own, which is looked at once."""
+    (measure,) = node.draft.measures
+    assert isinstance(measure, Running)
+    settings = terms.settings
+    _refuse_laplace(settings, "a running count over items of unknown domain")
+    if not settings.delta_per:
+        raise refusals.no_delta()
+    try:
+        lasts = node.lasting is not None and terms.begin is not None
+        at = len(node.times)
+        if node.lasting is not None and terms.begin is not None:
+            at = times_over(node.times, node.lasting, terms.begin)
+        horizon = max(len(node.times), 1)
+        mechanism = UnknownDomainBinary(
+            settings.eps_per, settings.delta_per, 1, measure.events, horizon, once=False
+        )
+        selection = ByTime(node, mechanism, at) if at else None
+    except ValueError:
+        raise refusals.beyond_limits() from None
+    key = _key(node, None if selection is None else selection.parameters, secret)
+    stream = _stream_key(node, mechanism, secret) if lasts else None
+    return Ask(node, terms, selection, (), None, key, key, secret, stream)
+
+
+def _stream_key(node: PlannedNode, mechanism: UnknownDomainBinary, secret: Secret) -> bytes:
+    """HMAC over all that decides a stream's events and its law, without the times at which it is looked at."""
+    _, fingerprint, key, nonce = secret
+    law = repr((mechanism.name, mechanism.parameters)).encode()
+    return randomness.release_key(
+        key, [b"stream", nonce, node.text.encode(), node.domain, node.public, fingerprint, law]
+    )
 
 
 def smaller(one: Ask, left: Charge) -> Ask:
@@ -154,7 +221,7 @@ def smaller(one: Ask, left: Charge) -> Ask:
 
     A query without LIMIT may spend what is left, and no more.
     """
-    if one.selection is None or _fits(one, left):
+    if one.selection is None or isinstance(one.selection, ByTime) or _fits(one, left):
         return one
     if one.k is None:
         return _thrifty(one, left)
@@ -301,17 +368,15 @@ def _refuse_laplace(settings: Settings, what: str) -> None:
         raise refusals.not_with_laplace(what)
 
 
-def refuse_unwired(node: PlannedNode) -> None:
-    """Refuse what the rewriter understands and no mechanism answers, or not with these values of its parameters."""
+def refuse_null_bounds(node: PlannedNode) -> None:
+    """Refuse sums and quantiles whose bounds are parameters, and NULL."""
     for measure in node.draft.measures:
-        if isinstance(measure, Running):
-            raise refusals.not_available("a running count over items of unknown domain")
         if isinstance(measure, (Moment, Quantiles)) and measure.value.lo is None and not node.waits:
             raise refusals.null_bound()
 
 
 def _key(node: PlannedNode, described: object, secret: Secret) -> bytes:
     """HMAC over all that decides the answer's law: epoch, node, domain, policy, mechanisms and their parameters."""
-    nonce, fingerprint, key = secret
+    nonce, fingerprint, key, _ = secret
     parts = [nonce, node.text.encode(), node.domain, fingerprint, repr(described).encode()]
     return randomness.release_key(key, parts)

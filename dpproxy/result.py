@@ -22,7 +22,8 @@ class Result:
     """Released rows: `keys`, a tuple of texts a column, and what was `measured` of each; all are of one length.
 
     `counts` are the measures that are counts of rows or units; `notes` are said with the answer; `cost` is what
-    the release cost, `lowered` the number of groups that could come out where it is less than LIMIT asked for.
+    the release cost, `lowered` the number of groups that could come out where it is less than LIMIT asked for,
+    `times` how many times of a running count were looked at.
     What follows is not stored, since the same release serves other queries too: `columns` are the outputs,
     `charged` and `left` of this time's payment, `replayed` for none.
     """
@@ -34,6 +35,7 @@ class Result:
     notes: tuple[str, ...]
     cost: Cost
     lowered: int | None = None
+    times: int = 0
     columns: tuple[Shown, ...] = ()
     charged: Charge | None = None
     left: Charge | None = None
@@ -59,6 +61,7 @@ class Result:
             "notes": self.notes,
             "cost": [str(self.cost.information), str(self.cost.calls)],
             "lowered": self.lowered,
+            "times": self.times,
         }
         return json.dumps(stored, separators=(",", ":")).encode()
 
@@ -79,6 +82,7 @@ class Result:
             tuple(read["notes"]),
             Cost(Fraction(read["cost"][0]), Fraction(read["cost"][1])),
             read["lowered"],
+            read.get("times", 0),
         )
 
     def suppressed(self, least: int) -> Result:

@@ -41,11 +41,15 @@ Place = tuple[int, Fraction | None]
 
 @dataclass(frozen=True)
 class Groups:
-    """Released groups in their order, what finding them cost, and what of the node's measures came out with them."""
+    """Released groups in their order, what finding them cost, and what of the node's measures came out with them.
+
+    `times`: of a running count, how many times were looked at.
+    """
 
     cells: Cells
     cost: Cost = FREE
     measured: Mapping[Place, Measured] = field(default_factory=dict)
+    times: int = 0
 
 
 class Selection(Protocol):

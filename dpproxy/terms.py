@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -21,7 +22,7 @@ class Terms:
 
     `max_k` caps LIMIT; `allowance` is the most that a query without LIMIT may spend; `present`: whether SELECT
     DISTINCT of a known domain asks for what is there, not for the domain; `beta`: the probability with
-    which a lower bound of a distinct count may fail.
+    which a lower bound of a distinct count may fail; `begin`: when the epoch began, None where it lasts forever.
     """
 
     settings: Settings
@@ -32,6 +33,7 @@ class Terms:
     bins: int
     present: bool
     beta: Fraction = Fraction(1, 20)
+    begin: dt.datetime | None = None
 
     def within(self, left: Charge) -> Terms:
         """The same with no more to spend than an account has left."""

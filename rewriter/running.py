@@ -17,7 +17,8 @@ from rewriter.aggregate import Call, read_call
 from rewriter.bounds import Bound, rows_per_group
 from rewriter.expression import Parameters, kind
 from rewriter.measure import Running
-from rewriter.relation import Relation, leaves
+from rewriter.relation import Relation
+from rewriter.stream import declared_horizon, grain_of
 
 Keys = tuple[exp.Expr, ...]
 Known = Callable[[Keys], bool]
@@ -42,9 +43,12 @@ def running_count(
     if found or shape is None or set(shape[1]) | {shape[0]} != set(range(len(keys))):
         return None
     time, call = keys[shape[0]], _counted(windows[0], relation, parameters)
-    if call is None or kind(time, relation, parameters) not in TIMES or not known((time,)):
+    if call is None or kind(time, relation, parameters) not in TIMES:
         return None
-    events = _declared(time, relation)
+    declared = declared_horizon(time, relation)
+    if not known((time,)) and (declared is None or grain_of(time) is None):
+        return None
+    events = None if declared is None else declared[1].events_per_unit
     if events is None and known(tuple(k for n, k in enumerate(keys) if n != shape[0])):
         return None
     most = rows_per_group(relation, Bound(1, False)) if events is None else events
@@ -93,12 +97,3 @@ def _counted(window: exp.Window, relation: Relation, parameters: Parameters) -> 
     if not isinstance(bare, exp.Count) or isinstance(bare.this, exp.Distinct):
         return None
     return read_call(counted, relation, parameters)
-
-
-def _declared(time: exp.Expr, relation: Relation) -> int | None:
-    """The most events of a unit by the horizon of the time's column."""
-    for alias, name in leaves(time):
-        horizon = relation.source(alias).table.horizon
-        if horizon is not None and horizon.column == name:
-            return horizon.events_per_unit
-    return None

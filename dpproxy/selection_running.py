@@ -1,0 +1,148 @@
+"""Running counts over items of unknown domain: the groups that come out are items at times, each with its count."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from dpproxy.backends.base import Fetched
+from dpproxy.planning import PlannedNode
+from dpproxy.selection import Fetch, Groups, Measured
+from mechanisms.continual import Events, UnknownDomainBinary
+from mechanisms.histogram import Cost
+from mechanisms.randomness import Stream
+from rewriter.measure import Running
+from rewriter.plan import Cells, HistogramQuery
+
+LENGTHS = {
+    "minute": dt.timedelta(minutes=1),
+    "hour": dt.timedelta(hours=1),
+    "day": dt.timedelta(days=1),
+    "week": dt.timedelta(days=7),
+    "month": dt.timedelta(days=31),
+    "quarter": dt.timedelta(days=92),
+    "year": dt.timedelta(days=366),
+}
+MARGIN = dt.timedelta(days=1)
+"""How long a time has to be over before it is looked at: clocks of all zones, and a night for what comes late."""
+
+
+def times_over(times: Sequence[str], grain: str, begin: dt.datetime) -> int:
+    """How many of the first `times` (ascending, of one unit `grain` each) are over for good at `begin` (UTC).
+
+    >>> times_over(["2024-01-01", "2024-01-02"], "day", dt.datetime(2024, 1, 3, tzinfo=dt.UTC))
+    1
+
+    ValueError for times that are no dates.
+    """
+    latest = begin.astimezone(dt.UTC).replace(tzinfo=None) - MARGIN - LENGTHS[grain]
+    return sum(_moment(text) <= latest for text in times)
+
+
+def _moment(text: str) -> dt.datetime:
+    moment = dt.datetime.fromisoformat(text)
+    return moment if moment.tzinfo is None else moment.astimezone(dt.UTC).replace(tzinfo=None)
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What earlier looks at a stream released: rows in their order, and the number of `times` that they covered."""
+
+    cells: Cells
+    counts: Measured
+    times: int
+
+
+NOTHING = Seen((), Measured(()), 0)
+
+
+@dataclass(frozen=True)
+class ByTime:
+    """The items at the first `at` times of the node whose running count is above the mechanism's threshold.
+
+    Times that `earlier` looks covered stay as they were released: if their events change after all, equal noise
+    does not show how.
+    """
+
+    node: PlannedNode
+    mechanism: UnknownDomainBinary
+    at: int
+    earlier: Seen = NOTHING
+
+    @property
+    def name(self) -> str:
+        return self.mechanism.name
+
+    @property
+    def parameters(self) -> object:
+        return self.mechanism.name, self.mechanism.parameters, self.at
+
+    @property
+    def most(self) -> int:
+        return 0
+
+    @property
+    def cost_at_most(self) -> Cost:
+        return self.mechanism.cost_at_most
+
+    @property
+    def _measure(self) -> Running:
+        (measure,) = self.node.draft.measures
+        assert isinstance(measure, Running)
+        return measure
+
+    def after(self, earlier: Seen) -> ByTime:
+        """The same after other looks."""
+        return replace(self, earlier=earlier)
+
+    def queries(self) -> tuple[HistogramQuery, ...]:
+        return (self.node.running(self.at),)
+
+    def find(self, fetch: Fetch, stream: Stream) -> Groups:
+        """The groups; `stream` is the noise of the node's stream, the same at every look."""
+        earlier = self.earlier
+        if self.at <= earlier.times:
+            return self._groups(earlier.cells, earlier.counts, earlier.times)
+        keys = len(self.node.draft.keys)
+        fetched = fetch(self.queries()[0])
+        items = [tuple(row) for row in zip(*(fetched.texts(n) for n in range(keys - 1)), strict=True)]
+        labels = sorted(set(items), key=_label)
+        looked = range(earlier.times + 1, self.at + 1)
+        found = self.mechanism.release(_events(fetched, items, labels), looked, stream)
+        new = tuple(
+            self._cell(labels[item], time)
+            for item, time in zip(found.items.tolist(), found.times.tolist(), strict=True)
+        )
+        counts = Measured(
+            (*earlier.counts.values, *found.values.tolist()),
+            (*earlier.counts.deviations, *found.stddevs.tolist()),
+        )
+        return self._groups((*earlier.cells, *new), counts, self.at)
+
+    def _cell(self, item: tuple[str | None, ...], time: int) -> tuple[str | None, ...]:
+        place = self._measure.time
+        return (*item[:place], self.node.times[time - 1], *item[place:])
+
+    def _groups(self, cells: Cells, counts: Measured, times: int) -> Groups:
+        return Groups(cells, self.mechanism.cost_at_most, {(0, None): counts}, times)
+
+
+def _label(item: tuple[str | None, ...]) -> bytes:
+    return json.dumps(item).encode()
+
+
+def _events(
+    fetched: Fetched, items: list[tuple[str | None, ...]], labels: list[tuple[str | None, ...]]
+) -> Events:
+    keys = len(labels[0]) if labels else 0
+    numbers = {label: n for n, label in enumerate(labels)}
+    return Events(
+        times=fetched.counts(keys) if items else np.zeros(0, dtype=np.int64),
+        items=np.array([numbers[i] for i in items], dtype=np.int64),
+        counts=fetched.counts(keys + 1) if items else np.zeros(0, dtype=np.int64),
+        labels=[_label(label) for label in labels],
+    )

@@ -1,0 +1,82 @@
+"""Streams: of which running counts the past never changes, and at which times there is something to look at.
+
+A data owner who declares the horizon of a table's time says that its events only come, in time. That holds for
+the rows of that table alone, chosen row by row: what joins other private rows, or asks a unit's other rows, can
+change for times that are over.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from sqlglot import exp
+
+from rewriter.draft import NodeDraft
+from rewriter.measure import Running
+from rewriter.policy import Horizon, Table
+from rewriter.relation import Relation, leaf, leaves
+
+
+def running(node: NodeDraft) -> Running | None:
+    """The running count that a node is, or None."""
+    return next((m for m in node.measures if isinstance(m, Running)), None)
+
+
+def declared_horizon(time: exp.Expr, relation: Relation) -> tuple[str, Horizon] | None:
+    """The source of the time and its horizon, where the data owner declared one."""
+    for alias, name in leaves(time):
+        found = relation.source(alias).table.horizon
+        if found is not None and found.column == name:
+            return alias, found
+    return None
+
+
+def grain_of(time: exp.Expr) -> str | None:
+    """The unit of time that a key cuts a column into: its value is where the event's unit begins; None for others.
+
+    >>> grain_of(exp.cast(leaf("t0", "ts"), "DATE")), grain_of(leaf("t0", "day"))
+    ('day', 'day')
+    """
+    inner, grain = time, "day"
+    if isinstance(time, exp.Cast) and time.to.this == exp.DType.DATE:
+        inner = time.this
+    elif isinstance(time, (exp.TimestampTrunc, exp.DateTrunc)):
+        inner, grain = time.this, time.args["unit"].name.lower()
+    return grain if isinstance(inner, exp.Column) else None
+
+
+def within_horizon(relation: Relation, time: exp.Expr) -> Relation:
+    """`relation` with the rows within the horizon that the data owner declared, if there is one."""
+    found = declared_horizon(time, relation)
+    if found is None:
+        return relation
+    alias, horizon = found
+    kind = relation.source(alias).column(horizon.column).type
+    last = f"{horizon.last} 23:59:59.999999" if kind != "date" and len(horizon.last) == 10 else horizon.last
+    column = leaf(alias, horizon.column)
+    ends = (
+        exp.GTE(this=column, expression=exp.Literal.string(horizon.first)),
+        exp.LTE(this=column.copy(), expression=exp.Literal.string(last)),
+    )
+    return replace(relation, conditions=(*relation.conditions, *ends))
+
+
+def lasting(node: NodeDraft) -> str | None:
+    """The unit of time of a running count whose past never changes; None where that is not known."""
+    found = running(node)
+    if found is None or not found.horizon:
+        return None
+    relation, time = node.relation, node.keys[found.time]
+    declared = declared_horizon(time, relation)
+    private = [s for s in relation.sources if s.private]
+    whole = all(s.derived is None for s in relation.sources) and not any(s.on is not None for s in private)
+    alone = len(private) == 1 and not relation.semi_joins and relation.filled is None
+    if declared is None or not whole or not alone or declared[0] != private[0].alias:
+        return None
+    return grain_of(time)
+
+
+def public_tables(relation: Relation) -> tuple[Table, ...]:
+    """The public tables that a relation reads, in order of name."""
+    found = {(s.table.schema, s.table.name): s.table for s in relation.sources if not s.private}
+    return tuple(table for _, table in sorted(found.items()))
