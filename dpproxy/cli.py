@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from dpproxy import cli_check, cli_query, cli_user
+from dpproxy import cli_check, cli_init, cli_query, cli_user, init_domains
 from dpproxy import demo as demonstration
 from dpproxy.cli_budget_app import budget
 from dpproxy.cli_options import HERE, ConfigFile, Json, group, reported
@@ -41,6 +41,41 @@ def demo(
     """Serve the sample data on 127.0.0.1, say how to connect, ask first queries."""
     with reported():
         demonstration.run(port)
+
+
+@app.command()
+def init(
+    backend: Annotated[
+        str | None,
+        typer.Option(metavar="URL", help='Where the data are: "duckdb:///FILE" or "postgresql://...".'),
+    ] = None,
+    config: ConfigFile = HERE,
+    person: Annotated[
+        list[str] | None,
+        typer.Option(metavar="TABLE.COLUMN", help="Who is protected; again for columns that hold the same."),
+    ] = None,
+    public: Annotated[
+        list[str] | None, typer.Option(metavar="TABLE", help="A table whose rows are nobody's; repeatable.")
+    ] = None,
+    domains: Annotated[
+        bool, typer.Option("--domains", help="Ask which values columns have; the account of owner pays.")
+    ] = False,
+    column: Annotated[
+        list[str] | None,
+        typer.Option(metavar="TABLE.COLUMN", help="With --domains: this column, not all texts; repeatable."),
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Write a configuration and a key for a database, by its schema alone; nothing is overwritten."""
+    if domains != (backend is None) or (column and not domains) or (domains and (person or public)):
+        raise typer.BadParameter(
+            "either --backend URL, with --person and --public, or --domains, with --column"
+        )
+    with reported():
+        if backend is None:
+            init_domains.domains(configured(config), column or (), as_json=json)
+        else:
+            cli_init.init(backend, config, person or (), public or (), as_json=json)
 
 
 @app.command()

@@ -1,0 +1,129 @@
+"""The commented dpproxy.toml of a proposal."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from fractions import Fraction
+
+from budget.accounting import guarantee, shown_up
+from dpproxy.backends.base import BackendSchema, BackendTable
+from dpproxy.config import Budget, Privacy
+from dpproxy.init_columns import Entry, private_entries, public_entries
+from dpproxy.init_units import Layout, Way, shown, single_key
+from rewriter.policy import TableName
+
+_BARE = re.compile(r"[A-Za-z0-9_-]+\Z")
+
+
+def written(url: str, schema: BackendSchema, plan: Layout) -> str:
+    """The file for a backend's URL; what a backend says of itself stays within strings and comments."""
+    return "\n".join([*_head(url, plan), *_tables(schema, plan)]) + "\n"
+
+
+def quoted(text: str) -> str:
+    """A TOML string.
+
+    >>> print(quoted('a"b'))
+    "a\\"b"
+    """
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+def _head(url: str, plan: Layout) -> Iterator[str]:
+    unit = plan.unit
+    privacy, budget = Privacy(), Budget()
+    best = next(
+        bound
+        for bound in guarantee(
+            budget.information, budget.calls, privacy.epsilon_per, privacy.delta_per, privacy.delta_prime
+        )
+        if bound.smallest
+    )
+    yield from (
+        "# Written by `dpproxy init` from names, types, keys and comments; no row was read.",
+        f"# Protected: each {unit.column} of {shown(unit.table)}, with all rows that lead there.",
+        "# What is not known is left unknown: values of few units do not come out. That costs accuracy, never privacy.",
+        "# A column is {} until you say more of it; `dpproxy check` tells what the file means.",
+        "",
+        "[backend]",
+        f"url = {quoted(url)}",
+        "",
+        "[server]",
+        '# host = "0.0.0.0"            # other machines may connect: needs tls_cert and tls_key',
+        'auth = "scram"                # analysts are made by `dpproxy user add NAME`',
+        "",
+        "[budget]                      # of each analyst",
+        "# Whatever one analyst asks in a period, it is differentially private with",
+        f"# epsilon {shown_up(best.epsilon, 3)} and delta {shown_up(best.delta, 2)} for each unit.",
+        "# `dpproxy advise` tells what that means and what other amounts would.",
+        f"information = {_decimal(budget.information)}             # a count of one group costs 1, a top 10 about 20",
+        f"calls = {_decimal(budget.calls)}                    # a question about values that are not declared costs 1",
+        f'period = "{budget.period}"',
+        "# [budget.dataset]            # a cap over all analysts together, in case they join forces",
+        "# information = 3000",
+        "# calls = 300",
+    )
+
+
+def _decimal(value: Fraction) -> str:
+    return str(value) if value.denominator == 1 else str(float(value))
+
+
+def _tables(schema: BackendSchema, plan: Layout) -> Iterator[str]:
+    for name, way in plan.private.items():
+        yield from ("", *_comment(schema.tables[name]), f"[tables.{_key(shown(name))}]")
+        yield from _private(schema, name, way, plan)
+    for name in plan.public:
+        yield from ("", *_comment(schema.tables[name]), f"[tables.{_key(shown(name))}]")
+        yield "public = true                 # by --public: anybody may read its rows"
+        yield from _columns(name, list(public_entries(schema.tables[name])))
+    if plan.left_out:
+        yield from ("", "# Left out: these tables do not exist for analysts. Rows of nobody: public = true.")
+        yield '# Rows of units: privacy_unit_path = ["column -> table.column"], or --person TABLE.COLUMN.'
+    for name, why in plan.left_out.items():
+        yield f"# [tables.{_plain(_key(shown(name)))}]  # {_plain(why)}"
+
+
+def _private(schema: BackendSchema, name: TableName, way: Way, plan: Layout) -> Iterator[str]:
+    table = schema.tables[name]
+    if way.target is None:
+        yield f"privacy_unit = {quoted(way.column)}"
+    else:
+        yield f"privacy_unit_path = [{quoted(f'{way.column} -> {way.target}')}]"
+    column = table.column(way.column)
+    if column is not None and column.nullable:
+        yield f"# Rows whose {_plain(way.column)} is NULL are nobody's, and do not count."
+    if single_key(table) == way.column and (way.target is None or way.target == plan.unit):
+        yield "# One row a unit, so that a unit is in one group at most: a count costs 1."
+    else:
+        yield "# How many rows of one unit may count? Without an answer COUNT(*) is refused, and"
+        yield f"# COUNT(DISTINCT {_plain(way.column)}) works. More rows than this do not count:"
+        yield "# max_rows_per_unit = 100"
+        yield "# max_rows_per_unit_per_group = 10"
+    yield from _columns(name, list(private_entries(schema, name, plan)))
+
+
+def _columns(name: TableName, entries: list[Entry]) -> Iterator[str]:
+    if entries:
+        yield f"[tables.{_key(shown(name))}.columns]"
+    for entry in entries:
+        yield f"{_key(entry.column)} = {entry.value}  # {_plain(entry.why)}"
+
+
+def _comment(table: BackendTable) -> Iterator[str]:
+    if table.comment:
+        yield f"# {_plain(table.comment)}"
+    for column in table.columns:
+        if column.comment:
+            yield f"# {_plain(column.name)}: {_plain(column.comment)}"
+
+
+def _key(name: str) -> str:
+    return name if _BARE.match(name) else quoted(name)
+
+
+def _plain(text: str) -> str:
+    """On one line and without control characters, so that a comment cannot end before it should."""
+    return "".join(c for c in " ".join(text.split()) if c.isprintable())
