@@ -256,7 +256,8 @@ class Lives(RuleBasedStateMachine):
             assert not within(plus(account.used, account.reserved), new)
             return
         assert within(plus(account.used, account.reserved), new)
-        if account.over:  # until a query begins a period, what was held before still counts for the one that is over
+        # Until a query begins a period, what was held before still counts for the one that is over.
+        if account.over:
             account.kept_used = (0, 0)
         account.limit = new
 
