@@ -193,11 +193,15 @@ class Outcome:
 
 @dataclass(frozen=True)
 class ReleaseRow:
-    """One line of an account's history, in units, with what failed after the backend was reached."""
+    """One line of an account's history, in units, with what failed after the backend was reached.
+
+    `noise`: what the settlement said of it, for people; empty for a replay.
+    """
 
     time: datetime
     query: str
     mechanism: str
+    noise: str
     information: Fraction
     calls: Fraction
     replayed: bool

@@ -187,13 +187,14 @@ class Ledger(Computing, PostgresStore, Accounts, Analysts, Histories, HighWaters
         query: str,
         epoch: str,
         look: Look | None = None,
+        noise: str = "",
     ) -> Settled:
         """Writes actual cost and answer in one transaction; only what it returns may leave.
 
         `release_key` names the release: whoever comes second gets the stored answer, at its stored cost, or
         for nothing if this account has paid for it already. `request_key` names what the account asked, for
-        `replay`, `query` how its history calls it. Shared accounts are charged the whole reservation. Raises
-        AboveReservation, AlreadyResolved, and NotReached for a new answer whose backend was not said to be
+        `replay`, `query` and `noise` what its history tells of it. Shared accounts are charged the whole reservation.
+        Raises AboveReservation, AlreadyResolved, and NotReached for a new answer whose backend was not said to be
         reached. After LedgerUnavailable, `outcome` says whether it was written.
 
         A `look` at a stream costs nothing where the account has paid for the stream in this period, else `actual`
@@ -211,6 +212,7 @@ class Ledger(Computing, PostgresStore, Accounts, Analysts, Histories, HighWaters
             "mechanism": mechanism,
             "query": query,
             "epoch": epoch,
+            "noise": noise,
         }
         statement = statements.SETTLE
         if look is not None:

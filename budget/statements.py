@@ -184,11 +184,11 @@ price AS (
 resolved AS (
     INSERT INTO dpproxy_ledger.entry (
         reservation, account, own, stage, kind, opened, at_most_information, at_most_calls,
-        information, calls, period_number, written_at, release_key, replayed, query
+        information, calls, period_number, written_at, release_key, replayed, query, noise
     )
     SELECT reservation, account, own, 1, 'settle', 0, at_most_information, at_most_calls,
         charged_information, charged_calls, period_now, now_at, %(release_key)s, stored_before,
-        CASE WHEN own THEN %(query)s::text END
+        CASE WHEN own THEN %(query)s::text END, CASE WHEN own THEN %(noise)s::text END
     FROM charge
     RETURNING account, number
 ),

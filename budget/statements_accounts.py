@@ -66,7 +66,7 @@ WHERE account = %(account)s ORDER BY number
 
 HISTORY = """
 SELECT resolution.written_at, COALESCE(resolution.query, opening.query, '') AS query,
-    COALESCE(resolution.mechanism, opening.mechanism, '') AS mechanism,
+    COALESCE(resolution.mechanism, opening.mechanism, '') AS mechanism, COALESCE(resolution.noise, '') AS noise,
     resolution.information, resolution.calls, resolution.replayed
 FROM dpproxy_ledger.entry AS resolution
 LEFT JOIN dpproxy_ledger.entry AS opening

@@ -31,7 +31,7 @@ from dpproxy import refusals
 from dpproxy.backends.base import Backend, BackendError, Cancellation, Cancelled, Fetched, Slot
 from dpproxy.backends.base import text as value_text
 from dpproxy.config import Config
-from dpproxy.epoch import epoch_begin, epoch_name
+from dpproxy.epoch import epoch_name
 from dpproxy.explain import explanation
 from dpproxy.front_arrays import int8_array, text_array
 from dpproxy.last_release import LastRelease, LastRow
@@ -172,8 +172,8 @@ class Answering:
             raise Exhausted(needed, self._ledger.left(chain[0]), None)
 
     def _asks(self, planned: Planned, settings: Mapping[str, str], epoch: str) -> list[Ask | None]:
-        begin = epoch_begin(self._config.privacy.epoch, epoch)
-        on = replace(terms(self._config.privacy, settings), begin=begin)
+        privacy = self._config.privacy
+        on = replace(terms(privacy, settings), length=privacy.epoch, epoch=epoch)
         nonces = self._ledger.epoch_nonce(epoch), self._ledger.epoch_nonce(STREAMS)
         secret = (nonces[0], self._fingerprint, self._release_key, nonces[1])
         return [ask(n, on, secret) if isinstance(n, PlannedNode) else None for n in planned]
@@ -260,6 +260,8 @@ class Answering:
             except ValueError:
                 raise BackendError from None
             known = result.dump(), charge(result.cost)
+        else:
+            result = Result.load(known[0])
         settled = self._ledger.settle(
             reservation,
             known[1],
@@ -270,6 +272,7 @@ class Answering:
             query=one.node.text,
             epoch=epoch,
             look=None if one.stream is None or seen is None else Look(one.stream, seen.looks),
+            noise=one.shown(result).noise(),
         )
         answer = one.shown(Result.load(settled.answer))
         return replace(answer, lowered=one.lowered, charged=settled.charged, left=settled.left)

@@ -59,7 +59,9 @@ def _mechanism(
     measure = measures[place] if place < len(measures) else None
     if isinstance(measure, (Count, Moment)) and measure.tau > 1:
         yield f"  Clamp: at most {measure.tau} rows of one unit count in a group"
-    threshold = None if isinstance(mechanism, ClampedSum) else mechanism.threshold
+    threshold = None
+    if not isinstance(mechanism, (ClampedSum, PrivateCountRelease)):
+        threshold = mechanism.threshold
     if threshold is not None:
         yield f"  Threshold: {threshold} above the first count that is not fetched"
     yield f"  Price: {_price(mechanism)}"

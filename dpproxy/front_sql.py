@@ -24,6 +24,7 @@ RELEASES = (
     ("at", "timestamp with time zone"),
     ("query", "text"),
     ("mechanism", "text"),
+    ("noise", "text"),
     ("information", "numeric"),
     ("calls", "numeric"),
     ("replayed", "boolean"),
@@ -31,6 +32,8 @@ RELEASES = (
 LAST_RELEASE = (
     ("mechanism", "text"),
     ("stddev", "text"),
+    ("noise", "text"),
+    ("threshold", "numeric"),
     ("information", "numeric"),
     ("calls", "numeric"),
     ("information_left", "numeric"),

@@ -13,10 +13,16 @@ from dpproxy.result import Result
 
 @dataclass(frozen=True)
 class LastRow:
-    """One release of the answer, amounts in units; `information_left`, `calls_left`: None for a replay."""
+    """One release of the answer, amounts in units; `information_left`, `calls_left`: None for a replay.
+
+    `noise`: standard deviation and 95% interval of each column by its name; `threshold`: what a count had to be
+    above to come out, None where every group comes out.
+    """
 
     mechanism: str
     stddev: str
+    noise: str
+    threshold: int | None
     information: Fraction
     calls: Fraction
     information_left: Fraction | None
@@ -30,7 +36,9 @@ class LastRow:
         charged, left = result.charged, result.left
         return cls(
             mechanism=result.mechanism,
-            stddev=result.noise(),
+            stddev=result.deviations(),
+            noise=result.noise(),
+            threshold=result.threshold,
             information=units(charged.information) if charged else Fraction(0),
             calls=units(charged.calls) if charged else Fraction(0),
             information_left=units(left.information) if left else None,

@@ -116,6 +116,7 @@ class MarkedLedger(Ledger):
         query: str,
         epoch: str,
         look: Look | None = None,
+        noise: str = "",
     ) -> Settled:
         """As the ledger's, and not before the mark of the reservation is durable.
 
@@ -131,6 +132,7 @@ class MarkedLedger(Ledger):
             query=query,
             epoch=epoch,
             look=look,
+            noise=noise,
         )
         covered = self._covered.pop(reservation.id, None) if self._marker is not None else None
         if covered is not None:

@@ -8,7 +8,7 @@ from fractions import Fraction
 from typing import Protocol
 
 from dpproxy.planning import PlannedNode
-from dpproxy.selection import FREE, Fetch, Measured, Place, deviations_of, in_cell_order
+from dpproxy.selection import FREE, GAUSSIAN, LAPLACE, Fetch, Measured, Place, deviations_of, in_cell_order
 from mechanisms.choose import Settings, noisy_cells
 from mechanisms.histogram import Cost, Histogram, Release
 from mechanisms.known_domain import KnownGauss, KnownLap
@@ -113,8 +113,9 @@ class Sums:
             else:
                 release = mechanism.release(Histogram(values, True), child)
             assert release.values is not None
+            width = LAPLACE if self.settings.noise == "laplace" else GAUSSIAN
             found[place, None] = Measured(
-                tuple(release.values.tolist()), tuple(deviations_of(release, len(cells)))
+                tuple(release.values.tolist()), tuple(deviations_of(release, len(cells))), width=width
             )
         return found
 

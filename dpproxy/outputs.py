@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Context, Decimal
 from fractions import Fraction
 
@@ -22,15 +22,23 @@ _EPOCH = dt.datetime(1970, 1, 1)
 
 @dataclass(frozen=True)
 class Shown:
-    """One released column: its values, and the standard deviation of each one's noise, empty where it is not known."""
+    """One released column: its values, and the standard deviation of each one's noise, empty where it is not known.
+
+    `name`: the client's; `width`: of the 95% interval to both sides, in standard deviations, 0 where it is not known.
+    """
 
     values: tuple[Value, ...]
     deviations: tuple[float, ...] = ()
+    name: str = ""
+    width: float = 0
 
 
 def outputs(node: NodeDraft, measured: Mapping[Place, Measured]) -> tuple[Shown, ...]:
     """The columns of a node's outputs, in their order."""
-    return tuple(_Column(node, output, measured).shown() for output in node.outputs)
+    names = node.names or ("",) * len(node.outputs)
+    return tuple(
+        _Column(node, output, measured).named(name) for output, name in zip(node.outputs, names, strict=True)
+    )
 
 
 @dataclass(frozen=True)
@@ -38,6 +46,14 @@ class _Column:
     node: NodeDraft
     output: Output
     measured: Mapping[Place, Measured]
+
+    def named(self, name: str) -> Shown:
+        """The column with its name and the width of its interval."""
+        found = [m for (place, _), m in self.measured.items() if place in self.output.measures]
+        widths = [m.width for m in found] or [0.0]
+        return replace(
+            self.shown(), name=name or self.output.function, width=max(widths) if min(widths) else 0
+        )
 
     def shown(self) -> Shown:
         kind = self.output.function

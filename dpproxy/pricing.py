@@ -122,7 +122,28 @@ class Ask:
 
     def shown(self, result: Result) -> Result:
         """A release, this ask's or one that was stored before, with this query's outputs."""
-        return replace(result, columns=outputs(self.node.draft, result.measured))
+        columns = outputs(self.node.draft, result.measured)
+        fewer = "" if not result.keys else self._fewer(len(result.keys[0]))
+        return replace(result, columns=columns, threshold=self.threshold, fewer=fewer)
+
+    @property
+    def threshold(self) -> int | None:
+        """About what a count has to be above to come out, None where every group does, or the data decide."""
+        if not isinstance(self.selection, (ByCount, ByTime)):
+            return None
+        mechanism = self.selection.mechanism
+        return None if isinstance(mechanism, PrivateCountRelease) else mechanism.threshold
+
+    def _fewer(self, rows: int) -> str:
+        """Why fewer rows come than LIMIT asks for: said of public parameters alone."""
+        asked, selection = self.node.draft.k, self.selection
+        if asked is None or self.k is None or rows >= min(asked, self.k) or self.threshold is None:
+            return ""
+        assert isinstance(selection, ByCount)
+        measure = self.node.draft.measures[selection.place] if self.node.draft.measures else None
+        what = "rows" if isinstance(measure, Count) and measure.tau > 1 else "units"
+        least = f"groups of fewer than about {self.threshold} {what} are not shown"
+        return f"{rows} rows, fewer than LIMIT asks for: {least}"
 
     def _result(self, groups: Groups, measured: dict[Place, Measured]) -> Result:
         draft, size = self.node.draft, len(groups.cells)
@@ -191,10 +212,10 @@ def _stream(node: PlannedNode, terms: Terms, secret: Secret) -> Ask:
     if not settings.delta_per:
         raise refusals.no_delta()
     try:
-        lasts = node.lasting is not None and terms.begin is not None
+        begin = None if node.lasting is None else terms.begin
         at = len(node.times)
-        if node.lasting is not None and terms.begin is not None:
-            at = times_over(node.times, node.lasting, terms.begin)
+        if node.lasting is not None and begin is not None:
+            at = times_over(node.times, node.lasting, begin)
         horizon = max(len(node.times), 1)
         mechanism = UnknownDomainBinary(
             settings.eps_per, settings.delta_per, 1, measure.events, horizon, once=False
@@ -203,7 +224,7 @@ def _stream(node: PlannedNode, terms: Terms, secret: Secret) -> Ask:
     except ValueError:
         raise refusals.beyond_limits() from None
     key = _key(node, None if selection is None else selection.parameters, secret)
-    stream = _stream_key(node, mechanism, secret) if lasts else None
+    stream = _stream_key(node, mechanism, secret) if begin is not None else None
     return Ask(node, terms, selection, (), None, key, key, secret, stream)
 
 

@@ -25,7 +25,8 @@ class Result:
     the release cost, `lowered` the number of groups that could come out where it is less than LIMIT asked for,
     `times` how many times of a running count were looked at.
     What follows is not stored, since the same release serves other queries too: `columns` are the outputs,
-    `charged` and `left` of this time's payment, `replayed` for none.
+    `charged` and `left` of this time's payment, `replayed` for none; `threshold` is what a count has to be above,
+    and `fewer` says why fewer rows came than LIMIT asked for.
     """
 
     keys: tuple[Texts, ...]
@@ -40,13 +41,15 @@ class Result:
     charged: Charge | None = None
     left: Charge | None = None
     replayed: bool = False
+    threshold: int | None = None
+    fewer: str = ""
 
     @staticmethod
     def nothing(keys: int, columns: int) -> Result:
         """No rows, for nothing.
 
         >>> Result.nothing(1, 1).columns
-        (Shown(values=(), deviations=()),)
+        (Shown(values=(), deviations=(), name='', width=0),)
         """
         free = Cost(Fraction(0), Fraction(0))
         return Result(((),) * keys, {}, (), "nothing", (), free, columns=(Shown(()),) * columns)
@@ -98,22 +101,32 @@ class Result:
             return self
         kept = [n for n in range(len(counted[0].values)) if all(c.values[n] >= least for c in counted)]
         columns = tuple(
-            Shown(tuple(c.values[n] for n in kept), tuple(c.deviations[n] for n in kept if c.deviations))
+            replace(
+                c,
+                values=tuple(c.values[n] for n in kept),
+                deviations=tuple(c.deviations[n] for n in kept if c.deviations),
+            )
             for c in self.columns
         )
         return replace(self, keys=tuple(tuple(k[n] for n in kept) for k in self.keys), columns=columns)
 
-    def noise(self) -> str:
+    def deviations(self) -> str:
         """The standard deviation of each output's noise, for people; empty where none is known."""
-        return ", ".join(filter(None, map(_noise, self.columns)))
+        return ", ".join(filter(None, (_span(column, 1) for column in self.columns)))
+
+    def noise(self) -> str:
+        """Standard deviation and 95% interval of each output by its name, for people; empty where none is known."""
+        told = (f"{c.name} {text}" for c in self.columns if (text := _told(c)))
+        return ", ".join(dict.fromkeys(told))
 
     def notice(self) -> str:
         """One line for the analyst: mechanism, noise, charge, what is left."""
         if self.mechanism == "nothing":
             return "dpproxy: no rows can come out, nothing was charged"
-        noise = self.noise()
-        parts = [f"{self.mechanism}, noise of standard deviation {noise}" if noise else self.mechanism]
+        parts = [self.mechanism, *filter(None, [self.noise()])]
+        parts += [f"threshold {self.threshold}"] if self.threshold is not None else []
         parts += self.notes
+        parts += [self.fewer] if self.fewer else []
         if self.lowered is not None:
             parts.append(f"at most {self.lowered} rows, fewer than LIMIT asks for")
         if self.replayed:
@@ -124,8 +137,24 @@ class Result:
         return "dpproxy: " + "; ".join(parts)
 
 
-def _noise(column: Shown) -> str:
-    known = [d for d in column.deviations if d == d]
+def _told(column: Shown) -> str:
+    """What is known of a column's noise, in words.
+
+    >>> _told(Shown((7, 9), (10.0, 10.0), "n", 1.96))
+    '+- 19.6 with 95% (standard deviation 10.0)'
+    """
+    deviation, interval = _span(column, 1), _span(column, column.width)
+    if not deviation:
+        return ""
+    return (
+        f"+- {interval} with 95% (standard deviation {deviation})"
+        if column.width
+        else (f"standard deviation {deviation}")
+    )
+
+
+def _span(column: Shown, factor: float) -> str:
+    known = [d * factor for d in column.deviations if d == d]
     if not known:
         return ""
     low, high = min(known), max(known)
@@ -136,11 +165,11 @@ def _stored(place: Place, measured: Measured) -> list[object]:
     bins = measured.bins
     cut = None if bins is None else [bins.lo, bins.size, bins.levels]
     fraction = None if place[1] is None else str(place[1])
-    return [place[0], fraction, measured.values, measured.deviations, measured.notes, cut]
+    return [place[0], fraction, measured.values, measured.deviations, measured.notes, cut, measured.width]
 
 
 def _loaded(stored: list[Any]) -> tuple[Place, Measured]:
-    place, fraction, values, deviations, notes, cut = stored
+    place, fraction, values, deviations, notes, cut, *width = stored
     bins = None if cut is None else Bins(*cut)
     at = (place, None if fraction is None else Fraction(fraction))
-    return at, Measured(tuple(values), tuple(deviations), tuple(notes), bins)
+    return at, Measured(tuple(values), tuple(deviations), tuple(notes), bins, *width)

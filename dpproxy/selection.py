@@ -26,13 +26,19 @@ class Measured:
     """What a measure's mechanism released: a value a group, and the standard deviation of each one's noise.
 
     `deviations` is empty where there is no such noise: of ranks, where no count was asked for, and of quantiles,
-    whose values are places among `bins`. `notes` are said with the answer.
+    whose values are places among `bins`. `notes` are said with the answer. `width`: how many standard deviations
+    to both sides of a value hold the true one with probability 95%, 0 where that is not known.
     """
 
     values: tuple[int, ...]
     deviations: tuple[float, ...] = ()
     notes: tuple[str, ...] = ()
     bins: Bins | None = None
+    width: float = 0
+
+
+GAUSSIAN, LAPLACE = 1.96, 2.12
+"""The widths of 95%: the normal quantile, and ln 20 scales of a Laplace distribution."""
 
 
 Place = tuple[int, Fraction | None]
@@ -144,7 +150,8 @@ class ByCount:
         order = list(range(len(rows)))
         if self.node.cells is None:
             order.sort(key=lambda n: (-values[n], tuple((t is None, t or "") for t in rows[n])))
-        found = Measured(tuple(values[n] for n in order), tuple(deviations[n] for n in order))
+        width = LAPLACE if self.mechanism.name in ("KnownGumb", "UnkGumb", "UnkLap") else GAUSSIAN
+        found = Measured(tuple(values[n] for n in order), tuple(deviations[n] for n in order), width=width)
         return Groups(tuple(rows[n] for n in order), release.cost, {(self.place, None): found})
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from dpproxy.backends.base import Fetched
 from dpproxy.planning import PlannedNode
-from dpproxy.selection import Fetch, Groups, Measured
+from dpproxy.selection import GAUSSIAN, Fetch, Groups, Measured
 from mechanisms.continual import Events, UnknownDomainBinary
 from mechanisms.histogram import Cost
 from mechanisms.randomness import Stream
@@ -120,6 +120,7 @@ class ByTime:
         counts = Measured(
             (*earlier.counts.values, *found.values.tolist()),
             (*earlier.counts.deviations, *found.stddevs.tolist()),
+            width=GAUSSIAN,
         )
         return self._groups((*earlier.cells, *new), counts, self.at)
 

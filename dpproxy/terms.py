@@ -12,6 +12,7 @@ from budget.account import Charge
 from budget.units import units
 from dpproxy import refusals
 from dpproxy.config import Privacy
+from dpproxy.epoch import Epoch, epoch_begin
 from mechanisms.choose import Settings
 from mechanisms.histogram import Cost
 
@@ -22,7 +23,7 @@ class Terms:
 
     `max_k` caps LIMIT; `allowance` is the most that a query without LIMIT may spend; `present`: whether SELECT
     DISTINCT of a known domain asks for what is there, not for the domain; `beta`: the probability with
-    which a lower bound of a distinct count may fail; `begin`: when the epoch began, None where it lasts forever.
+    which a lower bound of a distinct count may fail; `epoch`: the present one, of this `length`.
     """
 
     settings: Settings
@@ -33,7 +34,13 @@ class Terms:
     bins: int
     present: bool
     beta: Fraction = Fraction(1, 20)
-    begin: dt.datetime | None = None
+    length: Epoch = "forever"
+    epoch: str = ""
+
+    @property
+    def begin(self) -> dt.datetime | None:
+        """When the epoch began, None where it lasts forever."""
+        return epoch_begin(self.length, self.epoch)
 
     def within(self, left: Charge) -> Terms:
         """The same with no more to spend than an account has left."""

@@ -27,7 +27,8 @@ class NodeDraft:
 
     `bound`: what one unit can do to its groups. `k`: LIMIT + OFFSET in top-k form, which orders by the count
     `order_by` (its place among the measures, None without that form); `counts`: whether that count is shown.
-    Without measures the groups themselves are released.
+    Without measures the groups themselves are released. `names`: what the client calls the outputs, "" where one is
+    part of an expression.
     """
 
     relation: Relation
@@ -38,6 +39,7 @@ class NodeDraft:
     k: int | None
     order_by: int | None
     counts: bool
+    names: tuple[str, ...] = ()
 
     @property
     def selecting(self) -> int | None:

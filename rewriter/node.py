@@ -10,7 +10,7 @@ Grouping sets are a node each, whose rows are put together again.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
 
@@ -64,7 +64,10 @@ def dp_nodes(
             nested(tree.args[part])
     ordering = _ordering_count(tree, writer) if len(groups.sets) == 1 else None
     k = None if ordering is None else limit_of(tree, parameters)
-    nodes = [_node(writer, places, ordering, k, shown) for places in groups.sets]
+    nodes = [
+        replace(_node(writer, places, ordering, k, shown), names=_names(tree, writer))
+        for places in groups.sets
+    ]
     return nodes, [*writer.edits, lambda: _above(tree, index, groups)]
 
 
@@ -82,6 +85,19 @@ def _node(
     order_by = None if ordering is None or k is None else outputs[ordering].measures[0]
     counts = ordering is None or ordering < shown
     return NodeDraft(writer.relation, keys, measures, outputs, bound, k, order_by, counts)
+
+
+def _names(tree: exp.Select, writer: Writer) -> tuple[str, ...]:
+    """What the SELECT calls each output, "" for one that it does not list by itself."""
+    if writer.running is not None:
+        listed = [output_name(e) for e in tree.expressions if isinstance(e.unalias(), exp.Window)]
+        return tuple([*listed, ""][:1])
+    names = [""] * len(writer.calls)
+    for item in tree.expressions:
+        place = writer.places.get(id(item.unalias()))
+        if place is not None and not names[place]:
+            names[place] = output_name(item)
+    return tuple(names)
 
 
 @dataclass

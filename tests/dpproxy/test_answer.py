@@ -307,3 +307,22 @@ def test_an_unreachable_backend_costs_nothing(service: Service, ann: Analyst) ->
     finally:
         moved.rename(file)
     assert ann.used() == (0, 0)
+
+
+def test_a_notice_tells_noise_by_column_and_the_release_keeps_it(ann: Analyst) -> None:
+    ann.ask("SELECT town, COUNT(*) AS people FROM people WHERE person_id <> 17 GROUP BY town")
+    (notice,) = ann.notices
+    assert "people +- 26.1 with 95% (standard deviation 13.3)" in notice
+    assert "charged 1 information unit and 0 calls" in notice
+    noise = "people +- 26.1 with 95% (standard deviation 13.3)"
+    assert ann.ask("SELECT noise, threshold FROM dpproxy.last_release") == [(noise, None)]
+    assert ann.ask("SELECT noise FROM dpproxy.releases") == [(noise,)]
+
+
+def test_fewer_rows_than_limit_asks_for_are_explained(service: Service) -> None:
+    """There are four rooms, and nothing says that there are no more."""
+    ann = Analyst(service, "ann fewer")
+    ann.ask("SELECT room, COUNT(DISTINCT person_id) AS n FROM visits GROUP BY 1 ORDER BY 2 DESC LIMIT 40")
+    (notice,) = ann.notices
+    (threshold,) = ann.ask("SELECT threshold FROM dpproxy.last_release")[0]
+    assert f"4 rows, fewer than LIMIT asks for: groups of fewer than about {threshold} units are not" in notice
