@@ -46,6 +46,7 @@ ledger-torture: $(VENV)/.dev
 # (psql, a JDK, libpostgresql-jdbc-java, node with npm, unixodbc, odbc-postgresql) is skipped with its name.
 clients: $(VENV)-clients/.ready
 	$(VENV)-clients/bin/python -m tests.clients
+	$(VENV)-clients/bin/python -m pytest tests/clients/test_docs_clients.py
 
 # Reserve and settle, with fsync: one account and 100, embedded and by URL.
 bench-ledger: $(VENV)/.dev
