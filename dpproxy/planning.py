@@ -36,13 +36,17 @@ Value = TypeVar("Value")
 
 @dataclass(frozen=True)
 class Prepared:
-    """A private statement with its presentation: $1..$n are the client's parameters, arrays of `array_oids` follow."""
+    """A private statement with its presentation: $1..$n are the client's parameters, arrays of `array_oids` follow.
+
+    `nodes` are its nodes before parameters and constants have values.
+    """
 
     presentation: str
     array_oids: tuple[int, ...]
     columns: tuple[Columns, ...]
     explain: bool
     constants: tuple[PreparedConstant, ...]
+    nodes: tuple[NodeDraft | SystemDraft, ...]
 
     def ready(self, constants: int) -> int:
         """How many nodes can be planned when the first `constants` constants are known."""
@@ -224,8 +228,8 @@ class Planner:
             raise Refusal("0A000", "the answer's columns could not be kept as the query declares them")
         if statement.explain:
             plan = f'SELECT x.line AS "QUERY PLAN" FROM unnest(${len(oids) + 1}::text[]) AS x(line)'
-            return Prepared(plan, (TEXT_ARRAY,), columns, True, constants)
-        return Prepared(presentation.sql, array_oids, columns, False, constants)
+            return Prepared(plan, (TEXT_ARRAY,), columns, True, constants, tuple(drafted.nodes))
+        return Prepared(presentation.sql, array_oids, columns, False, constants, tuple(drafted.nodes))
 
     def _only_type(self, sql: str, oids: tuple[int, ...]) -> str:
         """The type of a query's one column."""
@@ -297,13 +301,16 @@ class Planner:
             found = constants[number] if number < len(constants) else (None,)
             return [Parameter(prepared.constants[number].type, value) for value in found]
 
-        drafted: Draft = draft(self._statement(text).body, self._policy, parameters, known)
+        nodes, all_values = prepared.nodes, parameters
+        if values or prepared.constants:
+            drafted: Draft = draft(self._statement(text).body, self._policy, parameters, known)
+            nodes, all_values = tuple(drafted.nodes), drafted.values
         ready = prepared.ready(len(constants))
         return tuple(
             node
             if isinstance(node, SystemDraft)
-            else replace(self._complete(node, drafted.values), waits=number >= ready)
-            for number, node in enumerate(drafted.nodes)
+            else replace(self._complete(node, all_values), waits=number >= ready)
+            for number, node in enumerate(nodes)
         )
 
     def _complete(self, node: NodeDraft, parameters: tuple[Parameter, ...]) -> PlannedNode:
