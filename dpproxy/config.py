@@ -128,6 +128,14 @@ class LedgerSection(_Section):
     data_dir: str = ".dpproxy/ledger"
 
 
+class Allowances(_Section):
+    """[privacy] allowances: most information units that a query may spend on a costly kind of release; 0: none."""
+
+    count_release: Amount | None = None
+    partition_selection: Amount | None = None
+    distinct_count: Amount | None = None
+
+
 class Privacy(_Section):
     """[privacy]: what a unit is worth and how the mechanisms are set."""
 
@@ -141,6 +149,7 @@ class Privacy(_Section):
     key_file: str = ".dpproxy/key"
     query_information: Amount = Fraction(50)
     query_calls: Amount = Fraction(5)
+    allowances: Allowances = Allowances()
     relative_error: Annotated[Exact, Field(gt=0, lt=1)] = Fraction(1, 10)
     max_items_per_unit: Positive = 100
     quantile_bins: int = Field(default=1024, ge=2)

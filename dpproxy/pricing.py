@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from budget.account import Charge
-from budget.units import micro
+from budget.units import micro, shown
 from dpproxy import refusals
 from dpproxy.meter_distinct import DistinctMeter
 from dpproxy.meter_quantiles import QuantileMeter
@@ -280,6 +280,7 @@ def _ask(node: PlannedNode, terms: Terms, k: int | None, secret: Secret) -> Ask:
     found = () if isinstance(selection, Whole) or place is None else (place,)
     restricted = isinstance(selection, Whole) or not (selection.name or "").endswith("Gumb")
     meters = _meters(node, terms, found, Changed(node.delta0 if restricted else None), restricted)
+    _refuse_costly(meters, max(selection.most, 1), terms)
     described = [selection.parameters, *(m.parameters(selection.most) for m in meters)]
     key = _key(node, described, secret)
     return Ask(node, terms, selection, meters, k, key, key, secret)
@@ -330,7 +331,8 @@ def _count_release(node: PlannedNode, terms: Terms, tau: int) -> ByCount:
 
     Not with noise = "laplace", whose guarantee counts steps of bounded range.
     """
-    eps_per, delta_per, most = terms.settings.eps_per, terms.settings.delta_per, terms.allowance
+    eps_per, delta_per = terms.settings.eps_per, terms.settings.delta_per
+    most = _allowed(terms, terms.kinds.count_release, "counts of groups without LIMIT")
     mechanism: KnownCountRelease | PrivateCountRelease
     if node.cells is not None:
         mechanism = KnownCountRelease(
@@ -376,11 +378,31 @@ def _meters(
 
 def _by_weight(node: PlannedNode, terms: Terms) -> ByWeight:
     """Partition selection on the query's allowance."""
-    settings, most = terms.settings, terms.allowance
+    settings = terms.settings
     _refuse_laplace(settings, "the list of groups without an aggregate")
+    most = _allowed(terms, terms.kinds.partition_selection, "a list of groups without an aggregate")
     delta0 = terms.max_items if node.delta0 is None else min(node.delta0, terms.max_items)
     mechanism = DPSips(settings.eps_per, settings.delta_per, most.information, most.calls, delta0)
     return ByWeight(node, mechanism)
+
+
+def _allowed(terms: Terms, most: Fraction | None, what: str) -> Cost:
+    """What a query of a costly kind may spend; PV018 where the owner does not offer it."""
+    if most == 0:
+        raise refusals.not_allowed(what, _units(most))
+    return terms.kind(most)
+
+
+def _refuse_costly(meters: Iterable[Meter], groups: int, terms: Terms) -> None:
+    """PV018 for distinct counts that cost more than the owner allows."""
+    most = terms.kinds.distinct_count
+    needed = total(m.cost(groups) for m in meters if isinstance(m, DistinctMeter)).information
+    if most is not None and needed > most:
+        raise refusals.not_allowed("distinct counts", _units(most), _units(needed))
+
+
+def _units(information: Fraction) -> str:
+    return f"{shown(micro(information))} information units"
 
 
 def _refuse_laplace(settings: Settings, what: str) -> None:

@@ -105,6 +105,16 @@ def not_with_laplace(what: str) -> Refusal:
     )
 
 
+def not_allowed(what: str, most: str, needed: str = "") -> Refusal:
+    """PV018: a kind of release of which the data owner has said how much it may cost at most."""
+    asks = f"; this one asks for {needed}" if needed else ""
+    return Refusal(
+        "PV018",
+        f"{what} may cost at most {most} in a query here{asks}",
+        hint="Ask for fewer groups, or add ORDER BY COUNT(DISTINCT <privacy unit>) DESC LIMIT 10; see EXPLAIN.",
+    )
+
+
 def beyond_limits() -> Refusal:
     """PV016: bounds so wide that no mechanism takes them."""
     return Refusal(

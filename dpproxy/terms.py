@@ -11,7 +11,7 @@ from typing import Literal, cast
 from budget.account import Charge
 from budget.units import units
 from dpproxy import refusals
-from dpproxy.config import Privacy
+from dpproxy.config import Allowances, Privacy
 from dpproxy.epoch import Epoch, epoch_begin
 from mechanisms.choose import Settings
 from mechanisms.histogram import Cost
@@ -23,7 +23,8 @@ class Terms:
 
     `max_k` caps LIMIT; `allowance` is the most that a query without LIMIT may spend; `present`: whether SELECT
     DISTINCT of a known domain asks for what is there, not for the domain; `beta`: the probability with
-    which a lower bound of a distinct count may fail; `epoch`: the present one, of this `length`.
+    which a lower bound of a distinct count may fail; `epoch`: the present one, of this `length`;
+    `kinds` are the owner's allowances of costly kinds.
     """
 
     settings: Settings
@@ -33,6 +34,7 @@ class Terms:
     max_items: int
     bins: int
     present: bool
+    kinds: Allowances
     beta: Fraction = Fraction(1, 20)
     length: Epoch = "forever"
     epoch: str = ""
@@ -41,6 +43,12 @@ class Terms:
     def begin(self) -> dt.datetime | None:
         """When the epoch began, None where it lasts forever."""
         return epoch_begin(self.length, self.epoch)
+
+    def kind(self, most: Fraction | None) -> Cost:
+        """The allowance of a query of a kind that may spend `most` information units, None for no bound of its own."""
+        if most is None:
+            return self.allowance
+        return Cost(min(self.allowance.information, most), self.allowance.calls)
 
     def within(self, left: Charge) -> Terms:
         """The same with no more to spend than an account has left."""
@@ -73,6 +81,7 @@ def terms(privacy: Privacy, wishes: Mapping[str, str]) -> Terms:
         privacy.max_items_per_unit,
         privacy.quantile_bins,
         shown == "present",
+        privacy.allowances,
     )
 
 
