@@ -1,4 +1,7 @@
-"""Real clients through the proxy: what they ask by themselves, what they show, and one step an execution."""
+"""psql and psycopg where answers are scripted: notices, pipelines and errors in them, and one step an execution.
+
+tests/clients has every client and feature over a whole service.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +13,6 @@ from typing import Any, LiteralString
 
 import psycopg
 import pytest
-import sqlalchemy
-from psycopg.rows import dict_row
 
 from dpproxy.front import Front
 from tests.dpproxy.wire import (
@@ -65,15 +66,6 @@ def run_psql(
     )
 
 
-def test_psql_shows_tables(psql: str, scram: Served) -> None:
-    done = run_psql(psql, scram, r"\dt", r"\d people", r"\conninfo", r"\l", r"\du", r"\df dpproxy.*")
-    assert done.returncode == 0, done.stderr
-    assert "people" in done.stdout
-    assert '"people_pkey" PRIMARY KEY, btree (id)' in done.stdout
-    assert 'You are connected to database "shop" as user "ann"' in done.stdout
-    assert scram.answering.steps == []
-
-
 def test_psql_asks(psql: str, scram: Served) -> None:
     done = run_psql(psql, scram, BY_COUNTRY, NOTED)
     assert done.stdout.splitlines()[:4] == [
@@ -103,28 +95,6 @@ def test_psql_in_a_transaction(psql: str, scram: Served) -> None:
     assert "privacy budget exhausted" in done.stderr
     assert "current transaction is aborted" in done.stderr
     assert done.stdout.count("US") == 1
-
-
-def test_psql_with_a_terminal_that_says_nothing_of_utf8(psql: str, scram: Served) -> None:
-    done = run_psql(psql, scram, BY_COUNTRY, LC_ALL="C", PGCLIENTENCODING="auto")
-    assert done.returncode == 0, done.stderr
-    refused = run_psql(psql, scram, BY_COUNTRY, PGCLIENTENCODING="LATIN1")
-    assert "client_encoding must be UTF8" in refused.stderr
-
-
-def test_psql_describes_without_asking(psql: str, scram: Served) -> None:
-    script = f"{BY_COUNTRY} \\gdesc\n{BY_COUNTRY};\n"
-    done = subprocess.run(
-        [psql, "-X", "-d", scram.conninfo()],
-        input=script,
-        capture_output=True,
-        text=True,
-        timeout=30,
-        check=False,
-        env={**os.environ, "PGPASSWORD": "pencil"},
-    )
-    assert " n       | bigint" in done.stdout
-    assert len(scram.answering.steps) == 1
 
 
 @pytest.mark.parametrize("binary", [False, True])
@@ -199,67 +169,3 @@ def test_psycopg_hears_notices(scram: Served) -> None:
         connection.add_notice_handler(lambda diagnostic: heard.append(diagnostic.message_primary))
         connection.execute(NOTED)
     assert heard == ["noise of 3", "in full"]
-
-
-def test_psycopg_reads_the_catalog(scram: Served) -> None:
-    with connected(scram, autocommit=True) as connection:
-        cursor = connection.cursor(row_factory=dict_row)
-        text = "SELECT column_name, data_type FROM information_schema.columns WHERE table_name = 'people'"
-        found = {row["column_name"]: row["data_type"] for row in cursor.execute(text)}
-        assert found == {"id": "bigint", "country": "text", "age": "integer"}
-
-
-@pytest.fixture
-def engine(scram: Served) -> Iterator[sqlalchemy.Engine]:
-    """SQLAlchemy over psycopg."""
-    url = f"postgresql+psycopg://ann:pencil@127.0.0.1:{scram.port}/shop?sslmode=require"
-    engine = sqlalchemy.create_engine(url)
-    yield engine
-    engine.dispose()
-
-
-def test_sqlalchemy(scram: Served, engine: sqlalchemy.Engine) -> None:
-    inspector = sqlalchemy.inspect(engine)
-    assert {"people", "articles"} <= set(inspector.get_table_names())
-    assert [column["name"] for column in inspector.get_columns("people")] == ["id", "country", "age"]
-    assert inspector.get_pk_constraint("people")["constrained_columns"] == ["id"]
-    text = sqlalchemy.text(OLDER.replace("$1", ":age"))
-    with engine.connect() as connection:
-        found = connection.execute(text, {"age": 7}).all()
-        assert [tuple(row) for row in found] == [(c, n + 7) for c, n in EXPECTED]
-        with pytest.raises(sqlalchemy.exc.DBAPIError, match="row-level output"):
-            connection.execute(sqlalchemy.text(ROWS))
-        connection.rollback()
-        assert connection.execute(sqlalchemy.text(BY_COUNTRY)).first() == ("US", 500)
-    assert len(scram.answering.steps) == 2
-
-
-def test_pandas(scram: Served, engine: sqlalchemy.Engine) -> None:
-    pandas = pytest.importorskip("pandas")
-    frame = pandas.read_sql(BY_AGE, engine)
-    assert frame["n"].sum() == AGES * 7
-    assert list(frame["age"]) == list(range(AGES))
-    assert len(scram.answering.steps) == 1
-
-
-@pytest.mark.parametrize("mode", ["simple", "extended", "extendedForPrepared", "extendedCacheEverything"])
-def test_pgjdbc(pgjdbc: tuple[str, Path], scram: Served, mode: str) -> None:
-    java, jar = pgjdbc
-    url = f"jdbc:postgresql://127.0.0.1:{scram.port}/shop?sslmode=require"
-    done = subprocess.run(
-        [java, "-cp", str(jar), str(ASK), url, mode], capture_output=True, text=True, timeout=60, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    line = " ".join(f"{country or 'null'} {{}}" for country, _ in EXPECTED)
-    counts = [count for _, count in EXPECTED]
-    # In simple mode pgjdbc writes parameters into the text, where the scripted answering does not look.
-    ages = (0, 0, 0) if mode == "simple" else (1, 2, 3)
-    assert done.stdout.splitlines() == [
-        "columns id:int8 country:text age:int4",
-        "plain " + line.format(*counts),
-        *("prepared " + line.format(*(n + age for n in counts)) for age in ages),
-        f"portions {AGES}",
-        "refused PV010",
-        "afterwards 5000",
-    ]
-    assert len(scram.answering.steps) == 5
