@@ -16,6 +16,8 @@ from budget.accounting import (
     retention_periods,
     shown_up,
 )
+from dpproxy.check_costs import cost
+from dpproxy.check_warnings import warnings
 from dpproxy.cli_output import print_json, print_table
 from dpproxy.config import AccountLimit, Budget, ColumnSection, Config, Privacy, TableSection
 from dpproxy.config_policy import unit_name
@@ -28,7 +30,10 @@ _DIGITS = 4
 
 @dataclass(frozen=True)
 class ColumnClass:
-    """One column: its domain (known or unknown), how many of its groups a unit counts in, its bounds."""
+    """One column: its domain (known or unknown), how many of its groups a unit counts in, its bounds.
+
+    `cost`: what counting units by it costs.
+    """
 
     table: str
     column: str
@@ -36,6 +41,7 @@ class ColumnClass:
     domain: str
     l0: str
     bounds: str
+    cost: str
 
 
 @dataclass(frozen=True)
@@ -60,28 +66,30 @@ class Guarantee:
 
 def report(checked: Checked, *, as_json: bool) -> None:
     """Prints what a checked configuration means."""
-    columns = classes(checked.policy, checked.config.tables)
+    columns = classes(checked.policy, checked.config.tables, checked.config.privacy)
     bounds = guarantees(checked.config)
+    told = [*checked.warnings, *warnings(checked, limits_of(checked.config.budget))]
     if as_json:
         print_json(
             {
                 "tables": {shown_name(t): rows_per_unit(t) for t in checked.policy.tables.values()},
                 "columns": [asdict(column) for column in columns],
                 "guarantees": [asdict(bound) for bound in bounds],
-                "warnings": list(checked.warnings),
+                "warnings": told,
             }
         )
         return
     for table in checked.policy.tables.values():
         rows = [astuple(column)[1:] for column in columns if column.table == shown_name(table)]
         title = f"{shown_name(table)}: {rows_per_unit(table)}"
-        print_table(title, ("column", "type", "domain", "groups of a unit", "bounds"), rows)
+        print_table(title, ("column", "type", "domain", "groups of a unit", "bounds", "cost"), rows)
     unit = unit_name(checked.policy)
     heads = ("account", "units", "calls", "period", "accounting", "epsilon", "delta", "epsilon*", "delta*")
     rows = [(*astuple(bound)[:4], marked(bound), *astuple(bound)[5:9]) for bound in bounds]
     print_table(f"Guarantee for each {unit}, by the limits", heads, rows, right=(1, 2, 5, 6, 7, 8))
     print("* of data that are kept for as long as a period. The smallest epsilon is marked with <.")
-    for warning in checked.warnings:
+    print("Cost: of counting units by the column, in information units.")
+    for warning in told:
         print(f"dpproxy: warning: {warning}", file=sys.stderr)
 
 
@@ -90,7 +98,9 @@ def guarantees(config: Config) -> list[Guarantee]:
 
     An account in mode "track" has none.
     """
-    return [bound for limit in _limits(config.budget) for bound in guarantee_of(config.privacy, limit, limit)]
+    return [
+        bound for limit in limits_of(config.budget) for bound in guarantee_of(config.privacy, limit, limit)
+    ]
 
 
 def guarantee_of(
@@ -130,12 +140,12 @@ def _kept_bounds(privacy: Privacy, kept: AccountLimit | None, days: int | None) 
     return _bounds_of(privacy, kept, retention_periods(days or period or 1, period))
 
 
-def classes(policy: Policy, config: Mapping[str, TableSection]) -> list[ColumnClass]:
-    """Every visible column, table by table; `config`: the file's [tables].
+def classes(policy: Policy, config: Mapping[str, TableSection], privacy: Privacy) -> list[ColumnClass]:
+    """Every visible column, table by table; `config`: the file's [tables]; `privacy`: the prices.
 
     >>> table = Table("public", "u", (Column("id", "bigint"), Column("c", "text", True, ("x", "y"))), False,
     ...               ("u",), privacy_unit="id", keys=(frozenset({"id"}),))
-    >>> [(c.column, c.domain, c.l0) for c in classes(Policy({("public", "u"): table}), {})]
+    >>> [(c.column, c.domain, c.l0) for c in classes(Policy({("public", "u"): table}), {}, Privacy())]
     [('id', 'privacy unit', '1'), ('c', 'known: 2 values and NULL', '1')]
     """
     found = []
@@ -147,7 +157,13 @@ def classes(policy: Policy, config: Mapping[str, TableSection]) -> list[ColumnCl
                 bounds = _bounds(declared.get(column.name))
                 found.append(
                     ColumnClass(
-                        name, column.name, column.type, _domain(table, column), _l0(table, column), bounds
+                        name,
+                        column.name,
+                        column.type,
+                        _domain(table, column),
+                        _l0(table, column),
+                        bounds,
+                        cost(table, column, privacy, one_row=_one_row_a_unit(table)),
                     )
                 )
     return found
@@ -217,7 +233,7 @@ def _number(value: Fraction) -> str:
     return str(value) if value.denominator == 1 else f"{float(value):g}"
 
 
-def _limits(budget: Budget) -> list[AccountLimit]:
+def limits_of(budget: Budget) -> list[AccountLimit]:
     """The accounts that the file names: any analyst's, those with limits of their own, teams, the dataset."""
     members = [name for team in budget.teams.values() for name in team.members]
     named = [link for name in (*budget.analysts, *members) for link in budget.chain(name)]

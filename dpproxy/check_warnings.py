@@ -1,0 +1,99 @@
+"""What a configuration says that its owner may not have meant: told by `dpproxy check`, no reason to refuse."""
+
+from __future__ import annotations
+
+import stat
+from collections.abc import Iterator
+from fractions import Fraction
+
+from budget.accounting import guarantee
+from dpproxy.config import AccountLimit, Config
+from dpproxy.config_values import NUMBERS, base
+from dpproxy.service import Checked
+from rewriter.policy import Table
+
+MOST_EPSILON = 50
+"""A guarantee beyond this epsilon is hardly one."""
+_FLOATS = ("real", "double precision")
+
+
+def warnings(checked: Checked, limits: list[AccountLimit]) -> Iterator[str]:
+    """One line for each; `limits`: the accounts that the file names."""
+    for name, table in checked.policy.tables.items():
+        shown = name[1] if name[0] == "public" else ".".join(name)
+        yield from _floats(shown, table)
+        if not table.public:
+            yield from _times(shown, table)
+            yield from _units_missing(shown, table)
+    yield from _weak(checked.config, limits)
+    yield from _open_key(checked.config)
+
+
+def _floats(shown: str, table: Table) -> Iterator[str]:
+    """Numbers that look alike need not be equal."""
+    types = {column.name: column.type for column in table.columns}
+    keyed = {name for key in (*table.keys, *table.declared_keys) for name in key}
+    keyed |= {hop.column for hop in table.path[:1]}
+    keyed |= {column.name for column in table.columns if column.domain_from is not None}
+    for name in sorted(keyed):
+        if types.get(name) in _FLOATS:
+            yield f"{shown}.{name} is a key of type {types[name]}: values that look alike need not be equal"
+
+
+def _times(shown: str, table: Table) -> Iterator[str]:
+    ranged = [c.name for c in table.columns if c.range is not None and base(c.type) not in NUMBERS]
+    one_row = any(key <= {table.privacy_unit} for key in table.keys)
+    if table.horizon is None and not one_row:
+        for name in ranged:
+            yield (
+                f"{shown}.{name} has a range and no horizon: running counts take the query's own range, "
+                "and need its bounds"
+            )
+
+
+def _units_missing(shown: str, table: Table) -> Iterator[str]:
+    """The unit's column, or the first of the path to it."""
+    first = table.path[0].column if table.path else table.privacy_unit
+    column = next((column for column in table.columns if column.name == first), None)
+    if column is not None and column.nullable:
+        yield f"{shown}.{first} may be NULL: such rows are nobody's, and do not count"
+
+
+def _weak(config: Config, limits: list[AccountLimit]) -> Iterator[str]:
+    privacy = config.privacy
+    for limit in limits:
+        if limit.mode == "enforce":
+            bounds = guarantee(
+                *(
+                    limit.information,
+                    limit.calls,
+                    privacy.epsilon_per,
+                    privacy.delta_per,
+                    privacy.delta_prime,
+                ),
+                bounded_range_only=privacy.noise == "laplace",
+            )
+            epsilon = min(bound.epsilon for bound in bounds)
+            if epsilon > MOST_EPSILON:
+                yield f"{limit.account}: the limits guarantee epsilon {_ceiling(epsilon)}, which is hardly anything"
+
+
+def _ceiling(value: Fraction) -> int:
+    return -(-value.numerator // value.denominator)
+
+
+def _open_key(config: Config) -> Iterator[str]:
+    for path in (config.path(config.privacy.key_file), config.file):
+        if (
+            path.exists()
+            and (mode := stat.S_IMODE(path.stat().st_mode)) & 0o077
+            and _secret(config, path.name)
+        ):
+            yield f"{path} can be read by others (mode {mode:04o}): chmod 600 {path}"
+
+
+def _secret(config: Config, name: str) -> bool:
+    """The key, or a file with a password in a URL."""
+    urls = (config.backend.url, config.front.url, config.ledger.url)
+    passwords = any(":" in url.partition("://")[2].rpartition("@")[0] for url in urls)
+    return name != config.file.name or passwords

@@ -1,0 +1,111 @@
+"""`dpproxy check`: what each class costs is what EXPLAIN says, and every warning has its cause."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import duckdb
+import pytest
+from typer.testing import CliRunner
+
+from dpproxy.cli import app
+from tests.dpproxy.deployment import POLICY, make
+
+LIFE = """
+[tables.lives]
+privacy_unit = "person_id"
+unique = ["score"]
+[tables.lives.columns]
+day = { range = ["2024-01-01", "2024-01-31"] }
+year = { range = [1900, 2020] }
+"""
+
+
+def run(*arguments: str) -> tuple[int, str, str]:
+    result = CliRunner().invoke(app, list(arguments))
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    return result.exit_code, result.stdout, result.stderr
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    found = make(tmp_path, POLICY + LIFE)
+    with duckdb.connect(tmp_path / "people.duckdb") as connection:
+        connection.execute(
+            "CREATE TABLE lives (person_id INTEGER, score DOUBLE, day DATE, year INTEGER NOT NULL)"
+        )
+    return found
+
+
+def warned(file: Path) -> list[str]:
+    status, out, _ = run("check", "-c", str(file), "--json")
+    assert status == 0
+    found: list[str] = json.loads(out)["warnings"]
+    return found
+
+
+def test_every_warning_has_its_cause(file: Path) -> None:
+    base = warned(file)
+    assert [line.partition(" ")[0] for line in base] == ["lives.score", "lives.day", "lives.person_id"]
+    assert "type double precision" in base[0]
+    assert "no horizon" in base[1]
+    assert "NULL" in base[2]
+    horizon = '[tables.lives]\nhorizon = { day = ["2024-01-01", "2024-01-31"], events_per_unit = 3 }'
+    file.write_text((POLICY + LIFE).replace("[tables.lives]", horizon, 1).replace('unique = ["score"]', ""))
+    assert [line.partition(" ")[0] for line in warned(file)] == ["lives.person_id"]
+
+
+def test_weak_guarantees_and_open_keys(file: Path) -> None:
+    file.write_text(POLICY + "[budget]\ninformation = 7000\n[budget.dataset]\ninformation = 5000\n")
+    assert [line for line in warned(file) if "epsilon" in line] == [
+        "any analyst: the limits guarantee epsilon 59, which is hardly anything"
+    ]
+    file.write_text(POLICY)
+    key = file.parent / ".dpproxy" / "key"
+    key.parent.mkdir()
+    key.write_bytes(bytes(32))
+    key.chmod(0o600)
+    assert warned(file) == []
+    key.chmod(0o640)
+    assert warned(file) == [f"{key} can be read by others (mode 0640): chmod 600 {key}"]
+    status, _, err = run("check", "-c", str(file))
+    assert status == 0
+    assert err == f"dpproxy: warning: {key} can be read by others (mode 0640): chmod 600 {key}\n"
+
+
+def test_costs_are_what_explain_says(file: Path) -> None:
+    told = json.loads(run("check", "-c", str(file), "--json")[1])
+    costs = {(c["table"], c["column"]): c["cost"] for c in told["columns"]}
+    assert costs["people", "town"] == "1"
+    assert costs["visits", "room"] == "1 and 1 call"
+    assert costs["visits", "seconds"] == "top 10: 21 and 1 call; no LIMIT: up to 50 and 5 calls"
+    assert costs["lives", "day"] == "1"
+    assert costs["lives", "year"] == "top 10: 20; no LIMIT: up to 50"
+    assert costs["rooms", "floor"] == "free"
+    counted = "SELECT {0}, COUNT(DISTINCT person_id) AS n FROM {1} GROUP BY 1"
+    top = counted + " ORDER BY 2 DESC LIMIT 10"
+    queries = [
+        counted.format("seconds", "visits"),
+        top.format("seconds", "visits"),
+        top.format("year", "lives"),
+    ]
+    queries += [
+        counted.format("town", "people"),
+        counted.format("room", "visits"),
+        counted.format("day", "lives"),
+    ]
+    status, out, err = run(
+        "explain", "-c", str(file), " UNION ALL ".join(f"SELECT n FROM ({q}) AS x" for q in queries)
+    )
+    assert status == 0, err
+    assert re.findall(r"Cost: at most (.*)", out) == [
+        "50 information units and 5 calls",
+        "21 information units and 1 call",
+        "20 information units and 0 calls",
+        "1 information unit and 0 calls",
+        "1 information unit and 1 call",
+        "1 information unit and 0 calls",
+    ]
