@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from dpproxy.config import AccountLimit, Config, ConfigError, load
+from dpproxy.config import AccountLimit, Allowances, Config, ConfigError, load
 from dpproxy.config_values import literal
 
 SMALLEST = '[backend]\nurl = "duckdb:///data.duckdb"\n[tables]\n'
@@ -58,6 +58,7 @@ def test_the_defaults_are_the_documented_ones(tmp_path: Path) -> None:
             "key_file": ".dpproxy/key",
             "query_information": 50,
             "query_calls": 5,
+            "allowances": Allowances(),
             "relative_error": Fraction(1, 10),
             "max_items_per_unit": 100,
             "quantile_bins": 1024,
