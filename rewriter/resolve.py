@@ -7,6 +7,7 @@ from difflib import get_close_matches
 from sqlglot import exp
 
 from rewriter.grammar import CONSTANT, check_row_local, position
+from rewriter.iso_times import plain_times
 from rewriter.plain import plain
 from rewriter.refusal import Refusal
 from rewriter.relation import Field, Relation
@@ -30,7 +31,7 @@ def resolve(node: exp.Expr, relation: Relation, outer: Relation | None = None) -
     for what is not row-local, 42703 and 42702 for names.
     """
     check_row_local(node)
-    return plain(_resolved(node, relation, outer))
+    return plain_times(plain(_resolved(node, relation, outer)), relation)
 
 
 def _resolved(node: exp.Expr, relation: Relation, outer: Relation | None) -> exp.Expr:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import subprocess
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any, LiteralString
 
 import psycopg
@@ -29,7 +28,6 @@ from tests.dpproxy.wire import (
 )
 
 OLDER_THAN = OLDER.replace("$1", "%s")
-ASK = Path(__file__).parent / "clients" / "Ask.java"
 
 
 @pytest.fixture(scope="module")
