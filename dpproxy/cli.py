@@ -5,15 +5,18 @@ from __future__ import annotations
 import asyncio
 import getpass
 import sys
+from fractions import Fraction
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from dpproxy import cli_check, cli_init, cli_query, cli_user, init_domains
+from dpproxy import cli_advise, cli_check, cli_init, cli_query, cli_user, init_domains
 from dpproxy import demo as demonstration
 from dpproxy.cli_budget_app import budget
 from dpproxy.cli_options import HERE, ConfigFile, Json, group, reported
 from dpproxy.cli_output import Format
+from dpproxy.config_values import exact
 from dpproxy.service import MOST_WORKERS, Checked, Service, configured
 from dpproxy.workers import Workers
 
@@ -28,6 +31,17 @@ app = typer.Typer(
 user = group("user", 'Analysts: who may log in where auth is "scram".')
 app.add_typer(budget)
 app.add_typer(user)
+
+
+def _positive(text: str) -> Fraction:
+    try:
+        value = exact(text)
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from None
+    if value <= 0:
+        raise typer.BadParameter(f"{text} is not above 0")
+    return value
+
 
 Sql = Annotated[str, typer.Argument(metavar="SQL", help="One statement.")]
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The analyst's name.")]
@@ -115,6 +129,67 @@ def explain(
     """Tell how a query would be answered and at what price, without running it."""
     with reported():
         cli_query.explain(configured(config), analyst, statement, as_json=json)
+
+
+@app.command()
+def advise(
+    config: Annotated[
+        Path | None,
+        typer.Option(
+            "--config",
+            "-c",
+            metavar="FILE",
+            help="Where parameters and history come from; without it defaults.",
+        ),
+    ] = None,
+    setting: Annotated[
+        str | None,
+        typer.Option(
+            "--set",
+            metavar="NAME=VALUE,...",
+            help="Other values: epsilon_per, delta_per, delta_prime, information, calls.",
+        ),
+    ] = None,
+    epsilon: Annotated[
+        Fraction | None, typer.Option(parser=_positive, metavar="E", help="Wish: a guarantee of a period.")
+    ] = None,
+    delta: Annotated[
+        Fraction | None,
+        typer.Option(parser=_positive, metavar="D", help="With --epsilon; without it as it is."),
+    ] = None,
+    unnoticed: Annotated[
+        Fraction | None,
+        typer.Option(parser=_positive, metavar="PERCENT", help="Wish: so many analysts notice no limit."),
+    ] = None,
+    error: Annotated[
+        Fraction | None,
+        typer.Option(parser=_positive, metavar="PERCENT", help="Wish: the error of 95% of counts."),
+    ] = None,
+    count: Annotated[
+        int, typer.Option(metavar="N", help="With --error: of counts of this size.", min=1)
+    ] = 1000,
+    compare: Annotated[
+        str | None,
+        typer.Option(metavar="NAME=VALUE,...", help="A second setting beside it, by what differs."),
+    ] = None,
+    plot: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="A plot as well, .png or .svg (needs matplotlib).")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Tell what parameters guarantee, cost and allow an attacker; find those that a wish needs."""
+    if epsilon is not None and error is not None:
+        raise typer.BadParameter(
+            "a guarantee and an error both decide epsilon_per: wish for one, and read off the other"
+        )
+    if delta is not None and (epsilon is None or delta >= 1):
+        raise typer.BadParameter("--delta goes with --epsilon, and is below 1")
+    if unnoticed is not None and unnoticed > 100:
+        raise typer.BadParameter("--unnoticed is a percentage")
+    with reported():
+        found = None if config is None else configured(config)
+        wishes = cli_advise.Wishes(epsilon, delta, unnoticed, error, count)
+        cli_advise.advise(found, setting, wishes, compare, plot, as_json=json)
 
 
 @app.command()

@@ -1,0 +1,187 @@
+"""What parameters mean, and which parameters a wish needs: guarantees, attacks, errors and thresholds."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Literal
+
+from budget.account import EntryRow, Limit
+from budget.accounting import Bound, guarantee, solve
+from budget.advice import (
+    averaging_attack,
+    close_count,
+    differencing_budget,
+    differencing_limit,
+    unique_count_shown,
+)
+from budget.simulate import simulate
+from budget.units import MICRO, MOST
+from dpproxy.cli_output import OutputError
+from mechanisms.choose import Settings, choose
+from mechanisms.histogram import Mechanism
+
+TYPICAL = (100, 1_000, 10_000)
+"""Counts at which errors are shown."""
+DAYS = 30
+"""Of the averaging attack: one fresh answer a day."""
+_NINETY_FIVE = 1.96
+"""Standard deviations of normal noise that 95% of counts stay within."""
+_MILLION = 1_000_000
+
+
+@dataclass(frozen=True)
+class Setting:
+    """The parameters of a deployment that its guarantee and its errors follow from, under a `label`."""
+
+    label: str
+    epsilon_per: Fraction
+    delta_per: Fraction
+    delta_prime: Fraction
+    information: Fraction
+    calls: Fraction
+    noise: Literal["gaussian", "laplace"]
+    d_bar: int
+
+    def bounds(self) -> tuple[Bound, ...]:
+        """(epsilon, delta) of a period by every accounting that applies."""
+        return guarantee(
+            *(self.information, self.calls, self.epsilon_per, self.delta_per, self.delta_prime),
+            bounded_range_only=self.noise == "laplace",
+        )
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A typical question and the mechanism that answers it."""
+
+    question: str
+    mechanism: Mechanism
+
+    def error(self, count: int) -> float | None:
+        """The relative error that 95% of counts of this size stay within (noise taken as normal)."""
+        deviation = self.mechanism.stddev
+        return None if deviation is None else _NINETY_FIVE * deviation / count
+
+
+def kinds(setting: Setting) -> tuple[Kind, ...]:
+    """The typical questions of [AEA] Table 1, each with the mechanism of this setting; tau is 1.
+
+    Those over unknown values are left out where delta_per is 0.
+    """
+    settings = Settings(setting.epsilon_per, setting.delta_per, setting.noise, None, setting.d_bar)
+    questions: list[tuple[str, int | None, int | None, int | None]] = [
+        ("one count", 1, 1, None),
+        ("known groups, one of a unit", 50, 1, None),
+        ("known groups, ten of a unit", 50, 10, None),
+        ("top 10 of many known groups", 10_000, None, 10),
+    ]
+    if setting.delta_per:
+        questions += [
+            ("unknown groups, one of a unit", None, 1, None),
+            ("unknown groups, ten of a unit", None, 10, None),
+            ("top 10 of unknown groups", None, None, 10),
+        ]
+    return tuple(
+        Kind(question, choose(settings, domain_size=size, delta0=delta0, tau=1, k=k, counts=True))
+        for question, size, delta0, k in questions
+    )
+
+
+def thresholds(setting: Setting, bounds: Sequence[int]) -> tuple[int, ...]:
+    """Of unknown groups, what a group needs above the first one that is not fetched, by l0; empty without delta."""
+    if not setting.delta_per:
+        return ()
+    settings = Settings(setting.epsilon_per, setting.delta_per, setting.noise, None, setting.d_bar)
+    found = [
+        choose(settings, domain_size=None, delta0=d, tau=1, k=None, counts=True).threshold for d in bounds
+    ]
+    return tuple(threshold for threshold in found if threshold is not None)
+
+
+def attacks(setting: Setting) -> tuple[tuple[str, str], ...]:
+    """What [AEA] section 8.3 asks, each with this setting's answer: estimates, not guarantees."""
+    eps, shown = (
+        setting.epsilon_per,
+        unique_count_shown(setting.calls, setting.delta_per, setting.epsilon_per),
+    )
+    odds = f"1 in {1 / shown:,.0f}" if shown else "never"
+    return (
+        (
+            f"averaging {DAYS} fresh Laplace counts of unchanged data comes within 1/2 of the truth",
+            f"{100 * averaging_attack(eps, DAYS):.2f}%",
+        ),
+        ("one Laplace count lies within 1/2 of the truth", f"{100 * close_count(eps):.2f}%"),
+        ("two top-k answers share less than one such count, up to k", f"{differencing_limit(eps):,}"),
+        ("information units that differencing them costs", f"{differencing_budget(eps):,}"),
+        ("a value that one person alone has is ever shown", odds),
+    )
+
+
+def for_guarantee(setting: Setting, epsilon: Fraction, delta: Fraction) -> Setting:
+    """The same budgets with parameters whose guarantee is at most (epsilon, delta); OutputError where none is."""
+    laplace = setting.noise == "laplace"
+    try:
+        found = solve(epsilon, delta, setting.information, setting.calls, bounded_range_only=laplace)
+    except ValueError as error:
+        raise OutputError(f"no parameters: {error}") from None
+    eps_per, delta_per, slack = found
+    return replace(setting, epsilon_per=eps_per, delta_per=delta_per, delta_prime=slack)
+
+
+def for_error(setting: Setting, error: Fraction, count: int) -> Setting:
+    """The least epsilon_per, a multiple of 1e-6, at which 95% of counts of that size are within a relative error.
+
+    >>> paper = Setting("", Fraction(1), Fraction(1, 10**10), Fraction(1, 10**9), Fraction(300), Fraction(30),
+    ...                 "gaussian", 1000)
+    >>> float(for_error(paper, Fraction(1, 20), 1000).epsilon_per)
+    0.0784
+
+    Of one count, at one information unit: standard deviation 2/epsilon_per, or sqrt(2) as much for Laplace.
+    """
+    spread = 2 * math.sqrt(2) if setting.noise == "laplace" else 2.0
+    needed = _NINETY_FIVE * spread / (float(error) * count)
+    return replace(setting, epsilon_per=Fraction(math.ceil(round(needed * _MILLION, 6)), _MILLION))
+
+
+def for_analysts(setting: Setting, entries: Sequence[EntryRow], share: Fraction, period: str) -> Setting:
+    """The least whole budgets of which at least `share` of the analysts would not have noticed anything.
+
+    `entries`: the analysts' own, in order; `period`: how long a budget lasts. What the real limits refused is
+    in no ledger, so that a history of mode "track" tells most. OutputError where nothing was asked.
+    """
+    if not entries:
+        raise OutputError("the ledger has no history to learn from")
+    information = _least(entries, share, period, of_calls=False)
+    return replace(setting, information=information, calls=_least(entries, share, period, of_calls=True))
+
+
+def _least(entries: Sequence[EntryRow], share: Fraction, period: str, *, of_calls: bool) -> Fraction:
+    """By bisection: who is not stopped by a limit is not stopped by a higher one."""
+
+    def enough(units: int) -> bool:
+        amount = min(units * MICRO, MOST)
+        limit = Limit(MOST if of_calls else amount, amount if of_calls else MOST, period)  # type: ignore[arg-type]
+        results = simulate(entries, [limit])
+        return sum(not result.stopped for result in results) >= share * len(results)
+
+    high = 1
+    while not enough(high):
+        high *= 2
+    low = high // 2
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if enough(middle) else (middle, high)
+    return Fraction(high)
+
+
+def changed(setting: Setting, changes: Iterable[tuple[str, Fraction]], label: str) -> Setting:
+    """The same with other values of some parameters; OutputError for values that cannot be."""
+    found = replace(setting, label=label, **dict(changes))  # type: ignore[arg-type]
+    if not (found.epsilon_per > 0 and 0 <= found.delta_per < 1 and 0 < found.delta_prime < 1):
+        raise OutputError("epsilon_per is above 0, delta_per and delta_prime lie between 0 and 1")
+    if min(found.information, found.calls) < 0:
+        raise OutputError("budgets are not negative")
+    return found

@@ -1,0 +1,108 @@
+"""Curves of `dpproxy advise`: in characters, and as an image."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from dpproxy.cli_output import OutputError
+
+_ROWS, _WIDTH = 12, 60
+_SIGNS = "123456789abcdefghijklmnopqrstuvwxyz"
+_STYLES = ("-", "--", ":")
+
+
+@dataclass(frozen=True)
+class Line:
+    """Points of one curve, x and y above 0; `style` tells settings apart that share a color."""
+
+    label: str
+    xs: tuple[float, ...]
+    ys: tuple[float, ...]
+    style: int = 0
+
+
+@dataclass(frozen=True)
+class Chart:
+    """A chart with logarithmic axes."""
+
+    title: str
+    x: str
+    y: str
+    lines: tuple[Line, ...]
+
+
+def in_characters(chart: Chart) -> str:
+    """The chart for a terminal: each curve by its sign, where curves meet the first one's.
+
+    >>> print(in_characters(Chart("Error", "count", "%", (Line("a", (1.0, 10.0), (100.0, 10.0)),))))
+    Error (%, logarithmic)
+         100 |1
+             |
+             |
+             |
+             |
+             |
+             |
+             |
+             |
+             |
+             |
+             |
+          10 |                                                            1
+             +-------------------------------------------------------------
+              1                          count                           10
+      1: a
+    """
+    xs = [math.log(x) for line in chart.lines for x in line.xs]
+    ys = [math.log(y) for line in chart.lines for y in line.ys]
+    grid = [[" "] * (_WIDTH + 1) for _ in range(_ROWS + 1)]
+    for sign, line in reversed(list(zip(_SIGNS, chart.lines, strict=False))):
+        for x, y in zip(line.xs, line.ys, strict=True):
+            row = _ROWS - round(_place(math.log(y), ys) * _ROWS)
+            grid[row][round(_place(math.log(x), xs) * _WIDTH)] = sign
+    lines = [f"{chart.title} ({chart.y}, logarithmic)"]
+    for row, cells in enumerate(grid):
+        value = f"{math.exp(max(ys)):.4g}" if row == 0 else f"{math.exp(min(ys)):.4g}" if row == _ROWS else ""
+        lines.append(f"{value:>8} |{''.join(cells)}".rstrip())
+    lines.append(" " * 9 + "+" + "-" * (_WIDTH + 1))
+    first, last = f"{math.exp(min(xs)):.4g}", f"{math.exp(max(xs)):.4g}"
+    between = chart.x.center(_WIDTH + 1 - len(first) - len(last))
+    lines.append(" " * 10 + first + between + last)
+    lines += [f"  {sign}: {line.label}" for sign, line in zip(_SIGNS, chart.lines, strict=False)]
+    return "\n".join(lines)
+
+
+def _place(value: float, values: Sequence[float]) -> float:
+    """Where a value lies between the least and the greatest, 0 to 1."""
+    least, most = min(values), max(values)
+    return (value - least) / (most - least) if most > least else 0.0
+
+
+def as_image(charts: Sequence[Chart], path: Path) -> None:
+    """Writes the charts side by side, the kind by the name's ending (.png, .svg).
+
+    Raises OutputError without matplotlib, and for another ending.
+    """
+    if path.suffix not in (".png", ".svg"):
+        raise OutputError(f"{path.name}: a plot ends in .png or .svg")
+    try:
+        from matplotlib.figure import Figure
+        from matplotlib.ticker import FuncFormatter, NullFormatter
+    except ImportError:
+        raise OutputError("plots need matplotlib: pip install 'dpproxy[plot]'") from None
+    figure = Figure(figsize=(7 * len(charts), 5), layout="constrained")
+    for axes, chart in zip(figure.subplots(1, len(charts), squeeze=False)[0], charts, strict=True):
+        half = len({line.style for line in chart.lines})
+        for number, line in enumerate(chart.lines):
+            color = f"C{number % max(1, len(chart.lines) // half)}"
+            axes.plot(line.xs, line.ys, _STYLES[line.style], color=color, label=line.label)
+        axes.set(xscale="log", yscale="log", xlabel=chart.x, ylabel=chart.y, title=chart.title)
+        for axis in (axes.xaxis, axes.yaxis):
+            axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
+            axis.set_minor_formatter(NullFormatter())
+        axes.grid(True, which="both", alpha=0.25)
+        axes.legend(fontsize="small")
+    figure.savefig(path)
