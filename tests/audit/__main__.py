@@ -1,4 +1,6 @@
-"""`python -m tests.audit [effort]`: every case must pass, every mutant must fail; exit code 1 otherwise.
+"""`python -m tests.audit [effort] [sql]`: every case must pass, every mutant must fail; exit code 1 otherwise.
+
+First the mechanisms by themselves, then the whole path from SQL to rows, or with `sql` only that.
 
 `effort` multiplies the samples of the short audit (default 10).
 """
@@ -12,8 +14,10 @@ from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
+from tests.audit import sql_cases
 from tests.audit.finding import FIT_LEVEL, PRIVACY_LEVEL, Finding
 from tests.audit.register import CASES, CHECKS, LEVELS, MUTANTS, found
+from tests.audit.sql_world import world
 
 DEFAULT_EFFORT = 10
 
@@ -40,9 +44,28 @@ def audit(effort: int, console: Console) -> bool:
     return passed == len(cases) and caught == len(mutants)
 
 
-def case_table(findings: list[Finding]) -> Table:
+def audit_sql(effort: int, console: Console) -> bool:
+    """The same for the whole path from SQL to rows."""
+    start = time.monotonic()
+    with world(whole=True) as neighbours:
+        cases, changed = sql_cases.found(neighbours, effort)
+    console.print(case_table(cases, "From SQL to rows"))
+    for f in changed:
+        verdict = "[red]MISSED" if f.passed else "caught"
+        console.print(
+            f"mutant of {f.mechanism}, a declared bound believed: {f.found} of {f.claimed}, {verdict}"
+        )
+    passed, caught = all(f.passed for f in cases), not any(f.passed for f in changed)
+    draws = sum(f.samples for f in [*cases, *changed])
+    console.print(
+        f"{draws:,} draws, {time.monotonic() - start:.0f} s, {1 - PRIVACY_LEVEL:.1%} confidence overall"
+    )
+    return passed and caught
+
+
+def case_table(findings: list[Finding], title: str = "Audit") -> Table:
     """What was claimed and found of the mechanisms."""
-    table = Table("mechanism", "case", "claimed (eps, delta)", "found", "samples", "verdict", title="Audit")
+    table = Table("mechanism", "case", "claimed (eps, delta)", "found", "samples", "verdict", title=title)
     for f in findings:
         table.add_row(
             f.mechanism, f.what, f.claimed, f.found, f"{f.samples:,}", "ok" if f.passed else "[red]BROKEN"
@@ -60,5 +83,8 @@ def mutant_table(findings: list[Finding]) -> Table:
 
 
 if __name__ == "__main__":
-    effort = int(sys.argv[1]) if len(sys.argv) > 1 else DEFAULT_EFFORT
-    sys.exit(0 if audit(effort, Console(width=170)) else 1)
+    words = sys.argv[1:]
+    effort = int(words.pop(0)) if words and words[0].isdigit() else DEFAULT_EFFORT
+    parts = [audit_sql] if words == ["sql"] else [audit, audit_sql]
+    passed = [part(effort, Console(width=170)) for part in parts]
+    sys.exit(0 if all(passed) else 1)

@@ -1,0 +1,250 @@
+"""The whole path from SQL to rows on neighbouring databases, one question of each class of mechanisms."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from functools import partial
+from typing import Any, NamedTuple
+
+from dpproxy.backends.base import Cancellation, Fetched
+from dpproxy.planning import PlannedNode
+from dpproxy.pricing import Ask, ask
+from dpproxy.selection import ByCount
+from dpproxy.terms import terms
+from mechanisms.histogram import Cost
+from mechanisms.randomness import Stream
+from rewriter.plan import Cells, HistogramQuery
+from tests.audit.claims import Claim, bounded_range, concentrated
+from tests.audit.experiment import Draw, Experiment, View
+from tests.audit.finding import PRIVACY_LEVEL, Finding, Levels
+from tests.audit.sql_world import SHARED, World
+
+RANK_KEYS = 8
+"""Secrets of the keyed orders that the draws take turns with; what they fetch is fetched once for each."""
+MOST_ROWS = 100_000
+SECRET = (b"nonce", b"policy", bytes(32), b"streams")
+
+
+@dataclass(frozen=True)
+class Question:
+    """A statement, the mechanism that answers it, and how many draws the short audit takes from each side."""
+
+    mechanism: str
+    sql: str
+    samples: int = 400
+    noise: str = "gaussian"
+
+
+QUESTIONS = (
+    Question("KnownGauss", "SELECT town, COUNT(*) FROM people GROUP BY town"),
+    Question("KnownLap", "SELECT town, COUNT(*) FROM people GROUP BY town", noise="laplace"),
+    Question(
+        "KnownGumb",
+        "SELECT kind, COUNT(DISTINCT person_id) FROM hobbies GROUP BY kind ORDER BY 2 DESC LIMIT 2",
+    ),
+    Question("UnkGauss", "SELECT room, COUNT(DISTINCT person_id) FROM visits GROUP BY room", samples=800),
+    Question("UnkLap", "SELECT room, COUNT(DISTINCT person_id) FROM visits GROUP BY room", noise="laplace"),
+    Question(
+        "UnkGumb",
+        "SELECT hobby, COUNT(DISTINCT person_id) FROM hobbies GROUP BY hobby ORDER BY 2 DESC LIMIT 3",
+    ),
+    Question(
+        "PrivateCountRelease",
+        "SELECT hobby, COUNT(DISTINCT person_id) FROM hobbies GROUP BY hobby",
+        samples=100,
+    ),
+    Question("DPSips", "SELECT DISTINCT hobby FROM hobbies", samples=200),
+    Question("PersonLevelDistinctCount", "SELECT COUNT(DISTINCT hobby) FROM hobbies"),
+    Question("ClampedSum", "SELECT SUM(seconds) FROM visits"),
+    Question("ClampedSum, KnownGauss", "SELECT AVG(seconds) FROM visits"),
+    Question("QuantileTree", "SELECT percentile_cont(0.5) WITHIN GROUP (ORDER BY seconds) FROM visits"),
+)
+BY_SERVICE = "SELECT COUNT(*) FROM people WHERE person_id > {}"
+SERVICE_SAMPLES = 20
+
+
+class Drawn(NamedTuple):
+    """What leaves: keys and released numbers a row, and the charge."""
+
+    rows: tuple[tuple[object, ...], ...]
+    cost: Cost
+
+
+@dataclass(frozen=True)
+class Written(PlannedNode):
+    """A node that writes each of its queries once, however often it is released."""
+
+    known: dict[object, HistogramQuery] = field(default_factory=dict)
+
+    def histogram(self, places: Sequence[int], limit: int | None) -> HistogramQuery:
+        key = "histogram", self.cells, tuple(places), limit
+        return self._once(key, partial(super().histogram, places, limit))
+
+    def bins(self, place: int, bins: int) -> HistogramQuery:
+        return self._once(("bins", self.cells, place, bins), partial(super().bins, place, bins))
+
+    def items(self, place: int, most: int) -> HistogramQuery:
+        return self._once(("items", self.cells, place, most), partial(super().items, place, most))
+
+    def weights(self, released: Cells, delta0: int, turn: int) -> HistogramQuery:
+        key = "weights", released, delta0, turn
+        return self._once(key, partial(super().weights, released, delta0, turn))
+
+    def _once(self, key: object, write: Callable[[], HistogramQuery]) -> HistogramQuery:
+        if key not in self.known:
+            self.known[key] = write()
+        return self.known[key]
+
+
+@dataclass
+class Database:
+    """What one side's database answers under each secret; a query is run once for each."""
+
+    world: World
+    side: int
+
+    def __post_init__(self) -> None:
+        self._known: dict[tuple[str, object, str], Fetched] = {}
+
+    def fetch(self, query: HistogramQuery, rank_key: str) -> Fetched:
+        """The rows of a query, from the database where they are not known."""
+        key = query.sql, query.arrays, rank_key if query.rank_key else ""
+        if key not in self._known:
+            with self.world.backends[self.side].open() as slot:
+                self._known[key] = slot.fetch(query, rank_key, Cancellation(), MOST_ROWS)
+        return self._known[key]
+
+
+Change = Callable[[Ask], Ask]
+
+
+def unchanged(one: Ask) -> Ask:
+    """What the project asks."""
+    return one
+
+
+def bounds_unenforced(one: Ask) -> Ask:
+    """A declared bound is believed: the backend's SQL does not cut a unit's groups."""
+    assert isinstance(one.selection, ByCount)
+    draft = one.selection.node.draft
+    believed = replace(draft, bound=replace(draft.bound, enforce=False))
+    node = Written(**{**vars(one.selection.node), "draft": believed, "known": {}})
+    return replace(one, node=node, selection=replace(one.selection, node=node))
+
+
+def drawn(question: Question, world: World, side: int, change: Change) -> Draw:
+    """Gives the draws of a question on one side: each with a noise of its own."""
+    database = Database(world, side)
+
+    def draw(stream: Stream, n: int) -> list[Drawn]:
+        one = change(asked(question, world))
+        return [released(one, stream.child(i), database, f"{i % RANK_KEYS:032x}") for i in range(n)]
+
+    return draw
+
+
+def asked(question: Question, world: World) -> Ask:
+    """A question's node, priced on the world's loose terms."""
+    privacy = world.privacy.model_copy(update={"noise": question.noise})
+    node = world.node(question.sql)
+    return ask(Written(**vars(node)), terms(privacy, {}), SECRET)
+
+
+def released(one: Ask, stream: Stream, database: Database, rank_key: str) -> Drawn:
+    """One release, from the database's rows to the numbers that leave."""
+    result = one.release(lambda query: database.fetch(query, rank_key), stream)
+    columns = [*result.keys, *(m.values for m in result.measured.values())]
+    return Drawn(tuple(zip(*columns, strict=True)), result.cost)
+
+
+def raw(outcome: Drawn) -> Hashable:
+    return outcome.rows
+
+
+def keys(outcome: Drawn) -> Hashable:
+    return frozenset(tuple(v for v in row if isinstance(v, str)) for row in outcome.rows)
+
+
+def order(outcome: Drawn) -> Hashable:
+    return tuple(tuple(v for v in row if isinstance(v, str)) for row in outcome.rows)
+
+
+def alone(outcome: Drawn) -> Hashable:
+    return any(row[0] not in SHARED for row in outcome.rows if isinstance(row[0], str))
+
+
+def row_count(outcome: Drawn) -> Hashable:
+    return len(outcome.rows)
+
+
+def charged(outcome: Drawn) -> Hashable:
+    return str(outcome.cost)
+
+
+def total(outcome: Drawn) -> Hashable:
+    return sum(v for row in outcome.rows for v in row if isinstance(v, int))
+
+
+VIEWS: Mapping[str, View] = {
+    "raw": raw,
+    "keys": keys,
+    "order": order,
+    "a room or hobby of the person alone": alone,
+    "row count": row_count,
+    "charge": charged,
+    "sum": total,
+}
+
+
+def experiment(question: Question, world: World, change: Change = unchanged) -> Experiment:
+    """A question on both sides, held against the most that it costs."""
+    one = asked(question, world)
+    assert one.name == question.mechanism, one.name
+    eps, delta = one.terms.settings.eps_per, one.terms.settings.delta_per
+    promise = bounded_range if question.noise == "laplace" else concentrated
+    claims: tuple[Claim, ...] = promise(one.cost_at_most, eps, delta)
+    sides = drawn(question, world, 0, change), drawn(question, world, 1, change)
+    return Experiment(question.mechanism, question.sql, claims, sides, VIEWS, question.samples)
+
+
+def service_experiment(world: World) -> Experiment:
+    """Counts through the proxies themselves, a new statement a draw: front, ledger, stored keys and all."""
+    privacy = world.services[0].config.privacy
+    one_unit = Cost(Fraction(1), Fraction(0))
+    claims = concentrated(one_unit, privacy.epsilon_per, privacy.delta_per)
+
+    def side(number: int) -> Draw:
+        def draw(_: Stream, n: int) -> list[Any]:
+            rows = (world.ask(number, BY_SERVICE.format(-1 - i)) for i in range(n))
+            return [int(row[0] or 0) for ((*row,),) in rows]
+
+        return draw
+
+    def value(outcome: Any) -> Hashable:
+        return int(outcome)
+
+    sides = side(0), side(1)
+    return Experiment(
+        "Service", "COUNT(*), a statement a draw", claims, sides, {"count": value}, SERVICE_SAMPLES
+    )
+
+
+def cases(world: World) -> tuple[Experiment, ...]:
+    """Everything that must pass, with draws from the proxies themselves where there are two."""
+    whole = (service_experiment(world),) if len(world.services) == 2 else ()
+    return (*(experiment(question, world) for question in QUESTIONS), *whole)
+
+
+def mutants(world: World) -> tuple[Experiment, ...]:
+    """Everything that must not."""
+    bounded = [q for q in QUESTIONS if q.mechanism in ("UnkGauss", "UnkLap")]
+    return tuple(experiment(question, world, bounds_unenforced) for question in bounded)
+
+
+def found(world: World, effort: int) -> tuple[list[Finding], list[Finding]]:
+    """What is found of the cases and of the mutants."""
+    listed = cases(world)
+    levels = Levels(PRIVACY_LEVEL / sum(case.privacy_looks for case in listed), 0.0)
+    return [c.run(levels, effort) for c in listed], [m.run(levels, effort) for m in mutants(world)]

@@ -1,0 +1,29 @@
+"""The short audit of the whole path from SQL to rows: no neighbours told apart beyond the price, mutants caught."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.audit.finding import Finding
+from tests.audit.sql_cases import QUESTIONS, found
+from tests.audit.sql_world import world
+
+Findings = tuple[list[Finding], list[Finding]]
+
+
+@pytest.fixture(scope="module")
+def findings() -> Iterator[Findings]:
+    with world(whole=False) as neighbours:
+        yield found(neighbours, 1)
+
+
+@pytest.mark.parametrize("number", range(len(QUESTIONS)), ids=lambda n: QUESTIONS[n].mechanism)
+def test_question(number: int, findings: Findings) -> None:
+    assert findings[0][number].passed, findings[0][number]
+
+
+def test_bounds_that_are_not_enforced_are_found(findings: Findings) -> None:
+    assert len(findings[1]) == 2
+    assert not any(finding.passed for finding in findings[1]), findings[1]
