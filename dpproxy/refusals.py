@@ -83,16 +83,9 @@ def needs_limit() -> Refusal:
     return Refusal(
         "PV017",
         "one privacy unit can appear in any number of these groups",
-        detail="Answering all groups at once (private count release) is not available yet.",
+        detail="All groups at once are answered where one count is all that is asked of them, with Gaussian noise.",
         hint="Add ORDER BY <the count> DESC LIMIT 10, group by fewer columns, or ask the data owner to declare "
         "max_groups_per_unit.",
-    )
-
-
-def not_available(what: str) -> Refusal:
-    """PV018: what the rewriter understands and no mechanism is wired for."""
-    return Refusal(
-        "PV018", f"{what} is not available yet", hint="Group by the time and the items, without a window."
     )
 
 
