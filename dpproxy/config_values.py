@@ -98,7 +98,7 @@ def literal(value: object, kind: str, *, end: Literal["first", "last"] = "first"
     if simple in _TIMESTAMPS:
         return _timestamp(value, end, zoned=simple == _TIMESTAMPS[1])
     match simple, value:
-        case ("text" | "character varying"), str() if "\0" not in value:
+        case (("text" | "character varying"), str()) if "\0" not in value:
             return _text(value, kind)
         case "boolean", bool():
             return "true" if value else "false"
