@@ -7,6 +7,7 @@ import asyncio
 from dpproxy.cli_output import Format, print_json, print_result
 from dpproxy.client import Result
 from dpproxy.config import Config
+from dpproxy.explain_words import in_words
 from dpproxy.service import Service
 
 
@@ -16,12 +17,17 @@ def query(config: Config, analyst: str, statement: str, form: Format) -> None:
 
 
 def explain(config: Config, analyst: str, statement: str, *, as_json: bool) -> None:
-    """Prints the plan and the price of a statement; raises ClientError, and what Service.start raises."""
-    lines = [row[0] or "" for row in _asked(config, analyst, f"EXPLAIN {statement}").rows]
+    """Prints the plan, the price and in words the reasons; raises ClientError, and what Service.start raises."""
+    with Service.start(config, alone=False) as service:
+        answer = asyncio.run(service.ask(analyst, f"EXPLAIN {statement}"))
+        told = in_words(service, statement)
+    lines = [row[0] or "" for row in answer.rows]
     if as_json:
-        print_json({"plan": lines})
-    else:
-        print("\n".join(lines))
+        print_json({"plan": lines, "words": told})
+        return
+    print("\n".join(lines))
+    if told:
+        print("\n" + "\n".join(told))
 
 
 def _asked(config: Config, analyst: str, statement: str) -> Result:

@@ -1,0 +1,181 @@
+"""A query's price in words, for its owner: which sentence of the policy decides, what error to expect, what would cost
+less."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dpproxy.config import Config
+from dpproxy.config_policy import unit_name
+from dpproxy.init_units import shown
+from dpproxy.metering import Sums
+from dpproxy.planning import PlannedNode, Planner
+from dpproxy.pricing import Ask, ask, charge
+from dpproxy.selection import ByCount, Whole
+from dpproxy.selection_items import ByWeight
+from dpproxy.selection_running import ByTime
+from dpproxy.service import Service
+from dpproxy.terms import terms
+from mechanisms.count_release import KnownCountRelease, PrivateCountRelease
+from mechanisms.known_domain import KnownGumb
+from mechanisms.unknown_domain import UnkGumb
+from rewriter.measure import Count, Moment
+from rewriter.policy import Column, Policy, Table
+from rewriter.relation import Relation, Source, leaves
+from rewriter.statement import Verdict
+
+_NINETY_FIVE = 1.96
+_SECRET = (b"", b"", bytes(32), b"")
+"""In place of the deployment's: nothing is released here."""
+
+
+def in_words(service: Service, statement: str) -> list[str]:
+    """The explanation of a statement that EXPLAIN has accepted; nothing is read or charged. Raises Refusal."""
+    checked = service.checked
+    planner = Planner(checked.policy, service.front, checked.backend.dialect)
+    if planner.classify(f"EXPLAIN {statement}") is not Verdict.PRIVATE:
+        return []
+    on = terms(checked.config.privacy, {})
+    lines: list[str] = []
+    for node in planner.plan(f"EXPLAIN {statement}", (), ()):
+        if isinstance(node, PlannedNode):
+            lines += words(ask(node, on, _SECRET), checked.policy, checked.config)
+    return lines
+
+
+def words(one: Ask, policy: Policy, config: Config) -> Iterator[str]:
+    """The sentences about one DP node."""
+    unit = unit_name(policy)
+    yield from _protected(one.node.draft.relation, unit, config)
+    yield from _groups(one, unit)
+    if one.selection is None:
+        yield "No row can come out, so that it costs nothing."
+        return
+    yield _mechanism(one, unit)
+    yield from _clamp(one, unit)
+    yield f"Price: at most {charge(one.cost_at_most)}, once; the same question is free for the rest of the epoch."
+    yield from _error(one)
+    yield from _cheaper(one)
+
+
+def _protected(relation: Relation, unit: str, config: Config) -> Iterator[str]:
+    for source in relation.sources:
+        if source.private and source.derived is None:
+            name = shown((source.table.schema, source.table.name))
+            section = config.tables.get(name)
+            path = section.privacy_unit_path if section is not None else []
+            said = f"privacy_unit_path = {path}" if path else f'privacy_unit = "{source.table.privacy_unit}"'
+            yield f"[tables.{name}] {said}: each {unit} is protected with all its rows."
+        elif source.private:
+            yield f"A subquery's rows belong to their {unit}: each is protected with all its rows."
+
+
+def _groups(one: Ask, unit: str) -> Iterator[str]:
+    node = one.node
+    if not node.draft.keys:
+        yield "There is one group, all rows, and every answer has it: a known domain of one cell."
+        return
+    relation = node.draft.relation
+    for alias, name in sorted(leaves(*node.draft.keys)):
+        source = relation.source(alias)
+        if source.derived is None:
+            yield _sentence(source, source.column(name), known=node.cells is not None)
+    if node.cells is None:
+        yield "So the groups are not known beforehand: only those of enough units may be named."
+    else:
+        yield f"So there are {len(node.cells)} groups, known beforehand: each one may be shown, also an empty one."
+    if node.delta0 is None:
+        yield f"Nothing bounds how many of them one {unit} is in (unrestricted)."
+    else:
+        yield f"One {unit} is in {node.delta0} of them at most (l0, restricted)."
+
+
+def _sentence(source: Source, column: Column, *, known: bool) -> str:
+    table: Table = source.table
+    name = shown((table.schema, table.name))
+    if table.public:
+        return f"[tables.{name}] public = true: the values of {column.name} are known."
+    place = f"[tables.{name}.columns] {column.name}"
+    if column.domain is not None:
+        return f"{place} has a domain of {len(column.domain)} values: they are known."
+    if column.domain_from is not None:
+        return f'{place} has domain_from = "{column.domain_from[0][1]}.{column.domain_from[1]}": its values are known.'
+    if column.range is not None:
+        return f"{place} has a range from {column.range[0]} to {column.range[1]}: its values are known."
+    most = table.max_groups_per_unit.get(frozenset({column.name}))
+    bounded = f'; max_groups_per_unit says "{column.name}" = {most}' if most is not None else ""
+    if known:
+        return f"{place} is bound to public values by the query: they are known{bounded}."
+    return f"{place} has neither domain nor range: its values are unknown{bounded}."
+
+
+def _mechanism(one: Ask, unit: str) -> str:
+    selection = one.selection
+    if isinstance(selection, ByTime):
+        return (
+            f"{one.name} answers: a running count, whose noise is drawn once for each item and span of time."
+        )
+    if isinstance(selection, ByWeight):
+        return f"{one.name} answers: it names what enough {unit}s have, and shows no number."
+    if isinstance(selection, ByCount):
+        mechanism = selection.mechanism
+        if isinstance(mechanism, (KnownGumb, UnkGumb)):
+            return f"{one.name} answers: it chooses the {selection.most} largest groups privately, and pays for each."
+        if isinstance(mechanism, (KnownCountRelease, PrivateCountRelease)):
+            return f"{one.name} answers: it releases counts from the largest on, as many as its allowance pays for."
+        return f"{one.name} answers: every group whose noisy count is above a threshold that no one {unit} can pass."
+    if not one.meters:
+        return "The declared values answer by themselves: nothing private is read."
+    return f"{one.name} answers: every group is shown, with noise."
+
+
+def _clamp(one: Ask, unit: str) -> Iterator[str]:
+    tau = max((m.tau for m in one.node.draft.measures if isinstance(m, (Count, Moment))), default=1)
+    if tau > 1:
+        yield (
+            f"max_rows_per_unit (of a group: max_rows_per_unit_per_group) lets {tau} rows of one {unit} count: "
+            f"noise and threshold are {tau} times as large."
+        )
+
+
+def _error(one: Ask) -> Iterator[str]:
+    selection = one.selection
+    counts, sums = [], []
+    if isinstance(selection, ByCount) and selection.mechanism.stddev is not None:
+        counts.append(selection.mechanism.stddev)
+    for meter in one.meters:
+        if isinstance(meter, Sums) and selection is not None:
+            for place, mechanism in zip(meter.places, meter.mechanisms(max(1, selection.most)), strict=True):
+                measure = one.node.draft.measures[place]
+                if isinstance(measure, Count):
+                    counts.append(mechanism.stddev)
+                elif isinstance(measure, Moment) and measure.power == 1:
+                    sums.append(mechanism.stddev / 10**measure.value.scale / (2 if measure.centred else 1))
+    for what, deviations in (("counts", counts), ("sums", sums)):
+        if deviations:
+            within = _NINETY_FIVE * max(deviations)
+            yield f"Error to expect: 95% of the {what} lie within {within:,.4g} of the truth."
+    if one.threshold is not None and isinstance(selection, ByCount):
+        yield f"A group comes out from about {one.threshold} above the first one that is not fetched."
+
+
+def _cheaper(one: Ask) -> Iterator[str]:
+    """What to change to pay less, or to get more for it."""
+    node, selection = one.node, one.selection
+    unknown = node.cells is None and bool(node.draft.keys)
+    if isinstance(selection, ByCount) and isinstance(selection.mechanism, (KnownGumb, UnkGumb)):
+        yield f"To pay less: a smaller LIMIT (each group costs 2), here {selection.most}."
+        if not unknown:
+            yield "Or SET dpproxy.spend = 'cheap': all groups for 1 unit, with more noise."
+    elif (
+        isinstance(selection, ByCount)
+        and one.k is None
+        and isinstance(selection.mechanism, (KnownCountRelease, PrivateCountRelease))
+    ):
+        yield "To pay less: ORDER BY the count DESC LIMIT 10, or SET dpproxy.query_information lower."
+    elif isinstance(selection, Whole) and len(one.meters) and one.cost_at_most.information > 1:
+        yield "To pay less: SET dpproxy.spend = 'cheap' (1 unit a number, with more noise), or ask for fewer numbers."
+    if unknown:
+        yield "If you know the values: a domain in the policy needs no threshold, and no call."
+        if node.delta0 is None:
+            yield "If you know a bound: max_groups_per_unit makes it 1 unit, whatever the number of groups."
