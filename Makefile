@@ -4,7 +4,7 @@ PY := $(VENV)/bin/python
 PIP_INSTALL := $(PY) -m pip install --quiet --disable-pip-version-check --no-input
 PIP_TOOLS := pip-tools==7.6.2
 
-.PHONY: demo clients reproduce audit stability generated fuzz bench-noise bench-relay bench-planning ledger-torture bench-ledger test test-slow lint reference lock clean
+.PHONY: demo clients reproduce reproduce-sql audit audit-sql corpora bench-scale stability generated fuzz bench-noise bench-relay bench-planning ledger-torture bench-ledger test test-slow lint reference lock clean
 
 # Everything embedded on the sample data, on 127.0.0.1:6432, until Ctrl-C.
 demo: $(VENV)/.run
@@ -14,10 +14,26 @@ demo: $(VENV)/.run
 reproduce: $(VENV)/.bench
 	$(PY) -m benchmarks.reproduce
 
+# The figures of IMDb and Amazon Fashion, asked in SQL on both backends: docs/reproduction-sql.md. Some 20 minutes.
+reproduce-sql: $(VENV)/.bench
+	$(PY) -m benchmarks.reproduce_sql
+
+# The corpora's queries on both backends: what is answered, and each one's mean relative error.
+corpora: $(VENV)/.dev
+	$(PY) -m benchmarks.corpora
+
+# Partition selection, a distinct count and counts of millions of pairs in SQL on DuckDB: seconds and memory.
+bench-scale: $(VENV)/.dev
+	$(PY) -m benchmarks.scale
+
 # Every mechanism against its price, every mutant caught, then the whole path from SQL to rows on neighbouring databases: some 25
 # minutes on two cores. The short version is part of the tests.
 audit: $(VENV)/.dev
 	$(PY) -m tests.audit
+
+# The second half of it alone.
+audit-sql: $(VENV)/.dev
+	$(PY) -m tests.audit sql
 
 # Some 50 people removed, one after the other, from every accepted statement of the corpora in $DPPROXY_SHARED.
 stability: $(VENV)/.dev

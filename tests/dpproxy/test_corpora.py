@@ -15,7 +15,7 @@ import yaml
 
 from tests.dpproxy.deployment import Running, command, serving
 
-AT_LEAST = 55
+AT_LEAST = 83
 NOT_NULL_KEYS = {"users": "user_id", "articles": "article_id", "events": "event_id"}
 
 
