@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from datetime import datetime
 
 from budget import statements
 from budget import statements_accounts as reading
-from budget.account import Charge, EntryRow, ReleaseRow
+from budget.account import Charge, EntryRow, Limit, LimitRow, ReleaseRow
 from budget.audit import Balance, Difference, first_difference
 from budget.store import Row, Store
+from budget.trail import Trail
 from budget.units import units
 
 _PRUNED_AT_ONCE = 1000
@@ -46,12 +48,26 @@ class Histories(Store):
     def verify(self) -> Difference | None:
         """Computes every balance anew from the entries; the first difference, None where all is in order."""
         with self._snapshot() as snapshot:
-            balances = [
-                Balance(name, Charge(*amounts[:2]), Charge(*amounts[2:4]), amounts[4])
-                for name, *amounts in snapshot.rows(reading.BALANCES)
-            ]
+            balances = [_balance(row) for row in snapshot.rows(reading.BALANCES)]
             rows = snapshot.rows(reading.ENTRIES, account=None, since=None, until=None)
             return first_difference(map(_entry, rows), balances)
+
+    @contextmanager
+    def trail(self) -> Iterator[Trail]:
+        """The whole ledger at one moment, for as long as the context lasts."""
+        with self._snapshot() as snapshot:
+            ((at,),) = snapshot.rows("SELECT clock_timestamp()")
+            balances = tuple(_balance(row) for row in snapshot.rows(reading.BALANCES))
+            limits = {
+                one.account: tuple(
+                    LimitRow(row[0], Limit(*row[1:5]), row[5])
+                    for row in snapshot.rows(reading.LIMITS, account=one.account)
+                )
+                for one in balances
+            }
+            pinned: dict[str, str] = dict(snapshot.rows(reading.PINNED))
+            rows = snapshot.rows(reading.ENTRIES, account=None, since=None, until=None)
+            yield Trail(at, pinned, limits, balances, map(_entry, rows))
 
     def prune(self, keep: Collection[str]) -> int:
         """Deletes the answers of all epochs but those of `keep`, which are over; returns how many.
@@ -65,6 +81,11 @@ class Histories(Store):
             pruned += count
             if count < _PRUNED_AT_ONCE:
                 return pruned
+
+
+def _balance(row: Row) -> Balance:
+    name, *amounts = row
+    return Balance(name, Charge(*amounts[:2]), Charge(*amounts[2:4]), amounts[4])
 
 
 def _entry(row: Row) -> EntryRow:

@@ -94,6 +94,10 @@ SELECT name, used_information, used_calls, reserved_information, reserved_calls,
 FROM dpproxy_ledger.account ORDER BY name
 """
 
+PINNED = """
+SELECT name, value FROM dpproxy_ledger.pinned ORDER BY name
+"""
+
 _FACTS = "number, reservation, account, kind, information, calls FROM dpproxy_ledger.entry"
 
 AT = f"SELECT {_FACTS} WHERE number = ANY(%(numbers)s::bigint[])"

@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from dpproxy import cli_advise, cli_check, cli_init, cli_query, cli_user, init_domains
+from dpproxy import cli_advise, cli_audit, cli_check, cli_init, cli_query, cli_user, init_domains
 from dpproxy import demo as demonstration
 from dpproxy.cli_budget_app import budget
 from dpproxy.cli_options import HERE, ConfigFile, Json, group, reported
@@ -190,6 +190,18 @@ def advise(
         found = None if config is None else configured(config)
         wishes = cli_advise.Wishes(epsilon, delta, unnoticed, error, count)
         cli_advise.advise(found, setting, wishes, compare, plot, as_json=json)
+
+
+@app.command()
+def audit(
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="What `budget export --format trail` has written.")
+    ],
+    json: Json = False,
+) -> None:
+    """Compute every account's balance and guarantee anew from a trail, without the ledger."""
+    with reported():
+        cli_audit.audit(file, as_json=json)
 
 
 @app.command()

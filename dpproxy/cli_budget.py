@@ -211,7 +211,7 @@ def _guarantee(
 ) -> list[Guarantee]:
     length = days or PERIOD_DAYS[row.limit.period]
     since = None if length is None else datetime.now(UTC) - timedelta(days=length)
-    link = _link(row.account, row.limit)
+    link = limit_link(row.account, row.limit)
     return guarantee_of(config.privacy, link, largest(link, limits, since), days)
 
 
@@ -233,7 +233,8 @@ def largest(link: AccountLimit, limits: Sequence[LimitRow], since: datetime | No
     )
 
 
-def _link(account: str, limit: Limit) -> AccountLimit:
+def limit_link(account: str, limit: Limit) -> AccountLimit:
+    """The ledger's limits of an account as the configuration has them."""
     return AccountLimit(account, units(limit.information), units(limit.calls), limit.period, limit.mode)
 
 

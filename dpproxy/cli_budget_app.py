@@ -138,7 +138,7 @@ def write(
     until: Until = None,
     json: Annotated[bool, typer.Option("--json", help="The same as --format json.")] = False,
 ) -> None:
-    """Write every entry of the ledger as CSV, JSON or Parquet."""
+    """Write every entry of the ledger as CSV, JSON or Parquet, or the trail for `dpproxy audit`."""
     with reported():
         export(configured(config), ExportFormat.json if json else form, output, name, since, until)
 

@@ -1,4 +1,4 @@
-"""`dpproxy budget export`: every entry of the ledger as CSV, JSON or Parquet."""
+"""`dpproxy budget export`: every entry of the ledger as CSV, JSON or Parquet, or the trail that an audit replays."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from dpproxy.cli_budget import existing
 from dpproxy.cli_output import OutputError
 from dpproxy.config import Config
 from dpproxy.service import opened_vault
+from dpproxy.trail_file import write_trail
 
 COLUMNS: Mapping[str, str] = {
     "number": "BIGINT",
@@ -45,6 +46,7 @@ class ExportFormat(StrEnum):
     csv = "csv"
     json = "json"
     parquet = "parquet"
+    trail = "trail"
 
 
 def export(
@@ -58,7 +60,13 @@ def export(
     """Writes the entries of all accounts, or of one, to a file or to standard output; raises OutputError."""
     if form is ExportFormat.parquet and output is None:
         raise OutputError("Parquet needs a file: name one by --output")
+    if form is ExportFormat.trail and (name, since, until) != (None, None, None):
+        raise OutputError("a trail is of the whole ledger: leave out NAME, --from and --to")
     with opened_vault(config) as vault:
+        if form is ExportFormat.trail:
+            with vault.ledger.trail() as trail, _opened(output) as file:
+                write_trail(file, trail, config.privacy.noise)
+            return
         account = None if name is None else existing(vault.ledger, config, name).account
         rows = map(_texts, vault.ledger.entries(account, since, until))
         if form is ExportFormat.parquet and output is not None:

@@ -1,0 +1,135 @@
+"""`dpproxy audit`: balances and guarantees computed anew from a trail, by whoever has the file alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, astuple, dataclass
+from datetime import datetime, timedelta
+from fractions import Fraction
+from pathlib import Path
+
+from budget.account import Charge, EntryRow, LimitRow
+from budget.audit import Balance, first_difference
+from budget.trail import first_excess
+from budget.units import shown
+from dpproxy.cli_budget import largest, limit_link
+from dpproxy.cli_check import PERIOD_DAYS, Guarantee, guarantee_of, marked
+from dpproxy.cli_output import OutputError, print_json, print_table
+from dpproxy.config import Privacy
+from dpproxy.trail_file import Read, read_trail
+
+
+@dataclass(frozen=True)
+class Audited:
+    """One account: its balance, which its entries come to, how many they are, and what its limits guarantee."""
+
+    balance: Balance
+    limit: LimitRow
+    entries: int
+    guarantee: tuple[Guarantee, ...]
+
+
+def audit(file: Path, *, as_json: bool) -> None:
+    """Prints what a trail comes to; raises OutputError for the first thing in it that contradicts the rest."""
+    found = audited(file)
+    if as_json:
+        print_json({"accounts": [_plain(one) for one in found], "differences": 0})
+        return
+    rows = [
+        (
+            one.balance.account,
+            unit,
+            shown(getattr(one.limit.limit, unit)),
+            shown(getattr(one.balance.used, unit)),
+            shown(getattr(one.balance.reserved, unit)),
+            str(one.entries),
+        )
+        for one in found
+        for unit in ("information", "calls")
+    ]
+    heads = ("account", "unit", "limit", "used in its last period", "reserved", "entries")
+    print_table("Accounts, computed anew", heads, rows, right=(2, 3, 4, 5))
+    bound_heads = (
+        "account",
+        "units",
+        "calls",
+        "period",
+        "accounting",
+        "epsilon",
+        "delta",
+        "epsilon*",
+        "delta*",
+    )
+    told = [(*astuple(b)[:4], marked(b), *astuple(b)[5:9]) for one in found for b in one.guarantee]
+    print_table("Guarantee, by the limits", bound_heads, told, right=(1, 2, 5, 6, 7, 8))
+    print("* of data that are kept for as long as a period. The smallest epsilon is marked with <.")
+    print(
+        f"{sum(one.entries for one in found)} entries of {len(found)} accounts: all balances are what they come to."
+    )
+
+
+def audited(file: Path) -> list[Audited]:
+    """Every account of a trail; raises OutputError where entries, balances, limits contradict one another."""
+    counts: dict[str, int] = {}
+
+    def counted(entries: Iterator[EntryRow]) -> Iterator[EntryRow]:
+        for entry in entries:
+            counts[entry.account] = counts.get(entry.account, 0) + 1
+            yield entry
+
+    with read_trail(file) as read:
+        wrong = first_difference(counted(read.trail.entries), read.trail.balances)
+        limits, balances, privacy = read.trail.limits, read.trail.balances, _privacy(read)
+    if wrong is None and (missing := counts.keys() - {balance.account for balance in balances}):
+        raise OutputError(f"{file}: {min(missing)} has entries and no balance")
+    if wrong is None:
+        with read_trail(file) as again:
+            wrong = first_excess(again.trail.entries, limits)
+    if wrong is not None:
+        raise OutputError(f"{file}: {wrong}")
+    found = []
+    for balance in balances:
+        rows = limits.get(balance.account)
+        if not rows:
+            raise OutputError(f"{file}: {balance.account} has no limit")
+        bounds = _guarantee(privacy, balance.account, rows, read.trail.at)
+        found.append(Audited(balance, rows[-1], counts.get(balance.account, 0), bounds))
+    return found
+
+
+def _privacy(read: Read) -> Privacy:
+    try:
+        values = {
+            name: Fraction(read.trail.pinned[name]) for name in ("epsilon_per", "delta_per", "delta_prime")
+        }
+        return Privacy(**values, noise=read.noise)  # type: ignore[arg-type]
+    except (KeyError, ValueError, ZeroDivisionError):
+        raise OutputError("the trail does not tell epsilon_per, delta_per, delta_prime and noise") from None
+
+
+def _guarantee(
+    privacy: Privacy, account: str, rows: Sequence[LimitRow], at: datetime
+) -> tuple[Guarantee, ...]:
+    """As `dpproxy budget show` has it: of the limits in force, and of the largest while data were kept."""
+    link = limit_link(account, rows[-1].limit)
+    days = PERIOD_DAYS[link.period]
+    since = None if days is None else at - timedelta(days=days)
+    return tuple(guarantee_of(privacy, link, largest(link, rows, since)))
+
+
+def _plain(one: Audited) -> dict[str, object]:
+    balance = one.balance
+    return {
+        "account": balance.account,
+        "entries": one.entries,
+        "limit": _amounts(Charge(one.limit.limit.information, one.limit.limit.calls)),
+        "used": _amounts(balance.used),
+        "reserved": _amounts(balance.reserved),
+        "period": one.limit.limit.period,
+        "mode": one.limit.limit.mode,
+        "guarantee": [asdict(bound) for bound in one.guarantee],
+    }
+
+
+def _amounts(charge: Charge) -> dict[str, str]:
+    return {"information": shown(charge.information), "calls": shown(charge.calls)}
