@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, fields, replace
@@ -35,6 +36,7 @@ from dpproxy.epoch import epoch_name
 from dpproxy.explain import explanation
 from dpproxy.front_arrays import int8_array, text_array
 from dpproxy.last_release import LastRelease, LastRow
+from dpproxy.outputs import Shown
 from dpproxy.outputs import column as column_texts
 from dpproxy.planning import INT8_ARRAY, Planned, PlannedNode, Planner, Prepared
 from dpproxy.pricing import Ask, ask, charge, smaller, total
@@ -47,6 +49,7 @@ from rewriter.present import Columns
 from rewriter.statement import Verdict
 
 Texts = tuple[str | None, ...]
+ERROR_COLUMNS = "dpproxy.error_columns"
 STREAMS = "running counts"
 """The name under which the ledger keeps the nonce of its streams, which outlives epochs."""
 
@@ -97,9 +100,12 @@ class Answering:
         """Whether `text` takes the privacy step; raises Refusal for what no analyst may send."""
         return self._planner.classify(text)
 
-    def prepare(self, text: str, oids: tuple[int, ...]) -> Prepared:
-        """The plan of a private statement; nothing is charged. Raises Refusal."""
-        return self._planner.prepare(text, oids)
+    def prepare(self, text: str, oids: tuple[int, ...], errors: bool = False) -> Prepared:
+        """The plan of a private statement; nothing is charged. Raises Refusal.
+
+        `errors`: with the columns of dpproxy.error_columns, which `execute` is then to be told, too.
+        """
+        return self._planner.prepare(text, oids, errors)
 
     def execute(
         self,
@@ -120,7 +126,8 @@ class Answering:
         asker = Asker(text, oids, parameters, settings, cancellation, last)
         with refusals.translated():
             epoch = self._turn_epoch()
-            prepared = self._planner.prepare(text, oids)
+            errors = _on(settings.get(ERROR_COLUMNS, "off"))
+            prepared = self._planner.prepare(text, oids, errors)
             chain = self._chain(analyst)
             if prepared.explain:
                 return Answer((text_array(self._explained(asker, prepared, chain[0], epoch)),), ())
@@ -137,6 +144,7 @@ class Answering:
         columns: list[Sequence[object]] = []
         results: dict[bytes, Result] = {}
         constants: list[Texts] = []
+        shown: dict[int, Result] = {}
         done = 0
         while done < len(prepared.columns):
             self._evaluate(asker, prepared, constants, done, _arrays(columns, prepared))
@@ -152,8 +160,10 @@ class Answering:
                     columns += self._system(cast(SystemDraft, node).name, chain[0], asker.last)
                 else:
                     result = results[one.request_key]
-                    columns += self._columns(result, node.draft, prepared.columns[number])
+                    shown[number] = result.suppressed(self._config.privacy.min_units)
+                    columns += self._columns(shown[number], node.draft, prepared.columns[number])
             done = ready
+        columns += [_deviations(shown[node].columns[place]) for node, place in prepared.errors]
         return columns, results
 
     def _evaluate(
@@ -299,9 +309,8 @@ class Answering:
         lines = [line for a in asks if a is not None for line in explanation(a, left)]
         return lines or ["Answered by the front: no private rows are read, nothing is charged"]
 
-    def _columns(self, result: Result, node: NodeDraft, columns: Columns) -> list[Sequence[object]]:
+    def _columns(self, shown: Result, node: NodeDraft, columns: Columns) -> list[Sequence[object]]:
         """A node's released columns, in the order of its arrays, after post-processing."""
-        shown = result.suppressed(self._config.privacy.min_units)
         outputs: list[Sequence[object]] = []
         for output, released, column in zip(
             node.outputs, shown.columns, columns[len(node.keys) :], strict=True
@@ -381,5 +390,15 @@ def _text(value: object) -> str | None:
     return value_text(value)
 
 
+def _deviations(column: Shown) -> list[str | None]:
+    """The standard deviation of each value's noise, NULL where it is not known."""
+    known = column.deviations or (math.nan,) * len(column.values)
+    return [None if math.isnan(d) else repr(float(d)) for d in known]
+
+
 def _off(setting: str) -> bool:
     return setting.lower() in ("off", "false", "no", "0")
+
+
+def _on(setting: str) -> bool:
+    return setting.lower() in ("on", "true", "yes", "1")

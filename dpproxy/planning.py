@@ -38,7 +38,8 @@ Value = TypeVar("Value")
 class Prepared:
     """A private statement with its presentation: $1..$n are the client's parameters, arrays of `array_oids` follow.
 
-    `nodes` are its nodes before parameters and constants have values.
+    `nodes` are its nodes before parameters and constants have values; `errors` the outputs (node and place) whose
+    standard deviations are the last arrays.
     """
 
     presentation: str
@@ -47,6 +48,7 @@ class Prepared:
     explain: bool
     constants: tuple[PreparedConstant, ...]
     nodes: tuple[NodeDraft | SystemDraft, ...]
+    errors: tuple[tuple[int, int], ...] = ()
 
     def ready(self, constants: int) -> int:
         """How many nodes can be planned when the first `constants` constants are known."""
@@ -186,20 +188,24 @@ class Planner:
     def _statement(self, text: str) -> Statement:
         return self._verdicts.get(text, lambda: classify(text, self._guarded), lambda _: 1)
 
-    def prepare(self, text: str, oids: Sequence[int]) -> Prepared:
-        """The presentation of a private statement; `oids` are the types of its parameters. Raises Refusal."""
-        return self._prepared.get((text, tuple(oids)), lambda: self._prepare(text, tuple(oids)), lambda _: 1)
+    def prepare(self, text: str, oids: Sequence[int], errors: bool = False) -> Prepared:
+        """The presentation of a private statement; `oids` are the types of its parameters. Raises Refusal.
 
-    def _prepare(self, text: str, oids: tuple[int, ...]) -> Prepared:
+        `errors`: with a column <name>_stddev behind the others for each output that is shown by itself.
+        """
+        key = (text, tuple(oids), errors)
+        return self._prepared.get(key, lambda: self._prepare(*key), lambda _: 1)
+
+    def _prepare(self, text: str, oids: tuple[int, ...], errors: bool) -> Prepared:
         statement = self._statement(text)
         try:
-            return self._checked(statement, oids)
+            return self._checked(statement, oids, errors)
         except Refusal as refusal:
             if refusal.position is not None:
                 refusal.position += statement.offset
             raise
 
-    def _checked(self, statement: Statement, oids: tuple[int, ...]) -> Prepared:
+    def _checked(self, statement: Statement, oids: tuple[int, ...], errors: bool) -> Prepared:
         body = statement.body
         described = self._front.describe(body, oids)
         parameters = tuple(Parameter(name, None) for name in self._type_names(oids))
@@ -217,19 +223,20 @@ class Planner:
                 hint="Write it more plainly: add parentheses, CAST(x AS type) and standard spellings.",
             )
         columns = tuple(self._columns(node, oids) for node in drafted.nodes)
-        presentation = present(drafted, columns, [name for name, _, _ in described])
+        presentation = present(drafted, columns, [name for name, _, _ in described], errors)
         array_oids = tuple(INT8_ARRAY if t == "int8" else TEXT_ARRAY for t in presentation.transports)
         constants = tuple(
             PreparedConstant(sql, c.nodes, t, c.listed)
             for sql, c, t in zip(presentation.constants, drafted.constants, types, strict=True)
         )
         shown = self._front.describe(presentation.sql, (*oids, *array_oids))
-        if shown != described:
+        if shown[: len(described)] != described or (len(shown) > len(described) and not presentation.errors):
             raise Refusal("0A000", "the answer's columns could not be kept as the query declares them")
         if statement.explain:
             plan = f'SELECT x.line AS "QUERY PLAN" FROM unnest(${len(oids) + 1}::text[]) AS x(line)'
             return Prepared(plan, (TEXT_ARRAY,), columns, True, constants, tuple(drafted.nodes))
-        return Prepared(presentation.sql, array_oids, columns, False, constants, tuple(drafted.nodes))
+        nodes = tuple(drafted.nodes)
+        return Prepared(presentation.sql, array_oids, columns, False, constants, nodes, presentation.errors)
 
     def _only_type(self, sql: str, oids: tuple[int, ...]) -> str:
         """The type of a query's one column."""
@@ -268,6 +275,7 @@ class Planner:
         """
         prepared = self.prepare(text, oids)
         found = prepared.constants[number]
+        arrays = arrays[: len(prepared.array_oids)]
         types = (*oids, *prepared.array_oids[: len(arrays)])
         rows = self._front.evaluate(found.sql, types, values, arrays, MAX_CONSTANTS if found.listed else 1)
         return tuple(row[0] for row in rows) if found.listed or rows else (None,)

@@ -35,7 +35,7 @@ class Answering(Protocol):
     def classify(self, text: str, /) -> str:
         """ "relay" or "private"; raises Refusal. Cheap, no I/O."""
 
-    def prepare(self, text: str, oids: tuple[int, ...], /) -> Prepared:
+    def prepare(self, text: str, oids: tuple[int, ...], errors: bool, /) -> Prepared:
         """Plans a private statement, charging nothing; raises Refusal."""
 
     def execute(
@@ -277,7 +277,7 @@ class Session:
         answering = self._services.answering
         try:
             if isinstance(job, Prepare):
-                return answering.prepare(job.text, job.oids)
+                return answering.prepare(job.text, job.oids, job.errors)
             return answering.execute(
                 job.text, job.oids, self.analyst, job.parameters, job.settings, cancellation, self._last
             )

@@ -29,8 +29,10 @@ class HistogramQuery:
 class Presentation:
     """The statement that the front runs in place of the client's: parameters $1..$n are the client's own,
     the released columns follow, as arrays of `transports` ("int8" or "text"), node after node, keys
-    before counts. `constants` are the statements of the constants, over the same parameters."""
+    before counts. `constants` are the statements of the constants, over the same parameters. `errors` are the
+    outputs (node and place) whose standard deviations follow, as arrays of text behind all others."""
 
     sql: str
     transports: tuple[Literal["int8", "text"], ...]
     constants: tuple[str, ...] = ()
+    errors: tuple[tuple[int, int], ...] = ()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -22,12 +23,17 @@ class Column:
     transport: Literal["int8", "text"] = "text"
 
 
+OUTPUT = re.compile("c[0-9]+")
 Columns = tuple[Column, ...]
 """The released columns of one node, keys before counts."""
 
 
-def present(draft: Draft, columns: Sequence[Columns], names: Sequence[str] | None) -> Presentation:
+def present(
+    draft: Draft, columns: Sequence[Columns], names: Sequence[str] | None, errors: bool = False
+) -> Presentation:
     """The statement for the front; `columns` are each node's released columns, `names` the client's output names.
+
+    With `errors` the outermost SELECT shows <name>_stddev for each output that it shows by itself.
 
     The edits of the draft are applied to its tree: a draft is presented once.
     """
@@ -37,13 +43,41 @@ def present(draft: Draft, columns: Sequence[Columns], names: Sequence[str] | Non
     if names is not None:
         _name_outputs(tree, names)
     transports: list[Literal["int8", "text"]] = []
-    bodies = {}
+    asked = _error_columns(tree) if errors else ()
+    behind = len(draft.parameters) + sum(map(len, columns)) + 1
+    bodies, plain = {}, {}
     for index, own in enumerate(columns):
         start = len(draft.parameters) + len(transports) + 1
-        bodies[index] = _rows(own, start)
+        numbers = [*range(start, start + len(own))]
+        added = [(n, place) for n, (node, place) in enumerate(asked, behind) if node == index]
+        shown = (*own, *(Column(f"e{place}", "double precision") for _, place in added))
+        plain[index] = _rows(own, numbers)
+        bodies[index] = _rows(shown, [*numbers, *(n for n, _ in added)])
         transports += [c.transport for c in own]
-    constants = tuple(_filled(c.statement(), bodies).sql("postgres") for c in draft.constants)
-    return Presentation(_filled(tree, bodies).sql("postgres"), tuple(transports), constants)
+    transports += ["text"] * len(asked)
+    constants = tuple(_filled(c.statement(), plain).sql("postgres") for c in draft.constants)
+    return Presentation(_filled(tree, bodies).sql("postgres"), tuple(transports), constants, asked)
+
+
+def _error_columns(tree: exp.Expr) -> tuple[tuple[int, int], ...]:
+    """Lists the standard deviations of a SELECT's plain outputs behind its columns; the node and place of each."""
+    source = tree.args.get("from_") if isinstance(tree, exp.Select) else None
+    rows = None if source is None else source.this
+    if not isinstance(rows, exp.Table) or NODE not in rows.meta or len(rows.meta.get(SETS, ())) > 1:
+        return ()
+    if not isinstance(tree, exp.Select) or tree.args.get("distinct") is not None or tree.args.get("joins"):
+        return ()
+    found: list[tuple[int, int]] = []
+    for item in list(tree.expressions):
+        inner = item.unalias()
+        if isinstance(inner, exp.Column) and inner.table == rows.name and OUTPUT.fullmatch(inner.name):
+            place = int(inner.name[1:])
+            name = exp.to_identifier(f"{item.alias_or_name}_stddev", quoted=True)
+            error = exp.alias_(exp.column(f"e{place}", table=rows.name), name)
+            tree.append("expressions", error)
+            if (rows.meta[NODE], place) not in found:
+                found.append((rows.meta[NODE], place))
+    return tuple(found)
 
 
 def _filled(tree: exp.Query, bodies: Mapping[int, exp.Select]) -> exp.Query:
@@ -111,14 +145,14 @@ def _name_outputs(tree: exp.Expr, names: Sequence[str]) -> None:
     tree.set("expressions", items)
 
 
-def _rows(columns: Columns, start: int) -> exp.Select:
-    """SELECT of the arrays $start.. side by side, each column cast to its type."""
+def _rows(columns: Columns, numbers: Sequence[int]) -> exp.Select:
+    """SELECT of the arrays, which are the parameters `numbers`, side by side, each column cast to its type."""
     arrays = [
         exp.cast(
-            exp.Parameter(this=exp.Literal.number(start + n)),
+            exp.Parameter(this=exp.Literal.number(n)),
             "BIGINT[]" if c.transport == "int8" else "TEXT[]",
         )
-        for n, c in enumerate(columns)
+        for n, c in zip(numbers, columns, strict=True)
     ]
     names = [exp.to_identifier(f"x{n}") for n in range(len(columns))]
     alias = exp.TableAlias(this=exp.to_identifier("x"), columns=names)

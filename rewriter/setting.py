@@ -20,6 +20,7 @@ SETTINGS = frozenset(
         "default_transaction_isolation",
         "default_transaction_read_only",
         "dpproxy.distinct",
+        "dpproxy.error_columns",
         "dpproxy.notices",
         "dpproxy.query_calls",
         "dpproxy.query_information",
@@ -61,7 +62,7 @@ def check_setting(tokens: Sequence[Token]) -> None:
             "42501",
             f'setting "{name}" cannot be changed through dpproxy',
             hint="Its own settings are dpproxy.spend, dpproxy.query_information, dpproxy.query_calls, "
-            "dpproxy.distinct and dpproxy.notices; drivers' usual ones are accepted.",
+            "dpproxy.distinct, dpproxy.error_columns and dpproxy.notices; drivers' usual ones are accepted.",
             position=tokens[0].start + 1,
         )
     if name in ("client_encoding", "names") and value not in ("UTF8", "UTF-8", "UNICODE", "DEFAULT"):

@@ -16,13 +16,14 @@ from rewriter.utility import WORDS, Utility, fetched, utility
 
 RESERVED = "dpproxy:"
 """Names of statements and portals that begin like this are the proxy's own."""
+ERROR_COLUMNS = "dpproxy.error_columns"
 SETTINGS = (
     "dpproxy.notices",
     "dpproxy.spend",
     "dpproxy.query_information",
     "dpproxy.query_calls",
     "dpproxy.distinct",
-    "dpproxy.error_columns",
+    ERROR_COLUMNS,
     "datestyle",
     "timezone",
     "intervalstyle",
@@ -58,10 +59,14 @@ class Answer(Protocol):
 
 @dataclass(frozen=True)
 class Prepare:
-    """Work to be done outside: plan a private statement (gives a Prepared)."""
+    """Work to be done outside: plan a private statement (gives a Prepared).
+
+    `errors`: with the columns of dpproxy.error_columns.
+    """
 
     text: str
     oids: tuple[int, ...]
+    errors: bool = False
 
 
 @dataclass(frozen=True)
@@ -154,13 +159,17 @@ class Statement:
 
 @dataclass
 class Portal:
-    """A portal of the client; `answered`: the released arrays are bound, or it was never private."""
+    """A portal of the client; `answered`: the released arrays are bound, or it was never private.
+
+    `errors`: it shows the columns of dpproxy.error_columns.
+    """
 
     statement: Statement
     oids: tuple[int, ...]
     values: m.Values
     results: bytes
     prepared: Prepared
+    errors: bool = False
     answered: bool = False
 
     def empty_arrays(self) -> list[bytes]:

@@ -13,6 +13,7 @@ from dpproxy.pgwire import messages as m
 from dpproxy.pgwire.line import Line
 from dpproxy.pgwire.pending import Names
 from dpproxy.pgwire.step import (
+    ERROR_COLUMNS,
     PLAIN,
     Answer,
     Bindable,
@@ -167,7 +168,8 @@ class Works:
         self._line.inject(m.close("S", ""))
         if oids:
             raise Refusal("42P02", "there is no parameter $1")
-        portal = yield from self._planned(statement, (), m.NO_VALUES, b"\0\0")
+        errors = yield from self._error_columns()
+        portal = yield from self._planned(statement, (), m.NO_VALUES, b"\0\0", errors)
         yield from self._run_portal(portal)
 
     def _run_portal(self, portal: Portal) -> Work:
@@ -231,7 +233,12 @@ class Works:
     # The privacy step
 
     def _planned(
-        self, statement: Statement, oids: tuple[int, ...], values: m.Values, results: bytes
+        self,
+        statement: Statement,
+        oids: tuple[int, ...],
+        values: m.Values,
+        results: bytes,
+        errors: bool = False,
     ) -> Part[Portal]:
         carrier = statement.carrier
         if carrier is not None and carrier.word == "COPY" and carrier.parameters:
@@ -239,12 +246,19 @@ class Works:
                 "42P02", "there is no parameter $1", hint="COPY takes no parameters: write the value."
             )
         try:
-            prepared = cast(Prepared, (yield Prepare(statement.query, oids)))
+            prepared = cast(Prepared, (yield Prepare(statement.query, oids, errors)))
         except Refusal as refusal:
             raise statement.placed(refusal) from refusal
         if values.count + len(prepared.array_oids) > _PARAMETERS_MOST:
             raise Refusal("54000", "too many parameters")
-        return Portal(statement, oids, values, results, prepared)
+        return Portal(statement, oids, values, results, prepared, errors)
+
+    def _error_columns(self) -> Part[bool]:
+        """Whether the session wants them, before its statement is planned."""
+        setting = f"SELECT COALESCE(pg_catalog.current_setting('{ERROR_COLUMNS}', true), '')"
+        rows = self._line.run(setting, (), m.NO_VALUES, results=_BINARY)
+        yield Wait()
+        return m.first_value(bytes(rows)).lower() in (b"on", b"true", b"yes", b"1")
 
     def _step(self, name: str, portal: Portal) -> Work:
         """Makes sure that the portal can run, has the step run, and reopens the portal with its arrays."""
@@ -254,6 +268,7 @@ class Works:
         yield Wait()
         parameters, settings = read_parameters(bytes(rows), len(portal.oids))
         try:
+            settings[ERROR_COLUMNS] = "on" if portal.errors else "off"
             outcome = yield Step(portal.statement.query, portal.oids, parameters, settings)
         except Refusal as refusal:
             raise portal.statement.placed(refusal) from refusal

@@ -103,9 +103,9 @@ class CountedAnswering:
         """As it is."""
         return self._answering.classify(text)
 
-    def prepare(self, text: str, oids: tuple[int, ...]) -> Prepared:
+    def prepare(self, text: str, oids: tuple[int, ...], errors: bool = False) -> Prepared:
         """As it is."""
-        return self._answering.prepare(text, oids)
+        return self._answering.prepare(text, oids, errors)
 
     def execute(
         self,

@@ -120,7 +120,7 @@ class Scripted:
             raise Refusal("54000", "statement is too long")
         return "private" if re.search(r"\bfrom\s+people\b", text, re.I) else "relay"
 
-    def prepare(self, text: str, oids: tuple[int, ...]) -> Planned:
+    def prepare(self, text: str, oids: tuple[int, ...], errors: bool = False) -> Planned:
         """The statement with `people` replaced by the arrays."""
         self.prepared += 1
         k = len(oids)
