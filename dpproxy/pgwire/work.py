@@ -168,7 +168,10 @@ class Works:
         self._line.inject(m.close("S", ""))
         if oids:
             raise Refusal("42P02", "there is no parameter $1")
-        errors = yield from self._error_columns()
+        errors = False
+        if not statement.carries:
+            # Nothing may run before a DECLARE: PostgreSQL would take the two for a transaction.
+            errors = yield from self._error_columns()
         portal = yield from self._planned(statement, (), m.NO_VALUES, b"\0\0", errors)
         yield from self._run_portal(portal)
 

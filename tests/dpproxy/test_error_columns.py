@@ -96,8 +96,10 @@ def test_the_extended_protocol_keeps_the_columns_that_it_has_told(server: Runnin
         assert "n +- 26.1 with 95%" in str(notice)
 
 
-def test_cursors_and_copies_have_them_too(server: Running) -> None:
+def test_cursors_and_prepared_statements_show_what_their_query_says(server: Running) -> None:
     with server.connect("eve") as connection, connection.transaction():
         connection.execute(ON.encode())
         connection.execute(f"DECLARE c CURSOR FOR {COUNT}".encode())
-        assert names(connection.execute("FETCH ALL FROM c")) == ["town", "n", "n_stddev"]
+        assert names(connection.execute("FETCH ALL FROM c")) == ["town", "n"]
+        connection.execute(f"PREPARE p AS {COUNT}".encode())
+        assert names(connection.execute("EXECUTE p")) == ["town", "n"]
