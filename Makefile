@@ -74,7 +74,7 @@ bench-relay: $(VENV)/.dev
 	$(PY) -m benchmarks.relay
 
 test: lint
-	$(PY) -m pytest
+	$(PY) -m pytest -n auto --dist loadfile
 
 # Statistical and scale runs.
 test-slow: $(VENV)/.dev
