@@ -18,7 +18,7 @@ PREFACE = """# Reproduction
 
 What the papers report, and what the mechanisms here give on the same or the nearest data, written by `make reproduce`
 (DPPROXY_SHARED names the folder with the data sets). The noise is seeded: a second run gives the same numbers, times
-excepted.
+excepted. Through SQL, on both backends: [reproduction-sql.md](reproduction-sql.md).
 
 - *paper*: the paper's value; "reference" is an independent floating-point implementation on the same data, where the
   paper used others.
