@@ -24,7 +24,7 @@ app = typer.Typer(
     name="dpproxy",
     help="A SQL privacy proxy: PostgreSQL clients ask, differentially private answers come back.",
     no_args_is_help=True,
-    add_completion=False,
+    add_completion=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )

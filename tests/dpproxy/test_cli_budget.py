@@ -257,8 +257,14 @@ def ledger_of(folder: Path) -> str:
 def test_every_command_of_the_page_runs(line: str, server: Running, folder: Path) -> None:
     (folder / "dpproxy.toml").write_text(POLICY + BUDGET + "[budget.analysts.alice]\n")
     command_name, *arguments = shlex.split(line)
-    assert command_name == "budget"
-    done(*arguments, folder=folder)
+    if command_name == "audit":
+        done("export", "--format", "trail", "--output", arguments[0], folder=folder)
+        with chdir(folder):
+            assert CliRunner().invoke(app, [command_name, *arguments]).exit_code == 0
+    elif command_name == "budget":
+        done(*arguments, folder=folder)
+    else:
+        pytest.fail(f"{line} is not run")
 
 
 def test_nothing_half_given_is_taken(server: Running, folder: Path) -> None:
