@@ -60,6 +60,11 @@ QUESTIONS = (
     Question("ClampedSum", "SELECT SUM(seconds) FROM visits"),
     Question("ClampedSum, KnownGauss", "SELECT AVG(seconds) FROM visits"),
     Question("QuantileTree", "SELECT percentile_cont(0.5) WITHIN GROUP (ORDER BY seconds) FROM visits"),
+    Question(
+        "UnknownDomainBinary",
+        "SELECT room, day, SUM(COUNT(*)) OVER (PARTITION BY room ORDER BY day) FROM visits GROUP BY room, day",
+        samples=150,
+    ),
 )
 BY_SERVICE = "SELECT COUNT(*) FROM people WHERE person_id > {}"
 SERVICE_SAMPLES = 20
@@ -91,6 +96,9 @@ class Written(PlannedNode):
     def weights(self, released: Cells, delta0: int, turn: int) -> HistogramQuery:
         key = "weights", released, delta0, turn
         return self._once(key, partial(super().weights, released, delta0, turn))
+
+    def running(self, times: int) -> HistogramQuery:
+        return self._once(("running", times), partial(super().running, times))
 
     def _once(self, key: object, write: Callable[[], HistogramQuery]) -> HistogramQuery:
         if key not in self.known:

@@ -37,6 +37,7 @@ max_rows_per_unit = 3
 max_groups_per_unit = { "room" = 2 }
 [tables.visits.columns]
 seconds = { bounds = [0, 60], scale = 0 }
+day = { range = ["2024-01-01", "2024-01-03"] }
 [tables.hobbies]
 privacy_unit = "person_id"
 [tables.hobbies.columns]
@@ -45,15 +46,15 @@ kind = { domain = ["a", "b", "c", "d", "e", "f", "g", "h"] }
 DATA = f"""
 CREATE TABLE people (person_id INTEGER PRIMARY KEY, town VARCHAR NOT NULL);
 INSERT INTO people SELECT i, ['Ulm', 'Bonn', 'Jena'][1 + i % 3] FROM range(1, {CROWD + 1}) r(i);
-CREATE TABLE visits (person_id INTEGER NOT NULL, room INTEGER NOT NULL, seconds INTEGER NOT NULL);
-INSERT INTO visits SELECT i, i % 4, 30 FROM range(1, 17) r(i);
+CREATE TABLE visits (person_id INTEGER NOT NULL, room INTEGER NOT NULL, seconds INTEGER NOT NULL, day DATE NOT NULL);
+INSERT INTO visits SELECT i, i % 4, 30, DATE '2024-01-01' + CAST(i % 3 AS INTEGER) FROM range(1, 17) r(i);
 CREATE TABLE hobbies (person_id INTEGER NOT NULL, hobby VARCHAR NOT NULL, kind VARCHAR NOT NULL);
 INSERT INTO hobbies SELECT i, 'hobby ' || j, ['a', 'b', 'c'][1 + j] FROM range(1, {CROWD + 1}) r(i), range(3) s(j)
     WHERE i > 2 * j;
 """
 PERSON = """
 INSERT INTO people VALUES (0, 'Ulm');
-INSERT INTO visits SELECT 0, j, 1000000 FROM range(300) s(j), range(4);
+INSERT INTO visits SELECT 0, j, 1000000, DATE '2024-01-01' + CAST(j % 3 AS INTEGER) FROM range(300) s(j), range(4);
 INSERT INTO hobbies SELECT 0, 'hobby ' || j, ['a', 'b', 'c', 'd', 'e', 'f', 'g', 'h'][1 + j] FROM range(8) s(j);
 """
 """One person at and beyond every bound: more rows, groups and seconds than the policy declares."""
