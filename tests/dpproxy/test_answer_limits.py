@@ -178,10 +178,10 @@ def test_of_several_nodes_only_the_new_ones_are_paid(service: Service) -> None:
 def test_an_epoch_that_turns_during_a_query_keeps_the_querys_own(
     service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asker, epoch, fetch = Analyst(service, "night"), ["monday"], DuckDBSlot.fetch
+    asker, epoch, fetch = Analyst(service, "night"), ["2030-01-07"], DuckDBSlot.fetch
 
     def midnight(slot: DuckDBSlot, query: HistogramQuery, key: str, stop: Cancellation, rows: int) -> Fetched:
-        epoch[0] = "tuesday"
+        epoch[0] = "2030-01-08"
         return fetch(slot, query, key, stop, rows)
 
     monkeypatch.setattr("dpproxy.answer.epoch_name", lambda *_: epoch[0])
@@ -189,7 +189,7 @@ def test_an_epoch_that_turns_during_a_query_keeps_the_querys_own(
     first = asker.ask(COUNT.format(700))
     second = asker.ask(COUNT.format(700))
     assert asker.ask(COUNT.format(700)) == second
-    epoch[0] = "monday"
+    epoch[0] = "2030-01-07"
     assert asker.ask(COUNT.format(700)) == first
     assert asker.used() == (2, 0), "paid once an epoch"
 

@@ -274,7 +274,6 @@ def test_a_unit_of_floating_point_numbers(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("url", "said"),
     [
-        ("postgresql://localhost/x", "PostgreSQL are not served"),
         ("sc://host:15002", "Spark Connect are not served"),
         ("mysql://x", "duckdb:///"),
         ("duckdb://data.duckdb", "duckdb:///"),
