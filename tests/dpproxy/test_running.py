@@ -18,7 +18,7 @@ DAYS = 15
 BUYERS = 6000
 MORE = """
 [budget]
-information = 20
+information = 5
 calls = 20
 period = "none"
 
@@ -142,14 +142,14 @@ def test_an_exhausted_account_still_gets_what_goes_on(folder: Path, monkeypatch:
     with on(folder, "2024-01-09", monkeypatch) as service:
         ann = Analyst(service, "ann")
         asked(ann)
-        for number in range(19):
+        for number in range(4):
             ann.ask(f"SELECT COUNT(*) FROM people WHERE person_id <> {number}")
-        assert ann.used()[0] == 20
+        assert ann.used()[0] == 5
     with on(folder, "2024-01-11", monkeypatch) as service:
         ann, bob = Analyst(service, "ann"), Analyst(service, "bob")
         assert asked(ann)
-        assert ann.used() == (20, 1)
-        for number in range(20):
+        assert ann.used() == (5, 1)
+        for number in range(5):
             bob.ask(f"SELECT COUNT(*) FROM people WHERE person_id <> {number}")
         with pytest.raises(Refusal) as refused:
             asked(bob)
@@ -162,7 +162,9 @@ def test_nothing_is_charged_before_a_time_is_over(folder: Path, monkeypatch: pyt
         assert asked(ann) == {}
         assert ann.used() == (0, 0)
     with on(folder, "2024-01-03", monkeypatch) as service:
-        assert max(day for _, day in asked(Analyst(service, "ann"), BY_DAY)) == "2024-01-01"
+        ann = Analyst(service, "ann")
+        assert {day for _, day in asked(ann)} <= {"2024-01-01"}
+        assert ann.used() == (1, 1)
 
 
 def test_without_a_horizon_each_epoch_has_a_stream_of_its_own(
