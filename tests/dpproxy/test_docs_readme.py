@@ -76,7 +76,7 @@ def test_make(command: str) -> None:
         text=True,
         check=True,
     )
-    expected = {"make demo": "dpproxy demo", "make test": "-m pytest"}[command]
+    expected = {"make demo": "dpproxy demo", "make test": "-m pytest -n auto --dist loadfile"}[command]
     assert said.stdout.rstrip().endswith(expected)
 
 
