@@ -325,4 +325,6 @@ def test_fewer_rows_than_limit_asks_for_are_explained(service: Service) -> None:
     ann.ask("SELECT room, COUNT(DISTINCT person_id) AS n FROM visits GROUP BY 1 ORDER BY 2 DESC LIMIT 40")
     (notice,) = ann.notices
     (threshold,) = ann.ask("SELECT threshold FROM dpproxy.last_release")[0]
-    assert f"4 rows, fewer than LIMIT asks for: groups of fewer than about {threshold} units are not" in notice
+    assert (
+        f"4 rows, fewer than LIMIT asks for: groups of fewer than about {threshold} units are not" in notice
+    )
