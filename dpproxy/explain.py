@@ -53,9 +53,10 @@ def _mechanism(
     yield f"  Mechanism: {mechanism.name}{top}"
     if isinstance(mechanism, (KnownCountRelease, PrivateCountRelease)):
         yield f"  Noise: standard deviation {mechanism.stddev:.0f} at most, and less on small counts"
+    elif isinstance(mechanism, ClampedSum):
+        yield from _sum_noise(mechanism, measures[place])
     elif mechanism.stddev is not None:
-        what = "sum" if isinstance(mechanism, ClampedSum) else "count"
-        yield f"  Noise: standard deviation {mechanism.stddev:.2f} on each {what}"
+        yield f"  Noise: standard deviation {mechanism.stddev:.2f} on each count"
     measure = measures[place] if place < len(measures) else None
     if isinstance(measure, (Count, Moment)) and measure.tau > 1:
         yield f"  Clamp: at most {measure.tau} rows of one unit count in a group"
@@ -65,6 +66,13 @@ def _mechanism(
     if threshold is not None:
         yield f"  Threshold: {threshold} above the first count that is not fetched"
     yield f"  Price: {_price(mechanism)}"
+
+
+def _sum_noise(mechanism: ClampedSum, measure: Measure) -> Iterator[str]:
+    """The noise on a sum in the value's own units; that of a centred one is in halves of them."""
+    if isinstance(measure, Moment) and measure.power == 1:
+        unit = 10.0**-measure.value.scale / (2 if mechanism.centred else 1)
+        yield f"  Noise: standard deviation {mechanism.stddev * unit:.2f} on each sum"
 
 
 def _price(mechanism: Mechanism | ClampedSum) -> str:

@@ -26,7 +26,7 @@ from mechanisms.count_release import KnownCountRelease, PrivateCountRelease
 from mechanisms.histogram import Cost
 from mechanisms.known_domain import KnownGumb
 from mechanisms.partition_selection import DPSips
-from rewriter.draft import UNITS
+from rewriter.draft import UNITS, NodeDraft
 from rewriter.measure import Count, DistinctItems, Moment, Quantiles, Running
 from rewriter.plan import HistogramQuery
 
@@ -312,7 +312,7 @@ def _selection(node: PlannedNode, terms: Terms, place: int | None, k: int | None
             delta0=node.delta0,
             tau=count.tau,
             k=k if ordered else None,
-            counts=draft.counts if ordered else place < len(draft.outputs),
+            counts=_shown(draft, place, ordered),
         )
     except NoMechanism:
         if len(draft.measures) == 1 and settings.noise == "gaussian":
@@ -324,6 +324,12 @@ def _selection(node: PlannedNode, terms: Terms, place: int | None, k: int | None
         return Whole(node.cells)
     most = k if k is not None and mechanism.name.endswith("Gumb") else (mechanism.fetch or 1) - 1
     return ByCount(node, place, mechanism, most)
+
+
+def _shown(draft: NodeDraft, place: int, ordered: bool) -> bool:
+    """Whether the count that selects the groups has to come out: for itself, or for what is computed from it."""
+    using = [o.function for o in draft.outputs if place in o.measures]
+    return any(f != "count" for f in using) or (draft.counts if ordered else bool(using))
 
 
 def _count_release(node: PlannedNode, terms: Terms, tau: int) -> ByCount:

@@ -142,3 +142,9 @@ def test_quantiles_and_distinct_counts_go_by_group(ann: Analyst) -> None:
     )
     assert all(abs(float(middle) - 50) < 45 and 0 <= int(n) <= 400 for _, middle, n in rows)
     assert ann.used() == (2 * (1 + 1.25), 0)
+
+
+def test_an_average_by_a_count_that_only_orders_is_of_the_count_not_of_its_rank(ann: Analyst) -> None:
+    rows = ann.ask("SELECT item, AVG(pieces) FROM orders GROUP BY item ORDER BY COUNT(pieces) DESC LIMIT 3")
+    assert len(rows) == 3
+    assert all(1 < float(average) < 8 for _, average in rows), "of 0 to 9, whatever the item"
