@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime as dt
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Iterator
 from decimal import Decimal
@@ -20,7 +19,6 @@ from dpproxy.backends.base import (
     BackendError,
     BackendUnavailable,
     Cancellation,
-    Cancelled,
     Fetched,
     ForeignKey,
     text,
@@ -218,38 +216,6 @@ def test_more_rows_than_allowed(backend: DuckDB) -> None:
         fetch(backend, "FROM range(6)", most=5)
 
 
-def test_a_fetched_histogram_is_not_shown(backend: DuckDB) -> None:
-    fetched = fetch(backend, "SELECT 4711")
-    assert "4711" not in repr(fetched) + str(fetched)
-
-
-@pytest.mark.parametrize("seconds", [0.0, 0.3])
-def test_cancelling(backend: DuckDB, seconds: float) -> None:
-    cancellation = Cancellation()
-    query = HistogramQuery(ENDLESS, (), False, None)
-    timer = threading.Timer(seconds, cancellation.cancel)
-    if seconds:
-        timer.start()
-    else:
-        cancellation.cancel()
-    started = time.monotonic()
-    with backend.open() as slot:
-        with pytest.raises(Cancelled) as caught:
-            slot.fetch(query, "", cancellation, 10)
-        assert slot.fetch(HistogramQuery("SELECT 1", (), False, None), "", Cancellation(), 10).rows == 1
-    assert time.monotonic() - started < 10
-    assert caught.value.__context__ is None
-
-
-def test_no_hook_stays_behind(backend: DuckDB) -> None:
-    cancellation = Cancellation()
-    with backend.open() as slot:
-        slot.fetch(HistogramQuery("SELECT 1", (), False, None), "", cancellation, 10)
-    threads = threading.active_count()
-    cancellation.cancel()
-    assert threading.active_count() == threads
-
-
 @pytest.mark.parametrize(
     "statement",
     [
@@ -330,22 +296,6 @@ def test_a_file_that_is_missing_or_no_database(tmp_path: Path) -> None:
     with pytest.raises(BackendUnavailable, match="could not be opened") as caught:
         DuckDB(tmp_path / "text", memory="1GB", slots=1).open()
     assert "private" not in str(caught.value)
-
-
-def test_slots_are_bounded(backend: DuckDB) -> None:
-    taken = threading.Event()
-
-    def third() -> None:
-        with backend.open():
-            taken.set()
-
-    thread = threading.Thread(target=third)
-    with backend.open():
-        with backend.open():
-            thread.start()
-            assert not taken.wait(0.2)
-        assert taken.wait(5)
-    thread.join()
 
 
 def test_public_rows(backend: DuckDB) -> None:
