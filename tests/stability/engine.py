@@ -9,6 +9,7 @@ from typing import Any
 import duckdb
 import psycopg
 
+from dpproxy.backends.duckdb import UNSAFE_OPTIMIZERS
 from rewriter.dialect_duckdb import DUCKDB
 from rewriter.dialect_postgres import POSTGRES
 from rewriter.expression import Parameter
@@ -29,7 +30,7 @@ class DuckDBEngine:
     name, dialect = "duckdb", DUCKDB
 
     def __init__(self, schema: Sequence[str], rows: Rows, private: Sequence[str], unit: str) -> None:
-        self._connection = duckdb.connect(config={"threads": "1"})
+        self._connection = duckdb.connect(config={"threads": "1", "disabled_optimizers": UNSAFE_OPTIMIZERS})
         self._private, self._unit = private, unit
         self._condition: str | None = None
         for statement in schema:
