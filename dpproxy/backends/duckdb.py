@@ -31,9 +31,9 @@ from rewriter.plan import HistogramQuery
 from rewriter.policy import Table
 
 UNSAFE_OPTIMIZERS = "common_subexpressions,statistics_propagation"
-"""The first computes what stands twice once, outside of the TRY around it, so that a row could make it raise. The second
-simplifies by the least and largest values of columns, and DuckDB 2.0.0 cannot bind some of what is left: whether a
-query raised would tell of them."""
+"""The first computes what stands twice once, outside of the TRY around it, so that a row could make it raise. The
+second simplifies by the least and largest values of columns, and DuckDB 2.0.0 cannot bind some of what is left:
+whether a query raised would tell of them."""
 _BATCH = 10_000
 _AS_TEXT = {
     *("date", "time", "timetz", "time with time zone", "time_ns", "timestamp", "timestamp_s", "timestamp_ms"),
