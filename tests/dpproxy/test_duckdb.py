@@ -366,3 +366,9 @@ def test_a_late_hook_runs_at_once_and_a_withdrawn_one_never() -> None:
 def test_nothing_is_computed_outside_of_its_try(backend: DuckDB) -> None:
     twice = "SELECT TRY(CAST(x AS INTEGER) = 1), TRY(CAST(x AS INTEGER) = 2) FROM (SELECT user_id - {} AS x FROM users)"
     assert fetch(backend, twice.format(2**62)).texts(0) == (None, None, None)
+
+
+def test_no_query_fails_by_the_largest_value_of_a_column(backend: DuckDB) -> None:
+    sql = "SELECT user_id FROM users WHERE CASE WHEN user_id >= {} THEN 'p' WHEN FALSE THEN 'q' END >= 'a'"
+    assert fetch(backend, sql.format("2.5")).texts(0) == ("3",)
+    assert fetch(backend, sql.format("1990.5")).texts(0) == ()
