@@ -262,13 +262,27 @@ class _Dimensions:
         return isinstance(node, exp.Column) and (node.table, node.name) == at
 
     def _members(self, at: Leaf) -> list[exp.Expr] | None:
-        """The constants of `column IN (...)` or `column = constant` among the WHERE conjuncts."""
-        for condition in self.relation.conditions:
-            listed = condition.expressions if isinstance(condition, exp.In) else []
-            if listed and self._is(condition.this, at) and not any(leaves(e) for e in listed):
-                return [self._constants(e) for e in listed]
-        equal = [value for operator, value in self._comparisons(at) if operator is exp.EQ]
-        return equal[:1] or None
+        """The constants that one of the WHERE conjuncts leaves to the column."""
+        found = (self._left(condition, at) for condition in self.relation.conditions)
+        return next((members for members in found if members is not None), None)
+
+    def _left(self, condition: exp.Expr, at: Leaf) -> list[exp.Expr] | None:
+        """The constants of `column = constant`, of `column IN (...)` and of these under OR; None for all else."""
+        condition = condition.unnest()
+        if isinstance(condition, exp.Or):
+            one, other = (self._left(side, at) for side in (condition.this, condition.expression))
+            return None if one is None or other is None else one + other
+        if isinstance(condition, exp.EQ):
+            turned = self._is(condition.expression, at)
+            column, listed = condition.this, [condition.expression]
+            column, listed = (listed[0], [column]) if turned else (column, listed)
+        elif isinstance(condition, exp.In):
+            column, listed = condition.this, condition.expressions
+        else:
+            return None
+        if not listed or not self._is(column, at) or any(leaves(e) or e.find(exp.Query) for e in listed):
+            return None
+        return [self._constants(e) for e in listed]
 
     def _listed(self, at: Leaf, column: Column) -> exp.Query | None:
         members = self._members(at)
