@@ -210,7 +210,9 @@ def _regexp(part: exp.Expr, of: Of, parameters: Parameters) -> str | None:
 
 
 def _substring(part: exp.Expr, of: Of, parameters: Parameters) -> str | None:
-    places = [p for p in (part.args.get("start"), part.args.get("length")) if p is not None]
+    if part.args.get("start") is None:
+        return "without the place where it starts"
+    places = [p for p in (part.args["start"], part.args.get("length")) if p is not None]
     return "with a pattern" if any(of(p) != "int" for p in places) else _text(part, of, parameters)
 
 
@@ -250,6 +252,9 @@ def _found(part: exp.Expr, of: Of, parameters: Parameters) -> str | None:
 
 
 def _bucket(part: exp.Expr, of: Of, parameters: Parameters) -> str | None:
+    given = [part.args.get(name) for name in ("min_value", "max_value", "num_buckets")]
+    if any(one is None for one in given):
+        return "with fewer than four arguments"
     low, high = (_plain_number(part.args[name], parameters) for name in ("min_value", "max_value"))
     buckets = whole_constant(part.args["num_buckets"], parameters)
     if low is None or high is None or buckets is None or not low < high or not 0 < buckets <= 10**6:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 
 from sqlglot import exp, parse
 from sqlglot.errors import SqlglotError
@@ -12,6 +13,8 @@ from rewriter.refusal import Refusal
 
 logging.getLogger("sqlglot").setLevel(logging.ERROR)
 
+NUMBER = re.compile(r"(?:\d+\.?\d*|\.\d+)(?:e([+-]?\d{1,9}))?", re.IGNORECASE)
+MAX_EXPONENT = 300
 MAX_NESTING = 20
 MAX_PREDICATES = 64
 MAX_CONSTANTS = 1000
@@ -64,6 +67,8 @@ def _check_limits(tree: exp.Query) -> None:
         constants += isinstance(node, exp.Literal)
         if isinstance(node, exp.Literal) and not node.is_string and len(node.this) > MAX_DIGITS:
             raise Refusal("54001", f"a number has more than {MAX_DIGITS} characters", position=position(node))
+        if isinstance(node, exp.Literal) and not node.is_string:
+            _check_number(node)
         if own > MAX_NESTING:
             raise Refusal(
                 "54001", f"subqueries are nested deeper than {MAX_NESTING}", position=position(node)
@@ -74,6 +79,14 @@ def _check_limits(tree: exp.Query) -> None:
         )
     if constants > MAX_CONSTANTS:
         raise Refusal("54001", f"more than {MAX_CONSTANTS} constants")
+
+
+def _check_number(node: exp.Literal) -> None:
+    found = NUMBER.fullmatch(node.this)
+    if found is None:
+        raise Refusal("42601", "a number could not be read", position=position(node))
+    if abs(int(found[1] or 0)) > MAX_EXPONENT:
+        raise Refusal("22003", "a number is out of range", position=position(node))
 
 
 def _check_structure(tree: exp.Query) -> None:

@@ -110,6 +110,8 @@ def _ignores(call: exp.Expr, relation: Relation) -> bool:
         ordered = call.expression.expressions
         return all(_null(resolve(o.this.copy(), relation), relation) for o in ordered)
     inner = call.this
+    if not isinstance(inner, exp.Expr):
+        return False
     values = inner.expressions if isinstance(inner, exp.Distinct) else [inner]
     if not values or any(isinstance(v, exp.Star) for v in values):
         return False
