@@ -69,12 +69,12 @@ def test_the_licence_is_one(built: Path) -> None:
 
 
 def test_a_fresh_environment_starts_it(built: Path, tmp_path: Path) -> None:
-    """The wheel in an environment of its own; what it depends on is this environment's, by a path file."""
+    """The wheel in an environment of its own; its dependencies are this one's, by a path file, and stay."""
     home = tmp_path / "fresh"
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(home)], check=True, timeout=120)
     site = next((home / "lib").glob("python*")) / "site-packages"
     (wheel,) = built.glob("*.whl")
-    options = ("--quiet", "--no-deps", "--no-index", "--disable-pip-version-check", "--prefix", str(home))
+    options = ("--quiet", "--no-deps", "--no-index", "--ignore-installed", "--prefix", str(home))
     subprocess.run([sys.executable, "-m", "pip", "install", *options, str(wheel)], check=True, timeout=120)
     (site / "dependencies.pth").write_text(sysconfig.get_paths()["purelib"] + "\n")
     environment = {"PATH": os.environ["PATH"], "HOME": str(tmp_path)}
