@@ -20,13 +20,13 @@ class _Inward(Postgres):
     class Generator(PostgresGenerator):
         def not_sql(self, expression: exp.Not) -> str:
             inner = expression.this
-            subject = self.sql(inner, "this")
             if isinstance(inner, exp.In) and inner.expressions:
-                return f"{subject} NOT IN ({self.expressions(inner, flat=True)})"
+                return f"{self.sql(inner, 'this')} NOT IN ({self.expressions(inner, flat=True)})"
             if isinstance(inner, exp.Between):
-                return f"{subject} NOT BETWEEN {self.sql(inner, 'low')} AND {self.sql(inner, 'high')}"
+                within = f"{self.sql(inner, 'low')} AND {self.sql(inner, 'high')}"
+                return f"{self.sql(inner, 'this')} NOT BETWEEN {within}"
             if isinstance(inner, exp.Is) and isinstance(inner.expression, exp.Boolean):
-                return f"{subject} IS NOT {self.sql(inner, 'expression')}"
+                return f"{self.sql(inner, 'this')} IS NOT {self.sql(inner, 'expression')}"
             return str(super().not_sql(expression))
 
 
