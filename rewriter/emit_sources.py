@@ -13,6 +13,7 @@ from sqlglot import exp
 
 from rewriter.canonical import canonical
 from rewriter.expression import kind
+from rewriter.grouping import EXACT
 from rewriter.relation import (
     UNIT,
     Combined,
@@ -111,7 +112,7 @@ def _window(emitter: Emitter, window: exp.Expr, relation: Relation) -> exp.Expr:
         )
 
     function = window.this
-    if isinstance(function, AGGREGATES):
+    if isinstance(function, EXACT):
         return _aggregate(emitter, function, relation, over)
     if isinstance(function, exp.Expr) and function.this is not None and not isinstance(function, exp.Ntile):
         function = function.copy()
@@ -127,20 +128,6 @@ def _ordered(emitter: Emitter, item: exp.Expr, relation: Relation) -> exp.Expr:
     return copy
 
 
-AGGREGATES = (
-    exp.Count,
-    exp.Sum,
-    exp.Avg,
-    exp.Min,
-    exp.Max,
-    exp.LogicalAnd,
-    exp.LogicalOr,
-    exp.Stddev,
-    exp.StddevSamp,
-    exp.StddevPop,
-    exp.Variance,
-    exp.VariancePop,
-)
 Over = Callable[[exp.Expr], exp.Expr]
 
 

@@ -15,28 +15,12 @@ from rewriter.columns import MOST, computed_column, refuse_intervals, row_column
 from rewriter.derived import derived_source
 from rewriter.expression import Parameters, check, check_condition, kind
 from rewriter.grammar import check_row_local, describe, position
-from rewriter.grouping import aggregates
+from rewriter.grouping import EXACT, aggregates
 from rewriter.refusal import Refusal
 from rewriter.refused import mixes, not_grouped
 from rewriter.relation import UNIT, Field, Grouped, Relation, conjuncts, is_inner_unit, leaf, leaves
 from rewriter.resolve import output_name, resolve
 from rewriter.windows import Windows, windowed
-
-EXACT = (
-    exp.Count,
-    exp.Sum,
-    exp.Avg,
-    exp.Min,
-    exp.Max,
-    exp.LogicalAnd,
-    exp.LogicalOr,
-    exp.Stddev,
-    exp.StddevSamp,
-    exp.StddevPop,
-    exp.Variance,
-    exp.VariancePop,
-)
-"""Aggregates that are computed exactly for each unit, whatever the order of its rows."""
 
 NUMERIC = (exp.Sum, exp.Avg, exp.Stddev, exp.StddevSamp, exp.StddevPop, exp.Variance, exp.VariancePop)
 

@@ -6,7 +6,7 @@ import datetime as dt
 import math
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Protocol, TypeVar
@@ -247,6 +247,27 @@ def masked(cancellation: Cancellation, run: Callable[[], Result]) -> Result:
     if not result:
         raise BackendError
     return result[0]
+
+
+@contextmanager
+def interrupting(cancellation: Cancellation, interrupt: Callable[[], object], every: float) -> Iterator[None]:
+    """Calls `interrupt` when `cancellation` comes and each `every` seconds after: between two statements it is lost."""
+    done = threading.Event()
+
+    def keep_on() -> None:
+        while not done.is_set():
+            interrupt()
+            done.wait(every)
+
+    interrupter = threading.Thread(target=keep_on, name="interrupts the backend", daemon=True)
+    withdraw = cancellation.on_cancel(interrupter.start)
+    try:
+        yield
+    finally:
+        withdraw()
+        done.set()
+        if interrupter.ident is not None:
+            interrupter.join()
 
 
 def quoted(name: str) -> str:

@@ -19,6 +19,7 @@ from dpproxy.backends.base import (
     Cancellation,
     Fetched,
     Row,
+    interrupting,
     masked,
     public_name,
     quoted,
@@ -225,7 +226,7 @@ class DuckDBSlot:
             columns = tuple(zip(*rows, strict=True)) or ((),) * len(relation.types)
             return Fetched(tuple([_plain(value) for value in column] for column in columns), len(rows))
 
-        with _interruptible(cursor, cancellation):
+        with interrupting(cancellation, cursor.interrupt, every=0.02):
             return masked(cancellation, run)
 
 
@@ -246,28 +247,6 @@ def _complete(column: np.ndarray) -> Sequence[object]:
         values: list[object] = column.tolist()
         return values
     return cast(Sequence[object], column)
-
-
-@contextmanager
-def _interruptible(cursor: duckdb.DuckDBPyConnection, cancellation: Cancellation) -> Iterator[None]:
-    """Interrupts the cursor when `cancellation` comes, again and again: DuckDB forgets an interrupt that
-    arrives between two statements."""
-    done = threading.Event()
-
-    def interrupt() -> None:
-        while not done.is_set():
-            cursor.interrupt()
-            done.wait(0.02)
-
-    interrupter = threading.Thread(target=interrupt, name="interrupts DuckDB", daemon=True)
-    withdraw = cancellation.on_cancel(interrupter.start)
-    try:
-        yield
-    finally:
-        withdraw()
-        done.set()
-        if interrupter.ident is not None:
-            interrupter.join()
 
 
 def _projection(relation: duckdb.DuckDBPyRelation) -> str:

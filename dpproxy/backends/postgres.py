@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from types import TracebackType
 from typing import Any, Self
@@ -19,6 +19,7 @@ from dpproxy.backends.base import (
     Cancellation,
     Fetched,
     Row,
+    interrupting,
     masked,
     public_name,
     quoted,
@@ -264,7 +265,7 @@ class PostgresSlot:
                         raise BackendError
                 return Fetched(tuple(columns) or ((),) * batches.width, len(columns[0]) if columns else 0)
 
-        with _interruptible(connection, cancellation):
+        with interrupting(cancellation, _interruption(connection), every=0.05):
             try:
                 return masked(cancellation, run)
             finally:
@@ -291,26 +292,12 @@ def _rows(connection: Connection, query: str, parameters: Sequence[object]) -> I
         yield _Batches(cursor)
 
 
-@contextmanager
-def _interruptible(connection: Connection, cancellation: Cancellation) -> Iterator[None]:
-    """Cancels what runs when `cancellation` comes, again and again: a request between two statements is lost."""
-    done = threading.Event()
-
+def _interruption(connection: Connection) -> Callable[[], None]:
     def interrupt() -> None:
-        while not done.is_set():
-            with suppress(psycopg.Error):
-                connection.cancel_safe(timeout=_CANCEL_SECONDS)
-            done.wait(0.05)
+        with suppress(psycopg.Error):
+            connection.cancel_safe(timeout=_CANCEL_SECONDS)
 
-    interrupter = threading.Thread(target=interrupt, name="interrupts PostgreSQL", daemon=True)
-    withdraw = cancellation.on_cancel(interrupter.start)
-    try:
-        yield
-    finally:
-        withdraw()
-        done.set()
-        if interrupter.ident is not None:
-            interrupter.join()
+    return interrupt
 
 
 def _parameters(url: str) -> dict[str, Any]:
