@@ -29,6 +29,7 @@ from budget.account import (
 from budget.ledger import Ledger
 from budget.units import micro_limit
 from dpproxy import refusals
+from dpproxy.asker import Asker
 from dpproxy.backends.base import Backend, BackendError, Cancellation, Cancelled, Fetched, Slot
 from dpproxy.backends.base import text as value_text
 from dpproxy.config import Config
@@ -60,18 +61,6 @@ class Answer:
 
     arrays: tuple[bytes, ...]
     notices: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class Asker:
-    """One execution of a statement: what the client sent, and what its session has set and remembers."""
-
-    text: str
-    oids: tuple[int, ...]
-    parameters: tuple[str | None, ...]
-    settings: Mapping[str, str]
-    cancellation: Cancellation
-    last: LastRelease
 
 
 class Answering:
@@ -107,35 +96,24 @@ class Answering:
         """
         return self._planner.prepare(text, oids, errors)
 
-    def execute(
-        self,
-        text: str,
-        oids: tuple[int, ...],
-        analyst: str,
-        parameters: tuple[str | None, ...],
-        settings: Mapping[str, str],
-        cancellation: Cancellation,
-        last: LastRelease,
-    ) -> Answer:
+    def execute(self, asker: Asker) -> Answer:
         """Pays for a private statement, runs and releases it, or replays what this analyst has paid for.
-
-        `last`: what the session knows of its last answer, which is read and noted anew.
 
         Raises Refusal; whatever fails once the backend was reached stays charged.
         """
-        asker = Asker(text, oids, parameters, settings, cancellation, last)
-        with refusals.translated():
+        with refusals.translated(), asker.stages.during("plan"):
             epoch = self._turn_epoch()
-            errors = _on(settings.get(ERROR_COLUMNS, "off"))
-            prepared = self._planner.prepare(text, oids, errors)
-            chain = self._chain(analyst)
+            errors = _on(asker.settings.get(ERROR_COLUMNS, "off"))
+            prepared = self._planner.prepare(asker.text, asker.oids, errors)
+            chain = self._chain(asker.analyst)
             if prepared.explain:
                 return Answer((text_array(self._explained(asker, prepared, chain[0], epoch)),), ())
             columns, results = self._released(asker, prepared, chain, epoch)
-        last.note(results.values())
-        notices = tuple(row.notice for row in last.rows) if results else ()
-        silent = _off(settings.get("dpproxy.notices", "on"))
-        return Answer(_arrays(columns, prepared), () if silent else notices)
+        with asker.stages.during("present"):
+            asker.last.note(results.values())
+            notices = tuple(row.notice for row in asker.last.rows) if results else ()
+            silent = _off(asker.settings.get("dpproxy.notices", "on"))
+            return Answer(_arrays(columns, prepared), () if silent else notices)
 
     def _released(
         self, asker: Asker, prepared: Prepared, chain: Sequence[str], epoch: str
@@ -192,12 +170,14 @@ class Answering:
         self, asker: Asker, asks: Sequence[Ask], chain: Sequence[str], epoch: str
     ) -> dict[bytes, Result]:
         """The result of every ask: replayed for nothing where the account has paid for it, else bought."""
-        results = self._replayed(asks, chain[0])
+        with asker.stages.during("replay"):
+            results = self._replayed(asks, chain[0])
         missing = {a.request_key: a for a in asks if a.request_key not in results}
         if missing:
             # Somebody may be buying the same just now, in whichever process.
             locks = {a.lock for a in missing.values()}
-            with self._ledger.computing(locks, waiting=partial(_go_on, asker.cancellation)):
+            waiting = partial(_go_on, asker.cancellation)
+            with asker.stages.during("reserve"), self._ledger.computing(locks, waiting=waiting):
                 results |= self._replayed(list(missing.values()), chain[0])
                 bought = [a for key, a in missing.items() if key not in results]
                 results |= self._buy(asker, bought, chain, epoch) if bought else {}
@@ -224,6 +204,7 @@ class Answering:
         asks = [self._affordable(a, chain[0]) for a in asks]
         streams = {a.stream: self._ledger.stream(chain, a.stream) for a in asks if a.stream is not None}
         charges = [_owed(a, streams) for a in asks]
+        asker.stages.expect(sum(a.rounds for a in asks))
         with self._backend.open() as slot:
             names = [a.name for a in asks]
             held = self._ledger.reserve(
@@ -263,27 +244,31 @@ class Answering:
             rows = self._config.backend.max_rows
 
             def fetch(query: HistogramQuery) -> Fetched:
-                return slot.fetch(query, self._rank_key, asker.cancellation, rows)
+                asker.stages.round += 1
+                with asker.stages.during("fetch"):
+                    return slot.fetch(query, self._rank_key, asker.cancellation, rows)
 
             try:
-                result = continued.release(fetch, stream)
+                with asker.stages.during("release"):
+                    result = continued.release(fetch, stream)
             except ValueError:
                 raise BackendError from None
             known = result.dump(), charge(result.cost)
         else:
             result = Result.load(known[0])
-        settled = self._ledger.settle(
-            reservation,
-            known[1],
-            release_key=one.release_key,
-            request_key=one.request_key,
-            answer=known[0],
-            mechanism=one.name,
-            query=one.node.text,
-            epoch=epoch,
-            look=None if one.stream is None or seen is None else Look(one.stream, seen.looks),
-            noise=one.shown(result).noise(),
-        )
+        with asker.stages.during("settle"):
+            settled = self._ledger.settle(
+                reservation,
+                known[1],
+                release_key=one.release_key,
+                request_key=one.request_key,
+                answer=known[0],
+                mechanism=one.name,
+                query=one.node.text,
+                epoch=epoch,
+                look=None if one.stream is None or seen is None else Look(one.stream, seen.looks),
+                noise=one.shown(result).noise(),
+            )
         answer = one.shown(Result.load(settled.answer))
         return replace(answer, lowered=one.lowered, charged=settled.charged, left=settled.left)
 

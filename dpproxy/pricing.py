@@ -78,6 +78,11 @@ class Ask:
         top = self.name.split(",")[0].endswith("Gumb")
         return self.k if top and self.k is not None and asked is not None and self.k < asked else None
 
+    @property
+    def rounds(self) -> int:
+        """The most queries that the backend will run, whatever the data."""
+        return (0 if self.selection is None else self.selection.rounds) + len(self.meters)
+
     def queries(self) -> Iterator[HistogramQuery]:
         """The SQL that the backend will run, as far as it is known before groups are selected."""
         if self.selection is not None:

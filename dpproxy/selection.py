@@ -77,8 +77,12 @@ class Selection(Protocol):
     def cost_at_most(self) -> Cost:
         """The most that finding them can cost."""
 
+    @property
+    def rounds(self) -> int:
+        """The most queries that the backend will run."""
+
     def queries(self) -> tuple[HistogramQuery, ...]:
-        """The SQL that the backend will run."""
+        """The SQL that the backend will run, as far as it is known before a group is released."""
 
     def find(self, fetch: Fetch, stream: Stream) -> Groups:
         """The groups that come out."""
@@ -92,6 +96,7 @@ class Whole:
     name: str | None = None
     cost_at_most: Cost = FREE
     parameters: object = None
+    rounds: int = 0
 
     @property
     def most(self) -> int:
@@ -112,6 +117,7 @@ class ByCount:
     place: int
     mechanism: Mechanism
     most: int
+    rounds: int = 1
 
     @property
     def name(self) -> str | None:

@@ -38,6 +38,10 @@ class ByWeight:
     def cost_at_most(self) -> Cost:
         return self.mechanism.cost_at_most
 
+    @property
+    def rounds(self) -> int:
+        return len(self.mechanism.rounds)
+
     def queries(self) -> tuple[HistogramQuery, ...]:
         return (self.node.weights((), self.mechanism.delta0, 0),)
 

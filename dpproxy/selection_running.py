@@ -72,6 +72,7 @@ class ByTime:
     mechanism: UnknownDomainBinary
     at: int
     earlier: Seen = NOTHING
+    rounds: int = 1
 
     @property
     def name(self) -> str:

@@ -20,6 +20,7 @@ from dpproxy.pgwire import messages as m
 from dpproxy.pgwire.startup import Startup
 from dpproxy.seats import Seats
 from dpproxy.session import SHUTDOWN, Answering, Services, Session
+from dpproxy.stages import Observe, unobserved
 from dpproxy.tls import is_loopback, tls_for
 from mechanisms.randomness import random_bytes
 from rewriter.refusal import Refusal
@@ -58,7 +59,8 @@ class Rooms:
     """What the server stands on.
 
     `verifier`: the SCRAM verifier of an analyst, or None; `role_for`: their role and password at the
-    front, raises Refusal; both may block. `fake_salt_key`: 32 secret bytes that stay the same over restarts.
+    front, raises Refusal; both may block. `fake_salt_key`: 32 secret bytes that stay the same over restarts;
+    `observe`: told, on any thread, how long the stages of private statements took.
     """
 
     answering: Answering
@@ -67,6 +69,7 @@ class Rooms:
     role_for: Callable[[str], tuple[str, str]]
     verifier: Callable[[str], str | None]
     fake_salt_key: bytes
+    observe: Observe = unobserved
 
 
 @dataclass(frozen=True)
@@ -116,6 +119,7 @@ class Server:
             settings.statement_timeout,
             settings.idle_seconds,
             self._job_begun,
+            rooms.observe,
         )
         self._entrance = Entrance(
             tls,

@@ -31,6 +31,7 @@ from dpproxy.mark_file import MarkFile, mark_path
 from dpproxy.marked_ledger import ACCEPT, MarkedLedger, MarkError
 from dpproxy.planning import Planner
 from dpproxy.server import Rooms, Server, Settings, Shared
+from dpproxy.stages import Observe, unobserved
 from dpproxy.turning import Once, tables_changed, turn_at_owner
 from mechanisms import randomness
 from rewriter.policy import Policy
@@ -158,7 +159,8 @@ def open_vault(
 class Service:
     """A running configuration: its front, ledger, backend and the composition of the rooms over them.
 
-    Make it by `Service.start`; leaving it stops what this process started, in reverse order.
+    Make it by `Service.start`; leaving it stops what this process started, in reverse order. `observe`, once it is
+    set, is told by servers made later how long the stages of private statements take.
     """
 
     def __init__(self, checked: Checked, stack: ExitStack, place: Place | None, workers: int) -> None:
@@ -170,6 +172,7 @@ class Service:
         self.ledger.keep(vault.mark)
         self.front = stack.enter_context(open_front(self.config, workers=workers))
         self.owner = vault.owner and (self.front.owner or bool(self.config.front.url))
+        self.observe: Observe = unobserved
         self.turn = Once(epoch_name(self.config.privacy.epoch, datetime.now(UTC)), self._reload)
         self._prepare_front()
         planner = Planner(checked.policy, self.front, checked.backend.dialect)
@@ -268,6 +271,7 @@ class Service:
             role_for=self.front.role_for,
             verifier=self.ledger.verifier,
             fake_salt_key=randomness.derive(self._key, "fake salt"),
+            observe=self.observe,
         )
 
     def _prepare_front(self) -> None:

@@ -6,11 +6,12 @@ import asyncio
 import hmac
 import logging
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from typing import Protocol
 
+from dpproxy.asker import Asker
 from dpproxy.backends.base import Cancellation
 from dpproxy.channel import HIGH_WATER, Address, Channel
 from dpproxy.last_release import LastRelease
@@ -19,6 +20,8 @@ from dpproxy.pgwire import messages as m
 from dpproxy.pgwire.relay import Relay
 from dpproxy.pgwire.startup import milliseconds
 from dpproxy.pgwire.step import Answer, Prepare, Prepared, Step
+from dpproxy.progress import Teller, wanted
+from dpproxy.stages import Observe, Stages, unobserved
 from rewriter.refusal import Refusal
 
 log = logging.getLogger("dpproxy.session")
@@ -38,18 +41,8 @@ class Answering(Protocol):
     def prepare(self, text: str, oids: tuple[int, ...], errors: bool, /) -> Prepared:
         """Plans a private statement, charging nothing; raises Refusal."""
 
-    def execute(
-        self,
-        text: str,
-        oids: tuple[int, ...],
-        analyst: str,
-        parameters: tuple[str | None, ...],
-        settings: Mapping[str, str],
-        cancellation: Cancellation,
-        last: LastRelease,
-        /,
-    ) -> Answer:
-        """Pays, runs and releases, and notes what came of it in `last`; raises Refusal."""
+    def execute(self, asker: Asker, /) -> Answer:
+        """Pays, runs and releases; raises Refusal."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +50,7 @@ class Services:
     """What every session shares.
 
     `statement_timeout`: seconds that a privacy step, or a statement of the front, may take; `idle_timeout`:
-    seconds that a client may be silent.
+    seconds that a client may be silent; `observe`: told how long the stages of private statements took.
     """
 
     answering: Answering
@@ -66,6 +59,7 @@ class Services:
     statement_timeout: float
     idle_timeout: float
     job_begun: Callable[[asyncio.Future[object]], None]
+    observe: Observe = unobserved
 
 
 @dataclass
@@ -73,6 +67,13 @@ class _Running:
     job: Prepare | Step
     cancellation: Cancellation
     timer: asyncio.TimerHandle
+    teller: Teller | None
+
+    def stop(self) -> None:
+        """Nothing rings for it any more."""
+        self.timer.cancel()
+        if self.teller is not None:
+            self.teller.stop()
 
 
 class Session:
@@ -97,6 +98,7 @@ class Session:
         self._relay = Relay(services.answering.classify)
         self._last = LastRelease()
         self._running: _Running | None = None
+        self._presenting: Stages | None = None
         self._awaited: object = None
         self._clock: asyncio.TimerHandle | None = None
         self._loop = asyncio.get_running_loop()
@@ -174,6 +176,8 @@ class Session:
         self._send()
         self._look_after_job()
         self._watch_front()
+        if relay.quiet:
+            self._presented()
         if relay.fatal:
             self._end()
         elif self._draining and relay.quiet and not len(client.inbound):
@@ -252,19 +256,24 @@ class Session:
         job, running = self._relay.job, self._running
         if running is not None and running.job is not job:
             self._running = None
-            running.timer.cancel()
+            running.stop()
             self._cancel_quietly(running.cancellation)
         if job is not None and self._running is None:
             self._begin(job)
 
     def _begin(self, job: Prepare | Step) -> None:
-        loop, cancellation = asyncio.get_running_loop(), Cancellation()
-        future = loop.run_in_executor(self._services.threads, self._call, job, cancellation)
+        loop, cancellation, stages = self._loop, Cancellation(), Stages(self._services.observe)
+        future = loop.run_in_executor(self._services.threads, self._call, job, cancellation, stages)
         self._services.job_begun(future)
         late = "canceling statement due to statement timeout"
         timer = loop.call_later(self._seconds_for(job), self._interrupt, late)
-        self._running = _Running(job, cancellation, timer)
-        future.add_done_callback(lambda done: self._finished(job, done.result()))
+        teller = Teller(stages, self._notice) if isinstance(job, Step) and wanted(job.settings) else None
+        self._running = _Running(job, cancellation, timer, teller)
+        future.add_done_callback(lambda done: self._done(job, stages, done.result()))
+
+    def _notice(self, line: str) -> None:
+        """Between two messages: the front has answered everything before a job begins."""
+        self._client.send(m.join_fields("N", {"S": "NOTICE", "V": "NOTICE", "C": "00000", "M": line}))
 
     def _seconds_for(self, job: Prepare | Step) -> float:
         """The session's statement_timeout, where it has one and it is less than the server's."""
@@ -272,14 +281,15 @@ class Session:
         own = milliseconds(job.settings.get("statement_timeout", "0")) if isinstance(job, Step) else 0
         return min(most, own / 1000) if own else most
 
-    def _call(self, job: Prepare | Step, cancellation: Cancellation) -> object:
+    def _call(self, job: Prepare | Step, cancellation: Cancellation, stages: Stages) -> object:
         """Runs on a thread; gives the outcome or the Refusal."""
-        answering = self._services.answering
+        answering, who = self._services.answering, self.analyst
         try:
             if isinstance(job, Prepare):
-                return answering.prepare(job.text, job.oids, job.errors)
+                with stages.during("parse"):
+                    return answering.prepare(job.text, job.oids, job.errors)
             return answering.execute(
-                job.text, job.oids, self.analyst, job.parameters, job.settings, cancellation, self._last
+                Asker(job.text, job.oids, who, job.parameters, job.settings, cancellation, self._last, stages)
             )
         except Refusal as refusal:
             return refusal
@@ -287,9 +297,25 @@ class Session:
             _log_without_text(error)
             return Refusal("XX000", "internal error in the proxy")
 
+    def _done(self, job: Prepare | Step, stages: Stages, outcome: object) -> None:
+        """What the front makes of an answer is a stage of its statement, too."""
+        waited = self._running is not None and self._running.job is job
+        if isinstance(job, Step) and waited and not isinstance(outcome, Refusal):
+            stages.enter("present")
+            self._presenting = stages
+        else:
+            stages.tell()
+        self._finished(job, outcome)
+
+    def _presented(self) -> None:
+        stages, self._presenting = self._presenting, None
+        if stages is not None:
+            stages.leave()
+            stages.tell()
+
     def _finished(self, job: Prepare | Step, outcome: object) -> None:
         if self._running is not None and self._running.job is job:
-            self._running.timer.cancel()
+            self._running.stop()
             self._running = None
             self._guarded(lambda _: self._relay.finish(job, outcome), b"")
 
@@ -317,8 +343,9 @@ class Session:
             if timer is not None:
                 timer.cancel()
         if self._running is not None:
-            self._running.timer.cancel()
+            self._running.stop()
             self._running = None
+        self._presented()
         self._client.send(last_words)
         self._client.close()
         if not self._relay.quiet and not self._front.channel.closed.done():

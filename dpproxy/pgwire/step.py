@@ -29,6 +29,7 @@ SETTINGS = (
     "intervalstyle",
     "search_path",
     "statement_timeout",
+    "client_min_messages",
 )
 """What a step is told of the session's settings."""
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 import mmap
 import struct
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 from dpproxy.answer import Answer, Answering
+from dpproxy.asker import Asker
 from dpproxy.backends.base import Backend, Cancellation, Fetched, Slot
-from dpproxy.last_release import LastRelease
 from dpproxy.planning import Prepared
 from rewriter.plan import HistogramQuery
 
@@ -107,16 +107,7 @@ class CountedAnswering:
         """As it is."""
         return self._answering.prepare(text, oids, errors)
 
-    def execute(
-        self,
-        text: str,
-        oids: tuple[int, ...],
-        analyst: str,
-        parameters: tuple[str | None, ...],
-        settings: Mapping[str, str],
-        cancellation: Cancellation,
-        last: LastRelease,
-    ) -> Answer:
+    def execute(self, asker: Asker) -> Answer:
         """Counts, then executes."""
         self._counts.add(steps=1)
-        return self._answering.execute(text, oids, analyst, parameters, settings, cancellation, last)
+        return self._answering.execute(asker)

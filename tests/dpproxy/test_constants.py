@@ -9,8 +9,7 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from dpproxy.backends.base import Cancellation
-from dpproxy.last_release import LastRelease
+from dpproxy.asker import Asker
 from dpproxy.service import Service, configured
 from rewriter.refusal import Refusal
 from tests.dpproxy.deployment import POLICY, make
@@ -115,7 +114,7 @@ def test_parameters_reach_constants(service: Service, ann: Analyst) -> None:
     sql = "SELECT COUNT(*) FROM people WHERE person_id < (SELECT MAX(room) + $1 FROM rooms)"
     answering = service.answering
     answering.prepare(sql, (23,))
-    answer = answering.execute(sql, (23,), ann.name, ("97",), {}, Cancellation(), LastRelease())
+    answer = answering.execute(Asker(sql, (23,), ann.name, ("97",), {}))
     assert abs(int.from_bytes(answer.arrays[0][-8:], "big", signed=True) - 100) < 90
 
 

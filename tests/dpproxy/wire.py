@@ -21,9 +21,9 @@ from typing import Any, Self
 
 import psycopg
 
+from dpproxy.asker import Asker
 from dpproxy.backends.base import BackendColumn, BackendSchema, BackendTable, Cancellation
 from dpproxy.front import Front
-from dpproxy.last_release import LastRelease
 from dpproxy.pgwire import messages as m
 from dpproxy.pgwire.auth import ClientScram, Verifier
 from dpproxy.pgwire.startup import startup_packet
@@ -137,24 +137,16 @@ class Scripted:
         text = f"SELECT country, {value} AS {name} FROM {source}{unused} ORDER BY n DESC{limit}"
         return Planned(text, (m.TEXT_ARRAY, m.INT8_ARRAY))
 
-    def execute(
-        self,
-        text: str,
-        oids: tuple[int, ...],
-        analyst: str,
-        parameters: tuple[str | None, ...],
-        settings: Mapping[str, str],
-        cancellation: Cancellation,
-        last: LastRelease,
-    ) -> Released:
+    def execute(self, asker: Asker) -> Released:
         """Five countries, or AGES ages; a first parameter is added to the counts."""
-        self.steps.append((text, parameters, settings))
+        text, parameters = asker.text, asker.parameters
+        self.steps.append((text, parameters, asker.settings))
         if text == EXHAUSTED:
             raise Refusal("PV001", "privacy budget exhausted", hint="wait")
         if text == BROKEN:
             raise ZeroDivisionError("a secret: 42")
         if text == SLOW:
-            self._wait(cancellation)
+            self._wait(asker.cancellation)
         if text.startswith("SELECT age"):
             return Released((int8_array(range(AGES)), int8_array([7] * AGES)))
         more = int(parameters[0] or 0) if "age > $1" in text else 0

@@ -1,0 +1,81 @@
+"""What a client is told while a statement runs for long: by the clock and by the plan, never by the data."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Self
+
+from dpproxy.stages import Stages
+
+FIRST_SECONDS, MOST_SECONDS = 2.0, 60.0
+"""How long a statement runs before anything is said; each silence then doubles, up to the most."""
+_QUIETER = ("warning", "error")
+_BEGIN = "dpproxy: still running after "
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Where a statement is after so many seconds: its stage, and which of at most `rounds` queries of the backend.
+
+    >>> Progress(4, "fetch", 2, 3).line
+    'dpproxy: still running after 4 s: fetch, round 2 of at most 3'
+    >>> Progress.read(Progress(4, "fetch", 2, 3).line)
+    Progress(seconds=4, stage='fetch', round=2, rounds=3)
+    """
+
+    seconds: int
+    stage: str
+    round: int = 0
+    rounds: int = 0
+
+    @classmethod
+    def of(cls, stages: Stages) -> Self:
+        """That of a statement now."""
+        return cls(round(stages.seconds), stages.current or "plan", stages.round, stages.rounds)
+
+    @property
+    def line(self) -> str:
+        """The notice."""
+        turn = f", round {self.round} of at most {self.rounds}" if self.round else ""
+        return f"{_BEGIN}{self.seconds} s: {self.stage}{turn}"
+
+    @classmethod
+    def read(cls, notice: str) -> Self | None:
+        """What such a notice says, None for other ones."""
+        found = re.fullmatch(_BEGIN + r"(\d+) s: (\w+)(?:, round (\d+) of at most (\d+))?", notice)
+        if found is None:
+            return None
+        seconds, stage, *rounds = found.groups()
+        return cls(int(seconds), stage, *(int(number or 0) for number in rounds))
+
+
+def wanted(settings: Mapping[str, str]) -> bool:
+    """Whether a session wants notices.
+
+    >>> wanted({}), wanted({"dpproxy.notices": "off"}), wanted({"client_min_messages": "warning"})
+    (True, False, False)
+    """
+    silent = settings.get("dpproxy.notices", "on").lower() in ("off", "false", "no", "0")
+    return not silent and settings.get("client_min_messages", "notice").lower() not in _QUIETER
+
+
+class Teller:
+    """Says where one statement is, at moments that the clock alone decides, until it is stopped."""
+
+    def __init__(self, stages: Stages, say: Callable[[str], None]) -> None:
+        """`say`: is given each notice, on the running event loop."""
+        self._stages, self._say = stages, say
+        self._wait = FIRST_SECONDS
+        self._timer = asyncio.get_running_loop().call_later(self._wait, self._tell)
+
+    def stop(self) -> None:
+        """Says no more."""
+        self._timer.cancel()
+
+    def _tell(self) -> None:
+        self._say(Progress.of(self._stages).line)
+        self._timer = asyncio.get_running_loop().call_later(self._wait, self._tell)
+        self._wait = min(2 * self._wait, MOST_SECONDS)
