@@ -43,6 +43,7 @@ from budget.history import Histories
 from budget.ledger_computing import Computing
 from budget.ledger_schema import ROLE, prepare
 from budget.ledger_store import LOST, Pool, PostgresStore
+from budget.refusals import Refusals
 from budget.store import Conflict, OutOfBounds, Row, left_of
 from budget.units import MOST
 
@@ -50,7 +51,7 @@ _ATTEMPTS = 3
 _IDS = 256
 
 
-class Ledger(Computing, PostgresStore, Accounts, Analysts, Histories, HighWaters):
+class Ledger(Computing, PostgresStore, Accounts, Analysts, Histories, HighWaters, Refusals):
     """The accounts of one deployment. Make it by `Ledger.open`."""
 
     def __init__(

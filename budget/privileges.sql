@@ -19,3 +19,5 @@ GRANT SELECT, INSERT, DELETE ON dpproxy_ledger.answer, dpproxy_ledger.request, d
 GRANT UPDATE (verifier) ON dpproxy_ledger.analyst TO dpproxy_ledger;
 
 GRANT SELECT, INSERT, UPDATE ON dpproxy_ledger.flushed TO dpproxy_ledger;
+
+GRANT SELECT, INSERT, UPDATE ON dpproxy_ledger.refusal TO dpproxy_ledger;
