@@ -46,11 +46,16 @@ _ARRAYS = {"integer", "bigint", "varchar"}
 arrays hold as they are."""
 
 
+_DATABASE = "dpproxy_data"
+"""What the file is called while it is attached."""
+
+
 class DuckDB:
     """A DuckDB file.
 
-    It is open only while a slot is taken or the schema is read: an open read-only connection keeps the owner
-    from writing. `memory`: DuckDB's own limit, e.g. "4GB"; `slots`: how many queries run at once.
+    It is attached, read-only, only while a slot is taken or the schema is read: an open file keeps the owner from
+    writing. The instance that it is attached to stays, since making one takes longer than most queries. `memory`:
+    DuckDB's own limit, e.g. "4GB"; `slots`: how many queries run at once.
     """
 
     dialect: Dialect = DUCKDB
@@ -58,7 +63,6 @@ class DuckDB:
     def __init__(self, path: Path, *, memory: str, slots: int, threads: int | None = None) -> None:
         self.path = path
         self._settings: dict[str, str | bool | int | float | list[str]] = {
-            "enable_external_access": "false",
             "python_enable_replacements": "false",
             "autoinstall_known_extensions": "false",
             "autoload_known_extensions": "false",
@@ -127,7 +131,10 @@ class DuckDB:
             raise
 
     def close(self) -> None:
-        """Nothing is held between slots."""
+        """Ends the instance, unless a slot is still taken."""
+        with self._lock:
+            if self._users == 0:
+                self._end()
 
     def give_back(self, cursor: duckdb.DuckDBPyConnection) -> None:
         """Returns what `open` took."""
@@ -152,32 +159,55 @@ class DuckDB:
     def _take(self) -> duckdb.DuckDBPyConnection:
         with self._lock:
             if self._instance is None:
-                self._instance = self._connect()
-            cursor = self._instance.cursor()
+                self._instance = self._started()
+            if self._users == 0:
+                self._attach(self._instance)
             self._users += 1
-            return cursor
+            cursor = self._instance.cursor()
+        try:
+            cursor.execute(f"USE {_DATABASE}")
+        except BaseException:
+            self._let_go(cursor)
+            raise
+        return cursor
 
     def _let_go(self, cursor: duckdb.DuckDBPyConnection) -> None:
         with self._lock:
             cursor.close()
             self._users -= 1
             if self._users == 0 and self._instance is not None:
-                self._instance.close()
-                self._instance = None
+                try:
+                    self._instance.execute(f"DETACH {_DATABASE}")
+                except duckdb.Error:
+                    self._end()
 
-    def _connect(self) -> duckdb.DuckDBPyConnection:
+    def _end(self) -> None:
+        if self._instance is not None:
+            self._instance.close()
+            self._instance = None
+
+    def _started(self) -> duckdb.DuckDBPyConnection:
+        """An instance that can reach the file and its log, and nothing else, its configuration locked."""
+        with suppress(duckdb.Error):
+            instance = duckdb.connect(":memory:", config=self._settings)
+            log = _literal(f"{self.path.absolute()}.wal")
+            instance.execute(f"SET allowed_paths = [{self._place}, {log}]")
+            instance.execute("SET enable_external_access = false")
+            instance.execute("SET GLOBAL timezone = 'UTC'")
+            instance.execute("SET lock_configuration = true")
+            return instance
+        raise BackendUnavailable("DuckDB could not be started with these settings")
+
+    @property
+    def _place(self) -> str:
+        return _literal(str(self.path.absolute()))
+
+    def _attach(self, instance: duckdb.DuckDBPyConnection) -> None:
         if not self.path.is_file():
             raise BackendUnavailable(f"there is no DuckDB file {self.path}")
-        reason = ""
         try:
-            connection = duckdb.connect(self.path, read_only=True, config=self._settings)
-            try:
-                connection.execute("SET GLOBAL timezone = 'UTC'")
-                connection.execute("SET lock_configuration = true")
-            except BaseException:
-                connection.close()
-                raise
-            return connection
+            instance.execute(f"ATTACH {self._place} AS {_DATABASE} (READ_ONLY)")
+            return
         except duckdb.Error as error:
             # Replaying a write-ahead log may quote rows, so that only one known text is told on.
             locked = "Could not set lock on file" in str(error)
@@ -217,6 +247,8 @@ class DuckDBSlot:
             parameters.append(rank_key)
 
         def run() -> Fetched:
+            if [one.type for one in cursor.extract_statements(query.sql)] != [duckdb.StatementType.SELECT]:
+                raise BackendError
             relation = cursor.sql(query.sql, params=parameters)
             if all(str(kind.id) in _ARRAYS for kind in relation.types):
                 return _as_arrays(relation, max_rows)
@@ -239,6 +271,10 @@ def _as_arrays(relation: duckdb.DuckDBPyRelation, max_rows: int) -> Fetched:
     if rows > max_rows:
         raise BackendError
     return Fetched(tuple(columns), rows)
+
+
+def _literal(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
 
 
 def _complete(column: np.ndarray) -> Sequence[object]:

@@ -190,8 +190,11 @@ def test_the_connection_is_locked_down(
 ) -> None:
     monkeypatch.setattr("dpproxy.backends.duckdb.frame", {"x": np.array([1])}, raising=False)
     (tmp_path / "some.csv").write_text("a,b\n1,2\n")
+    written = statement.format(file=tmp_path / "some.csv", folder=tmp_path)
     with pytest.raises(BackendError):
-        fetch(backend, statement.format(file=tmp_path / "some.csv", folder=tmp_path))
+        fetch(backend, written)
+    with pytest.raises(duckdb.Error), backend._cursor() as cursor:
+        cursor.execute(written)
     assert sorted(entry.name for entry in tmp_path.iterdir()) == ["dpproxy.toml", "shop.duckdb", "some.csv"]
 
 
@@ -236,6 +239,50 @@ def test_a_file_that_its_owner_writes_to(backend: DuckDB, tmp_path: Path) -> Non
     # The failed attempts gave their slots back.
     with backend.open(), backend.open() as slot:
         assert slot.fetch(HistogramQuery("SELECT 1", (), False, None), "", Cancellation(), 1).rows == 1
+
+
+def test_the_latest_rows_are_read_and_those_that_only_the_log_has(backend: DuckDB, tmp_path: Path) -> None:
+    insert = "INSERT INTO secrets SELECT * FROM range({})"
+    with duckdb.connect(tmp_path / "shop.duckdb") as owner:
+        owner.execute(insert.format(2))
+    assert fetch(backend, "SELECT count(*) FROM secrets").counts(0).tolist() == [2]
+    write = f"c = duckdb.connect(sys.argv[1]); c.execute('{insert.format(3)}')"
+    die = f"import duckdb, os, sys; {write}; os.kill(os.getpid(), 9)"
+    subprocess.run([sys.executable, "-c", die, str(tmp_path / "shop.duckdb")], check=False)
+    assert (tmp_path / "shop.duckdb.wal").exists()
+    assert fetch(backend, "SELECT count(*) FROM secrets").counts(0).tolist() == [5]
+
+
+@pytest.mark.parametrize("name", ["memory.duckdb", "it's, [a] *.duckdb", "temp", 'naïve " data.db'])
+def test_names_of_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    with duckdb.connect(tmp_path / "made.duckdb") as database:
+        database.execute("CREATE TABLE t AS SELECT 7 AS x")
+    (tmp_path / "made.duckdb").rename(tmp_path / name)
+    monkeypatch.chdir(tmp_path)
+    backend = DuckDB(Path(name), memory="500MB", slots=1)
+    assert fetch(backend, "SELECT x FROM main.t").counts(0).tolist() == [7]
+    assert list(backend.schema().tables) == [("public", "t")]
+    backend.close()
+
+
+@pytest.mark.parametrize(
+    "sql", ["COPY (SELECT 1) TO '{0}'", "DETACH dpproxy_data", "SELECT 1; SELECT 2", "ATTACH '{0}' AS x"]
+)
+def test_only_a_select_is_run(backend: DuckDB, tmp_path: Path, sql: str) -> None:
+    file = tmp_path / "shop.duckdb"
+    before = file.read_bytes()
+    with pytest.raises(BackendError):
+        fetch(backend, sql.format(file))
+    assert file.read_bytes() == before
+    assert fetch(backend, "SELECT count(*) FROM main.users").rows == 1
+
+
+def test_it_can_be_asked_again_after_its_end(backend: DuckDB) -> None:
+    with backend.open() as slot:
+        backend.close()
+        assert slot.fetch(HistogramQuery("SELECT 1", (), False, None), "", Cancellation(), 1).rows == 1
+    backend.close()
+    assert fetch(backend, "SELECT count(*) FROM users").rows == 1
 
 
 def test_a_file_that_is_missing_or_no_database(tmp_path: Path) -> None:
