@@ -7,13 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
-from decimal import Decimal
-from fractions import Fraction
 from functools import partial
 from threading import Lock
 from typing import cast
-
-import numpy as np
 
 from budget.account import (
     BudgetRow,
@@ -31,22 +27,20 @@ from budget.units import micro_limit
 from dpproxy import refusals
 from dpproxy.asker import Asker
 from dpproxy.backends.base import Backend, BackendError, Cancellation, Cancelled, Fetched, Slot
-from dpproxy.backends.base import text as value_text
 from dpproxy.config import Config
 from dpproxy.epoch import epoch_name
 from dpproxy.explain import explanation
-from dpproxy.front_arrays import int8_array, text_array
+from dpproxy.front_arrays import text_array
 from dpproxy.last_release import LastRelease, LastRow
 from dpproxy.outputs import Shown
-from dpproxy.outputs import column as column_texts
-from dpproxy.planning import INT8_ARRAY, Planned, PlannedNode, Planner, Prepared
+from dpproxy.planning import Planned, PlannedNode, Planner, Prepared
 from dpproxy.pricing import Ask, ask, charge, smaller, total
+from dpproxy.released_arrays import arrays, released
 from dpproxy.result import Result
 from dpproxy.terms import terms
 from mechanisms import randomness
-from rewriter.draft import NodeDraft, SystemDraft
+from rewriter.draft import SystemDraft
 from rewriter.plan import HistogramQuery
-from rewriter.present import Columns
 from rewriter.statement import Verdict
 
 Texts = tuple[str | None, ...]
@@ -113,7 +107,7 @@ class Answering:
             asker.last.note(results.values())
             notices = tuple(row.notice for row in asker.last.rows) if results else ()
             silent = _off(asker.settings.get("dpproxy.notices", "on"))
-            return Answer(_arrays(columns, prepared), () if silent else notices)
+            return Answer(arrays(columns, prepared), () if silent else notices)
 
     def _released(
         self, asker: Asker, prepared: Prepared, chain: Sequence[str], epoch: str
@@ -125,7 +119,7 @@ class Answering:
         shown: dict[int, Result] = {}
         done = 0
         while done < len(prepared.columns):
-            self._evaluate(asker, prepared, constants, done, _arrays(columns, prepared))
+            self._evaluate(asker, prepared, constants, done, arrays(columns, prepared))
             planned = self._planner.plan(asker.text, asker.oids, asker.parameters, constants)
             ready = prepared.ready(len(constants))
             asks = self._asks(planned[done:], asker.settings, epoch)
@@ -139,7 +133,13 @@ class Answering:
                 else:
                     result = results[one.request_key]
                     shown[number] = result.suppressed(self._config.privacy.min_units)
-                    columns += self._columns(shown[number], node.draft, prepared.columns[number])
+                    columns += released(
+                        shown[number].keys,
+                        shown[number].columns,
+                        node.draft,
+                        prepared.columns[number],
+                        nonnegative=self._config.privacy.nonnegative,
+                    )
             done = ready
         columns += [_deviations(shown[node].columns[place]) for node, place in prepared.errors]
         return columns, results
@@ -294,18 +294,6 @@ class Answering:
         lines = [line for a in asks if a is not None for line in explanation(a, left)]
         return lines or ["Answered by the front: no private rows are read, nothing is charged"]
 
-    def _columns(self, shown: Result, node: NodeDraft, columns: Columns) -> list[Sequence[object]]:
-        """A node's released columns, in the order of its arrays, after post-processing."""
-        outputs: list[Sequence[object]] = []
-        for output, released, column in zip(
-            node.outputs, shown.columns, columns[len(node.keys) :], strict=True
-        ):
-            values = released.values
-            if self._config.privacy.nonnegative and output.function == "count":
-                values = tuple(None if v is None else max(v, 0) for v in values)
-            outputs.append(values if column.transport == "int8" else column_texts(values, column.type))
-        return [*shown.keys, *outputs]
-
     def _system(self, name: str, account: str, last: LastRelease) -> list[Sequence[object]]:
         match name:
             case "budget":
@@ -353,26 +341,6 @@ def _columns_of(
     kind: type[BudgetRow | ReleaseRow | LastRow], rows: Sequence[object]
 ) -> list[Sequence[object]]:
     return [[getattr(row, field.name) for row in rows] for field in fields(kind)]
-
-
-def _arrays(columns: Sequence[Sequence[object]], prepared: Prepared) -> tuple[bytes, ...]:
-    """The released columns as arrays, empty ones for those that are not there yet."""
-    missing = len(prepared.array_oids) - len(columns)
-    return tuple(
-        _array(c, oid) for c, oid in zip([*columns, *[()] * missing], prepared.array_oids, strict=True)
-    )
-
-
-def _array(column: Sequence[object], oid: int) -> bytes:
-    if oid == INT8_ARRAY:
-        return int8_array(np.array(column, dtype=np.int64))
-    return text_array([v if v is None or isinstance(v, str) else _text(v) for v in column])
-
-
-def _text(value: object) -> str | None:
-    if isinstance(value, Fraction):
-        return value_text(Decimal(value.numerator) / Decimal(value.denominator))
-    return value_text(value)
 
 
 def _deviations(column: Shown) -> list[str | None]:

@@ -8,7 +8,7 @@ import ipaddress
 import json
 import re
 import tomllib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
@@ -313,16 +313,25 @@ def load(path: Path) -> Config:
 
     What depends on the backend's schema is checked by `config_policy.build_policy`.
     """
+    return validated(path, content(path))
+
+
+def content(path: Path) -> dict[str, Any]:
+    """What a file says, before it is checked; raises ConfigError for what is no TOML."""
     try:
-        content = tomllib.loads(path.read_text(encoding="utf-8"), parse_float=exact)
+        return tomllib.loads(path.read_text(encoding="utf-8"), parse_float=exact)
     except OSError as error:
         raise ConfigError(path, "", f"cannot be read ({error.strerror})") from error
     except (ValueError, UnicodeDecodeError) as error:
         raise ConfigError(path, "", str(error)) from error
-    if "file" in content:
+
+
+def validated(path: Path, said: Mapping[str, Any]) -> Config:
+    """The configuration that a file with this content would be; raises ConfigError."""
+    if "file" in said:
         raise ConfigError(path, "file", "unknown key", nearest("file", Config.model_fields))
     try:
-        return Config(file=path, **content)
+        return Config(file=path, **said)
     except ValidationError as error:
         raise _explained(path, error) from error
 

@@ -61,7 +61,7 @@ class QuantileMeter:
         return (self.node.over(cells).bins(self.place, 1 << self.bins.levels),)
 
     def measure(self, cells: Cells, fetch: Fetch, stream: Stream) -> Mapping[Place, Measured]:
-        tables = self._counted(cells, fetch)
+        tables = self.counted(cells, fetch)
         mechanism = self.mechanism
         nodes = []
         for cell in range(len(cells)):
@@ -75,7 +75,7 @@ class QuantileMeter:
             found[self.place, fraction] = Measured(places, bins=self.bins)
         return found
 
-    def _counted(self, cells: Cells, fetch: Fetch) -> Counts:
+    def counted(self, cells: Cells, fetch: Fetch) -> Counts:
         """How many rows are in each bin of each group, shape (groups, bins)."""
         counts = np.zeros((len(cells), 1 << self.bins.levels), dtype=np.int64)
         if not cells:

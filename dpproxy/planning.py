@@ -306,8 +306,10 @@ class Planner:
         prepared = self.prepare(text, oids)
 
         def known(number: int, _: str) -> list[Parameter]:
-            found = constants[number] if number < len(constants) else (None,)
-            return [Parameter(prepared.constants[number].type, value) for value in found]
+            of = prepared.constants[number].type
+            if number >= len(constants):
+                return [Parameter(of, None)]
+            return [Parameter(of, value, null=value is None) for value in constants[number]]
 
         nodes, all_values = prepared.nodes, parameters
         if values or prepared.constants:

@@ -33,6 +33,9 @@ from rewriter.plan import HistogramQuery
 Secret = tuple[bytes, bytes, bytes, bytes]
 """(epoch nonce, policy fingerprint, release-key key, nonce of the ledger's streams)."""
 
+MOST_ROWS_TO_FIND_BY = 2
+"""Of a unit in a group: with more, groups of unknown domain are found by their units."""
+
 
 @dataclass(frozen=True)
 class Ask:
@@ -278,7 +281,7 @@ def _ask(node: PlannedNode, terms: Terms, k: int | None, secret: Secret) -> Ask:
     if node.cells is None:
         if not terms.settings.delta_per:
             raise refusals.no_delta()
-        if place is None and draft.measures:
+        if draft.measures and (place is None or _better_by_units(node, place)):
             place = len(draft.measures)
             node = replace(node, draft=replace(draft, measures=(*draft.measures, UNITS)))
     selection = _selection(node, terms, place, k) if draft.measures else _listed(node, terms)
@@ -289,6 +292,16 @@ def _ask(node: PlannedNode, terms: Terms, k: int | None, secret: Secret) -> Ask:
     described = [selection.parameters, *(m.parameters(selection.most) for m in meters)]
     key = _key(node, described, secret)
     return Ask(node, terms, selection, meters, k, key, key, secret)
+
+
+def _better_by_units(node: PlannedNode, place: int) -> bool:
+    """Whether groups are found by their units, and a count of rows is measured after: the threshold on rows is tau
+    times that on units, and a unit rarely has tau rows; it costs the count once more.
+
+    Not where LIMIT asks for the largest by that count out of any number of groups.
+    """
+    count = node.draft.measures[place]
+    return isinstance(count, Count) and count.tau > MOST_ROWS_TO_FIND_BY and node.delta0 is not None
 
 
 def _listed(node: PlannedNode, terms: Terms) -> Selection:

@@ -72,8 +72,8 @@ class Piece:
 
 
 @lru_cache(maxsize=1000)
-def pieces(text: str) -> tuple[Piece, ...]:
-    """The statements of a text, without the semicolons between them; one alone is the text as it is.
+def pieces(text: str, most: int = MAX_RELAYED) -> tuple[Piece, ...]:
+    """The statements of a text of at most `most` bytes, without the semicolons between; one alone is the text as it is.
 
     Raises Refusal as `tokens` does.
 
@@ -83,7 +83,7 @@ def pieces(text: str) -> tuple[Piece, ...]:
     (Piece(text='select 1;', offset=0, word='SELECT'),)
     """
     found: list[list[Token]] = [[]]
-    for token in tokens(text):
+    for token in tokens(text, most):
         if token.token_type is TokenType.SEMICOLON:
             found.append([])
         else:

@@ -8,10 +8,14 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Parameter:
-    """A client's parameter: its type's name in the front and its value as canonical text."""
+    """A client's parameter: its type's name in the front and its value as canonical text.
+
+    Without a value it is not known yet, or NULL; `null`: it is known to be NULL, as constants of a query can be.
+    """
 
     type: str
     value: str | None
+    null: bool = False
 
 
 Parameters = Sequence[Parameter]

@@ -15,6 +15,7 @@ from math import ceil, floor
 
 from sqlglot import exp
 
+from rewriter.absent import always_null, never_true
 from rewriter.bounds import Bound, rows_per_group
 from rewriter.expression import CASTS, Parameters, kind, kind_of_type
 from rewriter.grammar import EXTRACTED
@@ -63,8 +64,10 @@ class Ranges:
         return Ranges(relation, parameters, (*relation.met, *conjuncts(argument)))
 
     def interval(self, node: exp.Expr) -> Interval:
-        """The range of a base-form expression's values that are not NULL."""
+        """The range of a base-form expression's values that are not NULL; 0 where there are none."""
         node = node.unnest()
+        if self._absent(node):
+            return _union(())
         found = self._interval(node)
         for fact in self.facts if leaves(node) else ():
             found = self._narrowed(found, fact.unnest(), node)
@@ -73,7 +76,21 @@ class Ranges:
     def pending(self, *nodes: exp.Expr) -> bool:
         """Whether a range may become finite once the values of parameters are known."""
         used = [p for n in (*nodes, *self.facts) for p in n.find_all(exp.Parameter)]
-        return any(self.parameters[int(p.name) - 1].value is None for p in used)
+        found = (self.parameters[int(p.name) - 1] for p in used)
+        return any(p.value is None and not p.null for p in found)
+
+    def _absent(self, node: exp.Expr) -> bool:
+        """Whether constants of the query leave no row that has a value."""
+        if not self.parameters:
+            return False
+
+        def point(part: exp.Expr) -> Fraction | None:
+            return self._constant(part, kind(part, self.relation, self.parameters))
+
+        facts = self.facts if leaves(node) else ()
+        return always_null(node, self.parameters, point) or any(
+            never_true(fact, self.parameters, point) for fact in facts
+        )
 
     def _narrowed(self, found: Interval, fact: exp.Expr, node: exp.Expr) -> Interval:
         """`found`, the range of `node`, where a condition holds too."""

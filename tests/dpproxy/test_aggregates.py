@@ -32,6 +32,8 @@ item = {}
 amount = { bounds = [0, 100], scale = 2 }
 pieces = { range = [0, 9] }
 placed = { range = ["2024-01-01", "2024-12-31"] }
+[tables.homes]
+privacy_unit = "person_id"
 """
 ROWS = """
 INSERT INTO orders SELECT i // 2, ['north', 'south'][1 + i % 2], 'item ' || (i % 5), (i % 100) + 0.25,
@@ -49,6 +51,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
             "pieces INTEGER, placed DATE)"
         )
         connection.execute(ROWS)
+        connection.execute("CREATE TABLE homes (person_id INTEGER PRIMARY KEY, street VARCHAR NOT NULL)")
+        connection.execute(f"INSERT INTO homes SELECT i, 'street ' || (i % 16) FROM range({USERS}) r(i)")
     return folder
 
 
@@ -108,6 +112,14 @@ def test_sums_of_unknown_groups_come_after_their_selection(ann: Analyst) -> None
     information, calls = ann.used()
     assert calls == 1
     assert information >= 7 + 3
+
+
+def test_rows_of_unknown_groups_are_counted_where_there_are_units_enough(ann: Analyst) -> None:
+    """187 units with two rows each: fewer rows than a threshold of 4 times that on units asks for."""
+    rows = ann.ask("SELECT street, COUNT(*) FROM orders JOIN homes USING (person_id) GROUP BY street")
+    assert sorted(street for street, _ in rows) == sorted(f"street {n}" for n in range(16))
+    assert all(abs(float(n) - 375) < 350 for _, n in rows)
+    assert ann.used() == (2, 1)
 
 
 def test_dates_have_quantiles(ann: Analyst) -> None:

@@ -120,6 +120,29 @@ def test_parameters_bound_once_they_are_known() -> None:
     assert not Ranges.of(relation, known).pending(value)
 
 
+@pytest.mark.parametrize(
+    ("sql", "condition", "centre", "spread", "bounded"),
+    [
+        ("(quantity - $1) / $2", None, "1", "2", False),
+        ("(quantity - $1) / $2", None, None, "2", True),
+        ("(quantity - $1) / $2", None, "1", None, True),
+        ("(quantity - $1) / $2", None, "1", "0.0", True),
+        ("quantity % $2", None, "1", "0", True),
+        ("quantity", "$2 > 1", "1", "0.5", True),
+        ("quantity", "$2 > 1", "1", "1.5", False),
+        ("quantity", "quantity > $1", None, "1.5", True),
+        ("GREATEST($1, quantity)", None, None, "1", False),
+        ("COALESCE(quantity, $1)", None, None, "1", False),
+    ],
+)
+def test_constants_that_leave_no_value_leave_nothing_to_bound(
+    sql: str, condition: str | None, centre: str | None, spread: str | None, bounded: bool
+) -> None:
+    constants = [Parameter("double precision", v, null=v is None) for v in (centre, spread)]
+    interval = found(sql, condition, *constants)
+    assert (interval.lo is not None and interval.hi is not None) == bounded
+
+
 OPERATORS = ("+", "-", "*", "/", "%")
 
 

@@ -1,0 +1,55 @@
+"""Released rows as the arrays that are bound to a presentation."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from decimal import Decimal
+from fractions import Fraction
+
+import numpy as np
+
+from dpproxy.backends.base import text as value_text
+from dpproxy.front_arrays import int8_array, text_array
+from dpproxy.outputs import Shown
+from dpproxy.outputs import column as column_texts
+from dpproxy.planning import INT8_ARRAY, Prepared
+from rewriter.draft import NodeDraft
+from rewriter.present import Columns
+
+Texts = tuple[str | None, ...]
+
+
+def released(
+    keys: Sequence[Texts], outputs: Sequence[Shown], node: NodeDraft, columns: Columns, *, nonnegative: bool
+) -> list[Sequence[object]]:
+    """A node's columns in the order of its arrays, after post-processing.
+
+    `columns`: their types; `nonnegative`: counts below 0 are shown as 0.
+    """
+    found: list[Sequence[object]] = []
+    for output, shown, column in zip(node.outputs, outputs, columns[len(node.keys) :], strict=True):
+        values = shown.values
+        if nonnegative and output.function == "count":
+            values = tuple(None if v is None else max(v, 0) for v in values)
+        found.append(values if column.transport == "int8" else column_texts(values, column.type))
+    return [*keys, *found]
+
+
+def arrays(columns: Sequence[Sequence[object]], prepared: Prepared) -> tuple[bytes, ...]:
+    """Released columns as binary arrays, empty ones for those that are not there yet."""
+    missing = len(prepared.array_oids) - len(columns)
+    return tuple(
+        _array(c, oid) for c, oid in zip([*columns, *[()] * missing], prepared.array_oids, strict=True)
+    )
+
+
+def _array(column: Sequence[object], oid: int) -> bytes:
+    if oid == INT8_ARRAY:
+        return int8_array(np.array(column, dtype=np.int64))
+    return text_array([v if v is None or isinstance(v, str) else _text(v) for v in column])
+
+
+def _text(value: object) -> str | None:
+    if isinstance(value, Fraction):
+        return value_text(Decimal(value.numerator) / Decimal(value.denominator))
+    return value_text(value)
