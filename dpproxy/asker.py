@@ -15,7 +15,8 @@ class Asker:
     """What the client sent, who it is, and what its session has set and remembers.
 
     `oids`, `parameters`: the parameters' types, and their values in canonical text; `last`: what the session knows
-    of its last answer, which is read and noted anew; `stages`: where the execution is.
+    of its last answer, which is read and noted anew; `stages`: where the execution is; `attributed`: for whom a
+    tool's comment says that it asks, a note for the history.
     """
 
     text: str
@@ -26,3 +27,4 @@ class Asker:
     cancellation: Cancellation = field(default_factory=Cancellation)
     last: LastRelease = field(default_factory=LastRelease)
     stages: Stages = field(default_factory=Stages)
+    attributed: str = ""

@@ -14,8 +14,10 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, BeforeValidator, Field, ValidationError, model_validator
 
+from dpproxy.config_identity import Identity
+from dpproxy.config_section import Section as _Section
 from dpproxy.config_values import duration, exact
 
 _MEMORY = r"^\d+(\.\d+)? ?([KMGT]i?B)$"
@@ -62,10 +64,6 @@ Positive = Annotated[int, Field(ge=1)]
 Duration = Annotated[dt.timedelta, BeforeValidator(_duration), Field(gt=dt.timedelta())]
 Period = Literal["none", "day", "week", "month"]
 Mode = Literal["enforce", "track"]
-
-
-class _Section(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, arbitrary_types_allowed=True)
 
 
 class Server(_Section):
@@ -276,7 +274,20 @@ class Config(_Section):
     ledger: LedgerSection = LedgerSection()
     privacy: Privacy = Privacy()
     budget: Budget = Budget()
+    identity: Identity = Identity()
     tables: dict[str, TableSection]
+
+    @model_validator(mode="after")
+    def _capped(self) -> Config:
+        """Accounts that appear as they are asked for would add up to any budget."""
+        dataset = self.budget.dataset
+        if dataset is None or (dataset.mode or self.budget.mode) != "enforce":
+            for key, pattern in self.identity.patterns().items():
+                raise ValueError(
+                    f'identity.{key}: "{pattern}" lets accounts appear as they are asked for: set [budget.dataset], '
+                    "enforced, or name every analyst"
+                )
+        return self
 
     @property
     def folder(self) -> Path:
@@ -298,6 +309,12 @@ class Config(_Section):
     def _warnings(self) -> Iterator[str]:
         if self.server.auth == "trust" and self.budget.dataset is None:
             yield 'auth = "trust" lets any name in, each with its own budget: set [budget.dataset]'
+        if self.budget.dataset is None:
+            for name, service in self.identity.services.items():
+                yield (
+                    f'who holds the password of "{name}" holds the budgets of the {len(service.analysts)} analysts that '
+                    "it may act for: set [budget.dataset]"
+                )
         accounts = {"analysts": self.budget.mode}
         accounts |= {f"analyst {name}": one.mode or "enforce" for name, one in self.budget.analysts.items()}
         accounts |= {f"team {name}": team.mode or "enforce" for name, team in self.budget.teams.items()}

@@ -6,7 +6,7 @@ import hashlib
 import hmac
 import select
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import astuple
 from pathlib import Path
@@ -19,7 +19,16 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from dpproxy.backends.base import BackendSchema, Row
 from dpproxy.embedded import Embedded
 from dpproxy.front_hidden import hidden
-from dpproxy.front_setup import ROLES_QUERY, Roles, grants, lock_down, possible_name, unusable_name
+from dpproxy.front_setup import (
+    ROLES_QUERY,
+    TAKEN,
+    Roles,
+    grants,
+    lock_down,
+    possible_name,
+    take,
+    unusable_name,
+)
 from dpproxy.front_sql import SYSTEM, clone_statements, identifier, literal, qualified
 from dpproxy.pool import Pool
 from rewriter.policy import Policy, Table
@@ -193,21 +202,42 @@ class Front:
         except psycopg.Error as error:
             raise FrontError(f'public table "{table.name}" cannot be loaded: {error}') from error
 
-    def role_for(self, analyst: str) -> tuple[str, str]:
+    def role_for(self, analyst: str, may: Callable[[str], bool] | None = None) -> tuple[str, str]:
         """The analyst's own role in the front and its password, made or set right.
 
-        Raises Refusal: 28000 for a name that PostgreSQL or we keep to ourselves, 57P03 without a front.
+        `may`: whether it may take the role of another analyst; those that it could take before and may not are taken
+        from it. Raises Refusal: 28000 for a name that PostgreSQL or we keep to ourselves, 57P03 without a front.
         """
+        password = hmac.digest(self._secret, b"analyst " + analyst.encode(), "sha256").hex()
+        with self._changing_roles(analyst) as admin:
+            self._set_right(admin, analyst, password)
+            for (role,) in admin.execute(TAKEN, (analyst,)).fetchall() if may else ():
+                if role != self._roles.group and may and not may(role):
+                    _run(admin, f"REVOKE {identifier(role)} FROM {identifier(analyst)}")
+        return analyst, password
+
+    def let_take(self, login: str, analyst: str) -> None:
+        """Lets the role of a login, which is there, take the role of an analyst, made where it is missing.
+
+        Raises Refusal as `role_for`.
+        """
+        with self._changing_roles(analyst) as admin:
+            if (analyst,) in admin.execute(TAKEN, (login,)).fetchall():
+                return
+        self.role_for(analyst)
+        with self._changing_roles(analyst) as admin:
+            _run(admin, take(login, analyst, admin.info.server_version))
+
+    @contextmanager
+    def _changing_roles(self, analyst: str) -> Iterator[psycopg.Connection]:
         if not possible_name(analyst):
             raise unusable_name(analyst)
-        password = hmac.digest(self._secret, b"analyst " + analyst.encode(), "sha256").hex()
         try:
             with self._as_admin() as admin, admin.transaction():
                 _run(admin, "SELECT pg_advisory_xact_lock(21)")
-                self._set_right(admin, analyst, password)
+                yield admin
         except FrontError:
             raise _out_of_reach() from None
-        return analyst, password
 
     def _set_right(self, admin: psycopg.Connection, analyst: str, password: str) -> None:
         """An analyst may change the role's password and settings; both are put back."""

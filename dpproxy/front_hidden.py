@@ -57,7 +57,8 @@ END $$;
 CREATE OR REPLACE FUNCTION pg_catalog.pg_stat_activity_of_mine() RETURNS SETOF pg_catalog.pg_stat_activity_of_all
 LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog AS $$
   SELECT * FROM pg_stat_activity_of_all AS s
-  WHERE usename = session_user OR (SELECT rolsuper FROM pg_authid WHERE rolname = session_user)
+  WHERE usename = session_user AND (current_setting('role') = 'none' OR pid = pg_backend_pid())
+    OR (SELECT rolsuper FROM pg_authid WHERE rolname = session_user)
 $$;
 CREATE OR REPLACE VIEW pg_catalog.pg_stat_activity AS SELECT * FROM pg_catalog.pg_stat_activity_of_mine()"""
 
@@ -68,8 +69,8 @@ DO $$ BEGIN
     REVOKE EXECUTE ON FUNCTION pg_catalog.set_any_config(text, text, boolean) FROM PUBLIC;
   END IF;
 END $$;
-CREATE OR REPLACE FUNCTION pg_catalog.set_config(setting_name text, new_value text, is_local boolean) RETURNS text
-LANGUAGE plpgsql SECURITY DEFINER AS $$
+CREATE OR REPLACE FUNCTION pg_catalog.set_allowed_config(setting_name text, new_value text, is_local boolean)
+RETURNS text LANGUAGE plpgsql SECURITY DEFINER AS $$
 BEGIN
   IF NOT pg_catalog.lower(setting_name) = ANY (ARRAY[{names}]) THEN
     RAISE EXCEPTION USING ERRCODE = '42501',
@@ -83,4 +84,19 @@ BEGIN
       MESSAGE = pg_catalog.format('setting "%s" cannot have this value through dpproxy', setting_name);
   END IF;
   RETURN pg_catalog.set_any_config(setting_name, new_value, is_local);
+END $$;
+CREATE OR REPLACE FUNCTION pg_catalog.set_config(setting_name text, new_value text, is_local boolean) RETURNS text
+LANGUAGE plpgsql SECURITY INVOKER AS $$
+BEGIN
+  IF pg_catalog.lower(setting_name) IS DISTINCT FROM 'role' THEN
+    RETURN pg_catalog.set_allowed_config(setting_name, new_value, is_local);
+  END IF;
+  BEGIN
+    EXECUTE pg_catalog.format('SET %s ROLE %L', CASE WHEN is_local THEN 'LOCAL' ELSE 'SESSION' END, new_value);
+  EXCEPTION WHEN insufficient_privilege OR invalid_parameter_value OR undefined_object THEN
+    RAISE EXCEPTION USING ERRCODE = '42501',
+      MESSAGE = pg_catalog.format('permission denied to set role "%s"', new_value),
+      HINT = 'SET ROLE can take the roles of analysts that a pattern of [identity] names, too.';
+  END;
+  RETURN pg_catalog.current_setting('role');
 END $$"""

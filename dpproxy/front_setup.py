@@ -55,6 +55,20 @@ class Roles:
         yield f"GRANT {identifier(self.group)} TO {identifier(self.checker)}"
 
 
+TAKEN = """
+SELECT taken.rolname FROM pg_auth_members AS m
+JOIN pg_authid AS login ON login.oid = m.member JOIN pg_authid AS taken ON taken.oid = m.roleid
+WHERE login.rolname = %s
+"""
+"""The roles that a login's role is a member of: the group of all analysts, and those that it can take."""
+
+
+def take(login: str, analyst: str, version: int) -> str:
+    """The statement that lets a login take an analyst's role, and be nobody else meanwhile; `version`: the server's."""
+    options = " WITH INHERIT FALSE, SET TRUE" if version >= 160000 else ""
+    return f"GRANT {identifier(analyst)} TO {identifier(login)}{options}"
+
+
 def grants(roles: Roles, database: str) -> Iterator[str]:
     """What our roles may do in the database, and nobody else: idempotent, also after DROP OWNED."""
     owner, group, checker = map(identifier, astuple(roles))

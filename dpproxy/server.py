@@ -9,11 +9,12 @@ import socket
 import ssl
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from dpproxy.channel import Address, Channel, ConnectionEnded
 from dpproxy.entrance import Entrance
+from dpproxy.identity import Identity
 from dpproxy.login import AUTHENTICATION_OK, FrontConnection, FrontFailed, log_in_at_front
 from dpproxy.neighbours import Neighbours
 from dpproxy.pgwire import messages as m
@@ -24,6 +25,7 @@ from dpproxy.stages import Observe, unobserved
 from dpproxy.tls import is_loopback, tls_for
 from mechanisms.randomness import random_bytes
 from rewriter.refusal import Refusal
+from rewriter.role import NONE
 
 log = logging.getLogger("dpproxy.server")
 
@@ -60,7 +62,8 @@ class Rooms:
 
     `verifier`: the SCRAM verifier of an analyst, or None; `role_for`: their role and password at the
     front, raises Refusal; both may block. `fake_salt_key`: 32 secret bytes that stay the same over restarts;
-    `observe`: told, on any thread, how long the stages of private statements took.
+    `observe`: told, on any thread, how long the stages of private statements took; `identity`: which logins may act
+    for others.
     """
 
     answering: Answering
@@ -70,6 +73,7 @@ class Rooms:
     verifier: Callable[[str], str | None]
     fake_salt_key: bytes
     observe: Observe = unobserved
+    identity: Identity = field(default_factory=Identity)
 
 
 @dataclass(frozen=True)
@@ -120,6 +124,7 @@ class Server:
             settings.idle_seconds,
             self._job_begun,
             rooms.observe,
+            rooms.identity,
         )
         self._entrance = Entrance(
             tls,
@@ -272,8 +277,16 @@ class Server:
 
     async def _enter_front(self, startup: Startup) -> FrontConnection:
         loop, rooms = asyncio.get_running_loop(), self._rooms
-        role, password = await loop.run_in_executor(self._login_threads, rooms.role_for, startup.user)
+        role, password = await loop.run_in_executor(self._login_threads, self._role_for, startup)
         return await log_in_at_front(rooms.front, rooms.database, role, password, startup.settings)
+
+    def _role_for(self, startup: Startup) -> tuple[str, str]:
+        """The login's role at the front, and that for which it wants to act from the beginning; raises Refusal."""
+        rooms, user = self._rooms, startup.user
+        found = rooms.role_for(user)
+        for role in {*rooms.identity.named(user), startup.settings.get("role", NONE)}:
+            rooms.identity.assume(user, role)
+        return found
 
     def _open(self, channel: Channel, startup: Startup, front: FrontConnection) -> None:
         """Greets as PostgreSQL does, with the analyst's own name and a secret of this session."""

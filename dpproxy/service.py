@@ -26,6 +26,7 @@ from dpproxy.config_policy import build_policy, open_backend, policy_warnings, u
 from dpproxy.embedded import Embedded
 from dpproxy.epoch import epoch_name
 from dpproxy.front import Front
+from dpproxy.identity import Identity
 from dpproxy.key_file import load_key
 from dpproxy.mark_file import MarkFile, mark_path
 from dpproxy.marked_ledger import ACCEPT, MarkedLedger, MarkError
@@ -173,6 +174,8 @@ class Service:
         self.front = stack.enter_context(open_front(self.config, workers=workers))
         self.owner = vault.owner and (self.front.owner or bool(self.config.front.url))
         self.observe: Observe = unobserved
+        services = {name: one.analysts for name, one in self.config.identity.services.items()}
+        self._identity = Identity(services, self.front.let_take)
         self.turn = Once(epoch_name(self.config.privacy.epoch, datetime.now(UTC)), self._reload)
         self._prepare_front()
         planner = Planner(checked.policy, self.front, checked.backend.dialect)
@@ -268,11 +271,15 @@ class Service:
             answering=self.answering,
             front=self.front.address,
             database=self.front.database,
-            role_for=self.front.role_for,
+            role_for=self._role_for,
             verifier=self.ledger.verifier,
             fake_salt_key=randomness.derive(self._key, "fake salt"),
             observe=self.observe,
+            identity=self._identity,
         )
+
+    def _role_for(self, analyst: str) -> tuple[str, str]:
+        return self.front.role_for(analyst, partial(self._identity.may, analyst))
 
     def _prepare_front(self) -> None:
         """The owner makes the clone and fills it; who attaches waits until it is that of the same policy."""

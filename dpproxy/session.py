@@ -8,18 +8,19 @@ import logging
 import traceback
 from collections.abc import Callable
 from concurrent.futures import Executor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from dpproxy.asker import Asker
 from dpproxy.backends.base import Cancellation
 from dpproxy.channel import HIGH_WATER, Address, Channel
+from dpproxy.identity import Identity
 from dpproxy.last_release import LastRelease
 from dpproxy.login import FrontConnection, cancel_at_front
 from dpproxy.pgwire import messages as m
 from dpproxy.pgwire.relay import Relay
 from dpproxy.pgwire.startup import milliseconds
-from dpproxy.pgwire.step import Answer, Prepare, Prepared, Step
+from dpproxy.pgwire.step import ROLE, Answer, Assume, Prepare, Prepared, Step
 from dpproxy.progress import Teller, wanted
 from dpproxy.stages import Observe, Stages, unobserved
 from rewriter.refusal import Refusal
@@ -50,7 +51,8 @@ class Services:
     """What every session shares.
 
     `statement_timeout`: seconds that a privacy step, or a statement of the front, may take; `idle_timeout`:
-    seconds that a client may be silent; `observe`: told how long the stages of private statements took.
+    seconds that a client may be silent; `observe`: told how long the stages of private statements took;
+    `identity`: which logins may act for others.
     """
 
     answering: Answering
@@ -60,11 +62,12 @@ class Services:
     idle_timeout: float
     job_begun: Callable[[asyncio.Future[object]], None]
     observe: Observe = unobserved
+    identity: Identity = field(default_factory=Identity)
 
 
 @dataclass
 class _Running:
-    job: Prepare | Step
+    job: Prepare | Step | Assume
     cancellation: Cancellation
     timer: asyncio.TimerHandle
     teller: Teller | None
@@ -95,8 +98,8 @@ class Session:
         self._front = front
         self._services = services
         self._ended = ended
-        self._relay = Relay(services.answering.classify)
-        self._last = LastRelease()
+        self._relay = Relay(services.answering.classify, services.identity.is_service(analyst))
+        self._last, self._last_of = LastRelease(), analyst
         self._running: _Running | None = None
         self._presenting: Stages | None = None
         self._awaited: object = None
@@ -261,7 +264,7 @@ class Session:
         if job is not None and self._running is None:
             self._begin(job)
 
-    def _begin(self, job: Prepare | Step) -> None:
+    def _begin(self, job: Prepare | Step | Assume) -> None:
         loop, cancellation, stages = self._loop, Cancellation(), Stages(self._services.observe)
         future = loop.run_in_executor(self._services.threads, self._call, job, cancellation, stages)
         self._services.job_begun(future)
@@ -275,21 +278,26 @@ class Session:
         """Between two messages: the front has answered everything before a job begins."""
         self._client.send(m.join_fields("N", {"S": "NOTICE", "V": "NOTICE", "C": "00000", "M": line}))
 
-    def _seconds_for(self, job: Prepare | Step) -> float:
+    def _seconds_for(self, job: Prepare | Step | Assume) -> float:
         """The session's statement_timeout, where it has one and it is less than the server's."""
         most = self._services.statement_timeout
         own = milliseconds(job.settings.get("statement_timeout", "0")) if isinstance(job, Step) else 0
         return min(most, own / 1000) if own else most
 
-    def _call(self, job: Prepare | Step, cancellation: Cancellation, stages: Stages) -> object:
+    def _call(self, job: Prepare | Step | Assume, cancellation: Cancellation, stages: Stages) -> object:
         """Runs on a thread; gives the outcome or the Refusal."""
-        answering, who = self._services.answering, self.analyst
+        answering, identity = self._services.answering, self._services.identity
         try:
+            if isinstance(job, Assume):
+                return identity.assume(self.analyst, job.role)
             if isinstance(job, Prepare):
                 with stages.during("parse"):
                     return answering.prepare(job.text, job.oids, job.errors)
+            who = identity.analyst(self.analyst, job.settings[ROLE])
+            noted = job.attributed if identity.is_service(self.analyst) else ""
+            last = self._last_release_of(who)
             return answering.execute(
-                Asker(job.text, job.oids, who, job.parameters, job.settings, cancellation, self._last, stages)
+                Asker(job.text, job.oids, who, job.parameters, job.settings, cancellation, last, stages, noted)
             )
         except Refusal as refusal:
             return refusal
@@ -297,7 +305,13 @@ class Session:
             _log_without_text(error)
             return Refusal("XX000", "internal error in the proxy")
 
-    def _done(self, job: Prepare | Step, stages: Stages, outcome: object) -> None:
+    def _last_release_of(self, who: str) -> LastRelease:
+        """What the session remembers of its last answer is gone once it acts for somebody else."""
+        if who != self._last_of:
+            self._last, self._last_of = LastRelease(), who
+        return self._last
+
+    def _done(self, job: Prepare | Step | Assume, stages: Stages, outcome: object) -> None:
         """What the front makes of an answer is a stage of its statement, too."""
         waited = self._running is not None and self._running.job is job
         if isinstance(job, Step) and waited and not isinstance(outcome, Refusal):
@@ -313,7 +327,7 @@ class Session:
             stages.leave()
             stages.tell()
 
-    def _finished(self, job: Prepare | Step, outcome: object) -> None:
+    def _finished(self, job: Prepare | Step | Assume, outcome: object) -> None:
         if self._running is not None and self._running.job is job:
             self._running.stop()
             self._running = None

@@ -55,7 +55,9 @@ def check_setting(tokens: Sequence[Token]) -> None:
         value = value[2:]
     if tokens[0].text.upper() == "RESET" and name == "all":
         return
-    if name == "authorization" and value == "DEFAULT":
+    resets = tokens[0].text.upper() == "RESET" or value == "DEFAULT"
+    if name == "role" or (name == "authorization" and resets):
+        # Which role, the session decides: it knows whose it is.
         return
     if name not in SETTINGS:
         raise Refusal(

@@ -13,8 +13,11 @@ from dpproxy.pgwire.line import Line
 from dpproxy.pgwire.pending import Entry, Names
 from dpproxy.pgwire.step import (
     PLAIN,
+    Assume,
     Bindable,
+    Fetching,
     Naming,
+    Plain,
     Portal,
     Prepare,
     Skipped,
@@ -45,20 +48,21 @@ class Relay:
 
     Feed it messages of the client (`client`, unless `busy` or `full`) and bytes of the front (`front`);
     send what gathers in `to_front` and `to_client`; do the `job` that it names, on a thread, and hand the
-    outcome to `finish`. `classify` says "relay" or "private" of a text, or raises Refusal.
+    outcome to `finish`. `classify` says "relay" or "private" of a text, or raises Refusal. `roles`: the session may
+    act for others, so that what one of them has paid for is read by that one alone.
     """
 
-    def __init__(self, classify: Callable[[str], str]) -> None:
+    def __init__(self, classify: Callable[[str], str], roles: bool = False) -> None:
         self.to_client = bytearray()
-        self.job: Prepare | Step | None = None
+        self.job: Prepare | Step | Assume | None = None
         self.fatal = False
-        self._classify = classify
+        self._classify, self._roles = classify, roles
         self._line = Line()
         self.to_front = self._line.out
         self._outbound = m.Outbound()
         self._statements = Names[Statement]()
         self._portals = Names[Bindable]()
-        self._works = Works(self._line, self._statements, self._portals)
+        self._works = Works(self._line, self._statements, self._portals, roles)
         self._work: Work | None = None
         self._postponed: tuple[Callable[[bytes], None], bytes] | None = None
         self._waiting = False
@@ -125,7 +129,7 @@ class Relay:
                 self._waiting = False
                 self._resume(Skipped() if self._line.skipping else None)
 
-    def finish(self, job: Prepare | Step, outcome: object) -> None:
+    def finish(self, job: Prepare | Step | Assume, outcome: object) -> None:
         """Takes a job's outcome (or the Refusal that it raised); a job given up meanwhile is ignored."""
         if job is self.job:
             self.job = None
@@ -149,7 +153,13 @@ class Relay:
 
     def _by_pieces(self, statements: Sequence[Statement]) -> bool:
         """Whether a simple query is more than the front can be handed as it is."""
-        return any(one.private or self._called(one) is not None for one in statements)
+        return any(
+            one.private
+            or one.assumes is not None
+            or (self._roles and one.fetches)
+            or self._called(one) is not None
+            for one in statements
+        )
 
     def _check_string(self, statements: Sequence[Statement]) -> None:
         """Raises Refusal for a simple query with statements that cannot be run, or not one by one."""
@@ -189,7 +199,11 @@ class Relay:
         except Refusal as refusal:
             self._line.refuse(refusal)
             return
-        self._statements.propose(name, found[0] if found else Statement(text, False))
+        statement = found[0] if found else Statement(text, False)
+        if statement.assumes is not None:
+            self._begin(self._works.parse_assuming(body, name, statement))
+            return
+        self._statements.propose(name, statement)
         self._line.forward("P", body, (self._statements, name))
 
     def _bind(self, body: bytes) -> None:
@@ -211,6 +225,8 @@ class Relay:
             self._begin(self._works.bind(body, name, source, statement, rest))
         elif called is not None:
             self._begin(self._works.bind_execute(body, name, statement, called, rest))
+        elif statement.fetches and self._roles:
+            self._works.forward_bind(body, name, Fetching(statement))
         else:
             naming = Naming(statement) if statement.prepared is not None else PLAIN
             self._works.forward_bind(body, name, naming)
@@ -256,6 +272,11 @@ class Relay:
             self._begin(self._works.execute(body, name, portal))
         elif portal is None and not name:
             self._line.refuse(_NO_PORTAL)
+        elif isinstance(portal, Fetching):
+            self._begin(self._works.execute_reading(body, portal.statement.cursor))
+        elif self._roles and not isinstance(portal, Plain):
+            # A portal that goes on, or a cursor that SQL has made, which the front knows alone.
+            self._begin(self._works.execute_reading(body, name))
         else:
             self._line.forward("E", body)
 

@@ -18,7 +18,7 @@ from dpproxy.pgwire.messages import (
 from rewriter import setting
 from rewriter.refusal import Refusal
 
-SETTINGS = setting.SETTINGS - {
+SETTINGS = (setting.SETTINGS | {"role"}) - {
     "characteristics",
     "client_encoding",
     "constraints",
@@ -28,7 +28,8 @@ SETTINGS = setting.SETTINGS - {
     "transaction_isolation",
     "transaction_read_only",
 }
-"""Settings that a startup packet may bring along, besides client_encoding: those of SET that are settings."""
+"""Settings that a startup packet may bring along, besides client_encoding: those of SET that are settings, and the
+role, which is then checked as SET ROLE is."""
 NAME_BYTES = 63
 _UTF8 = {"utf8", "unicode", "sqlascii"}
 _OFF = {"false", "off", "no", "0"}

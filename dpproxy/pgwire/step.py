@@ -10,13 +10,16 @@ from typing import NamedTuple, Protocol
 
 from dpproxy.pgwire import messages as m
 from dpproxy.pgwire.pending import Entry
+from rewriter.attribution import attributed
 from rewriter.lexing import Piece, substitute
 from rewriter.refusal import Refusal
+from rewriter.role import assumed
 from rewriter.utility import WORDS, Utility, fetched, utility
 
 RESERVED = "dpproxy:"
 """Names of statements and portals that begin like this are the proxy's own."""
 ERROR_COLUMNS = "dpproxy.error_columns"
+ROLE = "role"
 SETTINGS = (
     "dpproxy.notices",
     "dpproxy.spend",
@@ -30,6 +33,7 @@ SETTINGS = (
     "search_path",
     "statement_timeout",
     "client_min_messages",
+    ROLE,
 )
 """What a step is told of the session's settings."""
 
@@ -74,13 +78,22 @@ class Prepare:
 class Step:
     """Work to be done outside: the privacy step itself (gives an Answer).
 
-    The session's statement_timeout is among the settings: the front raises it only when the step is over.
+    The session's statement_timeout is among the settings: the front raises it only when the step is over. So is
+    its role, as it is now. `attributed`: for whom the statement's comment says that it asks.
     """
 
     text: str
     oids: tuple[int, ...]
     parameters: tuple[str | None, ...]
     settings: Mapping[str, str]
+    attributed: str = ""
+
+
+@dataclass(frozen=True)
+class Assume:
+    """Work to be done outside: see whether the session may take a role, and make it takeable (gives nothing)."""
+
+    role: str
 
 
 class Wait:
@@ -112,13 +125,23 @@ class Statement:
         return cls(piece.text, private, piece.offset, piece.word, carrier)
 
     @property
+    def assumes(self) -> str | None:
+        """The role that it takes, None for any other statement."""
+        return assumed(self.text) if self.word == "SET" else None
+
+    @property
     def fetches(self) -> bool:
         """Whether it reads a portal by its name."""
         return self.word in ("FETCH", "MOVE")
 
+    @property
+    def cursor(self) -> str | None:
+        """The portal that it reads by its name, None where that cannot be read."""
+        return fetched(self.text)
+
     def reads(self, portal: str) -> bool:
         """Whether that portal is this one, or may be."""
-        return self.fetches and fetched(self.text) in (portal, None)
+        return self.fetches and self.cursor in (portal, None)
 
     @property
     def prepared(self) -> Statement | None:
@@ -162,7 +185,7 @@ class Statement:
 class Portal:
     """A portal of the client; `answered`: the released arrays are bound, or it was never private.
 
-    `errors`: it shows the columns of dpproxy.error_columns.
+    `errors`: it shows the columns of dpproxy.error_columns; `mark`: stands before its text once it is answered.
     """
 
     statement: Statement
@@ -172,6 +195,7 @@ class Portal:
     prepared: Prepared
     errors: bool = False
     answered: bool = False
+    mark: str = ""
 
     def empty_arrays(self) -> list[bytes]:
         """What the presentation is bound with before the step."""
@@ -182,9 +206,9 @@ class Portal:
         carrier, query = self.statement.carrier, self.prepared.presentation
         oids, values = self.oids + self.prepared.array_oids, self.values.and_binary(arrays)
         if carrier is None or not self.statement.carries:
-            return Bound(query, oids, values)
+            return Bound(self.mark + query, oids, values)
         if carrier.word == "DECLARE":
-            return Bound(carrier.around(query), oids, values)
+            return Bound(self.mark + carrier.around(query), oids, values)
         return Bound(carrier.around(with_literals(query, len(self.oids), arrays)), (), m.NO_VALUES)
 
     def rehearsals(self) -> list[Bound]:
@@ -205,12 +229,19 @@ class Naming:
     statement: Statement
 
 
+@dataclass
+class Fetching:
+    """A portal of the client that reads a cursor when it is executed."""
+
+    statement: Statement
+
+
 class Plain:
     """A portal that the front answers by itself."""
 
 
 PLAIN = Plain()
-Bindable = Portal | Naming | Plain
+Bindable = Portal | Naming | Fetching | Plain
 
 
 class Bound(NamedTuple):

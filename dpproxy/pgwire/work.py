@@ -15,7 +15,9 @@ from dpproxy.pgwire.pending import Names
 from dpproxy.pgwire.step import (
     ERROR_COLUMNS,
     PLAIN,
+    ROLE,
     Answer,
+    Assume,
     Bindable,
     Portal,
     Prepare,
@@ -27,31 +29,52 @@ from dpproxy.pgwire.step import (
     question,
     read_parameters,
 )
+from rewriter.attribution import attributed
 from rewriter.refusal import Refusal
 
+_MARK = "/*dpproxy:"
+"""So begins a text that shows what was paid for, in a session that may act for others; the role's name follows."""
+_FOREIGN = f"""
+SELECT EXISTS (
+  SELECT FROM pg_catalog.pg_cursors AS c
+  WHERE c.name OPERATOR(pg_catalog.=) COALESCE($1, c.name)
+    AND pg_catalog.starts_with(c.statement, '{_MARK}') AND NOT pg_catalog.starts_with(c.statement,
+      '{_MARK}' OPERATOR(pg_catalog.||) pg_catalog.encode(pg_catalog.convert_to(
+        pg_catalog.current_setting('role'), 'UTF8'), 'hex') OPERATOR(pg_catalog.||) '*/'))"""
 MOST_STATEMENTS = 100
 """Statements of one string, where one of them is private."""
 _PARAMETERS_MOST = 65535
 _NO_DATA = b"n"
 _BINARY = b"\0\1\0\1"
+_TEXT_OID = 25
 
 T = TypeVar("T")
-Part = Generator[Wait | Prepare | Step, object, T]
+Part = Generator[Wait | Prepare | Step | Assume, object, T]
 Work = Part[None]
 
 
 class Works:
-    """The work of one session, over its line and the names that it has given."""
+    """The work of one session, over its line and the names that it has given; `roles`: it may act for others."""
 
-    def __init__(self, line: Line, statements: Names[Statement], portals: Names[Bindable]) -> None:
+    def __init__(
+        self, line: Line, statements: Names[Statement], portals: Names[Bindable], roles: bool
+    ) -> None:
         self._line = line
         self._statements = statements
         self._portals = portals
+        self._roles = roles
 
     def forward_bind(self, body: bytes, name: str, portal: Bindable = PLAIN) -> None:
         """A Bind that the front answers by itself."""
         self._portals.propose(name, portal)
         self._line.forward("B", body, (self._portals, name))
+
+    def parse_assuming(self, body: bytes, name: str, statement: Statement) -> Work:
+        """Parses a statement that takes a role, if the session may take it."""
+        assert statement.assumes is not None
+        yield Assume(statement.assumes)
+        self._statements.propose(name, statement)
+        self._line.forward("P", body, (self._statements, name))
 
     def bind(self, body: bytes, name: str, source: str, statement: Statement, rest: bytes) -> Work:
         """Opens the presentation with empty arrays, under the client's portal name and formats.
@@ -109,6 +132,11 @@ class Works:
         yield from self._step(name, portal)
         self._line.forward("E", body)
 
+    def execute_reading(self, body: bytes, name: str | None) -> Work:
+        """An Execute that reads rows which may have been paid for in another role; `name`: None for any cursor's."""
+        yield from self._check_payer(name)
+        self._line.forward("E", body)
+
     def query(self, statements: Sequence[Statement]) -> Work:
         """A simple query by Parse, Bind and Execute for each statement, of which the client sees what it would see.
 
@@ -154,6 +182,10 @@ class Works:
                 yield from self._run_portal(portal)
 
     def _run_public(self, statement: Statement) -> Work:
+        if statement.assumes is not None:
+            yield Assume(statement.assumes)
+        if statement.fetches and self._roles:
+            yield from self._check_payer(statement.cursor)
         self._line.inject(m.parse("", statement.padded), ours=False)
         self._line.inject(m.bind("", "", m.NO_VALUES), ours=False)
         self._line.forward("D", b"P\0", hidden=_NO_DATA)
@@ -233,6 +265,20 @@ class Works:
             raise Refusal("0A000", "set-returning functions are not allowed in EXECUTE parameter")
         return m.Values((1,) * len(oids), len(oids), m.first_row(bytes(rows)))
 
+    # Roles
+
+    def _check_payer(self, name: str | None) -> Work:
+        """Raises Refusal where an open cursor of this name (None: any) has rows that another role has paid for."""
+        values = m.Values((), 1, m.encoded([name if name is None else name.encode()]))
+        rows = self._line.run(_FOREIGN, (_TEXT_OID,), values)
+        yield Wait()
+        if m.first_value(bytes(rows)) == b"t":
+            raise Refusal(
+                "42501",
+                "these rows were paid for in another role",
+                hint="SET ROLE to the one that opened the cursor, or ask again: each role pays for itself.",
+            )
+
     # The privacy step
 
     def _planned(
@@ -272,12 +318,14 @@ class Works:
         parameters, settings = read_parameters(bytes(rows), len(portal.oids))
         try:
             settings[ERROR_COLUMNS] = "on" if portal.errors else "off"
-            outcome = yield Step(portal.statement.query, portal.oids, parameters, settings)
+            outcome = yield Step(
+                portal.statement.query, portal.oids, parameters, settings, attributed(portal.statement.text)
+            )
         except Refusal as refusal:
             raise portal.statement.placed(refusal) from refusal
         answer = cast(Answer, outcome)
         self._line.inject(m.close("P", name))
-        portal.answered = True
+        portal.answered, portal.mark = True, mark(settings[ROLE]) if self._roles else ""
         self._line.open(name, portal, answer.arrays, shown=False)
         if answer.notices:
             self._line.run(
@@ -291,3 +339,12 @@ class Works:
         described = self._line.inject(m.describe("S", source), ours=False)
         yield Wait()
         return m.split_oids(bytes(described))
+
+
+def mark(role: str) -> str:
+    """The comment that says in which role a text's rows were paid for.
+
+    >>> mark("ann")
+    '/*dpproxy:616e6e*/'
+    """
+    return f"{_MARK}{role.encode().hex()}*/"

@@ -1,0 +1,44 @@
+"""Statements that say for whom a session acts: SET ROLE in its spellings."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from sqlglot.tokenizer_core import Token, TokenType
+
+from rewriter.lexing import tokens
+
+NONE = "none"
+"""No other role than the login's."""
+
+
+@lru_cache(maxsize=1000)
+def assumed(text: str) -> str | None:
+    """The role that a SET statement takes, as PostgreSQL reads its name; NONE for none, None for other statements.
+
+    What goes back to the session's own (RESET ROLE, SET role TO DEFAULT) takes none. Raises Refusal as `tokens`.
+
+    >>> assumed("SET LOCAL ROLE Ann"), assumed('set role = "Ann"'), assumed("SET ROLE NONE"), assumed("SET jit = off")
+    ('ann', 'Ann', 'none', None)
+    """
+    found = [token for token in tokens(text) if token.token_type is not TokenType.SEMICOLON]
+    if not found or found[0].text.upper() != "SET":
+        return None
+    rest = found[1:]
+    if rest and rest[0].text.upper() in ("SESSION", "LOCAL"):
+        rest = rest[1:]
+    if not rest or rest[0].text.lower() != "role" or rest[0].token_type is TokenType.STRING:
+        return None
+    value = rest[1:]
+    if len(value) == 2 and value[0].text.upper() in ("=", "TO"):
+        value = value[1:]
+        if value[0].text.upper() == "DEFAULT":
+            return NONE
+    return _name(value[0]) if len(value) == 1 else ""
+
+
+def _name(token: Token) -> str:
+    """A name as PostgreSQL reads it; "" for what is none."""
+    if token.token_type in (TokenType.IDENTIFIER, TokenType.STRING):
+        return token.text
+    return "".join(c.lower() if c.isascii() else c for c in token.text)
