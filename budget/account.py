@@ -195,7 +195,8 @@ class Outcome:
 class ReleaseRow:
     """One line of an account's history, in units, with what failed after the backend was reached.
 
-    `noise`: what the settlement said of it, for people; empty for a replay.
+    `noise`: what the settlement said of it, for people; empty for a replay. `attributed`: for whom a tool said that
+    it asked, "" where it did not.
     """
 
     time: datetime
@@ -205,6 +206,7 @@ class ReleaseRow:
     information: Fraction
     calls: Fraction
     replayed: bool
+    attributed: str
 
 
 class LedgerError(Exception):

@@ -30,8 +30,8 @@ class Histories(Store):
         """What an account was told or charged for from `since` until before `until`, oldest first, in units."""
         rows = self._rows(reading.HISTORY, account=account, since=since, until=until)
         return tuple(
-            ReleaseRow(time, query, mechanism, noise, units(information), units(calls), replayed)
-            for time, query, mechanism, noise, information, calls, replayed in rows
+            ReleaseRow(time, query, mechanism, noise, units(information), units(calls), replayed, attributed)
+            for time, query, mechanism, noise, information, calls, replayed, attributed in rows
         )
 
     def entries(

@@ -121,6 +121,7 @@ class Ledger(Computing, PostgresStore, Accounts, Analysts, Histories, HighWaters
         mechanisms: Sequence[str],
         ids: Sequence[UUID] | None = None,
         looking: bool = False,
+        attributed: str = "",
     ) -> tuple[Reservation, ...]:
         """Holds the most that a query's releases can cost, all of them on every account, or none.
 
@@ -128,7 +129,8 @@ class Ledger(Computing, PostgresStore, Accounts, Analysts, Histories, HighWaters
         costs at most; `reached`: the backend is about to be called (a slot is held), which is then on disk
         before this returns; `query`, `mechanisms` (one a charge): for the account's history; `ids` (one a
         charge) of `new_ids`: saying the same again holds nothing more; `looking`: a charge may be nothing, for
-        a look at a stream that is paid. Returns one reservation a charge.
+        a look at a stream that is paid; `attributed`: for whom a tool says that it asks, a note for the
+        history. Returns one reservation a charge.
         Raises Exhausted, Frozen, UnknownAccount, IdUsed, ValueError.
         """
         total = _checked_total(chain, charges, mechanisms, looking)
@@ -144,6 +146,7 @@ class Ledger(Computing, PostgresStore, Accounts, Analysts, Histories, HighWaters
             "calls": [charge.calls for charge in charges],
             "mechanisms": list(mechanisms),
             "query": query,
+            "attributed": attributed,
             "most": MOST,
             "reached": reached,
             "instance": self._instance,
@@ -233,9 +236,13 @@ class Ledger(Computing, PostgresStore, Accounts, Analysts, Histories, HighWaters
         kind, reached, answer, information, calls, *_ = found[0]
         return Outcome(kind or "open", bool(reached), Charge(information or 0, calls or 0), answer)
 
-    def replay(self, account: str, request_key: bytes) -> bytes | None:
-        """The answer this account has paid for, free even when it is exhausted; None where there is none."""
-        rows = self._rows(statements.REPLAY, account=account, request_key=request_key)
+    def replay(self, account: str, request_key: bytes, attributed: str = "") -> bytes | None:
+        """The answer this account has paid for, free even when it is exhausted; None where there is none.
+
+        `attributed`: as of `reserve`.
+        """
+        values = {"account": account, "request_key": request_key, "attributed": attributed}
+        rows = self._rows(statements.REPLAY, **values)
         return rows[0][0] if rows else None
 
     def stored(self, release_key: bytes) -> tuple[bytes, Charge] | None:

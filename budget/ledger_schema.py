@@ -11,7 +11,7 @@ from psycopg import errors
 from budget.account import LedgerError, LedgerUnavailable, Pinned, PinnedMismatch
 from budget.store import Row
 
-MIGRATIONS = ("schema.sql", "schema_2.sql", "schema_3.sql", "schema_4.sql", "schema_5.sql")
+MIGRATIONS = ("schema.sql", "schema_2.sql", "schema_3.sql", "schema_4.sql", "schema_5.sql", "schema_6.sql")
 ROLE = "dpproxy_ledger"
 """The role that a proxy acts as, where the schema's maker may create roles."""
 _MADE_BY_ANOTHER = (

@@ -73,12 +73,13 @@ moved AS (
 opened AS (
     INSERT INTO dpproxy_ledger.entry (
         reservation, account, own, stage, kind, at_most_information, at_most_calls, information, calls,
-        period_number, written_at, instance, lease_until, mechanism, query
+        period_number, written_at, instance, lease_until, mechanism, query, attributed
     )
     SELECT wanted.id, live.name, live.name = %(own)s, 0, 'reserve', wanted.information, wanted.calls, 0, 0,
         live.period_number, live.seen_at, %(instance)s, live.seen_at + %(lease)s::interval,
         CASE WHEN live.name = %(own)s THEN wanted.mechanism END,
-        CASE WHEN live.name = %(own)s THEN %(query)s::text END
+        CASE WHEN live.name = %(own)s THEN %(query)s::text END,
+        CASE WHEN live.name = %(own)s THEN %(attributed)s::text END
     FROM live, wanted, verdict WHERE verdict.pays
     RETURNING number
 ),
@@ -291,10 +292,11 @@ WITH found AS (
 noted AS (
     INSERT INTO dpproxy_ledger.entry (
         reservation, account, own, stage, kind, at_most_information, at_most_calls,
-        information, calls, period_number, written_at, release_key, replayed, query, mechanism
+        information, calls, period_number, written_at, release_key, replayed, query, mechanism, attributed
     )
     SELECT gen_random_uuid(), found.account, true, 1, 'replay', 0, 0, 0, 0, account.period_number,
-        GREATEST(account.seen_at, clock_timestamp()), found.release_key, true, found.query, found.mechanism
+        GREATEST(account.seen_at, clock_timestamp()), found.release_key, true, found.query, found.mechanism,
+        %(attributed)s::text
     FROM found JOIN dpproxy_ledger.account AS account ON account.name = found.account
     RETURNING number
 )

@@ -67,7 +67,8 @@ WHERE account = %(account)s ORDER BY number
 HISTORY = """
 SELECT resolution.written_at, COALESCE(resolution.query, opening.query, '') AS query,
     COALESCE(resolution.mechanism, opening.mechanism, '') AS mechanism, COALESCE(resolution.noise, '') AS noise,
-    resolution.information, resolution.calls, resolution.replayed
+    resolution.information, resolution.calls, resolution.replayed,
+    COALESCE(resolution.attributed, opening.attributed, '') AS attributed
 FROM dpproxy_ledger.entry AS resolution
 LEFT JOIN dpproxy_ledger.entry AS opening
     ON opening.reservation = resolution.reservation AND opening.account = resolution.account

@@ -171,24 +171,24 @@ class Answering:
     ) -> dict[bytes, Result]:
         """The result of every ask: replayed for nothing where the account has paid for it, else bought."""
         with asker.stages.during("replay"):
-            results = self._replayed(asks, chain[0])
+            results = self._replayed(asker, asks, chain[0])
         missing = {a.request_key: a for a in asks if a.request_key not in results}
         if missing:
             # Somebody may be buying the same just now, in whichever process.
             locks = {a.lock for a in missing.values()}
             waiting = partial(_go_on, asker.cancellation)
             with asker.stages.during("reserve"), self._ledger.computing(locks, waiting=waiting):
-                results |= self._replayed(list(missing.values()), chain[0])
+                results |= self._replayed(asker, list(missing.values()), chain[0])
                 bought = [a for key, a in missing.items() if key not in results]
                 results |= self._buy(asker, bought, chain, epoch) if bought else {}
         return results
 
-    def _replayed(self, asks: Sequence[Ask], account: str) -> dict[bytes, Result]:
+    def _replayed(self, asker: Asker, asks: Sequence[Ask], account: str) -> dict[bytes, Result]:
         """What this account has paid for before, and what comes to nothing."""
         results = {}
         for one in asks:
             given = one.free
-            found = self._ledger.replay(account, one.request_key) if given is None else None
+            found = self._ledger.replay(account, one.request_key, asker.attributed) if given is None else None
             if given is not None:
                 results[one.request_key] = given
             elif found is not None:
@@ -208,7 +208,13 @@ class Answering:
         with self._backend.open() as slot:
             names = [a.name for a in asks]
             held = self._ledger.reserve(
-                chain, charges, reached=True, query=asker.text, mechanisms=names, looking=bool(streams)
+                chain,
+                charges,
+                reached=True,
+                query=asker.text,
+                mechanisms=names,
+                looking=bool(streams),
+                attributed=asker.attributed,
             )
             open_ones = list(held)
             results = {}

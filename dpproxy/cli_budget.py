@@ -163,11 +163,12 @@ def history(
             _number(r.information),
             _number(r.calls),
             "yes" if r.replayed else "",
+            r.attributed,
             r.query,
         )
         for r in releases
     ]
-    heads = ("time (UTC)", "mechanism", "information", "calls", "replayed", "query")
+    heads = ("time (UTC)", "mechanism", "information", "calls", "replayed", "for", "query")
     print_table(f"Releases of {account}", heads, lines, right=(2, 3))
     told = [(_when(row.time), *_limit(row.limit).values(), "yes" if row.frozen else "") for row in limits]
     print_table(

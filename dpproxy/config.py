@@ -17,8 +17,7 @@ from typing import Annotated, Any, Literal, get_args
 from pydantic import BaseModel, BeforeValidator, Field, ValidationError, model_validator
 
 from dpproxy.config_identity import Identity
-from dpproxy.config_section import Section as _Section
-from dpproxy.config_values import duration, exact
+from dpproxy.config_values import SECTION, duration, exact
 
 _MEMORY = r"^\d+(\.\d+)? ?([KMGT]i?B)$"
 
@@ -64,6 +63,10 @@ Positive = Annotated[int, Field(ge=1)]
 Duration = Annotated[dt.timedelta, BeforeValidator(_duration), Field(gt=dt.timedelta())]
 Period = Literal["none", "day", "week", "month"]
 Mode = Literal["enforce", "track"]
+
+
+class _Section(BaseModel):
+    model_config = SECTION
 
 
 class Server(_Section):
@@ -312,8 +315,8 @@ class Config(_Section):
         if self.budget.dataset is None:
             for name, service in self.identity.services.items():
                 yield (
-                    f'who holds the password of "{name}" holds the budgets of the {len(service.analysts)} analysts that '
-                    "it may act for: set [budget.dataset]"
+                    f'who holds the password of "{name}" holds the budgets of {len(service.analysts)} analysts that it '
+                    "may act for: set [budget.dataset]"
                 )
         accounts = {"analysts": self.budget.mode}
         accounts |= {f"analyst {name}": one.mode or "enforce" for name, one in self.budget.analysts.items()}

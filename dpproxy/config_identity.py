@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import BeforeValidator, Field
+from pydantic import BaseModel, BeforeValidator, Field
 
-from dpproxy.config_section import Section
+from dpproxy.config_values import SECTION
 from dpproxy.front_setup import possible_name
 
 
@@ -28,13 +28,17 @@ def _name(value: object) -> object:
 Name = Annotated[str, BeforeValidator(_name)]
 
 
-class ServiceLogin(Section):
+class _Section(BaseModel):
+    model_config = SECTION
+
+
+class ServiceLogin(_Section):
     """[identity.services.NAME]: a tool's login, which may act for these analysts, by name or by pattern."""
 
     analysts: Annotated[list[Name], Field(min_length=1)]
 
 
-class Identity(Section):
+class Identity(_Section):
     """[identity]: who may ask on behalf of whom."""
 
     services: dict[Name, ServiceLogin] = {}

@@ -10,7 +10,10 @@ from typing import Literal
 from uuid import UUID
 
 import numpy as np
+from pydantic import ConfigDict
 
+SECTION = ConfigDict(extra="forbid", frozen=True, strict=True, arbitrary_types_allowed=True)
+"""How every section is read: exactly, and an unknown key is a mistake."""
 _LARGEST_EXPONENT = 400
 _DURATION = re.compile(r"(\d{1,9}) ?(ms|s|min|h|d)\Z")
 _UNIT_MS = {"ms": 1, "s": 1_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}

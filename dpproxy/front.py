@@ -208,8 +208,8 @@ class Front:
         `may`: whether it may take the role of another analyst; those that it could take before and may not are taken
         from it. Raises Refusal: 28000 for a name that PostgreSQL or we keep to ourselves, 57P03 without a front.
         """
-        password = hmac.digest(self._secret, b"analyst " + analyst.encode(), "sha256").hex()
         with self._changing_roles(analyst) as admin:
+            password = hmac.digest(self._secret, b"analyst " + analyst.encode(), "sha256").hex()
             self._set_right(admin, analyst, password)
             for (role,) in admin.execute(TAKEN, (analyst,)).fetchall() if may else ():
                 if role != self._roles.group and may and not may(role):

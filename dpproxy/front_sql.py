@@ -28,6 +28,7 @@ RELEASES = (
     ("information", "numeric"),
     ("calls", "numeric"),
     ("replayed", "boolean"),
+    ("attributed", "text"),
 )
 LAST_RELEASE = (
     ("mechanism", "text"),

@@ -41,7 +41,8 @@ class Identity:
     def may(self, login: str, role: str) -> bool:
         """Whether a login may act for an analyst; services act for each other by name only, never by a pattern."""
         return role in self.named(login) or (
-            role not in self._services and any(fnmatchcase(role, one) for one in self._services.get(login, ()))
+            role not in self._services
+            and any(fnmatchcase(role, one) for one in self._services.get(login, ()))
         )
 
     def assume(self, login: str, role: str) -> None:

@@ -95,10 +95,18 @@ class MarkedLedger(Ledger):
         mechanisms: Sequence[str],
         ids: Sequence[UUID] | None = None,
         looking: bool = False,
+        attributed: str = "",
     ) -> tuple[Reservation, ...]:
         """As the ledger's; the mark of it is on its way."""
         held = super().reserve(
-            chain, charges, reached=reached, query=query, mechanisms=mechanisms, ids=ids, looking=looking
+            chain,
+            charges,
+            reached=reached,
+            query=query,
+            mechanisms=mechanisms,
+            ids=ids,
+            looking=looking,
+            attributed=attributed,
         )
         if self._marker is not None:
             self._covered |= dict.fromkeys((one.id for one in held), self._marker.ask())

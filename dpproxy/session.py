@@ -289,7 +289,8 @@ class Session:
         answering, identity = self._services.answering, self._services.identity
         try:
             if isinstance(job, Assume):
-                return identity.assume(self.analyst, job.role)
+                identity.assume(self.analyst, job.role)
+                return None
             if isinstance(job, Prepare):
                 with stages.during("parse"):
                     return answering.prepare(job.text, job.oids, job.errors)
@@ -297,7 +298,9 @@ class Session:
             noted = job.attributed if identity.is_service(self.analyst) else ""
             last = self._last_release_of(who)
             return answering.execute(
-                Asker(job.text, job.oids, who, job.parameters, job.settings, cancellation, last, stages, noted)
+                Asker(
+                    job.text, job.oids, who, job.parameters, job.settings, cancellation, last, stages, noted
+                )
             )
         except Refusal as refusal:
             return refusal

@@ -10,7 +10,6 @@ from typing import NamedTuple, Protocol
 
 from dpproxy.pgwire import messages as m
 from dpproxy.pgwire.pending import Entry
-from rewriter.attribution import attributed
 from rewriter.lexing import Piece, substitute
 from rewriter.refusal import Refusal
 from rewriter.role import assumed

@@ -86,6 +86,7 @@ def test_the_clone_shows_what_the_policy_shows(front: Front) -> None:
         *(("dpproxy.releases", name, text, "YES") for name in ("query", "mechanism", "noise")),
         *(("dpproxy.releases", name, numeric, "YES") for name in ("information", "calls")),
         ("dpproxy.releases", "replayed", "boolean", "YES"),
+        ("dpproxy.releases", "attributed", text, "YES"),
         ("public.items", "order_id", bigint, "YES"),
         ("public.items", "product_id", integer, "YES"),
         ("public.items", "size", text, "YES"),

@@ -56,7 +56,6 @@ def test_utf8_by_any_name(encoding: str) -> None:
         ({"session_preload_libraries": "x"}, "42501"),
         ({"client_min_messages": "DEBUG1"}, "42501"),
         ({"options": "-c dpproxy.unheard_of=1"}, "42501"),
-        ({"role": "postgres"}, "42501"),
         ({"options": "-c session_preload_libraries=x"}, "42501"),
         ({"options": "-c row_security=off"}, "42501"),
         ({"options": "-c client_encoding=LATIN1"}, "0A000"),

@@ -24,6 +24,7 @@ import psycopg
 from dpproxy.asker import Asker
 from dpproxy.backends.base import BackendColumn, BackendSchema, BackendTable, Cancellation
 from dpproxy.front import Front
+from dpproxy.identity import Identity
 from dpproxy.pgwire import messages as m
 from dpproxy.pgwire.auth import ClientScram, Verifier
 from dpproxy.pgwire.startup import startup_packet
@@ -108,6 +109,7 @@ class Scripted:
 
     steps: list[tuple[str, tuple[str | None, ...], Mapping[str, str]]] = field(default_factory=list)
     prepared: int = 0
+    askers: list[Asker] = field(default_factory=list)
     outcomes: list[str] = field(default_factory=list)
     begun: threading.Event = field(default_factory=threading.Event)
     go_on: threading.Event = field(default_factory=threading.Event)
@@ -141,6 +143,7 @@ class Scripted:
         """Five countries, or AGES ages; a first parameter is added to the counts."""
         text, parameters = asker.text, asker.parameters
         self.steps.append((text, parameters, asker.settings))
+        self.askers.append(asker)
         if text == EXHAUSTED:
             raise Refusal("PV001", "privacy budget exhausted", hint="wait")
         if text == BROKEN:
@@ -176,6 +179,9 @@ def int8_array(values: Sequence[int]) -> bytes:
 VERIFIERS = {"ann": str(Verifier.make("pencil", b"salt" * 4))}
 
 
+SERVICES = {"bi": ("ann", "bob", "on_demand_*")}
+
+
 class Served:
     """A server on a port of its own, in a thread with its own event loop."""
 
@@ -188,6 +194,7 @@ class Served:
             role_for=front.role_for,
             verifier=VERIFIERS.get,
             fake_salt_key=bytes(32),
+            identity=Identity(SERVICES, front.let_take),
         )
         self.settings = replace(Settings(port=0, auth="trust"), **settings)
         self.port = 0
