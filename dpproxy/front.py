@@ -18,6 +18,7 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from dpproxy.backends.base import BackendSchema, Row
 from dpproxy.embedded import Embedded
+from dpproxy.front_functions import BODY, OTHERS
 from dpproxy.front_hidden import hidden
 from dpproxy.front_setup import (
     ROLES_QUERY,
@@ -280,6 +281,15 @@ class Front:
             body = _body(checker, text, types)
             return body is not None and body == _body(checker, regenerated, types)
 
+    def other_than_constant(self, sql: str, oids: Sequence[int]) -> str | None:
+        """The name of a function in `sql`, a SELECT of an expression without columns, whose value may change within
+        a statement or depends on the session; None where there is none. Raises Refusal.
+        """
+        with self._checker() as checker, checker.transaction(force_rollback=True):
+            _become(checker, sql, _parsed(checker, sql, oids))
+            result = _exec(checker, OTHERS)
+            return _text(result.get_value(0, 0)) if result.ntuples else None
+
     def describe(self, sql: str, oids: Sequence[int]) -> tuple[Described, ...]:
         """The columns of a statement's result, which is neither planned nor run.
 
@@ -475,17 +485,18 @@ def _body(checker: psycopg.Connection, sql: str, types: Sequence[int]) -> str | 
     """How PostgreSQL prints the statement as the body of a function, None where it cannot be one."""
     try:
         with checker.transaction(force_rollback=True):
-            named = (_exec(checker, f"SELECT {oid}::regtype::text").get_value(0, 0) for oid in types)
-            signature = ", ".join(str(_text(name)) for name in named)
-            _exec(
-                checker,
-                f"CREATE FUNCTION pg_temp.dpproxy_agreement({signature}) RETURNS void LANGUAGE sql "
-                f"BEGIN ATOMIC {sql}\n; END",
-            )
-            result = _exec(checker, "SELECT pg_get_function_sqlbody('pg_temp.dpproxy_agreement'::regproc)")
+            _become(checker, sql, types)
+            result = _exec(checker, f"SELECT pg_get_function_sqlbody('{BODY}'::regproc)")
             return _text(result.get_value(0, 0))
     except Refusal:
         return None
+
+
+def _become(checker: psycopg.Connection, sql: str, types: Sequence[int]) -> None:
+    """Makes the statement the body of a function, for as long as the transaction takes; raises Refusal."""
+    named = (_exec(checker, f"SELECT {oid}::regtype::text").get_value(0, 0) for oid in types)
+    signature = ", ".join(str(_text(name)) for name in named)
+    _exec(checker, f"CREATE FUNCTION {BODY}({signature}) RETURNS void LANGUAGE sql BEGIN ATOMIC {sql}\n; END")
 
 
 def _checked(result: pq.abc.PGresult) -> pq.abc.PGresult:

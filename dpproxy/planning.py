@@ -10,6 +10,7 @@ from hashlib import sha256
 from typing import TypeVar
 
 from dpproxy.front import Front
+from rewriter.constant import Constant
 from rewriter.cut import draft
 from rewriter.dialect import Dialect
 from rewriter.dialect_duckdb import DUCKDB
@@ -18,6 +19,7 @@ from rewriter.draft import SYSTEM, SYSTEM_TABLES, Draft, NodeDraft, SystemDraft
 from rewriter.emit import histogram_query, node_text, types_query
 from rewriter.emit_groups import Backend, bins_query, items_query, running_query, weights_query
 from rewriter.expression import Parameter
+from rewriter.grammar import position
 from rewriter.parse import MAX_CONSTANTS
 from rewriter.plan import Cells, HistogramQuery
 from rewriter.policy import Policy, Table
@@ -28,6 +30,7 @@ from rewriter.stream import lasting, public_tables, running, within_horizon
 
 INT8_ARRAY, TEXT_ARRAY = 1016, 1009
 MOST_PLANS = 1000
+MOST_CHARACTERS = 10_000
 MOST_CELLS_KEPT = 2_000_000
 
 Key = TypeVar("Key")
@@ -222,6 +225,8 @@ class Planner:
                 "PostgreSQL and dpproxy read this query differently",
                 hint="Write it more plainly: add parentheses, CAST(x AS type) and standard spellings.",
             )
+        for constant in drafted.constants:
+            self._check_constant(constant, oids)
         columns = tuple(self._columns(node, oids) for node in drafted.nodes)
         presentation = present(drafted, columns, [name for name, _, _ in described], errors)
         array_oids = tuple(INT8_ARRAY if t == "int8" else TEXT_ARRAY for t in presentation.transports)
@@ -237,6 +242,19 @@ class Planner:
             return Prepared(plan, (TEXT_ARRAY,), columns, True, constants, tuple(drafted.nodes))
         nodes = tuple(drafted.nodes)
         return Prepared(presentation.sql, array_oids, columns, False, constants, nodes, presentation.errors)
+
+    def _check_constant(self, constant: Constant, oids: tuple[int, ...]) -> None:
+        """Refuse (PV020) an expression that may have another value for the next row, or for the client's session."""
+        if not constant.calls:
+            return
+        name = self._front.other_than_constant(constant.statement().sql("postgres"), oids)
+        if name is not None:
+            raise Refusal(
+                "PV020",
+                f"function {name} is not allowed on private rows",
+                hint="It may change from row to row, or do more than compute: write its value as a constant.",
+                position=position(constant.node),
+            )
 
     def _only_type(self, sql: str, oids: tuple[int, ...]) -> str:
         """The type of a query's one column."""
@@ -278,6 +296,8 @@ class Planner:
         arrays = arrays[: len(prepared.array_oids)]
         types = (*oids, *prepared.array_oids[: len(arrays)])
         rows = self._front.evaluate(found.sql, types, values, arrays, MAX_CONSTANTS if found.listed else 1)
+        if any(len(value or "") > MOST_CHARACTERS for (value, *_) in rows):
+            raise Refusal("54000", f"a constant has more than {MOST_CHARACTERS} characters")
         return tuple(row[0] for row in rows) if found.listed or rows else (None,)
 
     def plan(

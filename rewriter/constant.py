@@ -8,17 +8,21 @@ Out: the constants (SELECT AVG(birth_year) FROM users), over released rows, and 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
 
-from rewriter.expression import Parameter
-from rewriter.grammar import CHANGING, CONSTANT, FOLDED, PLAIN, ROW_LOCAL, describe, position
+from rewriter.expression import CASTS, Parameter, Parameters, check, kind_of_type, spelt
+from rewriter.grammar import CHANGING, CONSTANT, FOLDED, PLAIN, check_row_local, position
 from rewriter.grouping import aggregates
+from rewriter.plain import plain
 from rewriter.refusal import Refusal
 from rewriter.refused import uncorrelated
+from rewriter.relation import Relation
 
 TIMES = (exp.DType.DATE, exp.DType.TIMESTAMP, exp.DType.TIMESTAMPTZ, exp.DType.TIME)
+_LISTS = (exp.Array, exp.Tuple, exp.Any, exp.All, exp.Connector)
+"""What is made of constants without being one."""
 UNKNOWN_NAME = ("42P01", "42703")
 """What PostgreSQL says of a subquery by itself that reads the query around it."""
 
@@ -41,9 +45,11 @@ class Constant:
     listed: bool = False
 
     @property
-    def changing(self) -> bool:
-        """Whether the next statement with the same words may have another value."""
-        return self.node.find(*CHANGING) is not None
+    def calls(self) -> bool:
+        """Whether it is an expression with a function of which only PostgreSQL knows what it does."""
+        if self.column is not None or self.listed or self.node.find(exp.Query) is not None:
+            return False
+        return any(not isinstance(part, (*FOLDED, *PLAIN)) for part in self.node.walk())
 
     def statement(self) -> exp.Select:
         """SELECT of the constant alone, with the CTEs that it can see and that are still there."""
@@ -91,10 +97,10 @@ class Constants:
             isinstance(node, (exp.In, exp.Any, exp.All)) and node.find(exp.Query) is not None
         ):
             return
-        elif _foldable(node):
+        elif _foldable(node, self.parameters):
             self._scalar(node, nodes())
         else:
-            for part in node.iter_expressions():
+            for part in _parts(node):
                 self.mark(part, nested, nodes)
 
     def truth(self, node: exp.Expr, nodes: int) -> None:
@@ -120,10 +126,30 @@ class Constants:
                 raise uncorrelated(at) from None
             refusal.position = position(at)
             raise
+        values = [in_utc(value) for value in values]
         self.found.append(constant)
         start = len(self.parameters) + 1
         self.parameters = (*self.parameters, *values)
         return [exp.Parameter(this=exp.Literal.number(start + n)) for n in range(len(values))]
+
+
+def in_utc(value: Parameter) -> Parameter:
+    """A moment with a time zone, which the front prints in UTC, as the timestamp that it is there.
+
+    PostgreSQL compares the two alike where the session's time zone is UTC, and every engine's is.
+
+    >>> in_utc(Parameter("timestamp with time zone", "2024-01-01 00:00:00+00"))
+    Parameter(type='timestamp without time zone', value='2024-01-01 00:00:00')
+    """
+    if kind_of_type(value.type) != "timestamptz":
+        return value
+    text = value.value
+    if text is not None and not text.endswith("infinity"):
+        moment, found, era = text.partition("+00")
+        if not found:
+            raise Refusal("0A000", "the front's time zone is not UTC")
+        text = moment + era
+    return Parameter("timestamp without time zone", text)
 
 
 def unread(node: exp.Expr) -> exp.Expr | None:
@@ -142,32 +168,48 @@ def one_row(query: exp.Expr) -> exp.Select | None:
     return select if any(aggregates(e) for e in select.expressions) else None
 
 
-def _foldable(node: exp.Expr) -> bool:
-    """Whether `node` reads no column and only PostgreSQL can compute it; PV020 for what must not be evaluated."""
-    if isinstance(node, (exp.Column, exp.Star, exp.AggFunc, exp.Window)) or node.find(
-        exp.Column, exp.Query, exp.Star, exp.AggFunc, exp.Window
-    ):
+def _parts(node: exp.Expr) -> Iterator[exp.Expr]:
+    """What may be a constant inside of `node`: of a window the arguments of its function, not the function."""
+    for part in node.iter_expressions():
+        if isinstance(node, (exp.Window, exp.Filter)) and part is node.this:
+            yield from _parts(part)
+        else:
+            yield part
+
+
+def _foldable(node: exp.Expr, parameters: Parameters) -> bool:
+    """Whether `node` reads no column and only PostgreSQL can compute it; the front tells which functions change."""
+    if not isinstance(node, (*FOLDED, exp.Func)) or isinstance(node, _LISTS):
         return False
-    parts = list(node.walk())
-    if not isinstance(node, FOLDED) or not any(_timed(p) or type(p) not in ROW_LOCAL for p in parts):
+    if node.find(exp.Column, exp.Query, exp.Star, exp.AggFunc, exp.Window, *_LISTS):
         return False
-    other = next((p for p in parts if not isinstance(p, (*FOLDED, *PLAIN))), None)
-    if other is not None:
-        raise Refusal(
-            "PV020",
-            f"{describe(other)} is not allowed on private rows",
-            hint="It may change from row to row, or do more than compute: write its value as a constant.",
-            position=position(other),
-        )
+    return any(map(_timed, node.walk())) or not _written_out(node, parameters)
+
+
+def _written_out(node: exp.Expr, parameters: Parameters) -> bool:
+    """Whether every backend computes a constant expression as PostgreSQL does, whatever the parameters' values."""
+    unbound = [replace(p, value=None) for p in parameters]
+    try:
+        check_row_local(node)
+        check(plain(node.copy()), Relation(()), unbound)
+    except Refusal:
+        return False
     return True
 
 
 def _timed(node: exp.Expr) -> bool:
     """Whether `node` computes with time: an interval, the present, or days added to a date."""
-    if isinstance(node, (exp.Interval, *CHANGING)):
+    if isinstance(node, (exp.Interval, *CHANGING)) or _unusual(node):
         return True
     sides = [node.this, node.expression] if isinstance(node, (exp.Add, exp.Sub)) else []
     return any(isinstance(s, exp.Cast) and s.to.this in TIMES for s in sides)
+
+
+def _unusual(node: exp.Expr) -> bool:
+    """Whether `node` is a text as a value in a spelling that is PostgreSQL's alone, such as DATE 'today'."""
+    if not isinstance(node, exp.Cast) or not isinstance(node.this, exp.Literal) or not node.this.is_string:
+        return False
+    return not spelt(node.this.this, CASTS.get(node.to.this, "timestamptz"))
 
 
 def _subquery(query: exp.Expr) -> exp.Subquery:

@@ -249,12 +249,17 @@ def readable(part: exp.Expr, relation: Relation, parameters: Parameters) -> bool
             text, possible = parameter.value, {kind_of_type(parameter.type)}
         else:
             continue
-        if text is not None and not all(_spelt(text, k) for k in possible):
+        if text is not None and not all(spelt(text, k) for k in possible):
             return False
     return True
 
 
-def _spelt(text: str, found: str) -> bool:
+def spelt(text: str, found: str) -> bool:
+    """Whether every engine reads a text as the same value of a kind.
+
+    >>> spelt("2024-01-31", "date"), spelt("yesterday", "date")
+    (True, False)
+    """
     return found not in SPELLINGS or re.fullmatch(SPELLINGS[found], text, re.IGNORECASE) is not None
 
 

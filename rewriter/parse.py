@@ -9,6 +9,7 @@ from sqlglot import exp, parse
 from sqlglot.errors import SqlglotError
 
 from rewriter.grammar import STRUCTURE, describe, position, surplus
+from rewriter.reading import Reading
 from rewriter.refusal import Refusal
 
 logging.getLogger("sqlglot").setLevel(logging.ERROR)
@@ -32,7 +33,7 @@ def parse_query(text: str) -> exp.Query:
     """
     _check_depth(text)
     try:
-        trees = [t for t in parse(text, dialect="postgres") if t is not None]
+        trees = [t for t in parse(text, dialect=Reading) if t is not None]
     except (SqlglotError, RecursionError, ValueError) as error:
         raise Refusal(
             "42601", "the query could not be read", hint="Check its syntax with EXPLAIN."

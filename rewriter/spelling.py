@@ -13,6 +13,8 @@ from sqlglot import exp
 from sqlglot.dialects.postgres import Postgres
 from sqlglot.generators.postgres import PostgresGenerator
 
+from rewriter.reading import CALLED
+
 
 class _Inward(Postgres):
     """PostgreSQL with negations written inside: x NOT IN (...), x NOT BETWEEN ..., x IS NOT TRUE."""
@@ -40,61 +42,73 @@ def spellings(tree: exp.Expr) -> Iterator[str]:
     >>> list(spellings(parse_one("SELECT a NOT IN (1)", dialect="postgres")))
     ['SELECT a NOT IN (1)', 'SELECT NOT a IN (1)']
     """
-    negated = any(isinstance(n.this, NEGATED) for n in tree.find_all(exp.Not))
-    inward = (_Inward, Postgres) if negated else (Postgres,)
+    said = _said(tree)
+    negated = [n.this for n in tree.find_all(exp.Not)]
+    inward = (_Inward, Postgres) if any(isinstance(n, NEGATED) for n in negated) else (Postgres,)
     commas = (False, True) if tree.find(exp.Substring) else (False,)
-    characters = (False, True) if tree.find(exp.Length) else (False,)
-    presents = (False, True) if tree.find(exp.CurrentTimestamp) else (False,)
     fields = (False, True) if tree.find(exp.Interval) else (False,)
-    variances = (False, True) if tree.find(exp.Variance) else (False,)
     frames = (False, True) if any(map(_to_here, tree.find_all(exp.WindowSpec))) else (False,)
-    named = (False, True) if tree.find(*_NAMED) else (False,)
-    symbols = (False, True) if tree.find(*_SYMBOLS) else (False,)
-    for names, signs in product(named, symbols):
-        said = _said(tree, names, signs)
-        for dialect, *choices in product(inward, commas, characters, presents, fields, variances, frames):
-            yield _respelt(said, *choices).sql(dialect)
+    signs = (False, True) if any(type(n) in _ABSENT for n in negated) else (False,)
+    for dialect, *choices in product(inward, commas, fields, frames, signs):
+        yield _respelt(said, *choices).sql(dialect)
 
 
-_NAMED = (exp.Mod, exp.Trim, exp.StrPosition, exp.Substring)
-_SYMBOLS = (exp.Pow, exp.StartsWith, exp.RegexpLike, exp.RegexpILike)
+_NAMES = frozenset(
+    {
+        "now",
+        "mod",
+        "strpos",
+        "substr",
+        "btrim",
+        "ltrim",
+        "rtrim",
+        "pow",
+        "power",
+        "ceiling",
+        "variance",
+        "char_length",
+        "character_length",
+        "starts_with",
+        "regexp_like",
+    }
+)
+"""Functions that PostgreSQL keeps apart from another spelling, which the parser does not."""
 _OPERATORS: dict[type[exp.Expr], str] = {exp.Pow: "^", exp.StartsWith: "^@"}
+"""What was written as an operator where it was not called."""
 _ABSENT: dict[type[exp.Expr], str] = {exp.RegexpLike: "!~", exp.RegexpILike: "!~*"}
-_TRIMS = {"LEADING": "ltrim", "TRAILING": "rtrim"}
 
 
-def _said(tree: exp.Expr, names: bool, signs: bool) -> exp.Expr:
-    """The tree with functions by their names instead of operators and keywords, or with operators instead of names."""
+def _said(tree: exp.Expr) -> exp.Expr:
+    """The tree with functions by the names that they were called by, and operators where nothing was called."""
+    copy = tree.copy()
+    for node in reversed(list(copy.walk())):
+        name = str(node.meta.get(CALLED, "")).lower()
+        if name in _NAMES:
+            node.replace(exp.Anonymous(this=name, expressions=_arguments(node)))
+        elif type(node) in _OPERATORS and not name:
+            node.replace(_operator(node, _OPERATORS[type(node)]))
+        elif isinstance(node, exp.Trim) and not name and node.args.get("position"):
+            node.replace(_trim(node))
+    return copy
 
-    def spelt(node: exp.Expr) -> exp.Expr:
-        if signs and type(node) in _OPERATORS:
-            return _operator(node, _OPERATORS[type(node)])
-        if signs and isinstance(node, exp.Not) and type(node.this) in _ABSENT:
-            return _operator(node.this, _ABSENT[type(node.this)])
-        if names and isinstance(node, _NAMED):
-            return _named(node)
-        return node
 
-    return tree.copy().transform(spelt) if names or signs else tree
+def _arguments(node: exp.Expr) -> list[exp.Expr]:
+    """What a function was called with, in that order."""
+    if isinstance(node, exp.Mod):
+        return [node.this.unnest(), node.expression.unnest()]
+    names = ("this", "expression", "substr", "start", "length")
+    return [part for part in (node.args.get(name) for name in names) if isinstance(part, exp.Expr)]
 
 
 def _operator(node: exp.Expr, sign: str) -> exp.Expr:
     return exp.Operator(this=node.this, operator=sign, expression=node.expression)
 
 
-def _named(node: exp.Expr) -> exp.Expr:
-    """A function by the name that PostgreSQL keeps apart from its other spelling."""
-    if isinstance(node, exp.Mod):
-        return exp.Anonymous(this="mod", expressions=[node.this.unnest(), node.expression.unnest()])
-    if isinstance(node, exp.StrPosition):
-        return exp.Anonymous(this="strpos", expressions=[node.this, node.args["substr"]])
-    given = [node.args.get(part) for part in ("this", "expression", "start", "length")]
-    name = (
-        "substr"
-        if isinstance(node, exp.Substring)
-        else _TRIMS.get(str(node.args.get("position") or ""), "btrim")
-    )
-    return exp.Anonymous(this=name, expressions=[part for part in given if part is not None])
+def _trim(node: exp.Expr) -> exp.Expr:
+    """TRIM(LEADING ...), which would be written as ltrim(...)."""
+    characters = node.args.get("expression")
+    within = f"{characters.sql('postgres')} FROM" if characters is not None else "FROM"
+    return exp.var(f"TRIM({node.args['position']} {within} {node.this.sql('postgres')})")
 
 
 def _to_here(spec: exp.Expr) -> bool:
@@ -102,25 +116,19 @@ def _to_here(spec: exp.Expr) -> bool:
     return str(spec.args.get("end") or "CURRENT ROW").upper() == "CURRENT ROW"
 
 
-def _respelt(
-    tree: exp.Expr, comma: bool, character: bool, present: bool, field: bool, variance: bool, frame: bool
-) -> exp.Expr:
+def _respelt(tree: exp.Expr, comma: bool, field: bool, frame: bool, sign: bool) -> exp.Expr:
     copy = tree.copy()
     for spec in list(copy.find_all(exp.WindowSpec)) if frame else []:
         if _to_here(spec):
             spec.replace(exp.var(f"{spec.args['kind']} {spec.args['start']} {spec.args['start_side']}"))
-    for found in list(copy.find_all(exp.Variance)) if variance else []:
-        found.replace(exp.Anonymous(this="variance", expressions=[found.this]))
-    for now in list(copy.find_all(exp.CurrentTimestamp)) if present else []:
-        now.replace(exp.Anonymous(this="now"))
     for interval in list(copy.find_all(exp.Interval)) if field else []:
         if isinstance(interval.this, exp.Literal) and isinstance(interval.args.get("unit"), exp.Var):
             interval.replace(
                 exp.var(f"INTERVAL {interval.this.sql('postgres')} {interval.args['unit'].name}")
             )
     for node in list(copy.find_all(exp.Substring)) if comma else []:
-        given = [node.args.get(part) for part in ("this", "start", "length")]
-        node.replace(exp.Anonymous(this="substring", expressions=[g for g in given if g is not None]))
-    for length in list(copy.find_all(exp.Length)) if character else []:
-        length.replace(exp.Anonymous(this="char_length", expressions=[length.this]))
+        node.replace(exp.Anonymous(this="substring", expressions=_arguments(node)))
+    for negated in list(copy.find_all(exp.Not)) if sign else []:
+        if type(negated.this) in _ABSENT:
+            negated.replace(_operator(negated.this, _ABSENT[type(negated.this)]))
     return copy

@@ -1,0 +1,30 @@
+"""PostgreSQL's dialect for reading clients' texts: function calls keep the names that they were made by."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from sqlglot.dialects.postgres import Postgres
+from sqlglot.parsers.postgres import PostgresParser
+
+CALLED = "called"
+"""The mark of a function call: its name as the client wrote it."""
+
+BY_THEIR_NAMES = ("TO_TIMESTAMP", "TO_DATE", "TO_HEX", "DATE_ADD", "LOG10", "DIV", "IFNULL")
+"""Functions that the parser would take for others, or for one without its name."""
+
+
+class Reading(Postgres):
+    """The dialect of `parse`; texts are written in PostgreSQL's own.
+
+    >>> Reading().parse("SELECT date_part('year', pow(x, 2))")[0].sql("postgres")
+    "SELECT DATE_PART('year', POWER(x, 2))"
+    """
+
+    ORIGINAL_NAME_META_KEY = CALLED
+
+    class Parser(PostgresParser):
+        FUNCTIONS: ClassVar = {n: f for n, f in PostgresParser.FUNCTIONS.items() if n not in BY_THEIR_NAMES}
+        FUNCTION_PARSERS: ClassVar = {
+            n: f for n, f in PostgresParser.FUNCTION_PARSERS.items() if n != "DATE_PART"
+        }
