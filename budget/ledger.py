@@ -40,6 +40,7 @@ from budget.accounts import Accounts
 from budget.analysts import Analysts
 from budget.highwater import HighWaters
 from budget.history import Histories
+from budget.latest import Latest
 from budget.ledger_computing import Computing
 from budget.ledger_schema import ROLE, prepare
 from budget.ledger_store import LOST, Pool, PostgresStore
@@ -49,6 +50,7 @@ from budget.units import MOST
 
 _ATTEMPTS = 3
 _IDS = 256
+_KNOWN_DURABLE = 100_000
 
 
 class Ledger(Computing, PostgresStore, Accounts, Analysts, Histories, HighWaters, Refusals):
@@ -65,6 +67,7 @@ class Ledger(Computing, PostgresStore, Accounts, Analysts, Histories, HighWaters
         self._instance, self._lease = instance, lease
         self._ids: deque[UUID] = deque()
         self._ids_lock = Lock()
+        self._durable = Latest(_KNOWN_DURABLE)
 
     @classmethod
     def open(
@@ -225,6 +228,7 @@ class Ledger(Computing, PostgresStore, Accounts, Analysts, Histories, HighWaters
         for _ in range(_ATTEMPTS):
             settled = self._settle_once(statement, values)
             if settled is not None:
+                self._durable.add((reservation.account, request_key))
                 return settled
         raise LedgerUnavailable("another process is storing the same answer and does not finish")
 
@@ -239,10 +243,14 @@ class Ledger(Computing, PostgresStore, Accounts, Analysts, Histories, HighWaters
     def replay(self, account: str, request_key: bytes, attributed: str = "") -> bytes | None:
         """The answer this account has paid for, free even when it is exhausted; None where there is none.
 
-        `attributed`: as of `reserve`.
+        `attributed`: as of `reserve`. The note of it in the account's history waits for the disk only where the
+        answer might not be there yet.
         """
         values = {"account": account, "request_key": request_key, "attributed": attributed}
-        rows = self._rows(statements.REPLAY, **values)
+        durable = self._durable.has((account, request_key))
+        rows = self._rows(statements.REPLAY, durable=durable, **values)
+        if rows:
+            self._durable.add((account, request_key))
         return rows[0][0] if rows else None
 
     def stored(self, release_key: bytes) -> tuple[bytes, Charge] | None:

@@ -19,6 +19,11 @@ from budget.ledger_store import Connection, Pool
 
 _LOCK = "INSERT INTO dpproxy_ledger.computing (key) VALUES (%s)"
 _LOOK_SECONDS = 1.0
+_BEGIN = (
+    "BEGIN; SET LOCAL idle_in_transaction_session_timeout = 0;"
+    f" SET LOCAL lock_timeout = '{_LOOK_SECONDS}s'; SAVEPOINT waiting"
+).encode()
+"""In one round trip."""
 
 
 class Computing:
@@ -83,11 +88,10 @@ class Computing:
 
 
 def _take(connection: Connection, keys: Sequence[bytes], look: Callable[[], None]) -> None:
-    connection.execute("BEGIN")
-    connection.execute("SET LOCAL idle_in_transaction_session_timeout = 0")
-    connection.execute(f"SET LOCAL lock_timeout = '{_LOOK_SECONDS}s'")
-    for key in keys:
-        connection.execute("SAVEPOINT waiting")
+    connection.execute(_BEGIN)
+    for number, key in enumerate(keys):
+        if number:
+            connection.execute("SAVEPOINT waiting")
         while not _taken(connection, key):
             look()
 

@@ -299,8 +299,11 @@ noted AS (
         %(attributed)s::text
     FROM found JOIN dpproxy_ledger.account AS account ON account.name = found.account
     RETURNING number
+),
+commit AS MATERIALIZED (
+    SELECT set_config('synchronous_commit', CASE WHEN %(durable)s::boolean THEN 'off' ELSE 'on' END, true) AS waits
 )
-SELECT answer FROM found
+SELECT found.answer FROM found CROSS JOIN commit WHERE commit.waits IS NOT NULL
 """
 
 STORED = """

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from typing import TypeVar
 
@@ -32,6 +32,8 @@ INT8_ARRAY, TEXT_ARRAY = 1016, 1009
 MOST_PLANS = 1000
 MOST_CHARACTERS = 10_000
 MOST_CELLS_KEPT = 2_000_000
+MOST_WRITTEN = 8
+"""Queries of one node that are kept as they were written."""
 
 Key = TypeVar("Key")
 Value = TypeVar("Value")
@@ -89,6 +91,9 @@ class PlannedNode:
     times: tuple[str, ...] = ()
     lasting: str | None = None
     public: bytes = b""
+    _written: dict[tuple[tuple[int, ...], int | None], HistogramQuery] = field(
+        init=False, repr=False, compare=False, default_factory=dict
+    )
 
     @property
     def delta0(self) -> int | None:
@@ -97,16 +102,21 @@ class PlannedNode:
 
     def over(self, cells: Cells) -> PlannedNode:
         """The same node over these groups as a known domain."""
-        return replace(self, cells=cells)
+        return self if cells is self.cells else replace(self, cells=cells)
 
     def histogram(self, places: Sequence[int], limit: int | None) -> HistogramQuery:
         """The backend's SQL for the counts and sums `places`; the largest `limit` groups by the first of them
         where the domain is unknown."""
-        measures = tuple(self.draft.measures[p] for p in places)
-        draft = replace(self.draft, measures=measures, order_by=0)
-        return histogram_query(
-            draft, self.policy, self.parameters, self.cells, self.delta0, limit, self.dialect
-        )
+        key = tuple(places), limit
+        if key not in self._written:
+            if len(self._written) >= MOST_WRITTEN:
+                self._written.clear()
+            measures = tuple(self.draft.measures[p] for p in places)
+            draft = replace(self.draft, measures=measures, order_by=0)
+            self._written[key] = histogram_query(
+                draft, self.policy, self.parameters, self.cells, self.delta0, limit, self.dialect
+            )
+        return self._written[key]
 
     def bins(self, place: int, bins: int) -> HistogramQuery:
         """The backend's SQL for the bins of the quantiles `place` in known groups."""
@@ -310,8 +320,9 @@ class Planner:
         """What must be released for a statement with these parameter values, in the order of its arrays.
 
         `constants`: the values of its first constants; nodes that wait for others are planned as if those were NULL.
+        A query and its EXPLAIN have one plan.
         """
-        key = (text, tuple(oids), tuple(values), tuple(constants))
+        key = (self._statement(text).body, tuple(oids), tuple(values), tuple(constants))
         return self._plans.get(key, lambda: self._plan(*key), _cells)
 
     def _plan(

@@ -45,7 +45,7 @@ class Dialect(Protocol):
     """One engine's way of writing. A `kind` is what `rewriter.expression.kind` says of a value."""
 
     def sql(self, query: exp.Expr) -> str:
-        """The text of a query."""
+        """The text of a query, whose tree is used up."""
 
     def table(self, table: Table) -> Sequence[str]:
         """The parts of a table's name."""
@@ -76,7 +76,7 @@ class Neutral:
     """No engine's: what a node is about, for its release key, whatever runs it."""
 
     def sql(self, query: exp.Expr) -> str:
-        return query.sql("postgres")
+        return query.sql("postgres", copy=False)
 
     def table(self, table: Table) -> Sequence[str]:
         return table.schema, table.name

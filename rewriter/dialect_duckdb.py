@@ -17,7 +17,7 @@ class DuckDBDialect:
     """Emitted SQL for DuckDB 1.4 and later; texts compare by their bytes there."""
 
     def sql(self, query: exp.Expr) -> str:
-        return query.sql("duckdb", pretty=True)
+        return query.sql("duckdb", pretty=True, copy=False)
 
     def table(self, table: Table) -> Sequence[str]:
         return table.backend_name
