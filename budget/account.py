@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import date, datetime
 from fractions import Fraction
 from typing import Literal, get_args
 from uuid import UUID
@@ -207,6 +207,21 @@ class ReleaseRow:
     calls: Fraction
     replayed: bool
     attributed: str
+
+
+@dataclass(frozen=True)
+class ActivityRow:
+    """What an account did on a day (UTC): releases it bought, had again for nothing, and paid for without an answer.
+
+    `charged`: for all of them, in micro-units.
+    """
+
+    day: date
+    account: str
+    bought: int
+    replayed: int
+    failed: int
+    charged: Charge
 
 
 class LedgerError(Exception):

@@ -8,7 +8,7 @@ from datetime import datetime
 
 from budget import statements
 from budget import statements_accounts as reading
-from budget.account import Charge, EntryRow, Limit, LimitRow, ReleaseRow
+from budget.account import ActivityRow, Charge, EntryRow, Limit, LimitRow, ReleaseRow
 from budget.audit import Balance, Difference, first_difference
 from budget.store import Row, Store
 from budget.trail import Trail
@@ -32,6 +32,14 @@ class Histories(Store):
         return tuple(
             ReleaseRow(time, query, mechanism, noise, units(information), units(calls), replayed, attributed)
             for time, query, mechanism, noise, information, calls, replayed, attributed in rows
+        )
+
+    def activity(self, since: datetime) -> tuple[ActivityRow, ...]:
+        """What every account did from a moment on, in order of day and account."""
+        rows = self._rows(reading.ACTIVITY, since=since)
+        return tuple(
+            ActivityRow(day, account, bought, replayed, failed, Charge(information, calls))
+            for day, account, bought, replayed, failed, information, calls in rows
         )
 
     def entries(

@@ -41,6 +41,16 @@ def prepare(connection: psycopg.Connection[Row], pinned: Pinned) -> tuple[str, b
         ) from error
 
 
+def is_current(conninfo: str) -> bool:
+    """Whether a database has a ledger of this version; nothing is made or migrated. False where none answers."""
+    with (
+        suppress(psycopg.Error),
+        psycopg.connect(conninfo, autocommit=True, connect_timeout=10) as connection,
+    ):
+        return _version(connection) == len(MIGRATIONS)
+    return False
+
+
 def _migrate(connection: psycopg.Connection[Row]) -> None:
     """Two processes that do it at once don't disturb each other."""
     for _ in range(10):

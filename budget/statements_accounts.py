@@ -80,6 +80,18 @@ WHERE resolution.account = %(account)s AND resolution.own
 ORDER BY resolution.number
 """
 
+ACTIVITY = """
+SELECT (written_at AT TIME ZONE 'UTC')::date AS day, account,
+    count(*) FILTER (WHERE kind = 'settle')::bigint,
+    count(*) FILTER (WHERE kind = 'replay')::bigint,
+    count(*) FILTER (WHERE kind = 'spend')::bigint,
+    sum(information)::bigint, sum(calls)::bigint
+FROM dpproxy_ledger.entry
+WHERE own AND kind IN ('settle', 'spend', 'replay') AND written_at >= %(since)s
+GROUP BY day, account
+ORDER BY day, account
+"""
+
 ENTRIES = """
 SELECT number, reservation, account, own, kind, at_most_information, at_most_calls, information, calls,
     period_number, written_at, mechanism, query, replayed

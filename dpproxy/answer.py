@@ -103,6 +103,7 @@ class Answering:
             if prepared.explain:
                 return Answer((text_array(self._explained(asker, prepared, chain[0], epoch)),), ())
             columns, results = self._released(asker, prepared, chain, epoch)
+            asker.paid.replayed = sum(result.replayed for result in results.values())
         with asker.stages.during("present"):
             asker.last.note(results.values())
             notices = tuple(row.notice for row in asker.last.rows) if results else ()
@@ -205,7 +206,7 @@ class Answering:
         streams = {a.stream: self._ledger.stream(chain, a.stream) for a in asks if a.stream is not None}
         charges = [_owed(a, streams) for a in asks]
         asker.stages.expect(sum(a.rounds for a in asks))
-        with self._backend.open() as slot:
+        with self._backend.open() as slot, asker.watcher.slot():
             names = [a.name for a in asks]
             held = self._ledger.reserve(
                 chain,
@@ -227,6 +228,7 @@ class Answering:
                 for reservation in open_ones:
                     with suppress(LedgerError):
                         self._ledger.spend(reservation)
+                        asker.paid.take(reservation.at_most)
                 raise
         return results
 
@@ -275,6 +277,7 @@ class Answering:
                 look=None if one.stream is None or seen is None else Look(one.stream, seen.looks),
                 noise=one.shown(result).noise(),
             )
+        asker.paid.take(settled.charged)
         answer = one.shown(Result.load(settled.answer))
         return replace(answer, lowered=one.lowered, charged=settled.charged, left=settled.left)
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from dpproxy.backends.base import Cancellation
 from dpproxy.last_release import LastRelease
 from dpproxy.stages import Stages
+from dpproxy.watching import Paid, Watcher
 
 
 @dataclass(frozen=True)
@@ -16,7 +17,8 @@ class Asker:
 
     `oids`, `parameters`: the parameters' types, and their values in canonical text; `last`: what the session knows
     of its last answer, which is read and noted anew; `stages`: where the execution is; `attributed`: for whom a
-    tool's comment says that it asks, a note for the history.
+    tool's comment says that it asks, a note for the history; `paid`: what it has cost so far; `watcher`: is told
+    where it holds a slot of the backend.
     """
 
     text: str
@@ -28,3 +30,5 @@ class Asker:
     last: LastRelease = field(default_factory=LastRelease)
     stages: Stages = field(default_factory=Stages)
     attributed: str = ""
+    paid: Paid = field(default_factory=Paid)
+    watcher: Watcher = field(default_factory=Watcher)

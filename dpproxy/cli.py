@@ -11,13 +11,15 @@ from typing import Annotated
 
 import typer
 
-from dpproxy import cli_advise, cli_audit, cli_check, cli_init, cli_query, cli_user, init_domains
+from dpproxy import cli_advise, cli_audit, cli_check, cli_console, cli_init, cli_query, cli_user, init_domains
 from dpproxy import demo as demonstration
 from dpproxy.cli_budget_app import budget
 from dpproxy.cli_options import HERE, ConfigFile, Json, group, reported
 from dpproxy.cli_output import Format
+from dpproxy.config import Config
 from dpproxy.config_values import exact
 from dpproxy.service import MOST_WORKERS, Checked, Service, configured
+from dpproxy.statement_log import json_everywhere
 from dpproxy.workers import Workers
 
 app = typer.Typer(
@@ -29,8 +31,15 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 user = group("user", 'Analysts: who may log in where auth is "scram".')
+console = typer.Typer(
+    name="console",
+    help="The owner's pages on accounts, releases and limits: without a command, serve them until Ctrl-C.",
+    invoke_without_command=True,
+    rich_markup_mode=None,
+)
 app.add_typer(budget)
 app.add_typer(user)
+app.add_typer(console)
 
 
 def _positive(text: str) -> Fraction:
@@ -101,13 +110,22 @@ def serve(
     workers: Annotated[
         int, typer.Option(metavar="N", help="Processes that share the port.", min=1, max=MOST_WORKERS)
     ] = 1,
+    http: Annotated[
+        str | None,
+        typer.Option(metavar="HOST:PORT", help="Where the owner's console is, in place of the file's."),
+    ] = None,
 ) -> None:
     """Serve analysts until SIGTERM or Ctrl-C; statements that run are still answered."""
-    with reported(), Service.start(configured(config, port=port), alone=True, workers=workers) as service:
+    with (
+        reported(),
+        Service.start(configured(config, port=port, http=http), alone=True, workers=workers) as service,
+    ):
+        if service.config.server.log == "json":
+            json_everywhere()
         for warning in service.checked.warnings:
             print(f"dpproxy: warning: {warning}", file=sys.stderr)
         serving = service if workers == 1 else Workers(service, workers)
-        asyncio.run(serving.serve(demonstration.announce))
+        asyncio.run(_serve(serving, service.config))
 
 
 @app.command()
@@ -242,6 +260,44 @@ def passwd(name: Name, config: ConfigFile = HERE, password_stdin: Stdin = False)
     """Set an analyst's password anew."""
     with reported():
         cli_user.passwd(configured(config), name, _password(password_stdin))
+
+
+@console.callback()
+def console_run(
+    context: typer.Context,
+    config: ConfigFile = HERE,
+    http: Annotated[
+        str | None,
+        typer.Option(metavar="HOST:PORT", help=f"Where, in place of the file's or {cli_console.ADDRESS}."),
+    ] = None,
+) -> None:
+    """Serves the pages, unless a command is named."""
+    if context.invoked_subcommand is None:
+        with reported():
+            found = configured(config, http=http)
+            if not found.server.http:
+                found = configured(config, http=cli_console.ADDRESS)
+            cli_console.run(found)
+
+
+@console.command("password")
+def console_password(config: ConfigFile = HERE, password_stdin: Stdin = False) -> None:
+    """Set the owner's password; only a verifier of it is kept, and all logins end."""
+    with reported():
+        cli_console.password(configured(config), _password(password_stdin))
+
+
+@console.command("token")
+def console_token(config: ConfigFile = HERE) -> None:
+    """Print the bearer token with which Prometheus reads /metrics."""
+    with reported():
+        cli_console.token(configured(config))
+
+
+async def _serve(serving: Service | Workers, config: Config) -> None:
+    async with cli_console.beside(serving, config) as url:
+        cli_console.announce(url)
+        await serving.serve(demonstration.announce)
 
 
 def _password(from_stdin: bool) -> str:

@@ -71,7 +71,7 @@ def show(config: Config, name: str | None, days: int | None, *, as_json: bool) -
         ledger = vault.ledger
         rows = ledger.accounts() if name is None else (existing(ledger, config, name),)
         limits = {row.account: ledger.limits(row.account) for row in rows}
-    bounds = {row.account: _guarantee(config, row, limits[row.account], days) for row in rows}
+    bounds = {row.account: account_guarantee(config, row, limits[row.account], days) for row in rows}
     if as_json:
         accounts = [{**_plain(row), "guarantee": [asdict(b) for b in bounds[row.account]]} for row in rows]
         print_json({"accounts": accounts, "note": NO_GUARANTEE})
@@ -207,9 +207,10 @@ def accept(config: Config, *, as_json: bool) -> None:
         print(f"The ledger is taken as it is, up to entry {now.number}; {marked_before}.")
 
 
-def _guarantee(
+def account_guarantee(
     config: Config, row: AccountRow, limits: Sequence[LimitRow], days: int | None
 ) -> list[Guarantee]:
+    """The guarantee of an account by the limits that it has and, of kept data, has had; `days`: None for a period."""
     length = days or PERIOD_DAYS[row.limit.period]
     since = None if length is None else datetime.now(UTC) - timedelta(days=length)
     link = limit_link(row.account, row.limit)

@@ -21,6 +21,7 @@ from dpproxy.check_warnings import warnings
 from dpproxy.cli_output import print_json, print_table
 from dpproxy.config import AccountLimit, Budget, ColumnSection, Config, Privacy, TableSection
 from dpproxy.config_policy import unit_name
+from dpproxy.drift import drift_of_running
 from dpproxy.service import Checked
 from rewriter.policy import Column, Policy, Table
 
@@ -68,7 +69,11 @@ def report(checked: Checked, *, as_json: bool) -> None:
     """Prints what a checked configuration means."""
     columns = classes(checked.policy, checked.config.tables, checked.config.privacy)
     bounds = guarantees(checked.config)
-    told = [*checked.warnings, *warnings(checked, limits_of(checked.config.budget))]
+    told = [
+        *checked.warnings,
+        *warnings(checked, limits_of(checked.config.budget)),
+        *drift_of_running(checked),
+    ]
     if as_json:
         print_json(
             {

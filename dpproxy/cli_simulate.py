@@ -3,30 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from fractions import Fraction
 from pathlib import Path
 
-from budget.account import EntryRow, Limit, Period
-from budget.simulate import PERIODS, Simulated, share_stopped, simulate
-from budget.units import MOST, micro_limit, shown
+from budget.account import Period
+from budget.simulate import share_stopped
 from dpproxy.cli_output import OutputError, print_json, print_table
 from dpproxy.config import Config
-from dpproxy.figure import Curve, Panel, drawn, saved
+from dpproxy.figure import Panel, drawn, saved
 from dpproxy.service import opened_vault
-
-_PARTS = (Fraction(1, 4), Fraction(1, 2), Fraction(1), Fraction(2), Fraction(4))
-_DAY = timedelta(days=1)
-
-
-@dataclass(frozen=True)
-class Tried:
-    """One budget of one unit, the other unlimited: what would have come of each analyst."""
-
-    unit: str
-    amount: str
-    results: tuple[Simulated, ...]
+from dpproxy.simulation import DAY, PARTS, Tried, days_of, panels_of, refused, soonest, try_budgets
 
 
 def run(
@@ -51,13 +38,13 @@ def run(
         raise OutputError("the ledger has no history to learn from")
     period = period or config.budget.period
     budget = config.budget
-    tried = _tried(
+    tried = try_budgets(
         entries,
         period,
-        information or [budget.information * part for part in _PARTS],
-        calls or [budget.calls * part for part in _PARTS],
+        information or [budget.information * part for part in PARTS],
+        calls or [budget.calls * part for part in PARTS],
     )
-    panels = _panels(tried, _days(entries, period))
+    panels = panels_of(tried, days_of(entries, period))
     if plot is not None:
         saved(panels, plot)
     if as_json:
@@ -66,56 +53,18 @@ def run(
     _print(tried, panels)
 
 
-def _tried(
-    entries: Sequence[EntryRow], period: Period, information: Sequence[Fraction], calls: Sequence[Fraction]
-) -> list[Tried]:
-    """All budgets in one pass over the history."""
-    limits = [Limit(micro_limit(amount), MOST, period) for amount in sorted(set(information))]
-    limits += [Limit(MOST, micro_limit(amount), period) for amount in sorted(set(calls))]
-    results = simulate(entries, limits)
-    found = []
-    for limit in limits:
-        unit = "information" if limit.calls == MOST else "calls"
-        of_it = tuple(result for result in results if result.limit == limit)
-        found.append(Tried(unit, shown(getattr(limit, unit)), of_it))
-    return found
-
-
-def _days(entries: Sequence[EntryRow], period: Period) -> int:
-    if period in PERIODS:
-        return PERIODS[period] // _DAY
-    return max(1, -(-(entries[-1].time - entries[0].time) // _DAY))
-
-
-def _panels(tried: Sequence[Tried], days: int) -> list[Panel]:
-    return [
-        Panel(
-            unit,
-            tuple(
-                Curve(
-                    one.amount,
-                    tuple(100 * float(share_stopped(one.results, _DAY * day)) for day in range(days + 1)),
-                )
-                for one in tried
-                if one.unit == unit
-            ),
-        )
-        for unit in ("information", "calls")
-    ]
-
-
 def _print(tried: Sequence[Tried], panels: Sequence[Panel]) -> None:
     rows = []
     for one in tried:
         stopped = [result for result in one.results if result.stopped]
-        shares = [f"{100 * float(share_stopped(one.results, _DAY * days)):.1f}%" for days in (1, 7, 30)]
+        shares = [f"{100 * float(share_stopped(one.results, DAY * days)):.1f}%" for days in (1, 7, 30)]
         rows.append(
             (
                 one.unit,
                 one.amount,
                 f"{len(stopped)} of {len(one.results)}",
                 *shares,
-                str(_refused(one.results)),
+                str(refused(one.results)),
             )
         )
     heads = (
@@ -131,7 +80,7 @@ def _print(tried: Sequence[Tried], panels: Sequence[Panel]) -> None:
     for panel in panels:
         print(drawn(panel) + "\n")
     whom = [
-        (result.account, one.unit, one.amount, _soonest(result), str(_refused([result])))
+        (result.account, one.unit, one.amount, soonest(result), str(refused([result])))
         for one in tried
         for result in one.results
         if result.stopped
@@ -142,15 +91,6 @@ def _print(tried: Sequence[Tried], panels: Sequence[Panel]) -> None:
         sorted(whom),
         right=(2, 3, 4),
     )
-
-
-def _refused(results: Sequence[Simulated]) -> int:
-    return sum(period.refused for result in results for period in result.periods)
-
-
-def _soonest(result: Simulated) -> str:
-    after = [period.stopped_after for period in result.periods if period.stopped_after is not None]
-    return f"{min(after) / _DAY:.2f}"
 
 
 def _plain(one: Tried, panels: Sequence[Panel]) -> dict[str, object]:
@@ -165,8 +105,8 @@ def _plain(one: Tried, panels: Sequence[Panel]) -> dict[str, object]:
             {
                 "account": result.account,
                 "stopped": result.stopped,
-                "after_days": float(_soonest(result)) if result.stopped else None,
-                "refused": _refused([result]),
+                "after_days": float(soonest(result)) if result.stopped else None,
+                "refused": refused([result]),
             }
             for result in one.results
         ],

@@ -82,14 +82,22 @@ class Server(_Section):
     statement_timeout: Duration = dt.timedelta(minutes=5)
     login_timeout: Duration = dt.timedelta(minutes=1)
     idle_timeout: Duration = dt.timedelta(hours=8)
+    http: str = ""
+    log: Literal["none", "json"] = "none"
 
     @property
     def loopback(self) -> bool:
         """Whether only this machine can connect."""
-        try:
-            return self.host == "localhost" or ipaddress.ip_address(self.host).is_loopback
-        except ValueError:
-            return False
+        return _loopback(self.host)
+
+    @property
+    def http_address(self) -> tuple[str, int]:
+        """Host and port of the owner's console; ValueError for anything else than HOST:PORT."""
+        host, _, port = self.http.rpartition(":")
+        host = host.removeprefix("[").removesuffix("]")
+        if not host or not port.isdecimal() or int(port) > 65535:
+            raise ValueError(f'http is "HOST:PORT", like "127.0.0.1:6480", not "{self.http}"')
+        return host, int(port)
 
     @model_validator(mode="after")
     def _guarded(self) -> Server:
@@ -103,7 +111,16 @@ class Server(_Section):
             raise ValueError("tls_client_ca needs tls_cert and tls_key")
         if self.tls_client_ca and self.auth == "trust":
             raise ValueError('tls_client_ca goes with auth = "scram": "trust" would ask for no certificate')
+        if self.http and not _loopback(self.http_address[0]) and not self.tls_cert:
+            raise ValueError(f"http {self.http} is not loopback: set tls_cert and tls_key")
         return self
+
+
+def _loopback(host: str) -> bool:
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 class BackendSection(_Section):

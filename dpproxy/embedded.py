@@ -106,6 +106,20 @@ class Embedded:
         raise EmbeddedError(f"{data_dir}: another process owns the server but it does not become ready")
 
     @classmethod
+    def attached(cls, data_dir: Path) -> Self | None:
+        """The server of a data directory that another process runs just now; None where none does."""
+        data_dir = data_dir.absolute()
+        status = _Postmaster.read(data_dir / "cluster")
+        if status is None or not status.ready:
+            return None
+        lock = _take_lock(data_dir)
+        if lock is not None:
+            lock.close()
+            return None
+        user, password = _credentials(data_dir)
+        return cls(data_dir, status.socket_dir, user, password, owner=False)
+
+    @classmethod
     def _start_owned(
         cls, data_dir: Path, lock: IO[bytes], durable: bool, settings: Mapping[str, str]
     ) -> Self:

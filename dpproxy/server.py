@@ -23,6 +23,7 @@ from dpproxy.seats import Seats
 from dpproxy.session import SHUTDOWN, Answering, Services, Session
 from dpproxy.stages import Observe, unobserved
 from dpproxy.tls import is_loopback, tls_for
+from dpproxy.watching import Watcher
 from mechanisms.randomness import random_bytes
 from rewriter.refusal import Refusal
 from rewriter.role import NONE
@@ -63,7 +64,7 @@ class Rooms:
     `verifier`: the SCRAM verifier of an analyst, or None; `role_for`: their role and password at the
     front, raises Refusal; both may block. `fake_salt_key`: 32 secret bytes that stay the same over restarts;
     `observe`: told, on any thread, how long the stages of private statements took; `identity`: which logins may act
-    for others.
+    for others; `watcher`: told how statements end.
     """
 
     answering: Answering
@@ -74,6 +75,7 @@ class Rooms:
     fake_salt_key: bytes
     observe: Observe = unobserved
     identity: Identity = field(default_factory=Identity)
+    watcher: Watcher = field(default_factory=Watcher)
 
 
 @dataclass(frozen=True)
@@ -125,6 +127,7 @@ class Server:
             self._job_begun,
             rooms.observe,
             rooms.identity,
+            rooms.watcher,
         )
         self._entrance = Entrance(
             tls,

@@ -30,10 +30,14 @@ from dpproxy.identity import Identity
 from dpproxy.key_file import load_key
 from dpproxy.mark_file import MarkFile, mark_path
 from dpproxy.marked_ledger import ACCEPT, MarkedLedger, MarkError
+from dpproxy.metrics import Metrics
 from dpproxy.planning import Planner
+from dpproxy.refusal_counts import RefusalCounts
 from dpproxy.server import Rooms, Server, Settings, Shared
-from dpproxy.stages import Observe, unobserved
+from dpproxy.stages import Observe
+from dpproxy.statement_log import StatementLog
 from dpproxy.turning import Once, tables_changed, turn_at_owner
+from dpproxy.watching import Watcher, Watchers
 from mechanisms import randomness
 from rewriter.policy import Policy
 
@@ -173,9 +177,14 @@ class Service:
         self.ledger.keep(vault.mark)
         self.front = stack.enter_context(open_front(self.config, workers=workers))
         self.owner = vault.owner and (self.front.owner or bool(self.config.front.url))
-        self.observe: Observe = unobserved
         services = {name: one.analysts for name, one in self.config.identity.services.items()}
         self._identity = Identity(services, self.front.let_take)
+        self.metrics = Metrics(SLOTS)
+        self._watchers: list[Watcher] = [
+            stack.enter_context(RefusalCounts(self.ledger.count_refusals)),
+            self.metrics,
+        ]
+        self.observe: Observe = self.metrics.stage
         self.turn = Once(epoch_name(self.config.privacy.epoch, datetime.now(UTC)), self._reload)
         self._prepare_front()
         planner = Planner(checked.policy, self.front, checked.backend.dialect)
@@ -212,6 +221,10 @@ class Service:
     ) -> None:
         self.stop()
 
+    def secret(self, purpose: str) -> bytes:
+        """32 secret bytes of the deployment for a purpose of this process's owner."""
+        return randomness.derive(self._key, purpose)
+
     def server(self, shared: Shared | None = None) -> Server:
         """The listener of [server], not started yet, on a port of its own or a `shared` one.
 
@@ -234,7 +247,8 @@ class Service:
             section.idle_timeout.total_seconds(),
             client_ca,
         )
-        return Server(settings, self._rooms(), shared)
+        told = [StatementLog(self.secret("statement log"))] if section.log == "json" else []
+        return Server(settings, self._rooms(*told), shared)
 
     async def serve(self, ready: Callable[[str, int], None]) -> None:
         """Serves until SIGTERM or SIGINT; `ready` gets host and port. Raises ServerError."""
@@ -266,7 +280,7 @@ class Service:
             # The loop ends next: what the drain has closed gets its turn to be gone.
             await asyncio.sleep(0)
 
-    def _rooms(self) -> Rooms:
+    def _rooms(self, *watchers: Watcher) -> Rooms:
         return Rooms(
             answering=self.answering,
             front=self.front.address,
@@ -276,6 +290,7 @@ class Service:
             fake_salt_key=randomness.derive(self._key, "fake salt"),
             observe=self.observe,
             identity=self._identity,
+            watcher=Watchers([*self._watchers, *watchers]),
         )
 
     def _role_for(self, analyst: str) -> tuple[str, str]:

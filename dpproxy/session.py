@@ -8,6 +8,7 @@ import logging
 import traceback
 from collections.abc import Callable
 from concurrent.futures import Executor
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -23,6 +24,7 @@ from dpproxy.pgwire.startup import milliseconds
 from dpproxy.pgwire.step import ROLE, Answer, Assume, Prepare, Prepared, Step
 from dpproxy.progress import Teller, wanted
 from dpproxy.stages import Observe, Stages, unobserved
+from dpproxy.watching import Ended, Paid, Watcher
 from rewriter.refusal import Refusal
 
 log = logging.getLogger("dpproxy.session")
@@ -52,7 +54,7 @@ class Services:
 
     `statement_timeout`: seconds that a privacy step, or a statement of the front, may take; `idle_timeout`:
     seconds that a client may be silent; `observe`: told how long the stages of private statements took;
-    `identity`: which logins may act for others.
+    `identity`: which logins may act for others; `watcher`: told how statements and sessions end.
     """
 
     answering: Answering
@@ -63,6 +65,7 @@ class Services:
     job_begun: Callable[[asyncio.Future[object]], None]
     observe: Observe = unobserved
     identity: Identity = field(default_factory=Identity)
+    watcher: Watcher = field(default_factory=Watcher)
 
 
 @dataclass
@@ -98,7 +101,7 @@ class Session:
         self._front = front
         self._services = services
         self._ended = ended
-        self._relay = Relay(services.answering.classify, services.identity.is_service(analyst))
+        self._relay = Relay(self._classify, services.identity.is_service(analyst), self._refused)
         self._last, self._last_of = LastRelease(), analyst
         self._running: _Running | None = None
         self._presenting: Stages | None = None
@@ -113,6 +116,7 @@ class Session:
 
     def start(self) -> None:
         """Begins to relay, with what the client has sent since its login."""
+        self._services.watcher.session(1)
         self._client.inbound.limits = m.CLIENT_LIMITS
         self._client.attach(self._from_client, self._flow)
         self._front.channel.attach(self._from_front, self._flow)
@@ -266,13 +270,14 @@ class Session:
 
     def _begin(self, job: Prepare | Step | Assume) -> None:
         loop, cancellation, stages = self._loop, Cancellation(), Stages(self._services.observe)
-        future = loop.run_in_executor(self._services.threads, self._call, job, cancellation, stages)
+        paid = Paid()
+        future = loop.run_in_executor(self._services.threads, self._call, job, cancellation, stages, paid)
         self._services.job_begun(future)
         late = "canceling statement due to statement timeout"
         timer = loop.call_later(self._seconds_for(job), self._interrupt, late)
         teller = Teller(stages, self._notice) if isinstance(job, Step) and wanted(job.settings) else None
         self._running = _Running(job, cancellation, timer, teller)
-        future.add_done_callback(lambda done: self._done(job, stages, done.result()))
+        future.add_done_callback(lambda done: self._done(job, stages, paid, done.result()))
 
     def _notice(self, line: str) -> None:
         """Between two messages: the front has answered everything before a job begins."""
@@ -284,7 +289,29 @@ class Session:
         own = milliseconds(job.settings.get("statement_timeout", "0")) if isinstance(job, Step) else 0
         return min(most, own / 1000) if own else most
 
-    def _call(self, job: Prepare | Step | Assume, cancellation: Cancellation, stages: Stages) -> object:
+    def _classify(self, text: str) -> str:
+        try:
+            return self._services.answering.classify(text)
+        except Refusal as refusal:
+            self._refused(refusal.code, text)
+            raise
+
+    def _refused(self, code: str, text: str | None = None) -> None:
+        self._services.watcher.ended(Ended(f"analyst:{self.analyst}", code, Paid(), text))
+
+    def _job_ended(self, job: Prepare | Step | Assume, stages: Stages, paid: Paid, outcome: object) -> None:
+        """Tells of an answer or a refusal, on the account that it was asked for."""
+        code, who = outcome.code if isinstance(outcome, Refusal) else "", self.analyst
+        if isinstance(job, Step):
+            with suppress(Refusal):
+                who = self._services.identity.analyst(who, job.settings[ROLE])
+        if code or isinstance(job, Step):
+            text = None if isinstance(job, Assume) else job.text
+            self._services.watcher.ended(Ended(f"analyst:{who}", code, paid, text, stages.seconds))
+
+    def _call(
+        self, job: Prepare | Step | Assume, cancellation: Cancellation, stages: Stages, paid: Paid
+    ) -> object:
         """Runs on a thread; gives the outcome or the Refusal."""
         answering, identity = self._services.answering, self._services.identity
         try:
@@ -299,7 +326,17 @@ class Session:
             last = self._last_release_of(who)
             return answering.execute(
                 Asker(
-                    job.text, job.oids, who, job.parameters, job.settings, cancellation, last, stages, noted
+                    job.text,
+                    job.oids,
+                    who,
+                    job.parameters,
+                    job.settings,
+                    cancellation,
+                    last,
+                    stages,
+                    noted,
+                    paid,
+                    self._services.watcher,
                 )
             )
         except Refusal as refusal:
@@ -314,8 +351,9 @@ class Session:
             self._last, self._last_of = LastRelease(), who
         return self._last
 
-    def _done(self, job: Prepare | Step | Assume, stages: Stages, outcome: object) -> None:
+    def _done(self, job: Prepare | Step | Assume, stages: Stages, paid: Paid, outcome: object) -> None:
         """What the front makes of an answer is a stage of its statement, too."""
+        self._job_ended(job, stages, paid, outcome)
         waited = self._running is not None and self._running.job is job
         if isinstance(job, Step) and waited and not isinstance(outcome, Refusal):
             stages.enter("present")
@@ -356,6 +394,7 @@ class Session:
         if self._closing:
             return
         self._closing = True
+        self._services.watcher.session(-1)
         for timer in (self._clock, self._idle):
             if timer is not None:
                 timer.cancel()

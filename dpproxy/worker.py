@@ -14,6 +14,7 @@ from dpproxy.neighbours import Neighbours
 from dpproxy.seats import Seats
 from dpproxy.server import Shared
 from dpproxy.service import Service
+from dpproxy.statement_log import json_everywhere
 from dpproxy.workers import READY, Order
 
 
@@ -22,6 +23,8 @@ def main() -> None:
     order = pickle.loads(bytes.fromhex(sys.stdin.readline()))
     assert isinstance(order, Order)
     try:
+        if order.config.server.log == "json":
+            json_everywhere()
         with Service.start(order.config, alone=False, place=order.place) as service:
             asyncio.run(_serve(service, order))
     except EXPECTED as error:

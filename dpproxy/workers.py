@@ -13,6 +13,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from dpproxy import metrics
 from dpproxy.config import Config
 from dpproxy.seats import Seats, empty_seats
 from dpproxy.server import ServerError
@@ -38,9 +39,14 @@ class Workers:
 
     def __init__(self, service: Service, count: int) -> None:
         """`count`: 1 to MOST_WORKERS."""
-        self._service, self._count = service, count
+        self.service, self.count = service, count
         self._running: dict[int, asyncio.subprocess.Process] = {}
         self._stopping = asyncio.Event()
+        self._folder: Path | None = None
+
+    def metrics(self) -> bytes:
+        """What all workers have counted, in Prometheus' text format; nothing while none runs."""
+        return b"" if self._folder is None else metrics.page_of_all(self._folder)
 
     async def serve(self, ready: Callable[[str, int], None]) -> None:
         """Serves until SIGTERM or SIGINT, then lets every worker drain; `ready` gets host and port.
@@ -50,18 +56,20 @@ class Workers:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._stopping.set)
-        section = self._service.config.server
+        section = self.service.config.server
         with ExitStack() as stack:
             port = stack.enter_context(reserved_port(section.host, section.port))
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="dpproxy-")))
-            Seats.make(folder / "seats", self._count)
-            turner = Turner(folder, self._service.turn)
+            Seats.make(folder / "seats", self.count)
+            self._folder = folder / "metrics"
+            self._folder.mkdir()
+            turner = Turner(folder, self.service.turn)
             await turner.listen()
             stack.callback(turner.close)
-            config = self._service.config
+            config = self.service.config
             config = config.model_copy(update={"server": section.model_copy(update={"port": port})})
-            async with self._service.recovering():
-                await self._serve([Order(config, Place(n, folder)) for n in range(self._count)], ready)
+            async with self.service.recovering():
+                await self._serve([Order(config, Place(n, folder)) for n in range(self.count)], ready)
 
     async def _serve(self, orders: Sequence[Order], ready: Callable[[str, int], None]) -> None:
         keepers: list[asyncio.Task[None]] = []
@@ -83,7 +91,10 @@ class Workers:
     async def _start(self, order: Order) -> asyncio.subprocess.Process:
         """A worker that listens; raises ServerError with what it said instead."""
         pipe = asyncio.subprocess.PIPE
-        process = await asyncio.create_subprocess_exec(*PROGRAM, stdin=pipe, stdout=pipe)
+        assert self._folder is not None
+        process = await asyncio.create_subprocess_exec(
+            *PROGRAM, stdin=pipe, stdout=pipe, env=metrics.environment(self._folder)
+        )
         self._running[order.place.number] = process
         if self._stopping.is_set():
             process.terminate()
@@ -106,6 +117,7 @@ class Workers:
             if self._stopping.is_set():
                 return
             empty_seats(order.place.folder / "seats", order.place.number)
+            metrics.forget_gauges(order.place.folder / "metrics", process.pid)
             _say(f"worker {order.place.number} ended (status {status}), another takes its place")
             while True:
                 try:

@@ -43,20 +43,27 @@ _READ_WITH = {b"client_encoding": b"UTF8", b"standard_conforming_strings": b"on"
 _NO_PORTAL = Refusal("34000", 'portal "" does not exist')
 
 
+def _unheard(code: str) -> None:
+    """Nobody asks for the codes of errors."""
+
+
 class Relay:
     """One session between login and end.
 
     Feed it messages of the client (`client`, unless `busy` or `full`) and bytes of the front (`front`);
     send what gathers in `to_front` and `to_client`; do the `job` that it names, on a thread, and hand the
     outcome to `finish`. `classify` says "relay" or "private" of a text, or raises Refusal. `roles`: the session may
-    act for others, so that what one of them has paid for is read by that one alone.
+    act for others, so that what one of them has paid for is read by that one alone; `failed`: told the code of each
+    error that the front finds by itself.
     """
 
-    def __init__(self, classify: Callable[[str], str], roles: bool = False) -> None:
+    def __init__(
+        self, classify: Callable[[str], str], roles: bool = False, failed: Callable[[str], None] = _unheard
+    ) -> None:
         self.to_client = bytearray()
         self.job: Prepare | Step | Assume | None = None
         self.fatal = False
-        self._classify, self._roles = classify, roles
+        self._classify, self._roles, self._failed = classify, roles, failed
         self._line = Line()
         self.to_front = self._line.out
         self._outbound = m.Outbound()
@@ -411,6 +418,8 @@ class Relay:
         head = self._line.pending.head
         self._copying = False
         self.to_client += raw if head is None or not head.ours else cleaned(raw, head)
+        if head is None or head.refusal is None:
+            self._failed(m.split_fields(raw).get("C", ""))
         if m.is_fatal(raw):
             self.fatal = True
         elif head is None or head.kind not in b"QS":

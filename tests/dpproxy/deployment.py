@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
 import duckdb
 import psycopg
@@ -71,10 +72,11 @@ def command(*arguments: str, folder: Path = ROOT, entry: str = "") -> subprocess
 
 @dataclass
 class Running:
-    """A serving process and the port it announced."""
+    """A serving process, the port it announced, and the URL of its console, if it said one."""
 
     process: subprocess.Popen[str]
     port: int
+    console: str = ""
 
     def connect(self, user: str, password: str = "") -> psycopg.Connection:
         """A connection of an analyst."""
@@ -95,23 +97,31 @@ def serving(
     folder: Path = ROOT,
     root: Path = ROOT,
     program: Sequence[str] = ("-m", "dpproxy"),
+    errors: IO[str] | None = None,
 ) -> Iterator[Running]:
-    """Runs `dpproxy ARGUMENTS`, once it listens; ends it in any case. `root`: where the project is."""
+    """Runs `dpproxy ARGUMENTS`, once it listens; ends it in any case.
+
+    `root`: where the project is; `errors`: where standard error goes.
+    """
     process = subprocess.Popen(
         [sys.executable, *program, *arguments],
         cwd=folder,
         env={**os.environ, "PYTHONPATH": str(root)},
         stdout=subprocess.PIPE,
+        stderr=errors,
         text=True,
     )
     assert process.stdout is not None
     try:
+        console = ""
         for line in process.stdout:
+            if line.startswith("dpproxy: console at "):
+                console = line.split()[-1]
             if line.startswith("dpproxy: listening on 127.0.0.1:"):
                 break
         else:
             raise AssertionError(f"nothing listens, exit status {process.wait(10)}")
-        yield Running(process, int(line.rpartition(":")[2]))
+        yield Running(process, int(line.rpartition(":")[2]), console)
     finally:
         process.kill()
         process.wait(60)

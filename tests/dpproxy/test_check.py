@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from dpproxy.cli import app
-from tests.dpproxy.deployment import POLICY, make
+from tests.dpproxy.deployment import COUNT, POLICY, command, make, serving
 
 LIFE = """
 [tables.lives]
@@ -109,3 +109,29 @@ def test_costs_are_what_explain_says(file: Path) -> None:
         "1 information unit and 1 call",
         "1 information unit and 0 calls",
     ]
+
+
+def test_limits_that_the_ledger_has_otherwise(tmp_path: Path) -> None:
+    file = make(tmp_path, POLICY + '[server]\nauth = "trust"\n[budget.dataset]\ninformation = 900\n')
+    before = warned(file)
+    assert not (tmp_path / ".dpproxy" / "ledger").exists()
+    with serving(["serve", "-c", str(file), "--port", "0"]) as server:
+        with server.connect("ann") as connection:
+            connection.execute(COUNT.encode())
+        assert warned(file) == before
+        assert command("budget", "set", "ann", "--calls", "7.5", "-c", str(file)).returncode == 0
+        file.write_text(file.read_text().replace("information = 900", "information = 800"))
+        told = warned(file)[len(before) :]
+        assert told == [
+            "analyst:ann has its limits from the ledger: calls 7.5 (file: 30); dpproxy budget set ann --calls 30",
+            "dataset has its limits from the ledger: information 900 (file: 800); "
+            "dpproxy budget set dataset --information 800",
+        ]
+        for line in told:
+            words = line.partition("dpproxy ")[2].split()
+            assert command(*words, "-c", str(file)).returncode == 0
+        assert warned(file) == before
+        file.write_text(file.read_text().replace("[budget.dataset]\ninformation = 800\n", ""))
+        (gone,) = [line for line in warned(file) if line.startswith("dataset ")]
+        assert "the file no longer names it" in gone
+    assert not [line for line in warned(file) if line.startswith("dataset ")]

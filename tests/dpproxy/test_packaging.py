@@ -44,7 +44,7 @@ def test_everything_that_runs_is_in_both(built: Path) -> None:
         str(file.relative_to(ROOT))
         for room in ROOMS
         for file in (ROOT / room).rglob("*")
-        if file.suffix in (".py", ".sql", ".md") or file.name == "py.typed"
+        if file.suffix in (".py", ".sql", ".md", ".html", ".css", ".svg") or file.name == "py.typed"
     }
     (wheel,) = built.glob("*.whl")
     with zipfile.ZipFile(wheel) as opened:

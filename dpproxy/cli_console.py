@@ -1,0 +1,79 @@
+"""`dpproxy console`: the owner's pages on a port of their own, their password, and the token of the metrics."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import sys
+from contextlib import AbstractAsyncContextManager, nullcontext
+from pathlib import Path
+
+from dpproxy import metrics
+from dpproxy.cli_output import OutputError
+from dpproxy.config import Config
+from dpproxy.console.app import application, metrics_token
+from dpproxy.console.listener import listening
+from dpproxy.console.password import Verifier, load, save, verifier_path
+from dpproxy.console.sources import CONSOLE, Sources
+from dpproxy.key_file import load_key
+from dpproxy.service import Service
+from dpproxy.workers import Workers
+from mechanisms import randomness
+
+ADDRESS = "127.0.0.1:6480"
+
+
+def run(config: Config) -> None:
+    """Serves the console until SIGTERM or Ctrl-C, beside a running server or for itself.
+
+    Raises OutputError where no password is set, and what Service.start and `listening` raise.
+    """
+    if load(_place(config)) is None:
+        raise OutputError("the owner has no password yet: dpproxy console password")
+    with Service.start(config, alone=False) as service:
+        asyncio.run(_run(config, service))
+
+
+def beside(serving: Service | Workers, config: Config) -> AbstractAsyncContextManager[str]:
+    """The console of a process that serves analysts; nothing where [server] http is empty."""
+    if not config.server.http:
+        return nullcontext("")
+    if isinstance(serving, Workers):
+        sources = Sources.of(serving.service, serving.metrics, serving.count)
+    else:
+        sources = Sources.of(serving, lambda: metrics.page_of(serving.metrics), 1)
+    if load(_place(config)) is None:
+        print("dpproxy: warning: nobody can log in to the console: dpproxy console password", file=sys.stderr)
+    return listening(application(sources), config)
+
+
+def password(config: Config, text: str) -> None:
+    """Sets the owner's password, which ends all logins; raises OutputError for a short one."""
+    verifier, place = Verifier.make(text), _place(config)
+    place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    save(place, verifier)
+
+
+def token(config: Config) -> None:
+    """Prints the bearer token for /metrics; it lasts as long as the key."""
+    key = load_key(config.path(config.privacy.key_file), may_make=False)
+    print(metrics_token(randomness.derive(key, CONSOLE)))
+
+
+def announce(url: str) -> None:
+    """Says where the console is."""
+    if url:
+        print(f"dpproxy: console at {url}", flush=True)
+
+
+async def _run(config: Config, service: Service) -> None:
+    stopped = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stopped.set)
+    async with listening(application(Sources.of(service, None, 1)), config) as url:
+        announce(url)
+        await stopped.wait()
+
+
+def _place(config: Config) -> Path:
+    return verifier_path(config.path(config.privacy.key_file))

@@ -1,0 +1,243 @@
+"""The console's routes: a login, seven pages that change nothing, metrics and health."""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
+from pathlib import Path
+from time import monotonic, time
+from urllib.parse import parse_qs
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, RedirectResponse, Response
+from starlette.routing import Mount, Route
+from starlette.staticfiles import StaticFiles
+from starlette.types import ASGIApp
+
+from budget.account import LedgerError
+from dpproxy.config import ConfigError
+from dpproxy.console import pages
+from dpproxy.console.guarantees import guarantees
+from dpproxy.console.guard import Guard
+from dpproxy.console.password import load, verifier_path
+from dpproxy.console.sources import Sources
+from dpproxy.console.tickets import SECONDS, Ticket, Tickets
+from dpproxy.throttle import Throttle
+
+Page = Callable[[Sources, Mapping[str, str]], Mapping[str, object]]
+PAGES: Mapping[str, tuple[str, Page]] = {
+    "/": ("Accounts", pages.accounts),
+    "/releases": ("Releases", pages.releases),
+    "/refusals": ("Refusals", pages.refusals),
+    "/limits": ("Limits", pages.limits),
+    "/columns": ("Columns", pages.columns),
+    "/guarantee": ("Guarantee", guarantees),
+    "/health": ("Health", pages.health),
+}
+"""Path, title and content of every page behind the login."""
+_HERE = Path(__file__).parent
+_COOKIE = "dpproxy_owner"
+_MOST_BYTES = 4096
+"""Of a form."""
+_MOST_WAITING = 16
+_METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+
+
+def application(sources: Sources) -> ASGIApp:
+    """The console over `sources`, guarded."""
+    return _Console(sources).guarded()
+
+
+def metrics_token(key: bytes) -> str:
+    """What a monitoring system shows to read the metrics; `key`: of the sources."""
+    return hmac.digest(key, b"metrics", "sha256").hex()
+
+
+class _Console:
+    def __init__(self, sources: Sources) -> None:
+        self._sources = sources
+        self._tls = bool(sources.config.server.tls_cert)
+        self._path = verifier_path(sources.config.path(sources.config.privacy.key_file))
+        self._tickets, self._verifier = Tickets(sources.key, ""), ""
+        self._throttle, self._turn, self._waiting = Throttle(), asyncio.Lock(), 0
+        environment = Environment(
+            loader=FileSystemLoader(_HERE / "templates"),
+            autoescape=True,
+            undefined=StrictUndefined,
+            trim_blocks=True,
+            lstrip_blocks=True,
+        )
+        environment.globals["pages"] = [(path, title) for path, (title, _) in PAGES.items()]
+        self._templates = environment
+
+    def guarded(self) -> ASGIApp:
+        """All routes."""
+        shown = [Route(path, partial(self._page, path)) for path in PAGES]
+        routes = [
+            *shown,
+            Route("/login", self._form, methods=["GET"]),
+            Route("/login", self._log_in, methods=["POST"]),
+            Route("/logout", self._log_out, methods=["POST"]),
+            Route("/metrics", self._metrics),
+            Route("/healthz", self._alive),
+            Route("/readyz", self._ready),
+            Mount("/static", StaticFiles(directory=_HERE / "static")),
+        ]
+        handlers: dict[object, Callable[[Request, Exception], Awaitable[Response]]] = {
+            404: self._missing,
+            LedgerError: self._broken,
+            ConfigError: self._broken,
+            500: self._broken,
+        }
+        return Guard(Starlette(routes=routes, exception_handlers=handlers), tls=self._tls)
+
+    # Pages
+
+    async def _page(self, path: str, request: Request) -> Response:
+        ticket = await self._ticket(request)
+        if ticket is None or not ticket.owner:
+            return RedirectResponse("/login", 303)
+        title, content = PAGES[path]
+        context = await run_in_threadpool(content, self._sources, request.query_params)
+        name = path.strip("/") or "accounts"
+        return self._rendered(f"{name}.html", ticket, title=title, context={**context, "path": path})
+
+    async def _metrics(self, request: Request) -> Response:
+        ticket = await self._ticket(request)
+        given = request.headers.get("authorization", "").removeprefix("Bearer ")
+        known = hmac.compare_digest(given.encode(errors="replace"), metrics_token(self._sources.key).encode())
+        if not known and (ticket is None or not ticket.owner):
+            return PlainTextResponse("dpproxy console token tells the bearer token.\n", 401)
+        if self._sources.metrics is None:
+            return PlainTextResponse("This process serves no analysts: ask the one that does.\n", 404)
+        return Response(await run_in_threadpool(self._sources.metrics), media_type=_METRICS_TYPE)
+
+    async def _alive(self, request: Request) -> Response:
+        return PlainTextResponse("alive\n")
+
+    async def _ready(self, request: Request) -> Response:
+        parts = await run_in_threadpool(self._sources.probe.parts)
+        told = {part.name: not part.failed for part in parts}
+        return JSONResponse(told, 200 if all(told.values()) else 503)
+
+    # The login
+
+    async def _form(self, request: Request, failed: str = "", status: int = 200) -> Response:
+        ticket = await self._ticket(request)
+        cookie = None
+        if ticket is None:
+            cookie = self._tickets.issue(time(), owner=False)
+            ticket = self._tickets.read(cookie, time())
+            assert ticket is not None
+        elif ticket.owner:
+            return RedirectResponse("/", 303)
+        response = self._rendered(
+            "login.html",
+            ticket,
+            status=status,
+            title="Log in",
+            context={"failed": failed, "known": bool(self._verifier)},
+        )
+        if cookie is not None:
+            self._hand_out(response, cookie)
+        return response
+
+    async def _log_in(self, request: Request) -> Response:
+        ticket, sent = await self._ticket(request), await _form_of(request)
+        if sent is None or ticket is None or not self._tickets.sent_by(ticket, sent.get("token", "")):
+            return await self._form(request, "This form was not made for you, or is too old. Try again.", 403)
+        peer = request.client.host if request.client else ""
+        right = await self._right(peer, sent.get("password", ""))
+        if right is None:
+            return await self._form(request, "Too many wrong passwords. Try again in a minute.", 429)
+        if not right:
+            return await self._form(request, "This is not the password.", 403)
+        self._tickets.end(ticket, time())
+        response = RedirectResponse("/", 303)
+        self._hand_out(response, self._tickets.issue(time(), owner=True))
+        return response
+
+    async def _log_out(self, request: Request) -> Response:
+        ticket, sent = await self._ticket(request), await _form_of(request)
+        if sent is None or ticket is None or not self._tickets.sent_by(ticket, sent.get("token", "")):
+            return PlainTextResponse("This form was not made for you.\n", 403)
+        self._tickets.end(ticket, time())
+        response = RedirectResponse("/login", 303)
+        response.delete_cookie(_COOKIE)
+        return response
+
+    async def _right(self, peer: str, password: str) -> bool | None:
+        """Whether this is the owner's password, one attempt at a time; None for those who have to come again."""
+        if self._waiting >= _MOST_WAITING:
+            return None
+        self._waiting += 1
+        try:
+            async with self._turn:
+                wait = self._throttle.turn(peer, monotonic())
+                if wait is None:
+                    return None
+                await asyncio.sleep(wait)
+                verifier = await run_in_threadpool(load, self._path)
+                right = verifier is not None and await run_in_threadpool(verifier.holds, password)
+                if right:
+                    self._throttle.succeeded(peer)
+                else:
+                    self._throttle.failed(peer, monotonic())
+                return right
+        finally:
+            self._waiting -= 1
+
+    async def _ticket(self, request: Request) -> Ticket | None:
+        """The visitor's, by the password of now: the owner may have set another one."""
+        verifier = str(await run_in_threadpool(load, self._path) or "")
+        if verifier != self._verifier:
+            self._tickets, self._verifier = Tickets(self._sources.key, verifier), verifier
+        return self._tickets.read(request.cookies.get(_COOKIE, ""), time())
+
+    def _hand_out(self, response: Response, cookie: str) -> None:
+        response.set_cookie(
+            _COOKIE, cookie, max_age=SECONDS, httponly=True, secure=self._tls, samesite="strict"
+        )
+
+    # What goes wrong
+
+    async def _missing(self, request: Request, error: Exception) -> Response:
+        return self._rendered(
+            "error.html", None, status=404, title="No such page", context={"told": "There is no such page."}
+        )
+
+    async def _broken(self, request: Request, error: Exception) -> Response:
+        told = "The ledger cannot be reached." if isinstance(error, LedgerError) else "Something went wrong."
+        return self._rendered("error.html", None, status=503, title="Out of reach", context={"told": told})
+
+    def _rendered(
+        self,
+        template: str,
+        ticket: Ticket | None,
+        *,
+        title: str,
+        context: Mapping[str, object],
+        status: int = 200,
+    ) -> HTMLResponse:
+        token = self._tickets.token(ticket) if ticket is not None else ""
+        owner = ticket is not None and ticket.owner
+        values = {"path": "", **context, "title": title, "token": token, "owner": owner}
+        return HTMLResponse(self._templates.get_template(template).render(values), status)
+
+
+async def _form_of(request: Request) -> Mapping[str, str] | None:
+    """The fields of a small form; None for a large one, and one that is no form."""
+    body = b""
+    async for chunk in request.stream():
+        body += chunk
+        if len(body) > _MOST_BYTES:
+            return None
+    try:
+        return {name: values[0] for name, values in parse_qs(body.decode(), max_num_fields=8).items()}
+    except ValueError:
+        return None

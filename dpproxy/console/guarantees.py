@@ -1,0 +1,124 @@
+"""The page of guarantees: of each account by the limits that it has had, and against all analysts together."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from math import ceil, exp
+
+from budget.account import AccountRow
+from budget.ledger import Ledger
+from budget.units import units
+from dpproxy.cli_budget import account_guarantee, limit_link
+from dpproxy.cli_check import Guarantee, guarantee_of, marked
+from dpproxy.config import AccountLimit, Config
+from dpproxy.config_policy import unit_name
+from dpproxy.console.sources import Sources
+
+_ODDS = 1000
+"""Odds beyond this are said to be more than that."""
+
+
+@dataclass(frozen=True)
+class Promise:
+    """What is promised about `whose` questions: the smallest epsilon by its delta, and every accounting below it.
+
+    `reason`: why nothing is promised, where that is so.
+    """
+
+    whose: tuple[str, ...]
+    information: str
+    calls: str
+    period: str
+    best: Guarantee | None
+    odds: str
+    rows: tuple[tuple[str | None, ...], ...]
+    reason: str = ""
+
+
+def guarantees(sources: Sources, query: Mapping[str, str]) -> Mapping[str, object]:
+    """Accounts with the same limits are told of together."""
+    config, ledger = sources.config, sources.ledger
+    rows = ledger.accounts()
+    return {
+        "promises": _promises(config, ledger, [row for row in rows if row.account != "dataset"]),
+        "everybody": everybody(config, ledger, rows),
+        "unit": unit_name(sources.checked.policy),
+        "epsilon_per": _plain(config.privacy.epsilon_per),
+        "noise": config.privacy.noise,
+    }
+
+
+def everybody(config: Config, ledger: Ledger, rows: Sequence[AccountRow]) -> Promise:
+    """Against all analysts who put their answers together: the dataset's account, or the sum of theirs."""
+    own = [row for row in rows if row.account.startswith("analyst:")]
+    shared = next((row for row in rows if row.account == "dataset"), None)
+    if shared is not None and shared.limit.mode == "enforce":
+        bounds = account_guarantee(config, shared, ledger.limits(shared.account), None)
+        return _promise(
+            ("all analysts, by the account of the dataset",), limit_link(shared.account, shared.limit), bounds
+        )
+    whose = (f"all {len(own)} analysts together",)
+    periods = {row.limit.period for row in own}
+    link = AccountLimit(
+        "everybody",
+        units(sum(row.limit.information for row in own)),
+        units(sum(row.limit.calls for row in own)),
+        next(iter(periods), config.budget.period),
+        "enforce",
+    )
+    if not own:
+        return _nothing(whose, link, "no analyst has asked anything yet")
+    if any(row.limit.mode == "track" for row in own):
+        return _nothing(whose, link, "an account is only tracked: set [budget.dataset]")
+    if len(periods) > 1:
+        return _nothing(whose, link, "their periods differ: set [budget.dataset]")
+    return _promise(whose, link, guarantee_of(config.privacy, link, None))
+
+
+def _promises(config: Config, ledger: Ledger, rows: Sequence[AccountRow]) -> list[Promise]:
+    alike: dict[tuple[object, ...], list[AccountRow]] = {}
+    for row in rows:
+        had = ledger.limits(row.account)
+        same: tuple[object, ...] = (row.limit,) if len(had) == 1 else (row.account,)
+        alike.setdefault(same, []).append(row)
+    return [_of_alike(config, of_them, ledger) for of_them in alike.values()]
+
+
+def _of_alike(config: Config, rows: Sequence[AccountRow], ledger: Ledger) -> Promise:
+    first = rows[0]
+    link = limit_link(first.account, first.limit)
+    whose = tuple(row.account for row in rows)
+    if first.limit.mode == "track":
+        return _nothing(whose, link, "only tracked: no guarantee is claimed")
+    return _promise(whose, link, account_guarantee(config, first, ledger.limits(first.account), None))
+
+
+def _promise(whose: tuple[str, ...], link: AccountLimit, bounds: Sequence[Guarantee]) -> Promise:
+    best = next((bound for bound in bounds if bound.smallest), None)
+    rows = tuple(
+        (marked(bound), bound.epsilon, bound.delta, bound.kept_epsilon, bound.kept_delta) for bound in bounds
+    )
+    odds = "" if best is None or best.epsilon is None else _odds(float(best.epsilon))
+    return Promise(whose, _plain(link.information), _plain(link.calls), link.period, best, odds, rows)
+
+
+def _nothing(whose: tuple[str, ...], link: AccountLimit, reason: str) -> Promise:
+    return Promise(whose, _plain(link.information), _plain(link.calls), link.period, None, "", (), reason)
+
+
+def _odds(epsilon: float) -> str:
+    """exp(epsilon) in words, rounded up.
+
+    >>> print(_odds(0.5), _odds(9.0), sep="; ")
+    a factor of 1.65 at most; a factor of exp(9) at most, which is more than 1,000
+    """
+    factor = exp(min(epsilon, 100.0))
+    if factor > _ODDS:
+        return f"a factor of exp({epsilon:g}) at most, which is more than {_ODDS:,}"
+    return f"a factor of {ceil(100 * factor) / 100:.2f} at most"
+
+
+def _plain(value: Fraction) -> str:
+    return str(value) if value.denominator == 1 else f"{float(value):g}"

@@ -1,0 +1,315 @@
+"""What each page shows, as plain values for its template: amounts of budget and times, no SQL and no data."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import astuple, dataclass
+from datetime import UTC, date, datetime, timedelta
+from fractions import Fraction
+from typing import get_args
+
+from budget.account import AccountRow, ActivityRow, Period
+from budget.units import shown, units
+from dpproxy.check_warnings import warnings
+from dpproxy.cli_check import classes, limits_of, rows_per_unit, shown_name
+from dpproxy.config_policy import unit_name
+from dpproxy.config_values import exact
+from dpproxy.console.charts import Chart, Series, by_day, by_number, last_days
+from dpproxy.console.sources import Sources
+from dpproxy.drift import drift
+from dpproxy.epoch import epoch_name
+from dpproxy.figure import Curve
+from dpproxy.simulation import PARTS, Tried, days_of, panels_of, refused, soonest, try_budgets
+from rewriter.refusal import CATALOGUE
+
+Context = Mapping[str, object]
+DAYS = 30
+"""Of releases and refusals that are shown."""
+HISTORY_DAYS = 90
+"""Of the history on which limits are tried."""
+_LOW = Fraction(1, 10)
+_MOST_BUDGETS = 8
+
+
+@dataclass(frozen=True)
+class Meter:
+    """One unit of an account: amounts for people, and shares of the limit in percent for a bar."""
+
+    unit: str
+    limit: str
+    used: str
+    reserved: str
+    left: str
+    used_percent: float
+    reserved_percent: float
+    state: str
+
+
+@dataclass(frozen=True)
+class Account:
+    """An account on the first page."""
+
+    name: str
+    meters: tuple[Meter, ...]
+    period: str
+    refreshes: str
+    mode: str
+    frozen: bool
+
+
+def accounts(sources: Sources, query: Mapping[str, str]) -> Context:
+    """Accounts and what is left of them, those with least first."""
+    rows = sources.ledger.accounts()
+    now = datetime.now(UTC)
+    active = sources.ledger.activity(now - timedelta(days=DAYS))
+    refusals = sources.ledger.refusals(now.date() - timedelta(days=DAYS - 1))
+    low = [row for row in rows if row.frozen or _share_left(row) < _LOW]
+    return {
+        "accounts": [_account(row) for row in sorted(rows, key=lambda row: (_share_left(row), row.account))],
+        "tiles": (
+            ("Analysts", f"{len(sources.ledger.analysts())}", "who may log in with a password"),
+            ("Releases", f"{sum(map(_releases, active)):,}", f"in {DAYS} days, replays included"),
+            ("Refusals", f"{sum(row.times for row in refusals):,}", f"in {DAYS} days"),
+            ("Nearly spent", f"{len(low)}", "accounts below 10% or frozen"),
+        ),
+        "drift": list(drift(sources.config.budget, rows)),
+    }
+
+
+def releases(sources: Sources, query: Mapping[str, str]) -> Context:
+    """Releases and charges day by day, of all accounts or of one."""
+    days = last_days(datetime.now(UTC).date(), DAYS)
+    rows = sources.ledger.activity(datetime.combine(days[0], datetime.min.time(), UTC))
+    names = sorted({row.account for row in rows})
+    wanted = query.get("account", "")
+    rows = tuple(row for row in rows if not wanted or row.account == wanted)
+    table = [
+        (
+            f"{day.day} {day:%b}",
+            *(f"{sum(getattr(row, kind) for row in of_it):,}" for kind in ("bought", "replayed", "failed")),
+            shown(sum(row.charged.information for row in of_it)),
+            shown(sum(row.charged.calls for row in of_it)),
+        )
+        for day in reversed(days)
+        if (of_it := [row for row in rows if row.day == day])
+    ]
+    return {
+        "names": names,
+        "wanted": wanted,
+        "charts": (_chart_of_releases(days, rows), _chart_of_charges(days, rows)),
+        "rows": table,
+        "by_account": _by_account(rows),
+        "days": DAYS,
+    }
+
+
+def refusals(sources: Sources, query: Mapping[str, str]) -> Context:
+    """What was refused, why, and to whom."""
+    days = last_days(datetime.now(UTC).date(), DAYS)
+    rows = sources.ledger.refusals(days[0])
+    by_code: dict[str, int] = {}
+    for row in rows:
+        by_code[row.code] = by_code.get(row.code, 0) + row.times
+    whom: dict[tuple[str, str], tuple[int, datetime]] = {}
+    for row in rows:
+        times, last = whom.get((row.account, row.code), (0, row.last_at))
+        whom[row.account, row.code] = times + row.times, max(last, row.last_at)
+    return {
+        "chart_of_days": by_day(
+            "Refusals by day",
+            f"Bars: refused statements on each of {DAYS} days, {sum(by_code.values()):,} in all.",
+            days,
+            [Series("", tuple(float(sum(row.times for row in rows if row.day == day)) for day in days))],
+            "refused",
+        ),
+        "codes": [
+            (code, _why(code), f"{times:,}")
+            for code, times in sorted(by_code.items(), key=lambda pair: -pair[1])
+        ],
+        "whom": [
+            (account, code, f"{times:,}", _minute(last))
+            for (account, code), (times, last) in sorted(whom.items(), key=lambda pair: -pair[1][0])
+        ],
+        "days": DAYS,
+    }
+
+
+def limits(sources: Sources, query: Mapping[str, str]) -> Context:
+    """Who would have been stopped by other limits; `query`: period, information, calls as the form has them."""
+    budget = sources.config.budget
+    period: Period = next((p for p in get_args(Period) if p == query.get("period")), budget.period)
+    given, mistakes = {}, []
+    for unit, standard in (("information", budget.information), ("calls", budget.calls)):
+        text = query.get(unit, "").strip()
+        try:
+            given[unit] = _amounts(text) if text else [standard * part for part in PARTS]
+        except ValueError as error:
+            mistakes.append((unit, str(error)))
+            given[unit] = [standard * part for part in PARTS]
+    since = datetime.now(UTC) - timedelta(days=HISTORY_DAYS)
+    entries = [entry for entry in sources.ledger.entries(None, since, None) if entry.own]
+    tried = try_budgets(entries, period, given["information"], given["calls"]) if entries else []
+    panels = panels_of(tried, days_of(entries, period)) if entries else []
+    return {
+        "period": period,
+        "periods": get_args(Period),
+        "texts": {unit: query.get(unit, "") for unit in ("information", "calls")},
+        "examples": {unit: ", ".join(_plain(amount) for amount in given[unit]) for unit in given},
+        "mistakes": dict(mistakes),
+        "charts": [_chart_of_limits(panel.unit, panel.curves) for panel in panels],
+        "table_of_budgets": [_tried(one) for one in tried],
+        "whom": [
+            (result.account, one.unit, one.amount, soonest(result), f"{refused([result]):,}")
+            for one in tried
+            for result in one.results
+            if result.stopped
+        ],
+        "history_days": HISTORY_DAYS,
+    }
+
+
+def columns(sources: Sources, query: Mapping[str, str]) -> Context:
+    """Tables, columns and their classes, as `dpproxy check` tells them."""
+    checked = sources.checked
+    found = classes(checked.policy, checked.config.tables, checked.config.privacy)
+    tables = []
+    for table in checked.policy.tables.values():
+        rows = [astuple(column)[1:] for column in found if column.table == shown_name(table)]
+        hidden = sum(column.hidden for column in table.columns)
+        tables.append((shown_name(table), rows_per_unit(table), table.public, rows, hidden))
+    return {"tables": tables, "unit": unit_name(checked.policy)}
+
+
+def health(sources: Sources, query: Mapping[str, str]) -> Context:
+    """Whether all parts can be reached, what they are, and what the configuration warns of."""
+    checked, config = sources.checked, sources.config
+    parts = sources.probe.parts()
+    reachable = not any(part.failed for part in parts)
+    told = [*checked.warnings, *warnings(checked, limits_of(config.budget))]
+    mark = sources.ledger.high_water() if reachable else None
+    facts = [
+        ("Privacy unit", unit_name(checked.policy)),
+        ("Epoch", f"{config.privacy.epoch}: {epoch_name(config.privacy.epoch, datetime.now(UTC))}"),
+        ("Noise", config.privacy.noise),
+        ("Entries in the ledger", f"{mark.number:,}" if mark is not None else "unknown"),
+        ("Processes", f"{sources.workers}"),
+        ("Console since", _minute(sources.begun)),
+    ]
+    if reachable:
+        told += drift(config.budget, sources.ledger.accounts())
+    return {"parts": parts, "reachable": reachable, "facts": facts, "warnings": told}
+
+
+def _share_left(row: AccountRow) -> Fraction:
+    """The least share of a unit that is left; all of what has no limit above 0."""
+    parts = ((row.left.information, row.limit.information), (row.left.calls, row.limit.calls))
+    return min((Fraction(left, limit) for left, limit in parts if limit), default=Fraction(1))
+
+
+def _account(row: AccountRow) -> Account:
+    return Account(
+        row.account,
+        tuple(_meter(row, unit) for unit in ("information", "calls")),
+        row.limit.period,
+        "" if row.refreshes_at is None else _minute(row.refreshes_at),
+        row.limit.mode,
+        row.frozen,
+    )
+
+
+def _meter(row: AccountRow, unit: str) -> Meter:
+    limit, used, reserved, left = (
+        getattr(part, unit) for part in (row.limit, row.used, row.reserved, row.left)
+    )
+    used_percent = min(100.0, 100 * used / limit) if limit else 0.0
+    reserved_percent = min(100.0 - used_percent, 100 * reserved / limit) if limit else 0.0
+    share = Fraction(left, limit) if limit else Fraction(1)
+    state = "spent" if left == 0 and limit else "low" if share < _LOW else "good"
+    return Meter(
+        unit,
+        shown(limit),
+        shown(used),
+        shown(reserved),
+        shown(left),
+        round(used_percent, 2),
+        round(reserved_percent, 2),
+        state,
+    )
+
+
+def _releases(row: ActivityRow) -> int:
+    return row.bought + row.replayed + row.failed
+
+
+def _daily(
+    days: Sequence[date], rows: Sequence[ActivityRow], value: Callable[[ActivityRow], float]
+) -> tuple[float, ...]:
+    sums = dict.fromkeys(days, 0.0)
+    for row in rows:
+        if row.day in sums:
+            sums[row.day] += value(row)
+    return tuple(sums.values())
+
+
+def _chart_of_releases(days: Sequence[date], rows: Sequence[ActivityRow]) -> Chart:
+    about = f"Bars: releases on each of {len(days)} days, {sum(map(_releases, rows)):,} in all."
+    kinds: tuple[tuple[str, Callable[[ActivityRow], float]], ...] = (
+        ("bought", lambda row: row.bought),
+        ("replayed", lambda row: row.replayed),
+        ("failed", lambda row: row.failed),
+    )
+    series = [Series(name, _daily(days, rows, value)) for name, value in kinds]
+    return by_day("Releases by day", about, days, series, "releases")
+
+
+def _chart_of_charges(days: Sequence[date], rows: Sequence[ActivityRow]) -> Chart:
+    total = shown(sum(row.charged.information for row in rows))
+    about = f"Bars: information units charged on each of {len(days)} days, {total} in all."
+    values = _daily(days, rows, lambda row: float(units(row.charged.information)))
+    return by_day("Information units charged", about, days, [Series("", values)], "units")
+
+
+def _by_account(rows: Sequence[ActivityRow]) -> list[tuple[str, ...]]:
+    found = []
+    for name in sorted({row.account for row in rows}):
+        of_it = [row for row in rows if row.account == name]
+        counts = (sum(getattr(row, kind) for row in of_it) for kind in ("bought", "replayed", "failed"))
+        charged = (sum(getattr(row.charged, unit) for row in of_it) for unit in ("information", "calls"))
+        found.append((name, *(f"{count:,}" for count in counts), *map(shown, charged)))
+    return found
+
+
+def _why(code: str) -> str:
+    known = CATALOGUE.get(code)
+    return known.meaning if known is not None else "An error of PostgreSQL's that says so by itself."
+
+
+def _amounts(text: str) -> list[Fraction]:
+    """Amounts from a form: numbers above 0, between commas; ValueError."""
+    found = [exact(part.strip()) for part in text.split(",") if part.strip()]
+    if not found or len(found) > _MOST_BUDGETS or any(not 0 < amount < 10**9 for amount in found):
+        raise ValueError(f"1 to {_MOST_BUDGETS} numbers above 0, with commas between them")
+    return found
+
+
+def _chart_of_limits(unit: str, curves: Sequence[Curve]) -> Chart:
+    about = (
+        f"Lines: the share of analysts whom each {unit} budget would have stopped, by days since a refresh."
+    )
+    series = [Series(f"{curve.label} units", curve.shares) for curve in curves]
+    most = max((value for one in series for value in one.values), default=0.0)
+    top = next(top for top in (20.0, 40.0, 60.0, 80.0, 100.0) if top >= most)
+    return by_number(f"Stopped by a budget of {unit}", about, "days since a refresh", series, top)
+
+
+def _tried(one: Tried) -> tuple[str, ...]:
+    stopped = [result for result in one.results if result.stopped]
+    return one.unit, one.amount, f"{len(stopped)} of {len(one.results)}", f"{refused(one.results):,}"
+
+
+def _plain(amount: Fraction) -> str:
+    return str(amount) if amount.denominator == 1 else f"{float(amount):g}"
+
+
+def _minute(time: datetime) -> str:
+    return f"{time.astimezone(UTC):%Y-%m-%d %H:%M} UTC"

@@ -1,0 +1,87 @@
+"""What the console reads: the ledger and the configuration, never the backend's rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from functools import partial
+from time import monotonic
+
+from budget.ledger import Ledger
+from dpproxy.config import Config
+from dpproxy.service import Checked, Service
+
+CONSOLE = "console"
+"""What the console's secret is derived for."""
+_SECONDS = 5.0
+"""So long a look at the parts is taken for the present one: monitoring asks often."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """A part of the proxy and how it is: `failed` with the kind of error, empty where it can be reached."""
+
+    name: str
+    failed: str = ""
+
+
+class Probe:
+    """Looks whether parts can be reached, at most every few seconds."""
+
+    def __init__(self, looks: Mapping[str, Callable[[], object]]) -> None:
+        """`looks`: by name of the part; each raises where it cannot be reached."""
+        self._looks = looks
+        self._at, self._parts = -_SECONDS, tuple[Part, ...]()
+
+    def parts(self) -> tuple[Part, ...]:
+        """All of them as of now, or of a few seconds ago; may block."""
+        if monotonic() - self._at >= _SECONDS:
+            self._parts = tuple(Part(name, _failure(look)) for name, look in self._looks.items())
+            self._at = monotonic()
+        return self._parts
+
+
+@dataclass(frozen=True)
+class Sources:
+    """Where pages come from. `key`: 32 secret bytes for cookies; `metrics`: None where nobody is served here."""
+
+    checked: Checked
+    ledger: Ledger
+    probe: Probe
+    key: bytes = field(repr=False)
+    metrics: Callable[[], bytes] | None
+    workers: int
+    begun: datetime
+
+    @classmethod
+    def of(cls, service: Service, metrics: Callable[[], bytes] | None, workers: int) -> Sources:
+        """Those of a running service."""
+        looks: dict[str, Callable[[], object]] = {
+            "ledger": service.ledger.high_water,
+            "front": partial(service.front.rows, "SELECT 1", most=1),
+            "backend": service.checked.backend.schema,
+        }
+        return cls(
+            service.checked,
+            service.ledger,
+            Probe(looks),
+            service.secret(CONSOLE),
+            metrics,
+            workers,
+            datetime.now(UTC),
+        )
+
+    @property
+    def config(self) -> Config:
+        """The configuration."""
+        return self.checked.config
+
+
+def _failure(look: Callable[[], object]) -> str:
+    """The kind of an error, not its text: that may name hosts and roles."""
+    try:
+        look()
+    except Exception as error:
+        return type(error).__name__
+    return ""

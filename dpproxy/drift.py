@@ -1,0 +1,72 @@
+"""Limits of the file beside limits of the ledger: an account keeps those that it was made with until they are set."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from budget.account import AccountRow, LedgerError
+from budget.ledger import Ledger
+from budget.ledger_schema import is_current
+from budget.units import micro_limit, shown
+from dpproxy.config import AccountLimit, Budget
+from dpproxy.embedded import Embedded
+from dpproxy.service import Checked
+from mechanisms import randomness
+
+
+def drift_of_running(checked: Checked) -> list[str]:
+    """The same of a ledger that runs, and nothing of one that does not: none is started, made or migrated."""
+    section = checked.config.ledger
+    conninfo = section.url
+    if not conninfo:
+        running = Embedded.attached(checked.config.path(section.data_dir))
+        conninfo = "" if running is None else running.conninfo()
+    if not conninfo or not is_current(conninfo):
+        return []
+    try:
+        ledger = Ledger.open(conninfo, checked.pinned, instance=f"check {randomness.random_bytes(16).hex()}")
+    except LedgerError as error:
+        return [str(error)]
+    try:
+        return list(drift(checked.config.budget, ledger.accounts()))
+    finally:
+        ledger.close()
+
+
+def drift(budget: Budget, rows: Sequence[AccountRow]) -> Iterator[str]:
+    """A line for each account whose limits in the ledger are not those of the file, and what would set them.
+
+    `rows`: of `Ledger.accounts`. An account of a team that the file no longer names is told of, too.
+    """
+    for row in rows:
+        link = limit_in_file(budget, row.account)
+        if link is None:
+            yield f"{row.account} is in the ledger, and the file no longer names it: nothing is charged to it"
+            continue
+        held = row.limit
+        wanted = {
+            "information": (shown(micro_limit(link.information)), shown(held.information)),
+            "calls": (shown(micro_limit(link.calls)), shown(held.calls)),
+            "period": (link.period, held.period),
+            "mode": (link.mode, held.mode),
+        }
+        other = {name: pair for name, pair in wanted.items() if pair[0] != pair[1]}
+        if other:
+            told = ", ".join(f"{name} {there} (file: {here})" for name, (here, there) in other.items())
+            options = " ".join(f"--{name} {here}" for name, (here, _) in other.items())
+            name = row.account.removeprefix("analyst:")
+            yield f"{row.account} has its limits from the ledger: {told}; dpproxy budget set {name} {options}"
+
+
+def limit_in_file(budget: Budget, account: str) -> AccountLimit | None:
+    """What the file says of an account of the ledger; None where it names no such account.
+
+    >>> str(limit_in_file(Budget(), "analyst:ann").calls), limit_in_file(Budget(), "team:gone")
+    ('30', None)
+    """
+    kind, _, name = account.partition(":")
+    if kind == "analyst":
+        return budget.chain(name)[0]
+    team = budget.teams.get(name) if kind == "team" else None
+    member = next(iter(team.members), "") if team is not None else ""
+    return next((link for link in budget.chain(member) if link.account == account), None)

@@ -1,0 +1,137 @@
+"""Prometheus metrics of one process, or of all workers together: counts and durations, no label that data decide.
+
+How long a query takes depends on data (docs/threat-model.md): the page is the owner's alone.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
+from functools import partial
+from pathlib import Path
+
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    Histogram,
+    disable_created_metrics,
+    generate_latest,
+)
+from prometheus_client.multiprocess import MultiProcessCollector, mark_process_dead
+
+from budget.units import units
+from dpproxy.stages import STAGES, Stage
+from dpproxy.watching import Ended, Watcher, catalogued
+from rewriter.refusal import CATALOGUE
+
+SHARED = "PROMETHEUS_MULTIPROC_DIR"
+"""The environment's name, which prometheus_client reads when it is imported, of the folder that workers share."""
+_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
+
+
+disable_created_metrics()  # type: ignore[no-untyped-call]
+
+
+class Metrics(Watcher):
+    """Counts what ends. Under SHARED, what is counted lies in files of that folder, one set a process."""
+
+    def __init__(self, slots: int) -> None:
+        """`slots`: of the backend, in this process."""
+        self.registry = registry = CollectorRegistry()
+        self._answers = Counter(
+            "dpproxy_answers", "Private statements answered.", ["paid"], registry=registry
+        )
+        self._refusals = Counter(
+            "dpproxy_refusals", "Statements that got an error, by SQLSTATE.", ["code"], registry=registry
+        )
+        self._releases = Counter(
+            "dpproxy_releases", "Releases, bought or given again for nothing.", ["paid"], registry=registry
+        )
+        self._charged = Counter(
+            "dpproxy_charged_units", "Budget units charged to analysts.", ["unit"], registry=registry
+        )
+        self._statements = Histogram(
+            "dpproxy_statement_seconds",
+            "From a private statement's start to its answer or refusal.",
+            buckets=_SECONDS,
+            registry=registry,
+        )
+        self._stages = Histogram(
+            "dpproxy_stage_seconds",
+            "Stages of private statements.",
+            ["stage"],
+            buckets=_SECONDS,
+            registry=registry,
+        )
+        gauge = partial(Gauge, multiprocess_mode="livesum", registry=registry)
+        self._sessions = gauge("dpproxy_sessions", "Analysts' sessions.")
+        self._busy = gauge("dpproxy_backend_slots_busy", "Slots of the backend in use.")
+        gauge("dpproxy_backend_slots", "Slots of the backend.").set(slots)
+        self._begin_at_nothing()
+
+    def stage(self, stage: Stage, seconds: float) -> None:
+        """A stage of a private statement is over."""
+        self._stages.labels(stage).observe(seconds)
+
+    def ended(self, statement: Ended) -> None:
+        """Counts an answer or a refusal, and what was paid: a refusal may have cost something, too."""
+        paid = statement.paid
+        if statement.code:
+            self._refusals.labels(catalogued(statement.code)).inc()
+        else:
+            self._answers.labels(_kind(paid.bought, paid.replayed)).inc()
+        self._releases.labels("bought").inc(paid.bought)
+        self._releases.labels("replayed").inc(paid.replayed)
+        self._charged.labels("information").inc(float(units(paid.information)))
+        self._charged.labels("calls").inc(float(units(paid.calls)))
+        if statement.seconds is not None:
+            self._statements.observe(statement.seconds)
+
+    def session(self, change: int) -> None:
+        """So many sessions more, or fewer."""
+        self._sessions.inc(change)
+
+    def slot(self) -> AbstractContextManager[object]:
+        """For as long as a slot of the backend is held."""
+        return self._busy.track_inprogress()
+
+    def _begin_at_nothing(self) -> None:
+        """Every label is there from the beginning, so that a first refusal is an increase."""
+        for kind in ("bought", "replayed", "free"):
+            self._answers.labels(kind)
+        for kind in ("bought", "replayed"):
+            self._releases.labels(kind)
+        for unit in ("information", "calls"):
+            self._charged.labels(unit)
+        for code in (*CATALOGUE, catalogued("")):
+            self._refusals.labels(code)
+        for stage in STAGES:
+            self._stages.labels(stage)
+
+
+def page_of(metrics: Metrics) -> bytes:
+    """The metrics of this process, in Prometheus' text format."""
+    return generate_latest(metrics.registry)
+
+
+def page_of_all(folder: Path) -> bytes:
+    """The metrics of all processes that share `folder`, those that died included, but for their gauges."""
+    registry = CollectorRegistry()
+    MultiProcessCollector(registry, path=str(folder))  # type: ignore[no-untyped-call]
+    return generate_latest(registry)
+
+
+def forget_gauges(folder: Path, pid: int) -> None:
+    """A process that shares `folder` is dead: its sessions are gone, what it counted stays."""
+    mark_process_dead(pid, path=str(folder))  # type: ignore[no-untyped-call]
+
+
+def environment(folder: Path) -> Mapping[str, str]:
+    """The environment of a process whose metrics are to lie in `folder`."""
+    return {**os.environ, SHARED: str(folder)}
+
+
+def _kind(bought: int, replayed: int) -> str:
+    return "bought" if bought else "replayed" if replayed else "free"

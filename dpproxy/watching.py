@@ -1,0 +1,93 @@
+"""What an owner may be told of statements as they end: who asked, the cost, the time; never what came out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from dataclasses import dataclass
+
+from budget.account import Charge
+from rewriter.refusal import CATALOGUE
+
+
+@dataclass
+class Paid:
+    """What one execution has cost so far, in micro-units, and how many releases it bought or had again for nothing."""
+
+    information: int = 0
+    calls: int = 0
+    bought: int = 0
+    replayed: int = 0
+
+    def take(self, charged: Charge) -> None:
+        """One release was charged for."""
+        self.information += charged.information
+        self.calls += charged.calls
+        self.bought += 1
+
+
+@dataclass(frozen=True)
+class Ended:
+    """A statement that came to its end: of `account`, answered where `code` is empty, else refused with an SQLSTATE.
+
+    `text`: what the client sent, None where an error of the front tells no more than its code; `seconds`: on the
+    proxy's side. A text is for fingerprints alone: it holds literals.
+    """
+
+    account: str
+    code: str
+    paid: Paid
+    text: str | None = None
+    seconds: float | None = None
+
+
+class Watcher:
+    """Takes no notice of anything; its kinds do. Called on any thread, and never raises."""
+
+    def ended(self, statement: Ended) -> None:
+        """A private statement was answered, or any statement refused."""
+
+    def session(self, change: int) -> None:
+        """So many sessions more, or fewer."""
+
+    def slot(self) -> AbstractContextManager[object]:
+        """For as long as a slot of the backend is held."""
+        return nullcontext()
+
+
+class Watchers(Watcher):
+    """Several at once."""
+
+    def __init__(self, watchers: Sequence[Watcher]) -> None:
+        self._watchers = tuple(watchers)
+
+    def ended(self, statement: Ended) -> None:
+        """Tells all."""
+        for one in self._watchers:
+            one.ended(statement)
+
+    def session(self, change: int) -> None:
+        """Tells all."""
+        for one in self._watchers:
+            one.session(change)
+
+    @contextmanager
+    def slot(self) -> Iterator[None]:
+        """Tells all."""
+        with ExitStack() as stack:
+            for one in self._watchers:
+                stack.enter_context(one.slot())
+            yield
+
+
+OTHER = "other"
+"""All codes that PostgreSQL may give and the proxy's catalogue does not have."""
+
+
+def catalogued(code: str) -> str:
+    """A code of the catalogue, or OTHER: an analyst can make the front raise whatever code they like.
+
+    >>> catalogued("PV010"), catalogued("ZZZZZ")
+    ('PV010', 'other')
+    """
+    return code if code in CATALOGUE else OTHER
