@@ -227,7 +227,13 @@ class _Reader:
         try:
             fraction = Fraction(text)
         except (ValueError, ZeroDivisionError):
-            raise available("a percentile that is no plain number", self.at) from None
+            raise Refusal(
+                "PV018",
+                "a percentile that is no plain number has no differentially private implementation",
+                hint="Ask for each by itself: PERCENTILE_CONT(0.25) WITHIN GROUP (ORDER BY x), PERCENTILE_CONT(0.75) ...; "
+                "percentiles of one column are paid for once.",
+                position=self.at,
+            ) from None
         if not 0 <= fraction <= 1:
             raise Refusal("22003", "percentile value is not between 0 and 1", position=self.at)
         return fraction

@@ -142,6 +142,8 @@ def kind(node: exp.Expr, relation: Relation, parameters: Parameters) -> str:
         return _common([of(node.this), *(of(e) for e in node.expressions)])
     if isinstance(node, (exp.Paren, exp.Neg, exp.Abs, exp.Nullif, exp.Min, exp.Max)):
         return of(node.this)
+    if isinstance(node, (exp.Round, exp.Trunc)) and node.args.get("decimals") is not None:
+        return "number"
     if isinstance(node, (exp.Floor, exp.Ceil, exp.Round, exp.Trunc, exp.Sign, exp.Pow)):
         return "number" if of(node.this) == "number" else "float"
     if isinstance(node, (exp.Sqrt, exp.Ln, exp.Exp)):

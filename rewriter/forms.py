@@ -93,7 +93,11 @@ class Forms(Writer):
         return exp.not_(exp.paren(escaped)) if node.args.get("negate") else escaped
 
     def escape(self, node: exp.Expr) -> exp.Expr:
-        return self.like(node.this, constant_text(node.expression, self.parameters) or "\\")
+        inner = node.this.unnest()
+        negated = isinstance(inner, exp.Not)
+        like = inner.this.unnest() if negated else inner
+        found = self.like(like, constant_text(node.expression, self.parameters) or "\\")
+        return exp.not_(exp.paren(found)) if negated else found
 
     def nullif(self, node: exp.Expr) -> exp.Expr:
         equal = self.write(exp.EQ(this=node.this.copy(), expression=node.expression.copy()))

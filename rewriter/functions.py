@@ -117,8 +117,8 @@ def _rounded(part: exp.Expr, of: Of, parameters: Parameters) -> str | None:
     decimals = part.args.get("decimals")
     if decimals is not None:
         digits = whole_constant(decimals, parameters)
-        if of(part.this) not in ("int", "number") or digits is None or not 0 <= digits <= DIGITS:
-            return f"of another type than numeric, or to other than 0 to {DIGITS} digits,"
+        if of(part.this) not in ("int", "number") or digits is None or not -DIGITS <= digits <= DIGITS:
+            return f"of another type than numeric, or to other than {-DIGITS} to {DIGITS} digits,"
     return _number(part, of, parameters)
 
 

@@ -184,7 +184,7 @@ CHANGING = (exp.CurrentDate, exp.CurrentTimestamp, exp.Localtimestamp)
 CONSTANT = "constant"
 """The mark of a part of the client's tree that stands for a constant: the base form in its place."""
 
-BY_NAME = ("age", "make_date", "some", "all")
+BY_NAME = ("age", "make_date", "date_part", "some", "all")
 """Functions and operators that the parser knows by their name only."""
 
 TRUNCATIONS = ("second", "minute", "hour", "day", "week", "month", "quarter", "year")

@@ -9,7 +9,7 @@ from sqlglot import exp, parse
 from sqlglot.errors import SqlglotError
 
 from rewriter.grammar import STRUCTURE, describe, position, surplus
-from rewriter.reading import Reading
+from rewriter.reading import Reading, plain_strings
 from rewriter.refusal import Refusal
 
 logging.getLogger("sqlglot").setLevel(logging.ERROR)
@@ -42,7 +42,7 @@ def parse_query(text: str) -> exp.Query:
         raise Refusal(
             "0A000", "only a single SELECT can read private tables", hint="Send one SELECT at a time."
         )
-    tree = trees[0]
+    tree = plain_strings(trees[0])
     _check_limits(tree)
     _check_structure(tree)
     return tree

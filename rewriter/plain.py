@@ -1,7 +1,8 @@
 """Spellings of PostgreSQL that are others in disguise, in base form.
 
-In:  x = ANY (ARRAY[1, 2]), x BETWEEN SYMMETRIC 3 AND 1, CASE x WHEN 1 THEN 2 END, DATE(x)
-Out: x IN (1, 2), (x BETWEEN 3 AND 1 OR x BETWEEN 1 AND 3), CASE WHEN x = 1 THEN 2 END, CAST(x AS DATE)
+In:  x = ANY (ARRAY[1, 2]), x BETWEEN SYMMETRIC 3 AND 1, CASE x WHEN 1 THEN 2 END, DATE(x), date_part('year', x)
+Out: x IN (1, 2), (x BETWEEN 3 AND 1 OR x BETWEEN 1 AND 3), CASE WHEN x = 1 THEN 2 END, CAST(x AS DATE),
+     CAST(EXTRACT(YEAR FROM x) AS DOUBLE PRECISION)
 """
 
 from __future__ import annotations
@@ -33,7 +34,17 @@ def _plain(node: exp.Expr) -> exp.Expr:
         return exp.Case(ifs=ifs, default=node.args.get("default"))
     if isinstance(node, exp.Date) and not node.expressions and node.args.get("zone") is None:
         return exp.cast(node.this, "DATE")
+    if isinstance(node, exp.Anonymous) and node.name.lower() == "date_part":
+        return _part(node)
     return node
+
+
+def _part(node: exp.Anonymous) -> exp.Expr:
+    """date_part of a field that is written down: EXTRACT, as a floating point number."""
+    if len(node.expressions) != 2 or not node.expressions[0].is_string:
+        return node
+    field, value = node.expressions
+    return exp.cast(exp.Extract(this=exp.var(field.name.upper()), expression=value), "DOUBLE")
 
 
 def _ways(low: exp.Expr, high: exp.Expr) -> tuple[tuple[exp.Expr, exp.Expr], ...]:

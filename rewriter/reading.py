@@ -4,14 +4,28 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from sqlglot import TokenType, exp
 from sqlglot.dialects.postgres import Postgres
 from sqlglot.parsers.postgres import PostgresParser
 
 CALLED = "called"
 """The mark of a function call: its name as the client wrote it."""
 
+UNKNOWN = "unknown"
+"""The mark of IS UNKNOWN, which is IS NULL to the parser."""
+
 BY_THEIR_NAMES = ("TO_TIMESTAMP", "TO_DATE", "TO_HEX", "DATE_ADD", "LOG10", "DIV", "IFNULL")
 """Functions that the parser would take for others, or for one without its name."""
+
+
+_STRINGS = (exp.ByteString, exp.RawString)
+
+
+def plain_strings(tree: exp.Expr) -> exp.Expr:
+    """The same tree with E'...' and $$...$$ as the texts that they are; the parser has resolved their escapes."""
+    for node in list(tree.find_all(*_STRINGS)):
+        node.replace(exp.Literal.string(node.name))
+    return tree
 
 
 class Reading(Postgres):
@@ -28,3 +42,9 @@ class Reading(Postgres):
         FUNCTION_PARSERS: ClassVar = {
             n: f for n, f in PostgresParser.FUNCTION_PARSERS.items() if n != "DATE_PART"
         }
+
+        def _parse_null(self) -> exp.Expr | None:
+            found = super()._parse_null()
+            if isinstance(found, exp.Null) and self._prev.token_type == TokenType.UNKNOWN:
+                found.meta[UNKNOWN] = True
+            return found

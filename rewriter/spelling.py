@@ -13,7 +13,7 @@ from sqlglot import exp
 from sqlglot.dialects.postgres import Postgres
 from sqlglot.generators.postgres import PostgresGenerator
 
-from rewriter.reading import CALLED
+from rewriter.reading import CALLED, UNKNOWN
 
 
 class _Inward(Postgres):
@@ -87,6 +87,8 @@ def _said(tree: exp.Expr) -> exp.Expr:
             node.replace(exp.Anonymous(this=name, expressions=_arguments(node)))
         elif type(node) in _OPERATORS and not name:
             node.replace(_operator(node, _OPERATORS[type(node)]))
+        elif UNKNOWN in node.meta:
+            node.replace(exp.var("UNKNOWN"))
         elif isinstance(node, exp.Trim) and not name and node.args.get("position"):
             node.replace(_trim(node))
     return copy

@@ -153,3 +153,11 @@ SELECT width_bucket(amount, 0, 100, 4), COUNT(*) FROM events GROUP BY 1
 SELECT to_char(ts, 'YYYY-MM'), COUNT(DISTINCT user_id) FROM events GROUP BY 1
 SELECT round(amount), COUNT(*) FROM events WHERE device ~ '^(tv|p.*e)$' GROUP BY 1 ORDER BY 2 DESC LIMIT 1000
 SELECT ts::date - signup_date > 100, COUNT(*) FROM events JOIN users USING (user_id) GROUP BY 1
+SELECT date_part('hour', ts) AS h, COUNT(*) FROM events GROUP BY h ORDER BY 1
+SELECT date_part('year', ts) AS y, date_part('month', ts) AS m, COUNT(*) FROM events GROUP BY date_part('year', ts), date_part('month', ts)
+SELECT COUNT(*) FROM events WHERE action LIKE 'l!%' ESCAPE '!' OR date_part('dow', ts) IN (0, 6)
+SELECT COUNT(*) FROM events WHERE action NOT LIKE 'l%' ESCAPE '!'
+SELECT COUNT(*) FROM events WHERE action LIKE 'l%' ESCAPE '!'
+SELECT COUNT(*) FROM users WHERE (birth_year > 1980) IS UNKNOWN OR country = $$DE$$ OR job_title = E'\x6bing'
+SELECT round(birth_year, -1) AS decade, COUNT(*) FROM users WHERE birth_year BETWEEN 1950 AND 1999 GROUP BY 1
+SELECT COUNT(*) FROM users WHERE char_length(job_title) = length(job_title) AND mod(birth_year, 2) = 0 AND birth_year % 3 = 0

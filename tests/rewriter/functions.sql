@@ -226,3 +226,19 @@ n in (4.5, 2.5)
 i4 is null
 f = 'NaN'
 f > 1e300
+date_part('year', ts)
+date_part('dow', d)
+date_part('epoch', ts)
+date_part('year', age(ts, timestamp '2020-02-29'))
+round(i4, -1)
+round(i8, 2)
+round(n, -2)
+trunc(i8, -3)
+trunc(m, -1)
+pow(i4, 2)
+ceiling(f)
+s NOT LIKE 'a#%%' ESCAPE '#'
+(i4 > 5) IS UNKNOWN
+(i4 > 5) IS NOT UNKNOWN
+char_length(s) + length(s)
+mod(i4, 7) + i4 % 3

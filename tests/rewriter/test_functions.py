@@ -24,6 +24,7 @@ from rewriter.dialect_postgres import POSTGRES
 from rewriter.expression import Parameter, check, kind
 from rewriter.grammar import ROW_LOCAL, check_row_local
 from rewriter.policy import Policy
+from rewriter.reading import Reading
 from rewriter.refusal import Refusal
 from rewriter.relation import leaf
 from rewriter.resolve import resolve
@@ -84,7 +85,7 @@ def values() -> Iterator[duckdb.DuckDBPyConnection]:
 
 
 def based(expression: str) -> exp.Expr:
-    node = parse_one(f"SELECT {expression}", dialect="postgres").expressions[0]
+    node = parse_one(f"SELECT {expression}", dialect=Reading).expressions[0]
     check_row_local(node)
     base = resolve(node, RELATION)
     check(base, RELATION, ())
@@ -143,7 +144,7 @@ def test_every_function_is_postgresqls(judge: psycopg.Connection, values: duckdb
 
 
 def test_every_node_of_the_grammar_is_tried() -> None:
-    tried = {type(part) for e in EXPRESSIONS for part in parse_one(e, dialect="postgres").walk()}
+    tried = {type(part) for e in EXPRESSIONS for part in parse_one(e, dialect=Reading).walk()}
     assert ROW_LOCAL.keys() - OTHERS <= tried
 
 
