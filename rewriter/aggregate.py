@@ -230,8 +230,8 @@ class _Reader:
             raise Refusal(
                 "PV018",
                 "a percentile that is no plain number has no differentially private implementation",
-                hint="Ask for each by itself: PERCENTILE_CONT(0.25) WITHIN GROUP (ORDER BY x), PERCENTILE_CONT(0.75) ...; "
-                "percentiles of one column are paid for once.",
+                hint="Ask for each by itself: PERCENTILE_CONT(0.25) WITHIN GROUP (ORDER BY x), "
+                "PERCENTILE_CONT(0.75) ...; percentiles of one column are paid for once.",
                 position=self.at,
             ) from None
         if not 0 <= fraction <= 1:
