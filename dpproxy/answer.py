@@ -90,6 +90,10 @@ class Answering:
         """
         return self._planner.prepare(text, oids, errors)
 
+    def known(self, text: str, oids: tuple[int, ...], errors: bool = False) -> Prepared | None:
+        """What `prepare` gives where that is cached: without I/O."""
+        return self._planner.known(text, oids, errors)
+
     def execute(self, asker: Asker) -> Answer:
         """Pays for a private statement, runs and releases it, or replays what this analyst has paid for.
 

@@ -7,7 +7,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
-from typing import TypeVar
+from typing import TypeVar, cast
 
 from dpproxy.front import Front
 from rewriter.constant import Constant
@@ -166,6 +166,11 @@ class _Kept:
                 self._held -= dropped
         return value
 
+    def known(self, key: object) -> object | None:
+        with self._lock:
+            found = self._values.get(key)
+        return None if found is None else found[0]
+
     def clear(self) -> None:
         with self._lock:
             self._values.clear()
@@ -208,6 +213,10 @@ class Planner:
         """
         key = (text, tuple(oids), errors)
         return self._prepared.get(key, lambda: self._prepare(*key), lambda _: 1)
+
+    def known(self, text: str, oids: Sequence[int], errors: bool = False) -> Prepared | None:
+        """What `prepare` gives where that is cached: without I/O."""
+        return cast(Prepared | None, self._prepared.known((text, tuple(oids), errors)))
 
     def _prepare(self, text: str, oids: tuple[int, ...], errors: bool) -> Prepared:
         statement = self._statement(text)

@@ -44,6 +44,9 @@ class Answering(Protocol):
     def prepare(self, text: str, oids: tuple[int, ...], errors: bool, /) -> Prepared:
         """Plans a private statement, charging nothing; raises Refusal."""
 
+    def known(self, text: str, oids: tuple[int, ...], errors: bool, /) -> Prepared | None:
+        """What `prepare` gives where it takes no time and no thread."""
+
     def execute(self, asker: Asker, /) -> Answer:
         """Pays, runs and releases; raises Refusal."""
 
@@ -169,17 +172,12 @@ class Session:
             self._end(m.error("XX000", "internal error in the proxy", severity="FATAL"))
 
     def _advance(self) -> None:
-        relay, client, front = self._relay, self._client, self._front.channel
-        while not (relay.busy or relay.full or front.congested or client.congested or self._closing):
-            message = client.inbound.take()
-            if message is None:
-                break
-            if message[0] == ord("X"):
-                self._end()
-                return
-            relay.client(*message)
-            if len(relay.to_front) > HIGH_WATER:
-                self._send()
+        relay, client = self._relay, self._client
+        self._take_messages()
+        while self._finish_known():
+            self._take_messages()
+        if self._closing:
+            return
         self._send()
         self._look_after_job()
         self._watch_front()
@@ -191,6 +189,29 @@ class Session:
             self._end(SHUTDOWN)
         else:
             self._flow_control()
+
+    def _take_messages(self) -> None:
+        relay, client, front = self._relay, self._client, self._front.channel
+        while not (relay.busy or relay.full or front.congested or client.congested or self._closing):
+            message = client.inbound.take()
+            if message is None:
+                return
+            if message[0] == ord("X"):
+                self._end()
+                return
+            relay.client(*message)
+            if len(relay.to_front) > HIGH_WATER:
+                self._send()
+
+    def _finish_known(self) -> bool:
+        """Finishes a plan that is cached, without a thread's turn."""
+        job = self._relay.job
+        if not isinstance(job, Prepare) or self._running is not None or self._closing:
+            return False
+        known = self._services.answering.known(job.text, job.oids, job.errors)
+        if known is not None:
+            self._relay.finish(job, known)
+        return known is not None
 
     def _send(self) -> None:
         for channel, data in (

@@ -16,8 +16,8 @@ _TEXT = 25
 class Line:
     """Bytes for the front, gathering in `out`, and the responses that are due for them.
 
-    The proxy's own statements have one reserved name. It is closed before each use, because an error may
-    have kept it from being closed after the last, and again afterwards, so that no catalog shows it.
+    The proxy's own statements have one reserved name. It is closed after each use, so that no catalog shows it, and
+    before the next where an error may have kept that from happening (`unsure`).
     `skipping`: the front has failed and skips what it is sent, up to a Sync that is still to be sent.
     """
 
@@ -25,6 +25,7 @@ class Line:
         self.out = bytearray()
         self.pending = Pending()
         self.skipping = False
+        self.unsure = False
 
     def forward(self, kind: str, body: bytes, *changes: Change, hidden: bytes = b"") -> None:
         """A message whose responses the client sees, but for the kinds in `hidden`."""
@@ -52,13 +53,18 @@ class Line:
         notices: bool = False,
     ) -> bytearray:
         """A statement of the proxy; gives where its rows will be."""
-        self.inject(m.close("S", _OURS))
-        self.inject(m.parse(_OURS, text, oids))
+        self._prepare(text, oids)
         self.inject(m.bind(_OURS, _OURS, values, results), refusal=refusal)
         rows = self.inject(m.execute(_OURS), refusal=refusal, notices=notices)
         self.inject(m.close("P", _OURS))
         self.inject(m.close("S", _OURS))
         return rows
+
+    def _prepare(self, text: str, oids: Sequence[int]) -> None:
+        if self.unsure:
+            self.unsure = False
+            self.inject(m.close("S", _OURS))
+        self.inject(m.parse(_OURS, text, oids))
 
     def open(
         self,
@@ -70,8 +76,7 @@ class Line:
     ) -> None:
         """A private portal under the client's name; `shown`: as the response to the client's own Bind."""
         bound = portal.shown_with(arrays)
-        self.inject(m.close("S", _OURS))
-        self.inject(m.parse(_OURS, bound.text, bound.oids))
+        self._prepare(bound.text, bound.oids)
         self.out += m.bind(name, _OURS, bound.values, b"\0\0" if portal.statement.carries else portal.results)
         self.pending.expect(Entry(ord("B"), shown=shown, ours=True, changes=tuple(changes)))
         self.inject(m.close("S", _OURS))

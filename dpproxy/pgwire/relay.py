@@ -423,6 +423,7 @@ class Relay:
         if m.is_fatal(raw):
             self.fatal = True
         elif head is None or head.kind not in b"QS":
+            self._line.unsure = True
             self._line.skipping = not self._line.pending.skip()
             if self.job is not None:
                 self.job = None

@@ -46,6 +46,7 @@ MOST_STATEMENTS = 100
 _PARAMETERS_MOST = 65535
 _NO_DATA = b"n"
 _BINARY = b"\0\1\0\1"
+_ON = (b"on", b"true", b"yes", b"1")
 _TEXT_OID = 25
 
 T = TypeVar("T")
@@ -196,14 +197,14 @@ class Works:
 
     def _run_private(self, statement: Statement) -> Work:
         self._line.inject(m.parse("", statement.padded), ours=False)
-        oids = yield from self._parameter_types("")
+        described = self._line.inject(m.describe("S", ""), ours=False)
         self._line.inject(m.close("S", ""))
-        if oids:
+        # Nothing may run before a DECLARE: PostgreSQL would take the two for a transaction.
+        setting = None if statement.carries else self._error_columns()
+        yield Wait()
+        if m.split_oids(bytes(described)):
             raise Refusal("42P02", "there is no parameter $1")
-        errors = False
-        if not statement.carries:
-            # Nothing may run before a DECLARE: PostgreSQL would take the two for a transaction.
-            errors = yield from self._error_columns()
+        errors = setting is not None and m.first_value(bytes(setting)).lower() in _ON
         portal = yield from self._planned(statement, (), m.NO_VALUES, b"\0\0", errors)
         yield from self._run_portal(portal)
 
@@ -302,12 +303,10 @@ class Works:
             raise Refusal("54000", "too many parameters")
         return Portal(statement, oids, values, results, prepared, errors)
 
-    def _error_columns(self) -> Part[bool]:
-        """Whether the session wants them, before its statement is planned."""
+    def _error_columns(self) -> bytearray:
+        """Asks whether the session wants them, before its statement is planned; gives where the answer will be."""
         setting = f"SELECT COALESCE(pg_catalog.current_setting('{ERROR_COLUMNS}', true), '')"
-        rows = self._line.run(setting, (), m.NO_VALUES, results=_BINARY)
-        yield Wait()
-        return m.first_value(bytes(rows)).lower() in (b"on", b"true", b"yes", b"1")
+        return self._line.run(setting, (), m.NO_VALUES, results=_BINARY)
 
     def _step(self, name: str, portal: Portal) -> Work:
         """Makes sure that the portal can run, has the step run, and reopens the portal with its arrays."""

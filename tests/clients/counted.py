@@ -107,6 +107,10 @@ class CountedAnswering:
         """As it is."""
         return self._answering.prepare(text, oids, errors)
 
+    def known(self, text: str, oids: tuple[int, ...], errors: bool = False) -> Prepared | None:
+        """As it is."""
+        return self._answering.known(text, oids, errors)
+
     def execute(self, asker: Asker) -> Answer:
         """Counts, then executes."""
         self._counts.add(steps=1)

@@ -139,6 +139,10 @@ class Scripted:
         text = f"SELECT country, {value} AS {name} FROM {source}{unused} ORDER BY n DESC{limit}"
         return Planned(text, (m.TEXT_ARRAY, m.INT8_ARRAY))
 
+    def known(self, text: str, oids: tuple[int, ...], errors: bool = False) -> Planned | None:
+        """Nothing is cached here."""
+        return None
+
     def execute(self, asker: Asker) -> Released:
         """Five countries, or AGES ages; a first parameter is added to the counts."""
         text, parameters = asker.text, asker.parameters
