@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import asyncio
 
+from rich.console import Console
+
 from dpproxy.cli_output import Format, print_json, print_result
+from dpproxy.cli_progress import progress_bar
 from dpproxy.client import Result
 from dpproxy.config import Config
 from dpproxy.explain_words import in_words
@@ -31,5 +34,5 @@ def explain(config: Config, analyst: str, statement: str, *, as_json: bool) -> N
 
 
 def _asked(config: Config, analyst: str, statement: str) -> Result:
-    with Service.start(config, alone=False) as service:
-        return asyncio.run(service.ask(analyst, statement))
+    with Service.start(config, alone=False) as service, progress_bar(Console(stderr=True)) as heard:
+        return asyncio.run(service.ask(analyst, statement, heard))

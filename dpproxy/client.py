@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import socket
 import struct
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from dpproxy.channel import Address, Channel, ConnectionEnded
 from dpproxy.login import FrontFailed, log_in_at_front
 from dpproxy.pgwire import messages as m
 from dpproxy.pgwire.startup import startup_packet
+from dpproxy.progress import Progress
 
 _LIMITS = dict.fromkeys(b"RSKENZTDCIAGHdc", 1 << 30)
 _END_SESSIONS = (
@@ -51,15 +53,24 @@ class Result:
     notices: list[str] = field(default_factory=list)
 
 
-async def ask(connection: socket.socket, user: str, statement: str) -> Result:
-    """Logs in without a password, runs one statement by the simple protocol, hangs up; raises ClientError."""
+def unheard(progress: Progress) -> None:
+    """Takes no notice."""
+
+
+async def ask(
+    connection: socket.socket, user: str, statement: str, heard: Callable[[Progress], None] = unheard
+) -> Result:
+    """Logs in without a password, runs one statement by the simple protocol, hangs up; raises ClientError.
+
+    `heard`: told where a long statement is, which is none of the answer's notices.
+    """
     loop = asyncio.get_running_loop()
     _, channel = await loop.create_connection(lambda: Channel(m.Inbound(_LIMITS)), sock=connection)
     try:
         channel.send(startup_packet({"user": user, "database": "dpproxy", "application_name": "dpproxy"}))
         await _answer(channel)
         channel.send(m.message("Q", m.cstring(statement)))
-        return await _answer(channel)
+        return await _answer(channel, heard)
     except (ConnectionEnded, m.ProtocolError):
         raise ClientError({}) from None
     finally:
@@ -89,7 +100,7 @@ async def _hang_up(channel: Channel) -> None:
     await channel.closed
 
 
-async def _answer(channel: Channel) -> Result:
+async def _answer(channel: Channel, heard: Callable[[Progress], None] = unheard) -> Result:
     result = Result()
     failure: ClientError | None = None
     while True:
@@ -105,7 +116,12 @@ async def _answer(channel: Channel) -> Result:
                 if m.is_fatal(raw):
                     raise failure
             case "N":
-                result.notices.append(m.split_fields(m.message("N", body)).get("M", ""))
+                notice = m.split_fields(m.message("N", body)).get("M", "")
+                progress = Progress.read(notice)
+                if progress is None:
+                    result.notices.append(notice)
+                else:
+                    heard(progress)
             case "T":
                 result.columns, result.oids = _columns(body)
             case "D":

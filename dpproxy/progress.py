@@ -37,10 +37,14 @@ class Progress:
         return cls(round(stages.seconds), stages.current or "plan", stages.round, stages.rounds)
 
     @property
+    def place(self) -> str:
+        """The stage and the round."""
+        return self.stage + (f", round {self.round} of at most {self.rounds}" if self.round else "")
+
+    @property
     def line(self) -> str:
         """The notice."""
-        turn = f", round {self.round} of at most {self.rounds}" if self.round else ""
-        return f"{_BEGIN}{self.seconds} s: {self.stage}{turn}"
+        return f"{_BEGIN}{self.seconds} s: {self.place}"
 
     @classmethod
     def read(cls, notice: str) -> Self | None:

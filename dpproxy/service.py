@@ -32,6 +32,7 @@ from dpproxy.mark_file import MarkFile, mark_path
 from dpproxy.marked_ledger import ACCEPT, MarkedLedger, MarkError
 from dpproxy.metrics import Metrics
 from dpproxy.planning import Planner
+from dpproxy.progress import Progress
 from dpproxy.refusal_counts import RefusalCounts
 from dpproxy.server import Rooms, Server, Settings, Shared
 from dpproxy.stages import Observe
@@ -264,17 +265,19 @@ class Service:
         finally:
             recovery.cancel()
 
-    async def ask(self, analyst: str, statement: str) -> client.Result:
+    async def ask(
+        self, analyst: str, statement: str, heard: Callable[[Progress], None] = client.unheard
+    ) -> client.Result:
         """One statement of an analyst on the whole way of a query, over a socket that nobody else sees.
 
-        Raises ClientError.
+        `heard`: told where it is while it runs for long. Raises ClientError.
         """
         seconds = self.config.server.statement_timeout.total_seconds()
         server = Server(Settings(auth="trust", statement_timeout=seconds), self._rooms())
         theirs, ours = socket.socketpair()
         try:
             await server.admit(theirs)
-            return await client.ask(ours, analyst, statement)
+            return await client.ask(ours, analyst, statement, heard)
         finally:
             await server.drain()
             # The loop ends next: what the drain has closed gets its turn to be gone.
