@@ -12,9 +12,12 @@ from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
 
+from rewriter.array_text import elements
 from rewriter.expression import CASTS, Parameter, Parameters, check, kind_of_type, spelt
 from rewriter.grammar import CHANGING, CONSTANT, FOLDED, PLAIN, check_row_local, position
 from rewriter.grouping import aggregates
+from rewriter.interval import interval_text
+from rewriter.parse import MAX_CONSTANTS
 from rewriter.plain import plain
 from rewriter.refusal import Refusal
 from rewriter.refused import uncorrelated
@@ -23,6 +26,12 @@ from rewriter.relation import Relation
 TIMES = (exp.DType.DATE, exp.DType.TIMESTAMP, exp.DType.TIMESTAMPTZ, exp.DType.TIME)
 _LISTS = (exp.Array, exp.Tuple, exp.Any, exp.All, exp.Connector)
 """What is made of constants without being one."""
+READ = (
+    *(exp.DType.ARRAY, exp.DType.VARBINARY, exp.DType.JSONB),
+    *(exp.DType.TIME, exp.DType.TIMESTAMPTZ, exp.DType.USERDEFINED),
+)
+"""Types whose constants the front reads, and prints as both engines read them."""
+LISTED = (exp.Array, exp.Identifier, exp.Dot)
 UNKNOWN_NAME = ("42P01", "42703")
 """What PostgreSQL says of a subquery by itself that reads the query around it."""
 
@@ -97,7 +106,9 @@ class Constants:
             isinstance(node, (exp.In, exp.Any, exp.All)) and node.find(exp.Query) is not None
         ):
             return
-        elif _foldable(node, self.parameters):
+        elif (array := _operand(node)) is not None:
+            self._spread(node, array, nodes())
+        elif _foldable(node, self.parameters) or _whole_array(node):
             self._scalar(node, nodes())
         else:
             for part in _parts(node):
@@ -115,8 +126,32 @@ class Constants:
         """The base forms of the rows of a query with one column; one where they are not known yet."""
         return self._add(Constant(query, nodes, visible(query), listed=True), query)
 
+    def _spread(self, node: exp.Expr, array: exp.Expr, nodes: int) -> None:
+        """Mark ANY, SOME or ALL of an array without columns as that of its elements; one of no value is NULL."""
+        found: list[exp.Expr]
+        if isinstance(array, exp.Literal):
+            texts = _elements(array.this, array)
+            found = [exp.null() if t is None else exp.Literal.string(t) for t in texts]
+        else:
+            known = (
+                array if isinstance(array, exp.Parameter) else self._add(_constant(array, nodes), array)[0]
+            )
+            parameter = self.parameters[int(known.name) - 1]
+            texts = [None] if parameter.value is None else _elements(parameter.value, array)
+            found = self._appended([Parameter(parameter.type.removesuffix("[]"), text) for text in texts])
+        if len(found) > MAX_CONSTANTS:
+            raise Refusal(
+                "54000",
+                f"an array of more than {MAX_CONSTANTS} elements",
+                hint="Ask in parts, or join with a public table that lists the values.",
+                position=position(array),
+            )
+        spread, listed = node.copy(), exp.Array(expressions=found)
+        spread.set(*(("expressions", [listed]) if isinstance(node, exp.Anonymous) else ("this", listed)))
+        node.meta[CONSTANT] = spread
+
     def _scalar(self, node: exp.Expr, nodes: int) -> None:
-        node.meta[CONSTANT] = self._add(Constant(node, nodes, visible(node)), node)[0]
+        node.meta[CONSTANT] = self._add(_constant(node, nodes), node)[0]
 
     def _add(self, constant: Constant, at: exp.Expr) -> list[exp.Expr]:
         try:
@@ -128,6 +163,10 @@ class Constants:
             raise
         values = [in_utc(value) for value in values]
         self.found.append(constant)
+        return self._appended(values)
+
+    def _appended(self, values: Sequence[Parameter]) -> list[exp.Expr]:
+        """The base forms of values behind all parameters."""
         start = len(self.parameters) + 1
         self.parameters = (*self.parameters, *values)
         return [exp.Parameter(this=exp.Literal.number(start + n)) for n in range(len(values))]
@@ -177,8 +216,63 @@ def _parts(node: exp.Expr) -> Iterator[exp.Expr]:
             yield part
 
 
+def _constant(node: exp.Expr, nodes: int) -> Constant:
+    return Constant(node, nodes, visible(node))
+
+
+def _operand(node: exp.Expr) -> exp.Expr | None:
+    """The array of ANY, SOME or ALL where it is a parameter, a text or a cast of constants; None for all else."""
+    if isinstance(node, (exp.Any, exp.All)):
+        array = node.this.unnest()
+    elif (
+        isinstance(node, exp.Anonymous)
+        and node.name.lower() in ("some", "all")
+        and len(node.expressions) == 1
+    ):
+        array = node.expressions[0].unnest()
+    else:
+        return None
+    text = isinstance(array, exp.Literal) and array.is_string
+    return array if text or isinstance(array, exp.Parameter) or _written(array) else None
+
+
+def _whole_array(node: exp.Expr) -> bool:
+    """Whether `node` is an array of constants that is compared as a whole, not with its elements."""
+    around = node.parent
+    while isinstance(around, exp.Paren):
+        around = around.parent
+    compared = not isinstance(around, (exp.Any, exp.All, exp.Anonymous, exp.Array))
+    return (
+        isinstance(node, exp.Array)
+        and compared
+        and all(isinstance(p, (*PLAIN, exp.Array)) for p in node.walk())
+    )
+
+
+def _elements(text: str, at: exp.Expr) -> list[str | None]:
+    found = elements(text)
+    if found is None:
+        raise Refusal(
+            "PV020", "an array in this spelling is not allowed on private rows", position=position(at)
+        )
+    return found
+
+
+def _written(node: exp.Expr) -> bool:
+    """Whether `node` is a cast of constants to a type whose texts the front has to read."""
+    if not isinstance(node, exp.Cast) or not all(
+        isinstance(p, (*FOLDED, *PLAIN, *LISTED)) for p in node.walk()
+    ):
+        return False
+    if node.to.this == exp.DType.INTERVAL:
+        return isinstance(node.this, exp.Literal) and interval_text(node, ()) is None
+    return node.to.this in READ
+
+
 def _foldable(node: exp.Expr, parameters: Parameters) -> bool:
     """Whether `node` reads no column and only PostgreSQL can compute it; the front tells which functions change."""
+    if _written(node):
+        return True
     if not isinstance(node, (*FOLDED, exp.Func)) or isinstance(node, _LISTS):
         return False
     if node.find(exp.Column, exp.Query, exp.Star, exp.AggFunc, exp.Window, *_LISTS):

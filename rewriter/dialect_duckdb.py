@@ -12,6 +12,10 @@ from rewriter.policy import Column, Table
 from rewriter.relation import Relation, leaf
 from rewriter.writer_duckdb import DuckDBWriter, era_last
 
+_DAY = 86_400_000_000
+_MONTH = 30 * _DAY
+"""Microseconds, by which both engines compare intervals."""
+
 
 class DuckDBDialect:
     """Emitted SQL for DuckDB 1.4 and later; texts compare by their bytes there."""
@@ -32,6 +36,8 @@ class DuckDBDialect:
         return exp.TryCast(this=value, to=exp.DataType.build(cell_type(kind), dialect="duckdb"))
 
     def key(self, value: exp.Expr, kind: str) -> exp.Expr:
+        if kind == "interval":
+            return _justified(value)
         return exp.Add(this=value, expression=exp.Literal.number("0.0")) if kind == "float" else value
 
     def same(self, left: exp.Expr, right: exp.Expr, kind: str) -> exp.Expr:
@@ -42,6 +48,9 @@ class DuckDBDialect:
             return _bits(value)
         if kind == "timestamptz":
             value = exp.cast(value, "TIMESTAMP")
+        if kind == "bytea":
+            digits = exp.Lower(this=exp.Anonymous(this="HEX", expressions=[value]))
+            return exp.paren(exp.DPipe(this=exp.Literal.string("\\x"), expression=digits))
         text = exp.cast(value, "VARCHAR")
         if kind in ("date", "timestamp", "timestamptz"):
             return era_last(text)
@@ -49,6 +58,26 @@ class DuckDBDialect:
 
     def ordered(self, value: exp.Expr, kind: str) -> exp.Expr:
         return value
+
+
+def _justified(value: exp.Expr) -> exp.Expr:
+    """One of the intervals that are equal, whichever row comes first; NULL beyond a hundred thousand years."""
+    micros = exp.Anonymous(this="EPOCH_US", expressions=[value])
+    left = [exp.Mod(this=micros.copy(), expression=exp.Literal.number(size)) for size in (_MONTH, _DAY)]
+    months = exp.IntDiv(this=micros, expression=exp.Literal.number(_MONTH))
+    days = exp.IntDiv(this=exp.paren(left[0]), expression=exp.Literal.number(_DAY))
+    parts = [
+        ("TO_MONTHS", exp.cast(months, "INT")),
+        ("TO_DAYS", exp.cast(days, "INT")),
+        ("TO_MICROSECONDS", left[1]),
+    ]
+    first, *others = (exp.Anonymous(this=name, expressions=[part]) for name, part in parts)
+    whole: exp.Expr = first
+    for other in others:
+        whole = exp.Add(this=whole, expression=other)
+    ends = [exp.cast(exp.Literal.string(f"{sign}100000 years"), "INTERVAL") for sign in ("-", "")]
+    near = exp.Between(this=value.copy(), low=ends[0], high=ends[1])
+    return exp.Anonymous(this="TRY", expressions=[exp.case().when(near, whole)])
 
 
 def _bits(value: exp.Expr) -> exp.Expr:

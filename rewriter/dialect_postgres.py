@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from sqlglot import exp
 
-from rewriter.expression import Parameters, kind_of_type
+from rewriter.expression import Parameters, enumerable, kind_of_type
 from rewriter.policy import Column, Table
 from rewriter.relation import Relation, leaf
 from rewriter.writer_postgres import PostgresWriter, collated
@@ -40,9 +40,10 @@ class PostgresDialect:
 
     def scanned(self, alias: str, column: Column) -> exp.Expr:
         value = leaf(alias, column.name)
-        if kind_of_type(column.type) != "text":
-            return value
-        return _bytewise(exp.cast(value, "TEXT"))
+        found = kind_of_type(column.type)
+        if found == "text[]":
+            return _bytewise(value)
+        return _bytewise(exp.cast(value, "TEXT")) if found == "text" else value
 
     def expression(self, node: exp.Expr, relation: Relation, parameters: Parameters) -> exp.Expr:
         return PostgresWriter(relation, parameters).write(node)
@@ -59,7 +60,9 @@ class PostgresDialect:
             return exp.Add(this=value, expression=exp.Literal.number("0.0"))
         if kind == "number":
             return exp.Anonymous(this="TRIM_SCALE", expressions=[value])
-        return exp.cast(value, "TEXT") if kind == "other" else value
+        if kind == "interval":
+            return _justified(value)
+        return exp.cast(value, "TEXT") if _opaque(kind) else value
 
     def same(self, left: exp.Expr, right: exp.Expr, kind: str) -> exp.Expr:
         equal = exp.EQ(this=_filled(left, kind), expression=_filled(right, kind))
@@ -76,9 +79,9 @@ class PostgresDialect:
         return exp.cast(value, "TEXT")
 
     def ordered(self, value: exp.Expr, kind: str) -> exp.Expr:
-        if kind == "other":
+        if _opaque(kind):
             value = exp.cast(value, "TEXT")
-        return _bytewise(value) if kind in ("text", "other") else value
+        return _bytewise(value) if kind == "text" or _opaque(kind) else value
 
 
 _CELLS = {
@@ -91,6 +94,18 @@ _CELLS = {
     "time": "TIME",
     "uuid": "UUID",
 }
+
+
+def _opaque(kind: str) -> bool:
+    """Whether values of a kind are grouped by their texts."""
+    return kind == "other" or (kind != "interval" and not enumerable(kind))
+
+
+def _justified(value: exp.Expr) -> exp.Expr:
+    """One of the intervals that are equal, whichever row comes first; NULL beyond a hundred thousand years."""
+    ends = [exp.cast(exp.Literal.string(f"{sign}100000 years"), "INTERVAL") for sign in ("-", "")]
+    near = exp.Between(this=value, low=ends[0], high=ends[1])
+    return exp.case().when(near, exp.Anonymous(this="JUSTIFY_INTERVAL", expressions=[value.copy()]))
 
 
 def _bytewise(value: exp.Expr) -> exp.Expr:

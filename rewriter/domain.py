@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from sqlglot import exp
 
-from rewriter.expression import LOGICAL, Parameters, kind, kind_of_type
+from rewriter.expression import LOGICAL, Parameters, enumerable, kind, kind_of_type
 from rewriter.functions import whole_constant
 from rewriter.grammar import EXTRACTED
 from rewriter.literal import constant
@@ -35,6 +35,8 @@ def domain_query(
     WHERE conditions over enumerated columns narrow the domain; rows outside it are dropped later.
     At most MAX_CELLS + 1 rows come back.
     """
+    if not all(enumerable(kind(k, relation, parameters)) for k in keys):
+        return None
     dimensions = _Dimensions(relation, policy, parameters)
     images = [dimensions.image(k) for k in keys]
     if any(i is None for i in images):
@@ -267,8 +269,11 @@ class _Dimensions:
         return next((members for members in found if members is not None), None)
 
     def _left(self, condition: exp.Expr, at: Leaf) -> list[exp.Expr] | None:
-        """The constants of `column = constant`, of `column IN (...)` and of these under OR; None for all else."""
+        """The constants of `column = constant`, of `column IN (...)`, of these under AND and OR; None for others."""
         condition = condition.unnest()
+        if isinstance(condition, exp.And):
+            one, other = (self._left(side, at) for side in (condition.this, condition.expression))
+            return one if other is None else other
         if isinstance(condition, exp.Or):
             one, other = (self._left(side, at) for side in (condition.this, condition.expression))
             return None if one is None or other is None else one + other

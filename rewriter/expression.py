@@ -6,9 +6,11 @@ import re
 
 from sqlglot import exp
 
+from rewriter.array_text import elements
 from rewriter.functions import CASTS as CASTS
 from rewriter.functions import FUNCTIONS, check_function, not_allowed
 from rewriter.grammar import position
+from rewriter.interval import measured
 from rewriter.parameter import Parameter as Parameter
 from rewriter.parameter import Parameters as Parameters
 from rewriter.refusal import Refusal
@@ -31,6 +33,9 @@ KINDS = {
     "time without time zone": "time",
     "uuid": "uuid",
     "interval": "interval",
+    "bytea": "bytea",
+    "json": "json",
+    "jsonb": "jsonb",
 }
 LOGICAL = (
     exp.Predicate,
@@ -86,6 +91,7 @@ SPELLINGS = {
     "timestamptz": rf"{_DATE}( {_TIME}([+-]\d\d(:\d\d)?)?)?|-?infinity",
     "time": _TIME,
     "uuid": "[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}",
+    "bytea": r"\\x([0-9a-f]{2})*",
 }
 """How a constant of a kind is spelt that PostgreSQL and DuckDB read alike; DuckDB would raise at many others,
 but only where a row reaches it: the error would tell that there is one."""
@@ -98,11 +104,22 @@ MOST_WRITTEN = 50_000
 def kind_of_type(type_name: str) -> str:
     """The kind of a PostgreSQL type as format_type prints it; "other" for those not computed with.
 
-    >>> kind_of_type("character varying(20)")
-    'text'
+    >>> kind_of_type("character varying(20)"), kind_of_type("bigint[]")
+    ('text', 'int[]')
     """
+    if type_name.endswith("[]"):
+        return f"{kind_of_type(type_name[:-2])}[]"
     head, _, rest = type_name.partition("(")
     return KINDS.get((head.strip() + rest.partition(")")[2]).strip(), "other")
+
+
+def enumerable(found: str) -> bool:
+    """Whether one text stands for each value of a kind, so that its values can be listed as cells.
+
+    >>> enumerable("date"), enumerable("interval"), enumerable("int[]")
+    (True, False, False)
+    """
+    return found not in ("interval", "bytea", "json", "jsonb") and not found.endswith("[]")
 
 
 def kind(node: exp.Expr, relation: Relation, parameters: Parameters) -> str:
@@ -193,8 +210,8 @@ def check(node: exp.Expr, relation: Relation, parameters: Parameters) -> None:
             position=position(node),
         )
     for part in node.find_all(exp.Expr):
-        if isinstance(part, COMPARISONS) and not readable(part, relation, parameters):
-            raise _unreadable(part)
+        if isinstance(part, COMPARISONS):
+            _check_compared(part, relation, parameters)
         if isinstance(part, (exp.And, exp.Or, exp.Not)):
             for operand in part.iter_expressions():
                 _check_truth(operand, relation, parameters)
@@ -206,7 +223,7 @@ def check(node: exp.Expr, relation: Relation, parameters: Parameters) -> None:
             if not part.is_string and len(part.this) > MOST_DIGITS:
                 raise not_allowed(part, f"of more than {MOST_DIGITS} digits")
         elif isinstance(part, exp.Parameter):
-            if of(part) == "other":
+            if of(part).startswith("other"):
                 raise not_allowed(part, "of this type")
             if of(part) == "number" and len(parameters[int(part.name) - 1].value or "") > MOST_DIGITS:
                 raise not_allowed(part, f"of more than {MOST_DIGITS} digits")
@@ -238,6 +255,14 @@ def _check_truth(node: exp.Expr, relation: Relation, parameters: Parameters) -> 
         raise Refusal("42804", "a condition must be a truth value", position=position(node))
 
 
+def _check_compared(part: exp.Expr, relation: Relation, parameters: Parameters) -> None:
+    if not readable(part, relation, parameters):
+        raise _unreadable(part)
+    arrays = any(kind(o, relation, parameters).endswith("[]") for o in operands(part))
+    if arrays and not isinstance(part, (exp.EQ, exp.NEQ, exp.NullSafeEQ, exp.NullSafeNEQ, exp.In)):
+        raise not_allowed(part, "of arrays")
+
+
 def readable(part: exp.Expr, relation: Relation, parameters: Parameters) -> bool:
     """Whether DuckDB reads the constants of a comparison as PostgreSQL does."""
     compared = operands(part)
@@ -262,6 +287,11 @@ def spelt(text: str, found: str) -> bool:
     >>> spelt("2024-01-31", "date"), spelt("yesterday", "date")
     (True, False)
     """
+    if found.endswith("[]"):
+        listed = elements(text, dimensions=1)
+        return listed is not None and all(one is None or spelt(one, found[:-2]) for one in listed)
+    if found == "interval":
+        return measured(text) is not None
     return found not in SPELLINGS or re.fullmatch(SPELLINGS[found], text, re.IGNORECASE) is not None
 
 

@@ -31,7 +31,7 @@ CAST_FROM = {
     "int": {"int", "bool", "number", "float", "literal"},
     "number": {"int", "number", "float", "literal"},
     "float": {"int", "number", "float", "literal"},
-    "text": {"int", "text", "bool", "date", "timestamp", "uuid", "literal"},
+    "text": {"int", "text", "bool", "date", "timestamp", "uuid", "json", "jsonb", "literal"},
     "bool": {"bool", "literal"},
     "date": {"date", "timestamp", "literal"},
     "timestamp": {"date", "timestamp", "literal"},
@@ -173,20 +173,24 @@ def _sized(target: object, sizes: list[int | None]) -> bool:
 def _pattern(part: exp.Expr, of: Of, parameters: Parameters) -> str | None:
     if isinstance(part.parent, exp.Escape):
         return None
-    return _like(part, "\\", parameters)
+    return _like(part, "\\", of, parameters)
 
 
 def _escape(part: exp.Expr, of: Of, parameters: Parameters) -> str | None:
     escape = constant_text(part.expression, parameters)
     if not isinstance(part.this, (exp.Like, exp.ILike)) or escape is None or len(escape) != 1:
         return "with this escape"
-    return _like(part.this, escape, parameters)
+    return _like(part.this, escape, of, parameters)
 
 
-def _like(part: exp.Expr, escape: str, parameters: Parameters) -> str | None:
+def _like(part: exp.Expr, escape: str, of: Of, parameters: Parameters) -> str | None:
+    if isinstance(part.expression, exp.Null):
+        return None
     text = constant_text(part.expression, parameters)
     if text is None:
         return "with a pattern that is no constant"
+    if of(part.this) == "bytea":
+        return "of bytes"
     if (len(text) - len(text.rstrip(escape))) % 2:
         raise Refusal("22025", "LIKE pattern must not end with escape character", position=position(part))
     return None
@@ -331,7 +335,7 @@ _CHECKS: Mapping[
     exp.Anonymous: _named,
     (exp.Greatest, exp.Least): _alike,
     exp.Interval: _interval,
-    (exp.Any, exp.Array): _only_listed,
+    (exp.Any, exp.All, exp.Array): _only_listed,
 }
 FUNCTIONS = tuple(t for types in _CHECKS for t in (types if isinstance(types, tuple) else (types,)))
 """What has a check of its own."""

@@ -101,6 +101,7 @@ ROW_LOCAL: dict[type[exp.Expr], frozenset[str]] = {
     exp.Date: frozenset({"this"}),
     exp.Interval: frozenset({"this", "unit"}),
     exp.Any: frozenset({"this"}),
+    exp.All: frozenset({"this"}),
     exp.Array: frozenset({"expressions", "bracket_notation"}),
     exp.Escape: frozenset({"this", "expression"}),
     exp.Round: frozenset({"this", "decimals"}),

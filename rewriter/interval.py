@@ -25,6 +25,53 @@ _PART = re.compile(r"(-?\d{1,12}) ?([a-z]+?)s?(?: +|$)", re.IGNORECASE)
 _CLOCK = re.compile(r"-?(\d{1,9}):\d\d:\d\d(\.\d{1,6})?")
 
 
+_UNITS = {
+    "year": (12, 0, 0),
+    "mon": (1, 0, 0),
+    "month": (1, 0, 0),
+    "week": (0, 7, 0),
+    "day": (0, 1, 0),
+    "hour": (0, 0, 3_600_000_000),
+    "minute": (0, 0, 60_000_000),
+    "min": (0, 0, 60_000_000),
+    "second": (0, 0, 1_000_000),
+    "sec": (0, 0, 1_000_000),
+}
+"""Months, days and microseconds of each unit."""
+_TOKEN = re.compile(
+    r"\s*(?:(?P<clock>[+-]?)(?P<h>\d{1,9}):(?P<m>[0-5]\d)(?::(?P<s>[0-5]\d)(?:\.(?P<f>\d{1,6}))?)?"
+    r"|(?P<n>[+-]?\d{1,9}) ?(?P<unit>[a-z]+?)s?)(?=\s|$)",
+    re.IGNORECASE,
+)
+
+
+def measured(text: str) -> tuple[int, int, int] | None:
+    """The months, days and microseconds of an interval as PostgreSQL prints it; None for other spellings.
+
+    >>> measured("1 year 2 mons -3 days +04:05:06.5"), measured("P1D")
+    ((14, -3, 14706500000), None)
+    """
+    totals = [0, 0, 0]
+    place = 0
+    while place < len(text.rstrip()):
+        token = _TOKEN.match(text, place)
+        unit = None if token is None else _one(token)
+        if token is None or unit is None:
+            return None
+        totals = [total + part for total, part in zip(totals, unit, strict=True)]
+        place = token.end()
+    return (totals[0], totals[1], totals[2]) if place else None
+
+
+def _one(token: re.Match[str]) -> tuple[int, int, int] | None:
+    if token["h"] is None:
+        unit, number = _UNITS.get(token["unit"].lower()), int(token["n"])
+        return None if unit is None else (unit[0] * number, unit[1] * number, unit[2] * number)
+    seconds = (int(token["h"]) * 60 + int(token["m"])) * 60 + int(token["s"] or 0)
+    micros = seconds * 1_000_000 + int((token["f"] or "").ljust(6, "0"))
+    return 0, 0, -micros if token["clock"] == "-" else micros
+
+
 def interval_text(node: exp.Expr, parameters: Parameters) -> str | None:
     """The text of a constant interval that both engines read alike, at most a thousand years; None for others.
 

@@ -1,13 +1,20 @@
 """Spellings of PostgreSQL that are others in disguise, in base form.
 
-In:  x = ANY (ARRAY[1, 2]), x BETWEEN SYMMETRIC 3 AND 1, CASE x WHEN 1 THEN 2 END, DATE(x), date_part('year', x)
-Out: x IN (1, 2), (x BETWEEN 3 AND 1 OR x BETWEEN 1 AND 3), CASE WHEN x = 1 THEN 2 END, CAST(x AS DATE),
+In:  x = ANY (ARRAY[1, 2]), x > ALL (ARRAY[1, 2]), x BETWEEN SYMMETRIC 3 AND 1, CASE x WHEN 1 THEN 2 END,
+     date_part('year', x)
+Out: x IN (1, 2), (x > 1 AND x > 2), (x BETWEEN 3 AND 1 OR x BETWEEN 1 AND 3), CASE WHEN x = 1 THEN 2 END,
      CAST(EXTRACT(YEAR FROM x) AS DOUBLE PRECISION)
 """
 
 from __future__ import annotations
 
 from sqlglot import exp
+
+from rewriter.grammar import position
+from rewriter.parse import MAX_PREDICATES
+from rewriter.refusal import Refusal
+
+COMPARED = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.Like, exp.ILike)
 
 
 def plain(node: exp.Expr) -> exp.Expr:
@@ -20,7 +27,7 @@ def plain(node: exp.Expr) -> exp.Expr:
 
 
 def _plain(node: exp.Expr) -> exp.Expr:
-    if isinstance(node, (exp.EQ, exp.NEQ)):
+    if isinstance(node, COMPARED):
         return _listed(node)
     if isinstance(node, exp.Between) and node.args.get("symmetric"):
         low, high = node.args["low"], node.args["high"]
@@ -51,20 +58,36 @@ def _ways(low: exp.Expr, high: exp.Expr) -> tuple[tuple[exp.Expr, exp.Expr], ...
     return (low, high), (high, low)
 
 
-def _listed(node: exp.Binary) -> exp.Expr:
-    """`= ANY` and `<> ALL` of a list that is written down."""
-    right, equal = node.expression, isinstance(node, exp.EQ)
-    if isinstance(right, exp.Any) and equal:
-        array = right.this.unnest()
-    elif (
-        isinstance(right, exp.Anonymous)
-        and right.name.upper() == ("SOME" if equal else "ALL")
-        and len(right.expressions) == 1
-    ):
-        array = right.expressions[0].unnest()
+def _listed(node: exp.Expr) -> exp.Expr:
+    """A comparison with any or all of a list that is written down."""
+    right, every = node.expression, False
+    if isinstance(right, (exp.Any, exp.All)):
+        array, every = right.this.unnest(), isinstance(right, exp.All)
+    elif isinstance(right, exp.Anonymous) and right.name.lower() in ("some", "all") and right.expressions:
+        array, every = right.expressions[0].unnest(), right.name.lower() == "all"
     else:
         return node
-    if not isinstance(array, exp.Array) or not array.expressions:
+    if not isinstance(array, exp.Array):
         return node
-    found = exp.In(this=node.this, expressions=array.expressions)
-    return found if equal else exp.not_(found)
+    if isinstance(node, exp.NEQ if every else exp.EQ):
+        return _members(node, array.expressions, every)
+    if len(array.expressions) > MAX_PREDICATES:
+        raise Refusal("54001", f"more than {MAX_PREDICATES} alternatives", position=position(node))
+    each = []
+    for element in array.expressions or [exp.null()]:
+        one = node.copy()
+        one.set("expression", element.copy())
+        each.append(one)
+    return _of_none(exp.paren((exp.and_ if every else exp.or_)(*each)), array.expressions, every)
+
+
+def _members(node: exp.Expr, listed: list[exp.Expr], every: bool) -> exp.Expr:
+    found: exp.Expr = exp.In(this=node.this, expressions=listed or [exp.null()])
+    return _of_none(exp.not_(found) if every else found, listed, every)
+
+
+def _of_none(found: exp.Expr, listed: list[exp.Expr], every: bool) -> exp.Expr:
+    """A comparison with the elements of a list; of an empty one all are true and none is, whatever is compared."""
+    if listed:
+        return found
+    return exp.paren(exp.or_(found, exp.true()) if every else exp.and_(found, exp.false()))

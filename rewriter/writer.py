@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from rewriter import floating
-from rewriter.expression import Parameters, kind, operands
+from rewriter.expression import Parameter, Parameters, kind, operands
 from rewriter.literal import plain_constant
 from rewriter.relation import Relation
 from rewriter.width import INTEGERS, wider, width
@@ -56,7 +56,7 @@ class Writer(ABC):
         if isinstance(node, exp.Paren):
             return exp.paren(self.write(node.this))
         if isinstance(node, exp.Parameter):
-            return self.literal(plain_constant(self.parameters[int(node.name) - 1]))
+            return self.parameter(self.parameters[int(node.name) - 1])
         if isinstance(node, exp.Literal):
             return self.literal(node)
         if isinstance(node, exp.Query):
@@ -67,6 +67,10 @@ class Writer(ABC):
             return self.close(self.opened(node), node)
         form = self.form(node)
         return form(node) if form is not None else self.parts(node)
+
+    def parameter(self, parameter: Parameter) -> exp.Expr:
+        """A parameter's value."""
+        return self.literal(plain_constant(parameter))
 
     def parts(self, node: exp.Expr) -> exp.Expr:
         """`node` with its parts written."""
@@ -170,16 +174,28 @@ class Writer(ABC):
         """A comparison, its operands in one type."""
         if node.args.get("query") is not None:
             return self.parts(node)
-        found = {self.width(o) for o in operands(node)} - {"literal"}
+        compared = operands(node)
+        found = {self.width(o) for o in compared} - {"literal"}
         numbers = found <= {*INTEGERS, "number", "real", "double"} and len(found) > 1
         target = wider(found) if numbers else ""
+        beside = self.column_type(compared)
         copy = node.copy()
         for key, value in node.args.items():
             if isinstance(value, exp.Expr):
-                copy.set(key, self.common(value, target))
+                copy.set(key, self.beside(value, beside, target))
             elif isinstance(value, list):
-                copy.set(key, [self.common(v, target) for v in value])
+                copy.set(key, [self.beside(v, beside, target) for v in value])
         return copy
+
+    def column_type(self, compared: Sequence[exp.Expr]) -> str:
+        """The type of the first column among operands, "" where there is none."""
+        columns = (c for c in (one.unnest() for one in compared) if isinstance(c, exp.Column))
+        types = (self.relation.source(c.table).column(c.name).type for c in columns)
+        return next(types, "")
+
+    def beside(self, node: exp.Expr, type_name: str, target: str) -> exp.Expr:
+        """An operand of a comparison with a column of a type."""
+        return self.common(node, target)
 
     def common(self, node: exp.Expr, target: str) -> exp.Expr:
         """A value as one of the number type `target`, or as it is."""

@@ -7,10 +7,12 @@ from decimal import Decimal
 
 from sqlglot import exp
 
+from rewriter.array_text import elements
 from rewriter.dialect import CELL_TYPES
-from rewriter.expression import COMPARISONS
+from rewriter.expression import COMPARISONS, Parameter, enumerable, kind_of_type
 from rewriter.forms import LONGEST_REPLACED, Forms, number, when
 from rewriter.functions import constant_text
+from rewriter.interval import measured
 from rewriter.translate import alike_operands
 from rewriter.width import INTEGERS
 from rewriter.writer import Guarded, operation
@@ -64,6 +66,19 @@ class DuckDBWriter(Forms):
         if isinstance(node, exp.Literal) and not node.is_string and "e" in node.this.lower():
             return exp.Literal.number(format(Decimal(node.this), "f"))
         return node.copy()
+
+    def parameter(self, parameter: Parameter) -> exp.Expr:
+        value, found = parameter.value, kind_of_type(parameter.type)
+        return (
+            super().parameter(parameter)
+            if value is None or enumerable(found)
+            else typed(value, parameter.type)
+        )
+
+    def beside(self, node: exp.Expr, type_name: str, target: str) -> exp.Expr:
+        if isinstance(node, exp.Literal) and node.is_string and not enumerable(kind_of_type(type_name)):
+            return typed(node.this, type_name)
+        return super().beside(node, type_name, target)
 
     def types(self, of: str) -> str:
         return TYPES.get(of, "DOUBLE")
@@ -167,6 +182,29 @@ class DuckDBWriter(Forms):
             else [exp.Literal.string(constant_text(modifiers, self.parameters) or "g")]
         )
         return when(short, exp.Anonymous(this="REGEXP_REPLACE", expressions=[value.copy(), *texts, *flags]))
+
+
+def typed(text: str, type_name: str) -> exp.Expr:
+    """A constant of a type whose texts DuckDB reads otherwise than PostgreSQL prints them.
+
+    >>> typed("\\\\x00ff", "bytea").sql("duckdb"), typed("1 year 2 mons", "interval").sql("duckdb")
+    ("UNHEX('00ff')", "CAST('14 months 0 days 0 microseconds' AS INTERVAL)")
+    >>> typed('{1,NULL}', "integer[]").sql("duckdb")
+    "CAST([CAST('1' AS INT), NULL] AS INT[])"
+    """
+    found = kind_of_type(type_name)
+    if found == "bytea":
+        return exp.Anonymous(this="UNHEX", expressions=[exp.Literal.string(text.removeprefix("\\x"))])
+    if found == "interval":
+        months, days, micros = measured(text) or (0, 0, 0)
+        text = f"{months} months {days} days {micros} microseconds"
+    of = exp.DataType.build(CELL_TYPES["number"] if found == "number" else type_name, dialect="postgres")
+    if found.endswith("[]"):
+        element = type_name.removesuffix("[]")
+        listed = elements(text, dimensions=1) or []
+        parts = [exp.null() if one is None else typed(one, element) for one in listed]
+        return exp.cast(exp.Array(expressions=parts), of)
+    return exp.cast(exp.Literal.string(text), of)
 
 
 def era_last(text: exp.Expr) -> exp.Expr:

@@ -2,27 +2,30 @@
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Iterator
-from itertools import product
 
 import pytest
 
-from dpproxy.pgwire import messages as m
-from dpproxy.pgwire.startup import startup_packet
 from tests.clients.client import BY_COUNTRY
-from tests.clients.data import TOLERANCE, USERS
-from tests.clients.kinds import KINDS, MOODS, Kind
-from tests.clients.world import ANALYST, DATABASE, PASSWORD, World
-from tests.dpproxy.wire import SYNC, Raw, errors
+from tests.clients.kinds import KINDS, Kind
+from tests.clients.matrix import (
+    BINARY,
+    COUNTED,
+    STORED,
+    TEXT,
+    Refused,
+    asked,
+    cells,
+    number,
+    printed,
+    shown,
+    tried,
+    wired,
+)
+from tests.clients.world import World
+from tests.dpproxy.wire import Raw
 
-TEXT, BINARY = 0, 1
-GROUPED = "SELECT {0}, COUNT(*) FROM app.typed WHERE user_id > {1} GROUP BY {0} ORDER BY 2 DESC LIMIT 4"
-STORED = "SELECT {} FROM app.samples WHERE id < 2 ORDER BY id"
-COUNTED = "SELECT COUNT(*) FROM app.typed WHERE {} = $1 AND user_id > {}"
-GROUPS = {kind.name for kind in KINDS} - {"j", "jb"}
-COMPARED = GROUPS - {"ba", "ai", "ta"}
-Cells = tuple[bytes | None, ...]
+CELLS = list(cells())
 
 
 @pytest.fixture(params=["on_duckdb", "on_postgres"])
@@ -35,51 +38,8 @@ def world(request: pytest.FixtureRequest) -> World:
 @pytest.fixture
 def wire(world: World) -> Iterator[Raw]:
     """A connection that speaks messages, logged in."""
-    with Raw.open(world.port) as raw:
-        raw.secure()
-        raw.send(startup_packet({"user": ANALYST, "database": DATABASE}))
-        raw.scram(PASSWORD)
+    with wired(world) as raw:
         yield raw
-
-
-def asked(
-    wire: Raw, text: str, value: bytes | None = None, given: int = TEXT, formats: tuple[int, ...] = ()
-) -> list[Cells]:
-    """The rows of one Execute, as they come; `formats`: of the results, `given`: of the parameter."""
-    values = m.Values((), 0, b"") if value is None else m.Values((given,), 1, m.encoded([value]))
-    results = struct.pack(f">H{len(formats)}h", len(formats), *formats)
-    wire.send(m.parse("", text), m.bind("", "", values, results), m.describe("P", ""), m.execute(""), SYNC)
-    seen = wire.until("Z")
-    assert not errors(seen), errors(seen)
-    return [_cells(raw) for kind, raw in seen if kind == "D"]
-
-
-def _cells(raw: bytes) -> Cells:
-    place, cells = 7, []
-    for _ in range(int.from_bytes(raw[5:7], "big")):
-        (length,) = struct.unpack_from(">i", raw, place)
-        place += 4
-        cells.append(None if length < 0 else raw[place : place + length])
-        place += max(length, 0)
-    return tuple(cells)
-
-
-def number(cell: bytes | None, written: int) -> int:
-    """A count in a format."""
-    assert cell is not None
-    return int(cell) if written == TEXT else int(struct.unpack(">q", cell)[0])
-
-
-def groupable(world: World) -> set[str]:
-    """The columns that PostgreSQL can group by: DuckDB has no jsonb."""
-    return GROUPS | ({"jb"} if world.backend == "PostgreSQL" else set())
-
-
-def shown(world: World, kind: Kind) -> str:
-    """The type of a column as analysts see it."""
-    if world.backend == "DuckDB":
-        return kind.front
-    return "text" if kind.type == "app.mood" else kind.type
 
 
 def test_columns_have_the_types_of_the_backend(world: World, wire: Raw) -> None:
@@ -97,32 +57,67 @@ def test_stored_values_are_printed_as_postgresql_does(wire: Raw, kind: Kind) -> 
     assert asked(wire, STORED.format(kind.name)) == [(value.encode(),) for value in kind.values]
 
 
-@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: str(kind.name))
-def test_a_grouping_key(world: World, wire: Raw, kind: Kind) -> None:
-    if kind.name not in groupable(world):
-        pytest.skip(f"PostgreSQL cannot group by {shown(world, kind)}")
-    question = GROUPED.format(kind.name, world.fresh())
-    possible = {None, *(mood.encode() for mood in MOODS)} if kind.name == "e" else {None}
-    with world.counts.expected(4, fetched=1):
-        for key, count in product((TEXT, BINARY), repeat=2):
-            found = {k: number(n, count) for k, n in asked(wire, question, formats=(key, count))}
-            wanted = {row[0] for row in asked(wire, STORED.format(kind.name), formats=(key,))}
-            assert wanted <= found.keys() <= wanted | possible
-            assert all(abs(n - (USERS // 2 if k in wanted else 0)) < TOLERANCE for k, n in found.items())
+def named(part: object) -> str:
+    """A part of a test's name."""
+    return str(getattr(part, "name", part))
+
+
+@pytest.mark.parametrize(("kind", "use", "written"), CELLS[::4], ids=named)
+def test_a_cell_of_the_matrix_on_duckdb(on_duckdb: World, kind: Kind, use: str, written: str) -> None:
+    tried(on_duckdb, kind, use, written)
+
+
+@pytest.mark.parametrize(("kind", "use", "written"), CELLS[2::4], ids=named)
+def test_a_cell_of_the_matrix_on_postgresql(on_postgres: World, kind: Kind, use: str, written: str) -> None:
+    tried(on_postgres, kind, use, written)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("backend", ["on_duckdb", "on_postgres"])
+def test_the_whole_matrix_is_good(request: pytest.FixtureRequest, backend: str) -> None:
+    lines: list[str] = []
+    assert printed(request.getfixturevalue(backend), lines.append), lines
+
+
+@pytest.mark.parametrize("use", ["SELECT j, COUNT(*) FROM app.typed GROUP BY j", COUNTED.format("j = '{}'")])
+def test_json_has_no_equality_as_in_postgresql(wire: Raw, use: str) -> None:
+    with pytest.raises(Refused, match=r"42883: .*json"):
+        asked(wire, use, *([b"0"] if "$1" in use else []))
+
+
+def test_an_array_may_have_a_thousand_elements(world: World, wire: Raw) -> None:
+    question = COUNTED.format("i4 = ANY($2)")
+    for most, refused in ((1000, False), (1001, True)):
+        array = b"{" + b",".join(str(n).encode() for n in range(most)) + b"}"
+        with world.counts.expected(1, fetched=not refused):
+            if not refused:
+                asked(wire, question, str(world.fresh()).encode(), array)
+                continue
+            with pytest.raises(Refused, match="54000: an array of more than 1000 elements"):
+                asked(wire, question, str(world.fresh()).encode(), array)
 
 
 @pytest.mark.parametrize(
-    "kind", [kind for kind in KINDS if kind.name in COMPARED], ids=lambda kind: str(kind.name)
+    "condition",
+    [
+        "ai = ARRAY[1, NULL, 3]",
+        "i4 > ALL('{-2147483648,6}'::int[])",
+        "t LIKE ANY($2)",
+        "i4 = ANY(CAST($2 AS text[])::int[])",
+        "NOT (i4 = ANY('{}')) AND i4 = 7",
+    ],
 )
-def test_a_parameter(world: World, wire: Raw, kind: Kind) -> None:
-    """In both formats one question, whose second answer is a replay."""
-    for row in (0, 1):
-        question = COUNTED.format(kind.name, world.fresh())
-        with world.counts.expected(2, fetched=1):
-            for given in (TEXT, BINARY):
-                value = asked(wire, STORED.format(kind.name), formats=(given,))[row][0]
-                ((n,),) = asked(wire, question, value, given)
-                assert abs(number(n, TEXT) - USERS // 2) < TOLERANCE
+def test_other_comparisons_with_arrays(world: World, wire: Raw, condition: str) -> None:
+    value = {"t": b'{"na%","x"}', "i": b"{7,8}"}[condition[0]] if "$2" in condition else None
+    values = [] if value is None else [value]
+    ((n,),) = asked(wire, COUNTED.format(condition), str(world.fresh()).encode(), *values)
+    assert abs(number(n, TEXT) - 2000) < 30
+
+
+def test_equal_intervals_are_equal(world: World, wire: Raw) -> None:
+    """However they are written: 3 days 04:05:06.789 is 2 days 28:05:06.789."""
+    ((n,),) = asked(wire, COUNTED.format("iv = $2"), str(world.fresh()).encode(), b"2 days 28:05:06.789")
+    assert abs(number(n, TEXT) - 2000) < 30
 
 
 def test_the_same_question_in_another_format_is_a_replay(world: World, wire: Raw) -> None:

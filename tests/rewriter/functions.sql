@@ -189,6 +189,14 @@ s ilike 'AB%'
 s ilike '%é'
 i4 = any(array[1, 2, 3])
 s <> all(array['abc', 'x'])
+i4 < any(array[0, 2])
+i4 >= all(array[1, 2, null])
+i4 <> any(array[1, 2])
+i4 = some(array[7, null])
+not f = any(array[2.5, null])
+s like any(array['a%', '%b', null])
+s not like all(array['a%', 'x%'])
+s ilike all(array['A%', '%C'])
 i4 between symmetric 10 and -10
 i4 not between 1 and 5
 case i4 when 2 then 'two' when 3 then 'three' else 'more' end

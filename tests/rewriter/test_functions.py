@@ -166,8 +166,8 @@ def test_an_interval_that_the_front_has_computed(text: str, allowed: bool) -> No
             check(moved, RELATION, parameters)
         return
     check(moved, RELATION, parameters)
-    for dialect in (DUCKDB, POSTGRES):
-        assert f"CAST('{text}' AS INTERVAL)" in dialect.sql(dialect.expression(moved, RELATION, parameters))
+    for dialect, written in ((DUCKDB, "1 months 2 days 10800000000 microseconds"), (POSTGRES, text)):
+        assert f"CAST('{written}' AS INTERVAL)" in dialect.sql(dialect.expression(moved, RELATION, parameters))
 
 
 def grown(times: int) -> str:
