@@ -30,7 +30,7 @@ from dpproxy.front_setup import (
     take,
     unusable_name,
 )
-from dpproxy.front_sql import SYSTEM, clone_statements, identifier, literal, qualified
+from dpproxy.front_sql import COLUMN_DESCRIPTION, SYSTEM, clone_statements, identifier, literal, qualified
 from dpproxy.pool import Pool
 from rewriter.policy import Policy, Table
 from rewriter.refusal import Refusal
@@ -177,6 +177,8 @@ class Front:
                 _run(admin, statement)
             _run(admin, f"COMMENT ON SCHEMA {SYSTEM} IS {literal(stamp)}")
             _run(admin, "RESET ROLE")
+            _run(admin, "SET LOCAL allow_system_table_mods = on")
+            _run(admin, COLUMN_DESCRIPTION)
             _run(admin, f"ALTER DATABASE {identifier(self.database)} SET search_path = {path}")
         self._checkers.clear()
 

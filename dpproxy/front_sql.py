@@ -79,6 +79,28 @@ END $$;
 """guard is IMMUTABLE so that planning a read calls it, even of no rows; Parse and Describe don't plan."""
 
 
+_COLUMNS = f"""
+CREATE TABLE {SYSTEM}.columns (table_schema text, table_name text, column_name text, data_type text, class text);
+COMMENT ON TABLE {SYSTEM}.columns IS 'What each column is to a query';
+"""
+
+COLUMN_DESCRIPTION = f"""
+CREATE OR REPLACE FUNCTION pg_catalog.col_description(table_oid oid, column_number integer) RETURNS text
+LANGUAGE sql STABLE STRICT PARALLEL SAFE AS $$
+  SELECT CASE WHEN k.class IS NULL OR k.class IN ('', d.description) THEN d.description
+    ELSE pg_catalog.concat_ws(': ', d.description, k.class) END
+  FROM pg_catalog.pg_attribute AS a
+  JOIN pg_catalog.pg_class AS c ON c.oid = a.attrelid
+  JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace
+  LEFT JOIN pg_catalog.pg_description AS d
+    ON d.objoid = a.attrelid AND d.classoid = 'pg_catalog.pg_class'::pg_catalog.regclass AND d.objsubid = a.attnum
+  LEFT JOIN {SYSTEM}.columns AS k
+    ON k.table_schema = n.nspname AND k.table_name = c.relname AND k.column_name = a.attname
+  WHERE a.attrelid = $1 AND a.attnum = $2
+$$"""
+"""What psql prints beside a column: the comment of the backend, which is all that pg_description has, and the class."""
+
+
 def identifier(name: str) -> str:
     """A name as an identifier.
 
@@ -124,6 +146,7 @@ def _statements(policy: Policy, schema: BackendSchema, group: str) -> Iterator[s
         yield f"CREATE TABLE {SYSTEM}.{relation} ({written})"
         yield f"COMMENT ON TABLE {SYSTEM}.{relation} IS {literal(comment)}"
         yield _guard((SYSTEM, relation), *_system_refusal(relation))
+    yield _COLUMNS
     for where in dict.fromkeys(name[0] for name in policy.tables):
         if where != "public":
             yield f"CREATE SCHEMA {identifier(where)}"
@@ -156,8 +179,10 @@ def _table(table: Table, backend: BackendTable) -> Iterator[str]:
     yield f"COMMENT ON TABLE {name} IS {literal(backend.comment or table_words(table))}"
     for column in visible:
         known = backend.column(column.name)
-        told = ": ".join(filter(None, (known.comment if known else None, column_words(table, column))))
-        yield f"COMMENT ON COLUMN {name}.{identifier(column.name)} IS {literal(told)}"
+        own, words = known.comment if known else None, column_words(table, column)
+        yield f"COMMENT ON COLUMN {name}.{identifier(column.name)} IS {literal(own or words)}"
+        told = ", ".join(map(literal, (table.schema, table.name, column.name, column.type, words)))
+        yield f"INSERT INTO {SYSTEM}.columns VALUES ({told})"
 
 
 def _keys(table: Table, backend: BackendTable) -> Iterator[tuple[str, Sequence[str]]]:

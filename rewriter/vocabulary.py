@@ -25,6 +25,7 @@ WRITTEN: dict[type[exp.Expr], str] = {
     exp.ILike: "ILIKE",
     exp.Escape: "ESCAPE",
     exp.Any: "= ANY (...)",
+    exp.All: "<> ALL (...)",
     exp.Add: "+",
     exp.Sub: "-",
     exp.Neg: "-",

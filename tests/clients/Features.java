@@ -12,6 +12,7 @@ public class Features {
             switch (arguments[3]) {
                 case "rows" -> rows(connection, rest);
                 case "parameters" -> parameters(connection, rest);
+                case "arrays" -> arrays(connection, rest);
                 case "portions" -> portions(connection, rest[0]);
                 case "refused" -> { refuse(connection, rest[0]); rows(connection, rest[1]); }
                 case "transaction" -> transaction(connection, rest);
@@ -64,6 +65,14 @@ public class Features {
                 statement.setLong(1, Long.parseLong(rest[i]));
                 print(statement.executeQuery());
             }
+        }
+    }
+
+    static void arrays(Connection connection, String[] rest) throws SQLException {
+        try (PreparedStatement statement = connection.prepareStatement(rest[0])) {
+            Object[] values = java.util.Arrays.copyOfRange(rest, 1, rest.length);
+            statement.setArray(1, connection.createArrayOf("text", values));
+            print(statement.executeQuery());
         }
     }
 

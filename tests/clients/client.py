@@ -15,6 +15,8 @@ BY_COUNTRY = (
     "SELECT country, COUNT(*) AS n FROM app.users WHERE user_id > {} GROUP BY country ORDER BY country"
 )
 BY_AGE = "SELECT age, COUNT(*) AS n FROM app.users WHERE user_id > {} GROUP BY age ORDER BY age"
+AMONG = "SELECT COUNT(*) AS n FROM app.users WHERE country = ANY({}) AND user_id > {}"
+CHOSEN = list(COUNTRIES[:2])
 ROWS = "SELECT * FROM app.users"
 REFUSED = "PV010"
 PUBLIC = "SELECT COUNT(*) FROM app.articles"
@@ -26,6 +28,7 @@ FEATURES = (
     "browse",
     "ask",
     "parameters",
+    "arrays",
     "describe",
     "portions",
     "replay",
@@ -138,6 +141,15 @@ class PythonClient(Client):
             for _ in range(3):
                 check_countries(self.rows(BY_COUNTRY.format(self.placeholder), self.world.fresh()))
 
+    def arrays(self) -> None:
+        """A list as a parameter."""
+        with self.world.counts.expected(1):
+            check_chosen(self.rows(AMONG.format(self.placeholder, self.world.fresh()), self.array(CHOSEN)))
+
+    def array(self, values: list[str]) -> object:
+        """A list as the driver takes it."""
+        return values
+
     def describe(self) -> None:
         """The columns of a statement that is not executed."""
         raise NotImplementedError
@@ -188,6 +200,12 @@ def check_countries(rows: Iterable[Sequence[Any]]) -> None:
     found = [tuple(row) for row in rows]
     assert [country for country, _ in found] == list(COUNTRIES), found
     assert all(abs(int(n) - USERS // len(COUNTRIES)) < TOLERANCE for _, n in found), found
+
+
+def check_chosen(rows: Iterable[Sequence[Any]]) -> None:
+    """Asserts the answer to AMONG, up to noise."""
+    ((n,),) = rows
+    assert abs(int(n) - USERS * len(CHOSEN) // len(COUNTRIES)) < TOLERANCE, n
 
 
 def check_ages(rows: Iterable[Sequence[Any]]) -> None:

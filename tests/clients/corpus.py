@@ -15,6 +15,7 @@ from dpproxy.embedded import Embedded
 from tests.clients.data import fill_postgres
 from tests.clients.world import DATABASE, PASSWORD, World, served
 
+HIDDEN = "email = {{ hidden = true }}\n"
 POLICY = """
 [backend]
 url = "{url}"
@@ -59,6 +60,7 @@ types are texts."""
 REASONS = {
     "grantee": "analysts have their privileges from a group",
     "client_encoding must be UTF8": "statements are UTF-8",
+    "'contact address'": "col_description tells the class behind the comment",
 }
 """Why an answer differs, by what replay.py or the statement says."""
 
@@ -87,21 +89,25 @@ def reason(client: str, statement: str, differs: str) -> str | None:
 
 
 @contextmanager
-def corpus_world(folder: Path, corpus: Path) -> Iterator[tuple[World, Path]]:
+def corpus_world(folder: Path, corpus: Path, hidden: bool = True) -> Iterator[tuple[World, Path]]:
     """The proxy before a PostgreSQL of the corpus' schema.sql, and what PostgreSQL itself answers.
 
-    The latter is recorded from a database that holds only what the policy shows.
+    The latter is recorded from a database that holds only what the policy shows; `hidden`: no e-mail, which has a
+    comment of its own.
     """
+    policy, reduced = (
+        (POLICY, REDUCED) if hidden else (POLICY.replace(HIDDEN, ""), REDUCED.replace("DROP email, ", ""))
+    )
     schema = (corpus / "schema.sql").read_text()
     with Embedded.start(folder / "backend", durable=False) as server:
         url = fill_postgres(server, "held", schema)
         roles = "CREATE ROLE analyst"
         plain = "\n".join(line for line in schema.splitlines() if not line.startswith(roles))
-        fill_postgres(server, DATABASE, plain, REDUCED)
+        fill_postgres(server, DATABASE, plain, reduced)
         expected = folder / "expected.json"
         # The role is the server's, and was made with the first database.
         _run(corpus, str(server.socket_dir), 5432, "analyst", "secret", "--record", str(expected))
-        with served(folder, POLICY.format(url=url), backend="PostgreSQL", analyst="analyst") as world:
+        with served(folder, policy.format(url=url), backend="PostgreSQL", analyst="analyst") as world:
             yield world, expected
 
 

@@ -12,8 +12,10 @@ from tempfile import mkdtemp
 from typing import ClassVar
 
 from tests.clients.client import (
+    AMONG,
     BY_AGE,
     BY_COUNTRY,
+    CHOSEN,
     PUBLIC,
     REFUSED,
     ROWS,
@@ -21,6 +23,7 @@ from tests.clients.client import (
     USERS_COLUMNS,
     Client,
     check_ages,
+    check_chosen,
     check_countries,
 )
 from tests.clients.native import assert_same
@@ -101,6 +104,12 @@ class Psql(Client):
             rows = self.lines("\n".join([f"PREPARE q(bigint) AS {BY_COUNTRY.format('$1')};", *executed]))
         for start in (0, 4, 8):
             check_countries(rows[start : start + 4])
+
+    def arrays(self) -> None:
+        """An array as a parameter of EXECUTE."""
+        with self.world.counts.expected(1):
+            prepared = f"PREPARE q(text[]) AS {AMONG.format('$1', self.world.fresh())};"
+            check_chosen(self.lines(f"{prepared}\nEXECUTE q('{{{','.join(CHOSEN)}}}');"))
 
     def describe(self) -> None:
         """\\gdesc."""
@@ -188,6 +197,11 @@ class Program(Client):
         for start in (0, 4, 8):
             check_countries(rows[start : start + 4])
 
+    def arrays(self) -> None:
+        """A list as a parameter."""
+        with self.world.counts.expected(1):
+            check_chosen(self.run("arrays", AMONG.format(self.mark, self.world.fresh()), *CHOSEN))
+
     mark: ClassVar[str] = "?"
 
     def portions(self) -> None:
@@ -257,7 +271,7 @@ class Pgjdbc(Program):
         }
         assert {name for (name,) in found["table"]} == TABLES
         assert [name for name, _, _ in found["column"]] == USERS_COLUMNS
-        assert found["column"][1][2] == "where they live: known domain of 4 values"
+        assert [said for _, _, said in found["column"]][1:3] == ["where they live", "known domain, 18 to 97"]
         assert found["key"] == [["user_id"]]
         assert sorted(found["from"]) == [["article_id", "articles"], ["user_id", "users"]]
 

@@ -151,6 +151,10 @@ class Psqlodbc(PythonClient):
         "describe": "pyodbc has no call for it",
     }
 
+    def array(self, values: list[str]) -> object:
+        """ODBC has no arrays but their texts."""
+        return "{" + ",".join(values) + "}"
+
     @classmethod
     def missing(cls) -> str | None:
         found = super().missing()

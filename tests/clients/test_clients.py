@@ -78,9 +78,10 @@ def test_every_client_has_a_method_for_each_feature() -> None:
 
 
 @pytest.mark.slow
-def test_what_clients_were_seen_to_send_is_answered(shared: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("hidden", [True, False])
+def test_what_clients_were_seen_to_send_is_answered(shared: Path, tmp_path: Path, hidden: bool) -> None:
     corpus = shared / "corpora" / "clients"
-    with corpus_world(tmp_path, corpus) as (world, expected):
+    with corpus_world(tmp_path, corpus, hidden) as (world, expected):
         found = replay(world, corpus, tmp_path, "--expected", str(expected), "--level", "types")
     assert found.share >= 0.97
     assert found.unexplained() == []

@@ -76,6 +76,8 @@ def test_the_clone_shows_what_the_policy_shows(front: Front) -> None:
         *(("dpproxy.budget", name, text, "YES") for name in ("account", "unit")),
         *(("dpproxy.budget", name, numeric, "YES") for name in ("limit", "used", "reserved", "left")),
         ("dpproxy.budget", "refreshes_at", zoned, "YES"),
+        *(("dpproxy.columns", name, text, "YES") for name in ("table_schema", "table_name", "column_name")),
+        *(("dpproxy.columns", name, text, "YES") for name in ("data_type", "class")),
         *(("dpproxy.last_release", name, text, "YES") for name in ("mechanism", "stddev", "noise")),
         ("dpproxy.last_release", "threshold", numeric, "YES"),
         *(("dpproxy.last_release", name, numeric, "YES") for name in ("information", "calls")),
@@ -135,6 +137,15 @@ def test_comments_tell_a_columns_class(front: Front) -> None:
         "size": "known domain of 2 values and NULL, a unit counts in at most 9 with product_id",
         "price": "unknown domain, sums take 0 to 99.5 of a row with 2 decimals",
     }
+    own = (
+        "SELECT d.description, k.class FROM pg_description AS d JOIN pg_attribute AS a ON a.attrelid = d.objoid "
+        "AND a.attnum = d.objsubid JOIN dpproxy.columns AS k ON k.column_name = a.attname AND k.table_name = 'users' "
+        "WHERE d.objoid = 'users'::regclass AND a.attname IN ('country', 'birth_year') ORDER BY a.attnum"
+    )
+    assert asked(front, own) == [
+        ("Where it's sent", "known domain of 3 values and NULL"),
+        ("known domain, 1900 to 2020 and NULL", "known domain, 1900 to 2020 and NULL"),
+    ]
     tables = (
         "SELECT obj_description(name::regclass) FROM unnest(ARRAY['users', 'products', 'orders']) AS name"
     )

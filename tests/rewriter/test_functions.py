@@ -167,7 +167,9 @@ def test_an_interval_that_the_front_has_computed(text: str, allowed: bool) -> No
         return
     check(moved, RELATION, parameters)
     for dialect, written in ((DUCKDB, "1 months 2 days 10800000000 microseconds"), (POSTGRES, text)):
-        assert f"CAST('{written}' AS INTERVAL)" in dialect.sql(dialect.expression(moved, RELATION, parameters))
+        assert f"CAST('{written}' AS INTERVAL)" in dialect.sql(
+            dialect.expression(moved, RELATION, parameters)
+        )
 
 
 def grown(times: int) -> str:

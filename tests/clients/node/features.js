@@ -31,6 +31,9 @@ const FEATURES = {
   async parameters(client) {
     for (const number of rest.slice(1)) await rows(client, rest[0], [number]);
   },
+  async arrays(client) {
+    await rows(client, rest[0], [rest.slice(1)]);
+  },
   async portions(client) {
     const cursor = client.query(new Cursor(rest[0], [], { rowMode: "array" }));
     for (let some = await cursor.read(7); some.length; some = await cursor.read(7)) some.forEach(print);
