@@ -11,6 +11,7 @@ from matplotlib.axes import Axes
 
 from benchmarks.data import columns
 from benchmarks.report import Report, axes_of
+from dpproxy.plotting import COLORS
 from mechanisms.histogram import Counts, Histogram
 from mechanisms.randomness import Stream
 from mechanisms.unknown_domain import UnkGauss, UnkGumb, UnkLap
@@ -56,7 +57,6 @@ def _returned(report: Report, counts: Counts) -> Iterator[None]:
         axes.fill_between([float(eps) for eps in EPSILONS], low, high, alpha=0.2, color=line.get_color())
         yield
     axes.set(xlabel="eps_per", ylabel="elements returned", title="UnkGumb, top 50 products by households")
-    axes.grid(alpha=0.3)
     axes.legend()
     head = ("d_bar", "eps_per", "mean", "quartile_1", "quartile_3")
     report.plot(
@@ -127,16 +127,25 @@ def _panel(
     eps: float,
 ) -> None:
     places = np.arange(len(labels))
-    axes.bar(places - 0.27, counts, width=0.27, color="firebrick", alpha=0.7, label="true count")
-    for (name, values), color in zip(noisy.items(), ("seagreen", "steelblue"), strict=True):
+    axes.bar(places - 0.27, counts, width=0.27, color=COLORS[7], alpha=0.55, label="true count")
+    for (name, values), color in zip(noisy.items(), COLORS[1::-1], strict=True):
         heights = [values.get(i, 0) for i in range(len(labels))]
         at = places + (0 if name == "UnkLap" else 0.27)
-        axes.bar(at, heights, width=0.27, color=color, alpha=0.8, label=f"{name}, once")
+        axes.bar(at, heights, width=0.27, color=color, label=f"{name}, once")
     axes.set_xticks(places, labels, rotation=75, fontsize=7)
     axes.set(ylabel="households", title=f"favourite categories, eps_per {eps}")
+    axes.grid(visible=False, axis="x")
     right = axes.twinx()
+    right.grid(visible=False)
+    right.spines.right.set_visible(True)
     for (name, share), marker in zip(shares.items(), "ox", strict=True):
-        right.plot(places, share[: len(labels)], marker, color="black", label=f"found, {name} (right)")
-    right.set_ylim(-0.03, 1.03)
+        right.plot(
+            places,
+            share[: len(labels)],
+            marker,
+            color="black",
+            label=f"found, {name} (right)",
+        )
+    right.set(ylim=(-0.03, 1.03), ylabel="share of runs that find it")
     handles = [*axes.get_legend_handles_labels()[0], *right.get_legend_handles_labels()[0]]
-    right.legend(handles=handles, loc="upper right", bbox_to_anchor=(1, 0.92))
+    right.legend(handles=handles, loc="upper right", bbox_to_anchor=(1, 0.92), frameon=True, edgecolor="none")

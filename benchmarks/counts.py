@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from benchmarks.data import KEY, columns, descending, item_counts, item_sets, table
 from benchmarks.plume import accurate, plume
 from benchmarks.report import Report, axes_of
+from dpproxy.plotting import plain_numbers
 from mechanisms.count_release import PrivateCountRelease
 from mechanisms.histogram import Counts, Histogram
 from mechanisms.item_sets import ItemSets, encoded
@@ -56,6 +57,8 @@ def run(report: Report) -> Iterator[None]:
         _bars(axes[i], [(method, rho, released) for _, method, rho, released, _ in here])
         _bars(axes[i + len(REFERENCE)], [(method, rho, beyond) for _, method, rho, _, beyond in here])
         axes[i].set(title=title, yscale="log", ylabel="" if i else "counts released")
+        heights = [released for *_, released, _ in here if released]
+        plain_numbers(axes[i].yaxis, min(heights) / 2, max(heights))
         beyond = axes[i + len(REFERENCE)]
         beyond.axhline(0.1, color="black", linewidth=0.8, linestyle=":")
         beyond.set(xlabel="rho", ylim=(0, 0.8), ylabel="" if i else "share more than 10% off")
@@ -145,4 +148,4 @@ def _bars(axes: Axes, bars: list[tuple[str, float, float]]) -> None:
             np.arange(len(RHOS)) + (i - len(methods) / 2 + 0.5) * 0.16, heights, width=0.16, label=method
         )
     axes.set_xticks(range(len(RHOS)), [str(float(rho)) for rho in RHOS])
-    axes.grid(alpha=0.3, axis="y")
+    axes.grid(visible=False, axis="x")

@@ -51,7 +51,7 @@ def run(report: Report) -> Iterator[None]:
             int(np.count_nonzero(np.bincount(sets.items))), color="black", linewidth=0.8, linestyle=":"
         )
         axes.set(xlabel="items a person counts for (l)", ylabel="distinct items", title=title)
-        axes.grid(alpha=0.3)
+        axes.yaxis.set_major_formatter("{x:,.0f}")
         axes.legend()
         _rows(report, title, sets, curves)
         yield

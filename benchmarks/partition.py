@@ -69,7 +69,7 @@ def _plot(
     axes.plot([0.1], [greedy], "v", label="GW")
     axes.plot([0.1, 0.1, 0.1, 0.1], [3728, 7759, 5845, 3133], "kx", label="the paper")
     axes.set(xscale="log", xlabel="rho", ylabel="items released", title="IMDb, delta 1e-5, delta0 100")
-    axes.grid(alpha=0.3)
+    axes.yaxis.set_major_formatter("{x:,.0f}")
     axes.legend()
     numbers = [(kind.__name__, float(rho), value) for (kind, rho), value in medians.items()]
     numbers += [("DPSU", 0.1, policy), ("GW", 0.1, greedy)]

@@ -7,10 +7,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import matplotlib
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from rich.table import Table
 
+from dpproxy.plotting import settings
+
+matplotlib.rcParams.update(settings())
 HEAD = ("experiment", "quantity", "paper", "ours")
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from dpproxy.cli_output import OutputError
+from dpproxy.plotting import COLORS, image, plain_numbers
 
 _ROWS, _WIDTH = 12, 60
 _SIGNS = "123456789abcdefghijklmnopqrstuvwxyz"
@@ -86,23 +86,15 @@ def as_image(charts: Sequence[Chart], path: Path) -> None:
 
     Raises OutputError without matplotlib, and for another ending.
     """
-    if path.suffix not in (".png", ".svg"):
-        raise OutputError(f"{path.name}: a plot ends in .png or .svg")
-    try:
-        from matplotlib.figure import Figure
-        from matplotlib.ticker import FuncFormatter, NullFormatter
-    except ImportError:
-        raise OutputError("plots need matplotlib: pip install 'dpproxy[plot]'") from None
-    figure = Figure(figsize=(7 * len(charts), 5), layout="constrained")
-    for axes, chart in zip(figure.subplots(1, len(charts), squeeze=False)[0], charts, strict=True):
-        half = len({line.style for line in chart.lines})
-        for number, line in enumerate(chart.lines):
-            color = f"C{number % max(1, len(chart.lines) // half)}"
-            axes.plot(line.xs, line.ys, _STYLES[line.style], color=color, label=line.label)
-        axes.set(xscale="log", yscale="log", xlabel=chart.x, ylabel=chart.y, title=chart.title)
-        for axis in (axes.xaxis, axes.yaxis):
-            axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
-            axis.set_minor_formatter(NullFormatter())
-        axes.grid(True, which="both", alpha=0.25)
-        axes.legend(fontsize="small")
-    figure.savefig(path)
+    with image(path, len(charts), 6.6, 4.6) as (_, all_axes):
+        for axes, chart in zip(all_axes, charts, strict=True):
+            half = len({line.style for line in chart.lines})
+            for number, line in enumerate(chart.lines):
+                color = COLORS[number % max(1, len(chart.lines) // half) % len(COLORS)]
+                axes.plot(line.xs, line.ys, _STYLES[line.style], color=color, label=line.label)
+            axes.set(xscale="log", yscale="log", xlabel=chart.x, ylabel=chart.y, title=chart.title)
+            xs, ys = ([v for line in chart.lines for v in getattr(line, name)] for name in ("xs", "ys"))
+            plain_numbers(axes.xaxis, min(xs), max(xs))
+            plain_numbers(axes.yaxis, min(ys), max(ys))
+            axes.tick_params(which="minor", length=0)
+            axes.legend(fontsize="small")

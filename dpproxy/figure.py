@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from dpproxy.cli_output import OutputError
+from dpproxy.plotting import image
 
 _ROWS, _WIDTH = 10, 60
 _SIGNS = "123456789abcdefghijklmnopqrstuvwxyz"
@@ -67,21 +67,14 @@ def saved(panels: Sequence[Panel], path: Path) -> None:
 
     Raises OutputError without matplotlib, and for another ending.
     """
-    if path.suffix not in (".png", ".svg"):
-        raise OutputError(f"{path.name}: a plot ends in .png or .svg")
-    try:
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise OutputError("plots need matplotlib: pip install 'dpproxy[plot]'") from None
-    figure = Figure(figsize=(5 * len(panels), 4), layout="constrained")
-    for axes, panel in zip(figure.subplots(1, len(panels), squeeze=False)[0], panels, strict=True):
-        for curve in panel.curves:
-            axes.plot(range(len(curve.shares)), curve.shares, marker=".", label=curve.label)
-        axes.set(
-            xlabel="days since refresh",
-            ylabel="% of analysts stopped",
-            title=f"{panel.unit} budget",
-            ylim=(-2, 102),
-        )
-        axes.legend()
-    figure.savefig(path)
+    with image(path, len(panels), 5.4, 4) as (_, all_axes):
+        for axes, panel in zip(all_axes, panels, strict=True):
+            for curve in panel.curves:
+                axes.plot(range(len(curve.shares)), curve.shares, label=f"{curve.label} units")
+            axes.set(
+                xlabel="days since refresh",
+                ylabel="% of analysts stopped",
+                title=f"Stopped by a budget of {panel.unit}",
+                ylim=(-2, 102),
+            )
+            axes.legend()

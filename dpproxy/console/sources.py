@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
+from threading import Lock
 from time import monotonic
 
 from budget.ledger import Ledger
@@ -33,13 +34,15 @@ class Probe:
         """`looks`: by name of the part; each raises where it cannot be reached."""
         self._looks = looks
         self._at, self._parts = -_SECONDS, tuple[Part, ...]()
+        self._lock = Lock()
 
     def parts(self) -> tuple[Part, ...]:
         """All of them as of now, or of a few seconds ago; may block."""
-        if monotonic() - self._at >= _SECONDS:
-            self._parts = tuple(Part(name, _failure(look)) for name, look in self._looks.items())
-            self._at = monotonic()
-        return self._parts
+        with self._lock:
+            if monotonic() - self._at >= _SECONDS:
+                self._parts = tuple(Part(name, _failure(look)) for name, look in self._looks.items())
+                self._at = monotonic()
+            return self._parts
 
 
 @dataclass(frozen=True)

@@ -84,9 +84,14 @@ class Watch:
         self.elsewhere: list[str] = []
         page.on("console", lambda message: self.said.append(message.text))
         page.on("pageerror", lambda error: self.said.append(str(error)))
-        page.on("requestfailed", lambda request: self.said.append(f"{request.url} {request.failure}"))
+        page.on("requestfailed", lambda request: self._failed(f"{request.url} {request.failure}"))
         page.on("request", lambda request: self._asked(request.url, origin))
         page.on("dialog", lambda dialog: self.said.append(f"dialog {dialog.message}"))
+
+    def _failed(self, told: str) -> None:
+        """What the next page has cut short is no failure."""
+        if not told.endswith("net::ERR_ABORTED"):
+            self.said.append(told)
 
     def _asked(self, url: str, origin: str) -> None:
         if not url.startswith(origin):
