@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import socket
+import ssl
 import stat
 import time
 from collections.abc import Iterator
@@ -17,6 +18,7 @@ import pytest
 from dpproxy.console.app import PAGES
 from dpproxy.console.guard import HEADERS
 from dpproxy.throttle import FREE_FAILURES, SPACING_SECONDS
+from tests.dpproxy.certificates import Authority
 from tests.dpproxy.console_world import ANALYSTS, EVIL, PASSWORD, ask, make_world
 from tests.dpproxy.deployment import Running, command, serving
 
@@ -251,3 +253,21 @@ def test_the_port_that_is_taken_is_told(file: Path, run: Running) -> None:
     open_to_all = command("console", "-c", str(file), "--http", "0.0.0.0:6480")
     assert open_to_all.returncode == 1
     assert "not loopback: set tls_cert and tls_key" in open_to_all.stderr
+
+
+def test_with_a_certificate_it_speaks_tls_alone(tmp_path: Path) -> None:
+    authority = Authority.make(tmp_path / "authority")
+    pem = authority.sign("localhost")
+    file = make_world(tmp_path)
+    cert = f'[server]\ntls_cert = "{pem.certificate}"\ntls_key = "{pem.key}"\n'
+    file.write_text(file.read_text().replace("[server]\n", cert, 1))
+    context = ssl.create_default_context(cafile=authority.certificate)
+    with serving(["serve", "-c", str(file), "--port", "0", "--http", "127.0.0.1:0"]) as run:
+        assert run.console.startswith("https://127.0.0.1:")
+        with httpx.Client(base_url=run.console, verify=context, headers={"Host": "owner.example"}) as browser:
+            page = browser.get("/login")
+            assert page.status_code == 200
+            assert page.headers["strict-transport-security"] == "max-age=31536000"
+            assert "; secure" in page.headers["set-cookie"].lower()
+        with pytest.raises(httpx.RemoteProtocolError):
+            httpx.get(run.console.replace("https", "http"))

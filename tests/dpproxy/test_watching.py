@@ -96,8 +96,8 @@ def ask(run: Running) -> None:
                     connection.execute(bad.encode())
 
 
-def page_of(run: Running, token: str) -> str:
-    return httpx.get(f"{run.console}metrics", headers={"Authorization": f"Bearer {token}"}).text
+def page_of(browser: httpx.Client, token: str) -> str:
+    return browser.get("/metrics", headers={"Authorization": f"Bearer {token}"}).text
 
 
 @pytest.mark.parametrize("workers", [1, 2])
@@ -105,13 +105,17 @@ def test_metrics_add_up_and_the_log_has_a_line_each(tmp_path: Path, workers: int
     file = make(tmp_path, POLICY + TRUST)
     log = tmp_path / "log"
     arguments = ["serve", "-c", str(file), "--port", "0", "--workers", str(workers)]
-    with log.open("w") as errors, serving(arguments, errors=errors) as run:
+    with (
+        log.open("w") as errors,
+        serving(arguments, errors=errors) as run,
+        httpx.Client(base_url=run.console, timeout=30) as browser,
+    ):
         token = command("console", "token", "-c", str(file)).stdout.strip()
         ask(run)
-        page = page_of(run, token)
+        page = page_of(browser, token)
         deadline = time.monotonic() + 20
         while metric(page, "dpproxy_sessions") and time.monotonic() < deadline:
-            page = page_of(run, token)
+            page = page_of(browser, token)
         counted = {
             'dpproxy_answers_total{paid="bought"}': 8,
             'dpproxy_answers_total{paid="replayed"}': 4,
@@ -128,7 +132,7 @@ def test_metrics_add_up_and_the_log_has_a_line_each(tmp_path: Path, workers: int
             "dpproxy_backend_slots_busy": 0,
         }
         assert {name: metric(page, name) for name in counted} == counted
-        assert httpx.get(f"{run.console}readyz").status_code == 200
+        assert browser.get("/readyz").status_code == 200
         assert run.stop() == 0
     lines = [json.loads(line) for line in log.read_text().splitlines() if line.startswith("{")]
     assert len(lines) == 24
