@@ -173,6 +173,7 @@ class Privacy(_Section):
     quantile_bins: int = Field(default=1024, ge=2)
     min_units: int = Field(default=0, ge=0)
     nonnegative: bool = False
+    scans: Literal["refuse", "charge"] = "refuse"
 
 
 class Limits(_Section):

@@ -84,6 +84,7 @@ def _column(
         bounds=_ends(declared.bounds),
         unit_bounds=_ends(declared.unit_bounds),
         scale=declared.scale,
+        declared=column.name in section.columns,
     )
     if domain is None and span is None and source is None:
         if declared.nullable is not None:

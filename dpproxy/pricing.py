@@ -29,10 +29,12 @@ from mechanisms.partition_selection import DPSips
 from rewriter.draft import UNITS, NodeDraft
 from rewriter.measure import Count, DistinctItems, Moment, Quantiles, Running
 from rewriter.plan import HistogramQuery
+from rewriter.relation import leaves
 
 Secret = tuple[bytes, bytes, bytes, bytes]
 """(epoch nonce, policy fingerprint, release-key key, nonce of the ledger's streams)."""
 
+_DECLARED = "the declared values, whether they are in the data or not; nothing was read or charged"
 MOST_ROWS_TO_FIND_BY = 2
 """Of a unit in a group: with more, groups of unknown domain are found by their units."""
 
@@ -102,7 +104,8 @@ class Ask:
             return Result.nothing(len(draft.keys), len(draft.outputs))
         if not isinstance(self.selection, Whole) or self.meters:
             return None
-        return self._result(Groups(self.selection.cells), {})
+        declared = self._result(Groups(self.selection.cells), {})
+        return replace(declared, notes=(*declared.notes, _DECLARED)) if draft.keys else declared
 
     def release(self, fetch: Fetch, stream: randomness.Stream) -> Result:
         """The private answer; `fetch` runs a query at the backend. ValueError for rows that are not as asked for."""
@@ -199,10 +202,27 @@ def ask(node: PlannedNode, terms: Terms, secret: Secret) -> Ask:
         key = _key(node, (), secret)
         return Ask(node, terms, None, (), k, key, key, secret)
     refuse_null_bounds(node)
+    if node.cells is None and not terms.scans:
+        _refuse_scan(node.draft, terms.max_k)
     try:
         return _ask(node, terms, k, secret)
     except ValueError:
         raise refusals.beyond_limits() from None
+
+
+def _refuse_scan(draft: NodeDraft, max_k: int) -> None:
+    """Raises Refusal for a bare list of values that was most likely asked for by a tool: decided by its text alone.
+
+    It asks for more of them than any answer may have, or of a column that the policy does not name.
+    """
+    if draft.listing is None:
+        return
+    alias, name = next(iter(leaves(*draft.keys)))
+    table = draft.relation.source(alias).table
+    column = table.column(name)
+    limit = draft.listing.limit
+    if (limit is not None and limit > max_k) or column is None or not column.declared:
+        raise refusals.scan(table, name)
 
 
 def _running(node: PlannedNode) -> Iterator[Running]:

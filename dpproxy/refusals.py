@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from budget.account import Exhausted, Frozen, LedgerError, UnknownAccount
 from dpproxy.backends.base import BackendError, BackendUnavailable, Cancelled
 from dpproxy.front import FrontError
+from rewriter.policy import Table
 from rewriter.refusal import Refusal
 
 
@@ -132,6 +133,19 @@ def no_delta() -> Refusal:
         "PV022",
         "groups of unknown domain need delta > 0, and this policy has none",
         hint="Restrict the groups with WHERE column IN (...).",
+    )
+
+
+def scan(table: Table, column: str) -> Refusal:
+    """PV024: a list of a column's values that a tool has most likely asked for by itself."""
+    return Refusal(
+        "PV024",
+        f'a bare list of the values of "{table.name}.{column}" is not asked of the data: tools send such statements '
+        "by themselves, and each would be charged",
+        detail="It has a LIMIT above [privacy] max_k, or the policy does not name the column. [privacy] scans = "
+        '"charge" answers it; a domain of the column answers it for nothing.',
+        hint=f"SELECT {column}, COUNT(DISTINCT {table.privacy_unit}) FROM {table.name} GROUP BY {column} "
+        "ORDER BY 2 DESC LIMIT 10",
     )
 
 

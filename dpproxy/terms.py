@@ -24,7 +24,7 @@ class Terms:
     `max_k` caps LIMIT; `allowance` is the most that a query without LIMIT may spend; `present`: whether SELECT
     DISTINCT of a known domain asks for what is there, not for the domain; `beta`: the probability with
     which a lower bound of a distinct count may fail; `epoch`: the present one, of this `length`;
-    `kinds` are the owner's allowances of costly kinds.
+    `kinds` are the owner's allowances of costly kinds; `scans`: tools' bare lists of values are answered, and charged.
     """
 
     settings: Settings
@@ -38,6 +38,7 @@ class Terms:
     beta: Fraction = Fraction(1, 20)
     length: Epoch = "forever"
     epoch: str = ""
+    scans: bool = False
 
     @property
     def begin(self) -> dt.datetime | None:
@@ -82,6 +83,7 @@ def terms(privacy: Privacy, wishes: Mapping[str, str]) -> Terms:
         privacy.quantile_bins,
         shown == "present",
         privacy.allowances,
+        scans=privacy.scans == "charge",
     )
 
 

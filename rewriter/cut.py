@@ -20,6 +20,7 @@ from rewriter.draft import (
     SYSTEM,
     SYSTEM_TABLES,
     Draft,
+    NodeDraft,
     SystemDraft,
     released_rows,
     replace_later,
@@ -28,6 +29,7 @@ from rewriter.expression import Parameters
 from rewriter.grammar import describe, position
 from rewriter.grouping import aggregates, grouping
 from rewriter.joins import join, owned
+from rewriter.listing import Listing, listing
 from rewriter.node import dp_nodes
 from rewriter.numbering import numbered
 from rewriter.parse import parse_query
@@ -55,6 +57,7 @@ def draft(text: str, policy: Policy, parameters: Parameters = (), read: Read = u
     tree = drop_schemas(parse_query(text))
     _check_parameters(tree, parameters)
     drop_casts(tree, parameters)
+    listed = listing(tree)
     cutter = _Cutter(policy, Constants(tuple(parameters), read))
     relation = cutter.query(tree, {})
     if relation is not None:
@@ -64,12 +67,19 @@ def draft(text: str, policy: Policy, parameters: Parameters = (), read: Read = u
     return Draft(
         tree,
         tuple(spellings(tree)),
-        cutter.nodes,
+        [_listing(node, listed) for node in cutter.nodes],
         cutter.edits,
         tuple(parameters),
         tuple(constants.found),
         constants.parameters,
     )
+
+
+def _listing(node: NodeDraft | SystemDraft, listed: Listing | None) -> NodeDraft | SystemDraft:
+    """A node whose groups alone are released, marked where they are all that the statement asks for."""
+    if isinstance(node, SystemDraft) or node.measures or listed is None:
+        return node
+    return replace(node, listing=listed)
 
 
 def _check_parameters(tree: exp.Expr, parameters: Parameters) -> None:

@@ -10,6 +10,7 @@ from sqlglot import exp
 from rewriter.bounds import Bound
 from rewriter.constant import Constant
 from rewriter.expression import Parameter, Parameters
+from rewriter.listing import Listing
 from rewriter.measure import Count, Measure, Output
 from rewriter.relation import Relation
 
@@ -28,7 +29,7 @@ class NodeDraft:
     `bound`: what one unit can do to its groups. `k`: LIMIT + OFFSET in top-k form, which orders by the count
     `order_by` (its place among the measures, None without that form); `counts`: whether that count is shown.
     Without measures the groups themselves are released. `names`: what the client calls the outputs, "" where one is
-    part of an expression.
+    part of an expression. `listing`: that is the whole statement, a bare list of values.
     """
 
     relation: Relation
@@ -40,6 +41,7 @@ class NodeDraft:
     order_by: int | None
     counts: bool
     names: tuple[str, ...] = ()
+    listing: Listing | None = None
 
     @property
     def selecting(self) -> int | None:

@@ -18,6 +18,7 @@ class Column:
     "timestamp without time zone"). At most one of `domain` (literals as PostgreSQL prints them),
     `domain_from` and `range` (both ends included) is set; none of them means an unknown domain.
     `nullable`: NULL is a cell of the domain (declared), or, without a domain, may occur in the data.
+    `declared`: the owner has named the column, with or without saying more of it.
     `bounds`: between which a row's value is clamped, `unit_bounds` a unit's sum in a group; `scale`: the
     decimals that sums keep.
     """
@@ -32,6 +33,7 @@ class Column:
     bounds: tuple[Fraction, Fraction] | None = None
     unit_bounds: tuple[Fraction, Fraction] | None = None
     scale: int | None = None
+    declared: bool = True
 
 
 @dataclass(frozen=True)

@@ -74,6 +74,12 @@ CATALOGUE: Mapping[str, Meaning] = {
         "The groups' domain has too many cells.",
         "Coarser buckets, or a range in WHERE.",
     ),
+    "PV024": Meaning(
+        "A bare list of the values of a column of unknown domain, as tools send it by themselves, where the data owner "
+        'has not said `scans = "charge"`.',
+        "`SELECT column, COUNT(DISTINCT unit) FROM t GROUP BY column ORDER BY 2 DESC LIMIT 10`; or a list with a "
+        "condition, without a LIMIT above `max_k`; or ask the data owner to declare a domain.",
+    ),
     "PV090": Meaning(
         "The backend failed; why is withheld, for it may depend on private data. The charge stays.",
         "Simplify expressions and conditions.",

@@ -41,6 +41,7 @@ day = { range = ["2024-01-01", "2024-01-03"] }
 [tables.hobbies]
 privacy_unit = "person_id"
 [tables.hobbies.columns]
+hobby = {}
 kind = { domain = ["a", "b", "c", "d", "e", "f", "g", "h"] }
 """
 DATA = f"""

@@ -34,6 +34,7 @@ mode = "track"
 [tables.hobbies]
 privacy_unit = "person_id"
 [tables.hobbies.columns]
+hobby = {}
 kind = { domain = ["a", "b", "c", "d", "e", "f", "g", "h"] }
 """
 HOBBIES = (

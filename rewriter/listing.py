@@ -1,0 +1,45 @@
+"""Statements that list the values of one column and say nothing more, as tools send them by themselves.
+
+In:  SELECT DISTINCT job_title FROM users ORDER BY 1 LIMIT 5000
+Out: a listing with the LIMIT 5000
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sqlglot import exp
+
+_PARTS = {"expressions", "from_", "distinct", "group", "order", "limit", "offset"}
+
+
+@dataclass(frozen=True)
+class Listing:
+    """A bare list of one column's values; `limit`: the number that its LIMIT names, None without one."""
+
+    limit: int | None
+
+
+def listing(tree: exp.Expr) -> Listing | None:
+    """What a whole statement lists, None where it is anything but the bare values of one column of one table.
+
+    `SELECT DISTINCT c FROM t` or `SELECT c FROM t GROUP BY c`, with ORDER BY and LIMIT or without; a WHERE, a join,
+    an aggregate or a second column is a question that somebody has written.
+    """
+    if not isinstance(tree, exp.Select) or {name for name, part in tree.args.items() if part} - _PARTS:
+        return None
+    source, distinct, group = (tree.args.get(name) for name in ("from_", "distinct", "group"))
+    if len(tree.expressions) != 1 or not isinstance(tree.expressions[0].unalias(), exp.Column):
+        return None
+    if (distinct is None and group is None) or (group is not None and len(group.expressions) != 1):
+        return None
+    if source is None or not isinstance(source.this, exp.Table):
+        return None
+    if (distinct is not None and distinct.args.get("on")) or tree.find(exp.AggFunc, exp.Window, exp.Subquery):
+        return None
+    return Listing(_limit(tree.args.get("limit")))
+
+
+def _limit(clause: exp.Expr | None) -> int | None:
+    number = None if clause is None else clause.args.get("expression") or clause.args.get("count")
+    return int(number.name) if isinstance(number, exp.Literal) and number.name.isdigit() else None
