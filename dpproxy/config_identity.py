@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, BeforeValidator, Field
 
@@ -25,6 +25,8 @@ def _name(value: object) -> object:
     return value
 
 
+Algorithm = Literal["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"]
+"""Of public keys only: the proxy can check signatures and make none."""
 Name = Annotated[str, BeforeValidator(_name)]
 
 
@@ -38,12 +40,26 @@ class ServiceLogin(_Section):
     analysts: Annotated[list[Name], Field(min_length=1)]
 
 
+class TokensSection(_Section):
+    """[identity.tokens]: analysts, by name or by pattern, who log in by a signed token in place of a password."""
+
+    analysts: Annotated[list[Name], Field(min_length=1)]
+    key_file: str
+    issuer: str = Field(min_length=1)
+    audience: str = Field(min_length=1)
+    algorithm: Algorithm = "RS256"
+    claim: str = Field(default="sub", min_length=1)
+
+
 class Identity(_Section):
-    """[identity]: who may ask on behalf of whom."""
+    """[identity]: who may ask on behalf of whom, and who proves it otherwise than by a password."""
 
     services: dict[Name, ServiceLogin] = {}
+    tokens: TokensSection | None = None
 
     def patterns(self) -> dict[str, str]:
         """Where names are given by a pattern, by key: accounts appear there as they are asked for."""
         named = {f"services.{name}.analysts": one.analysts for name, one in self.services.items()}
+        if self.tokens is not None:
+            named["tokens.analysts"] = self.tokens.analysts
         return {key: one for key, names in named.items() for one in names if is_pattern(one)}

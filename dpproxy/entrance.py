@@ -5,14 +5,16 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Executor
+from functools import partial
 
 from dpproxy.channel import Channel
-from dpproxy.login import authenticate
+from dpproxy.login import ask_in_cleartext, authenticate
 from dpproxy.pgwire import messages as m
 from dpproxy.pgwire.auth import Verifier
 from dpproxy.pgwire.startup import Startup, read_startup
 from dpproxy.throttle import Throttle
 from dpproxy.tls import ALPN, Tls
+from dpproxy.tokens import Tokens
 from rewriter.refusal import Refusal
 
 
@@ -20,7 +22,8 @@ class Entrance:
     """Reads what clients say before their first statement.
 
     `verifier`: gives an analyst's SCRAM verifier, or None; it may block, so it runs on `threads`. `cancel`
-    takes the body of a CancelRequest. `trust`: nobody has to prove anything.
+    takes the body of a CancelRequest. `trust`: nobody has to prove anything; `tokens`: whose signed tokens some
+    analysts prove who they are with.
     """
 
     def __init__(
@@ -33,11 +36,12 @@ class Entrance:
         *,
         trust: bool,
         statement_timeout: float,
+        tokens: Tokens | None = None,
     ) -> None:
         self._tls, self._verifier, self._fake_salt_key = tls, verifier, fake_salt_key
         self._cancel, self._threads = cancel, threads
         self._trust, self._statement_timeout = trust, statement_timeout
-        self._throttle = Throttle()
+        self._throttle, self._tokens = Throttle(), tokens
 
     async def startup(self, channel: Channel) -> Startup | None:
         """Reads packets up to the startup packet; None where it was a cancel request instead.
@@ -67,25 +71,43 @@ class Entrance:
         """Lets a client be `user`, by certificate or password; raises Refusal 28000, 28P01, ProtocolError."""
         if self._trust:
             return
+        tokens = self._tokens
+        if tokens is not None and tokens.wanted(user):
+            await self._throttled(channel, user, partial(self._ask_token, channel, user, tokens))
+            return
         known = await asyncio.get_running_loop().run_in_executor(self._threads, self._verifier, user)
         named = channel.certificate_name
         if named is None:
-            await self._ask_password(channel, user, known)
+            await self._throttled(channel, user, partial(self._ask_password, channel, user, known))
         elif known is None or named != user:
             raise Refusal("28000", f'certificate authentication failed for user "{user}"')
 
-    async def _ask_password(self, channel: Channel, user: str, known: str | None) -> None:
+    async def _throttled(self, channel: Channel, user: str, proof: Callable[[], Awaitable[None]]) -> None:
+        """Waits for the turn of who fails again and again, then asks for the proof."""
         loop, key = asyncio.get_running_loop(), (channel.peer, user)
         wait = self._throttle.turn(key, loop.time())
         if wait is None:
             raise Refusal("28000", "too many failed logins", hint="Try again in a minute.")
         await asyncio.sleep(wait)
-        fake = Verifier.fake(self._fake_salt_key, user)
-        verifier = fake if known is None else Verifier.read(known)
-        binding = self._tls.binding if channel.is_secure else None
         try:
-            await authenticate(channel, user, verifier, known is not None, binding)
+            await proof()
         except Refusal:
             self._throttle.failed(key, loop.time())
             raise
         self._throttle.succeeded(key)
+
+    async def _ask_password(self, channel: Channel, user: str, known: str | None) -> None:
+        fake = Verifier.fake(self._fake_salt_key, user)
+        verifier = fake if known is None else Verifier.read(known)
+        binding = self._tls.binding if channel.is_secure else None
+        await authenticate(channel, user, verifier, known is not None, binding)
+
+    async def _ask_token(self, channel: Channel, user: str, tokens: Tokens) -> None:
+        token = await ask_in_cleartext(channel)
+        loop = asyncio.get_running_loop()
+        if not await loop.run_in_executor(self._threads, tokens.proves, user, token):
+            raise Refusal(
+                "28P01",
+                f'token authentication failed for user "{user}"',
+                hint="The password is a signed token that names this user; it may have expired.",
+            )

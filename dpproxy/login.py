@@ -60,6 +60,23 @@ async def authenticate(
         raise Refusal("28P01", f'password authentication failed for user "{user}"') from None
 
 
+async def ask_in_cleartext(channel: Channel) -> str:
+    """Asks a client for its password as it is, inside of TLS only.
+
+    Raises Refusal 28000, ProtocolError, ConnectionEnded.
+    """
+    if not channel.is_secure:
+        raise Refusal(
+            "28000", "this login needs TLS: its password is a token", hint="Connect with sslmode=verify-full."
+        )
+    channel.inbound.limits = m.LOGIN_LIMITS
+    channel.send(_request(_CLEARTEXT, b""))
+    (password,), rest = m.split_cstrings((await channel.message())[1], 1)
+    if rest:
+        raise m.ProtocolError("invalid password packet size")
+    return password
+
+
 async def log_in_at_front(
     address: Address, database: str, role: str, password: str, settings: Mapping[str, str]
 ) -> FrontConnection:

@@ -23,6 +23,7 @@ from dpproxy.seats import Seats
 from dpproxy.session import SHUTDOWN, Answering, Services, Session
 from dpproxy.stages import Observe, unobserved
 from dpproxy.tls import is_loopback, tls_for
+from dpproxy.tokens import Tokens
 from dpproxy.watching import Watcher
 from mechanisms.randomness import random_bytes
 from rewriter.refusal import Refusal
@@ -64,7 +65,7 @@ class Rooms:
     `verifier`: the SCRAM verifier of an analyst, or None; `role_for`: their role and password at the
     front, raises Refusal; both may block. `fake_salt_key`: 32 secret bytes that stay the same over restarts;
     `observe`: told, on any thread, how long the stages of private statements took; `identity`: which logins may act
-    for others; `watcher`: told how statements end.
+    for others; `watcher`: told how statements end; `tokens`: whose tokens are believed.
     """
 
     answering: Answering
@@ -76,6 +77,7 @@ class Rooms:
     observe: Observe = unobserved
     identity: Identity = field(default_factory=Identity)
     watcher: Watcher = field(default_factory=Watcher)
+    tokens: Tokens | None = None
 
 
 @dataclass(frozen=True)
@@ -137,6 +139,7 @@ class Server:
             self._login_threads,
             trust=settings.auth == "trust",
             statement_timeout=settings.statement_timeout,
+            tokens=rooms.tokens,
         )
 
     async def start(self) -> tuple[str, int]:

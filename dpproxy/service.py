@@ -37,6 +37,7 @@ from dpproxy.refusal_counts import RefusalCounts
 from dpproxy.server import Rooms, Server, Settings, Shared
 from dpproxy.stages import Observe
 from dpproxy.statement_log import StatementLog
+from dpproxy.tokens import KeyFileError, Tokens
 from dpproxy.turning import Once, tables_changed, turn_at_owner
 from dpproxy.watching import Watcher, Watchers
 from mechanisms import randomness
@@ -179,6 +180,7 @@ class Service:
         self.front = stack.enter_context(open_front(self.config, workers=workers))
         self.owner = vault.owner and (self.front.owner or bool(self.config.front.url))
         services = {name: one.analysts for name, one in self.config.identity.services.items()}
+        self._tokens = tokens_of(self.config)
         self._identity = Identity(services, self.front.let_take)
         self.metrics = Metrics(SLOTS)
         self._watchers: list[Watcher] = [
@@ -294,6 +296,7 @@ class Service:
             observe=self.observe,
             identity=self._identity,
             watcher=Watchers([*self._watchers, *watchers]),
+            tokens=self._tokens,
         )
 
     def _role_for(self, analyst: str) -> tuple[str, str]:
@@ -358,6 +361,26 @@ def sole_user(key_path: Path) -> Iterator[bool]:
             yield False
         else:
             yield True
+
+
+def tokens_of(config: Config) -> Tokens | None:
+    """What [identity.tokens] says, None without it; raises ConfigError for keys that cannot be read."""
+    section = config.identity.tokens
+    if section is None:
+        return None
+    tokens = Tokens(
+        tuple(section.analysts),
+        config.path(section.key_file),
+        section.issuer,
+        section.audience,
+        section.algorithm,
+        section.claim,
+    )
+    try:
+        tokens.check()
+    except KeyFileError as error:
+        raise ConfigError(config.file, "identity.tokens.key_file", str(error)) from None
+    return tokens
 
 
 def open_front(config: Config, *, workers: int = 1) -> Front:
