@@ -9,7 +9,8 @@ from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from typing import TypeVar, cast
 
-from dpproxy.front import Front
+from dpproxy.front import Described, Front
+from dpproxy.front_sql import identifier
 from rewriter.constant import Constant
 from rewriter.cut import draft
 from rewriter.dialect import Dialect
@@ -20,6 +21,7 @@ from rewriter.emit import histogram_query, node_text, types_query
 from rewriter.emit_groups import Backend, bins_query, items_query, running_query, weights_query
 from rewriter.expression import Parameter
 from rewriter.grammar import position
+from rewriter.listing import asks_for_nothing
 from rewriter.parse import MAX_CONSTANTS
 from rewriter.plan import Cells, HistogramQuery
 from rewriter.policy import Policy, Table
@@ -237,7 +239,12 @@ class Planner:
             types.append(self._only_type(sql, oids))
             return [Parameter(types[-1], None)]
 
-        drafted = draft(body, self._policy, parameters, typed)
+        try:
+            drafted = draft(body, self._policy, parameters, typed)
+        except Refusal as refusal:
+            if refusal.code == "PV010" and asks_for_nothing(body) and not statement.explain:
+                return self._nothing(described, oids)
+            raise
         if drafted.nodes and not any(self._front.agrees(body, text, oids) for text in drafted.spellings):
             raise Refusal(
                 "0A000",
@@ -274,6 +281,16 @@ class Planner:
                 hint="It may change from row to row, or do more than compute: write its value as a constant.",
                 position=position(constant.node),
             )
+
+    def _nothing(self, described: Sequence[Described], oids: Sequence[int]) -> Prepared:
+        """The answer to LIMIT 0: the columns that the client's text has, and no row, whatever it reads."""
+        columns = ", ".join(f"NULL::{kind} AS {identifier(name)}" for name, kind, _ in described)
+        presentation = f"SELECT {columns} WHERE false"
+        if [(c.name, c.oid) for c in self._front.describe(presentation, oids)] != [
+            (c.name, c.oid) for c in described
+        ]:
+            raise Refusal("0A000", "the answer's columns could not be kept as the query declares them")
+        return Prepared(presentation, (), (), False, (), ())
 
     def _only_type(self, sql: str, oids: tuple[int, ...]) -> str:
         """The type of a query's one column."""

@@ -1,4 +1,4 @@
-"""Statements that list the values of one column and say nothing more, as tools send them by themselves.
+"""Statements that tools send by themselves: a list of the values of one column, a look at columns without a row.
 
 In:  SELECT DISTINCT job_title FROM users ORDER BY 1 LIMIT 5000
 Out: a listing with the LIMIT 5000
@@ -9,6 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from sqlglot import exp
+from sqlglot.tokenizer_core import TokenType
+
+from rewriter.lexing import tokens
 
 _PARTS = {"expressions", "from_", "distinct", "group", "order", "limit", "offset"}
 
@@ -38,6 +41,16 @@ def listing(tree: exp.Expr) -> Listing | None:
     if (distinct is not None and distinct.args.get("on")) or tree.find(exp.AggFunc, exp.Window, exp.Subquery):
         return None
     return Listing(_limit(tree.args.get("limit")))
+
+
+def asks_for_nothing(text: str) -> bool:
+    """Whether a query ends with LIMIT 0: tools look so for its columns, and no row can come out whatever it reads.
+
+    >>> asks_for_nothing("SELECT * FROM users LIMIT 0;"), asks_for_nothing("SELECT (SELECT 1 LIMIT 0)")
+    (True, False)
+    """
+    found = [token.text.upper() for token in tokens(text) if token.token_type is not TokenType.SEMICOLON]
+    return found[-2:] == ["LIMIT", "0"]
 
 
 def _limit(clause: exp.Expr | None) -> int | None:

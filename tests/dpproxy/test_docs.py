@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from pydantic import BaseModel
 
-from dpproxy import config
+from dpproxy import config, config_identity
 
 DOCS = Path(__file__).parent.parent.parent / "docs"
 SECTIONS: dict[str, tuple[type[BaseModel], set[str]]] = {
@@ -17,6 +17,8 @@ SECTIONS: dict[str, tuple[type[BaseModel], set[str]]] = {
     "## [backend]": (config.BackendSection, set()),
     "## [privacy]": (config.Privacy, set()),
     "## [budget]": (config.Budget, {"analysts", "teams", "dataset"}),
+    "## [identity.services.NAME]": (config_identity.ServiceLogin, set()),
+    "## [identity.tokens]": (config_identity.TokensSection, set()),
     "## [tables.NAME]": (config.TableSection, set()),
     "### [tables.NAME.columns]": (config.ColumnSection, set()),
 }
