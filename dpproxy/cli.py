@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from dpproxy import cli_advise, cli_audit, cli_check, cli_console, cli_init, cli_query, cli_user, init_domains
+from dpproxy import cli_advise, cli_assess, cli_audit, cli_check, cli_console, cli_init, cli_query, cli_user, init_domains
 from dpproxy import demo as demonstration
 from dpproxy.cli_budget_app import budget
 from dpproxy.cli_options import HERE, ConfigFile, Json, group, reported
@@ -208,6 +208,30 @@ def advise(
         found = None if config is None else configured(config)
         wishes = cli_advise.Wishes(epsilon, delta, unnoticed, error, count)
         cli_advise.advise(found, setting, wishes, compare, plot, as_json=json)
+
+
+@app.command()
+def assess(
+    file: Annotated[
+        Path,
+        typer.Option(
+            "--from",
+            metavar="FILE",
+            help="SQL, or an export of pg_stat_statements, Metabase or Superset.",
+        ),
+    ],
+    config: ConfigFile = HERE,
+    html: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="A page as well, readable by its owner alone.")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Tell the data owner how many of these statements would be answered, at what price, and how well.
+
+    Reads the data without noise: the report is not private. Nothing is charged or stored.
+    """
+    with reported():
+        cli_assess.assess(configured(config), file, html, as_json=json)
 
 
 @app.command()

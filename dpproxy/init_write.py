@@ -73,17 +73,17 @@ def _decimal(value: Fraction) -> str:
 
 def _tables(schema: BackendSchema, plan: Layout) -> Iterator[str]:
     for name, way in plan.private.items():
-        yield from ("", *_comment(schema.tables[name]), f"[tables.{_key(shown(name))}]")
+        yield from ("", *_comment(schema.tables[name]), f"[tables.{toml_key(shown(name))}]")
         yield from _private(schema, name, way, plan)
     for name in plan.public:
-        yield from ("", *_comment(schema.tables[name]), f"[tables.{_key(shown(name))}]")
+        yield from ("", *_comment(schema.tables[name]), f"[tables.{toml_key(shown(name))}]")
         yield "public = true                 # by --public: anybody may read its rows"
         yield from _columns(name, list(public_entries(schema.tables[name])))
     if plan.left_out:
         yield from ("", "# Left out: these tables do not exist for analysts. Rows of nobody: public = true.")
         yield '# Rows of units: privacy_unit_path = ["column -> table.column"], or --person TABLE.COLUMN.'
     for name, why in plan.left_out.items():
-        yield f"# [tables.{_plain(_key(shown(name)))}]  # {_plain(why)}"
+        yield f"# [tables.{_plain(toml_key(shown(name)))}]  # {_plain(why)}"
 
 
 def _private(schema: BackendSchema, name: TableName, way: Way, plan: Layout) -> Iterator[str]:
@@ -107,9 +107,9 @@ def _private(schema: BackendSchema, name: TableName, way: Way, plan: Layout) -> 
 
 def _columns(name: TableName, entries: list[Entry]) -> Iterator[str]:
     if entries:
-        yield f"[tables.{_key(shown(name))}.columns]"
+        yield f"[tables.{toml_key(shown(name))}.columns]"
     for entry in entries:
-        yield f"{_key(entry.column)} = {entry.value}  # {_plain(entry.why)}"
+        yield f"{toml_key(entry.column)} = {entry.value}  # {_plain(entry.why)}"
 
 
 def _comment(table: BackendTable) -> Iterator[str]:
@@ -120,7 +120,8 @@ def _comment(table: BackendTable) -> Iterator[str]:
             yield f"# {_plain(column.name)}: {_plain(column.comment)}"
 
 
-def _key(name: str) -> str:
+def toml_key(name: str) -> str:
+    """A key, quoted where it has to be."""
     return name if _BARE.match(name) else quoted(name)
 
 

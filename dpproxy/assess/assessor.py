@@ -1,0 +1,243 @@
+"""What would become of each statement: planned and priced as for an analyst, measured as only its owner may.
+
+No ledger takes part: nothing is charged, stored or logged, and no noise that is drawn here is ever used.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Literal
+
+from budget.account import Charge
+from dpproxy.assess.fit import Fit, Truth, fit, truth
+from dpproxy.assess.listed import Listed
+from dpproxy.backends.base import BackendError, Cancellation, Cancelled, Fetched
+from dpproxy.config import Config
+from dpproxy.config_policy import build_policy
+from dpproxy.front import Front
+from dpproxy.key_file import load_key
+from dpproxy.planning import PlannedNode, Planner, Prepared
+from dpproxy.pricing import Ask, ask, charge, total
+from dpproxy.released_arrays import Texts, arrays, released
+from dpproxy.service import Checked
+from dpproxy.terms import terms
+from mechanisms import randomness
+from rewriter.draft import SystemDraft
+from rewriter.plan import HistogramQuery
+from rewriter.policy import Policy
+from rewriter.refusal import Refusal
+from rewriter.statement import QUERY, Verdict
+
+Outcome = Literal["answered", "free", "refused", "needs values"]
+_PARAMETER = re.compile(r"\$\d+")
+CERTAIN = frozenset(
+    [
+        "PV010",
+        "PV011",
+        "PV012",
+        "PV014",
+        "PV015",
+        "PV017",
+        "PV019",
+        "PV021",
+        "25006",
+        "42P01",
+        "42702",
+        "42703",
+    ]
+)
+"""Refusals that no value of a parameter changes."""
+_UNREAD = BackendError, Cancelled, ValueError
+"""What may end a comparison with the data; why is withheld, as from an analyst."""
+
+
+@dataclass(frozen=True)
+class Assessed:
+    """A statement and what becomes of it.
+
+    `price`: the most that it costs, None where that hangs on values or nothing is answered; `fits`: of each DP
+    node; `unread`: the data could not be compared.
+    """
+
+    listed: Listed
+    outcome: Outcome
+    price: Charge | None = None
+    fits: tuple[Fit, ...] = ()
+    refusal: Refusal | None = None
+    why: str = ""
+    unread: bool = False
+
+
+class Assessor:
+    """A policy over data, without a ledger; made by `assessing`."""
+
+    def __init__(self, checked: Checked, front: Front) -> None:
+        self.checked = checked
+        self._front = front
+        self._key = randomness.random_bytes(32)
+        self._rank = randomness.derive(self._key, "rank").hex()
+        self._shown: object = None
+        self._planner = self._planner_of(checked.policy)
+        self._secret = (b"", checked.config.fingerprint(), self._key, b"")
+
+    def assess(self, listed: Listed) -> Assessed:
+        """What becomes of a statement."""
+        if listed.open:
+            return Assessed(listed, "needs values", why=f"{listed.open} is filled in by the tool")
+        self._planner = self._planner_of(self.checked.policy)
+        try:
+            return self._assessed(listed)
+        except Refusal as refusal:
+            if _PARAMETER.search(listed.text) and refusal.code not in CERTAIN:
+                return Assessed(
+                    listed, "needs values", refusal=refusal, why="it hangs on values of parameters"
+                )
+            return Assessed(listed, "refused", refusal=refusal)
+
+    def refusal(self, listed: Listed, config: Config) -> Refusal | None:
+        """Why another configuration would refuse the statement, None where it answers it; raises ConfigError."""
+        policy = build_policy(config, self.checked.schema, self.checked.backend)
+        planner = self._planner_of(policy)
+        try:
+            self._priced(planner, listed.text, config)
+        except Refusal as refusal:
+            return refusal
+        return None
+
+    def _assessed(self, listed: Listed) -> Assessed:
+        if self._planner.classify(listed.text) is not Verdict.PRIVATE:
+            if listed.text.split(None, 1)[0].upper() in QUERY:
+                self._front.describe(listed.text, ())
+            return Assessed(listed, "free", Charge(0, 0))
+        if _PARAMETER.search(listed.text):
+            price = self._priced(self._planner, listed.text, self.checked.config)
+            return Assessed(
+                listed, "needs values", price, why="it would be answered, once parameters have values"
+            )
+        price, fits, unread = self._fitted(listed.text)
+        return Assessed(listed, "answered", price, fits, unread=unread)
+
+    def _priced(self, planner: Planner, text: str, config: Config) -> Charge | None:
+        """The most that a statement costs, None where values of parameters decide; raises Refusal."""
+        if planner.classify(text) is not Verdict.PRIVATE:
+            self._front.describe(text, ())
+            return Charge(0, 0)
+        oids = self._front.parameter_types(text, ()) if _PARAMETER.search(text) else ()
+        prepared = planner.prepare(text, oids)
+        if oids:
+            return None
+        constants: list[Texts] = []
+        for number, constant in enumerate(prepared.constants):
+            if not constant.nodes:
+                constants.append(planner.constant(text, oids, number, (), ()))
+        on = terms(config.privacy, {})
+        nodes = planner.plan(text, oids, (), constants[: _first_waiting(prepared)])
+        asks = [ask(n, on, self._secret) for n in nodes if isinstance(n, PlannedNode)]
+        return charge(total(one.cost_at_most for one in asks))
+
+    def _fitted(self, text: str) -> tuple[Charge, tuple[Fit, ...], bool]:
+        """In stages, as an answer: later nodes take the exact rows of earlier ones for their constants."""
+        prepared = self._planner.prepare(text, ())
+        on = terms(self.checked.config.privacy, {})
+        columns: list[Sequence[object]] = []
+        constants: list[Texts] = []
+        asks: list[Ask] = []
+        fits: list[Fit] = []
+        unread = False
+        done = 0
+        while done < len(prepared.columns):
+            while (
+                len(constants) < len(prepared.constants) and prepared.constants[len(constants)].nodes <= done
+            ):
+                known = arrays(columns, prepared)
+                constants.append(self._planner.constant(text, (), len(constants), (), known))
+            planned = self._planner.plan(text, (), (), constants)
+            ready = prepared.ready(len(constants))
+            for number in range(done, ready):
+                node = planned[number]
+                if isinstance(node, SystemDraft):
+                    columns += [()] * len(prepared.columns[number])
+                    continue
+                one = ask(node, on, self._secret)
+                asks.append(one)
+                exact, found = self._compared(one, prepared, number)
+                unread = unread or found is None
+                fits += [] if found is None else [found]
+                columns += _plain_columns(exact, one, prepared, number)
+            done = ready
+        return charge(total(one.cost_at_most for one in asks)), tuple(fits), unread
+
+    def _compared(self, one: Ask, prepared: Prepared, number: int) -> tuple[Truth | None, Fit | None]:
+        if one.selection is None:
+            return None, Fit(one.name, 0, 0, None, (), 0, 0)
+        types = [column.type for column in prepared.columns[number][len(one.node.draft.keys) :]]
+        kept: dict[HistogramQuery, Fetched] = {}
+        try:
+            with self.checked.backend.open() as slot:
+
+                def fetch(query: HistogramQuery) -> Fetched:
+                    if query not in kept:
+                        most = self.checked.config.backend.max_rows
+                        kept[query] = slot.fetch(query, self._rank, Cancellation(), most)
+                    return kept[query]
+
+                exact = truth(one, fetch)
+                return exact, fit(one, types, exact, fetch)
+        except _UNREAD:
+            return None, None
+
+    def _planner_of(self, policy: Policy) -> Planner:
+        """A planner, with a clone of what this policy shows in the front."""
+        shown = tuple((name, t.public, t.in_front, t.columns) for name, t in policy.tables.items())
+        if shown != self._shown:
+            self._front.clone(policy, self.checked.schema)
+            for table in policy.tables.values():
+                if table.in_front:
+                    self._front.load_public(table, self.checked.backend.read_public(table))
+            self._shown = shown
+        return Planner(policy, self._front, self.checked.backend.dialect)
+
+
+def _first_waiting(prepared: Prepared) -> int:
+    """How many constants come before the first that reads a released row."""
+    waiting = (n for n, constant in enumerate(prepared.constants) if constant.nodes)
+    return next(waiting, len(prepared.constants))
+
+
+def _plain_columns(exact: Truth | None, one: Ask, prepared: Prepared, number: int) -> list[Sequence[object]]:
+    columns = prepared.columns[number]
+    if exact is None:
+        return [()] * len(columns)
+    keys = tuple(zip(*exact.cells, strict=True)) or ((),) * len(one.node.draft.keys)
+    return released(keys, exact.columns, one.node.draft, columns, nonnegative=False)
+
+
+@contextmanager
+def assessing(config: Config) -> Iterator[Assessor]:
+    """An assessor with a front of its own in a folder that goes with it.
+
+    Raises ConfigError for whoever cannot read the deployment's key; what Checked.open and Front.start raise. Nothing
+    of it is within reach of the wire: there is no statement for it, and a dpproxy is no backend.
+    """
+    _refuse_others(config)
+    checked = Checked.open(config)
+    try:
+        with (
+            TemporaryDirectory(prefix="dpproxy-assess-") as folder,
+            Front.start(Path(folder), sessions=8) as front,
+        ):
+            yield Assessor(checked, front)
+    finally:
+        checked.backend.close()
+
+
+def _refuse_others(config: Config) -> None:
+    """Where there is a key, the owner is who can read it."""
+    key = config.path(config.privacy.key_file)
+    if key.exists():
+        load_key(key, may_make=False)

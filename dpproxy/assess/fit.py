@@ -1,0 +1,131 @@
+"""How well one answer would do: the release is drawn several times with noise of no use, and held against the truth.
+
+For the data owner's eyes: true numbers are compared here, and only how far released ones are off comes out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import median
+
+from dpproxy.assess import plain
+from dpproxy.outputs import Shown, Value, outputs
+from dpproxy.pricing import Ask
+from dpproxy.result import Result
+from dpproxy.selection import Fetch
+from mechanisms import randomness
+from rewriter.draft import NodeDraft
+from rewriter.measure import Moment, Quantiles
+from rewriter.plan import Cells
+
+DRAWS, MANY = 5, 10_000
+"""How often a release is drawn: once where there are more groups than `MANY`."""
+_TIMES = ("date", "timestamp")
+
+
+@dataclass(frozen=True)
+class Column:
+    """A released column: its median relative error over groups and draws, None where nothing can be compared."""
+
+    name: str
+    error: float | None
+
+
+@dataclass(frozen=True)
+class Fit:
+    """A DP node's release: how many groups there are and how many come out, how far their columns are off.
+
+    `threshold`: what a group needs about, None where every one comes out or the data decide; `information` and
+    `calls`: what it costs on average. Errors of numbers are relative to the true ones, of dates to their range.
+    """
+
+    mechanism: str
+    groups: int
+    released: float
+    threshold: int | None
+    columns: tuple[Column, ...]
+    information: float
+    calls: float
+
+
+@dataclass(frozen=True)
+class Truth:
+    """A node's exact rows: its groups, the largest first where nothing else orders them, and its outputs."""
+
+    cells: Cells
+    columns: tuple[Shown, ...]
+
+
+def truth(one: Ask, fetch: Fetch) -> Truth:
+    """What the node would say without any protection."""
+    cells = plain.groups(one, fetch)
+    return Truth(cells, outputs(one.node.draft, plain.measured(one, cells, fetch)))
+
+
+def fit(one: Ask, types: Sequence[str], exact: Truth, fetch: Fetch) -> Fit:
+    """How well the node's release does against the exact rows; `types`: of its outputs, in PostgreSQL's words.
+
+    Raises BackendError, ValueError for rows that are not as asked for.
+    """
+    draft = one.node.draft
+    rows = {cell: n for n, cell in enumerate(exact.cells)}
+    draws = DRAWS if len(exact.cells) <= MANY else 1
+    results = [_drawn(one, fetch) for _ in range(draws)]
+    columns = tuple(
+        Column(output.name, _error(results, rows, exact.columns[n], n, _width(draft, n, types[n])))
+        for n, output in enumerate(exact.columns)
+    )
+    return Fit(
+        one.name,
+        len(exact.cells),
+        sum(_size(result, draft) for result in results) / draws,
+        one.threshold,
+        columns,
+        float(sum(result.cost.information for result in results)) / draws,
+        float(sum(result.cost.calls for result in results)) / draws,
+    )
+
+
+def _drawn(one: Ask, fetch: Fetch) -> Result:
+    if one.free is not None:
+        return one.free
+    stream = randomness.seed(randomness.random_bytes(32), one.release_key, randomness.random_bytes(16))
+    return one.shown(one.release(fetch, stream))
+
+
+def _size(result: Result, draft: NodeDraft) -> int:
+    if result.keys:
+        return len(result.keys[0])
+    return len(result.columns[0].values) if result.columns else int(not draft.keys)
+
+
+def _error(
+    results: Sequence[Result], rows: dict[tuple[str | None, ...], int], exact: Shown, n: int, width: float
+) -> float | None:
+    """The median of |x - t| over `width`, where that is 0 over |t|: of true values that are not 0, if there are any."""
+    errors: list[float] = []
+    at_nothing: list[float] = []
+    for result in results:
+        column = result.columns[n]
+        cells: Sequence[tuple[str | None, ...]] = [*zip(*result.keys, strict=True)]
+        for cell, value in zip(cells or [()] * len(column.values), column.values, strict=True):
+            true = _at(exact, rows.get(cell))
+            if value is not None and true is not None:
+                found = at_nothing if true == 0 else errors
+                found.append(abs(float(value) - float(true)) / (width or max(abs(float(true)), 1.0)))
+    return median(errors or at_nothing) if errors or at_nothing else None
+
+
+def _at(exact: Shown, row: int | None) -> Value:
+    """The true value of a group, 0 of one that has no rows."""
+    return 0 if row is None else exact.values[row]
+
+
+def _width(draft: NodeDraft, n: int, type_name: str) -> float:
+    """The range of a column of dates, 0 for numbers."""
+    if not type_name.startswith(_TIMES):
+        return 0
+    measures = [draft.measures[place] for place in draft.outputs[n].measures]
+    values = [m.value for m in measures if isinstance(m, (Moment, Quantiles))]
+    return max(float((v.hi or 0) - (v.lo or 0)) / 10.0**v.scale for v in values) if values else 0

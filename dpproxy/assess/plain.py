@@ -1,0 +1,131 @@
+"""A node's measures as they are: without noise, and without the bound on a unit's rows and groups.
+
+For the data owner's eyes: nothing of it may leave, be stored or be logged.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+
+from dpproxy.meter_quantiles import QuantileMeter
+from dpproxy.metering import Changed
+from dpproxy.planning import PlannedNode
+from dpproxy.pricing import Ask
+from dpproxy.selection import Fetch, Measured, Place, in_cell_order
+from mechanisms.histogram import Counts
+from rewriter.bounds import Bound
+from rewriter.draft import UNITS
+from rewriter.measure import Count, DistinctItems, Measure, Moment, Quantiles, Running
+from rewriter.plan import Cells
+
+UNCLAMPED = 1_000_000_000
+"""More rows than a unit has."""
+MOST_GROUPS = 100_000
+
+
+def groups(one: Ask, fetch: Fetch) -> Cells:
+    """Every group that has rows, of a known domain every cell; at most 100,000 of an unknown one, the largest first."""
+    node = unclamped(one.node)
+    if node.cells is not None:
+        return node.cells
+    if any(isinstance(m, Running) for m in node.draft.measures):
+        return tuple(_running(node, fetch))
+    draft = replace(node.draft, measures=(UNITS,), order_by=0, outputs=(), names=())
+    fetched = fetch(replace(node, draft=draft).histogram((0,), MOST_GROUPS))
+    keys = len(node.draft.keys)
+    return tuple(zip(*(fetched.texts(n) for n in range(keys)), strict=True))
+
+
+def measured(one: Ask, cells: Cells, fetch: Fetch) -> dict[Place, Measured]:
+    """The exact measures of these groups, as the node's outputs are made of them."""
+    node = unclamped(one.node)
+    found: dict[Place, Measured] = {}
+    if not cells or not node.draft.measures:
+        return {(n, None): _exact(()) for n in range(len(node.draft.measures))}
+    numbers = [n for n, m in enumerate(node.draft.measures) if isinstance(m, (Count, Moment))]
+    if numbers:
+        fetched = fetch(node.over(cells).histogram(numbers, None))
+        for column, place in enumerate(numbers, 1):
+            values = in_cell_order(fetched, column, len(cells))
+            found[place, None] = _exact(values.tolist())
+    for place, measure in enumerate(node.draft.measures):
+        if isinstance(measure, Quantiles):
+            found |= _quantiles(one, node, place, measure, cells, fetch)
+        elif isinstance(measure, DistinctItems):
+            found[place, None] = _distinct(node, place, cells, fetch)
+        elif isinstance(measure, Running):
+            counts = _running(node, fetch)
+            found[place, None] = _exact([counts.get(cell, 0) for cell in cells])
+    return found
+
+
+def _exact(values: Sequence[int]) -> Measured:
+    return Measured(tuple(values), (0.0,) * len(values))
+
+
+def unclamped(node: PlannedNode) -> PlannedNode:
+    """The node as if no unit had to be bounded; values stay within their bounds."""
+    measures = tuple(map(_unclamped, node.draft.measures))
+    return replace(node, draft=replace(node.draft, measures=measures, bound=Bound(None, False)))
+
+
+def _unclamped(measure: Measure) -> Measure:
+    """Of a count with tau 1 units are counted, and of a unit's bounded sum there is one."""
+    if isinstance(measure, Running):
+        return replace(measure, events=UNCLAMPED)
+    if isinstance(measure, DistinctItems) or measure.tau == 1:
+        return measure
+    return replace(measure, tau=UNCLAMPED)
+
+
+def _quantiles(
+    one: Ask, node: PlannedNode, place: int, measure: Quantiles, cells: Cells, fetch: Fetch
+) -> Mapping[Place, Measured]:
+    meter = QuantileMeter(node, place, one.terms.settings, Changed(None), one.terms.bins)
+    tables = meter.counted(cells, fetch)
+    return {
+        (place, fraction): Measured(tuple(_place(row, fraction) for row in tables), bins=meter.bins)
+        for fraction in measure.fractions
+        if fraction is not None
+    }
+
+
+def _place(counts: Counts, fraction: Fraction) -> int:
+    """The first bin that has the fraction of all rows at it or below it."""
+    wanted = max(math.ceil(fraction * int(counts.sum())), 1)
+    reached = np.flatnonzero(np.cumsum(counts) >= wanted)
+    return int(reached[0]) if len(reached) else 0
+
+
+def _distinct(node: PlannedNode, place: int, cells: Cells, fetch: Fetch) -> Measured:
+    fetched = fetch(node.over(cells).items(place, UNCLAMPED))
+    pairs = {*zip(fetched.counts(0).tolist(), fetched.codes(2).tolist(), strict=True)}
+    counts = np.bincount([cell - 1 for cell, _ in pairs], minlength=len(cells))
+    return _exact(counts.tolist())
+
+
+def _running(node: PlannedNode, fetch: Fetch) -> dict[tuple[str | None, ...], int]:
+    """The running count of each item at each time from its first row on."""
+    (measure,) = node.draft.measures
+    assert isinstance(measure, Running)
+    keys, times = len(node.draft.keys), node.times
+    fetched = fetch(node.running(len(times)))
+    events: dict[tuple[str | None, ...], np.ndarray[tuple[int], np.dtype[np.int64]]] = {}
+    items: Sequence[tuple[str | None, ...]] = [
+        *zip(*(fetched.texts(n) for n in range(keys - 1)), strict=True)
+    ] or [()] * fetched.rows
+    numbers = zip(items, fetched.counts(keys - 1).tolist(), fetched.counts(keys).tolist(), strict=True)
+    for item, time, count in numbers:
+        events.setdefault(item, np.zeros(len(times), dtype=np.int64))[time - 1] += count
+    place = measure.time
+    return {
+        (*item[:place], times[n], *item[place:]): total
+        for item, row in events.items()
+        for n, total in enumerate(np.cumsum(row).tolist())
+        if total
+    }

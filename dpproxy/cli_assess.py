@@ -1,0 +1,131 @@
+"""`dpproxy assess`: the owner's statements held against policy and data; told in the terminal, as a page, as JSON."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
+from rich.console import Console
+from rich.progress import track
+
+from dpproxy.assess.advice import Advice, advice
+from dpproxy.assess.assessor import Assessed, Assessor, assessing
+from dpproxy.assess.listed import Listed, read
+from dpproxy.assess.report import GOOD, NOT_PRIVATE, USABLE, Report, Row, report
+from dpproxy.cli_output import print_json, print_table
+from dpproxy.config import Config
+from dpproxy.config_policy import unit_name
+
+HEADINGS = (
+    ("Refused", "refused"),
+    ("Answered", "answered"),
+    ("Need values", "needs values"),
+    ("Free: no private rows are read", "free"),
+)
+_SHORT = 100
+
+
+def assess(config: Config, file: Path, html: Path | None, *, as_json: bool) -> None:
+    """Assesses the statements of a file and prints the report.
+
+    `html`: where a page is written as well, readable by its owner alone. Raises OutputError, ConfigError, and what
+    starting backend and front raises.
+    """
+    listing = read(file)
+    with assessing(config) as assessor:
+        bar = track(listing.statements, "assessing", console=Console(stderr=True), transient=True)
+        found = [_with_advice(assessor, one) for one in bar]
+        unit = unit_name(assessor.checked.policy)
+    made = report(file.name, listing, found, unit, config.budget)
+    if html is not None:
+        write_private(html, page(made))
+    if as_json:
+        print_json({"not_private": NOT_PRIVATE, **asdict(made)})
+    else:
+        _print(made)
+        if html is not None:
+            print(f"\n{html} is written, for its owner's eyes (mode 0600).")
+
+
+def _with_advice(assessor: Assessor, listed: Listed) -> tuple[Assessed, Advice | None]:
+    one = assessor.assess(listed)
+    if one.outcome != "refused" or one.refusal is None:
+        return one, None
+    return one, advice(assessor, listed, one.refusal)
+
+
+def page(made: Report) -> str:
+    """The report as one HTML page that loads nothing."""
+    templates = Environment(
+        loader=PackageLoader("dpproxy.assess"),
+        autoescape=select_autoescape(),
+        undefined=StrictUndefined,
+    )
+    template = templates.get_template("assess.html")
+    return template.render(r=made, warning=NOT_PRIVATE, headings=HEADINGS, grade=_grade)
+
+
+def _grade(row: Row) -> str:
+    """How an error is coloured."""
+    text = row.error.strip("> %")
+    if not text.replace(".", "").isdigit():
+        return "soft"
+    return "good" if float(text) <= 100 * GOOD else "fair" if float(text) <= 100 * USABLE else "bad"
+
+
+def write_private(file: Path, text: str) -> None:
+    """Writes a file that only its owner can read; what was there is replaced."""
+    handle, name = tempfile.mkstemp(prefix=f".{file.name}.", dir=file.absolute().parent)
+    try:
+        with open(handle, "w", encoding="utf-8") as opened:
+            opened.write(text)
+        os.replace(name, file)
+    except BaseException:
+        os.unlink(name)
+        raise
+
+
+def _print(made: Report) -> None:
+    print(NOT_PRIVATE + "\n")
+    print(f"{made.file}: {made.format}, {len(made.rows)} statements; protected is each {made.unit}.")
+    for over in made.passed_over:
+        print(f"Passed over: {over}.")
+    print_table("Outcome", ("statements", ""), [(str(n), word) for word, n in made.counts], right=(0,))
+    if made.quality:
+        rows = [(str(n), word) for word, n in made.quality]
+        print_table(
+            "Error of the answered ones, against the true numbers", ("statements", ""), rows, right=(0,)
+        )
+    print(f"Asking everything once costs at most {made.price}; {made.budget}.\n")
+    _print_refused([row for row in made.rows if row.outcome == "refused"], made)
+    answered = [row for row in made.rows if row.outcome == "answered"]
+    if answered:
+        heads = ("statement", "price", "rows", "error", "mechanism")
+        lines = [(_short(row.text), row.price, row.groups, row.error, row.mechanism) for row in answered]
+        print_table("Answered", heads, lines, right=(1, 2, 3))
+    waiting = [row for row in made.rows if row.outcome == "needs values"]
+    if waiting:
+        print_table("Need values", ("statement", "why"), [(_short(r.text), r.message) for r in waiting])
+
+
+def _print_refused(rows: Sequence[Row], made: Report) -> None:
+    if not rows:
+        return
+    title = f"Refused ({made.turned} of {len(rows)} would be answered with a line of policy)"
+    lines = [(row.code, _short(row.text), row.message, _policy(row) or row.hint) for row in rows]
+    print_table(title, ("code", "statement", "why", "what would help"), lines)
+    if made.turned:
+        print("Values in lines of policy are examples: write what is possible, not what is in the data.\n")
+
+
+def _policy(row: Row) -> str:
+    return "\n".join(row.lines)
+
+
+def _short(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= _SHORT else line[: _SHORT - 1] + "…"
