@@ -9,11 +9,12 @@ from fractions import Fraction
 from budget.accounting import guarantee
 from dpproxy.config import AccountLimit, Config
 from dpproxy.config_values import NUMBERS, base
+from dpproxy.learning import lessons
 from dpproxy.service import Checked
 from rewriter.policy import Table
 
-MOST_EPSILON = 50
-"""A guarantee beyond this epsilon is hardly one."""
+MOST_EPSILON, MOST_EPSILON_TOGETHER = 50, 20
+"""A guarantee beyond this epsilon is hardly one; and of everybody together, over a year, a weak one."""
 _FLOATS = ("real", "double precision")
 
 
@@ -26,6 +27,7 @@ def warnings(checked: Checked, limits: list[AccountLimit]) -> Iterator[str]:
             yield from _times(shown, table)
             yield from _units_missing(shown, table)
     yield from _weak(checked.config, limits)
+    yield from _together(checked.config, limits)
     yield from _open_key(checked.config)
 
 
@@ -76,6 +78,16 @@ def _weak(config: Config, limits: list[AccountLimit]) -> Iterator[str]:
             epsilon = min(bound.epsilon for bound in bounds)
             if epsilon > MOST_EPSILON:
                 yield f"{limit.account}: the limits guarantee epsilon {_ceiling(epsilon)}, which is hardly anything"
+
+
+def _together(config: Config, limits: list[AccountLimit]) -> Iterator[str]:
+    """Everybody together: a cap that leaves little, or none."""
+    for limit in limits:
+        if limit.account == "dataset" and limit.mode == "enforce":
+            found = list(lessons(config.privacy, limit))
+            weak = next((one for one in found if one.epsilon > MOST_EPSILON_TOGETHER), None)
+            if weak is not None and found[0].epsilon <= MOST_EPSILON:
+                yield f"{weak.words}: a lower [budget.dataset] would"
 
 
 def _ceiling(value: Fraction) -> int:

@@ -18,6 +18,7 @@ from dpproxy.cli_options import HERE, ConfigFile, Json, group, reported
 from dpproxy.cli_output import Format
 from dpproxy.config import Config
 from dpproxy.config_values import exact
+from dpproxy.presets import Name as Preset
 from dpproxy.service import MOST_WORKERS, Checked, Service, configured
 from dpproxy.statement_log import json_everywhere
 from dpproxy.workers import Workers
@@ -80,6 +81,9 @@ def init(
     public: Annotated[
         list[str] | None, typer.Option(metavar="TABLE", help="A table whose rows are nobody's; repeatable.")
     ] = None,
+    preset: Annotated[
+        Preset | None, typer.Option(help="Parameters and budgets for a purpose; without one the defaults.")
+    ] = None,
     domains: Annotated[
         bool, typer.Option("--domains", help="Ask which values columns have; the account of owner pays.")
     ] = False,
@@ -90,15 +94,15 @@ def init(
     json: Json = False,
 ) -> None:
     """Write a configuration and a key for a database, by its schema alone; nothing is overwritten."""
-    if domains != (backend is None) or (column and not domains) or (domains and (person or public)):
+    if domains != (backend is None) or (column and not domains) or (domains and (person or public or preset)):
         raise typer.BadParameter(
-            "either --backend URL, with --person and --public, or --domains, with --column"
+            "either --backend URL, with --person, --public and --preset, or --domains, with --column"
         )
     with reported():
         if backend is None:
             init_domains.domains(configured(config), column or (), as_json=json)
         else:
-            cli_init.init(backend, config, person or (), public or (), as_json=json)
+            cli_init.init(backend, config, person or (), public or (), preset, as_json=json)
 
 
 @app.command()

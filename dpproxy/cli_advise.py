@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from decimal import ROUND_DOWN, Context, Decimal
 from fractions import Fraction
@@ -21,9 +21,11 @@ from dpproxy.advise import (
     thresholds,
 )
 from dpproxy.advise_figure import Chart, Line, as_image, in_characters
+from dpproxy.cli_check import limits_of
 from dpproxy.cli_output import OutputError, print_json, print_table
 from dpproxy.config import Budget, Config, Privacy, nearest
 from dpproxy.config_values import exact
+from dpproxy.learning import lessons, together
 from dpproxy.service import opened_vault
 
 PARAMETERS = ("epsilon_per", "delta_per", "delta_prime", "information", "calls")
@@ -69,9 +71,12 @@ def advise(
     if plot is not None:
         as_image(charts, plot)
     if as_json:
-        print_json([_plain(one) for one in settings])
+        print_json([{**_plain(one), "learnt": [*_learnt(one, config)]} for one in settings])
         return
     _print(settings)
+    for one in settings:
+        print(f"\n{one.label}: what an analyst could learn about one person, at most")
+        print("\n".join(f"- {words}" for words in _learnt(one, config)))
     for chart in charts:
         print("\n" + in_characters(chart))
     if wishes != Wishes():
@@ -138,6 +143,19 @@ def _print(settings: Sequence[Setting]) -> None:
     print_table("What an attacker gets ([AEA] 8.3; estimates)", ("", *names), rows, right)
     for one in settings:
         _print_errors(one)
+
+
+def _learnt(setting: Setting, config: Config | None) -> Iterator[str]:
+    """In words, for each account of the configuration, the analysts' own with the setting's limits."""
+    given, budget = (Privacy(), Budget()) if config is None else (config.privacy, config.budget)
+    parameters = {name: getattr(setting, name) for name in PARAMETERS[:3]}
+    privacy = given.model_copy(update=parameters)
+    limits = limits_of(budget.model_copy(update={n: getattr(setting, n) for n in PARAMETERS[3:]}))
+    for limit in limits:
+        yield from (one.words for one in lessons(privacy, limit))
+    uncapped = together(limits)
+    if uncapped is not None:
+        yield uncapped
 
 
 def _print_errors(setting: Setting) -> None:

@@ -13,9 +13,9 @@ from budget.audit import Balance, first_difference
 from budget.trail import first_excess
 from budget.units import shown
 from dpproxy.cli_budget import largest, limit_link
-from dpproxy.cli_check import PERIOD_DAYS, Guarantee, guarantee_of, marked
+from dpproxy.cli_check import Guarantee, guarantee_of, marked
 from dpproxy.cli_output import OutputError, print_json, print_table
-from dpproxy.config import Privacy
+from dpproxy.config import PERIOD_DAYS, Privacy
 from dpproxy.trail_file import Read, read_trail
 
 

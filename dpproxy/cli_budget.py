@@ -11,9 +11,9 @@ from typing import get_args
 from budget.account import AccountRow, Limit, LimitRow, LimitTooLow, Mode, Period
 from budget.ledger import Ledger
 from budget.units import micro_limit, shown, units
-from dpproxy.cli_check import PERIOD_DAYS, Guarantee, guarantee_of, marked
+from dpproxy.cli_check import Guarantee, guarantee_of, marked
 from dpproxy.cli_output import OutputError, print_json, print_table
-from dpproxy.config import AccountLimit, Config, ConfigError, nearest
+from dpproxy.config import PERIOD_DAYS, AccountLimit, Config, ConfigError, nearest
 from dpproxy.epoch import Epoch, epoch_name
 from dpproxy.service import opened_vault
 

@@ -19,13 +19,12 @@ from budget.accounting import (
 from dpproxy.check_costs import cost
 from dpproxy.check_warnings import warnings
 from dpproxy.cli_output import print_json, print_table
-from dpproxy.config import AccountLimit, Budget, ColumnSection, Config, Privacy, TableSection
+from dpproxy.config import PERIOD_DAYS, AccountLimit, Budget, ColumnSection, Config, Privacy, TableSection
 from dpproxy.config_policy import unit_name
 from dpproxy.drift import drift_of_running
 from dpproxy.service import Checked
 from rewriter.policy import Column, Policy, Table
 
-PERIOD_DAYS = {"none": None, "day": 1, "week": 7, "month": 30}
 _DIGITS = 4
 
 

@@ -20,6 +20,7 @@ from dpproxy.init_columns import private_entries, public_entries
 from dpproxy.init_units import Layout, Place, candidates, layout, place, shown, single_key, table_called
 from dpproxy.init_write import written
 from dpproxy.key_file import load_key
+from dpproxy.presets import DEFAULT, PRESETS, Name
 from rewriter.policy import Table
 
 
@@ -33,11 +34,14 @@ class _NoRows:
         return False
 
 
-def init(url: str, file: Path, persons: Sequence[str], public: Sequence[str], *, as_json: bool) -> None:
+def init(
+    url: str, file: Path, persons: Sequence[str], public: Sequence[str], preset: Name | None, *, as_json: bool
+) -> None:
     """Writes the configuration and the key, and tells what is in it.
 
     `persons`: TABLE.COLUMN of the privacy unit, and of further columns that hold it; `public`: tables of
-    nobody's rows. Raises OutputError for what is there already or not known, BackendUnavailable, ConfigError.
+    nobody's rows; `preset`: whose
+    parameters and budgets, None for the defaults. Raises OutputError for what is there already or not known, BackendUnavailable, ConfigError.
     """
     if file.exists():
         raise OutputError(f"{file} is there already, and is not overwritten: name another by --config")
@@ -48,7 +52,8 @@ def init(url: str, file: Path, persons: Sequence[str], public: Sequence[str], *,
         backend.close()
     unit, *links = [place(schema, one) for one in persons] or [_unit(schema)]
     plan = layout(schema, unit, links, {table_called(schema, name) for name in public})
-    with _new_file(file, written(url, schema, plan)) as draft:
+    chosen = DEFAULT if preset is None else PRESETS[preset]
+    with _new_file(file, written(url, schema, plan, chosen)) as draft:
         try:
             build_policy(load(draft), schema, _NoRows())
         except ConfigError as error:

@@ -62,6 +62,7 @@ Amount = Annotated[Exact, Field(ge=0)]
 Positive = Annotated[int, Field(ge=1)]
 Duration = Annotated[dt.timedelta, BeforeValidator(_duration), Field(gt=dt.timedelta())]
 Period = Literal["none", "day", "week", "month"]
+PERIOD_DAYS = {"none": None, "day": 1, "week": 7, "month": 30}
 Mode = Literal["enforce", "track"]
 
 

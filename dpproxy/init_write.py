@@ -4,22 +4,25 @@ from __future__ import annotations
 
 import json
 import re
+import textwrap
 from collections.abc import Iterator
 from fractions import Fraction
 
-from budget.accounting import guarantee, shown_up
+from budget.accounting import shown_up
 from dpproxy.backends.base import BackendSchema, BackendTable
-from dpproxy.config import Budget, Privacy
+from dpproxy.config import Privacy
 from dpproxy.init_columns import Entry, private_entries, public_entries
 from dpproxy.init_units import Layout, Way, shown, single_key
+from dpproxy.learning import lesson
+from dpproxy.presets import DEFAULT, Preset
 from rewriter.policy import TableName
 
 _BARE = re.compile(r"[A-Za-z0-9_-]+\Z")
 
 
-def written(url: str, schema: BackendSchema, plan: Layout) -> str:
+def written(url: str, schema: BackendSchema, plan: Layout, preset: Preset = DEFAULT) -> str:
     """The file for a backend's URL; what a backend says of itself stays within strings and comments."""
-    return "\n".join([*_head(url, plan), *_tables(schema, plan)]) + "\n"
+    return "\n".join([*_head(url, plan), *_budget(preset), *_tables(schema, plan)]) + "\n"
 
 
 def quoted(text: str) -> str:
@@ -33,14 +36,6 @@ def quoted(text: str) -> str:
 
 def _head(url: str, plan: Layout) -> Iterator[str]:
     unit = plan.unit
-    privacy, budget = Privacy(), Budget()
-    best = next(
-        bound
-        for bound in guarantee(
-            budget.information, budget.calls, privacy.epsilon_per, privacy.delta_per, privacy.delta_prime
-        )
-        if bound.smallest
-    )
     yield from (
         "# Written by `dpproxy init` from names, types, keys and comments; no row was read.",
         f"# Protected: each {unit.column} of {shown(unit.table)}, with all rows that lead there.",
@@ -53,18 +48,38 @@ def _head(url: str, plan: Layout) -> Iterator[str]:
         "[server]",
         '# host = "0.0.0.0"            # other machines may connect: needs tls_cert and tls_key',
         'auth = "scram"                # analysts are made by `dpproxy user add NAME`',
+    )
+
+
+def _budget(preset: Preset) -> Iterator[str]:
+    """[privacy], as far as the preset differs from the defaults, and [budget] with what it guarantees."""
+    privacy, budget = preset.privacy, preset.budget
+    if preset.words:
+        yield from ("", *textwrap.wrap(preset.words, 110, initial_indent="# Preset ", subsequent_indent="# "))
+    said = [n for n in Privacy.model_fields if getattr(privacy, n) != getattr(Privacy(), n)]
+    if said:
+        yield from ("", "[privacy]                     # epsilon_per is pinned in the ledger at its creation")
+        yield from (f"{name} = {_decimal(getattr(privacy, name))}" for name in said)
+    (anybody, *shared) = budget.chain("")
+    one = lesson(privacy, anybody, 1, "")
+    yield from (
         "",
         "[budget]                      # of each analyst",
         "# Whatever one analyst asks in a period, it is differentially private with",
-        f"# epsilon {shown_up(best.epsilon, 3)} and delta {shown_up(best.delta, 2)} for each unit.",
+        f"# epsilon {shown_up(one.epsilon, 3)} and delta {shown_up(one.delta, 2)} for each unit.",
         "# `dpproxy advise` tells what that means and what other amounts would.",
         f"information = {_decimal(budget.information)}             # a count of one group costs 1, a top 10 about 20",
         f"calls = {_decimal(budget.calls)}                    # a question about values that are not declared costs 1",
         f'period = "{budget.period}"',
-        "# [budget.dataset]            # a cap over all analysts together, in case they join forces",
-        "# information = 3000",
-        "# calls = 300",
     )
+    if not shared:
+        yield "# [budget.dataset]            # a cap over all analysts together, in case they join forces"
+        yield from ("# information = 3000", "# calls = 300")
+    for cap in shared:
+        everybody = lesson(privacy, cap, 1, "")
+        yield "[budget.dataset]              # of all analysts together, in case they join forces:"
+        yield f"# epsilon {shown_up(everybody.epsilon, 3)} and delta {shown_up(everybody.delta, 2)}"
+        yield from (f"information = {_decimal(cap.information)}", f"calls = {_decimal(cap.calls)}")
 
 
 def _decimal(value: Fraction) -> str:

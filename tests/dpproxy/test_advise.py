@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import tomllib
 from datetime import UTC, datetime, timedelta
 from fractions import Fraction
@@ -171,3 +172,26 @@ def test_what_cannot_be(arguments: tuple[str, ...], status: int, said: str) -> N
     found, out, err = run(*arguments)
     assert (found, out) == (status, "")
     assert said in err
+
+
+def test_what_an_analyst_could_learn_is_told_in_words(tmp_path: Path) -> None:
+    """By the closed form for the smaller one: half of sqrt(rho/2) beyond a coin, rho = 300 units of 0.15^2/8."""
+    (found,) = told()
+    month, year, everybody = found["learnt"]
+    assert month.startswith("any analyst, a month: ")
+    assert "at most 82.5 times of 100 (epsilon 8.66, delta 4e-09)" in month
+    assert "almost always right" in year
+    assert "nothing bounds analysts who join forces" in everybody
+    assert math.ceil(500 + 500 * math.sqrt(300 * 0.15**2 / 16)) / 10 == 82.5
+    make(tmp_path)
+    with (tmp_path / "dpproxy.toml").open("a") as file:
+        file.write(
+            '[budget.dataset]\ninformation = 10\ncalls = 0\n[budget.teams.t]\nmembers = ["ann"]\nmode = "track"\n'
+        )
+    (found,) = told("-c", str(tmp_path / "dpproxy.toml"), "--set", "information=30")
+    assert [words.partition(":")[0] for words in found["learnt"]] == [
+        "any analyst, a month",
+        "any analyst, a year",
+        "dataset, a month",
+        "dataset, a year",
+    ]

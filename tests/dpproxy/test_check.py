@@ -60,7 +60,7 @@ def test_every_warning_has_its_cause(file: Path) -> None:
 
 def test_weak_guarantees_and_open_keys(file: Path) -> None:
     file.write_text(POLICY + "[budget]\ninformation = 7000\n[budget.dataset]\ninformation = 5000\n")
-    assert [line for line in warned(file) if "epsilon" in line] == [
+    assert [line for line in warned(file) if "guarantee" in line] == [
         "any analyst: the limits guarantee epsilon 59, which is hardly anything"
     ]
     file.write_text(POLICY)
@@ -74,6 +74,25 @@ def test_weak_guarantees_and_open_keys(file: Path) -> None:
     status, _, err = run("check", "-c", str(file))
     assert status == 0
     assert err == f"dpproxy: warning: {key} can be read by others (mode 0640): chmod 600 {key}\n"
+
+
+@pytest.mark.parametrize(
+    ("information", "said"),
+    [
+        (30, []),
+        (300, ["dataset, a year"]),
+        (3000, ["dataset, a month"]),
+        (30_000, ["dataset: the limits guarantee"]),
+    ],
+)
+def test_a_cap_over_everybody_that_leaves_little(file: Path, information: int, said: list[str]) -> None:
+    with file.open("a") as opened:
+        opened.write(f"[budget.dataset]\ninformation = {information}\ncalls = 30\n")
+    status, out, _ = run("check", "-c", str(file), "--json")
+    found = [w for w in json.loads(out)["warnings"] if w.startswith("dataset")]
+    assert status == 0
+    assert len(found) == len(said)
+    assert all(one.startswith(words) for one, words in zip(found, said, strict=True))
 
 
 def test_costs_are_what_explain_says(file: Path) -> None:

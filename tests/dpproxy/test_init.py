@@ -11,6 +11,7 @@ import sys
 import tomllib
 from collections.abc import Iterator, Mapping
 from contextlib import chdir, closing
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
+from budget.accounting import guarantee, shown_up
 from dpproxy import config
 from dpproxy.cli import app
 from tests.dpproxy import postgres_data
@@ -88,6 +90,34 @@ def test_what_is_proposed(clinic: Path) -> None:
     assert tables["patients"]["columns"]["smoker"] == {"domain": [True, False]}
     assert tables["stays"]["columns"]["ward_id"] == {"domain_from": "wards.ward_id"}
     assert "max_rows_per_unit" not in tables["stays"]
+
+
+@pytest.mark.parametrize(
+    ("name", "epsilon_per", "limits", "cap"),
+    [
+        ("cautious", Fraction("0.05"), (100, 10), (300, 30)),
+        ("paper", Fraction("0.15"), (3000, 300), None),
+        ("small-data", Fraction("0.5"), (30, 5), (60, 10)),
+    ],
+)
+def test_presets(
+    clinic: Path, name: str, epsilon_per: Fraction, limits: tuple[int, int], cap: tuple[int, int] | None
+) -> None:
+    """What is written is what is read, with the guarantee that the file tells."""
+    made("--preset", name)
+    found = config.load(clinic / "dpproxy.toml")
+    assert found.privacy.epsilon_per == epsilon_per
+    assert (found.budget.information, found.budget.calls) == limits
+    together = found.budget.dataset
+    assert (None if together is None else (together.information, together.calls)) == cap
+    privacy = found.privacy
+    bounds = guarantee(*map(Fraction, limits), privacy.epsilon_per, privacy.delta_per, privacy.delta_prime)
+    best = next(bound for bound in bounds if bound.smallest)
+    text = (clinic / "dpproxy.toml").read_text()
+    assert f"# epsilon {shown_up(best.epsilon, 3)} and delta {shown_up(best.delta, 2)} for each unit." in text
+    assert f"# Preset {name}: " in text
+    page = (ROOT / "docs" / "budget.md").read_text()
+    assert f"| `{name}` | {shown_up(best.epsilon, 3)} |" in page
 
 
 def test_nothing_becomes_public_by_a_guess(clinic: Path) -> None:
