@@ -40,8 +40,8 @@ def init(
     """Writes the configuration and the key, and tells what is in it.
 
     `persons`: TABLE.COLUMN of the privacy unit, and of further columns that hold it; `public`: tables of
-    nobody's rows; `preset`: whose
-    parameters and budgets, None for the defaults. Raises OutputError for what is there already or not known, BackendUnavailable, ConfigError.
+    nobody's rows; `preset`: whose parameters and budgets, None for the defaults. Raises OutputError for what is
+    there already or not known, BackendUnavailable, ConfigError.
     """
     if file.exists():
         raise OutputError(f"{file} is there already, and is not overwritten: name another by --config")

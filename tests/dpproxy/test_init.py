@@ -111,7 +111,9 @@ def test_presets(
     together = found.budget.dataset
     assert (None if together is None else (together.information, together.calls)) == cap
     privacy = found.privacy
-    bounds = guarantee(*map(Fraction, limits), privacy.epsilon_per, privacy.delta_per, privacy.delta_prime)
+    information, calls = map(Fraction, limits)
+    per = privacy.epsilon_per, privacy.delta_per, privacy.delta_prime
+    bounds = guarantee(information, calls, *per)
     best = next(bound for bound in bounds if bound.smallest)
     text = (clinic / "dpproxy.toml").read_text()
     assert f"# epsilon {shown_up(best.epsilon, 3)} and delta {shown_up(best.delta, 2)} for each unit." in text
