@@ -11,7 +11,17 @@ from typing import Annotated
 
 import typer
 
-from dpproxy import cli_advise, cli_assess, cli_audit, cli_check, cli_console, cli_init, cli_query, cli_user, init_domains
+from dpproxy import (
+    cli_advise,
+    cli_assess,
+    cli_audit,
+    cli_check,
+    cli_console,
+    cli_init,
+    cli_query,
+    cli_user,
+    init_domains,
+)
 from dpproxy import demo as demonstration
 from dpproxy.cli_budget_app import budget
 from dpproxy.cli_options import HERE, ConfigFile, Json, group, reported
