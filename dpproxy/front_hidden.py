@@ -24,7 +24,8 @@ def hidden(settings: Collection[str]) -> Iterator[str]:
     yield "SET LOCAL allow_system_table_mods = on"
     yield _rebuilt("pg_roles", f"NOT s.rolcanlogin OR {_MINE.format('s.oid')}")
     yield _rebuilt("pg_user", _MINE.format("s.usesysid"))
-    yield _OWN_ACTIVITY
+    yield _own("pg_stat_activity", _ACTIVE)
+    yield _own("pg_stat_gssapi", "pid = pg_backend_pid()")
     yield f"""
 DO $$ DECLARE telling regprocedure; BEGIN
   FOR telling IN SELECT oid FROM pg_proc WHERE pronamespace = 'pg_catalog'::regnamespace
@@ -47,21 +48,25 @@ END $$;
 CREATE OR REPLACE VIEW pg_catalog.{view} AS SELECT * FROM pg_catalog.{view}_of_all AS s WHERE {condition}"""
 
 
-_OWN_ACTIVITY = """
+def _own(view: str, condition: str) -> str:
+    """A system view over the rows of its own old definition that a condition leaves, read as a superuser."""
+    return f"""
 DO $$ BEGIN
-  IF to_regclass('pg_catalog.pg_stat_activity_of_all') IS NULL THEN
-    EXECUTE format('CREATE VIEW pg_catalog.pg_stat_activity_of_all AS %s',
-      pg_get_viewdef('pg_catalog.pg_stat_activity'::regclass));
+  IF to_regclass('pg_catalog.{view}_of_all') IS NULL THEN
+    EXECUTE format('CREATE VIEW pg_catalog.{view}_of_all AS %s', pg_get_viewdef('pg_catalog.{view}'::regclass));
   END IF;
 END $$;
-CREATE OR REPLACE FUNCTION pg_catalog.pg_stat_activity_of_mine() RETURNS SETOF pg_catalog.pg_stat_activity_of_all
+CREATE OR REPLACE FUNCTION pg_catalog.{view}_of_mine() RETURNS SETOF pg_catalog.{view}_of_all
 LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog AS $$
-  SELECT * FROM pg_stat_activity_of_all AS s
-  WHERE usename = session_user AND (current_setting('role') = 'none' OR pid = pg_backend_pid())
-    OR (SELECT rolsuper FROM pg_authid WHERE rolname = session_user)
+  SELECT * FROM {view}_of_all AS s WHERE {condition}
 $$;
-CREATE OR REPLACE VIEW pg_catalog.pg_stat_activity AS SELECT * FROM pg_catalog.pg_stat_activity_of_mine()"""
+CREATE OR REPLACE VIEW pg_catalog.{view} AS SELECT * FROM pg_catalog.{view}_of_mine()"""
 
+
+_ACTIVE = (
+    "usename = session_user AND (current_setting('role') = 'none' OR pid = pg_backend_pid()) "
+    "OR (SELECT rolsuper FROM pg_authid WHERE rolname = session_user)"
+)
 _SET_CONFIG = """
 DO $$ BEGIN
   IF to_regprocedure('pg_catalog.set_any_config(text,text,boolean)') IS NULL THEN

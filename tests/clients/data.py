@@ -115,6 +115,12 @@ def _literal(value: str, kind: str) -> str:
     return f"CAST({quoted} AS {kind})"
 
 
+def statements() -> Iterator[str]:
+    """The schema and the rows in PostgreSQL's words."""
+    yield from _schema(False)
+    yield from _rows(False)
+
+
 def fill_duckdb(file: Path) -> str:
     """Writes the data to a DuckDB file; gives the backend's url."""
     with duckdb.connect(file) as connection:
@@ -123,8 +129,8 @@ def fill_duckdb(file: Path) -> str:
     return f"duckdb:///{file}"
 
 
-def fill_postgres(server: Embedded, database: str, *statements: str) -> str:
-    """Makes a database of these statements, or else of the data, and a role that may only read it.
+def fill_postgres(server: Embedded, database: str, *made: str) -> str:
+    """Makes a database of the statements `made`, or else of the data, and a role that may only read it.
 
     Gives the backend's url.
     """
@@ -133,7 +139,7 @@ def fill_postgres(server: Embedded, database: str, *statements: str) -> str:
         admin.execute(f"CREATE ROLE {database}_reader LOGIN PASSWORD 'reader'".encode())
     reader = f"{database}_reader"
     with psycopg.connect(server.conninfo(dbname=database), autocommit=True) as connection:
-        for statement in statements or (*_schema(False), *_rows(False)):
+        for statement in made or statements():
             connection.execute(statement.encode())
         connection.execute(f"GRANT USAGE ON SCHEMA app TO {reader}".encode())
         connection.execute(f"GRANT SELECT ON ALL TABLES IN SCHEMA app TO {reader}".encode())
