@@ -12,7 +12,7 @@ from fractions import Fraction
 from sqlglot import exp
 
 from rewriter.expression import Parameters, check, check_condition, kind
-from rewriter.grammar import describe, position
+from rewriter.grammar import describe, own_parts, position
 from rewriter.linear import constant_of, scaled
 from rewriter.measure import Function
 from rewriter.policy import Column
@@ -82,7 +82,7 @@ def _read(reader: _Reader, function: exp.Expr, order: exp.Expr | None) -> Call:
 
 def _refuse_nested(function: exp.Expr, order: exp.Expr | None) -> None:
     for part in (*function.iter_expressions(), *([order] if order is not None else [])):
-        inner = part.find(exp.AggFunc, exp.Window)
+        inner = next((n for n in own_parts(part) if isinstance(n, (exp.AggFunc, exp.Window))), None)
         if inner is not None:
             what = "window function" if isinstance(inner, exp.Window) else "aggregate function"
             raise Refusal(

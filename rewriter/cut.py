@@ -26,10 +26,11 @@ from rewriter.draft import (
     replace_later,
 )
 from rewriter.expression import Parameters
-from rewriter.grammar import describe, position
+from rewriter.grammar import CONSTANT, describe, position
 from rewriter.grouping import aggregates, grouping
 from rewriter.joins import join, owned
 from rewriter.listing import Listing, listing
+from rewriter.lookups import looked_up, looks_around, scalars
 from rewriter.node import dp_nodes
 from rewriter.numbering import numbered
 from rewriter.parse import parse_query
@@ -198,7 +199,8 @@ class _Cutter(Conditions):
                 raise Refusal(
                     "0A000",
                     "private tables can be joined with private tables on the unit and with public tables",
-                    hint="Aggregate the private rows in a subquery and join its result.",
+                    hint="Aggregate the private rows in a subquery and join its result; instead of VALUES write CASE, "
+                    "instead of generate_series GROUP BY date_trunc(...) within a range of WHERE: empty groups come too.",
                     position=position(item),
                 )
         relations = [r for r in found if r is not None]
@@ -270,6 +272,7 @@ class _Cutter(Conditions):
     def _private(
         self, tree: exp.Select, relation: Relation, ctes: Ctes, outer: Relation | None
     ) -> Relation | None:
+        relation = self._with_lookups(tree, relation, ctes)
         self._fold(ctes, tree.args.get("where"), tree.args.get("group"))
         relation = self.where(tree, relation, ctes, outer)
         if not correlated(relation):
@@ -310,6 +313,26 @@ class _Cutter(Conditions):
         self.nodes[index : index + len(nodes)] = map(numbered, nodes)
         self.edits += edits
         return None
+
+    def _with_lookups(self, tree: exp.Select, relation: Relation, ctes: Ctes) -> Relation:
+        """The relation with what scalar subqueries that read its rows say about them; they are marked with that."""
+        known: dict[str, exp.Expr] = {}
+        for subquery in scalars([tree.args.get(part) for part in ("where", "group", "expressions")]):
+            text = subquery.sql()
+            if text in known:
+                subquery.meta[CONSTANT] = known[text]
+            select = None if CONSTANT in subquery.meta else looks_around(subquery)
+            inner = None if select is None else self._from(select, ctes)
+            if select is not None and inner is None:
+                inner = self._public_joined(select.args["from_"].this, select.args.get("joins") or [], ctes)
+            if select is None or inner is None:
+                continue
+            self._fold(ctes, select.args["where"], list(_counted(select.expressions)))
+            inner = self.where(select, inner, ctes, relation)
+            name = next(self.names)
+            relation, value = looked_up(relation, inner, subquery, name, self.parameters)
+            subquery.meta[CONSTANT] = known[text] = value
+        return relation
 
     def _known(self, relation: Relation, keys: tuple[exp.Expr, ...]) -> bool:
         """Whether keys have a known domain, whatever the values of parameters are."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from sqlglot import exp
 
 from rewriter.refusal import Refusal
@@ -234,11 +236,14 @@ def position(node: exp.Expr) -> int | None:
     return min(starts) + 1 if starts else None
 
 
+def own_parts(node: exp.Expr) -> Iterator[exp.Expr]:
+    """The parts of an expression of the client's tree, without those that stand for something else."""
+    return (part for part in node.walk(prune=lambda n: CONSTANT in n.meta) if CONSTANT not in part.meta)
+
+
 def check_row_local(node: exp.Expr) -> None:
     """Refuse (PV020) an expression over private rows that has a node or an argument outside the allow-list."""
-    for part in node.walk(prune=lambda n: CONSTANT in n.meta):
-        if CONSTANT in part.meta:
-            continue
+    for part in own_parts(node):
         allowed = ROW_LOCAL.get(type(part))
         if allowed is None:
             raise not_row_local(part)

@@ -19,13 +19,13 @@ from rewriter.bounds import groups_per_unit
 from rewriter.collect import measures_of
 from rewriter.draft import Edit, NodeDraft, released, released_rows, replace_later
 from rewriter.expression import Parameters
-from rewriter.grammar import position
+from rewriter.grammar import CONSTANT, own_parts, position
 from rewriter.grouping import Grouping, refuse_unit_keys
 from rewriter.limit import limit_of
 from rewriter.measure import Output, Running
 from rewriter.refusal import Refusal
 from rewriter.refused import not_grouped
-from rewriter.relation import Relation
+from rewriter.relation import Relation, leaves
 from rewriter.resolve import folded, output_name, resolve
 from rewriter.running import Known, running_count
 
@@ -115,7 +115,8 @@ class Writer:
     places: dict[int, int] = field(default_factory=dict)
 
     def rewrite(self, node: exp.Expr) -> None:
-        if isinstance(node, exp.Query):
+        looked_up = CONSTANT in node.meta and leaves(node.meta[CONSTANT])
+        if isinstance(node, exp.Query) and not looked_up:
             self.nested(node)
             return
         key = self.key_of(node)
@@ -128,7 +129,7 @@ class Writer:
             self._bits(node)
         elif isinstance(node, (exp.AggFunc, exp.Filter, exp.WithinGroup)):
             self._aggregate(node)
-        elif isinstance(node, exp.Column):
+        elif isinstance(node, exp.Column) or looked_up:
             raise not_grouped(node)
         else:
             for part in node.iter_expressions():
@@ -136,7 +137,8 @@ class Writer:
 
     def key_of(self, node: exp.Expr) -> int | None:
         """The place of the key that an expression is, or None."""
-        if node.find(exp.AggFunc, exp.Window, exp.Query) or (
+        own = list(own_parts(node))
+        if any(isinstance(n, (exp.AggFunc, exp.Window, exp.Query)) for n in own) or (
             not node.find(exp.Column) and not self._constant(node)
         ):
             return None

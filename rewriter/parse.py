@@ -42,7 +42,8 @@ def parse_query(text: str) -> exp.Query:
         raise Refusal(
             "0A000", "only a single SELECT can read private tables", hint="Send one SELECT at a time."
         )
-    tree = plain_strings(trees[0])
+    tree = trees[0]
+    plain_strings(tree)
     _check_limits(tree)
     _check_structure(tree)
     return tree

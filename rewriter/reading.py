@@ -21,11 +21,10 @@ BY_THEIR_NAMES = ("TO_TIMESTAMP", "TO_DATE", "TO_HEX", "DATE_ADD", "LOG10", "DIV
 _STRINGS = (exp.ByteString, exp.RawString)
 
 
-def plain_strings(tree: exp.Expr) -> exp.Expr:
-    """The same tree with E'...' and $$...$$ as the texts that they are; the parser has resolved their escapes."""
+def plain_strings(tree: exp.Expr) -> None:
+    """Put the texts that they are in the places of E'...' and $$...$$; the parser has resolved their escapes."""
     for node in list(tree.find_all(*_STRINGS)):
         node.replace(exp.Literal.string(node.name))
-    return tree
 
 
 class Reading(Postgres):

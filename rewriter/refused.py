@@ -60,8 +60,8 @@ def uncorrelated(node: exp.Expr) -> Refusal:
     return Refusal(
         "PV015",
         "this subquery in WHERE is not supported on private rows",
-        hint="Use <unit> IN (SELECT <unit> FROM ...), EXISTS correlated on the unit, or a plain SELECT from "
-        "a public table.",
+        hint="Use <unit> IN (SELECT <unit> FROM ...), EXISTS or an aggregate correlated on the unit alone, or a "
+        "plain SELECT from a public table.",
         position=position(node),
     )
 

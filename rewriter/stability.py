@@ -63,7 +63,7 @@ def semi_join(
     A unit that a LEFT JOIN can make NULL will not do: NULL in the list decides NOT IN for every row, and NULL
     before it depends on whether the list is empty. Where `inner` is correlated on the unit, both can be anything.
     """
-    inside, across = _split(relation, inner, value)
+    inside, across = apart(relation, inner, value)
     on_unit = is_inner_unit(value, relation) and is_inner_unit(output, inner)
     if inner.private and not (on_unit or _on_unit(across, relation, inner)):
         table = base_table(inner)
@@ -79,7 +79,7 @@ def semi_join(
 
 def exists(relation: Relation, inner: Relation, negated: bool, at: exp.Expr) -> Relation:
     """[NOT] EXISTS over public rows, or over private ones that are correlated with the outer ones on the unit."""
-    inside, across = _split(relation, inner, at)
+    inside, across = apart(relation, inner, at)
     if inner.private:
         if not _on_unit(across, relation, inner):
             raise _across(inner, at)
@@ -103,7 +103,7 @@ def row_in(
     equal = tuple(
         exp.EQ(this=v, expression=f.value.copy()) for v, f in zip(values, inner.fields, strict=True)
     )
-    inside, across = _split(relation, inner, at)
+    inside, across = apart(relation, inner, at)
     met = (*across, *equal)
     if inner.private and not _on_unit(met, relation, inner):
         raise _across(inner, at)
@@ -114,7 +114,7 @@ def row_in(
     return replace(relation, semi_joins=(*relation.semi_joins, added))
 
 
-def _split(relation: Relation, inner: Relation, at: exp.Expr) -> tuple[Relation, tuple[exp.Expr, ...]]:
+def apart(relation: Relation, inner: Relation, at: exp.Expr) -> tuple[Relation, tuple[exp.Expr, ...]]:
     """`inner` with its own conditions only, and those that read the outer rows, too."""
     own = {s.alias for s in inner.sources}
     inside = tuple(c for c in inner.conditions if {a for a, _ in leaves(c)} <= own)

@@ -161,3 +161,15 @@ SELECT COUNT(*) FROM events WHERE action LIKE 'l%' ESCAPE '!'
 SELECT COUNT(*) FROM users WHERE (birth_year > 1980) IS UNKNOWN OR country = $$DE$$ OR job_title = E'\x6bing'
 SELECT round(birth_year, -1) AS decade, COUNT(*) FROM users WHERE birth_year BETWEEN 1950 AND 1999 GROUP BY 1
 SELECT COUNT(*) FROM users WHERE char_length(job_title) = length(job_title) AND mod(birth_year, 2) = 0 AND birth_year % 3 = 0
+SELECT country, COUNT(*) FROM users u WHERE (SELECT COUNT(*) FROM events e WHERE e.user_id = u.user_id) > 3 GROUP BY country
+SELECT e.action, COUNT(*) FROM events e WHERE e.amount > (SELECT AVG(e2.amount) FROM events e2 WHERE e2.user_id = e.user_id) GROUP BY 1
+SELECT (SELECT topic FROM articles a WHERE a.article_id = e.article_id) AS topic, COUNT(*) FROM events e GROUP BY 1
+SELECT COUNT(*) FROM events e WHERE (SELECT topic FROM articles a WHERE a.article_id = e.article_id) = 'tech'
+SELECT (SELECT country FROM users u WHERE u.user_id = e.user_id) AS country, COUNT(*) FROM events e GROUP BY 1
+SELECT COUNT(*), COUNT(DISTINCT user_id) FROM (SELECT u.user_id, (SELECT COUNT(*) FROM events e WHERE e.user_id = u.user_id AND e.action = 'like') AS n FROM users u) t WHERE n <= 2
+SELECT CASE WHEN (SELECT COUNT(*) FROM events e WHERE e.user_id = u.user_id) > 2 THEN 'many' ELSE 'few' END AS c, COUNT(*) FROM users u GROUP BY 1
+SELECT COUNT(*) FROM users u WHERE (SELECT MAX(e.amount) - MIN(e.amount) FROM events e WHERE e.user_id = u.user_id) > 10 OR (SELECT COUNT(DISTINCT action) + 1 FROM events e WHERE u.user_id = e.user_id) = 1
+SELECT COUNT(*) FILTER (WHERE (SELECT COUNT(*) FROM events e JOIN articles a USING (article_id) WHERE e.user_id = u.user_id AND a.topic = 'tech') > 0) FROM users u
+SELECT COUNT(*) FROM events e WHERE e.ts = (SELECT MIN(f.ts) FROM events f WHERE f.user_id = e.user_id)
+SELECT (SELECT COUNT(*) FROM events e WHERE e.user_id = u.user_id) AS n, COUNT(*) FROM users u WHERE (SELECT COUNT(*) FROM events e WHERE e.user_id = u.user_id) BETWEEN 1 AND 3 GROUP BY (SELECT COUNT(*) FROM events e WHERE e.user_id = u.user_id) ORDER BY 1
+SELECT COUNT(*) FROM users u, users v WHERE u.user_id = v.user_id AND (SELECT COUNT(*) FROM events e WHERE e.user_id = v.user_id) > 3

@@ -21,6 +21,14 @@ FIGURES = (
 )
 DATES = ("'2024-02-01'", "DATE '2023-06-30'", "TIMESTAMP '2024-01-15 12:30'", "'2024-03-05 01:02:03'")
 
+ASKED_OF_A_UNIT = (
+    "COUNT(*)",
+    "COUNT(y.amount) + 1",
+    "SUM(y.quantity)",
+    "MAX(y.amount) - MIN(y.amount)",
+    "AVG(y.amount)",
+)
+
 
 def grouped(keys: list[str], counts: list[str], rest: str) -> str:
     """SELECT keys and counts, grouped by the keys."""
@@ -96,6 +104,10 @@ class Grammar:
         inner, unit = self.condition(("e",), 1).replace("e.", "y."), self.unit(scope)
         outer = self._rng.choice(("y", "y", "x"))
         rows = "events y" if outer == "y" else "users x LEFT JOIN events y ON y.user_id = x.user_id"
+        if self._rng.random() < 0.3:
+            asked = self._rng.choice(ASKED_OF_A_UNIT)
+            compared = f"{self._compare()} {self.figure()}"
+            return f"(SELECT {asked} FROM {rows} WHERE y.user_id = {unit} AND {inner}) {compared}"
         if self._rng.random() < 0.5:
             return f"{unit} {negated}IN (SELECT y.user_id FROM {rows} WHERE {inner})"
         return f"{negated}EXISTS (SELECT 1 FROM {rows} WHERE y.user_id = {unit} AND {inner})"
@@ -130,7 +142,7 @@ class Grammar:
         unit = self._rng.choice(("year", "month", "day", "dow", "isodow", "hour", "week", "quarter", "doy"))
         time = self.time(scope)
         if self._rng.random() < 0.5:
-            return f"EXTRACT({unit} FROM {time})"
+            return self._rng.choice((f"EXTRACT({unit} FROM {time})", f"date_part('{unit}', {time})"))
         return f"date_trunc('{self._rng.choice(('month', 'week', 'year', 'quarter'))}', {time})"
 
     def number(self, scope: tuple[str, ...], depth: int) -> str:

@@ -40,3 +40,5 @@ SELECT AVG(n), SUM(n) FROM (SELECT action, COUNT(*) AS n FROM events GROUP BY ac
 SELECT MAX(s) - MIN(s) AS spread FROM (SELECT country, AVG(birth_year) AS s FROM users WHERE country IN ('US', 'DE') GROUP BY country) t
 SELECT COUNT(DISTINCT (user_id, device)), COUNT(DISTINCT (user_id, user_id)), COUNT(DISTINCT (device, quantity)) FILTER (WHERE amount > 1) FROM events
 SELECT COUNT(DISTINCT (e.user_id, u.user_id)), COUNT(DISTINCT u.user_id) FROM events e LEFT JOIN users u ON u.user_id = e.user_id AND e.action = 'share'
+SELECT u.country, SUM(LEAST((SELECT COUNT(*) FROM events e WHERE e.user_id = u.user_id), 10)) FROM users u GROUP BY 1
+SELECT AVG(n) FROM (SELECT u.user_id, (SELECT COUNT(*) FROM events e WHERE e.user_id = u.user_id) AS n FROM users u) t WHERE n <= 100

@@ -1,0 +1,138 @@
+"""Scalar subqueries that read the row around them: a LEFT JOIN with what they say about its unit, or its public key.
+
+In:  SELECT COUNT(*) FROM users u WHERE (SELECT COUNT(*) FROM events e WHERE e.user_id = u.user_id) > 3
+Out: users LEFT JOIN a source with a row a unit and its column a0 = COUNT(*), under COALESCE(a0, 0) > 3
+
+A unit without rows has no group: COUNT of nothing is 0, every other aggregate NULL, as the LEFT JOIN has it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from sqlglot import exp
+
+from rewriter.constant import one_row
+from rewriter.expression import Parameters
+from rewriter.joins import owned
+from rewriter.per_unit import Groups
+from rewriter.refusal import Refusal
+from rewriter.refused import uncorrelated
+from rewriter.relation import UNIT, Relation, Source, equated, is_inner_unit, leaf
+from rewriter.resolve import folded, resolve
+from rewriter.stability import apart
+
+PLAIN_PARTS = {"expressions", "from_", "joins", "where"}
+
+
+def scalars(part: object) -> Iterator[exp.Subquery]:
+    """The scalar subqueries in a part of a query, not those inside of other subqueries."""
+    if isinstance(part, list):
+        for one in part:
+            yield from scalars(one)
+    elif isinstance(part, exp.Subquery):
+        yield part
+    elif isinstance(part, exp.In):
+        yield from scalars([part.this, *part.expressions])
+    elif isinstance(part, exp.Expr) and not isinstance(part, (exp.Query, exp.Exists, exp.Any, exp.All)):
+        yield from scalars(list(part.iter_expressions()))
+
+
+def looks_around(subquery: exp.Subquery) -> exp.Select | None:
+    """The SELECT of a scalar subquery over tables whose WHERE names a table that is not its own; None for others."""
+    select = subquery.this
+    if not isinstance(select, exp.Select) or len(select.expressions) != 1:
+        return None
+    if any(value for part, value in select.args.items() if part not in PLAIN_PARTS):
+        return None
+    clause, condition = select.args.get("from_"), select.args.get("where")
+    items = [] if clause is None else [clause.this, *(j.this for j in select.args.get("joins") or [])]
+    if condition is None or condition.find(exp.Query) or not all(isinstance(i, exp.Table) for i in items):
+        return None
+    own = {folded(i.args["alias"].this if i.args.get("alias") else i.this) for i in items}
+    named = {folded(c.args["table"]) for c in condition.find_all(exp.Column) if c.args.get("table")}
+    return select if named - own else None
+
+
+def looked_up(
+    relation: Relation, inner: Relation, subquery: exp.Subquery, alias: str, parameters: Parameters
+) -> tuple[Relation, exp.Expr]:
+    """`relation` with what a scalar subquery over `inner` says about each row, and the value's base form.
+
+    `inner`'s conditions may read the rows of `relation`. Raises PV015 where the subquery is neither an aggregate of
+    the rows of the same unit nor a column of the one row with a key.
+    """
+    select = subquery.this
+    inside, across = apart(relation, inner, subquery)
+    if inside.semi_joins or inside.limit is not None or relation.filled is not None:
+        raise uncorrelated(subquery)
+    if one_row(select) is not None and inner.private:
+        return _aggregated(relation, inside, across, subquery, alias, parameters)
+    return _keyed(relation, inside, across, subquery)
+
+
+def _aggregated(
+    relation: Relation,
+    inside: Relation,
+    across: Sequence[exp.Expr],
+    subquery: exp.Subquery,
+    alias: str,
+    parameters: Parameters,
+) -> tuple[Relation, exp.Expr]:
+    """An exact aggregate of the rows of the unit that the outer row belongs to."""
+    units = [_outer_unit(condition, relation, inside) for condition in across]
+    outer = next((unit for unit in units if unit is not None), None)
+    if outer is None or None in units:
+        raise uncorrelated(subquery)
+    groups = Groups(owned(inside, subquery), (), alias, parameters)
+    try:
+        value = groups.value(subquery.this.expressions[0].unalias().copy())
+    except Refusal as refusal:
+        if refusal.code in ("42P01", "42703", "42803"):
+            raise uncorrelated(subquery) from None
+        raise
+    counts = {f.name for f in groups.found.values() if isinstance(f.value, exp.Count)}
+
+    def filled(node: exp.Expr) -> exp.Expr:
+        if not isinstance(node, exp.Column) or node.name not in counts:
+            return node
+        return exp.Coalesce(this=node.copy(), expressions=[exp.Literal.number(0)])
+
+    on = (exp.EQ(this=leaf(alias, UNIT), expression=outer.copy()),)
+    source = replace(groups.relation().sources[0], on=on)
+    return replace(relation, sources=(*relation.sources, source)), value.transform(filled)
+
+
+def _keyed(
+    relation: Relation, inside: Relation, across: Sequence[exp.Expr], subquery: exp.Subquery
+) -> tuple[Relation, exp.Expr]:
+    """A column of the one row of a table that has the outer row's key, or its unit."""
+    item = subquery.this.expressions[0].unalias()
+    if len(inside.sources) != 1 or not isinstance(item, exp.Column):
+        raise uncorrelated(subquery)
+    source = inside.sources[0]
+    value = resolve(item.copy(), inside)
+    on_unit = source.single and any(_outer_unit(c, relation, inside) for c in across)
+    if not isinstance(value, exp.Column) or not (on_unit if source.private else _on_key(across, source)):
+        raise uncorrelated(subquery)
+    added = replace(source, on=(*inside.conditions, *across))
+    return replace(relation, sources=(*relation.sources, added)), value
+
+
+def _outer_unit(condition: exp.Expr, relation: Relation, inside: Relation) -> exp.Column | None:
+    """The outer rows' unit where a condition is its equality with the inner rows', else None."""
+    columns = equated(condition)
+    if columns is None:
+        return None
+    own = {s.alias for s in inside.sources}
+    here, there = columns if columns[0].table in own else columns[::-1]
+    met = here.table in own and is_inner_unit(here, inside) and is_inner_unit(there, relation)
+    return there if met else None
+
+
+def _on_key(across: Sequence[exp.Expr], source: Source) -> bool:
+    """Whether conditions equate a unique key of a public table with columns of the outer rows."""
+    pairs = [columns for columns in map(equated, across) if columns is not None]
+    names = {c.name for pair in pairs for c in pair if c.table == source.alias}
+    return any(key <= names for key in source.table.keys)
