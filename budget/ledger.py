@@ -44,6 +44,7 @@ from budget.latest import Latest
 from budget.ledger_computing import Computing
 from budget.ledger_schema import ROLE, prepare
 from budget.ledger_store import LOST, Pool, PostgresStore
+from budget.publications import Publications
 from budget.refusals import Refusals
 from budget.store import Conflict, OutOfBounds, Row, left_of
 from budget.units import MOST
@@ -53,7 +54,7 @@ _IDS = 256
 _KNOWN_DURABLE = 100_000
 
 
-class Ledger(Computing, PostgresStore, Accounts, Analysts, Histories, HighWaters, Refusals):
+class Ledger(Computing, PostgresStore, Accounts, Analysts, Histories, HighWaters, Refusals, Publications):
     """The accounts of one deployment. Make it by `Ledger.open`."""
 
     def __init__(

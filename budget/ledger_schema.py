@@ -11,7 +11,10 @@ from psycopg import errors
 from budget.account import LedgerError, LedgerUnavailable, Pinned, PinnedMismatch
 from budget.store import Row
 
-MIGRATIONS = ("schema.sql", "schema_2.sql", "schema_3.sql", "schema_4.sql", "schema_5.sql", "schema_6.sql")
+MIGRATIONS = (
+    "schema.sql",
+    *(f"schema_{version}.sql" for version in range(2, 8)),
+)
 ROLE = "dpproxy_ledger"
 """The role that a proxy acts as, where the schema's maker may create roles."""
 _MADE_BY_ANOTHER = (

@@ -16,6 +16,8 @@ GRANT UPDATE (
 GRANT SELECT, INSERT, DELETE ON dpproxy_ledger.answer, dpproxy_ledger.request, dpproxy_ledger.held,
     dpproxy_ledger.computing, dpproxy_ledger.analyst TO dpproxy_ledger;
 
+GRANT SELECT, INSERT, UPDATE, DELETE ON dpproxy_ledger.publication TO dpproxy_ledger;
+
 GRANT UPDATE (verifier) ON dpproxy_ledger.analyst TO dpproxy_ledger;
 
 GRANT SELECT, INSERT, UPDATE ON dpproxy_ledger.flushed TO dpproxy_ledger;

@@ -290,6 +290,10 @@ class Answering:
             return one
         return smaller(one, self._ledger.left(account))
 
+    def account(self, analyst: str) -> str:
+        """The account that an analyst's queries are paid from first, made at its first use; raises LedgerError."""
+        return self._chain(analyst)[0]
+
     def _chain(self, analyst: str) -> list[str]:
         """The accounts that pay for an analyst, their own first, seeded from the configuration at first use."""
         links = self._config.budget.chain(analyst)

@@ -11,6 +11,7 @@ from typing import Annotated
 
 import typer
 
+from budget.publications import Refresh
 from dpproxy import (
     cli_advise,
     cli_assess,
@@ -18,6 +19,7 @@ from dpproxy import (
     cli_check,
     cli_console,
     cli_init,
+    cli_published,
     cli_query,
     cli_user,
     init_domains,
@@ -51,6 +53,7 @@ console = typer.Typer(
 app.add_typer(budget)
 app.add_typer(user)
 app.add_typer(console)
+app.add_typer(cli_published.published)
 
 
 def _positive(text: str) -> Fraction:
@@ -270,6 +273,23 @@ def query(
     """Ask one query as an analyst would, charged and noised alike, without a server."""
     with reported():
         cli_query.query(configured(config), analyst, statement, form)
+
+
+@app.command()
+def publish(
+    name: cli_published.Name,
+    sql: Annotated[Path, typer.Option(metavar="FILE", help="A file with one SELECT.")],
+    refresh: Annotated[
+        Refresh, typer.Option(help="When to ask anew: each epoch, each period of the account, or never.")
+    ] = "once",
+    analyst: Annotated[
+        str, typer.Option(metavar="A", help="Whose budget pays, now and at each refresh.")
+    ] = "owner",
+    config: ConfigFile = HERE,
+) -> None:
+    """Pay once for an answer that everybody may read from then on, as the table published.NAME."""
+    with reported():
+        cli_published.publish(configured(config), name, sql, refresh, analyst)
 
 
 @user.command("add")

@@ -15,7 +15,8 @@ _HEAD = """# Commands
 Made by `make reference` from what `--help` says.
 
 Exit status: 0 good; 1 refused or failed, with one line on standard error; 2 wrong usage.
-`query`, `explain`, `user` and `budget` attach to the ledger and front of a running server, or start them themselves.
+`query`, `explain`, `publish`, `published`, `user` and `budget` attach to the ledger and front of a running server,
+or start them themselves.
 Only one `serve` or `demo` at a time runs on a configuration.
 """
 _WIDTH = 100

@@ -186,6 +186,12 @@ class Limits(_Section):
     mode: Mode | None = None
 
 
+class Analyst(Limits):
+    """[budget.analysts.NAME]: overrides for one analyst, and whether they may publish what they pay for."""
+
+    publish: bool = False
+
+
 class Team(Limits):
     """[budget.teams.NAME]: an account that its members share."""
 
@@ -216,7 +222,7 @@ class Budget(_Section):
     calls: Amount = Fraction(30)
     period: Period = "month"
     mode: Mode = "enforce"
-    analysts: dict[str, Limits] = {}
+    analysts: dict[str, Analyst] = {}
     teams: dict[str, Team] = {}
     dataset: Limits | None = None
 
@@ -226,13 +232,17 @@ class Budget(_Section):
         >>> [link.account for link in Budget(teams={"a": Team(members=["alice"])}).chain("alice")]
         ['analyst:alice', 'team:a']
         """
-        links = [self._limit(f"analyst:{analyst}", self.analysts.get(analyst, Limits()))]
+        links = [self._limit(f"analyst:{analyst}", self.analysts.get(analyst, Analyst()))]
         for name, team in self.teams.items():
             if analyst in team.members:
                 links.append(self._limit(f"team:{name}", team))
         if self.dataset is not None:
             links.append(self._limit("dataset", self.dataset))
         return tuple(links)
+
+    def may_publish(self, analyst: str) -> bool:
+        """Whether an analyst may make answers free for everybody."""
+        return self.analysts.get(analyst, Analyst()).publish
 
     def _limit(self, account: str, limits: Limits) -> AccountLimit:
         return AccountLimit(
@@ -337,6 +347,12 @@ class Config(_Section):
                     f'who holds the password of "{name}" holds the budgets of {len(service.analysts)} analysts that it '
                     "may act for: set [budget.dataset]"
                 )
+        publishers = [name for name in self.budget.analysts if self.budget.may_publish(name)]
+        if publishers:
+            yield (
+                f"{', '.join(publishers)} may publish: whoever reads what they publish learns what their own limit "
+                "allows and, on top, what the publishers' limits allow"
+            )
         accounts = {"analysts": self.budget.mode}
         accounts |= {f"analyst {name}": one.mode or "enforce" for name, one in self.budget.analysts.items()}
         accounts |= {f"team {name}": team.mode or "enforce" for name, team in self.budget.teams.items()}

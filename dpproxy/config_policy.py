@@ -12,7 +12,9 @@ from dpproxy.config import Config, ConfigError, TableSection, nearest
 from dpproxy.config_columns import Mistake, build_columns, build_horizon, check_source
 from dpproxy.config_paths import resolve_paths
 from dpproxy.front_setup import NAME_BYTES
+from dpproxy.front_sql import SYSTEM
 from rewriter.policy import Policy, Table, TableName
+from rewriter.publication import SCHEMA as PUBLISHED
 
 _SYSTEM_COLUMNS = {"tableoid", "xmin", "cmin", "xmax", "cmax", "ctid"}
 
@@ -91,7 +93,7 @@ def _find(key: str, section: TableSection, schema: BackendSchema) -> _Found:
     if name not in schema.tables:
         names = [table if where == "public" else f"{where}.{table}" for where, table in schema.tables]
         raise Mistake(place, "the backend has no such table", nearest(key, names))
-    if name[0] in ("dpproxy", "information_schema") or name[0].startswith("pg_"):
+    if name[0] in (SYSTEM, PUBLISHED, "information_schema") or name[0].startswith("pg_"):
         raise Mistake(place, f'schema "{name[0]}" is the front\'s own')
     for identifier in name:
         _check_length(place, identifier)

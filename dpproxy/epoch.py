@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Literal
 
 FORMATS = {"hour": "%Y-%m-%dT%H", "day": "%Y-%m-%d", "week": "%G-W%V", "month": "%Y-%m", "forever": "forever"}
@@ -31,3 +31,23 @@ def epoch_begin(length: Epoch, name: str) -> datetime | None:
         return None
     text, form = (f"{name}-1", f"{FORMATS[length]}-%u") if length == "week" else (name, FORMATS[length])
     return datetime.strptime(text, form).replace(tzinfo=UTC)
+
+
+def epoch_end(length: Epoch, now: datetime) -> datetime | None:
+    """When the epoch that `now` (UTC) is in ends; None for the one that lasts forever.
+
+    >>> noon = datetime(2024, 12, 30, 12, tzinfo=UTC)
+    >>> [str(epoch_end(one, noon)) for one in ("hour", "week", "month")]
+    ['2024-12-30 13:00:00+00:00', '2025-01-06 00:00:00+00:00', '2025-01-01 00:00:00+00:00']
+    """
+    begun = epoch_begin(length, epoch_name(length, now))
+    if begun is None:
+        return None
+    # From a first of a month, 31 days lead into the next one.
+    step = {
+        "hour": timedelta(hours=1),
+        "day": timedelta(days=1),
+        "week": timedelta(days=7),
+        "month": timedelta(days=31),
+    }
+    return epoch_begin(length, epoch_name(length, begun + step[length]))

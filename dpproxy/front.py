@@ -20,6 +20,7 @@ from dpproxy.backends.base import BackendSchema, Row
 from dpproxy.embedded import Embedded
 from dpproxy.front_functions import BODY, OTHERS
 from dpproxy.front_hidden import hidden
+from dpproxy.front_published import NOTES, Load, Work
 from dpproxy.front_setup import (
     ROLES_QUERY,
     TAKEN,
@@ -38,6 +39,8 @@ from rewriter.setting import SETTINGS
 
 _DATABASE = "dpproxy"
 _CHECKERS = 4
+_PATIENCE_SECONDS = 2
+_AROUND = "SELECT * FROM ("
 _BOOL = 16
 _BOOLEANS: dict[bytes | None, bytes] = {b"t": b"true", b"f": b"false"}
 """A cast to text spells these out, and so do domains and backends."""
@@ -298,15 +301,20 @@ class Front:
         Raises Refusal with the front's own code, message and position.
         """
         with self._checker() as checker:
-            _parsed(checker, sql, oids)
-            result = checker.pgconn.describe_prepared(b"")
-            fields = [
-                ((result.fname(i) or b"").decode(), result.ftype(i), result.fmod(i))
-                for i in range(result.nfields)
-            ]
-            for kind in {(oid, modifier) for _, oid, modifier in fields} - self._types.keys():
-                named = _run(checker, f"SELECT format_type({kind[0]}, {kind[1]})").fetchall()
-                self._types[kind] = named[0][0]
+            return self._described(checker, sql, oids)
+
+    def _described(
+        self, connection: psycopg.Connection, sql: str, oids: Sequence[int]
+    ) -> tuple[Described, ...]:
+        _parsed(connection, sql, oids)
+        result = connection.pgconn.describe_prepared(b"")
+        fields = [
+            ((result.fname(i) or b"").decode(), result.ftype(i), result.fmod(i))
+            for i in range(result.nfields)
+        ]
+        for kind in {(oid, modifier) for _, oid, modifier in fields} - self._types.keys():
+            named = _run(connection, f"SELECT format_type({kind[0]}, {kind[1]})").fetchall()
+            self._types[kind] = named[0][0]
         return tuple(Described(name, self._types[oid, modifier], oid) for name, oid, modifier in fields)
 
     def parameter_types(self, sql: str, oids: Sequence[int]) -> tuple[int, ...]:
@@ -341,6 +349,62 @@ class Front:
                 checker.pgconn.exec_params(_encoded(f"{sql} LIMIT {most + 1}"), given, list(oids), formats)
             )
         return _texts(result, most)
+
+    def evaluate_as(
+        self, analyst: str, sql: str, oids: Sequence[int], arrays: Sequence[bytes], most: int
+    ) -> tuple[tuple[Described, ...], tuple[Row, ...]]:
+        """The columns and rows of a query that runs with no more than an analyst's own rights, as `evaluate`'s.
+
+        `oids`: the types of the binary `arrays`. Raises Refusal: the front's own, 54000 for more than `most` rows.
+        """
+        role, password = self.role_for(analyst)
+        conninfo = make_conninfo(self._conninfo, user=role, password=password)
+        try:
+            with psycopg.connect(conninfo, autocommit=True, options=_options(_PINNED)) as connection:
+                columns = self._described(connection, sql, oids)
+                text = _encoded(f"{_AROUND}{sql}\n) AS q LIMIT {most + 1}")
+                formats = [pq.Format.BINARY] * len(arrays)
+                result = connection.pgconn.exec_params(text, list(arrays), list(oids), formats)
+        except psycopg.Error:
+            raise _out_of_reach() from None
+        try:
+            _checked(result)
+        except Refusal as refusal:
+            if refusal.position is not None:
+                refusal.position -= len(_AROUND)
+            raise
+        return columns, _texts(result, most)
+
+    def published(self) -> dict[str, str]:
+        """The version of each published answer that is here, by its name; raises FrontError."""
+        with self._as_admin() as admin:
+            return dict(_run(admin, f"SELECT name, version::text FROM {NOTES}").fetchall())
+
+    def publish(self, work: Work) -> None:
+        """Changes published answers as the tables' owner, in one transaction, one process after the other.
+
+        What `work` raises ends it and is passed on. Raises Refusal 55P03 where somebody's transaction uses a table
+        that is to go or to be renamed, FrontError.
+        """
+        try:
+            # A connection of its own: logging in does not wait for it.
+            with self._open_admin() as admin, admin.transaction():
+                _run(admin, f"SET LOCAL lock_timeout = '{_PATIENCE_SECONDS}s'")
+                _run(admin, "SELECT pg_advisory_xact_lock(24)")
+                _run(admin, f"SET LOCAL ROLE {identifier(self._roles.owner)}")
+                with suppress(StopIteration):
+                    step = next(work)
+                    while True:
+                        step = work.send(_done(admin, step))
+        except psycopg.errors.LockNotAvailable:
+            raise _in_use() from None
+        except psycopg.Error as error:
+            raise FrontError(f"published answers cannot be changed: {error}") from error
+
+    @property
+    def reader(self) -> str:
+        """The role that may read what analysts may."""
+        return self._roles.group
 
     def _prepare(self) -> Roles:
         """Database, roles and revocations; who only attaches finds them done."""
@@ -401,6 +465,25 @@ class Front:
                 _run(admin, "SELECT pg_advisory_xact_lock(21)")
                 _run(admin, f"ALTER ROLE {identifier(role)} PASSWORD {literal(password)}")
         return psycopg.connect(conninfo, autocommit=True, options=options, prepare_threshold=None)
+
+
+def _done(admin: psycopg.Connection, step: str | Load) -> Sequence[Row]:
+    if isinstance(step, str):
+        cursor = _run(admin, step)
+        return cursor.fetchall() if cursor.description else ()
+    columns = ", ".join(map(identifier, step.columns))
+    with admin.cursor().copy(f"COPY {step.table} ({columns}) FROM STDIN".encode()) as copy:
+        for row in step.rows:
+            copy.write_row(row)
+    return ()
+
+
+def _in_use() -> Refusal:
+    return Refusal(
+        "55P03",
+        "a transaction that has read this published table is still open",
+        hint="End it, this session's own or another's, and try again.",
+    )
 
 
 def _out_of_reach() -> Refusal:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dpproxy.backends.base import BackendSchema, BackendTable, ForeignKey
 from dpproxy.front_comments import column_words, table_words
 from rewriter.policy import Policy, Table, TableName
+from rewriter.publication import SCHEMA as PUBLISHED
 
 SYSTEM = "dpproxy"
 """The schema of our own functions and of the relations that the ledger answers."""
@@ -46,6 +47,19 @@ _SYSTEM_TABLES = (
     ("budget", BUDGET, "What you may spend, by account and unit of the budget"),
     ("releases", RELEASES, "What you were answered, and what it cost"),
     ("last_release", LAST_RELEASE, "What this session's last answer came with"),
+)
+
+_PUBLISHED = (
+    ("name", "text", "The table in the schema published"),
+    ("publisher", "text", "Whose account pays"),
+    ("refresh", "text", "When it is asked for anew: each epoch, each period of the account, or once"),
+    ("refreshed_at", "timestamp with time zone", "When these rows were released"),
+    ("next_refresh", "timestamp with time zone", "When they are asked for anew"),
+    ("information", "numeric", "What the publisher paid for these rows, in information units"),
+    ("calls", "numeric", "and in calls"),
+    ("last_error", "text", "Why the last refresh brought nothing, so that the old rows stayed"),
+    ("query", "text", "What was asked"),
+    ("version", "uuid", "Another one with every change"),
 )
 
 _FUNCTIONS = f"""
@@ -147,6 +161,7 @@ def _statements(policy: Policy, schema: BackendSchema, group: str) -> Iterator[s
         yield f"COMMENT ON TABLE {SYSTEM}.{relation} IS {literal(comment)}"
         yield _guard((SYSTEM, relation), *_system_refusal(relation))
     yield _COLUMNS
+    yield from _published_answers(reader)
     for where in dict.fromkeys(name[0] for name in policy.tables):
         if where != "public":
             yield f"CREATE SCHEMA {identifier(where)}"
@@ -163,6 +178,17 @@ def _statements(policy: Policy, schema: BackendSchema, group: str) -> Iterator[s
         if where != "public":
             yield f"GRANT USAGE ON SCHEMA {identifier(where)} TO {reader}"
         yield f"GRANT SELECT ON ALL TABLES IN SCHEMA {identifier(where)} TO {reader}"
+
+
+def _published_answers(reader: str) -> Iterator[str]:
+    columns = ", ".join(f"{name} {kind}" for name, kind, _ in _PUBLISHED)
+    yield f"CREATE TABLE {SYSTEM}.{PUBLISHED} ({columns})"
+    yield f"COMMENT ON TABLE {SYSTEM}.{PUBLISHED} IS 'Answers that were published, and how old they are'"
+    for name, _, said in _PUBLISHED:
+        yield f"COMMENT ON COLUMN {SYSTEM}.{PUBLISHED}.{name} IS {literal(said)}"
+    yield f"CREATE SCHEMA {PUBLISHED}"
+    yield f"COMMENT ON SCHEMA {PUBLISHED} IS 'Answers that were paid for once and are free for everybody'"
+    yield f"GRANT USAGE ON SCHEMA {PUBLISHED} TO {reader}"
 
 
 def _table(table: Table, backend: BackendTable) -> Iterator[str]:

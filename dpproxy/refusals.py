@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from budget.account import Exhausted, Frozen, LedgerError, UnknownAccount
 from dpproxy.backends.base import BackendError, BackendUnavailable, Cancelled
 from dpproxy.front import FrontError
+from dpproxy.front_sql import literal
 from rewriter.policy import Table
 from rewriter.refusal import Refusal
 
@@ -152,3 +153,40 @@ def scan(table: Table, column: str) -> Refusal:
 def unknown_value(name: str, values: Sequence[str]) -> Refusal:
     """22023: a value of one of dpproxy's settings that does not exist."""
     return Refusal("22023", f"{name} is {' or '.join(values)}", hint=f"RESET {name}")
+
+
+def may_not_publish(analyst: str) -> Refusal:
+    """42501: only who may publish changes what is published."""
+    return Refusal(
+        "42501",
+        f'"{analyst}" may not publish answers',
+        hint=f"Ask the data owner for publish = true under [budget.analysts.{analyst}], or to publish it: "
+        "dpproxy publish NAME --sql FILE",
+    )
+
+
+def not_the_publisher(name: str) -> Refusal:
+    """42501: what somebody else has published."""
+    return Refusal(
+        "42501",
+        f"must be owner of table {name}",
+        hint="Its publisher can do this, or the data owner by dpproxy published; who it is: "
+        f"SELECT publisher FROM dpproxy.published WHERE name = {literal(name)}",
+    )
+
+
+def exists(name: str) -> Refusal:
+    """42P07: the name of another published answer."""
+    return Refusal("42P07", f'relation "{name}" already exists', hint=f'DROP TABLE published."{name}"')
+
+
+def missing(name: str) -> Refusal:
+    """42P01: nothing is published under this name."""
+    return Refusal("42P01", f'table "{name}" does not exist', hint="SELECT name FROM dpproxy.published")
+
+
+def no_column(table: str, column: str) -> Refusal:
+    """42703: a published table has no such column."""
+    return Refusal(
+        "42703", f'column "{column}" of relation "{table}" does not exist', hint=f'\\d published."{table}"'
+    )

@@ -12,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Literal
 
+from dpproxy.asker import Asker
 from dpproxy.channel import Address, Channel, ConnectionEnded
 from dpproxy.entrance import Entrance
 from dpproxy.identity import Identity
@@ -19,8 +20,9 @@ from dpproxy.login import AUTHENTICATION_OK, FrontConnection, FrontFailed, log_i
 from dpproxy.neighbours import Neighbours
 from dpproxy.pgwire import messages as m
 from dpproxy.pgwire.startup import Startup
+from dpproxy.pgwire.step import Published
 from dpproxy.seats import Seats
-from dpproxy.session import SHUTDOWN, Answering, Services, Session
+from dpproxy.session import SHUTDOWN, Answering, Services, Session, nothing_published
 from dpproxy.stages import Observe, unobserved
 from dpproxy.tls import is_loopback, tls_for
 from dpproxy.tokens import Tokens
@@ -65,7 +67,8 @@ class Rooms:
     `verifier`: the SCRAM verifier of an analyst, or None; `role_for`: their role and password at the
     front, raises Refusal; both may block. `fake_salt_key`: 32 secret bytes that stay the same over restarts;
     `observe`: told, on any thread, how long the stages of private statements took; `identity`: which logins may act
-    for others; `watcher`: told how statements end; `tokens`: whose tokens are believed.
+    for others; `watcher`: told how statements end; `tokens`: whose tokens are believed; `publish`: runs a statement
+    on published answers, may block, raises Refusal.
     """
 
     answering: Answering
@@ -78,6 +81,7 @@ class Rooms:
     identity: Identity = field(default_factory=Identity)
     watcher: Watcher = field(default_factory=Watcher)
     tokens: Tokens | None = None
+    publish: Callable[[Asker], Published] = nothing_published
 
 
 @dataclass(frozen=True)
@@ -130,6 +134,7 @@ class Server:
             rooms.observe,
             rooms.identity,
             rooms.watcher,
+            rooms.publish,
         )
         self._entrance = Entrance(
             tls,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import fcntl
 import hashlib
+import logging
 import socket
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -33,6 +34,7 @@ from dpproxy.marked_ledger import ACCEPT, MarkedLedger, MarkError
 from dpproxy.metrics import Metrics
 from dpproxy.planning import Planner
 from dpproxy.progress import Progress
+from dpproxy.publishing import Publishing
 from dpproxy.refusal_counts import RefusalCounts
 from dpproxy.server import Rooms, Server, Settings, Shared
 from dpproxy.stages import Observe
@@ -43,9 +45,13 @@ from dpproxy.watching import Watcher, Watchers
 from mechanisms import randomness
 from rewriter.policy import Policy
 
+log = logging.getLogger("dpproxy.service")
+
 SLOTS = 4
 """Queries that the backend runs at once."""
 RECOVERY_SECONDS = 600
+RENEWAL_SECONDS = 5.0
+"""How soon a published answer that is due is asked for anew, and one of another proxy is shown."""
 _ATTACH_SECONDS = 60
 MOST_WORKERS = 64
 """So many workers have a lasting name in the ledger."""
@@ -195,6 +201,9 @@ class Service:
         if place is not None:
             reload = partial(turn_at_owner, place.folder)
         self.answering = Answering(self.config, planner, checked.backend, self.ledger, self._key, reload)
+        self.publishing = Publishing(self.config, self.answering, self.ledger, self.front)
+        if self.owner:
+            self.publishing.synchronise(afresh=True)
 
     @classmethod
     def start(cls, config: Config, *, alone: bool, place: Place | None = None, workers: int = 1) -> Self:
@@ -260,12 +269,14 @@ class Service:
 
     @asynccontextmanager
     async def recovering(self) -> AsyncIterator[None]:
-        """Meanwhile, what processes that died have left reserved is ended as their leases run out."""
-        recovery = asyncio.create_task(self._recover_at_times())
+        """Meanwhile, what processes that died have left reserved is ended as their leases run out, and published
+        answers are renewed."""
+        tasks = [asyncio.create_task(work) for work in (self._recover_at_times(), self._renew_at_times())]
         try:
             yield
         finally:
-            recovery.cancel()
+            for task in tasks:
+                task.cancel()
 
     async def ask(
         self, analyst: str, statement: str, heard: Callable[[Progress], None] = client.unheard
@@ -297,6 +308,7 @@ class Service:
             identity=self._identity,
             watcher=Watchers([*self._watchers, *watchers]),
             tokens=self._tokens,
+            publish=self.publishing.run,
         )
 
     def _role_for(self, analyst: str) -> tuple[str, str]:
@@ -340,6 +352,14 @@ class Service:
             await asyncio.sleep(RECOVERY_SECONDS)
             with suppress(LedgerError):
                 await asyncio.to_thread(self.ledger.recover)
+
+    async def _renew_at_times(self) -> None:
+        while True:
+            await asyncio.sleep(RENEWAL_SECONDS)
+            try:
+                await asyncio.to_thread(self.publishing.refresh_due, datetime.now(UTC))
+            except Exception as error:
+                log.error("published answers are not renewed: %s", type(error).__name__)
 
 
 @contextmanager

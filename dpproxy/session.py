@@ -21,7 +21,7 @@ from dpproxy.login import FrontConnection, cancel_at_front
 from dpproxy.pgwire import messages as m
 from dpproxy.pgwire.relay import Relay
 from dpproxy.pgwire.startup import milliseconds
-from dpproxy.pgwire.step import ROLE, Answer, Assume, Prepare, Prepared, Step
+from dpproxy.pgwire.step import ROLE, Answer, Assume, Job, Prepare, Prepared, Publish, Published, Step
 from dpproxy.progress import Teller, wanted
 from dpproxy.stages import Observe, Stages, unobserved
 from dpproxy.watching import Ended, Paid, Watcher
@@ -39,7 +39,7 @@ class Answering(Protocol):
     """The composition of the rooms, as a session needs it; `prepare` and `execute` run on threads."""
 
     def classify(self, text: str, /) -> str:
-        """ "relay" or "private"; raises Refusal. Cheap, no I/O."""
+        """ "relay", "private" or "publish"; raises Refusal. Cheap, no I/O."""
 
     def prepare(self, text: str, oids: tuple[int, ...], errors: bool, /) -> Prepared:
         """Plans a private statement, charging nothing; raises Refusal."""
@@ -51,13 +51,19 @@ class Answering(Protocol):
         """Pays, runs and releases; raises Refusal."""
 
 
+def nothing_published(_: Asker) -> Published:
+    """0A000: of a server without a place for published answers."""
+    raise Refusal("0A000", "nothing can be published here")
+
+
 @dataclass(frozen=True)
 class Services:
     """What every session shares.
 
     `statement_timeout`: seconds that a privacy step, or a statement of the front, may take; `idle_timeout`:
     seconds that a client may be silent; `observe`: told how long the stages of private statements took;
-    `identity`: which logins may act for others; `watcher`: told how statements and sessions end.
+    `identity`: which logins may act for others; `watcher`: told how statements and sessions end; `publish`: runs a
+    statement on published answers, on a thread, and raises Refusal.
     """
 
     answering: Answering
@@ -69,11 +75,12 @@ class Services:
     observe: Observe = unobserved
     identity: Identity = field(default_factory=Identity)
     watcher: Watcher = field(default_factory=Watcher)
+    publish: Callable[[Asker], Published] = nothing_published
 
 
 @dataclass
 class _Running:
-    job: Prepare | Step | Assume
+    job: Job
     cancellation: Cancellation
     timer: asyncio.TimerHandle
     teller: Teller | None
@@ -289,7 +296,7 @@ class Session:
         if job is not None and self._running is None:
             self._begin(job)
 
-    def _begin(self, job: Prepare | Step | Assume) -> None:
+    def _begin(self, job: Job) -> None:
         loop, cancellation, stages = self._loop, Cancellation(), Stages(self._services.observe)
         paid = Paid()
         future = loop.run_in_executor(self._services.threads, self._call, job, cancellation, stages, paid)
@@ -304,10 +311,12 @@ class Session:
         """Between two messages: the front has answered everything before a job begins."""
         self._client.send(m.join_fields("N", {"S": "NOTICE", "V": "NOTICE", "C": "00000", "M": line}))
 
-    def _seconds_for(self, job: Prepare | Step | Assume) -> float:
+    def _seconds_for(self, job: Job) -> float:
         """The session's statement_timeout, where it has one and it is less than the server's."""
         most = self._services.statement_timeout
-        own = milliseconds(job.settings.get("statement_timeout", "0")) if isinstance(job, Step) else 0
+        own = (
+            milliseconds(job.settings.get("statement_timeout", "0")) if isinstance(job, Step | Publish) else 0
+        )
         return min(most, own / 1000) if own else most
 
     def _classify(self, text: str) -> str:
@@ -320,19 +329,17 @@ class Session:
     def _refused(self, code: str, text: str | None = None) -> None:
         self._services.watcher.ended(Ended(f"analyst:{self.analyst}", code, Paid(), text))
 
-    def _job_ended(self, job: Prepare | Step | Assume, stages: Stages, paid: Paid, outcome: object) -> None:
+    def _job_ended(self, job: Job, stages: Stages, paid: Paid, outcome: object) -> None:
         """Tells of an answer or a refusal, on the account that it was asked for."""
         code, who = outcome.code if isinstance(outcome, Refusal) else "", self.analyst
-        if isinstance(job, Step):
+        if isinstance(job, Step | Publish):
             with suppress(Refusal):
                 who = self._services.identity.analyst(who, job.settings[ROLE])
-        if code or isinstance(job, Step):
+        if code or isinstance(job, Step | Publish):
             text = None if isinstance(job, Assume) else job.text
             self._services.watcher.ended(Ended(f"analyst:{who}", code, paid, text, stages.seconds))
 
-    def _call(
-        self, job: Prepare | Step | Assume, cancellation: Cancellation, stages: Stages, paid: Paid
-    ) -> object:
+    def _call(self, job: Job, cancellation: Cancellation, stages: Stages, paid: Paid) -> object:
         """Runs on a thread; gives the outcome or the Refusal."""
         answering, identity = self._services.answering, self._services.identity
         try:
@@ -345,6 +352,22 @@ class Session:
             who = identity.analyst(self.analyst, job.settings[ROLE])
             noted = job.attributed if identity.is_service(self.analyst) else ""
             last = self._last_release_of(who)
+            if isinstance(job, Publish):
+                return self._services.publish(
+                    Asker(
+                        job.text,
+                        (),
+                        who,
+                        (),
+                        job.settings,
+                        cancellation,
+                        last,
+                        stages,
+                        noted,
+                        paid,
+                        self._services.watcher,
+                    )
+                )
             return answering.execute(
                 Asker(
                     job.text,
@@ -372,7 +395,7 @@ class Session:
             self._last, self._last_of = LastRelease(), who
         return self._last
 
-    def _done(self, job: Prepare | Step | Assume, stages: Stages, paid: Paid, outcome: object) -> None:
+    def _done(self, job: Job, stages: Stages, paid: Paid, outcome: object) -> None:
         """What the front makes of an answer is a stage of its statement, too."""
         self._job_ended(job, stages, paid, outcome)
         waited = self._running is not None and self._running.job is job
@@ -389,7 +412,7 @@ class Session:
             stages.leave()
             stages.tell()
 
-    def _finished(self, job: Prepare | Step | Assume, outcome: object) -> None:
+    def _finished(self, job: Job, outcome: object) -> None:
         if self._running is not None and self._running.job is job:
             self._running.stop()
             self._running = None

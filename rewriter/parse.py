@@ -44,9 +44,17 @@ def parse_query(text: str) -> exp.Query:
         )
     tree = trees[0]
     plain_strings(tree)
+    _drop_databases(tree)
     _check_limits(tree)
     _check_structure(tree)
     return tree
+
+
+def _drop_databases(tree: exp.Query) -> None:
+    """Tools write them before schemas; PostgreSQL, which reads the client's own text, refuses any but its own."""
+    for table in tree.find_all(exp.Table):
+        if table.args.get("db") is not None:
+            table.set("catalog", None)
 
 
 def _check_depth(text: str) -> None:

@@ -88,15 +88,22 @@ CATALOGUE: Mapping[str, Meaning] = {
         "A statement or a construct that dpproxy does not support.",
         "One SELECT, written plainly; the hint says what.",
     ),
-    "25006": Meaning("The statement would write.", "Only questions are answered."),
+    "25006": Meaning(
+        "The statement would write.",
+        "Only questions are answered, and answers published: `CREATE TABLE published.name AS SELECT ...`.",
+    ),
     "22003": Meaning("A number is out of the range of its type.", "A smaller number."),
     "22012": Meaning("A constant divides by zero.", "NULLIF(x, 0)."),
     "22023": Meaning("A value that a setting or a function does not have.", "See the hint."),
     "22025": Meaning("A LIKE pattern ends with its escape character.", "Write the escape character twice."),
     "2201W": Meaning("LIMIT is negative.", "A number from 0."),
     "2201X": Meaning("OFFSET is negative.", "A number from 0."),
-    "42501": Meaning("The setting is not an analyst's.", "dpproxy.notices and dpproxy.spend are."),
+    "42501": Meaning(
+        "The setting is not an analyst's, or what is published somebody else's.",
+        "dpproxy.notices and dpproxy.spend are; the data owner lets analysts publish.",
+    ),
     "42601": Meaning("The text cannot be read.", "Check quotes, comments and commas."),
+    "42701": Meaning("Two columns of a published answer have one name.", "`COUNT(*) AS number`."),
     "42702": Meaning("A column's name is in several tables.", "Write the table's alias before it."),
     "42703": Meaning("There is no such column.", "See the hint for the names that there are."),
     "42803": Meaning(
@@ -106,12 +113,18 @@ CATALOGUE: Mapping[str, Meaning] = {
     "42883": Meaning("There is no such function of these arguments.", "See the hint."),
     "42P01": Meaning("There is no such table.", "`\\d` lists the tables."),
     "42P02": Meaning("There is no such parameter.", "Bind as many values as the text has."),
+    "42P06": Meaning("The schema published is always there.", "`CREATE SCHEMA IF NOT EXISTS published`."),
+    "42P07": Meaning("An answer is published under this name.", "Another name, or DROP TABLE first."),
     "42P10": Meaning(
         "GROUP BY or ORDER BY names a position that the SELECT list does not have.", "Name the column."
     ),
+    "42P16": Meaning("A column of a published answer has no type that a table can have.", "CAST(x AS type)."),
     "54000": Meaning("The statement, or what it declares, is too long.", "Fewer constants."),
     "54001": Meaning(
         "The statement is too complex: nesting, predicates, constants.", "IN (...) for alternatives."
+    ),
+    "55P03": Meaning(
+        "A transaction that has read a published table keeps it from being dropped or renamed.", "End it."
     ),
     "57014": Meaning(
         "The statement was cancelled or timed out; once the backend was reached it stays charged.", "-"

@@ -24,6 +24,7 @@ SETTINGS = frozenset(
         "dpproxy.notices",
         "dpproxy.query_calls",
         "dpproxy.query_information",
+        "dpproxy.refresh",
         "dpproxy.spend",
         "extra_float_digits",
         "idle_in_transaction_session_timeout",
@@ -64,7 +65,8 @@ def check_setting(tokens: Sequence[Token]) -> None:
             "42501",
             f'setting "{name}" cannot be changed through dpproxy',
             hint="Its own settings are dpproxy.spend, dpproxy.query_information, dpproxy.query_calls, "
-            "dpproxy.distinct, dpproxy.error_columns and dpproxy.notices; drivers' usual ones are accepted.",
+            "dpproxy.distinct, dpproxy.error_columns, dpproxy.refresh and dpproxy.notices; drivers' usual ones are "
+            "accepted.",
             position=tokens[0].start + 1,
         )
     if name in ("client_encoding", "names") and value not in ("UTF8", "UTF-8", "UNICODE", "DEFAULT"):

@@ -9,16 +9,19 @@ from enum import StrEnum
 from sqlglot.tokenizer_core import Token, TokenType
 
 from rewriter.lexing import MAX_TEXT, check_length, tokens
+from rewriter.publication import SCHEMA as PUBLISHED
+from rewriter.publication import publication
 from rewriter.refusal import Refusal
 from rewriter.setting import check_setting
 from rewriter.utility import utility
 
 
 class Verdict(StrEnum):
-    """Where a statement goes: to the front as it is, or through the privacy step."""
+    """Where a statement goes: to the front as it is, through the privacy step, or to what is published."""
 
     RELAY = "relay"
     PRIVATE = "private"
+    PUBLISH = "publish"
 
 
 @dataclass(frozen=True)
@@ -90,10 +93,13 @@ def _classified(text: str, guarded: Collection[str]) -> Statement:
     _refuse_several(found)
     word = found[0].text.upper()
     if word in WRITES:
+        if publication(text) is not None:
+            return Statement(Verdict.PUBLISH, False, text)
         raise Refusal(
             "25006",
             f"cannot execute {word}: dpproxy answers questions and changes nothing",
-            hint="Ask with SELECT; the data owner changes data in the backend.",
+            hint="Ask with SELECT, or publish an answer: CREATE TABLE published.name AS SELECT ...; "
+            "the data owner changes data in the backend.",
             position=found[0].start + 1,
         )
     if word in REFUSED:
@@ -113,21 +119,23 @@ def _classified(text: str, guarded: Collection[str]) -> Statement:
 
 
 def _names(found: Sequence[Token], guarded: Collection[str]) -> list[Token]:
-    """Where guarded relations are named; nowhere in a statement that reads catalogs.
+    """Where guarded relations are named; nowhere in a statement that reads catalogs or published answers.
 
     Such a statement is the front's: the guard refuses it if it reads private tables as well, and an alias that
-    is called like one keeps no tool from its catalogs.
+    is called like one keeps no tool from its catalogs, and no dashboard from its answers.
     """
-    if any(map(_is_catalog, found, [*found[1:], None])):
+    if any(map(_is_the_fronts, found, [*found[1:], None])):
         return []
     return [t for t in found if t.text.lower() in guarded and t.token_type is not TokenType.STRING]
 
 
-def _is_catalog(token: Token, following: Token | None) -> bool:
+def _is_the_fronts(token: Token, following: Token | None) -> bool:
     name = token.text.lower()
     if token.token_type is TokenType.STRING:
         return False
     called = following is not None and following.text in ("(", ".")
+    if name == PUBLISHED and called:
+        return True
     return name == "information_schema" or (name.startswith("pg_") and not called)
 
 

@@ -77,7 +77,7 @@ def fetched(text: str) -> str | None:
     'p'
     """
     found = [token for token in tokens(text) if token.token_type is not TokenType.SEMICOLON]
-    return _name(text, found[-1])
+    return name_of(text, found[-1])
 
 
 def _declare(text: str, found: list[Token]) -> Utility | None:
@@ -90,7 +90,7 @@ def _declare(text: str, found: list[Token]) -> Utility | None:
     at += 1
     if words[at : at + 2] in (["WITH", "HOLD"], ["WITHOUT", "HOLD"]):
         at += 2
-    name = _name(text, found[1])
+    name = name_of(text, found[1])
     if name is None or words[at : at + 1] != ["FOR"] or len(found) == at + 1:
         return None
     start, end = found[at + 1].start, found[-1].end + 1
@@ -102,7 +102,7 @@ def _declare(text: str, found: list[Token]) -> Utility | None:
 def _copy(text: str, found: list[Token]) -> Utility | None:
     if len(found) < 2 or found[1].token_type is not TokenType.L_PAREN:
         return None
-    close = _closing(found, 1)
+    close = closing(found, 1)
     words = [token.text.upper() for token in found[close + 1 : close + 3]]
     if close <= 2 or words != ["TO", "STDOUT"]:
         return None
@@ -114,8 +114,8 @@ def _copy(text: str, found: list[Token]) -> Utility | None:
 def _prepare(text: str, found: list[Token]) -> Utility | None:
     at = 2
     if len(found) > 2 and found[2].token_type is TokenType.L_PAREN:
-        at = _closing(found, 2) + 1
-    name = _name(text, found[1]) if len(found) > at + 1 else None
+        at = closing(found, 2) + 1
+    name = name_of(text, found[1]) if len(found) > at + 1 else None
     if name is None or found[at].text.upper() != "AS":
         return None
     start, end = found[at + 1].start, found[-1].end + 1
@@ -125,12 +125,12 @@ def _prepare(text: str, found: list[Token]) -> Utility | None:
 
 
 def _execute(text: str, found: list[Token]) -> Utility | None:
-    name = _name(text, found[1]) if len(found) > 1 else None
+    name = name_of(text, found[1]) if len(found) > 1 else None
     if name is None:
         return None
     if len(found) == 2:
         return Utility("EXECUTE", name, _slice(text, found[1]))
-    if found[2].token_type is not TokenType.L_PAREN or _closing(found, 2) != len(found) - 1:
+    if found[2].token_type is not TokenType.L_PAREN or closing(found, 2) != len(found) - 1:
         return None
     return Utility("EXECUTE", name, _slice(text, found[1]), arguments=_arguments(text, found[3:-1]))
 
@@ -151,7 +151,7 @@ def _arguments(text: str, found: list[Token]) -> tuple[str, ...]:
     return tuple(text[group[0].start : group[-1].end + 1] for group in groups if group)
 
 
-def _closing(found: list[Token], opening: int) -> int:
+def closing(found: list[Token], opening: int) -> int:
     """Where the parenthesis at `opening` is closed; -1 if it never is."""
     depth = 0
     for at in range(opening, len(found)):
@@ -161,7 +161,7 @@ def _closing(found: list[Token], opening: int) -> int:
     return -1
 
 
-def _name(text: str, token: Token) -> str | None:
+def name_of(text: str, token: Token) -> str | None:
     """A name as PostgreSQL keeps it; None for what is none, or too long to be kept whole."""
     written = _slice(text, token)
     if written.startswith('"'):

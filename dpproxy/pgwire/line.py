@@ -66,6 +66,15 @@ class Line:
             self.inject(m.close("S", _OURS))
         self.inject(m.parse(_OURS, text, oids))
 
+    def complete(self, tag: str) -> None:
+        """The end of a statement as the client sees it, by its `tag`: the front has nothing to run for it."""
+        self._prepare("SELECT", ())
+        self.inject(m.bind(_OURS, _OURS, m.NO_VALUES))
+        self.out += m.execute(_OURS)
+        self.pending.expect(Entry(ord("E"), ours=True, hidden=b"D", tag=tag.encode()))
+        self.inject(m.close("P", _OURS))
+        self.inject(m.close("S", _OURS))
+
     def open(
         self,
         name: str,

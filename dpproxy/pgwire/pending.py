@@ -76,7 +76,8 @@ class Entry:
 
     `kind`: what was sent; `shown`: the client sees the responses, but for the kinds in `hidden`; `ours`: the
     text is the proxy's own, so errors lose what points into it; `rows`: where swallowed rows and parameter
-    types go; `refusal`: the error it is to raise; `notices`: notices are shown though it is not.
+    types go; `refusal`: the error it is to raise; `notices`: notices are shown though it is not; `tag`: the
+    command tag that the client sees in place of the front's.
     """
 
     kind: int
@@ -87,6 +88,7 @@ class Entry:
     refusal: Refusal | None = None
     notices: bool = False
     hidden: bytes = b""
+    tag: bytes | None = None
 
     def settle(self, kept: bool) -> None:
         """Settles the changes that came with the message."""

@@ -13,16 +13,15 @@ from dpproxy.pgwire.line import Line
 from dpproxy.pgwire.pending import Entry, Names
 from dpproxy.pgwire.step import (
     PLAIN,
-    Assume,
     Bindable,
+    Changing,
     Fetching,
+    Job,
     Naming,
     Plain,
     Portal,
-    Prepare,
     Skipped,
     Statement,
-    Step,
     Wait,
     check_names,
     cleaned,
@@ -52,16 +51,16 @@ class Relay:
 
     Feed it messages of the client (`client`, unless `busy` or `full`) and bytes of the front (`front`);
     send what gathers in `to_front` and `to_client`; do the `job` that it names, on a thread, and hand the
-    outcome to `finish`. `classify` says "relay" or "private" of a text, or raises Refusal. `roles`: the session may
-    act for others, so that what one of them has paid for is read by that one alone; `failed`: told the code of each
-    error that the front finds by itself.
+    outcome to `finish`. `classify` says "relay", "private" or "publish" of a text, or raises Refusal. `roles`: the
+    session may act for others, so that what one of them has paid for is read by that one alone; `failed`: told
+    the code of each error that the front finds by itself.
     """
 
     def __init__(
         self, classify: Callable[[str], str], roles: bool = False, failed: Callable[[str], None] = _unheard
     ) -> None:
         self.to_client = bytearray()
-        self.job: Prepare | Step | Assume | None = None
+        self.job: Job | None = None
         self.fatal = False
         self._classify, self._roles, self._failed = classify, roles, failed
         self._line = Line()
@@ -136,7 +135,7 @@ class Relay:
                 self._waiting = False
                 self._resume(Skipped() if self._line.skipping else None)
 
-    def finish(self, job: Prepare | Step | Assume, outcome: object) -> None:
+    def finish(self, job: Job, outcome: object) -> None:
         """Takes a job's outcome (or the Refusal that it raised); a job given up meanwhile is ignored."""
         if job is self.job:
             self.job = None
@@ -162,6 +161,7 @@ class Relay:
         """Whether a simple query is more than the front can be handed as it is."""
         return any(
             one.private
+            or one.publishes
             or one.assumes is not None
             or (self._roles and one.fetches)
             or self._called(one) is not None
@@ -187,7 +187,7 @@ class Relay:
             raise Refusal("0A000", message, detail=refusal.detail, hint=refusal.hint) from refusal
 
     def _classified(self, piece: Piece) -> Statement:
-        return Statement.read(piece, self._classify(piece.text) == "private")
+        return Statement.read(piece, str(self._classify(piece.text)))
 
     def _called(self, statement: Statement | None) -> str | None:
         """The name of the statement that an EXECUTE calls, if that is private, or may be."""
@@ -201,8 +201,8 @@ class Relay:
         try:
             (name, text), _ = strings(body, 2)
             check_names(name)
-            private = self._classify(text) == "private"
-            found = [Statement.read(one, private) for one in pieces(text)]
+            verdict = str(self._classify(text))
+            found = [Statement.read(one, verdict) for one in pieces(text)]
         except Refusal as refusal:
             self._line.refuse(refusal)
             return
@@ -234,6 +234,8 @@ class Relay:
             self._begin(self._works.bind_execute(body, name, statement, called, rest))
         elif statement.fetches and self._roles:
             self._works.forward_bind(body, name, Fetching(statement))
+        elif statement.publishes:
+            self._works.forward_bind(body, name, Changing(statement))
         else:
             naming = Naming(statement) if statement.prepared is not None else PLAIN
             self._works.forward_bind(body, name, naming)
@@ -275,6 +277,8 @@ class Relay:
         portal = self._portals.get(name)
         if isinstance(portal, Naming):
             self._begin(self._works.name_prepared(body, portal.statement))
+        elif isinstance(portal, Changing):
+            self._begin(self._works.publish(portal.statement))
         elif isinstance(portal, Portal) and not portal.answered:
             self._begin(self._works.execute(body, name, portal))
         elif portal is None and not name:
@@ -391,6 +395,9 @@ class Relay:
             # After a DEALLOCATE by text a name may mean another statement: better to know of none.
             self._statements.forget()
         self._deallocated = self._deallocated or tag == b"DEALLOCATE"
+        head = self._line.pending.head
+        if head is not None and head.tag is not None:
+            raw = m.message("C", head.tag + b"\0")
         self._on_response(kind, raw)
 
     def _on_copy_in(self, kind: int, raw: bytes) -> None:

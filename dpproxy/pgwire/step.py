@@ -33,6 +33,9 @@ SETTINGS = (
     "statement_timeout",
     "client_min_messages",
     ROLE,
+    "dpproxy.refresh",
+    "transaction_isolation",
+    "transaction_read_only",
 )
 """What a step is told of the session's settings."""
 
@@ -95,6 +98,46 @@ class Assume:
     role: str
 
 
+@dataclass(frozen=True)
+class Publish:
+    """Work to be done outside: a statement on published answers (gives a Published); the rest as a Step's."""
+
+    text: str
+    settings: Mapping[str, str]
+    attributed: str = ""
+
+    def __post_init__(self) -> None:
+        """What it does is done outside of the session's transaction, which has to see it; raises Refusal."""
+        if self.settings.get("transaction_read_only") == "on":
+            raise Refusal(
+                "25006", "cannot publish in a read-only transaction", hint="SET TRANSACTION READ WRITE"
+            )
+        if self.settings.get("transaction_isolation", "read committed") not in (
+            "read committed",
+            "read uncommitted",
+        ):
+            raise Refusal(
+                "0A000",
+                "published answers cannot be changed in a transaction that does not see them change",
+                hint="Use READ COMMITTED, or no transaction.",
+            )
+
+
+class Published(Protocol):
+    """What became of a statement on published answers."""
+
+    @property
+    def tag(self) -> str:
+        """The command tag."""
+
+    @property
+    def notices(self) -> tuple[str, ...]:
+        """To be said before it."""
+
+
+Job = Prepare | Step | Assume | Publish
+
+
 class Wait:
     """Wait until the front has answered everything sent so far."""
 
@@ -107,7 +150,8 @@ class Skipped(Exception):
 class Statement:
     """A statement of the client; `offset`: where in the client's text it begins, None where nowhere.
 
-    `word`: its first; `carrier`: the DECLARE, COPY, PREPARE or EXECUTE that it is.
+    `word`: its first; `carrier`: the DECLARE, COPY, PREPARE or EXECUTE that it is; `publishes`: it changes what is
+    published.
     """
 
     text: str
@@ -115,13 +159,14 @@ class Statement:
     offset: int | None = 0
     word: str = ""
     carrier: Utility | None = None
+    publishes: bool = False
 
     @classmethod
     @lru_cache(maxsize=1000)
-    def read(cls, piece: Piece, private: bool) -> Statement:
+    def read(cls, piece: Piece, verdict: str) -> Statement:
         """A classified statement."""
         carrier = utility(piece.text) if piece.word in WORDS else None
-        return cls(piece.text, private, piece.offset, piece.word, carrier)
+        return cls(piece.text, verdict == "private", piece.offset, piece.word, carrier, verdict == "publish")
 
     @property
     def assumes(self) -> str | None:
@@ -235,12 +280,19 @@ class Fetching:
     statement: Statement
 
 
+@dataclass
+class Changing:
+    """A portal of the client that changes what is published when it is executed."""
+
+    statement: Statement
+
+
 class Plain:
     """A portal that the front answers by itself."""
 
 
 PLAIN = Plain()
-Bindable = Portal | Naming | Fetching | Plain
+Bindable = Portal | Naming | Fetching | Changing | Plain
 
 
 class Bound(NamedTuple):

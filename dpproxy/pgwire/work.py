@@ -19,9 +19,12 @@ from dpproxy.pgwire.step import (
     Answer,
     Assume,
     Bindable,
+    Job,
     Portal,
     Prepare,
     Prepared,
+    Publish,
+    Published,
     Skipped,
     Statement,
     Step,
@@ -50,7 +53,7 @@ _ON = (b"on", b"true", b"yes", b"1")
 _TEXT_OID = 25
 
 T = TypeVar("T")
-Part = Generator[Wait | Prepare | Step | Assume, object, T]
+Part = Generator[Wait | Job, object, T]
 Work = Part[None]
 
 
@@ -138,6 +141,18 @@ class Works:
         yield from self._check_payer(name)
         self._line.forward("E", body)
 
+    def publish(self, statement: Statement) -> Work:
+        """Executes a statement on published answers, which the front does not run: it only shows what has become."""
+        rows = self._line.run(question(0), (), m.NO_VALUES, results=_BINARY)
+        yield Wait()
+        _, settings = read_parameters(bytes(rows), 0)
+        try:
+            outcome = cast(Published, (yield Publish(statement.text, settings, attributed(statement.text))))
+        except Refusal as refusal:
+            raise statement.placed(refusal) from refusal
+        self._say(outcome.notices)
+        self._line.complete(outcome.tag)
+
     def query(self, statements: Sequence[Statement]) -> Work:
         """A simple query by Parse, Bind and Execute for each statement, of which the client sees what it would see.
 
@@ -173,6 +188,8 @@ class Works:
         called = yield from self._what_is_called(statement)
         if statement.takes_step:
             yield from self._run_private(statement)
+        elif statement.publishes:
+            yield from self.publish(statement)
         elif called is None:
             yield from self._run_public(statement)
         else:
@@ -326,11 +343,14 @@ class Works:
         self._line.inject(m.close("P", name))
         portal.answered, portal.mark = True, mark(settings[ROLE]) if self._roles else ""
         self._line.open(name, portal, answer.arrays, shown=False)
-        if answer.notices:
+        self._say(answer.notices)
+
+    def _say(self, notices: Sequence[str]) -> None:
+        if notices:
             self._line.run(
                 "SELECT dpproxy.notice($1)",
                 [m.TEXT_ARRAY],
-                m.NO_VALUES.and_binary([m.text_array(answer.notices)]),
+                m.NO_VALUES.and_binary([m.text_array(notices)]),
                 notices=True,
             )
 

@@ -84,6 +84,12 @@ def test_the_clone_shows_what_the_policy_shows(front: Front) -> None:
         *(("dpproxy.last_release", name, numeric, "YES") for name in ("information_left", "calls_left")),
         ("dpproxy.last_release", "replayed", "boolean", "YES"),
         ("dpproxy.last_release", "notice", text, "YES"),
+        ("dpproxy.published", "name", text, "YES"),
+        *(("dpproxy.published", name, text, "YES") for name in ("publisher", "refresh")),
+        *(("dpproxy.published", name, zoned, "YES") for name in ("refreshed_at", "next_refresh")),
+        *(("dpproxy.published", name, numeric, "YES") for name in ("information", "calls")),
+        *(("dpproxy.published", name, text, "YES") for name in ("last_error", "query")),
+        ("dpproxy.published", "version", "uuid", "YES"),
         ("dpproxy.releases", "at", zoned, "YES"),
         *(("dpproxy.releases", name, text, "YES") for name in ("query", "mechanism", "noise")),
         *(("dpproxy.releases", name, numeric, "YES") for name in ("information", "calls")),
@@ -535,4 +541,4 @@ def test_a_url_that_cannot_be_used(url: str, said: str) -> None:
 
 def test_an_empty_policy(started: Front) -> None:
     started.clone(Policy({}), BackendSchema())
-    assert asked(started, "SELECT count(*) FROM pg_tables WHERE schemaname = 'dpproxy'") == [(3,)]
+    assert asked(started, "SELECT count(*) FROM pg_tables WHERE schemaname = 'dpproxy'") == [(4,)]

@@ -1,0 +1,210 @@
+"""Published answers: rows that everybody may read for nothing, and when they are to be asked for anew."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal
+from uuid import UUID
+
+from budget.account import Charge, LedgerError
+from budget.store import Conflict, Row, Store
+
+Refresh = Literal["epoch", "period", "once"]
+Columns = tuple[tuple[str, str], ...]
+"""The name and the type of each column."""
+
+_SHOWN = (
+    "id, name, version, publisher, query, settings, refresh, columns, comments, information, calls, released_at,"
+    " due_at, failure"
+)
+_ONE = f"SELECT {_SHOWN} FROM dpproxy_ledger.publication WHERE name = %(name)s"
+_ALL = f"SELECT {_SHOWN} FROM dpproxy_ledger.publication ORDER BY number"
+_ANSWER = "SELECT answer FROM dpproxy_ledger.publication WHERE id = %(id)s AND version = %(version)s"
+_ADD = f"""
+INSERT INTO dpproxy_ledger.publication
+    (name, publisher, query, settings, refresh, columns, comments, answer, information, calls, released_at, due_at)
+VALUES (%(name)s, %(publisher)s, %(query)s, %(settings)s::jsonb, %(refresh)s, %(columns)s::jsonb, '{{}}'::jsonb,
+    %(answer)s, %(information)s, %(calls)s, %(released_at)s, %(due_at)s)
+RETURNING {_SHOWN}
+"""
+_DROP = "DELETE FROM dpproxy_ledger.publication WHERE id = %(id)s RETURNING name"
+_RENAME = f"""
+UPDATE dpproxy_ledger.publication SET name = %(other)s, version = gen_random_uuid() WHERE id = %(id)s
+RETURNING {_SHOWN}
+"""
+_COMMENT = f"""
+UPDATE dpproxy_ledger.publication
+SET comments = (comments - %(place)s::text) || %(added)s::jsonb, version = gen_random_uuid() WHERE id = %(id)s
+RETURNING {_SHOWN}
+"""
+_CLAIM = """
+UPDATE dpproxy_ledger.publication
+SET claim = gen_random_uuid(), due_at = %(until)s, failure = %(failure)s, version = gen_random_uuid()
+WHERE id = %(id)s AND due_at <= %(now)s
+RETURNING claim
+"""
+_TAKE = _CLAIM.replace(" AND due_at <= %(now)s", "")
+_RENEW = f"""
+UPDATE dpproxy_ledger.publication
+SET columns = %(columns)s::jsonb, answer = %(answer)s, information = %(information)s, calls = %(calls)s,
+    released_at = %(released_at)s, due_at = %(due_at)s, failure = NULL, claim = NULL, version = gen_random_uuid()
+WHERE id = %(id)s AND claim = %(claim)s
+RETURNING {_SHOWN}
+"""
+_FAIL = f"""
+UPDATE dpproxy_ledger.publication
+SET due_at = %(due_at)s, failure = %(failure)s, claim = NULL, version = gen_random_uuid()
+WHERE id = %(id)s AND claim = %(claim)s
+RETURNING {_SHOWN}
+"""
+
+
+class NameTaken(LedgerError):
+    """Another published answer has this name."""
+
+
+@dataclass(frozen=True)
+class Released:
+    """An answer as it is published: its columns, its rows in whatever form, and what the publisher paid for it.
+
+    `due_at`: when it is to be asked for anew, None for never.
+    """
+
+    columns: Columns
+    answer: bytes
+    charged: Charge
+    released_at: datetime
+    due_at: datetime | None
+
+
+@dataclass(frozen=True)
+class Published:
+    """A published answer without its rows.
+
+    `settings`: what the publisher's session had set, which a refresh asks with; `comments`: by column, the table's
+    own under the empty name; `charged`: for the last release; `failure`: why the last refresh brought nothing.
+    """
+
+    id: UUID
+    name: str
+    version: UUID
+    publisher: str
+    query: str
+    settings: Mapping[str, str]
+    refresh: Refresh
+    columns: Columns
+    comments: Mapping[str, str]
+    charged: Charge
+    released_at: datetime
+    due_at: datetime | None
+    failure: str | None
+
+
+class Publications(Store):
+    """The part of the ledger that keeps what is published: durable when a call returns."""
+
+    def published(self) -> tuple[Published, ...]:
+        """Everything that is published, in the order in which it was made: what is made of another comes after it."""
+        return tuple(map(_published, self._rows(_ALL)))
+
+    def publication(self, name: str) -> Published | None:
+        """What is published under a name."""
+        return _first(self._rows(_ONE, name=name))
+
+    def published_answer(self, one: Published) -> bytes | None:
+        """The rows of a published answer, None where it has changed meanwhile."""
+        rows = self._rows(_ANSWER, id=one.id, version=one.version)
+        return rows[0][0] if rows else None
+
+    def publish(
+        self,
+        name: str,
+        publisher: str,
+        query: str,
+        settings: Mapping[str, str],
+        refresh: Refresh,
+        released: Released,
+    ) -> Published:
+        """Keeps an answer under a new name; raises NameTaken."""
+        values = {
+            "name": name,
+            "publisher": publisher,
+            "query": query,
+            "settings": json.dumps(dict(settings)),
+            "refresh": refresh,
+        }
+        try:
+            return _published(self._rows(_ADD, **values, **_values(released))[0])
+        except Conflict as error:
+            raise NameTaken(f"{name} is published already") from error
+
+    def unpublish(self, one: Published) -> bool:
+        """Forgets a published answer; False where it was gone."""
+        return bool(self._rows(_DROP, id=one.id))
+
+    def rename_published(self, one: Published, other: str) -> Published | None:
+        """Gives it another name; None where it is gone. Raises NameTaken."""
+        try:
+            return _first(self._rows(_RENAME, id=one.id, other=other))
+        except Conflict as error:
+            raise NameTaken(f"{other} is published already") from error
+
+    def comment_published(self, one: Published, column: str, comment: str | None) -> Published | None:
+        """Says something of it, or of a `column` of it; None takes it back. None where it is gone."""
+        added = {} if comment is None else {column: comment}
+        return _first(self._rows(_COMMENT, id=one.id, place=column, added=json.dumps(added)))
+
+    def claim_refresh(
+        self, one: Published, until: datetime | None, failure: str, *, due: datetime | None
+    ) -> UUID | None:
+        """Takes it on oneself to ask for an answer anew, which one process alone may then do.
+
+        `until`: when it is due again, whatever becomes of this claim; `failure`: what is told of it until it ends;
+        `due`: the time by which it must be due, None where it is asked for out of turn. None where it is not.
+        """
+        values = {"id": one.id, "until": until, "failure": failure}
+        rows = self._rows(_TAKE, **values) if due is None else self._rows(_CLAIM, now=due, **values)
+        return rows[0][0] if rows else None
+
+    def refreshed(self, one: Published, claim: UUID, released: Released) -> Published | None:
+        """Ends a claim with a new answer; None where it is gone, or claimed by another since."""
+        return _first(self._rows(_RENEW, id=one.id, claim=claim, **_values(released)))
+
+    def refresh_failed(self, one: Published, claim: UUID, failure: str, due_at: datetime | None) -> None:
+        """Ends a claim without an answer: the old one stays."""
+        self._rows(_FAIL, id=one.id, claim=claim, failure=failure, due_at=due_at)
+
+
+def _values(released: Released) -> dict[str, object]:
+    return {
+        "columns": json.dumps(released.columns),
+        "answer": released.answer,
+        "information": released.charged.information,
+        "calls": released.charged.calls,
+        "released_at": released.released_at,
+        "due_at": released.due_at,
+    }
+
+
+def _first(rows: list[Row]) -> Published | None:
+    return _published(rows[0]) if rows else None
+
+
+def _published(row: Row) -> Published:
+    id, name, version, publisher, query, settings, refresh, columns, comments, information, calls, *rest = row
+    return Published(
+        id,
+        name,
+        version,
+        publisher,
+        query,
+        settings,
+        refresh,
+        tuple((column, kind) for column, kind in columns),
+        comments,
+        Charge(information, calls),
+        *rest,
+    )

@@ -1,0 +1,88 @@
+"""Published answers in the front: ordinary tables of a schema of their own, and what is told of them."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable, Sequence
+from dataclasses import dataclass
+
+from budget.publications import Columns, Published
+from budget.units import shown
+from dpproxy.backends.base import Row
+from dpproxy.front_sql import SYSTEM, identifier, literal, qualified
+from rewriter.publication import SCHEMA
+
+NOTES = f"{SYSTEM}.{SCHEMA}"
+"""The table that tells of all of them."""
+_AGAIN = {"epoch": "asked anew each epoch", "period": "asked anew each period", "once": "asked once"}
+
+
+@dataclass(frozen=True)
+class Load:
+    """Rows for a table: the values as PostgreSQL writes them, in the order of `columns`."""
+
+    table: str
+    columns: Sequence[str]
+    rows: Iterable[Row]
+
+
+Work = Generator["str | Load", Sequence[Row], None]
+"""Statements for the front, in one transaction; each is answered with its rows before the next is asked for."""
+
+
+def placed(name: str, columns: Columns, rows: Iterable[Row], reader: str) -> Work:
+    """Puts an answer into the front, in place of what is there under its name; `told` says the rest.
+
+    A table with the same columns stays, so that who reads it is not disturbed. `reader`: the role that may read it.
+    """
+    table = qualified((SCHEMA, name))
+    there = yield (
+        "SELECT attname::text, format_type(atttypid, atttypmod) FROM pg_attribute "
+        f"WHERE attrelid = to_regclass({literal(table)}) AND attnum > 0 AND NOT attisdropped ORDER BY attnum"
+    )
+    if tuple(map(tuple, there)) == columns:
+        yield f"DELETE FROM {table}"
+    else:
+        yield f"DROP TABLE IF EXISTS {table}"
+        written = ", ".join(f"{identifier(column)} {kind}" for column, kind in columns)
+        yield f"CREATE TABLE {table} ({written})"
+        yield f"GRANT SELECT ON {table} TO {identifier(reader)}"
+    yield Load(table, [column for column, _ in columns], rows)
+    yield f"ANALYZE {table}"
+
+
+def told(one: Published) -> Work:
+    """Says in comments and in the table of all what a published answer is, how old it is, and when it is renewed."""
+    table = qualified((SCHEMA, one.name))
+    yield f"COMMENT ON TABLE {table} IS {literal(age(one))}"
+    for name, _ in one.columns:
+        said = one.comments.get(name)
+        yield f"COMMENT ON COLUMN {table}.{identifier(name)} IS {'NULL' if said is None else literal(said)}"
+    yield f"DELETE FROM {NOTES} WHERE name = {literal(one.name)}"
+    values = (
+        *(one.name, one.publisher, one.refresh, one.released_at.isoformat()),
+        one.due_at.isoformat() if one.due_at else None,
+        *(shown(one.charged.information), shown(one.charged.calls), one.failure, one.query, str(one.version)),
+    )
+    written = ", ".join("NULL" if value is None else literal(value) for value in values)
+    yield f"INSERT INTO {NOTES} VALUES ({written})"
+
+
+def removed(name: str) -> Work:
+    """Takes a published answer out of the front."""
+    yield f"DROP TABLE IF EXISTS {qualified((SCHEMA, name))}"
+    yield f"DELETE FROM {NOTES} WHERE name = {literal(name)}"
+
+
+def renamed(name: str, other: str) -> Work:
+    """Gives the table another name; `told` says the rest."""
+    yield f"ALTER TABLE {qualified((SCHEMA, name))} RENAME TO {identifier(other)}"
+    yield f"DELETE FROM {NOTES} WHERE name = {literal(name)}"
+
+
+def age(one: Published) -> str:
+    """The table's comment: the publisher's own, and how old the answer is."""
+    again = _AGAIN[one.refresh]
+    when = f"published by {one.publisher}, released {one.released_at:%Y-%m-%d %H:%M} UTC, {again}"
+    failed = f"; the last refresh failed: {one.failure}" if one.failure else ""
+    own = one.comments.get("")
+    return (f"{own} " if own else "") + f"({when}{failed})"

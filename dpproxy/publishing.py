@@ -1,0 +1,365 @@
+"""Published answers: paid for once by their publisher, kept in the ledger, shown by the front, renewed in time."""
+
+from __future__ import annotations
+
+import json
+import logging
+import zlib
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from typing import Literal, Protocol, cast, get_args
+
+from budget.account import Charge, LedgerError
+from budget.ledger import Ledger
+from budget.publications import NameTaken, Published, Refresh, Released
+from dpproxy import refusals
+from dpproxy.answer import ERROR_COLUMNS, Answering
+from dpproxy.asker import Asker
+from dpproxy.backends.base import Row
+from dpproxy.config import Config
+from dpproxy.epoch import epoch_end
+from dpproxy.front import Described, Front, FrontError
+from dpproxy.front_published import Work, placed, removed, renamed, told
+from rewriter.draft import SystemDraft
+from rewriter.publication import Publication, publication
+from rewriter.refusal import Refusal
+from rewriter.statement import Verdict
+
+log = logging.getLogger("dpproxy.publishing")
+
+REFRESH, NOTICES = "dpproxy.refresh", "dpproxy.notices"
+MOST_ROWS, MOST_BYTES = 1_000_000, 64 * 2**20
+RETRY = timedelta(minutes=10)
+"""After a refresh that cost nothing and brought nothing."""
+_RENEWING = b"published answers"
+_KEPT = ("dpproxy.spend", "dpproxy.query_information", "dpproxy.query_calls", "dpproxy.distinct")
+_PERIODS = {"day": timedelta(days=1), "week": timedelta(days=7), "month": timedelta(days=30)}
+_NO_COLUMNS = ("record", "unknown", "void", "cstring", "anyarray", "trigger")
+
+
+@dataclass(frozen=True)
+class Done:
+    """What became of a statement: the tag that PostgreSQL would give, and notices to be said before it."""
+
+    tag: str
+    notices: tuple[str, ...] = ()
+
+
+class Publishing:
+    """What is published under one policy; safe to use from many threads."""
+
+    def __init__(self, config: Config, answering: Answering, ledger: Ledger, front: Front) -> None:
+        self._config, self._answering, self._ledger, self._front = config, answering, ledger, front
+
+    def run(self, asker: Asker) -> Done:
+        """A publisher's statement on published answers; what it does is lasting when this returns.
+
+        No ROLLBACK takes it back: what was paid for is spent. Raises Refusal.
+        """
+        asked = publication(asker.text)
+        assert asked is not None
+        if not self._config.budget.may_publish(asker.analyst):
+            raise refusals.may_not_publish(asker.analyst)
+        with _told(asked):
+            match asked.kind:
+                case "create":
+                    return self._create(asked, asker)
+                case "drop":
+                    return self._each(asked, asker.analyst, self._drop, "DROP TABLE")
+                case "rename":
+                    return self._each(asked, asker.analyst, self._rename, "ALTER TABLE")
+                case "comment":
+                    return self._each(asked, asker.analyst, self._comment, "COMMENT")
+        return Done("CREATE SCHEMA", ('schema "published" already exists, skipping',))
+
+    def create(self, asked: Publication, asker: Asker) -> Done:
+        """Asks and pays for the query of a CREATE TABLE AS as `asker`, then publishes the answer; raises Refusal."""
+        with _told(asked):
+            return self._create(asked, asker)
+
+    def _create(self, asked: Publication, asker: Asker) -> Done:
+        name, refresh = asked.names[0], self._refresh_of(asker)
+        if self._ledger.publication(name) is not None:
+            if asked.lenient:
+                return Done("CREATE TABLE AS", (f'relation "{name}" already exists, skipping',))
+            raise refusals.exists(name)
+        settings = {key: asker.settings[key] for key in _KEPT if key in asker.settings}
+        released, notices = self._released(replace(asker, text=asked.query, settings=settings), refresh)
+        rows = _rows(released.answer)
+
+        def publish() -> Work:
+            yield from placed(name, released.columns, rows, self._front.reader)
+            one = self._ledger.publish(name, asker.analyst, asked.query, settings, refresh, released)
+            yield from told(one)
+
+        self._front.publish(publish())
+        renewed = "" if released.due_at is None else f", asked anew from {released.due_at:%Y-%m-%d %H:%M} UTC"
+        notices = (
+            *notices,
+            f"dpproxy: published.{name} is free for everybody{renewed}; no ROLLBACK takes it back",
+        )
+        silent = asker.settings.get(NOTICES, "on").lower() in ("off", "false", "no", "0")
+        return Done(f"SELECT {len(rows)}", () if silent else notices)
+
+    def remove(self, name: str) -> bool:
+        """Takes an answer back, whoever published it; False where there is none. Raises Refusal."""
+        one = self._ledger.publication(name)
+        if one is not None:
+            self._front.publish(self._drop(one, Publication("drop", (name,))))
+        return one is not None
+
+    def refresh(self, name: str) -> Published | None:
+        """Asks for an answer anew, though it is not due; None where there is none.
+
+        A failure is not raised, but told by what is returned.
+        """
+        one = self._ledger.publication(name)
+        if one is None:
+            return None
+        self._refresh(one, self._now(), due=False)
+        self.synchronise()
+        return self._ledger.publication(name)
+
+    def refresh_due(self, now: datetime) -> None:
+        """Asks anew for what is due at `now` (UTC) and nobody else renews, then shows what has changed.
+
+        Nothing is charged twice: who renews has claimed it before, and the claim moves it to its next turn, whether
+        or not this process lives to end it. Raises LedgerError, FrontError.
+        """
+        if any(_due(one, now) for one in self._ledger.published()):
+            # One process after the other: an answer may be made of another that is renewed before it.
+            with self._ledger.computing([_RENEWING]):
+                self.synchronise()
+                for one in self._ledger.published():
+                    if _due(one, now) and self._refresh(one, now, due=True):
+                        self._show(one.name)
+        self.synchronise()
+
+    def synchronise(self, *, afresh: bool = False) -> None:
+        """Makes the front show what the ledger keeps; `afresh`: whatever it shows already.
+
+        Raises LedgerError, FrontError.
+        """
+        kept = {one.name: str(one.version) for one in self._ledger.published()}
+        there = self._front.published()
+        for name in kept.keys() | there.keys():
+            if afresh or kept.get(name) != there.get(name):
+                self._show(name)
+
+    def _show(self, name: str) -> None:
+        # Where somebody reads what is to go, the next time will do.
+        with suppress(Refusal):
+            self._front.publish(self._brought(name))
+
+    def _brought(self, name: str) -> Work:
+        """Looks only when no other process can change it in the front."""
+        one = self._ledger.publication(name)
+        answer = None if one is None else self._ledger.published_answer(one)
+        if one is None:
+            yield from removed(name)
+        elif answer is not None:
+            yield from placed(one.name, one.columns, _rows(answer), self._front.reader)
+            yield from told(one)
+
+    # What is done to one that is there
+
+    def _each(
+        self,
+        asked: Publication,
+        analyst: str,
+        work: _OnOne,
+        tag: Literal["DROP TABLE", "ALTER TABLE", "COMMENT"],
+    ) -> Done:
+        found: list[Published] = []
+        notices = []
+        for name in asked.names:
+            one = self._ledger.publication(name)
+            if one is None and not asked.lenient:
+                raise refusals.missing(name)
+            if one is None:
+                notices.append(f'table "{name}" does not exist, skipping')
+            elif one.publisher != analyst:
+                raise refusals.not_the_publisher(name)
+            else:
+                found.append(one)
+        for one in found:
+            self._front.publish(work(one, asked))
+        return Done(tag, tuple(notices))
+
+    def _drop(self, one: Published, _: Publication) -> Work:
+        yield from removed(one.name)
+        self._ledger.unpublish(one)
+
+    def _rename(self, one: Published, asked: Publication) -> Work:
+        if self._ledger.publication(asked.other) is not None:
+            raise refusals.exists(asked.other)
+        yield from renamed(one.name, asked.other)
+        changed = self._ledger.rename_published(one, asked.other)
+        if changed is None:
+            raise refusals.missing(one.name)
+        yield from told(changed)
+
+    def _comment(self, one: Published, asked: Publication) -> Work:
+        if asked.column is not None and asked.column not in dict(one.columns):
+            raise refusals.no_column(one.name, asked.column)
+        changed = self._ledger.comment_published(one, asked.column or "", asked.comment)
+        if changed is None:
+            raise refusals.missing(one.name)
+        yield from told(changed)
+
+    # Asking
+
+    def _refresh(self, one: Published, now: datetime, *, due: bool) -> bool:
+        """Whether there is something new to show."""
+        until = None if one.refresh == "once" else self._next(one.refresh, one.publisher, now)
+        under_way = f"begun at {now:%Y-%m-%d %H:%M} UTC and not ended yet"
+        claim = self._ledger.claim_refresh(one, until, under_way, due=now if due else None)
+        if claim is None:
+            return False
+        asker = Asker(one.query, (), one.publisher, (), one.settings)
+        spent = self._spent(one.publisher)
+        try:
+            with refusals.translated():
+                released, _ = self._released(asker, one.refresh)
+        except Refusal as refusal:
+            # Where nothing was charged, trying again costs nothing either.
+            again = (
+                until
+                if spent is None or self._spent(one.publisher) != spent or until is None
+                else now + RETRY
+            )
+            self._ledger.refresh_failed(one, claim, _failure(refusal), again)
+            return False
+        return self._ledger.refreshed(one, claim, released) is not None
+
+    def _spent(self, analyst: str) -> Sequence[Charge] | None:
+        """What an account has used and holds; None where that cannot be told."""
+        with suppress(LedgerError):
+            row = self._ledger.account(self._answering.account(analyst))
+            return row.used, row.reserved
+        return None
+
+    def _released(self, asker: Asker, refresh: Refresh) -> tuple[Released, tuple[str, ...]]:
+        """The answer to a query, paid for by the asker, with the notices that it came with."""
+        at = self._now()
+        notices: tuple[str, ...] = ()
+        if self._answering.classify(asker.text) is Verdict.PRIVATE:
+            sql, oids, errors = self._planned(asker.text)
+            settings = {**asker.settings, ERROR_COLUMNS: "on" if errors else "off"}
+            answer = self._answering.execute(replace(asker, settings=settings))
+            notices = answer.notices
+            try:
+                columns, rows = self._front.evaluate_as(asker.analyst, sql, oids, answer.arrays, MOST_ROWS)
+            except Refusal as refusal:
+                refusal.position = None
+                raise
+        else:
+            columns, rows = self._front.evaluate_as(asker.analyst, asker.text, (), (), MOST_ROWS)
+            _check_columns(columns)
+        packed = zlib.compress(json.dumps(rows, separators=(",", ":")).encode())
+        if len(packed) > MOST_BYTES:
+            raise Refusal("54000", "the answer is too large to be published", hint="Publish fewer rows.")
+        charged = Charge(asker.paid.information, asker.paid.calls)
+        shown = tuple((column.name, column.type) for column in columns)
+        return Released(shown, packed, charged, at, self._next(refresh, asker.analyst, at)), notices
+
+    def _planned(self, query: str) -> tuple[str, tuple[int, ...], bool]:
+        """The presentation with the types of its arrays, with columns for the noise where their names are free."""
+        for errors in (True, False):
+            prepared = self._answering.prepare(query, (), errors)
+            if any(isinstance(node, SystemDraft) for node in prepared.nodes):
+                raise Refusal(
+                    "0A000", "what the ledger tells an analyst is not published", hint="SELECT it by itself."
+                )
+            columns = self._front.describe(prepared.presentation, prepared.array_oids)
+            if not errors or len({column.name for column in columns}) == len(columns):
+                break
+        _check_columns(columns)
+        return prepared.presentation, prepared.array_oids, errors
+
+    def _now(self) -> datetime:
+        return datetime.now(UTC)
+
+    def _refresh_of(self, asker: Asker) -> Refresh:
+        written = asker.settings.get(REFRESH) or "once"
+        if written not in get_args(Refresh):
+            raise refusals.unknown_value(REFRESH, get_args(Refresh))
+        refresh = cast(Refresh, written)
+        if refresh == "period" and self._period(asker.analyst) is None:
+            raise Refusal("22023", "the publisher's account has no period", hint=f"SET {REFRESH} = 'epoch'")
+        return refresh
+
+    def _period(self, analyst: str) -> timedelta | None:
+        return _PERIODS.get(self._ledger.limit(self._answering.account(analyst)).period)
+
+    def _next(self, refresh: Refresh, analyst: str, now: datetime) -> datetime | None:
+        """When an answer that was released at `now` is due again."""
+        if refresh == "once":
+            return None
+        if refresh == "epoch":
+            return epoch_end(self._config.privacy.epoch, now)
+        ends, period = (
+            self._ledger.account(self._answering.account(analyst)).refreshes_at,
+            self._period(analyst),
+        )
+        if ends is not None and ends > now:
+            return ends
+        return None if period is None else now + period
+
+
+class _OnOne(Protocol):
+    """What is done to one published answer."""
+
+    def __call__(self, one: Published, asked: Publication, /) -> Work: ...
+
+
+@contextmanager
+def _told(asked: Publication) -> Iterator[None]:
+    """Errors as a client sees them: of a query, at their place in the statement."""
+    try:
+        with refusals.translated():
+            try:
+                yield
+            except NameTaken:
+                raise refusals.exists(asked.other or asked.names[0]) from None
+            except FrontError:
+                raise Refusal(
+                    "57P03",
+                    "the front cannot be changed, so nothing is published yet",
+                    hint="Try again: what was paid for is free until the epoch ends.",
+                ) from None
+    except Refusal as refusal:
+        if refusal.position is not None:
+            refusal.position += asked.offset
+        raise
+
+
+def _due(one: Published, now: datetime) -> bool:
+    return one.due_at is not None and one.due_at <= now
+
+
+def _check_columns(columns: Sequence[Described]) -> None:
+    """Raises Refusal where no table can have them."""
+    repeated = [name for name, count in Counter(column.name for column in columns).items() if count > 1]
+    if repeated:
+        raise Refusal(
+            "42701", f'column "{repeated[0]}" specified more than once', hint="Name it: COUNT(*) AS number."
+        )
+    for column in columns:
+        if column.type in _NO_COLUMNS:
+            raise Refusal(
+                "42P16", f'column "{column.name}" has pseudo-type {column.type}', hint="CAST(x AS type)"
+            )
+
+
+def _rows(answer: bytes) -> list[Row]:
+    return [tuple(row) for row in json.loads(zlib.decompress(answer))]
+
+
+def _failure(refusal: Refusal) -> str:
+    """What everybody may read: of the publisher's account no numbers."""
+    said = "the publisher's budget does not cover it" if refusal.code == "PV001" else refusal.message
+    return f"{refusal.code}: {said}"

@@ -1,0 +1,128 @@
+"""Published answers in the ledger: one name once, one refresh once, and a ledger of before learns to keep them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
+from importlib.resources import files
+
+import psycopg
+import pytest
+
+from budget.account import Charge, Limit
+from budget.ledger import Ledger
+from budget.ledger_schema import MIGRATIONS
+from budget.publications import NameTaken, Published, Released
+from dpproxy.embedded import Embedded
+from tests.budget.dying import PINNED
+
+NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
+LATER = NOW + timedelta(days=1)
+COLUMNS = (("town", "text"), ("n", "bigint"))
+
+
+def released(answer: bytes = b"rows", due_at: datetime | None = LATER) -> Released:
+    return Released(COLUMNS, answer, Charge(7, 1), NOW, due_at)
+
+
+@pytest.fixture
+def one(ledger: Ledger) -> Iterator[Published]:
+    found = ledger.publish("towns", "ann", "SELECT 1", {"dpproxy.spend": "cheap"}, "epoch", released())
+    yield found
+    ledger.unpublish(found)
+
+
+def test_what_is_published_is_found_as_it_was(ledger: Ledger, one: Published) -> None:
+    assert ledger.publication("towns") == one
+    assert ledger.published() == (one,)
+    assert ledger.published_answer(one) == b"rows"
+    assert (one.columns, one.charged, one.settings) == (COLUMNS, Charge(7, 1), {"dpproxy.spend": "cheap"})
+    assert (one.released_at, one.due_at, one.failure) == (NOW, LATER, None)
+    with pytest.raises(NameTaken):
+        ledger.publish("towns", "bob", "SELECT 2", {}, "once", released())
+
+
+def test_names_and_comments_change(ledger: Ledger, one: Published) -> None:
+    commented = ledger.comment_published(one, "", "by town")
+    assert commented is not None
+    commented = ledger.comment_published(one, "n", "how many")
+    assert commented is not None
+    assert commented.comments == {"": "by town", "n": "how many"}
+    assert ledger.published_answer(one) is None, "another version"
+    other = ledger.publish("other", "ann", "SELECT 2", {}, "once", released(due_at=None))
+    with pytest.raises(NameTaken):
+        ledger.rename_published(one, "other")
+    assert ledger.unpublish(other)
+    renamed = ledger.rename_published(one, "other")
+    assert renamed is not None
+    assert (renamed.name, renamed.comments) == ("other", commented.comments)
+    taken = ledger.comment_published(renamed, "n", None)
+    assert taken is not None
+    assert taken.comments == {"": "by town"}
+    assert ledger.unpublish(taken)
+    assert not ledger.unpublish(taken)
+    assert ledger.rename_published(taken, "x") is ledger.comment_published(taken, "", "x") is None
+
+
+def test_one_of_many_renews_and_only_when_it_is_due(ledger: Ledger, one: Published) -> None:
+    next_turn = LATER + timedelta(days=1)
+    assert ledger.claim_refresh(one, next_turn, "under way", due=NOW) is None
+    with ThreadPoolExecutor(8) as threads:
+        claims = list(
+            threads.map(lambda _: ledger.claim_refresh(one, next_turn, "under way", due=LATER), range(24))
+        )
+    (claim,) = [claim for claim in claims if claim is not None]
+    waiting = ledger.publication("towns")
+    assert waiting is not None
+    assert (waiting.failure, waiting.due_at) == ("under way", next_turn), (
+        "told, also if nobody lives to end it"
+    )
+    assert ledger.rename_published(one, "moved"), "what changes meanwhile keeps no answer from its place"
+    renewed = ledger.refreshed(one, claim, released(b"new", next_turn))
+    assert renewed is not None
+    assert (renewed.name, renewed.failure, renewed.due_at) == ("moved", None, next_turn)
+    assert ledger.published_answer(renewed) == b"new"
+    assert ledger.refreshed(one, claim, released(b"twice")) is None, "a claim is ended once"
+
+
+def test_a_failure_leaves_the_old_answer(ledger: Ledger, one: Published) -> None:
+    claim = ledger.claim_refresh(one, None, "under way", due=None)
+    assert claim is not None
+    ledger.refresh_failed(one, claim, "PV001: no", LATER)
+    failed = ledger.publication("towns")
+    assert failed is not None
+    assert (failed.failure, failed.due_at, failed.released_at) == ("PV001: no", LATER, NOW)
+    assert ledger.published_answer(failed) == b"rows"
+    ledger.unpublish(one)
+    assert ledger.claim_refresh(one, None, "", due=None) is None
+
+
+@pytest.fixture
+def database(server: Embedded) -> Callable[[str], str]:
+    def make(name: str) -> str:
+        with psycopg.connect(server.conninfo(), autocommit=True) as connection:
+            connection.execute(f"CREATE DATABASE {name}".encode())
+        return server.conninfo(dbname=name)
+
+    return make
+
+
+def test_a_ledger_of_version_6_learns_to_publish(database: Callable[[str], str]) -> None:
+    conninfo = database("publications_6")
+    with psycopg.connect(conninfo) as connection:
+        for version, file in enumerate(MIGRATIONS[:6], 1):
+            connection.execute(files("budget").joinpath(file).read_bytes())
+            connection.execute("INSERT INTO dpproxy_ledger.migration (version) VALUES (%s)", (version,))
+        connection.execute(
+            "INSERT INTO dpproxy_ledger.account (name, limit_information, limit_calls, period, mode)"
+            " VALUES ('analyst:ann', 9, 1, 'day', 'enforce')"
+        )
+    ledger = Ledger.open(conninfo, PINNED, instance="new")
+    assert ledger._rows("SELECT current_user") == [("dpproxy_ledger",)], "with the least privileges"
+    assert ledger.limit("analyst:ann") == Limit(9, 1, "day")
+    kept = ledger.publish("towns", "ann", "SELECT 1", {}, "once", released())
+    assert ledger.published() == (kept,)
+    assert ledger.verify() is None
+    assert ledger.unpublish(kept)
+    ledger.close()

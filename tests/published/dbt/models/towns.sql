@@ -1,0 +1,3 @@
+SELECT town, COUNT(*) AS people
+FROM {{ source('private', 'people') }}
+GROUP BY town
