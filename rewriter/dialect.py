@@ -71,8 +71,55 @@ class Dialect(Protocol):
     def ordered(self, value: exp.Expr, kind: str) -> exp.Expr:
         """What a value is ordered by: the same order on every engine."""
 
+    def secret(self, place: int) -> exp.Expr:
+        """The secret of the keyed order, which is bound behind the arrays, at `place`."""
 
-class Neutral:
+    def cells(self, columns: Sequence[tuple[str, str]]) -> exp.Select:
+        """The bound cells: `cell`, from 1, and these columns by name and type, one array of texts each."""
+
+    def days(self, value: exp.Expr) -> exp.Expr:
+        """A date of the years 1 to 9999 as a whole number of days since 1970."""
+
+    def seconds(self, value: exp.Expr) -> exp.Expr:
+        """A timestamp of the years 1 to 9999 as a double, in seconds since 1970."""
+
+    def addend(self, value: exp.Expr) -> exp.Expr:
+        """A whole number such that the sum of many is right, however large it becomes."""
+
+    @property
+    def partial(self) -> bool:
+        """Whether `expression` raises Refusal for some of the grammar."""
+
+
+class Bound:
+    """How engines write whose parameters are $1, $2... and whose sums of integers are wider than those."""
+
+    partial = False
+
+    def secret(self, place: int) -> exp.Expr:
+        return exp.cast(exp.Parameter(this=exp.Literal.number(place)), "VARCHAR")
+
+    def cells(self, columns: Sequence[tuple[str, str]]) -> exp.Select:
+        first = exp.cast(exp.Parameter(this=exp.Literal.number(1)), "VARCHAR[]")
+        numbered = exp.Anonymous(this="GENERATE_SUBSCRIPTS", expressions=[first, exp.Literal.number(1)])
+        shown: list[exp.Expr] = [exp.alias_(numbered, "cell")]
+        for number, (name, target) in enumerate(columns):
+            texts = exp.cast(exp.Parameter(this=exp.Literal.number(number + 1)), "VARCHAR[]")
+            typed = exp.Cast(this=texts, to=exp.DataType.build(f"{target}[]", dialect="duckdb"))
+            shown.append(exp.alias_(exp.Anonymous(this="UNNEST", expressions=[typed]), name))
+        return exp.select(*shown)
+
+    def days(self, value: exp.Expr) -> exp.Expr:
+        return exp.paren(exp.Sub(this=value, expression=exp.cast(exp.Literal.string("1970-01-01"), "DATE")))
+
+    def seconds(self, value: exp.Expr) -> exp.Expr:
+        return exp.cast(exp.Extract(this=exp.var("EPOCH"), expression=value), "DOUBLE")
+
+    def addend(self, value: exp.Expr) -> exp.Expr:
+        return value
+
+
+class Neutral(Bound):
     """No engine's: what a node is about, for its release key, whatever runs it."""
 
     def sql(self, query: exp.Expr) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from sqlglot import exp
 
-from rewriter.dialect import cell_type
+from rewriter.dialect import Bound, cell_type
 from rewriter.expression import Parameters
 from rewriter.policy import Column, Table
 from rewriter.relation import Relation, leaf
@@ -17,7 +17,7 @@ _MONTH = 30 * _DAY
 """Microseconds, by which both engines compare intervals."""
 
 
-class DuckDBDialect:
+class DuckDBDialect(Bound):
     """Emitted SQL for DuckDB 1.4 and later; texts compare by their bytes there."""
 
     def sql(self, query: exp.Expr) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from sqlglot import exp
 
+from rewriter.dialect import Bound
 from rewriter.expression import Parameters, enumerable, kind_of_type
 from rewriter.policy import Column, Table
 from rewriter.relation import Relation, leaf
@@ -29,7 +30,7 @@ HELD = "1e28"
 """What the cells' DECIMAL of 38 digits, ten of them behind the point, can hold."""
 
 
-class PostgresDialect:
+class PostgresDialect(Bound):
     """Emitted SQL for PostgreSQL 15 and later, under the settings that the backend pins."""
 
     def sql(self, query: exp.Expr) -> str:

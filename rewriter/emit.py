@@ -54,10 +54,10 @@ def histogram_query(
     ctes = [("r", emitter.rows(node, typed=cells is not None))]
     numbered = numbered_rows(emitter, node, keys, kinds)
     ctes += [("k", numbered)] if numbered is not None else []
-    ctes.append(("pu", per_unit(node, keys, ctes[-1][0])))
+    ctes.append(("pu", per_unit(node, keys, ctes[-1][0], dialect)))
     if node.bound.enforce and delta0 is not None and node.keys:
         ctes.append(("tr", emitter.truncated(node, keys, kinds, delta0)))
-    ctes.append(("h", _histogram(node, keys, ctes[-1][0])))
+    ctes.append(("h", _histogram(node, keys, ctes[-1][0], dialect)))
     if not keys:
         query = exp.select(exp.alias_(exp.Literal.number(1), "cell"), *(_filled(c) for c in counts)).from_(
             "h"
@@ -93,6 +93,12 @@ def node_text(node: NodeDraft, policy: Policy, parameters: Parameters) -> str:
     return "\n".join([rows, *(measure_text(emitter, m, node.relation) for m in node.measures)])
 
 
+def check_dialect(node: NodeDraft, policy: Policy, parameters: Parameters, dialect: Dialect) -> None:
+    """Raises Refusal where the engine has no form of the node that means what PostgreSQL's does."""
+    if dialect.partial:
+        Emitter(policy, parameters, 1, dialect).rows(node, typed=False)
+
+
 def types_query(node: NodeDraft) -> str:
     """A statement of the front whose columns have the types of the node's keys and outputs; described, never run."""
     columns = [exp.alias_(k.copy(), f"g{n}") for n, k in enumerate(node.keys)]
@@ -125,9 +131,9 @@ def _filled(count: str) -> exp.Expr:
     return exp.alias_(exp.func("COALESCE", _of("h", count), exp.Literal.number(0)), count)
 
 
-def _histogram(node: NodeDraft, keys: list[str], source: str) -> exp.Select:
+def _histogram(node: NodeDraft, keys: list[str], source: str, dialect: Dialect) -> exp.Select:
     sums = [
-        exp.alias_(total(n, m), f"c{n}")
+        exp.alias_(total(n, m, dialect), f"c{n}")
         for n, m in enumerate(node.measures)
         if isinstance(m, (Count, Moment))
     ]
@@ -147,7 +153,7 @@ class Emitter:
 
     def rank_key(self) -> exp.Expr:
         self.rank_used = True
-        return exp.cast(exp.Parameter(this=exp.Literal.number(self.rank)), "VARCHAR")
+        return self.dialect.secret(self.rank)
 
     def written(self, node: exp.Expr, relation: Relation) -> exp.Expr:
         """A base-form expression for the engine."""
@@ -315,24 +321,14 @@ class Emitter:
 
         Where the backend's type makes one value of several cells, only the first of them (_n = 1) counts.
         """
-        first = exp.cast(exp.Parameter(this=exp.Literal.number(1)), "VARCHAR[]")
-        columns: list[exp.Expr] = [
-            exp.alias_(
-                exp.Anonymous(this="GENERATE_SUBSCRIPTS", expressions=[first, exp.Literal.number(1)]), "cell"
-            )
-        ]
-        for number, name in enumerate(keys):
-            target = cell_type(kinds[number])
-            texts = exp.cast(exp.Parameter(this=exp.Literal.number(number + 1)), "VARCHAR[]")
-            typed = exp.Cast(this=texts, to=exp.DataType.build(f"{target}[]", dialect="duckdb"))
-            columns.append(exp.alias_(exp.Anonymous(this="UNNEST", expressions=[typed]), name))
+        cells = self.dialect.cells([(k, cell_type(of)) for k, of in zip(keys, kinds, strict=True)])
         rank = exp.Window(
             this=exp.RowNumber(),
             partition_by=[exp.column(k) for k in keys],
             order=exp.Order(expressions=[exp.Ordered(this=exp.column("cell"))]),
             over="OVER",
         )
-        return exp.select("*", exp.alias_(rank, "_n")).from_(exp.select(*columns).subquery("c"))
+        return exp.select("*", exp.alias_(rank, "_n")).from_(cells.subquery("c"))
 
     def largest(self, keys: list[str], kinds: list[str], counts: list[str], order: str) -> exp.Select:
         ordered = [

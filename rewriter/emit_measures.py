@@ -14,6 +14,7 @@ from sqlglot import exp
 
 from rewriter.bounds import one_row_per_unit
 from rewriter.canonical import canonical
+from rewriter.dialect import Dialect
 from rewriter.draft import NodeDraft
 from rewriter.expression import kind
 from rewriter.measure import Count, DistinctItems, FixedPoint, Measure, Moment, Quantiles, named, parts
@@ -102,10 +103,10 @@ def fixed_point(emitter: Emitter, value: FixedPoint, relation: Relation) -> exp.
     given = emitter.written(canonical(value.value), relation)
     if found == "date":
         clamped = _clamped(given, written_date(lo, value.scale), written_date(hi, value.scale), "DATE")
-        number: exp.Expr = exp.paren(exp.Sub(this=clamped, expression=_literal("1970-01-01", "DATE")))
+        number = emitter.dialect.days(clamped)
     elif found == "timestamp":
         clamped = _clamped(given, written_stamp(lo, value.scale), written_stamp(hi, value.scale), "TIMESTAMP")
-        number = exp.cast(exp.Extract(this=exp.var("EPOCH"), expression=clamped), "DOUBLE")
+        number = emitter.dialect.seconds(clamped)
     elif found == "int" and value.scale == 0:
         number = _clamped(given, str(lo), str(hi), "BIGINT")
     else:
@@ -176,7 +177,7 @@ def numbered(emitter: Emitter, node: NodeDraft, keys: list[str], kinds: list[str
     )
 
 
-def per_unit(node: NodeDraft, keys: list[str], source: str) -> exp.Select:
+def per_unit(node: NodeDraft, keys: list[str], source: str, dialect: Dialect) -> exp.Select:
     """`pu`: one row a unit and group, each count and sum of it clamped, in v0..."""
     values = list(summed(node))
     columns: list[exp.Expr] = [exp.column(UNIT), *(exp.column(k) for k in keys)]
@@ -186,7 +187,7 @@ def per_unit(node: NodeDraft, keys: list[str], source: str) -> exp.Select:
         elif isinstance(measure, Moment):
             place = values.index((measure.value, measure.argument))
             ranked = not measure.whole and not one_row_per_unit(node.relation)
-            columns.append(exp.alias_(_sum(measure, place, ranked), f"v{number}"))
+            columns.append(exp.alias_(_sum(measure, place, ranked, dialect), f"v{number}"))
     return exp.select(*columns).from_(source).group_by(UNIT, *keys)
 
 
@@ -201,7 +202,7 @@ def _count(measure: Count, number: int) -> exp.Expr:
     )
 
 
-def _sum(measure: Moment, place: int, ranked: bool) -> exp.Expr:
+def _sum(measure: Moment, place: int, ranked: bool, dialect: Dialect) -> exp.Expr:
     lo, hi = measure.value.lo or 0, 1 if measure.value.hi is None else measure.value.hi
     value: exp.Expr = exp.column(f"y{place}")
     if measure.centred:
@@ -212,7 +213,7 @@ def _sum(measure: Moment, place: int, ranked: bool) -> exp.Expr:
     if ranked:
         counted = exp.LTE(this=exp.column(f"_k{place}"), expression=exp.Literal.number(measure.tau))
         value = exp.Case().when(counted, value)
-    total: exp.Expr = exp.Sum(this=value)
+    total: exp.Expr = exp.Sum(this=dialect.addend(value))
     if measure.whole:
         above = exp.Greatest(this=total.copy(), expressions=[_integer(lo)], ignore_nulls=True)
         clamped = exp.Least(this=above, expressions=[_integer(hi)], ignore_nulls=True)
@@ -226,9 +227,10 @@ def _integer(value: int) -> exp.Expr:
     return exp.paren(exp.Neg(this=number)) if value < 0 else number
 
 
-def total(number: int, measure: Measure) -> exp.Expr:
+def total(number: int, measure: Measure, dialect: Dialect) -> exp.Expr:
     """The sum over units of what a measure counts; one of numbers ends at 2^61, so that nothing overflows."""
-    value: exp.Expr = exp.Sum(this=exp.column(f"v{number}"))
+    value: exp.Expr = exp.column(f"v{number}")
+    value = exp.Sum(this=dialect.addend(value) if isinstance(measure, Moment) else value)
     if isinstance(measure, Moment):
         # Of no rows SUM is NULL, which GREATEST passes over: the clamp would make a number of it.
         value = exp.func("COALESCE", value, exp.Literal.number(0))

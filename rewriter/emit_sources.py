@@ -153,7 +153,7 @@ def _aggregate(emitter: Emitter, call: exp.Expr, relation: Relation, over: Over 
     if isinstance(call, (exp.Min, exp.Max)):
         return made(type(call), emitter.dialect.key(value, found) if found == "float" else value)
     if isinstance(call, exp.Sum):
-        return _sum(made, value, found)
+        return _sum(made, emitter.dialect.addend(value) if found == "int" else value, found)
     if isinstance(call, exp.Avg):
         return _mean(made, value, found)
     return _spread(made, value, call, found)

@@ -25,8 +25,18 @@ def connect(url: str, *, folder: Path, memory: str, slots: int, seconds: float =
     if separator and kind in ("postgresql", "postgres"):
         return Postgres(url, slots=slots, seconds=seconds)
     if separator and kind == "sc":
-        raise BackendUnavailable("backends of Spark Connect are not served by this version")
+        return _spark(url, slots)
     raise BackendUnavailable(
-        'the backend\'s url has to be like "duckdb:///data.duckdb" (relative to the file) or '
-        '"postgresql://reader@host:5432/database"'
+        'the backend\'s url has to be like "duckdb:///data.duckdb" (relative to the file), '
+        '"postgresql://reader@host:5432/database" or "sc://host:15002"'
     )
+
+
+def _spark(url: str, slots: int) -> Backend:
+    try:
+        from dpproxy.backends.spark import Spark
+    except ImportError:
+        raise BackendUnavailable(
+            "for Spark another package is needed: pip install 'dpproxy[spark]'"
+        ) from None
+    return Spark(url, slots=slots)

@@ -111,7 +111,10 @@ class ForeignKey:
 
 @dataclass(frozen=True)
 class BackendTable:
-    """A table as the backend has it, under the name that analysts see; `backend_name`: its parts there."""
+    """A table as the backend has it, under the name that analysts see.
+
+    `backend_name`: its parts there; `keeps_keys`: whether the backend enforces keys at all.
+    """
 
     schema: str
     name: str
@@ -121,6 +124,7 @@ class BackendTable:
     unique: tuple[tuple[str, ...], ...] = ()
     foreign_keys: tuple[ForeignKey, ...] = ()
     comment: str | None = None
+    keeps_keys: bool = True
 
     def column(self, name: str) -> BackendColumn | None:
         """The column called `name`, or None."""

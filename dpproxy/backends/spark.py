@@ -1,0 +1,239 @@
+"""Spark as a backend, over Spark Connect: a session for each slot, every setting that matters pinned in it."""
+
+from __future__ import annotations
+
+import datetime as dt
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from types import TracebackType
+from typing import Self
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql.connect.session import SparkSession
+
+from dpproxy.backends.base import (
+    BackendError,
+    BackendSchema,
+    BackendUnavailable,
+    Cancellation,
+    Fetched,
+    Row,
+    masked,
+    public_name,
+)
+from dpproxy.backends.spark_schema import named, read_schema
+from dpproxy.backends.spark_session import connected, end, place
+from rewriter.dialect import Dialect
+from rewriter.dialect_spark import CELLS, SECRET, SPARK
+from rewriter.plan import HistogramQuery
+from rewriter.policy import Table
+
+
+class Spark:
+    """A catalog of Spark 4.0 or later.
+
+    `url`: of Spark Connect, "sc://host:15002"; `slots`: how many queries run at once. A session lasts as long as its
+    slot: a session that had read a table before would look for the files that the table had then.
+    """
+
+    dialect: Dialect = SPARK
+
+    def __init__(self, url: str, *, slots: int) -> None:
+        self._url, self._place = url, place(url)
+        self._slots = threading.BoundedSemaphore(slots)
+
+    def schema(self) -> BackendSchema:
+        """Tables, columns and comments; raises BackendUnavailable."""
+        with self._session() as session, suppress(Exception):
+            return read_schema(session)
+        raise BackendUnavailable(f"{self._place}: its catalog could not be read")
+
+    def count(self, table: Table) -> int:
+        """How many rows a *public* table has; ValueError for another.
+
+        Raises BackendUnavailable, BackendError.
+        """
+        return self._number(f"SELECT count(*) AS n FROM {_public(table)}")
+
+    def repeats(self, table: Table, columns: Sequence[str]) -> bool:
+        """Whether rows of a *public* table agree in `columns`, NULLs alike; ValueError for another.
+
+        Raises BackendUnavailable, BackendError.
+        """
+        key = ", ".join(map(named, columns))
+        query = f"SELECT 1 AS x FROM {_public(table)} GROUP BY {key} HAVING count(*) > 1 LIMIT 1"
+        return bool(self._number(f"SELECT count(*) AS n FROM ({query}) AS r"))
+
+    def read_public(self, table: Table) -> Iterator[Row]:
+        """The rows of a *public* table, its visible columns in their order; ValueError for another.
+
+        Raises BackendUnavailable, BackendError.
+        """
+        visible = [
+            f"TRY_CAST({named(c.name)} AS STRING)" + (" || '+00'" if "with time zone" in c.type else "")
+            for c in table.columns
+            if not c.hidden
+        ]
+        query = f"SELECT {', '.join(visible)} FROM {_public(table)}"
+        with self._session() as session:
+            batches = masked(Cancellation(), lambda: _batches(session, query))
+            while (batch := masked(Cancellation(), lambda: next(batches, None))) is not None:
+                yield from zip(*(column.to_pylist() for column in batch.columns), strict=True)
+
+    def open(self) -> SparkSlot:
+        """Takes a slot, waiting for a free one, with a new session; raises BackendUnavailable."""
+        self._slots.acquire()
+        try:
+            return SparkSlot(self, connected(self._url))
+        except BaseException:
+            self._slots.release()
+            raise
+
+    def close(self) -> None:
+        """Nothing is held between slots."""
+
+    def give_back(self, session: SparkSession) -> None:
+        """Returns what `open` took."""
+        try:
+            end(session)
+        finally:
+            self._slots.release()
+
+    def _number(self, query: str) -> int:
+        with self._session() as session:
+            found = masked(Cancellation(), lambda: _collected(session, query, 1))
+        return int(found.counts(0)[0])
+
+    @contextmanager
+    def _session(self) -> Iterator[SparkSession]:
+        session = connected(self._url)
+        try:
+            yield session
+        finally:
+            end(session)
+
+
+class SparkSlot:
+    """One query at a time in a session of its own; a context manager that gives the slot back."""
+
+    def __init__(self, backend: Spark, session: SparkSession) -> None:
+        self._backend = backend
+        self._session: SparkSession | None = session
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        session, self._session = self._session, None
+        if session is not None:
+            self._backend.give_back(session)
+
+    def fetch(
+        self, query: HistogramQuery, rank_key: str, cancellation: Cancellation, max_rows: int
+    ) -> Fetched:
+        """Runs a histogram query: `query.arrays` are the columns of the view of cells, `rank_key` that of the secret.
+
+        Both are rows of the session and no literals, so that no plan shows them. Raises BackendError, without what
+        Spark said, also for more than `max_rows` rows; Cancelled.
+        """
+        session = self._session
+        if session is None:
+            raise ValueError("the slot was given back")
+
+        def run() -> Fetched:
+            if query.rank_key:
+                _bind(session, SECRET, {"secret": [rank_key]})
+            if query.arrays:
+                texts = {f"a{number}": list(array) for number, array in enumerate(query.arrays)}
+                _bind(session, CELLS, texts)
+            return _collected(session, query.sql, max_rows)
+
+        with _interruptible(session, cancellation):
+            return masked(cancellation, run)
+
+
+def _public(table: Table) -> str:
+    public_name(table)
+    return named(*table.backend_name)
+
+
+def _bind(session: SparkSession, name: str, texts: Mapping[str, Sequence[str | None]]) -> None:
+    """Makes a view of columns of texts, with a number for each row from 1 on."""
+    rows = len(next(iter(texts.values())))
+    numbers = pa.array(range(1, rows + 1), pa.int64())
+    columns = {"cell": numbers, **{key: pa.array(values, pa.string()) for key, values in texts.items()}}
+    session.createDataFrame(pa.table(columns)).createOrReplaceTempView(name)
+
+
+def _batches(session: SparkSession, query: str) -> Iterator[pa.Table]:
+    """The rows of a query as Spark makes them. Within the parentheses nothing but a query is understood."""
+    frame = session.sql(f"SELECT * FROM (\n{query}\n) AS q")
+    plan = frame._plan.to_proto(session.client)
+    return (part for part in session.client.to_table_as_iterator(plan, {}) if isinstance(part, pa.Table))
+
+
+def _collected(session: SparkSession, query: str, most: int) -> Fetched:
+    parts: list[pa.Table] = []
+    rows = 0
+    for part in _batches(session, query):
+        parts.append(part)
+        rows += part.num_rows
+        if rows > most:
+            session.interruptAll()
+            raise BackendError
+    if not parts:
+        return Fetched((), 0)
+    columns = (
+        pa.chunked_array([c for p in parts for c in p.column(n).chunks], parts[0].column(n).type)
+        for n in range(parts[0].num_columns)
+    )
+    return Fetched(tuple(map(_values, columns)), rows)
+
+
+def _values(column: pa.ChunkedArray) -> Sequence[object]:
+    """A column's values as `base.text` prints them; integers without NULL as an array."""
+    kind = column.type
+    if pa.types.is_integer(kind) and column.null_count == 0:
+        values: Sequence[object] = column.to_numpy()
+        return values
+    if pa.types.is_timestamp(kind):
+        zone = "" if kind.tz is None else "+00"
+        plain = column.cast(pa.timestamp(kind.unit)).to_pylist()
+        return [None if value is None else _moment(value) + zone for value in plain]
+    if pa.types.is_float32(kind):
+        # As few digits as tell it from other reals, where Python would print it as the double that it is.
+        return [None if value is None else float(str(np.float32(value))) for value in column.to_pylist()]
+    listed: Sequence[object] = column.to_pylist()
+    return listed
+
+
+def _moment(value: dt.datetime) -> str:
+    text = value.isoformat(" ")
+    return text.rstrip("0") if value.microsecond else text
+
+
+@contextmanager
+def _interruptible(session: SparkSession, cancellation: Cancellation) -> Iterator[None]:
+    """Interrupts what runs in the session when `cancellation` comes, again and again: between two operations there
+    is nothing to interrupt."""
+    done = threading.Event()
+
+    def interrupt() -> None:
+        while not done.is_set():
+            with suppress(Exception):
+                session.interruptAll()
+            done.wait(0.1)
+
+    interrupter = threading.Thread(target=interrupt, name="interrupts Spark", daemon=True)
+    withdraw = cancellation.on_cancel(interrupter.start)
+    try:
+        yield
+    finally:
+        withdraw()
+        done.set()
+        if interrupter.ident is not None:
+            interrupter.join()

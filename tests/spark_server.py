@@ -1,0 +1,130 @@
+"""A Spark Connect server for tests and benchmarks: one a process, of two executors, with tables in a new folder."""
+
+from __future__ import annotations
+
+import atexit
+import importlib.util
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+HERE = os.environ.get("DPPROXY_SPARK", "")
+"""A server that is used in place of one of our own: its tables are dropped."""
+NEEDED = importlib.util.find_spec("pyspark") is not None and (bool(HERE) or shutil.which("java") is not None)
+with_spark = pytest.mark.skipif(not NEEDED, reason="pyspark or Java is not installed: `make spark` has both")
+"""Marks what runs on Spark."""
+
+
+@contextmanager
+def serving(master: str, *, memory: str = "1g", options: Sequence[str] = ()) -> Iterator[str]:
+    """A server of its own; gives its URL. `master`: e.g. "local[2]"; `memory`: of the driver."""
+    import pyspark
+
+    home = Path(pyspark.__file__).parent
+    folder = Path(tempfile.mkdtemp(prefix="dpproxy-spark"))
+    port = free_port()
+    settings = {
+        "spark.connect.grpc.binding.port": str(port),
+        "spark.connect.grpc.binding.address": "127.0.0.1",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.ui.enabled": "false",
+        "spark.sql.catalogImplementation": "in-memory",
+        "spark.sql.warehouse.dir": str(folder / "warehouse"),
+        "spark.sql.shuffle.partitions": "4",
+        "spark.local.dir": str(folder / "local"),
+    }
+    written = [part for name, value in settings.items() for part in ("--conf", f"{name}={value}")]
+    with (folder / "log").open("w") as log:
+        process = subprocess.Popen(
+            [
+                *(str(home / "bin" / "spark-submit"), "--master", master, "--driver-memory", memory),
+                *("--class", "org.apache.spark.sql.connect.service.SparkConnectServer"),
+                *(*written, *options, "spark-internal"),
+            ],
+            cwd=folder,
+            env={**os.environ, "SPARK_HOME": str(home), "SPARK_LOCAL_IP": "127.0.0.1"},
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+    try:
+        _wait(process, port, folder / "log")
+        yield f"sc://127.0.0.1:{port}"
+    finally:
+        os.killpg(process.pid, signal.SIGTERM)
+        try:
+            process.wait(30)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait(30)
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def free_port() -> int:
+    """A port where nothing listens."""
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return int(listener.getsockname()[1])
+
+
+def _wait(process: subprocess.Popen[bytes], port: int, log: Path) -> None:
+    deadline = time.monotonic() + 120
+    while time.monotonic() < deadline:
+        if process.poll() is not None:
+            break
+        with socket.socket() as probe:
+            if probe.connect_ex(("127.0.0.1", port)) == 0:
+                return
+        time.sleep(0.2)
+    raise AssertionError(f"Spark did not start:\n{log.read_text()[-2000:]}")
+
+
+@cache
+def url() -> str:
+    """The server of this process, started once."""
+    if HERE:
+        return HERE
+    started = serving("local-cluster[2,1,1024]")
+    address = started.__enter__()
+    atexit.register(started.__exit__, None, None, None)
+    return address
+
+
+@contextmanager
+def owner(address: str | None = None) -> Iterator[SparkSession]:
+    """A session of the data's owner, in UTC."""
+    from pyspark.sql import SparkSession
+
+    session = SparkSession.builder.remote(address or url()).create()
+    session.conf.set("spark.sql.session.timeZone", "UTC")
+    session.conf.set("spark.sql.caseSensitive", "true")
+    try:
+        yield session
+    finally:
+        session.stop()
+
+
+def fresh(session: SparkSession, statements: Sequence[str]) -> None:
+    """Drops all tables and makes others."""
+    for database in session.catalog.listDatabases():
+        for table in session.catalog.listTables(database.name):
+            session.sql(f"DROP TABLE IF EXISTS `{database.name}`.`{table.name}`")
+        if database.name != "default":
+            session.sql(f"DROP DATABASE `{database.name}`")
+    for statement in statements:
+        session.sql(statement)
