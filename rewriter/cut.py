@@ -200,7 +200,7 @@ class _Cutter(Conditions):
                     "0A000",
                     "private tables can be joined with private tables on the unit and with public tables",
                     hint="Aggregate the private rows in a subquery and join its result; instead of VALUES write CASE, "
-                    "instead of generate_series GROUP BY date_trunc(...) within a range of WHERE: empty groups come too.",
+                    "instead of generate_series GROUP BY date_trunc(...) within WHERE: empty groups come too.",
                     position=position(item),
                 )
         relations = [r for r in found if r is not None]
