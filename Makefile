@@ -4,7 +4,7 @@ PY := $(VENV)/bin/python
 PIP_INSTALL := $(PY) -m pip install --quiet --disable-pip-version-check --no-input
 PIP_TOOLS := pip-tools==7.6.2
 
-.PHONY: demo clients bench bench-peers reproduce reproduce-sql audit audit-sql corpora bench-scale stability generated fuzz bench-noise bench-relay bench-planning ledger-torture bench-ledger test test-slow lint reference lock clean
+.PHONY: demo clients bench bench-peers reproduce reproduce-sql audit audit-sql corpora coverage bench-scale stability generated fuzz bench-noise bench-relay bench-planning ledger-torture bench-ledger test test-slow lint reference lock clean
 
 # Everything embedded on the sample data, on 127.0.0.1:6432, until Ctrl-C.
 demo: $(VENV)/.run
@@ -26,6 +26,10 @@ reproduce-sql: $(VENV)/.bench
 # The corpora's queries on both backends: what is answered, and each one's mean relative error.
 corpora: $(VENV)/.dev
 	$(PY) -m benchmarks.corpora
+
+# All corpora on both backends, by source: answered, empty, refused by code, price, error: docs/coverage.md.
+coverage: $(VENV)/.dev
+	$(PY) -m benchmarks.coverage
 
 # Partition selection, a distinct count and counts of millions of pairs in SQL on DuckDB: seconds and memory.
 bench-scale: $(VENV)/.dev

@@ -25,7 +25,8 @@ from rewriter.refusal import Refusal
 
 MOST_LINES = 3
 BOUNDED, LIMITED, MISSING = "PV016", "PV017", ("42P01", "42703")
-UNDECLARED = ("PV017", "PV022", "PV023")
+SCANNED = "PV024"
+UNDECLARED = ("PV017", "PV022", "PV023", SCANNED)
 _TIMES = ("date", "timestamp")
 
 
@@ -153,7 +154,10 @@ def candidates(
         yield Line(("privacy",), "noise", "gaussian", "another guarantee: see dpproxy advise")
     if refusal.code in UNDECLARED:
         yield from _domains(tables, words)
-        yield from _groups(tables, words, said)
+        if refusal.code != SCANNED:
+            yield from _groups(tables, words, said)
+    if refusal.code == SCANNED:
+        yield Line(("privacy",), "scans", "charge", "what tools list by themselves is charged, then")
 
 
 def _bounds(tables: list[Table], words: set[str], refusal: Refusal) -> Iterator[Line]:

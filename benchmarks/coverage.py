@@ -1,0 +1,237 @@
+"""`make coverage`: what of all corpora is answered on both backends, by where a statement comes from: docs/coverage.md.
+
+Builds on `make corpora`, whose data and truth it takes. Statements of clients go against their own schema, on
+PostgreSQL. Exit code 1 for a refusal whose code is in no catalogue.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import re
+import sys
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import yaml
+from rich.console import Console
+from rich.progress import track
+
+from benchmarks.corpora import PARAMETERS, Ask, Rows, made, proxy, relative_error, true_rows
+from benchmarks.deployed import ENGINES
+from dpproxy.client import ClientError
+from dpproxy.service import Service, configured
+from rewriter.refusal import CATALOGUE
+from tests.clients.corpus import POLICY
+from tests.dpproxy.postgres_data import Databases
+
+USERS = 20_000
+PAGE = Path(__file__).parent.parent / "docs" / "coverage.md"
+PAID = re.compile(r"charged ([\d.]+) information units? and ([\d.]+) calls?")
+HEADS = (
+    "source",
+    "statements",
+    "with rows",
+    "empty",
+    "refused as they must be",
+    "refused otherwise",
+    "codes",
+)
+NUMBERS = ("median price in units", "median relative error")
+
+
+@dataclass(frozen=True)
+class Statement:
+    """A statement to ask: where it is from, and whether the corpus says that it can be answered."""
+
+    source: str
+    sql: str
+    answerable: bool
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of a statement: `code` of a refusal, else whether there were rows, the price and the error."""
+
+    statement: Statement
+    code: str = ""
+    rows: bool = False
+    price: float = 0
+    error: float | None = None
+
+    @property
+    def kind(self) -> str:
+        """The column of the table that counts it."""
+        if self.code:
+            return "refused otherwise" if self.statement.answerable else "refused as they must be"
+        return "with rows" if self.rows else "empty"
+
+
+def legit(corpora: Path) -> Iterator[Statement]:
+    """Analysts' queries that must be answered, by their mechanism's class."""
+    for entry in yaml.safe_load((corpora / "legit.yaml").read_text()):
+        yield Statement(f"legit: {entry['mechanism']}", entry["sql"], True)
+
+
+def others(corpora: Path) -> Iterator[Statement]:
+    """Queries of other systems' documentation and tests."""
+    for entry in yaml.safe_load((corpora / "queries-by-others.yaml").read_text()):
+        sql = entry["sql"]
+        for name, value in PARAMETERS.items():
+            sql = sql.replace(name, value)
+        yield Statement(_source(entry["source"]), sql, entry["answerable"] == "yes")
+
+
+def clients(corpora: Path) -> Iterator[Statement]:
+    """What clients were seen to send that reads private rows, without parameters; rows of a table are refused."""
+    seen = set()
+    for line in (corpora / "clients" / "corpus.jsonl").read_text().splitlines():
+        sent: dict[str, Any] = json.loads(line)
+        key = sent["client"], sent.get("sql")
+        if sent["kind"] == "data" and not sent.get("vals") and not sent["leak"] and key not in seen:
+            seen.add(key)
+            yield Statement(f"client: {sent['client']}", sent["sql"], aggregate(sent["sql"]))
+
+
+def aggregate(sql: str) -> bool:
+    """Whether a client's statement asks for more than rows as they are.
+
+    >>> aggregate("select country, count(*) from app.users group by 1"), aggregate("select * from app.users limit 5")
+    (True, False)
+    """
+    return re.search(r"\b(count|sum|avg|min|max)\s*\(|group by|select distinct", sql, re.I) is not None
+
+
+def _source(written: str) -> str:
+    """The project that a query is from, without version and file."""
+    return written.split("@")[0].split(" ")[0].rstrip(",")
+
+
+def asked(ask: Ask, statement: Statement, truth: Rows) -> Outcome:
+    """A statement asked through a proxy."""
+    try:
+        answer = ask(statement.sql)
+    except ClientError as error:
+        return Outcome(statement, code=error.code)
+    paid = [PAID.search(notice) for notice in answer.notices]
+    price = sum(float(found[1]) for found in paid if found is not None)
+    return Outcome(
+        statement,
+        rows=bool(answer.rows) or not truth,
+        price=price,
+        error=relative_error(answer.rows, truth),
+    )
+
+
+def table(outcomes: Sequence[Sequence[Outcome]]) -> Iterator[tuple[str, ...]]:
+    """The rows of the table, one a source: counts of the first engine's outcomes, errors of all."""
+    first = outcomes[0]
+    for source in dict.fromkeys(one.statement.source for one in first):
+        of_it = [[one for one in engine if one.statement.source == source] for engine in outcomes]
+        kinds = [Counter(one.kind for one in engine) for engine in of_it]
+        codes = Counter(one.code for one in of_it[0] if one.kind == "refused otherwise")
+        counts = [" / ".join(dict.fromkeys(str(kind[head]) for kind in kinds)) for head in HEADS[2:6]]
+        prices = [one.price for one in of_it[0] if not one.code]
+        errors = [_median([one.error for one in engine if one.error is not None]) for engine in of_it]
+        yield (
+            source,
+            str(len(of_it[0])),
+            *counts,
+            ", ".join(f"{code} {n}" for code, n in codes.most_common()),
+            f"{median(prices):g}" if prices else "",
+            " / ".join(f"{e:.2%}" if e is not None else "-" for e in errors),
+        )
+
+
+def _median(values: Sequence[float]) -> float | None:
+    return median(values) if values else None
+
+
+def written(sections: Sequence[tuple[str, Sequence[Sequence[Outcome]]]]) -> str:
+    """The page."""
+    lines = [HEADER]
+    for title, outcomes in sections:
+        lines += [f"## {title}", "", "| " + " | ".join((*HEADS, *NUMBERS)) + " |", "|" + "---|" * 9]
+        lines += ["| " + " | ".join(row) + " |" for row in table(outcomes)]
+        every = [one for engine in outcomes for one in engine]
+        named = sum(one.code in CATALOGUE for one in every)
+        refused = sum(bool(one.code) for one in every)
+        lines += [
+            "",
+            f"Refused {refused} times, {refused - named} of them with a code that no page explains.",
+            "",
+        ]
+    return "\n".join(lines)
+
+
+HEADER = f"""# Coverage
+
+Made by `make coverage` from the corpora in `$DPPROXY_SHARED`. Statements are asked one after the other through a proxy
+with the corpora's policy (epsilon_per 0.15, `scans = "charge"`) over the data of {USERS:,} generated people; the truth
+is PostgreSQL's own answer. Two numbers, x / y, are DuckDB's and PostgreSQL's where they differ; prices are DuckDB's.
+
+"Empty": the truth has rows, and no group is large enough to be shown. "Refused as they must be": the corpus says that
+no differentially private answer exists, mostly single rows; "otherwise": it should be answered. The relative error is
+the mean of |released - true|/max(|true|, 1) over the numbers of an answer, then the median over the statements.
+
+Which groups are large enough hangs on how many people there are. `make corpora` asks the queries by others of more
+people and prints them one by one.
+"""
+
+
+def main() -> int:
+    """Ask everything, print the tables and write the page."""
+    corpora = Path(os.environ["DPPROXY_SHARED"]) / "corpora"
+    console = Console()
+    sections: list[tuple[str, Sequence[Sequence[Outcome]]]] = []
+    with ExitStack() as stack:
+        world = stack.enter_context(made(corpora, USERS))
+        for title, listed in (
+            ("Analysts' queries", [*legit(corpora)]),
+            ("Queries by others", [*others(corpora)]),
+        ):
+            truths = [true_rows(world.server, world.database, one.sql) for one in listed]
+            found = []
+            for engine, url in zip(ENGINES, world.urls, strict=True):
+                with proxy(world.folder / engine, url, corpora) as ask:
+                    pairs = track(
+                        [*zip(listed, truths, strict=True)],
+                        f"{title} on {engine}",
+                        console=console,
+                        transient=True,
+                    )
+                    found.append([asked(ask, one, truth) for one, truth in pairs])
+            sections.append((title, found))
+        sections.append(
+            ("Statements of clients, on PostgreSQL", [_of_clients(world.server, world.folder, corpora)])
+        )
+    page = written(sections)
+    console.print(page, markup=False, soft_wrap=True)
+    PAGE.write_text(page)
+    codes = {one.code for _, engines in sections for engine in engines for one in engine if one.code}
+    return 1 if codes - set(CATALOGUE) else 0
+
+
+def _of_clients(server: Databases, folder: Path, corpora: Path) -> list[Outcome]:
+    database = server.make(((corpora / "clients" / "schema.sql").read_text(), "ANALYZE"))
+    place = folder / "clients"
+    place.mkdir()
+    file = place / "dpproxy.toml"
+    file.write_text(POLICY.format(url=server.url(database)))
+    with Service.start(configured(file), alone=True) as service:
+
+        def ask(sql: str) -> Any:
+            return asyncio.run(service.ask("analyst", sql))
+
+        listed = [*clients(corpora)]
+        return [asked(ask, one, true_rows(server, database, one.sql)) for one in listed]
+
+
+if __name__ == "__main__":
+    sys.exit(main())
