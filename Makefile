@@ -4,7 +4,7 @@ PY := $(VENV)/bin/python
 PIP_INSTALL := $(PY) -m pip install --quiet --disable-pip-version-check --no-input
 PIP_TOOLS := pip-tools==7.6.2
 
-.PHONY: demo clients bench bench-peers reproduce reproduce-sql audit audit-sql corpora coverage bench-scale stability generated fuzz bench-noise bench-relay bench-planning ledger-torture bench-ledger test test-slow lint reference lock clean
+.PHONY: demo clients bench bench-peers reproduce reproduce-sql audit audit-sql corpora coverage bench-scale stability generated fuzz bench-noise bench-relay bench-planning ledger-torture bench-ledger spark test test-slow lint reference lock clean
 
 # Everything embedded on the sample data, on 127.0.0.1:6432, until Ctrl-C.
 demo: $(VENV)/.run
@@ -82,6 +82,11 @@ bench-ledger: $(VENV)/.dev
 bench-relay: $(VENV)/.dev
 	$(PY) -m benchmarks.relay
 
+# What all backends pass, on Spark, then DP-SIPS over millions of pairs by workers: docs/scale.md. Needs Java 17.
+spark: $(VENV)-spark/.ready
+	$(VENV)-spark/bin/python -m pytest -k spark tests/dpproxy/test_backends.py tests/dpproxy/test_same_on_both.py tests/rewriter
+	$(VENV)-spark/bin/python -m benchmarks.spark
+
 test: lint
 	$(PY) -m pytest -n auto --dist loadfile
 
@@ -113,10 +118,12 @@ lock:
 	  --no-emit-index-url --no-emit-find-links --no-emit-trusted-host --output-file benchmarks/opendp.lock -c requirements.lock benchmarks/opendp.in
 	CUSTOM_COMPILE_COMMAND="make lock" $(VENV)-lock/bin/pip-compile --quiet --generate-hashes --allow-unsafe --strip-extras --upgrade \
 	  --no-emit-index-url --no-emit-find-links --no-emit-trusted-host --output-file tests/clients/clients.lock -c requirements-dev.lock tests/clients/clients.in
+	CUSTOM_COMPILE_COMMAND="make lock" $(VENV)-lock/bin/pip-compile --quiet --generate-hashes --allow-unsafe --strip-extras --upgrade \
+	  --no-emit-index-url --no-emit-find-links --no-emit-trusted-host --output-file benchmarks/spark.lock -c requirements-bench.lock benchmarks/spark.in
 	rm -rf $(VENV)-lock
 
 clean:
-	rm -rf .bench $(VENV) $(VENV)-opendp $(VENV)-clients tests/clients/node/node_modules .mypy_cache .ruff_cache .pytest_cache sample_data/.dpproxy
+	rm -rf .bench $(VENV) $(VENV)-opendp $(VENV)-spark $(VENV)-clients tests/clients/node/node_modules .mypy_cache .ruff_cache .pytest_cache sample_data/.dpproxy
 
 $(VENV)/.run: requirements.lock pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -136,6 +143,15 @@ $(VENV)-opendp/.ready: requirements.lock benchmarks/opendp.lock
 	$(PYTHON) -m venv $(VENV)-opendp
 	$(VENV)-opendp/bin/python -m pip install --quiet --disable-pip-version-check --no-input --only-binary :all: \
 	  --require-hashes -r requirements.lock -r benchmarks/opendp.lock
+	@touch $@
+
+# pyspark comes as source alone; it holds Spark itself.
+$(VENV)-spark/.ready: requirements-dev.lock requirements-bench.lock benchmarks/spark.lock
+	$(PYTHON) -m venv $(VENV)-spark
+	$(VENV)-spark/bin/python -m pip install --quiet --disable-pip-version-check --no-input --only-binary :all: \
+	  --require-hashes -r requirements-dev.lock
+	$(VENV)-spark/bin/python -m pip install --quiet --disable-pip-version-check --no-input --only-binary :all: \
+	  --no-binary pyspark --no-build-isolation --require-hashes -r requirements-bench.lock -r benchmarks/spark.lock
 	@touch $@
 
 $(VENV)-clients/.ready: requirements.lock tests/clients/clients.lock tests/clients/node/package-lock.json

@@ -171,6 +171,7 @@ class Privacy(_Section):
     allowances: Allowances = Allowances()
     relative_error: Annotated[Exact, Field(gt=0, lt=1)] = Fraction(1, 10)
     max_items_per_unit: Positive = 100
+    least_weight: int = Field(default=0, ge=0, le=1_000_000)
     quantile_bins: int = Field(default=1024, ge=2)
     min_units: int = Field(default=0, ge=0)
     nonnegative: bool = False
@@ -289,6 +290,7 @@ class TableSection(_Section):
     privacy_unit: str | None = None
     privacy_unit_path: list[str] = []
     unique: list[str] = []
+    vouched_key: str | None = None
     max_rows_per_unit: Positive | None = None
     max_rows_per_unit_per_group: Positive | None = None
     max_groups_per_unit: dict[str, Positive] = {}

@@ -80,8 +80,11 @@ def _hop(written: str, place: TableName, start: TableName, sections: Sections) -
     if section.public:
         raise Mistake(key, f'table "{table}" is public: the path does not lead to a privacy unit')
     # A second target row would give a row to somebody else too, unless it only says that the unit exists.
-    kept = backend.enforced(frozenset([target_column]))
+    kept = backend.enforced(frozenset([target_column])) or section.vouched_key == target_column
     if not kept and (target_column != section.privacy_unit or section.privacy_unit_path):
+        if not backend.keeps_keys:
+            say = f'vouched_key = "{target_column}" in [tables.{table}], if it never repeats'
+            raise Mistake(key, f"this backend keeps no keys: vouch for {table}.{target_column} by {say}")
         raise Mistake(key, f"the backend has to keep {table}.{target_column} unique: make it the primary key")
     return Hop(column, target, target_column)
 

@@ -75,8 +75,16 @@ def build_policy(config: Config, schema: BackendSchema, data: PublicData) -> Pol
 
 
 def policy_warnings(config: Config, schema: BackendSchema) -> tuple[str, ...]:
-    """Columns that are not shown because PostgreSQL has no type for them; the mistakes are build_policy's."""
-    return tuple(_unshown(config, schema))
+    """Columns that are not shown because PostgreSQL has no type for them, and keys that nobody enforces; the mistakes
+    are build_policy's."""
+    return (*_unshown(config, schema), *_vouched(config))
+
+
+def _vouched(config: Config) -> Iterator[str]:
+    for key, section in config.tables.items():
+        if section.vouched_key is not None:
+            told = f"tables.{key}.vouched_key: nobody enforces that {section.vouched_key} is unique"
+            yield f"{told}; where it repeats, a row belongs to several units and the guarantee does not hold"
 
 
 def _unshown(config: Config, schema: BackendSchema) -> Iterator[str]:
@@ -128,6 +136,10 @@ def _table(one: _Found, found: Sequence[_Found]) -> Table:
     declared = tuple(_columns_of(f"{place}.unique", key, backend) for key in section.unique)
     if len(set(declared)) != len(declared):
         raise Mistake(f"{place}.unique", "a key is named twice")
+    if section.vouched_key is not None:
+        _columns_of(f"{place}.vouched_key", section.vouched_key, backend)
+        if backend.keeps_keys:
+            raise Mistake(f"{place}.vouched_key", "this backend keeps keys: make it a primary key there")
     table = Table(backend.schema, backend.name, columns, section.public, backend.backend_name)
     if section.public:
         _refuse_private_keys(place, section)

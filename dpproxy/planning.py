@@ -17,7 +17,7 @@ from rewriter.dialect import Dialect
 from rewriter.dialect_duckdb import DUCKDB
 from rewriter.domain import MAX_CELLS, domain_query, held
 from rewriter.draft import SYSTEM, SYSTEM_TABLES, Draft, NodeDraft, SystemDraft
-from rewriter.emit import histogram_query, node_text, types_query
+from rewriter.emit import check_dialect, histogram_query, node_text, types_query
 from rewriter.emit_groups import Backend, bins_query, items_query, running_query, weights_query
 from rewriter.expression import Parameter
 from rewriter.grammar import position
@@ -128,9 +128,10 @@ class PlannedNode:
         """The backend's SQL for the items `place` of each unit in known groups, `most` of a unit in a group."""
         return items_query(self.draft, place, self.cells or (), most, self.delta0, self._backend)
 
-    def weights(self, released: Cells, delta0: int, turn: int) -> HistogramQuery:
-        """The backend's SQL for a round of partition selection without the groups released before."""
-        return weights_query(self.draft, released, delta0, turn, self._backend)
+    def weights(self, released: Cells, delta0: int, turn: int, floor: int) -> HistogramQuery:
+        """The backend's SQL for a round of partition selection: without the groups released before, and those of less
+        weight than `floor`."""
+        return weights_query(self.draft, released, delta0, turn, self._backend, floor)
 
     def running(self, times: int) -> HistogramQuery:
         """The backend's SQL for the events of each item at the first `times` times."""
@@ -389,6 +390,7 @@ class Planner:
             cells = None if query is None else self._front.rows(query.sql("postgres"))
             if cells is not None:
                 cells = held(cells, node.relation, node.keys, parameters) if len(cells) <= MAX_CELLS else None
+        check_dialect(node, self._policy, parameters, self._dialect)
         domain = sha256(repr(cells).encode()).digest()
         return PlannedNode(
             node,
@@ -416,6 +418,7 @@ class Planner:
             )
         tables = public_tables(node.relation)
         grain = lasting(node) if all(t.in_front for t in tables) else None
+        check_dialect(node, self._policy, parameters, self._dialect)
         public = b"" if grain is None else b"".join(map(self._digest, tables))
         return PlannedNode(
             node,

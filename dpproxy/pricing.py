@@ -426,7 +426,9 @@ def _by_weight(node: PlannedNode, terms: Terms) -> ByWeight:
     _refuse_laplace(settings, "the list of groups without an aggregate")
     most = _allowed(terms, terms.kinds.partition_selection, "a list of groups without an aggregate")
     delta0 = terms.max_items if node.delta0 is None else min(node.delta0, terms.max_items)
-    mechanism = DPSips(settings.eps_per, settings.delta_per, most.information, most.calls, delta0)
+    mechanism = DPSips(
+        settings.eps_per, settings.delta_per, most.information, most.calls, delta0, terms.floor
+    )
     return ByWeight(node, mechanism)
 
 

@@ -43,16 +43,16 @@ class ByWeight:
         return len(self.mechanism.rounds)
 
     def queries(self) -> tuple[HistogramQuery, ...]:
-        return (self.node.weights((), self.mechanism.delta0, 0),)
+        return (self.node.weights((), self.mechanism.delta0, 0, self.mechanism.floor),)
 
     def find(self, fetch: Fetch, stream: Stream) -> Groups:
         released: list[tuple[str | None, ...]] = []
         keys = len(self.node.draft.keys)
         for turn, this in enumerate(self.mechanism.rounds):
-            fetched = fetch(self.node.weights(tuple(released), self.mechanism.delta0, turn))
+            fetched = fetch(self.node.weights(tuple(released), self.mechanism.delta0, turn, this.floor))
             chosen = this.decide(fetched.counts(keys), stream.child("round", turn))
-            labels = [fetched.texts(n) for n in range(keys)]
-            released += [tuple(column[i] for column in labels) for i in chosen.tolist()]
+            labels = [fetched.texts(n, chosen) for n in range(keys)]
+            released += zip(*labels, strict=True)
         return Groups(_ordered(released), self.mechanism.cost_at_most)
 
 

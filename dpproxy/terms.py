@@ -15,6 +15,7 @@ from dpproxy.config import Allowances, Privacy
 from dpproxy.epoch import Epoch, epoch_begin
 from mechanisms.choose import Settings
 from mechanisms.histogram import Cost
+from mechanisms.partition_selection import ONE
 
 
 @dataclass(frozen=True)
@@ -24,7 +25,8 @@ class Terms:
     `max_k` caps LIMIT; `allowance` is the most that a query without LIMIT may spend; `present`: whether SELECT
     DISTINCT of a known domain asks for what is there, not for the domain; `beta`: the probability with
     which a lower bound of a distinct count may fail; `epoch`: the present one, of this `length`;
-    `kinds` are the owner's allowances of costly kinds; `scans`: tools' bare lists of values are answered, and charged.
+    `kinds` are the owner's allowances of costly kinds; `scans`: tools' bare lists of values are answered, and charged;
+    `floor`: the least weight in partition selection, in 2^-20.
     """
 
     settings: Settings
@@ -39,6 +41,7 @@ class Terms:
     length: Epoch = "forever"
     epoch: str = ""
     scans: bool = False
+    floor: int = 1
 
     @property
     def begin(self) -> dt.datetime | None:
@@ -84,6 +87,7 @@ def terms(privacy: Privacy, wishes: Mapping[str, str]) -> Terms:
         shown == "present",
         privacy.allowances,
         scans=privacy.scans == "charge",
+        floor=max(1, privacy.least_weight * ONE),
     )
 
 

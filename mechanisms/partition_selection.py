@@ -104,8 +104,8 @@ class WeightedGaussian:
     (WeightRound(rho=Fraction(1, 10), delta=Fraction(1, 100000), delta0=100, floor=1),)
 
     `information`, `calls`: what it spends, in units: rho = information eps_per^2/8, delta = calls delta_per, below
-    1/2; `delta0`: the most items of one person that get weight. ValueError for parameters out of range. DP-SIPS,
-    Algorithm 2 (partition_selection.md, Theorem 2).
+    1/2; `delta0`: the most items of one person that get weight; `floor`: as in WeightRound. ValueError for parameters
+    out of range. DP-SIPS, Algorithm 2 (partition_selection.md, Theorem 2).
     """
 
     eps_per: Fraction
@@ -113,13 +113,14 @@ class WeightedGaussian:
     information: Fraction
     calls: Fraction
     delta0: int
+    floor: int = 1
 
     def __post_init__(self) -> None:
         check_epsilon(self.eps_per)
         check_delta(self.delta_per)
         if not isinstance(self.information, Fraction) or not isinstance(self.calls, Fraction):
             raise ValueError("information and calls must be Fractions")
-        for this in (WeightRound(self.rho, self.delta, self.delta0), *self.rounds):
+        for this in (WeightRound(self.rho, self.delta, self.delta0, self.floor), *self.rounds):
             check_noise(this.sigma_squared)
 
     @property
@@ -161,7 +162,7 @@ class WeightedGaussian:
     @cached_property
     def rounds(self) -> tuple[WeightRound, ...]:
         """The rounds, each on what the ones before left."""
-        return (WeightRound(self.rho, self.delta, self.delta0),)
+        return (WeightRound(self.rho, self.delta, self.delta0, self.floor),)
 
     def release(self, sets: ItemSets, stream: Stream) -> Release:
         """Release items by number, round after round, ascending; ValueError where a person has an item twice."""
@@ -169,7 +170,7 @@ class WeightedGaussian:
         chosen = [np.empty(0, dtype=np.int64)]
         for i, this in enumerate(self.rounds):
             weights = this.weights(sets)
-            present = np.flatnonzero(weights)
+            present = np.flatnonzero(weights >= self.floor)
             released = present[this.decide(weights[present], stream.child("round", i))]
             chosen.append(released)
             sets = sets.without(released)
@@ -190,7 +191,7 @@ class DPSips(WeightedGaussian):
     @cached_property
     def rounds(self) -> tuple[WeightRound, ...]:
         shares = (Fraction(1, 13), Fraction(3, 13), Fraction(9, 13))
-        return tuple(WeightRound(share * self.rho, share * self.delta, self.delta0) for share in shares)
+        return tuple(WeightRound(s * self.rho, s * self.delta, self.delta0, self.floor) for s in shares)
 
 
 @lru_cache(maxsize=16)

@@ -27,7 +27,7 @@ class SparkDialect:
     partial = True
 
     def sql(self, query: exp.Expr) -> str:
-        return query.copy().transform(_tried).sql("spark", pretty=True)
+        return _tried(query).sql("spark", pretty=True, copy=False)
 
     def table(self, table: Table) -> Sequence[str]:
         return table.backend_name
@@ -88,11 +88,15 @@ class SparkDialect:
         return exp.cast(value, _ADDENDS)
 
 
-def _tried(node: exp.Expr) -> exp.Expr:
+def _tried(query: exp.Expr) -> exp.Expr:
     """Casts that give NULL where a value does not fit; timestamps without a zone where PostgreSQL's have none."""
-    if isinstance(node, exp.DataType) and node.this in _ZONELESS:
-        return exp.DataType(this=_ZONELESS[node.this])
-    return exp.TryCast(this=node.this, to=node.args["to"], safe=True) if isinstance(node, exp.Cast) else node
+    for kind in list(query.find_all(exp.DataType)):
+        kind.set("this", _ZONELESS.get(kind.this, kind.this))
+    for part in list(query.find_all(exp.Cast)):
+        tried = exp.TryCast(this=part.this, to=part.args["to"], safe=True)
+        query = tried if part is query else query
+        part.replace(tried)
+    return query
 
 
 def _bits(value: exp.Expr) -> exp.Expr:

@@ -89,12 +89,12 @@ def items_query(
 
 
 def weights_query(
-    node: NodeDraft, released: Cells, delta0: int, turn: int, backend: Backend
+    node: NodeDraft, released: Cells, delta0: int, turn: int, backend: Backend, floor: int = 1
 ) -> HistogramQuery:
     """The rows (keys..., weight) of a round of partition selection, without the groups `released` in earlier ones.
 
     Each unit keeps at most `delta0` of its groups, by an order that is another one each `turn`, and adds
-    floor(2^20/sqrt(n)) to each of its n.
+    floor(2^20/sqrt(n)) to each of its n. Groups of less weight than `floor` are left out.
     """
     query = _Query(unmeasured(node), backend, len(node.keys) if released else 0)
     dialect = backend.dialect
@@ -109,18 +109,27 @@ def weights_query(
         known = exp.select(exp.Literal.number(1)).from_("d").where(*same)
         pairs = pairs.where(exp.not_(exp.Exists(this=known)))
     query.add("e", pairs)
+    number = exp.Window(this=exp.Count(this=exp.Star()), partition_by=[exp.column(UNIT)], over="OVER")
+    query.add("c", exp.select("*", exp.alias_(number, "n")).from_("e"))
     salt = (exp.Literal.string(str(turn)), "text")
     keyed = query.emitter.hashed([salt, query.unit, *query.named])
     order = [dialect.ordered(keyed, "text"), *(dialect.ordered(k.copy(), of) for k, of in query.named)]
     rank = _ranked("ROW_NUMBER", [exp.column(UNIT)], [exp.Ordered(this=o) for o in order])
-    query.add("t", exp.select("*", exp.alias_(rank, "_k")).from_("e"))
-    number = exp.Window(this=exp.Count(this=exp.Star()), partition_by=[exp.column(UNIT)], over="OVER")
-    query.add("w", exp.select("*", exp.alias_(number, "n")).from_("t").where(_at_most("_k", delta0)))
+    # Hashing and sorting is what takes time: only those are ranked of whom some are left out.
+    ranked = exp.select("*", exp.alias_(rank, "_k")).from_("c").where(exp.not_(_at_most("n", delta0)))
+    keys = [exp.column(k) for k in query.keys]
+    whole = exp.select(*keys, exp.column("n")).from_("c").where(_at_most("n", delta0))
+    cut = exp.select(*keys, exp.alias_(exp.Literal.number(delta0), "n")).from_(ranked.subquery("q"))
+    query.add("w", exp.union(whole, cut.where(_at_most("_k", delta0)), distinct=False))
     root = exp.Sqrt(this=exp.cast(exp.column("n"), "DOUBLE"))
     each = exp.cast(exp.Floor(this=exp.Div(this=exp.Literal.number(ONE), expression=root)), "BIGINT")
     weight = exp.alias_(exp.cast(exp.Sum(this=each), "BIGINT"), "weight")
-    keys = [exp.column(k) for k in query.keys]
-    return query.written(exp.select(*keys, weight).from_("w").group_by(*query.keys), released)
+    weights = exp.select(*keys, weight).from_("w").group_by(*query.keys)
+    if floor > 1:
+        weights = weights.having(
+            exp.GTE(this=exp.Sum(this=each.copy()), expression=exp.Literal.number(floor))
+        )
+    return query.written(weights, released)
 
 
 def running_query(node: NodeDraft, times: Sequence[str | None], backend: Backend) -> HistogramQuery:

@@ -27,6 +27,8 @@ TYPES = {
     "real": "DOUBLE",
 }
 _TRIED: dict[type[exp.Expr], str] = {exp.Add: "TRY_ADD", exp.Sub: "TRY_SUBTRACT", exp.Mul: "TRY_MULTIPLY"}
+KINDS = {"int", "number", "float", "text", "bool", "date", "timestamp", "timestamptz", "literal"}
+"""Of values that Spark computes with as PostgreSQL does."""
 _PARTS = {"dow": "DAYOFWEEK", "isodow": "DAYOFWEEK_ISO", "isoyear": "YEAROFWEEK"}
 _PATTERNS = {"%Y": "yyyy", "%m": "MM", "%d": "dd", "%H": "HH", "%M": "mm", "%S": "ss", "%j": "DDD"}
 _WHOLE = "9007199254740992"
@@ -67,6 +69,12 @@ class SparkWriter(Forms):
             hint="Spark computes it otherwise than PostgreSQL: leave it out, or compute it on the released rows.",
             position=position(node),
         )
+
+    def write(self, node: exp.Expr) -> exp.Expr:
+        valued = isinstance(node, (exp.Column, exp.Parameter, exp.Cast))
+        if valued and self.kind(node) not in KINDS:
+            raise self.refused(node, "a value of this type")
+        return super().write(node)
 
     def literal(self, node: exp.Expr) -> exp.Expr:
         if isinstance(node, exp.Literal) and not node.is_string and "e" in node.this.lower():
@@ -141,6 +149,8 @@ class SparkWriter(Forms):
 
     def like(self, node: exp.Expr, escape: str = "\\") -> exp.Expr:
         """LIKE with a pattern in which only wildcards and the escape are escaped: Spark raises at others."""
+        if isinstance(node.expression, exp.Null):
+            return exp.null()
         pattern = _plain_pattern(constant_text(node.expression, self.parameters) or "", escape)
         if len(re.findall(r"(?<!\\)(?:\\\\)*%", pattern)) > MOST_WILDCARDS:
             raise self.refused(node, f"LIKE with more than {MOST_WILDCARDS} %")

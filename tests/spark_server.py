@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
+    import duckdb
     from pyspark.sql import SparkSession
 
 HERE = os.environ.get("DPPROXY_SPARK", "")
@@ -119,12 +120,9 @@ def owner(address: str | None = None) -> Iterator[SparkSession]:
         session.stop()
 
 
-def fresh(session: SparkSession, statements: Sequence[str]) -> None:
-    """Drops all tables and makes others."""
-    for database in session.catalog.listDatabases():
-        for table in session.catalog.listTables(database.name):
-            session.sql(f"DROP TABLE IF EXISTS `{database.name}`.`{table.name}`")
-        if database.name != "default":
-            session.sql(f"DROP DATABASE `{database.name}`")
-    for statement in statements:
-        session.sql(statement)
+def copied(database: duckdb.DuckDBPyConnection, session: SparkSession) -> None:
+    """Makes tables of Spark out of all of a DuckDB; those of the same names are dropped."""
+    for (name,) in database.execute("SELECT table_name FROM duckdb_tables() WHERE NOT temporary").fetchall():
+        session.sql(f"DROP TABLE IF EXISTS {name}")
+        rows = database.sql(f"SELECT * FROM {name}").to_arrow_table()
+        session.createDataFrame(rows).write.saveAsTable(name)

@@ -178,13 +178,16 @@ class Fetched:
             pass
         raise BackendError
 
-    def texts(self, position: int) -> tuple[str | None, ...]:
-        """Column `position` (from 0) as PostgreSQL reads its values.
+    def texts(self, position: int, rows: np.ndarray | None = None) -> tuple[str | None, ...]:
+        """Column `position` (from 0) as PostgreSQL reads its values; `rows`: of which ones, by number.
 
         >>> Fetched((["a", None, True],), 3).texts(0)
         ('a', None, 'true')
+        >>> Fetched((["a", None, True],), 3).texts(0, np.array([2]))
+        ('true',)
         """
-        return tuple(map(text, self.columns[position]))
+        column = self.columns[position]
+        return tuple(map(text, column if rows is None else (column[row] for row in rows.tolist())))
 
     def codes(self, position: int) -> Counts:
         """Column `position` (from 0) as numbers, shape (rows,): equal ones for equal values, in no order that means

@@ -12,6 +12,7 @@ from typing import Self
 import numpy as np
 import pyarrow as pa
 from pyspark.sql.connect.session import SparkSession
+from pyspark.sql.types import StructType
 
 from dpproxy.backends.base import (
     BackendError,
@@ -20,6 +21,7 @@ from dpproxy.backends.base import (
     Cancellation,
     Fetched,
     Row,
+    interrupting,
     masked,
     public_name,
 )
@@ -152,7 +154,7 @@ class SparkSlot:
                 _bind(session, CELLS, texts)
             return _collected(session, query.sql, max_rows)
 
-        with _interruptible(session, cancellation):
+        with interrupting(cancellation, lambda: _interrupt(session), 0.1):
             return masked(cancellation, run)
 
 
@@ -169,29 +171,36 @@ def _bind(session: SparkSession, name: str, texts: Mapping[str, Sequence[str | N
     session.createDataFrame(pa.table(columns)).createOrReplaceTempView(name)
 
 
-def _batches(session: SparkSession, query: str) -> Iterator[pa.Table]:
-    """The rows of a query as Spark makes them. Within the parentheses nothing but a query is understood."""
+def _streamed(session: SparkSession, query: str) -> Iterator[StructType | pa.Table]:
+    """The rows of a query as Spark makes them, their schema among them. Within the parentheses nothing but a query
+    is understood."""
     frame = session.sql(f"SELECT * FROM (\n{query}\n) AS q")
     plan = frame._plan.to_proto(session.client)
-    return (part for part in session.client.to_table_as_iterator(plan, {}) if isinstance(part, pa.Table))
+    found: Iterator[StructType | pa.Table] = session.client.to_table_as_iterator(plan, {})
+    return found
+
+
+def _batches(session: SparkSession, query: str) -> Iterator[pa.Table]:
+    return (part for part in _streamed(session, query) if isinstance(part, pa.Table))
 
 
 def _collected(session: SparkSession, query: str, most: int) -> Fetched:
     parts: list[pa.Table] = []
-    rows = 0
-    for part in _batches(session, query):
+    rows = width = 0
+    for part in _streamed(session, query):
+        if isinstance(part, StructType):
+            width = len(part.fields)
+            continue
         parts.append(part)
         rows += part.num_rows
         if rows > most:
-            session.interruptAll()
+            _interrupt(session)
             raise BackendError
-    if not parts:
-        return Fetched((), 0)
-    columns = (
-        pa.chunked_array([c for p in parts for c in p.column(n).chunks], parts[0].column(n).type)
-        for n in range(parts[0].num_columns)
-    )
-    return Fetched(tuple(map(_values, columns)), rows)
+    if not rows:
+        return Fetched(((),) * (parts[0].num_columns if parts else width), 0)
+    names = [f"c{place}" for place in range(parts[0].num_columns)]
+    whole = pa.concat_tables([part.rename_columns(names) for part in parts])
+    return Fetched(tuple(map(_values, whole.columns)), rows)
 
 
 def _values(column: pa.ChunkedArray) -> Sequence[object]:
@@ -216,24 +225,6 @@ def _moment(value: dt.datetime) -> str:
     return text.rstrip("0") if value.microsecond else text
 
 
-@contextmanager
-def _interruptible(session: SparkSession, cancellation: Cancellation) -> Iterator[None]:
-    """Interrupts what runs in the session when `cancellation` comes, again and again: between two operations there
-    is nothing to interrupt."""
-    done = threading.Event()
-
-    def interrupt() -> None:
-        while not done.is_set():
-            with suppress(Exception):
-                session.interruptAll()
-            done.wait(0.1)
-
-    interrupter = threading.Thread(target=interrupt, name="interrupts Spark", daemon=True)
-    withdraw = cancellation.on_cancel(interrupter.start)
-    try:
-        yield
-    finally:
-        withdraw()
-        done.set()
-        if interrupter.ident is not None:
-            interrupter.join()
+def _interrupt(session: SparkSession) -> None:
+    with suppress(Exception):
+        session.interruptAll()

@@ -93,9 +93,9 @@ class Written(PlannedNode):
     def items(self, place: int, most: int) -> HistogramQuery:
         return self._once(("items", self.cells, place, most), partial(super().items, place, most))
 
-    def weights(self, released: Cells, delta0: int, turn: int) -> HistogramQuery:
-        key = "weights", released, delta0, turn
-        return self._once(key, partial(super().weights, released, delta0, turn))
+    def weights(self, released: Cells, delta0: int, turn: int, floor: int) -> HistogramQuery:
+        key = "weights", released, delta0, turn, floor
+        return self._once(key, partial(super().weights, released, delta0, turn, floor))
 
     def running(self, times: int) -> HistogramQuery:
         return self._once(("running", times), partial(super().running, times))

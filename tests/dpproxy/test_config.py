@@ -63,6 +63,7 @@ def test_the_defaults_are_the_documented_ones(tmp_path: Path) -> None:
             "allowances": Allowances(),
             "relative_error": Fraction(1, 10),
             "max_items_per_unit": 100,
+            "least_weight": 0,
             "quantile_bins": 1024,
             "min_units": 0,
             "nonnegative": False,

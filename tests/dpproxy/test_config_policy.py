@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from dpproxy.backends.base import BackendSchema
 from dpproxy.config import ConfigError, load
-from dpproxy.config_policy import open_backend, policy_warnings, unit_name
+from dpproxy.config_policy import build_policy, open_backend, policy_warnings, unit_name
 from rewriter.policy import Column, Hop
 from tests.dpproxy import shop
 
@@ -274,7 +276,7 @@ def test_a_unit_of_floating_point_numbers(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("url", "said"),
     [
-        ("sc://host:15002", "Spark Connect are not served"),
+        ("sc://", "dpproxy\\[spark\\]|sc://host"),
         ("mysql://x", "duckdb:///"),
         ("duckdb://data.duckdb", "duckdb:///"),
         ("duckdb:///", "duckdb:///"),
@@ -303,3 +305,33 @@ def test_names_that_the_front_cannot_have(tmp_path: Path, ddl: str, table: str, 
     policy = f'[backend]\nurl = "duckdb:///shop.duckdb"\n[tables."{table}"]\nprivacy_unit = "u"\n'
     with pytest.raises(ConfigError, match=said):
         shop.opened(shop.make(tmp_path, policy, ddl))
+
+
+def unkept(schema: BackendSchema) -> BackendSchema:
+    """The schema of a backend that enforces no keys, as Spark."""
+    tables = {
+        name: replace(table, primary_key=None, unique=(), foreign_keys=(), keeps_keys=False)
+        for name, table in schema.tables.items()
+    }
+    return BackendSchema(tables)
+
+
+def test_where_no_keys_are_kept_a_hop_ends_at_one_that_is_vouched_for(tmp_path: Path) -> None:
+    config, backend, _ = shop.opened(shop.make(tmp_path))
+    schema = unkept(backend.schema())
+    with pytest.raises(ConfigError, match=r'vouched_key = "order_id" in \[tables\.orders\]'):
+        build_policy(config, schema, backend)
+    vouched = config.tables["orders"].model_copy(update={"vouched_key": "order_id"})
+    config = config.model_copy(update={"tables": {**config.tables, "orders": vouched}})
+    policy = build_policy(config, schema, backend)
+    assert policy.tables[ITEMS].path[0] == Hop("order_id", ORDERS, "order_id")
+    assert policy.tables[ORDERS].keys == (), "one row a unit is still enforced"
+    assert any("nobody enforces that order_id is unique" in told for told in policy_warnings(config, schema))
+
+
+def test_a_key_is_not_vouched_for_where_the_backend_keeps_keys(tmp_path: Path) -> None:
+    config, backend, _ = shop.opened(shop.make(tmp_path))
+    vouched = config.tables["orders"].model_copy(update={"vouched_key": "order_id"})
+    config = config.model_copy(update={"tables": {**config.tables, "orders": vouched}})
+    with pytest.raises(ConfigError, match="keeps keys"):
+        build_policy(config, backend.schema(), backend)

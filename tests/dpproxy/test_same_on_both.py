@@ -1,4 +1,4 @@
-"""One key over the same data in DuckDB and in PostgreSQL: the same rows are fetched, under the same release keys."""
+"""One key over the same data on every backend: the same rows are fetched, under the same release keys."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from rewriter.plan import HistogramQuery
 from tests.dpproxy.deployment import POLICY, make
 from tests.dpproxy.postgres_data import databases
 from tests.dpproxy.test_postgres_whole import PEOPLE
+from tests.spark_server import copied, owner, url, with_spark
 
 PRIVACY = """
 [privacy]
@@ -91,6 +92,24 @@ class Deployment:
 
 
 @pytest.fixture(scope="module")
+def spark(
+    both: tuple[Deployment, Deployment], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Deployment]:
+    """The same data in Spark, which keeps no keys, under the same key of releases."""
+    folder: Path = tmp_path_factory.mktemp("spark")
+    with duckdb.connect(both[0].folder / "people.duckdb", read_only=True) as connection, owner() as session:
+        copied(connection, session)
+    (folder / "dpproxy.toml").write_text(POLICY.replace("duckdb:///people.duckdb", url()) + PRIVACY)
+    (folder / ".dpproxy").mkdir()
+    shutil.copy2(both[0].folder / ".dpproxy" / "key", folder / ".dpproxy")
+    with (
+        pytest.MonkeyPatch.context() as changed,
+        Service.start(configured(folder / "dpproxy.toml"), alone=True) as service,
+    ):
+        yield Deployment(service, changed)
+
+
+@pytest.fixture(scope="module")
 def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Deployment, Deployment]]:
     folder: Path = tmp_path_factory.mktemp("both")
     (folder / "postgres").mkdir()
@@ -122,6 +141,14 @@ def test_rows_and_keys_are_the_same(both: tuple[Deployment, Deployment], sql: st
     assert on_duckdb[0]
     assert on_duckdb[1]
     assert on_duckdb == on_postgres
+
+
+@with_spark
+@pytest.mark.parametrize("sql", QUESTIONS.values(), ids=QUESTIONS)
+def test_rows_are_the_same_in_spark(both: tuple[Deployment, Deployment], spark: Deployment, sql: str) -> None:
+    here, there = both[0].ask(sql), spark.ask(sql)
+    assert here[0] == there[0]
+    assert here[2] == there[2]
 
 
 def test_another_key_cuts_other_rows(both: tuple[Deployment, Deployment], tmp_path: Path) -> None:
