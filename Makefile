@@ -4,7 +4,7 @@ PY := $(VENV)/bin/python
 PIP_INSTALL := $(PY) -m pip install --quiet --disable-pip-version-check --no-input
 PIP_TOOLS := pip-tools==7.6.2
 
-.PHONY: demo clients bench bench-peers reproduce reproduce-sql audit audit-sql corpora coverage bench-scale stability generated fuzz bench-noise bench-relay bench-planning ledger-torture bench-ledger spark test test-slow lint reference lock clean
+.PHONY: demo clients published bench bench-peers reproduce reproduce-sql audit audit-sql corpora coverage bench-scale stability generated fuzz bench-noise bench-relay bench-planning ledger-torture bench-ledger spark test test-slow lint reference lock clean
 
 # Everything embedded on the sample data, on 127.0.0.1:6432, until Ctrl-C.
 demo: $(VENV)/.run
@@ -74,6 +74,10 @@ clients: $(VENV)-clients/.ready
 	$(VENV)-clients/bin/python -m tests.clients
 	$(VENV)-clients/bin/python -m pytest tests/clients/test_docs_clients.py
 
+# A dashboard of six tiles over published answers, opened by 50 sessions: what is charged. Then a dbt project, with its dbt.
+published: $(VENV)/.dev $(VENV)-dbt/.ready
+	$(PY) -m tests.published $(CURDIR)/$(VENV)-dbt/bin/dbt
+
 # Reserve and settle, with fsync: one account and 100, embedded and by URL.
 bench-ledger: $(VENV)/.dev
 	$(PY) -m benchmarks.ledger
@@ -120,10 +124,12 @@ lock:
 	  --no-emit-index-url --no-emit-find-links --no-emit-trusted-host --output-file tests/clients/clients.lock -c requirements-dev.lock tests/clients/clients.in
 	CUSTOM_COMPILE_COMMAND="make lock" $(VENV)-lock/bin/pip-compile --quiet --generate-hashes --allow-unsafe --strip-extras --upgrade \
 	  --no-emit-index-url --no-emit-find-links --no-emit-trusted-host --output-file benchmarks/spark.lock -c requirements-bench.lock benchmarks/spark.in
+	CUSTOM_COMPILE_COMMAND="make lock" $(VENV)-lock/bin/pip-compile --quiet --generate-hashes --allow-unsafe --no-strip-extras --upgrade \
+	  --no-emit-index-url --no-emit-find-links --no-emit-trusted-host --output-file tests/published/dbt.lock tests/published/dbt.in
 	rm -rf $(VENV)-lock
 
 clean:
-	rm -rf .bench $(VENV) $(VENV)-opendp $(VENV)-spark $(VENV)-clients tests/clients/node/node_modules .mypy_cache .ruff_cache .pytest_cache sample_data/.dpproxy
+	rm -rf .bench $(VENV) $(VENV)-opendp $(VENV)-spark $(VENV)-clients $(VENV)-dbt tests/clients/node/node_modules .mypy_cache .ruff_cache .pytest_cache sample_data/.dpproxy
 
 $(VENV)/.run: requirements.lock pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -159,4 +165,10 @@ $(VENV)-clients/.ready: requirements.lock tests/clients/clients.lock tests/clien
 	$(VENV)-clients/bin/python -m pip install --quiet --disable-pip-version-check --no-input --only-binary :all: \
 	  --require-hashes -r requirements.lock -r tests/clients/clients.lock
 	if command -v npm >/dev/null; then npm ci --silent --no-audit --no-fund --prefix tests/clients/node; fi
+	@touch $@
+
+$(VENV)-dbt/.ready: tests/published/dbt.lock
+	$(PYTHON) -m venv $(VENV)-dbt
+	$(VENV)-dbt/bin/python -m pip install --quiet --disable-pip-version-check --no-input --only-binary :all: --require-hashes \
+	  -r tests/published/dbt.lock
 	@touch $@
