@@ -101,6 +101,29 @@ def test_known_values_are_free(ann: Analyst, sql: str) -> None:
     assert ann.used() == (0, 0)
 
 
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT * FROM words LIMIT 0",
+        'SELECT TRUE AS "_" FROM "public"."words" WHERE 1 <> 1 LIMIT 0',
+        "WITH w AS (SELECT word, place FROM words) SELECT * FROM w ORDER BY 1 LIMIT 0;",
+        "SELECT word || 'x' AS w, person_id + 1 FROM words WHERE tag = 'x' LIMIT 0",
+    ],
+)
+def test_a_look_at_the_columns_is_free(ann: Analyst, service: Service, sql: str) -> None:
+    assert ann.ask(sql) == []
+    assert ann.used() == (0, 0)
+    presentation = service.answering.prepare(sql, ()).presentation
+    assert service.front.describe(presentation, ()) == service.front.describe(sql, ())
+    assert "words" not in presentation
+
+
+@pytest.mark.parametrize("sql", ["EXPLAIN SELECT * FROM words LIMIT 0", "SELECT * FROM words LIMIT 1"])
+def test_rows_stay_refused(ann: Analyst, sql: str) -> None:
+    with pytest.raises(Refusal, match="row-level"):
+        ann.ask(sql)
+
+
 def test_a_count_of_rows_costs_once(ann: Analyst) -> None:
     for _ in range(3):
         assert len(ann.ask("SELECT COUNT(*) FROM words")) == 1
