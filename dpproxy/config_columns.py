@@ -84,7 +84,7 @@ def _column(
         bounds=_ends(declared.bounds),
         unit_bounds=_ends(declared.unit_bounds),
         scale=declared.scale,
-        declared=column.name in section.columns,
+        declared=column.name in _named(section),
     )
     if domain is None and span is None and source is None:
         if declared.nullable is not None:
@@ -93,6 +93,12 @@ def _column(
     # A type's own values come with NULL wherever the column may hold it.
     nullable = declared.nullable if declared.nullable is not None else declared == ColumnSection()
     return replace(sums, nullable=nullable and column.nullable, domain=domain, domain_from=source, range=span)
+
+
+def _named(section: TableSection) -> set[str]:
+    """The columns that the owner has said anything of, by themselves or in max_groups_per_unit."""
+    together = (name.strip() for key in section.max_groups_per_unit for name in key.split(","))
+    return {*section.columns, *together}
 
 
 def _ends(bounds: Sequence[Fraction] | None) -> tuple[Fraction, Fraction] | None:

@@ -18,7 +18,7 @@ class Column:
     "timestamp without time zone"). At most one of `domain` (literals as PostgreSQL prints them),
     `domain_from` and `range` (both ends included) is set; none of them means an unknown domain.
     `nullable`: NULL is a cell of the domain (declared), or, without a domain, may occur in the data.
-    `declared`: the owner has named the column, with or without saying more of it.
+    `declared`: the owner has named the column, with or without saying more of it, or in bounds of its groups.
     `bounds`: between which a row's value is clamped, `unit_bounds` a unit's sum in a group; `scale`: the
     decimals that sums keep.
     """
