@@ -45,14 +45,16 @@ def measured(
         log.unlink()
     command = [program(), "-n", "-f", str(file), "-M", mode, "-T", str(max(1, round(seconds)))]
     command += ["-c", str(clients), "-j", str(min(clients, 2)), "-l", "--log-prefix", str(folder / "log")]
-    subprocess.run(
+    done = subprocess.run(
         command,
         env={**os.environ, **place},
         capture_output=True,
         text=True,
-        check=True,
-        timeout=120 + 2 * seconds,
+        check=False,
+        timeout=300 + 2 * seconds,
     )
+    if done.returncode:
+        raise SystemExit(f"pgbench: {done.stderr.strip()}")
     lines = [line.split() for log in folder.glob("log.*") for line in log.read_text().splitlines()]
     if not lines:
         return Speed(0.0, math.nan, math.nan)
