@@ -26,6 +26,7 @@ mode = "track"
 mode = "track"
 [tables.visits]
 privacy_unit = "person_id"
+max_rows_per_unit = 200
 max_rows_per_unit_per_group = 20
 max_groups_per_unit = {{ country = 1 }}
 [tables.visits.columns]
