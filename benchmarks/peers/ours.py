@@ -1,0 +1,66 @@
+"""dpproxy over DuckDB: a policy, then SQL."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from fractions import Fraction
+from functools import partial
+from itertools import count
+from pathlib import Path
+
+from benchmarks.bench_data import QUESTIONS, make_duckdb, policy
+from benchmarks.peers.tasks import DELTA, EPSILON, ROWS_OF_A_PERSON, TASKS, Groups, Outcome
+from budget.accounting import solve
+from dpproxy.service import Service, configured
+
+COSTS = {
+    "people by country": Fraction(1),
+    "top-10 articles": Fraction(21),
+    "COUNT(*)": Fraction(1),
+    "SUM by country": Fraction(1),
+    "distinct articles": Fraction(5, 4),
+}
+"""Information units of each answer; each account's limit, so that no answer costs more."""
+SQL = {one.name: one.sql for one in QUESTIONS} | {
+    "distinct articles": "SELECT COUNT(DISTINCT article) FROM visits WHERE seconds < {n}"
+}
+
+
+def limits(units: Fraction) -> str:
+    """The parts of a configuration by which one answer of so many units and a call is the whole guarantee."""
+    eps_per, delta_per, delta_prime = solve(
+        Fraction(EPSILON), Fraction(DELTA).limit_denominator(10**9), units, Fraction(1)
+    )
+    return (
+        f"[privacy]\nepsilon_per = {float(eps_per)}\ndelta_per = {float(delta_per)}\n"
+        f"delta_prime = {float(delta_prime)}\nmax_items_per_unit = {ROWS_OF_A_PERSON}\n"
+    )
+
+
+def answered(service: Service, sql: str, numbers: Callable[[], int]) -> Groups:
+    """One query of an analyst who asks nothing else."""
+    number = numbers()
+    rows = asyncio.run(service.ask(f"analyst{number}", sql.format(n=number))).rows
+    return {str(row[0]) if len(row) > 1 else "": float(row[-1] or 0) for row in rows}
+
+
+def measured(folder: Path, rows: int) -> Outcome:
+    """Every task, each with a deployment of its own, since (epsilon, delta) of one answer is pinned there."""
+    outcome = Outcome(
+        "dpproxy (DuckDB)",
+        "a person's rows come or go",
+        f"1 country, {ROWS_OF_A_PERSON} rows of a person; articles unrestricted",
+    )
+    url = make_duckdb(folder / f"visits{rows}.duckdb", rows)
+    bounded = policy(url).replace("max_rows_per_unit = 200\n", f"max_rows_per_unit = {ROWS_OF_A_PERSON}\n")
+    for task in TASKS:
+        place = folder / task.replace("*", "").replace(" ", "-")
+        place.mkdir()
+        limit = f'[budget]\ninformation = {float(COSTS[task])}\ncalls = 1\nmode = "enforce"\n'
+        written = bounded.replace('[budget]\nmode = "track"\n', limits(COSTS[task]) + limit)
+        (place / "dpproxy.toml").write_text(written)
+        numbers = count(1_000)
+        with Service.start(configured(place / "dpproxy.toml"), alone=True) as service:
+            outcome.ask(task, partial(answered, service, SQL[task], lambda n=numbers: next(n)))  # type: ignore[misc]
+    return outcome
