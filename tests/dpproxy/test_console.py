@@ -271,3 +271,27 @@ def test_with_a_certificate_it_speaks_tls_alone(tmp_path: Path) -> None:
             assert "; secure" in page.headers["set-cookie"].lower()
         with pytest.raises(httpx.RemoteProtocolError):
             httpx.get(run.console.replace("https", "http"))
+
+
+def test_readiness_follows_the_backend(run: Running, file: Path) -> None:
+    def status_becomes(wanted: int) -> httpx.Response:
+        for _ in range(60):
+            ready = httpx.get(f"{run.console}readyz", timeout=60)
+            if ready.status_code == wanted:
+                return ready
+            time.sleep(0.5)
+        raise AssertionError(f"/readyz never has status {wanted}")
+
+    database = file.parent / "people.duckdb"
+    database.rename(database.with_suffix(".away"))
+    try:
+        assert status_becomes(503).json() == {"ledger": True, "front": True, "backend": False}
+        assert httpx.get(f"{run.console}healthz").status_code == 200
+        with httpx.Client(base_url=run.console, timeout=60) as browser:
+            assert log_in(browser).status_code == 303
+            page = browser.get("/health").text
+            assert "Not all parts can be reached" in page
+            assert "BackendUnavailable" in page
+    finally:
+        database.with_suffix(".away").rename(database)
+    status_becomes(200)
