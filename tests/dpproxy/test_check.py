@@ -8,10 +8,8 @@ from pathlib import Path
 
 import duckdb
 import pytest
-from typer.testing import CliRunner
 
-from dpproxy.cli import app
-from tests.dpproxy.deployment import COUNT, POLICY, command, make, serving
+from tests.dpproxy.deployment import COUNT, POLICY, make, serving, within
 
 LIFE = """
 [tables.lives]
@@ -21,13 +19,6 @@ unique = ["score"]
 day = { range = ["2024-01-01", "2024-01-31"] }
 year = { range = [1900, 2020] }
 """
-
-
-def run(*arguments: str) -> tuple[int, str, str]:
-    result = CliRunner().invoke(app, list(arguments))
-    if result.exception is not None and not isinstance(result.exception, SystemExit):
-        raise result.exception
-    return result.exit_code, result.stdout, result.stderr
 
 
 @pytest.fixture
@@ -41,7 +32,7 @@ def file(tmp_path: Path) -> Path:
 
 
 def warned(file: Path) -> list[str]:
-    status, out, _ = run("check", "-c", str(file), "--json")
+    status, out, _ = within("check", "-c", str(file), "--json")
     assert status == 0
     found: list[str] = json.loads(out)["warnings"]
     return found
@@ -71,7 +62,7 @@ def test_weak_guarantees_and_open_keys(file: Path) -> None:
     assert warned(file) == []
     key.chmod(0o640)
     assert warned(file) == [f"{key} can be read by others (mode 0640): chmod 600 {key}"]
-    status, _, err = run("check", "-c", str(file))
+    status, _, err = within("check", "-c", str(file))
     assert status == 0
     assert err == f"dpproxy: warning: {key} can be read by others (mode 0640): chmod 600 {key}\n"
 
@@ -88,7 +79,7 @@ def test_weak_guarantees_and_open_keys(file: Path) -> None:
 def test_a_cap_over_everybody_that_leaves_little(file: Path, information: int, said: list[str]) -> None:
     with file.open("a") as opened:
         opened.write(f"[budget.dataset]\ninformation = {information}\ncalls = 30\n")
-    status, out, _ = run("check", "-c", str(file), "--json")
+    status, out, _ = within("check", "-c", str(file), "--json")
     found = [w for w in json.loads(out)["warnings"] if w.startswith("dataset")]
     assert status == 0
     assert len(found) == len(said)
@@ -96,7 +87,7 @@ def test_a_cap_over_everybody_that_leaves_little(file: Path, information: int, s
 
 
 def test_costs_are_what_explain_says(file: Path) -> None:
-    told = json.loads(run("check", "-c", str(file), "--json")[1])
+    told = json.loads(within("check", "-c", str(file), "--json")[1])
     costs = {(c["table"], c["column"]): c["cost"] for c in told["columns"]}
     assert costs["people", "town"] == "1"
     assert costs["visits", "room"] == "1 and 1 call"
@@ -116,7 +107,7 @@ def test_costs_are_what_explain_says(file: Path) -> None:
         counted.format("room", "visits"),
         counted.format("day", "lives"),
     ]
-    status, out, err = run(
+    status, out, err = within(
         "explain", "-c", str(file), " UNION ALL ".join(f"SELECT n FROM ({q}) AS x" for q in queries)
     )
     assert status == 0, err
@@ -138,7 +129,7 @@ def test_limits_that_the_ledger_has_otherwise(tmp_path: Path) -> None:
         with server.connect("ann") as connection:
             connection.execute(COUNT.encode())
         assert warned(file) == before
-        assert command("budget", "set", "ann", "--calls", "7.5", "-c", str(file)).returncode == 0
+        assert within("budget", "set", "ann", "--calls", "7.5", "-c", str(file))[0] == 0
         file.write_text(file.read_text().replace("information = 900", "information = 800"))
         told = warned(file)[len(before) :]
         assert told == [
@@ -148,7 +139,7 @@ def test_limits_that_the_ledger_has_otherwise(tmp_path: Path) -> None:
         ]
         for line in told:
             words = line.partition("dpproxy ")[2].split()
-            assert command(*words, "-c", str(file)).returncode == 0
+            assert within(*words, "-c", str(file))[0] == 0
         assert warned(file) == before
         file.write_text(file.read_text().replace("[budget.dataset]\ninformation = 800\n", ""))
         (gone,) = [line for line in warned(file) if line.startswith("dataset ")]

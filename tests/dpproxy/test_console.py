@@ -20,7 +20,7 @@ from dpproxy.console.guard import HEADERS
 from dpproxy.throttle import FREE_FAILURES, SPACING_SECONDS
 from tests.dpproxy.certificates import Authority
 from tests.dpproxy.console_world import ANALYSTS, EVIL, PASSWORD, ask, make_world
-from tests.dpproxy.deployment import Running, command, serving
+from tests.dpproxy.deployment import Running, command, serving, within
 
 LOGIN = {"password": PASSWORD}
 
@@ -192,7 +192,7 @@ def eventually(owner: httpx.Client, path: str, text: str) -> str:
 
 
 def test_monitoring_reads_with_its_token(run: Running, file: Path) -> None:
-    token = command("console", "token", "-c", str(file)).stdout.strip()
+    token = within("console", "token", "-c", str(file))[1].strip()
     assert re.fullmatch("[0-9a-f]{64}", token)
     page = httpx.get(f"{run.console}metrics", headers={"Authorization": f"Bearer {token}"})
     assert page.status_code == 200
@@ -224,13 +224,11 @@ def test_the_password_is_kept_as_a_verifier_and_a_new_one_ends_logins(
     assert stat.S_IMODE(place.stat().st_mode) == 0o600
     assert PASSWORD not in place.read_text()
     assert place.read_text().startswith("scrypt$32768$8$1$")
-    short = command("console", "password", "--password-stdin", "-c", str(file), entry="short\n")
-    assert (short.returncode, short.stderr.count("\n")) == (1, 1)
+    set_password = ("console", "password", "--password-stdin", "-c", str(file))
+    status, _, errors = within(*set_password, entry="short\n")
+    assert (status, errors.count("\n")) == (1, 1)
     assert owner.get("/").status_code == 200
-    assert (
-        command("console", "password", "--password-stdin", "-c", str(file), entry=f"{PASSWORD}\n").returncode
-        == 0
-    )
+    assert within(*set_password, entry=f"{PASSWORD}\n")[0] == 0
     assert owner.get("/").status_code == 303
 
 
@@ -250,9 +248,9 @@ def test_the_port_that_is_taken_is_told(file: Path, run: Running) -> None:
         done = command("console", "-c", str(file), "--http", f"127.0.0.1:{taken.getsockname()[1]}")
     assert done.returncode == 1
     assert "cannot listen on 127.0.0.1" in done.stderr
-    open_to_all = command("console", "-c", str(file), "--http", "0.0.0.0:6480")
-    assert open_to_all.returncode == 1
-    assert "not loopback: set tls_cert and tls_key" in open_to_all.stderr
+    status, _, errors = within("console", "-c", str(file), "--http", "0.0.0.0:6480")
+    assert status == 1
+    assert "not loopback: set tls_cert and tls_key" in errors
 
 
 def test_with_a_certificate_it_speaks_tls_alone(tmp_path: Path) -> None:

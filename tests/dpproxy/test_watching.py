@@ -20,7 +20,7 @@ from budget.account import LedgerUnavailable
 from dpproxy.refusal_counts import RefusalCounts
 from dpproxy.statement_log import StatementLog
 from dpproxy.watching import Ended, Paid
-from tests.dpproxy.deployment import COUNT, POLICY, Running, command, make, serving
+from tests.dpproxy.deployment import COUNT, POLICY, Running, make, serving, within
 
 LITERAL = "SELECT COUNT(*) FROM people WHERE town = 'Ulm' AND person_id <> 4711"
 TRUST = '[server]\nauth = "trust"\nlog = "json"\nhttp = "127.0.0.1:0"\n[budget.dataset]\ninformation = 1000\n'
@@ -110,7 +110,7 @@ def test_metrics_add_up_and_the_log_has_a_line_each(tmp_path: Path, workers: int
         serving(arguments, errors=errors) as run,
         httpx.Client(base_url=run.console, timeout=30) as browser,
     ):
-        token = command("console", "token", "-c", str(file)).stdout.strip()
+        token = within("console", "token", "-c", str(file))[1].strip()
         ask(run)
         page = page_of(browser, token)
         deadline = time.monotonic() + 20
