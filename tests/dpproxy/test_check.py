@@ -122,10 +122,11 @@ def test_costs_are_what_explain_says(file: Path) -> None:
 
 
 def test_limits_that_the_ledger_has_otherwise(tmp_path: Path) -> None:
+    file = make(tmp_path, POLICY + '[server]\nauth = "trust"\n[budget.dataset]\ninformation = 900\n')
+
     def drifted() -> list[str]:
         return [line for line in warned(file) if "the ledger" in line]
 
-    file = make(tmp_path, POLICY + '[server]\nauth = "trust"\n[budget.dataset]\ninformation = 900\n')
     assert drifted() == []
     assert not (tmp_path / ".dpproxy" / "ledger").exists()
     with serving(["serve", "-c", str(file), "--port", "0"]) as server:
