@@ -541,4 +541,4 @@ def test_a_url_that_cannot_be_used(url: str, said: str) -> None:
 
 def test_an_empty_policy(started: Front) -> None:
     started.clone(Policy({}), BackendSchema())
-    assert asked(started, "SELECT count(*) FROM pg_tables WHERE schemaname = 'dpproxy'") == [(4,)]
+    assert asked(started, "SELECT count(*) FROM pg_tables WHERE schemaname = 'dpproxy'") == [(5,)]
