@@ -44,9 +44,9 @@ QUICK = Extent("quick", (("DuckDB", 100_000, 7), ("DuckDB", 1_000_000, 3), ("Pos
 FULL = Extent(
     "full",
     (
-        *(("DuckDB", rows, rounds) for rows, rounds in ((100_000, 25), (1_000_000, 11), (10_000_000, 5))),
-        ("DuckDB", 50_000_000, 3),
-        *(("PostgreSQL", rows, rounds) for rows, rounds in ((100_000, 25), (1_000_000, 7), (10_000_000, 3))),
+        *(("DuckDB", rows, rounds) for rows, rounds in ((100_000, 21), (1_000_000, 9), (10_000_000, 4))),
+        ("DuckDB", 50_000_000, 2),
+        *(("PostgreSQL", rows, rounds) for rows, rounds in ((100_000, 15), (1_000_000, 4), (10_000_000, 2))),
     ),
     8,
     25,

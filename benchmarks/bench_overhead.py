@@ -61,6 +61,7 @@ def overhead(folder: Path, engine: str, rows: int, rounds: int) -> list[Times]:
         return [
             _measured(Times(engine, rows, one.name), one.sql, queries, run, proxy)
             for one, queries in zip(QUESTIONS, written, strict=True)
+            if rows <= one.most
         ]
 
 
