@@ -352,37 +352,22 @@ class Session:
             who = identity.analyst(self.analyst, job.settings[ROLE])
             noted = job.attributed if identity.is_service(self.analyst) else ""
             last = self._last_release_of(who)
-            if isinstance(job, Publish):
-                return self._services.publish(
-                    Asker(
-                        job.text,
-                        (),
-                        who,
-                        (),
-                        job.settings,
-                        cancellation,
-                        last,
-                        stages,
-                        noted,
-                        paid,
-                        self._services.watcher,
-                    )
-                )
-            return answering.execute(
-                Asker(
-                    job.text,
-                    job.oids,
-                    who,
-                    job.parameters,
-                    job.settings,
-                    cancellation,
-                    last,
-                    stages,
-                    noted,
-                    paid,
-                    self._services.watcher,
-                )
+            oids, parameters = ((), ()) if isinstance(job, Publish) else (job.oids, job.parameters)
+            watcher = self._services.watcher
+            asker = Asker(
+                job.text,
+                oids,
+                who,
+                parameters,
+                job.settings,
+                cancellation,
+                last,
+                stages,
+                noted,
+                paid,
+                watcher,
             )
+            return self._services.publish(asker) if isinstance(job, Publish) else answering.execute(asker)
         except Refusal as refusal:
             return refusal
         except Exception as error:
