@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import astuple
 from pathlib import Path
-from typing import NamedTuple, Self
+from typing import Self
 
 import psycopg
 from psycopg import pq
@@ -18,20 +18,34 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from dpproxy.backends.base import BackendSchema, Row
 from dpproxy.embedded import Embedded
-from dpproxy.front_functions import BODY, OTHERS
+from dpproxy.front_functions import OTHERS
 from dpproxy.front_hidden import hidden
-from dpproxy.front_published import NOTES, Load, Work
+from dpproxy.front_published import NOTES, Work, done, in_use
 from dpproxy.front_setup import (
-    ROLES_QUERY,
     TAKEN,
     Roles,
     grants,
     lock_down,
+    make_database,
+    make_roles,
     possible_name,
     take,
     unusable_name,
 )
 from dpproxy.front_sql import COLUMN_DESCRIPTION, SYSTEM, clone_statements, identifier, literal, qualified
+from dpproxy.front_statement import (
+    Described,
+    as_body,
+    become,
+    checked,
+    described,
+    encoded,
+    execute,
+    parsed,
+    run,
+    text,
+    texts,
+)
 from dpproxy.pool import Pool
 from rewriter.policy import Policy, Table
 from rewriter.refusal import Refusal
@@ -41,9 +55,6 @@ _DATABASE = "dpproxy"
 _CHECKERS = 4
 _PATIENCE_SECONDS = 2
 _AROUND = "SELECT * FROM ("
-_BOOL = 16
-_BOOLEANS: dict[bytes | None, bytes] = {b"t": b"true", b"f": b"false"}
-"""A cast to text spells these out, and so do domains and backends."""
 _PINNED = {
     "client_encoding": "UTF8",
     "DateStyle": "ISO,YMD",
@@ -66,14 +77,6 @@ _SETTINGS = {
 
 class FrontError(Exception):
     """The front could not be prepared; the message is for the owner."""
-
-
-class Described(NamedTuple):
-    """A column of a result: its name, its type as format_type prints it, the type's OID."""
-
-    name: str
-    type: str
-    oid: int
 
 
 class Front:
@@ -168,21 +171,21 @@ class Front:
         stamp = hashlib.sha256("\0".join((path, *statements)).encode()).hexdigest()
         owner = identifier(self._roles.owner)
         with self._as_admin() as admin, admin.transaction():
-            _run(admin, "SELECT pg_advisory_xact_lock(20)")
-            found = _run(admin, f"SELECT obj_description(to_regnamespace('{SYSTEM}'), 'pg_namespace')")
+            run(admin, "SELECT pg_advisory_xact_lock(20)")
+            found = run(admin, f"SELECT obj_description(to_regnamespace('{SYSTEM}'), 'pg_namespace')")
             if found.fetchall() == [(stamp,)]:
                 return
-            _run(admin, f"DROP OWNED BY {owner} CASCADE")
+            run(admin, f"DROP OWNED BY {owner} CASCADE")
             for statement in grants(self._roles, self.database):
-                _run(admin, statement)
-            _run(admin, f"SET LOCAL ROLE {owner}")
+                run(admin, statement)
+            run(admin, f"SET LOCAL ROLE {owner}")
             for statement in statements:
-                _run(admin, statement)
-            _run(admin, f"COMMENT ON SCHEMA {SYSTEM} IS {literal(stamp)}")
-            _run(admin, "RESET ROLE")
-            _run(admin, "SET LOCAL allow_system_table_mods = on")
-            _run(admin, COLUMN_DESCRIPTION)
-            _run(admin, f"ALTER DATABASE {identifier(self.database)} SET search_path = {path}")
+                run(admin, statement)
+            run(admin, f"COMMENT ON SCHEMA {SYSTEM} IS {literal(stamp)}")
+            run(admin, "RESET ROLE")
+            run(admin, "SET LOCAL allow_system_table_mods = on")
+            run(admin, COLUMN_DESCRIPTION)
+            run(admin, f"ALTER DATABASE {identifier(self.database)} SET search_path = {path}")
         self._checkers.clear()
 
     def load_public(self, table: Table, rows: Iterable[Row]) -> None:
@@ -198,13 +201,13 @@ class Front:
             # A connection of its own: logging in does not wait for it.
             with self._open_admin() as admin, admin.transaction():
                 # Foreign keys of guarded tables would read these; they hold in the backend.
-                _run(admin, "SET LOCAL session_replication_role = replica")
-                _run(admin, f"LOCK TABLE {name} IN SHARE ROW EXCLUSIVE MODE")
-                _run(admin, f"DELETE FROM {name}")
+                run(admin, "SET LOCAL session_replication_role = replica")
+                run(admin, f"LOCK TABLE {name} IN SHARE ROW EXCLUSIVE MODE")
+                run(admin, f"DELETE FROM {name}")
                 with admin.cursor().copy(f"COPY {name} ({columns}) FROM STDIN".encode()) as copy:
                     for row in rows:
                         copy.write_row(row)
-                _run(admin, f"ANALYZE {name}")
+                run(admin, f"ANALYZE {name}")
         except psycopg.Error as error:
             raise FrontError(f'public table "{table.name}" cannot be loaded: {error}') from error
 
@@ -219,7 +222,7 @@ class Front:
             self._set_right(admin, analyst, password)
             for (role,) in admin.execute(TAKEN, (analyst,)).fetchall() if may else ():
                 if role != self._roles.group and may and not may(role):
-                    _run(admin, f"REVOKE {identifier(role)} FROM {identifier(analyst)}")
+                    run(admin, f"REVOKE {identifier(role)} FROM {identifier(analyst)}")
         return analyst, password
 
     def let_take(self, login: str, analyst: str) -> None:
@@ -232,7 +235,7 @@ class Front:
                 return
         self.role_for(analyst)
         with self._changing_roles(analyst) as admin:
-            _run(admin, take(login, analyst, admin.info.server_version))
+            run(admin, take(login, analyst, admin.info.server_version))
 
     @contextmanager
     def _changing_roles(self, analyst: str) -> Iterator[psycopg.Connection]:
@@ -240,7 +243,7 @@ class Front:
             raise unusable_name(analyst)
         try:
             with self._as_admin() as admin, admin.transaction():
-                _run(admin, "SELECT pg_advisory_xact_lock(21)")
+                run(admin, "SELECT pg_advisory_xact_lock(21)")
                 yield admin
         except FrontError:
             raise _out_of_reach() from None
@@ -257,17 +260,17 @@ class Front:
         if found is None:
             group = identifier(self._roles.group)
             options = " WITH INHERIT TRUE, SET FALSE" if admin.info.server_version >= 160000 else ""
-            _run(admin, f"CREATE ROLE {role} LOGIN INHERIT")
-            _run(admin, f"GRANT {group} TO {role}{options}")
+            run(admin, f"CREATE ROLE {role} LOGIN INHERIT")
+            run(admin, f"GRANT {group} TO {role}{options}")
         elif not found[0] or analyst in astuple(self._roles):
             raise unusable_name(analyst)
         elif found[2]:
-            _run(admin, f"ALTER ROLE {role} RESET ALL")
-            _run(admin, f"ALTER ROLE {role} IN DATABASE {identifier(self.database)} RESET ALL")
+            run(admin, f"ALTER ROLE {role} RESET ALL")
+            run(admin, f"ALTER ROLE {role} IN DATABASE {identifier(self.database)} RESET ALL")
         if found is None or found[1] != self._verifiers.get(analyst):
             encrypted = admin.pgconn.encrypt_password(password.encode(), analyst.encode(), b"scram-sha-256")
             self._verifiers[analyst] = encrypted.decode()
-            _run(admin, f"ALTER ROLE {role} PASSWORD {literal(self._verifiers[analyst])}")
+            run(admin, f"ALTER ROLE {role} PASSWORD {literal(self._verifiers[analyst])}")
 
     def agrees(self, text: str, regenerated: str, oids: Sequence[int]) -> bool:
         """Whether PostgreSQL understands the client's text and our own alike.
@@ -277,23 +280,23 @@ class Front:
         front's own code, message and position where the client's text does not parse.
         """
         with self._checker() as checker:
-            types = _parsed(checker, text, oids)
+            types = parsed(checker, text, oids)
             try:
-                if _parsed(checker, regenerated, types) != types:
+                if parsed(checker, regenerated, types) != types:
                     return False
             except Refusal:
                 return False
-            body = _body(checker, text, types)
-            return body is not None and body == _body(checker, regenerated, types)
+            meant = as_body(checker, text, types)
+            return meant is not None and meant == as_body(checker, regenerated, types)
 
     def other_than_constant(self, sql: str, oids: Sequence[int]) -> str | None:
         """The name of a function in `sql`, a SELECT of an expression without columns, whose value may change within
         a statement or depends on the session; None where there is none. Raises Refusal.
         """
         with self._checker() as checker, checker.transaction(force_rollback=True):
-            _become(checker, sql, _parsed(checker, sql, oids))
-            result = _exec(checker, OTHERS)
-            return _text(result.get_value(0, 0)) if result.ntuples else None
+            become(checker, sql, parsed(checker, sql, oids))
+            result = execute(checker, OTHERS)
+            return text(result.get_value(0, 0)) if result.ntuples else None
 
     def describe(self, sql: str, oids: Sequence[int]) -> tuple[Described, ...]:
         """The columns of a statement's result, which is neither planned nor run.
@@ -301,26 +304,12 @@ class Front:
         Raises Refusal with the front's own code, message and position.
         """
         with self._checker() as checker:
-            return self._described(checker, sql, oids)
-
-    def _described(
-        self, connection: psycopg.Connection, sql: str, oids: Sequence[int]
-    ) -> tuple[Described, ...]:
-        _parsed(connection, sql, oids)
-        result = connection.pgconn.describe_prepared(b"")
-        fields = [
-            ((result.fname(i) or b"").decode(), result.ftype(i), result.fmod(i))
-            for i in range(result.nfields)
-        ]
-        for kind in {(oid, modifier) for _, oid, modifier in fields} - self._types.keys():
-            named = _run(connection, f"SELECT format_type({kind[0]}, {kind[1]})").fetchall()
-            self._types[kind] = named[0][0]
-        return tuple(Described(name, self._types[oid, modifier], oid) for name, oid, modifier in fields)
+            return described(checker, sql, oids, self._types)
 
     def parameter_types(self, sql: str, oids: Sequence[int]) -> tuple[int, ...]:
         """The type OIDs of a statement's parameters; raises Refusal like `describe`."""
         with self._checker() as checker:
-            return _parsed(checker, sql, oids)
+            return parsed(checker, sql, oids)
 
     def rows(self, sql: str, *, most: int = 2_000_000) -> tuple[Row, ...]:
         """The rows of a query over public tables and constants, every value as text (ISO dates, UTC).
@@ -328,11 +317,11 @@ class Front:
         Raises Refusal: the front's own, 54000 for more than `most` rows.
         """
         with self._checker() as checker:
-            _parsed(checker, sql, ())
+            parsed(checker, sql, ())
             with checker.transaction():
-                _exec(checker, f"DECLARE dpproxy_rows NO SCROLL CURSOR FOR {sql}")
-                result = _exec(checker, f"FETCH {most + 1} FROM dpproxy_rows")
-        return _texts(result, most)
+                execute(checker, f"DECLARE dpproxy_rows NO SCROLL CURSOR FOR {sql}")
+                result = execute(checker, f"FETCH {most + 1} FROM dpproxy_rows")
+        return texts(result, most)
 
     def evaluate(
         self, sql: str, oids: Sequence[int], values: Sequence[str | None], arrays: Sequence[bytes], most: int
@@ -342,13 +331,13 @@ class Front:
         `oids`: the types of `values`, given as canonical text, and of the binary `arrays` behind them. Raises
         Refusal: the front's own, 54000 for more than `most` rows.
         """
-        given = [None if v is None else _encoded(v) for v in values] + list(arrays)
+        given = [None if v is None else encoded(v) for v in values] + list(arrays)
         formats = [pq.Format.TEXT] * len(values) + [pq.Format.BINARY] * len(arrays)
         with self._checker() as checker:
-            result = _checked(
-                checker.pgconn.exec_params(_encoded(f"{sql} LIMIT {most + 1}"), given, list(oids), formats)
+            result = checked(
+                checker.pgconn.exec_params(encoded(f"{sql} LIMIT {most + 1}"), given, list(oids), formats)
             )
-        return _texts(result, most)
+        return texts(result, most)
 
     def evaluate_as(
         self, analyst: str, sql: str, oids: Sequence[int], arrays: Sequence[bytes], most: int
@@ -361,24 +350,24 @@ class Front:
         conninfo = make_conninfo(self._conninfo, user=role, password=password)
         try:
             with psycopg.connect(conninfo, autocommit=True, options=_options(_PINNED)) as connection:
-                columns = self._described(connection, sql, oids)
-                text = _encoded(f"{_AROUND}{sql}\n) AS q LIMIT {most + 1}")
+                columns = described(connection, sql, oids, self._types)
+                text = encoded(f"{_AROUND}{sql}\n) AS q LIMIT {most + 1}")
                 formats = [pq.Format.BINARY] * len(arrays)
                 result = connection.pgconn.exec_params(text, list(arrays), list(oids), formats)
         except psycopg.Error:
             raise _out_of_reach() from None
         try:
-            _checked(result)
+            checked(result)
         except Refusal as refusal:
             if refusal.position is not None:
                 refusal.position -= len(_AROUND)
             raise
-        return columns, _texts(result, most)
+        return columns, texts(result, most)
 
     def published(self) -> dict[str, str]:
         """The version of each published answer that is here, by its name; raises FrontError."""
         with self._as_admin() as admin:
-            return dict(_run(admin, f"SELECT name, version::text FROM {NOTES}").fetchall())
+            return dict(run(admin, f"SELECT name, version::text FROM {NOTES}").fetchall())
 
     def publish(self, work: Work) -> None:
         """Changes published answers as the tables' owner, in one transaction, one process after the other.
@@ -389,15 +378,15 @@ class Front:
         try:
             # A connection of its own: logging in does not wait for it.
             with self._open_admin() as admin, admin.transaction():
-                _run(admin, f"SET LOCAL lock_timeout = '{_PATIENCE_SECONDS}s'")
-                _run(admin, "SELECT pg_advisory_xact_lock(24)")
-                _run(admin, f"SET LOCAL ROLE {identifier(self._roles.owner)}")
+                run(admin, f"SET LOCAL lock_timeout = '{_PATIENCE_SECONDS}s'")
+                run(admin, "SELECT pg_advisory_xact_lock(24)")
+                run(admin, f"SET LOCAL ROLE {identifier(self._roles.owner)}")
                 with suppress(StopIteration):
                     step = next(work)
                     while True:
-                        step = work.send(_done(admin, step))
+                        step = work.send(done(admin, step))
         except psycopg.errors.LockNotAvailable:
-            raise _in_use() from None
+            raise in_use() from None
         except psycopg.Error as error:
             raise FrontError(f"published answers cannot be changed: {error}") from error
 
@@ -414,15 +403,15 @@ class Front:
             first = make_conninfo(self._conninfo, dbname="postgres")
         try:
             with psycopg.connect(first, autocommit=True, connect_timeout=10) as admin:
-                _run(admin, "SELECT pg_advisory_lock(22)")
+                run(admin, "SELECT pg_advisory_lock(22)")
                 if self._embedded is not None:
-                    _make_database(admin, str(values["dbname"]))
-                roles = _make_roles(admin)
+                    make_database(admin, str(values["dbname"]))
+                roles = make_roles(admin)
             # Other processes wait no longer: what follows can be done twice.
             if self._embedded is None or self._embedded.owner:
                 with self._as_admin() as admin, admin.transaction():
                     for statement in (*hidden(SETTINGS), *lock_down(), *grants(roles, self.database)):
-                        _run(admin, statement)
+                        run(admin, statement)
         except psycopg.Error as error:
             raise FrontError(f"the front cannot be prepared: {error}") from error
         return roles
@@ -462,28 +451,9 @@ class Front:
             return psycopg.connect(conninfo, autocommit=True, options=options, prepare_threshold=None)
         except psycopg.OperationalError:
             with self._as_admin() as admin, admin.transaction():
-                _run(admin, "SELECT pg_advisory_xact_lock(21)")
-                _run(admin, f"ALTER ROLE {identifier(role)} PASSWORD {literal(password)}")
+                run(admin, "SELECT pg_advisory_xact_lock(21)")
+                run(admin, f"ALTER ROLE {identifier(role)} PASSWORD {literal(password)}")
         return psycopg.connect(conninfo, autocommit=True, options=options, prepare_threshold=None)
-
-
-def _done(admin: psycopg.Connection, step: str | Load) -> Sequence[Row]:
-    if isinstance(step, str):
-        cursor = _run(admin, step)
-        return cursor.fetchall() if cursor.description else ()
-    columns = ", ".join(map(identifier, step.columns))
-    with admin.cursor().copy(f"COPY {step.table} ({columns}) FROM STDIN".encode()) as copy:
-        for row in step.rows:
-            copy.write_row(row)
-    return ()
-
-
-def _in_use() -> Refusal:
-    return Refusal(
-        "55P03",
-        "a transaction that has read this published table is still open",
-        hint="End it, this session's own or another's, and try again.",
-    )
 
 
 def _out_of_reach() -> Refusal:
@@ -505,94 +475,5 @@ def _gone(connection: psycopg.Connection) -> bool:
     return bool(poll.poll(0))
 
 
-def _run(connection: psycopg.Connection, statement: str) -> psycopg.Cursor:
-    """Runs our own statement, whose names and texts were quoted where it was put together."""
-    return connection.execute(statement.encode())
-
-
 def _options(settings: Mapping[str, str]) -> str:
     return " ".join(f"-c {name}={value}" for name, value in settings.items())
-
-
-def _make_database(admin: psycopg.Connection, database: str) -> None:
-    known = admin.execute("SELECT FROM pg_database WHERE datname = %s", (database,)).fetchone()
-    if known is None:
-        _run(admin, f"CREATE DATABASE {identifier(database)} TEMPLATE template0 ENCODING 'UTF8'")
-    _run(admin, "REVOKE ALL ON DATABASE postgres, template1 FROM PUBLIC")
-
-
-def _make_roles(admin: psycopg.Connection) -> Roles:
-    with admin.transaction():
-        roles = Roles.found(dict(admin.execute(ROLES_QUERY).fetchall()))
-        if roles is None:
-            roles = Roles.named_at_random()
-            for statement in roles.statements():
-                _run(admin, statement)
-        return roles
-
-
-def _text(value: bytes | None) -> str | None:
-    return None if value is None else value.decode()
-
-
-def _texts(result: pq.abc.PGresult, most: int) -> tuple[Row, ...]:
-    if result.ntuples > most:
-        raise Refusal("54000", f"a public query gives more than {most} rows")
-    columns = [(j, _BOOLEANS if result.ftype(j) == _BOOL else {}) for j in range(result.nfields)]
-    return tuple(
-        tuple(_text(written.get(value := result.get_value(i, j), value)) for j, written in columns)
-        for i in range(result.ntuples)
-    )
-
-
-def _encoded(sql: str) -> bytes:
-    encoded = b"\0"
-    with suppress(UnicodeEncodeError):
-        encoded = sql.encode()
-    if b"\0" in encoded:
-        raise Refusal("22021", "the statement is no text in UTF-8")
-    return encoded
-
-
-def _parsed(checker: psycopg.Connection, sql: str, oids: Sequence[int]) -> tuple[int, ...]:
-    """Parses one statement under the empty name and gives its parameters' types; raises Refusal."""
-    _checked(checker.pgconn.prepare(b"", _encoded(sql), list(oids)))
-    result = _checked(checker.pgconn.describe_prepared(b""))
-    return tuple(result.param_type(i) for i in range(result.nparams))
-
-
-def _exec(checker: psycopg.Connection, sql: str) -> pq.abc.PGresult:
-    """Runs one statement in the extended protocol, which takes no second one; raises Refusal."""
-    return _checked(checker.pgconn.exec_params(_encoded(sql), None))
-
-
-def _body(checker: psycopg.Connection, sql: str, types: Sequence[int]) -> str | None:
-    """How PostgreSQL prints the statement as the body of a function, None where it cannot be one."""
-    try:
-        with checker.transaction(force_rollback=True):
-            _become(checker, sql, types)
-            result = _exec(checker, f"SELECT pg_get_function_sqlbody('{BODY}'::regproc)")
-            return _text(result.get_value(0, 0))
-    except Refusal:
-        return None
-
-
-def _become(checker: psycopg.Connection, sql: str, types: Sequence[int]) -> None:
-    """Makes the statement the body of a function, for as long as the transaction takes; raises Refusal."""
-    named = (_exec(checker, f"SELECT {oid}::regtype::text").get_value(0, 0) for oid in types)
-    signature = ", ".join(str(_text(name)) for name in named)
-    _exec(checker, f"CREATE FUNCTION {BODY}({signature}) RETURNS void LANGUAGE sql BEGIN ATOMIC {sql}\n; END")
-
-
-def _checked(result: pq.abc.PGresult) -> pq.abc.PGresult:
-    if result.status in (pq.ExecStatus.COMMAND_OK, pq.ExecStatus.TUPLES_OK):
-        return result
-    field = pq.DiagnosticField
-    position = _text(result.error_field(field.STATEMENT_POSITION))
-    raise Refusal(
-        _text(result.error_field(field.SQLSTATE)) or "08006",
-        _text(result.error_field(field.MESSAGE_PRIMARY)) or "the front did not answer",
-        detail=_text(result.error_field(field.MESSAGE_DETAIL)),
-        hint=_text(result.error_field(field.MESSAGE_HINT)),
-        position=int(position) if position else None,
-    )

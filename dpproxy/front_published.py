@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Generator, Iterable, Sequence
 from dataclasses import dataclass
 
+import psycopg
+
 from budget.publications import Columns, Published
 from budget.units import shown
 from dpproxy.backends.base import Row
 from dpproxy.front_sql import SYSTEM, identifier, literal, qualified
+from dpproxy.front_statement import run
 from rewriter.publication import SCHEMA
+from rewriter.refusal import Refusal
 
 NOTES = f"{SYSTEM}.{SCHEMA}"
 """The table that tells of all of them."""
@@ -86,3 +90,24 @@ def age(one: Published) -> str:
     failed = f"; the last refresh failed: {one.failure}" if one.failure else ""
     own = one.comments.get("")
     return (f"{own} " if own else "") + f"({when}{failed})"
+
+
+def done(admin: psycopg.Connection, step: str | Load) -> Sequence[Row]:
+    """Does one step of the work; the rows of a query."""
+    if isinstance(step, str):
+        cursor = run(admin, step)
+        return cursor.fetchall() if cursor.description else ()
+    columns = ", ".join(map(identifier, step.columns))
+    with admin.cursor().copy(f"COPY {step.table} ({columns}) FROM STDIN".encode()) as copy:
+        for row in step.rows:
+            copy.write_row(row)
+    return ()
+
+
+def in_use() -> Refusal:
+    """What is said where the table stays locked."""
+    return Refusal(
+        "55P03",
+        "a transaction that has read this published table is still open",
+        hint="End it, this session's own or another's, and try again.",
+    )

@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import astuple, dataclass
 
+import psycopg
+
 from dpproxy.front_sql import identifier, literal
+from dpproxy.front_statement import run
 from mechanisms.randomness import random_bytes
 from rewriter.refusal import Refusal
 
@@ -115,3 +118,22 @@ def unusable_name(analyst: str) -> Refusal:
     """The refusal (28000) of a name that PostgreSQL or we keep to ourselves."""
     shown = analyst.replace("\0", " ").encode(errors="replace").decode()
     return Refusal("28000", f'"{shown[:NAME_BYTES]}" cannot be the name of an analyst')
+
+
+def make_database(admin: psycopg.Connection, database: str) -> None:
+    """Makes the clone's database where it is missing; nobody but its owner may use the others."""
+    known = admin.execute("SELECT FROM pg_database WHERE datname = %s", (database,)).fetchone()
+    if known is None:
+        run(admin, f"CREATE DATABASE {identifier(database)} TEMPLATE template0 ENCODING 'UTF8'")
+    run(admin, "REVOKE ALL ON DATABASE postgres, template1 FROM PUBLIC")
+
+
+def make_roles(admin: psycopg.Connection) -> Roles:
+    """The front's own roles, made at the first time."""
+    with admin.transaction():
+        roles = Roles.found(dict(admin.execute(ROLES_QUERY).fetchall()))
+        if roles is None:
+            roles = Roles.named_at_random()
+            for statement in roles.statements():
+                run(admin, statement)
+        return roles

@@ -9,8 +9,9 @@ from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from typing import TypeVar, cast
 
-from dpproxy.front import Described, Front
+from dpproxy.front import Front
 from dpproxy.front_sql import identifier
+from dpproxy.front_statement import Described
 from rewriter.constant import Constant
 from rewriter.cut import draft
 from rewriter.dialect import Dialect

@@ -21,8 +21,9 @@ from dpproxy.asker import Asker
 from dpproxy.backends.base import Row
 from dpproxy.config import Config
 from dpproxy.epoch import epoch_end
-from dpproxy.front import Described, Front, FrontError
+from dpproxy.front import Front, FrontError
 from dpproxy.front_published import Work, placed, removed, renamed, told
+from dpproxy.front_statement import Described
 from rewriter.draft import SystemDraft
 from rewriter.publication import Publication, publication
 from rewriter.refusal import Refusal

@@ -1,0 +1,122 @@
+"""One statement at the front, by libpq: read, described, run; what PostgreSQL says against it is a Refusal."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import NamedTuple
+
+import psycopg
+from psycopg import pq
+
+from dpproxy.backends.base import Row
+from dpproxy.front_functions import BODY
+from rewriter.refusal import Refusal
+
+_BOOL = 16
+_BOOLEANS: dict[bytes | None, bytes] = {b"t": b"true", b"f": b"false"}
+"""A cast to text spells these out, and so do domains and backends."""
+
+
+class Described(NamedTuple):
+    """A column of a result: its name, its type as format_type prints it, the type's OID."""
+
+    name: str
+    type: str
+    oid: int
+
+
+def run(connection: psycopg.Connection, statement: str) -> psycopg.Cursor:
+    """Runs our own statement, whose names and texts were quoted where it was put together."""
+    return connection.execute(statement.encode())
+
+
+def text(value: bytes | None) -> str | None:
+    """A value in libpq's text format."""
+    return None if value is None else value.decode()
+
+
+def texts(result: pq.abc.PGresult, most: int) -> tuple[Row, ...]:
+    """The rows of a result as texts; Refusal 54000 for more than `most`."""
+    if result.ntuples > most:
+        raise Refusal("54000", f"a public query gives more than {most} rows")
+    columns = [(j, _BOOLEANS if result.ftype(j) == _BOOL else {}) for j in range(result.nfields)]
+    return tuple(
+        tuple(text(written.get(value := result.get_value(i, j), value)) for j, written in columns)
+        for i in range(result.ntuples)
+    )
+
+
+def encoded(sql: str) -> bytes:
+    """A statement for libpq; Refusal 22021 for what is no text in UTF-8."""
+    encoded = b"\0"
+    with suppress(UnicodeEncodeError):
+        encoded = sql.encode()
+    if b"\0" in encoded:
+        raise Refusal("22021", "the statement is no text in UTF-8")
+    return encoded
+
+
+def parsed(checker: psycopg.Connection, sql: str, oids: Sequence[int]) -> tuple[int, ...]:
+    """Parses one statement under the empty name and gives its parameters' types; raises Refusal."""
+    checked(checker.pgconn.prepare(b"", encoded(sql), list(oids)))
+    result = checked(checker.pgconn.describe_prepared(b""))
+    return tuple(result.param_type(i) for i in range(result.nparams))
+
+
+def execute(checker: psycopg.Connection, sql: str) -> pq.abc.PGresult:
+    """Runs one statement in the extended protocol, which takes no second one; raises Refusal."""
+    return checked(checker.pgconn.exec_params(encoded(sql), None))
+
+
+def as_body(checker: psycopg.Connection, sql: str, types: Sequence[int]) -> str | None:
+    """How PostgreSQL prints the statement as the body of a function, None where it cannot be one."""
+    try:
+        with checker.transaction(force_rollback=True):
+            become(checker, sql, types)
+            result = execute(checker, f"SELECT pg_get_function_sqlbody('{BODY}'::regproc)")
+            return text(result.get_value(0, 0))
+    except Refusal:
+        return None
+
+
+def become(checker: psycopg.Connection, sql: str, types: Sequence[int]) -> None:
+    """Makes the statement the body of a function, for as long as the transaction takes; raises Refusal."""
+    named = (execute(checker, f"SELECT {oid}::regtype::text").get_value(0, 0) for oid in types)
+    signature = ", ".join(str(text(name)) for name in named)
+    execute(
+        checker, f"CREATE FUNCTION {BODY}({signature}) RETURNS void LANGUAGE sql BEGIN ATOMIC {sql}\n; END"
+    )
+
+
+def checked(result: pq.abc.PGresult) -> pq.abc.PGresult:
+    """The result of what went well; raises Refusal with the front's code, message and position."""
+    if result.status in (pq.ExecStatus.COMMAND_OK, pq.ExecStatus.TUPLES_OK):
+        return result
+    field = pq.DiagnosticField
+    position = text(result.error_field(field.STATEMENT_POSITION))
+    raise Refusal(
+        text(result.error_field(field.SQLSTATE)) or "08006",
+        text(result.error_field(field.MESSAGE_PRIMARY)) or "the front did not answer",
+        detail=text(result.error_field(field.MESSAGE_DETAIL)),
+        hint=text(result.error_field(field.MESSAGE_HINT)),
+        position=int(position) if position else None,
+    )
+
+
+def described(
+    connection: psycopg.Connection, sql: str, oids: Sequence[int], types: dict[tuple[int, int], str]
+) -> tuple[Described, ...]:
+    """The columns of a statement's result; `types`: the names of types by OID and modifier, those found are added.
+
+    Raises Refusal.
+    """
+    parsed(connection, sql, oids)
+    result = connection.pgconn.describe_prepared(b"")
+    fields = [
+        ((result.fname(i) or b"").decode(), result.ftype(i), result.fmod(i)) for i in range(result.nfields)
+    ]
+    for kind in {(oid, modifier) for _, oid, modifier in fields} - types.keys():
+        named = run(connection, f"SELECT format_type({kind[0]}, {kind[1]})").fetchall()
+        types[kind] = named[0][0]
+    return tuple(Described(name, types[oid, modifier], oid) for name, oid, modifier in fields)
