@@ -21,7 +21,7 @@ from rich.console import Console
 from rich.table import Table
 
 from dpproxy.service import Service, configured
-from tests.spark_server import owner, serving
+from tests.spark_server import Server, owner, serving
 
 USERS = (250, 500, 1000)
 """Thousands."""
@@ -53,12 +53,14 @@ _TRIES = 3
 
 @dataclass(frozen=True)
 class Run:
-    """One question: thousands of users, pairs, workers, seconds and groups that came out."""
+    """One question: thousands of users, pairs, workers, seconds, seconds of Spark's processors, groups that came out,
+    and the machine's load before."""
 
     thousands: int
     pairs: int
     workers: int
     seconds: float
+    busy: float
     groups: int
     load: float
 
@@ -88,10 +90,10 @@ def main(sizes: tuple[int, ...] = USERS) -> int:
     with tempfile.TemporaryDirectory(prefix="dpproxy-scale") as name:
         for workers in reversed(WORKERS):
             options = ("--conf", f"spark.sql.shuffle.partitions={8 * max(WORKERS)}")
-            with serving(f"local-cluster[{workers},1,{MEMORY}]", memory="1500m", options=options) as url:
+            with serving(f"local-cluster[{workers},1,{MEMORY}]", memory="1500m", options=options) as server:
                 for thousands in sizes:
-                    pairs = _table(url, thousands, Path(name) / f"pairs{thousands}", console)
-                    runs.append(_asked(url, thousands, pairs, workers))
+                    pairs = _table(server.url, thousands, Path(name) / f"pairs{thousands}", console)
+                    runs.append(_asked(server, thousands, pairs, workers))
                     console.print(runs[-1])
     console.print(_shown(runs))
     _plot(runs)
@@ -111,12 +113,16 @@ def _table(url: str, thousands: int, place: Path, console: Console) -> int:
         return int(session.table("pairs").count())
 
 
-def _asked(url: str, thousands: int, pairs: int, workers: int) -> Run:
-    with tempfile.TemporaryDirectory(prefix="dpproxy-proxy") as name, _proxy(Path(name), url) as service:
-        load = os.getloadavg()[0]
+def _asked(server: Server, thousands: int, pairs: int, workers: int) -> Run:
+    with (
+        tempfile.TemporaryDirectory(prefix="dpproxy-proxy") as name,
+        _proxy(Path(name), server.url) as service,
+    ):
+        load, busy = os.getloadavg()[0], server.busy()
         started = time.perf_counter()
         groups = len(asyncio.run(service.ask("analyst", QUESTION)).rows)
-        return Run(thousands, pairs, workers, time.perf_counter() - started, groups, load)
+        seconds = time.perf_counter() - started
+        return Run(thousands, pairs, workers, seconds, server.busy() - busy, groups, load)
 
 
 @contextmanager
@@ -127,10 +133,15 @@ def _proxy(folder: Path, url: str) -> Iterator[Service]:
 
 
 def _shown(runs: list[Run]) -> Table:
-    table = Table("thousand users", "pairs", "workers", "seconds", "pairs a second", "groups", "load before")
+    table = Table("thousand users", "pairs", "workers", "seconds", "of processors", "groups", "load before")
     for run in sorted(runs, key=lambda r: (r.workers, r.thousands)):
-        speed = f"{run.pairs / run.seconds:,.0f}"
-        numbers = (str(run.workers), f"{run.seconds:.0f}", speed, f"{run.groups:,}", f"{run.load:.1f}")
+        numbers = (
+            str(run.workers),
+            f"{run.seconds:.0f}",
+            f"{run.busy:.0f}",
+            f"{run.groups:,}",
+            f"{run.load:.1f}",
+        )
         table.add_row(f"{run.thousands:,}", f"{run.pairs:,}", *numbers)
     return table
 

@@ -12,7 +12,8 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -30,9 +31,26 @@ with_spark = pytest.mark.skipif(not NEEDED, reason="pyspark or Java is not insta
 """Marks what runs on Spark."""
 
 
+@dataclass(frozen=True)
+class Server:
+    """A running server: its URL, and its group of processes, executors among them."""
+
+    url: str
+    group: int
+
+    def busy(self) -> float:
+        """Seconds of processors that it has used, of processes that still run."""
+        ticks = 0
+        for file in Path("/proc").glob("[0-9]*/stat"):
+            with suppress(OSError):
+                fields = file.read_text().rpartition(")")[2].split()
+                ticks += sum(map(int, fields[11:13])) if int(fields[2]) == self.group else 0
+        return ticks / os.sysconf("SC_CLK_TCK")
+
+
 @contextmanager
-def serving(master: str, *, memory: str = "1g", options: Sequence[str] = ()) -> Iterator[str]:
-    """A server of its own; gives its URL. `master`: e.g. "local[2]"; `memory`: of the driver."""
+def serving(master: str, *, memory: str = "1g", options: Sequence[str] = ()) -> Iterator[Server]:
+    """A server of its own. `master`: e.g. "local[2]"; `memory`: of the driver."""
     import pyspark
 
     home = Path(pyspark.__file__).parent
@@ -65,7 +83,7 @@ def serving(master: str, *, memory: str = "1g", options: Sequence[str] = ()) -> 
         )
     try:
         _wait(process, port, folder / "log")
-        yield f"sc://127.0.0.1:{port}"
+        yield Server(f"sc://127.0.0.1:{port}", process.pid)
     finally:
         os.killpg(process.pid, signal.SIGTERM)
         try:
@@ -101,7 +119,7 @@ def url() -> str:
     if HERE:
         return HERE
     started = serving("local-cluster[2,1,1024]")
-    address = started.__enter__()
+    address = started.__enter__().url
     atexit.register(started.__exit__, None, None, None)
     return address
 
