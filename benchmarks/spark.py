@@ -42,6 +42,7 @@ query_information = 0.8
 query_calls = 1
 max_items_per_unit = 100
 least_weight = 1
+scans = "charge"
 [budget]
 mode = "track"
 [tables.pairs]
