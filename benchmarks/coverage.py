@@ -34,6 +34,8 @@ from tests.dpproxy.postgres_data import Databases
 USERS = 20_000
 PAGE = Path(__file__).parent.parent / "docs" / "coverage.md"
 PAID = re.compile(r"charged ([\d.]+) information units? and ([\d.]+) calls?")
+LATER = re.compile(r"\s*(fetch|close|execute|deallocate)\b", re.I)
+"""Statements that need another one before them."""
 HEADS = (
     "source",
     "statements",
@@ -89,12 +91,13 @@ def others(corpora: Path) -> Iterator[Statement]:
 
 
 def clients(corpora: Path) -> Iterator[Statement]:
-    """What clients were seen to send that reads private rows, without parameters; rows of a table are refused."""
+    """What clients were seen to send that reads private rows, without parameters, each by itself; rows of a table are refused."""
     seen = set()
     for line in (corpora / "clients" / "corpus.jsonl").read_text().splitlines():
         sent: dict[str, Any] = json.loads(line)
         key = sent["client"], sent.get("sql")
-        if sent["kind"] == "data" and not sent.get("vals") and not sent["leak"] and key not in seen:
+        wanted = sent["kind"] == "data" and not sent["leak"] and not sent.get("vals")
+        if wanted and "$1" not in sent["sql"] and not LATER.match(sent["sql"]) and key not in seen:
             seen.add(key)
             yield Statement(f"client: {sent['client']}", sent["sql"], aggregate(sent["sql"]))
 
@@ -177,12 +180,14 @@ with the corpora's policy (epsilon_per 0.15, `scans = "charge"`) over the data o
 is PostgreSQL's own answer. Two numbers, x / y, are DuckDB's and PostgreSQL's where they differ; prices are DuckDB's.
 
 "With rows" also counts statements whose true answer has none. "Empty": the truth has rows, and no group is large
-enough to be shown. "Refused as they must be": the corpus says that
-no differentially private answer exists, mostly single rows; "otherwise": it should be answered. The relative error is
-the mean of |released - true|/max(|true|, 1) over the numbers of an answer, then the median over the statements.
+enough to be shown. "Refused as they must be": the corpus says that no differentially private answer exists, mostly
+single rows; "otherwise": it should be answered. The relative error is the mean of |released - true|/max(|true|, 1) over
+the numbers of an answer, then the median over the statements.
 
-Which groups are large enough hangs on how many people there are. `make corpora` asks the queries by others of more
-people and prints them one by one.
+Which groups are large enough hangs on how many people there are. Of the 92 answerable queries by others 87 come out with
+rows here; of 300,000 people, which is what `make corpora` asks, 88, and it prints each one's error. The others ask for
+groups of about one person (an amount to the cent and a birth year; a country, a title and a day), for counts of single
+minutes, and for running counts under a policy that lets one person have 400 events.
 """
 
 
