@@ -181,13 +181,13 @@ is PostgreSQL's own answer. Two numbers, x / y, are DuckDB's and PostgreSQL's wh
 
 "With rows" also counts statements whose true answer has none. "Empty": the truth has rows, and no group is large
 enough to be shown. "Refused as they must be": the corpus says that no differentially private answer exists, mostly
-single rows; "otherwise": it should be answered. The relative error is the mean of |released - true|/max(|true|, 1) over
-the numbers of an answer, then the median over the statements.
+single rows; "otherwise": it should be answered. The relative error is the mean of |released - true|/max(|true|, 1)
+over the numbers of an answer, then the median over the statements.
 
-Which groups are large enough hangs on how many people there are. Of the 92 answerable queries by others 87 come out with
-rows here; of 300,000 people, which is what `make corpora` asks, 88, and it prints each one's error. The others ask for
-groups of about one person (an amount to the cent and a birth year; a country, a title and a day), for counts of single
-minutes, and for running counts under a policy that lets one person have 400 events.
+Which groups are large enough hangs on how many people there are. Of the 92 answerable queries by others 87 come out
+with rows here; of 300,000 people, which is what `make corpora` asks, 88, and it prints each one's error. The others ask
+for groups of about one person (an amount to the cent and a birth year; a country, a title and a day), for counts of
+single minutes, and for running counts under a policy that lets one person have 400 events.
 """
 
 
