@@ -91,7 +91,7 @@ def others(corpora: Path) -> Iterator[Statement]:
 
 
 def clients(corpora: Path) -> Iterator[Statement]:
-    """What clients were seen to send that reads private rows, without parameters, each by itself; rows of a table are refused."""
+    """What clients were seen to send that reads private rows, without parameters, each by itself."""
     seen = set()
     for line in (corpora / "clients" / "corpus.jsonl").read_text().splitlines():
         sent: dict[str, Any] = json.loads(line)
