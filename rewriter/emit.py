@@ -51,9 +51,8 @@ def histogram_query(
     kinds = [kind(k, node.relation, parameters) for k in node.keys]
     keys = [f"g{n}" for n in range(len(node.keys))]
     counts = [f"c{n}" for n, m in enumerate(node.measures) if isinstance(m, (Count, Moment))]
-    ctes = [("r", emitter.rows(node, typed=cells is not None))]
-    numbered = numbered_rows(emitter, node, keys, kinds)
-    ctes += [("k", numbered)] if numbered is not None else []
+    ctes: list[tuple[str, exp.Query]] = [("r", emitter.rows(node, typed=cells is not None))]
+    ctes += numbered_rows(emitter, node, keys, kinds)
     ctes.append(("pu", per_unit(node, keys, ctes[-1][0], dialect)))
     if node.bound.enforce and delta0 is not None and node.keys:
         ctes.append(("tr", emitter.truncated(node, keys, kinds, delta0)))

@@ -14,7 +14,7 @@ from sqlglot import exp
 from rewriter.dialect import Dialect
 from rewriter.draft import NodeDraft
 from rewriter.emit import Emitter
-from rewriter.emit_measures import item_kind, numbered, unmeasured
+from rewriter.emit_measures import item_kind, numbered, unmeasured, with_ranks
 from rewriter.expression import Parameters, kind
 from rewriter.measure import DistinctItems, Quantiles, Running
 from rewriter.plan import Cells, HistogramQuery
@@ -46,7 +46,8 @@ def bins_query(
     query = _Query(replace(node, measures=(measure,), outputs=()), backend, len(node.keys))
     lo, hi = measure.value.lo or 0, 1 if measure.value.hi is None else measure.value.hi
     ranks = [exp.alias_(numbered(query.emitter, query.node, query.keys, query.kinds, "y0"), "_k")]
-    query.add("k", exp.select("*", *ranks, *query.group_number(delta0)).from_("r").where(_present("y0")))
+    query.add("p", exp.select("*", *query.group_number(delta0)).from_("r").where(_present("y0")))
+    query.add_all(with_ranks("p", [UNIT, *query.keys], ranks, measure.tau))
     offset = exp.paren(exp.Sub(this=exp.column("y0"), expression=_signed(lo)))
     spread = exp.Mul(this=offset, expression=exp.Literal.number(bins))
     number = exp.cast(
@@ -70,20 +71,16 @@ def items_query(
     query = _Query(replace(node, measures=(measure,), outputs=()), backend, len(node.keys))
     together = [exp.column(UNIT), *(exp.column(k) for k in query.keys)]
     query.add("e", exp.select(*together, exp.column("x0")).distinct().from_("r").where(_present("x0")))
-    size = exp.Window(this=exp.Count(this=exp.Star()), partition_by=together, over="OVER")
-    query.add("c", exp.select("*", exp.alias_(size, "n"), *query.group_number(delta0)).from_("e"))
+    query.add("c", exp.select("*", *query.group_number(delta0)).from_("e"))
     item = item_kind(query.emitter, measure.items, node.relation)
     order = query.emitter.keyed_order([(exp.column("x0"), item)], of=query.unit)
-    # Hashing and sorting is what takes time: only those are ranked of whom some are left out.
-    whole = exp.select("*", exp.alias_(exp.Literal.number(1), "_k")).from_("c").where(_at_most("n", most))
     rank = exp.alias_(_ranked("ROW_NUMBER", together, order), "_k")
-    cut = exp.select("*", rank).from_("c").where(exp.not_(_at_most("n", most)))
-    query.add("t", exp.union(whole, cut, distinct=False))
-    unit: exp.Expr = exp.column(UNIT, table="t")
+    query.add_all(with_ranks("c", [UNIT, *query.keys], [rank], most))
+    unit: exp.Expr = exp.column(UNIT, table="k")
     if query.unit[1] != "int":
         unit = backend.dialect.text(unit, query.unit[1])
-    found = query.by_cell("t", cells).select(
-        exp.alias_(unit, "unit"), exp.alias_(exp.column("x0", table="t"), "item")
+    found = query.by_cell("k", cells).select(
+        exp.alias_(unit, "unit"), exp.alias_(exp.column("x0", table="k"), "item")
     )
     return query.written(query.within(found.where(_at_most("_k", most)), delta0), cells)
 
@@ -177,6 +174,9 @@ class _Query:
 
     def add(self, name: str, body: exp.Query) -> None:
         self._ctes.append((name, body))
+
+    def add_all(self, named: Sequence[tuple[str, exp.Query]]) -> None:
+        self._ctes += named
 
     def group_number(self, delta0: int | None) -> list[exp.Expr]:
         """_d, a group's number among those of its unit by a keyed order, where a declared bound is to be enforced."""

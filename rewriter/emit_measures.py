@@ -148,14 +148,35 @@ def _decimal(units: int, scale: int) -> str:
     return f"{'-' if units < 0 else ''}{digits[:-scale]}.{digits[-scale:]}"
 
 
-def numbered_rows(emitter: Emitter, node: NodeDraft, keys: list[str], kinds: list[str]) -> exp.Select | None:
-    """`k`: the rows with the number _k0.. of each in its unit and group, those with a value first; None for none."""
-    ranks = []
+def numbered_rows(
+    emitter: Emitter, node: NodeDraft, keys: list[str], kinds: list[str]
+) -> list[tuple[str, exp.Query]]:
+    """`k`: the rows with the number _k0.. of each in its unit and group, those with a value first; or nothing."""
+    ranks, bounds = [], []
     for number, measure in enumerate(summed(node).values()):
         if not _whole(measure) and not one_row_per_unit(node.relation):
             rank = numbered(emitter, node, keys, kinds, f"y{number}")
             ranks.append(exp.alias_(rank, f"_k{number}"))
-    return exp.select("*", *ranks).from_("r") if ranks else None
+            bounds.append(measure.tau)
+    return with_ranks("r", [UNIT, *keys], ranks, min(bounds)) if ranks else []
+
+
+def with_ranks(
+    source: str, together: Sequence[str], ranks: Sequence[exp.Expr], tau: int
+) -> list[tuple[str, exp.Query]]:
+    """`k`: the rows of `source` with their `ranks` among those `together`; 1 where there are at most `tau` of them.
+
+    Hashing and sorting is what takes time: only those are ranked of whom some may be left out.
+    """
+    size = exp.Window(
+        this=exp.Count(this=exp.Star()), partition_by=[exp.column(t) for t in together], over="OVER"
+    )
+    few = exp.LTE(this=exp.column("_rows"), expression=exp.Literal.number(tau))
+    firsts = [exp.alias_(exp.Literal.number(1), rank.alias_or_name) for rank in ranks]
+    whole = exp.select("*", *firsts).from_("n").where(few)
+    cut = exp.select("*", *ranks).from_("n").where(exp.not_(few.copy()))
+    counted = exp.select("*", exp.alias_(size, "_rows")).from_(source)
+    return [("n", counted), ("k", exp.union(whole, cut, distinct=False))]
 
 
 def _whole(measure: Summed) -> bool:
