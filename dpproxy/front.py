@@ -18,7 +18,6 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from dpproxy.backends.base import BackendSchema, Row
 from dpproxy.embedded import Embedded
-from dpproxy.front_functions import OTHERS
 from dpproxy.front_hidden import hidden
 from dpproxy.front_published import NOTES, Work, done, in_use
 from dpproxy.front_setup import (
@@ -36,14 +35,13 @@ from dpproxy.front_sql import COLUMN_DESCRIPTION, SYSTEM, clone_statements, iden
 from dpproxy.front_statement import (
     Described,
     as_body,
-    become,
     checked,
     described,
     encoded,
     execute,
+    other_than_constant,
     parsed,
     run,
-    text,
     texts,
 )
 from dpproxy.pool import Pool
@@ -293,10 +291,8 @@ class Front:
         """The name of a function in `sql`, a SELECT of an expression without columns, whose value may change within
         a statement or depends on the session; None where there is none. Raises Refusal.
         """
-        with self._checker() as checker, checker.transaction(force_rollback=True):
-            become(checker, sql, parsed(checker, sql, oids))
-            result = execute(checker, OTHERS)
-            return text(result.get_value(0, 0)) if result.ntuples else None
+        with self._checker() as checker:
+            return other_than_constant(checker, sql, oids)
 
     def describe(self, sql: str, oids: Sequence[int]) -> tuple[Described, ...]:
         """The columns of a statement's result, which is neither planned nor run.

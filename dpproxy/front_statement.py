@@ -10,7 +10,7 @@ import psycopg
 from psycopg import pq
 
 from dpproxy.backends.base import Row
-from dpproxy.front_functions import BODY
+from dpproxy.front_functions import BODY, OTHERS
 from rewriter.refusal import Refusal
 
 _BOOL = 16
@@ -120,3 +120,11 @@ def described(
         named = run(connection, f"SELECT format_type({kind[0]}, {kind[1]})").fetchall()
         types[kind] = named[0][0]
     return tuple(Described(name, types[oid, modifier], oid) for name, oid, modifier in fields)
+
+
+def other_than_constant(checker: psycopg.Connection, sql: str, oids: Sequence[int]) -> str | None:
+    """As `Front.other_than_constant`."""
+    with checker.transaction(force_rollback=True):
+        become(checker, sql, parsed(checker, sql, oids))
+        result = execute(checker, OTHERS)
+        return text(result.get_value(0, 0)) if result.ntuples else None

@@ -10,9 +10,11 @@ import duckdb
 import psycopg
 
 from dpproxy.backends.duckdb import UNSAFE_OPTIMIZERS
+from dpproxy.front_statement import other_than_constant
 from rewriter.dialect_duckdb import DUCKDB
 from rewriter.dialect_postgres import POSTGRES
 from rewriter.expression import Parameter
+from rewriter.refusal import Refusal
 from tests.rewriter.engine import executed
 
 Row = tuple[Any, ...]
@@ -118,6 +120,15 @@ class PostgresEngine:
         ((of,),) = self._connection.execute(query).fetchall()
         self._connection.execute("DEALLOCATE t")
         return [Parameter(of, value) for (value,) in values]
+
+    def refuse_changing(self, sql: str, parameters: Sequence[Parameter]) -> None:
+        """Raises Refusal for an expression that the front would not take for a constant."""
+        oids = [
+            self._connection.execute("SELECT %s::regtype::oid", (p.type,)).fetchall()[0][0]
+            for p in parameters
+        ]
+        if other_than_constant(self._connection, sql, oids) is not None:
+            raise Refusal("PV020", "a function may change from row to row")
 
     def run(self, sql: str, values: Sequence[object]) -> list[Row]:
         """The rows of an emitted query; BackendRaised for an error."""

@@ -69,6 +69,9 @@ def questions(
     """The nodes of a statement, its constants made of the exact data; raises Refusal, and psycopg.Error where
     PostgreSQL cannot say a constant or the domain."""
     found = []
+    for constant in draft(sql, policy, parameters).constants:
+        if constant.calls:
+            front.refuse_changing(constant.statement().sql("postgres"), parameters)
     drafted = draft(sql, policy, parameters, lambda _, constant: front.constant(constant, parameters))
     for node in drafted.nodes:
         if isinstance(node, NodeDraft):
