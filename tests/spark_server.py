@@ -132,6 +132,7 @@ def owner(address: str | None = None) -> Iterator[SparkSession]:
     session = SparkSession.builder.remote(address or url()).create()
     session.conf.set("spark.sql.session.timeZone", "UTC")
     session.conf.set("spark.sql.caseSensitive", "true")
+    session.conf.set("spark.sql.timestampType", "TIMESTAMP_NTZ")
     try:
         yield session
     finally:

@@ -7,6 +7,7 @@ from decimal import Decimal
 from pathlib import Path
 
 import duckdb
+import numpy as np
 import psycopg
 import pytest
 
@@ -45,8 +46,10 @@ def spark(backend: duckdb.DuckDBPyConnection) -> Iterator[Backend]:
 
 def alike(value: object) -> object:
     """A value such that those that are equal are the same on both engines."""
-    found = normal(value)
-    return str(Decimal(found).normalize()) if isinstance(found, (int, Decimal)) else found
+    found = normal(int(value) if isinstance(value, np.integer) else value)
+    if isinstance(found, (int, Decimal)):
+        return format(Decimal(found).normalize(), "f")
+    return found
 
 
 @with_spark
