@@ -23,7 +23,7 @@ from rich.table import Table
 from dpproxy.service import Service, configured
 from tests.spark_server import Server, owner, serving
 
-USERS = (250, 500, 1000)
+USERS = (100, 250, 500)
 """Thousands."""
 WORKERS = (1, 2)
 MEMORY = 1536
