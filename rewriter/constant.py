@@ -177,8 +177,8 @@ def in_utc(value: Parameter) -> Parameter:
 
     PostgreSQL compares the two alike where the session's time zone is UTC, and every engine's is.
 
-    >>> in_utc(Parameter("timestamp with time zone", "2024-01-01 00:00:00+00"))
-    Parameter(type='timestamp without time zone', value='2024-01-01 00:00:00')
+    >>> in_utc(Parameter("timestamp with time zone", "2024-01-01 00:00:00+00")).value
+    '2024-01-01 00:00:00'
     """
     if kind_of_type(value.type) != "timestamptz":
         return value

@@ -75,6 +75,7 @@ class DuckDB:
         self._slots = threading.BoundedSemaphore(slots)
         self._lock = threading.Lock()
         self._instance: duckdb.DuckDBPyConnection | None = None
+        self._file: Path | None = None
         self._users = 0
 
     def schema(self) -> BackendSchema:
@@ -158,10 +159,9 @@ class DuckDB:
 
     def _take(self) -> duckdb.DuckDBPyConnection:
         with self._lock:
-            if self._instance is None:
-                self._instance = self._started()
             if self._users == 0:
-                self._attach(self._instance)
+                self._attach()
+            assert self._instance is not None
             self._users += 1
             cursor = self._instance.cursor()
         try:
@@ -186,27 +186,29 @@ class DuckDB:
             self._instance.close()
             self._instance = None
 
-    def _started(self) -> duckdb.DuckDBPyConnection:
+    def _started(self, file: Path) -> duckdb.DuckDBPyConnection:
         """An instance that can reach the file and its log, and nothing else, its configuration locked."""
         with suppress(duckdb.Error):
             instance = duckdb.connect(":memory:", config=self._settings)
-            log = _literal(f"{self.path.absolute()}.wal")
-            instance.execute(f"SET allowed_paths = [{self._place}, {log}]")
+            allowed = ", ".join(_literal(f"{file}{end}") for end in ("", ".wal"))
+            instance.execute(f"SET allowed_paths = [{allowed}]")
             instance.execute("SET enable_external_access = false")
             instance.execute("SET GLOBAL timezone = 'UTC'")
             instance.execute("SET lock_configuration = true")
             return instance
         raise BackendUnavailable("DuckDB could not be started with these settings")
 
-    @property
-    def _place(self) -> str:
-        return _literal(str(self.path.absolute()))
-
-    def _attach(self, instance: duckdb.DuckDBPyConnection) -> None:
+    def _attach(self) -> None:
+        """Attaches the file that the path leads to now, which may be a link that its owner turns to another."""
         if not self.path.is_file():
             raise BackendUnavailable(f"there is no DuckDB file {self.path}")
+        file = self.path.resolve()
+        if file != self._file:
+            self._end()
+        if self._instance is None:
+            self._instance, self._file = self._started(file), file
         try:
-            instance.execute(f"ATTACH {self._place} AS {_DATABASE} (READ_ONLY)")
+            self._instance.execute(f"ATTACH {_literal(str(file))} AS {_DATABASE} (READ_ONLY)")
             return
         except duckdb.Error as error:
             # Replaying a write-ahead log may quote rows, so that only one known text is told on.

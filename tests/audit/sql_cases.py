@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from fractions import Fraction
 from functools import partial
 from typing import Any, NamedTuple
@@ -133,12 +133,17 @@ def unchanged(one: Ask) -> Ask:
     return one
 
 
+def written_once(node: PlannedNode) -> Written:
+    """The same node, keeping its queries."""
+    return Written(**{f.name: getattr(node, f.name) for f in fields(PlannedNode) if f.init})
+
+
 def bounds_unenforced(one: Ask) -> Ask:
     """A declared bound is believed: the backend's SQL does not cut a unit's groups."""
     assert isinstance(one.selection, ByCount)
     draft = one.selection.node.draft
     believed = replace(draft, bound=replace(draft.bound, enforce=False))
-    node = Written(**{**vars(one.selection.node), "draft": believed, "known": {}})
+    node = written_once(replace(one.selection.node, draft=believed))
     return replace(one, node=node, selection=replace(one.selection, node=node))
 
 
@@ -157,7 +162,7 @@ def asked(question: Question, world: World) -> Ask:
     """A question's node, priced on the world's loose terms."""
     privacy = world.privacy.model_copy(update={"noise": question.noise})
     node = world.node(question.sql)
-    return ask(Written(**vars(node)), terms(privacy, {}), SECRET)
+    return ask(written_once(node), terms(privacy, {}), SECRET)
 
 
 def released(one: Ask, stream: Stream, database: Database, rank_key: str) -> Drawn:

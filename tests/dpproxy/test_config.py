@@ -67,6 +67,7 @@ def test_the_defaults_are_the_documented_ones(tmp_path: Path) -> None:
             "quantile_bins": 1024,
             "min_units": 0,
             "nonnegative": False,
+            "scans": "refuse",
         },
         "budget": {
             "information": 300,

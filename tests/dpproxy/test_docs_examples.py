@@ -75,6 +75,13 @@ def true(clone: Path, sql: str, keys: int) -> dict[Row, Row]:
     return {row[:keys]: row[keys:] for row in texts}
 
 
+def found(truths: dict[Row, Row], key: Row) -> Row:
+    """The truth at a key; a running count at a time without events is the one before."""
+    if key in truths:
+        return truths[key]
+    return truths[max(k for k in truths if k[1:] == key[1:] and k[0] < key[0])]
+
+
 def test_every_example_is_checked() -> None:
     assert EXAMPLES.keys() == CHECKS.keys()
 
@@ -87,7 +94,7 @@ def test_the_answer_is_near_the_truth_at_the_pages_price(demo: Running, clone: P
     truths = true(clone, truth, check.keys)
     assert len(rows) >= check.least
     for row in rows:
-        exact = [float(v) for v in truths[row[: check.keys]]]
+        exact = [float(v) for v in found(truths, row[: check.keys])]
         values = [float(v) for v in row[check.keys :]]
         assert len(values) == len(check.errors)
         errors = [value - one for value, one in zip(values, exact, strict=False)]

@@ -285,6 +285,20 @@ def test_it_can_be_asked_again_after_its_end(backend: DuckDB) -> None:
     assert fetch(backend, "SELECT count(*) FROM users").rows == 1
 
 
+def test_a_link_that_its_owner_turns_to_another_file(tmp_path: Path) -> None:
+    link = tmp_path / "now.duckdb"
+    for number in (1, 2):
+        with duckdb.connect(tmp_path / f"{number}.duckdb") as database:
+            database.execute(f"CREATE TABLE t AS SELECT {number} AS x")
+    link.symlink_to(tmp_path / "1.duckdb")
+    backend = DuckDB(link, memory="500MB", slots=1)
+    assert fetch(backend, "SELECT x FROM t").counts(0).tolist() == [1]
+    link.unlink()
+    link.symlink_to(tmp_path / "2.duckdb")
+    assert fetch(backend, "SELECT x FROM t").counts(0).tolist() == [2]
+    backend.close()
+
+
 def test_a_file_that_is_missing_or_no_database(tmp_path: Path) -> None:
     with pytest.raises(BackendUnavailable, match="there is no DuckDB file"):
         DuckDB(tmp_path / "none", memory="1GB", slots=1).schema()
