@@ -269,11 +269,15 @@ def _written(node: exp.Expr) -> bool:
     return node.to.this in READ
 
 
+_PARTS = (exp.If,)
+"""What is only a part of an expression: a branch of CASE."""
+
+
 def _foldable(node: exp.Expr, parameters: Parameters) -> bool:
     """Whether `node` reads no column and only PostgreSQL can compute it; the front tells which functions change."""
     if _written(node):
         return True
-    if not isinstance(node, (*FOLDED, exp.Func)) or isinstance(node, _LISTS):
+    if not isinstance(node, (*FOLDED, exp.Func)) or isinstance(node, (*_LISTS, *_PARTS)):
         return False
     if node.find(exp.Column, exp.Query, exp.Star, exp.AggFunc, exp.Window, *_LISTS):
         return False
