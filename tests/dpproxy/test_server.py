@@ -164,6 +164,9 @@ def test_cancelling_a_step(proxy: Served, simple: bool) -> None:
         seen = raw.until("Z")
         assert [error["C"] for error in errors(seen)] == ["57014"]
         assert rows(raw.query(BY_COUNTRY))[0] == ("US", "500")
+        deadline = time.monotonic() + 5
+        while not proxy.answering.outcomes and time.monotonic() < deadline:
+            time.sleep(0.01)
         assert proxy.answering.outcomes == ["cancelled"]
 
 
