@@ -47,8 +47,10 @@ def looks_around(subquery: exp.Subquery) -> exp.Select | None:
     if any(value for part, value in select.args.items() if part not in PLAIN_PARTS):
         return None
     clause, condition = select.args.get("from_"), select.args.get("where")
-    items = [] if clause is None else [clause.this, *(j.this for j in select.args.get("joins") or [])]
-    if condition is None or condition.find(exp.Query) or not all(isinstance(i, exp.Table) for i in items):
+    if clause is None or condition is None or condition.find(exp.Query):
+        return None
+    items = [clause.this, *(j.this for j in select.args.get("joins") or [])]
+    if not all(isinstance(i, exp.Table) for i in items):
         return None
     own = {folded(i.args["alias"].this if i.args.get("alias") else i.this) for i in items}
     named = {folded(c.args["table"]) for c in condition.find_all(exp.Column) if c.args.get("table")}

@@ -26,6 +26,7 @@ def test_nothing_but_a_refusal_leaves_the_rewriter() -> None:
         ("SELECT COUNT(*) FROM users GROUP BY " + "9" * 5000, "54001"),
         ("SELECT COUNT() FROM users", "42883"),
         ("SELECT SUM(0e) FROM users", "42601"),
+        ("SELECT COUNT(*) FROM events e WHERE e.amount > (SELECT f WHERE f.user_id = e.user_id)", "answered"),
         ("SELECT COUNT(CASE WHEN quantity > 1 THEN 'p' WHEN 'x' <> 0.5 THEN 'q' END) FROM events", "PV020"),
         ("SELECT COUNT(*) FROM users WHERE user_id NOT IN (1, 2) AND NOT TRUE", "answered"),
         ("SELECT PERCENTILE_CONT(0.99) WITHIN GROUP (ORDER BY amount + 1e9991) FROM events", "22003"),
