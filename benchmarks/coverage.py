@@ -184,10 +184,10 @@ enough to be shown. "Refused as they must be": the corpus says that no different
 single rows; "otherwise": it should be answered. The relative error is the mean of |released - true|/max(|true|, 1)
 over the numbers of an answer, then the median over the statements.
 
-Which groups are large enough hangs on how many people there are. Of the 92 answerable queries by others 87 come out
-with rows here; of 300,000 people, which is what `make corpora` asks, 88, and it prints each one's error. The others ask
-for groups of about one person (an amount to the cent and a birth year; a country, a title and a day), for counts of
-single minutes, and for running counts under a policy that lets one person have 400 events.
+Which groups are large enough hangs on how many people there are. The queries by others that come out empty ask for
+groups of about one person (an amount to the cent and a birth year; a country, a title and a day), for counts of single
+minutes, and for running counts under a policy that lets one person have 400 events. `make corpora` asks them of more
+people and prints each one's error.
 """
 
 
