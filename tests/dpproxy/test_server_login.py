@@ -235,7 +235,8 @@ def test_a_certificate_lets_its_name_in(
         ):
             with pytest.raises(psycopg.OperationalError, match="certificate authentication failed"):
                 proxy.connect(user=user, password="pencil", **shown(pem))
-        with pytest.raises(psycopg.OperationalError, match=r"unknown ca|SSL"):
+        # In TLS 1.3 a client has sent its first packet when its certificate is looked at: it may read the end alone.
+        with pytest.raises(psycopg.OperationalError, match=r"unknown ca|SSL|server closed the connection"):
             proxy.connect(**shown(stranger))
         with pytest.raises(psycopg.OperationalError, match="password"):
             proxy.connect(sslmode="require")
