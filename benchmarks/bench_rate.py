@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -28,7 +29,9 @@ class Rate:
     speed: Speed
 
 
-def rates(folder: Path, workers: int, rows: int, seconds: float) -> list[Rate]:
+def rates(
+    folder: Path, workers: int, rows: int, seconds: float, connections: Sequence[int] = CONNECTIONS
+) -> list[Rate]:
     """Measures every script on every number of connections, `seconds` each, on a DuckDB file of `rows` rows."""
     url = make_duckdb(folder / f"visits{rows}.duckdb", rows)
     place = folder / f"workers{workers}"
@@ -37,9 +40,9 @@ def rates(folder: Path, workers: int, rows: int, seconds: float) -> list[Rate]:
         with proxy.connect() as first:
             first.execute(SCRIPTS["replay"].encode())
         for what, script in SCRIPTS.items():
-            for connections in CONNECTIONS:
+            for clients in connections:
                 speed = measured(
-                    place, proxy.place, script, clients=connections, mode="simple", seconds=seconds
+                    place, proxy.place, script, clients=clients, mode="simple", seconds=seconds
                 )
-                found.append(Rate(workers, what, connections, speed))
+                found.append(Rate(workers, what, clients, speed))
     return found

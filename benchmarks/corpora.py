@@ -9,6 +9,7 @@ enough to be shown hangs on it, and others' queries ask for the events of single
 from __future__ import annotations
 
 import asyncio
+import math
 import os
 import subprocess
 import sys
@@ -206,7 +207,7 @@ def report(
         console.print(
             f"{name} on {engine}: {len(truths) - len(refused)} of {len(truths)} answered, {len(empty)} of them without "
             f"rows though there are some ({', '.join(empty)}); median of the {len(errors)} relative errors "
-            f"{errors[len(errors) // 2]:.3g}"
+            f"{errors[len(errors) // 2] if errors else math.nan:.3g}"
         )
         for query, why in refused.items():
             console.print(f"  {query}: {why}", markup=False)

@@ -202,7 +202,7 @@ def main() -> int:
             ("Analysts' queries", [*legit(corpora)]),
             ("Queries by others", [*others(corpora)]),
         ):
-            truths = [_truth(world.server, world.database, one) for one in listed]
+            truths = [truth(world.server, world.database, one) for one in listed]
             found = []
             for engine, url in zip(ENGINES, world.urls, strict=True):
                 with proxy(world.folder / engine, url, corpora) as ask:
@@ -236,11 +236,11 @@ def _of_clients(server: Databases, folder: Path, corpora: Path) -> list[Outcome]
             return asyncio.run(service.ask("analyst", sql))
 
         listed = [*clients(corpora)]
-        return [asked(ask, one, _truth(server, database, one)) for one in listed]
+        return [asked(ask, one, truth(server, database, one)) for one in listed]
 
 
-def _truth(server: Databases, database: str, statement: Statement) -> Rows:
-    """Nothing for what has to be refused: joins of everything with everything are among them."""
+def truth(server: Databases, database: str, statement: Statement) -> Rows:
+    """PostgreSQL's rows; nothing for what has to be refused: joins of everything with everything are among them."""
     return true_rows(server, database, statement.sql) if statement.answerable else []
 
 

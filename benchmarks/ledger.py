@@ -76,8 +76,8 @@ class Run:
         return 1000 * self.times[int(len(self.times) * part)]
 
 
-def measured(ledger: Ledger, where: str, threads: int, accounts: int) -> Run:
-    """Lets threads ask for SECONDS, each the accounts in turn, starting at different ones."""
+def measured(ledger: Ledger, where: str, threads: int, accounts: int, seconds: float = SECONDS) -> Run:
+    """Lets threads ask for so long, each the accounts in turn, starting at different ones."""
     names = [f"analyst:{where} {threads} {number} of {accounts}" for number in range(accounts)]
     for name in names:
         ledger.seed(name, Limit(10**15, 10**15, "month"))
@@ -86,7 +86,7 @@ def measured(ledger: Ledger, where: str, threads: int, accounts: int) -> Run:
 
     def ask(number: int) -> None:
         turn = number * accounts // threads
-        while time.perf_counter() < started + SECONDS:
+        while time.perf_counter() < started + seconds:
             begun = time.perf_counter()
             query(ledger, names[turn % accounts])
             times.append(time.perf_counter() - begun)

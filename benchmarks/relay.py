@@ -33,6 +33,8 @@ auth = "trust"
 privacy_unit = "id"
 """
 SECONDS = 3
+KINDS = ((1, "simple"), (1, "prepared"), (8, "simple"), (8, "prepared"))
+"""Connections and protocol."""
 SESSIONS = 200
 LEAST_SHARE = 0.30
 MOST_BYTES = 1.5e9
@@ -70,31 +72,58 @@ def memory(pid: int) -> int:
     )
 
 
-def speeds(folder: Path, direct: Mapping[str, str], relayed: Mapping[str, str]) -> tuple[Table, float]:
-    """The table, and the relay's share of the front's rate at 8 connections in the simple protocol, with TLS off."""
+def speeds(
+    folder: Path, places: Mapping[str, Mapping[str, str]], kinds: Sequence[tuple[int, str]], seconds: float
+) -> tuple[Table, float]:
+    """The table, and the second place's share of the first one's rate, of the last of `kinds` in the simple protocol.
+
+    `kinds`: connections and protocol.
+    """
     table = Table("connections", "protocol", "place", "statements/s", "p50 ms", "of direct")
     share = 0.0
-    places = {"front": direct, "relay": relayed}
-    if shutil.which("pgbench"):
-        places["relay, TLS"] = {**relayed, "PGSSLMODE": "require"}
-    for clients in (1, 8):
-        for mode in ("simple", "prepared"):
-            rates: list[float] = []
-            for name, place in places.items():
-                speed = measured(folder, place, "SELECT 1;\n", clients=clients, mode=mode, seconds=SECONDS)
-                rates.append(speed.rate)
-                part = f"{speed.rate / rates[0]:.0%}"
-                table.add_row(str(clients), mode, name, f"{speed.rate:.0f}", f"{speed.p50:.2f}", part)
-            if (clients, mode) == (8, "simple"):
-                share = rates[1] / rates[0]
+    for clients, mode in kinds:
+        rates: list[float] = []
+        for name, place in places.items():
+            speed = measured(folder, place, "SELECT 1;\n", clients=clients, mode=mode, seconds=seconds)
+            rates.append(speed.rate)
+            part = f"{speed.rate / rates[0]:.0%}"
+            table.add_row(str(clients), mode, name, f"{speed.rate:.0f}", f"{speed.p50:.2f}", part)
+        if mode == "simple":
+            share = rates[1] / rates[0]
     return table, share
 
 
-def idle_sessions(pid: int, port: int) -> tuple[int, int]:
-    """Bytes before and with SESSIONS idle sessions over TLS."""
+@contextmanager
+def both(folder: Path, port: int) -> Iterator[dict[str, dict[str, str]]]:
+    """libpq's environments of the front, of the relay with TLS off, and with it where pgbench speaks it."""
+    relayed = {
+        "PGHOST": "127.0.0.1",
+        "PGPORT": str(port),
+        "PGUSER": "bench",
+        "PGDATABASE": "any",
+        "PGSSLMODE": "disable",
+    }
+    with Front.start(folder / ".dpproxy" / "front") as front:
+        role, password = front.role_for("bench")
+        assert isinstance(front.address, Path)
+        direct = {
+            "PGHOST": str(front.address.parent),
+            "PGPORT": "5432",
+            "PGUSER": role,
+            "PGPASSWORD": password,
+            "PGDATABASE": front.database,
+        }
+        places = {"front": direct, "relay": relayed}
+        if shutil.which("pgbench"):
+            places["relay, TLS"] = {**relayed, "PGSSLMODE": "require"}
+        yield places
+
+
+def idle_sessions(pid: int, port: int, number: int = SESSIONS) -> tuple[int, int]:
+    """Bytes before and with so many idle sessions over TLS."""
     before = memory(pid)
     with ExitStack() as stack:
-        for _ in range(SESSIONS):
+        for _ in range(number):
             connection = stack.enter_context(
                 psycopg.connect(host="127.0.0.1", port=port, user="bench", dbname="any", sslmode="require")
             )
@@ -110,24 +139,8 @@ def main(arguments: Sequence[str]) -> int:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         with served(folder, workers) as (pid, port):
-            relayed = {
-                "PGHOST": "127.0.0.1",
-                "PGPORT": str(port),
-                "PGUSER": "bench",
-                "PGDATABASE": "any",
-                "PGSSLMODE": "disable",
-            }
-            with Front.start(folder / ".dpproxy" / "front") as front:
-                role, password = front.role_for("bench")
-                assert isinstance(front.address, Path)
-                direct = {
-                    "PGHOST": str(front.address.parent),
-                    "PGPORT": "5432",
-                    "PGUSER": role,
-                    "PGPASSWORD": password,
-                    "PGDATABASE": front.database,
-                }
-                table, share = speeds(folder, direct, relayed)
+            with both(folder, port) as places:
+                table, share = speeds(folder, places, KINDS, SECONDS)
             before, after = idle_sessions(pid, port)
     console.print(table)
     console.print(

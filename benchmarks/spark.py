@@ -93,15 +93,15 @@ def main(sizes: tuple[int, ...] = USERS) -> int:
             options = ("--conf", f"spark.sql.shuffle.partitions={8 * max(WORKERS)}")
             with serving(f"local-cluster[{workers},1,{MEMORY}]", memory="1500m", options=options) as server:
                 for thousands in sizes:
-                    pairs = _table(server.url, thousands, Path(name) / f"pairs{thousands}", console)
-                    runs.append(_asked(server, thousands, pairs, workers))
+                    pairs = made(server.url, thousands, Path(name) / f"pairs{thousands}", console)
+                    runs.append(asked(server, thousands, pairs, workers))
                     console.print(runs[-1])
     console.print(_shown(runs))
     _plot(runs)
     return 0
 
 
-def _table(url: str, thousands: int, place: Path, console: Console) -> int:
+def made(url: str, thousands: int, place: Path, console: Console) -> int:
     """Makes the table `pairs` of what was drawn into `place`, once; gives how many pairs there are."""
     with owner(url) as session:
         started = time.perf_counter()
@@ -114,7 +114,8 @@ def _table(url: str, thousands: int, place: Path, console: Console) -> int:
         return int(session.table("pairs").count())
 
 
-def _asked(server: Server, thousands: int, pairs: int, workers: int) -> Run:
+def asked(server: Server, thousands: int, pairs: int, workers: int) -> Run:
+    """Asks for the items of the table `pairs` through a proxy of its own."""
     with (
         tempfile.TemporaryDirectory(prefix="dpproxy-proxy") as name,
         _proxy(Path(name), server.url) as service,

@@ -1,0 +1,37 @@
+"""`make bench`, small: every part of it over 2,000 rows, once, down to its tables."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from rich.console import Console
+
+from benchmarks.bench_memory import footprint
+from benchmarks.bench_overhead import WAYS, overhead
+from benchmarks.bench_rate import SCRIPTS, rates
+from benchmarks.bench_results import Results, tables, targets
+from benchmarks.bench_stages import KINDS, profile
+
+ROWS = 2_000
+
+
+def test_every_part_of_it(tmp_path: Path) -> None:
+    found = Results(
+        "tiny",
+        overhead(tmp_path, "DuckDB", ROWS, 1),
+        rates(tmp_path, 1, ROWS, 1, connections=(1,)),
+        footprint(tmp_path, ROWS, 2),
+        profile(tmp_path, ROWS, 1),
+        0.0,
+    )
+    assert all(one.median(way) > 0 for one in found.times for way in WAYS)
+    assert [rate.what for rate in found.rates if rate.speed.rate > 0] == list(SCRIPTS)
+    assert all(size > 0 for size in found.memory.start.values())
+    assert all(found.stages[kind]["all"] > 0 for kind in KINDS)
+    assert found.stages["replay"]["fetch"] == 0 < found.stages["cold"]["fetch"]
+    console = Console(width=300, record=True)
+    for table in tables(found):
+        console.print(table)
+    shown = console.export_text()
+    assert all(one.question in shown for one in found.times)
+    assert any(target.met is not None for target in targets(found))

@@ -1,0 +1,39 @@
+"""`make reproduce` and `make reproduce-sql`, small: a figure of the sample data, and one draw in SQL."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from benchmarks import reproduce_sql
+from benchmarks.deployed import on
+
+
+def test_a_figure_of_the_sample_data(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib", reason="matplotlib draws the figures: `make reproduce` has it")
+    from benchmarks import audience
+    from benchmarks.report import Report
+
+    report = Report(tmp_path / "reproduction")
+    steps = audience.run(report)
+    for _ in range(audience.STEPS):
+        next(steps)
+    assert next(steps, "the end") == "the end"
+    assert {file.suffix for file in report.folder.iterdir()} == {".png", ".csv"}
+    page = report.markdown("# Reproduction")
+    assert "Audience Engagements, Figure 3" in page
+    assert "twice as many" in page
+    assert report.table().row_count == len(report.rows)
+
+
+def test_a_draw_in_sql_is_near_the_librarys(shared: Path, tmp_path: Path) -> None:
+    if not (shared / "data" / "amazon_fashion_words.parquet").exists():
+        pytest.skip("DPPROXY_SHARED has no data set amazon_fashion_words")
+    experiment = reproduce_sql.FASHION
+    with on("DuckDB", tmp_path, ("fashion",)) as ask:
+        drawn = reproduce_sql.read(experiment, ask(experiment.sql.format(-1)))
+    library = [figures for figures, _ in zip(reproduce_sql.library(experiment), range(20), strict=False)]
+    for place in range(len(drawn)):
+        values = [figures[place] for figures in library]
+        assert min(values) / 2 < drawn[place] < 2 * max(values)
