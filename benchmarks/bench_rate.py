@@ -41,8 +41,6 @@ def rates(
             first.execute(SCRIPTS["replay"].encode())
         for what, script in SCRIPTS.items():
             for clients in connections:
-                speed = measured(
-                    place, proxy.place, script, clients=clients, mode="simple", seconds=seconds
-                )
+                speed = measured(place, proxy.place, script, clients=clients, mode="simple", seconds=seconds)
                 found.append(Rate(workers, what, clients, speed))
     return found

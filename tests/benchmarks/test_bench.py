@@ -19,7 +19,7 @@ def test_every_part_of_it(tmp_path: Path) -> None:
     found = Results(
         "tiny",
         overhead(tmp_path, "DuckDB", ROWS, 1),
-        rates(tmp_path, 1, ROWS, 1, connections=(1,)),
+        rates(tmp_path, 1, ROWS, 1, connections=(8,)),
         footprint(tmp_path, ROWS, 2),
         profile(tmp_path, ROWS, 1),
         0.0,

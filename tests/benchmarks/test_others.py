@@ -25,7 +25,9 @@ def test_reserve_and_settle(tmp_path: Path) -> None:
         for run in runs:
             names = [f"analyst:{run.where} 2 {number} of 3" for number in range(3)]
             left = sum(opened[run.where].get_budget(name).information for name in names)
-            assert 3 * 10**15 - left == len(run.times) * 7 * 10**6 > 0, "each query was settled, none was lost"
+            assert 3 * 10**15 - left == len(run.times) * 7 * 10**6 > 0, (
+                "each query was settled, none was lost"
+            )
             assert 0 < run.quantile(0.5) <= run.quantile(0.99)
     assert ledger.flush_milliseconds(str(tmp_path), 5) > 0
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -97,6 +98,23 @@ def test_a_fresh_environment_starts_it(built: Path, tmp_path: Path) -> None:
         check=True,
     )
     assert where.stdout.startswith(str(home))
+
+
+def test_what_the_pages_install_is_an_extra(built: Path, tmp_path: Path) -> None:
+    """As the pages say it, of the wheel, without what it depends on; nothing is downloaded."""
+    pages = [path.read_text() for path in (ROOT / "docs").glob("*.md")]
+    wanted = sorted({name for page in pages for name in re.findall(r"pip install .dpproxy(\[\w+\]).", page)})
+    assert wanted == ["[plot]", "[spark]"]
+    options = ("--dry-run", "--no-deps", "--no-index", "--ignore-installed", "--find-links", str(built))
+    said = subprocess.run(
+        [sys.executable, "-m", "pip", "install", *options, *(f"dpproxy{name}" for name in wanted)],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert f"Would install dpproxy-{PROJECT['version']}" in said.stdout
+    assert "does not provide the extra" not in said.stderr
 
 
 def test_completion_is_there(tmp_path: Path) -> None:
