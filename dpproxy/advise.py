@@ -20,6 +20,7 @@ from budget.advice import (
 from budget.simulate import simulate
 from budget.units import MICRO, MOST
 from dpproxy.cli_output import OutputError
+from dpproxy.selection import GAUSSIAN, LAPLACE, width_of
 from mechanisms.choose import Settings, choose
 from mechanisms.histogram import Mechanism
 
@@ -27,8 +28,6 @@ TYPICAL = (100, 1_000, 10_000)
 """Counts at which errors are shown."""
 DAYS = 30
 """Of the averaging attack: one fresh answer a day."""
-_NINETY_FIVE = 1.96
-"""Standard deviations of normal noise that 95% of counts stay within."""
 _MILLION = 1_000_000
 
 
@@ -61,9 +60,9 @@ class Kind:
     mechanism: Mechanism
 
     def error(self, count: int) -> float | None:
-        """The relative error that 95% of counts of this size stay within (noise taken as normal)."""
+        """The relative error that 95% of counts of this size stay within."""
         deviation = self.mechanism.stddev
-        return None if deviation is None else _NINETY_FIVE * deviation / count
+        return None if deviation is None else width_of(self.mechanism.name) * deviation / count
 
 
 def kinds(setting: Setting) -> tuple[Kind, ...]:
@@ -141,8 +140,8 @@ def for_error(setting: Setting, error: Fraction, count: int) -> Setting:
 
     Of one count, at one information unit: standard deviation 2/epsilon_per, or sqrt(2) as much for Laplace.
     """
-    spread = 2 * math.sqrt(2) if setting.noise == "laplace" else 2.0
-    needed = _NINETY_FIVE * spread / (float(error) * count)
+    interval = LAPLACE * 2 * math.sqrt(2) if setting.noise == "laplace" else GAUSSIAN * 2
+    needed = interval / (float(error) * count)
     return replace(setting, epsilon_per=Fraction(math.ceil(round(needed * _MILLION, 6)), _MILLION))
 
 

@@ -13,6 +13,7 @@ import typer
 
 from budget.publications import Refresh
 from dpproxy import (
+    __version__,
     cli_advise,
     cli_assess,
     cli_audit,
@@ -37,7 +38,6 @@ from dpproxy.workers import Workers
 
 app = typer.Typer(
     name="dpproxy",
-    help="A SQL privacy proxy: PostgreSQL clients ask, differentially private answers come back.",
     no_args_is_help=True,
     add_completion=True,
     pretty_exceptions_enable=False,
@@ -64,6 +64,22 @@ def _positive(text: str) -> Fraction:
     if value <= 0:
         raise typer.BadParameter(f"{text} is not above 0")
     return value
+
+
+def _tell_version(wanted: bool) -> None:
+    if wanted:
+        print(f"dpproxy {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def whole(
+    told: Annotated[
+        bool,
+        typer.Option("--version", callback=_tell_version, is_eager=True, help="Show the version and exit."),
+    ] = False,
+) -> None:
+    """A SQL privacy proxy: PostgreSQL clients ask, differentially private answers come back."""
 
 
 Sql = Annotated[str, typer.Argument(metavar="SQL", help="One statement.")]

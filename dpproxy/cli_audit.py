@@ -62,7 +62,9 @@ def audit(file: Path, *, as_json: bool) -> None:
     )
     told = [(*astuple(b)[:4], marked(b), *astuple(b)[5:9]) for one in found for b in one.guarantee]
     print_table("Guarantee, by the limits", bound_heads, told, right=(1, 2, 5, 6, 7, 8))
-    print("* of data that are kept for as long as a period. The smallest epsilon is marked with <.")
+    print(
+        "* of data that are kept for a period's length, which two periods meet. The smallest epsilon is marked with <."
+    )
     print(
         f"{sum(one.entries for one in found)} entries of {len(found)} accounts: all balances are what they come to."
     )

@@ -91,7 +91,9 @@ def report(checked: Checked, *, as_json: bool) -> None:
     heads = ("account", "units", "calls", "period", "accounting", "epsilon", "delta", "epsilon*", "delta*")
     rows = [(*astuple(bound)[:4], marked(bound), *astuple(bound)[5:9]) for bound in bounds]
     print_table(f"Guarantee for each {unit}, by the limits", heads, rows, right=(1, 2, 5, 6, 7, 8))
-    print("* of data that are kept for as long as a period. The smallest epsilon is marked with <.")
+    print(
+        "* of data that are kept for a period's length, which two periods meet. The smallest epsilon is marked with <."
+    )
     print("Cost: of counting units by the column, in information units.")
     for warning in told:
         print(f"dpproxy: warning: {warning}", file=sys.stderr)

@@ -20,7 +20,7 @@ def query(config: Config, analyst: str, statement: str, form: Format) -> None:
 
 
 def explain(config: Config, analyst: str, statement: str, *, as_json: bool) -> None:
-    """Prints the plan, the price and in words the reasons; raises ClientError, and what Service.start raises."""
+    """Prints the reasons and the price in words, then the plan; raises ClientError, and what Service.start raises."""
     with Service.start(config, alone=False) as service:
         answer = asyncio.run(service.ask(analyst, f"EXPLAIN {statement}"))
         told = in_words(service, statement)
@@ -28,9 +28,7 @@ def explain(config: Config, analyst: str, statement: str, *, as_json: bool) -> N
     if as_json:
         print_json({"plan": lines, "words": told})
         return
-    print("\n".join(lines))
-    if told:
-        print("\n" + "\n".join(told))
+    print("\n".join([*told, "", *lines] if told else lines))
 
 
 def _asked(config: Config, analyst: str, statement: str) -> Result:

@@ -18,13 +18,14 @@ class UserError(OutputError):
 
 
 def add(config: Config, name: str, password: str) -> None:
-    """Adds an analyst.
+    """Adds an analyst, and says so.
 
     Raises UserError for an empty password and a name that no analyst can have, AnalystExists.
     """
     _check(name, password)
     with opened_vault(config) as vault:
         vault.ledger.add_analyst(name, str(Verifier.make(password)))
+    print(f"{name} can log in.")
 
 
 def show(config: Config, *, as_json: bool) -> None:

@@ -11,7 +11,7 @@ from dpproxy.init_units import shown
 from dpproxy.metering import Sums
 from dpproxy.planning import PlannedNode, Planner
 from dpproxy.pricing import Ask, ask, charge
-from dpproxy.selection import ByCount, Whole
+from dpproxy.selection import GAUSSIAN, LAPLACE, ByCount, Whole, width_of
 from dpproxy.selection_items import ByWeight
 from dpproxy.selection_running import ByTime
 from dpproxy.service import Service
@@ -24,7 +24,6 @@ from rewriter.policy import Column, Policy, Table
 from rewriter.relation import Relation, Source, leaves
 from rewriter.statement import Verdict
 
-_NINETY_FIVE = 1.96
 _SECRET = (b"", b"", bytes(32), b"")
 """In place of the deployment's: nothing is released here."""
 
@@ -142,19 +141,20 @@ def _error(one: Ask) -> Iterator[str]:
     selection = one.selection
     counts, sums = [], []
     if isinstance(selection, ByCount) and selection.mechanism.stddev is not None:
-        counts.append(selection.mechanism.stddev)
+        counts.append(width_of(selection.mechanism.name) * selection.mechanism.stddev)
     for meter in one.meters:
         if isinstance(meter, Sums) and selection is not None:
+            width = LAPLACE if meter.settings.noise == "laplace" else GAUSSIAN
             for place, mechanism in zip(meter.places, meter.mechanisms(max(1, selection.most)), strict=True):
                 measure = one.node.draft.measures[place]
                 if isinstance(measure, Count):
-                    counts.append(mechanism.stddev)
+                    counts.append(width * mechanism.stddev)
                 elif isinstance(measure, Moment) and measure.power == 1:
-                    sums.append(mechanism.stddev / 10**measure.value.scale / (2 if measure.centred else 1))
-    for what, deviations in (("counts", counts), ("sums", sums)):
-        if deviations:
-            within = _NINETY_FIVE * max(deviations)
-            yield f"Error to expect: 95% of the {what} lie within {within:,.4g} of the truth."
+                    spread = mechanism.stddev / (2 if measure.centred else 1)
+                    sums.append(width * spread / 10**measure.value.scale)
+    for what, within in (("counts", counts), ("sums", sums)):
+        if within:
+            yield f"Error to expect: 95% of the {what} lie within {max(within):,.4g} of the truth."
     if one.threshold is not None and isinstance(selection, ByCount):
         yield f"A group comes out from about {one.threshold} above the first one that is not fetched."
 

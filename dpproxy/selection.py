@@ -41,6 +41,15 @@ GAUSSIAN, LAPLACE = 1.96, 2.12
 """The widths of 95%: the normal quantile, and ln 20 scales of a Laplace distribution."""
 
 
+def width_of(mechanism: str) -> float:
+    """How many standard deviations to both sides hold 95% of the counts of a mechanism, by its name.
+
+    >>> width_of("KnownGauss"), width_of("KnownGumb")
+    (1.96, 2.12)
+    """
+    return LAPLACE if mechanism in ("KnownLap", "KnownGumb", "UnkLap", "UnkGumb") else GAUSSIAN
+
+
 Place = tuple[int, Fraction | None]
 """A measure's place in its node and, of quantiles, which one."""
 
@@ -156,8 +165,11 @@ class ByCount:
         order = list(range(len(rows)))
         if self.node.cells is None:
             order.sort(key=lambda n: (-values[n], tuple((t is None, t or "") for t in rows[n])))
-        width = LAPLACE if self.mechanism.name in ("KnownGumb", "UnkGumb", "UnkLap") else GAUSSIAN
-        found = Measured(tuple(values[n] for n in order), tuple(deviations[n] for n in order), width=width)
+        found = Measured(
+            tuple(values[n] for n in order),
+            tuple(deviations[n] for n in order),
+            width=width_of(self.mechanism.name),
+        )
         return Groups(tuple(rows[n] for n in order), release.cost, {(self.place, None): found})
 
 

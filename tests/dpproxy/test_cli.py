@@ -143,7 +143,7 @@ def test_explain_charges_nothing(file: str) -> None:
         assert part in out
     _, told, _ = run("explain", "-c", file, "--analyst", "eve", "--json", COUNT)
     found = json.loads(told)
-    assert [*found["plan"], "", *found["words"]] == out.splitlines()
+    assert [*found["words"], "", *found["plan"]] == out.splitlines()
     _, left, _ = run(
         "query",
         "-c",
@@ -159,8 +159,16 @@ def test_explain_charges_nothing(file: str) -> None:
 
 def test_users(tmp_path: Path) -> None:
     file = str(deployment.make(tmp_path))
-    assert run("user", "add", "-c", file, "bob", "--password-stdin", entry="one\n") == (0, "", "")
-    assert run("user", "add", "-c", file, "ann", "--password-stdin", entry="two\n") == (0, "", "")
+    assert run("user", "add", "-c", file, "bob", "--password-stdin", entry="one\n") == (
+        0,
+        "bob can log in.\n",
+        "",
+    )
+    assert run("user", "add", "-c", file, "ann", "--password-stdin", entry="two\n") == (
+        0,
+        "ann can log in.\n",
+        "",
+    )
     assert run("user", "list", "-c", file)[1] == "ann\nbob\n"
     assert json.loads(run("user", "list", "-c", file, "--json")[1]) == ["ann", "bob"]
     status, _, err = run("user", "add", "-c", file, "bob", "--password-stdin", entry="three\n")

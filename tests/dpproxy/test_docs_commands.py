@@ -6,7 +6,6 @@ import ast
 import re
 import shlex
 import subprocess
-import tomllib
 from collections.abc import Iterator
 from contextlib import chdir
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from pathlib import Path
 import duckdb
 import pytest
 
+from dpproxy import __version__
 from dpproxy.key_file import load_key
 from tests.dpproxy.deployment import COUNT, POLICY, ROOT, Running, make, serving, within
 
@@ -281,6 +281,5 @@ def test_the_tests_that_are_named_exist(test: str) -> None:
 
 
 def test_the_wheel_that_is_installed_is_this_version() -> None:
-    version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
     wheels = {found for one in ALL for found in re.findall(r"\S+\.whl", one.command)}
-    assert wheels == {f"dpproxy-{version}-py3-none-any.whl"}
+    assert wheels == {f"dpproxy-{__version__}-py3-none-any.whl"}

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from dpproxy import __version__
 from tests.dpproxy.deployment import ROOT
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -53,7 +54,7 @@ def test_everything_that_runs_is_in_both(built: Path) -> None:
         (metadata,) = [name for name in inside if name.endswith("METADATA")]
         told = opened.read(metadata).decode()
     assert wanted <= inside
-    assert f"Version: {PROJECT['version']}" in told
+    assert f"Version: {__version__}" in told
     assert "License-Expression: Apache-2.0" in told
     assert any(name.endswith("licenses/LICENSE") for name in inside)
     (sdist,) = built.glob("*.tar.gz")
@@ -82,6 +83,10 @@ def test_a_fresh_environment_starts_it(built: Path, tmp_path: Path) -> None:
     program = home / "bin" / "python"
     # The wheel's own script names the interpreter that installed it.
     script = ["-c", "import sys; sys.argv[0] = 'dpproxy'; from dpproxy.cli import app; app()", "--help"]
+    told = subprocess.run(
+        [program, "-m", "dpproxy", "--version"], cwd=tmp_path, env=environment, capture_output=True, text=True
+    )
+    assert told.stdout == f"dpproxy {__version__}\n"
     for arguments in (script, ["-m", "dpproxy", "--help"]):
         said = subprocess.run(
             [program, *arguments], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
@@ -113,7 +118,7 @@ def test_what_the_pages_install_is_an_extra(built: Path, tmp_path: Path) -> None
         text=True,
         check=True,
     )
-    assert f"Would install dpproxy-{PROJECT['version']}" in said.stdout
+    assert f"Would install dpproxy-{__version__}" in said.stdout
     assert "does not provide the extra" not in said.stderr
 
 
