@@ -15,11 +15,14 @@ demo: $(VENV)/.run
 bench: $(VENV)/.bench
 	$(PY) -m benchmarks.bench
 
-# SmartNoise SQL, PipelineDP, OpenDP and Tumult Analytics on the same rows at one (epsilon, delta): a part of
-# docs/benchmarks.md. They have environments of their own, some of whose packages are built from source.
-bench-peers: $(VENV)/.bench $(VENV)-peers/.ready $(VENV)-tumult/.ready
+# SmartNoise SQL, PipelineDP, OpenDP, Tumult Analytics (needs Java 17) and Qrlew (needs libpq's headers) on the same rows
+# at one (epsilon, delta): a part of docs/benchmarks.md. Some ten minutes; each has an environment of its own, with packages
+# that are built from source, and one that cannot be built is named in the table.
+PEERS := peers tumult qrlew
+bench-peers: $(VENV)/.bench
+	-$(MAKE) --keep-going $(PEERS:%=$(VENV)-%/.ready)
 	$(PY) -m benchmarks.peers smartnoise=$(VENV)-peers/bin/python pipelinedp=$(VENV)-peers/bin/python \
-	  opendp=$(VENV)-peers/bin/python tumult=$(VENV)-tumult/bin/python
+	  opendp=$(VENV)-peers/bin/python tumult=$(VENV)-tumult/bin/python qrlew=$(VENV)-qrlew/bin/python
 
 # The papers' results and ours: docs/reproduction.md. The data sets lie in $DPPROXY_SHARED/data.
 reproduce: $(VENV)/.bench
@@ -132,14 +135,14 @@ lock:
 	  --no-emit-index-url --no-emit-find-links --no-emit-trusted-host --output-file benchmarks/spark.lock -c requirements-bench.lock benchmarks/spark.in
 	CUSTOM_COMPILE_COMMAND="make lock" $(VENV)-lock/bin/pip-compile --quiet --generate-hashes --allow-unsafe --no-strip-extras --upgrade \
 	  --no-emit-index-url --no-emit-find-links --no-emit-trusted-host --output-file tests/published/dbt.lock tests/published/dbt.in
-	for peer in peers tumult; do \
+	for peer in $(PEERS); do \
 	  CUSTOM_COMPILE_COMMAND="make lock" $(VENV)-lock/bin/pip-compile --quiet --generate-hashes --allow-unsafe --strip-extras --upgrade \
 	    --no-emit-index-url --no-emit-find-links --no-emit-trusted-host --output-file benchmarks/peers/$$peer.lock benchmarks/peers/$$peer.in || exit 1; \
 	done
 	rm -rf $(VENV)-lock
 
 clean:
-	rm -rf .bench $(VENV) $(VENV)-opendp $(VENV)-spark $(VENV)-clients $(VENV)-dbt $(VENV)-peers $(VENV)-tumult tests/clients/node/node_modules .mypy_cache .ruff_cache .pytest_cache sample_data/.dpproxy
+	rm -rf .bench $(VENV) $(VENV)-opendp $(VENV)-spark $(VENV)-clients $(VENV)-dbt $(PEERS:%=$(VENV)-%) tests/clients/node/node_modules .mypy_cache .ruff_cache .pytest_cache sample_data/.dpproxy
 
 $(VENV)/.run: requirements.lock pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -170,7 +173,7 @@ $(VENV)-spark/.ready: requirements-dev.lock requirements-bench.lock benchmarks/s
 	  --no-binary pyspark --no-build-isolation --require-hashes -r requirements-bench.lock -r benchmarks/spark.lock
 	@touch $@
 
-$(VENV)-peers/.ready $(VENV)-tumult/.ready: $(VENV)-%/.ready: benchmarks/peers/%.lock
+$(PEERS:%=$(VENV)-%/.ready): $(VENV)-%/.ready: benchmarks/peers/%.lock
 	$(PYTHON) -m venv $(VENV)-$*
 	$(VENV)-$*/bin/python -m pip install --quiet --disable-pip-version-check --no-input --require-hashes -r $<
 	@touch $@

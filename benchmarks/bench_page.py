@@ -9,11 +9,10 @@ from pathlib import Path
 
 from benchmarks.bench_overhead import WAYS, Times
 from benchmarks.bench_results import Results, sheets, targets
+from benchmarks.page_parts import rewritten
 from benchmarks.report import axes_of
 from dpproxy.pg_binaries import find_binaries
 
-PEERS = "<!-- peers -->"
-"""Where the page of `make bench-peers` begins."""
 PREFACE = """# Benchmarks
 
 Written by `make bench`{extent}; `BENCH=quick` takes some minutes. Everything ran on one machine, clients included:
@@ -36,11 +35,10 @@ def write(docs: Path, results: Results) -> None:
     """Writes page and plots, and leaves what is there about peers."""
     page = docs / "benchmarks.md"
     old = page.read_text() if page.exists() else ""
-    peers = old[old.index(PEERS) :] if PEERS in old else f"{PEERS}\n"
     (docs / "benchmarks").mkdir(exist_ok=True)
     _plot_overhead(docs / "benchmarks" / "overhead.svg", results.times)
     _plot_rates(docs / "benchmarks" / "rates.svg", results)
-    page.write_text(_page(results) + "\n" + peers)
+    page.write_text(rewritten(old, own=_page(results)))
 
 
 def machine() -> str:

@@ -1,30 +1,35 @@
 """Asks every peer, holds the answers against the truth, prints table (e) and writes it to docs/benchmarks.md.
 
-`python -m benchmarks.peers NAME=PYTHON ...`: the peers, each with the interpreter of its environment.
+`python -m benchmarks.peers NAME=PYTHON ...`: the peers, each with the interpreter of its environment. Exit code 1
+where one of them failed; the others' figures are written all the same.
 """
 
 from __future__ import annotations
 
 import os
-import statistics
-import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 import duckdb
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.bench_data import policy, rows_query
-from benchmarks.bench_page import PEERS, machine
+from benchmarks.bench_data import make_postgres, policy, rows_query
+from benchmarks.bench_page import machine
+from benchmarks.page_parts import rewritten
 from benchmarks.peers import ours
-from benchmarks.peers.tasks import DELTA, EPSILON, REPEATS, TASKS, Outcome
+from benchmarks.peers.page import HEAD, Run, part
+from benchmarks.peers.plot import plot
+from benchmarks.peers.processes import asked, guarded
+from benchmarks.peers.tasks import DELTA, EPSILON, Groups, Outcome
+from tests.dpproxy.postgres_data import databases
 
 ROOT = Path(__file__).parent.parent.parent
 ROWS = 100_000
-HEAD = ("task", "peer", "seconds", "median error", "groups")
+ON_POSTGRES = ("qrlew",)
 TRUTH = {
     "people by country": "SELECT country, count(DISTINCT person_id) FROM visits GROUP BY country",
     "top-10 articles": "SELECT article, count(DISTINCT person_id) FROM visits GROUP BY article",
@@ -34,19 +39,11 @@ TRUTH = {
 }
 
 
-def asked(name: str, python: str, file: Path) -> Outcome:
-    """A peer's outcome, in a process of its own environment."""
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "SPARK_LOCAL_IP": "127.0.0.1"}
-    done = subprocess.run(
-        [python, "-W", "ignore", "-m", f"benchmarks.peers.{name}", str(file)],
-        capture_output=True,
-        text=True,
-        env=environment,
-        check=False,
-    )
-    if done.returncode:
-        raise SystemExit(f"{name}: {done.stderr[-2000:]}")
-    return Outcome.load(done.stdout.splitlines()[-1])
+def on_postgres(name: str, python: str, folder: Path) -> Outcome:
+    """A peer's outcome over the same rows in an embedded PostgreSQL."""
+    folder.mkdir()
+    with databases(folder) as server:
+        return asked(name, python, make_postgres(server, folder, ROWS))
 
 
 def setup_lines(name: str) -> int:
@@ -56,75 +53,54 @@ def setup_lines(name: str) -> int:
     return code + (len(policy("").strip().splitlines()) if name == "ours" else 0)
 
 
-def rows_of(outcomes: Sequence[Outcome], truth: Mapping[str, Mapping[str, float]]) -> list[Sequence[str]]:
-    """The table's rows, task by task."""
-    found: list[Sequence[str]] = []
-    for task in TASKS:
-        for one in outcomes:
-            if task in one.cannot:
-                found.append((task, one.peer, "-", f"cannot: {one.cannot[task]}", "-"))
-                continue
-            errors = [
-                abs(value - truth[task].get(group, 0)) / max(truth[task].get(group, 0), 1)
-                for groups in one.answers[task]
-                for group, value in groups.items()
-            ]
-            error = f"{statistics.median(errors):.2%}" if errors else "-"
-            groups = statistics.median(len(groups) for groups in one.answers[task])
-            found.append(
-                (task, one.peer, f"{statistics.median(one.seconds[task]):.2f}", error, f"{groups:g}")
-            )
-    return found
+def prepared(file: Path) -> tuple[Mapping[str, Groups], int]:
+    """Writes the rows as CSV; gives the truth by task, and how many people there are."""
+    with duckdb.connect() as connection:
+        connection.execute(f"CREATE TABLE visits AS {rows_query(ROWS)}")
+        connection.execute(f"COPY visits TO '{file}' (FORMAT csv, HEADER true)")
+        truth = {
+            task: {str(group): float(value) for group, value in connection.execute(sql).fetchall()}
+            for task, sql in TRUTH.items()
+        }
+        people = connection.execute("SELECT count(DISTINCT person_id) FROM visits").fetchall()
+    return truth, int(people[0][0])
 
 
-def page(rows: Sequence[Sequence[str]], outcomes: Sequence[Outcome], names: Sequence[str]) -> str:
-    """The part of docs/benchmarks.md about peers."""
-    lines = [
-        PEERS,
-        "",
-        "## Peers",
-        "",
-        f"Written by `make bench-peers` on {machine()}: {ROWS:,} visits of 10,000 people, each answer at"
-        f" ({EPSILON:g}, {DELTA:g}) by itself, {REPEATS} times each; median relative error over the groups that came"
-        " out, and how many did. Seconds are from the call to the rows, without starting the system. Countries are"
-        " public, articles are not.",
-        "",
-        "| peer | neighbouring relation | contribution bounds | lines to set up and ask |",
-        "|---|---|---|---|",
+def measured(peers: Sequence[tuple[str, str]], folder: Path, console: Console) -> tuple[Run, int]:
+    """Everything, one peer after the other, and how many people there are."""
+    file = folder / "visits.csv"
+    truth, people = prepared(file)
+    measures: list[tuple[str, str, Callable[[], Outcome]]] = [
+        (f"dpproxy, {noise} noise", "ours", partial(ours.measured, folder, ROWS, noise))
+        for noise in ("gaussian", "laplace")
     ]
-    lines += [
-        f"| {one.peer} | {one.relation} | {one.bounds} | {setup_lines(name)} |"
-        for name, one in zip(names, outcomes, strict=True)
-    ]
-    lines += ["", "| " + " | ".join(HEAD) + " |", "|" + "---|" * len(HEAD)]
-    lines += ["| " + " | ".join(row) + " |" for row in rows]
-    return "\n".join([*lines, "", (Path(__file__).parent / "missing.md").read_text()])
+    for name, python in peers:
+        if name in ON_POSTGRES:
+            measures.append((name, name, partial(on_postgres, name, python, folder / name)))
+        else:
+            measures.append((name, name, partial(asked, name, python, str(file))))
+    outcomes = []
+    for label, name, measure in measures:
+        console.print(label)
+        outcomes.append((guarded(label, measure), setup_lines(name)))
+    return Run(outcomes, truth), people
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Measures, prints, writes."""
-    names = [argument.partition("=")[::2] for argument in arguments]
+    """Measures, prints, writes; 1 where a peer failed."""
+    console, load = Console(width=150), os.getloadavg()[0]
     with tempfile.TemporaryDirectory(prefix="peers-") as name:
-        folder = Path(name)
-        file = folder / "visits.csv"
-        with duckdb.connect() as connection:
-            connection.execute(f"CREATE TABLE visits AS {rows_query(ROWS)}")
-            connection.execute(f"COPY visits TO '{file}' (FORMAT csv, HEADER true)")
-            truth = {
-                task: {str(group): float(value) for group, value in connection.execute(sql).fetchall()}
-                for task, sql in TRUTH.items()
-            }
-        outcomes = [ours.measured(folder, ROWS)]
-        outcomes += [asked(peer, python, file) for peer, python in names]
-    rows = rows_of(outcomes, truth)
+        run, people = measured([a.partition("=")[::2] for a in arguments], Path(name), console)
     table = Table(*HEAD, title=f"(e) peers at ({EPSILON:g}, {DELTA:g})", title_justify="left")
-    for row in rows:
+    for row in run.rows:
         table.add_row(*row)
-    Console(width=150).print(table)
-    place = ROOT / "docs" / "benchmarks.md"
-    old = place.read_text() if place.exists() else ""
-    place.write_text(old.partition(PEERS)[0] + page(rows, outcomes, ["ours", *(peer for peer, _ in names)]))
-    return 0
+    console.print(table)
+    docs = ROOT / "docs"
+    plot(docs / "benchmarks" / "peers.svg", run)
+    place = docs / "benchmarks.md"
+    on = f" on {machine()}, load average before it {load:.1f}"
+    place.write_text(rewritten(place.read_text(), peers=part(run, ROWS, people, on)))
+    return int(any(one.failed for one, _ in run.outcomes))
 
 
 if __name__ == "__main__":

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from functools import partial
 from itertools import count
 from pathlib import Path
 
 from benchmarks.bench_data import QUESTIONS, make_duckdb, policy
-from benchmarks.peers.tasks import DELTA, EPSILON, ROWS_OF_A_PERSON, TASKS, Groups, Outcome
+from benchmarks.peers.tasks import DELTA, EPSILON, ROWS_OF_A_PERSON, TASKS, Groups, Outcome, cannot
 from budget.accounting import solve
 from dpproxy.service import Service, configured
 
@@ -27,14 +27,19 @@ SQL = {one.name: one.sql for one in QUESTIONS} | {
 }
 
 
-def limits(units: Fraction) -> str:
+def limits(units: Fraction, noise: str) -> str:
     """The parts of a configuration by which one answer of so many units and a call is the whole guarantee."""
     eps_per, delta_per, delta_prime = solve(
-        Fraction(EPSILON), Fraction(DELTA).limit_denominator(10**9), units, Fraction(1)
+        Fraction(EPSILON),
+        Fraction(DELTA).limit_denominator(10**9),
+        units,
+        Fraction(1),
+        bounded_range_only=noise == "laplace",
     )
     return (
         f"[privacy]\nepsilon_per = {float(eps_per)}\ndelta_per = {float(delta_per)}\n"
-        f"delta_prime = {float(delta_prime)}\nmax_items_per_unit = {ROWS_OF_A_PERSON}\n"
+        f'delta_prime = {float(delta_prime)}\nmax_items_per_unit = {ROWS_OF_A_PERSON}\nnoise = "{noise}"\n'
+        f'[budget]\ninformation = {float(units)}\ncalls = 1\nmode = "enforce"\n'
     )
 
 
@@ -45,20 +50,24 @@ def answered(service: Service, sql: str, numbers: Callable[[], int]) -> Groups:
     return {str(row[0]) if len(row) > 1 else "": float(row[-1] or 0) for row in rows}
 
 
-def measured(folder: Path, rows: int) -> Outcome:
-    """Every task, each with a deployment of its own, since (epsilon, delta) of one answer is pinned there."""
+def measured(folder: Path, rows: int, noise: str, tasks: Sequence[str] = TASKS) -> Outcome:
+    """The tasks, each with a deployment of its own, since (epsilon, delta) of one answer is pinned there."""
     outcome = Outcome(
-        "dpproxy (DuckDB)",
-        "a person's rows come or go",
-        f"1 country, {ROWS_OF_A_PERSON} rows of a person; articles unrestricted",
+        f"dpproxy, {noise} noise (DuckDB)",
+        f"1 country, {ROWS_OF_A_PERSON} rows of a person, {ROWS_OF_A_PERSON} articles for distinct articles;"
+        " any number of articles for the top 10",
+        "noise for exactly (epsilon, delta): an account's prices are for many answers, and one answer that is worth"
+        " a whole account gets no less noise",
     )
     url = make_duckdb(folder / f"visits{rows}.duckdb", rows)
     bounded = policy(url).replace("max_rows_per_unit = 200\n", f"max_rows_per_unit = {ROWS_OF_A_PERSON}\n")
-    for task in TASKS:
-        place = folder / task.replace("*", "").replace(" ", "-")
+    for task in tasks:
+        if noise == "laplace" and task == "distinct articles":
+            outcome.ask(task, cannot("a distinct count of values needs Gaussian noise"))
+            continue
+        place = folder / f"{noise} {task}".replace("*", "").replace(" ", "-")
         place.mkdir()
-        limit = f'[budget]\ninformation = {float(COSTS[task])}\ncalls = 1\nmode = "enforce"\n'
-        written = bounded.replace('[budget]\nmode = "track"\n', limits(COSTS[task]) + limit)
+        written = bounded.replace('[budget]\nmode = "track"\n', limits(COSTS[task], noise))
         (place / "dpproxy.toml").write_text(written)
         numbers = count(1_000)
         with Service.start(configured(place / "dpproxy.toml"), alone=True) as service:

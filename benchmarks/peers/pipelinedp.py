@@ -48,7 +48,6 @@ def answered(
     )
     params = pdp.AggregateParams(
         metrics=[metric],
-        noise_kind=pdp.NoiseKind.GAUSSIAN,
         max_partitions_contributed=partitions,
         max_contributions_per_partition=ROWS_OF_A_PERSON,
         **bounds,
@@ -64,9 +63,9 @@ def main(file: Path) -> Outcome:
     with file.open() as lines:
         rows = [(int(a), b, int(c), int(d)) for a, b, c, d in list(csv.reader(lines))[1:]]
     outcome = Outcome(
-        f"PipelineDP {version('pipeline-dp')}",
-        "a person's rows come or go",
+        f"PipelineDP {version('pipeline-dp')} (its local backend)",
         f"{ROWS_OF_A_PERSON} rows of a person and group, 1 country, {ROWS_OF_A_PERSON} articles of a person",
+        "the largest groups: all articles that pass its threshold are counted, the ten largest kept; distinct values",
     )
     metrics, countries = pdp.Metrics, list[object](COUNTRIES)
     by_article = partial(
@@ -79,7 +78,7 @@ def main(file: Path) -> Outcome:
         partial(
             answered, rows, metrics.SUM, lambda row: row[1], countries, min_value=0, max_value=MOST_SECONDS
         ),
-        cannot("counts groups that it names, no distinct values"),
+        cannot("it has no count of distinct values; groups that pass a threshold can be named"),
     )
     for task, answer in zip(TASKS, answers, strict=True):
         outcome.ask(task, answer)

@@ -19,20 +19,24 @@ COLUMNS = {
     "seconds": {"type": "int", "lower": 0, "upper": MOST_SECONDS},
 }
 QUERIES = (
-    "SELECT country, COUNT(DISTINCT person_id) AS n FROM t.visits GROUP BY country",
-    "SELECT article, COUNT(DISTINCT person_id) AS n FROM t.visits GROUP BY article ORDER BY n DESC LIMIT 10",
-    "SELECT COUNT(*) AS n FROM t.visits",
-    "SELECT country, SUM(seconds) AS n FROM t.visits GROUP BY country",
-    "SELECT COUNT(DISTINCT article) AS n FROM t.visits",
+    ("SELECT country, COUNT(DISTINCT person_id) AS n FROM t.visits GROUP BY country", 1),
+    (
+        "SELECT article, COUNT(DISTINCT person_id) AS n FROM t.visits GROUP BY article ORDER BY n DESC LIMIT 10",
+        ROWS_OF_A_PERSON,
+    ),
+    ("SELECT COUNT(*) AS n FROM t.visits", ROWS_OF_A_PERSON),
+    ("SELECT country, SUM(seconds) AS n FROM t.visits GROUP BY country", ROWS_OF_A_PERSON),
+    ("SELECT COUNT(DISTINCT article) AS n FROM t.visits", ROWS_OF_A_PERSON),
 )
+"""Each with the rows of a person that the table is declared to have."""
 
 
-def answered(frame: pd.DataFrame, sql: str) -> Groups:
-    """One query with a budget of its own; countries are public, so groups by them are not censored."""
-    settings = {"max_ids": ROWS_OF_A_PERSON, "rows": len(frame), "censor_dims": "GROUP BY country" not in sql}
+def answered(frame: pd.DataFrame, sql: str, rows_of_a_person: int) -> Groups:
+    """One query with a budget of its own; groups are censored, by a count of people, where they are secret."""
+    settings = {"max_ids": rows_of_a_person, "rows": len(frame), "censor_dims": "GROUP BY article" in sql}
     metadata = {"": {"t": {"visits": {**settings, **COLUMNS}}}}
-    privacy = snsql.Privacy(epsilon=EPSILON, delta=DELTA)
-    rows = snsql.from_df(frame, privacy=privacy, metadata=metadata).execute(sql)[1:]
+    reader = snsql.from_df(frame, privacy=snsql.Privacy(epsilon=EPSILON, delta=DELTA), metadata=metadata)
+    rows = reader.execute(sql)[1:]
     return {str(row[0]) if len(row) > 1 else "": float(row[-1]) for row in rows}
 
 
@@ -40,12 +44,13 @@ def main(file: Path) -> Outcome:
     """Every task on the rows of a CSV file."""
     frame = pd.read_csv(file)
     outcome = Outcome(
-        f"SmartNoise SQL {version('smartnoise-sql')}",
-        "a person's rows come or go",
-        f"{ROWS_OF_A_PERSON} rows of a person",
+        f"SmartNoise SQL {version('smartnoise-sql')} (pandas)",
+        f"1 row of a person for people by country, else {ROWS_OF_A_PERSON}, drawn from all of them",
+        "groups of a person, or rows in a group, apart from rows in all: the table is declared anew for a question;"
+        " a public list of countries: those in the data come out as they are",
     )
-    for task, sql in zip(TASKS, QUERIES, strict=True):
-        outcome.ask(task, partial(answered, frame, sql))
+    for task, (sql, rows_of_a_person) in zip(TASKS, QUERIES, strict=True):
+        outcome.ask(task, partial(answered, frame, sql, rows_of_a_person))
     return outcome
 
 

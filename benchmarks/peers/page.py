@@ -1,0 +1,133 @@
+"""The peers' part of docs/benchmarks.md."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from benchmarks.peers.tasks import DELTA, EPSILON, REPEATS, TASKS, Groups, Outcome, top
+
+HEAD = ("task", "peer", "seconds (first)", "median error", "right groups")
+PREFACE = """## Peers
+
+Written by `make bench-peers`{machine}: {rows:,} visits of {people:,} people, each answer at
+({epsilon:g}, {delta:g}) by itself, {repeats} times each, with each peer's own choice of noise.
+Neighbours differ by all rows of one person, for every peer.
+
+- *seconds*: the median from the call to the rows, in brackets the first call; the system is running, and the rows are
+  where it wants them (a database, a frame in memory). Reservation and settlement are part of dpproxy's.
+- *median error*: relative, over all groups that came out of all answers.
+- *right groups*: the median of how many that belong there came out. Countries are public, articles are not.
+- *lines*: code of the adapter that sets the peer up and asks all questions; with dpproxy, its policy too."""
+
+
+@dataclass(frozen=True)
+class Figures:
+    """Of one peer at one task: seconds (median, first), median relative error, right groups of so many."""
+
+    seconds: float
+    first: float
+    error: float
+    right: float
+    wanted: int
+
+
+def figures(outcome: Outcome, task: str, truth: Groups) -> Figures | None:
+    """A peer's answers held against the truth; None where there is none.
+
+    `truth`: by group, of all groups; of the top-10 articles, the ten largest are right.
+    """
+    if task not in outcome.answers:
+        return None
+    answers = outcome.answers[task]
+    wanted = set(top(truth) if task.startswith("top-10") else truth)
+    errors = [
+        abs(value - truth.get(group, 0)) / max(truth.get(group, 0), 1)
+        for groups in answers
+        for group, value in groups.items()
+    ]
+    return Figures(
+        statistics.median(outcome.seconds[task]),
+        outcome.seconds[task][0],
+        statistics.median(errors) if errors else float("nan"),
+        statistics.median(len(wanted & groups.keys()) for groups in answers),
+        len(wanted),
+    )
+
+
+@dataclass(frozen=True)
+class Run:
+    """What was measured: outcomes, ours first, each with the lines that it takes, and the truth by task."""
+
+    outcomes: Sequence[tuple[Outcome, int]]
+    truth: Mapping[str, Groups]
+
+    def of(self, outcome: Outcome, task: str) -> Figures | None:
+        """A peer's figures at a task."""
+        return figures(outcome, task, self.truth[task])
+
+    @property
+    def rows(self) -> list[Sequence[str]]:
+        """The table's rows, task by task."""
+        return [self._row(one, task) for task in TASKS for one, _ in self.outcomes]
+
+    def _row(self, one: Outcome, task: str) -> Sequence[str]:
+        found = self.of(one, task)
+        if found is None:
+            reason = f"cannot: {one.cannot[task]}" if task in one.cannot else f"failed: {one.failed[task]}"
+            return task, one.peer, "-", reason, "-"
+        seconds = f"{found.seconds:.2f} ({found.first:.2f})"
+        return task, one.peer, seconds, f"{found.error:.2%}", f"{found.right:g} of {found.wanted}"
+
+
+def part(run: Run, rows: int, people: int, machine: str) -> str:
+    """The part of the page, as Markdown."""
+    about = {"epsilon": EPSILON, "delta": DELTA, "repeats": REPEATS}
+    lines = [PREFACE.format(rows=rows, people=people, machine=machine, **about), "", *findings(run), ""]
+    lines += table(HEAD, run.rows)
+    lines += ["", "![Error and seconds by task and peer](benchmarks/peers.svg)", ""]
+    peers = [
+        (one.peer, one.bounds, one.lacks, str(count) if one.answers else "-") for one, count in run.outcomes
+    ]
+    lines += table(("peer", "contribution bounds", "what it cannot express", "lines"), peers)
+    return "\n".join(lines)
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    """Lines of a table."""
+    return [
+        "| " + " | ".join(head) + " |",
+        "|" + "---|" * len(head),
+        *("| " + " | ".join(r) + " |" for r in rows),
+    ]
+
+
+def findings(run: Run) -> Iterator[str]:
+    """What the figures say, in a few sentences: ours, by default, beside the others."""
+    (ours, _), *rest = run.outcomes
+    others = [one for one, _ in rest if not one.peer.startswith("dpproxy")]
+    pairs = [
+        (task, mine, theirs)
+        for task in TASKS
+        if (mine := run.of(ours, task)) and (theirs := [f for o in others if (f := run.of(o, task))])
+    ]
+    if pairs:
+        mine_seconds = [mine.seconds for _, mine, _ in pairs]
+        other_seconds = [f.seconds for _, _, theirs in pairs for f in theirs]
+        best = [(task, mine.error, min(f.error for f in theirs)) for task, mine, theirs in pairs]
+        ratios = sorted((mine / least if least else float("inf"), task) for task, mine, least in best)
+        (low, low_task), (high, high_task) = ratios[0], ratios[-1]
+        yield (
+            f"dpproxy answered {len(ours.answers)} of {len(TASKS)} questions in {_span(mine_seconds)} s each, the"
+            f" others took {_span(other_seconds)} s. Its prices and its noise are for an account of many answers; of"
+            f" one answer by itself its error was {low:.1f} ({low_task}) to {high:.1f} ({high_task}) times the"
+            " smallest of the others."
+        )
+    silent = [(one.peer, task) for one, _ in run.outcomes for task in TASKS if task not in one.answers]
+    if silent:
+        yield "Not answered: " + "; ".join(f"{task} by {peer}" for peer, task in silent) + "."
+
+
+def _span(values: Sequence[float]) -> str:
+    return f"{min(values):.2f} to {max(values):.2f}"
