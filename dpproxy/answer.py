@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, fields, replace
@@ -206,21 +207,14 @@ class Answering:
         The slot is taken first, so that an unreachable backend costs nothing; from the reservation on, what is
         not settled is spent.
         """
-        asks = [self._affordable(a, chain[0]) for a in asks]
         streams = {a.stream: self._ledger.stream(chain, a.stream) for a in asks if a.stream is not None}
-        charges = [_owed(a, streams) for a in asks]
         asker.stages.expect(sum(a.rounds for a in asks))
         with self._backend.open() as slot, asker.watcher.slot():
-            names = [a.name for a in asks]
-            held = self._ledger.reserve(
-                chain,
-                charges,
-                reached=True,
-                query=asker.text,
-                mechanisms=names,
-                looking=bool(streams),
-                attributed=asker.attributed,
-            )
+            try:
+                held = self._reserved(asker, asks, chain, streams)
+            except Exhausted:
+                asks = [self._affordable(a, chain[0]) for a in asks]
+                held = self._reserved(asker, asks, chain, streams)
             open_ones = list(held)
             results = {}
             try:
@@ -235,6 +229,19 @@ class Answering:
                         asker.paid.take(reservation.at_most)
                 raise
         return results
+
+    def _reserved(
+        self, asker: Asker, asks: Sequence[Ask], chain: Sequence[str], streams: Mapping[bytes, Stream]
+    ) -> tuple[Reservation, ...]:
+        return self._ledger.reserve(
+            chain,
+            [_owed(a, streams) for a in asks],
+            reached=True,
+            query=asker.text,
+            mechanisms=[a.name for a in asks],
+            looking=bool(streams),
+            attributed=asker.attributed,
+        )
 
     def _settle(
         self,
@@ -307,8 +314,11 @@ class Answering:
         self._evaluate(asker, prepared, constants, 0, ())
         planned = self._planner.plan(asker.text, asker.oids, asker.parameters, constants)
         left = self._ledger.left(account)
-        asks = self._asks(planned, asker.settings, epoch)
-        lines = [line for a in asks if a is not None for line in explanation(a, left)]
+        asks = [a for a in self._asks(planned, asker.settings, epoch) if a is not None]
+        for one in asks:
+            # Written now, the backend's SQL is kept with the plan.
+            deque(one.queries(), maxlen=0)
+        lines = [line for a in asks for line in explanation(a, left)]
         return lines or ["Answered by the front: no private rows are read, nothing is charged"]
 
     def _system(self, name: str, account: str, last: LastRelease) -> list[Sequence[object]]:

@@ -7,6 +7,7 @@ import socket
 import ssl
 from collections.abc import Callable
 from pathlib import Path
+from typing import cast
 
 from dpproxy.pgwire.messages import Inbound, ProtocolError
 from dpproxy.tls import common_name
@@ -73,8 +74,8 @@ class Channel(asyncio.Protocol):
         return str(address[0]) if isinstance(address, tuple) else ""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        self._transport = cast(asyncio.Transport, transport)
+        transport = self._transport
         transport.set_write_buffer_limits(high=HIGH_WATER)
         connection = transport.get_extra_info("socket")
         if connection.family != socket.AF_UNIX:

@@ -158,6 +158,7 @@ def serve(
         for warning in service.checked.warnings:
             print(f"dpproxy: warning: {warning}", file=sys.stderr)
         serving = service if workers == 1 else Workers(service, workers)
+        import uvloop
         asyncio.run(_serve(serving, service.config))
 
 

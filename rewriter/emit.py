@@ -79,7 +79,8 @@ def histogram_query(
     arrays = (
         tuple(zip(*cells, strict=True)) if cells else tuple(() for _ in keys) if cells is not None else ()
     )
-    return HistogramQuery(dialect.sql(query), arrays if keys else (), emitter.rank_used, limit)
+    known = cells is not None or not keys
+    return HistogramQuery(dialect.sql(query), arrays if keys else (), emitter.rank_used, limit, known)
 
 
 def node_text(node: NodeDraft, policy: Policy, parameters: Parameters) -> str:

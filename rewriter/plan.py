@@ -16,13 +16,14 @@ class HistogramQuery:
     With a known domain the rows are (cell, counts...), `cell` counting from 1 over the node's cells, one row a cell;
     otherwise (keys..., counts...), at most `limit` rows, largest count first.
     `arrays` are bound as $1.. (lists of text); `rank_key` says that the last parameter is the
-    secret of the keyed order.
+    secret of the keyed order; `integers`, that nothing but integers come.
     """
 
     sql: str
     arrays: tuple[tuple[str | None, ...], ...]
     rank_key: bool
     limit: int | None
+    integers: bool = False
 
 
 @dataclass(frozen=True)

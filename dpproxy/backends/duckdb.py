@@ -249,12 +249,17 @@ class DuckDBSlot:
             parameters.append(rank_key)
 
         def run() -> Fetched:
-            if [one.type for one in cursor.extract_statements(query.sql)] != [duckdb.StatementType.SELECT]:
-                raise BackendError
-            relation = cursor.sql(query.sql, params=parameters)
+            # In parentheses nothing but one SELECT can be read.
+            text = f"FROM (\n{query.sql}\n) AS q LIMIT {max_rows + 1}"
+            if query.integers:
+                fetched = _as_arrays(cursor.execute(text, parameters), max_rows)
+                if any(isinstance(column, list) for column in fetched.columns):
+                    raise BackendError
+                return fetched
+            relation = cursor.sql(text, params=parameters)
             if all(str(kind.id) in _ARRAYS for kind in relation.types):
                 return _as_arrays(relation, max_rows)
-            rows = relation.project(_projection(relation)).limit(max_rows + 1).fetchall()
+            rows = relation.project(_projection(relation)).fetchall()
             if len(rows) > max_rows:
                 raise BackendError
             columns = tuple(zip(*rows, strict=True)) or ((),) * len(relation.types)
@@ -264,15 +269,13 @@ class DuckDBSlot:
             return masked(cancellation, run)
 
 
-def _as_arrays(relation: duckdb.DuckDBPyRelation, max_rows: int) -> Fetched:
-    """The rows of a relation of integers and texts, column by column."""
-    named = ", ".join(f"#{n} AS c{n}" for n in range(1, len(relation.types) + 1))
-    found = relation.project(named).limit(max_rows + 1).fetchnumpy()
-    columns = [_complete(found[f"c{n}"]) for n in range(1, len(relation.types) + 1)]
+def _as_arrays(found: duckdb.DuckDBPyRelation | duckdb.DuckDBPyConnection, max_rows: int) -> Fetched:
+    """Rows of integers and texts, column by column."""
+    columns = tuple(map(_complete, found.fetchnumpy().values()))
     rows = len(columns[0]) if columns else 0
     if rows > max_rows:
         raise BackendError
-    return Fetched(tuple(columns), rows)
+    return Fetched(columns, rows)
 
 
 def _literal(text: str) -> str:
