@@ -1,6 +1,8 @@
 """SELECT 1 through the relay beside the front itself, by pgbench, and the memory of 200 idle sessions.
 
-`make bench-relay`; the served configuration is made for it, with DuckDB and `auth = "trust"`.
+`make bench-relay`; the served configuration is made for it, with DuckDB and `auth = "trust"`. Clients come to the relay
+by TCP, so the front that it is held against is asked by TCP, too; a Unix socket, by which the relay asks its own, is a
+row beside it.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from unittest.mock import patch
 
 import duckdb
 import psycopg
@@ -21,7 +24,9 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.pgbench import measured
+from dpproxy import embedded
 from dpproxy.front import Front
+from dpproxy.workers import reserved_port
 
 POLICY = """
 [backend]
@@ -94,6 +99,34 @@ def speeds(
 
 
 @contextmanager
+def front_by_tcp(folder: Path) -> Iterator[dict[str, str]]:
+    """A front that listens on 127.0.0.1 as well, as libpq's environment."""
+    with reserved_port("127.0.0.1", 0) as port:
+        pass
+    settings = {"listen_addresses": "127.0.0.1", "port": str(port)}
+    with (
+        patch.object(embedded, "PORT", port),
+        patch.dict(embedded._ALWAYS, settings),
+        Front.start(folder) as front,
+    ):
+        role, password = front.role_for("bench")
+        with (folder / "cluster" / "pg_hba.conf").open("a") as rules:
+            rules.write("host all all 127.0.0.1/32 scram-sha-256\n")
+        assert front._embedded is not None
+        with psycopg.connect(front._embedded.conninfo(dbname="postgres")) as admin:
+            admin.execute("SELECT pg_reload_conf()")
+        yield {
+            "PGHOST": "127.0.0.1",
+            "PGPORT": str(port),
+            "PGUSER": role,
+            "PGPASSWORD": password,
+            "PGDATABASE": front.database,
+            "PGSSLMODE": "disable",
+            "SOCKET": str(front._embedded.socket_dir),
+        }
+
+
+@contextmanager
 def both(folder: Path, port: int) -> Iterator[dict[str, dict[str, str]]]:
     """libpq's environments of the front, of the relay with TLS off, and with it where pgbench speaks it."""
     relayed = {
@@ -103,17 +136,12 @@ def both(folder: Path, port: int) -> Iterator[dict[str, dict[str, str]]]:
         "PGDATABASE": "any",
         "PGSSLMODE": "disable",
     }
-    with Front.start(folder / ".dpproxy" / "front") as front:
-        role, password = front.role_for("bench")
-        assert isinstance(front.address, Path)
-        direct = {
-            "PGHOST": str(front.address.parent),
-            "PGPORT": "5432",
-            "PGUSER": role,
-            "PGPASSWORD": password,
-            "PGDATABASE": front.database,
+    with front_by_tcp(folder / "front") as direct:
+        places = {
+            "front": direct,
+            "relay": relayed,
+            "front, Unix socket": {**direct, "PGHOST": direct["SOCKET"]},
         }
-        places = {"front": direct, "relay": relayed}
         if shutil.which("pgbench"):
             places["relay, TLS"] = {**relayed, "PGSSLMODE": "require"}
         yield places

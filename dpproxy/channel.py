@@ -74,9 +74,9 @@ class Channel(asyncio.Protocol):
         return str(address[0]) if isinstance(address, tuple) else ""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        # Any loop's: not every one derives its transports and protocols from asyncio's classes.
         self._transport = cast(asyncio.Transport, transport)
-        transport = self._transport
-        transport.set_write_buffer_limits(high=HIGH_WATER)
+        self._transport.set_write_buffer_limits(high=HIGH_WATER)
         connection = transport.get_extra_info("socket")
         if connection.family != socket.AF_UNIX:
             for option in _KEEPALIVE:
@@ -154,7 +154,7 @@ class Channel(asyncio.Protocol):
             # Twice: the task sets the new protocol, and the loop tells that protocol of its connection.
             await asyncio.sleep(0)
             await asyncio.sleep(0)
-            _hand_over(self.transport.get_protocol(), early)
+            _hand_over(cast(asyncio.BufferedProtocol, self.transport.get_protocol()), early)
         transport = await starting
         if transport is None:
             raise ConnectionEnded
@@ -177,9 +177,8 @@ class Channel(asyncio.Protocol):
             asyncio.get_running_loop().call_later(5, self.transport.abort)
 
 
-def _hand_over(protocol: asyncio.BaseProtocol, data: bytes) -> None:
+def _hand_over(protocol: asyncio.BufferedProtocol, data: bytes) -> None:
     """Gives a protocol bytes as if they had just arrived."""
-    assert isinstance(protocol, asyncio.BufferedProtocol)
     while data:
         buffer = memoryview(protocol.get_buffer(len(data)))
         size = min(len(buffer), len(data))

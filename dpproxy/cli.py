@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import getpass
 import sys
 from fractions import Fraction
@@ -10,6 +9,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+import uvloop
 
 from budget.publications import Refresh
 from dpproxy import (
@@ -158,8 +158,7 @@ def serve(
         for warning in service.checked.warnings:
             print(f"dpproxy: warning: {warning}", file=sys.stderr)
         serving = service if workers == 1 else Workers(service, workers)
-        import uvloop
-        asyncio.run(_serve(serving, service.config))
+        uvloop.run(_serve(serving, service.config))
 
 
 @app.command()

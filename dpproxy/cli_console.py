@@ -8,6 +8,8 @@ import sys
 from contextlib import AbstractAsyncContextManager, nullcontext
 from pathlib import Path
 
+import uvloop
+
 from dpproxy import metrics
 from dpproxy.cli_output import OutputError
 from dpproxy.config import Config
@@ -31,7 +33,7 @@ def run(config: Config) -> None:
     if load(_place(config)) is None:
         raise OutputError("the owner has no password yet: dpproxy console password")
     with Service.start(config, alone=False) as service:
-        asyncio.run(_run(config, service))
+        uvloop.run(_run(config, service))
 
 
 def beside(serving: Service | Workers, config: Config) -> AbstractAsyncContextManager[str]:

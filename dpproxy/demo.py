@@ -7,6 +7,8 @@ import shlex
 import shutil
 from pathlib import Path
 
+import uvloop
+
 from dpproxy.backends import sample
 from dpproxy.pg_binaries import psql_path
 from dpproxy.service import Service, configured
@@ -37,7 +39,7 @@ def run(port: int) -> None:
     sample_database()
     config = configured(FOLDER / "dpproxy.toml", host="127.0.0.1", port=port, auth="trust")
     with Service.start(config, alone=True) as service:
-        asyncio.run(_serve(service))
+        uvloop.run(_serve(service))
 
 
 def announce(host: str, port: int) -> None:

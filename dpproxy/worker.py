@@ -9,6 +9,8 @@ import signal
 import sys
 from contextlib import suppress
 
+import uvloop
+
 from dpproxy.cli_options import EXPECTED
 from dpproxy.neighbours import Neighbours
 from dpproxy.seats import Seats
@@ -26,7 +28,7 @@ def main() -> None:
         if order.config.server.log == "json":
             json_everywhere()
         with Service.start(order.config, alone=False, place=order.place) as service:
-            asyncio.run(_serve(service, order))
+            uvloop.run(_serve(service, order))
     except EXPECTED as error:
         print(" ".join(str(error).split()) or type(error).__name__, flush=True)
         raise SystemExit(1) from None

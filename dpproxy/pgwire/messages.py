@@ -25,6 +25,7 @@ CLIENT_LIMITS: Mapping[int, int] = {
 FRONT_LIMIT = 16 << 20
 """Bytes of a message of the front that is kept until it is whole (rows are not)."""
 _STREAMED = b"Dd"
+_LENGTH = struct.Struct(">I").unpack_from
 _ELEMENT_OF = {1016: 20, 1009: 25}
 INT8_ARRAY, TEXT_ARRAY = 1016, 1009
 INT8 = 20
@@ -136,6 +137,20 @@ class Outbound:
         self._streaming = 0
         self._rest = 0
 
+    def whole(self, data: bytes) -> bytes:
+        """The kinds of the messages in `data`, empty unless they are whole, and nothing came before that is not.
+
+        >>> Outbound().whole(message("C", b"SELECT 0") + message("Z", b"I")), Outbound().whole(message("C")[:4])
+        (b'CZ', b'')
+        """
+        if self._rest or self._partial:
+            return b""
+        kinds, position, end = bytearray(), 0, len(data)
+        while end - position >= 5:
+            kinds.append(data[position])
+            position += 1 + _LENGTH(data, position + 1)[0]
+        return bytes(kinds) if position == end else b""
+
     def feed(self, data: bytes) -> Iterator[tuple[int, bytes]]:
         """Cuts `data` and what was left before it; raises ProtocolError for a message beyond FRONT_LIMIT."""
         if self._rest:
@@ -175,9 +190,9 @@ class Outbound:
 
 def _end_of_run(data: bytes, position: int, kind: int) -> int:
     """Where a run of messages of one kind ends, perhaps beyond `data`."""
-    unpack, end = struct.Struct(">I").unpack_from, len(data)
+    end = len(data)
     while end - position >= 5 and data[position] == kind:
-        position += 1 + unpack(data, position + 1)[0]
+        position += 1 + _LENGTH(data, position + 1)[0]
     return position
 
 

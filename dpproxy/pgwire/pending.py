@@ -34,6 +34,13 @@ class Names(Generic[V]):
         pending = self._pending.get(name)
         return pending[-1] if pending else self._settled.get(name)
 
+    def clear(self, name: str) -> bool:
+        """`name` is to mean nothing from here on; says whether that is a proposal, or it means nothing already."""
+        known = name in self._pending or name in self._settled
+        if known:
+            self.propose(name, None)
+        return known
+
     def is_open(self, name: str) -> bool:
         """Whether the front has yet to answer what `name` means."""
         return name in self._pending
@@ -90,6 +97,11 @@ class Entry:
     hidden: bytes = b""
     tag: bytes | None = None
 
+    @property
+    def passes(self) -> bool:
+        """Whether the client sees all of its responses as they come."""
+        return self.shown and not self.ours and not self.hidden and self.tag is None
+
     def settle(self, kept: bool) -> None:
         """Settles the changes that came with the message."""
         for names, name in self.changes:
@@ -123,6 +135,11 @@ class Pending:
     def head(self) -> Entry | None:
         """Whose responses are arriving."""
         return self._entries[0] if self._entries else None
+
+    @property
+    def pass_all(self) -> bool:
+        """Whether the client sees all that is due as it comes."""
+        return all(entry.passes for entry in self._entries)
 
     @property
     def has_end(self) -> bool:

@@ -6,6 +6,7 @@ front binds it with empty arrays at Bind, and with the released arrays at Execut
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 
 from dpproxy.pgwire import messages as m
@@ -35,7 +36,13 @@ from rewriter.refusal import Refusal
 
 MOST_PENDING = 2048
 """Responses due before the client's next message has to wait."""
-_SYNC = ord("S")
+_SYNC, _READY = ord("S"), ord("Z")
+_MOST_PLAIN, _LONGEST_PLAIN = 64, 2000
+"""Simple queries that a session knows to be for the front as they are, and how long each may be."""
+_AT_ONCE = 16
+_SILENT = re.compile(rb"[123CDInstT]+Z?")
+"""Responses of which nothing is kept, up to the end of a segment."""
+_TELLING = re.compile(rb"DEALLOCATE|DISCARD|PREPARE")
 _READ_WITH = {b"client_encoding": b"UTF8", b"standard_conforming_strings": b"on"}
 # A simple query that failed in a transaction leaves a portal of this name behind that PostgreSQL must not be
 # asked for: what it points to is freed, and the server crashes.
@@ -74,6 +81,7 @@ class Relay:
         self._waiting = False
         self._copying = False
         self._deallocated = False
+        self._plain: set[bytes] = set()
         self._from_client: dict[int, Callable[[bytes], None]] = {
             ord("Q"): self._query,
             ord("P"): self._parse,
@@ -129,11 +137,32 @@ class Relay:
 
     def front(self, data: bytes) -> None:
         """Takes bytes of the front; raises ProtocolError where they make no sense."""
+        if self._passed(data):
+            return
         for kind, raw in self._outbound.feed(data):
             self._from_front.get(kind, self._on_response)(kind, raw)
             if self._waiting and not len(self._line.pending):
                 self._waiting = False
                 self._resume(Skipped() if self._line.skipping else None)
+
+    def _passed(self, data: bytes) -> bool:
+        """Passes on what the client sees as it comes, where it came whole and nothing in it has to be looked at."""
+        pending = self._line.pending
+        if self._work is not None or not 0 < len(pending) <= _AT_ONCE or not pending.pass_all:
+            return False
+        kinds = self._outbound.whole(data)
+        if _SILENT.fullmatch(kinds) is None or _TELLING.search(data) is not None:
+            return False
+        for kind in kinds:
+            if not len(pending):
+                raise m.ProtocolError("the front spoke out of turn", "XX000")
+            pending.answered(kind)
+        self.to_client += data
+        if kinds[-1] == _READY:
+            self._copying = False
+            if data[-1:] == b"I":
+                self._portals.forget()
+        return True
 
     def finish(self, job: Job, outcome: object) -> None:
         """Takes a job's outcome (or the Refusal that it raised); a job given up meanwhile is ignored."""
@@ -144,6 +173,9 @@ class Relay:
     # The client's messages
 
     def _query(self, body: bytes) -> None:
+        if body in self._plain:
+            self._forward_query(body)
+            return
         try:
             statements = self._read(only_text(body))
             self._check_string(statements)
@@ -153,9 +185,14 @@ class Relay:
         if self._by_pieces(statements):
             self._begin(self._works.query(statements))
             return
-        self._statements.propose("", None)
-        self._portals.propose("", None)
-        self._line.forward("Q", body, (self._statements, ""), (self._portals, ""))
+        depends = any(one.carrier is not None or one.fetches for one in statements)
+        if not depends and len(body) <= _LONGEST_PLAIN and len(self._plain) < _MOST_PLAIN:
+            self._plain.add(body)
+        self._forward_query(body)
+
+    def _forward_query(self, body: bytes) -> None:
+        cleared = [(names, "") for names in (self._statements, self._portals) if names.clear("")]
+        self._line.forward("Q", body, *cleared)
 
     def _by_pieces(self, statements: Sequence[Statement]) -> bool:
         """Whether a simple query is more than the front can be handed as it is."""

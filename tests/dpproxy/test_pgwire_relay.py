@@ -388,6 +388,43 @@ def test_a_relay_that_is_full_asks_for_the_answers() -> None:
     assert relay.quiet
 
 
+ANSWERS = [
+    m.message("T", b"\0\1") + m.message("D", b"row") * 3 + m.message("C", b"SELECT 3\0"),
+    m.message("C", b"DEALLOCATE ALL\0"),
+    m.message("S", b"application_name\0x\0") + m.message("C", b"SET\0"),
+    m.message("N", b"SNOTICE\0\0") + m.message("D", b"DISCARD") + m.message("C", b"SELECT 1\0"),
+    m.message("I"),
+]
+
+
+@pytest.mark.parametrize("answer", ANSWERS)
+@pytest.mark.parametrize("ready", [b"I", b"T"])
+def test_an_answer_that_comes_whole_is_the_same_as_one_that_comes_in_pieces(
+    answer: bytes, ready: bytes
+) -> None:
+    whole, pieces = Relay(lambda text: "relay"), Relay(lambda text: "relay")
+    ends = m.message("Z", ready)
+    for relay in (whole, pieces):
+        relay.client(ord("P"), b"named\0SELECT 1\0\0\0")
+        relay.client(ord("B"), b"portal\0named\0\0\0\0\0\0\0")
+        relay.client(ord("S"), b"")
+        relay.front(m.message("1") + m.message("2") + m.message("Z", b"T"))
+        for _ in range(2):
+            relay.client(ord("Q"), b"SELECT 2\0")
+    whole.front(answer + ends)
+    for byte in answer + ends:
+        pieces.front(bytes([byte]))
+    assert whole.to_client == pieces.to_client
+    assert whole.quiet == pieces.quiet is False
+    for relay in (whole, pieces):
+        relay.front(answer + ends)
+        assert relay.quiet
+    for named in ("_statements", "_portals"):
+        assert list(getattr(whole, named).possible()) == list(getattr(pieces, named).possible())
+    with pytest.raises(m.ProtocolError, match="out of turn"):
+        whole.front(m.message("C", b"SELECT 1\0"))
+
+
 def test_copies_are_relayed_and_sync_within_them_is_ignored(proxy: Served) -> None:
     with proxy.raw() as raw:
         seen = raw.query("COPY (SELECT id FROM articles ORDER BY id LIMIT 3) TO STDOUT")

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any, Self
 
 import psycopg
+import uvloop
 
 from dpproxy.asker import Asker
 from dpproxy.backends.base import BackendColumn, BackendSchema, BackendTable, Cancellation
@@ -203,7 +204,7 @@ class Served:
         self.settings = replace(Settings(port=0, auth="trust"), **settings)
         self.port = 0
         self.server = Server(self.settings, rooms)
-        self.loop = asyncio.new_event_loop()
+        self.loop = uvloop.new_event_loop()
         self._thread = threading.Thread(target=self._run)
         self._ready: Future[int] = Future()
         self._thread.start()
