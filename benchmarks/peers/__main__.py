@@ -66,8 +66,8 @@ def prepared(file: Path) -> tuple[Mapping[str, Groups], int]:
     return truth, int(people[0][0])
 
 
-def measured(peers: Sequence[tuple[str, str]], folder: Path, console: Console) -> tuple[Run, int]:
-    """Everything, one peer after the other, and how many people there are."""
+def measured(peers: Sequence[tuple[str, str]], folder: Path, console: Console) -> Run:
+    """Everything, one peer after the other."""
     file = folder / "visits.csv"
     truth, people = prepared(file)
     measures: list[tuple[str, str, Callable[[], Outcome]]] = [
@@ -79,18 +79,19 @@ def measured(peers: Sequence[tuple[str, str]], folder: Path, console: Console) -
             measures.append((name, name, partial(on_postgres, name, python, folder / name)))
         else:
             measures.append((name, name, partial(asked, name, python, str(file))))
-    outcomes = []
+    outcomes, loads = [], []
     for label, name, measure in measures:
-        console.print(label)
+        loads.append(os.getloadavg()[0])
+        console.print(f"{label} (load {loads[-1]:.1f})")
         outcomes.append((guarded(label, measure), setup_lines(name)))
-    return Run(outcomes, truth), people
+    return Run(outcomes, truth, people, max(loads))
 
 
 def main(arguments: Sequence[str]) -> int:
     """Measures, prints, writes; 1 where a peer failed."""
-    console, load = Console(width=150), os.getloadavg()[0]
+    console = Console(width=150)
     with tempfile.TemporaryDirectory(prefix="peers-") as name:
-        run, people = measured([a.partition("=")[::2] for a in arguments], Path(name), console)
+        run = measured([a.partition("=")[::2] for a in arguments], Path(name), console)
     table = Table(*HEAD, title=f"(e) peers at ({EPSILON:g}, {DELTA:g})", title_justify="left")
     for row in run.rows:
         table.add_row(*row)
@@ -98,8 +99,7 @@ def main(arguments: Sequence[str]) -> int:
     docs = ROOT / "docs"
     plot(docs / "benchmarks" / "peers.svg", run)
     place = docs / "benchmarks.md"
-    on = f" on {machine()}, load average before it {load:.1f}"
-    place.write_text(rewritten(place.read_text(), peers=part(run, ROWS, people, on)))
+    place.write_text(rewritten(place.read_text(), peers=part(run, ROWS, machine())))
     return int(any(one.failed for one, _ in run.outcomes))
 
 

@@ -11,13 +11,14 @@ from benchmarks.peers.tasks import DELTA, EPSILON, REPEATS, TASKS, Groups, Outco
 HEAD = ("task", "peer", "seconds (first)", "median error", "right groups")
 PREFACE = """## Peers
 
-Written by `make bench-peers`{machine}: {rows:,} visits of {people:,} people, each answer at
-({epsilon:g}, {delta:g}) by itself, {repeats} times each, with each peer's own choice of noise.
-Neighbours differ by all rows of one person, for every peer.
+Written by `make bench-peers` on {machine}, load average before the busiest peer {load:.1f}.
+{rows:,} visits of {people:,} people, each answer at ({epsilon:g}, {delta:g}) by itself, {repeats} times each, with each
+peer's own choice of noise. Neighbours differ by all rows of one person, for every peer.
 
 - *seconds*: the median from the call to the rows, in brackets the first call; the system is running, and the rows are
   where it wants them (a database, a frame in memory). Reservation and settlement are part of dpproxy's.
-- *median error*: relative, over all groups that came out of all answers.
+- *median error*: relative, over all groups that came out of all answers. Of a single number it is the median of
+  {repeats} errors, which another run can move by half.
 - *right groups*: the median of how many that belong there came out. Countries are public, articles are not.
 - *lines*: code of the adapter that sets the peer up and asks all questions; with dpproxy, its policy too."""
 
@@ -58,10 +59,13 @@ def figures(outcome: Outcome, task: str, truth: Groups) -> Figures | None:
 
 @dataclass(frozen=True)
 class Run:
-    """What was measured: outcomes, ours first, each with the lines that it takes, and the truth by task."""
+    """What was measured: outcomes, ours first, each with the lines that it takes, the truth by task, how many people
+    there are, and the highest load average before a peer was asked."""
 
     outcomes: Sequence[tuple[Outcome, int]]
     truth: Mapping[str, Groups]
+    people: int
+    load: float
 
     def of(self, outcome: Outcome, task: str) -> Figures | None:
         """A peer's figures at a task."""
@@ -78,13 +82,13 @@ class Run:
             reason = f"cannot: {one.cannot[task]}" if task in one.cannot else f"failed: {one.failed[task]}"
             return task, one.peer, "-", reason, "-"
         seconds = f"{found.seconds:.2f} ({found.first:.2f})"
-        return task, one.peer, seconds, f"{found.error:.2%}", f"{found.right:g} of {found.wanted}"
+        return task, one.peer, seconds, f"{100 * found.error:.2g}%", f"{found.right:g} of {found.wanted}"
 
 
-def part(run: Run, rows: int, people: int, machine: str) -> str:
+def part(run: Run, rows: int, machine: str) -> str:
     """The part of the page, as Markdown."""
-    about = {"epsilon": EPSILON, "delta": DELTA, "repeats": REPEATS}
-    lines = [PREFACE.format(rows=rows, people=people, machine=machine, **about), "", *findings(run), ""]
+    about = {"epsilon": EPSILON, "delta": DELTA, "repeats": REPEATS, "people": run.people, "load": run.load}
+    lines = [PREFACE.format(rows=rows, machine=machine, **about), "", *findings(run), ""]
     lines += table(HEAD, run.rows)
     lines += ["", "![Error and seconds by task and peer](benchmarks/peers.svg)", ""]
     peers = [
@@ -104,29 +108,32 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
 
 
 def findings(run: Run) -> Iterator[str]:
-    """What the figures say, in a few sentences: ours, by default, beside the others."""
-    (ours, _), *rest = run.outcomes
-    others = [one for one, _ in rest if not one.peer.startswith("dpproxy")]
-    pairs = [
-        (task, mine, theirs)
-        for task in TASKS
-        if (mine := run.of(ours, task)) and (theirs := [f for o in others if (f := run.of(o, task))])
-    ]
-    if pairs:
-        mine_seconds = [mine.seconds for _, mine, _ in pairs]
-        other_seconds = [f.seconds for _, _, theirs in pairs for f in theirs]
-        best = [(task, mine.error, min(f.error for f in theirs)) for task, mine, theirs in pairs]
-        ratios = sorted((mine / least if least else float("inf"), task) for task, mine, least in best)
-        (low, low_task), (high, high_task) = ratios[0], ratios[-1]
+    """What the figures say, in a few sentences: ours beside the others."""
+    ours = [one for one, _ in run.outcomes if one.peer.startswith("dpproxy")]
+    others = [one for one, _ in run.outcomes if one not in ours]
+    times = [[f.seconds for one in of for task in TASKS if (f := run.of(one, task))] for of in (ours, others)]
+    if all(times):
         yield (
-            f"dpproxy answered {len(ours.answers)} of {len(TASKS)} questions in {_span(mine_seconds)} s each, the"
-            f" others took {_span(other_seconds)} s. Its prices and its noise are for an account of many answers; of"
-            f" one answer by itself its error was {low:.1f} ({low_task}) to {high:.1f} ({high_task}) times the"
-            " smallest of the others."
+            f"- dpproxy answers in {_span(times[0])} s, the others in {_span(times[1])} s. Its prices and its noise"
+            " are for an account of many answers, theirs for the one that is asked."
         )
-    silent = [(one.peer, task) for one, _ in run.outcomes for task in TASKS if task not in one.answers]
-    if silent:
-        yield "Not answered: " + "; ".join(f"{task} by {peer}" for peer, task in silent) + "."
+        yield from (f"- Error of {one.peer}: {_compared(run, one, others)}." for one in ours if one.answers)
+    for task in TASKS:
+        if silent := [one.peer for one, _ in run.outcomes if task not in one.answers]:
+            yield f"- Not answered: {task} by {', '.join(silent)}."
+
+
+def _compared(run: Run, one: Outcome, others: Sequence[Outcome]) -> str:
+    """From which task to which one's error is how many times the smallest of the others."""
+    ratios = []
+    for task in TASKS:
+        theirs = [found.error for other in others if (found := run.of(other, task))]
+        if (mine := run.of(one, task)) and theirs and min(theirs):
+            ratios.append((mine.error / min(theirs), task))
+    if not ratios:
+        return "compared with none"
+    (low, low_task), (high, high_task) = min(ratios), max(ratios)
+    return f"{low:.1f} ({low_task}) to {high:.1f} ({high_task}) times the smallest of theirs"
 
 
 def _span(values: Sequence[float]) -> str:

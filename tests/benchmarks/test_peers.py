@@ -102,33 +102,34 @@ def test_figures_are_held_against_the_truth() -> None:
 
 
 def test_the_table_says_what_failed_and_what_cannot_be() -> None:
-    run = Run([(outcome("us", 1010.0, 0.5), 7), (outcome("x", 990.0, 2.0), 9)], TRUTH)
+    run = Run([(outcome("us", 1010.0, 0.5), 7), (outcome("x", 990.0, 2.0), 9)], TRUTH, 100, 0.5)
     cells = {tuple(row[:2]): row[2:] for row in run.rows}
     assert len(cells) == 2 * len(TASKS)
-    assert cells["COUNT(*)", "x"] == ("2.00 (2.00)", "1.00%", "1 of 1")
+    assert cells["COUNT(*)", "x"] == ("2.00 (2.00)", "1%", "1 of 1")
     assert cells["people by country", "x"] == ("-", "cannot: no", "-")
     assert cells["SUM by country", "x"] == ("-", "failed: KeyError", "-")
 
 
-def test_findings_compare_the_first_with_the_others() -> None:
-    rest = [
-        (outcome("dpproxy again", 1000.0, 9.0), 7),
-        (outcome("x", 990.0, 2.0), 9),
-        (outcome("y", 1100.0, 3.0), 9),
-    ]
-    compared, silent = findings(Run([(outcome("dpproxy", 1030.0, 0.5), 7), *rest], TRUTH))
-    assert "answered 1 of 5 questions in 0.50 to 0.50 s each, the others took 2.00 to 3.00 s" in compared
-    assert "3.0 (COUNT(*)) to 3.0 (COUNT(*)) times" in compared
-    assert silent.count(" by y") == 4
-    assert "COUNT(*)" not in silent
+def test_findings_compare_ours_with_the_others() -> None:
+    ours = [outcome("dpproxy", 1030.0, 0.5), outcome("dpproxy again", 1010.0, 0.25)]
+    rest = [outcome("x", 990.0, 2.0), outcome("y", 1100.0, 3.0), outcome("exact", 1000.0, 2.5)]
+    seconds, first, second, *silent = findings(Run([(one, 7) for one in (*ours, *rest[:2])], TRUTH, 100, 0.5))
+    assert "answers in 0.25 to 0.50 s, the others in 2.00 to 3.00 s" in seconds
+    assert first.endswith("dpproxy: 3.0 (COUNT(*)) to 3.0 (COUNT(*)) times the smallest of theirs.")
+    assert second.endswith("dpproxy again: 1.0 (COUNT(*)) to 1.0 (COUNT(*)) times the smallest of theirs.")
+    assert silent[0] == "- Not answered: people by country by dpproxy, dpproxy again, x, y."
+    assert len(silent) == 4
+    assert "- Error of dpproxy: compared with none." in findings(
+        Run([(one, 7) for one in (ours[0], *rest)], TRUTH, 100, 0.5)
+    )
 
 
-FAILED = Run([(Outcome.nothing("us", "boom"), 7), (outcome("x", 1000.0, 2.0), 9)], TRUTH)
+FAILED = Run([(Outcome.nothing("us", "boom"), 7), (outcome("x", 1000.0, 2.0), 9)], TRUTH, 100, 0.5)
 """One that failed before the first answer, and one that gave an exact one."""
 
 
 def test_a_failure_leaves_the_others_on_the_page() -> None:
-    written = part(FAILED, 1000, 100, "")
+    written = part(FAILED, 1000, "a machine")
     assert "| COUNT(*) | us | - | failed: boom | - |" in written
     assert "| us |  |  | - |" in written
     assert "| x | bounds | nothing | 9 |" in written
