@@ -17,7 +17,8 @@ class Line:
     """Bytes for the front, gathering in `out`, and the responses that are due for them.
 
     The proxy's own statements have one reserved name. It is closed after each use, so that no catalog shows it, and
-    before the next where an error may have kept that from happening (`unsure`).
+    before the next where an error may have kept that from happening (`unsure`), or where it was left for another use
+    (`_kept`: its text).
     `skipping`: the front has failed and skips what it is sent, up to a Sync that is still to be sent.
     """
 
@@ -26,6 +27,7 @@ class Line:
         self.pending = Pending()
         self.skipping = False
         self.unsure = False
+        self._kept: str | None = None
 
     def forward(self, kind: str, body: bytes, *changes: Change, hidden: bytes = b"") -> None:
         """A message whose responses the client sees, but for the kinds in `hidden`."""
@@ -61,8 +63,8 @@ class Line:
         return rows
 
     def _prepare(self, text: str, oids: Sequence[int]) -> None:
-        if self.unsure:
-            self.unsure = False
+        if self.unsure or self._kept is not None:
+            self.unsure, self._kept = False, None
             self.inject(m.close("S", _OURS))
         self.inject(m.parse(_OURS, text, oids))
 
@@ -82,13 +84,18 @@ class Line:
         arrays: Sequence[bytes],
         changes: Sequence[Change] = (),
         shown: bool = True,
+        keep: bool = False,
     ) -> None:
-        """A private portal under the client's name; `shown`: as the response to the client's own Bind."""
+        """A private portal under the client's name; `shown`: as the response to the client's own Bind; `keep`: it is
+        opened once more before the client can say anything."""
         bound = portal.shown_with(arrays)
-        self._prepare(bound.text, bound.oids)
+        if self.unsure or self._kept != bound.text:
+            self._prepare(bound.text, bound.oids)
         self.out += m.bind(name, _OURS, bound.values, b"\0\0" if portal.statement.carries else portal.results)
         self.pending.expect(Entry(ord("B"), shown=shown, ours=True, changes=tuple(changes)))
-        self.inject(m.close("S", _OURS))
+        self._kept = bound.text if keep else None
+        if not keep:
+            self.inject(m.close("S", _OURS))
 
     def refuse(self, refusal: Refusal) -> None:
         """Has the front raise a refusal, so that the transaction fails as it would for any error."""

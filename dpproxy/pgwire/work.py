@@ -49,7 +49,7 @@ MOST_STATEMENTS = 100
 _PARAMETERS_MOST = 65535
 _NO_DATA = b"n"
 _BINARY = b"\0\1\0\1"
-_ON = (b"on", b"true", b"yes", b"1")
+_ON = ("on", "true", "yes", "1")
 _TEXT_OID = 25
 
 T = TypeVar("T")
@@ -143,7 +143,7 @@ class Works:
 
     def publish(self, statement: Statement) -> Work:
         """Executes a statement on published answers, which the front does not run: it only shows what has become."""
-        rows = self._line.run(question(0), (), m.NO_VALUES, results=_BINARY)
+        rows = self._question(0, (), m.NO_VALUES)
         yield Wait()
         _, settings = read_parameters(bytes(rows), 0)
         try:
@@ -217,19 +217,21 @@ class Works:
         described = self._line.inject(m.describe("S", ""), ours=False)
         self._line.inject(m.close("S", ""))
         # Nothing may run before a DECLARE: PostgreSQL would take the two for a transaction.
-        setting = None if statement.carries else self._error_columns()
+        said = None if statement.carries else self._question(0, (), m.NO_VALUES)
         yield Wait()
         if m.split_oids(bytes(described)):
             raise Refusal("42P02", "there is no parameter $1")
-        errors = setting is not None and m.first_value(bytes(setting)).lower() in _ON
+        settings = None if said is None else read_parameters(bytes(said), 0)[1]
+        errors = settings is not None and settings.get(ERROR_COLUMNS, "").lower() in _ON
         portal = yield from self._planned(statement, (), m.NO_VALUES, b"\0\0", errors)
-        yield from self._run_portal(portal)
+        yield from self._run_portal(portal, settings)
 
-    def _run_portal(self, portal: Portal) -> Work:
+    def _run_portal(self, portal: Portal, settings: dict[str, str] | None = None) -> Work:
+        """`settings`: the session's, of a portal without parameters, where they are known."""
         if not portal.statement.carries:
-            self._line.open("", portal, portal.empty_arrays(), shown=False)
+            self._line.open("", portal, portal.empty_arrays(), shown=False, keep=True)
             self._line.inject(m.describe("P", ""), ours=False)
-        yield from self._step("", portal)
+        yield from self._step("", portal, settings)
         if not portal.statement.carries:
             self._line.forward("D", b"P\0")
         self._line.forward("E", m.execute("")[5:])
@@ -320,18 +322,20 @@ class Works:
             raise Refusal("54000", "too many parameters")
         return Portal(statement, oids, values, results, prepared, errors)
 
-    def _error_columns(self) -> bytearray:
-        """Asks whether the session wants them, before its statement is planned; gives where the answer will be."""
-        setting = f"SELECT COALESCE(pg_catalog.current_setting('{ERROR_COLUMNS}', true), '')"
-        return self._line.run(setting, (), m.NO_VALUES, results=_BINARY)
+    def _question(self, count: int, oids: Sequence[int], values: m.Values) -> bytearray:
+        return self._line.run(question(count), oids, values, results=_BINARY)
 
-    def _step(self, name: str, portal: Portal) -> Work:
+    def _step(self, name: str, portal: Portal, settings: dict[str, str] | None = None) -> Work:
         """Makes sure that the portal can run, has the step run, and reopens the portal with its arrays."""
         for bound in portal.rehearsals():
             self._line.run(bound.text, bound.oids, bound.values)
-        rows = self._line.run(question(len(portal.oids)), portal.oids, portal.values, results=_BINARY)
-        yield Wait()
-        parameters, settings = read_parameters(bytes(rows), len(portal.oids))
+        parameters: tuple[str | None, ...] = ()
+        if settings is None:
+            rows = self._question(len(portal.oids), portal.oids, portal.values)
+            yield Wait()
+            parameters, settings = read_parameters(bytes(rows), len(portal.oids))
+        else:
+            yield Wait()
         try:
             settings[ERROR_COLUMNS] = "on" if portal.errors else "off"
             outcome = yield Step(
