@@ -97,7 +97,7 @@ bench-relay: $(VENV)/.dev
 
 # What all backends pass, on Spark, then DP-SIPS over millions of pairs by workers: docs/scale.md. Needs Java 17.
 spark: $(VENV)-spark/.ready
-	$(VENV)-spark/bin/python -m pytest -k spark tests/dpproxy/test_backends.py tests/dpproxy/test_same_on_both.py tests/rewriter tests/benchmarks
+	$(VENV)-spark/bin/python -m pytest -k spark tests/dpproxy/test_backends.py tests/dpproxy/test_same_on_both.py tests/rewriter tests/benchmarks/test_spark.py
 	$(VENV)-spark/bin/python -m benchmarks.spark
 
 test: lint

@@ -21,7 +21,8 @@ DELTA = Fraction(1, 10**10)
 EPSILONS = tuple(Fraction(i, 100) for i in range(2, 21))
 FETCHED = (100, 200, 400, 800)
 TRIALS = 200
-TRIALS_RESTRICTED = 1000
+RESTRICTED = 5
+"""How many times as many trials Figure 4 has."""
 STEPS = len(FETCHED) + 2
 PRODUCTS = """
 SELECT COUNT(DISTINCT household_id) AS n FROM '{folder}/transactions.parquet' GROUP BY product_id ORDER BY n DESC
@@ -35,20 +36,20 @@ SELECT product_category, COUNT(*) AS n FROM favourite GROUP BY 1 ORDER BY n DESC
 """
 
 
-def run(report: Report) -> Iterator[None]:
+def run(report: Report, trials: int = TRIALS) -> Iterator[None]:
     """Figure 3: how many of 50 products come out. Figure 4: which favourite categories, and their noisy counts."""
     (products,) = columns(PRODUCTS.format(folder=SAMPLE))
-    yield from _returned(report, products.astype(np.int64))
+    yield from _returned(report, products.astype(np.int64), trials)
     labels, favourites = columns(FAVOURITES.format(folder=SAMPLE))
-    yield from _discovered(report, labels.tolist(), favourites.astype(np.int64))
+    yield from _discovered(report, labels.tolist(), favourites.astype(np.int64), RESTRICTED * trials)
 
 
-def _returned(report: Report, counts: Counts) -> Iterator[None]:
+def _returned(report: Report, counts: Counts, trials: int) -> Iterator[None]:
     figure, (axes,) = axes_of(7, 4.5)
     numbers = []
     means: dict[tuple[int, Fraction], float] = {}
     for d_bar in FETCHED:
-        sizes = np.array([_sizes(counts, d_bar, eps) for eps in EPSILONS])
+        sizes = np.array([_sizes(counts, d_bar, eps, trials) for eps in EPSILONS])
         low, high = np.percentile(sizes, [25, 75], axis=1)
         mean = sizes.mean(axis=1)
         means |= {(d_bar, eps): float(m) for eps, m in zip(EPSILONS, mean, strict=True)}
@@ -69,21 +70,21 @@ def _returned(report: Report, counts: Counts) -> Iterator[None]:
         report.row("Audience Engagements, Figure 3", f"four times d_bar, eps_per {float(eps)}", claim, ours)
 
 
-def _sizes(counts: Counts, d_bar: int, eps: Fraction) -> list[int]:
+def _sizes(counts: Counts, d_bar: int, eps: Fraction, trials: int) -> list[int]:
     mechanism = UnkGumb(eps, DELTA, tau=1, k=50, d_bar=d_bar, counts=True)
     histogram = Histogram(counts[: mechanism.fetch], complete=False)
     root = Stream(bytes(32)).child("figure 3", d_bar, str(eps))
-    return [len(mechanism.release(histogram, root.child(trial)).indices) for trial in range(TRIALS)]
+    return [len(mechanism.release(histogram, root.child(trial)).indices) for trial in range(trials)]
 
 
-def _discovered(report: Report, labels: list[str], counts: Counts) -> Iterator[None]:
+def _discovered(report: Report, labels: list[str], counts: Counts, trials: int) -> Iterator[None]:
     figure, both = axes_of(12, 5.5, 2)
     numbers = []
     for eps, axes in zip((Fraction(1, 10), Fraction(1, 5)), both, strict=True):
         shares, first = {}, {}
         for kind in (UnkLap, UnkGauss):
             mechanism = kind(eps, DELTA, tau=1, delta0=1, d_bar=1000)
-            shares[kind.__name__], first[kind.__name__] = _shares(mechanism, counts)
+            shares[kind.__name__], first[kind.__name__] = _shares(mechanism, counts, trials)
             expected = f"{shares[kind.__name__].sum():.1f} of {len(counts)} (threshold {mechanism.threshold})"
             quantity = f"{kind.__name__}, eps_per {float(eps)}: elements found"
             report.row("Audience Engagements, Figure 4", quantity, "-", expected)
@@ -107,11 +108,11 @@ def _discovered(report: Report, labels: list[str], counts: Counts) -> Iterator[N
     report.plot("audience_figure_4", title, figure, head, numbers)
 
 
-def _shares(mechanism: UnkLap | UnkGauss, counts: Counts) -> tuple[np.ndarray, dict[int, int]]:
+def _shares(mechanism: UnkLap | UnkGauss, counts: Counts, trials: int) -> tuple[np.ndarray, dict[int, int]]:
     """Give how often each element came out, and the noisy counts of the first trial."""
     histogram = Histogram(counts[: mechanism.fetch], complete=True)
     root = Stream(bytes(32)).child("figure 4", mechanism.name, str(mechanism.eps_per))
-    releases = [mechanism.release(histogram, root.child(trial)) for trial in range(TRIALS_RESTRICTED)]
+    releases = [mechanism.release(histogram, root.child(trial)) for trial in range(trials)]
     found = np.bincount(np.concatenate([r.indices for r in releases]), minlength=len(counts))
     assert releases[0].values is not None
     first = dict(zip(releases[0].indices.tolist(), releases[0].values.tolist(), strict=True))

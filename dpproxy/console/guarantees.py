@@ -59,7 +59,7 @@ def everybody(config: Config, ledger: Ledger, rows: Sequence[AccountRow]) -> Pro
         return _promise(
             ("all analysts, by the account of the dataset",), limit_link(shared.account, shared.limit), bounds
         )
-    whose = (f"all {len(own)} analysts together",)
+    whose = (f"all {len(own)} analysts together" if len(own) != 1 else "the one analyst there is",)
     periods = {row.limit.period for row in own}
     link = AccountLimit(
         "everybody",

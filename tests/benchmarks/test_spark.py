@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
 from rich.console import Console
 
+from benchmarks.spark import asked, made
 from tests.spark_server import serving, with_spark
 
 
 @with_spark
 def test_a_thousand_users_on_spark(tmp_path: Path) -> None:
-    pytest.importorskip("matplotlib", reason="matplotlib draws the figure: `make spark` has it")
-    from benchmarks.spark import asked, made
-
     with serving("local[2]") as server:
         pairs = made(server.url, 1, tmp_path / "pairs", Console(quiet=True))
         run = asked(server, 1, pairs, 1)
