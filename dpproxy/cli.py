@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import getpass
 import sys
+import warnings
 from fractions import Fraction
 from pathlib import Path
 from typing import Annotated
@@ -377,7 +378,13 @@ async def _serve(serving: Service | Workers, config: Config) -> None:
 def _password(from_stdin: bool) -> str:
     if from_stdin:
         return sys.stdin.readline().rstrip("\n")
-    first = getpass.getpass("Password: ")
-    if first != getpass.getpass("Again: "):
+    with warnings.catch_warnings(action="error", category=getpass.GetPassWarning):
+        try:
+            first, again = getpass.getpass("Password: "), getpass.getpass("Again: ")
+        except getpass.GetPassWarning:
+            raise cli_user.UserError(
+                "there is no terminal to ask at: --password-stdin reads the password"
+            ) from None
+    if first != again:
         raise cli_user.UserError("the passwords differ")
     return first

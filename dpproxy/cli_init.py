@@ -8,6 +8,7 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from urllib.parse import unquote, urlsplit
 
 import typer
 
@@ -50,6 +51,8 @@ def init(
         schema = backend.schema()
     finally:
         backend.close()
+    if not schema.tables:
+        raise OutputError(_no_tables(url))
     unit, *links = [place(schema, one) for one in persons] or [_unit(schema)]
     plan = layout(schema, unit, links, {table_called(schema, name) for name in public})
     chosen = DEFAULT if preset is None else PRESETS[preset]
@@ -61,6 +64,16 @@ def init(
         key = file.absolute().parent / Privacy().key_file
         load_key(key, may_make=True)
     _tell(file, key, schema, plan, as_json=as_json)
+
+
+def _no_tables(url: str) -> str:
+    """
+    >>> _no_tables("postgresql://reader@db/shop")
+    'the backend shows no tables: GRANT SELECT ON ALL TABLES IN SCHEMA public TO "reader"'
+    """
+    role = urlsplit(url).username if url.startswith("postgres") else None
+    grant = f': GRANT SELECT ON ALL TABLES IN SCHEMA public TO "{unquote(role)}"' if role else ""
+    return f"the backend shows no tables{grant}"
 
 
 def _unit(schema: BackendSchema) -> Place:

@@ -45,6 +45,13 @@ def reported() -> Iterator[None]:
     try:
         yield
     except EXPECTED as error:
-        line = error.line if isinstance(error, ClientError) else " ".join(str(error).split())
-        print(f"dpproxy: {line or type(error).__name__}", file=sys.stderr)
+        print(f"dpproxy: {_line(error) or type(error).__name__}", file=sys.stderr)
         raise typer.Exit(1) from None
+
+
+def _line(error: Exception) -> str:
+    if isinstance(error, ClientError):
+        return error.line
+    if isinstance(error, OSError) and error.filename is not None:
+        return f"{error.filename}: {error.strerror}"
+    return " ".join(str(error).split())

@@ -377,6 +377,10 @@ def content(path: Path) -> dict[str, Any]:
     """What a file says, before it is checked; raises ConfigError for what is no TOML."""
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"), parse_float=exact)
+    except FileNotFoundError as error:
+        raise ConfigError(
+            path, "", "there is no such file; `dpproxy init` writes one, and --config names another"
+        ) from error
     except OSError as error:
         raise ConfigError(path, "", f"cannot be read ({error.strerror})") from error
     except (ValueError, UnicodeDecodeError) as error:

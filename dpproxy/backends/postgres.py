@@ -310,4 +310,7 @@ def _parameters(url: str) -> dict[str, Any]:
             "application_name": "dpproxy",
             "client_encoding": "UTF8",
         }
-    raise BackendUnavailable('the backend\'s url has to be like "postgresql://reader@host:5432/database"')
+    raise BackendUnavailable(
+        'the backend\'s url has to be like "postgresql://reader@host:5432/database"; '
+        "spaces, @, : and / in a password are written %20, %40, %3A and %2F"
+    )

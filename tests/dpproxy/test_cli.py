@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import csv
 import json
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -85,6 +88,26 @@ def test_a_mistake_in_the_file_is_one_line(tmp_path: Path, policy: str, said: st
 def test_a_missing_file_is_one_line(tmp_path: Path) -> None:
     status, out, err = run("check", "-c", str(tmp_path / "none.toml"))
     assert (status, out, err.count("\n")) == (1, "", 1)
+    assert "dpproxy init" in err
+    status, out, err = run("audit", str(tmp_path / "none.jsonl"))
+    assert (status, out, err) == (1, "", f"dpproxy: {tmp_path}/none.jsonl: No such file or directory\n")
+
+
+def test_without_a_terminal_a_password_is_not_asked_for(tmp_path: Path) -> None:
+    file = deployment.make(tmp_path)
+    done = subprocess.run(
+        [sys.executable, "-m", "dpproxy", "user", "add", "bob", "-c", str(file)],
+        env={**os.environ, "PYTHONPATH": str(deployment.ROOT)},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        start_new_session=True,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert done.stderr.splitlines() == [
+        "dpproxy: there is no terminal to ask at: --password-stdin reads the password"
+    ]
 
 
 def test_query_formats(file: str) -> None:

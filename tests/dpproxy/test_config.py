@@ -180,7 +180,7 @@ def test_sections_that_must_be_there(tmp_path: Path) -> None:
 
 
 def test_a_file_that_is_not_there_or_no_toml(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="No such file"):
+    with pytest.raises(ConfigError, match="no such file; `dpproxy init`"):
         load(tmp_path / "none.toml")
     assert "line 1" in refused(tmp_path, "= 1").message
     (tmp_path / "bytes.toml").write_bytes(b"\xff")

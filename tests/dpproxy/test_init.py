@@ -213,6 +213,13 @@ def test_a_doubt_about_the_unit_is_asked_or_refused(
     assert hint in err
 
 
+def test_a_database_without_tables_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with duckdb.connect("d.duckdb") as connection:
+        connection.execute("CREATE VIEW users AS SELECT 1 AS id")
+    assert run("--backend", "duckdb:///d.duckdb") == (1, "", "dpproxy: the backend shows no tables\n")
+
+
 def test_a_terminal_is_asked(clinic: Path) -> None:
     with duckdb.connect("clinic.duckdb") as connection:
         connection.execute("CREATE TABLE customers (customer_id INTEGER PRIMARY KEY)")
