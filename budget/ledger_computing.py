@@ -17,13 +17,11 @@ from psycopg import errors
 from budget.account import LedgerUnavailable
 from budget.ledger_store import Connection, Pool
 
-_LOCK = "INSERT INTO dpproxy_ledger.computing (key) VALUES (%s)"
 _LOOK_SECONDS = 1.0
 _BEGIN = (
-    "BEGIN; SET LOCAL idle_in_transaction_session_timeout = 0;"
-    f" SET LOCAL lock_timeout = '{_LOOK_SECONDS}s'; SAVEPOINT waiting"
-).encode()
-"""In one round trip."""
+    f"BEGIN; SET LOCAL idle_in_transaction_session_timeout = 0; SET LOCAL lock_timeout = '{_LOOK_SECONDS}s'; "
+)
+_WAIT = "SAVEPOINT waiting; "
 
 
 class Computing:
@@ -88,18 +86,18 @@ class Computing:
 
 
 def _take(connection: Connection, keys: Sequence[bytes], look: Callable[[], None]) -> None:
-    connection.execute(_BEGIN)
     for number, key in enumerate(keys):
-        if number:
-            connection.execute("SAVEPOINT waiting")
-        while not _taken(connection, key):
+        before = _WAIT if number else _BEGIN + _WAIT
+        while not _taken(connection, before, key):
+            before = "ROLLBACK TO SAVEPOINT waiting; "
             look()
 
 
-def _taken(connection: Connection, key: bytes) -> bool:
+def _taken(connection: Connection, before: str, key: bytes) -> bool:
+    """In one round trip with what comes `before`."""
+    lock = f"INSERT INTO dpproxy_ledger.computing (key) VALUES (decode('{key.hex()}', 'hex'))"
     try:
-        connection.execute(_LOCK, (key,))
+        connection.execute((before + lock).encode())
     except errors.LockNotAvailable:
-        connection.execute("ROLLBACK TO SAVEPOINT waiting")
         return False
     return True

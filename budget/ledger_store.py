@@ -151,11 +151,10 @@ def _run(connection: Connection, steps: Sequence[Step], seal: Step | None) -> li
         if seal is not None:
             connection.execute("SET LOCAL synchronous_commit = off")
         cursors = [connection.execute(*_bound(step)) for step in steps]
-        connection.execute("COMMIT")
         if seal is not None:
-            connection.execute("BEGIN")
+            connection.execute("COMMIT AND CHAIN")
             cursors.append(connection.execute(*_bound(seal)))
-            connection.execute("COMMIT")
+        connection.execute("COMMIT")
     return [cursor.fetchall() if cursor.description else [] for cursor in cursors]
 
 
