@@ -25,7 +25,8 @@ def test_every_part_of_it(tmp_path: Path) -> None:
         0.0,
     )
     assert all(one.median(way) > 0 for one in found.times for way in WAYS)
-    assert [rate.what for rate in found.rates if rate.speed.rate > 0] == list(SCRIPTS)
+    assert [rate.what for rate in found.rates] == list(SCRIPTS)
+    assert found.rates[-1].speed.rate > 0, "a busy machine may answer no private statement within the second"
     assert all(size > 0 for size in found.memory.start.values())
     assert all(found.stages[kind]["all"] > 0 for kind in KINDS)
     assert found.stages["replay"]["fetch"] == 0 < found.stages["cold"]["fetch"]
