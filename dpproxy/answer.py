@@ -27,6 +27,7 @@ from budget.ledger import Ledger
 from budget.units import micro_limit
 from dpproxy import refusals
 from dpproxy.asker import Asker
+from dpproxy.asks import Ask, charge, total
 from dpproxy.backends.base import Backend, BackendError, Cancellation, Cancelled, Fetched, Slot
 from dpproxy.config import Config
 from dpproxy.epoch import epoch_name
@@ -35,7 +36,7 @@ from dpproxy.front_arrays import text_array
 from dpproxy.last_release import LastRelease, LastRow
 from dpproxy.outputs import Shown
 from dpproxy.planning import Planned, PlannedNode, Planner, Prepared
-from dpproxy.pricing import Ask, ask, charge, smaller, total
+from dpproxy.pricing import ask, smaller
 from dpproxy.released_arrays import arrays, released
 from dpproxy.result import Result
 from dpproxy.terms import terms

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 from budget.account import Charge
 from budget.units import micro, shown
+from dpproxy.asks import Ask, charge
 from dpproxy.meter_distinct import DistinctMeter
 from dpproxy.meter_quantiles import QuantileMeter
 from dpproxy.metering import Meter, Sums
-from dpproxy.pricing import Ask, charge
 from dpproxy.selection import ByCount
 from dpproxy.selection_items import ByWeight
 from dpproxy.selection_running import ByTime

@@ -5,12 +5,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from dpproxy.asks import Ask, charge
 from dpproxy.config import Config
 from dpproxy.config_policy import unit_name
 from dpproxy.init_units import shown
 from dpproxy.metering import Sums
 from dpproxy.planning import PlannedNode, Planner
-from dpproxy.pricing import Ask, ask, charge
+from dpproxy.pricing import ask
 from dpproxy.selection import GAUSSIAN, LAPLACE, ByCount, Whole, width_of
 from dpproxy.selection_items import ByWeight
 from dpproxy.selection_running import ByTime

@@ -14,6 +14,7 @@ from tempfile import TemporaryDirectory
 from typing import Literal
 
 from budget.account import Charge
+from dpproxy.asks import Ask, charge, total
 from dpproxy.assess.fit import Fit, Truth, fit, truth
 from dpproxy.assess.listed import Listed
 from dpproxy.backends.base import BackendError, Cancellation, Cancelled, Fetched
@@ -22,7 +23,7 @@ from dpproxy.config_policy import build_policy
 from dpproxy.front import Front
 from dpproxy.key_file import load_key
 from dpproxy.planning import PlannedNode, Planner, Prepared
-from dpproxy.pricing import Ask, ask, charge, total
+from dpproxy.pricing import ask
 from dpproxy.released_arrays import Texts, arrays, released
 from dpproxy.service import Checked
 from dpproxy.terms import terms

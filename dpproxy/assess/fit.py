@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
 
+from dpproxy.asks import Ask
 from dpproxy.assess import plain
 from dpproxy.outputs import Shown, Value, outputs
-from dpproxy.pricing import Ask
 from dpproxy.result import Result
 from dpproxy.selection import Fetch
 from mechanisms import randomness

@@ -12,10 +12,10 @@ from fractions import Fraction
 
 import numpy as np
 
+from dpproxy.asks import Ask
 from dpproxy.meter_quantiles import QuantileMeter
 from dpproxy.metering import Changed
 from dpproxy.planning import PlannedNode
-from dpproxy.pricing import Ask
 from dpproxy.selection import Fetch, Measured, Place, in_cell_order
 from mechanisms.histogram import Counts
 from rewriter.bounds import Bound

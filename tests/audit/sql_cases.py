@@ -8,9 +8,10 @@ from fractions import Fraction
 from functools import partial
 from typing import Any, NamedTuple
 
+from dpproxy.asks import Ask
 from dpproxy.backends.base import Cancellation, Fetched
 from dpproxy.planning import PlannedNode
-from dpproxy.pricing import Ask, ask
+from dpproxy.pricing import ask
 from dpproxy.selection import ByCount
 from dpproxy.terms import terms
 from mechanisms.histogram import Cost

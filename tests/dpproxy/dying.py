@@ -13,8 +13,8 @@ from typing import Any
 
 from budget.ledger import Ledger
 from dpproxy.answer import Answering
+from dpproxy.asks import Ask
 from dpproxy.backends.duckdb import DuckDB, DuckDBSlot
-from dpproxy.pricing import Ask
 
 CALLS: dict[str, tuple[type, str]] = {
     "execute": (Answering, "execute"),

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from budget.ledger import Ledger
+from dpproxy.asks import Ask
 from dpproxy.backends.base import Cancellation, Fetched
 from dpproxy.backends.duckdb import DuckDBSlot
-from dpproxy.pricing import Ask
 from dpproxy.result import Result
 from dpproxy.service import Service, configured
 from rewriter.plan import HistogramQuery

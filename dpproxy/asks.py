@@ -1,0 +1,186 @@
+"""How a node is answered: its selection, its meters, its price and its keys; decided on public facts only."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+from budget.account import Charge
+from budget.units import micro
+from dpproxy.metering import Meter
+from dpproxy.outputs import outputs
+from dpproxy.planning import PlannedNode
+from dpproxy.result import Result
+from dpproxy.selection import ByCount, Fetch, Groups, Measured, Place, Selection, Whole
+from dpproxy.selection_running import ByTime, Seen
+from dpproxy.terms import Terms
+from mechanisms import randomness
+from mechanisms.count_release import PrivateCountRelease
+from mechanisms.histogram import Cost
+from rewriter.measure import Count, Moment, Running
+from rewriter.plan import HistogramQuery
+
+Secret = tuple[bytes, bytes, bytes, bytes]
+"""(epoch nonce, policy fingerprint, release-key key, nonce of the ledger's streams)."""
+
+_DECLARED = "the declared values, whether they are in the data or not; nothing was read or charged"
+
+
+@dataclass(frozen=True)
+class Ask:
+    """A node with the selection of its groups and the meters of its measures.
+
+    Both are missing where nothing can come out (LIMIT 0, an empty domain). `k` is the number of groups that can
+    come out in top-k form. `request_key` says what was asked, `release_key` what is released: they differ
+    where the account can pay for less only. `stream` names a running count that goes on in later epochs.
+    """
+
+    node: PlannedNode
+    terms: Terms
+    selection: Selection | None
+    meters: tuple[Meter, ...]
+    k: int | None
+    request_key: bytes
+    release_key: bytes
+    secret: Secret
+    stream: bytes | None = None
+
+    @property
+    def lock(self) -> bytes:
+        """What may be released by one at a time."""
+        return self.stream or self.request_key
+
+    @property
+    def cost_at_most(self) -> Cost:
+        """The most that the release can cost, whatever the data."""
+        if self.selection is None:
+            return total(())
+        return total([self.selection.cost_at_most, *(m.cost(self.selection.most) for m in self.meters)])
+
+    @property
+    def name(self) -> str:
+        """The mechanisms' names."""
+        names = [self.selection.name if self.selection else None, *(m.name for m in self.meters)]
+        return ", ".join(filter(None, names)) or ("domain" if self.selection else "nothing")
+
+    @property
+    def lowered(self) -> int | None:
+        """The number of groups that can come out where it is less than LIMIT asks for."""
+        asked = self.node.draft.k
+        top = self.name.split(",")[0].endswith("Gumb")
+        return self.k if top and self.k is not None and asked is not None and self.k < asked else None
+
+    @property
+    def rounds(self) -> int:
+        """The most queries that the backend will run, whatever the data."""
+        return (0 if self.selection is None else self.selection.rounds) + len(self.meters)
+
+    def queries(self) -> Iterator[HistogramQuery]:
+        """The SQL that the backend will run, as far as it is known before groups are selected."""
+        if self.selection is not None:
+            yield from self.selection.queries()
+            cells = self.selection.cells if isinstance(self.selection, Whole) else ()
+            for meter in self.meters:
+                yield from meter.queries(cells)
+
+    @property
+    def free(self) -> Result | None:
+        """The answer, where nothing private is in it: no rows, or a known domain by itself."""
+        draft = self.node.draft
+        if self.selection is None:
+            return Result.nothing(len(draft.keys), len(draft.outputs))
+        if not isinstance(self.selection, Whole) or self.meters:
+            return None
+        declared = self._result(Groups(self.selection.cells), {})
+        return replace(declared, notes=(*declared.notes, _DECLARED)) if draft.keys else declared
+
+    def release(self, fetch: Fetch, stream: randomness.Stream) -> Result:
+        """The private answer; `fetch` runs a query at the backend. ValueError for rows that are not as asked for."""
+        assert self.selection is not None
+        groups = self.selection.find(fetch, stream.child("groups"))
+        measured = dict(groups.measured)
+        for number, meter in enumerate(self.meters):
+            measured |= meter.measure(groups.cells, fetch, stream.child("meter", number))
+        return self._result(groups, measured)
+
+    def noise(self, key: bytes, reservation: bytes) -> randomness.Stream:
+        """The noise of one reservation, or of a stream for its life; `key`: the noise key."""
+        if self.stream is None:
+            return randomness.seed(key, self.release_key, reservation)
+        assert isinstance(self.selection, ByTime)
+        return self.selection.mechanism.noise_stream(key, self.stream)
+
+    def after(self, earlier: Result | None) -> Ask:
+        """The same after earlier looks at its stream, of which this was the last."""
+        if earlier is None or not isinstance(self.selection, ByTime):
+            return self
+        cells = tuple(zip(*earlier.keys, strict=True))
+        seen = Seen(cells, earlier.measured[0, None], earlier.times)
+        return replace(self, selection=self.selection.after(seen))
+
+    def shown(self, result: Result) -> Result:
+        """A release, this ask's or one that was stored before, with this query's outputs."""
+        columns = outputs(self.node.draft, result.measured)
+        fewer = "" if not result.keys else self._fewer(len(result.keys[0]))
+        return replace(result, columns=columns, threshold=self.threshold, fewer=fewer)
+
+    @property
+    def threshold(self) -> int | None:
+        """About what a count has to be above to come out, None where every group does, or the data decide."""
+        if not isinstance(self.selection, (ByCount, ByTime)):
+            return None
+        mechanism = self.selection.mechanism
+        return None if isinstance(mechanism, PrivateCountRelease) else mechanism.threshold
+
+    def _fewer(self, rows: int) -> str:
+        """Why fewer rows come than LIMIT asks for: said of public parameters alone."""
+        asked, selection = self.node.draft.k, self.selection
+        if asked is None or self.k is None or rows >= min(asked, self.k) or self.threshold is None:
+            return ""
+        assert isinstance(selection, ByCount)
+        measure = self.node.draft.measures[selection.place] if self.node.draft.measures else None
+        what = "rows" if isinstance(measure, Count) and measure.tau > 1 else "units"
+        least = f"groups of fewer than about {self.threshold} {what} are not shown"
+        return f"{rows} rows, fewer than LIMIT asks for: {least}"
+
+    def _result(self, groups: Groups, measured: dict[Place, Measured]) -> Result:
+        draft, size = self.node.draft, len(groups.cells)
+        return Result(
+            keys=tuple(tuple(row[n] for row in groups.cells) for n in range(len(draft.keys))),
+            measured=measured,
+            counts=tuple(n for n, m in enumerate(draft.measures) if isinstance(m, (Count, Running))),
+            mechanism=self.name,
+            notes=(*self._notes(size), *(note for m in measured.values() for note in m.notes)),
+            cost=total([groups.cost, *(m.cost(size) for m in self.meters)]),
+            lowered=self.lowered,
+            times=groups.times,
+        )
+
+    def _notes(self, size: int) -> Iterator[str]:
+        if isinstance(self.selection, Whole) and not self.meters:
+            yield "the domain as it is declared, not what is present in the data: nothing was charged"
+        tau = max((m.tau for m in self.node.draft.measures if isinstance(m, (Count, Moment))), default=1)
+        if tau > 1:
+            yield f"at most {tau} rows of one unit count in a group"
+        yield from (f"at most {m.events} rows of one unit count, its first" for m in running(self.node))
+        if not size:
+            yield "no group is large enough to be shown"
+
+
+def total(costs: Iterable[Cost]) -> Cost:
+    """The sum of costs."""
+    listed = list(costs)
+    return Cost(
+        sum((c.information for c in listed), Fraction(0)), sum((c.calls for c in listed), Fraction(0))
+    )
+
+
+def charge(cost: Cost) -> Charge:
+    """A cost in whole micro-units, rounded up."""
+    return Charge(micro(cost.information), micro(cost.calls))
+
+
+def running(node: PlannedNode) -> Iterator[Running]:
+    """The running count that a node is, if it is one."""
+    yield from (m for m in node.draft.measures if isinstance(m, Running))
