@@ -21,8 +21,7 @@ bench: $(VENV)/.bench
 PEERS := peers tumult qrlew
 bench-peers: $(VENV)/.bench
 	-$(MAKE) --keep-going $(PEERS:%=$(VENV)-%/.ready)
-	$(PY) -m benchmarks.peers smartnoise=$(VENV)-peers/bin/python pipelinedp=$(VENV)-peers/bin/python \
-	  opendp=$(VENV)-peers/bin/python tumult=$(VENV)-tumult/bin/python qrlew=$(VENV)-qrlew/bin/python
+	$(PY) -m benchmarks.peers $(VENV)
 
 # The papers' results and ours: docs/reproduction.md. The data sets lie in $DPPROXY_SHARED/data.
 reproduce: $(VENV)/.bench

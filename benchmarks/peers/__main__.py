@@ -1,7 +1,7 @@
 """Asks every peer, holds the answers against the truth, prints table (e) and writes it to docs/benchmarks.md.
 
-`python -m benchmarks.peers NAME=PYTHON ...`: the peers, each with the interpreter of its environment. Exit code 1
-where one of them failed; the others' figures are written all the same.
+`python -m benchmarks.peers .venv`: the peers' environments are named like ours, with an ending. Exit code 1 where a
+peer failed; the others' figures are written all the same.
 """
 
 from __future__ import annotations
@@ -29,6 +29,14 @@ from tests.dpproxy.postgres_data import databases
 
 ROOT = Path(__file__).parent.parent.parent
 ROWS = 100_000
+ENVIRONMENTS = {
+    "smartnoise": "peers",
+    "pipelinedp": "peers",
+    "opendp": "peers",
+    "tumult": "tumult",
+    "qrlew": "qrlew",
+}
+"""What the names of the environments end in, by peer."""
 ON_POSTGRES = ("qrlew",)
 TRUTH = {
     "people by country": "SELECT country, count(DISTINCT person_id) FROM visits GROUP BY country",
@@ -66,7 +74,7 @@ def prepared(file: Path) -> tuple[Mapping[str, Groups], int]:
     return truth, int(people[0][0])
 
 
-def measured(peers: Sequence[tuple[str, str]], folder: Path, console: Console) -> Run:
+def measured(venv: str, folder: Path, console: Console) -> Run:
     """Everything, one peer after the other."""
     file = folder / "visits.csv"
     truth, people = prepared(file)
@@ -74,7 +82,8 @@ def measured(peers: Sequence[tuple[str, str]], folder: Path, console: Console) -
         (f"dpproxy, {noise} noise", "ours", partial(ours.measured, folder, ROWS, noise))
         for noise in ("gaussian", "laplace")
     ]
-    for name, python in peers:
+    for name, ending in ENVIRONMENTS.items():
+        python = f"{venv}-{ending}/bin/python"
         if name in ON_POSTGRES:
             measures.append((name, name, partial(on_postgres, name, python, folder / name)))
         else:
@@ -91,7 +100,7 @@ def main(arguments: Sequence[str]) -> int:
     """Measures, prints, writes; 1 where a peer failed."""
     console = Console(width=150)
     with tempfile.TemporaryDirectory(prefix="peers-") as name:
-        run = measured([a.partition("=")[::2] for a in arguments], Path(name), console)
+        run = measured(arguments[0], Path(name), console)
     table = Table(*HEAD, title=f"(e) peers at ({EPSILON:g}, {DELTA:g})", title_justify="left")
     for row in run.rows:
         table.add_row(*row)

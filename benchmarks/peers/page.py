@@ -13,12 +13,13 @@ PREFACE = """## Peers
 
 Written by `make bench-peers` on {machine}, load average before the busiest peer {load:.1f}.
 {rows:,} visits of {people:,} people, each answer at ({epsilon:g}, {delta:g}) by itself, {repeats} times each, with each
-peer's own choice of noise. Neighbours differ by all rows of one person, for every peer.
+peer's own choice of noise. Neighbours differ by all rows of one person, for every peer."""
+COLUMNS = """The columns:
 
 - *seconds*: the median from the call to the rows, in brackets the first call; the system is running, and the rows are
   where it wants them (a database, a frame in memory). Reservation and settlement are part of dpproxy's.
-- *median error*: relative, over all groups that came out of all answers. Of a single number it is the median of
-  {repeats} errors, which another run can move by half.
+- *median error*: relative, over all groups that came out of all answers. Where one number is the answer, as many as
+  it was asked times: another run can move their median by half.
 - *right groups*: the median of how many that belong there came out. Countries are public, articles are not.
 - *lines*: code of the adapter that sets the peer up and asks all questions; with dpproxy, its policy too."""
 
@@ -88,7 +89,7 @@ class Run:
 def part(run: Run, rows: int, machine: str) -> str:
     """The part of the page, as Markdown."""
     about = {"epsilon": EPSILON, "delta": DELTA, "repeats": REPEATS, "people": run.people, "load": run.load}
-    lines = [PREFACE.format(rows=rows, machine=machine, **about), "", *findings(run), ""]
+    lines = [PREFACE.format(rows=rows, machine=machine, **about), "", *findings(run), "", COLUMNS, ""]
     lines += table(HEAD, run.rows)
     lines += ["", "![Error and seconds by task and peer](benchmarks/peers.svg)", ""]
     peers = [

@@ -72,6 +72,10 @@ MAKE = {
     "audit-sql": ("-m tests.audit sql", "tests/audit/test_audit_sql.py::test_question"),
     "bench": ("-m benchmarks.bench", "tests/benchmarks/test_bench.py::test_every_part_of_it"),
     "bench-ledger": ("-m benchmarks.ledger", "tests/benchmarks/test_others.py::test_reserve_and_settle"),
+    "bench-peers": (
+        "-m benchmarks.peers .venv",
+        "tests/benchmarks/test_peers.py::test_ours_answers_within_the_budget_of_one_answer",
+    ),
     "bench-relay": (
         "-m benchmarks.relay",
         "tests/benchmarks/test_others.py::test_the_relay_beside_the_front",
