@@ -25,7 +25,7 @@ from benchmarks.peers.tasks import (
     top,
 )
 
-MOST_ROWS = 100_000
+MOST_ROWS = 1_000_000
 """Of the whole data set: public knowledge that sums of integers need."""
 
 
