@@ -118,18 +118,22 @@ def findings(run: Run) -> Iterator[str]:
             f"- dpproxy answers in {_span(times[0])} s, the others in {_span(times[1])} s. Its prices and its noise"
             " are for an account of many answers, theirs for the one that is asked."
         )
-        yield from (f"- Error of {one.peer}: {_compared(run, one, others)}." for one in ours if one.answers)
+        yield from (
+            f"- Error of groups, {one.peer}: {_compared(run, one, others)}." for one in ours if one.answers
+        )
     for task in TASKS:
         if silent := [one.peer for one, _ in run.outcomes if task not in one.answers]:
             yield f"- Not answered: {task} by {', '.join(silent)}."
 
 
 def _compared(run: Run, one: Outcome, others: Sequence[Outcome]) -> str:
-    """From which task to which one's error is how many times the smallest of the others."""
+    """From which task to which one's error is how many times the smallest of the others; of groups, not of the few
+    answers that are one number."""
     ratios = []
     for task in TASKS:
+        mine = run.of(one, task)
         theirs = [found.error for other in others if (found := run.of(other, task))]
-        if (mine := run.of(one, task)) and theirs and min(theirs):
+        if mine and mine.wanted > 1 and theirs and min(theirs):
             ratios.append((mine.error / min(theirs), task))
     if not ratios:
         return "compared with none"

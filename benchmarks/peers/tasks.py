@@ -12,7 +12,7 @@ EPSILON, DELTA = 1.0, 1e-6
 COUNTRIES = tuple(f"C{n}" for n in range(50))
 MOST_SECONDS = 600
 ROWS_OF_A_PERSON = 20
-REPEATS = 7
+REPEATS = 9
 TASKS = ("people by country", "top-10 articles", "COUNT(*)", "SUM by country", "distinct articles")
 Groups = Mapping[str, float]
 """The released value of each group, "" for one number."""

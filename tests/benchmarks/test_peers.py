@@ -31,6 +31,11 @@ def outcome(peer: str, value: float, seconds: float) -> Outcome:
     )
 
 
+def counted(peer: str, groups: Groups, seconds: float) -> Outcome:
+    """One that answers people by country alone."""
+    return Outcome(peer, "", "", {TASKS[0]: [dict(groups)]}, {TASKS[0]: [seconds]})
+
+
 def fake(folder: Path, code: str) -> str:
     """An interpreter that runs this instead of an adapter."""
     file = folder / "python"
@@ -111,17 +116,27 @@ def test_the_table_says_what_failed_and_what_cannot_be() -> None:
 
 
 def test_findings_compare_ours_with_the_others() -> None:
-    ours = [outcome("dpproxy", 1030.0, 0.5), outcome("dpproxy again", 1010.0, 0.25)]
-    rest = [outcome("x", 990.0, 2.0), outcome("y", 1100.0, 3.0), outcome("exact", 1000.0, 2.5)]
-    seconds, first, second, *silent = findings(Run([(one, 7) for one in (*ours, *rest[:2])], TRUTH, 100, 0.5))
+    found = [
+        counted("dpproxy", {"a": 130.0, "b": 260.0}, 0.5),
+        counted("dpproxy again", {"a": 110.0}, 0.25),
+        counted("x", {"a": 90.0, "b": 180.0}, 2.0),
+        counted("y", {"a": 150.0}, 3.0),
+    ]
+    seconds, first, second, *silent = findings(Run([(one, 7) for one in found], TRUTH, 100, 0.5))
     assert "answers in 0.25 to 0.50 s, the others in 2.00 to 3.00 s" in seconds
-    assert first.endswith("dpproxy: 3.0 (COUNT(*)) to 3.0 (COUNT(*)) times the smallest of theirs.")
-    assert second.endswith("dpproxy again: 1.0 (COUNT(*)) to 1.0 (COUNT(*)) times the smallest of theirs.")
-    assert silent[0] == "- Not answered: people by country by dpproxy, dpproxy again, x, y."
-    assert len(silent) == 4
-    assert "- Error of dpproxy: compared with none." in findings(
-        Run([(one, 7) for one in (ours[0], *rest)], TRUTH, 100, 0.5)
+    assert first.endswith(
+        "dpproxy: 3.0 (people by country) to 3.0 (people by country) times the smallest of theirs."
     )
+    assert "dpproxy again: 1.0 (people" in second
+    assert silent[0] == "- Not answered: top-10 articles by dpproxy, dpproxy again, x, y."
+    assert len(silent) == 4
+
+
+@pytest.mark.parametrize("exact", [counted("x", TRUTH["people by country"], 2.0), outcome("x", 990.0, 2.0)])
+def test_there_is_no_ratio_to_an_exact_answer_or_of_single_numbers(exact: Outcome) -> None:
+    ours = counted("dpproxy", {"a": 130.0}, 0.5) if exact.cannot == {} else outcome("dpproxy", 1030.0, 0.5)
+    said = [*findings(Run([(ours, 7), (exact, 9)], TRUTH, 100, 0.5))]
+    assert said[1] == "- Error of groups, dpproxy: compared with none."
 
 
 FAILED = Run([(Outcome.nothing("us", "boom"), 7), (outcome("x", 1000.0, 2.0), 9)], TRUTH, 100, 0.5)
