@@ -1,10 +1,9 @@
-"""docs/quickstart-postgres.md and docs/faq.md, command by command, as a new owner would run them."""
+"""docs/quickstart-postgres.md, command by command, as a new owner would run them."""
 
 from __future__ import annotations
 
 import os
 import re
-import shlex
 import subprocess
 import sys
 import time
@@ -12,9 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
-from dpproxy.cli import app
 from tests.dpproxy import postgres_data
 from tests.dpproxy.deployment import ROOT, serving
 
@@ -78,16 +75,3 @@ def test_every_command_in_its_order(databases: postgres_data.Databases, tmp_path
         assert "VA" not in answer
         assert "known beforehand" in shell(explain, tmp_path)
         assert '"DE"' in shell(domains, tmp_path)
-
-
-@pytest.mark.parametrize("line", re.findall(r"`(dpproxy [^`]+)`", (ROOT / "docs" / "faq.md").read_text()))
-def test_commands_of_the_questions_are_commands(line: str) -> None:
-    """Those that need neither ledger nor terminal are run, of the others the options are known."""
-    _, *arguments = shlex.split(line)
-    if arguments[0] == "advise" and "-c" not in arguments:
-        assert CliRunner().invoke(app, arguments).exit_code == 0
-        return
-    words = [word for word in arguments if not word.startswith("-")][:1]
-    told = CliRunner().invoke(app, [*words, "--help"]).stdout
-    for option in (word for word in arguments if word.startswith("-")):
-        assert option in told, option
