@@ -46,7 +46,12 @@ class Source:
         return not self.table.public
 
     def column(self, name: str) -> Column:
-        """The column called `name`; hidden ones too, since paths use them."""
+        """The column called `name`; hidden ones too, since paths use them.
+
+        The unit of a scan, `_o`, may be another table's column, whose type is not known here.
+        """
+        if name == UNIT and self.private and self.derived is None:
+            return Column(UNIT, "", nullable=False, hidden=True)
         return next(c for c in self.table.columns if c.name == name)
 
 

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import duckdb
 import pytest
 
 from rewriter.cut import draft
 from rewriter.draft import NodeDraft
+from rewriter.emit import histogram_query
+from rewriter.expression import Parameter
 from rewriter.measure import Count
 from rewriter.policy import Column, Hop, Policy, Table
 from rewriter.refusal import Refusal
@@ -246,3 +249,25 @@ TOP = "SELECT job_title, COUNT(*) AS n FROM users GROUP BY 1 {}"
 )
 def test_only_the_largest_counts_first_make_a_top_k(end: str, k: int | None) -> None:
     assert node(TOP.format(end)).k == k
+
+
+@pytest.mark.parametrize(
+    ("below", "parameters"), [("5", ()), ("$1", (Parameter("integer", "5"),))], ids=["constant", "parameter"]
+)
+def test_a_declared_reference_joins_rows_of_one_unit(
+    below: str, parameters: tuple[Parameter, ...], backend: duckdb.DuckDBPyConnection
+) -> None:
+    rows = "items i JOIN events e ON i.event_id = e.event_id"
+    sql = f"SELECT COUNT(DISTINCT e.user_id) FROM {rows} WHERE e.quantity < {below}"
+    (found,) = draft(sql, POLICY, parameters).nodes
+    assert isinstance(found, NodeDraft)
+    query = histogram_query(found, POLICY, parameters, ((),), found.bound.value, 10)
+    with backend.cursor() as cursor:
+        cursor.execute(
+            "CREATE TEMP TABLE items AS SELECT event_id, 'red' AS color FROM events WHERE event_id % 3 > 0"
+        )
+        truth = cursor.execute(
+            f"SELECT COUNT(DISTINCT e.user_id) FROM {rows} JOIN users USING (user_id) WHERE e.quantity < 5"
+        ).fetchall()
+        assert truth[0][0] > 10
+        assert cursor.execute(query.sql, [list(a) for a in query.arrays]).fetchall() == [(1, *truth[0])]
