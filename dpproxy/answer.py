@@ -35,6 +35,7 @@ from dpproxy.explain import explanation
 from dpproxy.front_arrays import text_array
 from dpproxy.last_release import LastRelease, LastRow
 from dpproxy.outputs import Shown
+from dpproxy.pgwire.step import ERROR_COLUMNS
 from dpproxy.planning import Planned, PlannedNode, Planner, Prepared
 from dpproxy.pricing import ask, smaller
 from dpproxy.released_arrays import arrays, released
@@ -46,7 +47,6 @@ from rewriter.plan import HistogramQuery
 from rewriter.statement import Verdict
 
 Texts = tuple[str | None, ...]
-ERROR_COLUMNS = "dpproxy.error_columns"
 STREAMS = "running counts"
 """The name under which the ledger keeps the nonce of its streams, which outlives epochs."""
 

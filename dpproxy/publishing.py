@@ -16,7 +16,7 @@ from budget.account import Charge, LedgerError
 from budget.ledger import Ledger
 from budget.publications import NameTaken, Published, Refresh, Released
 from dpproxy import refusals
-from dpproxy.answer import ERROR_COLUMNS, Answering
+from dpproxy.answer import Answering
 from dpproxy.asker import Asker
 from dpproxy.backends.base import Row
 from dpproxy.config import Config
@@ -24,6 +24,7 @@ from dpproxy.epoch import epoch_end
 from dpproxy.front import Front, FrontError
 from dpproxy.front_published import Work, placed, removed, renamed, told
 from dpproxy.front_statement import Described
+from dpproxy.pgwire.step import ERROR_COLUMNS
 from rewriter.draft import SystemDraft
 from rewriter.publication import Publication, publication
 from rewriter.refusal import Refusal

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import math
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field
@@ -291,6 +292,36 @@ def public_name(table: Table) -> str:
     if not table.public:
         raise ValueError(f'table "{table.schema}"."{table.name}" is private: only histograms of it are read')
     return ".".join(map(quoted, table.backend_name))
+
+
+class PublicCounts(ABC):
+    """Counts of *public* rows, asked of every engine in the same words."""
+
+    @abstractmethod
+    def _number(self, query: str) -> int:
+        """The integer that a query gives; raises BackendUnavailable, BackendError."""
+
+    def _name(self, table: Table) -> str:
+        return public_name(table)
+
+    def _quoted(self, name: str) -> str:
+        return quoted(name)
+
+    def count(self, table: Table) -> int:
+        """How many rows a *public* table has; ValueError for another.
+
+        Raises BackendUnavailable, BackendError.
+        """
+        return self._number(f"SELECT count(*) AS n FROM {self._name(table)}")
+
+    def repeats(self, table: Table, columns: Sequence[str]) -> bool:
+        """Whether rows of a *public* table agree in `columns`, NULLs alike; ValueError for another.
+
+        Raises BackendUnavailable, BackendError.
+        """
+        key = ", ".join(map(self._quoted, columns))
+        query = f"SELECT 1 AS x FROM {self._name(table)} GROUP BY {key} HAVING count(*) > 1 LIMIT 1"
+        return bool(self._number(f"SELECT count(*) AS n FROM ({query}) AS r"))
 
 
 def text(value: object) -> str | None:

@@ -18,6 +18,7 @@ from dpproxy.backends.base import (
     BackendUnavailable,
     Cancellation,
     Fetched,
+    PublicCounts,
     Row,
     interrupting,
     masked,
@@ -50,7 +51,7 @@ _DATABASE = "dpproxy_data"
 """What the file is called while it is attached."""
 
 
-class DuckDB:
+class DuckDB(PublicCounts):
     """A DuckDB file.
 
     It is attached, read-only, only while a slot is taken or the schema is read: an open file keeps the owner from
@@ -83,23 +84,6 @@ class DuckDB:
         with self._cursor() as cursor, suppress(duckdb.Error):
             return read_schema(cursor)
         raise BackendUnavailable(f"DuckDB file {self.path}: its schema could not be read")
-
-    def count(self, table: Table) -> int:
-        """How many rows a *public* table has; ValueError for another.
-
-        Raises BackendUnavailable, BackendError.
-        """
-        return int(self._number(f"SELECT count(*) FROM {public_name(table)}"))
-
-    def repeats(self, table: Table, columns: Sequence[str]) -> bool:
-        """Whether rows of a *public* table agree in `columns`, NULLs alike; ValueError for another.
-
-        Raises BackendUnavailable, BackendError.
-        """
-        key = ", ".join(map(quoted, columns))
-        name = public_name(table)
-        query = f"SELECT count(*) FROM (SELECT 1 FROM {name} GROUP BY {key} HAVING count(*) > 1 LIMIT 1)"
-        return bool(self._number(query))
 
     def read_public(self, table: Table) -> Iterator[Row]:
         """The rows of a *public* table, its visible columns in their order; ValueError for another.

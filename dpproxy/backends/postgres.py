@@ -18,6 +18,7 @@ from dpproxy.backends.base import (
     BackendUnavailable,
     Cancellation,
     Fetched,
+    PublicCounts,
     Row,
     interrupting,
     masked,
@@ -51,7 +52,7 @@ _REASONS = {
 }
 
 
-class Postgres:
+class Postgres(PublicCounts):
     """A PostgreSQL database, 15 or later.
 
     `url`: a libpq connection URI; `slots`: how many queries run at once; `seconds`: the longest one, 0 for no limit.
@@ -73,22 +74,6 @@ class Postgres:
         with self._connection() as connection, suppress(psycopg.Error), connection.transaction():
             return read_schema(connection)
         raise BackendUnavailable(f"{self._place}: its schema could not be read")
-
-    def count(self, table: Table) -> int:
-        """How many rows a *public* table has; ValueError for another.
-
-        Raises BackendUnavailable, BackendError.
-        """
-        return self._number(f"SELECT count(*) FROM {public_name(table)}")
-
-    def repeats(self, table: Table, columns: Sequence[str]) -> bool:
-        """Whether rows of a *public* table agree in `columns`, NULLs alike; ValueError for another.
-
-        Raises BackendUnavailable, BackendError.
-        """
-        key = ", ".join(map(quoted, columns))
-        query = f"SELECT 1 FROM {public_name(table)} GROUP BY {key} HAVING count(*) > 1 LIMIT 1"
-        return bool(self._number(f"SELECT count(*) FROM ({query}) AS r"))
 
     def read_public(self, table: Table) -> Iterator[Row]:
         """The rows of a *public* table, its visible columns in their order; ValueError for another.

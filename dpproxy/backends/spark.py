@@ -20,6 +20,7 @@ from dpproxy.backends.base import (
     BackendUnavailable,
     Cancellation,
     Fetched,
+    PublicCounts,
     Row,
     interrupting,
     masked,
@@ -33,7 +34,7 @@ from rewriter.plan import HistogramQuery
 from rewriter.policy import Table
 
 
-class Spark:
+class Spark(PublicCounts):
     """A catalog of Spark 4.0 or later.
 
     `url`: of Spark Connect, "sc://host:15002"; `slots`: how many queries run at once. A session lasts as long as its
@@ -51,22 +52,6 @@ class Spark:
         with self._session() as session, suppress(Exception):
             return read_schema(session)
         raise BackendUnavailable(f"{self._place}: its catalog could not be read")
-
-    def count(self, table: Table) -> int:
-        """How many rows a *public* table has; ValueError for another.
-
-        Raises BackendUnavailable, BackendError.
-        """
-        return self._number(f"SELECT count(*) AS n FROM {_public(table)}")
-
-    def repeats(self, table: Table, columns: Sequence[str]) -> bool:
-        """Whether rows of a *public* table agree in `columns`, NULLs alike; ValueError for another.
-
-        Raises BackendUnavailable, BackendError.
-        """
-        key = ", ".join(map(named, columns))
-        query = f"SELECT 1 AS x FROM {_public(table)} GROUP BY {key} HAVING count(*) > 1 LIMIT 1"
-        return bool(self._number(f"SELECT count(*) AS n FROM ({query}) AS r"))
 
     def read_public(self, table: Table) -> Iterator[Row]:
         """The rows of a *public* table, its visible columns in their order; ValueError for another.
@@ -102,6 +87,12 @@ class Spark:
             end(session)
         finally:
             self._slots.release()
+
+    def _name(self, table: Table) -> str:
+        return _public(table)
+
+    def _quoted(self, name: str) -> str:
+        return named(name)
 
     def _number(self, query: str) -> int:
         with self._session() as session:

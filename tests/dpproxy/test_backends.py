@@ -52,7 +52,7 @@ SPARK_SHOP = (
     "CREATE TABLE items (order_id BIGINT, product_id INT, size CHAR(5), price DECIMAL(9, 2), label VARCHAR(7), "
     "tags ARRAY<STRING>, name STRING COLLATE UTF8_LCASE) USING parquet",
     "CREATE DATABASE IF NOT EXISTS app",
-    "CREATE TABLE app.visits (visitor BIGINT, page STRING, seen TIMESTAMP) USING parquet",
+    "CREATE TABLE app.visits (visitor BIGINT, page STRING, seen TIMESTAMP_LTZ) USING parquet",
     *SHOP[-2:],
 )
 
