@@ -35,8 +35,11 @@ reproduce-sql: $(VENV)/.bench
 corpora: $(VENV)/.dev
 	$(PY) -m benchmarks.corpora
 
-# All corpora on both backends, by source: answered, empty, refused by code, price, error: docs/coverage.md.
-coverage: $(VENV)/.dev
+# TPC-H's queries, ClickBench's out of the file CLICKBENCH=queries.sql, then all corpora by source, on both backends: answered,
+# empty, refused by code, price, error: docs/coverage.md, of which each part stays until it is run anew.
+CLICKBENCH ?=
+coverage: $(VENV)/.dev $(VENV)-tpch/.ready
+	$(PY) -m benchmarks.suites --tpchgen $(VENV)-tpch/bin/tpchgen-cli --tpch $(VENV)-tpch/sources/sqlglot-*.tar.gz $(CLICKBENCH:%=--clickbench %)
 	$(PY) -m benchmarks.coverage
 
 # Partition selection, a distinct count and counts of millions of pairs in SQL on DuckDB: seconds and memory.
@@ -132,6 +135,8 @@ lock:
 	  --no-emit-index-url --no-emit-find-links --no-emit-trusted-host --output-file tests/clients/clients.lock -c requirements-dev.lock tests/clients/clients.in
 	CUSTOM_COMPILE_COMMAND="make lock" $(VENV)-lock/bin/pip-compile --quiet --generate-hashes --allow-unsafe --strip-extras --upgrade \
 	  --no-emit-index-url --no-emit-find-links --no-emit-trusted-host --output-file benchmarks/spark.lock -c requirements-bench.lock benchmarks/spark.in
+	CUSTOM_COMPILE_COMMAND="make lock" $(VENV)-lock/bin/pip-compile --quiet --generate-hashes --allow-unsafe --strip-extras --upgrade \
+	  --no-emit-index-url --no-emit-find-links --no-emit-trusted-host --output-file benchmarks/tpch.lock -c requirements.lock benchmarks/tpch.in
 	CUSTOM_COMPILE_COMMAND="make lock" $(VENV)-lock/bin/pip-compile --quiet --generate-hashes --allow-unsafe --no-strip-extras --upgrade \
 	  --no-emit-index-url --no-emit-find-links --no-emit-trusted-host --output-file tests/published/dbt.lock tests/published/dbt.in
 	for peer in $(PEERS); do \
@@ -141,7 +146,7 @@ lock:
 	rm -rf $(VENV)-lock
 
 clean:
-	rm -rf .bench $(VENV) $(VENV)-opendp $(VENV)-spark $(VENV)-clients $(VENV)-dbt $(PEERS:%=$(VENV)-%) tests/clients/node/node_modules .mypy_cache .ruff_cache .pytest_cache sample_data/.dpproxy
+	rm -rf .bench $(VENV) $(VENV)-opendp $(VENV)-spark $(VENV)-tpch $(VENV)-clients $(VENV)-dbt $(PEERS:%=$(VENV)-%) tests/clients/node/node_modules .mypy_cache .ruff_cache .pytest_cache sample_data/.dpproxy
 
 $(VENV)/.run: requirements.lock pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -170,6 +175,14 @@ $(VENV)-spark/.ready: requirements-dev.lock requirements-bench.lock benchmarks/s
 	  --require-hashes -r requirements-dev.lock
 	$(VENV)-spark/bin/python -m pip install --quiet --disable-pip-version-check --no-input --only-binary :all: \
 	  --no-binary pyspark --no-build-isolation --require-hashes -r requirements-bench.lock -r benchmarks/spark.lock
+	@touch $@
+
+# sqlglot's source package holds TPC-H's queries.
+$(VENV)-tpch/.ready: benchmarks/tpch.lock
+	$(PYTHON) -m venv $(VENV)-tpch
+	$(VENV)-tpch/bin/python -m pip install --quiet --disable-pip-version-check --no-input --only-binary :all: --require-hashes -r $<
+	$(VENV)-tpch/bin/python -m pip download --quiet --disable-pip-version-check --no-input --no-deps --no-build-isolation \
+	  --no-binary sqlglot --require-hashes --dest $(VENV)-tpch/sources -r $<
 	@touch $@
 
 $(PEERS:%=$(VENV)-%/.ready): $(VENV)-%/.ready: benchmarks/peers/%.lock

@@ -14,7 +14,7 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -86,7 +86,7 @@ def _number(text: str | None) -> float | None:
 
 @dataclass(frozen=True)
 class World:
-    """The corpora's data in both engines: `urls` of the backends in their order, and the `database` of the truth."""
+    """Data in both engines: `urls` of the backends in their order, and the `database` of the truth."""
 
     folder: Path
     server: Databases
@@ -96,54 +96,66 @@ class World:
 
 @contextmanager
 def made(corpora: Path, users: int) -> Iterator[World]:
-    """The data of so many people."""
+    """The corpora's data of so many people."""
+    with tempfile.TemporaryDirectory() as name:
+        data = Path(name)
+        maker = [sys.executable, str(corpora / "make_data.py"), name]
+        subprocess.run([*maker, "--without", "42", "--users", str(users)], check=True)
+        with filled((corpora / "schema.sql").read_text(), {t: data / f"{t}.csv" for t in TABLES}) as world:
+            yield world
+
+
+@contextmanager
+def filled(schema: str, files: Mapping[str, Path]) -> Iterator[World]:
+    """Both engines with the tables of a schema, filled in their order from CSV files with a head."""
     with tempfile.TemporaryDirectory() as name, ExitStack() as stack:
         folder = Path(name)
-        data = folder / "data"
-        make = [
-            sys.executable,
-            str(corpora / "make_data.py"),
-            str(data),
-            "--without",
-            "42",
-            "--users",
-            str(users),
-        ]
-        subprocess.run(make, check=True)
         server = stack.enter_context(databases(folder / "server"))
-        database = fill_postgres(server, data, corpora)
-        yield World(folder, server, database, (fill_duckdb(folder, data, corpora), server.url(database)))
+        database = _fill_postgres(server, schema, files)
+        yield World(folder, server, database, (_fill_duckdb(folder, schema, files), server.url(database)))
 
 
 @contextmanager
 def proxy(folder: Path, url: str, corpora: Path) -> Iterator[Ask]:
     """A proxy with the corpora's policy over the data at `url`."""
+    policy = (corpora / "dpproxy.toml").read_text().replace("[privacy]", '[privacy]\nscans = "charge"', 1)
+    with asking(configuration(folder, url, policy)) as ask:
+        yield ask
+
+
+def configuration(folder: Path, url: str, policy: str) -> Path:
+    """The file of a proxy with this policy over the data at `url`, in a folder that is made."""
     folder.mkdir(exist_ok=True)
     file = folder / "dpproxy.toml"
-    policy = (corpora / "dpproxy.toml").read_text().replace("[privacy]", '[privacy]\nscans = "charge"', 1)
     file.write_text(f'[backend]\nurl = "{url}"\n' + policy)
+    return file
+
+
+@contextmanager
+def asking(file: Path) -> Iterator[Ask]:
+    """A proxy that an analyst asks."""
     with Service.start(configured(file), alone=True) as service:
         yield lambda sql: asyncio.run(service.ask("analyst", sql))
 
 
-def fill_duckdb(folder: Path, data: Path, corpora: Path) -> str:
+def _fill_duckdb(folder: Path, schema: str, files: Mapping[str, Path]) -> str:
     """Makes the DuckDB file; gives its URL."""
     file = folder / "data.duckdb"
     with duckdb.connect(file) as connection:
-        connection.execute((corpora / "schema.sql").read_text())
-        for name in TABLES:
-            rows = f"read_csv('{data / name}.csv', header = true)"
-            connection.execute(f"INSERT INTO {name} SELECT * FROM {rows}")
+        connection.execute(schema)
+        for name, rows in files.items():
+            options = "header = true, allow_quoted_nulls = false"
+            connection.execute(f"INSERT INTO {name} SELECT * FROM read_csv('{rows}', {options})")
     return f"duckdb:///{file}"
 
 
-def fill_postgres(server: Databases, data: Path, corpora: Path) -> str:
+def _fill_postgres(server: Databases, schema: str, files: Mapping[str, Path]) -> str:
     """Makes the database; gives its name."""
-    database = server.make(((corpora / "schema.sql").read_text(),))
+    database = server.make((schema,))
     with server.owner(database) as owner, owner.cursor() as cursor:
-        for name in TABLES:
+        for name, rows in files.items():
             with cursor.copy(f"COPY {name} FROM STDIN (FORMAT csv, HEADER)".encode()) as copy:
-                copy.write((data / f"{name}.csv").read_bytes())
+                copy.write(rows.read_bytes())
         cursor.execute("ANALYZE")
     return database
 

@@ -25,6 +25,7 @@ from rich.progress import track
 
 from benchmarks.corpora import PARAMETERS, Ask, Rows, made, proxy, relative_error, true_rows
 from benchmarks.deployed import ENGINES
+from benchmarks.page_parts import rewritten
 from dpproxy.client import ClientError
 from dpproxy.service import Service, configured
 from rewriter.refusal import CATALOGUE
@@ -59,11 +60,16 @@ class Statement:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of a statement: `code` of a refusal, else whether there were rows, the price and the error."""
+    """What became of a statement: `code` of a refusal and `why`, else the rows, the price and the error.
+
+    `rows`: some came, or the truth has none; `released`: how many came.
+    """
 
     statement: Statement
     code: str = ""
+    why: str = ""
     rows: bool = False
+    released: int = 0
     price: float = 0
     error: float | None = None
 
@@ -121,12 +127,13 @@ def asked(ask: Ask, statement: Statement, truth: Rows) -> Outcome:
     try:
         answer = ask(statement.sql)
     except ClientError as error:
-        return Outcome(statement, code=error.code)
+        return Outcome(statement, code=error.code, why=str(error))
     paid = [PAID.search(notice) for notice in answer.notices]
     price = sum(float(found[1]) for found in paid if found is not None)
     return Outcome(
         statement,
         rows=bool(answer.rows) or not truth,
+        released=len(answer.rows),
         price=price,
         error=relative_error(answer.rows, truth),
     )
@@ -219,7 +226,7 @@ def main() -> int:
         )
     page = written(sections)
     console.print(page, markup=False, soft_wrap=True)
-    PAGE.write_text(page)
+    PAGE.write_text(rewritten(PAGE.read_text(), "", page))
     codes = {one.code for _, engines in sections for engine in engines for one in engine if one.code}
     return 1 if codes - set(CATALOGUE) else 0
 

@@ -1,15 +1,18 @@
-"""docs/benchmarks.md has two parts: the figures of `make bench`, and those of `make bench-peers`."""
+"""Pages in parts, each written by a run of its own: docs/benchmarks.md and docs/coverage.md."""
 
 from __future__ import annotations
 
-PEERS = "<!-- peers -->"
-"""Where the part of `make bench-peers` begins."""
+import re
+
+_MARKER = re.compile(r"^<!-- (\w+) -->$", re.M)
 
 
-def rewritten(old: str, own: str | None = None, peers: str | None = None) -> str:
-    """The page with one of its two parts written anew; the other stays as it is.
+def rewritten(old: str, part: str, text: str) -> str:
+    """The page with one of its parts written anew; the others stay as they are.
 
-    >>> print(rewritten(rewritten("", peers="new peers"), own="new figures"))
+    `part`: the first one's name is "", the others' stand in a comment before them; a new one comes last.
+
+    >>> print(rewritten(rewritten("", "peers", "new peers"), "", "new figures"))
     new figures
     <BLANKLINE>
     <!-- peers -->
@@ -17,6 +20,7 @@ def rewritten(old: str, own: str | None = None, peers: str | None = None) -> str
     new peers
     <BLANKLINE>
     """
-    before, _, after = old.partition(PEERS)
-    first, second = before if own is None else own, after if peers is None else peers
-    return "\n\n".join(part.strip() for part in (first, PEERS, second) if part.strip()) + "\n"
+    first, *others = _MARKER.split(old)
+    parts = {"": first, **dict(zip(others[::2], others[1::2], strict=True)), part: text}
+    lines = [line for name, body in parts.items() for line in (name and f"<!-- {name} -->", body.strip())]
+    return "\n\n".join(line for line in lines if line) + "\n"

@@ -108,7 +108,7 @@ def main(arguments: Sequence[str]) -> int:
     docs = ROOT / "docs"
     plot(docs / "benchmarks" / "peers.svg", run)
     place = docs / "benchmarks.md"
-    place.write_text(rewritten(place.read_text(), peers=part(run, ROWS, machine())))
+    place.write_text(rewritten(place.read_text(), "peers", part(run, ROWS, machine())))
     return int(any(one.failed for one, _ in run.outcomes))
 
 

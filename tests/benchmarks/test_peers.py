@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.page_parts import PEERS, rewritten
+from benchmarks.page_parts import rewritten
 from benchmarks.peers import ours
 from benchmarks.peers.page import Run, figures, findings, part
 from benchmarks.peers.processes import asked, guarded
@@ -170,9 +170,9 @@ def test_ours_answers_within_the_budget_of_one_answer(tmp_path: Path) -> None:
 
 
 def test_each_part_of_the_page_is_kept_when_the_other_is_written() -> None:
-    page = rewritten("# Old figures\n", peers="## Peers")
-    assert page == f"# Old figures\n\n{PEERS}\n\n## Peers\n"
-    again = rewritten(page, own="# New figures\n")
-    assert again == f"# New figures\n\n{PEERS}\n\n## Peers\n"
-    assert rewritten(again, peers="## New peers") == f"# New figures\n\n{PEERS}\n\n## New peers\n"
-    assert rewritten(again, own="# New figures\n") == again
+    page = rewritten("# Old figures\n", "peers", "## Peers")
+    assert page == "# Old figures\n\n<!-- peers -->\n\n## Peers\n"
+    again = rewritten(page, "", "# New figures\n")
+    assert again == "# New figures\n\n<!-- peers -->\n\n## Peers\n"
+    assert rewritten(again, "peers", "## New peers") == "# New figures\n\n<!-- peers -->\n\n## New peers\n"
+    assert rewritten(again, "", "# New figures\n") == again
