@@ -194,7 +194,7 @@ over the numbers of an answer, then the median over the statements.
 Which groups are large enough hangs on how many people there are. The queries by others that come out empty ask for
 groups of about one person (an amount to the cent and a birth year; a country, a title and a day), for counts of single
 minutes, and for running counts under a policy that lets one person have 400 events. `make corpora` asks them of more
-people and prints each one's error.
+people and prints each one's error. TPC-H's and ClickBench's own queries, as they stand, are parts of their own below.
 """
 
 

@@ -63,7 +63,7 @@ c_mktsegment = { domain = ["AUTOMOBILE", "BUILDING", "FURNITURE", "HOUSEHOLD", "
 privacy_unit_path = ["o_custkey -> customer.c_custkey"]
 unique = ["o_orderkey"]
 max_rows_per_unit = 40
-max_rows_per_unit_per_group = 20
+max_rows_per_unit_per_group = 10
 [tables.orders.columns]
 o_orderstatus = { domain = ["F", "O", "P"] }
 o_totalprice = { bounds = [0, 600000], scale = 2 }
@@ -74,7 +74,7 @@ o_shippriority = { domain = [0] }
 [tables.lineitem]
 privacy_unit_path = ["l_orderkey -> orders.o_orderkey"]
 max_rows_per_unit = 120
-max_rows_per_unit_per_group = 60
+max_rows_per_unit_per_group = 20
 [tables.lineitem.columns]
 l_partkey = { domain_from = "part.p_partkey" }
 l_suppkey = { domain_from = "supplier.s_suppkey" }

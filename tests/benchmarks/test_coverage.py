@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import pytest
+
+from benchmarks.corpora import relative_error
 from benchmarks.coverage import Outcome, Statement, asked, table
 from dpproxy.client import ClientError, Result
 
@@ -31,3 +34,10 @@ def test_a_refusal_is_counted_by_what_the_corpus_expects() -> None:
 
     assert asked(refuse, NO, []).kind == "refused as they must be"
     assert asked(refuse, YES, []).kind == "refused otherwise"
+
+
+def test_an_error_is_that_of_the_groups_which_are_in_both() -> None:
+    truth = [("a", "10"), ("b", "5.0"), ("c", "7")]
+    assert relative_error([("a", "11"), ("b", "6")], truth) == pytest.approx(0.15)
+    assert relative_error([("a", "11"), ("b", "6"), ("d", "4")], truth) == pytest.approx(0.15)
+    assert relative_error([("a", "x")], [("a", "x")]) is None
