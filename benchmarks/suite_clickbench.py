@@ -84,7 +84,7 @@ SUITE = Suite(
     "ClickBench",
     f"""The queries of postgresql/queries.sql in the repository ClickHouse/ClickBench, which is no part of this one:
 `make coverage CLICKBENCH=queries.sql` names the file. Their table `hits` has the columns that they use, filled by us:
-{USERS:,} users, some 650,000 skewed rows. The privacy unit is the user. Rows and policy are in
+{USERS:,} users, some 630,000 skewed rows. The privacy unit is the user. Rows and policy are in
 [benchmarks/suite_clickbench.py](../benchmarks/suite_clickbench.py).""",
     SCHEMA,
     POLICY,
