@@ -106,7 +106,9 @@ CATALOGUE: Mapping[str, Meaning] = {
     "42701": Meaning("Two columns of a published answer have one name.", "`COUNT(*) AS number`."),
     "42702": Meaning("A column's name is in several tables.", "Write the table's alias before it."),
     "42703": Meaning("There is no such column.", "See the hint for the names that there are."),
-    "42704": Meaning("There is no such type.", "PostgreSQL's names: text, integer, numeric, date, timestamp."),
+    "42704": Meaning(
+        "There is no such type.", "PostgreSQL's names: text, integer, numeric, date, timestamp."
+    ),
     "42803": Meaning(
         "A column is neither grouped nor aggregated, or aggregates are nested.", "Add it to GROUP BY."
     ),
