@@ -24,7 +24,7 @@ from rewriter.measure import Count, Moment
 from rewriter.measure import parts as read_by
 from rewriter.plan import Cells, HistogramQuery
 from rewriter.policy import Policy, Table
-from rewriter.relation import UNIT, Relation, Source, leaf, leaves, parts
+from rewriter.relation import UNIT, Relation, Source, is_inner_unit, leaf, leaves, parts
 
 Output = tuple[str, exp.Expr]
 Kinded = tuple[exp.Expr, str]
@@ -216,7 +216,13 @@ class Emitter:
         return select.where(*written) if written else select
 
     def semi_join(self, relation: Relation, number: int) -> exp.Expr:
+        """A condition on other rows. Units that have none are asked for by NOT EXISTS: they are never NULL, and
+        PostgreSQL looks through all the rows of a NOT IN for each one when its hash table would not fit."""
         join = relation.semi_joins[number]
+        if join.negated and join.value is not None and join.output is not None and not join.across:
+            if is_inner_unit(join.value, relation) and is_inner_unit(join.output, join.relation):
+                equal = exp.EQ(this=join.value, expression=join.output)
+                join = replace(join, value=None, output=None, across=(equal,))
         both = replace(relation, sources=relation.sources + join.relation.sources)
         across = [self.written(canonical(c), both) for c in join.across]
         if join.value is None or join.output is None:
