@@ -33,6 +33,7 @@ delta_per = 1e-5
 query_information = 0.8
 query_calls = 1
 max_items_per_unit = 100
+scans = "charge"
 [budget]
 mode = "track"
 """

@@ -26,10 +26,14 @@ class ClientError(Exception):
     """What the other side refused or failed with, by its SQLSTATE, message, detail and hint."""
 
     def __init__(self, fields: dict[str, str]) -> None:
-        super().__init__(fields.get("M", "the connection was closed"))
+        super().__init__(fields)
+        self.message = fields.get("M", "the connection was closed")
         self.code = fields.get("C", "08006")
         self.detail = fields.get("D")
         self.hint = fields.get("H")
+
+    def __str__(self) -> str:
+        return self.message
 
     @property
     def line(self) -> str:
@@ -39,7 +43,7 @@ class ClientError(Exception):
         'no rows leave (count them) [PV010]'
         """
         more = "; ".join(part for part in (self.detail, self.hint) if part)
-        text = f"{self.args[0]} ({more}) [{self.code}]" if more else f"{self.args[0]} [{self.code}]"
+        text = f"{self.message} ({more}) [{self.code}]" if more else f"{self.message} [{self.code}]"
         return " ".join(text.split())
 
 
