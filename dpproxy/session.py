@@ -186,9 +186,10 @@ class Session:
         if self._closing:
             return
         self._send()
-        self._look_after_job()
+        if relay.job is not None or self._running is not None:
+            self._look_after_job()
         self._watch_front()
-        if relay.quiet:
+        if self._presenting is not None and relay.quiet:
             self._presented()
         if relay.fatal:
             self._end()
@@ -199,8 +200,11 @@ class Session:
 
     def _take_messages(self) -> None:
         relay, client, front = self._relay, self._client, self._front.channel
-        while not (relay.busy or relay.full or front.congested or client.congested or self._closing):
-            message = client.inbound.take()
+        inbound = client.inbound
+        while len(inbound) and not (
+            relay.busy or relay.full or front.congested or client.congested or self._closing
+        ):
+            message = inbound.take()
             if message is None:
                 return
             if message[0] == ord("X"):
