@@ -24,7 +24,7 @@ from rewriter.measure import Count, Moment
 from rewriter.measure import parts as read_by
 from rewriter.plan import Cells, HistogramQuery
 from rewriter.policy import Policy, Table
-from rewriter.relation import UNIT, Relation, Source, is_inner_unit, leaf, leaves, parts
+from rewriter.relation import UNIT, Relation, SemiJoin, Source, is_inner_unit, leaf, leaves, parts
 
 Output = tuple[str, exp.Expr]
 Kinded = tuple[exp.Expr, str]
@@ -123,6 +123,13 @@ def _table(parts: Sequence[str], alias: str) -> exp.Table:
     return table
 
 
+def _of_units(join: SemiJoin, relation: Relation) -> bool:
+    """Whether all that a join compares is units, which are never NULL."""
+    if join.value is None or join.output is None or join.across:
+        return False
+    return is_inner_unit(join.value, relation) and is_inner_unit(join.output, join.relation)
+
+
 def _of(table: str, name: str) -> exp.Column:
     return exp.column(name, table=table)
 
@@ -219,10 +226,9 @@ class Emitter:
         """A condition on other rows. Units that have none are asked for by NOT EXISTS: they are never NULL, and
         PostgreSQL looks through all the rows of a NOT IN for each one when its hash table would not fit."""
         join = relation.semi_joins[number]
-        if join.negated and join.value is not None and join.output is not None and not join.across:
-            if is_inner_unit(join.value, relation) and is_inner_unit(join.output, join.relation):
-                equal = exp.EQ(this=join.value, expression=join.output)
-                join = replace(join, value=None, output=None, across=(equal,))
+        if join.negated and _of_units(join, relation):
+            equal = exp.EQ(this=join.value, expression=join.output)
+            join = replace(join, value=None, output=None, across=(equal,))
         both = replace(relation, sources=relation.sources + join.relation.sources)
         across = [self.written(canonical(c), both) for c in join.across]
         if join.value is None or join.output is None:
