@@ -404,7 +404,7 @@ def errors(seen: Sequence[tuple[str, bytes]]) -> list[dict[str, str]]:
     return [m.split_fields(raw) for kind, raw in seen if kind == "E"]
 
 
-def eventually(condition: Any, seconds: float = 5.0) -> None:
+def eventually(condition: Any, seconds: float = 30.0) -> None:
     """Waits until a condition holds."""
     deadline = time.monotonic() + seconds
     while not condition():
