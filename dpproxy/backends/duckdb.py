@@ -233,14 +233,15 @@ class DuckDBSlot:
             parameters.append(rank_key)
 
         def run() -> Fetched:
-            # In parentheses nothing but one SELECT can be read.
-            text = f"FROM (\n{query.sql}\n) AS q LIMIT {max_rows + 1}"
+            statements = cursor.extract_statements(f"FROM (\n{query.sql}\n) AS q LIMIT {max_rows + 1}")
+            if [one.type for one in statements] != [duckdb.StatementType.SELECT]:
+                raise BackendError
             if query.integers:
-                fetched = _as_arrays(cursor.execute(text, parameters), max_rows)
+                fetched = _as_arrays(cursor.execute(statements[0], parameters), max_rows)
                 if any(isinstance(column, list) for column in fetched.columns):
                     raise BackendError
                 return fetched
-            relation = cursor.sql(text, params=parameters)
+            relation = cursor.sql(statements[0], params=parameters)
             if all(str(kind.id) in _ARRAYS for kind in relation.types):
                 return _as_arrays(relation, max_rows)
             rows = relation.project(_projection(relation)).fetchall()

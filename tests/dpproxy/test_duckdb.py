@@ -183,6 +183,7 @@ def test_a_count_that_is_no_int64(backend: DuckDB, value: str) -> None:
         "SET memory_limit = '100GB'",
         "SELECT * FROM frame",
         "INSERT INTO users VALUES (9)",
+        "SELECT 1) AS q; SELECT (2",
     ],
 )
 def test_the_connection_is_locked_down(
