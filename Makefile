@@ -97,7 +97,8 @@ bench-ledger: $(VENV)/.dev
 bench-relay: $(VENV)/.dev
 	$(PY) -m benchmarks.relay
 
-# What all backends pass, on Spark, then DP-SIPS over millions of pairs by workers: docs/scale.md. Needs Java 17.
+# What all backends pass, on Spark, then DP-SIPS over up to 250 million pairs by workers: docs/scale.md. Needs Java 17 and 10 GB;
+# about an hour.
 spark: $(VENV)-spark/.ready
 	$(VENV)-spark/bin/python -m pytest -k spark tests/dpproxy/test_backends.py tests/dpproxy/test_same_on_both.py tests/rewriter tests/benchmarks/test_spark.py
 	$(VENV)-spark/bin/python -m benchmarks.spark

@@ -23,10 +23,11 @@ from rich.table import Table
 from dpproxy.service import Service, configured
 from tests.spark_server import Server, owner, serving
 
-USERS = (100, 250, 500)
+USERS = (1000, 2000, 4000)
 """Thousands."""
 WORKERS = (1, 2)
-MEMORY = 1536
+"""All sizes are asked with the most of them, the smallest with each."""
+MEMORY = 3072
 """Of a worker, in MB; each has one core."""
 FIGURE = Path(__file__).parent.parent / "docs" / "scale" / "spark.png"
 POLICY = """
@@ -90,9 +91,9 @@ def main(sizes: tuple[int, ...] = USERS) -> int:
     runs: list[Run] = []
     with tempfile.TemporaryDirectory(prefix="dpproxy-scale") as name:
         for workers in reversed(WORKERS):
-            options = ("--conf", f"spark.sql.shuffle.partitions={8 * max(WORKERS)}")
+            options = ("--conf", f"spark.sql.shuffle.partitions={16 * max(WORKERS)}")
             with serving(f"local-cluster[{workers},1,{MEMORY}]", memory="1500m", options=options) as server:
-                for thousands in sizes:
+                for thousands in sizes if workers == max(WORKERS) else (min(sizes),):
                     pairs = made(server.url, thousands, Path(name) / f"pairs{thousands}", console)
                     runs.append(asked(server, thousands, pairs, workers))
                     console.print(runs[-1])
