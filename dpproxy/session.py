@@ -158,7 +158,12 @@ class Session:
 
     def _from_client(self, data: bytes) -> None:
         self._heard = self._loop.time()
-        self._guarded(self._client.inbound.feed, data)
+        self._guarded(self._take, data)
+
+    def _take(self, data: bytes) -> None:
+        inbound = self._client.inbound
+        if len(inbound) or self._stuck() or not self._relay.again(data):
+            inbound.feed(data)
 
     def _from_front(self, data: bytes) -> None:
         self._guarded(self._relay.front, data)

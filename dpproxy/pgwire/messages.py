@@ -137,19 +137,10 @@ class Outbound:
         self._streaming = 0
         self._rest = 0
 
-    def whole(self, data: bytes) -> bytes:
-        """The kinds of the messages in `data`, empty unless they are whole, and nothing came before that is not.
-
-        >>> Outbound().whole(message("C", b"SELECT 0") + message("Z", b"I")), Outbound().whole(message("C")[:4])
-        (b'CZ', b'')
-        """
-        if self._rest or self._partial:
-            return b""
-        kinds, position, end = bytearray(), 0, len(data)
-        while end - position >= 5:
-            kinds.append(data[position])
-            position += 1 + _LENGTH(data, position + 1)[0]
-        return bytes(kinds) if position == end else b""
+    @property
+    def at_start(self) -> bool:
+        """Whether nothing came that is not whole yet."""
+        return not self._rest and not self._partial
 
     def feed(self, data: bytes) -> Iterator[tuple[int, bytes]]:
         """Cuts `data` and what was left before it; raises ProtocolError for a message beyond FRONT_LIMIT."""
@@ -194,6 +185,19 @@ def _end_of_run(data: bytes, position: int, kind: int) -> int:
     while end - position >= 5 and data[position] == kind:
         position += 1 + _LENGTH(data, position + 1)[0]
     return position
+
+
+def whole(data: bytes) -> bytes:
+    """The kinds of the messages in `data`, empty unless they are whole.
+
+    >>> whole(message("C", b"SELECT 0") + message("Z", b"I")), whole(message("C")[:4])
+    (b'CZ', b'')
+    """
+    kinds, position, end = bytearray(), 0, len(data)
+    while end - position >= 5:
+        kinds.append(data[position])
+        position += 1 + _LENGTH(data, position + 1)[0]
+    return bytes(kinds) if position == end else b""
 
 
 def message(kind: str, body: bytes = b"") -> bytes:
@@ -270,6 +274,25 @@ class Values:
 
 
 NO_VALUES = Values((), 0, b"")
+_DESCRIBED, _EXECUTED = describe("P", ""), execute("")[:-4]
+
+
+def bound_alone(data: bytes) -> str | None:
+    """The statement that `data` binds to the unnamed portal, describes perhaps, executes and syncs; None for all else.
+
+    >>> bound_alone(bind("", "s", NO_VALUES) + describe("P", "") + execute("") + message("S"))
+    's'
+    """
+    if data[:1] != b"B" or (kinds := whole(data)) not in (b"BES", b"BDES"):
+        return None
+    described, executed = data[-22:-15], data[-15:-9]
+    name, found, _ = data[6:].partition(b"\0")
+    if data[5] or not found or executed != _EXECUTED or (kinds == b"BDES" and described != _DESCRIBED):
+        return None
+    try:
+        return name.decode()
+    except UnicodeDecodeError:
+        return None
 
 
 def encoded(values: Sequence[bytes | None]) -> bytes:

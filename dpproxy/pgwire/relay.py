@@ -36,9 +36,10 @@ from rewriter.refusal import Refusal
 
 MOST_PENDING = 2048
 """Responses due before the client's next message has to wait."""
-_SYNC, _READY = ord("S"), ord("Z")
+_QUERY, _SYNC, _READY = ord("Q"), ord("S"), ord("Z")
 _MOST_PLAIN, _LONGEST_PLAIN = 64, 2000
 """Simple queries that a session knows to be for the front as they are, and how long each may be."""
+_READING = ("SELECT", "WITH", "VALUES", "TABLE", "SHOW")
 _AT_ONCE = 16
 _SILENT = re.compile(rb"[123CDInstT]+Z?")
 """Responses of which nothing is kept, up to the end of a segment."""
@@ -82,6 +83,7 @@ class Relay:
         self._copying = False
         self._deallocated = False
         self._plain: set[bytes] = set()
+        self._ended = self._outside = False
         self._from_client: dict[int, Callable[[bytes], None]] = {
             ord("Q"): self._query,
             ord("P"): self._parse,
@@ -128,9 +130,30 @@ class Relay:
         """What the front is at, None where it owes nothing: another object for every message."""
         return self._line.pending.head
 
+    def again(self, data: bytes) -> bool:
+        """Takes bytes of the client where they are a round that the front alone answers, outside of a transaction.
+
+        A round is a simple query, or the unnamed portal's Bind, Describe and Execute up to a Sync: the front drops
+        all that it has of it at its end, and what of it fails takes the rest with it.
+        """
+        between = self._ended and self._outside and self.quiet and not self._line.skipping
+        if not (between and self._for_front(data)):
+            return False
+        self._line.out += data
+        self._line.pending.expect(Entry(_QUERY))
+        return True
+
+    def _for_front(self, round_: bytes) -> bool:
+        if round_ in self._plain:
+            return self._statements.get("") is None
+        name = m.bound_alone(round_)
+        statement = self._statements.get(name) if name is not None else None
+        return statement is not None and not statement.private and statement.word in _READING
+
     def client(self, kind: int, body: bytes) -> None:
         """Takes a message of the client; raises ProtocolError where the session cannot go on."""
         if not self._line.skipping or kind == _SYNC:
+            self._ended = kind in (_SYNC, _QUERY)
             self._from_client[kind](body)
             if self.full:
                 self._line.out += m.message("H")
@@ -150,7 +173,7 @@ class Relay:
         pending = self._line.pending
         if self._work is not None or not 0 < len(pending) <= _AT_ONCE or not pending.pass_all:
             return False
-        kinds = self._outbound.whole(data)
+        kinds = m.whole(data) if self._outbound.at_start else b""
         if _SILENT.fullmatch(kinds) is None or _TELLING.search(data) is not None:
             return False
         for kind in kinds:
@@ -159,10 +182,15 @@ class Relay:
             pending.answered(kind)
         self.to_client += data
         if kinds[-1] == _READY:
-            self._copying = False
-            if data[-1:] == b"I":
-                self._portals.forget()
+            self._ready(data)
         return True
+
+    def _ready(self, data: bytes) -> None:
+        """`data` ends with a ReadyForQuery."""
+        self._copying = False
+        self._outside = data[-1:] == b"I"
+        if self._outside:
+            self._portals.forget()
 
     def finish(self, job: Job, outcome: object) -> None:
         """Takes a job's outcome (or the Refusal that it raised); a job given up meanwhile is ignored."""
@@ -173,7 +201,8 @@ class Relay:
     # The client's messages
 
     def _query(self, body: bytes) -> None:
-        if body in self._plain:
+        raw = m.message("Q", body)
+        if raw in self._plain:
             self._forward_query(body)
             return
         try:
@@ -186,8 +215,8 @@ class Relay:
             self._begin(self._works.query(statements))
             return
         depends = any(one.carrier is not None or one.fetches for one in statements)
-        if not depends and len(body) <= _LONGEST_PLAIN and len(self._plain) < _MOST_PLAIN:
-            self._plain.add(body)
+        if not depends and len(raw) <= _LONGEST_PLAIN and len(self._plain) < _MOST_PLAIN:
+            self._plain.add(raw)
         self._forward_query(body)
 
     def _forward_query(self, body: bytes) -> None:
@@ -442,14 +471,12 @@ class Relay:
         self._copying = self._line.pending.copy_begins()
 
     def _on_ready(self, kind: int, raw: bytes) -> None:
-        self._copying = False
         if self._line.pending.head is None:
             self._line.skipping = False
             self.to_client += raw
         else:
             self._on_response(kind, raw)
-        if raw[5:] == b"I":
-            self._portals.forget()
+        self._ready(raw)
 
     def _on_notice(self, kind: int, raw: bytes) -> None:
         head = self._line.pending.head

@@ -15,6 +15,7 @@ import pytest
 
 from dpproxy.front import Front
 from dpproxy.pgwire import messages as m
+from dpproxy.pgwire.relay import Relay
 from dpproxy.pgwire.startup import startup_packet
 from tests.dpproxy.wire import (
     BY_COUNTRY,
@@ -146,4 +147,54 @@ def test_the_same_messages_get_the_same_answers(proxy: Served, direct: Raw, seed
             private += sum(kind == "D" for kind, _ in ours)
         assert rows(raw.query("SELECT count(*) FROM pg_prepared_statements")) == [("0",)]
     assert private > 20
+    assert len(proxy.answering.steps) > 4
+
+
+def a_round(chance: random.Random) -> tuple[bytes, bytes]:
+    """Messages up to the one that is answered with ReadyForQuery, for the proxy, and for PostgreSQL.
+
+    A simple query that is refused leaves the unnamed statement where PostgreSQL drops it: here all have names.
+    """
+    name, portal = chance.choice(["r", "s", "s"]), chance.choice(["", "", "", "p"])
+    text = chance.choices(list(STATEMENTS), _WEIGHTS)[0]
+    kind = chance.choices("QPBC", [6, 4, 10, 1])[0]
+    if kind == "Q":
+        return query(text), query(STATEMENTS[ROWS if text == EXHAUSTED else text])
+    if kind == "P":
+        before = m.close("S", name)
+        return before + m.parse(name, text) + SYNC, before + m.parse(name, STATEMENTS[text]) + SYNC
+    same = m.close("P", portal) + SYNC
+    if kind == "B":
+        described = chance.choice([b"", m.describe("P", portal)])
+        executed = m.execute(chance.choice([portal, portal, "p"]), chance.choice([0, 0, 0, 2]))
+        value = chance.choice([(), (), (b"7",), (b"seven",)])
+        same = bound(portal, name, value) + described + executed + chance.choice([b"", b"", executed]) + SYNC
+    return same, same
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_the_same_rounds_one_by_one_get_the_same_answers(
+    proxy: Served, direct: Raw, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chance, again = random.Random(seed), Relay.again
+    passed: list[bytes] = []
+
+    def counted(relay: Relay, data: bytes) -> bool:
+        found = again(relay, data)
+        passed.extend([data] * found)
+        return found
+
+    monkeypatch.setattr(Relay, "again", counted)
+    with proxy.raw() as raw, direct:
+        for _ in range(400):
+            (ours, theirs), repeated = a_round(chance), chance.choice([1, 1, 3])
+            for _ in range(repeated):
+                raw.send(ours)
+                direct.send(theirs)
+                seen, wanted = raw.until("Z"), direct.until("Z")
+                assert [(kind, _COMPARED.get(kind, bytes)(one)) for kind, one in seen] == [
+                    (kind, _COMPARED.get(kind, bytes)(one)) for kind, one in wanted
+                ], ours
+    assert {data[:1] for data in passed} == {b"Q", b"B"}
+    assert len(passed) > 10
     assert len(proxy.answering.steps) > 4

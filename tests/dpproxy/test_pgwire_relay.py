@@ -425,6 +425,81 @@ def test_an_answer_that_comes_whole_is_the_same_as_one_that_comes_in_pieces(
         whole.front(m.message("C", b"SELECT 1\0"))
 
 
+_ROUND = bound("", "s") + m.describe("P", "") + m.execute("") + SYNC
+_READY = m.message("Z", b"I")
+
+
+def between(text: str, verdict: str = "relay") -> Relay:
+    """A relay between two rounds of a client that has prepared a statement and asked a simple query."""
+    relay = Relay(lambda found: verdict if found == text else "relay")
+    relay.client(ord("P"), m.parse("s", text)[5:])
+    relay.client(ord("S"), b"")
+    relay.front(m.message("1") + _READY)
+    relay.client(ord("Q"), b"SELECT 2\0")
+    relay.front(m.message("C", b"SELECT 1\0") + _READY)
+    relay.to_front.clear()
+    relay.to_client.clear()
+    return relay
+
+
+@pytest.mark.parametrize("round_", [_ROUND, m.message("Q", b"SELECT 2\0")])
+def test_a_round_that_the_front_alone_answers_is_passed_on_as_it_is(round_: bytes) -> None:
+    relay = between("SELECT 1")
+    assert relay.again(round_)
+    assert bytes(relay.to_front) == round_
+    assert not relay.again(round_), "one at a time"
+    relay.front(m.error("22012", "division by zero") + _READY)
+    assert relay.quiet
+    assert relay.again(round_)
+    relay.front(m.message("C", b"SELECT 1\0") + m.message("Z", b"T"))
+    assert not relay.again(round_), "in a transaction"
+
+
+@pytest.mark.parametrize(
+    ("text", "verdict", "round_"),
+    [
+        (BY_COUNTRY, "private", _ROUND),
+        ("CREATE TABLE published.a AS SELECT 1", "publish", _ROUND),
+        ("COPY articles FROM STDIN", "relay", _ROUND),
+        ("FETCH c", "relay", _ROUND),
+        ("EXECUTE s", "relay", _ROUND),
+        ("SELECT 1", "relay", _ROUND[:-1]),
+        ("SELECT 1", "relay", _ROUND + FLUSH),
+        ("SELECT 1", "relay", bound("p", "s") + m.execute("p") + SYNC),
+        ("SELECT 1", "relay", bound("", "s") + m.execute("p") + SYNC),
+        ("SELECT 1", "relay", bound("", "other") + m.execute("") + SYNC),
+        ("SELECT 1", "relay", bound("", "s") + m.describe("S", "s") + m.execute("") + SYNC),
+        ("SELECT 1", "relay", m.message("Q", b"SELECT 3\0")),
+    ],
+)
+def test_any_other_round_is_looked_at(text: str, verdict: str, round_: bytes) -> None:
+    relay = between(text, verdict)
+    assert not relay.again(round_)
+    assert not relay.to_front
+    assert relay.quiet
+
+
+def test_a_round_is_looked_at_once_its_statement_is_another() -> None:
+    relay = between("SELECT 1", "private")
+    assert not relay.again(_ROUND)
+    relay = between("SELECT 1")
+    assert relay.again(_ROUND)
+    relay.front(m.message("C", b"DEALLOCATE ALL\0") + _READY)
+    assert not relay.again(_ROUND)
+
+
+def test_a_simple_query_that_drops_the_unnamed_statement_is_looked_at() -> None:
+    relay, repeated = between("SELECT 1"), m.message("Q", b"SELECT 2\0")
+    relay.client(ord("P"), m.parse("", "SELECT 1")[5:])
+    assert not relay.again(repeated), "without a Sync"
+    relay.client(ord("S"), b"")
+    relay.front(m.message("1") + _READY)
+    assert not relay.again(repeated)
+    relay.client(ord("Q"), b"SELECT 2\0")
+    relay.front(m.message("C", b"SELECT 1\0") + _READY)
+    assert relay.again(repeated)
+
+
 def test_copies_are_relayed_and_sync_within_them_is_ignored(proxy: Served) -> None:
     with proxy.raw() as raw:
         seen = raw.query("COPY (SELECT id FROM articles ORDER BY id LIMIT 3) TO STDOUT")
