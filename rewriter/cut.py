@@ -169,7 +169,7 @@ class _Cutter(Conditions):
 
     def _nested(self, node: exp.Expr, ctes: Ctes) -> None:
         if isinstance(node, exp.Query):
-            relation = self.query(node, ctes)
+            relation = self._by_itself(node, ctes)
             if relation is not None:
                 raise row_level(
                     relation, node, "PV015" if isinstance(node.parent, (exp.In, exp.Exists)) else "PV010"
@@ -177,6 +177,23 @@ class _Cutter(Conditions):
             return
         for part in node.iter_expressions():
             self._nested(part, ctes)
+
+    def _by_itself(self, query: exp.Query, ctes: Ctes) -> Relation | None:
+        """A query nested in an expression over rows without privacy, which private rows in it cannot read."""
+        try:
+            return self.query(query, ctes)
+        except Refusal as refusal:
+            around = query.parent_select
+            if refusal.code not in UNKNOWN_NAME or around is None or around.args.get("from_") is None:
+                raise
+            raise Refusal(
+                refusal.code,
+                refusal.message,
+                detail="A subquery on private rows sees nothing of the rows around it: GROUP BY the column within it "
+                "and join its result.",
+                hint=refusal.hint,
+                position=refusal.position,
+            ) from None
 
     def _from(self, tree: exp.Select, ctes: Ctes) -> Relation | None:
         """The relation of FROM and JOIN with a private table in it, None where all is public or released."""

@@ -165,7 +165,8 @@ def _bounds(tables: list[Table], words: set[str], refusal: Refusal) -> Iterator[
     found = []
     for table in tables:
         for column in _named(table, words):
-            if column.domain is None and column.range is None and column.bounds is None:
+            said = (column.domain, column.range, column.bounds)
+            if column.name != table.privacy_unit and all(part is None for part in said):
                 found.append((column.name not in refusal.message, table, column))
     for _, table, column in sorted(found, key=lambda one: one[0]):
         kind = base(column.type)

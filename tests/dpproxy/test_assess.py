@@ -136,6 +136,7 @@ def test_every_kind_of_answer_is_compared(declared: Assessor, sql: str) -> None:
         ("SELECT floor, COUNT(*) FROM rooms GROUP BY floor", ("[tables.rooms]", "public = true")),
         ("SELECT DISTINCT room FROM visits", ("[tables.visits.columns]", "room = { range = [0, 30] }")),
         ("SELECT person_id FROM visits", None),
+        ("SELECT AVG(person_id) FROM people", None),
         ("SELECT COUNT(*) FROM nowhere", None),
     ],
 )
