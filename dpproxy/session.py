@@ -158,12 +158,12 @@ class Session:
 
     def _from_client(self, data: bytes) -> None:
         self._heard = self._loop.time()
-        self._guarded(self._take, data)
-
-    def _take(self, data: bytes) -> None:
         inbound = self._client.inbound
-        if len(inbound) or self._stuck() or not self._relay.again(data):
-            inbound.feed(data)
+        if self._closing or len(inbound) or self._stuck() or not self._relay.again(data):
+            self._guarded(inbound.feed, data)
+            return
+        self._send()
+        self._watch_front()
 
     def _from_front(self, data: bytes) -> None:
         self._guarded(self._relay.front, data)

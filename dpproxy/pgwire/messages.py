@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import struct
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -274,7 +275,7 @@ class Values:
 
 
 NO_VALUES = Values((), 0, b"")
-_DESCRIBED, _EXECUTED = describe("P", ""), execute("")[:-4]
+_UNNAMED_EXECUTED = re.compile(rb"(?:D\0\0\0\x06P\0)?E\0\0\0\x09\0.{4}S\0\0\0\x04", re.DOTALL)
 
 
 def bound_alone(data: bytes) -> str | None:
@@ -283,11 +284,11 @@ def bound_alone(data: bytes) -> str | None:
     >>> bound_alone(bind("", "s", NO_VALUES) + describe("P", "") + execute("") + message("S"))
     's'
     """
-    if data[:1] != b"B" or (kinds := whole(data)) not in (b"BES", b"BDES"):
+    if data[:1] != b"B":
         return None
-    described, executed = data[-22:-15], data[-15:-9]
-    name, found, _ = data[6:].partition(b"\0")
-    if data[5] or not found or executed != _EXECUTED or (kinds == b"BDES" and described != _DESCRIBED):
+    end = 1 + int.from_bytes(data[1:5], "big")
+    name, found, _ = data[6:end].partition(b"\0")
+    if not found or data[5] or _UNNAMED_EXECUTED.fullmatch(data, end) is None:
         return None
     try:
         return name.decode()

@@ -160,6 +160,17 @@ class Pending:
         self._drop_marks()
         return True
 
+    def all_answered(self, kinds: bytes) -> bool:
+        """Responses of these kinds came, one after the other; False where one is to nothing."""
+        entries = self._entries
+        for kind in kinds:
+            if not entries:
+                return False
+            if kind in _ENDS[entries[0].kind]:
+                self._pop(True)
+                self._drop_marks()
+        return True
+
     def skip(self) -> bool:
         """The front failed and skips up to the next Sync; says whether that Sync was sent already."""
         while self._entries:

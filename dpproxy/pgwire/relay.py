@@ -176,10 +176,8 @@ class Relay:
         kinds = m.whole(data) if self._outbound.at_start else b""
         if _SILENT.fullmatch(kinds) is None or _TELLING.search(data) is not None:
             return False
-        for kind in kinds:
-            if not len(pending):
-                raise m.ProtocolError("the front spoke out of turn", "XX000")
-            pending.answered(kind)
+        if not pending.all_answered(kinds):
+            raise m.ProtocolError("the front spoke out of turn", "XX000")
         self.to_client += data
         if kinds[-1] == _READY:
             self._ready(data)
