@@ -20,7 +20,7 @@ from rewriter.domain import MAX_CELLS, domain_query, held
 from rewriter.draft import SYSTEM, SYSTEM_TABLES, Draft, NodeDraft, SystemDraft
 from rewriter.emit import check_dialect, histogram_query, node_text, types_query
 from rewriter.emit_groups import Backend, bins_query, items_query, running_query, weights_query
-from rewriter.expression import Parameter
+from rewriter.expression import Parameter, Parameters
 from rewriter.grammar import position
 from rewriter.listing import asks_for_nothing
 from rewriter.parse import MAX_CONSTANTS
@@ -255,7 +255,7 @@ class Planner:
             )
         for constant in drafted.constants:
             self._check_constant(constant, oids)
-        columns = tuple(self._columns(node, oids) for node in drafted.nodes)
+        columns = tuple(self._columns(node, oids, drafted.values) for node in drafted.nodes)
         presentation = present(drafted, columns, [name for name, _, _ in described], errors)
         array_oids = tuple(INT8_ARRAY if t == "int8" else TEXT_ARRAY for t in presentation.transports)
         constants = tuple(
@@ -264,7 +264,11 @@ class Planner:
         )
         shown = self._front.describe(presentation.sql, (*oids, *array_oids))
         if shown[: len(described)] != described or (len(shown) > len(described) and not presentation.errors):
-            raise Refusal("0A000", "the answer's columns could not be kept as the query declares them")
+            raise Refusal(
+                "0A000",
+                "the answer's columns could not be kept as the query declares them",
+                hint="CAST what is selected and grouped by to the type that it should have.",
+            )
         if statement.explain:
             plan = f'SELECT x.line AS "QUERY PLAN" FROM unnest(${len(oids) + 1}::text[]) AS x(line)'
             return Prepared(plan, (TEXT_ARRAY,), columns, True, constants, tuple(drafted.nodes))
@@ -301,11 +305,12 @@ class Planner:
             raise Refusal("42601", "subquery must return only one column")
         return columns[0].type
 
-    def _columns(self, node: NodeDraft | SystemDraft, oids: tuple[int, ...]) -> Columns:
+    def _columns(self, node: NodeDraft | SystemDraft, oids: tuple[int, ...], values: Parameters) -> Columns:
         if isinstance(node, SystemDraft):
             found = self._front.describe(f"SELECT * FROM {SYSTEM}.{node.name}", ())
             return tuple(Column(name, type_name) for name, type_name, _ in found)
-        return node_columns(node, [t for _, t, _ in self._front.describe(types_query(node), oids)])
+        sql = types_query(node, values, len(oids))
+        return node_columns(node, [t for _, t, _ in self._front.describe(sql, oids)])
 
     def _type_names(self, oids: tuple[int, ...]) -> tuple[str, ...]:
         if not oids:

@@ -94,6 +94,7 @@ class Constants:
     parameters: tuple[Parameter, ...]
     read: Read
     found: list[Constant] = field(default_factory=list)
+    _known: dict[str, exp.Expr] = field(default_factory=dict)
 
     def mark(self, node: exp.Expr, nested: Callable[[exp.Expr], None], nodes: Callable[[], int]) -> None:
         """Mark the largest parts of `node` that read no column; `nested` analyses a query, `nodes` counts nodes."""
@@ -109,7 +110,11 @@ class Constants:
         elif (array := _operand(node)) is not None:
             self._spread(node, array, nodes())
         elif _foldable(node, self.parameters) or _whole_array(node):
-            self._scalar(node, nodes())
+            text = node.sql()
+            if text not in self._known:
+                self._scalar(node, nodes())
+                self._known[text] = node.meta[CONSTANT]
+            node.meta[CONSTANT] = self._known[text]
         else:
             for part in _parts(node):
                 self.mark(part, nested, nodes)

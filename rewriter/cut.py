@@ -27,7 +27,7 @@ from rewriter.draft import (
 )
 from rewriter.expression import Parameters
 from rewriter.grammar import CONSTANT, describe, position
-from rewriter.grouping import aggregates, grouping
+from rewriter.grouping import aggregates, grouping, named_keys
 from rewriter.joins import join, owned
 from rewriter.listing import Listing, listing
 from rewriter.lookups import looked_up, looks_around, scalars
@@ -290,7 +290,8 @@ class _Cutter(Conditions):
         self, tree: exp.Select, relation: Relation, ctes: Ctes, outer: Relation | None
     ) -> Relation | None:
         relation = self._with_lookups(tree, relation, ctes)
-        self._fold(ctes, tree.args.get("where"), tree.args.get("group"))
+        self._fold(ctes, tree.args.get("where"))
+        self._fold_keys(tree, ctes)
         relation = self.where(tree, relation, ctes, outer)
         if not correlated(relation):
             relation = owned(relation, tree.args["from_"])
@@ -313,6 +314,7 @@ class _Cutter(Conditions):
         keys = groups.keys
         if len(groups.sets) == 1 and any(is_inner_unit(k, relation) for k in keys):
             refuse_kept(relation, tree)
+            self._fold(ctes, tree.expressions, tree.args.get("having"))
             names = next(self.names), next(self.names)
             return grouped_by_unit(tree, relation, keys, names, self.parameters)
         check_zero_fill(tree, relation, keys)
@@ -330,6 +332,16 @@ class _Cutter(Conditions):
         self.nodes[index : index + len(nodes)] = map(numbered, nodes)
         self.edits += edits
         return None
+
+    def _fold_keys(self, tree: exp.Select, ctes: Ctes) -> None:
+        """Mark the constants in what GROUP BY names, and in these keys where they are said once more."""
+        keys = list(named_keys(tree))
+        self._fold(ctes, keys)
+        said = {key.sql() for key in keys if any(CONSTANT in part.meta for part in key.walk())}
+        if said:
+            clauses = [*tree.expressions, tree.args.get("having"), tree.args.get("order")]
+            parts = [part for clause in clauses if clause is not None for part in clause.walk()]
+            self._fold(ctes, [part for part in parts if part.sql() in said])
 
     def _with_lookups(self, tree: exp.Select, relation: Relation, ctes: Ctes) -> Relation:
         """The relation with what scalar subqueries that read its rows say about them; they are marked with that."""

@@ -99,8 +99,11 @@ def check_dialect(node: NodeDraft, policy: Policy, parameters: Parameters, diale
         Emitter(policy, parameters, 1, dialect).rows(node, typed=False)
 
 
-def types_query(node: NodeDraft) -> str:
-    """A statement of the front whose columns have the types of the node's keys and outputs; described, never run."""
+def types_query(node: NodeDraft, parameters: Parameters, sent: int) -> str:
+    """A statement of the front whose columns have the types of the node's keys and outputs; described, never run.
+
+    Of the parameters the first `sent` are the client's; those behind them stand in it by their types alone.
+    """
     columns = [exp.alias_(k.copy(), f"g{n}") for n, k in enumerate(node.keys)]
     columns += [exp.alias_(o.call.copy(), f"c{n}") for n, o in enumerate(node.outputs)]
     select = exp.select(*columns)
@@ -109,6 +112,9 @@ def types_query(node: NodeDraft) -> str:
     for number, source in enumerate(node.relation.sources):
         item = _front_source(source)
         select = select.from_(item) if number == 0 else select.join(item, join_type="CROSS")
+    for found in list(select.find_all(exp.Parameter)):
+        if int(found.name) > sent:
+            found.replace(exp.var(f"NULL::{parameters[int(found.name) - 1].type}"))
     return select.sql("postgres")
 
 

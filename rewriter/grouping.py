@@ -87,6 +87,32 @@ def grouping(tree: exp.Select, relation: Relation, parameters: Parameters) -> Gr
     return _in_order(tuple(reader.keys.values()), tuple(sets), relation)
 
 
+def named_keys(tree: exp.Select) -> Iterator[exp.Expr]:
+    """What the items of GROUP BY say, and the outputs that they may mean by ordinal or alias."""
+    group = tree.args.get("group")
+    items = [] if group is None else list(group.expressions)
+    for item in items:
+        if isinstance(item, (exp.Rollup, exp.Cube, exp.GroupingSets, exp.Tuple)):
+            items += item.expressions
+        elif isinstance(item, exp.Paren):
+            items.append(item.this)
+    said = {
+        item.this if isinstance(item, exp.Literal) else folded(item.this) for item in items if _short(item)
+    }
+    yield from items
+    for place, output in enumerate(tree.expressions, 1):
+        named = isinstance(output, exp.Alias) and folded(output.args["alias"]) in said
+        if (named or str(place) in said) and not aggregates(output):
+            yield output.unalias()
+
+
+def _short(item: exp.Expr) -> bool:
+    """Whether an item is an ordinal, or a name that may be an alias."""
+    if isinstance(item, exp.Literal):
+        return not item.is_string
+    return isinstance(item, exp.Column) and not item.table
+
+
 def _in_order(keys: tuple[exp.Expr, ...], sets: tuple[tuple[int, ...], ...], relation: Relation) -> Grouping:
     """The keys and sets in an order that does not tell in which one they were written."""
     order = key_order(keys, relation)

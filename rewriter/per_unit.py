@@ -19,7 +19,7 @@ from rewriter.grouping import EXACT, aggregates
 from rewriter.refusal import Refusal
 from rewriter.refused import mixes, not_grouped
 from rewriter.relation import UNIT, Field, Grouped, Relation, conjuncts, is_inner_unit, leaf, leaves
-from rewriter.resolve import output_name, resolve
+from rewriter.resolve import output_name, plainly, resolve
 from rewriter.windows import Windows, windowed
 
 NUMERIC = (exp.Sum, exp.Avg, exp.Stddev, exp.StddevSamp, exp.StddevPop, exp.Variance, exp.VariancePop)
@@ -46,7 +46,9 @@ def grouped_by_unit(
     having = tree.args.get("having")
     condition = None if having is None else groups.value(having.this)
     found = groups.relation()
+    shown = [(name, plainly(one, found)) for name, one in shown]
     if condition is not None:
+        condition = plainly(condition, found)
         check_condition(condition, found, parameters)
         found = replace(found, conditions=conjuncts(condition))
     if windows:
@@ -98,7 +100,8 @@ class Groups:
             return self._aggregate(node, None)
         if not aggregates(node):
             value = resolve(node, self.rows)
-            check(value, self.rows, self.parameters)
+            if leaves(value):
+                check(value, self.rows, self.parameters)
             return self.keyed(value, node)
         copy = node.copy()
         for key, part in node.args.items():

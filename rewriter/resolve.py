@@ -31,7 +31,12 @@ def resolve(node: exp.Expr, relation: Relation, outer: Relation | None = None) -
     for what is not row-local, 42703 and 42702 for names.
     """
     check_row_local(node)
-    return plain_times(plain(_resolved(node, relation, outer)), relation)
+    return plainly(_resolved(node, relation, outer), relation)
+
+
+def plainly(node: exp.Expr, relation: Relation) -> exp.Expr:
+    """What is put together of base forms, as one: without spellings that are others in disguise."""
+    return plain_times(plain(node), relation)
 
 
 def _resolved(node: exp.Expr, relation: Relation, outer: Relation | None) -> exp.Expr:

@@ -22,7 +22,7 @@ from rewriter.grammar import check_row_local, describe, position, surplus
 from rewriter.refusal import Refusal
 from rewriter.refused import mixes
 from rewriter.relation import UNIT, Field, Relation, Rows, is_inner_unit, is_unit, leaf, leaves
-from rewriter.resolve import folded, output_name, resolve, starred
+from rewriter.resolve import folded, output_name, plainly, resolve, starred
 
 PEERS = (exp.Rank, exp.DenseRank)
 """Ties share their result: they must stay ties."""
@@ -51,8 +51,9 @@ class Windows:
             window = self._window(node)
             found, _ = self.windows.setdefault(window.sql(), (Field(f"w{len(self.windows)}", window), node))
             return leaf(self.alias, found.name)
-        if node.find(exp.Window) is None:
-            return self.shown(self.base(node))
+        if node.find(exp.Window) is None and not isinstance(node, exp.If):
+            value = self.base(node)
+            return self.shown(value) if leaves(value) else value
         copy = node.copy()
         for key, part in node.args.items():
             if isinstance(part, exp.Expr):
@@ -196,7 +197,7 @@ def windowed(
         copies=copies,
     )
     found = Relation((source,))
-    values = [(name, _with_unit(value, layer.alias, unit)) for name, value in shown]
+    values = [(name, plainly(_with_unit(value, layer.alias, unit), found)) for name, value in shown]
     for _, value in values:
         check(value, found, parameters)
     return replace(found, scope=(("", tuple(Field(n, v) for n, v in values)),))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from hashlib import sha256
 from pathlib import Path
 
@@ -91,6 +92,42 @@ def test_what_reads_no_private_row_is_evaluated_by_the_front(
         abs(only(ann.ask(f"SELECT COUNT(DISTINCT person_id) FROM trips WHERE {condition}")) - expected) < 90
     )
     assert ann.used() == (1, 0)
+
+
+AGE = "EXTRACT(YEAR FROM CURRENT_DATE) - EXTRACT(YEAR FROM went)"
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        f"SELECT {AGE} AS age, COUNT(DISTINCT person_id) FROM trips GROUP BY 1",
+        f"SELECT {AGE} AS age, COUNT(DISTINCT person_id) FROM trips GROUP BY age ORDER BY 2",
+        f"SELECT {AGE}, COUNT(DISTINCT person_id) FROM trips GROUP BY {AGE} HAVING {AGE} > 0 ORDER BY {AGE}",
+        f"SELECT age, COUNT(DISTINCT person_id) FROM (SELECT person_id, {AGE} AS age FROM trips) AS t GROUP BY age",
+        f"WITH t AS (SELECT person_id, {AGE} AS a FROM trips) SELECT a, COUNT(DISTINCT person_id) FROM t GROUP BY 1",
+        "SELECT age, COUNT(*) FROM (SELECT person_id, date_part('year', current_date) - date_part('year', MAX(went)) "
+        "AS age FROM trips GROUP BY person_id HAVING MAX(went) < current_date - 1) AS t GROUP BY age",
+    ],
+)
+def test_keys_may_hang_on_the_day(ann: Analyst, sql: str) -> None:
+    ((age, people),) = ann.ask(sql)
+    assert int(age) == datetime.now(UTC).year - 2020
+    assert abs(float(people) - 900) < 90
+    assert ann.used() == (1, 0)
+
+
+def test_sets_of_keys_and_keys_that_are_selected_alone(ann: Analyst) -> None:
+    years = str(datetime.now(UTC).year - 2020)
+    rows = ann.ask(f"SELECT {AGE} AS age, COUNT(DISTINCT person_id) FROM trips GROUP BY ROLLUP (age)")
+    assert [age for age, _ in rows] == [years, None]
+    assert ann.ask(f"SELECT DISTINCT {AGE} AS age FROM trips") == [(years,)]
+
+
+def test_what_is_no_key_is_none_though_it_hangs_on_the_day(ann: Analyst) -> None:
+    with pytest.raises(Refusal) as caught:
+        ann.ask(f"SELECT {AGE} + 1, COUNT(DISTINCT person_id) FROM trips GROUP BY current_date")
+    assert caught.value.code == "42803"
+    assert ann.used() == (0, 0)
 
 
 def test_a_released_number_is_a_constant_of_the_next_node(ann: Analyst) -> None:

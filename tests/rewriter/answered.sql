@@ -173,3 +173,10 @@ SELECT COUNT(*) FILTER (WHERE (SELECT COUNT(*) FROM events e JOIN articles a USI
 SELECT COUNT(*) FROM events e WHERE e.ts = (SELECT MIN(f.ts) FROM events f WHERE f.user_id = e.user_id)
 SELECT (SELECT COUNT(*) FROM events e WHERE e.user_id = u.user_id) AS n, COUNT(*) FROM users u WHERE (SELECT COUNT(*) FROM events e WHERE e.user_id = u.user_id) BETWEEN 1 AND 3 GROUP BY (SELECT COUNT(*) FROM events e WHERE e.user_id = u.user_id) ORDER BY 1
 SELECT COUNT(*) FROM users u, users v WHERE u.user_id = v.user_id AND (SELECT COUNT(*) FROM events e WHERE e.user_id = v.user_id) > 3
+SELECT kind, COUNT(DISTINCT user_id) FROM (SELECT user_id, CASE COUNT(*) WHEN 1 THEN 'once' ELSE 'more' END AS kind FROM events GROUP BY user_id) AS t GROUP BY kind
+SELECT y, COUNT(DISTINCT user_id) FROM (SELECT user_id, date_part('year', MAX(ts)) AS y FROM events GROUP BY user_id) AS t GROUP BY y ORDER BY 2 DESC
+SELECT COUNT(*) FROM (SELECT user_id FROM events GROUP BY user_id HAVING COUNT(*) = ANY (ARRAY[1, 2, 5]) AND COUNT(*) BETWEEN SYMMETRIC 4 AND 1) AS t
+SELECT w, COUNT(DISTINCT user_id) FROM (SELECT user_id, CASE ROW_NUMBER() OVER (PARTITION BY user_id ORDER BY ts) WHEN 1 THEN 'first' WHEN 2 THEN action ELSE 'later' END AS w FROM events) AS t GROUP BY w ORDER BY 2 DESC
+SELECT w, COUNT(DISTINCT user_id) FROM (SELECT user_id, CASE WHEN ROW_NUMBER() OVER (PARTITION BY user_id ORDER BY ts) = 1 THEN 'first' WHEN action = 'view' THEN 'view' END AS w FROM events) AS t GROUP BY w ORDER BY 2 DESC
+SELECT h, COUNT(DISTINCT user_id) FROM (SELECT user_id, date_part('hour', LAG(ts) OVER (PARTITION BY user_id ORDER BY ts)) AS h FROM events) AS t GROUP BY h ORDER BY 2 DESC
+SELECT n, COUNT(DISTINCT user_id) FROM (SELECT user_id, 1 AS one, ROW_NUMBER() OVER (PARTITION BY user_id ORDER BY ts) = ANY (ARRAY[1, 3]) AS n FROM events) AS t WHERE one = 1 GROUP BY n

@@ -77,7 +77,7 @@ def released_columns(
     node: NodeDraft, postgres: psycopg.Connection, parameters: Sequence[Parameter] = ()
 ) -> Columns:
     """The node's columns with PostgreSQL's types for its keys."""
-    return node_columns(node, described(postgres, types_query(node), parameters))
+    return node_columns(node, described(postgres, types_query(node, parameters, len(parameters)), parameters))
 
 
 def described(postgres: psycopg.Connection, sql: str, parameters: Sequence[Parameter] = ()) -> list[str]:

@@ -94,7 +94,7 @@ def through(text: str, parameters: Sequence[Parameter] = (), pick: int = 0) -> s
 
 def emitted(node: NodeDraft, parameters: Sequence[Parameter]) -> None:
     """Writes all that is written of a node, for both engines."""
-    types_query(node)
+    types_query(node, parameters, 0)
     domain = domain_query(node.relation, node.keys, POLICY, parameters) if node.keys else None
     cells = ((),) if not node.keys else None if domain is None else (("1",) * len(node.keys),)
     node_text(node, POLICY, parameters)

@@ -76,7 +76,7 @@ def answer(sql: str, judge: Judge) -> list[Row]:
     arrays: list[list[Any]] = []
     for node in drafted.nodes:
         assert isinstance(node, NodeDraft)
-        columns.append(node_columns(node, described(judge.front, types_query(node))))
+        columns.append(node_columns(node, described(judge.front, types_query(node, drafted.values, 0))))
         keys, shown = released(node, judge, [c.type for c in columns[-1][len(node.keys) :]])
         arrays += [[row[n] for row in keys] for n in range(len(node.keys))]
         plain = [c.transport == "int8" for c in columns[-1][len(node.keys) :]]
