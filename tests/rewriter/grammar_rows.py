@@ -64,6 +64,8 @@ COMBINED: tuple[From, ...] = (
     (("w",), "(SELECT e.*, COUNT(*) OVER (PARTITION BY e.user_id) AS n FROM events e) w"),
     (("w",), "(SELECT e.*, LAG(e.quantity) OVER (PARTITION BY user_id ORDER BY ts) AS n FROM events e) w"),
     (("w",), "(SELECT e.*, RANK() OVER (ORDER BY e.ts) AS n FROM events e) w"),
+    (("w",), f"(SELECT e.*, CASE {RANKED} WHEN 1 THEN 1 WHEN e.quantity THEN 2 END AS n FROM events e) w"),
+    (("w",), f"(SELECT e.*, CASE WHEN {RANKED} = 1 THEN 3 WHEN {{}} THEN 7 END AS n FROM events e) w"),
     (("e",), "(SELECT DISTINCT ON (user_id) * FROM events e ORDER BY user_id, ts, event_id) e"),
     (("e",), "(SELECT DISTINCT ON (user_id, action) * FROM events e ORDER BY user_id, action, ts) e"),
     (("e",), "(SELECT * FROM events e ORDER BY ts LIMIT 5) e"),
@@ -86,6 +88,14 @@ COMBINED: tuple[From, ...] = (
     (
         ("s",),
         "(SELECT user_id, SUM(quantity) AS n, AVG(amount) AS x FROM events e WHERE {} GROUP BY user_id) s",
+    ),
+    (
+        ("s",),
+        "(SELECT user_id, CASE COUNT(*) WHEN 1 THEN 1 ELSE 5 END AS n FROM events e WHERE {} GROUP BY 1) s",
+    ),
+    (
+        ("s",),
+        "(SELECT user_id, date_part('day', MAX(ts)) AS n FROM events e GROUP BY 1 HAVING COUNT(*) = ANY ('{1,4}')) s",
     ),
     (("s",), "(SELECT user_id, MAX(e.article_id) AS n FROM events e GROUP BY user_id, e.action) s"),
 )
