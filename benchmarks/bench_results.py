@@ -11,6 +11,7 @@ from rich.table import Table
 from benchmarks.bench_memory import Memory
 from benchmarks.bench_overhead import WAYS, Times
 from benchmarks.bench_rate import Rate
+from benchmarks.bench_stages import ALL
 from dpproxy.stages import STAGES
 
 LONG_SECONDS = 0.5
@@ -65,7 +66,7 @@ def sheets(results: Results) -> Iterator[Sheet]:
     yield "(c) memory, MB", ("what", "MB"), list(_memory(results.memory))
     kinds = list(results.stages)
     rows: list[Sequence[str]] = [
-        (stage, *(f"{results.stages[k][stage]:.2f}" for k in kinds)) for stage in (*STAGES, "all")
+        (stage, *(f"{results.stages[k][stage]:.2f}" for k in kinds)) for stage in (*STAGES, ALL)
     ]
     yield "(d) stages of people by country, milliseconds, median", ("stage", *kinds), rows
 

@@ -14,13 +14,12 @@ from dpproxy.service import Service, configured
 from dpproxy.stages import STAGES
 
 KINDS = ("cold", "cached", "replay")
+ALL = "all, login too"
+"""Each query has a session of its own here."""
 
 
 def profile(folder: Path, rows: int, rounds: int) -> dict[str, dict[str, float]]:
-    """Median milliseconds by kind and stage of people by country, over a DuckDB file of `rows` rows; `all` of it too.
-
-    `all` holds the login as well: each query has a session of its own here.
-    """
+    """Median milliseconds by kind and stage of people by country, over a DuckDB file of `rows` rows; ALL of it too."""
     place = folder / "stages"
     place.mkdir(parents=True, exist_ok=True)
     file = place / "dpproxy.toml"
@@ -36,8 +35,8 @@ def profile(folder: Path, rows: int, rounds: int) -> dict[str, dict[str, float]]
             seen.clear()
             started = time.perf_counter()
             asyncio.run(service.ask("bench", sql))
-            seen["all"] = (time.perf_counter() - started) * 1000
-            for stage in (*STAGES, "all") if kind else ():
+            seen[ALL] = (time.perf_counter() - started) * 1000
+            for stage in (*STAGES, ALL) if kind else ():
                 found[kind or ""][stage].append(seen[stage])
 
         service.observe = observe

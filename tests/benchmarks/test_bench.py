@@ -10,7 +10,7 @@ from benchmarks.bench_memory import footprint
 from benchmarks.bench_overhead import WAYS, overhead
 from benchmarks.bench_rate import SCRIPTS, rates
 from benchmarks.bench_results import Results, tables, targets
-from benchmarks.bench_stages import KINDS, profile
+from benchmarks.bench_stages import ALL, KINDS, profile
 
 ROWS = 2_000
 
@@ -28,7 +28,7 @@ def test_every_part_of_it(tmp_path: Path) -> None:
     assert [rate.what for rate in found.rates] == list(SCRIPTS)
     assert found.rates[-1].speed.rate > 0, "a busy machine may answer no private statement within the second"
     assert all(size > 0 for size in found.memory.start.values())
-    assert all(found.stages[kind]["all"] > 0 for kind in KINDS)
+    assert all(found.stages[kind][ALL] > 0 for kind in KINDS)
     assert found.stages["replay"]["fetch"] == 0 < found.stages["cold"]["fetch"]
     console = Console(width=300, record=True)
     for table in tables(found):
