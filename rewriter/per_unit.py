@@ -46,13 +46,13 @@ def grouped_by_unit(
     having = tree.args.get("having")
     condition = None if having is None else groups.value(having.this)
     found = groups.relation()
-    shown = [(name, plainly(one, found)) for name, one in shown]
     if condition is not None:
         condition = plainly(condition, found)
         check_condition(condition, found, parameters)
         found = replace(found, conditions=conjuncts(condition))
     if windows:
         return replace(windowed(layer, shown, found, parameters), limit=_limit(tree))
+    shown = [(name, plainly(one, found)) for name, one in shown]
     for _, one in shown:
         check(one, found, parameters)
     return replace(found, scope=(("", tuple(Field(n, v) for n, v in shown)),), limit=_limit(tree))
