@@ -162,11 +162,18 @@ class Session:
         if self._closing or len(inbound) or self._stuck() or not self._relay.again(data):
             self._guarded(inbound.feed, data)
             return
-        self._send()
+        self._front.channel.send(data)
         self._watch_front()
 
     def _from_front(self, data: bytes) -> None:
-        self._guarded(self._relay.front, data)
+        client = self._client
+        if self._closing or client.congested or not self._relay.passed(data):
+            self._guarded(self._relay.front, data)
+            return
+        client.send(data)
+        self._watch_front()
+        if len(client.inbound) or self._draining or self._presenting is not None:
+            self._guarded(lambda _: None, b"")
 
     def _guarded(self, take: Callable[[bytes], None], data: bytes) -> None:
         """Takes bytes and does all that follows; whatever goes wrong here ends this session alone."""

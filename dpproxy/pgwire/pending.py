@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
 from rewriter.refusal import Refusal
@@ -84,7 +84,7 @@ class Entry:
     `kind`: what was sent; `shown`: the client sees the responses, but for the kinds in `hidden`; `ours`: the
     text is the proxy's own, so errors lose what points into it; `rows`: where swallowed rows and parameter
     types go; `refusal`: the error it is to raise; `notices`: notices are shown though it is not; `tag`: the
-    command tag that the client sees in place of the front's.
+    command tag that the client sees in place of the front's; `passes`: it sees all of the responses as they come.
     """
 
     kind: int
@@ -96,11 +96,10 @@ class Entry:
     notices: bool = False
     hidden: bytes = b""
     tag: bytes | None = None
+    passes: bool = field(init=False)
 
-    @property
-    def passes(self) -> bool:
-        """Whether the client sees all of its responses as they come."""
-        return self.shown and not self.ours and not self.hidden and self.tag is None
+    def __post_init__(self) -> None:
+        self.passes = self.shown and not self.ours and not self.hidden and self.tag is None
 
     def settle(self, kept: bool) -> None:
         """Settles the changes that came with the message."""
@@ -127,6 +126,7 @@ class Pending:
     def __init__(self) -> None:
         self._entries: deque[Entry] = deque()
         self._ends = 0
+        self._hiding = 0
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -136,10 +136,9 @@ class Pending:
         """Whose responses are arriving."""
         return self._entries[0] if self._entries else None
 
-    @property
-    def pass_all(self) -> bool:
-        """Whether the client sees all that is due as it comes."""
-        return all(entry.passes for entry in self._entries)
+    def shows_all(self, most: int) -> bool:
+        """Whether something is due, of `most` messages, and the client sees all of it as it comes."""
+        return not self._hiding and 0 < len(self._entries) <= most
 
     @property
     def has_end(self) -> bool:
@@ -150,6 +149,7 @@ class Pending:
         """The responses to another message are due, after all others."""
         self._entries.append(entry)
         self._ends += entry.kind in _SEGMENT_ENDS
+        self._hiding += not entry.passes
         self._drop_marks()
 
     def answered(self, kind: int) -> bool:
@@ -192,6 +192,7 @@ class Pending:
     def _pop(self, kept: bool) -> None:
         entry = self._entries.popleft()
         self._ends -= entry.kind in _SEGMENT_ENDS
+        self._hiding -= not entry.passes
         entry.settle(kept)
 
     def _drop_marks(self) -> None:

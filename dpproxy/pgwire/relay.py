@@ -43,7 +43,8 @@ _READING = ("SELECT", "WITH", "VALUES", "TABLE", "SHOW")
 _AT_ONCE = 16
 _SILENT = re.compile(rb"[123CDInstT]+Z?")
 """Responses of which nothing is kept, up to the end of a segment."""
-_TELLING = re.compile(rb"DEALLOCATE|DISCARD|PREPARE")
+_TELLING = (b"DEALLOCATE", b"DISCARD", b"PREPARE")
+_ROUND = Entry(_QUERY)
 _READ_WITH = {b"client_encoding": b"UTF8", b"standard_conforming_strings": b"on"}
 # A simple query that failed in a transaction leaves a portal of this name behind that PostgreSQL must not be
 # asked for: what it points to is freed, and the server crashes.
@@ -57,7 +58,8 @@ def _unheard(code: str) -> None:
 class Relay:
     """One session between login and end.
 
-    Feed it messages of the client (`client`, unless `busy` or `full`) and bytes of the front (`front`);
+    Feed it messages of the client (`client`, unless `busy` or `full`) and bytes of the front (`front`), but for those
+    that go on as they came (`again`, `passed`);
     send what gathers in `to_front` and `to_client`; do the `job` that it names, on a thread, and hand the
     outcome to `finish`. `classify` says "relay", "private" or "publish" of a text, or raises Refusal. `roles`: the
     session may act for others, so that what one of them has paid for is read by that one alone; `failed`: told
@@ -131,16 +133,16 @@ class Relay:
         return self._line.pending.head
 
     def again(self, data: bytes) -> bool:
-        """Takes bytes of the client where they are a round that the front alone answers, outside of a transaction.
+        """Whether the front is to have bytes of the client as they came, which it is then taken to have.
 
-        A round is a simple query, or the unnamed portal's Bind, Describe and Execute up to a Sync: the front drops
-        all that it has of it at its end, and what of it fails takes the rest with it.
+        They are a round that the front alone answers, outside of a transaction: a simple query, or the unnamed
+        portal's Bind, Describe and Execute up to a Sync. The front drops all that it has of a round at its end, and
+        what of it fails takes the rest with it.
         """
         between = self._ended and self._outside and self.quiet and not self._line.skipping
         if not (between and self._for_front(data)):
             return False
-        self._line.out += data
-        self._line.pending.expect(Entry(_QUERY))
+        self._line.pending.expect(_ROUND)
         return True
 
     def _for_front(self, round_: bytes) -> bool:
@@ -158,30 +160,33 @@ class Relay:
             if self.full:
                 self._line.out += m.message("H")
 
+    def passed(self, data: bytes) -> bool:
+        """Whether the client is to have bytes of the front as they came, which it is then taken to have.
+
+        They are whole messages, and answers of which nothing has to be looked at.
+        """
+        if (
+            self._work is not None
+            or not self._outbound.at_start
+            or not self._line.pending.shows_all(_AT_ONCE)
+        ):
+            return False
+        kinds = m.whole(data)
+        if _SILENT.fullmatch(kinds) is None or any(tag in data for tag in _TELLING):
+            return False
+        if not self._line.pending.all_answered(kinds):
+            return False
+        if kinds[-1] == _READY:
+            self._ready(data)
+        return True
+
     def front(self, data: bytes) -> None:
         """Takes bytes of the front; raises ProtocolError where they make no sense."""
-        if self._passed(data):
-            return
         for kind, raw in self._outbound.feed(data):
             self._from_front.get(kind, self._on_response)(kind, raw)
             if self._waiting and not len(self._line.pending):
                 self._waiting = False
                 self._resume(Skipped() if self._line.skipping else None)
-
-    def _passed(self, data: bytes) -> bool:
-        """Passes on what the client sees as it comes, where it came whole and nothing in it has to be looked at."""
-        pending = self._line.pending
-        if self._work is not None or not 0 < len(pending) <= _AT_ONCE or not pending.pass_all:
-            return False
-        kinds = m.whole(data) if self._outbound.at_start else b""
-        if _SILENT.fullmatch(kinds) is None or _TELLING.search(data) is not None:
-            return False
-        if not pending.all_answered(kinds):
-            raise m.ProtocolError("the front spoke out of turn", "XX000")
-        self.to_client += data
-        if kinds[-1] == _READY:
-            self._ready(data)
-        return True
 
     def _ready(self, data: bytes) -> None:
         """`data` ends with a ReadyForQuery."""

@@ -397,6 +397,14 @@ ANSWERS = [
 ]
 
 
+def hear(relay: Relay, data: bytes) -> None:
+    """What a session does with the front's bytes."""
+    if relay.passed(data):
+        relay.to_client += data
+    else:
+        relay.front(data)
+
+
 @pytest.mark.parametrize("answer", ANSWERS)
 @pytest.mark.parametrize("ready", [b"I", b"T"])
 def test_an_answer_that_comes_whole_is_the_same_as_one_that_comes_in_pieces(
@@ -411,13 +419,13 @@ def test_an_answer_that_comes_whole_is_the_same_as_one_that_comes_in_pieces(
         relay.front(m.message("1") + m.message("2") + m.message("Z", b"T"))
         for _ in range(2):
             relay.client(ord("Q"), b"SELECT 2\0")
-    whole.front(answer + ends)
+    hear(whole, answer + ends)
     for byte in answer + ends:
         pieces.front(bytes([byte]))
     assert whole.to_client == pieces.to_client
     assert whole.quiet == pieces.quiet is False
     for relay in (whole, pieces):
-        relay.front(answer + ends)
+        hear(relay, answer + ends)
         assert relay.quiet
     for named in ("_statements", "_portals"):
         assert list(getattr(whole, named).possible()) == list(getattr(pieces, named).possible())
@@ -446,7 +454,6 @@ def between(text: str, verdict: str = "relay") -> Relay:
 def test_a_round_that_the_front_alone_answers_is_passed_on_as_it_is(round_: bytes) -> None:
     relay = between("SELECT 1")
     assert relay.again(round_)
-    assert bytes(relay.to_front) == round_
     assert not relay.again(round_), "one at a time"
     relay.front(m.error("22012", "division by zero") + _READY)
     assert relay.quiet
@@ -484,7 +491,7 @@ def test_a_round_is_looked_at_once_its_statement_is_another() -> None:
     assert not relay.again(_ROUND)
     relay = between("SELECT 1")
     assert relay.again(_ROUND)
-    relay.front(m.message("C", b"DEALLOCATE ALL\0") + _READY)
+    hear(relay, m.message("C", b"DEALLOCATE ALL\0") + _READY)
     assert not relay.again(_ROUND)
 
 
