@@ -40,6 +40,7 @@ privacy_unit = "id"
 SECONDS = 3
 KINDS = ((1, "simple"), (1, "prepared"), (8, "simple"), (8, "prepared"))
 """Connections and protocol."""
+PROCESSES = 2
 SESSIONS = 200
 LEAST_SHARE = 0.30
 MOST_BYTES = 1.5e9
@@ -127,8 +128,11 @@ def front_by_tcp(folder: Path) -> Iterator[dict[str, str]]:
 
 
 @contextmanager
-def both(folder: Path, port: int) -> Iterator[dict[str, dict[str, str]]]:
-    """libpq's environments of the front, of the relay with TLS off, and with it where pgbench speaks it."""
+def both(folder: Path, port: int, second: int | None = None) -> Iterator[dict[str, dict[str, str]]]:
+    """libpq's environments of the front, of the relay with TLS off, and with it where pgbench speaks it.
+
+    `second`: the port of a relay of more processes.
+    """
     relayed = {
         "PGHOST": "127.0.0.1",
         "PGPORT": str(port),
@@ -142,6 +146,8 @@ def both(folder: Path, port: int) -> Iterator[dict[str, dict[str, str]]]:
             "relay": relayed,
             "front, Unix socket": {**direct, "PGHOST": direct["SOCKET"]},
         }
+        if second is not None:
+            places[f"relay, {PROCESSES} processes"] = {**relayed, "PGPORT": str(second)}
         if shutil.which("pgbench"):
             places["relay, TLS"] = {**relayed, "PGSSLMODE": "require"}
         yield places
@@ -160,14 +166,14 @@ def idle_sessions(pid: int, port: int, number: int = SESSIONS) -> tuple[int, int
         return before, memory(pid)
 
 
-def main(arguments: Sequence[str]) -> int:
-    """Measures and prints; 1 if the relay is slower or larger than it may be."""
-    workers = int(arguments[0]) if arguments else 1
+def main() -> int:
+    """Measures and prints; 1 if the relay, one process of it, is slower or larger than it may be."""
     console = Console()
     with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        with served(folder, workers) as (pid, port):
-            with both(folder, port) as places:
+        folder, other = Path(name), Path(name) / "other"
+        other.mkdir()
+        with served(folder, 1) as (pid, port):
+            with served(other, PROCESSES) as (_, second), both(folder, port, second) as places:
                 table, share = speeds(folder, places, KINDS, SECONDS)
             before, after = idle_sessions(pid, port)
     console.print(table)
@@ -178,4 +184,4 @@ def main(arguments: Sequence[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main())
