@@ -30,7 +30,10 @@ def test_nothing_but_a_refusal_leaves_the_rewriter() -> None:
         ("SELECT COUNT(CASE WHEN quantity > 1 THEN 'p' WHEN 'x' <> 0.5 THEN 'q' END) FROM events", "PV020"),
         ("SELECT COUNT(*) FROM users WHERE user_id NOT IN (1, 2) AND NOT TRUE", "answered"),
         ("SELECT PERCENTILE_CONT(0.99) WITHIN GROUP (ORDER BY amount + 1e9991) FROM events", "22003"),
-        ("SELECT width_bucket(, 0, 100, 4), COUNT(*) FROM events GROUP BY 1", "PV020"),
+        (
+            "SELECT width_bucket(, 0, 100, 4), COUNT(*) FROM events GROUP BY width_bucket(, amount, 100, 4)",
+            "PV020",
+        ),
         ("SELECT COUNT(*) FROM users WHERE substring(job_title, = 'Eng'", "PV020"),
         (
             "SELECT a.article_id,LATERALCOUNT(*) FILTER (WHERE NOT (e.amount IS NULL)) FROM articles a "
