@@ -16,6 +16,7 @@ from psycopg import errors
 
 from budget.account import LedgerUnavailable
 from budget.ledger_store import Connection, Pool
+from budget.store import Row
 
 _LOOK_SECONDS = 1.0
 _BEGIN = (
@@ -37,14 +38,17 @@ class Computing:
         self,
         keys: Collection[bytes],
         *,
+        account: str = "",
+        requests: Collection[bytes] = (),
+        releases: Collection[bytes] = (),
         seconds: float = 600.0,
         waiting: Callable[[], None] = lambda: None,
-    ) -> Iterator[None]:
+    ) -> Iterator[Collection[bytes]]:
         """Holds `keys` while no other thread or process does, taken whole.
 
-        What is wanted is to be looked for again once they are held: it may just have been bought. `seconds`:
-        the longest wait, after which LedgerUnavailable is raised; `waiting` is called about every second of
-        it, and what it raises ends the wait.
+        What is wanted may just have been bought: gives those of `requests` that `account` has paid for, and those
+        of `releases` that are stored, once the keys are held. `seconds`: the longest wait, after which
+        LedgerUnavailable is raised; `waiting` is called about every second of it, and what it raises ends the wait.
 
         The keys only save work: what a settlement stores is decided by its release key, held or not.
         """
@@ -57,15 +61,15 @@ class Computing:
 
         with self._here(wanted, look):
             if not wanted:
-                yield
+                yield ()
                 return
             with self._computing_pool.connection() as connection:
                 try:
-                    _take(connection, sorted(wanted), look)
+                    known = _take(connection, sorted(wanted), _look_for(account, requests, releases), look)
                 except psycopg.Error as error:
                     raise LedgerUnavailable(f"the ledger cannot be used ({type(error).__name__})") from error
                 try:
-                    yield
+                    yield known
                 finally:
                     with suppress(psycopg.Error):
                         connection.rollback()
@@ -85,19 +89,46 @@ class Computing:
                 self._changed.notify_all()
 
 
-def _take(connection: Connection, keys: Sequence[bytes], look: Callable[[], None]) -> None:
+def _look_for(account: str, requests: Collection[bytes], releases: Collection[bytes]) -> str:
+    """A query in the text of which the keys are, as what takes a lock in the same round trip has no parameters."""
+    return (
+        "; SELECT request_key FROM dpproxy_ledger.request"
+        f" WHERE account = convert_from({_literal(account.encode())}, 'UTF8')"
+        f" AND request_key IN ({_listed(requests)}) UNION ALL"
+        f" SELECT release_key FROM dpproxy_ledger.answer WHERE release_key IN ({_listed(releases)})"
+    )
+
+
+def _take(
+    connection: Connection, keys: Sequence[bytes], look_for: str, look: Callable[[], None]
+) -> set[bytes]:
+    """What `look_for` finds once all keys are held."""
+    found: set[bytes] = set()
     for number, key in enumerate(keys):
         before = _WAIT if number else _BEGIN + _WAIT
-        while not _taken(connection, before, key):
+        after = look_for if number == len(keys) - 1 else ""
+        while (rows := _taken(connection, before, key, after)) is None:
             before = "ROLLBACK TO SAVEPOINT waiting; "
             look()
+        found.update(row[0] for row in rows)
+    return found
 
 
-def _taken(connection: Connection, before: str, key: bytes) -> bool:
-    """In one round trip with what comes `before`."""
-    lock = f"INSERT INTO dpproxy_ledger.computing (key) VALUES (decode('{key.hex()}', 'hex'))"
+def _taken(connection: Connection, before: str, key: bytes, after: str) -> list[Row] | None:
+    """The rows of `after`, in one round trip with what comes `before`; None where somebody else has the key."""
+    lock = f"INSERT INTO dpproxy_ledger.computing (key) VALUES ({_literal(key)})"
     try:
-        connection.execute((before + lock).encode())
+        cursor = connection.execute((before + lock + after).encode())
     except errors.LockNotAvailable:
-        return False
-    return True
+        return None
+    while cursor.nextset():
+        pass
+    return cursor.fetchall() if cursor.description else []
+
+
+def _listed(keys: Collection[bytes]) -> str:
+    return ", ".join(map(_literal, keys)) or "NULL"
+
+
+def _literal(key: bytes) -> str:
+    return f"decode('{key.hex()}', 'hex')"

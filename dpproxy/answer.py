@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
@@ -80,6 +80,7 @@ class Answering:
         self._rank_key = randomness.derive(key, "rank").hex()
         self._fingerprint = config.fingerprint()
         self._reload, self._epoch, self._turning = reload, self._epoch_now(), Lock()
+        self._chains: dict[str, list[str]] = {}
 
     def classify(self, text: str) -> Verdict:
         """Whether `text` takes the privacy step; raises Refusal for what no analyst may send."""
@@ -167,11 +168,16 @@ class Answering:
             raise Exhausted(needed, self._ledger.left(chain[0]), None)
 
     def _asks(self, planned: Planned, settings: Mapping[str, str], epoch: str) -> list[Ask | None]:
-        privacy = self._config.privacy
-        on = replace(terms(privacy, settings), length=privacy.epoch, epoch=epoch)
-        nonces = self._ledger.epoch_nonce(epoch), self._ledger.epoch_nonce(STREAMS)
-        secret = (nonces[0], self._fingerprint, self._release_key, nonces[1])
-        return [ask(n, on, secret) if isinstance(n, PlannedNode) else None for n in planned]
+        """Priced once for a plan, an epoch and what the analyst has set."""
+
+        def priced(node: PlannedNode) -> Ask:
+            privacy = self._config.privacy
+            on = replace(terms(privacy, settings), length=privacy.epoch, epoch=epoch)
+            nonces = self._ledger.epoch_nonce(epoch), self._ledger.epoch_nonce(STREAMS)
+            return ask(node, on, (nonces[0], self._fingerprint, self._release_key, nonces[1]))
+
+        key = ("ask", epoch, *settings.items())
+        return [n.noted(key, priced) if isinstance(n, PlannedNode) else None for n in planned]
 
     def _results(
         self, asker: Asker, asks: Sequence[Ask], chain: Sequence[str], epoch: str
@@ -184,10 +190,16 @@ class Answering:
             # Somebody may be buying the same just now, in whichever process.
             locks = {a.lock for a in missing.values()}
             waiting = partial(_go_on, asker.cancellation)
-            with asker.stages.during("reserve"), self._ledger.computing(locks, waiting=waiting):
-                results |= self._replayed(asker, list(missing.values()), chain[0])
+            releases = [a.release_key for a in missing.values()]
+            computing = self._ledger.computing(
+                locks, account=chain[0], requests=missing, releases=releases, waiting=waiting
+            )
+            with asker.stages.during("reserve"), computing as known:
+                paid = [a for key, a in missing.items() if key in known]
+                results |= self._replayed(asker, paid, chain[0])
                 bought = [a for key, a in missing.items() if key not in results]
-                results |= self._buy(asker, bought, chain, epoch) if bought else {}
+                new = {a.release_key for a in bought} - set(known)
+                results |= self._buy(asker, bought, chain, epoch, new) if bought else {}
         return results
 
     def _replayed(self, asker: Asker, asks: Sequence[Ask], account: str) -> dict[bytes, Result]:
@@ -202,11 +214,13 @@ class Answering:
                 results[one.request_key] = replace(one.shown(Result.load(found)), replayed=True)
         return results
 
-    def _buy(self, asker: Asker, asks: list[Ask], chain: Sequence[str], epoch: str) -> dict[bytes, Result]:
+    def _buy(
+        self, asker: Asker, asks: list[Ask], chain: Sequence[str], epoch: str, new: Collection[bytes]
+    ) -> dict[bytes, Result]:
         """Reserve the most that all can cost, then fetch, release and settle one after the other.
 
         The slot is taken first, so that an unreachable backend costs nothing; from the reservation on, what is
-        not settled is spent.
+        not settled is spent. `new`: release keys of which nobody has an answer yet.
         """
         streams = {a.stream: self._ledger.stream(chain, a.stream) for a in asks if a.stream is not None}
         asker.stages.expect(sum(a.rounds for a in asks))
@@ -221,7 +235,9 @@ class Answering:
             try:
                 for one, reservation in zip(asks, held, strict=True):
                     seen = None if one.stream is None else streams[one.stream]
-                    results[one.request_key] = self._settle(one, slot, reservation, asker, epoch, seen)
+                    results[one.request_key] = self._settle(
+                        one, slot, reservation, asker, epoch, seen, one.release_key in new
+                    )
                     open_ones.remove(reservation)
             except BaseException:
                 for reservation in open_ones:
@@ -252,12 +268,13 @@ class Answering:
         asker: Asker,
         epoch: str,
         seen: Stream | None,
+        new: bool,
     ) -> Result:
         """Release one node and commit its cost and answer together; somebody's stored answer is taken as it is.
 
-        `seen`: what is known of its stream, which it continues.
+        `seen`: what is known of its stream, which it continues; `new`: nobody has it yet.
         """
-        known = self._ledger.stored(one.release_key)
+        known = None if new else self._ledger.stored(one.release_key)
         if known is None:
             stream = one.noise(self._noise_key, reservation.id.bytes)
             continued = one.after(_last_look(seen))
@@ -304,11 +321,13 @@ class Answering:
 
     def _chain(self, analyst: str) -> list[str]:
         """The accounts that pay for an analyst, their own first, seeded from the configuration at first use."""
-        links = self._config.budget.chain(analyst)
-        for link in links:
-            limit = Limit(micro_limit(link.information), micro_limit(link.calls), link.period, link.mode)
-            self._ledger.seed(link.account, limit)
-        return [link.account for link in links]
+        if analyst not in self._chains:
+            links = self._config.budget.chain(analyst)
+            for link in links:
+                limit = Limit(micro_limit(link.information), micro_limit(link.calls), link.period, link.mode)
+                self._ledger.seed(link.account, limit)
+            self._chains[analyst] = [link.account for link in links]
+        return self._chains[analyst]
 
     def _explained(self, asker: Asker, prepared: Prepared, account: str, epoch: str) -> list[str]:
         constants: list[Texts] = []

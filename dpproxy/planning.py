@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from typing import TypeVar, cast
@@ -35,8 +35,8 @@ INT8_ARRAY, TEXT_ARRAY = 1016, 1009
 MOST_PLANS = 1000
 MOST_CHARACTERS = 10_000
 MOST_CELLS_KEPT = 2_000_000
-MOST_WRITTEN = 8
-"""Queries of one node that are kept as they were written."""
+MOST_NOTED = 16
+"""What is kept of one node: queries as they were written, prices by terms."""
 
 Key = TypeVar("Key")
 Value = TypeVar("Value")
@@ -94,14 +94,22 @@ class PlannedNode:
     times: tuple[str, ...] = ()
     lasting: str | None = None
     public: bytes = b""
-    _written: dict[tuple[tuple[int, ...], int | None], HistogramQuery] = field(
-        init=False, repr=False, compare=False, default_factory=dict
-    )
+    _noted: dict[Hashable, object] = field(init=False, repr=False, compare=False, default_factory=dict)
 
     @property
     def delta0(self) -> int | None:
         """The most groups one unit can be in by declaration or structure, None if unrestricted."""
         return self.draft.bound.value
+
+    def noted(self, key: Hashable, make: Callable[[PlannedNode], Value]) -> Value:
+        """What `make` gives for this node, kept for as long as its plan."""
+        found = self._noted.get(key)
+        if found is None:
+            found = make(self)
+            if len(self._noted) >= MOST_NOTED:
+                self._noted.clear()
+            self._noted[key] = found
+        return cast(Value, found)
 
     def over(self, cells: Cells) -> PlannedNode:
         """The same node over these groups as a known domain."""
@@ -110,16 +118,15 @@ class PlannedNode:
     def histogram(self, places: Sequence[int], limit: int | None) -> HistogramQuery:
         """The backend's SQL for the counts and sums `places`; the largest `limit` groups by the first of them
         where the domain is unknown."""
-        key = tuple(places), limit
-        if key not in self._written:
-            if len(self._written) >= MOST_WRITTEN:
-                self._written.clear()
-            measures = tuple(self.draft.measures[p] for p in places)
-            draft = replace(self.draft, measures=measures, order_by=0)
-            self._written[key] = histogram_query(
-                draft, self.policy, self.parameters, self.cells, self.delta0, limit, self.dialect
+
+        def written(node: PlannedNode) -> HistogramQuery:
+            measures = tuple(node.draft.measures[p] for p in places)
+            draft = replace(node.draft, measures=measures, order_by=0)
+            return histogram_query(
+                draft, node.policy, node.parameters, node.cells, node.delta0, limit, node.dialect
             )
-        return self._written[key]
+
+        return self.noted(("histogram", tuple(places), limit), written)
 
     def bins(self, place: int, bins: int) -> HistogramQuery:
         """The backend's SQL for the bins of the quantiles `place` in known groups."""

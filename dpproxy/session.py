@@ -232,9 +232,10 @@ class Session:
         if not isinstance(job, Prepare) or self._running is not None or self._closing:
             return False
         known = self._services.answering.known(job.text, job.oids, job.errors)
-        if known is not None:
-            self._relay.finish(job, known)
-        return known is not None
+        if known is None and not job.cached:
+            return False
+        self._relay.finish(job, known)
+        return True
 
     def _send(self) -> None:
         for channel, data in (

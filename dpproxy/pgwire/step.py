@@ -68,12 +68,13 @@ class Answer(Protocol):
 class Prepare:
     """Work to be done outside: plan a private statement (gives a Prepared).
 
-    `errors`: with the columns of dpproxy.error_columns.
+    `errors`: with the columns of dpproxy.error_columns; `cached`: only where that takes no time, else it gives None.
     """
 
     text: str
     oids: tuple[int, ...]
     errors: bool = False
+    cached: bool = False
 
 
 @dataclass(frozen=True)

@@ -67,6 +67,7 @@ class Works:
         self._statements = statements
         self._portals = portals
         self._roles = roles
+        self._errors = False
 
     def forward_bind(self, body: bytes, name: str, portal: Bindable = PLAIN) -> None:
         """A Bind that the front answers by itself."""
@@ -218,19 +219,39 @@ class Works:
         self._line.inject(m.close("S", ""))
         # Nothing may run before a DECLARE: PostgreSQL would take the two for a transaction.
         said = None if statement.carries else self._question(0, (), m.NO_VALUES)
+        early = None if statement.carries else (yield from self._open_early(statement))
         yield Wait()
         if m.split_oids(bytes(described)):
             raise Refusal("42P02", "there is no parameter $1")
         settings = None if said is None else read_parameters(bytes(said), 0)[1]
-        errors = settings is not None and settings.get(ERROR_COLUMNS, "").lower() in _ON
-        portal = yield from self._planned(statement, (), m.NO_VALUES, b"\0\0", errors)
-        yield from self._run_portal(portal, settings)
+        self._errors = settings is not None and settings.get(ERROR_COLUMNS, "").lower() in _ON
+        if early is not None and early.errors == self._errors:
+            yield from self._run_opened(early, settings)
+        else:
+            portal = yield from self._planned(statement, (), m.NO_VALUES, b"\0\0", self._errors)
+            yield from self._run_portal(portal, settings)
+
+    def _open_early(self, statement: Statement) -> Part[Portal | None]:
+        """The portal of a plan that is cached, opened in the round that asks for the session's settings; None where
+        there is none. Whether it has the columns of dpproxy.error_columns is guessed by the last."""
+        known = cast(Prepared | None, (yield Prepare(statement.query, (), self._errors, cached=True)))
+        if known is None:
+            return None
+        portal = Portal(statement, (), m.NO_VALUES, b"\0\0", known, self._errors)
+        self._open(portal)
+        return portal
+
+    def _open(self, portal: Portal) -> None:
+        self._line.open("", portal, portal.empty_arrays(), shown=False, keep=True)
+        self._line.inject(m.describe("P", ""), ours=False)
 
     def _run_portal(self, portal: Portal, settings: dict[str, str] | None = None) -> Work:
-        """`settings`: the session's, of a portal without parameters, where they are known."""
         if not portal.statement.carries:
-            self._line.open("", portal, portal.empty_arrays(), shown=False, keep=True)
-            self._line.inject(m.describe("P", ""), ours=False)
+            self._open(portal)
+        yield from self._run_opened(portal, settings)
+
+    def _run_opened(self, portal: Portal, settings: dict[str, str] | None) -> Work:
+        """`settings`: the session's, of a portal without parameters, where they are known."""
         yield from self._step("", portal, settings)
         if not portal.statement.carries:
             self._line.forward("D", b"P\0")
@@ -334,7 +355,7 @@ class Works:
             rows = self._question(len(portal.oids), portal.oids, portal.values)
             yield Wait()
             parameters, settings = read_parameters(bytes(rows), len(portal.oids))
-        else:
+        elif len(self._line.pending):
             yield Wait()
         try:
             settings[ERROR_COLUMNS] = "on" if portal.errors else "off"

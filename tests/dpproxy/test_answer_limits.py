@@ -109,7 +109,7 @@ def test_two_processes_on_one_ledger_race_for_one_account(service: Service) -> N
         (DuckDBSlot, "fetch", 5),
         (Ask, "release", 5),
         (Ledger, "settle", 5),
-        (Ledger, "stored", 5),
+        (Ask, "noise", 5),
         (Result, "load", None),
     ],
 )

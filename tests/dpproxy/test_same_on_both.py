@@ -7,11 +7,12 @@ import shutil
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import pytest
 
-from budget.account import Charge
+from budget.account import Charge, Reservation, Settled
 from dpproxy.backends.base import Cancellation, Fetched, Slot
 from dpproxy.service import Service, configured
 from rewriter.plan import HistogramQuery
@@ -58,7 +59,7 @@ Seen = tuple[list[tuple[str | None, ...]], list[bytes], list[str]]
 
 
 class Deployment:
-    """A running service; what it fetches and the keys it looks for are seen on their way."""
+    """A running service; what it fetches and the keys of what it settles are seen on their way."""
 
     def __init__(self, service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
         self._service = service
@@ -67,18 +68,18 @@ class Deployment:
         self.folder = service.config.folder
         with service.checked.backend.open() as opened:
             slot = type(opened)
-        fetch, stored = slot.fetch, service.ledger.stored
+        fetch, settle = slot.fetch, service.ledger.settle
 
         def fetching(one: Slot, query: HistogramQuery, key: str, stop: Cancellation, most: int) -> Fetched:
             self._fetched.append(fetch(one, query, key, stop, most))
             return self._fetched[-1]
 
-        def storing(key: bytes) -> tuple[bytes, Charge] | None:
-            self._keys.append(key)
-            return stored(key)
+        def settling(held: Reservation, actual: Charge, *, release_key: bytes, **rest: Any) -> Settled:
+            self._keys.append(release_key)
+            return settle(held, actual, release_key=release_key, **rest)
 
         monkeypatch.setattr(slot, "fetch", fetching)
-        monkeypatch.setattr(service.ledger, "stored", storing)
+        monkeypatch.setattr(service.ledger, "settle", settling)
         monkeypatch.setattr(service.ledger, "epoch_nonce", lambda _: b"the same nonce")
 
     def ask(self, sql: str) -> Seen:
