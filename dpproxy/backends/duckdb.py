@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Self, cast
@@ -26,17 +26,21 @@ from dpproxy.backends.base import (
     quoted,
     text,
 )
+from dpproxy.backends.duckdb_instance import Instance, Settings
 from dpproxy.backends.duckdb_schema import read_schema
 from rewriter.dialect import Dialect
 from rewriter.dialect_duckdb import DUCKDB
 from rewriter.plan import HistogramQuery
 from rewriter.policy import Table
 
-UNSAFE_OPTIMIZERS = "common_subexpressions,statistics_propagation"
-"""The first computes what stands twice once, outside of the TRY around it, so that a row could make it raise. The
-second simplifies by the least and largest values of columns, and DuckDB 2.0.0 cannot bind some of what is left:
-whether a query raised would tell of them."""
+RAISING = "common_subexpressions"
+"""An optimizer that computes what stands twice once, outside of its TRY, so that a row could make it raise."""
+UNSAFE = f"{RAISING},statistics_propagation"
+"""With one that simplifies by the least and largest values of columns. DuckDB 2.0.0 cannot bind some of what is left:
+whether a query raised would tell of them. So what raises with it is run once more without."""
 _BATCH = 10_000
+_EVERY = 0.02
+"""Seconds between interrupts."""
 _AS_TEXT = {
     *("date", "time", "timetz", "time with time zone", "time_ns", "timestamp", "timestamp_s", "timestamp_ms"),
     *("timestamp_ns", "timestamp with time zone", "interval", "enum", "uuid", "decimal", "float", "double"),
@@ -47,41 +51,32 @@ _ARRAYS = {"integer", "bigint", "varchar"}
 arrays hold as they are."""
 
 
-_DATABASE = "dpproxy_data"
-"""What the file is called while it is attached."""
-
-
 class DuckDB(PublicCounts):
     """A DuckDB file.
 
-    It is attached, read-only, only while a slot is taken or the schema is read: an open file keeps the owner from
-    writing. The instance that it is attached to stays, since making one takes longer than most queries. `memory`:
-    DuckDB's own limit, e.g. "4GB"; `slots`: how many queries run at once.
+    `memory`: DuckDB's own limit, e.g. "4GB"; `slots`: how many queries run at once.
     """
 
     dialect: Dialect = DUCKDB
 
     def __init__(self, path: Path, *, memory: str, slots: int, threads: int | None = None) -> None:
         self.path = path
-        self._settings: dict[str, str | bool | int | float | list[str]] = {
+        settings: Settings = {
             "python_enable_replacements": "false",
             "autoinstall_known_extensions": "false",
             "autoload_known_extensions": "false",
             "allow_community_extensions": "false",
             "temp_directory": "",
-            "disabled_optimizers": UNSAFE_OPTIMIZERS,
             "memory_limit": memory,
             **({} if threads is None else {"threads": str(threads)}),
         }
         self._slots = threading.BoundedSemaphore(slots)
-        self._lock = threading.Lock()
-        self._instance: duckdb.DuckDBPyConnection | None = None
-        self._file: Path | None = None
-        self._users = 0
+        self._quick = Instance(path, {**settings, "disabled_optimizers": RAISING})
+        self.careful = Instance(path, {**settings, "disabled_optimizers": UNSAFE})
 
     def schema(self) -> BackendSchema:
         """Tables, columns, constraints and comments; raises BackendUnavailable."""
-        with self._cursor() as cursor, suppress(duckdb.Error):
+        with self._quick.cursor() as cursor, suppress(duckdb.Error):
             return read_schema(cursor)
         raise BackendUnavailable(f"DuckDB file {self.path}: its schema could not be read")
 
@@ -92,7 +87,7 @@ class DuckDB(PublicCounts):
         """
         visible = [quoted(column.name) for column in table.columns if not column.hidden]
         query = f"SELECT {', '.join(visible)} FROM {public_name(table)}"
-        with self._cursor() as cursor:
+        with self._quick.cursor() as cursor:
 
             def begin() -> object:
                 # The positions of the projection are names of columns outside of DuckDB's relations.
@@ -110,95 +105,27 @@ class DuckDB(PublicCounts):
         """Takes a slot, waiting for a free one; raises BackendUnavailable."""
         self._slots.acquire()
         try:
-            return DuckDBSlot(self, self._take())
+            return DuckDBSlot(self, self._quick.take())
         except BaseException:
             self._slots.release()
             raise
 
     def close(self) -> None:
-        """Ends the instance, unless a slot is still taken."""
-        with self._lock:
-            if self._users == 0:
-                self._end()
+        """Ends the instances, unless a slot is still taken."""
+        self._quick.close()
+        self.careful.close()
 
     def give_back(self, cursor: duckdb.DuckDBPyConnection) -> None:
         """Returns what `open` took."""
         try:
-            self._let_go(cursor)
+            self._quick.let_go(cursor)
         finally:
             self._slots.release()
 
     def _number(self, query: str) -> int:
-        with self._cursor() as cursor:
+        with self._quick.cursor() as cursor:
             rows = masked(Cancellation(), cursor.execute(query).fetchall)
         return int(rows[0][0])
-
-    @contextmanager
-    def _cursor(self) -> Iterator[duckdb.DuckDBPyConnection]:
-        cursor = self._take()
-        try:
-            yield cursor
-        finally:
-            self._let_go(cursor)
-
-    def _take(self) -> duckdb.DuckDBPyConnection:
-        with self._lock:
-            if self._users == 0:
-                self._attach()
-            assert self._instance is not None
-            self._users += 1
-            cursor = self._instance.cursor()
-        try:
-            cursor.execute(f"USE {_DATABASE}")
-        except BaseException:
-            self._let_go(cursor)
-            raise
-        return cursor
-
-    def _let_go(self, cursor: duckdb.DuckDBPyConnection) -> None:
-        with self._lock:
-            cursor.close()
-            self._users -= 1
-            if self._users == 0 and self._instance is not None:
-                try:
-                    self._instance.execute(f"DETACH {_DATABASE}")
-                except duckdb.Error:
-                    self._end()
-
-    def _end(self) -> None:
-        if self._instance is not None:
-            self._instance.close()
-            self._instance = None
-
-    def _started(self, file: Path) -> duckdb.DuckDBPyConnection:
-        """An instance that can reach the file and its log, and nothing else, its configuration locked."""
-        with suppress(duckdb.Error):
-            instance = duckdb.connect(":memory:", config=self._settings)
-            allowed = ", ".join(_literal(f"{file}{end}") for end in ("", ".wal"))
-            instance.execute(f"SET allowed_paths = [{allowed}]")
-            instance.execute("SET enable_external_access = false")
-            instance.execute("SET GLOBAL timezone = 'UTC'")
-            instance.execute("SET lock_configuration = true")
-            return instance
-        raise BackendUnavailable("DuckDB could not be started with these settings")
-
-    def _attach(self) -> None:
-        """Attaches the file that the path leads to now, which may be a link that its owner turns to another."""
-        if not self.path.is_file():
-            raise BackendUnavailable(f"there is no DuckDB file {self.path}")
-        file = self.path.resolve()
-        if file != self._file:
-            self._end()
-        if self._instance is None:
-            self._instance, self._file = self._started(file), file
-        try:
-            self._instance.execute(f"ATTACH {_literal(str(file))} AS {_DATABASE} (READ_ONLY)")
-            return
-        except duckdb.Error as error:
-            # Replaying a write-ahead log may quote rows, so that only one known text is told on.
-            locked = "Could not set lock on file" in str(error)
-            reason = "another process has it open for writing" if locked else "it could not be opened"
-        raise BackendUnavailable(f"DuckDB file {self.path}: {reason}")
 
 
 class DuckDBSlot:
@@ -225,33 +152,51 @@ class DuckDBSlot:
 
         Raises BackendError, without what DuckDB said, also for more than `max_rows` rows; Cancelled.
         """
-        cursor = self._cursor
-        if cursor is None:
+        quick = self._cursor
+        if quick is None:
             raise ValueError("the slot was given back")
-        parameters: list[object] = [list(array) for array in query.arrays]
-        if query.rank_key:
-            parameters.append(rank_key)
 
         def run() -> Fetched:
-            statements = cursor.extract_statements(f"FROM (\n{query.sql}\n) AS q LIMIT {max_rows + 1}")
-            if [one.type for one in statements] != [duckdb.StatementType.SELECT]:
-                raise BackendError
-            if query.integers:
-                fetched = _as_arrays(cursor.execute(statements[0], parameters), max_rows)
-                if any(isinstance(column, list) for column in fetched.columns):
-                    raise BackendError
-                return fetched
-            relation = cursor.sql(statements[0], params=parameters)
-            if all(str(kind.id) in _ARRAYS for kind in relation.types):
-                return _as_arrays(relation, max_rows)
-            rows = relation.project(_projection(relation)).fetchall()
-            if len(rows) > max_rows:
-                raise BackendError
-            columns = tuple(zip(*rows, strict=True)) or ((),) * len(relation.types)
-            return Fetched(tuple([_plain(value) for value in column] for column in columns), len(rows))
+            try:
+                return _fetched(quick, query, rank_key, max_rows)
+            except duckdb.OutOfMemoryException:
+                raise
+            except duckdb.Error:
+                if cancellation.cancelled:
+                    raise
+            with (
+                self._backend.careful.cursor() as cursor,
+                interrupting(cancellation, cursor.interrupt, _EVERY),
+            ):
+                return _fetched(cursor, query, rank_key, max_rows)
 
-        with interrupting(cancellation, cursor.interrupt, every=0.02):
+        with interrupting(cancellation, quick.interrupt, _EVERY):
             return masked(cancellation, run)
+
+
+def _fetched(
+    cursor: duckdb.DuckDBPyConnection, query: HistogramQuery, rank_key: str, max_rows: int
+) -> Fetched:
+    """Raises BackendError for what is no SELECT, or has too many rows; duckdb.Error."""
+    parameters: list[object] = [list(array) for array in query.arrays]
+    if query.rank_key:
+        parameters.append(rank_key)
+    statements = cursor.extract_statements(f"FROM (\n{query.sql}\n) AS q LIMIT {max_rows + 1}")
+    if [one.type for one in statements] != [duckdb.StatementType.SELECT]:
+        raise BackendError
+    if query.integers:
+        fetched = _as_arrays(cursor.execute(statements[0], parameters), max_rows)
+        if any(isinstance(column, list) for column in fetched.columns):
+            raise BackendError
+        return fetched
+    relation = cursor.sql(statements[0], params=parameters)
+    if all(str(kind.id) in _ARRAYS for kind in relation.types):
+        return _as_arrays(relation, max_rows)
+    rows = relation.project(_projection(relation)).fetchall()
+    if len(rows) > max_rows:
+        raise BackendError
+    columns = tuple(zip(*rows, strict=True)) or ((),) * len(relation.types)
+    return Fetched(tuple([_plain(value) for value in column] for column in columns), len(rows))
 
 
 def _as_arrays(found: duckdb.DuckDBPyRelation | duckdb.DuckDBPyConnection, max_rows: int) -> Fetched:
@@ -261,10 +206,6 @@ def _as_arrays(found: duckdb.DuckDBPyRelation | duckdb.DuckDBPyConnection, max_r
     if rows > max_rows:
         raise BackendError
     return Fetched(columns, rows)
-
-
-def _literal(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"
 
 
 def _complete(column: np.ndarray) -> Sequence[object]:

@@ -191,14 +191,14 @@ def test_what_was_bought_meanwhile_is_known_once_the_keys_are_held(ledger: Ledge
     """An account's own requests, anybody's answers, whatever its name has in it."""
     payer, other = account(kind="o'payer \\\\ $1 %s"), account()
     (held,) = ledger.reserve([payer], [Charge(7, 1)], reached=True, query="q", mechanisms=["m"])
-    wanted: dict[str, list[bytes]] = {"requests": [b"ask", b"else"], "releases": [b"answer", b"else"]}
-    with ledger.computing([b"one", b"two"], account=payer, **wanted) as known:
+    requests, releases = [b"ask", b"else"], [b"answer", b"else"]
+    with ledger.computing([b"one", b"two"], account=payer, requests=requests, releases=releases) as known:
         assert not known
         ledger.settle(held, Charge(5, 1), release_key=b"answer", request_key=b"ask", answer=b"rows",
             mechanism="m", query="q", epoch="e")  # fmt: skip
-    with ledger.computing([b"one"], account=payer, **wanted) as known:
+    with ledger.computing([b"one"], account=payer, requests=requests, releases=releases) as known:
         assert set(known) == {b"ask", b"answer"}
-    with ledger.computing([b"one"], account=other, **wanted) as known:
+    with ledger.computing([b"one"], account=other, requests=requests, releases=releases) as known:
         assert set(known) == {b"answer"}
     with ledger.computing([b"one"]) as known:
         assert not known

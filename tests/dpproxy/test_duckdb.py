@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from decimal import Decimal
@@ -19,6 +20,7 @@ from dpproxy.backends.base import (
     BackendError,
     BackendUnavailable,
     Cancellation,
+    Cancelled,
     Fetched,
     ForeignKey,
     text,
@@ -194,7 +196,7 @@ def test_the_connection_is_locked_down(
     written = statement.format(file=tmp_path / "some.csv", folder=tmp_path)
     with pytest.raises(BackendError):
         fetch(backend, written)
-    with pytest.raises(duckdb.Error), backend._cursor() as cursor:
+    with pytest.raises(duckdb.Error), backend._quick.cursor() as cursor:
         cursor.execute(written)
     assert sorted(entry.name for entry in tmp_path.iterdir()) == ["dpproxy.toml", "shop.duckdb", "some.csv"]
 
@@ -356,3 +358,17 @@ def test_no_query_fails_by_the_largest_value_of_a_column(backend: DuckDB) -> Non
     sql = "SELECT user_id FROM users WHERE CASE WHEN user_id >= {} THEN 'p' WHEN FALSE THEN 'q' END >= 'a'"
     assert fetch(backend, sql.format("2.5")).texts(0) == ("3",)
     assert fetch(backend, sql.format("1990.5")).texts(0) == ()
+
+
+def test_what_fails_with_statistics_is_asked_without_and_in_time(backend: DuckDB) -> None:
+    """The second instance has the same file, the same limits, and hears of a cancellation."""
+    fails = "SELECT user_id FROM users WHERE CASE WHEN user_id >= 1990.5 THEN 'p' WHEN FALSE THEN 'q' END >= 'a'"
+    with backend._quick.cursor() as cursor, pytest.raises(duckdb.Error):
+        cursor.execute(fails)
+    cancellation = Cancellation()
+    threading.Timer(0.3, cancellation.cancel).start()
+    with backend.open() as slot, pytest.raises(Cancelled):
+        slot.fetch(HistogramQuery(f"{fails} UNION ALL {ENDLESS}", (), False, None), "", cancellation, 1000)
+    for statement in ("SELECT * FROM '/etc/passwd'", "SET memory_limit = '1GB'"):
+        with pytest.raises(duckdb.Error), backend.careful.cursor() as cursor:
+            cursor.execute(statement)

@@ -9,14 +9,14 @@ import duckdb
 import psycopg
 import pytest
 
-from dpproxy.backends.duckdb import UNSAFE_OPTIMIZERS
+from dpproxy.backends.duckdb import RAISING
 from dpproxy.embedded import Embedded
 from tests.rewriter.shop import SCHEMA, Rows, rows
 
 
 def load_duckdb(data: Rows) -> duckdb.DuckDBPyConnection:
     """A DuckDB in memory that holds `data`."""
-    connection = duckdb.connect(config={"threads": "1", "disabled_optimizers": UNSAFE_OPTIMIZERS})
+    connection = duckdb.connect(config={"threads": "1", "disabled_optimizers": RAISING})
     for statement in SCHEMA:
         connection.execute(statement)
     for table, listed in data.items():

@@ -16,7 +16,7 @@ import psycopg
 import pytest
 from sqlglot import exp, parse_one
 
-from dpproxy.backends.duckdb import UNSAFE_OPTIMIZERS
+from dpproxy.backends.duckdb import RAISING
 from rewriter.cut import draft
 from rewriter.dialect import Dialect
 from rewriter.dialect_duckdb import DUCKDB
@@ -74,7 +74,7 @@ def values() -> Iterator[duckdb.DuckDBPyConnection]:
     types = [DUCKDB_TYPES.get(type_name, type_name) for type_name in COLUMNS.values()]
     with duckdb.connect(config={"threads": "1"}) as connection:
         connection.execute("SET timezone = 'UTC'")
-        connection.execute(f"SET disabled_optimizers = '{UNSAFE_OPTIMIZERS}'")
+        connection.execute(f"SET disabled_optimizers = '{RAISING}'")
         columns = ", ".join(f"{name} {type_name}" for name, type_name in zip(COLUMNS, types, strict=True))
         connection.execute(f"CREATE TABLE vals ({columns})")
         places = ", ".join(f"CAST(? AS {type_name})" for type_name in types)

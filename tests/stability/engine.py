@@ -9,7 +9,7 @@ from typing import Any
 import duckdb
 import psycopg
 
-from dpproxy.backends.duckdb import UNSAFE_OPTIMIZERS
+from dpproxy.backends.duckdb import RAISING, UNSAFE
 from dpproxy.front_statement import other_than_constant
 from rewriter.dialect_duckdb import DUCKDB
 from rewriter.dialect_postgres import POSTGRES
@@ -32,7 +32,7 @@ class DuckDBEngine:
     name, dialect = "duckdb", DUCKDB
 
     def __init__(self, schema: Sequence[str], rows: Rows, private: Sequence[str], unit: str) -> None:
-        self._connection = duckdb.connect(config={"threads": "1", "disabled_optimizers": UNSAFE_OPTIMIZERS})
+        self._connection = duckdb.connect(config={"threads": "1", "disabled_optimizers": RAISING})
         self._private, self._unit = private, unit
         self._condition: str | None = None
         for statement in schema:
@@ -47,14 +47,26 @@ class DuckDBEngine:
         return [str(row[1]) for row in described]
 
     def run(self, sql: str, values: Sequence[object]) -> list[Row]:
-        """The rows of an emitted query; BackendRaised for an error."""
+        """The rows of an emitted query, asked once more without statistics where it raises, as the proxy does;
+        BackendRaised for an error."""
+        try:
+            return self._connection.execute(sql, values).fetchall()
+        except duckdb.Error:
+            self._delete_again()
+        self._connection.execute(f"SET disabled_optimizers = '{UNSAFE}'")
         try:
             return self._connection.execute(sql, values).fetchall()
         except duckdb.Error as error:
-            if self._condition is not None:
-                self._connection.execute("ROLLBACK")
-                self._delete()
+            self._delete_again()
             raise BackendRaised(type(error).__name__) from error
+        finally:
+            self._connection.execute(f"SET disabled_optimizers = '{RAISING}'")
+
+    def _delete_again(self) -> None:
+        """An error has ended the transaction."""
+        if self._condition is not None:
+            self._connection.execute("ROLLBACK")
+            self._delete()
 
     @contextmanager
     def without(self, unit: int) -> Iterator[None]:
