@@ -6,6 +6,7 @@ import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from time import monotonic
 
 import duckdb
 
@@ -17,8 +18,13 @@ _DATABASE = "dpproxy_data"
 """What the file is called while it is attached."""
 
 
+LINGER_SECONDS = 0.02
+"""How long the file stays attached after its last use: less than a program of the owner needs to start."""
+
+
 class Instance:
-    """It reads one file, attached only while a cursor is taken: an open file keeps its owner from writing.
+    """It reads one file, attached only around the time that a cursor is taken: an open file keeps its owner from
+    writing.
 
     The instance that it is attached to stays, since making one takes longer than most queries.
     """
@@ -26,9 +32,11 @@ class Instance:
     def __init__(self, path: Path, settings: Settings) -> None:
         self._path, self._settings = path, dict(settings)
         self._lock = threading.Lock()
+        self._ended = threading.Condition(self._lock)
         self._instance: duckdb.DuckDBPyConnection | None = None
         self._file: Path | None = None
-        self._users = 0
+        self._attached: tuple[int, ...] = ()
+        self._users, self._used = 0, 0.0
 
     @contextmanager
     def cursor(self) -> Iterator[duckdb.DuckDBPyConnection]:
@@ -46,9 +54,13 @@ class Instance:
                 self._end()
 
     def take(self) -> duckdb.DuckDBPyConnection:
+        """A cursor, which is to be let go; raises BackendUnavailable."""
         with self._lock:
-            if self._users == 0:
+            if self._users == 0 and self._attached != _state(self._path):
+                self._detach()
+            if not self._attached:
                 self._attach()
+                threading.Thread(target=self._watch, name="detaches DuckDB's file", daemon=True).start()
             assert self._instance is not None
             self._users += 1
             cursor = self._instance.cursor()
@@ -60,19 +72,38 @@ class Instance:
         return cursor
 
     def let_go(self, cursor: duckdb.DuckDBPyConnection) -> None:
+        """Returns what `take` gave."""
         with self._lock:
             cursor.close()
             self._users -= 1
-            if self._users == 0 and self._instance is not None:
-                try:
-                    self._instance.execute(f"DETACH {_DATABASE}")
-                except duckdb.Error:
-                    self._end()
+            self._used = monotonic()
+
+    def _watch(self) -> None:
+        """Detaches the file that was just attached, once nobody has used it for so long."""
+        with self._ended:
+            attached = self._attached
+            while self._attached and self._attached is attached:
+                left = LINGER_SECONDS if self._users else self._used + LINGER_SECONDS - monotonic()
+                if left > 0:
+                    self._ended.wait(left)
+                else:
+                    self._detach()
+
+    def _detach(self) -> None:
+        if self._attached and self._instance is not None:
+            try:
+                self._instance.execute(f"DETACH {_DATABASE}")
+            except duckdb.Error:
+                self._end()
+        self._attached = ()
+        self._ended.notify_all()
 
     def _end(self) -> None:
         if self._instance is not None:
             self._instance.close()
             self._instance = None
+        self._attached = ()
+        self._ended.notify_all()
 
     def _started(self, file: Path) -> duckdb.DuckDBPyConnection:
         """An instance that can reach the file and its log, and nothing else, its configuration locked."""
@@ -90,19 +121,28 @@ class Instance:
         """Attaches the file that the path leads to now, which may be a link that its owner turns to another."""
         if not self._path.is_file():
             raise BackendUnavailable(f"there is no DuckDB file {self._path}")
-        file = self._path.resolve()
+        file, state = self._path.resolve(), _state(self._path)
         if file != self._file:
             self._end()
         if self._instance is None:
             self._instance, self._file = self._started(file), file
         try:
             self._instance.execute(f"ATTACH {_literal(str(file))} AS {_DATABASE} (READ_ONLY)")
+            self._attached = state
             return
         except duckdb.Error as error:
             # Replaying a write-ahead log may quote rows, so that only one known text is told on.
             locked = "Could not set lock on file" in str(error)
             reason = "another process has it open for writing" if locked else "it could not be opened"
         raise BackendUnavailable(f"DuckDB file {self._path}: {reason}")
+
+
+def _state(path: Path) -> tuple[int, ...]:
+    """What tells the file that a path leads to, as it is now, from another, and from itself once it was changed."""
+    with suppress(OSError):
+        found = path.stat()
+        return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
+    return ()
 
 
 def _literal(text: str) -> str:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import datetime as dt
+import shutil
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from decimal import Decimal
 from pathlib import Path
 from uuid import UUID
@@ -26,6 +27,7 @@ from dpproxy.backends.base import (
     text,
 )
 from dpproxy.backends.duckdb import DuckDB
+from dpproxy.backends.duckdb_instance import LINGER_SECONDS
 from rewriter.plan import HistogramQuery
 from rewriter.policy import Column, Table
 from tests.dpproxy import shop
@@ -226,8 +228,45 @@ def test_the_owner_can_write_while_nothing_is_asked(backend: DuckDB, tmp_path: P
     command = [sys.executable, "-c", write, str(tmp_path / "shop.duckdb")]
     with backend.open():
         assert subprocess.run(command, capture_output=True, check=False).returncode != 0
+    time.sleep(LINGER_SECONDS + 0.1)
     subprocess.run(command, check=True)
     assert fetch(backend, "SELECT count(*) FROM secrets").counts(0).tolist() == [1]
+
+
+@pytest.mark.parametrize("put", [Path.replace, shutil.copyfile])
+def test_a_file_that_is_replaced_between_two_queries(
+    tmp_path: Path, put: Callable[[Path, Path], object]
+) -> None:
+    for name, number in (("made", 1), ("new", 2)):
+        with duckdb.connect(tmp_path / f"{name}.duckdb") as database:
+            database.execute(f"CREATE TABLE t AS SELECT {number} AS x FROM range({number} * 100000)")
+    backend = DuckDB(tmp_path / "made.duckdb", memory="500MB", slots=2)
+    with backend.open() as slot:
+        assert (
+            slot.fetch(HistogramQuery("SELECT max(x) FROM t", (), False, None), "", Cancellation(), 1).rows
+            == 1
+        )
+        with backend.open():
+            pass
+    put(tmp_path / "new.duckdb", tmp_path / "made.duckdb")
+    assert fetch(backend, "SELECT max(x) FROM t").counts(0).tolist() == [2]
+    backend.close()
+
+
+def test_the_file_is_let_go_of_when_nobody_asks(backend: DuckDB) -> None:
+    def threads() -> list[str]:
+        return [one.name for one in threading.enumerate() if "DuckDB" in one.name]
+
+    for _ in range(20):
+        fetch(backend, "SELECT count(*) FROM users")
+    assert 1 <= len(threads()) <= 2
+    deadline = time.monotonic() + 10
+    while threads():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    with backend._quick._lock:
+        assert backend._quick._attached == ()
+    assert fetch(backend, "SELECT count(*) FROM users").rows == 1
 
 
 def test_a_file_that_its_owner_writes_to(backend: DuckDB, tmp_path: Path) -> None:
@@ -362,7 +401,9 @@ def test_no_query_fails_by_the_largest_value_of_a_column(backend: DuckDB) -> Non
 
 def test_what_fails_with_statistics_is_asked_without_and_in_time(backend: DuckDB) -> None:
     """The second instance has the same file, the same limits, and hears of a cancellation."""
-    fails = "SELECT user_id FROM users WHERE CASE WHEN user_id >= 1990.5 THEN 'p' WHEN FALSE THEN 'q' END >= 'a'"
+    fails = (
+        "SELECT user_id FROM users WHERE CASE WHEN user_id >= 1990.5 THEN 'p' WHEN FALSE THEN 'q' END >= 'a'"
+    )
     with backend._quick.cursor() as cursor, pytest.raises(duckdb.Error):
         cursor.execute(fails)
     cancellation = Cancellation()
