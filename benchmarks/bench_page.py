@@ -29,9 +29,8 @@ Ways of asking, which take turns in one run:
 
 *added* is *cached* less *histogram* in milliseconds, *ratio* the one divided by the other.
 
-The proxy's DuckDB runs without two of its optimizers, with which it could hang on rows whether a query raises
-([why](decisions/errors-become-null.md)); *histogram* has them. At a million rows the same histogram took 12 to 25%
-longer for it, turn by turn in one process, which *added* and *ratio* have in them.
+The proxy's DuckDB runs without its optimizer of common subexpressions, with which it could hang on rows whether a query
+raises ([why](decisions/errors-become-null.md)); *histogram* has it.
 """
 
 

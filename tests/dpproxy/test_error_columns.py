@@ -42,8 +42,15 @@ def test_columns_are_added_for_nothing(server: Running) -> None:
         assert [row[:2] for row in rows] == without
         assert all(abs(float(str(row[2])) - 2 / 0.15) < 0.01 for row in rows)
         assert used(connection) == paid
-        connection.execute("SET dpproxy.error_columns = off")
-        assert names(connection.execute(COUNT.encode())) == ["town", "n"]
+        for setting in ("off", "off", "on", "on", "off"):
+            connection.execute(f"SET dpproxy.error_columns = {setting}".encode())
+            shown = connection.execute(COUNT.encode())
+            assert names(shown) == ["town", "n", *["n_stddev"] * (setting == "on")]
+            assert [row[:2] for row in shown.fetchall()] == without
+        in_one_string = connection.execute(f"{ON}; {COUNT}".encode())
+        assert in_one_string.nextset()
+        assert names(in_one_string) == ["town", "n", "n_stddev"]
+        assert used(connection) == paid
 
 
 @pytest.mark.parametrize(
