@@ -33,6 +33,7 @@ def used(connection: psycopg.Connection) -> list[tuple[object, ...]]:
 
 def test_columns_are_added_for_nothing(server: Running) -> None:
     with server.connect("ann") as connection:
+        connection.prepare_threshold = None
         without = connection.execute(COUNT.encode()).fetchall()
         paid = used(connection)
         connection.execute(ON.encode())
