@@ -75,13 +75,6 @@ BEGIN
   END IF;
   RAISE EXCEPTION USING ERRCODE = code, MESSAGE = message, DETAIL = detail, HINT = hint;
 END $$;
-CREATE FUNCTION {SYSTEM}.notice(messages text[]) RETURNS void LANGUAGE plpgsql AS $$
-DECLARE message text;
-BEGIN
-  FOREACH message IN ARRAY messages LOOP
-    RAISE NOTICE USING MESSAGE = message;
-  END LOOP;
-END $$;
 CREATE FUNCTION {SYSTEM}.text_of(anyelement) RETURNS text LANGUAGE sql STABLE
 SET datestyle = 'ISO, YMD' SET timezone = 'UTC' SET intervalstyle = 'postgres'
 SET extra_float_digits = 1 SET bytea_output = 'hex' AS 'SELECT $1::text';

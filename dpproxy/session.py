@@ -326,7 +326,7 @@ class Session:
 
     def _notice(self, line: str) -> None:
         """Between two messages: the front has answered everything before a job begins."""
-        self._client.send(m.join_fields("N", {"S": "NOTICE", "V": "NOTICE", "C": "00000", "M": line}))
+        self._client.send(m.notice(line))
 
     def _seconds_for(self, job: Job) -> float:
         """The session's statement_timeout, where it has one and it is less than the server's."""
@@ -399,7 +399,6 @@ class Session:
 
     def _done(self, job: Job, stages: Stages, paid: Paid, outcome: object) -> None:
         """What the front makes of an answer is a stage of its statement, too."""
-        self._job_ended(job, stages, paid, outcome)
         waited = self._running is not None and self._running.job is job
         if isinstance(job, Step) and waited and not isinstance(outcome, Refusal):
             stages.enter("present")
@@ -407,6 +406,7 @@ class Session:
         else:
             stages.tell()
         self._finished(job, outcome)
+        self._job_ended(job, stages, paid, outcome)
 
     def _presented(self) -> None:
         stages, self._presenting = self._presenting, None

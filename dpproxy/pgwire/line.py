@@ -34,13 +34,11 @@ class Line:
         self.out += m.message(kind, body)
         self.pending.expect(Entry(ord(kind), changes=changes, hidden=hidden))
 
-    def inject(
-        self, raw: bytes, *, ours: bool = True, refusal: Refusal | None = None, notices: bool = False
-    ) -> bytearray:
+    def inject(self, raw: bytes, *, ours: bool = True, refusal: Refusal | None = None) -> bytearray:
         """A message whose responses the client does not see; gives where they will be."""
         rows = bytearray()
         self.out += raw
-        entry = Entry(raw[0], shown=False, ours=ours, rows=rows, refusal=refusal, notices=notices)
+        entry = Entry(raw[0], shown=False, ours=ours, rows=rows, refusal=refusal)
         self.pending.expect(entry)
         return rows
 
@@ -52,12 +50,11 @@ class Line:
         *,
         results: bytes = b"\0\0",
         refusal: Refusal | None = None,
-        notices: bool = False,
     ) -> bytearray:
         """A statement of the proxy; gives where its rows will be."""
         self._prepare(text, oids)
         self.inject(m.bind(_OURS, _OURS, values, results), refusal=refusal)
-        rows = self.inject(m.execute(_OURS), refusal=refusal, notices=notices)
+        rows = self.inject(m.execute(_OURS), refusal=refusal)
         self.inject(m.close("P", _OURS))
         self.inject(m.close("S", _OURS))
         return rows

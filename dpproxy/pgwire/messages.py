@@ -422,6 +422,11 @@ def join_fields(kind: str, fields: Mapping[str, str]) -> bytes:
     return message(kind, b"".join(name.encode() + cstring(text) for name, text in fields.items()) + b"\0")
 
 
+def notice(line: str) -> bytes:
+    """A NoticeResponse."""
+    return join_fields("N", {"S": "NOTICE", "V": "NOTICE", "C": "00000", "M": line})
+
+
 def is_fatal(raw: bytes) -> bool:
     """Whether an ErrorResponse ends its session."""
     return split_fields(raw).get("V", "ERROR") in ("FATAL", "PANIC")

@@ -83,8 +83,8 @@ class Entry:
 
     `kind`: what was sent; `shown`: the client sees the responses, but for the kinds in `hidden`; `ours`: the
     text is the proxy's own, so errors lose what points into it; `rows`: where swallowed rows and parameter
-    types go; `refusal`: the error it is to raise; `notices`: notices are shown though it is not; `tag`: the
-    command tag that the client sees in place of the front's; `passes`: it sees all of the responses as they come.
+    types go; `refusal`: the error it is to raise; `tag`: the command tag that the client sees in place of the
+    front's; `passes`: it sees all of the responses as they come.
     """
 
     kind: int
@@ -93,7 +93,6 @@ class Entry:
     changes: tuple[Change, ...] = ()
     rows: bytearray | None = None
     refusal: Refusal | None = None
-    notices: bool = False
     hidden: bytes = b""
     tag: bytes | None = None
     passes: bool = field(init=False)

@@ -28,7 +28,6 @@ from dpproxy.pgwire.step import (
     cleaned,
     only_text,
     strings,
-    unplaced,
 )
 from dpproxy.pgwire.work import MOST_STATEMENTS, Work, Works
 from rewriter.lexing import Piece, pieces
@@ -78,7 +77,7 @@ class Relay:
         self._outbound = m.Outbound()
         self._statements = Names[Statement]()
         self._portals = Names[Bindable]()
-        self._works = Works(self._line, self._statements, self._portals, roles)
+        self._works = Works(self._line, self._statements, self._portals, self.to_client, roles)
         self._work: Work | None = None
         self._postponed: tuple[Callable[[bytes], None], bytes] | None = None
         self._waiting = False
@@ -485,8 +484,6 @@ class Relay:
         head = self._line.pending.head
         if head is None or head.shown or not head.ours:
             self.to_client += raw
-        elif head.notices:
-            self.to_client += unplaced(raw)
 
     def _on_error(self, kind: int, raw: bytes) -> None:
         head = self._line.pending.head

@@ -337,12 +337,6 @@ def cleaned(raw: bytes, head: Entry) -> bytes:
     return m.join_fields("E", fields)
 
 
-def unplaced(raw: bytes) -> bytes:
-    """A notice of the proxy's own text, without where in the front it was raised."""
-    fields = m.split_fields(raw)
-    return m.join_fields("N", {name: text for name, text in fields.items() if name not in _WHERE})
-
-
 def question(parameters: int) -> str:
     """The statement by which the front says a portal's parameters, in one form, and the session's settings."""
     texts = [f"dpproxy.text_of(${i + 1})" for i in range(parameters)]

@@ -6,7 +6,7 @@ for a job that runs outside.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from typing import TypeVar, cast
 
 from dpproxy.pgwire import messages as m
@@ -50,6 +50,8 @@ _PARAMETERS_MOST = 65535
 _NO_DATA = b"n"
 _BINARY = b"\0\1\0\1"
 _ON = ("on", "true", "yes", "1")
+_QUIETER = ("warning", "error")
+"""Settings of client_min_messages that keep notices away."""
 _TEXT_OID = 25
 
 T = TypeVar("T")
@@ -58,14 +60,21 @@ Work = Part[None]
 
 
 class Works:
-    """The work of one session, over its line and the names that it has given; `roles`: it may act for others."""
+    """The work of one session, over its line and the names that it has given; `to_client`: gathers what is said to
+    the client itself; `roles`: it may act for others."""
 
     def __init__(
-        self, line: Line, statements: Names[Statement], portals: Names[Bindable], roles: bool
+        self,
+        line: Line,
+        statements: Names[Statement],
+        portals: Names[Bindable],
+        to_client: bytearray,
+        roles: bool,
     ) -> None:
         self._line = line
         self._statements = statements
         self._portals = portals
+        self._to_client = to_client
         self._roles = roles
         self._errors = False
 
@@ -151,7 +160,7 @@ class Works:
             outcome = cast(Published, (yield Publish(statement.text, settings, attributed(statement.text))))
         except Refusal as refusal:
             raise statement.placed(refusal) from refusal
-        self._say(outcome.notices)
+        self._say(outcome.notices, settings)
         self._line.complete(outcome.tag)
 
     def query(self, statements: Sequence[Statement]) -> Work:
@@ -235,7 +244,7 @@ class Works:
         """The portal of a plan that is cached, opened in the round that asks for the session's settings; None where
         there is none. Whether it has the columns of dpproxy.error_columns is guessed by the last."""
         known = cast(Prepared | None, (yield Prepare(statement.query, (), self._errors, cached=True)))
-        if known is None:
+        if known is None or len(known.array_oids) > _PARAMETERS_MOST:
             return None
         portal = Portal(statement, (), m.NO_VALUES, b"\0\0", known, self._errors)
         self._open(portal)
@@ -368,16 +377,12 @@ class Works:
         self._line.inject(m.close("P", name))
         portal.answered, portal.mark = True, mark(settings[ROLE]) if self._roles else ""
         self._line.open(name, portal, answer.arrays, shown=False)
-        self._say(answer.notices)
+        self._say(answer.notices, settings)
 
-    def _say(self, notices: Sequence[str]) -> None:
-        if notices:
-            self._line.run(
-                "SELECT dpproxy.notice($1)",
-                [m.TEXT_ARRAY],
-                m.NO_VALUES.and_binary([m.text_array(notices)]),
-                notices=True,
-            )
+    def _say(self, notices: Sequence[str], settings: Mapping[str, str]) -> None:
+        """Everything before has been answered, so that this comes in its place."""
+        if settings.get("client_min_messages", "").lower() not in _QUIETER:
+            self._to_client += b"".join(map(m.notice, notices))
 
     def _parameter_types(self, source: str) -> Part[tuple[int, ...]]:
         described = self._line.inject(m.describe("S", source), ours=False)

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ import duckdb
 import psycopg
 from typer.testing import CliRunner
 
+from dpproxy.backends.duckdb_instance import LINGER_SECONDS
 from dpproxy.cli import app
 
 ROOT = Path(__file__).parent.parent.parent
@@ -42,6 +44,14 @@ public = true
 unique = ["room"]
 """
 COUNT = "SELECT town, COUNT(*) AS n FROM people GROUP BY town ORDER BY town"
+
+
+@contextmanager
+def owner_of(file: Path) -> Iterator[duckdb.DuckDBPyConnection]:
+    """A connection that may write to a file which a service has just read."""
+    time.sleep(LINGER_SECONDS + 0.3)
+    with duckdb.connect(file) as connection:
+        yield connection
 
 
 def make(folder: Path, policy: str = POLICY) -> Path:

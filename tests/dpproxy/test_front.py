@@ -469,10 +469,6 @@ def test_functions_for_the_relay(front: Front) -> None:
             "dpproxy.text_of(0.1::float8), dpproxy.text_of(ARRAY[DATE '2024-02-01']), dpproxy.text_of(NULL::int)"
         ).fetchone()
         assert one == ("2024-01-01 00:00:00+00", "\\x01", "0.1", "{2024-02-01}", None)
-        notices: list[str | None] = []
-        analyst.add_notice_handler(lambda notice: notices.append(notice.message_primary))
-        analyst.execute("SELECT dpproxy.notice(ARRAY['100% sure', 'two'])")
-        assert notices == ["100% sure", "two"]
 
 
 @pytest.mark.parametrize("detail", ["NULL", "'the detail'"])

@@ -11,7 +11,7 @@ import pytest
 
 from dpproxy.service import Service, configured
 from rewriter.refusal import Refusal
-from tests.dpproxy.deployment import POLICY, make
+from tests.dpproxy.deployment import POLICY, make, owner_of
 from tests.dpproxy.test_answer import Analyst
 
 DAYS = 15
@@ -83,7 +83,7 @@ def on(folder: Path, epoch: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Se
 
 
 def change(folder: Path, sql: str) -> None:
-    with duckdb.connect(folder / "people.duckdb") as connection:
+    with owner_of(folder / "people.duckdb") as connection:
         connection.execute(sql)
 
 

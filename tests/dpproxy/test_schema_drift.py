@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-import duckdb
 import pytest
 
 from dpproxy.service import Service, configured
 from rewriter.refusal import Refusal
-from tests.dpproxy.deployment import POLICY, make
+from tests.dpproxy.deployment import POLICY, make, owner_of
 from tests.dpproxy.test_answer import Analyst
 
 COUNT = "SELECT COUNT(*) FROM people WHERE person_id <> {}"
@@ -23,8 +22,8 @@ def service(tmp_path: Path) -> Iterator[Service]:
 
 
 def owner_does(service: Service, *statements: str) -> None:
-    """While the proxy runs: it holds the file between queries for nobody."""
-    with duckdb.connect(service.config.folder / "people.duckdb") as owner:
+    """While the proxy runs: soon after a query it holds the file no longer."""
+    with owner_of(service.config.folder / "people.duckdb") as owner:
         for statement in statements:
             owner.execute(statement)
 
