@@ -8,11 +8,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Self
 
+from dpproxy.pgwire.step import hears_notices
 from dpproxy.stages import Stages
 
 FIRST_SECONDS, MOST_SECONDS = 2.0, 60.0
 """How long a statement runs before anything is said; each silence then doubles, up to the most."""
-_QUIETER = ("warning", "error")
 _BEGIN = "dpproxy: still running after "
 
 
@@ -63,7 +63,7 @@ def wanted(settings: Mapping[str, str]) -> bool:
     (True, False, False)
     """
     silent = settings.get("dpproxy.notices", "on").lower() in ("off", "false", "no", "0")
-    return not silent and settings.get("client_min_messages", "notice").lower() not in _QUIETER
+    return not silent and hears_notices(settings)
 
 
 class Teller:

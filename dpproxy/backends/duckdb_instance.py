@@ -16,8 +16,6 @@ Settings = Mapping[str, str | bool | int | float | list[str]]
 
 _DATABASE = "dpproxy_data"
 """What the file is called while it is attached."""
-
-
 LINGER_SECONDS = 0.02
 """How long the file stays attached after its last use: less than a program of the owner needs to start."""
 
@@ -54,21 +52,29 @@ class Instance:
                 self._end()
 
     def take(self) -> duckdb.DuckDBPyConnection:
-        """A cursor, which is to be let go; raises BackendUnavailable."""
+        """A cursor, which is to be let go; raises BackendUnavailable.
+
+        An internal error of one query ends an instance for all that come after it, which would tell of that query's
+        rows: they get a new one.
+        """
         with self._lock:
             if self._users == 0 and self._attached != _state(self._path):
                 self._detach()
-            if not self._attached:
-                self._attach()
-                threading.Thread(target=self._watch, name="detaches DuckDB's file", daemon=True).start()
-            assert self._instance is not None
-            self._users += 1
-            cursor = self._instance.cursor()
-        try:
-            cursor.execute(f"USE {_DATABASE}")
-        except BaseException:
-            self.let_go(cursor)
-            raise
+            for _ in range(2):
+                with suppress(duckdb.Error):
+                    cursor = self._connected()
+                    self._users += 1
+                    return cursor
+                self._end()
+        raise BackendUnavailable(f"DuckDB file {self._path}: it could not be opened")
+
+    def _connected(self) -> duckdb.DuckDBPyConnection:
+        if not self._attached:
+            self._attach()
+            threading.Thread(target=self._watch, name="detaches DuckDB's file", daemon=True).start()
+        assert self._instance is not None
+        cursor = self._instance.cursor()
+        cursor.execute(f"USE {_DATABASE}")
         return cursor
 
     def let_go(self, cursor: duckdb.DuckDBPyConnection) -> None:

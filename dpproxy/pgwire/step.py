@@ -344,6 +344,11 @@ def question(parameters: int) -> str:
     return f"SELECT ARRAY[{', '.join(texts)}]::pg_catalog.text[]"
 
 
+def hears_notices(settings: Mapping[str, str]) -> bool:
+    """Whether client_min_messages lets a NOTICE through."""
+    return settings.get("client_min_messages", "notice").lower() not in ("warning", "error")
+
+
 def read_parameters(rows: bytes, count: int) -> tuple[tuple[str | None, ...], dict[str, str]]:
     """What the front said to `question`: the parameters and the settings that are set."""
     texts = m.split_text_array(m.first_value(rows))

@@ -29,6 +29,7 @@ from dpproxy.pgwire.step import (
     Statement,
     Step,
     Wait,
+    hears_notices,
     question,
     read_parameters,
 )
@@ -50,8 +51,6 @@ _PARAMETERS_MOST = 65535
 _NO_DATA = b"n"
 _BINARY = b"\0\1\0\1"
 _ON = ("on", "true", "yes", "1")
-_QUIETER = ("warning", "error")
-"""Settings of client_min_messages that keep notices away."""
 _TEXT_OID = 25
 
 T = TypeVar("T")
@@ -381,7 +380,7 @@ class Works:
 
     def _say(self, notices: Sequence[str], settings: Mapping[str, str]) -> None:
         """Everything before has been answered, so that this comes in its place."""
-        if settings.get("client_min_messages", "").lower() not in _QUIETER:
+        if hears_notices(settings):
             self._to_client += b"".join(map(m.notice, notices))
 
     def _parameter_types(self, source: str) -> Part[tuple[int, ...]]:
