@@ -95,7 +95,7 @@ class _Column:
         return self.output.factor / Fraction(10) ** self._moment.value.scale
 
     def _count(self) -> Shown:
-        factor = self.output.factor
+        factor = _plain(self.output.factor)
         values = tuple(_plain(v * factor) for v in self._values(0))
         return Shown(values, tuple(d * abs(float(factor)) for d in self._deviations(0)))
 
@@ -104,7 +104,7 @@ class _Column:
         return numeric.uncentred(moment, count, lo, hi) if self._moment.centred else Fraction(moment)
 
     def _sum(self) -> Shown:
-        unit, size = self._unit, len(self._values(0))
+        unit, size = _plain(self._unit), len(self._values(0))
         if not self._moment.centred:
             values = tuple(_plain(v * unit) for v in self._values(0))
             return Shown(values, tuple(d * abs(float(unit)) for d in self._deviations(0)))
