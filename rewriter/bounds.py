@@ -92,7 +92,7 @@ def _size(key: exp.Expr, relation: Relation) -> int | None:
 
 
 def _source_bound(source: Source, columns: frozenset[str], relation: Relation) -> Bound:
-    columns -= {UNIT, unit_column(source.table), *source.copies}
+    columns -= {UNIT, unit_column(source.table)}
     if not columns or _single(source, relation):
         return Bound(1, False)
     if source.derived is not None:
@@ -137,10 +137,13 @@ def _outer_bound(outer: Outer, read: list[exp.Expr]) -> Bound:
     reached = []
     for source in (outer.left, outer.right):
         own = tuple(v for v in read if {a for a, _ in leaves(v)} == {source.alias})
-        if own:
+        # Joined on the unit alone, a side has rows for all rows of a unit or for none.
+        if own and (outer.on or any(name != UNIT for _, name in leaves(*own))):
             reached.append(_sum(groups_per_unit(Relation((source,)), own), Bound(1, False)))
     if any(b.value is None for b in reached):
         return Bound(None, False)
+    if not reached:
+        return Bound(1, False)
     return Bound(prod(b.value or 1 for b in reached), True)
 
 

@@ -41,6 +41,15 @@ def cell_type(kind: str) -> str:
     return CELL_TYPES.get(kind, "VARCHAR")
 
 
+def collated(value: exp.Expr, name: str) -> exp.Expr:
+    """A text under a collation.
+
+    >>> collated(exp.column("x"), "C").sql("postgres")
+    'x COLLATE "C"'
+    """
+    return exp.Collate(this=value, expression=exp.to_identifier(name, quoted=True))
+
+
 class Dialect(Protocol):
     """One engine's way of writing. A `kind` is what `rewriter.expression.kind` says of a value."""
 
@@ -61,6 +70,9 @@ class Dialect(Protocol):
 
     def key(self, value: exp.Expr, kind: str) -> exp.Expr:
         """A key's value such that values of one group are one text."""
+
+    def least(self, value: exp.Expr, kind: str) -> exp.Expr:
+        """The aggregate that gives the least of some keys, NULL aside; of equal keys that key."""
 
     def same(self, left: exp.Expr, right: exp.Expr, kind: str) -> exp.Expr:
         """Whether two keys are the same value or both NULL, in a form that can be hashed to join."""
@@ -98,6 +110,9 @@ class Bound:
 
     def secret(self, place: int) -> exp.Expr:
         return exp.cast(exp.Parameter(this=exp.Literal.number(place)), "VARCHAR")
+
+    def least(self, value: exp.Expr, kind: str) -> exp.Expr:
+        return exp.Min(this=value)
 
     def cells(self, columns: Sequence[tuple[str, str]]) -> exp.Select:
         first = exp.cast(exp.Parameter(this=exp.Literal.number(1)), "VARCHAR[]")

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from sqlglot import exp
 
-from rewriter.dialect import Bound, cell_type
-from rewriter.expression import Parameters
+from rewriter.dialect import Bound, cell_type, collated
+from rewriter.expression import Parameters, kind_of_type
 from rewriter.policy import Column, Table
 from rewriter.relation import Relation, leaf
 from rewriter.writer_duckdb import DuckDBWriter, era_last
@@ -18,7 +18,7 @@ _MONTH = 30 * _DAY
 
 
 class DuckDBDialect(Bound):
-    """Emitted SQL for DuckDB 1.4 and later; texts compare by their bytes there."""
+    """Emitted SQL for DuckDB 1.4 and later."""
 
     def sql(self, query: exp.Expr) -> str:
         return query.sql("duckdb", pretty=True, copy=False)
@@ -27,7 +27,12 @@ class DuckDBDialect(Bound):
         return table.backend_name
 
     def scanned(self, alias: str, column: Column) -> exp.Expr:
-        return leaf(alias, column.name)
+        value = leaf(alias, column.name)
+        if kind_of_type(column.type) != "text":
+            return value
+        # A column's own collation would go along through casts and subqueries. The cast is for enumerated types, which
+        # have none and take none.
+        return collated(exp.cast(value, "VARCHAR"), "C")
 
     def expression(self, node: exp.Expr, relation: Relation, parameters: Parameters) -> exp.Expr:
         return DuckDBWriter(relation, parameters).write(node)
@@ -36,6 +41,10 @@ class DuckDBDialect(Bound):
         return exp.TryCast(this=value, to=exp.DataType.build(cell_type(kind), dialect="duckdb"))
 
     def key(self, value: exp.Expr, kind: str) -> exp.Expr:
+        if kind.endswith("[]"):
+            element = exp.column("x")
+            settled = self.key(element, kind.removesuffix("[]"))
+            return value if settled is element else _each(value, element, settled)
         if kind == "interval":
             return _justified(value)
         return exp.Add(this=value, expression=exp.Literal.number("0.0")) if kind == "float" else value
@@ -58,6 +67,12 @@ class DuckDBDialect(Bound):
 
     def ordered(self, value: exp.Expr, kind: str) -> exp.Expr:
         return value
+
+
+def _each(values: exp.Expr, element: exp.Column, settled: exp.Expr) -> exp.Expr:
+    """A list with `settled`, an expression over `element`, in the place of each of its elements."""
+    function = exp.Lambda(this=settled, expressions=[element.this.copy()])
+    return exp.Anonymous(this="LIST_TRANSFORM", expressions=[values, function])
 
 
 def _justified(value: exp.Expr) -> exp.Expr:

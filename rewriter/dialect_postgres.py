@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 from sqlglot import exp
 
-from rewriter.dialect import Bound
+from rewriter.dialect import Bound, collated
 from rewriter.expression import Parameters, enumerable, kind_of_type
 from rewriter.policy import Column, Table
 from rewriter.relation import Relation, leaf
-from rewriter.writer_postgres import PostgresWriter, collated
+from rewriter.writer_postgres import PostgresWriter
 
 _STAND_INS = {
     "int": "0",
@@ -64,6 +64,13 @@ class PostgresDialect(Bound):
         if kind == "interval":
             return _justified(value)
         return exp.cast(value, "TEXT") if _opaque(kind) else value
+
+    def least(self, value: exp.Expr, kind: str) -> exp.Expr:
+        if kind == "bool":
+            return exp.LogicalAnd(this=value)
+        if kind == "uuid":
+            return exp.cast(exp.Min(this=exp.cast(value, "TEXT")), "UUID")
+        return exp.Min(this=value)
 
     def same(self, left: exp.Expr, right: exp.Expr, kind: str) -> exp.Expr:
         equal = exp.EQ(this=_filled(left, kind), expression=_filled(right, kind))

@@ -53,6 +53,9 @@ class SparkDialect:
             return when(dates(value), value)
         return when(calendar(value), value) if kind in ("timestamp", "timestamptz") else value
 
+    def least(self, value: exp.Expr, kind: str) -> exp.Expr:
+        return exp.Min(this=value)
+
     def same(self, left: exp.Expr, right: exp.Expr, kind: str) -> exp.Expr:
         return exp.NullSafeEQ(this=left, expression=right)
 

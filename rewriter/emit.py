@@ -1,8 +1,9 @@
 """A DP node -> the histogram SQL of a backend, built from expressions, never from strings.
 
 `r` are the rows: their unit _o, keys, and what each count counts; `pu` has one row a unit and group with each
-count clamped to tau; `tr` keeps at most delta0 groups a unit by a keyed order, where the bound is only declared;
-`h` is the histogram. A known domain is zero-filled from `d`; an unknown one is cut to the largest
+count and sum clamped; `tr` keeps at most delta0 groups a unit by a keyed order. Where the calculus infers one group
+a unit, `pu` has one row a unit instead: what one unit can do rests on the SQL alone (contribution.py). `h` is the
+histogram. A known domain is zero-filled from `d`; an unknown one is cut to the largest
 `limit` groups with ties broken by a keyed hash, then by the keys.
 """
 
@@ -14,6 +15,7 @@ from dataclasses import dataclass, replace
 from sqlglot import exp
 
 from rewriter.canonical import canonical, canonical_conjuncts, text_of
+from rewriter.contribution import check_units, held
 from rewriter.dialect import NEUTRAL, Dialect, cell_type
 from rewriter.dialect_duckdb import DUCKDB
 from rewriter.draft import NodeDraft
@@ -43,7 +45,7 @@ def histogram_query(
     """The backend's query for the counts and sums of `node`: over `cells` where the domain is known, else the largest
     `limit` groups.
 
-    `delta0` is enforced by a keyed rank where the node's bound rests on a declaration.
+    `delta0`: in how many groups the price assumes a unit to be, which the SQL enforces; None for any number.
     """
     emitter = Emitter(
         policy, parameters, 1 + (len(node.keys) if cells is not None and node.keys else 0), dialect
@@ -52,10 +54,11 @@ def histogram_query(
     keys = [f"g{n}" for n in range(len(node.keys))]
     counts = [f"c{n}" for n, m in enumerate(node.measures) if isinstance(m, (Count, Moment))]
     ctes: list[tuple[str, exp.Query]] = [("r", emitter.rows(node, typed=cells is not None))]
-    ctes += numbered_rows(emitter, node, keys, kinds)
-    ctes.append(("pu", per_unit(node, keys, ctes[-1][0], dialect)))
-    if node.bound.enforce and delta0 is not None and node.keys:
-        ctes.append(("tr", emitter.truncated(node, keys, kinds, delta0)))
+    kept = held(node.bound, keys, delta0)
+    ctes += numbered_rows(emitter, node, keys, kinds, kept)
+    ctes.append(("pu", per_unit(emitter, node, keys, kinds, ctes[-1][0], kept)))
+    if kept.ranked and kept.most is not None:
+        ctes.append(("tr", emitter.truncated(node, keys, kinds, kept.most)))
     ctes.append(("h", _histogram(node, keys, ctes[-1][0], dialect)))
     if not keys:
         query = exp.select(exp.alias_(exp.Literal.number(1), "cell"), *(_filled(c) for c in counts)).from_(
@@ -208,7 +211,11 @@ class Emitter:
         return leaf(next(s.alias for s in relation.sources if s.private and s.on is None), UNIT)
 
     def select(self, relation: Relation, outputs: Sequence[Output], used: Sequence[exp.Expr]) -> exp.Select:
-        """SELECT outputs FROM the relation's sources under its conditions; `used`: base forms of the outputs."""
+        """SELECT outputs FROM the relation's sources under its conditions; `used`: base forms of the outputs.
+
+        Raises ValueError where rows of several units would meet.
+        """
+        check_units(relation)
         conditions = canonical_conjuncts(relation.met, relation)
         ons = [c for s in relation.sources for c in s.on or ()]
         outside = [c for j in relation.semi_joins for c in j.outside]

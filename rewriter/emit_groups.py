@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
+from rewriter.contribution import held
 from rewriter.dialect import Dialect
 from rewriter.draft import NodeDraft
 from rewriter.emit import Emitter
@@ -45,9 +46,10 @@ def bins_query(
     assert isinstance(measure, Quantiles)
     query = _Query(replace(node, measures=(measure,), outputs=()), backend, len(node.keys))
     lo, hi = measure.value.lo or 0, 1 if measure.value.hi is None else measure.value.hi
-    ranks = [exp.alias_(numbered(query.emitter, query.node, query.keys, query.kinds, "y0"), "_k")]
+    together = [UNIT, *query.keys]
+    rank = numbered(query.emitter, query.node, query.keys, query.kinds, "y0", together)
     query.add("p", exp.select("*", *query.group_number(delta0)).from_("r").where(_present("y0")))
-    query.add_all(with_ranks("p", [UNIT, *query.keys], ranks, measure.tau))
+    query.add_all(with_ranks("p", together, [exp.alias_(rank, "_k")], measure.tau))
     offset = exp.paren(exp.Sub(this=exp.column("y0"), expression=_signed(lo)))
     spread = exp.Mul(this=offset, expression=exp.Literal.number(bins))
     number = exp.cast(
@@ -179,17 +181,20 @@ class _Query:
         self._ctes += named
 
     def group_number(self, delta0: int | None) -> list[exp.Expr]:
-        """_d, a group's number among those of its unit by a keyed order, where a declared bound is to be enforced."""
-        if not self._enforced(delta0):
+        """_d, a group's number among those of its unit, by a keyed order where there may be several."""
+        kept = held(self.node.bound, self.keys, delta0)
+        if kept.most is None:
             return []
-        order = self.emitter.keyed_order(self.named, of=self.unit)
+        order: list[exp.Expr] = [
+            exp.Ordered(this=self.backend.dialect.ordered(k.copy(), of)) for k, of in self.named
+        ]
+        if kept.ranked:
+            order = self.emitter.keyed_order(self.named, of=self.unit)
         return [exp.alias_(_ranked("DENSE_RANK", [exp.column(UNIT)], order), "_d")]
 
     def within(self, select: exp.Select, delta0: int | None) -> exp.Select:
-        return select.where(_at_most("_d", delta0 or 0)) if self._enforced(delta0) else select
-
-    def _enforced(self, delta0: int | None) -> bool:
-        return self.node.bound.enforce and delta0 is not None and bool(self.keys)
+        kept = held(self.node.bound, self.keys, delta0)
+        return select if kept.most is None else select.where(_at_most("_d", kept.most))
 
     def by_cell(self, name: str, cells: Cells) -> exp.Select:
         """SELECT the number of its cell FROM `name`; rows outside of the cells are dropped."""

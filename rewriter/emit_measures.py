@@ -14,6 +14,7 @@ from sqlglot import exp
 
 from rewriter.bounds import one_row_per_unit
 from rewriter.canonical import canonical
+from rewriter.contribution import Held, reach
 from rewriter.dialect import Dialect
 from rewriter.draft import NodeDraft
 from rewriter.expression import kind
@@ -149,16 +150,17 @@ def _decimal(units: int, scale: int) -> str:
 
 
 def numbered_rows(
-    emitter: Emitter, node: NodeDraft, keys: list[str], kinds: list[str]
+    emitter: Emitter, node: NodeDraft, keys: list[str], kinds: list[str], kept: Held
 ) -> list[tuple[str, exp.Query]]:
     """`k`: the rows with the number _k0.. of each in its unit and group, those with a value first; or nothing."""
     ranks, bounds = [], []
+    together = [UNIT, *kept.grouped(keys)]
     for number, measure in enumerate(summed(node).values()):
         if not _whole(measure) and not one_row_per_unit(node.relation):
-            rank = numbered(emitter, node, keys, kinds, f"y{number}")
+            rank = numbered(emitter, node, keys, kinds, f"y{number}", together)
             ranks.append(exp.alias_(rank, f"_k{number}"))
             bounds.append(measure.tau)
-    return with_ranks("r", [UNIT, *keys], ranks, min(bounds)) if ranks else []
+    return with_ranks("r", together, ranks, min(bounds)) if ranks else []
 
 
 def with_ranks(
@@ -183,8 +185,10 @@ def _whole(measure: Summed) -> bool:
     return isinstance(measure, Moment) and measure.whole
 
 
-def numbered(emitter: Emitter, node: NodeDraft, keys: list[str], kinds: list[str], value: str) -> exp.Window:
-    """A row's number in its unit and group: rows with a value first, by a keyed order of it; ties are equal values."""
+def numbered(
+    emitter: Emitter, node: NodeDraft, keys: list[str], kinds: list[str], value: str, together: Sequence[str]
+) -> exp.Window:
+    """A row's number among those `together`: rows with a value first, by a keyed order of it; ties are equal values."""
     absent = exp.Case().when(exp.Is(this=exp.column(value), expression=exp.null()), exp.Literal.number(1))
     order: list[exp.Expr] = [exp.Ordered(this=absent.else_(exp.Literal.number(0)))]
     unit = (exp.column(UNIT), emitter.unit_kind(node.relation))
@@ -192,16 +196,21 @@ def numbered(emitter: Emitter, node: NodeDraft, keys: list[str], kinds: list[str
     order += emitter.keyed_order([*named_keys, (exp.column(value), "int")], of=unit)
     return exp.Window(
         this=exp.RowNumber(),
-        partition_by=[exp.column(UNIT), *(exp.column(k) for k in keys)],
+        partition_by=[exp.column(t) for t in together],
         order=exp.Order(expressions=order),
         over="OVER",
     )
 
 
-def per_unit(node: NodeDraft, keys: list[str], source: str, dialect: Dialect) -> exp.Select:
-    """`pu`: one row a unit and group, each count and sum of it clamped, in v0..."""
-    values = list(summed(node))
-    columns: list[exp.Expr] = [exp.column(UNIT), *(exp.column(k) for k in keys)]
+def per_unit(
+    emitter: Emitter, node: NodeDraft, keys: list[str], kinds: list[str], source: str, kept: Held
+) -> exp.Select:
+    """`pu`: one row a unit and group, or one a unit, each count and sum of it clamped, in v0..."""
+    dialect, values = emitter.dialect, list(summed(node))
+    columns: list[exp.Expr] = [exp.column(UNIT)]
+    for key, found in zip(keys, kinds, strict=True):
+        one = exp.alias_(dialect.least(exp.column(key), found), key)
+        columns.append(one if kept.one else exp.column(key))
     for number, measure in enumerate(node.measures):
         if isinstance(measure, Count):
             columns.append(exp.alias_(_count(measure, number), f"v{number}"))
@@ -209,7 +218,7 @@ def per_unit(node: NodeDraft, keys: list[str], source: str, dialect: Dialect) ->
             place = values.index((measure.value, measure.argument))
             ranked = not measure.whole and not one_row_per_unit(node.relation)
             columns.append(exp.alias_(_sum(measure, place, ranked, dialect), f"v{number}"))
-    return exp.select(*columns).from_(source).group_by(UNIT, *keys)
+    return exp.select(*columns).from_(source).group_by(UNIT, *kept.grouped(keys))
 
 
 def _count(measure: Count, number: int) -> exp.Expr:
@@ -224,9 +233,9 @@ def _count(measure: Count, number: int) -> exp.Expr:
 
 
 def _sum(measure: Moment, place: int, ranked: bool, dialect: Dialect) -> exp.Expr:
-    lo, hi = measure.value.lo or 0, 1 if measure.value.hi is None else measure.value.hi
     value: exp.Expr = exp.column(f"y{place}")
     if measure.centred:
+        lo, hi = measure.value.lo or 0, 1 if measure.value.hi is None else measure.value.hi
         double = exp.Mul(this=exp.Literal.number(2), expression=value)
         value = exp.paren(exp.Sub(this=double, expression=_integer(lo + hi)))
     if measure.power == 2:
@@ -235,9 +244,10 @@ def _sum(measure: Moment, place: int, ranked: bool, dialect: Dialect) -> exp.Exp
         counted = exp.LTE(this=exp.column(f"_k{place}"), expression=exp.Literal.number(measure.tau))
         value = exp.Case().when(counted, value)
     total: exp.Expr = exp.Sum(this=dialect.addend(value))
-    if measure.whole:
-        above = exp.Greatest(this=total.copy(), expressions=[_integer(lo)], ignore_nulls=True)
-        clamped = exp.Least(this=above, expressions=[_integer(hi)], ignore_nulls=True)
+    if not ranked:
+        least, most = reach(measure)
+        above = exp.Greatest(this=total.copy(), expressions=[_integer(least)], ignore_nulls=True)
+        clamped = exp.Least(this=above, expressions=[_integer(most)], ignore_nulls=True)
         present = exp.not_(exp.Is(this=total, expression=exp.null()))
         total = exp.Case().when(present, clamped)
     return exp.func("COALESCE", total, exp.Literal.number(0))

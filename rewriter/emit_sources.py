@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 from rewriter.canonical import canonical
+from rewriter.contribution import check_window
 from rewriter.expression import kind
 from rewriter.grouping import EXACT
 from rewriter.relation import (
@@ -98,6 +99,7 @@ def _outer(emitter: Emitter, outer: Outer) -> exp.Select:
 
 def _window(emitter: Emitter, window: exp.Expr, relation: Relation) -> exp.Expr:
     """A window of a unit's rows; each aggregate that its function is made of gets the same frame."""
+    check_window(window, relation)
     partition = [emitter.written(p, relation) for p in window.args["partition_by"]]
     order = window.args.get("order")
     ordered = [_ordered(emitter, o, relation) for o in order.expressions] if order is not None else []

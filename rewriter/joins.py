@@ -172,7 +172,8 @@ def _outer_source(
         Outer(one, other, on, tuple(fields.values())),
         columns,
         both,
-        single=one_row_per_unit(left) and one_row_per_unit(right),
+        # A unit whose rows do not meet under a further equality has one of each side.
+        single=not on and one_row_per_unit(left) and one_row_per_unit(right),
         copies=copies,
     )
 

@@ -109,7 +109,8 @@ def row_in(
         raise _across(inner, at)
     if negated:
         unknown = exp.not_(exp.Is(this=exp.paren(exp.and_(*equal)), expression=exp.false()))
-        met = (*across, unknown)
+        # Units are never NULL, so that their equality is known; by itself the SQL can be seen to rest on it.
+        met = (*across, *(e for e in equal if inner.private and _on_unit((e,), relation, inner)), unknown)
     added = SemiJoin(None, owned(inside, at) if inner.private else inside, None, negated, met)
     return replace(relation, semi_joins=(*relation.semi_joins, added))
 

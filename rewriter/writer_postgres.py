@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from sqlglot import exp
 
 from rewriter import floating
+from rewriter.dialect import collated
 from rewriter.forms import LONGEST_REPLACED, Forms, number, when
 from rewriter.functions import constant_text
 from rewriter.width import INTEGERS, SPAN
@@ -16,15 +17,6 @@ COMPUTED = {"int2": "BIGINT", "int4": "BIGINT", "int8": "DECIMAL", "number": "DE
 CLOSED = {"int2": "SMALLINT", "int4": "INT", "int8": "BIGINT", "real": "REAL"}
 LARGEST = "1e38"
 """Numerics from here on are NULL in arithmetic: products of many could be beyond what a numeric holds."""
-
-
-def collated(value: exp.Expr, name: str) -> exp.Expr:
-    """A text under a collation.
-
-    >>> collated(exp.column("x"), "C").sql("postgres")
-    'x COLLATE "C"'
-    """
-    return exp.Collate(this=value, expression=exp.to_identifier(name, quoted=True))
 
 
 class PostgresWriter(Forms):
