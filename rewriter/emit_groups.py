@@ -44,7 +44,7 @@ def bins_query(
     """
     measure = node.measures[place]
     assert isinstance(measure, Quantiles)
-    query = _Query(replace(node, measures=(measure,), outputs=()), backend, len(node.keys))
+    query = _Query(replace(node, measures=(measure,), outputs=()), backend, len(node.keys), typed=True)
     lo, hi = measure.value.lo or 0, 1 if measure.value.hi is None else measure.value.hi
     together = [UNIT, *query.keys]
     rank = numbered(query.emitter, query.node, query.keys, query.kinds, "y0", together)
@@ -70,7 +70,7 @@ def items_query(
     """The rows (cell, unit, item), each once, of the items `place`: of one unit in a cell at most `most`."""
     measure = node.measures[place]
     assert isinstance(measure, DistinctItems)
-    query = _Query(replace(node, measures=(measure,), outputs=()), backend, len(node.keys))
+    query = _Query(replace(node, measures=(measure,), outputs=()), backend, len(node.keys), typed=True)
     together = [exp.column(UNIT), *(exp.column(k) for k in query.keys)]
     query.add("e", exp.select(*together, exp.column("x0")).distinct().from_("r").where(_present("x0")))
     query.add("c", exp.select("*", *query.group_number(delta0)).from_("e"))
@@ -163,16 +163,19 @@ def running_query(node: NodeDraft, times: Sequence[str | None], backend: Backend
 
 
 class _Query:
-    """A query in the making over the rows `r` of a node; `arrays` parameters come before the secret's."""
+    """A query in the making over the rows `r` of a node; `arrays` parameters come before the secret's.
 
-    def __init__(self, node: NodeDraft, backend: Backend, arrays: int) -> None:
+    `typed`: keys are in the type of their cells, so that a unit is bounded in cells, of which several keys can be one.
+    """
+
+    def __init__(self, node: NodeDraft, backend: Backend, arrays: int, *, typed: bool = False) -> None:
         self.node, self.backend, self.arrays = node, backend, arrays
         self.emitter = Emitter(backend.policy, backend.parameters, arrays + 1, backend.dialect)
         self.keys = [f"g{n}" for n in range(len(node.keys))]
         self.kinds = [kind(k, node.relation, backend.parameters) for k in node.keys]
         self.named = [(exp.column(k), of) for k, of in zip(self.keys, self.kinds, strict=True)]
         self.unit = (exp.column(UNIT), self.emitter.unit_kind(node.relation))
-        self._ctes: list[tuple[str, exp.Query]] = [("r", self.emitter.rows(node, typed=False))]
+        self._ctes: list[tuple[str, exp.Query]] = [("r", self.emitter.rows(node, typed=typed))]
 
     def add(self, name: str, body: exp.Query) -> None:
         self._ctes.append((name, body))
@@ -197,13 +200,13 @@ class _Query:
         return select if kept.most is None else select.where(_at_most("_d", kept.most))
 
     def by_cell(self, name: str, cells: Cells) -> exp.Select:
-        """SELECT the number of its cell FROM `name`; rows outside of the cells are dropped."""
+        """SELECT the number of its cell FROM `name`, whose keys are typed; rows outside of the cells are dropped."""
         if not self.keys:
             return exp.select(exp.alias_(exp.Literal.number(1), "cell")).from_(name)
         dialect = self.backend.dialect
         self.add("d", self.emitter.domain(self.keys, self.kinds))
         same = [
-            dialect.same(exp.column(k, table="d"), dialect.cell(exp.column(k, table=name), of), of)
+            dialect.same(exp.column(k, table="d"), exp.column(k, table=name), of)
             for k, of in zip(self.keys, self.kinds, strict=True)
         ]
         match = exp.and_(exp.column("_n", table="d").eq(1), *same)

@@ -246,3 +246,14 @@ def test_rows_of_several_units_are_not_written() -> None:
             POLICY,
             (),
         )
+
+
+def test_of_several_keys_that_are_one_cell_a_unit_has_the_items_of_one(
+    backend: duckdb.DuckDBPyConnection, postgres: psycopg.Connection
+) -> None:
+    key = "CASE WHEN quantity > 1 THEN 0.00000000001 ELSE 0.00000000002 END"
+    one = node(f"SELECT {key}, COUNT(DISTINCT article_id) FROM events GROUP BY 1")
+    cells = (("0.00000000001",), ("0.00000000002",))
+    query = items_query(one, 0, cells, 3, one.bound.value, Backend(POLICY, (), DUCKDB))
+    found = [row for row in asked(query, backend, postgres, DUCKDB) if int(row[1]) == OUTLIER]
+    assert len(found) == 3
