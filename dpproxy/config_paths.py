@@ -94,6 +94,12 @@ def _kind(key: str, table: BackendTable, name: str) -> str:
     if column is None or column.type is None:
         known = nearest(name, [column.name for column in table.columns])
         raise Mistake(key, f'table "{table.name}" has no column "{name}"', known)
+    if column.folds:
+        # The database takes several texts for one person, and every unit is bounded by its text.
+        told = f'the collation of "{table.name}"."{name}" makes one value of several texts'
+        raise Mistake(
+            key, f"{told}, so that one person would be many units: give the column another collation"
+        )
     return column.type
 
 

@@ -90,7 +90,8 @@ class BackendColumn:
     """A column as the backend has it.
 
     `type`: its type in the front, None where it has none there; `native`: the backend's own name of it;
-    `values`: the values of an enumerated type, in its order.
+    `values`: the values of an enumerated type, in its order; `folds`: whether its collation makes one value of several
+    texts, as one that ignores case does.
     """
 
     name: str
@@ -99,6 +100,7 @@ class BackendColumn:
     nullable: bool = True
     values: tuple[str, ...] | None = None
     comment: str | None = None
+    folds: bool = False
 
 
 @dataclass(frozen=True)

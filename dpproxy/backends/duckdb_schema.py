@@ -42,6 +42,8 @@ _TYPES = {
 }
 _DECIMAL = re.compile(r"DECIMAL\((\d+),(\d+)\)\Z")
 _LIST = re.compile(r"(.+)\[\d*\]\Z", re.DOTALL)
+_TOKENS = re.compile(r'"(?:[^"]|"")*"' r"|'(?:[^']|'')*'" r"""|[(),]|[^\s"'(),]+""")
+_BYTEWISE = ("C", "POSIX", "BINARY")
 
 
 def front_type(native: str) -> str | None:
@@ -87,6 +89,13 @@ def read_schema(cursor: duckdb.DuckDBPyConnection) -> BackendSchema:
 
 def _columns(cursor: duckdb.DuckDBPyConnection) -> dict[TableName, list[BackendColumn]]:
     columns: dict[TableName, list[BackendColumn]] = defaultdict(list)
+    folding = {
+        (schema, table): _collated(written)
+        for schema, table, written in _rows(
+            cursor,
+            "SELECT schema_name, table_name, sql FROM duckdb_tables() WHERE database_name = current_database()",
+        )
+    }
     for schema, table, name, native, nullable, comment in _rows(
         cursor,
         "SELECT schema_name, table_name, column_name, data_type, is_nullable, comment FROM duckdb_columns() "
@@ -94,9 +103,30 @@ def _columns(cursor: duckdb.DuckDBPyConnection) -> dict[TableName, list[BackendC
         "ORDER BY schema_name, table_name, column_index",
     ):
         values = _enum_values(cursor, native) if native.startswith("ENUM(") else None
-        column = BackendColumn(name, front_type(native), native, bool(nullable), values, comment)
+        folds = name in folding.get((schema, table), ())
+        column = BackendColumn(name, front_type(native), native, bool(nullable), values, comment, folds)
         columns[_front_schema(schema), table].append(column)
     return columns
+
+
+def _collated(written: str) -> frozenset[str]:
+    """The columns with a collation in DuckDB's own text of a table; nothing else of DuckDB tells of one.
+
+    >>> sorted(_collated("CREATE TABLE t(a VARCHAR COLLATE NOCASE, b VARCHAR DEFAULT('(' COLLATE DE), c DATE);"))
+    ['a', 'b']
+    >>> _collated("CREATE TABLE t(a VARCHAR DEFAULT('a COLLATE b'), b VARCHAR COLLATE C);")
+    frozenset()
+    """
+    found, name, depth, before = set(), "", 0, ""
+    for token in _TOKENS.findall(written):
+        starts = depth == 1 and before in ("(", ",")
+        depth += (token == "(") - (token == ")")
+        if starts:
+            name = _unquoted(token)
+        if before.upper() == "COLLATE" and _unquoted(token).upper() not in _BYTEWISE:
+            found.add(name)
+        before = token
+    return frozenset(found)
 
 
 def _enum_values(cursor: duckdb.DuckDBPyConnection, native: str) -> tuple[str, ...]:

@@ -55,7 +55,8 @@ SELECT a.attrelid::bigint, a.attname, pg_catalog.format_type(a.atttypid, a.attty
             AND NOT k.convalidated AND a.attnum = ANY (k.conkey)),
     CASE WHEN t.typtype = 'e' THEN pg_catalog.to_json(ARRAY(
         SELECT e.enumlabel::text FROM pg_catalog.pg_enum AS e WHERE e.enumtypid = t.oid ORDER BY e.enumsortorder)) END,
-    pg_catalog.col_description(a.attrelid, a.attnum), a.attgenerated = 'v', t.typtype = 'e'
+    pg_catalog.col_description(a.attrelid, a.attnum), a.attgenerated = 'v', t.typtype = 'e',
+    EXISTS (SELECT FROM pg_catalog.pg_collation AS l WHERE l.oid = a.attcollation AND NOT l.collisdeterministic)
 FROM pg_catalog.pg_attribute AS a JOIN base AS b ON b.oid = a.atttypid
 JOIN pg_catalog.pg_type AS t ON t.oid = b.type
 WHERE a.attnum > 0 AND NOT a.attisdropped AND a.attrelid = $1
@@ -117,10 +118,10 @@ def read_schema(connection: Connection) -> BackendSchema:
 
 
 def _column(row: tuple[Any, ...]) -> BackendColumn:
-    _, name, native, base, nullable, values, comment, computed, enumerated = row
+    _, name, native, base, nullable, values, comment, computed, enumerated, folds = row
     kind = None if _true(computed) else front_type(base, _true(enumerated))
     listed = None if values is None else tuple(_list(values))
-    return BackendColumn(name, kind, native, _true(nullable), listed, comment)
+    return BackendColumn(name, kind, native, _true(nullable), listed, comment, _true(folds))
 
 
 def _keys(connection: Connection, number: int) -> tuple[tuple[str, ...] | None, tuple[tuple[str, ...], ...]]:

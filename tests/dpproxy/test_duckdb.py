@@ -28,8 +28,13 @@ from dpproxy.backends.base import (
 )
 from dpproxy.backends.duckdb import DuckDB
 from dpproxy.backends.duckdb_instance import LINGER_SECONDS
+from dpproxy.config import ConfigError, load
+from dpproxy.config_policy import build_policy, open_backend
+from rewriter.cut import draft
+from rewriter.draft import NodeDraft
+from rewriter.emit import histogram_query
 from rewriter.plan import HistogramQuery
-from rewriter.policy import Column, Table
+from rewriter.policy import Column, Policy, Table
 from tests.dpproxy import shop
 
 ENDLESS = "SELECT count(*) FROM range(100000000000) AS a, range(1000) AS b"
@@ -426,3 +431,100 @@ def test_what_fails_with_statistics_is_asked_without_and_in_time(backend: DuckDB
     for statement in ("SELECT * FROM '/etc/passwd'", "SET memory_limit = '1GB'"):
         with pytest.raises(duckdb.Error), backend.careful.cursor() as cursor:
             cursor.execute(statement)
+
+
+SPELT = ("berlin", "Berlin", "bERLIn")
+FOLDING = (
+    "CREATE TABLE {} (u INTEGER {}, city VARCHAR COLLATE NOCASE, t VARCHAR, m ENUM ('a', 'B'), f DOUBLE[])"
+)
+
+
+def spelt(folder: Path) -> Policy:
+    """A policy over a table of 30 units in one city, which is written in three ways."""
+    with duckdb.connect(folder / "spelt.duckdb") as database:
+        database.execute(FOLDING.format("people", "PRIMARY KEY"))
+        database.execute("CREATE TABLE cities (name VARCHAR COLLATE NOCASE PRIMARY KEY, land VARCHAR)")
+        database.execute("INSERT INTO cities SELECT unnest($1), unnest($1)", [SPELT])
+        rows = [(n, SPELT[n % 3], SPELT[n % 3], "aB"[n % 2], [-0.0 if n % 2 else 0.0]) for n in range(30)]
+        database.executemany("INSERT INTO people VALUES (?, ?, ?, ?, ?)", rows)
+    (folder / "dpproxy.toml").write_text(
+        '[backend]\nurl = "duckdb:///spelt.duckdb"\n[tables.people]\nprivacy_unit = "u"\n'
+        "[tables.people.columns]\ncity = {}\nf = {}\n[tables.cities]\npublic = true\n"
+    )
+    config = load(folder / "dpproxy.toml")
+    backend = open_backend(config, slots=1)
+    try:
+        return build_policy(config, backend.schema(), backend)
+    finally:
+        backend.close()
+
+
+@pytest.mark.parametrize(
+    ("sql", "cells", "wanted"),
+    [
+        ("SELECT city, COUNT(*) FROM people GROUP BY 1", None, dict.fromkeys(SPELT, 10)),
+        ("SELECT city, COUNT(*) FROM people GROUP BY 1", [*SPELT, "BERLIN"], {1: 10, 2: 10, 3: 10, 4: 0}),
+        ("SELECT m, COUNT(*) FROM people GROUP BY 1", None, {"a": 15, "B": 15}),
+        (
+            "SELECT c.land, COUNT(*) FROM people p JOIN cities c ON c.name = p.city GROUP BY 1",
+            None,
+            dict.fromkeys(SPELT, 10),
+        ),
+        ("SELECT city, COUNT(*) FROM people WHERE city = 'BERLIN' GROUP BY 1", ["BERLIN"], {1: 0}),
+        ("SELECT city, COUNT(*) FROM people WHERE city IN ('berlin') GROUP BY 1", ["berlin"], {1: 10}),
+        (
+            "SELECT m, COUNT(DISTINCT u) FROM (SELECT u, m, MAX(city) AS c FROM people GROUP BY 1, 2) s GROUP BY 1",
+            None,
+            {"a": 15, "B": 15},
+        ),
+    ],
+)
+def test_texts_compare_by_their_bytes_whatever_their_columns_collation(
+    tmp_path: Path, sql: str, cells: list[str] | None, wanted: dict[object, int]
+) -> None:
+    policy = spelt(tmp_path)
+    (node,) = draft(sql, policy).nodes
+    assert isinstance(node, NodeDraft)
+    known = None if cells is None else tuple((c,) for c in cells)
+    query = histogram_query(node, policy, (), known, node.bound.value, 100)
+    backend = DuckDB(tmp_path / "spelt.duckdb", memory="500MB", slots=1)
+    with backend.open() as slot:
+        found = slot.fetch(query, "secret", Cancellation(), 100)
+    backend.close()
+    assert dict(zip(*found.columns, strict=True)) == wanted
+
+
+def test_a_list_of_floats_has_one_zero_as_its_label(tmp_path: Path) -> None:
+    policy = spelt(tmp_path)
+    (node,) = draft("SELECT f, COUNT(*) FROM people GROUP BY 1", policy).nodes
+    assert isinstance(node, NodeDraft)
+    query = histogram_query(node, policy, (), None, 1, 100)
+    labels = set()
+    for unit in (0, 1):
+        with duckdb.connect(tmp_path / "spelt.duckdb") as database:
+            database.execute(
+                f"DELETE FROM people WHERE u % 2 <> {unit}" if unit == 0 else "UPDATE people SET f = [-0.0]"
+            )
+        backend = DuckDB(tmp_path / "spelt.duckdb", memory="500MB", slots=1)
+        with backend.open() as slot:
+            labels.add(str(slot.fetch(query, "secret", Cancellation(), 100).texts(0)))
+        backend.close()
+    assert len(labels) == 1
+
+
+def test_a_unit_whose_collation_folds_texts_is_refused(tmp_path: Path) -> None:
+    with duckdb.connect(tmp_path / "spelt.duckdb") as database:
+        database.execute("CREATE TABLE people (u VARCHAR COLLATE NOCASE PRIMARY KEY)")
+        database.execute("CREATE TABLE visits (u VARCHAR REFERENCES people (u))")
+    toml = tmp_path / "dpproxy.toml"
+    for table, line in (
+        ("people", 'privacy_unit = "u"'),
+        ("visits", 'privacy_unit_path = ["u -> people.u"]'),
+    ):
+        people = '[tables.people]\nprivacy_unit = "u"\n' if table == "visits" else ""
+        toml.write_text(f'[backend]\nurl = "duckdb:///spelt.duckdb"\n{people}[tables.{table}]\n{line}\n')
+        config = load(toml)
+        backend = open_backend(config, slots=1)
+        with pytest.raises(ConfigError, match="makes one value of several texts"):
+            build_policy(config, backend.schema(), backend)
+        backend.close()

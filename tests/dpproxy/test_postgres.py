@@ -11,6 +11,8 @@ import pytest
 
 from dpproxy.backends.base import BackendError, BackendUnavailable, Cancellation, Fetched
 from dpproxy.backends.postgres import Postgres
+from dpproxy.config import ConfigError, load
+from dpproxy.config_policy import build_policy
 from rewriter.plan import HistogramQuery
 from tests.dpproxy.postgres_data import Databases, databases
 
@@ -113,6 +115,26 @@ def test_what_the_server_does_not_enforce_is_no_constraint(server: Databases) ->
     assert tables["public", "other"].unique == (("id",),)
     assert tables["public", "other"].foreign_keys == ()
     assert tables["public", "whole"].primary_key == ("id", "region")
+
+
+def test_a_unit_whose_collation_folds_texts_is_refused(server: Databases, tmp_path: Path) -> None:
+    """The catalog says so of a collation of ICU, which an embedded server is built without: it is written there."""
+    name = server.make(
+        (
+            'CREATE COLLATION folding FROM "C"',
+            "CREATE DOMAIN spelling AS text COLLATE folding",
+            'CREATE TABLE people (u spelling PRIMARY KEY, plain text COLLATE "C")',
+        )
+    )
+    with server.owner(name) as owner:
+        owner.execute("SET allow_system_table_mods = on")
+        owner.execute("UPDATE pg_collation SET collisdeterministic = false WHERE collname = 'folding'")
+    schema = backend_of(server.url(name)).schema()
+    assert [c.folds for c in schema.tables["public", "people"].columns] == [True, False]
+    toml = tmp_path / "dpproxy.toml"
+    toml.write_text(f'[backend]\nurl = "{server.url(name)}"\n[tables.people]\nprivacy_unit = "u"\n')
+    with pytest.raises(ConfigError, match="makes one value of several texts"):
+        build_policy(load(toml), schema, backend_of(server.url(name)))
 
 
 def test_what_is_not_shown(server: Databases) -> None:
