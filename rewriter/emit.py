@@ -24,7 +24,7 @@ from rewriter.emit_sources import derived_rows, front_rows
 from rewriter.expression import Parameters, kind, kind_of_type
 from rewriter.measure import Count, Moment
 from rewriter.measure import parts as read_by
-from rewriter.plan import Cells, HistogramQuery
+from rewriter.plan import Cells, HistogramQuery, UniqueColumn
 from rewriter.policy import Policy, Table
 from rewriter.relation import UNIT, Relation, SemiJoin, Source, is_inner_unit, leaf, leaves, parts
 
@@ -83,7 +83,9 @@ def histogram_query(
         tuple(zip(*cells, strict=True)) if cells else tuple(() for _ in keys) if cells is not None else ()
     )
     known = cells is not None or not keys
-    return HistogramQuery(dialect.sql(query), arrays if keys else (), emitter.rank_used, limit, known)
+    return HistogramQuery(
+        dialect.sql(query), arrays if keys else (), emitter.rank_used, limit, known, emitter.unique
+    )
 
 
 def node_text(node: NodeDraft, policy: Policy, parameters: Parameters) -> str:
@@ -159,13 +161,17 @@ def _histogram(node: NodeDraft, keys: list[str], source: str, dialect: Dialect) 
 
 @dataclass
 class Emitter:
-    """The parts of a node's query in one dialect; `rank`: which parameter holds the secret of the keyed order."""
+    """The parts of a node's query in one dialect; `rank`: which parameter holds the secret of the keyed order.
+
+    `unique`: the columns that paths have been found to rest on so far.
+    """
 
     policy: Policy
     parameters: Parameters
     rank: int
     dialect: Dialect
     rank_used: bool = False
+    unique: frozenset[UniqueColumn] = frozenset()
 
     def rank_key(self) -> exp.Expr:
         self.rank_used = True
@@ -314,6 +320,7 @@ class Emitter:
             if last and hop.target_column == target.privacy_unit:
                 known = exp.select(self.stored("u", target, hop.target_column)).from_(_table(scan, "u"))
                 return current, select.where(exp.In(this=current.copy(), query=known.subquery()))
+            self.unique |= {(target.backend_name, hop.target_column)}
             name = f"p{number}"
             match = self.stored(name, target, hop.target_column).eq(current)
             select = select.join(_table(scan, name), on=match)

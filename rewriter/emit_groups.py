@@ -216,7 +216,13 @@ class _Query:
         for name, body in self._ctes:
             query = query.with_(name, as_=body)
         arrays = tuple(zip(*cells, strict=True)) if cells else tuple(() for _ in range(self.arrays))
-        return HistogramQuery(self.backend.dialect.sql(query), arrays, self.emitter.rank_used, None)
+        return HistogramQuery(
+            self.backend.dialect.sql(query),
+            arrays,
+            self.emitter.rank_used,
+            None,
+            unique=self.emitter.unique,
+        )
 
 
 def _ranked(function: str, partition: Sequence[exp.Expr], order: Sequence[exp.Expr]) -> exp.Window:

@@ -8,6 +8,9 @@ from typing import Literal
 Cells = tuple[tuple[str | None, ...], ...]
 """The cells of a known domain: one text (or NULL) a key column, as PostgreSQL prints it."""
 
+UniqueColumn = tuple[tuple[str, ...], str]
+"""(the parts of a table's name in the backend, the column)."""
+
 
 @dataclass(frozen=True)
 class HistogramQuery:
@@ -16,7 +19,8 @@ class HistogramQuery:
     With a known domain the rows are (cell, counts...), `cell` counting from 1 over the node's cells, one row a cell;
     otherwise (keys..., counts...), at most `limit` rows, largest count first.
     `arrays` are bound as $1.. (lists of text); `rank_key` says that the last parameter is the
-    secret of the keyed order; `integers`, that nothing but integers come.
+    secret of the keyed order; `integers`, that nothing but integers come. `unique` are the columns along privacy unit
+    paths that have to be unique while the query runs: with two rows of one key a row would be of two units.
     """
 
     sql: str
@@ -24,6 +28,7 @@ class HistogramQuery:
     rank_key: bool
     limit: int | None
     integers: bool = False
+    unique: frozenset[UniqueColumn] = frozenset()
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ import numpy as np
 
 from mechanisms.histogram import Counts
 from rewriter.dialect import Dialect
-from rewriter.plan import HistogramQuery
+from rewriter.plan import HistogramQuery, UniqueColumn
 from rewriter.policy import Table, TableName
 
 Result = TypeVar("Result")
@@ -156,6 +156,16 @@ class BackendSchema:
 
     tables: Mapping[TableName, BackendTable] = field(default_factory=dict)
 
+    @property
+    def unique(self) -> frozenset[UniqueColumn]:
+        """The columns that the backend keeps unique, each by itself."""
+        return frozenset(
+            (table.backend_name, column.name)
+            for table in self.tables.values()
+            for column in table.columns
+            if table.enforced(frozenset([column.name]))
+        )
+
 
 @dataclass(frozen=True, repr=False)
 class Fetched:
@@ -216,7 +226,8 @@ class Slot(AbstractContextManager["Slot"], Protocol):
         """Runs a histogram query.
 
         `rank_key` is the secret of the keyed order, bound last where the query wants it. Raises
-        BackendError (also for more than `max_rows` rows), Cancelled.
+        BackendError (also for more than `max_rows` rows, and where `query.unique` does not hold for what the query
+        reads), Cancelled.
         """
 
 

@@ -122,6 +122,14 @@ class DuckDB(PublicCounts):
         finally:
             self._slots.release()
 
+    def check(
+        self, query: HistogramQuery, cursor: duckdb.DuckDBPyConnection, *, careful: bool = False
+    ) -> None:
+        """Raises BackendError where the file that is attached lacks a key that `query` rests on."""
+        instance = self.careful if careful else self._quick
+        if query.unique and not query.unique <= instance.unique(cursor):
+            raise BackendError
+
     def _number(self, query: str) -> int:
         with self._quick.cursor() as cursor:
             rows = masked(Cancellation(), cursor.execute(query).fetchall)
@@ -157,6 +165,7 @@ class DuckDBSlot:
             raise ValueError("the slot was given back")
 
         def run() -> Fetched:
+            self._backend.check(query, quick)
             try:
                 return _fetched(quick, query, rank_key, max_rows)
             except duckdb.OutOfMemoryException:
@@ -168,6 +177,7 @@ class DuckDBSlot:
                 self._backend.careful.cursor() as cursor,
                 interrupting(cancellation, cursor.interrupt, _EVERY),
             ):
+                self._backend.check(query, cursor, careful=True)
                 return _fetched(cursor, query, rank_key, max_rows)
 
         with interrupting(cancellation, quick.interrupt, _EVERY):

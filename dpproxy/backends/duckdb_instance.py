@@ -11,6 +11,8 @@ from time import monotonic
 import duckdb
 
 from dpproxy.backends.base import BackendUnavailable
+from dpproxy.backends.duckdb_schema import read_schema
+from rewriter.plan import UniqueColumn
 
 Settings = Mapping[str, str | bool | int | float | list[str]]
 
@@ -34,6 +36,7 @@ class Instance:
         self._instance: duckdb.DuckDBPyConnection | None = None
         self._file: Path | None = None
         self._attached: tuple[int, ...] = ()
+        self._unique: frozenset[UniqueColumn] | None = None
         self._users, self._used = 0, 0.0
 
     @contextmanager
@@ -83,6 +86,14 @@ class Instance:
             cursor.close()
             self._users -= 1
             self._used = monotonic()
+
+    def unique(self, cursor: duckdb.DuckDBPyConnection) -> frozenset[UniqueColumn]:
+        """The columns that the attached file keeps unique for as long as `cursor` is taken, which nobody writes to
+        meanwhile; raises duckdb.Error."""
+        with self._lock:
+            if self._unique is None:
+                self._unique = read_schema(cursor).unique
+            return self._unique
 
     def _watch(self) -> None:
         """Detaches the file that was just attached, once nobody has used it for so long."""
@@ -134,7 +145,7 @@ class Instance:
             self._instance, self._file = self._started(file), file
         try:
             self._instance.execute(f"ATTACH {_literal(str(file))} AS {_DATABASE} (READ_ONLY)")
-            self._attached = state
+            self._attached, self._unique = state, None
             return
         except duckdb.Error as error:
             # Replaying a write-ahead log may quote rows, so that only one known text is told on.

@@ -25,11 +25,11 @@ from dpproxy.backends.base import (
     public_name,
     quoted,
 )
-from dpproxy.backends.postgres_schema import read_schema
+from dpproxy.backends.postgres_schema import keeps_unique, read_schema
 from dpproxy.backends.postgres_session import OLDEST, objection, pinned
 from rewriter.dialect import Dialect
 from rewriter.dialect_postgres import POSTGRES
-from rewriter.plan import HistogramQuery
+from rewriter.plan import HistogramQuery, UniqueColumn
 from rewriter.policy import Table
 
 Connection = psycopg.Connection[tuple[Any, ...]]
@@ -241,7 +241,7 @@ class PostgresSlot:
 
         def run() -> Fetched:
             columns: list[list[object]] = []
-            with _rows(connection, query.sql, parameters) as batches:
+            with _rows(connection, query.sql, parameters, query.unique) as batches:
                 while rows := batches():
                     columns = columns or [[] for _ in rows[0]]
                     for column, values in zip(columns, zip(*rows, strict=True), strict=True):
@@ -270,9 +270,19 @@ class _Batches:
 
 
 @contextmanager
-def _rows(connection: Connection, query: str, parameters: Sequence[object]) -> Iterator[_Batches]:
-    """The rows of a query in a read-only transaction of its own, as the server makes them."""
+def _rows(
+    connection: Connection,
+    query: str,
+    parameters: Sequence[object],
+    unique: frozenset[UniqueColumn] = frozenset(),
+) -> Iterator[_Batches]:
+    """The rows of a query in a read-only transaction of its own, as the server makes them.
+
+    Raises BackendError where a column of `unique` is not kept unique in the query's own snapshot.
+    """
     with connection.transaction(), psycopg.RawServerCursor(connection, "dpproxy") as cursor:
+        if not keeps_unique(connection, unique):
+            raise BackendError
         cursor.execute(query.encode(), parameters or None)
         yield _Batches(cursor)
 

@@ -13,6 +13,7 @@ from typing import Any
 import psycopg
 
 from dpproxy.backends.base import BackendColumn, BackendSchema, BackendTable, ForeignKey
+from rewriter.plan import UniqueColumn
 from rewriter.policy import TableName
 
 Connection = psycopg.Connection[tuple[Any, ...]]
@@ -72,6 +73,16 @@ FROM pg_catalog.pg_index AS i
 WHERE i.indrelid = $1 AND i.indisunique AND i.indisvalid AND i.indpred IS NULL AND i.indexprs IS NULL
 ORDER BY i.indexrelid
 """
+_UNIQUE = """
+SELECT count(*) FROM unnest($1::text[], $2::text[], $3::text[]) AS wanted(space, name, named)
+WHERE EXISTS (
+    SELECT FROM pg_catalog.pg_namespace AS n JOIN pg_catalog.pg_class AS c ON c.relnamespace = n.oid
+    JOIN pg_catalog.pg_attribute AS a ON a.attrelid = c.oid JOIN pg_catalog.pg_index AS i ON i.indrelid = c.oid
+    WHERE n.nspname = wanted.space AND c.relname = wanted.name AND a.attname = wanted.named
+        AND i.indisunique AND i.indisvalid AND i.indpred IS NULL AND i.indexprs IS NULL AND i.indnkeyatts = 1
+        AND i.indkey[0] = a.attnum AND (i.indisprimary OR a.attnotnull)
+        AND NOT (c.relkind = 'r' AND EXISTS (SELECT FROM pg_catalog.pg_inherits AS h WHERE h.inhparent = c.oid)))
+"""
 _FOREIGN = """
 SELECT n.nspname, t.relname, pg_catalog.to_json(ARRAY(
         SELECT a.attname::text FROM pg_catalog.unnest(c.conkey) WITH ORDINALITY AS k(attnum, place)
@@ -115,6 +126,18 @@ def read_schema(connection: Connection) -> BackendSchema:
             schema, name, (schema, name), columns, primary, unique, _foreign(connection, number), comment
         )
     return BackendSchema(tables)
+
+
+def keeps_unique(connection: Connection, columns: frozenset[UniqueColumn]) -> bool:
+    """Whether the server keeps each of `columns` unique in the snapshot of the connection's transaction.
+
+    Raises psycopg.Error.
+    """
+    if not columns:
+        return True
+    asked = [[*parts, name] for parts, name in sorted(columns)]
+    row = connection.execute(_UNIQUE.encode(), [list(one) for one in zip(*asked, strict=True)]).fetchone()
+    return row is not None and int(row[0]) == len(columns)
 
 
 def _column(row: tuple[Any, ...]) -> BackendColumn:

@@ -528,3 +528,30 @@ def test_a_unit_whose_collation_folds_texts_is_refused(tmp_path: Path) -> None:
         with pytest.raises(ConfigError, match="makes one value of several texts"):
             build_policy(config, backend.schema(), backend)
         backend.close()
+
+
+def test_a_path_is_followed_while_its_keys_are_kept_in_the_attached_file(tmp_path: Path) -> None:
+    declared = shop.POLICY.replace("max_groups_per_unit", "max_rows_per_unit = 9\nmax_groups_per_unit")
+    _, backend, policy = shop.opened(shop.make(tmp_path, declared))
+    (node,) = draft("SELECT COUNT(*) FROM items", policy).nodes
+    assert isinstance(node, NodeDraft)
+    query = histogram_query(node, policy, (), ((),), None, None)
+    assert query.unique == {(("main", "orders"), "order_id")}
+
+    def counted() -> int:
+        with backend.open() as slot:
+            return int(slot.fetch(query, "secret", Cancellation(), 10).counts(1)[0])
+
+    assert counted() == 3
+    unkept = shop.SCHEMA.replace("order_id BIGINT PRIMARY KEY", "order_id BIGINT")
+    unkept = unkept.replace("order_id BIGINT REFERENCES orders (order_id)", "order_id BIGINT")
+    time.sleep(2 * LINGER_SECONDS)
+    (tmp_path / "shop.duckdb").unlink()
+    shop.make(tmp_path, schema=unkept)
+    with pytest.raises(BackendError):
+        counted()
+    time.sleep(2 * LINGER_SECONDS)
+    (tmp_path / "shop.duckdb").unlink()
+    shop.make(tmp_path)
+    assert counted() == 3
+    backend.close()

@@ -272,3 +272,31 @@ def test_a_snapshot_of_its_own(server: Databases) -> None:
         psycopg.connect(server.url(server.make(()))) as other,
     ):
         other.execute("CREATE TABLE t (x int)")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "ALTER TABLE orders DROP CONSTRAINT orders_pkey",
+        "ALTER TABLE orders DROP CONSTRAINT orders_pkey; CREATE UNIQUE INDEX ON orders (id) WHERE owner > 0",
+        "ALTER TABLE orders DROP CONSTRAINT orders_pkey; CREATE UNIQUE INDEX ON orders (id, owner)",
+        "CREATE TABLE more () INHERITS (orders)",
+        "ALTER TABLE orders RENAME TO others",
+    ],
+)
+def test_a_path_is_followed_while_its_keys_are_kept_in_the_querys_snapshot(
+    server: Databases, change: str
+) -> None:
+    name = server.make(("CREATE TABLE orders (id int PRIMARY KEY, owner int)",))
+    backend = backend_of(server.url(name))
+    query = HistogramQuery("SELECT 1", (), False, None, unique=frozenset({(("public", "orders"), "id")}))
+
+    def fetched() -> int:
+        with backend.open() as slot:
+            return slot.fetch(query, "", Cancellation(), 10).rows
+
+    assert fetched() == 1
+    with server.owner(name) as owner:
+        owner.execute(change.encode())
+    with pytest.raises(BackendError):
+        fetched()
