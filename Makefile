@@ -4,7 +4,7 @@ PY := $(VENV)/bin/python
 PIP_INSTALL := $(PY) -m pip install --quiet --disable-pip-version-check --no-input
 PIP_TOOLS := pip-tools==7.6.2
 
-.PHONY: demo clients published bench bench-peers reproduce reproduce-sql audit audit-sql corpora coverage bench-scale stability generated fuzz bench-noise bench-relay bench-planning ledger-torture bench-ledger spark test test-slow lint reference lock clean
+.PHONY: demo clients published availability bench bench-peers reproduce reproduce-sql audit audit-sql corpora coverage bench-scale stability generated fuzz bench-noise bench-relay bench-planning ledger-torture bench-ledger spark test test-slow lint reference lock clean
 
 # Everything embedded on the sample data, on 127.0.0.1:6432, until Ctrl-C.
 demo: $(VENV)/.run
@@ -96,6 +96,11 @@ bench-ledger: $(VENV)/.dev
 # SELECT 1 through the relay beside the front itself, and 200 idle sessions: about a minute.
 bench-relay: $(VENV)/.dev
 	$(PY) -m benchmarks.relay
+
+# What one attacker costs everybody else, attack by attack, and how long the proxy takes to end meanwhile: docs/threat-model.md.
+# Some ten minutes; all of it on loopback.
+availability: $(VENV)/.dev
+	$(PY) -m benchmarks.availability
 
 # What all backends pass, on Spark, then DP-SIPS over up to 250 million pairs by workers: docs/scale.md. Needs Java 17 and 10 GB;
 # about an hour.

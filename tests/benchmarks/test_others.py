@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from benchmarks import ledger, planning, relay, scale
+from benchmarks import availability, ledger, planning, relay, scale
 
 COUNTS = ("SELECT COUNT(*) FROM users", "SELECT country, COUNT(*) FROM users GROUP BY country")
 
@@ -61,3 +61,11 @@ def test_a_large_count_in_a_process(shared: Path) -> None:
     assert rows > 20
     assert 0 < gigabytes < 8
     assert seconds < 60
+
+
+def test_a_bystander_is_answered_beside_an_attack(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(availability, "SECONDS", 7)
+    row = availability.measured("two GSSENCRequests at once, 4 times", tmp_path)
+    plain, private, logins, health = row[2], row[4], row[5], row[6]
+    assert all(one.startswith("0 of ") and not one.endswith(" 0") for one in (plain, private, logins, health))
+    assert not row[-1].startswith("alive")

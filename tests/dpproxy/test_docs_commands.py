@@ -68,6 +68,10 @@ NAMES = {
 MAKE = {
     "demo": ("dpproxy demo", "tests/dpproxy/test_docs_readme.py::test_psql"),
     "test": ("-m pytest -n auto --dist loadfile", "tests/dpproxy/test_docs_readme.py::test_make"),
+    "availability": (
+        "-m benchmarks.availability",
+        "tests/benchmarks/test_others.py::test_a_bystander_is_answered_beside_an_attack",
+    ),
     "audit": ("-m tests.audit", "tests/audit/test_audit.py::test_case"),
     "audit-sql": ("-m tests.audit sql", "tests/audit/test_audit_sql.py::test_question"),
     "bench": ("-m benchmarks.bench", "tests/benchmarks/test_bench.py::test_every_part_of_it"),
