@@ -4,7 +4,7 @@ PY := $(VENV)/bin/python
 PIP_INSTALL := $(PY) -m pip install --quiet --disable-pip-version-check --no-input
 PIP_TOOLS := pip-tools==7.6.2
 
-.PHONY: demo clients published availability bench bench-peers reproduce reproduce-sql audit audit-sql corpora coverage bench-scale stability generated fuzz bench-noise bench-relay bench-planning ledger-torture bench-ledger spark test test-slow lint reference lock clean
+.PHONY: demo clients published availability bench bench-peers reproduce reproduce-sql audit audit-sql corpora coverage bench-scale stability generated oracle fuzz bench-noise bench-relay bench-planning ledger-torture bench-ledger spark test test-slow lint reference lock clean
 
 # Everything embedded on the sample data, on 127.0.0.1:6432, until Ctrl-C.
 demo: $(VENV)/.run
@@ -62,6 +62,12 @@ stability: $(VENV)/.dev
 # 10,000 generated statements: no crash, no refusal without a name, no broken bound.
 generated: $(VENV)/.dev
 	$(PY) -m tests.stability generated
+
+# Random statements without noise, with and without one unit, for SECONDS: what moves against what the price assumes.
+SECONDS ?= 1800
+ENGINES ?= duckdb,postgresql
+oracle: $(VENV)/.dev
+	$(PY) -m tests.oracle --seconds $(SECONDS) --engines $(ENGINES) $(SEED:%=--seed %)
 
 # Ten minutes of mutated statements and bytes: nothing but a refusal leaves the rewriter.
 fuzz: $(VENV)/.dev

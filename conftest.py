@@ -2,4 +2,4 @@
 
 from importlib.util import find_spec
 
-collect_ignore_glob = [] if find_spec("pyspark") else ["dpproxy/backends/spark*.py"]
+collect_ignore_glob = [] if find_spec("pyspark") else ["dpproxy/backends/spark*.py", "tests/oracle/spark.py"]

@@ -1,0 +1,162 @@
+"""A statement's DP nodes as the proxy plans them, and the queries that the backend runs for each."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from sqlglot import exp
+
+from dpproxy.planning import PlannedNode
+from rewriter.cut import draft
+from rewriter.dialect import Bound
+from rewriter.domain import domain_query
+from rewriter.draft import UNITS, Draft, NodeDraft
+from rewriter.emit import check_dialect
+from rewriter.expression import Parameter
+from rewriter.measure import Count, DistinctItems, Measure, Moment, Quantiles, Running
+from rewriter.plan import Cells, HistogramQuery
+from rewriter.refusal import Refusal
+from rewriter.stream import within_horizon
+from tests.oracle.world import World
+from tests.rewriter.engine import executed
+from tests.stability.question import cells_of
+
+WHOLE = 10_000_000
+"""More groups than there are."""
+CELLS = 600
+"""Nodes with more cells are left out: they cost time and show nothing else."""
+BINS, MOST_ITEMS, MOST_GROUPS = 64, 3, 3
+"""How finely a quantile's range is cut, and how many items and selected groups of one unit count."""
+WIDE = 1 << 40
+_NAMES = re.compile(r"^(?:WITH |\), )\"?(\w+)\"? AS \($", re.MULTILINE)
+_PARAMETER = re.compile(r"\$\d+")
+Asked = Literal["histogram", "bins", "items", "weights", "running"]
+
+
+class TooLarge(Exception):
+    """A node over more cells than are looked at."""
+
+
+@dataclass(frozen=True)
+class Query:
+    """One of a node's queries: `asked` for its measures; `node` is the node with those alone."""
+
+    asked: Asked
+    node: PlannedNode
+    written: HistogramQuery
+
+    @property
+    def measures(self) -> tuple[Measure, ...]:
+        """What the query measures, in the order of its columns."""
+        return self.node.draft.measures
+
+    @property
+    def ctes(self) -> list[str]:
+        """The names of its parts, in order."""
+        return _NAMES.findall(self.written.sql)
+
+    def values(self) -> list[object]:
+        """What is bound to its parameters."""
+        arrays: list[object] = [list(a) for a in self.written.arrays]
+        return [*arrays, "secret"] if self.written.rank_key else arrays
+
+    def part(self, name: str) -> str:
+        """The SQL of all rows of the part `name`; parameters that it does not read are named all the same."""
+        end = self.written.sql.rindex("\n)\nSELECT") + 3
+        before = self.written.sql[:end]
+        types = ["VARCHAR[]"] * len(self.written.arrays) + ["VARCHAR"] * self.written.rank_key
+        places = [(f"${n}", of) for n, of in enumerate(types, 1)]
+        read = set(_PARAMETER.findall(before))
+        numbered = isinstance(self.node.dialect, Bound)
+        unread = [f"(CAST({n} AS {of}) IS NULL OR TRUE)" for n, of in places if numbered and n not in read]
+        return f"{before}SELECT * FROM {name}" + (f" WHERE {' AND '.join(unread)}" if unread else "")
+
+
+def planned(sql: str, world: World) -> list[PlannedNode]:
+    """The nodes of a statement. Raises Refusal; TooLarge; psycopg.Error where the front cannot say a constant."""
+    drafted = draft(sql, world.policy)
+    if drafted.constants:
+        drafted = draft(sql, world.policy, (), lambda _, constant: world.front.constant(constant, ()))
+    return [_planned(node, drafted, world) for node in drafted.nodes if isinstance(node, NodeDraft)]
+
+
+def _planned(node: NodeDraft, drafted: Draft, world: World) -> PlannedNode:
+    if any(isinstance(m, (Moment, Quantiles)) and m.value.lo is None for m in node.measures):
+        raise Refusal("PV016", "an aggregate needs finite bounds")
+    check_dialect(node, world.policy, drafted.values, world.engine.dialect)
+    cells: Cells | None = None
+    times: tuple[str, ...] = ()
+    if node.measures and isinstance(node.measures[0], Running):
+        times = _times(node, node.measures[0], drafted.values, world)
+    else:
+        cells = cells_of(node, world.policy, world.front, drafted.values)
+    if cells is not None and len(cells) > CELLS:
+        raise TooLarge
+    return PlannedNode(node, cells, "", b"", world.policy, drafted.values, world.engine.dialect, times=times)
+
+
+def _times(node: NodeDraft, measure: Running, values: tuple[Parameter, ...], world: World) -> tuple[str, ...]:
+    time = node.keys[measure.time]
+    query = domain_query(within_horizon(node.relation, time), (time,), world.policy, values)
+    if query is None:
+        return ()
+    rows = executed(
+        world.front.connection, f"SELECT g0::text FROM ({query.sql('postgres')}) AS d ORDER BY g0"
+    )
+    return tuple(text for (text,) in rows if text is not None)
+
+
+def unclamped(query: Query) -> Query:
+    """The histogram of a query's measures with no value clamped: its part `r` has the values as they are."""
+    measures = tuple(map(_unclamped, query.measures))
+    wide = replace(query.node, draft=replace(query.node.draft, measures=(*measures, UNITS), order_by=None))
+    return Query("histogram", wide, wide.histogram(range(len(measures) + 1), WHOLE))
+
+
+def clamps(measure: Measure) -> bool:
+    """Whether the clamp of a measure's values may bind: where the query has a clamp of its own it does not."""
+    if not isinstance(measure, (Moment, Quantiles)):
+        return False
+    return measure.value.value.find(exp.Least) is None
+
+
+def _unclamped(measure: Measure) -> Measure:
+    if isinstance(measure, (Moment, Quantiles)):
+        return replace(measure, value=replace(measure.value, lo=-WIDE, hi=WIDE))
+    return measure
+
+
+def counted(node: PlannedNode) -> Query:
+    """The query of a node's units and of its measures of one number a group, over all groups that there are."""
+    numbers = [m for m in node.draft.measures if isinstance(m, (Count, Moment))]
+    asked = replace(node, draft=replace(node.draft, measures=(UNITS, *numbers), outputs=()))
+    return Query("histogram", asked, asked.histogram(range(len(numbers) + 1), WHOLE))
+
+
+def others(node: PlannedNode, cells: Cells) -> Iterator[Query]:
+    """The queries of the other measures, over these cells."""
+    over = node.over(cells)
+    for place, measure in enumerate(node.draft.measures):
+        one = replace(over, draft=replace(over.draft, measures=(measure,), outputs=()))
+        if isinstance(measure, Quantiles):
+            yield Query("bins", one, over.bins(place, BINS))
+        elif isinstance(measure, DistinctItems):
+            yield Query("items", one, over.items(place, MOST_ITEMS))
+
+
+def selected(node: PlannedNode, released: Cells, turn: int) -> Query:
+    """The query of a round of partition selection."""
+    return Query("weights", node, node.weights(released, most_groups(node), turn, 1))
+
+
+def most_groups(node: PlannedNode) -> int:
+    """How many groups of one unit partition selection looks at."""
+    return MOST_GROUPS if node.delta0 is None else min(node.delta0, MOST_GROUPS)
+
+
+def streamed(node: PlannedNode) -> Query:
+    """The query of a running count."""
+    return Query("running", node, node.running(len(node.times)))

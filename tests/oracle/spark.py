@@ -1,0 +1,87 @@
+"""A data set in Spark: a session a database, whose tables are views of its own."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+from pyspark.errors import PySparkException
+from pyspark.sql.connect.session import SparkSession
+
+from dpproxy.backends.spark_session import connected, end
+from rewriter.dialect_spark import CELLS, SECRET, SPARK
+from tests.oracle.data import Rows
+from tests.spark_server import owner
+from tests.stability.engine import BackendRaised
+
+TYPES = {
+    "string": pa.string(),
+    "bigint": pa.int64(),
+    "int": pa.int32(),
+    "double": pa.float64(),
+    "date": pa.date32(),
+    "timestamp": pa.timestamp("us"),
+}
+
+
+class SparkData:
+    """Sessions of one server; what is bound to a query is a view in its session."""
+
+    name, dialect = "spark", SPARK
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+        self._sessions: dict[str, SparkSession] = {}
+
+    def fill(self, schema: str, tables: Mapping[str, str], rows: Rows) -> None:
+        """Makes a database of these rows."""
+        session = self._sessions[schema] = connected(self._url)
+        session.conf.set("spark.sql.shuffle.partitions", "1")
+        for name, columns in tables.items():
+            session.createDataFrame(arrow(columns, rows[name])).createOrReplaceTempView(name)
+
+    def stored(self, tables: Mapping[str, str], rows: Rows) -> None:
+        """Makes tables that a schema is read from."""
+        with owner(self._url) as session:
+            for name, columns in tables.items():
+                session.sql(f"DROP TABLE IF EXISTS {name}")
+                session.createDataFrame(arrow(columns, rows[name])).write.saveAsTable(name)
+
+    def run(
+        self, database: str, sql: str, values: Sequence[object]
+    ) -> tuple[list[str], list[tuple[Any, ...]]]:
+        """The names of a query's columns and its rows; BackendRaised for an error."""
+        session = self._sessions[database]
+        arrays = [v for v in values if isinstance(v, list)]
+        secrets = [v for v in values if not isinstance(v, list)]
+        try:
+            if arrays:
+                numbers = pa.array(range(1, len(arrays[0]) + 1), pa.int64())
+                cells = {f"a{n}": pa.array(v, pa.string()) for n, v in enumerate(arrays)}
+                session.createDataFrame(pa.table({"cell": numbers, **cells})).createOrReplaceTempView(CELLS)
+            if secrets:
+                session.createDataFrame(pa.table({"secret": secrets})).createOrReplaceTempView(SECRET)
+            found = session.sql(sql).toArrow()
+        except PySparkException as error:
+            raise BackendRaised(str(error)[:300]) from error
+        listed = zip(*(column.to_pylist() for column in found.columns), strict=True)
+        return list(found.column_names), list(listed)
+
+    def close(self) -> None:
+        """Ends the sessions."""
+        for session in self._sessions.values():
+            end(session)
+
+
+def arrow(columns: str, rows: Sequence[tuple[object, ...]]) -> pa.Table:
+    """Rows as Arrow has them; a day and a time as Spark keeps them, without a zone."""
+    named = [tuple(part.split()[:2]) for part in columns.split(", ")]
+    listed = list(zip(*rows, strict=True)) or [()] * len(named)
+    arrays = [pa.array(list(map(_plain, v)), TYPES[of]) for (_, of), v in zip(named, listed, strict=True)]
+    return pa.table(dict(zip([name for name, _ in named], arrays, strict=True)))
+
+
+def _plain(value: object) -> object:
+    return value.replace(tzinfo=None) if isinstance(value, dt.datetime) else value

@@ -1,0 +1,160 @@
+"""The short run of the oracle, and what it must notice."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from dpproxy.planning import PlannedNode
+from rewriter.bounds import Bound
+from rewriter.measure import Count
+from tests.oracle.ask import planned
+from tests.oracle.check import Outcome, check
+from tests.oracle.generator import KINDS, Generator
+from tests.oracle.run import Tally, run
+from tests.oracle.world import Engine, Found, Server, World, duckdb_world, postgres_world
+
+STATEMENTS = 33
+"""Of each engine."""
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    started = Server(tmp_path_factory.mktemp("oracle"))
+    yield started
+    started.close()
+
+
+@pytest.fixture(scope="module")
+def world(server: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    """A data set in DuckDB whose units are numbers."""
+    with duckdb_world(server, tmp_path_factory.mktemp("data"), "plain-duckdb-0") as made:
+        assert all(isinstance(u, int) for unit in made.removed for u in unit)
+        yield made
+
+
+def test_a_unit_does_what_its_price_assumes_and_nothing_to_others(server: Server, tmp_path: Path) -> None:
+    tally = Tally()
+    for engine in ("duckdb", "postgresql"):
+
+        def going(found: Tally, engine: str = engine) -> bool:
+            return found.row(engine, "all").statements < STATEMENTS
+
+        tally.add(run("ci", [engine], going, server, tmp_path, data_sets=1))
+    assert not tally.violations, "\n".join(f"{v.place}: {v.broken[0][0]}\n{v.sql}" for v in tally.violations)
+    assert not tally.crashes
+    for engine in ("duckdb", "postgresql"):
+        row = tally.row(engine, "all")
+        assert row.accepted > STATEMENTS // 2
+        assert row.counting > STATEMENTS // 6
+        assert row.half > row.counting // 2
+
+
+def test_a_statement_has_the_relation_that_it_is_asked_for(world: World) -> None:
+    for kind in KINDS:
+        for number in range(5):
+            sql, kinds = Generator(Random(f"{kind} {number}"), world.columns).statement(kind)
+            assert (sql, kinds) == Generator(Random(f"{kind} {number}"), world.columns).statement(kind)
+            assert kind in kinds or kind in ("table", "semi join"), sql
+
+
+def checked(node: PlannedNode, world: World) -> Outcome:
+    return check(node, world, Random(1))
+
+
+class Mutated:
+    """An engine that runs another query than the one it is sent."""
+
+    def __init__(self, engine: Engine, right: str, wrong: str) -> None:
+        self.name, self.dialect = f"mutated {right} {wrong}", engine.dialect
+        self._engine, self._right, self._wrong = engine, re.compile(right), wrong
+        self.times = 0
+
+    def run(self, database: str, sql: str, values: Sequence[object]) -> tuple[list[str], Found]:
+        written, times = self._right.subn(self._wrong, sql)
+        self.times += times
+        return self._engine.run(database, written, values)
+
+
+MOODS = "SELECT place % 5, COUNT(*), SUM(LEAST(GREATEST(visit, 1), 9)) FROM visits GROUP BY place % 5"
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong"),
+    [
+        (r"q\._n <= 2", "q._n <= 20"),
+        (r"LEAST\(COUNT\(\*\), 1\)", "COUNT(*)"),
+        (r"_k0 <= 1\b", "_k0 <= 10"),
+        (r'"_o" AS "_o"', '1 AS "_o"'),
+        (r"PARTITION BY _o$", "PARTITION BY 1"),
+        (r'"t0"\."visit"', "(COUNT(*) OVER () % 9)"),
+        (r"CAST\(SUM\(v0\)", "CAST(SUM(v0) * COUNT(*)"),
+    ],
+)
+def test_a_query_that_bounds_less_or_mixes_units_is_noticed(world: World, right: str, wrong: str) -> None:
+    (node,) = planned(MOODS, world)
+    assert checked(node, world).exceeds
+    assert not checked(node, world).broken
+    mutated = Mutated(world.engine, f"(?m){right}", wrong)
+    assert checked(node, replace(world, engine=mutated)).broken
+    assert mutated.times
+
+
+def test_a_label_that_others_rows_decide_is_noticed(world: World) -> None:
+    (node,) = planned("SELECT trade, COUNT(*) FROM people GROUP BY trade", world)
+    assert not checked(node, world).broken
+    mutated = Mutated(
+        world.engine, r"(?m)^  g0,$", "  (SELECT CAST(COUNT(*) AS VARCHAR) FROM r) || g0 AS g0,"
+    )
+    assert checked(node, replace(world, engine=mutated)).broken
+
+
+@pytest.mark.parametrize(
+    ("sql", "rank"),
+    [
+        (
+            "SELECT PERCENTILE_CONT(0.5) WITHIN GROUP (ORDER BY LEAST(GREATEST(visit, 1), 900)) FROM visits",
+            "_k",
+        ),
+        ("SELECT COUNT(DISTINCT visit) FROM visits", "_k"),
+        ("SELECT place, COUNT(DISTINCT visit) FROM visits GROUP BY place", "_d"),
+        ("SELECT DISTINCT mood FROM visits", "n"),
+        (
+            "SELECT v.kind, date_trunc('week', v.seen), SUM(COUNT(*)) OVER (PARTITION BY v.kind"
+            " ORDER BY date_trunc('week', v.seen)) FROM visits v GROUP BY 1, 2",
+            "_k",
+        ),
+    ],
+)
+def test_ranks_of_all_measures_are_checked(sql: str, rank: str, world: World) -> None:
+    (node,) = planned(sql, world)
+    outcome = checked(node, world)
+    assert outcome.exceeds
+    assert outcome.half
+    assert not outcome.broken
+    mutated = Mutated(world.engine, rf"\b{rank} <= \d+", f"{rank} <= 100")
+    assert checked(node, replace(world, engine=mutated)).broken
+
+
+def test_a_bound_that_is_too_small_is_noticed(world: World) -> None:
+    (node,) = planned("SELECT kind, place, COUNT(*) FROM visits GROUP BY kind, place", world)
+    assert not checked(node, world).broken
+    (count,) = node.draft.measures
+    assert isinstance(count, Count)
+    lies = (replace(node.draft, bound=Bound(1, False)),)
+    assert all(checked(replace(node, draft=lie), world).broken for lie in lies)
+
+
+def test_a_unit_in_text_that_the_engine_folds_is_removed_whole(server: Server, tmp_path: Path) -> None:
+    if "citext" not in server.collated:
+        pytest.skip("this PostgreSQL has no citext")
+    for number in range(40):
+        with postgres_world(server, tmp_path, f"folded-postgresql-{number}") as made:
+            if any(len(unit) > 1 for unit in made.removed):
+                return
+    raise AssertionError("no data set has units that the engine folds")
