@@ -1,0 +1,185 @@
+"""The SQL of every query bounds by itself what one unit can do: read from the text, whatever was planned."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from random import Random
+
+import duckdb
+import pytest
+
+from dpproxy.config_policy import build_policy, open_backend
+from dpproxy.service import configured
+from rewriter.cut import draft
+from rewriter.dialect import Dialect
+from rewriter.dialect_duckdb import DUCKDB
+from rewriter.dialect_postgres import POSTGRES
+from rewriter.domain import domain_query
+from rewriter.draft import NodeDraft
+from rewriter.emit import histogram_query
+from rewriter.emit_groups import Backend, bins_query, items_query, running_query, weights_query
+from rewriter.expression import Parameter
+from rewriter.measure import Count, DistinctItems, Moment, Quantiles, Running
+from rewriter.plan import Cells
+from rewriter.policy import Policy
+from rewriter.refusal import Refusal
+from tests.oracle import data
+from tests.oracle.data import Shape
+from tests.oracle.generator import KINDS, Generator
+from tests.rewriter.enforced import Walk
+from tests.rewriter.fuzz import READ
+from tests.rewriter.queries import ANSWERED, TRUNCATED
+from tests.rewriter.shop import POLICY
+from tests.stability.corpora import FILES, entries
+
+STATEMENTS = 150
+BINS, ITEMS, GROUPS = 64, 3, 3
+DIALECTS = (("duckdb", DUCKDB), ("postgres", POSTGRES))
+
+
+def drafted(sql: str, policy: Policy) -> list[tuple[NodeDraft, tuple[Parameter, ...]]]:
+    """The nodes of a statement that is not refused, its constants made up."""
+    try:
+        found = draft(sql, policy, (), lambda n, _: [READ[n % len(READ)]])
+    except Refusal:
+        return []
+    return [
+        (n, found.values)
+        for n in found.nodes
+        if isinstance(n, NodeDraft)
+        and not any(isinstance(m, (Moment, Quantiles)) and m.value.lo is None for m in n.measures)
+    ]
+
+
+def unbounded(sql: str, policy: Policy) -> Iterator[str]:
+    """What the queries of a statement's nodes do not bound, on each engine."""
+    for node, values in drafted(sql, policy):
+        for name, dialect in DIALECTS:
+            try:
+                found = list(_unbounded(node, policy, values, name, dialect))
+            except Refusal:
+                continue
+            yield from (f"{name}: {what}: {sql}" for what in found)
+
+
+def _unbounded(
+    node: NodeDraft, policy: Policy, values: tuple[Parameter, ...], name: str, dialect: Dialect
+) -> Iterator[str]:
+    delta0, backend = node.bound.value, Backend(policy, values, dialect)
+    wide = len(node.keys)
+
+    def walk(text: str) -> Walk:
+        return Walk(text, name, policy, wide)
+
+    if node.measures and isinstance(node.measures[0], Running):
+        yield from walk(running_query(node, ("2024-01-01",), backend).sql).running(node.measures[0])
+        return
+    cells = _cells(node, policy, values)
+    if not node.measures:
+        most = GROUPS if delta0 is None else min(delta0, GROUPS)
+        yield from walk(weights_query(node, (), most, 0, backend).sql).weights(most)
+        return
+    numbers = tuple(m for m in node.measures if isinstance(m, (Count, Moment)))
+    if numbers:
+        counted = replace(node, measures=numbers, order_by=0)
+        text = histogram_query(counted, policy, values, cells, delta0, 10, dialect).sql
+        yield from walk(text).histogram(numbers, delta0)
+    listed = cells or (("x",) * wide,)
+    for place, measure in enumerate(node.measures):
+        if isinstance(measure, Quantiles):
+            yield from walk(bins_query(node, place, listed, BINS, delta0, backend).sql).bins(measure, delta0)
+        elif isinstance(measure, DistinctItems):
+            text = items_query(node, place, listed, ITEMS, delta0, backend).sql
+            yield from walk(text).items(measure, ITEMS, delta0)
+
+
+def _cells(node: NodeDraft, policy: Policy, values: tuple[Parameter, ...]) -> Cells | None:
+    """Some cell of a known domain, None for an unknown one."""
+    if not node.keys:
+        return ((),)
+    known = domain_query(node.relation, node.keys, policy, values) is not None
+    return (("1",) * len(node.keys),) if known else None
+
+
+def none(statements: list[str], policy: Policy) -> int:
+    """How many of the statements have nodes; none of them may leave a unit unbounded."""
+    found = [what for sql in statements for what in unbounded(sql, policy)]
+    assert not found, f"{len(found)} queries do not bound a unit, such as:\n" + "\n".join(found[:5])
+    return sum(bool(drafted(sql, policy)) for sql in statements)
+
+
+def test_the_sql_of_answered_queries_bounds_a_unit() -> None:
+    assert none([*ANSWERED, *TRUNCATED], POLICY) > 100
+
+
+def test_the_sql_of_the_corpora_bounds_a_unit(shared: Path, tmp_path: Path) -> None:
+    corpora = shared / "corpora"
+    schema = (corpora / "schema.sql").read_text()
+    written = (corpora / "dpproxy.toml").read_text()
+    statements = [str(e["sql"]) for f in FILES for e in entries(corpora / f)]
+    assert none(statements, built(schema, written, tmp_path)) > 100
+
+
+def test_the_sql_of_generated_statements_bounds_a_unit(tmp_path: Path) -> None:
+    tables = data.tables(Shape(dict.fromkeys(data.TEXTS, "VARCHAR"), "bigint"), "duckdb")
+    schema = ";".join(f"CREATE TABLE {name} ({columns})" for name, columns in tables.items())
+    policy = built(schema, data.policy(), tmp_path)
+    visible = {t.name: frozenset(c.name for c in t.columns if not c.hidden) for t in policy.tables.values()}
+    statements = [
+        Generator(Random(f"enforced {n}"), visible).statement(KINDS[n % len(KINDS)])[0]
+        for n in range(STATEMENTS)
+    ]
+    assert none(statements, policy) > STATEMENTS // 2
+
+
+def built(schema: str, tables: str, folder: Path) -> Policy:
+    """The policy of a file's tables over an empty DuckDB file."""
+    with duckdb.connect(folder / "empty.duckdb") as connection:
+        connection.execute(schema)
+    file = folder / "dpproxy.toml"
+    file.write_text('[backend]\nurl = "duckdb:///empty.duckdb"\n' + tables)
+    config = configured(file)
+    backend = open_backend(config, slots=1)
+    try:
+        policy = build_policy(config, backend.schema(), backend)
+    finally:
+        backend.close()
+    found = {key: replace(table, backend_name=(table.name,)) for key, table in policy.tables.items()}
+    return replace(policy, tables=found)
+
+
+GROUPED = "SELECT e.device, COUNT(*), SUM(LEAST(GREATEST(e.quantity, 0), 9)) FROM events e GROUP BY e.device"
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong"),
+    [
+        ("q._n <= 3", "q._n <= 4"),
+        ("q._n <= 3", "q._n > 3"),
+        ("_k0 <= 500", "_k0 <= 501"),
+        ("LEAST(COUNT(*), 500)", "COUNT(*)"),
+        ("_rows <= 500\n", "_rows <= 600\n"),
+        ("PARTITION BY _o, g0", "PARTITION BY g0"),
+        ("PARTITION BY _o\n", "PARTITION BY g0\n"),
+        ("_o,\n    g0\n)", "_o\n)"),
+        ("CAST('9' AS BIGINT)", "CAST('9' AS BIGINT)"),
+    ],
+)
+def test_a_query_that_bounds_less_is_noticed(right: str, wrong: str) -> None:
+    ((node, values),) = drafted(GROUPED, POLICY)
+    sql = histogram_query(node, POLICY, values, None, node.bound.value, 10, DUCKDB).sql
+    assert right in sql
+    assert not list(Walk(sql, "duckdb", POLICY, 1).histogram(node.measures, 3))
+    found = list(Walk(sql.replace(right, wrong), "duckdb", POLICY, 1).histogram(node.measures, 3))
+    assert bool(found) == (right != wrong)
+
+
+def test_what_is_believed_of_a_derived_table_is_no_bound() -> None:
+    sql = "SELECT s.n, COUNT(*) FROM (SELECT user_id, COUNT(*) AS n FROM events GROUP BY user_id) s GROUP BY s.n"
+    ((node, values),) = drafted(sql, POLICY)
+    text = histogram_query(node, POLICY, values, None, 1, 10, DUCKDB).sql
+    start, end = text.find("tr AS ("), text.find("h AS (")
+    unranked = text if start < 0 else (text[:start] + text[end:]).replace("FROM tr", "FROM pu")
+    assert list(Walk(unranked, "duckdb", POLICY, 1).histogram(node.measures, 1))
