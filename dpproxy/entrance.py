@@ -54,13 +54,19 @@ class Entrance:
                 raise m.ProtocolError(
                     f'received direct SSL connection request without ALPN protocol "{ALPN}"'
                 )
+        # Each is taken once, so that this loop ends; a second one is read as a version that nobody speaks.
+        possible = {m.GSSENC_REQUEST} if channel.is_secure else {m.GSSENC_REQUEST, m.SSL_REQUEST}
         while True:
             code, body = await channel.startup()
-            if code == m.SSL_REQUEST and not channel.is_secure:
-                channel.send(b"S")
-                await channel.secure(self._tls.context)
-            elif code == m.GSSENC_REQUEST:
+            if code in possible:
+                possible.remove(code)
+                if code == m.SSL_REQUEST:
+                    channel.send(b"S")
+                    await channel.secure(self._tls.context)
+                    continue
                 channel.send(b"N")
+                if len(channel.inbound):
+                    raise m.ProtocolError("received unencrypted data after GSSAPI encryption request")
             elif code == m.CANCEL_REQUEST:
                 await self._cancel(body)
                 return None

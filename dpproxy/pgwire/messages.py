@@ -94,16 +94,17 @@ class Inbound:
 
     def take_startup(self) -> tuple[int, bytes] | None:
         """The next packet without a kind as (code, body), or None; raises ProtocolError."""
-        buffer = self._buffer
-        if len(buffer) < 4:
+        buffer, start = self._buffer, self._start
+        if len(buffer) < start + 4:
             return None
-        length = int.from_bytes(buffer[:4], "big")
+        length = int.from_bytes(buffer[start : start + 4], "big")
         if not 8 <= length <= STARTUP_LIMIT:
             raise ProtocolError("invalid length of startup packet")
-        if len(buffer) < length:
+        if len(buffer) < start + length:
             return None
-        code, body = int.from_bytes(buffer[4:8], "big"), bytes(buffer[8:length])
-        self._advance(length)
+        code = int.from_bytes(buffer[start + 4 : start + 8], "big")
+        body = bytes(buffer[start + 8 : start + length])
+        self._advance(start + length)
         return code, body
 
     def rest(self) -> bytes:

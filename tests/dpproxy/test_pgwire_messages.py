@@ -108,6 +108,20 @@ def test_startup_packets_have_limits(length: int) -> None:
         inbound.take_startup()
 
 
+@given(st.lists(st.binary(max_size=40), max_size=6), st.lists(st.integers(0, 1000)))
+def test_startup_packets_survive_any_chunking(bodies: list[bytes], cuts: list[int]) -> None:
+    packets = [(m.GSSENC_REQUEST + number, body) for number, body in enumerate(bodies)]
+    sent = b"".join(struct.pack(">II", 8 + len(body), code) + body for code, body in packets)
+    inbound = m.Inbound({})
+    seen = []
+    for piece in pieces(sent, cuts):
+        inbound.feed(piece)
+        while len(seen) <= len(packets) and (one := inbound.take_startup()) is not None:
+            seen.append(one)
+    assert seen == packets
+    assert len(inbound) == 0
+
+
 @given(
     st.lists(st.none() | st.binary(max_size=9), max_size=5),
     st.sampled_from([(), (0,), (1,), "each"]),

@@ -90,6 +90,40 @@ def test_gssenc_is_answered_no_and_tls_may_follow(proxy: Served) -> None:
         assert raw.kinds().endswith("KZ")
 
 
+@pytest.mark.parametrize(
+    "requests",
+    [
+        [m.GSSENC_REQUEST, m.GSSENC_REQUEST],
+        [m.GSSENC_REQUEST, m.SSL_REQUEST],
+        [m.GSSENC_REQUEST, m.CANCEL_REQUEST],
+        [m.GSSENC_REQUEST, m.PROTOCOL_3_0],
+        [m.SSL_REQUEST, m.SSL_REQUEST],
+        [m.GSSENC_REQUEST] * 1000,
+    ],
+)
+@pytest.mark.parametrize("at_once", [True, False])
+def test_requests_for_encryption_stop_nobody(proxy: Served, requests: list[int], at_once: bool) -> None:
+    packets = [struct.pack(">ii", 8, code) for code in requests]
+    with Raw.open(proxy.port) as raw, suppress(OSError):
+        raw.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        for part in [b"".join(packets)] if at_once else packets:
+            raw.send(part)
+    with proxy.raw() as raw:
+        assert rows(raw.query("SELECT 1")) == [("1",)]
+
+
+def test_a_second_request_for_encryption_is_refused(proxy: Served) -> None:
+    with Raw.open(proxy.port) as raw:
+        for _ in range(2):
+            raw.send(struct.pack(">ii", 8, m.GSSENC_REQUEST))
+            answer = raw.socket.recv(1)
+        assert answer == b"E"
+    with Raw.open(proxy.port) as raw:
+        raw.send(struct.pack(">ii", 8, m.GSSENC_REQUEST), startup_packet({"user": "ann"}))
+        assert raw.socket.recv(1) == b"N"
+        assert errors(raw.until("E"))[0]["C"] == "08P01"
+
+
 def test_tls_from_the_first_byte(proxy: Served) -> None:
     with Raw.open(proxy.port) as raw:
         raw.socket = hello(["postgresql"]).wrap_socket(raw.socket)
