@@ -20,6 +20,7 @@ memory = "6GB"
 auth = "trust"
 statement_timeout = "30min"
 max_sessions = 200
+max_sessions_per_login = 200
 [budget]
 mode = "track"
 [budget.dataset]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import ipaddress
 import socket
 import ssl
 from collections.abc import Callable
@@ -69,9 +70,9 @@ class Channel(asyncio.Protocol):
 
     @property
     def peer(self) -> str:
-        """The client's address, without its port."""
+        """Where the client is: its address without the port, of IPv6 the network that one client has for itself."""
         address = self.transport.get_extra_info("peername")
-        return str(address[0]) if isinstance(address, tuple) else ""
+        return peer_of(address[0]) if isinstance(address, tuple) else ""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         # Any loop's: not every one derives its transports and protocols from asyncio's classes.
@@ -175,6 +176,18 @@ class Channel(asyncio.Protocol):
         if not self.transport.is_closing():
             self.transport.close()
             asyncio.get_running_loop().call_later(5, self.transport.abort)
+
+
+def peer_of(address: str) -> str:
+    """The address of a peer as it counts.
+
+    >>> peer_of("192.0.2.7"), peer_of("::ffff:192.0.2.7"), peer_of("2001:db8:0:1:2:3:4:5")
+    ('192.0.2.7', '192.0.2.7', '2001:db8:0:1::')
+    """
+    found = ipaddress.ip_address(address)
+    if isinstance(found, ipaddress.IPv4Address) or found.ipv4_mapped is not None:
+        return address.removeprefix("::ffff:")
+    return str(ipaddress.IPv6Address(int(found) >> 64 << 64))
 
 
 def _hand_over(protocol: asyncio.BufferedProtocol, data: bytes) -> None:

@@ -80,6 +80,7 @@ class Server(_Section):
     tls_client_ca: str = ""
     auth: Literal["scram", "trust"] = "scram"
     max_sessions: Positive = 200
+    max_sessions_per_login: Positive = 50
     statement_timeout: Duration = dt.timedelta(minutes=5)
     login_timeout: Duration = dt.timedelta(minutes=1)
     idle_timeout: Duration = dt.timedelta(hours=8)

@@ -21,9 +21,8 @@ from rewriter.refusal import Refusal
 class Entrance:
     """Reads what clients say before their first statement.
 
-    `verifier`: gives an analyst's SCRAM verifier, or None; it may block, so it runs on `threads`. `cancel`
-    takes the body of a CancelRequest. `trust`: nobody has to prove anything; `tokens`: whose signed tokens some
-    analysts prove who they are with.
+    `verifier`: gives an analyst's SCRAM verifier, or None; it may block, so it runs on `threads`. `trust`: nobody
+    has to prove anything; `tokens`: whose signed tokens some analysts prove who they are with.
     """
 
     def __init__(
@@ -31,7 +30,6 @@ class Entrance:
         tls: Tls,
         verifier: Callable[[str], str | None],
         fake_salt_key: bytes,
-        cancel: Callable[[bytes], Awaitable[None]],
         threads: Executor,
         *,
         trust: bool,
@@ -39,12 +37,12 @@ class Entrance:
         tokens: Tokens | None = None,
     ) -> None:
         self._tls, self._verifier, self._fake_salt_key = tls, verifier, fake_salt_key
-        self._cancel, self._threads = cancel, threads
+        self._threads = threads
         self._trust, self._statement_timeout = trust, statement_timeout
         self._throttle, self._tokens = Throttle(), tokens
 
-    async def startup(self, channel: Channel) -> Startup | None:
-        """Reads packets up to the startup packet; None where it was a cancel request instead.
+    async def startup(self, channel: Channel) -> Startup | bytes:
+        """Reads packets up to the startup packet, or the cancel request in its place, whose body it gives.
 
         Raises Refusal, ProtocolError, ConnectionEnded.
         """

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import resource
 import signal
 import socket
 import ssl
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Literal
 
 from dpproxy.asker import Asker
@@ -26,6 +28,7 @@ from dpproxy.session import SHUTDOWN, Answering, Services, Session, nothing_publ
 from dpproxy.stages import Observe, unobserved
 from dpproxy.tls import is_loopback, tls_for
 from dpproxy.tokens import Tokens
+from dpproxy.waiting_room import Guest, WaitingRoom
 from dpproxy.watching import Watcher
 from mechanisms.randomness import random_bytes
 from rewriter.refusal import Refusal
@@ -35,9 +38,11 @@ log = logging.getLogger("dpproxy.server")
 
 DRAIN_SECONDS = 30.0
 """How long a drain waits for statements that the front runs (privacy steps have statement_timeout)."""
-_LOGINS = 1000
-"""Connections that may be logging in at once; more are told so and closed."""
-_TOO_MANY = m.error("53300", "sorry, too many clients already", severity="FATAL")
+LOGINS, LOGINS_OF_ONE_PEER = 1000, 200
+"""Connections that may be logging in at once, and from one address: so many that a tool which opens all of its
+connections together is not hindered."""
+_DESCRIPTORS = 1 << 16
+_MADE_WAY = m.error("53300", "too many connections are logging in", severity="FATAL")
 _THREADS, _LOGIN_THREADS = 32, 8
 
 
@@ -45,7 +50,8 @@ _THREADS, _LOGIN_THREADS = 32, 8
 class Settings:
     """[server] of the configuration; times in seconds.
 
-    `login_seconds`: from a connection's first byte to its login; `idle_seconds`: without a word of the client.
+    `login_seconds`: from a connection's first byte to its login; `startup_seconds`: to its whole startup packet;
+    `idle_seconds`: without a word of the client; `max_sessions_per_login`: of those of `max_sessions`.
     """
 
     host: str = "127.0.0.1"
@@ -58,6 +64,8 @@ class Settings:
     login_seconds: float = 60.0
     idle_seconds: float = 8 * 3600.0
     tls_client_ca: str = ""
+    max_sessions_per_login: int = 50
+    startup_seconds: float = 10.0
 
 
 @dataclass(frozen=True)
@@ -119,9 +127,12 @@ class Server:
         self._login_threads = ThreadPoolExecutor(_LOGIN_THREADS, "login")
         self._sessions: dict[int, Session] = {}
         self._logins: set[asyncio.Task[None]] = set()
+        # A session has two descriptors, the ledger and the console have theirs.
+        self._room = WaitingRoom(min(LOGINS, descriptors() // 4), LOGINS_OF_ONE_PEER)
         self._jobs: set[asyncio.Future[object]] = set()
         self._shared = shared
-        self._seats = Seats() if shared is None else shared.seats
+        alone = Seats(settings.max_sessions, settings.max_sessions_per_login)
+        self._seats = alone if shared is None else shared.seats
         self._draining = False
         self._listener: asyncio.Server | None = None
         self._services = Services(
@@ -140,7 +151,6 @@ class Server:
             tls,
             rooms.verifier,
             rooms.fake_salt_key,
-            self._cancel_anywhere,
             self._login_threads,
             trust=settings.auth == "trust",
             statement_timeout=settings.statement_timeout,
@@ -219,20 +229,26 @@ class Server:
         if self._draining:
             channel.transport.abort()
             return
-        if len(self._logins) >= _LOGINS:
-            channel.send(_TOO_MANY)
-            channel.close()
-            return
-        login = asyncio.get_running_loop().create_task(self._log_in(channel))
-        self._logins.add(login)
-        login.add_done_callback(self._logins.discard)
+        guest = Guest(channel.peer)
+        guest.login = asyncio.get_running_loop().create_task(self._log_in(channel, guest))
+        self._room.enter(guest)
+        self._logins.add(guest.login)
+        guest.login.add_done_callback(lambda login: self._login_over(login, channel, guest))
 
-    async def _log_in(self, channel: Channel) -> None:
+    def _login_over(self, login: asyncio.Task[None], channel: Channel, guest: Guest) -> None:
+        """Also of a login that was cancelled before it began to run."""
+        self._logins.discard(login)
+        self._room.leave(guest)
+        if login.cancelled():
+            channel.send(_MADE_WAY if guest.sent_away else SHUTDOWN)
+            channel.close()
+
+    async def _log_in(self, channel: Channel, guest: Guest) -> None:
         """From the first byte to a running session; whoever does not get that far is told why, and closed."""
         last_words = b""
         try:
             async with asyncio.timeout(self._settings.login_seconds):
-                await self._welcome(channel)
+                await self._welcome(channel, guest)
             return
         except ConnectionEnded:
             pass
@@ -245,8 +261,6 @@ class Server:
             last_words = failure.raw or unreachable
         except TimeoutError:
             last_words = m.error("57014", "canceling authentication due to timeout", severity="FATAL")
-        except asyncio.CancelledError:
-            last_words = SHUTDOWN
         except (ssl.SSLError, OSError):
             pass
         except Exception as error:
@@ -255,15 +269,18 @@ class Server:
         channel.send(last_words)
         channel.close()
 
-    async def _welcome(self, channel: Channel) -> None:
-        startup = await self._entrance.startup(channel)
-        if startup is None:
+    async def _welcome(self, channel: Channel, guest: Guest) -> None:
+        async with asyncio.timeout(self._settings.startup_seconds):
+            startup = await self._entrance.startup(channel)
+        self._room.named(guest)
+        if isinstance(startup, bytes):
+            await self._cancel_anywhere(startup)
             channel.close()
             return
         channel.send(startup.negotiation)
         await self._entrance.identify(channel, startup.user)
-        if not self._seats.take(self._settings.max_sessions):
-            raise Refusal("53300", "sorry, too many clients already")
+        self._room.leave(guest)
+        seat = self._seats.take(startup.user)
         try:
             channel.send(AUTHENTICATION_OK)
             front = await self._enter_front(startup)
@@ -271,9 +288,9 @@ class Server:
                 front.channel.close()
                 raise ConnectionEnded
         except BaseException:
-            self._seats.leave()
+            self._seats.leave(seat)
             raise
-        self._open(channel, startup, front)
+        self._open(channel, startup, front, seat)
 
     async def _cancel_anywhere(self, body: bytes) -> None:
         if not await self._cancel(body) and self._shared is not None:
@@ -299,7 +316,7 @@ class Server:
             rooms.identity.assume(user, role)
         return found
 
-    def _open(self, channel: Channel, startup: Startup, front: FrontConnection) -> None:
+    def _open(self, channel: Channel, startup: Startup, front: FrontConnection, seat: int) -> None:
         """Greets as PostgreSQL does, with the analyst's own name and a secret of this session."""
         secret = random_bytes(startup.secret_bytes)
         own = m.message("S", m.cstring("session_authorization") + m.cstring(startup.user))
@@ -307,11 +324,20 @@ class Server:
             channel.send(own if status[5:].startswith(b"session_authorization\0") else status)
         channel.send(m.message("K", front.pid.to_bytes(4, "big") + secret))
         channel.send(m.message("Z", b"I"))
-        session = Session(channel, front, startup.user, secret, self._services, self._closed)
+        closed = partial(self._closed, seat)
+        session = Session(channel, front, startup.user, secret, self._services, closed)
         self._sessions[front.pid] = session
         session.start()
 
-    def _closed(self, session: Session) -> None:
+    def _closed(self, seat: int, session: Session) -> None:
         if self._sessions.get(session.pid) is session:
             del self._sessions[session.pid]
-        self._seats.leave()
+        self._seats.leave(seat)
+
+
+def descriptors() -> int:
+    """How many files and connections this process may have open, after asking for as many as the system allows."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    soft = max(soft, min(hard, _DESCRIPTORS))
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    return soft

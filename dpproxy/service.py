@@ -258,6 +258,7 @@ class Service:
             section.login_timeout.total_seconds(),
             section.idle_timeout.total_seconds(),
             client_ca,
+            section.max_sessions_per_login,
         )
         told = [StatementLog(self.secret("statement log"))] if section.log == "json" else []
         return Server(settings, self._rooms(*told), shared)

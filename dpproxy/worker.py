@@ -38,7 +38,9 @@ async def _serve(service: Service, order: Order) -> None:
     loop = asyncio.get_running_loop()
     loop.add_reader(sys.stdin.fileno(), _parent_gone)
     number, folder = order.place.number, order.place.folder
-    shared = Shared(Seats(folder / "seats", number), Neighbours(folder, number))
+    section = order.config.server
+    seats = Seats(section.max_sessions, section.max_sessions_per_login, folder / "seats", number)
+    shared = Shared(seats, Neighbours(folder, number))
     await service.server(shared).serve(_ready)
 
 

@@ -60,7 +60,7 @@ class Workers:
         with ExitStack() as stack:
             port = stack.enter_context(reserved_port(section.host, section.port))
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="dpproxy-")))
-            Seats.make(folder / "seats", self.count)
+            Seats.make(folder / "seats", section.max_sessions)
             self._folder = folder / "metrics"
             self._folder.mkdir()
             turner = Turner(folder, self.service.turn)

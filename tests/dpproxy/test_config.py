@@ -41,6 +41,7 @@ def test_the_defaults_are_the_documented_ones(tmp_path: Path) -> None:
             "tls_client_ca": "",
             "auth": "scram",
             "max_sessions": 200,
+            "max_sessions_per_login": 50,
             "statement_timeout": dt.timedelta(minutes=5),
             "login_timeout": dt.timedelta(minutes=1),
             "idle_timeout": dt.timedelta(hours=8),

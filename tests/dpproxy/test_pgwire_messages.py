@@ -113,7 +113,7 @@ def test_startup_packets_survive_any_chunking(bodies: list[bytes], cuts: list[in
     packets = [(m.GSSENC_REQUEST + number, body) for number, body in enumerate(bodies)]
     sent = b"".join(struct.pack(">II", 8 + len(body), code) + body for code, body in packets)
     inbound = m.Inbound({})
-    seen = []
+    seen: list[tuple[int, bytes]] = []
     for piece in pieces(sent, cuts):
         inbound.feed(piece)
         while len(seen) <= len(packets) and (one := inbound.take_startup()) is not None:

@@ -10,6 +10,7 @@ import threading
 import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,7 @@ import pytest
 from dpproxy.front import Front
 from dpproxy.pgwire import messages as m
 from dpproxy.pgwire.startup import startup_packet
+from dpproxy.server import LOGINS, LOGINS_OF_ONE_PEER
 from tests.dpproxy.wire import (
     BY_COUNTRY,
     EXPECTED,
@@ -47,7 +49,7 @@ def logged_in(port: int) -> tuple[Raw, str]:
 
 @pytest.mark.parametrize("limit", [40, pytest.param(200, marks=pytest.mark.slow)])
 def test_two_and_a_half_times_as_many_as_may(wire_front: Front, limit: int) -> None:
-    with served(wire_front, max_sessions=limit) as proxy:
+    with served(wire_front, max_sessions=limit, max_sessions_per_login=limit) as proxy:
         with ThreadPoolExecutor(50) as pool:
             came = list(pool.map(lambda _: logged_in(proxy.port), range(limit * 5 // 2)))
         assert Counter(code for _, code in came) == {"Z": limit, "53300": limit * 3 // 2}
@@ -72,6 +74,56 @@ def test_half_logins_take_nobodys_place(wire_front: Front) -> None:
             assert connection.execute(BY_COUNTRY).fetchall() == EXPECTED
         for raw in waiting:
             raw.close()
+
+
+def from_address(proxy: Served, address: str) -> socket.socket:
+    """A connection that says nothing."""
+    return socket.create_connection(("127.0.0.1", proxy.port), 10, source_address=(address, 0))
+
+
+@pytest.mark.parametrize("addresses", [1, 11])
+def test_silent_connections_lock_nobody_out(wire_front: Front, addresses: int) -> None:
+    with served(wire_front, auth="scram") as proxy, ExitStack() as stack:
+        silent = [
+            stack.enter_context(from_address(proxy, f"127.0.0.{2 + number % addresses}"))
+            for number in range(LOGINS + 1)
+        ]
+        for address in ("127.0.0.1", "127.0.0.2"):
+            raw = stack.enter_context(Raw(from_address(proxy, address)))
+            raw.send(startup_packet({"user": "ann"}))
+            assert shape(raw.scram("pencil")).endswith("KZ")
+            assert rows(raw.query("SELECT 1")) == [("1",)]
+        most = min(LOGINS_OF_ONE_PEER * addresses, LOGINS)
+        eventually(lambda: len(proxy.server._logins) <= most)
+        (error,) = errors(Raw(silent[0]).until("E"))
+        assert (error["S"], error["C"]) == ("FATAL", "53300")
+
+
+@pytest.mark.parametrize("tls", [False, True])
+def test_a_startup_packet_that_takes_too_long(wire_front: Front, tls: bool) -> None:
+    with served(wire_front, auth="scram", startup_seconds=0.3) as proxy, Raw.open(proxy.port) as raw:
+        raw.send(struct.pack(">ii", 8, m.SSL_REQUEST) if tls else startup_packet({"user": "ann"})[:-1])
+        received = b""
+        while part := raw.socket.recv(4096):
+            received += part
+        assert received == b"S" if tls else b"57014" in received
+        with proxy.connect(password="pencil", sslmode="require", autocommit=True) as connection:
+            time.sleep(0.5)
+            assert connection.execute("SELECT 1").fetchone() == (1,)
+
+
+def test_one_login_does_not_take_all_seats(wire_front: Front) -> None:
+    with served(wire_front, max_sessions=5, max_sessions_per_login=3) as proxy, ExitStack() as stack:
+        mine = [stack.enter_context(proxy.raw()) for _ in range(3)]
+        refused = stack.enter_context(Raw.open(proxy.port))
+        refused.send(startup_packet({"user": "ann"}))
+        (error,) = errors(refused.until("E"))
+        assert (error["C"], error["M"]) == ("53300", 'too many connections for role "ann"')
+        assert "max_sessions_per_login" in error["H"]
+        stack.enter_context(proxy.raw(user="bob"))
+        mine[1].close()
+        eventually(lambda: proxy.sessions == 3)
+        stack.enter_context(proxy.raw())
 
 
 def memory() -> int:
