@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from concurrent.futures import Executor
 from functools import partial
 
@@ -66,8 +66,7 @@ class Entrance:
                 if len(channel.inbound):
                     raise m.ProtocolError("received unencrypted data after GSSAPI encryption request")
             elif code == m.CANCEL_REQUEST:
-                await self._cancel(body)
-                return None
+                return body
             else:
                 return read_startup(code, body, self._statement_timeout)
 
@@ -75,39 +74,36 @@ class Entrance:
         """Lets a client be `user`, by certificate or password; raises Refusal 28000, 28P01, ProtocolError."""
         if self._trust:
             return
-        tokens = self._tokens
+        tokens, key = self._tokens, (channel.peer, user)
         if tokens is not None and tokens.wanted(user):
-            await self._throttled(channel, user, partial(self._ask_token, channel, user, tokens))
+            await self._ask_token(channel, user, tokens)
+            self._throttle.succeeded(key)
             return
         known = await asyncio.get_running_loop().run_in_executor(self._threads, self._verifier, user)
         named = channel.certificate_name
         if named is None:
-            await self._throttled(channel, user, partial(self._ask_password, channel, user, known))
+            await self._ask_password(channel, user, known)
+            self._throttle.succeeded(key)
         elif known is None or named != user:
             raise Refusal("28000", f'certificate authentication failed for user "{user}"')
 
-    async def _throttled(self, channel: Channel, user: str, proof: Callable[[], Awaitable[None]]) -> None:
-        """Waits for the turn of who fails again and again, then asks for the proof."""
-        loop, key = asyncio.get_running_loop(), (channel.peer, user)
-        wait = self._throttle.turn(key, loop.time())
+    async def _turn(self, channel: Channel, user: str) -> None:
+        """Waits until what a client shows may be looked at; raises Refusal where too many wait."""
+        wait = self._throttle.turn((channel.peer, user), asyncio.get_running_loop().time())
         if wait is None:
             raise Refusal("28000", "too many failed logins", hint="Try again in a minute.")
         await asyncio.sleep(wait)
-        try:
-            await proof()
-        except Refusal:
-            self._throttle.failed(key, loop.time())
-            raise
-        self._throttle.succeeded(key)
 
     async def _ask_password(self, channel: Channel, user: str, known: str | None) -> None:
         fake = Verifier.fake(self._fake_salt_key, user)
         verifier = fake if known is None else Verifier.read(known)
         binding = self._tls.binding if channel.is_secure else None
-        await authenticate(channel, user, verifier, known is not None, binding)
+        turn = partial(self._turn, channel, user)
+        await authenticate(channel, user, verifier, known is not None, binding, turn)
 
     async def _ask_token(self, channel: Channel, user: str, tokens: Tokens) -> None:
         token = await ask_in_cleartext(channel)
+        await self._turn(channel, user)
         loop = asyncio.get_running_loop()
         if not await loop.run_in_executor(self._threads, tokens.proves, user, token):
             raise Refusal(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import struct
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 
 from dpproxy.channel import Address, Channel, ConnectionEnded, connect
@@ -41,11 +41,17 @@ class FrontConnection:
 
 
 async def authenticate(
-    channel: Channel, user: str, verifier: Verifier, known: bool, binding: bytes | None
+    channel: Channel,
+    user: str,
+    verifier: Verifier,
+    known: bool,
+    binding: bytes | None,
+    turn: Callable[[], Awaitable[None]],
 ) -> None:
     """Asks a client for its password by SCRAM; raises Refusal 28P01, ProtocolError, ConnectionEnded.
 
-    `binding`: what its TLS connection is bound to, None without one.
+    `binding`: what its TLS connection is bound to, None without one; `turn`: is awaited before the proof is looked
+    at, and raises Refusal.
     """
     scram = ServerScram(verifier, known=known, binding=binding)
     channel.inbound.limits = m.LOGIN_LIMITS
@@ -53,7 +59,9 @@ async def authenticate(
         channel.send(_request(_SASL, b"".join(map(m.cstring, scram.mechanisms)) + b"\0"))
         mechanism, first = _initial_response((await channel.message())[1])
         channel.send(_request(_SASL_CONTINUE, scram.first(first, mechanism)))
-        channel.send(_request(_SASL_FINAL, scram.final((await channel.message())[1])))
+        proof = (await channel.message())[1]
+        await turn()
+        channel.send(_request(_SASL_FINAL, scram.final(proof)))
     except AuthenticationFailed as failure:
         if str(failure).startswith("malformed"):
             raise m.ProtocolError(str(failure)) from None

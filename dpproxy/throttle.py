@@ -4,66 +4,49 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Hashable
-from dataclasses import dataclass
 
 FREE_FAILURES = 5
 """Wrong passwords in a row that cost nothing."""
 SPACING_SECONDS = 1.0
-"""Time between two attempts after that."""
-MOST_SECONDS = 5.0
+"""Time between two attempts after that, and until a failure is forgotten."""
+MOST_SECONDS = 20.0
 """Who would have to wait longer is turned away."""
-MEMORY_SECONDS = 60.0
-"""How long failures are remembered after the last."""
 _MOST_KEYS = 10_000
-
-
-@dataclass
-class _Record:
-    failures: int = 0
-    last: float = 0.0
-    next_turn: float = 0.0
 
 
 class Throttle:
     """The failures of each `key` (who tries what from where); times are seconds of any steady clock.
 
+    An attempt counts as failed from the moment that it is taken, so that many at once are not taken for the first.
+    One that succeeds is given back alone: what others have failed at from the same place still counts.
+
     >>> throttle = Throttle()
-    >>> for _ in range(FREE_FAILURES):
-    ...     throttle.failed("ann", now=0.0)
+    >>> [throttle.turn("ann", now=0.0) for _ in range(FREE_FAILURES)]
+    [0.0, 0.0, 0.0, 0.0, 0.0]
     >>> throttle.turn("ann", now=0.0), throttle.turn("ann", now=0.0), throttle.turn("eve", now=0.0)
     (1.0, 2.0, 0.0)
     >>> throttle.succeeded("ann")
     >>> throttle.turn("ann", now=0.0)
-    0.0
+    2.0
     """
 
     def __init__(self) -> None:
-        self._records: OrderedDict[Hashable, _Record] = OrderedDict()
+        self._forgotten: OrderedDict[Hashable, float] = OrderedDict()
+        """When the last failure of each key will be forgotten."""
 
     def turn(self, key: Hashable, now: float) -> float | None:
-        """Seconds to wait before the next attempt, None where too many wait already."""
-        record = self._records.get(key)
-        if record is None or now - record.last > MEMORY_SECONDS or record.failures < FREE_FAILURES:
-            return 0.0
-        wait = max(record.next_turn - now, 0.0)
+        """Takes an attempt and gives the seconds to wait before it; None where too many wait already."""
+        forgotten = max(self._forgotten.get(key, now), now)
+        wait = max(forgotten - now - (FREE_FAILURES - 1) * SPACING_SECONDS, 0.0)
         if wait > MOST_SECONDS:
             return None
-        record.next_turn = now + wait + SPACING_SECONDS
+        self._forgotten[key] = forgotten + SPACING_SECONDS
+        self._forgotten.move_to_end(key)
+        if len(self._forgotten) > _MOST_KEYS:
+            self._forgotten.popitem(last=False)
         return wait
 
-    def failed(self, key: Hashable, now: float) -> None:
-        """A password was wrong."""
-        record = self._records.pop(key, None)
-        if record is None or now - record.last > MEMORY_SECONDS:
-            record = _Record()
-        record.failures += 1
-        record.last = now
-        if record.failures == FREE_FAILURES:
-            record.next_turn = now + SPACING_SECONDS
-        self._records[key] = record
-        if len(self._records) > _MOST_KEYS:
-            self._records.popitem(last=False)
-
     def succeeded(self, key: Hashable) -> None:
-        """A password was right: what failed before is forgotten."""
-        self._records.pop(key, None)
+        """The password of an attempt was right: it does not count."""
+        if key in self._forgotten:
+            self._forgotten[key] -= SPACING_SECONDS

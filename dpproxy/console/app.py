@@ -186,8 +186,6 @@ class _Console:
                 right = verifier is not None and await run_in_threadpool(verifier.holds, password)
                 if right:
                     self._throttle.succeeded(peer)
-                else:
-                    self._throttle.failed(peer, monotonic())
                 return right
         finally:
             self._waiting -= 1

@@ -237,12 +237,11 @@ def test_the_password_is_kept_as_a_verifier_and_a_new_one_ends_logins(
 def test_wrong_passwords_become_slow(run: Running) -> None:
     with httpx.Client(base_url=run.console, timeout=30) as browser:
         token = token_of(browser.get("/login"))
-        answered = []
+        began = time.monotonic()
         for _ in range(FREE_FAILURES + 2):
             answer = browser.post("/login", data={"token": token, "password": "wrong horse battery"})
             assert answer.status_code == 403
-            answered.append(time.monotonic())
-    assert answered[-1] - answered[-3] > 2 * SPACING_SECONDS - 0.2
+        assert time.monotonic() - began > 2 * SPACING_SECONDS - 0.2
 
 
 def test_the_port_that_is_taken_is_told(file: Path, run: Running) -> None:
