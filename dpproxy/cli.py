@@ -32,6 +32,7 @@ from dpproxy.cli_options import HERE, ConfigFile, Json, group, reported
 from dpproxy.cli_output import Format
 from dpproxy.config import Config
 from dpproxy.config_values import exact
+from dpproxy.ending import leave
 from dpproxy.presets import Name as Preset
 from dpproxy.service import MOST_WORKERS, Checked, Service, configured
 from dpproxy.statement_log import json_everywhere
@@ -160,6 +161,7 @@ def serve(
             print(f"dpproxy: warning: {warning}", file=sys.stderr)
         serving = service if workers == 1 else Workers(service, workers)
         uvloop.run(_serve(serving, service.config))
+    leave()
 
 
 @app.command()

@@ -10,6 +10,7 @@ from pathlib import Path
 import uvloop
 
 from dpproxy.backends import sample
+from dpproxy.ending import leave
 from dpproxy.pg_binaries import psql_path
 from dpproxy.service import Service, configured
 
@@ -40,6 +41,7 @@ def run(port: int) -> None:
     config = configured(FOLDER / "dpproxy.toml", host="127.0.0.1", port=port, auth="trust")
     with Service.start(config, alone=True) as service:
         uvloop.run(_serve(service))
+    leave()
 
 
 def announce(host: str, port: int) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import resource
-import signal
 import socket
 import ssl
 from collections.abc import Callable
@@ -16,6 +15,7 @@ from typing import Literal
 
 from dpproxy.asker import Asker
 from dpproxy.channel import Address, Channel, ConnectionEnded
+from dpproxy.ending import ending
 from dpproxy.entrance import Entrance
 from dpproxy.identity import Identity
 from dpproxy.login import AUTHENTICATION_OK, FrontConnection, FrontFailed, log_in_at_front
@@ -38,6 +38,8 @@ log = logging.getLogger("dpproxy.server")
 
 DRAIN_SECONDS = 30.0
 """How long a drain waits for statements that the front runs (privacy steps have statement_timeout)."""
+_END_SECONDS = 5.0
+"""And for logins that were cancelled."""
 LOGINS, LOGINS_OF_ONE_PEER = 1000, 200
 """Connections that may be logging in at once, and from one address: so many that a tool which opens all of its
 connections together is not hindered."""
@@ -102,6 +104,15 @@ class Shared:
 
 class ServerError(Exception):
     """The server cannot start; the message says why."""
+
+
+def drain_seconds(statement_timeout: float) -> float:
+    """How long a drain takes at most."""
+    return DRAIN_SECONDS + statement_timeout + 2 * _END_SECONDS
+
+
+def _nothing() -> None:
+    """There is nothing to stop."""
 
 
 class Server:
@@ -180,17 +191,17 @@ class Server:
         loop = asyncio.get_running_loop()
         await loop.connect_accepted_socket(lambda: Channel(m.Inbound({}), self._accepted), connection)
 
-    async def serve(self, ready: Callable[[str, int], None]) -> None:
-        """Serves until SIGTERM or SIGINT, then drains; `ready` gets host and port. Raises ServerError."""
-        stopped = asyncio.Event()
-        loop = asyncio.get_running_loop()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, stopped.set)
-        try:
-            ready(*await self.start())
-            await stopped.wait()
-        finally:
-            await self.drain()
+    async def serve(self, ready: Callable[[str, int], None], stop: Callable[[], None] = _nothing) -> None:
+        """Serves until SIGTERM or SIGINT, then drains; `ready` gets host and port. Raises ServerError.
+
+        `stop`: stops what the server stands on, where the process has to be ended by force.
+        """
+        with ending(drain_seconds(self._settings.statement_timeout), stop) as asked:
+            try:
+                ready(*await self.start())
+                await asked.wait()
+            finally:
+                await self.drain()
 
     async def drain(self, seconds: float = DRAIN_SECONDS) -> None:
         """Closes the port, ends idle sessions with 57P01, and waits for what runs.
@@ -217,7 +228,7 @@ class Server:
         for session in list(self._sessions.values()):
             session.abort()
         if self._logins:
-            await asyncio.wait(self._logins)
+            await asyncio.wait(self._logins, timeout=_END_SECONDS)
         self._login_threads.shutdown(wait=False)
         self._threads.shutdown(wait=False)
 

@@ -266,7 +266,7 @@ class Service:
     async def serve(self, ready: Callable[[str, int], None]) -> None:
         """Serves until SIGTERM or SIGINT; `ready` gets host and port. Raises ServerError."""
         async with self.recovering():
-            await self.server().serve(ready)
+            await self.server().serve(ready, self.stop)
 
     @asynccontextmanager
     async def recovering(self) -> AsyncIterator[None]:

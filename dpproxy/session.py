@@ -317,7 +317,9 @@ class Session:
         loop, cancellation, stages = self._loop, Cancellation(), Stages(self._services.observe)
         paid = Paid()
         future = loop.run_in_executor(self._services.threads, self._call, job, cancellation, stages, paid)
-        self._services.job_begun(future)
+        if not isinstance(job, Prepare):
+            # Planning has paid for nothing: a drain need not wait for it once its client has gone.
+            self._services.job_begun(future)
         late = "canceling statement due to statement timeout"
         timer = loop.call_later(self._seconds_for(job), self._interrupt, late)
         teller = Teller(stages, self._notice) if isinstance(job, Step) and wanted(job.settings) else None

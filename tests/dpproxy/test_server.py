@@ -12,10 +12,11 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Iterator
 from concurrent.futures import wait
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import psycopg
 import pytest
@@ -430,25 +431,53 @@ def test_a_port_in_use(proxy: Served) -> None:
 
 
 _SERVE = """
-import asyncio, sys
+import asyncio, sys, time
 from pathlib import Path
+from dpproxy.ending import leave
 from dpproxy.server import Rooms, Server, Settings
 from tests.dpproxy.wire import Scripted
+
+class Endless(Scripted):
+    def prepare(self, text, oids, errors=False):
+        print("planning", flush=True)
+        while True:
+            time.sleep(0.01)
+
 role = (sys.argv[3], sys.argv[4])
-rooms = Rooms(Scripted(), Path(sys.argv[1]), sys.argv[2], lambda _: role, lambda _: None, bytes(32))
+rooms = Rooms(Endless(), Path(sys.argv[1]), sys.argv[2], lambda _: role, lambda _: None, bytes(32))
 server = Server(Settings(port=0, auth="trust"), rooms)
 asyncio.run(server.serve(lambda host, port: print(port, flush=True)))
+leave()
 """
+
+
+@contextmanager
+def serving(front: Front) -> Iterator[tuple[subprocess.Popen[bytes], IO[bytes]]]:
+    """A server whose planning never ends, and what it says: first its port."""
+    command = [sys.executable, "-c", _SERVE, str(front.address), front.database, *front.role_for("ann")]
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, env=environment) as process:
+        assert process.stdout is not None
+        try:
+            yield process, process.stdout
+        finally:
+            process.kill()
+
+
+def test_planning_that_never_ends_keeps_no_server_alive(wire_front: Front) -> None:
+    with serving(wire_front) as (process, said):
+        with started(int(said.readline())) as raw:
+            raw.until("Z")
+            raw.send(query(BY_COUNTRY))
+            assert said.readline() == b"planning\n"
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(25) == 0
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_signals_drain_a_server(wire_front: Front, number: signal.Signals) -> None:
-    command = [sys.executable, "-c", _SERVE, str(wire_front.address), wire_front.database]
-    command += wire_front.role_for("ann")
-    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
-    with subprocess.Popen(command, stdout=subprocess.PIPE, env=environment) as process:
-        assert process.stdout is not None
-        with started(int(process.stdout.readline())) as raw:
+    with serving(wire_front) as (process, said):
+        with started(int(said.readline())) as raw:
             raw.until("Z")
             process.send_signal(number)
             assert errors(raw.until("E"))[0]["C"] == "57P01"
