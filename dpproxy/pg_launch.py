@@ -58,6 +58,12 @@ def _become(libc: ctypes.CDLL, identity: str) -> None:
             sys.exit(FORBIDDEN)
 
 
+def die_with(parent: int, number: signal.Signals) -> bool:
+    """Has this process sent a signal when its parent dies; whether the parent still lives."""
+    _call(ctypes.CDLL(None, use_errno=True), "prctl", _PR_SET_PDEATHSIG, number)
+    return os.getppid() == parent
+
+
 def main() -> None:
     """Takes on the identity, asks to be interrupted when the parent dies, and becomes the program.
 
@@ -65,10 +71,8 @@ def main() -> None:
     is noticed by its number.
     """
     parent, identity, *command = sys.argv[1:]
-    libc = ctypes.CDLL(None, use_errno=True)
-    _become(libc, identity)
-    _call(libc, "prctl", _PR_SET_PDEATHSIG, signal.SIGINT)
-    if os.getppid() != int(parent):
+    _become(ctypes.CDLL(None, use_errno=True), identity)
+    if not die_with(int(parent), signal.SIGINT):
         sys.exit(NOT_RUN)
     os.umask(0o077)
     try:

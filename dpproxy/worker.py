@@ -12,18 +12,23 @@ from contextlib import suppress
 import uvloop
 
 from dpproxy.cli_options import EXPECTED
+from dpproxy.ending import leave
 from dpproxy.neighbours import Neighbours
+from dpproxy.pg_launch import die_with
 from dpproxy.seats import Seats
 from dpproxy.server import Shared
 from dpproxy.service import Service
 from dpproxy.statement_log import json_everywhere
-from dpproxy.workers import READY, Order
+from dpproxy.workers import BEAT, BEAT_SECONDS, READY, Order
 
 
 def main() -> None:
-    """Serves until SIGTERM, SIGINT or the parent's end; says on standard output that it is ready, or why not."""
+    """Serves until SIGTERM, SIGINT or the parent's end; says on standard output that it is ready, or why not, and
+    from then on that its loop runs."""
     order = pickle.loads(bytes.fromhex(sys.stdin.readline()))
     assert isinstance(order, Order)
+    if not die_with(order.parent, signal.SIGKILL):
+        raise SystemExit(1)
     try:
         if order.config.server.log == "json":
             json_everywhere()
@@ -32,27 +37,30 @@ def main() -> None:
     except EXPECTED as error:
         print(" ".join(str(error).split()) or type(error).__name__, flush=True)
         raise SystemExit(1) from None
+    leave()
 
 
 async def _serve(service: Service, order: Order) -> None:
-    loop = asyncio.get_running_loop()
-    loop.add_reader(sys.stdin.fileno(), _parent_gone)
     number, folder = order.place.number, order.place.folder
     section = order.config.server
     seats = Seats(section.max_sessions, section.max_sessions_per_login, folder / "seats", number)
     shared = Shared(seats, Neighbours(folder, number))
-    await service.server(shared).serve(_ready)
+    beating: list[asyncio.Task[None]] = []
+
+    def ready(host: str, port: int) -> None:
+        os.write(sys.stdout.fileno(), READY)
+        beating.append(asyncio.create_task(_beat()))
+
+    await service.server(shared).serve(ready, service.stop)
 
 
-def _parent_gone() -> None:
-    asyncio.get_running_loop().remove_reader(sys.stdin.fileno())
-    os.kill(os.getpid(), signal.SIGTERM)
-
-
-def _ready(host: str, port: int) -> None:
-    with suppress(BrokenPipeError):
-        sys.stdout.buffer.write(READY)
-        sys.stdout.flush()
+async def _beat() -> None:
+    """Tells the parent that the loop runs; one that does not listen is not waited for."""
+    os.set_blocking(sys.stdout.fileno(), False)
+    while True:
+        with suppress(BlockingIOError):
+            os.write(sys.stdout.fileno(), BEAT)
+        await asyncio.sleep(BEAT_SECONDS)
 
 
 if __name__ == "__main__":

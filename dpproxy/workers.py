@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import pickle
-import signal
 import socket
 import sys
 import tempfile
@@ -15,23 +15,29 @@ from pathlib import Path
 
 from dpproxy import metrics
 from dpproxy.config import Config
+from dpproxy.ending import STOP_SECONDS, ending
 from dpproxy.seats import Seats, empty_seats
-from dpproxy.server import ServerError
+from dpproxy.server import ServerError, drain_seconds
 from dpproxy.service import Place, Service
 from dpproxy.turning import Turner
 
 PROGRAM: Sequence[str] = (sys.executable, "-m", "dpproxy.worker")
-READY = b"ready\n"
+READY, BEAT = b"ready\n", b"."
+BEAT_SECONDS, _MOST_BEATS_MISSED = 1.0, 15
+"""How often a worker says that its loop runs, and how long it may not do so. Beats are counted as missed one by one,
+so that a machine that slept has not missed many."""
+_START_SECONDS, _MOST_BYTES = 180.0, 4096
 _SOON, _LATEST = 1.0, 30.0
 """Seconds until a worker that could not start is tried again: doubled each time, up to the latest."""
 
 
 @dataclass(frozen=True)
 class Order:
-    """What a worker is told: the configuration as the parent read it, and its place."""
+    """What a worker is told: the configuration as the parent read it, its place, and who its parent is."""
 
     config: Config
     place: Place
+    parent: int
 
 
 class Workers:
@@ -53,11 +59,11 @@ class Workers:
 
         Raises ServerError where the port is taken or a worker cannot start.
         """
-        loop = asyncio.get_running_loop()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, self._stopping.set)
         section = self.service.config.server
+        # A worker has this time, and is then ended by itself or for its silence.
+        seconds = drain_seconds(section.statement_timeout.total_seconds()) + 3 * STOP_SECONDS
         with ExitStack() as stack:
+            self._stopping = stack.enter_context(ending(seconds, self.service.stop))
             port = stack.enter_context(reserved_port(section.host, section.port))
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="dpproxy-")))
             Seats.make(folder / "seats", section.max_sessions)
@@ -69,7 +75,9 @@ class Workers:
             config = self.service.config
             config = config.model_copy(update={"server": section.model_copy(update={"port": port})})
             async with self.service.recovering():
-                await self._serve([Order(config, Place(n, folder)) for n in range(self.count)], ready)
+                await self._serve(
+                    [Order(config, Place(n, folder), os.getpid()) for n in range(self.count)], ready
+                )
 
     async def _serve(self, orders: Sequence[Order], ready: Callable[[str, int], None]) -> None:
         keepers: list[asyncio.Task[None]] = []
@@ -100,9 +108,13 @@ class Workers:
             process.terminate()
         assert process.stdin is not None
         assert process.stdout is not None
-        # It stays open: its end tells the worker that the parent is gone.
         process.stdin.write(pickle.dumps(order).hex().encode() + b"\n")
-        said = await process.stdout.readline()
+        said = b"it takes too long"
+        try:
+            async with asyncio.timeout(_START_SECONDS):
+                said = await process.stdout.readline()
+        except TimeoutError:
+            process.kill()
         if said != READY and not self._stopping.is_set():
             status = await process.wait()
             reason = said.decode(errors="replace").strip() or f"status {status}"
@@ -113,7 +125,7 @@ class Workers:
         """Waits for a worker's death, and has another take its place, name and reservations."""
         pause = _SOON
         while True:
-            status = await process.wait()
+            status = await self._ended(order, process)
             if self._stopping.is_set():
                 return
             empty_seats(order.place.folder / "seats", order.place.number)
@@ -129,6 +141,22 @@ class Workers:
                 if await self._stopped_within(pause):
                     return
                 pause = min(2 * pause, _LATEST)
+
+    async def _ended(self, order: Order, process: asyncio.subprocess.Process) -> int:
+        """Waits for a worker's end, which is brought about where its loop does not run; gives its status."""
+        assert process.stdout is not None
+        missed = 0
+        while True:
+            try:
+                async with asyncio.timeout(BEAT_SECONDS):
+                    if not await process.stdout.read(_MOST_BYTES):
+                        return await process.wait()
+                missed = 0
+            except TimeoutError:
+                missed += 1
+                if missed == _MOST_BEATS_MISSED:
+                    _say(f"worker {order.place.number} does not answer and is ended")
+                    process.kill()
 
     async def _stopped_within(self, seconds: float) -> bool:
         try:
