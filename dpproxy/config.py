@@ -14,12 +14,13 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 
-from pydantic import BaseModel, BeforeValidator, Field, ValidationError, model_validator
+from pydantic import BaseModel, BeforeValidator, Field, ValidationError, field_validator, model_validator
 
 from dpproxy.config_identity import Identity
-from dpproxy.config_values import SECTION, duration, exact
+from dpproxy.config_values import MEMORY, SECTION, duration, exact, memory_bytes
 
-_MEMORY = r"^\d+(\.\d+)? ?([KMGT]i?B)$"
+LEAST_SESSION_MEMORY = 128_000_000
+"""Indexes of public tables are built in half of it."""
 
 
 class ConfigError(Exception):
@@ -130,7 +131,7 @@ class BackendSection(_Section):
 
     url: str
     max_rows: Positive = 5_000_000
-    memory: str = Field(default="4GB", pattern=_MEMORY)
+    memory: str = Field(default="4GB", pattern=MEMORY)
 
 
 class FrontSection(_Section):
@@ -139,6 +140,19 @@ class FrontSection(_Section):
     url: str = ""
     data_dir: str = ".dpproxy/front"
     public_rows: int = Field(default=1_000_000, ge=0)
+    session_memory: str = "512MB"
+
+    @property
+    def session_bytes(self) -> int:
+        """`session_memory` as a number."""
+        return memory_bytes(self.session_memory)
+
+    @field_validator("session_memory")
+    @classmethod
+    def _enough(cls, written: str) -> str:
+        if memory_bytes(written) < LEAST_SESSION_MEMORY:
+            raise ValueError(f"a session of the front needs at least {LEAST_SESSION_MEMORY // 10**6}MB")
+        return written
 
 
 class LedgerSection(_Section):

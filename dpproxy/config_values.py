@@ -15,6 +15,8 @@ from pydantic import ConfigDict
 SECTION = ConfigDict(extra="forbid", frozen=True, strict=True, arbitrary_types_allowed=True)
 """How every section is read: exactly, and an unknown key is a mistake."""
 _LARGEST_EXPONENT = 400
+MEMORY = r"^(\d+(\.\d+)?) ?([KMGT]i?B)$"
+"""How an amount of memory is written."""
 _DURATION = re.compile(r"(\d{1,9}) ?(ms|s|min|h|d)\Z")
 _UNIT_MS = {"ms": 1, "s": 1_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
 _INTEGERS = {"smallint": 15, "integer": 31, "bigint": 63}
@@ -76,6 +78,21 @@ def duration(written: str) -> dt.timedelta:
     if match is None:
         raise ValueError('a duration is written like "5min" (ms, s, min, h or d)')
     return dt.timedelta(milliseconds=int(match[1]) * _UNIT_MS[match[2]])
+
+
+def memory_bytes(written: str) -> int:
+    """An amount of memory such as "512MB", in KB, MB, GB, TB, or KiB and so on, in bytes.
+
+    >>> memory_bytes("1.5 MB"), memory_bytes("1KiB")
+    (1500000, 1024)
+    """
+    match = re.fullmatch(MEMORY, written)
+    if match is None:
+        raise ValueError(
+            'an amount of memory is written like "512MB" (KB, MB, GB, TB, or KiB, MiB, GiB, TiB)'
+        )
+    unit = match[3]
+    return int(Fraction(match[1]) * (1024 if "i" in unit else 1000) ** ("KMGT".index(unit[0]) + 1))
 
 
 def literal(value: object, kind: str, *, end: Literal["first", "last"] = "first") -> str:

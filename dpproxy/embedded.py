@@ -19,6 +19,7 @@ import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -31,7 +32,8 @@ from mechanisms.randomness import random_bytes
 
 PORT = 5432
 _SOCKET_DIR_LIMIT = 107 - len(f"/.s.PGSQL.{PORT}")
-_LOG_LIMIT = 1 << 20
+_LOG_LIMIT, _LOG_SECONDS = 1 << 20, 10.0
+"""How long a log may become, and how often it is looked at: a server that lacks memory writes 11 kB each time."""
 _RESTART_SECONDS = 15.0
 """A server that was started again and is not ready by then is ended, and the next one is tried."""
 _USERS = ("postgres", "daemon")
@@ -53,6 +55,9 @@ _ALWAYS = {
 _DURABLE = {"fsync": "on", "synchronous_commit": "on", "full_page_writes": "on"}
 # What was committed outlives the server's death, not the machine's: public rows that are gone would change domains.
 _FLEETING = {"fsync": "off", "synchronous_commit": "on", "full_page_writes": "off"}
+
+# The head of such a server stays as it is and starts the others again.
+_FIRST_TO_GO = {"PG_OOM_ADJUST_FILE": "/proc/self/oom_score_adj", "PG_OOM_ADJUST_VALUE": "500"}
 
 
 class EmbeddedError(Exception):
@@ -78,11 +83,15 @@ class Embedded:
     _guard: Guard | None = field(default=None, repr=False)
 
     @classmethod
-    def start(cls, data_dir: Path, *, durable: bool, settings: Mapping[str, str] | None = None) -> Self:
+    def start(
+        cls, data_dir: Path, *, durable: bool, settings: Mapping[str, str] | None = None, memory: int = 0
+    ) -> Self:
         """Starts the server of a data directory, or attaches to it where another process owns it.
 
         `data_dir`: made with mode 0700 if absent; `durable`: fsync on (the ledger) or off (the front, whose
-        content is rebuilt); `settings`: further server settings, in postgresql.conf's spelling. Raises
+        content is rebuilt); `settings`: further server settings, in postgresql.conf's spelling; `memory`:
+        bytes that each of its processes may have for itself (more is 53200, out of memory), 0 without a limit. A
+        server with a limit is also what the kernel ends first where the machine's memory ends. Raises
         EmbeddedError.
         """
         if not sys.platform.startswith("linux"):
@@ -94,7 +103,7 @@ class Embedded:
             lock = _take_lock(data_dir)
             if lock is not None:
                 try:
-                    return cls._start_owned(data_dir, lock, durable, settings or {})
+                    return cls._start_owned(data_dir, lock, durable, settings or {}, memory)
                 except BaseException:
                     lock.close()
                     raise
@@ -121,7 +130,7 @@ class Embedded:
 
     @classmethod
     def _start_owned(
-        cls, data_dir: Path, lock: IO[bytes], durable: bool, settings: Mapping[str, str]
+        cls, data_dir: Path, lock: IO[bytes], durable: bool, settings: Mapping[str, str], memory: int
     ) -> Self:
         cluster = data_dir / "cluster"
         if not (cluster / "PG_VERSION").exists():
@@ -143,7 +152,7 @@ class Embedded:
             command += ["-c", f"{name}={value}"]
 
         def begin(seconds: float = math.inf) -> subprocess.Popen[bytes]:
-            process = _spawn(identity, command, data_dir / "log")
+            process = _spawn(identity, command, data_dir / "log", memory)
             try:
                 _await_ready(cluster, process, data_dir / "log", seconds)
             except BaseException:
@@ -345,25 +354,27 @@ def _identity_of(cluster: Path) -> _Identity:
     return _Identity("same")
 
 
-def _spawn(identity: _Identity, command: Sequence[str], log: Path) -> subprocess.Popen[bytes]:
+def _spawn(
+    identity: _Identity, command: Sequence[str], log: Path, memory: int = 0
+) -> subprocess.Popen[bytes]:
     """Runs a program that gets SIGINT when this process dies.
 
     The kernel ties that signal to the *thread* that forked; this one lives until the program has ended.
     """
     launcher = [sys.executable, "-I", "-S", pg_launch.__file__, str(os.getpid()), identity.argument]
+    launcher.append(str(memory))
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("PG", "LC_"))}
     started: Future[subprocess.Popen[bytes]] = Future()
 
     def run() -> None:
         try:
-            mode = "ab" if log.exists() and log.stat().st_size < _LOG_LIMIT else "wb"
-            with open(log, mode, opener=_private) as output:
+            with open(log, "ab", opener=_private) as output:
                 process = subprocess.Popen(
                     [*launcher, *command],
                     stdin=subprocess.DEVNULL,
                     stdout=output,
                     stderr=output,
-                    env={**environment, "LC_ALL": "C"},
+                    env={**environment, **(_FIRST_TO_GO if memory else {}), "LC_ALL": "C"},
                     cwd="/",
                     start_new_session=True,
                 )
@@ -371,10 +382,23 @@ def _spawn(identity: _Identity, command: Sequence[str], log: Path) -> subprocess
             started.set_exception(error)
             return
         started.set_result(process)
+        ended = threading.Event()
+        threading.Thread(target=_keep_short, args=(log, ended), daemon=True, name="log").start()
         process.wait()
+        ended.set()
 
     threading.Thread(target=run, daemon=True, name=f"guard of {Path(command[0]).name}").start()
     return started.result()
+
+
+def _keep_short(log: Path, ended: threading.Event) -> None:
+    """Empties a log that has become too long, until the server has ended."""
+    while True:
+        with suppress(OSError):
+            if log.stat().st_size > _LOG_LIMIT:
+                os.truncate(log, 0)
+        if ended.wait(_LOG_SECONDS):
+            return
 
 
 def _await_ready(cluster: Path, process: subprocess.Popen[bytes], log: Path, seconds: float) -> None:

@@ -52,6 +52,7 @@ from rewriter.setting import SETTINGS
 _DATABASE = "dpproxy"
 _CHECKERS = 4
 _PATIENCE_SECONDS = 2
+SESSION_MEMORY = 512_000_000
 _AROUND = "SELECT * FROM ("
 _PINNED = {
     "client_encoding": "UTF8",
@@ -94,14 +95,16 @@ class Front:
         self._roles = self._prepare()
 
     @classmethod
-    def start(cls, data_dir: Path, *, sessions: int = 200, processes: int = 1) -> Self:
+    def start(
+        cls, data_dir: Path, *, sessions: int = 200, processes: int = 1, memory: int = SESSION_MEMORY
+    ) -> Self:
         """Starts the embedded front of `data_dir`, or attaches to it where another process runs it.
 
-        `sessions`: how many analysts may be connected at once; `processes`: how many use it for them. Raises
-        EmbeddedError, FrontError.
+        `sessions`: how many analysts may be connected at once; `processes`: how many use it for them; `memory`: bytes
+        that each session of it may have for itself. Raises EmbeddedError, FrontError.
         """
         settings = {**_SETTINGS, "max_connections": str(sessions + 20 * processes)}
-        embedded = Embedded.start(data_dir, durable=False, settings=settings)
+        embedded = Embedded.start(data_dir, durable=False, settings=settings, memory=memory)
         try:
             secret = embedded.password.encode()
             return cls(embedded.conninfo(dbname=_DATABASE), secret, embedded)

@@ -1,15 +1,16 @@
 """A program of its own that becomes postgres or initdb: dies with its parent, never runs as root.
 
-Run as `python -I -S pg_launch.py PARENT_PID IDENTITY PROGRAM ARGUMENT...`; only the standard library, no
+Run as `python -I -S pg_launch.py PARENT_PID IDENTITY MEMORY PROGRAM ARGUMENT...`; only the standard library, no
 threads (a user namespace can only be entered by a process with one thread). IDENTITY is `same`,
 `namespace:UID` (a user namespace in which root is the ordinary user UID) or `user:UID:GID` (drop to an
-existing user).
+existing user). MEMORY are the bytes that each process of the program may have for itself, 0 without a limit.
 """
 
 from __future__ import annotations
 
 import ctypes
 import os
+import resource
 import signal
 import sys
 
@@ -70,10 +71,13 @@ def main() -> None:
     The death signal comes after the change of identity, which would clear it; a parent that died before
     is noticed by its number.
     """
-    parent, identity, *command = sys.argv[1:]
+    parent, identity, memory, *command = sys.argv[1:]
     _become(ctypes.CDLL(None, use_errno=True), identity)
     if not die_with(int(parent), signal.SIGINT):
         sys.exit(NOT_RUN)
+    if int(memory):
+        # Neither shared memory nor libraries count.
+        resource.setrlimit(resource.RLIMIT_DATA, (int(memory), int(memory)))
     os.umask(0o077)
     try:
         os.execv(command[0], command)

@@ -413,7 +413,10 @@ def open_front(config: Config, *, workers: int = 1) -> Front:
     if section.url:
         return Front.connect(section.url)
     return Front.start(
-        config.path(section.data_dir), sessions=config.server.max_sessions, processes=workers + 1
+        config.path(section.data_dir),
+        sessions=config.server.max_sessions,
+        processes=workers + 1,
+        memory=section.session_bytes,
     )
 
 

@@ -48,7 +48,12 @@ def test_the_defaults_are_the_documented_ones(tmp_path: Path) -> None:
             "http": "",
             "log": "none",
         },
-        "front": {"url": "", "data_dir": ".dpproxy/front", "public_rows": 1_000_000},
+        "front": {
+            "url": "",
+            "data_dir": ".dpproxy/front",
+            "public_rows": 1_000_000,
+            "session_memory": "512MB",
+        },
         "ledger": {"url": "", "data_dir": ".dpproxy/ledger"},
         "privacy": {
             "epsilon_per": Fraction(3, 20),
@@ -134,6 +139,8 @@ MISTAKES = [
     ("[server]\nport = 70000", "server.port", None),
     ('[server]\nport = "6432"', "server.port", None),
     ("[server]\nmax_sessions = true", "server.max_sessions", None),
+    ('[front]\nsession_memory = "much"', "front.session_memory", None),
+    ('[front]\nsession_memory = "127MB"', "front.session_memory", None),
     ('[server]\nstatement_timeout = "5 minutes"', "server.statement_timeout", None),
     ('[server]\nstatement_timeout = "0s"', "server.statement_timeout", None),
     ('[server]\nhost = "0.0.0.0"', "server", None),

@@ -286,6 +286,30 @@ def test_settings_reach_the_server_but_undo_no_protection(kept: Path) -> None:
         assert one(server, "SHOW fsync") == "off"
 
 
+def test_memory_of_a_process_has_a_limit(kept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(embedded, "_LOG_SECONDS", 0.05)
+    monkeypatch.setattr(embedded, "_LOG_LIMIT", 30_000)
+    large = "SELECT length(repeat('x', 200000000) || 'y')"
+    with Embedded.start(kept, durable=True, memory=100_000_000) as server:
+        with (
+            psycopg.connect(server.conninfo(), autocommit=True) as connection,
+            psycopg.connect(server.conninfo(), autocommit=True) as other,
+        ):
+            for _ in range(10):
+                with pytest.raises(psycopg.errors.OutOfMemory):
+                    connection.execute(large)
+            assert connection.execute("SELECT 1").fetchone() == other.execute("SELECT 1").fetchone() == (1,)
+            scores = {pid: int(Path(f"/proc/{pid}/oom_score_adj").read_text()) for pid in postgres_in(kept)}
+            assert scores[connection.info.backend_pid] == 500
+            assert min(scores.values()) == int(Path("/proc/self/oom_score_adj").read_text())
+        deadline = time.monotonic() + 10
+        while (kept / "log").stat().st_size > 30_000:
+            assert time.monotonic() < deadline, "analysts fill the log"
+            time.sleep(0.02)
+    with Embedded.start(kept, durable=True) as server:
+        assert one(server, large) == 200_000_001
+
+
 def test_bad_setting_is_an_error_that_says_so(kept: Path) -> None:
     with pytest.raises(EmbeddedError, match="no_such_setting"):
         Embedded.start(kept, durable=True, settings={"no_such_setting": "1"})
