@@ -39,7 +39,7 @@ log = logging.getLogger("dpproxy.server")
 DRAIN_SECONDS = 30.0
 """How long a drain waits for statements that the front runs (privacy steps have statement_timeout)."""
 _END_SECONDS = 5.0
-"""And for logins that were cancelled."""
+"""And for logins that it has cancelled."""
 LOGINS, LOGINS_OF_ONE_PEER = 1000, 200
 """Connections that may be logging in at once, and from one address: so many that a tool which opens all of its
 connections together is not hindered."""
@@ -142,8 +142,9 @@ class Server:
         self._room = WaitingRoom(min(LOGINS, descriptors() // 4), LOGINS_OF_ONE_PEER)
         self._jobs: set[asyncio.Future[object]] = set()
         self._shared = shared
-        alone = Seats(settings.max_sessions, settings.max_sessions_per_login)
-        self._seats = alone if shared is None else shared.seats
+        self._seats = (
+            Seats(settings.max_sessions, settings.max_sessions_per_login) if shared is None else shared.seats
+        )
         self._draining = False
         self._listener: asyncio.Server | None = None
         self._services = Services(

@@ -52,7 +52,8 @@ def test_an_analyst_is_let_in_by_password_and_answered(server: Running) -> None:
 
 
 def test_garbage_on_the_port_harms_nobody(server: Running) -> None:
-    for garbage in (b"\xff" * 64, b"GET / HTTP/1.1\r\n\r\n", b"\0\0\0\x08\x04\xd2\x16\x2f" * 9):
+    ssl, gssapi = b"\0\0\0\x08\x04\xd2\x16\x2f", b"\0\0\0\x08\x04\xd2\x16\x30"
+    for garbage in (b"\xff" * 64, b"GET / HTTP/1.1\r\n\r\n", ssl * 9, gssapi * 2, gssapi + ssl):
         with socket.create_connection(("127.0.0.1", server.port)) as stranger:
             stranger.sendall(garbage)
             stranger.shutdown(socket.SHUT_WR)
@@ -61,6 +62,13 @@ def test_garbage_on_the_port_harms_nobody(server: Running) -> None:
                 pass
     with server.connect("ann", "pencil") as connection:
         assert len(towns(connection)) == 3
+
+
+def test_a_statement_that_takes_all_memory_ends_alone(server: Running) -> None:
+    with server.connect("ann", "pencil") as connection, server.connect("ann", "pencil") as other:
+        with pytest.raises(psycopg.errors.OutOfMemory):
+            connection.execute("SELECT length(repeat('x', 1000000000) || 'y')")
+        assert len(towns(connection)) == len(towns(other)) == 3
 
 
 def test_stopped_or_killed_it_remembers_what_was_paid(tmp_path: Path) -> None:
