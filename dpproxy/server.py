@@ -241,8 +241,9 @@ class Server:
         if self._draining:
             channel.transport.abort()
             return
-        guest = Guest(channel.peer)
-        guest.login = asyncio.get_running_loop().create_task(self._log_in(channel, guest))
+        loop = asyncio.get_running_loop()
+        guest = Guest(channel.peer, loop.time())
+        guest.login = loop.create_task(self._log_in(channel, guest))
         self._room.enter(guest)
         self._logins.add(guest.login)
         guest.login.add_done_callback(lambda login: self._login_over(login, channel, guest))

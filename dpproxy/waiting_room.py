@@ -6,15 +6,20 @@ import asyncio
 from collections import defaultdict
 from dataclasses import dataclass
 
+SPEAKING_SECONDS = 2.0
+"""Until then a guest that has not said anything does not count as silent: TLS and a long way take time."""
+
 
 @dataclass(eq=False)
 class Guest:
     """A connection whose client has not proved who it is.
 
-    `peer`: where it comes from; `login`: what talks with it, once it runs; `sent_away`: whether it had to make way.
+    `peer`: where it comes from; `came`: when, in seconds of any steady clock; `login`: what talks with it, once it
+    runs; `sent_away`: whether it had to make way.
     """
 
     peer: str
+    came: float
     login: asyncio.Task[None] | None = None
     sent_away: bool = False
 
@@ -29,9 +34,12 @@ class _Line:
     def __len__(self) -> int:
         return len(self.silent) + len(self.named)
 
-    @property
-    def first_to_go(self) -> Guest:
-        return next(iter(self.silent or self.named))
+    def first_to_go(self, now: float) -> Guest:
+        """The oldest that keeps silent, else the oldest: one that had no time to speak is not what makes way."""
+        silent, named = next(iter(self.silent), None), next(iter(self.named), None)
+        if silent is not None and now - silent.came >= SPEAKING_SECONDS:
+            return silent
+        return min((guest for guest in (silent, named) if guest is not None), key=lambda guest: guest.came)
 
     def leave(self, guest: Guest) -> None:
         self.silent.pop(guest, None)
@@ -41,7 +49,7 @@ class _Line:
 class WaitingRoom:
     """At most `most` guests, `of_one_peer` from one place: one more sends away the oldest, of the silent ones first.
 
-    So a place that fills the room empties it itself, and whoever comes with a startup packet always gets in.
+    So whoever fills the room, with silence or with names, makes way for those who only pass through.
     """
 
     def __init__(self, most: int, of_one_peer: int) -> None:
@@ -56,9 +64,9 @@ class WaitingRoom:
         """Lets a guest in, at the expense of another where there is no room."""
         of_peer = self._of_peer[guest.peer]
         if len(of_peer) >= self._of_one_peer:
-            self._send_away(of_peer.first_to_go)
+            self._send_away(of_peer.first_to_go(guest.came))
         elif len(self._all) >= self._most:
-            self._send_away(self._all.first_to_go)
+            self._send_away(self._all.first_to_go(guest.came))
         for line in (self._all, self._of_peer[guest.peer]):
             line.silent[guest] = None
 

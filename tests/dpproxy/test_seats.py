@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from dpproxy.seats import Seats, empty_seats
-from dpproxy.waiting_room import Guest, WaitingRoom
+from dpproxy.waiting_room import SPEAKING_SECONDS, Guest, WaitingRoom
 from rewriter.refusal import Refusal
 
 
@@ -35,8 +35,8 @@ def test_seats_are_counted_over_all_workers(tmp_path: Path) -> None:
         )
 
 
-def arrived(room: WaitingRoom, peer: str, count: int, *, named: bool = False) -> list[Guest]:
-    guests = [Guest(peer) for _ in range(count)]
+def arrived(room: WaitingRoom, peer: str, count: int, *, at: float = 0.0, named: bool = False) -> list[Guest]:
+    guests = [Guest(peer, at) for _ in range(count)]
     for guest in guests:
         room.enter(guest)
         if named:
@@ -48,27 +48,40 @@ def test_the_oldest_silent_guest_makes_way() -> None:
     room = WaitingRoom(4, 3)
     (talking,) = arrived(room, "a", 1, named=True)
     silent = arrived(room, "b", 3)
-    arrived(room, "c", 1)
+    arrived(room, "c", 1, at=SPEAKING_SECONDS)
     assert [guest.sent_away for guest in (talking, *silent)] == [False, True, False, False]
     assert len(room) == 4
-    named = arrived(room, "d", 3, named=True)
+    arrived(room, "d", 2, at=2 * SPEAKING_SECONDS, named=True)
     assert [guest.sent_away for guest in (talking, *silent)] == [False, True, True, True]
-    (late,) = arrived(room, "e", 1)
-    assert talking.sent_away, "where nobody is silent, the oldest"
-    arrived(room, "f", 1)
-    assert late.sent_away
-    assert not any(guest.sent_away for guest in named)
+
+
+def test_a_room_full_of_names_lets_newcomers_speak() -> None:
+    room = WaitingRoom(4, 3)
+    named = [*arrived(room, "a", 2, named=True), *arrived(room, "b", 2, named=True)]
+    newcomers = arrived(room, "c", 3, at=1.0)
+    assert [guest.sent_away for guest in named] == [True, True, True, False]
+    assert not any(guest.sent_away for guest in newcomers)
+
+
+def test_a_flood_of_newcomers_lets_a_login_go_on() -> None:
+    room = WaitingRoom(4, 4)
+    flood = arrived(room, "a", 4, at=0.0)
+    (talking,) = arrived(room, "a", 1, at=0.1, named=True)
+    flood += arrived(room, "a", 3, at=0.2)
+    assert not talking.sent_away
+    assert [guest.sent_away for guest in flood] == [True] * 4 + [False] * 3
 
 
 def test_a_peer_beyond_its_share_makes_way_for_itself() -> None:
     room = WaitingRoom(100, 3)
     others = arrived(room, "b", 3)
     first = arrived(room, "a", 2, named=True)
-    arrived(room, "a", 50)
+    for second in range(50):
+        arrived(room, "a", 1, at=second * SPEAKING_SECONDS)
     assert len(room) == 6
     assert not any(guest.sent_away for guest in (*first, *others))
-    arrived(room, "a", 2, named=True)
-    assert [guest.sent_away for guest in first] == [True, False], "where nobody is silent, the oldest"
+    arrived(room, "a", 2, at=50 * SPEAKING_SECONDS, named=True)
+    assert [guest.sent_away for guest in first] == [True, False], "where nobody keeps silent, the oldest"
 
 
 def test_who_has_gone_leaves_nothing_behind() -> None:
