@@ -11,6 +11,7 @@ from fractions import Fraction
 
 from sqlglot import exp
 
+from rewriter.effort import PARSED, spend
 from rewriter.expression import Parameters, check, check_condition, kind
 from rewriter.grammar import describe, own_parts, position
 from rewriter.linear import constant_of, scaled
@@ -57,6 +58,7 @@ def read_call(node: exp.Expr, relation: Relation, parameters: Parameters) -> Cal
 
     Raises Refusal: PV018 for aggregates without a mechanism, 42883 and 42803 for calls that PostgreSQL refuses.
     """
+    spend(PARSED)
     call, condition = node, None
     if isinstance(node, exp.Filter):
         call, condition = node.this, resolve(node.expression.this, relation)

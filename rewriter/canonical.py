@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable
 
 from sqlglot import exp
 
+from rewriter.effort import spend
 from rewriter.expression import CASTS, kind_of_type
 from rewriter.relation import Relation, conjuncts
 
@@ -98,10 +99,14 @@ def text_of(node: exp.Expr) -> str:
             written += [f"{key}:{text_of(v) if isinstance(v, exp.Expr) else v!r}" for v in value]
         elif value is not None and value is not False:
             written.append(f"{key}:{text_of(value) if isinstance(value, exp.Expr) else repr(value)}")
-    return f"{node.key}({','.join(written)})"
+    text = f"{node.key}({','.join(written)})"
+    # A text in a list is quoted once more for each list around it, its quotes and backslashes too.
+    spend(1 + len(text) // 100)
+    return text
 
 
 def _inside_out(node: exp.Expr, relation: Relation | None) -> exp.Expr:
+    spend()
     for key, value in list(node.args.items()):
         if isinstance(value, exp.Expr):
             node.set(key, _inside_out(value, relation))

@@ -15,6 +15,7 @@ from sqlglot import exp
 
 from rewriter.aggregate import Call, conjunction, present
 from rewriter.bounds import Bound, rows_per_group
+from rewriter.effort import spend
 from rewriter.expression import Parameters
 from rewriter.grammar import describe
 from rewriter.measure import Count, DistinctItems, FixedPoint, Function, Measure, Moment, Output, Quantiles
@@ -48,6 +49,7 @@ def measures_of(
     measures = tuple(dict.fromkeys(built))
     outputs = []
     for call, slots in zip(calls, used, strict=True):
+        spend(len(measures) // 10)
         slots = collector.completed(call, slots)
         places = tuple(measures.index(collector.built(s)) for s in slots)
         outputs.append(Output(call.function, places, call.text, call.factor, call.fraction))

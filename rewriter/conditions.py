@@ -27,11 +27,15 @@ from rewriter.translate import alike
 
 @dataclass(frozen=True)
 class Cte:
-    """A CTE: its query, the CTEs that this one can see, its columns' names; one of private rows is not presented."""
+    """A CTE: its query, the CTEs that this one can see, its columns' names; one of private rows is not presented.
+
+    `read`: its private rows, for whoever names it first. Another place needs sources of its own: it is read again.
+    """
 
     query: exp.Query
     ctes: Ctes
     columns: tuple[str, ...]
+    read: list[Relation]
     private: bool
 
 

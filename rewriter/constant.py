@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from sqlglot import exp
 
 from rewriter.array_text import elements
+from rewriter.effort import EXPANDED, spend
 from rewriter.expression import CASTS, Parameter, Parameters, check, kind_of_type, spelt
 from rewriter.grammar import CHANGING, CONSTANT, FOLDED, PLAIN, check_row_local, position
 from rewriter.grouping import aggregates
@@ -159,6 +160,7 @@ class Constants:
         node.meta[CONSTANT] = self._add(_constant(node, nodes), node)[0]
 
     def _add(self, constant: Constant, at: exp.Expr) -> list[exp.Expr]:
+        spend(EXPANDED)
         try:
             values = self.read(len(self.found), constant.statement().sql("postgres"))
         except Refusal as refusal:

@@ -25,6 +25,7 @@ from rewriter.draft import (
     released_rows,
     replace_later,
 )
+from rewriter.effort import EXPANDED, bounded, spend
 from rewriter.expression import Parameters
 from rewriter.grammar import CONSTANT, describe, position
 from rewriter.grouping import aggregates, grouping, named_keys
@@ -48,6 +49,7 @@ from rewriter.windows import first_rows, with_windows
 from rewriter.zero_fill import check_zero_fill, refuse_kept
 
 
+@bounded()
 def draft(text: str, policy: Policy, parameters: Parameters = (), read: Read = unknown) -> Draft:
     """The analysis of one query text.
 
@@ -118,6 +120,7 @@ class _Cutter(Conditions):
 
     def query(self, tree: exp.Expr, ctes: Ctes, outer: Relation | None = None) -> Relation | None:
         """None where the query's rows are public or released; else the private relation it stands for."""
+        spend(EXPANDED)
         if isinstance(tree, exp.Subquery):
             return self.query(tree.this, self._with(tree, ctes), outer)
         ctes = self._with(tree, ctes)
@@ -152,10 +155,11 @@ class _Cutter(Conditions):
         private = []
         for cte in clause.expressions:
             name = folded(cte.args["alias"].this)
-            is_private = self.query(cte.this, ctes) is not None
+            rows = self.query(cte.this, ctes)
             columns = tuple(folded(c) for c in cte.args["alias"].columns)
-            ctes = {**ctes, name: Cte(cte.this, ctes, columns, is_private)}
-            private += [cte] if is_private else []
+            read = [] if rows is None else [rows]
+            ctes = {**ctes, name: Cte(cte.this, ctes, columns, read, rows is not None)}
+            private += [] if rows is None else [cte]
         self.edits.append(lambda: _drop(tree, private))
         return ctes
 
@@ -270,8 +274,8 @@ class _Cutter(Conditions):
             body = ctes[name]
             if not body.private:
                 return None
-            rows = shown_as(self.query(body.query, body.ctes), name, body.columns)
-            return shown_as(rows, shown or name, renamed)
+            rows = body.read.pop() if body.read else self.query(body.query, body.ctes)
+            return shown_as(shown_as(rows, name, body.columns), shown or name, renamed)
         if schema == SYSTEM and name in SYSTEM_TABLES:
             self._system(item, name, shown or name)
             return None
@@ -289,6 +293,8 @@ class _Cutter(Conditions):
     def _private(
         self, tree: exp.Select, relation: Relation, ctes: Ctes, outer: Relation | None
     ) -> Relation | None:
+        # Each source is compared with all the others, and written beside them.
+        spend(len(relation.sources) ** 2 + len(relation.fields))
         relation = self._with_lookups(tree, relation, ctes)
         self._fold(ctes, tree.args.get("where"))
         self._fold_keys(tree, ctes)

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from sqlglot import exp
 
+from rewriter.effort import spend
 from rewriter.expression import LOGICAL, Parameters, enumerable, kind, kind_of_type
 from rewriter.functions import whole_constant
 from rewriter.grammar import EXTRACTED
@@ -72,6 +73,7 @@ class _Dimensions:
 
     def image(self, node: exp.Expr) -> exp.Expr | None:
         """`node` over enumerated columns, or None."""
+        spend()
         if not leaves(node):
             return self._constants(node)
         if isinstance(node, exp.Column):

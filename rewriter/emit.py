@@ -19,6 +19,7 @@ from rewriter.contribution import check_units, held
 from rewriter.dialect import NEUTRAL, Dialect, cell_type
 from rewriter.dialect_duckdb import DUCKDB
 from rewriter.draft import NodeDraft
+from rewriter.effort import EXPANDED, spend
 from rewriter.emit_measures import measure_text, numbered_rows, per_unit, row_columns, total, unmeasured
 from rewriter.emit_sources import derived_rows, front_rows
 from rewriter.expression import Parameters, kind, kind_of_type
@@ -222,6 +223,7 @@ class Emitter:
         Raises ValueError where rows of several units would meet.
         """
         check_units(relation)
+        spend(EXPANDED)
         conditions = canonical_conjuncts(relation.met, relation)
         ons = [c for s in relation.sources for c in s.on or ()]
         outside = [c for j in relation.semi_joins for c in j.outside]

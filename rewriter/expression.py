@@ -7,6 +7,7 @@ import re
 from sqlglot import exp
 
 from rewriter.array_text import elements
+from rewriter.effort import spend
 from rewriter.functions import CASTS as CASTS
 from rewriter.functions import FUNCTIONS, check_function, not_allowed
 from rewriter.grammar import position
@@ -124,6 +125,7 @@ def enumerable(found: str) -> bool:
 
 def kind(node: exp.Expr, relation: Relation, parameters: Parameters) -> str:
     """The kind of value of a base-form expression: int, number, float, text, bool, date, timestamp ... or literal."""
+    spend()
 
     def of(part: exp.Expr) -> str:
         return kind(part, relation, parameters)
@@ -210,6 +212,7 @@ def check(node: exp.Expr, relation: Relation, parameters: Parameters) -> None:
             position=position(node),
         )
     for part in node.find_all(exp.Expr):
+        spend()
         if isinstance(part, COMPARISONS):
             _check_compared(part, relation, parameters)
         if isinstance(part, (exp.And, exp.Or, exp.Not)):
@@ -235,6 +238,7 @@ def written_size(node: exp.Expr) -> tuple[int, int]:
     >>> written_size(exp.column("a")), written_size(exp.column("a") * exp.column("b"))
     ((1, 0), (3, 24))
     """
+    spend()
     parts = [written_size(part) for part in node.iter_expressions() if not isinstance(part, exp.Identifier)]
     values, guards = sum(value for value, _ in parts), sum(guard for _, guard in parts)
     if isinstance(node, (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod, exp.Neg, exp.Abs)):

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from sqlglot import exp
 
+from rewriter.effort import spend
 from rewriter.refusal import Refusal
 
 STRUCTURE: dict[type[exp.Expr], frozenset[str]] = {
@@ -244,6 +245,7 @@ def own_parts(node: exp.Expr) -> Iterator[exp.Expr]:
 def check_row_local(node: exp.Expr) -> None:
     """Refuse (PV020) an expression over private rows that has a node or an argument outside the allow-list."""
     for part in own_parts(node):
+        spend()
         allowed = ROW_LOCAL.get(type(part))
         if allowed is None:
             raise not_row_local(part)

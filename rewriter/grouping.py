@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import product
 
 from sqlglot import exp
@@ -47,6 +48,11 @@ class Grouping:
 
     keys: tuple[exp.Expr, ...]
     sets: tuple[tuple[int, ...], ...]
+
+    @cached_property
+    def texts(self) -> tuple[str, ...]:
+        """The keys as texts, by which expressions are known to be keys."""
+        return tuple(key.sql() for key in self.keys)
 
 
 def aggregates(part: object) -> bool:

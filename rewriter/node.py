@@ -18,6 +18,7 @@ from rewriter.aggregate import Call, read_call
 from rewriter.bounds import groups_per_unit
 from rewriter.collect import measures_of
 from rewriter.draft import Edit, NodeDraft, released, released_rows, replace_later
+from rewriter.effort import spend
 from rewriter.expression import Parameters
 from rewriter.grammar import CONSTANT, own_parts, position
 from rewriter.grouping import Grouping, refuse_unit_keys
@@ -115,6 +116,7 @@ class Writer:
     places: dict[int, int] = field(default_factory=dict)
 
     def rewrite(self, node: exp.Expr) -> None:
+        spend()
         looked_up = CONSTANT in node.meta and leaves(node.meta[CONSTANT])
         if isinstance(node, exp.Query) and not looked_up:
             self.nested(node)
@@ -146,10 +148,10 @@ class Writer:
             text = resolve(node.copy(), self.relation).sql()
         except Refusal:
             return None
-        return next((n for n, k in enumerate(self.groups.keys) if k.sql() == text), None)
+        return next((n for n, key in enumerate(self.groups.texts) if key == text), None)
 
     def _constant(self, node: exp.Expr) -> bool:
-        return any(k.sql() == node.sql() for k in self.groups.keys)
+        return node.sql() in self.groups.texts
 
     def _window(self, node: exp.Window) -> None:
         if self.running is not None:

@@ -10,6 +10,7 @@ from typing import Literal
 from sqlglot import exp
 
 from rewriter.draft import NODE, SETS, Draft, NodeDraft, Sets
+from rewriter.effort import PARSED, spend
 from rewriter.measure import Output
 from rewriter.plan import Presentation
 
@@ -159,6 +160,7 @@ def _rows(columns: Columns, numbers: Sequence[int]) -> exp.Select:
     rows = exp.Table(this=exp.Anonymous(this="unnest", expressions=arrays), alias=alias)
     values = []
     for number, column in enumerate(columns):
+        spend(PARSED)
         target = exp.DataType.build(column.type, dialect="postgres", udt=True)
         value = exp.cast(exp.column(f"x{number}", table="x"), target)
         values.append(exp.alias_(value, exp.to_identifier(column.name, quoted=True)))

@@ -8,6 +8,8 @@ from sqlglot import TokenType, exp
 from sqlglot.dialects.postgres import Postgres
 from sqlglot.parsers.postgres import PostgresParser
 
+from rewriter.effort import spend
+
 CALLED = "called"
 """The mark of a function call: its name as the client wrote it."""
 
@@ -41,6 +43,17 @@ class Reading(Postgres):
         FUNCTION_PARSERS: ClassVar = {
             n: f for n, f in PostgresParser.FUNCTION_PARSERS.items() if n != "DATE_PART"
         }
+
+        def _advance(self, times: int = 1) -> None:
+            # It tries some constructs in several ways, each of which tries those within it in several ways.
+            spend()
+            super()._advance(times)
+
+        def _parse_bracket(self, this: exp.Expr | None = None) -> exp.Expr | None:
+            if this is not None and self._curr.token_type == TokenType.L_BRACKET:
+                # All that stands before a subscript is looked at for each one.
+                spend(self._index)
+            return super()._parse_bracket(this)
 
         def _parse_null(self) -> exp.Expr | None:
             found = super()._parse_null()

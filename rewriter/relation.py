@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from sqlglot import exp
 
+from rewriter.effort import spend
 from rewriter.policy import Column, Table
 
 Leaf = tuple[str, str]
@@ -193,9 +194,13 @@ def leaves(*expressions: exp.Expr) -> frozenset[Leaf]:
     >>> sorted(leaves(leaf("t0", "a").eq(leaf("t1", "b"))))
     [('t0', 'a'), ('t1', 'b')]
     """
-    return frozenset(
-        (c.table, c.name) for e in expressions for c in e.find_all(exp.Column) if not _inner(c, e)
-    )
+    found = set()
+    for one in expressions:
+        for node in one.walk():
+            spend()
+            if isinstance(node, exp.Column) and not _inner(node, one):
+                found.add((node.table, node.name))
+    return frozenset(found)
 
 
 def _inner(column: exp.Expr, root: exp.Expr) -> bool:

@@ -6,6 +6,7 @@ from difflib import get_close_matches
 
 from sqlglot import exp
 
+from rewriter.effort import spend
 from rewriter.grammar import CONSTANT, check_row_local, position
 from rewriter.iso_times import plain_times
 from rewriter.plain import plain
@@ -40,6 +41,7 @@ def plainly(node: exp.Expr, relation: Relation) -> exp.Expr:
 
 
 def _resolved(node: exp.Expr, relation: Relation, outer: Relation | None) -> exp.Expr:
+    spend()
     if CONSTANT in node.meta:
         constant: exp.Expr = node.meta[CONSTANT]
         return constant.copy()

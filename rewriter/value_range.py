@@ -17,6 +17,7 @@ from sqlglot import exp
 
 from rewriter.absent import always_null, never_true
 from rewriter.bounds import Bound, rows_per_group
+from rewriter.effort import spend
 from rewriter.expression import CASTS, Parameters, kind, kind_of_type
 from rewriter.grammar import EXTRACTED
 from rewriter.moment import DAY, moment_of, truncated, year_of
@@ -65,6 +66,7 @@ class Ranges:
 
     def interval(self, node: exp.Expr) -> Interval:
         """The range of a base-form expression's values that are not NULL; 0 where there are none."""
+        spend()
         node = node.unnest()
         if self._absent(node):
             return _union(())

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from rewriter import floating
+from rewriter.effort import spend
 from rewriter.expression import Parameter, Parameters, kind, operands
 from rewriter.literal import plain_constant
 from rewriter.relation import Relation
@@ -53,6 +54,7 @@ class Writer(ABC):
 
     def write(self, node: exp.Expr) -> exp.Expr:
         """A base-form expression in the engine's terms; it never raises."""
+        spend()
         if isinstance(node, exp.Paren):
             return exp.paren(self.write(node.this))
         if isinstance(node, exp.Parameter):

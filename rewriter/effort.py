@@ -1,0 +1,114 @@
+"""What a statement may cost to plan: every pass counts down one budget of steps, and sees whether anybody still waits.
+
+A step is about one node that a pass looks at, copies or writes. How many a statement takes depends on its text and the
+policy alone, so that the same statement is refused on every machine; the limit of time is a second fence.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+
+from rewriter.refusal import Refusal
+
+MOST_STEPS = 60_000
+"""Some twenty times what the longest statements of people and their tools take."""
+MOST_SECONDS = 10.0
+"""Of one thread's processor time: others that plan do not use it up."""
+EXPANDED, PARSED = 100, 30
+"""Steps of a SELECT, and of a type or an aggregate: for what is done once for each."""
+_LOOK_EVERY = 256
+
+
+class _Ended(Exception):
+    """Planning goes no further. No Refusal, which passes catch to try another way."""
+
+
+class _TooMuch(_Ended):
+    """The budget is spent."""
+
+
+class _Unwanted(_Ended):
+    """Nobody waits for the plan any more."""
+
+
+def _always() -> bool:
+    return True
+
+
+@dataclass
+class _Effort:
+    left: int
+    wanted: Callable[[], bool]
+    end: float = field(default_factory=lambda: time.thread_time() + MOST_SECONDS)
+    unseen: int = 0
+
+    def spend(self, steps: int) -> None:
+        self.left -= steps
+        self.unseen += steps
+        if self.left < 0:
+            raise _TooMuch
+        if self.unseen >= _LOOK_EVERY:
+            self.unseen = 0
+            if not self.wanted():
+                raise _Unwanted
+            if time.thread_time() > self.end:
+                raise _TooMuch
+
+
+_wanted: ContextVar[Callable[[], bool]] = ContextVar("wanted", default=_always)
+_effort: ContextVar[_Effort | None] = ContextVar("effort", default=None)
+
+
+def spend(steps: int = 1) -> None:
+    """Counts down the budget of the statement that this thread plans, if it plans one."""
+    effort = _effort.get()
+    if effort is not None:
+        effort.spend(steps)
+
+
+@contextmanager
+def wanted(still: Callable[[], bool]) -> Iterator[None]:
+    """What this thread plans meanwhile ends (57014) once `still` says that nobody waits for it."""
+    token = _wanted.set(still)
+    try:
+        yield
+    finally:
+        _wanted.reset(token)
+
+
+@contextmanager
+def bounded() -> Iterator[None]:
+    """Gives what is planned meanwhile one budget, that of the statement around it if there is one.
+
+    Raises Refusal: 54001 once it is spent, or where the text is nested too deeply for a pass; 57014.
+
+    >>> with bounded():
+    ...     spend(MOST_STEPS + 1)
+    Traceback (most recent call last):
+    rewriter.refusal.Refusal: the statement is too complex to be planned
+    """
+    if _effort.get() is not None:
+        yield
+        return
+    token = _effort.set(_Effort(MOST_STEPS, _wanted.get()))
+    try:
+        yield
+    except _Unwanted:
+        raise Refusal("57014", "canceling statement due to user request") from None
+    except (_TooMuch, RecursionError, MemoryError):
+        raise too_complex() from None
+    finally:
+        _effort.reset(token)
+
+
+def too_complex() -> Refusal:
+    """54001: of what is too much work, or nested too deeply."""
+    return Refusal(
+        "54001",
+        "the statement is too complex to be planned",
+        hint="Nest less, name each WITH query once or twice, and use IN (...) for alternatives.",
+    )
