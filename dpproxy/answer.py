@@ -43,6 +43,7 @@ from dpproxy.result import Result
 from dpproxy.terms import terms
 from mechanisms import randomness
 from rewriter.draft import SystemDraft
+from rewriter.effort import bounded
 from rewriter.plan import HistogramQuery
 from rewriter.statement import Verdict
 
@@ -177,7 +178,8 @@ class Answering:
             return ask(node, on, (nonces[0], self._fingerprint, self._release_key, nonces[1]))
 
         key = ("ask", epoch, *settings.items())
-        return [n.noted(key, priced) if isinstance(n, PlannedNode) else None for n in planned]
+        with bounded():
+            return [n.noted(key, priced) if isinstance(n, PlannedNode) else None for n in planned]
 
     def _results(
         self, asker: Asker, asks: Sequence[Ask], chain: Sequence[str], epoch: str
@@ -222,6 +224,7 @@ class Answering:
         The slot is taken first, so that an unreachable backend costs nothing; from the reservation on, what is
         not settled is spent. `new`: release keys of which nobody has an answer yet.
         """
+        _write(asks)
         streams = {a.stream: self._ledger.stream(chain, a.stream) for a in asks if a.stream is not None}
         asker.stages.expect(sum(a.rounds for a in asks))
         with self._backend.open() as slot, asker.watcher.slot():
@@ -335,9 +338,7 @@ class Answering:
         planned = self._planner.plan(asker.text, asker.oids, asker.parameters, constants)
         left = self._ledger.left(account)
         asks = [a for a in self._asks(planned, asker.settings, epoch) if a is not None]
-        for one in asks:
-            # Written now, the backend's SQL is kept with the plan.
-            deque(one.queries(), maxlen=0)
+        _write(asks)
         lines = [line for a in asks for line in explanation(a, left)]
         return lines or ["Answered by the front: no private rows are read, nothing is charged"]
 
@@ -362,6 +363,13 @@ class Answering:
                     self._planner.forget()
                     self._epoch = now
         return now
+
+
+def _write(asks: Sequence[Ask]) -> None:
+    """Writes the backend's SQL, which is kept with the plan: what is too much work is refused before it is paid."""
+    with bounded():
+        for one in asks:
+            deque(one.queries(), maxlen=0)
 
 
 def _owed(one: Ask, streams: Mapping[bytes, Stream]) -> Charge:

@@ -9,6 +9,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import astuple
+from functools import partial
 from pathlib import Path
 from typing import Self
 
@@ -16,7 +17,7 @@ import psycopg
 from psycopg import pq
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
-from dpproxy.backends.base import BackendSchema, Row
+from dpproxy.backends.base import BackendSchema, Row, interrupting
 from dpproxy.embedded import Embedded
 from dpproxy.front_hidden import hidden
 from dpproxy.front_published import NOTES, Work, done, in_use
@@ -45,12 +46,15 @@ from dpproxy.front_statement import (
     texts,
 )
 from dpproxy.pool import Pool
+from dpproxy.waiting import waiting
 from rewriter.policy import Policy, Table
 from rewriter.refusal import Refusal
 from rewriter.setting import SETTINGS
 
 _DATABASE = "dpproxy"
-_CHECKERS = 4
+_CHECKERS, _TYPES = 4, 10_000
+CONSTANT_TIMEOUT = "5s"
+"""How long a constant of a statement may be computed: for nothing, as nobody has paid yet."""
 _PATIENCE_SECONDS = 2
 SESSION_MEMORY = 512_000_000
 _AROUND = "SELECT * FROM ("
@@ -303,7 +307,15 @@ class Front:
         Raises Refusal with the front's own code, message and position.
         """
         with self._checker() as checker:
-            return described(checker, sql, oids, self._types)
+            return self._described(checker, sql, oids)
+
+    def _described(
+        self, connection: psycopg.Connection, sql: str, oids: Sequence[int]
+    ) -> tuple[Described, ...]:
+        if len(self._types) > _TYPES:
+            # A client can name as many as there are lengths of varchar.
+            self._types = {}
+        return described(connection, sql, oids, self._types)
 
     def parameter_types(self, sql: str, oids: Sequence[int]) -> tuple[int, ...]:
         """The type OIDs of a statement's parameters; raises Refusal like `describe`."""
@@ -318,6 +330,7 @@ class Front:
         with self._checker() as checker:
             parsed(checker, sql, ())
             with checker.transaction():
+                execute(checker, f"SET LOCAL statement_timeout = '{_PINNED['statement_timeout']}'")
                 execute(checker, f"DECLARE dpproxy_rows NO SCROLL CURSOR FOR {sql}")
                 result = execute(checker, f"FETCH {most + 1} FROM dpproxy_rows")
         return texts(result, most)
@@ -349,7 +362,7 @@ class Front:
         conninfo = make_conninfo(self._conninfo, user=role, password=password)
         try:
             with psycopg.connect(conninfo, autocommit=True, options=_options(_PINNED)) as connection:
-                columns = described(connection, sql, oids, self._types)
+                columns = self._described(connection, sql, oids)
                 text = encoded(f"{_AROUND}{sql}\n) AS q LIMIT {most + 1}")
                 formats = [pq.Format.BINARY] * len(arrays)
                 result = connection.pgconn.exec_params(text, list(arrays), list(oids), formats)
@@ -434,10 +447,25 @@ class Front:
 
     @contextmanager
     def _checker(self) -> Iterator[psycopg.Connection]:
-        """A connection that owns nothing and may read what analysts may; raises Refusal (57P03)."""
+        """A connection that owns nothing and may read what analysts may, one for a login at a time.
+
+        What it runs ends when nobody waits for it any more. Raises Refusal: 57P03, 57014.
+        """
+        asked = waiting()
+
+        def go_on() -> None:
+            if asked.cancellation.cancelled:
+                raise Refusal("57014", "canceling statement due to user request")
+
         try:
-            with self._checkers.use() as checker:
-                yield checker
+            with self._checkers.use(asked.login, go_on) as checker:
+                try:
+                    with interrupting(asked.cancellation, partial(_interrupt, checker), every=0.05):
+                        yield checker
+                finally:
+                    if asked.cancellation.cancelled:
+                        # A cancel request may still be on its way: it must not meet another's statement.
+                        checker.close()
         except (psycopg.Error, FrontError):
             raise _out_of_reach() from None
 
@@ -445,7 +473,7 @@ class Front:
         role = self._roles.checker
         password = hmac.digest(self._secret, b"checker " + role.encode(), "sha256").hex()
         conninfo = make_conninfo(self._conninfo, user=role, password=password)
-        options = _options(_PINNED)
+        options = _options({**_PINNED, "statement_timeout": CONSTANT_TIMEOUT})
         try:
             return psycopg.connect(conninfo, autocommit=True, options=options, prepare_threshold=None)
         except psycopg.OperationalError:
@@ -457,6 +485,11 @@ class Front:
 
 def _out_of_reach() -> Refusal:
     return Refusal("57P03", "the front cannot be reached", hint="Try again in a moment.")
+
+
+def _interrupt(checker: psycopg.Connection) -> None:
+    with suppress(psycopg.Error):
+        checker.cancel_safe(timeout=_PATIENCE_SECONDS)
 
 
 def _usable(checker: psycopg.Connection) -> bool:

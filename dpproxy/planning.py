@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from typing import TypeVar, cast
 
-from dpproxy.front import Front
+from dpproxy.front import CONSTANT_TIMEOUT, Front
 from dpproxy.front_sql import identifier
 from dpproxy.front_statement import Described
 from rewriter.constant import Constant
@@ -18,6 +18,7 @@ from rewriter.dialect import Dialect
 from rewriter.dialect_duckdb import DUCKDB
 from rewriter.domain import MAX_CELLS, domain_query, held
 from rewriter.draft import SYSTEM, SYSTEM_TABLES, Draft, NodeDraft, SystemDraft
+from rewriter.effort import bounded
 from rewriter.emit import check_dialect, histogram_query, node_text, types_query
 from rewriter.emit_groups import Backend, bins_query, items_query, running_query, weights_query
 from rewriter.expression import Parameter, Parameters
@@ -34,7 +35,10 @@ from rewriter.stream import lasting, public_tables, running, within_horizon
 INT8_ARRAY, TEXT_ARRAY = 1016, 1009
 MOST_PLANS = 1000
 MOST_CHARACTERS = 10_000
-MOST_CELLS_KEPT = 2_000_000
+MOST_BYTES = 64 << 20
+"""Of each cache, about: of classified texts, of prepared statements, of plans."""
+BYTES_A_STEP, BYTES_A_CELL = 64, 128
+"""What a step of planning leaves in memory, and a value of a domain, at most: measured over long statements."""
 MOST_NOTED = 16
 """What is kept of one node: queries as they were written, prices by terms."""
 
@@ -154,25 +158,28 @@ Planned = tuple[PlannedNode | SystemDraft, ...]
 
 
 class _Kept:
-    """The last results by key; a `weight` above the total drops the oldest."""
+    """The last results by key: `count` of them at most, of about `most` bytes with what a result weighs itself."""
 
-    def __init__(self, most: int) -> None:
-        self._most = most
+    def __init__(self, most: int = MOST_BYTES, count: int = MOST_PLANS) -> None:
+        self._most, self._count = most, count
         self._held = 0
         self._lock = threading.Lock()
         self._values: OrderedDict[object, tuple[object, int]] = OrderedDict()
 
-    def get(self, key: object, make: Callable[[], Value], weight: Callable[[Value], int]) -> Value:
+    def get(
+        self, key: object, make: Callable[[], Value], weight: Callable[[Value], int] = lambda _: 0
+    ) -> Value:
         with self._lock:
             if key in self._values:
                 self._values.move_to_end(key)
                 return self._values[key][0]  # type: ignore[return-value]
         value = make()
+        bytes_held = weight(value) + _written(key)
         with self._lock:
             if key not in self._values:
-                self._values[key] = (value, weight(value))
-                self._held += weight(value)
-            while self._held > self._most and len(self._values) > 1:
+                self._values[key] = (value, bytes_held)
+                self._held += bytes_held
+            while (self._held > self._most or len(self._values) > self._count) and len(self._values) > 1:
                 _, (_, dropped) = self._values.popitem(last=False)
                 self._held -= dropped
         return value
@@ -197,12 +204,7 @@ class Planner:
         self._dialect = dialect
         guarded = [t.name.lower() for t in policy.tables.values() if not t.in_front]
         self._guarded = frozenset({*guarded, *SYSTEM_TABLES})
-        self._verdicts, self._prepared, self._plans = (
-            _Kept(MOST_PLANS),
-            _Kept(MOST_PLANS),
-            _Kept(MOST_CELLS_KEPT),
-        )
-        self._digests = _Kept(MOST_PLANS)
+        self._verdicts, self._prepared, self._plans, self._digests = _Kept(), _Kept(), _Kept(), _Kept()
 
     def forget(self) -> None:
         """Drop all plans: public tables were read anew."""
@@ -215,7 +217,7 @@ class Planner:
         return self._statement(text).verdict
 
     def _statement(self, text: str) -> Statement:
-        return self._verdicts.get(text, lambda: classify(text, self._guarded), lambda _: 1)
+        return self._verdicts.get(text, lambda: classify(text, self._guarded))
 
     def prepare(self, text: str, oids: Sequence[int], errors: bool = False) -> Prepared:
         """The presentation of a private statement; `oids` are the types of its parameters. Raises Refusal.
@@ -223,7 +225,11 @@ class Planner:
         `errors`: with a column <name>_stddev behind the others for each output that is shown by itself.
         """
         key = (text, tuple(oids), errors)
-        return self._prepared.get(key, lambda: self._prepare(*key), lambda _: 1)
+        with bounded() as effort:
+            before = effort.spent
+            return self._prepared.get(
+                key, lambda: self._prepare(*key), lambda _: BYTES_A_STEP * (effort.spent - before)
+            )
 
     def known(self, text: str, oids: Sequence[int], errors: bool = False) -> Prepared | None:
         """What `prepare` gives where that is cached: without I/O."""
@@ -345,7 +351,14 @@ class Planner:
         found = prepared.constants[number]
         arrays = arrays[: len(prepared.array_oids)]
         types = (*oids, *prepared.array_oids[: len(arrays)])
-        rows = self._front.evaluate(found.sql, types, values, arrays, MAX_CONSTANTS if found.listed else 1)
+        try:
+            rows = self._front.evaluate(
+                found.sql, types, values, arrays, MAX_CONSTANTS if found.listed else 1
+            )
+        except Refusal as refusal:
+            if refusal.code == "57014":
+                refusal.hint = f"A constant of a private query is computed for {CONSTANT_TIMEOUT} at most."
+            raise
         if any(len(value or "") > MOST_CHARACTERS for (value, *_) in rows):
             raise Refusal("54000", f"a constant has more than {MOST_CHARACTERS} characters")
         return tuple(row[0] for row in rows) if found.listed or rows else (None,)
@@ -363,7 +376,13 @@ class Planner:
         A query and its EXPLAIN have one plan.
         """
         key = (self._statement(text).body, tuple(oids), tuple(values), tuple(constants))
-        return self._plans.get(key, lambda: self._plan(*key), _cells)
+        with bounded() as effort:
+            before = effort.spent
+            return self._plans.get(
+                key,
+                lambda: self._plan(*key),
+                lambda planned: BYTES_A_STEP * (effort.spent - before) + BYTES_A_CELL * _cells(planned),
+            )
 
     def _plan(
         self,
@@ -453,9 +472,18 @@ class Planner:
             "SELECT md5(string_agg(h.row, '' ORDER BY h.row)) "
             f"FROM (SELECT md5(CAST(t.* AS text)) AS row FROM {name} AS t) AS h"
         )
-        found = self._digests.get(name, lambda: self._front.rows(sql)[0][0], lambda _: 1)
+        found = self._digests.get(name, lambda: self._front.rows(sql)[0][0])
         return sha256(f"{name} {found}".encode()).digest()
 
 
 def _cells(planned: Planned) -> int:
-    return sum(1 + len(n.cells or ()) + len(n.times) for n in planned if isinstance(n, PlannedNode))
+    """How many values the domains of a plan have."""
+    nodes = [n for n in planned if isinstance(n, PlannedNode)]
+    return sum(len(n.draft.keys) * len(n.cells or ()) + len(n.times) for n in nodes)
+
+
+def _written(key: object) -> int:
+    """How many characters a key has."""
+    if isinstance(key, str):
+        return len(key)
+    return sum(map(_written, key)) if isinstance(key, tuple) else 0

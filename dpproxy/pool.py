@@ -8,11 +8,13 @@ from contextlib import contextmanager
 from typing import Generic, TypeVar
 
 T = TypeVar("T")
+_SECONDS = 0.1
+"""How often a caller who waits is asked whether it still does."""
 
 
 class Pool(Generic[T]):
-    """At most `most` at once, made by `make`; those that are `usable` after their use wait for the next, and are
-    looked at again before that.
+    """At most `most` at once, made by `make`, and one for each caller who says who it is; those that are `usable` after
+    their use wait for the next, and are looked at again before that.
 
     >>> pool = Pool(make=lambda: object(), usable=lambda one: True, end=lambda one: None, most=2)
     >>> with pool.use() as first, pool.use() as second:
@@ -27,15 +29,16 @@ class Pool(Generic[T]):
         self, *, make: Callable[[], T], usable: Callable[[T], bool], end: Callable[[T], None], most: int
     ) -> None:
         self._make, self._usable, self._end = make, usable, end
-        self._places = threading.BoundedSemaphore(most)
+        self._most, self._used, self._users = most, 0, set[str]()
+        self._place = threading.Condition()
         self._lock = threading.Lock()
         self._idle: list[T] = []
         self._generation = 0
 
     @contextmanager
-    def use(self) -> Iterator[T]:
-        """One of them, waiting for a free place; raises what `make` raises."""
-        with self._places:
+    def use(self, who: str = "", waits: Callable[[], object] = lambda: None) -> Iterator[T]:
+        """One of them, waiting for a free place; raises what `make` raises, and `waits`, which is called meanwhile."""
+        with self._taken(who, waits):
             one, generation = self._waiting()
             one = self._make() if one is None else one
             try:
@@ -48,6 +51,22 @@ class Pool(Generic[T]):
                         self._idle.append(one)
                 if not kept:
                     self._end(one)
+
+    @contextmanager
+    def _taken(self, who: str, waits: Callable[[], object]) -> Iterator[None]:
+        with self._place:
+            while self._used >= self._most or who in self._users:
+                waits()
+                self._place.wait(_SECONDS)
+            self._used += 1
+            self._users |= {who} - {""}
+        try:
+            yield
+        finally:
+            with self._place:
+                self._used -= 1
+                self._users.discard(who)
+                self._place.notify_all()
 
     def _waiting(self) -> tuple[T | None, int]:
         while True:

@@ -28,6 +28,7 @@ from dpproxy.session import SHUTDOWN, Answering, Services, Session, nothing_publ
 from dpproxy.stages import Observe, unobserved
 from dpproxy.tls import is_loopback, tls_for
 from dpproxy.tokens import Tokens
+from dpproxy.turns import Turns
 from dpproxy.waiting_room import Guest, WaitingRoom
 from dpproxy.watching import Watcher
 from mechanisms.randomness import random_bytes
@@ -45,7 +46,9 @@ LOGINS, LOGINS_OF_ONE_PEER = 1000, 200
 connections together is not hindered."""
 _DESCRIPTORS = 1 << 16
 _MADE_WAY = m.error("53300", "too many connections are logging in", severity="FATAL")
-_THREADS, _LOGIN_THREADS = 32, 8
+_THREADS, _LOGIN_THREADS, _PLANNING = 32, 8, 4
+_THREADS_EACH, _PLANNING_EACH = 8, 2
+"""Of one login at once: the others' statements find the rest."""
 
 
 @dataclass(frozen=True)
@@ -134,7 +137,8 @@ class Server:
             tls = tls_for(settings.tls_cert, settings.tls_key, settings.tls_client_ca)
         except ValueError as error:
             raise ServerError(str(error)) from None
-        self._threads = ThreadPoolExecutor(_THREADS, "step")
+        self._planning = Turns[object]("plan", threads=_PLANNING, each=_PLANNING_EACH, ended=_ended)
+        self._threads = Turns[object]("step", threads=_THREADS, each=_THREADS_EACH, ended=_ended)
         self._login_threads = ThreadPoolExecutor(_LOGIN_THREADS, "login")
         self._sessions: dict[int, Session] = {}
         self._logins: set[asyncio.Task[None]] = set()
@@ -149,6 +153,7 @@ class Server:
         self._listener: asyncio.Server | None = None
         self._services = Services(
             rooms.answering,
+            self._planning,
             self._threads,
             rooms.front,
             settings.statement_timeout,
@@ -231,7 +236,8 @@ class Server:
         if self._logins:
             await asyncio.wait(self._logins, timeout=_END_SECONDS)
         self._login_threads.shutdown(wait=False)
-        self._threads.shutdown(wait=False)
+        self._planning.shutdown()
+        self._threads.shutdown()
 
     def _job_begun(self, job: asyncio.Future[object]) -> None:
         self._jobs.add(job)
@@ -354,3 +360,8 @@ def descriptors() -> int:
     soft = max(soft, min(hard, _DESCRIPTORS))
     resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
     return soft
+
+
+def _ended() -> Refusal:
+    """What becomes of work that nobody waited for until its turn."""
+    return Refusal("57014", "canceling statement due to user request")

@@ -7,7 +7,6 @@ import hmac
 import logging
 import traceback
 from collections.abc import Callable
-from concurrent.futures import Executor
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -24,8 +23,11 @@ from dpproxy.pgwire.startup import milliseconds
 from dpproxy.pgwire.step import ROLE, Answer, Assume, Job, Prepare, Prepared, Publish, Published, Step
 from dpproxy.progress import Teller, wanted
 from dpproxy.stages import Observe, Stages, unobserved
+from dpproxy.turns import Turns
+from dpproxy.waiting import working_for
 from dpproxy.watching import Ended, Paid, Watcher
 from rewriter.refusal import Refusal
+from rewriter.role import NONE
 
 log = logging.getLogger("dpproxy.session")
 
@@ -60,14 +62,16 @@ def nothing_published(_: Asker) -> Published:
 class Services:
     """What every session shares.
 
-    `statement_timeout`: seconds that a privacy step, or a statement of the front, may take; `idle_timeout`:
+    `planning` and `threads` run private statements up to their prices, and those; `statement_timeout`: seconds that a
+    privacy step, or a statement of the front, may take; `idle_timeout`:
     seconds that a client may be silent; `observe`: told how long the stages of private statements took;
     `identity`: which logins may act for others; `watcher`: told how statements and sessions end; `publish`: runs a
     statement on published answers, on a thread, and raises Refusal.
     """
 
     answering: Answering
-    threads: Executor
+    planning: Turns[object]
+    threads: Turns[object]
     front: Address
     statement_timeout: float
     idle_timeout: float
@@ -80,8 +84,11 @@ class Services:
 
 @dataclass
 class _Running:
+    """`cancellation` ends all of it, `planning` what is not paid for: it is cancelled when the client is gone, too."""
+
     job: Job
     cancellation: Cancellation
+    planning: Cancellation
     timer: asyncio.TimerHandle
     teller: Teller | None
 
@@ -315,20 +322,32 @@ class Session:
 
     def _begin(self, job: Job) -> None:
         loop, cancellation, stages = self._loop, Cancellation(), Stages(self._services.observe)
-        paid = Paid()
-        future = loop.run_in_executor(self._services.threads, self._call, job, cancellation, stages, paid)
+        paid, planning = Paid(), Cancellation()
+        cancellation.on_cancel(planning.cancel)
+        turns = self._services.planning if isinstance(job, Prepare) else self._services.threads
+
+        def work() -> object:
+            with working_for(self.analyst, planning):
+                return self._call(job, cancellation, stages, paid)
+
+        future = turns.run(self._payer(job), work, planning)
         if not isinstance(job, Prepare):
             # Planning has paid for nothing: a drain need not wait for it once its client has gone.
             self._services.job_begun(future)
         late = "canceling statement due to statement timeout"
         timer = loop.call_later(self._seconds_for(job), self._interrupt, late)
         teller = Teller(stages, self._notice) if isinstance(job, Step) and wanted(job.settings) else None
-        self._running = _Running(job, cancellation, timer, teller)
+        self._running = _Running(job, cancellation, planning, timer, teller)
         future.add_done_callback(lambda done: self._done(job, stages, paid, done.result()))
 
     def _notice(self, line: str) -> None:
         """Between two messages: the front has answered everything before a job begins."""
         self._client.send(m.notice(line))
+
+    def _payer(self, job: Job) -> str:
+        """Whose turn it is: a login's, or that of whom it acts for."""
+        role = job.settings[ROLE] if isinstance(job, Step | Publish) else NONE
+        return self.analyst if role == NONE else role
 
     def _seconds_for(self, job: Job) -> float:
         """The session's statement_timeout, where it has one and it is less than the server's."""
@@ -438,7 +457,7 @@ class Session:
     # The end
 
     def _end(self, last_words: bytes = b"") -> None:
-        """Closes both connections; a step that runs goes on to its end by itself and stays charged."""
+        """Closes both connections. Planning ends; a step that is paid goes on to its end and stays charged."""
         if self._closing:
             return
         self._closing = True
@@ -448,6 +467,8 @@ class Session:
                 timer.cancel()
         if self._running is not None:
             self._running.stop()
+            if not isinstance(self._running.job, Publish):
+                self._cancel_quietly(self._running.planning)
             self._running = None
         self._presented()
         self._client.send(last_words)

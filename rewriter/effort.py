@@ -40,11 +40,18 @@ def _always() -> bool:
 
 
 @dataclass
-class _Effort:
+class Effort:
+    """The budget of one statement."""
+
     left: int
     wanted: Callable[[], bool]
     end: float = field(default_factory=lambda: time.thread_time() + MOST_SECONDS)
     unseen: int = 0
+
+    @property
+    def spent(self) -> int:
+        """The steps that were taken."""
+        return MOST_STEPS - self.left
 
     def spend(self, steps: int) -> None:
         self.left -= steps
@@ -60,7 +67,7 @@ class _Effort:
 
 
 _wanted: ContextVar[Callable[[], bool]] = ContextVar("wanted", default=_always)
-_effort: ContextVar[_Effort | None] = ContextVar("effort", default=None)
+_effort: ContextVar[Effort | None] = ContextVar("effort", default=None)
 
 
 def spend(steps: int = 1) -> None:
@@ -81,7 +88,7 @@ def wanted(still: Callable[[], bool]) -> Iterator[None]:
 
 
 @contextmanager
-def bounded() -> Iterator[None]:
+def bounded() -> Iterator[Effort]:
     """Gives what is planned meanwhile one budget, that of the statement around it if there is one.
 
     Raises Refusal: 54001 once it is spent, or where the text is nested too deeply for a pass; 57014.
@@ -91,12 +98,14 @@ def bounded() -> Iterator[None]:
     Traceback (most recent call last):
     rewriter.refusal.Refusal: the statement is too complex to be planned
     """
-    if _effort.get() is not None:
-        yield
+    around = _effort.get()
+    if around is not None:
+        yield around
         return
-    token = _effort.set(_Effort(MOST_STEPS, _wanted.get()))
+    effort = Effort(MOST_STEPS, _wanted.get())
+    token = _effort.set(effort)
     try:
-        yield
+        yield effort
     except _Unwanted:
         raise Refusal("57014", "canceling statement due to user request") from None
     except (_TooMuch, RecursionError, MemoryError):
