@@ -12,8 +12,8 @@ from typing import Protocol
 from sqlglot import exp
 
 from rewriter.canonical import canonical
-from rewriter.expression import Parameters
-from rewriter.literal import plain_constant
+from rewriter.expression import COMPARISONS, Parameters, kind_of_type
+from rewriter.literal import compared, plain_constant
 from rewriter.policy import Column, Table
 from rewriter.relation import Relation, leaf
 
@@ -147,12 +147,20 @@ class Neutral(Bound):
         return leaf(alias, column.name)
 
     def expression(self, node: exp.Expr, relation: Relation, parameters: Parameters) -> exp.Expr:
-        settled = node.copy().transform(
-            lambda part: (
-                plain_constant(parameters[int(part.name) - 1]) if isinstance(part, exp.Parameter) else part
-            )
-        )
-        return canonical(settled, relation)
+        def settled(part: exp.Expr) -> exp.Expr:
+            if not isinstance(part, exp.Parameter):
+                return part
+            parameter = parameters[int(part.name) - 1]
+            if isinstance(part.parent, COMPARISONS):
+                return plain_constant(compared(parameter))
+            value = plain_constant(parameter)
+            whole = isinstance(value, exp.Literal) and value.is_int
+            if whole and kind_of_type(parameter.type) == "number" and part.find_ancestor(exp.Div, exp.Mod):
+                # Divided by an integer of the same digits, an integer has no fraction.
+                return exp.cast(value, "DECIMAL")
+            return value
+
+        return canonical(node.copy().transform(settled), relation)
 
     def cell(self, value: exp.Expr, kind: str) -> exp.Expr:
         return value

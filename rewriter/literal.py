@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from sqlglot import exp
 
 from rewriter.expression import Parameter, kind_of_type
@@ -16,6 +18,19 @@ def constant(parameter: Parameter) -> exp.Expr:
     value = exp.null() if parameter.value is None else exp.Literal.string(parameter.value)
     name = "text" if kind_of_type(parameter.type) == "text" else parameter.type
     return exp.cast(value, exp.DataType.build(name, dialect="postgres"))
+
+
+def compared(parameter: Parameter) -> Parameter:
+    """A parameter that is compared, so that zeros behind its decimal point say nothing.
+
+    >>> [compared(Parameter("numeric", text)).value for text in ("1950", "1950.0", "1950.50", "100")]
+    ['1950', '1950', '1950.5', '100']
+    """
+    value = parameter.value or ""
+    if kind_of_type(parameter.type) != "number" or not value.lstrip("-").replace(".", "", 1).isdigit():
+        return parameter
+    whole, point, decimals = value.partition(".")
+    return replace(parameter, value=f"{whole}{point}{decimals}".rstrip("0").rstrip(".") if point else whole)
 
 
 def plain_constant(parameter: Parameter) -> exp.Expr:

@@ -87,7 +87,7 @@ def test_planning_ends_with_the_server(wire_front: Front) -> None:
         raw.send(_query(BUSY))
         assert proxy.answering.begun.wait(10)
         proxy.drain(0.1)
-        proxy.loop.call_soon_threadsafe(lambda: [s.abort() for s in list(proxy.server._sessions.values())])
+        proxy.loop.call_soon_threadsafe(proxy.session().abort)
         eventually(lambda: ended == ["57014"])
         raw.close()
 
@@ -215,11 +215,11 @@ def test_a_constant_is_computed_for_a_short_time(wire_front: Front, monkeypatch:
 def test_plans_are_kept_for_what_they_weigh() -> None:
     kept = _Kept()
     for number in range(3 * MOST_PLANS):
-        kept.get(("x", number), lambda number=number: number)
+        kept.get(("x", number), partial(int, number))
     assert kept.known(("x", 3 * MOST_PLANS - 1)) == 3 * MOST_PLANS - 1
     assert len(kept._values) == MOST_PLANS
     for number in range(100):
-        kept.get(("y" * 1000, number), lambda number=number: number, lambda _: MOST_BYTES // 20)
+        kept.get(("y" * 1000, number), partial(int, number), lambda _: MOST_BYTES // 20)
     assert len(kept._values) == 19
     kept.get("z" * (2 * MOST_BYTES), lambda: 0)
     assert list(kept._values) == ["z" * (2 * MOST_BYTES)]

@@ -55,6 +55,25 @@ def test_a_parameter_is_its_constant() -> None:
         assert text(COUNT + "country = $1", Parameter(typed, "US")) == text(COUNT + "country = 'US'")
 
 
+def test_an_equal_number_is_the_same_question_however_many_zeros_it_has() -> None:
+    for condition in (
+        "birth_year > $1",
+        "$1 = birth_year",
+        "birth_year IN ($1, 3)",
+        "birth_year BETWEEN $1 AND 2000",
+    ):
+        written = text(COUNT + condition.replace("$1", "1950"))
+        for value in ("1950", "1950.0", "1950.00"):
+            assert text(COUNT + condition, Parameter("numeric", value)) == written
+        assert text(COUNT + condition, Parameter("numeric", "1950.50")) != written
+
+
+def test_a_number_that_divides_is_no_integer() -> None:
+    divided = COUNT + "birth_year / ($1 + 1) > 390"
+    asked = [text(divided, Parameter(typed, "4")) for typed in ("integer", "numeric")]
+    assert asked[0] == text(COUNT + "birth_year / (4 + 1) > 390") != asked[1]
+
+
 def test_what_is_only_shown_differently_is_the_same_question() -> None:
     shown = (
         "SELECT country, COUNT(*) FROM users GROUP BY country",
