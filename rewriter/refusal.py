@@ -124,7 +124,8 @@ CATALOGUE: Mapping[str, Meaning] = {
     "42P16": Meaning("A column of a published answer has no type that a table can have.", "CAST(x AS type)."),
     "54000": Meaning("The statement, or what it declares, is too long.", "Fewer constants."),
     "54001": Meaning(
-        "The statement is too complex: nesting, predicates, constants.", "IN (...) for alternatives."
+        "The statement is too complex: nesting, predicates, constants, or all of it to be planned.",
+        "IN (...) for alternatives; name a WITH query once or twice.",
     ),
     "55P03": Meaning(
         "A transaction that has read a published table keeps it from being dropped or renamed.", "End it."
