@@ -289,7 +289,9 @@ class Front:
             try:
                 if parsed(checker, regenerated, types) != types:
                     return False
-            except Refusal:
+            except Refusal as refusal:
+                if refusal.code == "57014":
+                    raise
                 return False
             meant = as_body(checker, text, types)
             return meant is not None and meant == as_body(checker, regenerated, types)
@@ -330,7 +332,6 @@ class Front:
         with self._checker() as checker:
             parsed(checker, sql, ())
             with checker.transaction():
-                execute(checker, f"SET LOCAL statement_timeout = '{_PINNED['statement_timeout']}'")
                 execute(checker, f"DECLARE dpproxy_rows NO SCROLL CURSOR FOR {sql}")
                 result = execute(checker, f"FETCH {most + 1} FROM dpproxy_rows")
         return texts(result, most)
@@ -345,7 +346,8 @@ class Front:
         """
         given = [None if v is None else encoded(v) for v in values] + list(arrays)
         formats = [pq.Format.TEXT] * len(values) + [pq.Format.BINARY] * len(arrays)
-        with self._checker() as checker:
+        with self._checker() as checker, checker.transaction():
+            execute(checker, f"SET LOCAL statement_timeout = '{CONSTANT_TIMEOUT}'")
             result = checked(
                 checker.pgconn.exec_params(encoded(f"{sql} LIMIT {most + 1}"), given, list(oids), formats)
             )
@@ -473,7 +475,7 @@ class Front:
         role = self._roles.checker
         password = hmac.digest(self._secret, b"checker " + role.encode(), "sha256").hex()
         conninfo = make_conninfo(self._conninfo, user=role, password=password)
-        options = _options({**_PINNED, "statement_timeout": CONSTANT_TIMEOUT})
+        options = _options(_PINNED)
         try:
             return psycopg.connect(conninfo, autocommit=True, options=options, prepare_threshold=None)
         except psycopg.OperationalError:

@@ -76,7 +76,9 @@ def as_body(checker: psycopg.Connection, sql: str, types: Sequence[int]) -> str 
             become(checker, sql, types)
             result = execute(checker, f"SELECT pg_get_function_sqlbody('{BODY}'::regproc)")
             return text(result.get_value(0, 0))
-    except Refusal:
+    except Refusal as refusal:
+        if refusal.code == "57014":
+            raise
         return None
 
 

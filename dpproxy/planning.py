@@ -51,7 +51,7 @@ class Prepared:
     """A private statement with its presentation: $1..$n are the client's parameters, arrays of `array_oids` follow.
 
     `nodes` are its nodes before parameters and constants have values; `errors` the outputs (node and place) whose
-    standard deviations are the last arrays.
+    standard deviations are the last arrays; `steps`: what it took to plan, by which it is weighed.
     """
 
     presentation: str
@@ -61,6 +61,7 @@ class Prepared:
     constants: tuple[PreparedConstant, ...]
     nodes: tuple[NodeDraft | SystemDraft, ...]
     errors: tuple[tuple[int, int], ...] = ()
+    steps: int = 0
 
     def ready(self, constants: int) -> int:
         """How many nodes can be planned when the first `constants` constants are known."""
@@ -225,11 +226,7 @@ class Planner:
         `errors`: with a column <name>_stddev behind the others for each output that is shown by itself.
         """
         key = (text, tuple(oids), errors)
-        with bounded() as effort:
-            before = effort.spent
-            return self._prepared.get(
-                key, lambda: self._prepare(*key), lambda _: BYTES_A_STEP * (effort.spent - before)
-            )
+        return self._prepared.get(key, lambda: self._prepare(*key), lambda made: BYTES_A_STEP * made.steps)
 
     def known(self, text: str, oids: Sequence[int], errors: bool = False) -> Prepared | None:
         """What `prepare` gives where that is cached: without I/O."""
@@ -238,7 +235,10 @@ class Planner:
     def _prepare(self, text: str, oids: tuple[int, ...], errors: bool) -> Prepared:
         statement = self._statement(text)
         try:
-            return self._checked(statement, oids, errors)
+            with bounded() as effort:
+                before = effort.spent
+                checked = self._checked(statement, oids, errors)
+                return replace(checked, steps=effort.spent - before)
         except Refusal as refusal:
             if refusal.position is not None:
                 refusal.position += statement.offset
@@ -378,11 +378,13 @@ class Planner:
         key = (self._statement(text).body, tuple(oids), tuple(values), tuple(constants))
         with bounded() as effort:
             before = effort.spent
-            return self._plans.get(
-                key,
-                lambda: self._plan(*key),
-                lambda planned: BYTES_A_STEP * (effort.spent - before) + BYTES_A_CELL * _cells(planned),
-            )
+
+            def weight(planned: Planned) -> int:
+                """With that of what was prepared, whose nodes it holds, and of the backend's SQL that is to come."""
+                steps = effort.spent - before + 2 * self.prepare(*key[:2]).steps
+                return BYTES_A_STEP * steps + BYTES_A_CELL * _cells(planned)
+
+            return self._plans.get(key, lambda: self._plan(*key), weight)
 
     def _plan(
         self,
