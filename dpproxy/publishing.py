@@ -37,7 +37,7 @@ MOST_ROWS, MOST_BYTES = 1_000_000, 64 * 2**20
 RETRY = timedelta(minutes=10)
 """After a refresh that cost nothing and brought nothing."""
 _RENEWING = b"published answers"
-_KEPT = ("dpproxy.spend", "dpproxy.query_information", "dpproxy.query_calls", "dpproxy.distinct")
+_KEPT = ("dpproxy.spend", "dpproxy.query_information", "dpproxy.query_calls", "dpproxy.distinct_values")
 _PERIODS = {"day": timedelta(days=1), "week": timedelta(days=7), "month": timedelta(days=30)}
 _NO_COLUMNS = ("record", "unknown", "void", "cstring", "anyarray", "trigger")
 

@@ -66,7 +66,7 @@ class Terms:
 def terms(privacy: Privacy, wishes: Mapping[str, str]) -> Terms:
     """The terms of a session with these dpproxy.* settings; raises Refusal (22023) for values that do not exist."""
     spend = _one_of(wishes, "dpproxy.spend", "accurate", "cheap")
-    shown = _one_of(wishes, "dpproxy.distinct", "domain", "present")
+    shown = _one_of(wishes, "dpproxy.distinct_values", "domain", "present")
     chosen = Settings(
         privacy.epsilon_per,
         privacy.delta_per,

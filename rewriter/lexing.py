@@ -1,16 +1,13 @@
-"""PostgreSQL's tokens, and a text cut into its statements at them."""
+"""PostgreSQL's tokens, as its own scanner (scan.l) cuts them, and a text cut into its statements at them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from enum import Enum, auto
 from functools import lru_cache
-from itertools import pairwise
-from typing import ClassVar
-
-from sqlglot.dialects.postgres import Postgres
-from sqlglot.errors import SqlglotError
-from sqlglot.tokenizer_core import Token, TokenType
+from typing import NamedTuple
 
 from rewriter.refusal import Refusal
 
@@ -18,12 +15,87 @@ MAX_TEXT = 16 * 1024
 MAX_RELAYED = 64 * 1024
 """Of a text that the front reads by itself: drivers' own statements on catalogs are longer than people's."""
 MAX_NESTING = 100
+PARAMETER_MARK = "\x01"
+"""Stands for the $ of a parameter where sqlglot reads a text; PostgreSQL reads no text with it outside of quotes."""
 
 
-class _Tokenizer(Postgres.Tokenizer):
-    """PostgreSQL's tokens throughout: sqlglot would take the rest of a DECLARE or EXPLAIN as one string."""
+class Kind(Enum):
+    """What a token is. CODED: a literal or name whose value is not what is written, such as E'', U&"" and x''."""
 
-    COMMANDS: ClassVar[set[TokenType]] = set()
+    WORD = auto()
+    NAME = auto()
+    TEXT = auto()
+    CODED = auto()
+    NUMBER = auto()
+    PARAMETER = auto()
+    SIGN = auto()
+
+
+class Token(NamedTuple):
+    """A token: `text` as it is written, and the place of its first character."""
+
+    kind: Kind
+    text: str
+    start: int
+
+    @property
+    def end(self) -> int:
+        """The place behind its last character."""
+        return self.start + len(self.text)
+
+    @property
+    def word(self) -> str:
+        """In upper case, as keywords are compared; a quoted name keeps its quotes, so that it is none."""
+        return self.text.upper() if self.text.isascii() else self.text
+
+    @property
+    def name(self) -> str | None:
+        """A name as PostgreSQL keeps it, None for what is none, whatever its length."""
+        if self.kind is Kind.WORD:
+            return "".join(c.lower() if c.isascii() else c for c in self.text)
+        return self.text[1:-1].replace('""', '"') if self.kind is Kind.NAME else None
+
+    @property
+    def value(self) -> str | None:
+        """What a plain literal says, '...' or $$...$$; None for any other token."""
+        if self.kind is not Kind.TEXT:
+            return None
+        if self.text[0] == "'":
+            return self.text[1:-1].replace("''", "'")
+        tag = self.text.index("$", 1) + 1
+        return self.text[tag:-tag]
+
+
+# The classes of scan.l, whose bytes from \200 on are all of what is not ASCII.
+_WORD = r"[A-Za-z_\x80-\U0010ffff][A-Za-z0-9_$\x80-\U0010ffff]*+"
+_TAG = r"\$(?:[A-Za-z_\x80-\U0010ffff][A-Za-z0-9_\x80-\U0010ffff]*+)?\$"
+_DIGITS = r"[0-9](?:_?[0-9])*+"
+_GOES_ON = r"(?:[ \t\f\v]|--[^\n\r]*+)*+[\n\r](?:[ \t\n\r\f\v]++|--[^\n\r]*+[\n\r])*+'"
+"""Between the parts of one literal: blanks with a line's end in them."""
+_PLAIN = r"(?:[^']++|'')*+'"
+_ESCAPED = r"(?:[^'\\]++|''|\\.)*+'"
+_TOKEN = re.compile(
+    rf"""(?: [ \t\n\r\f\v]++ | --[^\n\r]*+ | /\*(?:[^*/]++|\*(?!/)|/(?!\*))*+\*/ )*+ (?:
+      (?P<WORD> (?![bBeEuUxX]) {_WORD})
+    | (?P<MARK> [,()\[\];] )
+    | (?P<CODED> (?: [eE]'{_ESCAPED}(?:{_GOES_ON}{_ESCAPED})*+ | [uU]&'{_PLAIN}(?:{_GOES_ON}{_PLAIN})*+
+        | [bBxX]'[^']*+'(?:{_GOES_ON}[^']*+')*+ | '{_PLAIN}(?:{_GOES_ON}{_PLAIN})++ )(?!{_GOES_ON})
+        | [uU]&"(?:[^"]++|"")*+" )
+    | (?P<open> [eEbBxX]' | [uU]&['"] )
+    | (?P<OTHER_WORD> {_WORD})
+    | (?P<NUMBER> (?: 0(?:[xX](?:_?[0-9A-Fa-f])++|[oO](?:_?[0-7])++|[bB](?:_?[01])++)
+        | (?:{_DIGITS}(?:\.(?!\.)(?:{_DIGITS})?)?|\.{_DIGITS})(?:[eE][+-]?{_DIGITS})? ) (?:{_WORD})?)
+    | (?P<PARAMETER> \$[0-9]++(?:{_WORD})?)
+    | (?P<TEXT> '{_PLAIN}(?!{_GOES_ON}) | (?P<tag>{_TAG}).*?(?P=tag))
+    | (?P<NAME> "(?:[^"]++|"")*+")
+    | (?P<open_too> ['"] | /\* | {_TAG})
+    | (?P<SIGN> (?:(?!--|/\*)[~!@\#^&|`?+\-*/%<>=])++ | :: | :=? | \.\.? | . )
+    | (?P<end> \Z) )""",
+    re.VERBOSE | re.DOTALL,
+)
+_KINDS = {kind.name: kind for kind in Kind} | {"MARK": Kind.SIGN, "OTHER_WORD": Kind.WORD}
+_OPERATOR_SIGNS = frozenset("~!@#^&|`?%")
+_COMMENT_MARKS = re.compile(r"/\*|\*/")
 
 
 def check_length(text: str, most: int) -> None:
@@ -36,30 +108,77 @@ def check_length(text: str, most: int) -> None:
         )
 
 
-def tokens(text: str, most: int = MAX_RELAYED) -> list[Token]:
+@lru_cache(maxsize=8)
+def tokens(text: str, most: int = MAX_RELAYED) -> tuple[Token, ...]:
     """The tokens of a text of at most `most` bytes without its comments.
 
     Raises Refusal for what is too long, too deep or unreadable.
+
+    >>> [token.text for token in tokens("SELECT $1,$2 #-- a comment")]
+    ['SELECT', '$1', ',', '$2', '#']
     """
     check_length(text, most)
-    found = _read(text)
+    found = tuple(_scanned(text))
     depth = 0
     for token in found:
-        depth += (token.token_type is TokenType.L_PAREN) - (token.token_type is TokenType.R_PAREN)
-        if depth > MAX_NESTING:
-            raise Refusal(
-                "54001", f"parentheses are nested deeper than {MAX_NESTING}", position=token.start + 1
-            )
+        if token.text == "(":
+            depth += 1
+            if depth > MAX_NESTING:
+                raise Refusal(
+                    "54001", f"parentheses are nested deeper than {MAX_NESTING}", position=token.start + 1
+                )
+        elif token.text == ")":
+            depth -= 1
     return found
 
 
-def _read(text: str) -> list[Token]:
-    try:
-        return _Tokenizer().tokenize(text)
-    except (SqlglotError, RecursionError, ValueError) as error:
-        raise Refusal(
-            "42601", "the statement could not be read", hint="Check quotes and comments."
-        ) from error
+def statement_tokens(text: str) -> list[Token]:
+    """The tokens of one statement, without the semicolons; raises Refusal as `tokens` does."""
+    return [token for token in tokens(text) if token.text != ";"]
+
+
+def _scanned(text: str) -> list[Token]:
+    found: list[Token] = []
+    at, add, new = 0, found.append, tuple.__new__
+    while at < len(text):
+        for match in _TOKEN.finditer(text, at):
+            group, at = match.lastgroup or "end", match.end()
+            if group == "end":
+                return found
+            written = match[group]
+            if group in ("open", "open_too"):
+                at = _comment_end(text, at - len(written))
+                break
+            if group == "SIGN" and len(written) > 1:
+                found += _signs(written, at - len(written))
+            else:
+                add(new(Token, (_KINDS[group], written, at - len(written))))
+    return found
+
+
+def _signs(signs: str, start: int) -> Iterator[Token]:
+    """An operator: one that ends with + or - has another sign in it that no operator of standard SQL has."""
+    end = len(signs)
+    while end > 1 and signs[end - 1] in "+-" and _OPERATOR_SIGNS.isdisjoint(signs[:end]):
+        end -= 1
+    yield Token(Kind.SIGN, signs[:end], start)
+    for place in range(end, len(signs)):
+        yield Token(Kind.SIGN, signs[place], start + place)
+
+
+def _comment_end(text: str, start: int) -> int:
+    """Where a comment with others in it ends; raises Refusal where it, or a literal or name, never does."""
+    depth = 0
+    for mark in _COMMENT_MARKS.finditer(text, start) if text.startswith("/*", start) else ():
+        depth += 1 if mark[0] == "/*" else -1
+        if depth == 0:
+            return mark.end()
+    raise Refusal(
+        "42601",
+        "a literal, a quoted name or a comment is not closed",
+        hint="Check quotes and comments.",
+        position=start + 1,
+    )
 
 
 @dataclass(frozen=True)
@@ -84,30 +203,50 @@ def pieces(text: str, most: int = MAX_RELAYED) -> tuple[Piece, ...]:
     """
     found: list[list[Token]] = [[]]
     for token in tokens(text, most):
-        if token.token_type is TokenType.SEMICOLON:
+        if token.text == ";":
             found.append([])
         else:
             found[-1].append(token)
     statements = [one for one in found if one]
     if len(statements) == 1:
-        return (Piece(text, 0, statements[0][0].text.upper()),)
-    return tuple(
-        Piece(text[one[0].start : one[-1].end + 1], one[0].start, one[0].text.upper()) for one in statements
-    )
+        return (Piece(text, 0, statements[0][0].word),)
+    return tuple(Piece(text[one[0].start : one[-1].end], one[0].start, one[0].word) for one in statements)
+
+
+def is_one_command(text: str) -> bool:
+    """Whether no reading of a text makes more than one statement of it: nothing follows a semicolon.
+
+    >>> is_one_command("SELECT 'a' ;\\n"), is_one_command("SELECT ';'"), is_one_command("")
+    (True, False, True)
+    """
+    return ";" not in text.rstrip("; \t\n\r\f\v")
+
+
+def marked(text: str) -> str:
+    """A text with PARAMETER_MARK for the $ of each parameter; nothing changes its place.
+
+    sqlglot takes the `$1,$` of `$1,$2` for the beginning of a dollar quote.
+    """
+    places = [token.start for token in tokens(text, len(text) * 4) if token.kind is Kind.PARAMETER]
+    parts, done = [], 0
+    for place in places:
+        parts += [text[done:place], PARAMETER_MARK]
+        done = place + 1
+    return "".join([*parts, text[done:]])
 
 
 def substitute(text: str, values: Mapping[int, str]) -> str:
     """A text of our own with expressions in place of its parameters; raises Refusal 42P02 where one is missing.
 
-    >>> substitute("SELECT $1, '$1', $2", {1: "now()", 2: "3"})
-    "SELECT now(), '$1', 3"
+    >>> substitute("SELECT $1,'$1',$2", {1: "now()", 2: "3"})
+    "SELECT now(),'$1',3"
     """
-    found = _read(text)
     parts, done = [], 0
-    for mark, number in pairwise(found):
-        if mark.token_type is TokenType.PARAMETER and number.start == mark.end + 1:
-            if int(number.text) not in values:
-                raise Refusal("42P02", f"there is no parameter ${number.text}")
-            parts += [text[done : mark.start], values[int(number.text)]]
-            done = number.end + 1
+    for token in _scanned(text):
+        if token.kind is Kind.PARAMETER:
+            number = int(token.text[1:])
+            if number not in values:
+                raise Refusal("42P02", f"there is no parameter ${number}")
+            parts += [text[done : token.start], values[number]]
+            done = token.end
     return "".join([*parts, text[done:]])

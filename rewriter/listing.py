@@ -9,9 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from sqlglot import exp
-from sqlglot.tokenizer_core import TokenType
 
-from rewriter.lexing import tokens
+from rewriter.lexing import statement_tokens
 
 _PARTS = {"expressions", "from_", "distinct", "group", "order", "limit", "offset"}
 
@@ -49,8 +48,7 @@ def asks_for_nothing(text: str) -> bool:
     >>> asks_for_nothing("SELECT * FROM users LIMIT 0;"), asks_for_nothing("SELECT (SELECT 1 LIMIT 0)")
     (True, False)
     """
-    found = [token.text.upper() for token in tokens(text) if token.token_type is not TokenType.SEMICOLON]
-    return found[-2:] == ["LIMIT", "0"]
+    return [token.word for token in statement_tokens(text)[-2:]] == ["LIMIT", "0"]
 
 
 def _limit(clause: exp.Expr | None) -> int | None:

@@ -12,6 +12,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from rewriter.effort import spend
 from rewriter.grammar import STRUCTURE, describe, position, surplus
+from rewriter.lexing import marked
 from rewriter.reading import Reading, plain_strings
 from rewriter.refusal import Refusal
 
@@ -38,6 +39,7 @@ def parse_query(text: str) -> exp.Query:
     """
     dialect = Reading()
     try:
+        text = marked(text)
         tokens = dialect.tokenize(text)
         _check_tokens(tokens)
         trees = [t for t in dialect.parser().parse(tokens, text) if t is not None]

@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal, NoReturn
 
-from sqlglot.tokenizer_core import Token, TokenType
-
-from rewriter.lexing import tokens
+from rewriter import lexing
+from rewriter.lexing import Token, statement_tokens
 from rewriter.refusal import Refusal
 from rewriter.utility import closing, name_of
 
@@ -50,8 +49,7 @@ def publication(text: str) -> Publication | None:
     >>> publication("DROP TABLE people") is None
     True
     """
-    found = [token for token in tokens(text) if token.token_type is not TokenType.SEMICOLON]
-    reader = _Reader(text, found)
+    reader = _Reader(text, statement_tokens(text))
     if not reader.about_published():
         return None
     match reader.words(2):
@@ -104,16 +102,16 @@ class _Reader:
         if [self._word(n) for n in range(end - 2, end)] == ["WITH", "DATA"]:
             end -= 2
         body = self._found[self._at : end]
-        while len(body) > 1 and body[0].token_type is TokenType.L_PAREN and closing(body, 0) == len(body) - 1:
+        while len(body) > 1 and body[0].text == "(" and closing(body, 0) == len(body) - 1:
             body = body[1:-1]
-        if not body or body[0].text.upper() not in _QUERY:
+        if not body or body[0].word not in _QUERY:
             self.refuse("a published table holds the answer to a SELECT")
-        if any(token.token_type is TokenType.PARAMETER for token in body):
+        if any(token.kind is lexing.Kind.PARAMETER for token in body):
             raise Refusal(
                 "42P02", "there is no parameter $1", hint="A published table keeps its text: write the value."
             )
         start = body[0].start
-        return Publication("create", (name,), lenient, self._text[start : body[-1].end + 1], start)
+        return Publication("create", (name,), lenient, self._text[start : body[-1].end], start)
 
     def schema(self) -> Publication:
         """CREATE SCHEMA IF NOT EXISTS published, which is always there."""
@@ -156,14 +154,12 @@ class _Reader:
         if not self._skip("IS"):
             self.refuse()
         said = self._found[self._at] if self._at < len(self._found) else None
-        literal = said is not None and said.token_type in (TokenType.STRING, TokenType.HEREDOC_STRING)
-        if said is None or not (literal or said.token_type is TokenType.NULL):
+        value = said.value if said is not None else None
+        if said is None or (value is None and said.word != "NULL"):
             self.refuse("a comment is a plain literal, '...' or $$...$$, or NULL")
         self._at += 1
         self._end()
-        return Publication(
-            "comment", (name,), column=column, comment=(said.text or None) if literal else None
-        )
+        return Publication("comment", (name,), column=column, comment=value or None)
 
     def refuse(
         self, message: str = "only tables can be published, renamed, commented on and dropped"
@@ -216,8 +212,7 @@ class _Reader:
         """A word in upper case as it is written, so that a quoted name is no keyword."""
         if not 0 <= number < len(self._found):
             return ""
-        token = self._found[number]
-        return self._text[token.start : token.end + 1].upper()
+        return self._found[number].word
 
     def _name(self, token: Token) -> str | None:
-        return name_of(self._text, token)
+        return name_of(token)

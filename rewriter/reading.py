@@ -9,6 +9,7 @@ from sqlglot.dialects.postgres import Postgres
 from sqlglot.parsers.postgres import PostgresParser
 
 from rewriter.effort import spend
+from rewriter.lexing import PARAMETER_MARK
 
 CALLED = "called"
 """The mark of a function call: its name as the client wrote it."""
@@ -37,6 +38,9 @@ class Reading(Postgres):
     """
 
     ORIGINAL_NAME_META_KEY = CALLED
+
+    class Tokenizer(Postgres.Tokenizer):
+        SINGLE_TOKENS: ClassVar = {**Postgres.Tokenizer.SINGLE_TOKENS, PARAMETER_MARK: TokenType.PARAMETER}
 
     class Parser(PostgresParser):
         FUNCTIONS: ClassVar = {n: f for n, f in PostgresParser.FUNCTIONS.items() if n not in BY_THEIR_NAMES}

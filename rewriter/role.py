@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from sqlglot.tokenizer_core import Token, TokenType
-
-from rewriter.lexing import tokens
+from rewriter.lexing import Token, statement_tokens
 
 NONE = "none"
 """No other role than the login's."""
@@ -21,24 +19,22 @@ def assumed(text: str) -> str | None:
     >>> assumed("SET LOCAL ROLE Ann"), assumed('set role = "Ann"'), assumed("SET ROLE NONE"), assumed("SET jit = off")
     ('ann', 'Ann', 'none', None)
     """
-    found = [token for token in tokens(text) if token.token_type is not TokenType.SEMICOLON]
-    if not found or found[0].text.upper() != "SET":
+    found = statement_tokens(text)
+    if not found or found[0].word != "SET":
         return None
     rest = found[1:]
-    if rest and rest[0].text.upper() in ("SESSION", "LOCAL"):
+    if rest and rest[0].word in ("SESSION", "LOCAL"):
         rest = rest[1:]
-    if not rest or rest[0].text.lower() != "role" or rest[0].token_type is TokenType.STRING:
+    if not rest or rest[0].name != "role":
         return None
     value = rest[1:]
-    if len(value) == 2 and value[0].text.upper() in ("=", "TO"):
+    if len(value) == 2 and value[0].word in ("=", "TO"):
         value = value[1:]
-        if value[0].text.upper() == "DEFAULT":
+        if value[0].word == "DEFAULT":
             return NONE
     return _name(value[0]) if len(value) == 1 else ""
 
 
 def _name(token: Token) -> str:
     """A name as PostgreSQL reads it; "" for what is none."""
-    if token.token_type in (TokenType.IDENTIFIER, TokenType.STRING):
-        return token.text
-    return "".join(c.lower() if c.isascii() else c for c in token.text)
+    return token.name or token.value or ""

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sqlglot.tokenizer_core import Token
-
+from rewriter.lexing import Kind, Token
 from rewriter.refusal import Refusal
 
 SETTINGS = frozenset(
@@ -19,7 +18,7 @@ SETTINGS = frozenset(
         "datestyle",
         "default_transaction_isolation",
         "default_transaction_read_only",
-        "dpproxy.distinct",
+        "dpproxy.distinct_values",
         "dpproxy.error_columns",
         "dpproxy.notices",
         "dpproxy.query_calls",
@@ -45,18 +44,47 @@ SETTINGS = frozenset(
 )
 
 
+_VALUES = {
+    "client_encoding": ("utf8", "utf-8", "unicode"),
+    "names": ("utf8", "utf-8", "unicode"),
+    "standard_conforming_strings": ("on", "true", "yes", "1"),
+    "client_min_messages": ("log", "info", "notice", "warning", "error", "fatal", "panic"),
+}
+"""What the settings may be that decide how a statement is read, or what a server says of itself."""
+_WANTED = {
+    "client_encoding": ("client_encoding must be UTF8", "SET client_encoding TO 'UTF8'"),
+    "names": ("client_encoding must be UTF8", "SET NAMES 'UTF8'"),
+    "standard_conforming_strings": (
+        "standard_conforming_strings must be on: statements are read that way",
+        "SET standard_conforming_strings TO on",
+    ),
+    "client_min_messages": ("debug messages are not available", "SET client_min_messages TO notice"),
+}
+
+
+def allowed_value(name: str, value: str) -> bool:
+    """Whether a setting may have a value: the checked ones only those of a list, whatever else PostgreSQL takes.
+
+    >>> allowed_value("standard_conforming_strings", "ON"), allowed_value("standard_conforming_strings", "of")
+    (True, False)
+    """
+    return name not in _VALUES or value.lower() in _VALUES[name]
+
+
 def check_setting(tokens: Sequence[Token]) -> None:
     """Raises Refusal for a SET or RESET that no analyst may send; `tokens` are the whole statement's."""
-    words = [t.text for t in tokens[1:]]
-    if words and words[0].upper() in ("SESSION", "LOCAL"):
-        words = words[1:]
-    name = "".join(words[:3]).lower() if len(words) > 2 and words[1] == "." else (words or [""])[0].lower()
-    value = "".join(words[1:]).strip("=").upper()
-    if value.startswith("TO"):
-        value = value[2:]
-    if tokens[0].text.upper() == "RESET" and name == "all":
+    resets = tokens[0].word == "RESET"
+    rest = [token for token in tokens[1:] if token.text != ";"]
+    if rest and rest[0].word in ("SESSION", "LOCAL"):
+        rest = rest[1:]
+    parts = 3 if len(rest) > 2 and rest[1].text == "." else 1
+    name = "".join(token.name or token.text for token in rest[:parts]).lower()
+    value = rest[parts:]
+    if value and value[0].word in ("=", "TO"):
+        value = value[1:]
+    resets = resets or not value or [token.word for token in value] == ["DEFAULT"]
+    if tokens[0].word == "RESET" and name == "all":
         return
-    resets = tokens[0].text.upper() == "RESET" or value == "DEFAULT"
     if name == "role" or (name == "authorization" and resets):
         # Which role, the session decides: it knows whose it is.
         return
@@ -65,17 +93,18 @@ def check_setting(tokens: Sequence[Token]) -> None:
             "42501",
             f'setting "{name}" cannot be changed through dpproxy',
             hint="Its own settings are dpproxy.spend, dpproxy.query_information, dpproxy.query_calls, "
-            "dpproxy.distinct, dpproxy.error_columns, dpproxy.refresh and dpproxy.notices; drivers' usual ones are "
-            "accepted.",
+            "dpproxy.distinct_values, dpproxy.error_columns, dpproxy.refresh and dpproxy.notices; drivers' usual "
+            "ones are accepted.",
             position=tokens[0].start + 1,
         )
-    if name in ("client_encoding", "names") and value not in ("UTF8", "UTF-8", "UNICODE", "DEFAULT"):
-        raise Refusal("0A000", "client_encoding must be UTF8", hint="SET client_encoding TO 'UTF8'")
-    if name == "standard_conforming_strings" and value not in ("ON", "TRUE", "YES", "1", "DEFAULT"):
-        raise Refusal(
-            "0A000",
-            "standard_conforming_strings must be on: statements are read that way",
-            hint="SET standard_conforming_strings TO on",
-        )
-    if name == "client_min_messages" and value.startswith("DEBUG"):
-        raise Refusal("42501", "debug messages are not available", hint="SET client_min_messages TO notice")
+    if not (resets or allowed_value(name, _said(value))):
+        message, hint = _WANTED[name]
+        code = "42501" if name == "client_min_messages" else "0A000"
+        raise Refusal(code, message, hint=hint, position=value[0].start + 1)
+
+
+def _said(value: Sequence[Token]) -> str:
+    """The one value that is plain to read, "" for anything else: E'' and U&'' may say what a look does not see."""
+    if len(value) != 1:
+        return ""
+    return value[0].value or value[0].name or ("" if value[0].kind is Kind.CODED else value[0].text)

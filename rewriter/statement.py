@@ -6,9 +6,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from sqlglot.tokenizer_core import Token, TokenType
-
-from rewriter.lexing import MAX_TEXT, check_length, tokens
+from rewriter.lexing import MAX_TEXT, Token, check_length, tokens
 from rewriter.publication import SCHEMA as PUBLISHED
 from rewriter.publication import publication
 from rewriter.refusal import Refusal
@@ -91,7 +89,7 @@ def _classified(text: str, guarded: Collection[str]) -> Statement:
     if not found:
         return Statement(Verdict.RELAY, False, text)
     _refuse_several(found)
-    word = found[0].text.upper()
+    word = found[0].word
     if word in WRITES:
         if publication(text) is not None:
             return Statement(Verdict.PUBLISH, False, text)
@@ -126,13 +124,11 @@ def _names(found: Sequence[Token], guarded: Collection[str]) -> list[Token]:
     """
     if any(map(_is_the_fronts, found, [*found[1:], None])):
         return []
-    return [t for t in found if t.text.lower() in guarded and t.token_type is not TokenType.STRING]
+    return [t for t in found if (t.name or "").lower() in guarded]
 
 
 def _is_the_fronts(token: Token, following: Token | None) -> bool:
-    name = token.text.lower()
-    if token.token_type is TokenType.STRING:
-        return False
+    name = (token.name or "").lower()
     called = following is not None and following.text in ("(", ".")
     if name == PUBLISHED and called:
         return True
@@ -140,8 +136,8 @@ def _is_the_fronts(token: Token, following: Token | None) -> bool:
 
 
 def _refuse_several(found: Sequence[Token]) -> None:
-    ends = [i for i, t in enumerate(found) if t.token_type is TokenType.SEMICOLON]
-    if ends and any(t.token_type is not TokenType.SEMICOLON for t in found[ends[0] :]):
+    ends = [i for i, t in enumerate(found) if t.text == ";"]
+    if ends and any(t.text != ";" for t in found[ends[0] :]):
         raise Refusal(
             "42601",
             "cannot insert multiple commands into a prepared statement",
@@ -154,7 +150,7 @@ def _carried(text: str, word: str, name: Token) -> Statement:
     """A statement with a query on private tables in it."""
     carrier = utility(text)
     body = tokens(carrier.body) if carrier is not None else []
-    if carrier is None or not body or body[0].text.upper() not in QUERY:
+    if carrier is None or not body or body[0].word not in QUERY:
         raise Refusal(
             "0A000",
             f"this {word} over private tables is not supported",
@@ -166,7 +162,7 @@ def _carried(text: str, word: str, name: Token) -> Statement:
 
 def _explain(text: str, found: Sequence[Token], guarded: Collection[str]) -> Statement:
     start = 1
-    words = [t.text.upper() for t in found]
+    words = [t.word for t in found]
     options: dict[str, str] = {}
     if words[1:2] == ["("]:
         close = words.index(")") if ")" in words else len(words) - 1

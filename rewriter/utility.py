@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
 
-from sqlglot.tokenizer_core import Token, TokenType
-
-from rewriter.lexing import tokens
+from rewriter.lexing import Kind, Token, statement_tokens
 
 Word = Literal["DECLARE", "COPY", "PREPARE", "EXECUTE"]
 WORDS: dict[str, Word] = {"DECLARE": "DECLARE", "COPY": "COPY", "PREPARE": "PREPARE", "EXECUTE": "EXECUTE"}
-_PLAIN = re.compile(r"[A-Za-z_\x80-\U0010ffff][\w$]*")
 _NAME_BYTES = 63
 _OPTIONS = {"BINARY", "ASENSITIVE", "INSENSITIVE", "NO", "SCROLL"}
-_OPENING = {TokenType.L_PAREN, TokenType.L_BRACKET}
-_CLOSING = {TokenType.R_PAREN, TokenType.R_BRACKET}
+_OPENING, _CLOSING = ("(", "["), (")", "]")
 
 
 @dataclass(frozen=True)
@@ -57,8 +52,8 @@ def utility(text: str) -> Utility | None:
     >>> utility("EXECUTE s(1, f(2, 3))").arguments
     ('1', 'f(2, 3)')
     """
-    found = [token for token in tokens(text) if token.token_type is not TokenType.SEMICOLON]
-    word = WORDS.get(found[0].text.upper()) if found else None
+    found = statement_tokens(text)
+    word = WORDS.get(found[0].word) if found else None
     if word == "DECLARE":
         return _declare(text, found)
     if word == "COPY":
@@ -76,12 +71,11 @@ def fetched(text: str) -> str | None:
     >>> fetched("/* /* c */ */ FETCH ALL IN P;")
     'p'
     """
-    found = [token for token in tokens(text) if token.token_type is not TokenType.SEMICOLON]
-    return name_of(text, found[-1])
+    return name_of(statement_tokens(text)[-1])
 
 
 def _declare(text: str, found: list[Token]) -> Utility | None:
-    words = [token.text.upper() for token in found]
+    words = [token.word for token in found]
     at = 2
     while words[at : at + 1] and words[at] in _OPTIONS:
         at += 1
@@ -90,88 +84,78 @@ def _declare(text: str, found: list[Token]) -> Utility | None:
     at += 1
     if words[at : at + 2] in (["WITH", "HOLD"], ["WITHOUT", "HOLD"]):
         at += 2
-    name = name_of(text, found[1])
+    name = name_of(found[1])
     if name is None or words[at : at + 1] != ["FOR"] or len(found) == at + 1:
         return None
-    start, end = found[at + 1].start, found[-1].end + 1
+    start, end = found[at + 1].start, found[-1].end
     return Utility(
-        "DECLARE", name, _slice(text, found[1]), text[:start], text[start:end], "", start, _parameters(found)
+        "DECLARE", name, found[1].text, text[:start], text[start:end], "", start, _parameters(found)
     )
 
 
 def _copy(text: str, found: list[Token]) -> Utility | None:
-    if len(found) < 2 or found[1].token_type is not TokenType.L_PAREN:
+    if len(found) < 2 or found[1].text != "(":
         return None
     close = closing(found, 1)
-    words = [token.text.upper() for token in found[close + 1 : close + 3]]
+    words = [token.word for token in found[close + 1 : close + 3]]
     if close <= 2 or words != ["TO", "STDOUT"]:
         return None
-    start, end = found[2].start, found[close - 1].end + 1
-    tail = text[found[close].start : found[-1].end + 1]
+    start, end = found[2].start, found[close - 1].end
+    tail = text[found[close].start : found[-1].end]
     return Utility("COPY", "", "", text[:start], text[start:end], tail, start, _parameters(found))
 
 
 def _prepare(text: str, found: list[Token]) -> Utility | None:
     at = 2
-    if len(found) > 2 and found[2].token_type is TokenType.L_PAREN:
+    if len(found) > 2 and found[2].text == "(":
         at = closing(found, 2) + 1
-    name = name_of(text, found[1]) if len(found) > at + 1 else None
-    if name is None or found[at].text.upper() != "AS":
+    name = name_of(found[1]) if len(found) > at + 1 else None
+    if name is None or found[at].word != "AS":
         return None
-    start, end = found[at + 1].start, found[-1].end + 1
+    start, end = found[at + 1].start, found[-1].end
     return Utility(
-        "PREPARE", name, _slice(text, found[1]), text[:start], text[start:end], "", start, _parameters(found)
+        "PREPARE", name, found[1].text, text[:start], text[start:end], "", start, _parameters(found)
     )
 
 
 def _execute(text: str, found: list[Token]) -> Utility | None:
-    name = name_of(text, found[1]) if len(found) > 1 else None
+    name = name_of(found[1]) if len(found) > 1 else None
     if name is None:
         return None
     if len(found) == 2:
-        return Utility("EXECUTE", name, _slice(text, found[1]))
-    if found[2].token_type is not TokenType.L_PAREN or closing(found, 2) != len(found) - 1:
+        return Utility("EXECUTE", name, found[1].text)
+    if found[2].text != "(" or closing(found, 2) != len(found) - 1:
         return None
-    return Utility("EXECUTE", name, _slice(text, found[1]), arguments=_arguments(text, found[3:-1]))
+    return Utility("EXECUTE", name, found[1].text, arguments=_arguments(text, found[3:-1]))
 
 
 def _parameters(found: list[Token]) -> bool:
-    return any(token.token_type is TokenType.PARAMETER for token in found)
+    return any(token.kind is Kind.PARAMETER for token in found)
 
 
 def _arguments(text: str, found: list[Token]) -> tuple[str, ...]:
     groups: list[list[Token]] = [[]]
     depth = 0
     for token in found:
-        depth += (token.token_type in _OPENING) - (token.token_type in _CLOSING)
-        if token.token_type is TokenType.COMMA and depth == 0:
+        depth += (token.text in _OPENING) - (token.text in _CLOSING)
+        if token.text == "," and depth == 0:
             groups.append([])
         else:
             groups[-1].append(token)
-    return tuple(text[group[0].start : group[-1].end + 1] for group in groups if group)
+    return tuple(text[group[0].start : group[-1].end] for group in groups if group)
 
 
 def closing(found: list[Token], opening: int) -> int:
     """Where the parenthesis at `opening` is closed; -1 if it never is."""
     depth = 0
     for at in range(opening, len(found)):
-        depth += (found[at].token_type is TokenType.L_PAREN) - (found[at].token_type is TokenType.R_PAREN)
+        depth += (found[at].text == "(") - (found[at].text == ")")
         if depth == 0:
             return at
     return -1
 
 
-def name_of(text: str, token: Token) -> str | None:
+def name_of(token: Token) -> str | None:
     """A name as PostgreSQL keeps it; None for what is none, or too long to be kept whole."""
-    written = _slice(text, token)
-    if written.startswith('"'):
-        name = written[1:-1].replace('""', '"')
-    elif _PLAIN.fullmatch(written):
-        name = "".join(c.lower() if c.isascii() else c for c in written)
-    else:
-        return None
+    name = token.name or ""
     return name if 0 < len(name.encode(errors="replace")) <= _NAME_BYTES else None
-
-
-def _slice(text: str, token: Token) -> str:
-    return text[token.start : token.end + 1]

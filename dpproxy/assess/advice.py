@@ -137,7 +137,7 @@ def candidates(
 ) -> Iterator[Line]:
     """Lines that may help, the likeliest first."""
     try:
-        words = {token.text.lower() for token in tokens(listed.text)}
+        words = {(token.name or token.text).lower() for token in tokens(listed.text)}
     except Refusal:
         return
     policy = assessor.checked.policy

@@ -24,7 +24,7 @@ SETTINGS = (
     "dpproxy.spend",
     "dpproxy.query_information",
     "dpproxy.query_calls",
-    "dpproxy.distinct",
+    "dpproxy.distinct_values",
     ERROR_COLUMNS,
     "datestyle",
     "timezone",

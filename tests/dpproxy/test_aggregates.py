@@ -137,7 +137,7 @@ def test_groups_are_listed_by_what_is_present_or_by_their_domain(ann: Analyst) -
     assert [shop for (shop,) in ann.ask("SELECT DISTINCT shop FROM orders ORDER BY 1")] == ["north", "south"]
     assert "the domain as it is declared" in ann.notices[0]
     assert ann.used() == (0, 0)
-    present = ann.ask("SELECT DISTINCT shop FROM orders ORDER BY 1", {"dpproxy.distinct": "present"})
+    present = ann.ask("SELECT DISTINCT shop FROM orders ORDER BY 1", {"dpproxy.distinct_values": "present"})
     assert present == [("north",), ("south",)]
     information, calls = ann.used()
     assert (information, calls) == (50, 5)

@@ -1,6 +1,7 @@
 """`python -m tests.rewriter.fuzz [SECONDS [SEED]]`: bytes and mutated statements through the whole rewriter.
 
-Nothing but a Refusal may leave it: not from classify, parse, draft, emission or presentation. Exit code 1 otherwise.
+Nothing but a Refusal may leave it: not from classify, parse, draft, emission or presentation. And PostgreSQL
+has to cut texts of awkward tokens as we do. Exit code 1 otherwise.
 """
 
 from __future__ import annotations
@@ -15,7 +16,11 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
+from tempfile import TemporaryDirectory
 
+import psycopg
+
+from dpproxy.front import Front
 from rewriter.cut import draft
 from rewriter.dialect_duckdb import DUCKDB
 from rewriter.dialect_postgres import POSTGRES
@@ -26,6 +31,7 @@ from rewriter.expression import Parameter
 from rewriter.present import Column, Columns, node_columns, present
 from rewriter.refusal import Refusal
 from rewriter.statement import Verdict, classify
+from tests.rewriter import lexed
 from tests.rewriter.grammar_whole import Whole
 from tests.rewriter.queries import ANSWERED, TRUNCATED
 from tests.rewriter.shop import POLICY
@@ -195,21 +201,37 @@ def fuzz_for(seconds: float, seed: int) -> Found:
     return fuzz(texts(seed), lambda: time.monotonic() < deadline)
 
 
+def cut_for(seconds: float, seed: int) -> tuple[int, list[str]]:
+    """Has PostgreSQL cut texts of awkward tokens for a time; how many, and what it cut otherwise."""
+    with TemporaryDirectory() as folder, Front.start(Path(folder) / "front") as front:
+        role, password = front.role_for("fuzz")
+        with psycopg.connect(
+            host=str(Path(str(front.address)).parent), user=role, password=password, dbname=front.database
+        ) as connection:
+            connection.autocommit = True
+            return lexed.differences(connection, lexed.texts(Random(seed)), seconds)
+
+
 def main(arguments: list[str]) -> int:
     """Runs two processes and prints what they found."""
     seconds = float(arguments[0]) if arguments else 600.0
     seed = int(arguments[1]) if len(arguments) > 1 else time.time_ns() % 10**9
     found = Found()
-    with ProcessPoolExecutor(PROCESSES) as pool:
+    with ProcessPoolExecutor(PROCESSES + 1) as pool:
+        cutting = pool.submit(cut_for, seconds, seed)
         running = [pool.submit(fuzz_for, seconds, seed + part) for part in range(PROCESSES)]
         for share in running:
             found.add(share.result())
+        looked, otherwise = cutting.result()
+    for difference in otherwise:
+        print(f"CUT OTHERWISE {difference}")
     for place, text in sorted(found.crashes.items()):
         print(f"CRASH {place}: {text!r}")
     outcomes = ", ".join(f"{name} {n:,}" for name, n in found.outcomes.most_common())
     print(f"fuzz: {found.inputs:,} inputs, seed {seed}, {len(found.crashes)} kinds of crash; {outcomes}")
     print(f"slowest: {found.slowest[0]:.2f} s, {len(found.slowest[1])} characters")
-    return 1 if found.crashes else 0
+    print(f"lexing: {looked:,} texts, {len(otherwise)} cut otherwise by PostgreSQL")
+    return 1 if found.crashes or otherwise else 0
 
 
 if __name__ == "__main__":

@@ -76,7 +76,7 @@ def test_what_is_read(text: str, read: Publication) -> None:
         ("DELETE FROM published.a", "0A000"),
         ("TRUNCATE published.a", "0A000"),
         (f"CREATE TABLE published.{'a' * 64} AS {QUERY}", "42601"),
-        ('CREATE TABLE U&"published".a AS SELECT 1', "0A000"),
+        ('CREATE TABLE U&"published".a AS SELECT 1', "25006"),
         ("CREATE TABLE publish.a AS SELECT 'published.a'", "25006"),
         ("DROP TABLE people", "25006"),
         ("CREATE TABLE published.a AS SELECT 1; DROP TABLE published.a", "42601"),
