@@ -6,9 +6,10 @@ allow_system_table_mods; every client finds them where it looks.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 from dpproxy.front_sql import literal
+from rewriter.setting import VALUES
 
 _MINE = "pg_catalog.pg_has_role(session_user, {}, 'MEMBER')"
 """True of one's own role and the groups that it is in; for a superuser, of all."""
@@ -33,8 +34,21 @@ DO $$ DECLARE telling regprocedure; BEGIN
     EXECUTE format('REVOKE EXECUTE ON ROUTINE %s FROM PUBLIC', telling);
   END LOOP;
 END $$"""
-    names = ", ".join(literal(name) for name in sorted(settings))
-    yield _SET_CONFIG.replace("{names}", names)
+    yield _SET_CONFIG.replace("{names}", _list(sorted(settings))).replace(
+        "{otherwise}", " OR ".join(_checked())
+    )
+
+
+def _checked() -> Iterator[str]:
+    for name, values in VALUES.items():
+        yield (
+            f"pg_catalog.lower(setting_name) = {literal(name)} "
+            f"AND NOT pg_catalog.lower(new_value) = ANY (ARRAY[{_list(values)}])"
+        )
+
+
+def _list(texts: Iterable[str]) -> str:
+    return ", ".join(map(literal, texts))
 
 
 def _rebuilt(view: str, condition: str) -> str:
@@ -80,11 +94,7 @@ BEGIN
   IF NOT pg_catalog.lower(setting_name) = ANY (ARRAY[{names}]) THEN
     RAISE EXCEPTION USING ERRCODE = '42501',
       MESSAGE = pg_catalog.format('setting "%s" cannot be changed through dpproxy', setting_name);
-  ELSIF pg_catalog.lower(setting_name) = 'standard_conforming_strings'
-        AND pg_catalog.upper(new_value) NOT IN ('ON', 'TRUE', 'YES', '1')
-      OR pg_catalog.lower(setting_name) = 'client_encoding'
-        AND pg_catalog.upper(new_value) NOT IN ('UTF8', 'UTF-8', 'UNICODE')
-      OR pg_catalog.lower(setting_name) = 'client_min_messages' AND new_value ILIKE 'debug%' THEN
+  ELSIF {otherwise} THEN
     RAISE EXCEPTION USING ERRCODE = '42501',
       MESSAGE = pg_catalog.format('setting "%s" cannot have this value through dpproxy', setting_name);
   END IF;

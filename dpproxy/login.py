@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from dpproxy.channel import Address, Channel, ConnectionEnded, connect
 from dpproxy.pgwire import messages as m
 from dpproxy.pgwire.auth import MECHANISM, PLUS, AuthenticationFailed, ClientScram, ServerScram, Verifier
-from dpproxy.pgwire.startup import startup_packet
+from dpproxy.pgwire.startup import check_status, startup_packet
 from rewriter.refusal import Refusal
 
 _CLEARTEXT, _SASL, _SASL_CONTINUE, _SASL_FINAL = 3, 10, 11, 12
@@ -145,6 +145,10 @@ async def _greeted(channel: Channel) -> FrontConnection:
     while True:
         kind, body = await _front_message(channel)
         if kind == ord("S"):
+            try:
+                check_status(body)
+            except m.ProtocolError as error:
+                raise FrontFailed(m.error(error.code, error.message, severity="FATAL")) from None
             greeting.append(m.message("S", body))
         elif kind == ord("K"):
             pid, secret = int.from_bytes(body[:4], "big"), body[4:]

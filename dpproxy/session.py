@@ -20,7 +20,7 @@ from dpproxy.login import FrontConnection, cancel_at_front
 from dpproxy.pgwire import messages as m
 from dpproxy.pgwire.relay import Relay
 from dpproxy.pgwire.startup import milliseconds
-from dpproxy.pgwire.step import ROLE, Answer, Assume, Job, Prepare, Prepared, Publish, Published, Step
+from dpproxy.pgwire.step import ROLE, Answer, Assume, Job, Prepare, Prepared, Publish, Published, Read, Step
 from dpproxy.progress import Teller, wanted
 from dpproxy.stages import Observe, Stages, unobserved
 from dpproxy.turns import Turns
@@ -369,6 +369,8 @@ class Session:
 
     def _job_ended(self, job: Job, stages: Stages, paid: Paid, outcome: object) -> None:
         """Tells of an answer or a refusal, on the account that it was asked for."""
+        if isinstance(job, Read):
+            return
         code, who = outcome.code if isinstance(outcome, Refusal) else "", self.analyst
         if isinstance(job, Step | Publish):
             with suppress(Refusal):
@@ -384,6 +386,8 @@ class Session:
             if isinstance(job, Assume):
                 identity.assume(self.analyst, job.role)
                 return None
+            if isinstance(job, Read):
+                return job.read()
             if isinstance(job, Prepare):
                 with stages.during("parse"):
                     return answering.prepare(job.text, job.oids, job.errors)

@@ -44,7 +44,7 @@ SETTINGS = frozenset(
 )
 
 
-_VALUES = {
+VALUES = {
     "client_encoding": ("utf8", "utf-8", "unicode"),
     "names": ("utf8", "utf-8", "unicode"),
     "standard_conforming_strings": ("on", "true", "yes", "1"),
@@ -68,7 +68,7 @@ def allowed_value(name: str, value: str) -> bool:
     >>> allowed_value("standard_conforming_strings", "ON"), allowed_value("standard_conforming_strings", "of")
     (True, False)
     """
-    return name not in _VALUES or value.lower() in _VALUES[name]
+    return name not in VALUES or value.lower() in VALUES[name]
 
 
 def check_setting(tokens: Sequence[Token]) -> None:

@@ -19,26 +19,30 @@ class Line:
     The proxy's own statements have one reserved name. It is closed after each use, so that no catalog shows it, and
     before the next where an error may have kept that from happening (`unsure`), or where it was left for another use
     (`_kept`: its text).
-    `skipping`: the front has failed and skips what it is sent, up to a Sync that is still to be sent.
+    `skipping`: the front has failed and skips what it is sent, up to a Sync that is still to be sent; `outside`: it was
+    in no transaction when it was last ready.
     """
 
     def __init__(self) -> None:
         self.out = bytearray()
         self.pending = Pending()
         self.skipping = False
+        self.outside = True
         self.unsure = False
         self._kept: str | None = None
 
-    def forward(self, kind: str, body: bytes, *changes: Change, hidden: bytes = b"") -> None:
+    def forward(self, kind: str, body: bytes, *changes: Change, hidden: bytes = b"", moved: int = 0) -> None:
         """A message whose responses the client sees, but for the kinds in `hidden`."""
         self.out += m.message(kind, body)
-        self.pending.expect(Entry(ord(kind), changes=changes, hidden=hidden))
+        self.pending.expect(Entry(ord(kind), changes=changes, hidden=hidden, moved=moved))
 
-    def inject(self, raw: bytes, *, ours: bool = True, refusal: Refusal | None = None) -> bytearray:
+    def inject(
+        self, raw: bytes, *, ours: bool = True, refusal: Refusal | None = None, moved: int = 0
+    ) -> bytearray:
         """A message whose responses the client does not see; gives where they will be."""
         rows = bytearray()
         self.out += raw
-        entry = Entry(raw[0], shown=False, ours=ours, rows=rows, refusal=refusal)
+        entry = Entry(raw[0], shown=False, ours=ours, rows=rows, refusal=refusal, moved=moved)
         self.pending.expect(entry)
         return rows
 

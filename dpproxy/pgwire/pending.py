@@ -84,7 +84,8 @@ class Entry:
     `kind`: what was sent; `shown`: the client sees the responses, but for the kinds in `hidden`; `ours`: the
     text is the proxy's own, so errors lose what points into it; `rows`: where swallowed rows and parameter
     types go; `refusal`: the error it is to raise; `tag`: the command tag that the client sees in place of the
-    front's; `passes`: it sees all of the responses as they come.
+    front's; `moved`: how far behind the beginning of the client's text the text of this message begins; `passes`: it
+    sees all of the responses as they come.
     """
 
     kind: int
@@ -95,6 +96,7 @@ class Entry:
     refusal: Refusal | None = None
     hidden: bytes = b""
     tag: bytes | None = None
+    moved: int = 0
     passes: bool = field(init=False)
 
     def __post_init__(self) -> None:

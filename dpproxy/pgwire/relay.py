@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from typing import cast
 
 from dpproxy.pgwire import messages as m
 from dpproxy.pgwire.line import Line
 from dpproxy.pgwire.pending import Entry, Names
+from dpproxy.pgwire.startup import check_status
 from dpproxy.pgwire.step import (
     PLAIN,
     Bindable,
@@ -21,16 +23,18 @@ from dpproxy.pgwire.step import (
     Naming,
     Plain,
     Portal,
+    Read,
     Skipped,
     Statement,
     Wait,
     check_names,
     cleaned,
+    moved,
     only_text,
     strings,
 )
-from dpproxy.pgwire.work import MOST_STATEMENTS, Work, Works
-from rewriter.lexing import Piece, pieces
+from dpproxy.pgwire.work import MOST_STATEMENTS, MOST_WITH_PRIVATE, Work, Works
+from rewriter.lexing import Piece, is_one_command, pieces, tokens
 from rewriter.refusal import Refusal
 
 MOST_PENDING = 2048
@@ -38,13 +42,14 @@ MOST_PENDING = 2048
 _QUERY, _SYNC, _READY = ord("Q"), ord("S"), ord("Z")
 _MOST_PLAIN, _LONGEST_PLAIN = 64, 2000
 """Simple queries that a session knows to be for the front as they are, and how long each may be."""
+_LONG = 4096
+"""Bytes of a text that is not looked at on the event loop."""
 _READING = ("SELECT", "WITH", "VALUES", "TABLE", "SHOW")
 _AT_ONCE = 16
 _SILENT = re.compile(rb"[123CDInstT]+Z?")
 """Responses of which nothing is kept, up to the end of a segment."""
 _TELLING = (b"DEALLOCATE", b"DISCARD", b"PREPARE")
 _ROUND = Entry(_QUERY)
-_READ_WITH = {b"client_encoding": b"UTF8", b"standard_conforming_strings": b"on"}
 # A simple query that failed in a transaction leaves a portal of this name behind that PostgreSQL must not be
 # asked for: what it points to is freed, and the server crashes.
 _NO_PORTAL = Refusal("34000", 'portal "" does not exist')
@@ -84,7 +89,8 @@ class Relay:
         self._copying = False
         self._deallocated = False
         self._plain: set[bytes] = set()
-        self._ended = self._outside = False
+        self._ended = False
+        self._known: list[Statement] | Refusal | None = None
         self._from_client: dict[int, Callable[[bytes], None]] = {
             ord("Q"): self._query,
             ord("P"): self._parse,
@@ -138,7 +144,7 @@ class Relay:
         portal's Bind, Describe and Execute up to a Sync. The front drops all that it has of a round at its end, and
         what of it fails takes the rest with it.
         """
-        between = self._ended and self._outside and self.quiet and not self._line.skipping
+        between = self._ended and self._line.outside and self.quiet and not self._line.skipping
         if not (between and self._for_front(data)):
             return False
         self._line.pending.expect(_ROUND)
@@ -190,8 +196,8 @@ class Relay:
     def _ready(self, data: bytes) -> None:
         """`data` ends with a ReadyForQuery."""
         self._copying = False
-        self._outside = data[-1:] == b"I"
-        if self._outside:
+        self._line.outside = data[-1:] == b"I"
+        if self._line.outside:
             self._portals.forget()
 
     def finish(self, job: Job, outcome: object) -> None:
@@ -208,13 +214,17 @@ class Relay:
             self._forward_query(body)
             return
         try:
-            statements = self._read(only_text(body))
+            text = only_text(body)
+            if self._is_long(text):
+                self._begin(self._read_first(self._query, body, text, self._read))
+                return
+            statements = self._statements_of(text, self._read)
             self._check_string(statements)
         except Refusal as refusal:
             self._begin(self._works.refused_query(refusal))
             return
-        if self._by_pieces(statements):
-            self._begin(self._works.query(statements))
+        if self._by_pieces(statements) or not is_one_command(text):
+            self._begin(self._works.query(statements or [Statement("", False)]))
             return
         depends = any(one.carrier is not None or one.fetches for one in statements)
         if not depends and len(raw) <= _LONGEST_PLAIN and len(self._plain) < _MOST_PLAIN:
@@ -231,7 +241,7 @@ class Relay:
             one.private
             or one.publishes
             or one.assumes is not None
-            or (self._roles and one.fetches)
+            or (self._roles and one.may_fetch)
             or self._called(one) is not None
             for one in statements
         )
@@ -240,12 +250,18 @@ class Relay:
         """Raises Refusal for a simple query with statements that cannot be run, or not one by one."""
         for one in statements:
             self._check_fetch(one)
-        if len(statements) > 1 and self._by_pieces(statements):
+        if len(statements) > 1:
             _check_pieces(statements)
 
     def _read(self, text: str) -> list[Statement]:
         """The statements of a text, classified; raises Refusal for the whole if one of them is refused."""
         found = pieces(text)
+        if len(found) > MOST_STATEMENTS:
+            raise Refusal(
+                "54000",
+                f"more than {MOST_STATEMENTS} statements in a string",
+                hint="Send them in several strings.",
+            )
         if len(found) < 2:
             return [self._classified(one) for one in found]
         try:
@@ -253,6 +269,31 @@ class Relay:
         except Refusal as refusal:
             message = f"nothing of the string was executed: {refusal.message}"
             raise Refusal("0A000", message, detail=refusal.detail, hint=refusal.hint) from refusal
+
+    def _is_long(self, text: str) -> bool:
+        """Whether a text is to be looked at outside first."""
+        return self._known is None and len(text) > _LONG
+
+    def _read_first(
+        self,
+        handler: Callable[[bytes], None],
+        body: bytes,
+        text: str,
+        read: Callable[[str], list[Statement]],
+    ) -> Work:
+        """Looks at a long text outside, so that other sessions go on, and then takes its message once more."""
+        try:
+            self._known = cast(list[Statement], (yield Read(lambda: read(text))))
+        except Refusal as refusal:
+            self._known = refusal
+        self._postponed = (handler, body)
+
+    def _statements_of(self, text: str, read: Callable[[str], list[Statement]]) -> list[Statement]:
+        """The statements of a text, read now or known from outside; raises Refusal."""
+        known, self._known = self._known, None
+        if isinstance(known, Refusal):
+            raise known
+        return read(text) if known is None else known
 
     def _classified(self, piece: Piece) -> Statement:
         return Statement.read(piece, str(self._classify(piece.text)))
@@ -269,8 +310,10 @@ class Relay:
         try:
             (name, text), _ = strings(body, 2)
             check_names(name)
-            verdict = str(self._classify(text))
-            found = [Statement.read(one, verdict) for one in pieces(text)]
+            if self._is_long(text):
+                self._begin(self._read_first(self._parse, body, text, self._read_one))
+                return
+            found = self._statements_of(text, self._read_one)
         except Refusal as refusal:
             self._line.refuse(refusal)
             return
@@ -280,6 +323,11 @@ class Relay:
             return
         self._statements.propose(name, statement)
         self._line.forward("P", body, (self._statements, name))
+
+    def _read_one(self, text: str) -> list[Statement]:
+        """The only statement of a text, if it has one; raises Refusal."""
+        verdict = str(self._classify(text))
+        return [Statement.read(one, verdict) for one in pieces(text)]
 
     def _bind(self, body: bytes) -> None:
         try:
@@ -295,12 +343,12 @@ class Relay:
             self._line.refuse(refusal)
             return
         if statement is None:
-            self._works.forward_bind(body, name)
+            self._works.forward_bind(body, name, Fetching(None) if self._roles else PLAIN)
         elif statement.takes_step:
             self._begin(self._works.bind(body, name, source, statement, rest))
         elif called is not None:
             self._begin(self._works.bind_execute(body, name, statement, called, rest))
-        elif statement.fetches and self._roles:
+        elif statement.may_fetch and self._roles:
             self._works.forward_bind(body, name, Fetching(statement))
         elif statement.publishes:
             self._works.forward_bind(body, name, Changing(statement))
@@ -343,19 +391,16 @@ class Relay:
             self._begin(self._settled_first(self._execute, body))
             return
         portal = self._portals.get(name)
-        if isinstance(portal, Naming):
-            self._begin(self._works.name_prepared(body, portal.statement))
-        elif isinstance(portal, Changing):
+        if isinstance(portal, Changing):
             self._begin(self._works.publish(portal.statement))
         elif isinstance(portal, Portal) and not portal.answered:
             self._begin(self._works.execute(body, name, portal))
         elif portal is None and not name:
             self._line.refuse(_NO_PORTAL)
-        elif isinstance(portal, Fetching):
-            self._begin(self._works.execute_reading(body, portal.statement.cursor))
-        elif self._roles and not isinstance(portal, Plain):
-            # A portal that goes on, or a cursor that SQL has made, which the front knows alone.
-            self._begin(self._works.execute_reading(body, name))
+        elif self._roles and (name or not isinstance(portal, Plain | Naming)):
+            self._begin(self._works.execute_reading(body, name, portal))
+        elif isinstance(portal, Naming):
+            self._begin(self._works.name_prepared(body, portal.statement))
         else:
             self._line.forward("E", body)
 
@@ -433,10 +478,7 @@ class Relay:
 
     def _on_status(self, kind: int, raw: bytes) -> None:
         """A session where the front would read statements otherwise than they are read here ends."""
-        name, _, value = raw[5:-1].partition(b"\0")
-        wanted = _READ_WITH.get(name, value)
-        if value != wanted:
-            raise m.ProtocolError(f"{name.decode()} must be {wanted.decode()}", "0A000")
+        check_status(raw[5:])
         self.to_client += raw
 
     def _on_rows(self, kind: int, raw: bytes) -> None:
@@ -488,7 +530,10 @@ class Relay:
     def _on_error(self, kind: int, raw: bytes) -> None:
         head = self._line.pending.head
         self._copying = False
-        self.to_client += raw if head is None or not head.ours else cleaned(raw, head)
+        if head is not None and head.ours:
+            self.to_client += cleaned(raw, head)
+        else:
+            self.to_client += moved(raw, head.moved) if head is not None and head.moved else raw
         if head is None or head.refusal is None:
             self._failed(m.split_fields(raw).get("C", ""))
         if m.is_fatal(raw):
@@ -503,16 +548,16 @@ class Relay:
 
 def _check_pieces(statements: Sequence[Statement]) -> None:
     """Raises Refusal for a string that is not run statement by statement."""
-    if len(statements) > MOST_STATEMENTS:
+    if len(statements) > MOST_WITH_PRIVATE and any(one.private for one in statements):
         raise Refusal(
             "54000",
-            f"more than {MOST_STATEMENTS} statements in a string with private ones",
+            f"more than {MOST_WITH_PRIVATE} statements in a string with private ones",
             hint="Send them in several strings.",
         )
     for one in statements:
-        if one.word == "COPY" and not one.private:
+        if one.word == "COPY" and any(token.word == "STDIN" for token in tokens(one.text)):
             raise Refusal(
                 "0A000",
-                "COPY of a table in one string with private statements is not supported",
+                "COPY FROM STDIN in a string with other statements is not supported",
                 hint="Send the COPY by itself.",
             )

@@ -33,6 +33,7 @@ role, which is then checked as SET ROLE is."""
 NAME_BYTES = 63
 _UTF8 = {"utf8", "unicode", "sqlascii"}
 _OFF = {"false", "off", "no", "0"}
+_READ_WITH = {b"client_encoding": b"UTF8", b"standard_conforming_strings": b"on"}
 _UNITS = {"": 1, "ms": 1, "s": 1000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
 
 
@@ -136,10 +137,9 @@ def _setting(name: str, value: str, statement_timeout: float) -> dict[str, str]:
     if name == "statement_timeout":
         asked = milliseconds(value)
         return {name: str(asked)} if 0 < asked < statement_timeout * 1000 else {}
-    if name == "standard_conforming_strings" and value.lower() in _OFF:
+    if name == "standard_conforming_strings" and not setting.allowed_value(name, value):
         raise Refusal("0A000", "standard_conforming_strings must be on")
-    debugging = name == "client_min_messages" and value.lower().startswith("debug")
-    if name in SETTINGS and not debugging:
+    if name in SETTINGS and setting.allowed_value(name, value):
         return {name: value}
     shown = re.sub("[^a-z0-9_.]", "?", name)[:NAME_BYTES]
     raise Refusal(
@@ -147,6 +147,21 @@ def _setting(name: str, value: str, statement_timeout: float) -> dict[str, str]:
         f'parameter "{shown}" cannot be set at connection start',
         hint=f"Allowed are client_encoding, {', '.join(sorted(SETTINGS))}",
     )
+
+
+def check_status(body: bytes) -> None:
+    """Looks at a ParameterStatus of the front; raises ProtocolError (0A000) where it would read statements otherwise
+    than they are read here.
+
+    >>> check_status(b"standard_conforming_strings\\0off\\0")
+    Traceback (most recent call last):
+    ...
+    dpproxy.pgwire.messages.ProtocolError: standard_conforming_strings must be on
+    """
+    name, _, value = body[:-1].partition(b"\0")
+    wanted = _READ_WITH.get(name, value)
+    if value != wanted:
+        raise ProtocolError(f"{name.decode()} must be {wanted.decode()}", "0A000")
 
 
 def milliseconds(value: str) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple, Protocol
@@ -136,7 +136,14 @@ class Published(Protocol):
         """To be said before it."""
 
 
-Job = Prepare | Step | Assume | Publish
+@dataclass(frozen=True)
+class Read:
+    """Work to be done outside: look at a long text (gives its statements)."""
+
+    read: Callable[[], list[Statement]]
+
+
+Job = Prepare | Step | Assume | Publish | Read
 
 
 class Wait:
@@ -145,6 +152,17 @@ class Wait:
 
 class Skipped(Exception):
     """The front failed: nothing more happens until the client's next Sync."""
+
+
+_QUERIES = ("SELECT", "WITH", "VALUES", "TABLE", "(", "SHOW", "COPY", "DECLARE", "PREPARE", "")
+_NO_FETCH = frozenset(
+    [
+        *_QUERIES,
+        *("SET", "RESET", "DISCARD", "DEALLOCATE", "CLOSE", "LISTEN", "UNLISTEN"),
+        *("BEGIN", "START", "COMMIT", "END", "ROLLBACK", "ABORT", "SAVEPOINT", "RELEASE"),
+    ]
+)
+"""Words of statements that read no cursor."""
 
 
 @dataclass(frozen=True)
@@ -180,9 +198,14 @@ class Statement:
         return self.word in ("FETCH", "MOVE")
 
     @property
+    def may_fetch(self) -> bool:
+        """Whether it may read a cursor: an EXECUTE can, of a FETCH that the protocol has prepared."""
+        return self.word not in _NO_FETCH
+
+    @property
     def cursor(self) -> str | None:
-        """The portal that it reads by its name, None where that cannot be read."""
-        return fetched(self.text)
+        """The one cursor that it reads by its name, None where that may be any."""
+        return fetched(self.text) if self.fetches else None
 
     def reads(self, portal: str) -> bool:
         """Whether that portal is this one, or may be."""
@@ -194,11 +217,6 @@ class Statement:
         if self.carrier is None or self.carrier.word != "PREPARE" or not self.private:
             return None
         return Statement(self.carrier.body, True, None)
-
-    @property
-    def padded(self) -> str:
-        """The text at its place in the client's, so that errors of the front point into that."""
-        return " " * (self.offset or 0) + self.text
 
     @property
     def query(self) -> str:
@@ -276,9 +294,9 @@ class Naming:
 
 @dataclass
 class Fetching:
-    """A portal of the client that reads a cursor when it is executed."""
+    """A portal of the client that may read cursors when it is executed; `statement`: None where that is not known."""
 
-    statement: Statement
+    statement: Statement | None
 
 
 @dataclass
@@ -337,6 +355,14 @@ def cleaned(raw: bytes, head: Entry) -> bytes:
     return m.join_fields("E", fields)
 
 
+def moved(raw: bytes, by: int) -> bytes:
+    """An error of the front whose position is `by` characters further on in the client's text."""
+    fields = m.split_fields(raw)
+    if "P" in fields:
+        fields["P"] = str(int(fields["P"]) + by)
+    return m.join_fields("E", fields)
+
+
 def question(parameters: int) -> str:
     """The statement by which the front says a portal's parameters, in one form, and the session's settings."""
     texts = [f"dpproxy.text_of(${i + 1})" for i in range(parameters)]
@@ -346,7 +372,7 @@ def question(parameters: int) -> str:
 
 def hears_notices(settings: Mapping[str, str]) -> bool:
     """Whether client_min_messages lets a NOTICE through."""
-    return settings.get("client_min_messages", "notice").lower() not in ("warning", "error")
+    return settings.get("client_min_messages", "notice").lower() not in ("warning", "error", "fatal", "panic")
 
 
 def read_parameters(rows: bytes, count: int) -> tuple[tuple[str | None, ...], dict[str, str]]:

@@ -19,7 +19,9 @@ from dpproxy.pgwire.step import (
     Answer,
     Assume,
     Bindable,
+    Fetching,
     Job,
+    Naming,
     Portal,
     Prepare,
     Prepared,
@@ -45,8 +47,10 @@ SELECT EXISTS (
     AND pg_catalog.starts_with(c.statement, '{_MARK}') AND NOT pg_catalog.starts_with(c.statement,
       '{_MARK}' OPERATOR(pg_catalog.||) pg_catalog.encode(pg_catalog.convert_to(
         pg_catalog.current_setting('role'), 'UTF8'), 'hex') OPERATOR(pg_catalog.||) '*/'))"""
-MOST_STATEMENTS = 100
-"""Statements of one string, where one of them is private."""
+MOST_STATEMENTS, MOST_WITH_PRIVATE = 1000, 100
+"""Statements of one string, and of one with private ones among them."""
+_AT_ONCE = 50
+"""Statements of a string that the front is sent before it has answered."""
 _PARAMETERS_MOST = 65535
 _NO_DATA = b"n"
 _BINARY = b"\0\1\0\1"
@@ -145,10 +149,19 @@ class Works:
         yield from self._step(name, portal)
         self._line.forward("E", body)
 
-    def execute_reading(self, body: bytes, name: str | None) -> Work:
-        """An Execute that reads rows which may have been paid for in another role; `name`: None for any cursor's."""
-        yield from self._check_payer(name)
-        self._line.forward("E", body)
+    def execute_reading(self, body: bytes, name: str, portal: Bindable | None) -> Work:
+        """An Execute that may read rows which another role has paid for: what a name means, the front alone knows,
+        for SQL makes cursors and closes portals, too."""
+        if isinstance(portal, Fetching):
+            yield from self._check_payer(
+                None if name or portal.statement is None else portal.statement.cursor
+            )
+        else:
+            yield from self._check_payer(name)
+        if isinstance(portal, Naming):
+            yield from self.name_prepared(body, portal.statement)
+        else:
+            self._line.forward("E", body)
 
     def publish(self, statement: Statement) -> Work:
         """Executes a statement on published answers, which the front does not run: it only shows what has become."""
@@ -172,7 +185,12 @@ class Works:
             yield Wait()
         try:
             try:
-                for statement in statements:
+                if len(statements) > 1 and self._line.outside:
+                    # After a first statement PostgreSQL takes the others for a transaction; this one takes no snapshot.
+                    self._line.run("SHOW transaction_isolation", (), m.NO_VALUES)
+                for number, statement in enumerate(statements):
+                    if number and number % _AT_ONCE == 0:
+                        yield Wait()
                     yield from self._run(statement)
                 if len(statements) > 1:
                     yield Wait()
@@ -211,18 +229,19 @@ class Works:
     def _run_public(self, statement: Statement) -> Work:
         if statement.assumes is not None:
             yield Assume(statement.assumes)
-        if statement.fetches and self._roles:
+        if statement.may_fetch and self._roles:
             yield from self._check_payer(statement.cursor)
-        self._line.inject(m.parse("", statement.padded), ours=False)
+        place = statement.offset or 0
+        self._line.inject(m.parse("", statement.text), ours=False, moved=place)
         self._line.inject(m.bind("", "", m.NO_VALUES), ours=False)
         self._line.forward("D", b"P\0", hidden=_NO_DATA)
         if statement.prepared is None:
-            self._line.forward("E", m.execute("")[5:])
+            self._line.forward("E", m.execute("")[5:], moved=place)
         else:
             yield from self.name_prepared(m.execute("")[5:], statement)
 
     def _run_private(self, statement: Statement) -> Work:
-        self._line.inject(m.parse("", statement.padded), ours=False)
+        self._line.inject(m.parse("", statement.text), ours=False, moved=statement.offset or 0)
         described = self._line.inject(m.describe("S", ""), ours=False)
         self._line.inject(m.close("S", ""))
         # Nothing may run before a DECLARE: PostgreSQL would take the two for a transaction.

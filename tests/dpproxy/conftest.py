@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from dpproxy.front import Front
-from tests.dpproxy.wire import Served, served, start_front
+from dpproxy.pgwire.startup import startup_packet
+from tests.dpproxy.wire import Raw, Served, served, start_front
 
 
 @pytest.fixture(scope="session")
@@ -24,3 +26,17 @@ def proxy(wire_front: Front) -> Iterator[Served]:
     """A server that trusts."""
     with served(wire_front) as server:
         yield server
+
+
+@pytest.fixture
+def direct(wire_front: Front) -> Raw:
+    """A connection to the front itself."""
+    role, password = wire_front.role_for("ann")
+    connection = socket.socket(socket.AF_UNIX)
+    connection.settimeout(10)
+    assert isinstance(wire_front.address, Path)
+    connection.connect(str(wire_front.address))
+    raw = Raw(connection)
+    raw.send(startup_packet({"user": role, "database": wire_front.database}))
+    raw.scram(password)
+    return raw

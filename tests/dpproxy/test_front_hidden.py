@@ -76,6 +76,7 @@ def test_the_superuser_sees_all(front: Front, alice: psycopg.Connection) -> None
         "SELECT set_config('client_encoding', 'LATIN1', false)",
         "SELECT set_config('client_min_messages', 'debug5', false)",
         "SELECT set_config('standard_conforming_strings', 'off', false)",
+        "SELECT set_config('standard_conforming_strings', 'fa', false)",
         "UPDATE pg_settings SET setting = '1GB' WHERE name = 'work_mem'",
     ],
 )

@@ -7,16 +7,12 @@ result, so that also portals, formats, failed transactions and skipped messages 
 from __future__ import annotations
 
 import random
-import socket
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
-from dpproxy.front import Front
 from dpproxy.pgwire import messages as m
 from dpproxy.pgwire.relay import Relay
-from dpproxy.pgwire.startup import startup_packet
 from tests.dpproxy.wire import (
     BY_COUNTRY,
     EXHAUSTED,
@@ -113,20 +109,6 @@ def told(raw: Raw) -> list[tuple[str, bytes]]:
         assert message is not None
         seen.append((message[0], _COMPARED.get(message[0], bytes)(message[1])))
     return seen
-
-
-@pytest.fixture
-def direct(wire_front: Front) -> Raw:
-    """A connection to the front itself."""
-    role, password = wire_front.role_for("ann")
-    connection = socket.socket(socket.AF_UNIX)
-    connection.settimeout(10)
-    assert isinstance(wire_front.address, Path)
-    connection.connect(str(wire_front.address))
-    raw = Raw(connection)
-    raw.send(startup_packet({"user": role, "database": wire_front.database}))
-    raw.scram(password)
-    return raw
 
 
 @pytest.mark.parametrize("seed", range(15))

@@ -256,3 +256,109 @@ def test_sessions_of_one_service_do_not_see_each_others_statements(proxy: Served
         assert rows(one.query(seen)) == [("2",)]
         one.query("SET ROLE ann")
         assert rows(one.query(seen)) == [("1",)]
+
+
+def run_as_statement(raw: Raw, name: str) -> list[tuple[str, bytes]]:
+    """Binds and executes a named statement."""
+    raw.send(bound("", name), m.execute(""), SYNC)
+    return raw.until("Z")
+
+
+def a_cursor_of(raw: Raw, role: str, *before: str) -> None:
+    """Leaves `c`, which this role has paid for, open in a session."""
+    for statement in (*before, f"SET ROLE {role}", "BEGIN", DECLARED, "COMMIT"):
+        assert code(raw, statement) is None
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        'FETCH ALL FROM U&"\\0063"',
+        "FETCH ALL FROM U&\"!0063\" UESCAPE '!'",
+        'MOVE 1 IN U&"\\0063"',
+        'FETCH ALL FROM "c"',
+        "FETCH ALL FROM /* x */ C -- d",
+        "SELECT ';'; FETCH c",
+        "EXECUTE fetching",
+        'EXECUTE U&"fetching"',
+        "EXPLAIN ANALYZE EXECUTE fetching",
+        "SELECT set_config('role', 'bob', false); FETCH ALL FROM c",
+    ],
+)
+def test_no_spelling_reads_what_another_role_has_paid_for(proxy: Served, read: str) -> None:
+    with proxy.raw(user="bi") as raw:
+        a_cursor_of(raw, "ann")
+        raw.send(m.parse("fetching", "FETCH ALL FROM c"), m.parse("here", read.split("; ")[-1]), SYNC)
+        assert not errors(raw.until("Z"))
+        raw.query("SET ROLE bob")
+        assert code(raw, read) in ("42501", "42601")
+        assert code(raw, f"BEGIN; {read}; COMMIT") in ("42501", "42601")
+        raw.query("ROLLBACK")
+        assert [e["C"] for e in errors(run_as_statement(raw, "here"))] == ["42501"]
+        assert asked(proxy) == ["ann"]
+
+
+@pytest.mark.parametrize(
+    ("bound_to", "gone"),
+    [
+        ("SELECT 1", ("CLOSE c",)),
+        ("SELECT 1", ("ROLLBACK TO s",)),
+        ("SELECT 1", ("CLOSE ALL",)),
+        ("FETCH 1 FROM d", ("CLOSE c",)),
+        (f"PREPARE x AS {BY_COUNTRY}", ("CLOSE c",)),
+        ("SET jit = off", ("CLOSE c", "SAVEPOINT t")),
+    ],
+)
+def test_a_cursor_in_the_place_of_a_portal_is_the_front_s_to_tell(
+    proxy: Served, bound_to: str, gone: tuple[str, ...]
+) -> None:
+    """The portal `c` is closed by SQL, and becomes a cursor that one role pays for; the other executes it."""
+    with proxy.raw(user="bi") as raw:
+        for statement in ("SET ROLE ann", "BEGIN", "SAVEPOINT s"):
+            raw.query(statement)
+        raw.send(m.parse("s", bound_to), bound("c", "s"), FLUSH)
+        raw.until("2")
+        for statement in (*gone, DECLARED, "SET ROLE bob"):
+            assert code(raw, statement) is None
+        raw.send(m.execute("c"), SYNC)
+        seen = raw.until("Z")
+        assert [e["C"] for e in errors(seen)] == ["42501"]
+        assert not rows(seen)
+
+
+def test_a_statement_that_is_not_known_any_more_may_fetch(proxy: Served) -> None:
+    with proxy.raw(user="bi") as raw:
+        a_cursor_of(raw, "ann")
+        raw.send(m.parse("fetching", "FETCH ALL FROM c"), SYNC)
+        raw.until("Z")
+        for statement in ("PREPARE x AS SELECT 1", "DEALLOCATE x", "PREPARE x AS SELECT 1", "SET ROLE bob"):
+            assert code(raw, statement) is None
+        assert [e["C"] for e in errors(run_as_statement(raw, "fetching"))] == ["42501"]
+        raw.query("SET ROLE ann")
+        assert len(rows(run_as_statement(raw, "fetching"))) == 5
+
+
+def test_ones_own_cursor_is_read_beside_anothers(proxy: Served) -> None:
+    with proxy.raw(user="bi") as raw:
+        a_cursor_of(raw, "ann")
+        raw.query("SET ROLE bob")
+        raw.query("BEGIN")
+        assert code(raw, DECLARED.replace("DECLARE c", 'DECLARE "d"')) is None
+        assert len(rows(raw.query('FETCH ALL FROM "d"'))) == 5
+        raw.send(m.parse("", "SELECT 'public'"), bound("p", ""), m.execute("p"), SYNC)
+        assert rows(raw.until("Z")) == [("public",)]
+        assert code(raw, "CLOSE c") is None
+        assert code(raw, "PREPARE q AS SELECT 1") is None
+        assert rows(raw.query("EXECUTE q")) == [("1",)]
+
+
+def test_no_function_reads_a_cursor(proxy: Served) -> None:
+    """What takes a cursor's name in a SELECT is taken from analysts: nothing else of it is checked."""
+    with proxy.raw(user="bi") as raw:
+        found = rows(
+            raw.query(
+                "SELECT oid::regprocedure FROM pg_proc WHERE 'refcursor'::regtype = ANY (proargtypes) "
+                "AND proname NOT IN ('textin', 'textout') AND has_function_privilege(oid, 'EXECUTE')"
+            )
+        )
+        assert found == []

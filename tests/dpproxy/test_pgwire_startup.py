@@ -55,6 +55,11 @@ def test_utf8_by_any_name(encoding: str) -> None:
         ({"replication": "database"}, "42501"),
         ({"session_preload_libraries": "x"}, "42501"),
         ({"client_min_messages": "DEBUG1"}, "42501"),
+        ({"client_min_messages": "debug"}, "42501"),
+        *(
+            ({"standard_conforming_strings": off}, "0A000")
+            for off in ("off", "of", "F", "fa", "n", "0", "bad")
+        ),
         ({"options": "-c dpproxy.unheard_of=1"}, "42501"),
         ({"options": "-c session_preload_libraries=x"}, "42501"),
         ({"options": "-c row_security=off"}, "42501"),
