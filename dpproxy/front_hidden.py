@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
 
+from dpproxy.front_names import SHOWN, closed, names_hidden
 from dpproxy.front_sql import literal
 from rewriter.setting import VALUES
 
-_MINE = "pg_catalog.pg_has_role(session_user, {}, 'MEMBER')"
-"""True of one's own role and the groups that it is in; for a superuser, of all."""
 _ACTIVITY = "^(pg_stat_get_backend_.*|pg_stat_get_activity|pg_stat_get_progress_info|pg_lock_status)$"
 
 
@@ -23,17 +22,12 @@ def hidden(settings: Collection[str]) -> Iterator[str]:
     """
     yield "SELECT pg_advisory_xact_lock(23)"
     yield "SET LOCAL allow_system_table_mods = on"
-    yield _rebuilt("pg_roles", f"NOT s.rolcanlogin OR {_MINE.format('s.oid')}")
-    yield _rebuilt("pg_user", _MINE.format("s.usesysid"))
+    yield from names_hidden()
+    yield _rebuilt("pg_roles", f"{SHOWN}(s.oid)")
+    yield _rebuilt("pg_user", f"{SHOWN}(s.usesysid)")
     yield _own("pg_stat_activity", _ACTIVE)
     yield _own("pg_stat_gssapi", "pid = pg_backend_pid()")
-    yield f"""
-DO $$ DECLARE telling regprocedure; BEGIN
-  FOR telling IN SELECT oid FROM pg_proc WHERE pronamespace = 'pg_catalog'::regnamespace
-      AND proname ~ {literal(_ACTIVITY)} AND has_function_privilege('public', oid, 'EXECUTE') LOOP
-    EXECUTE format('REVOKE EXECUTE ON ROUTINE %s FROM PUBLIC', telling);
-  END LOOP;
-END $$"""
+    yield closed(_ACTIVITY)
     yield _SET_CONFIG.replace("{names}", _list(sorted(settings))).replace(
         "{otherwise}", " OR ".join(_checked())
     )
