@@ -20,7 +20,7 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from dpproxy.backends.base import BackendSchema, Row, interrupting
 from dpproxy.embedded import Embedded
 from dpproxy.front_hidden import hidden
-from dpproxy.front_published import NOTES, Work, done, in_use
+from dpproxy.front_published import NOTES, Work, depended_on, done, in_use
 from dpproxy.front_setup import (
     TAKEN,
     Roles,
@@ -387,7 +387,7 @@ class Front:
         """Changes published answers as the tables' owner, in one transaction, one process after the other.
 
         What `work` raises ends it and is passed on. Raises Refusal 55P03 where somebody's transaction uses a table
-        that is to go or to be renamed, FrontError.
+        that is to go or to be renamed, 2BP01 where another table has its rows as a type, FrontError.
         """
         try:
             # A connection of its own: logging in does not wait for it.
@@ -401,6 +401,8 @@ class Front:
                         step = work.send(done(admin, step))
         except psycopg.errors.LockNotAvailable:
             raise in_use() from None
+        except psycopg.errors.DependentObjectsStillExist:
+            raise depended_on() from None
         except psycopg.Error as error:
             raise FrontError(f"published answers cannot be changed: {error}") from error
 

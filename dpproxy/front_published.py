@@ -111,3 +111,12 @@ def in_use() -> Refusal:
         "a transaction that has read this published table is still open",
         hint="End it, this session's own or another's, and try again.",
     )
+
+
+def depended_on() -> Refusal:
+    """What is said where a table cannot go, of an answer that was published before its columns were looked at."""
+    return Refusal(
+        "2BP01",
+        "another published table has rows of this one as a column",
+        hint="Drop that table first: SELECT attrelid::regclass FROM pg_attribute WHERE atttypid >= 16384",
+    )

@@ -39,6 +39,8 @@ RETRY = timedelta(minutes=10)
 _RENEWING = b"published answers"
 _KEPT = ("dpproxy.spend", "dpproxy.query_information", "dpproxy.query_calls", "dpproxy.distinct_values")
 _PERIODS = {"day": timedelta(days=1), "week": timedelta(days=7), "month": timedelta(days=30)}
+_FIRST_OF_USERS = 16384
+"""The number of the first type that is not PostgreSQL's own: in the front, these are the rows of tables."""
 _NO_COLUMNS = ("record", "unknown", "void", "cstring", "anyarray", "trigger")
 
 
@@ -354,6 +356,12 @@ def _check_columns(columns: Sequence[Described]) -> None:
         if column.type in _NO_COLUMNS:
             raise Refusal(
                 "42P16", f'column "{column.name}" has pseudo-type {column.type}', hint="CAST(x AS type)"
+            )
+        if column.oid >= _FIRST_OF_USERS:
+            raise Refusal(
+                "42P16",
+                f'column "{column.name}" has the type {column.type}, which ends with its table',
+                hint="Name the columns of the row one by one.",
             )
 
 

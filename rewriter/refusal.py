@@ -98,6 +98,7 @@ CATALOGUE: Mapping[str, Meaning] = {
     "22025": Meaning("A LIKE pattern ends with its escape character.", "Write the escape character twice."),
     "2201W": Meaning("LIMIT is negative.", "A number from 0."),
     "2201X": Meaning("OFFSET is negative.", "A number from 0."),
+    "2BP01": Meaning("Another published table has rows of this one as a column.", "Drop that table first."),
     "42501": Meaning(
         "The setting is not an analyst's, or what is published somebody else's.",
         "dpproxy.notices and dpproxy.spend are; the data owner lets analysts publish.",

@@ -320,3 +320,19 @@ def test_commands_and_restarts(tmp_path: Path) -> None:
         folder=tmp_path,
     )
     assert json.loads(asked.stdout)["rows"] == [list(row) for row in first]
+
+
+@pytest.mark.parametrize(
+    "column",
+    ["x", "array_agg(x)", "NULL::published.kept", "ARRAY[NULL::public.rooms]", "NULL::dpproxy.budget"],
+)
+def test_no_table_hangs_on_another_one(ann: Connection, column: str) -> None:
+    """A column of a row type keeps the table whose rows these are from being dropped, or given other columns."""
+    ann.execute(f"CREATE TABLE published.kept AS {BY_TOWN}".encode())
+    with pytest.raises(psycopg.Error) as refused:
+        ann.execute(
+            f"CREATE TABLE published.hanging AS SELECT {column} AS y FROM published.kept AS x".encode()
+        )
+    assert refused.value.sqlstate == "42P16"
+    assert refused.value.diag.message_hint
+    ann.execute("DROP TABLE published.kept")
