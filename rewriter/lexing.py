@@ -52,7 +52,12 @@ class Token(NamedTuple):
     def name(self) -> str | None:
         """A name as PostgreSQL keeps it, None for what is none, whatever its length."""
         if self.kind is Kind.WORD:
-            return "".join(c.lower() if c.isascii() else c for c in self.text)
+            ascii_only = self.text.isascii()
+            return (
+                self.text.lower()
+                if ascii_only
+                else "".join(c.lower() if c.isascii() else c for c in self.text)
+            )
         return self.text[1:-1].replace('""', '"') if self.kind is Kind.NAME else None
 
     @property
@@ -108,7 +113,6 @@ def check_length(text: str, most: int) -> None:
         )
 
 
-@lru_cache(maxsize=8)
 def tokens(text: str, most: int = MAX_RELAYED) -> tuple[Token, ...]:
     """The tokens of a text of at most `most` bytes without its comments.
 
@@ -118,6 +122,12 @@ def tokens(text: str, most: int = MAX_RELAYED) -> tuple[Token, ...]:
     ['SELECT', '$1', ',', '$2', '#']
     """
     check_length(text, most)
+    return _tokens(text)
+
+
+@lru_cache(maxsize=8)
+def _tokens(text: str) -> tuple[Token, ...]:
+    """Kept for the passes that look at one statement, one after the other."""
     found = tuple(_scanned(text))
     depth = 0
     for token in found:

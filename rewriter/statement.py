@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from rewriter.lexing import MAX_TEXT, Token, check_length, tokens
+from rewriter.lexing import MAX_TEXT, Kind, Token, check_length, tokens
 from rewriter.publication import SCHEMA as PUBLISHED
 from rewriter.publication import publication
 from rewriter.refusal import Refusal
@@ -128,6 +128,8 @@ def _names(found: Sequence[Token], guarded: Collection[str]) -> list[Token]:
 
 
 def _is_the_fronts(token: Token, following: Token | None) -> bool:
+    if token.kind not in (Kind.WORD, Kind.NAME):
+        return False
     name = (token.name or "").lower()
     called = following is not None and following.text in ("(", ".")
     if name == PUBLISHED and called:
