@@ -25,7 +25,8 @@ class Accounts(Store):
     def set_limit(self, account: str, limit: Limit) -> None:
         """Changes an account's limit, noting the change.
 
-        Raises UnknownAccount, and LimitTooLow where it would go below what is used and reserved.
+        A longer period, or none, covers what was used in the periods before: all that lies within its length.
+        Raises UnknownAccount, and LimitTooLow where the limit would go below what is used and reserved.
         """
         values = {"account": account, "chain": [account], **_limit_values(limit)}
         try:
@@ -33,8 +34,14 @@ class Accounts(Store):
         except OutOfBounds as error:
             raise LimitTooLow(f"{account} has used or reserved more than that") from error
         if not changed:
-            self.limit(account)
-            raise LimitTooLow(f"{account} has used or reserved more than that")
+            covered = self._rows(statements.COVERED, **values)
+            if not covered:
+                raise UnknownAccount(f"there is no account {account}")
+            used, reserved = Charge(*covered[0][:2]), Charge(*covered[0][2:])
+            within = "" if limit.period == "none" else f" within a {limit.period}"
+            raise LimitTooLow(
+                f"{account} has spent {used}{within} and reserved {reserved}: no limit goes below that"
+            )
 
     def freeze(self, account: str) -> None:
         """Lets an account spend nothing more, until `unfreeze`; UnknownAccount.

@@ -13,12 +13,16 @@ Pair = tuple[int, int]
 
 @dataclass(frozen=True)
 class Balance:
-    """What the ledger keeps for an account, in micro-units; `used` is of period number `period`."""
+    """What the ledger keeps for an account, in micro-units.
+
+    `used` is of its periods from number `first` to number `period`: of one, unless its owner has made them longer.
+    """
 
     account: str
     used: Charge
     reserved: Charge
     period: int
+    first: int
 
 
 @dataclass(frozen=True)
@@ -37,7 +41,7 @@ class Difference:
 @dataclass
 class _Account:
     period: int = 0
-    used: Pair = (0, 0)
+    used: dict[int, Pair] = field(default_factory=dict)
     reserved: Pair = (0, 0)
     open: dict[UUID, EntryRow] = field(default_factory=dict)
     resolved: set[UUID] = field(default_factory=set)
@@ -48,15 +52,14 @@ class _Account:
             return None if entry.charged == Charge(0, 0) else "a replay costs nothing"
         if entry.period < self.period:
             return f"period {entry.period} after period {self.period}"
-        if entry.period > self.period:
-            self.period, self.used = entry.period, (0, 0)
+        self.period = entry.period
         return self._reserve(entry) if entry.kind == "reserve" else self._resolve(entry)
 
     def _reserve(self, entry: EntryRow) -> str | None:
         if entry.reservation in self.open or entry.reservation in self.resolved:
             return "reserved twice"
         self.open[entry.reservation] = entry
-        self.reserved = _moved(self.reserved, entry.at_most, 1)
+        self.reserved = moved(self.reserved, entry.at_most, 1)
         return None
 
     def _resolve(self, entry: EntryRow) -> str | None:
@@ -64,8 +67,8 @@ class _Account:
         if opening is None:
             return "resolved twice" if entry.reservation in self.resolved else "resolved, never reserved"
         self.resolved.add(entry.reservation)
-        self.reserved = _moved(self.reserved, opening.at_most, -1)
-        self.used = _moved(self.used, entry.charged, 1)
+        self.reserved = moved(self.reserved, opening.at_most, -1)
+        self.used[entry.period] = moved(self.used.get(entry.period, (0, 0)), entry.charged, 1)
         whole = entry.kind == "spend" or (entry.kind == "settle" and not entry.own)
         if entry.at_most != opening.at_most or not opening.at_most.covers(entry.charged):
             return f"{entry.charged} of a reservation of {opening.at_most}"
@@ -81,7 +84,7 @@ def first_difference(entries: Iterable[EntryRow], balances: Iterable[Balance]) -
 
     `entries`: all of a ledger, in order of number; `balances`: of its accounts.
 
-    >>> first_difference([], [Balance("a", Charge(1, 0), Charge(0, 0), 1)])
+    >>> first_difference([], [Balance("a", Charge(1, 0), Charge(0, 0), 1, 1)])
     Difference(account='a', entry=None, what='used is 0, 0 micro-units by its entries, not 1, 0')
     """
     return next(_differences(entries, balances), None)
@@ -95,7 +98,10 @@ def _differences(entries: Iterable[EntryRow], balances: Iterable[Balance]) -> It
             yield Difference(entry.account, entry.number, wrong)
     for balance in balances:
         computed = accounts.get(balance.account, _Account())
-        used = computed.used if computed.period == balance.period else (0, 0)
+        counted = [
+            used for period, used in computed.used.items() if balance.first <= period <= balance.period
+        ]
+        used = sum(information for information, _ in counted), sum(calls for _, calls in counted)
         for name, kept, own in (
             ("used", balance.used, used),
             ("reserved", balance.reserved, computed.reserved),
@@ -109,5 +115,6 @@ def _differences(entries: Iterable[EntryRow], balances: Iterable[Balance]) -> It
                 )
 
 
-def _moved(sum: Pair, amount: Charge, sign: int) -> Pair:
+def moved(sum: Pair, amount: Charge, sign: int) -> Pair:
+    """A sum (information, calls) with an amount added, or taken off where `sign` is -1."""
     return sum[0] + sign * amount.information, sum[1] + sign * amount.calls

@@ -93,7 +93,7 @@ class Histories(Store):
 
 def _balance(row: Row) -> Balance:
     name, *amounts = row
-    return Balance(name, Charge(*amounts[:2]), Charge(*amounts[2:4]), amounts[4])
+    return Balance(name, Charge(*amounts[:2]), Charge(*amounts[2:4]), *amounts[4:])
 
 
 def _entry(row: Row) -> EntryRow:

@@ -10,7 +10,7 @@ GRANT SELECT, INSERT ON dpproxy_ledger.pinned, dpproxy_ledger.account, dpproxy_l
 
 GRANT UPDATE (
     limit_information, limit_calls, period, mode, used_information, used_calls,
-    reserved_information, reserved_calls, period_number, period_started, seen_at, frozen
+    reserved_information, reserved_calls, period_number, period_first, period_started, seen_at, frozen
 ) ON dpproxy_ledger.account TO dpproxy_ledger;
 
 GRANT SELECT, INSERT, DELETE ON dpproxy_ledger.answer, dpproxy_ledger.request, dpproxy_ledger.held,

@@ -26,6 +26,8 @@ def live(lock: str) -> str:
             CASE WHEN period_started IS NULL OR ends_at <= now_at
                 THEN period_number + 1 ELSE period_number END AS period_number,
             CASE WHEN period_started IS NULL OR ends_at <= now_at
+                THEN period_number + 1 ELSE period_first END AS period_first,
+            CASE WHEN period_started IS NULL OR ends_at <= now_at
                 THEN now_at ELSE period_started END AS period_started,
             now_at AS seen_at,
             CASE WHEN ends_at > now_at THEN ends_at END AS refreshes_at
@@ -65,6 +67,7 @@ moved AS (
         reserved_information = live.reserved_information + total.information,
         reserved_calls = live.reserved_calls + total.calls,
         period_number = live.period_number,
+        period_first = live.period_first,
         period_started = live.period_started,
         seen_at = live.seen_at
     FROM live, total, verdict WHERE account.name = live.name AND verdict.pays

@@ -15,8 +15,8 @@ SELECT count(*) FROM seeded
 """
 
 NOTE_LIMIT = """
-INSERT INTO dpproxy_ledger.limit_change (account, limit_information, limit_calls, period, mode, frozen)
-SELECT name, limit_information, limit_calls, period, mode, frozen FROM dpproxy_ledger.account AS account
+INSERT INTO dpproxy_ledger.limit_change (account, limit_information, limit_calls, period, mode, frozen, changed_at)
+SELECT name, limit_information, limit_calls, period, mode, frozen, seen_at FROM dpproxy_ledger.account AS account
 WHERE name = %(account)s AND NOT EXISTS (
     SELECT 1 FROM dpproxy_ledger.limit_change AS noted
     WHERE noted.number = (SELECT max(number) FROM dpproxy_ledger.limit_change WHERE account = %(account)s)
@@ -25,26 +25,76 @@ WHERE name = %(account)s AND NOT EXISTS (
 )
 """
 
+
+def _covering(lock: str) -> str:
+    """Accounts as of now, with `used` as a period of the length `period` has it.
+
+    A longer one than the present one covers earlier periods: whole ones, of which any entry lies within its length
+    before now, and begins with the first such entry. So nothing is forgotten by making a period shorter and longer
+    again. What the present period has used counts in any case.
+    """
+    return f"""
+    {live(lock)},
+    longer AS (
+        SELECT live.*, CASE %(period)s::text
+            WHEN 'week' THEN seen_at - interval '168 hours'
+            WHEN 'month' THEN seen_at - interval '720 hours'
+            ELSE '-infinity'::timestamptz END AS since
+        FROM live
+        WHERE array_position(ARRAY['day', 'week', 'month', 'none'], period)
+            < array_position(ARRAY['day', 'week', 'month', 'none'], %(period)s::text)
+    ),
+    earlier AS (
+        SELECT longer.name, min(entry.period_number) AS period_first, min(entry.written_at) AS period_started
+        FROM longer JOIN dpproxy_ledger.entry AS entry ON entry.account = longer.name
+        WHERE entry.stage = 1 AND entry.kind <> 'replay' AND entry.written_at > longer.since
+        GROUP BY longer.name
+    ),
+    spent AS (
+        SELECT earlier.name, earlier.period_first, earlier.period_started,
+            sum(entry.information)::bigint AS information, sum(entry.calls)::bigint AS calls
+        FROM earlier JOIN dpproxy_ledger.entry AS entry ON entry.account = earlier.name
+        WHERE entry.stage = 1 AND entry.period_number >= earlier.period_first
+        GROUP BY earlier.name, earlier.period_first, earlier.period_started
+    ),
+    covering AS (
+        SELECT live.name, live.period_number, live.seen_at, live.reserved_information, live.reserved_calls,
+            GREATEST(live.used_information, spent.information) AS used_information,
+            GREATEST(live.used_calls, spent.calls) AS used_calls,
+            LEAST(live.period_first, spent.period_first) AS period_first,
+            spent.period_started
+        FROM live LEFT JOIN spent ON spent.name = live.name
+    )"""
+
+
+COVERED = f"""
+WITH {_covering("")}
+SELECT used_information, used_calls, reserved_information, reserved_calls FROM covering
+"""
+
 SET_LIMIT = f"""
-WITH {live("FOR NO KEY UPDATE")}
+WITH {_covering("FOR NO KEY UPDATE")}
 UPDATE dpproxy_ledger.account SET
     limit_information = %(information)s, limit_calls = %(calls)s, period = %(period)s, mode = %(mode)s,
-    used_information = live.used_information,
-    used_calls = live.used_calls,
-    period_number = live.period_number,
-    seen_at = live.seen_at
-FROM live
-WHERE account.name = live.name AND (
+    used_information = covering.used_information,
+    used_calls = covering.used_calls,
+    period_number = covering.period_number,
+    period_first = covering.period_first,
+    period_started = COALESCE(covering.period_started, account.period_started),
+    seen_at = covering.seen_at
+FROM covering
+WHERE account.name = covering.name AND (
     %(mode)s = 'track' OR (
-        live.used_information + live.reserved_information <= %(information)s
-        AND live.used_calls + live.reserved_calls <= %(calls)s
+        covering.used_information + covering.reserved_information <= %(information)s
+        AND covering.used_calls + covering.reserved_calls <= %(calls)s
     )
 )
 RETURNING account.name
 """
 
 FREEZE = """
-UPDATE dpproxy_ledger.account SET frozen = %(frozen)s WHERE name = %(account)s RETURNING name
+UPDATE dpproxy_ledger.account SET frozen = %(frozen)s, seen_at = GREATEST(seen_at, clock_timestamp())
+WHERE name = %(account)s RETURNING name
 """
 
 _BALANCE = """
@@ -103,7 +153,7 @@ ORDER BY number
 """
 
 BALANCES = """
-SELECT name, used_information, used_calls, reserved_information, reserved_calls, period_number
+SELECT name, used_information, used_calls, reserved_information, reserved_calls, period_number, period_first
 FROM dpproxy_ledger.account ORDER BY name
 """
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 
 from budget.account import EntryRow, LimitRow
-from budget.audit import Balance, Difference
+from budget.audit import Balance, Difference, Pair, moved
 
 
 @dataclass(frozen=True)
@@ -26,26 +26,65 @@ def first_excess(entries: Iterable[EntryRow], limits: Mapping[str, Sequence[Limi
     """The first entry after which an account had used and reserved more than the most that it was ever allowed.
 
     `entries`: of a ledger whose balances agree with them (`first_difference`), in order of number; `limits`:
-    every change of each account's. An account that was ever in mode `track` promises nothing, and is passed over.
-    None where nothing is above a limit.
+    every change of each account's. A limit without a period is held against all that was ever used, whatever
+    periods the account had in between. An account that was ever in mode `track` promises nothing, and is passed
+    over. None where nothing is above a limit.
     """
-    most = {
-        account: (max(r.limit.information for r in rows), max(r.limit.calls for r in rows))
+    accounts = {
+        account: _Spent(rows)
         for account, rows in limits.items()
         if rows and all(row.limit.mode == "enforce" for row in rows)
     }
-    used: dict[tuple[str, int], list[int]] = {}
-    reserved: dict[str, list[int]] = {}
     for entry in entries:
-        held = reserved.setdefault(entry.account, [0, 0])
-        spent = used.setdefault((entry.account, entry.period), [0, 0])
-        sign = {"reserve": 1, "replay": 0}.get(entry.kind, -1)
-        held[0] += sign * entry.at_most.information
-        held[1] += sign * entry.at_most.calls
-        if sign < 0:
-            spent[0] += entry.charged.information
-            spent[1] += entry.charged.calls
-        allowed = most.get(entry.account)
-        if allowed is not None and (held[0] + spent[0] > allowed[0] or held[1] + spent[1] > allowed[1]):
-            return Difference(entry.account, entry.number, "more is used and reserved than any limit allowed")
+        account = accounts.get(entry.account)
+        if account is not None and (wrong := account.take(entry)):
+            return Difference(entry.account, entry.number, wrong)
+    for name, account in accounts.items():
+        if wrong := account.without_period(None):
+            return Difference(name, None, wrong)
     return None
+
+
+@dataclass
+class _Spent:
+    """An account's sums so far, all in (information, calls)."""
+
+    limits: Sequence[LimitRow]
+    reserved: Pair = (0, 0)
+    ever: Pair = (0, 0)
+    used: dict[int, Pair] = field(default_factory=dict)
+    seen: int = 0
+    """Changes of its limit that came before the entries so far."""
+
+    def take(self, entry: EntryRow) -> str | None:
+        """Adds a fact; what is wrong with it, or with what came before it."""
+        wrong = self.without_period(entry.time)
+        sign = {"reserve": 1, "replay": 0}.get(entry.kind, -1)
+        self.reserved = moved(self.reserved, entry.at_most, sign)
+        if sign < 0:
+            self.ever = moved(self.ever, entry.charged, 1)
+            self.used[entry.period] = moved(self.used.get(entry.period, (0, 0)), entry.charged, 1)
+        if _above(self.used.get(entry.period, (0, 0)), self.reserved, self.limits):
+            wrong = wrong or "more is used and reserved than any limit allowed"
+        return wrong
+
+    def without_period(self, until: datetime | None) -> str | None:
+        """Whether limits without a period that ended before `until`, or have not ended, were kept."""
+        while self.seen < len(self.limits):
+            end = self.limits[self.seen + 1].time if self.seen + 1 < len(self.limits) else None
+            if until is not None and (end is None or end > until):
+                return None
+            self.seen += 1
+            endless = [row for row in self.limits[: self.seen] if row.limit.period == "none"]
+            if self.limits[self.seen - 1].limit.period == "none" and _above(
+                self.ever, self.reserved, endless
+            ):
+                return "more was ever used and reserved than its limits without a period allowed"
+        return None
+
+
+def _above(used: Pair, reserved: Pair, limits: Sequence[LimitRow]) -> bool:
+    """Whether either amount is above the most of all limits."""
+    return used[0] + reserved[0] > max(row.limit.information for row in limits) or used[1] + reserved[
+        1
+    ] > max(row.limit.calls for row in limits)

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from fractions import Fraction
 from typing import get_args
 
-from budget.account import AccountRow, Limit, LimitRow, LimitTooLow, Mode, Period
+from budget.account import AccountRow, Limit, LimitRow, Mode, Period
 from budget.ledger import Ledger
 from budget.units import micro_limit, shown, units
 from dpproxy.cli_check import Guarantee, guarantee_of, marked
@@ -125,13 +125,8 @@ def change(
             period or old.period,
             mode or old.mode,
         )
-        try:
-            if limit != old:
-                vault.ledger.set_limit(row.account, limit)
-        except LimitTooLow:
-            raise LimitTooLow(
-                f"{row.account} has spent {row.used} and reserved {row.reserved}: no limit goes below that"
-            ) from None
+        if limit != old:
+            vault.ledger.set_limit(row.account, limit)
         if frozen is not None and frozen != row.frozen:
             (vault.ledger.freeze if frozen else vault.ledger.unfreeze)(row.account)
 

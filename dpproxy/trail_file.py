@@ -16,7 +16,8 @@ from budget.audit import Balance
 from budget.trail import Trail
 from dpproxy.cli_output import OutputError
 
-VERSION = 1
+VERSION = 2
+_READ = (1, VERSION)
 _KINDS = ("head", "limit", "balance", "entry")
 
 
@@ -45,6 +46,7 @@ def write_trail(file: TextIO, trail: Trail, noise: str) -> None:
                 "used": _pair(one.used),
                 "reserved": _pair(one.reserved),
                 "period": one.period,
+                "first": one.first,
             },
         )
     for entry in trail.entries:
@@ -58,7 +60,7 @@ def read_trail(file: Path) -> Iterator[Read]:
         lines = _lines(file, opened)
         with _understood(file):
             kind, head = next(lines, ("", {}))
-            if kind != "head" or head["version"] != VERSION:
+            if kind != "head" or head["version"] not in _READ:
                 raise ValueError("it does not begin like one of this version")
             limits: dict[str, list[LimitRow]] = {}
             balances: list[Balance] = []
@@ -68,9 +70,9 @@ def read_trail(file: Path) -> Iterator[Read]:
                     limits.setdefault(told["account"], []).append(_limit(told))
                 elif kind == "balance":
                     period = _whole(told["period"])
-                    balances.append(
-                        Balance(told["account"], _charge(told["used"]), _charge(told["reserved"]), period)
-                    )
+                    first_period = _whole(told.get("first", period))
+                    used, reserved = _charge(told["used"]), _charge(told["reserved"])
+                    balances.append(Balance(told["account"], used, reserved, period, first_period))
                 else:
                     first = told
                     break

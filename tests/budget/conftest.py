@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import timedelta
 from fractions import Fraction
 
 import psycopg
@@ -18,9 +20,9 @@ PINNED = Pinned(Fraction("0.15"), Fraction("1e-10"), Fraction("1e-9"), "househol
 BALANCES = """
 SELECT account.name, used_information, used_calls, reserved_information, reserved_calls,
     COALESCE((SELECT sum(information) FROM dpproxy_ledger.entry
-        WHERE account = name AND period_number = account.period_number), 0),
+        WHERE account = name AND period_number >= account.period_first), 0),
     COALESCE((SELECT sum(calls) FROM dpproxy_ledger.entry
-        WHERE account = name AND period_number = account.period_number), 0),
+        WHERE account = name AND period_number >= account.period_first), 0),
     COALESCE((SELECT sum(CASE stage WHEN 0 THEN at_most_information ELSE -at_most_information END)
         FROM dpproxy_ledger.entry WHERE account = name), 0),
     COALESCE((SELECT sum(CASE stage WHEN 0 THEN at_most_calls ELSE -at_most_calls END)
@@ -97,3 +99,45 @@ def age(sql: Callable[..., list[tuple[object, ...]]]) -> Callable[[str, float], 
         )
 
     return pass_hours
+
+
+@dataclass(frozen=True)
+class Jumping:
+    """A ledger on a server whose clock goes wrong by as much as it is told."""
+
+    ledger: Ledger
+    conninfo: str
+
+    def ahead(self, **by: float) -> None:
+        """The server's clock is ahead of the true time by so much from now on, or behind it."""
+        with psycopg.connect(self.conninfo, autocommit=True) as connection:
+            connection.execute("UPDATE faked.clock SET ahead = %s", (timedelta(**by),))
+
+
+@pytest.fixture(scope="session")
+def jumping_server(server: Embedded) -> Iterator[Jumping]:
+    """Its database has a clock_timestamp() of its own before PostgreSQL's."""
+    with psycopg.connect(server.conninfo(), autocommit=True) as connection:
+        connection.execute("CREATE DATABASE jumping")
+        connection.execute("ALTER DATABASE jumping SET search_path = faked, pg_catalog")
+    conninfo = server.conninfo(dbname="jumping")
+    with psycopg.connect(conninfo, autocommit=True) as connection:
+        connection.execute("CREATE SCHEMA faked")
+        connection.execute("CREATE TABLE faked.clock AS SELECT interval '0' AS ahead")
+        connection.execute(
+            "CREATE FUNCTION faked.clock_timestamp() RETURNS timestamptz LANGUAGE sql VOLATILE AS"
+            " 'SELECT pg_catalog.clock_timestamp() + (SELECT ahead FROM faked.clock)'"
+        )
+        connection.execute("GRANT USAGE ON SCHEMA faked TO PUBLIC")
+        connection.execute("GRANT SELECT ON faked.clock TO PUBLIC")
+    ledger = Ledger.open(conninfo, PINNED, instance="jumping")
+    yield Jumping(ledger, conninfo)
+    ledger.close()
+
+
+@pytest.fixture
+def jumping(jumping_server: Jumping) -> Iterator[Jumping]:
+    """The same, its clock right at the beginning; its balances are what its entries say at the end."""
+    jumping_server.ahead()
+    yield jumping_server
+    assert jumping_server.ledger.verify() is None

@@ -37,7 +37,7 @@ def facts(ledger: Ledger, account: Account) -> tuple[list[EntryRow], list[Balanc
     hold()
     entries = sorted([*ledger.entries(alice), *ledger.entries(team)], key=lambda entry: entry.number)
     rows = [ledger.account(name) for name in (alice, team)]
-    return entries, [Balance(row.account, row.used, row.reserved, 1) for row in rows]
+    return entries, [Balance(row.account, row.used, row.reserved, 1, 1) for row in rows]
 
 
 def test_the_truth_is_in_order(facts: tuple[list[EntryRow], list[Balance]], ledger: Ledger) -> None:

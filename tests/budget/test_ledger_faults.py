@@ -168,8 +168,8 @@ def test_a_settlement_belongs_to_the_period_that_is_just_beginning(
     ledger.update_budget(alice, SEVEN)
     held = hold(ledger, alice)
     refreshing = (
-        "UPDATE dpproxy_ledger.account SET period_number = period_number + 1, used_information = 0,"
-        " used_calls = 0 WHERE name = %s"
+        "UPDATE dpproxy_ledger.account SET period_number = period_number + 1, period_first = period_number + 1,"
+        " used_information = 0, used_calls = 0 WHERE name = %s"
     )
     while_held(server, refreshing, [alice], lambda: settle(ledger, held))
     assert ledger.budget(alice)[0].used == 5

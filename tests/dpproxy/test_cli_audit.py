@@ -222,7 +222,7 @@ def test_a_lie_is_one_line_and_status_1(
 
 
 def test_what_is_no_trail(ran: Ran, tmp_path: Path) -> None:
-    for text in ("", "x", "[]\n", '{"head": {"version": 2}}\n'):
+    for text in ("", "x", "[]\n", '{"head": {"version": 3}}\n'):
         (tmp_path / "f").write_text(text)
         status, out, err = run("audit", tmp_path / "f")
         assert (status, out, err.count("\n")) == (1, "", 1), text
