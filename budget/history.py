@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
 
@@ -52,6 +52,13 @@ class Histories(Store):
         with self._snapshot() as snapshot:
             for row in snapshot.rows(reading.ENTRIES, account=account, since=since, until=until):
                 yield _entry(row)
+
+    def mechanisms(self) -> Mapping[str, Collection[str]]:
+        """What the reservations of each account say of their mechanisms, each text once; reads every entry."""
+        found: dict[str, set[str]] = {}
+        for account, mechanism in self._rows(reading.MECHANISMS):
+            found.setdefault(account, set()).add(mechanism)
+        return found
 
     def verify(self) -> Difference | None:
         """Computes every balance anew from the entries; the first difference, None where all is in order."""

@@ -142,6 +142,13 @@ GROUP BY day, account
 ORDER BY day, account
 """
 
+MECHANISMS = """
+SELECT DISTINCT entry.account, COALESCE(own.mechanism, '')
+FROM dpproxy_ledger.entry AS entry
+JOIN dpproxy_ledger.entry AS own ON own.reservation = entry.reservation AND own.own AND own.stage = 0
+WHERE entry.stage = 0
+"""
+
 ENTRIES = """
 SELECT number, reservation, account, own, kind, at_most_information, at_most_calls, information, calls,
     period_number, written_at, mechanism, query, replayed

@@ -33,7 +33,10 @@ _MILLION = 1_000_000
 
 @dataclass(frozen=True)
 class Setting:
-    """The parameters of a deployment that its guarantee and its errors follow from, under a `label`."""
+    """The parameters of a deployment that its guarantee and its errors follow from, under a `label`.
+
+    `bounded_range`: whether all that was ever released is of bounded range, so that this accounting applies, too.
+    """
 
     label: str
     epsilon_per: Fraction
@@ -43,12 +46,13 @@ class Setting:
     calls: Fraction
     noise: Literal["gaussian", "laplace"]
     d_bar: int
+    bounded_range: bool = False
 
     def bounds(self) -> tuple[Bound, ...]:
         """(epsilon, delta) of a period by every accounting that applies."""
         return guarantee(
             *(self.information, self.calls, self.epsilon_per, self.delta_per, self.delta_prime),
-            bounded_range_only=self.noise == "laplace",
+            bounded_range_only=self.bounded_range,
         )
 
 
@@ -121,9 +125,9 @@ def attacks(setting: Setting) -> tuple[tuple[str, str], ...]:
 
 def for_guarantee(setting: Setting, epsilon: Fraction, delta: Fraction) -> Setting:
     """The same budgets with parameters whose guarantee is at most (epsilon, delta); OutputError where none is."""
-    laplace = setting.noise == "laplace"
+    budget, only = (setting.information, setting.calls), setting.bounded_range
     try:
-        found = solve(epsilon, delta, setting.information, setting.calls, bounded_range_only=laplace)
+        found = solve(epsilon, delta, *budget, bounded_range_only=only)
     except ValueError as error:
         raise OutputError(f"no parameters: {error}") from None
     eps_per, delta_per, slack = found

@@ -258,7 +258,7 @@ class Answering:
             [_owed(a, streams) for a in asks],
             reached=True,
             query=asker.text,
-            mechanisms=[a.name for a in asks],
+            mechanisms=[a.recorded for a in asks],
             looking=bool(streams),
             attributed=asker.attributed,
         )
@@ -303,7 +303,7 @@ class Answering:
                 release_key=one.release_key,
                 request_key=one.request_key,
                 answer=known[0],
-                mechanism=one.name,
+                mechanism=one.recorded,
                 query=one.node.text,
                 epoch=epoch,
                 look=None if one.stream is None or seen is None else Look(one.stream, seen.looks),

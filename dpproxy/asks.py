@@ -8,6 +8,7 @@ from fractions import Fraction
 
 from budget.account import Charge
 from budget.units import micro
+from dpproxy.bounded_range import recorded
 from dpproxy.metering import Meter
 from dpproxy.outputs import outputs
 from dpproxy.planning import PlannedNode
@@ -63,6 +64,11 @@ class Ask:
         """The mechanisms' names."""
         names = [self.selection.name if self.selection else None, *(m.name for m in self.meters)]
         return ", ".join(filter(None, names)) or ("domain" if self.selection else "nothing")
+
+    @property
+    def recorded(self) -> str:
+        """What the ledger's entries say of the mechanisms, the noise included where it is not in their names."""
+        return recorded(self.name, self.terms.settings.noise)
 
     @property
     def lowered(self) -> int | None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from fractions import Fraction
 
 from budget.accounting import guarantee
-from dpproxy.config import AccountLimit, Config
+from dpproxy.config import AccountLimit, Config, Privacy
 from dpproxy.config_values import NUMBERS, base
 from dpproxy.learning import lessons
 from dpproxy.service import Checked
@@ -18,16 +18,16 @@ MOST_EPSILON, MOST_EPSILON_TOGETHER = 50, 20
 _FLOATS = ("real", "double precision")
 
 
-def warnings(checked: Checked, limits: list[AccountLimit]) -> Iterator[str]:
-    """One line for each; `limits`: the accounts that the file names."""
+def warnings(checked: Checked, limits: list[AccountLimit], privacy: Privacy) -> Iterator[str]:
+    """One line for each; `limits`: the accounts that the file names, `privacy`: what their guarantee rests on."""
     for name, table in checked.policy.tables.items():
         shown = name[1] if name[0] == "public" else ".".join(name)
         yield from _floats(shown, table)
         if not table.public:
             yield from _times(shown, table)
             yield from _units_missing(shown, table)
-    yield from _weak(checked.config, limits)
-    yield from _together(checked.config, limits)
+    yield from _weak(privacy, limits)
+    yield from _together(privacy, limits)
     yield from _open_key(checked.config)
 
 
@@ -61,8 +61,7 @@ def _units_missing(shown: str, table: Table) -> Iterator[str]:
         yield f"{shown}.{first} may be NULL: such rows are nobody's, and do not count"
 
 
-def _weak(config: Config, limits: list[AccountLimit]) -> Iterator[str]:
-    privacy = config.privacy
+def _weak(privacy: Privacy, limits: list[AccountLimit]) -> Iterator[str]:
     for limit in limits:
         if limit.mode == "enforce":
             bounds = guarantee(
@@ -80,11 +79,11 @@ def _weak(config: Config, limits: list[AccountLimit]) -> Iterator[str]:
                 yield f"{limit.account}: the limits guarantee epsilon {_ceiling(epsilon)}, which is hardly anything"
 
 
-def _together(config: Config, limits: list[AccountLimit]) -> Iterator[str]:
+def _together(privacy: Privacy, limits: list[AccountLimit]) -> Iterator[str]:
     """Everybody together: a cap that leaves little, or none."""
     for limit in limits:
         if limit.account == "dataset" and limit.mode == "enforce":
-            found = list(lessons(config.privacy, limit))
+            found = list(lessons(privacy, limit))
             weak = next((one for one in found if one.epsilon > MOST_EPSILON_TOGETHER), None)
             if weak is not None and found[0].epsilon <= MOST_EPSILON:
                 yield f"{weak.words}: a lower [budget.dataset] would"

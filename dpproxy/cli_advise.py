@@ -21,6 +21,7 @@ from dpproxy.advise import (
     thresholds,
 )
 from dpproxy.advise_figure import Chart, Line, as_image, in_characters
+from dpproxy.bounded_range import Accounting
 from dpproxy.cli_check import limits_of
 from dpproxy.cli_output import OutputError, print_json, print_table
 from dpproxy.config import Budget, Config, Privacy, nearest
@@ -91,7 +92,16 @@ def _setting(config: Config | None) -> Setting:
         *(privacy.epsilon_per, privacy.delta_per, privacy.delta_prime, budget.information, budget.calls),
         privacy.noise,
         privacy.d_bar,
+        privacy.noise == "laplace" and (config is None or _only_laplace(config)),
     )
+
+
+def _only_laplace(config: Config) -> bool:
+    """Whether the ledger of a configuration with Laplace noise has held nothing else, if there is one."""
+    if not config.ledger.url and not (config.path(config.ledger.data_dir) / "cluster").exists():
+        return True
+    with opened_vault(config) as vault:
+        return Accounting.read(config.privacy, vault.ledger).together.noise == "laplace"
 
 
 def _read(changes: str | None) -> list[tuple[str, Fraction]]:
@@ -149,6 +159,7 @@ def _learnt(setting: Setting, config: Config | None) -> Iterator[str]:
     """In words, for each account of the configuration, the analysts' own with the setting's limits."""
     given, budget = (Privacy(), Budget()) if config is None else (config.privacy, config.budget)
     parameters = {name: getattr(setting, name) for name in PARAMETERS[:3]}
+    parameters["noise"] = "laplace" if setting.bounded_range else "gaussian"
     privacy = given.model_copy(update=parameters)
     limits = limits_of(budget.model_copy(update={n: getattr(setting, n) for n in PARAMETERS[3:]}))
     for limit in limits:

@@ -7,11 +7,13 @@ from dataclasses import asdict, astuple, dataclass
 from datetime import datetime, timedelta
 from fractions import Fraction
 from pathlib import Path
+from uuid import UUID
 
 from budget.account import Charge, EntryRow, LimitRow
 from budget.audit import Balance, first_difference
 from budget.trail import first_excess
 from budget.units import shown
+from dpproxy.bounded_range import UNSAID, accountable, of_bounded_range
 from dpproxy.cli_budget import largest, limit_link
 from dpproxy.cli_check import Guarantee, guarantee_of, marked
 from dpproxy.cli_output import OutputError, print_json, print_table
@@ -73,10 +75,20 @@ def audit(file: Path, *, as_json: bool) -> None:
 def audited(file: Path) -> list[Audited]:
     """Every account of a trail; raises OutputError where entries, balances, limits contradict one another."""
     counts: dict[str, int] = {}
+    bounded: set[UUID] = set()
+    others: set[str] = set()
 
     def counted(entries: Iterator[EntryRow]) -> Iterator[EntryRow]:
         for entry in entries:
             counts[entry.account] = counts.get(entry.account, 0) + 1
+            if entry.own and entry.kind == "reserve" and of_bounded_range(entry.mechanism or ""):
+                bounded.add(entry.reservation)
+            yield entry
+
+    def judged(entries: Iterator[EntryRow]) -> Iterator[EntryRow]:
+        for entry in entries:
+            if entry.kind == "reserve" and entry.reservation not in bounded:
+                others.add(entry.account)
             yield entry
 
     with read_trail(file) as read:
@@ -86,7 +98,7 @@ def audited(file: Path) -> list[Audited]:
         raise OutputError(f"{file}: {min(missing)} has entries and no balance")
     if wrong is None:
         with read_trail(file) as again:
-            wrong = first_excess(again.trail.entries, limits)
+            wrong = first_excess(judged(again.trail.entries), limits)
     if wrong is not None:
         raise OutputError(f"{file}: {wrong}")
     found = []
@@ -94,7 +106,9 @@ def audited(file: Path) -> list[Audited]:
         rows = limits.get(balance.account)
         if not rows:
             raise OutputError(f"{file}: {balance.account} has no limit")
-        bounds = _guarantee(privacy, balance.account, rows, read.trail.at)
+        # The exporter's word on the noise can take this accounting away, and not give it.
+        held = accountable(privacy, UNSAID if balance.account in others else ())
+        bounds = _guarantee(held, balance.account, rows, read.trail.at)
         found.append(Audited(balance, rows[-1], counts.get(balance.account, 0), bounds))
     return found
 

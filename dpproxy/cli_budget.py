@@ -11,6 +11,7 @@ from typing import get_args
 from budget.account import AccountRow, Limit, LimitRow, Mode, Period
 from budget.ledger import Ledger
 from budget.units import micro_limit, shown, units
+from dpproxy.bounded_range import Accounting
 from dpproxy.cli_check import Guarantee, guarantee_of, marked
 from dpproxy.cli_output import OutputError, print_json, print_table
 from dpproxy.config import PERIOD_DAYS, AccountLimit, Config, ConfigError, nearest
@@ -70,8 +71,10 @@ def show(config: Config, name: str | None, days: int | None, *, as_json: bool) -
     with opened_vault(config) as vault:
         ledger = vault.ledger
         rows = ledger.accounts() if name is None else (existing(ledger, config, name),)
-        limits = {row.account: ledger.limits(row.account) for row in rows}
-    bounds = {row.account: account_guarantee(config, row, limits[row.account], days) for row in rows}
+        accounting = Accounting.read(config.privacy, ledger)
+        bounds = {
+            row.account: account_guarantee(accounting, row, ledger.limits(row.account), days) for row in rows
+        }
     if as_json:
         accounts = [{**_plain(row), "guarantee": [asdict(b) for b in bounds[row.account]]} for row in rows]
         print_json({"accounts": accounts, "note": NO_GUARANTEE})
@@ -203,13 +206,13 @@ def accept(config: Config, *, as_json: bool) -> None:
 
 
 def account_guarantee(
-    config: Config, row: AccountRow, limits: Sequence[LimitRow], days: int | None
+    accounting: Accounting, row: AccountRow, limits: Sequence[LimitRow], days: int | None
 ) -> list[Guarantee]:
     """The guarantee of an account by the limits that it has and, of kept data, has had; `days`: None for a period."""
     length = days or PERIOD_DAYS[row.limit.period]
     since = None if length is None else datetime.now(UTC) - timedelta(days=length)
     link = limit_link(row.account, row.limit)
-    return guarantee_of(config.privacy, link, largest(link, limits, since), days)
+    return guarantee_of(accounting.of_account(row.account), link, largest(link, limits, since), days)
 
 
 def largest(link: AccountLimit, limits: Sequence[LimitRow], since: datetime | None) -> AccountLimit | None:

@@ -19,9 +19,9 @@ from budget.accounting import (
 from dpproxy.check_costs import cost
 from dpproxy.check_warnings import warnings
 from dpproxy.cli_output import print_json, print_table
-from dpproxy.config import PERIOD_DAYS, AccountLimit, Budget, ColumnSection, Config, Privacy, TableSection
+from dpproxy.config import PERIOD_DAYS, AccountLimit, Budget, ColumnSection, Privacy, TableSection
 from dpproxy.config_policy import unit_name
-from dpproxy.drift import drift_of_running
+from dpproxy.drift import beside_ledger
 from dpproxy.service import Checked
 from rewriter.policy import Column, Policy, Table
 
@@ -67,11 +67,12 @@ class Guarantee:
 def report(checked: Checked, *, as_json: bool) -> None:
     """Prints what a checked configuration means."""
     columns = classes(checked.policy, checked.config.tables, checked.config.privacy)
-    bounds = guarantees(checked.config)
+    found = beside_ledger(checked)
+    bounds = guarantees(checked.config.budget, found.privacy)
     told = [
         *checked.warnings,
-        *warnings(checked, limits_of(checked.config.budget)),
-        *drift_of_running(checked),
+        *warnings(checked, limits_of(checked.config.budget), found.privacy),
+        *found.told,
     ]
     if as_json:
         print_json(
@@ -99,14 +100,12 @@ def report(checked: Checked, *, as_json: bool) -> None:
         print(f"dpproxy: warning: {warning}", file=sys.stderr)
 
 
-def guarantees(config: Config) -> list[Guarantee]:
-    """The guarantee of every account that the file limits, by the three accountings.
+def guarantees(budget: Budget, privacy: Privacy) -> list[Guarantee]:
+    """The guarantee of every account that the file limits, by the three accountings; `privacy`: what it rests on.
 
     An account in mode "track" has none.
     """
-    return [
-        bound for limit in limits_of(config.budget) for bound in guarantee_of(config.privacy, limit, limit)
-    ]
+    return [bound for limit in limits_of(budget) for bound in guarantee_of(privacy, limit, limit)]
 
 
 def guarantee_of(
@@ -277,5 +276,5 @@ def _shown(bound: Bound | None) -> tuple[str | None, str | None]:
 def marked(bound: Guarantee) -> str:
     """The accounting, with a sign where its epsilon is the smallest."""
     if bound.epsilon is None:
-        return f"{bound.accounting} (only with noise = laplace)"
+        return f"{bound.accounting} (only where all noise ever was laplace)"
     return bound.accounting + (" <" if bound.smallest else "")

@@ -3,34 +3,61 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 from budget.account import AccountRow, LedgerError
 from budget.ledger import Ledger
 from budget.ledger_schema import is_current
 from budget.units import micro_limit, shown
-from dpproxy.config import AccountLimit, Budget
+from dpproxy.bounded_range import UNSAID, Accounting, accountable
+from dpproxy.config import AccountLimit, Budget, Config, Privacy
 from dpproxy.embedded import Embedded
 from dpproxy.service import Checked
 from mechanisms import randomness
 
 
-def drift_of_running(checked: Checked) -> list[str]:
-    """The same of a ledger that runs, and nothing of one that does not: none is started, made or migrated."""
-    section = checked.config.ledger
-    conninfo = section.url
+@dataclass(frozen=True)
+class Found:
+    """What a ledger says to a configuration: the parameters that guarantees may rest on, and what is `told` of it."""
+
+    privacy: Privacy
+    told: Sequence[str]
+
+
+def beside_ledger(checked: Checked) -> Found:
+    """Of a ledger that runs: none is started, made or migrated.
+
+    What one that does not run has held is not known, so that no guarantee rests on its noise.
+    """
+    config = checked.config
+    data_dir = config.path(config.ledger.data_dir)
+    conninfo = config.ledger.url
     if not conninfo:
-        running = Embedded.attached(checked.config.path(section.data_dir))
+        running = Embedded.attached(data_dir)
         conninfo = "" if running is None else running.conninfo()
     if not conninfo or not is_current(conninfo):
-        return []
+        new = not config.ledger.url and not (data_dir / "cluster").exists()
+        return (
+            Found(config.privacy, ()) if new else Found(accountable(config.privacy, UNSAID), _unsaid(config))
+        )
     try:
         ledger = Ledger.open(conninfo, checked.pinned, instance=f"check {randomness.random_bytes(16).hex()}")
     except LedgerError as error:
-        return [str(error)]
+        return Found(accountable(config.privacy, UNSAID), [str(error)])
     try:
-        return list(drift(checked.config.budget, ledger.accounts()))
+        accounting = Accounting.read(config.privacy, ledger)
+        return Found(accounting.together, [*drift(config.budget, ledger.accounts())])
     finally:
         ledger.close()
+
+
+def _unsaid(config: Config) -> Sequence[str]:
+    if config.privacy.noise != "laplace":
+        return ()
+    return (
+        "the ledger does not run, and may hold releases with Gaussian noise: the bounded-range accounting, which "
+        "noise = laplace has, is left out",
+    )
 
 
 def drift(budget: Budget, rows: Sequence[AccountRow]) -> Iterator[str]:

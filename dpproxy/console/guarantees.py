@@ -10,6 +10,7 @@ from math import ceil, exp
 from budget.account import AccountRow
 from budget.ledger import Ledger
 from budget.units import units
+from dpproxy.bounded_range import Accounting
 from dpproxy.cli_budget import account_guarantee, limit_link
 from dpproxy.cli_check import Guarantee, guarantee_of, marked
 from dpproxy.config import AccountLimit, Config
@@ -40,22 +41,22 @@ class Promise:
 def guarantees(sources: Sources, query: Mapping[str, str]) -> Mapping[str, object]:
     """Accounts with the same limits are told of together."""
     config, ledger = sources.config, sources.ledger
-    rows = ledger.accounts()
+    rows, accounting = ledger.accounts(), Accounting.read(config.privacy, ledger)
     return {
-        "promises": _promises(config, ledger, [row for row in rows if row.account != "dataset"]),
-        "everybody": everybody(config, ledger, rows),
+        "promises": _promises(accounting, ledger, [row for row in rows if row.account != "dataset"]),
+        "everybody": everybody(config, accounting, ledger, rows),
         "unit": unit_name(sources.checked.policy),
         "epsilon_per": _plain(config.privacy.epsilon_per),
         "noise": config.privacy.noise,
     }
 
 
-def everybody(config: Config, ledger: Ledger, rows: Sequence[AccountRow]) -> Promise:
+def everybody(config: Config, accounting: Accounting, ledger: Ledger, rows: Sequence[AccountRow]) -> Promise:
     """Against all analysts who put their answers together: the dataset's account, or the sum of theirs."""
     own = [row for row in rows if row.account.startswith("analyst:")]
     shared = next((row for row in rows if row.account == "dataset"), None)
     if shared is not None and shared.limit.mode == "enforce":
-        bounds = account_guarantee(config, shared, ledger.limits(shared.account), None)
+        bounds = account_guarantee(accounting, shared, ledger.limits(shared.account), None)
         return _promise(
             ("all analysts, by the account of the dataset",), limit_link(shared.account, shared.limit), bounds
         )
@@ -74,25 +75,27 @@ def everybody(config: Config, ledger: Ledger, rows: Sequence[AccountRow]) -> Pro
         return _nothing(whose, link, "an account is only tracked: set [budget.dataset]")
     if len(periods) > 1:
         return _nothing(whose, link, "their periods differ: set [budget.dataset]")
-    return _promise(whose, link, guarantee_of(config.privacy, link, None))
+    return _promise(whose, link, guarantee_of(accounting.together, link, None))
 
 
-def _promises(config: Config, ledger: Ledger, rows: Sequence[AccountRow]) -> list[Promise]:
+def _promises(accounting: Accounting, ledger: Ledger, rows: Sequence[AccountRow]) -> list[Promise]:
     alike: dict[tuple[object, ...], list[AccountRow]] = {}
     for row in rows:
         had = ledger.limits(row.account)
-        same: tuple[object, ...] = (row.limit,) if len(had) == 1 else (row.account,)
+        same: tuple[object, ...] = (row.account,)
+        if len(had) == 1:
+            same = (row.limit, accounting.of_account(row.account).noise)
         alike.setdefault(same, []).append(row)
-    return [_of_alike(config, of_them, ledger) for of_them in alike.values()]
+    return [_of_alike(accounting, of_them, ledger) for of_them in alike.values()]
 
 
-def _of_alike(config: Config, rows: Sequence[AccountRow], ledger: Ledger) -> Promise:
+def _of_alike(accounting: Accounting, rows: Sequence[AccountRow], ledger: Ledger) -> Promise:
     first = rows[0]
     link = limit_link(first.account, first.limit)
     whose = tuple(row.account for row in rows)
     if first.limit.mode == "track":
         return _nothing(whose, link, "only tracked: no guarantee is claimed")
-    return _promise(whose, link, account_guarantee(config, first, ledger.limits(first.account), None))
+    return _promise(whose, link, account_guarantee(accounting, first, ledger.limits(first.account), None))
 
 
 def _promise(whose: tuple[str, ...], link: AccountLimit, bounds: Sequence[Guarantee]) -> Promise:

@@ -10,6 +10,7 @@ from typing import get_args
 
 from budget.account import AccountRow, ActivityRow, Period
 from budget.units import shown, units
+from dpproxy.bounded_range import UNSAID, Accounting, accountable
 from dpproxy.check_warnings import warnings
 from dpproxy.cli_check import classes, limits_of, rows_per_unit, shown_name
 from dpproxy.config_policy import unit_name
@@ -185,7 +186,10 @@ def health(sources: Sources, query: Mapping[str, str]) -> Context:
     checked, config = sources.checked, sources.config
     parts = sources.probe.parts()
     reachable = not any(part.failed for part in parts)
-    told = [*checked.warnings, *warnings(checked, limits_of(config.budget))]
+    privacy = accountable(config.privacy, UNSAID)
+    if reachable:
+        privacy = Accounting.read(config.privacy, sources.ledger).together
+    told = [*checked.warnings, *warnings(checked, limits_of(config.budget), privacy)]
     mark = sources.ledger.high_water() if reachable else None
     facts = [
         ("Privacy unit", unit_name(checked.policy)),
