@@ -31,6 +31,7 @@ from dpproxy.cli_budget_app import budget
 from dpproxy.cli_options import HERE, ConfigFile, Json, group, reported
 from dpproxy.cli_output import Format
 from dpproxy.config import Config
+from dpproxy.config_identity import OWNER
 from dpproxy.config_values import exact
 from dpproxy.ending import leave
 from dpproxy.presets import Name as Preset
@@ -177,7 +178,7 @@ def check(config: ConfigFile = HERE, json: Json = False) -> None:
 def explain(
     statement: Sql,
     config: ConfigFile = HERE,
-    analyst: Annotated[str, typer.Option(metavar="A", help="Whose budget is shown.")] = "owner",
+    analyst: Annotated[str, typer.Option(metavar="A", help="Whose budget is shown.")] = OWNER,
     json: Json = False,
 ) -> None:
     """Tell how a query would be answered and at what price, without running it."""
@@ -303,7 +304,7 @@ def publish(
     ] = "once",
     analyst: Annotated[
         str, typer.Option(metavar="A", help="Whose budget pays, now and at each refresh.")
-    ] = "owner",
+    ] = OWNER,
     config: ConfigFile = HERE,
 ) -> None:
     """Pay once for an answer that everybody may read from then on, as the table published.NAME."""

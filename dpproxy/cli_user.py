@@ -7,6 +7,7 @@ import asyncio
 from dpproxy.cli_output import OutputError, print_json
 from dpproxy.client import end_sessions
 from dpproxy.config import Config
+from dpproxy.config_identity import OWNER
 from dpproxy.pgwire.auth import Verifier
 from dpproxy.service import Vault, open_front, opened_vault
 
@@ -23,6 +24,8 @@ def add(config: Config, name: str, password: str) -> None:
     Raises UserError for an empty password and a name that no analyst can have, AnalystExists.
     """
     _check(name, password)
+    if name == OWNER:
+        raise UserError(f"the name {OWNER} is kept for the commands of the data owner")
     with opened_vault(config) as vault:
         vault.ledger.add_analyst(name, str(Verifier.make(password)))
     print(f"{name} can log in.")

@@ -9,6 +9,9 @@ from pydantic import BaseModel, BeforeValidator, Field
 from dpproxy.config_values import SECTION
 from dpproxy.front_setup import possible_name
 
+OWNER = "owner"
+"""Whom the owner's commands ask as: what this account has paid for is nobody else's, so that nobody logs in as it."""
+
 
 def is_pattern(name: str) -> bool:
     """Whether a name stands for others: * for any characters, ? for one.
@@ -22,6 +25,8 @@ def is_pattern(name: str) -> bool:
 def _name(value: object) -> object:
     if isinstance(value, str) and not (possible_name(value) and value.isprintable()):
         raise ValueError(f'"{value}" cannot be the name of an analyst')
+    if value == OWNER:
+        raise ValueError(f'"{OWNER}" is kept for the commands of the data owner')
     return value
 
 

@@ -5,9 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from fnmatch import fnmatchcase
 
-from dpproxy.config_identity import is_pattern
+from dpproxy.config_identity import OWNER, is_pattern
 from rewriter.refusal import Refusal
 from rewriter.role import NONE
+
+
+def no_owner(name: str) -> str:
+    """A name under which somebody logs in; raises Refusal 28000 for the owner's."""
+    if name == OWNER:
+        raise Refusal(
+            "28000",
+            f'the name "{OWNER}" is kept for the commands of the data owner',
+            hint="Log in under another name.",
+        )
+    return name
 
 
 class Identity:
@@ -39,10 +50,16 @@ class Identity:
         return tuple(one for one in self._services.get(login, ()) if not is_pattern(one))
 
     def may(self, login: str, role: str) -> bool:
-        """Whether a login may act for an analyst; services act for each other by name only, never by a pattern."""
-        return role in self.named(login) or (
-            role not in self._services
-            and any(fnmatchcase(role, one) for one in self._services.get(login, ()))
+        """Whether a login may act for an analyst; services act for each other by name only, never by a pattern.
+
+        Nobody acts for OWNER.
+        """
+        return role != OWNER and (
+            role in self.named(login)
+            or (
+                role not in self._services
+                and any(fnmatchcase(role, one) for one in self._services.get(login, ()))
+            )
         )
 
     def assume(self, login: str, role: str) -> None:

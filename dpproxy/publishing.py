@@ -20,6 +20,7 @@ from dpproxy.answer import Answering
 from dpproxy.asker import Asker
 from dpproxy.backends.base import Row
 from dpproxy.config import Config
+from dpproxy.config_identity import OWNER
 from dpproxy.epoch import epoch_end
 from dpproxy.front import Front, FrontError
 from dpproxy.front_published import Work, placed, removed, renamed, told
@@ -226,6 +227,9 @@ class Publishing:
         asker = Asker(one.query, (), one.publisher, (), one.settings)
         spent = self._spent(one.publisher)
         try:
+            # Once this was allowed; whether it still is, the configuration of now says.
+            if due and one.publisher != OWNER and not self._config.budget.may_publish(one.publisher):
+                raise refusals.may_not_publish(one.publisher)
             with refusals.translated():
                 released, _ = self._released(asker, one.refresh)
         except Refusal as refusal:

@@ -10,7 +10,7 @@ import socket
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -27,7 +27,7 @@ from dpproxy.config_policy import build_policy, open_backend, policy_warnings, u
 from dpproxy.embedded import Embedded
 from dpproxy.epoch import epoch_name
 from dpproxy.front import Front
-from dpproxy.identity import Identity
+from dpproxy.identity import Identity, no_owner
 from dpproxy.key_file import load_key
 from dpproxy.mark_file import MarkFile, mark_path
 from dpproxy.marked_ledger import ACCEPT, MarkedLedger, MarkError
@@ -261,7 +261,8 @@ class Service:
             section.max_sessions_per_login,
         )
         told = [StatementLog(self.secret("statement log"))] if section.log == "json" else []
-        return Server(settings, self._rooms(*told), shared)
+        rooms = replace(self._rooms(*told), role_for=lambda analyst: self._role_for(no_owner(analyst)))
+        return Server(settings, rooms, shared)
 
     async def serve(self, ready: Callable[[str, int], None]) -> None:
         """Serves until SIGTERM or SIGINT; `ready` gets host and port. Raises ServerError."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -31,7 +30,7 @@ CONCENTRATED = ("0.8615", "5e-09")
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A deployment in which ann and eve (with her team) have had Laplace noise only, and bob Gaussian noise before."""
     folder: Path = tmp_path_factory.mktemp("noise")
     file = make(folder, POLICY + BUDGET)
@@ -42,7 +41,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         Analyst(service, "ann").ask(COUNT.format(2))
         Analyst(service, "eve").ask(SUM.format(1))
         Analyst(service, "bob").ask(COUNT.format(3))
-    yield folder
+    return folder
 
 
 def smallest(rows: list[dict[str, Any]]) -> tuple[str, str]:

@@ -12,6 +12,7 @@ import sqlalchemy
 from sqlalchemy import event, text
 
 from dpproxy.config import ConfigError, load
+from dpproxy.identity import Identity
 from tests.dpproxy.deployment import COUNT, POLICY, Running, command, make, serving
 
 IDENTITY = """
@@ -42,6 +43,17 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def served(folder: Path) -> Iterator[Running]:
     with serving(["serve", "-c", str(folder / "dpproxy.toml"), "--port", "0"], folder=folder) as running:
         yield running
+
+
+def test_nobody_is_the_owner(folder: Path) -> None:
+    """Whose account pays for what the owner's commands publish and look up."""
+    assert not Identity({"bi": ["*"]}).may("bi", "owner")
+    added = command("user", "add", "owner", "--password-stdin", folder=folder, entry="pencil\n")
+    assert (added.returncode, added.stdout) == (1, "")
+    assert "kept for the commands of the data owner" in added.stderr
+    (folder / "named.toml").write_text(POLICY + IDENTITY.replace('"ann", ', '"owner", '))
+    with pytest.raises(ConfigError, match="kept for the commands of the data owner"):
+        load(folder / "named.toml")
 
 
 def pooled(served: Running, size: int) -> sqlalchemy.Engine:

@@ -293,6 +293,8 @@ def test_commands_and_restarts(tmp_path: Path) -> None:
         with running.connect("bob") as bob, running.connect("ann") as ann:
             first = rows(bob, "SELECT * FROM published.towns ORDER BY town")
             assert len(first) == 3
+            with pytest.raises(psycopg.OperationalError, match='"owner" is kept for the commands'):
+                running.connect("owner")
             code, said = run(tmp_path, "publish", "towns", "--sql", str(towns))
             assert (code, "already exists" in said) == (1, True)
             assert run(tmp_path, "publish", "more", "--sql", str(two))[0] == 1

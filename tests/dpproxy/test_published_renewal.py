@@ -129,6 +129,23 @@ def test_an_exhausted_publisher_leaves_the_old_answer_and_its_age(service: Servi
     assert (told(service)[0], told(service)[2], used(service)) == (clock.now, None, 2)
 
 
+def test_who_may_no_longer_publish_renews_nothing(tmp_path: Path) -> None:
+    """The right is asked for at each refresh, as the configuration of now has it; what is published stays."""
+    file = make(tmp_path, POLICY + SETTINGS)
+    with Service.start(configured(file), alone=True) as service:
+        publish(service, f"CREATE TABLE published.towns AS {BY_TOWN}")
+        first = rows(service, "SELECT * FROM published.towns")
+    file.write_text((POLICY + SETTINGS).replace("publish = true", "publish = false"))
+    with Service.start(configured(file), alone=True) as service:
+        clock = Clock(service)
+        clock.tomorrow(service)
+        assert rows(service, "SELECT * FROM published.towns") == first
+        assert (told(service)[1:], used(service)) == (
+            (clock.now + RETRY, '42501: "ann" may not publish answers'),
+            1,
+        )
+
+
 def failing(service: Service, monkeypatch: pytest.MonkeyPatch, spend: bool) -> Callable[[], int]:
     """Lets every query fail, charged or not; gives how many were asked."""
     asked: list[Asker] = []
