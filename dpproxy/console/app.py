@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import hmac
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from time import monotonic, time
+from typing import TypeVar
 from urllib.parse import parse_qs
 
+from anyio import CapacityLimiter, to_thread
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, RedirectResponse, Response
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
@@ -25,10 +28,11 @@ from dpproxy.console import pages
 from dpproxy.console.guarantees import guarantees
 from dpproxy.console.guard import Guard
 from dpproxy.console.password import load, verifier_path
-from dpproxy.console.sources import Sources
+from dpproxy.console.sources import Part, Sources
 from dpproxy.console.tickets import SECONDS, Ticket, Tickets
 from dpproxy.throttle import Throttle
 
+T = TypeVar("T")
 Page = Callable[[Sources, Mapping[str, str]], Mapping[str, object]]
 PAGES: Mapping[str, tuple[str, Page]] = {
     "/": ("Accounts", pages.accounts),
@@ -44,7 +48,10 @@ _HERE = Path(__file__).parent
 _COOKIE = "dpproxy_owner"
 _MOST_BYTES = 4096
 """Of a form."""
-_MOST_WAITING = 16
+_MOST_GUESSES = 4
+"""Of one address at once."""
+_QUICK = 8
+_PROBE_SECONDS = 10.0
 _METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
@@ -64,7 +71,10 @@ class _Console:
         self._tls = bool(sources.config.server.tls_cert)
         self._path = verifier_path(sources.config.path(sources.config.privacy.key_file))
         self._tickets, self._verifier = Tickets(sources.key, ""), ""
-        self._throttle, self._turn, self._waiting = Throttle(), asyncio.Lock(), 0
+        self._throttle, self._turn = Throttle(), asyncio.Lock()
+        self._guessing: dict[str, _Guessing] = {}
+        self._probing: asyncio.Task[Sequence[Part]] | None = None
+        self._quick = CapacityLimiter(_QUICK)
         environment = Environment(
             loader=FileSystemLoader(_HERE / "templates"),
             autoescape=True,
@@ -115,15 +125,25 @@ class _Console:
             return PlainTextResponse("dpproxy console token tells the bearer token.\n", 401)
         if self._sources.metrics is None:
             return PlainTextResponse("This process serves no analysts: ask the one that does.\n", 404)
-        return Response(await run_in_threadpool(self._sources.metrics), media_type=_METRICS_TYPE)
+        return Response(await self._quickly(self._sources.metrics), media_type=_METRICS_TYPE)
 
     async def _alive(self, request: Request) -> Response:
         return PlainTextResponse("alive\n")
 
     async def _ready(self, request: Request) -> Response:
-        parts = await run_in_threadpool(self._sources.probe.parts)
+        """One look for all who ask meanwhile: they hold no threads, and do not wait for ever."""
+        if self._probing is None or self._probing.done():
+            self._probing = asyncio.create_task(self._quickly(self._sources.probe.parts))
+        try:
+            parts = await asyncio.wait_for(asyncio.shield(self._probing), _PROBE_SECONDS)
+        except TimeoutError:
+            return JSONResponse({}, 503)
         told = {part.name: not part.failed for part in parts}
         return JSONResponse(told, 200 if all(told.values()) else 503)
+
+    async def _quickly(self, look: Callable[[], T]) -> T:
+        """In a thread that no page waits for."""
+        return await to_thread.run_sync(look, limiter=self._quick)
 
     # The login
 
@@ -172,27 +192,33 @@ class _Console:
         return response
 
     async def _right(self, peer: str, password: str) -> bool | None:
-        """Whether this is the owner's password, one attempt at a time; None for those who have to come again."""
-        if self._waiting >= _MOST_WAITING:
+        """Whether this is the owner's password; None for those who have to come again.
+
+        One attempt of an address at a time, which waits its turn by itself; of all, only one is computed at a time.
+        """
+        guessing = self._guessing.setdefault(peer, _Guessing())
+        if guessing.waiting >= _MOST_GUESSES:
             return None
-        self._waiting += 1
+        guessing.waiting += 1
         try:
-            async with self._turn:
+            async with guessing.turn:
                 wait = self._throttle.turn(peer, monotonic())
                 if wait is None:
                     return None
                 await asyncio.sleep(wait)
-                verifier = await run_in_threadpool(load, self._path)
-                right = verifier is not None and await run_in_threadpool(verifier.holds, password)
+                async with self._turn:
+                    right = await self._quickly(partial(_holds, self._path, password))
                 if right:
                     self._throttle.succeeded(peer)
                 return right
         finally:
-            self._waiting -= 1
+            guessing.waiting -= 1
+            if not guessing.waiting:
+                del self._guessing[peer]
 
     async def _ticket(self, request: Request) -> Ticket | None:
         """The visitor's, by the password of now: the owner may have set another one."""
-        verifier = str(await run_in_threadpool(load, self._path) or "")
+        verifier = str(await self._quickly(partial(load, self._path)) or "")
         if verifier != self._verifier:
             self._tickets, self._verifier = Tickets(self._sources.key, verifier), verifier
         return self._tickets.read(request.cookies.get(_COOKIE, ""), time())
@@ -228,13 +254,29 @@ class _Console:
         return HTMLResponse(self._templates.get_template(template).render(values), status)
 
 
+@dataclass
+class _Guessing:
+    """Attempts of one address."""
+
+    turn: asyncio.Lock = field(default_factory=asyncio.Lock)
+    waiting: int = 0
+
+
+def _holds(path: Path, password: str) -> bool:
+    verifier = load(path)
+    return verifier is not None and verifier.holds(password)
+
+
 async def _form_of(request: Request) -> Mapping[str, str] | None:
-    """The fields of a small form; None for a large one, and one that is no form."""
+    """The fields of a small form; None for a large one, one that is no form, and one that did not come whole."""
     body = b""
-    async for chunk in request.stream():
-        body += chunk
-        if len(body) > _MOST_BYTES:
-            return None
+    try:
+        async for chunk in request.stream():
+            body += chunk
+            if len(body) > _MOST_BYTES:
+                return None
+    except ClientDisconnect:
+        return None
     try:
         return {name: values[0] for name, values in parse_qs(body.decode(), max_num_fields=8).items()}
     except ValueError:

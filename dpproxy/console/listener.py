@@ -11,11 +11,11 @@ import uvicorn
 from starlette.types import ASGIApp
 
 from dpproxy.config import Config
+from dpproxy.console.doors import REQUEST_SECONDS, Doors
 from dpproxy.server import ServerError
 from dpproxy.tls import tls_for
 
-_REQUESTS = 64
-_KEEP_ALIVE_SECONDS, _END_SECONDS = 15, 5
+_END_SECONDS = 5
 
 
 class _Server(uvicorn.Server):
@@ -43,26 +43,29 @@ async def listening(app: ASGIApp, config: Config) -> AsyncIterator[str]:
         access_log=False,
         server_header=False,
         proxy_headers=False,
-        limit_concurrency=_REQUESTS,
-        timeout_keep_alive=_KEEP_ALIVE_SECONDS,
+        timeout_keep_alive=int(REQUEST_SECONDS),
         timeout_graceful_shutdown=_END_SECONDS,
     )
     settings.load()
+    tls = None
     if section.tls_cert:
         try:
             files = (str(config.path(written)) for written in (section.tls_cert, section.tls_key))
-            settings.ssl = tls_for(*files).context
+            tls = tls_for(*files).context
         except ValueError as error:
             raise ServerError(str(error)) from None
-        settings.ssl.set_alpn_protocols(["http/1.1"])
+        tls.set_alpn_protocols(["http/1.1"])
     server = _Server(settings)
     with _bound(host, port) as listener:
-        serving = asyncio.create_task(server.serve([listener]))
+        # It serves what is let in here, and takes no connections itself.
+        serving = asyncio.create_task(server.serve([]))
+        doors = asyncio.create_task(Doors(listener, settings, server.server_state, tls).open())
         try:
             scheme = "https" if section.tls_cert else "http"
             shown = f"[{host}]" if ":" in host else host
             yield f"{scheme}://{shown}:{listener.getsockname()[1]}/"
         finally:
+            doors.cancel()
             server.should_exit = True
             await serving
 

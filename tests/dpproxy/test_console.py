@@ -6,11 +6,15 @@ import re
 import socket
 import ssl
 import stat
+import threading
 import time
+from collections import Counter
 from collections.abc import Iterator
-from contextlib import closing
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, closing
 from html.parser import HTMLParser
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import httpx
 import pytest
@@ -242,6 +246,70 @@ def test_wrong_passwords_become_slow(run: Running) -> None:
             answer = browser.post("/login", data={"token": token, "password": "wrong horse battery"})
             assert answer.status_code == 403
         assert time.monotonic() - began > 2 * SPACING_SECONDS - 0.2
+
+
+UNFINISHED = b"POST /login HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\ntoken="
+
+
+@pytest.mark.parametrize("sent", [b"", b"GET / HTTP/1.1\r\nHost: loc", UNFINISHED])
+def test_unfinished_requests_shut_nobody_out(run: Running, sent: bytes) -> None:
+    """From the owner's own address, and from others: as many as once filled the console."""
+    port = urlsplit(run.console).port
+    with ExitStack() as stack:
+        for number in range(160):
+            address = f"127.0.0.{1 + number % 2 * (number % 5)}"
+            crowd = socket.create_connection(("127.0.0.1", port), 30, (address, 0))
+            stack.enter_context(crowd).sendall(sent)
+        for path in ("healthz", "readyz"):
+            assert httpx.get(f"{run.console}{path}", timeout=30).status_code == 200
+        with httpx.Client(base_url=run.console, timeout=30) as browser:
+            assert log_in(browser).status_code == 303
+            assert browser.get("/").status_code == 200
+
+
+def test_guessers_elsewhere_do_not_lock_the_owner_out(run: Running) -> None:
+    """Twenty addresses that guess without a pause: their attempts wait for one another, not the owner for them."""
+    statuses: Counter[int] = Counter()
+    over, begun = threading.Event(), threading.Semaphore(0)
+
+    def guess(number: int) -> None:
+        transport = httpx.HTTPTransport(local_address=f"127.0.0.{number}")
+        with httpx.Client(base_url=run.console, transport=transport, timeout=60) as guesser:
+            token = token_of(guesser.get("/login"))
+            while not over.is_set():
+                sent = guesser.post("/login", data={"token": token, "password": "wrong horse battery"})
+                statuses[sent.status_code] += 1
+                begun.release()
+
+    with ThreadPoolExecutor(20) as guessers:
+        running = [guessers.submit(guess, number) for number in range(2, 22)]
+        try:
+            for _ in range(5):
+                assert begun.acquire(timeout=60)
+            for _ in range(2):
+                with httpx.Client(base_url=run.console, timeout=60) as browser:
+                    assert log_in(browser).status_code == 303
+        finally:
+            over.set()
+    for guesser in running:
+        guesser.result()
+    assert statuses[303] == 0
+    assert statuses[403] >= 5
+
+
+def test_guesses_at_once_of_one_address_count_each(run: Running) -> None:
+    """None is computed before those before it have failed; more than a few do not wait."""
+    transport = httpx.HTTPTransport(local_address="127.0.0.40")
+    with httpx.Client(base_url=run.console, transport=transport, timeout=60) as browser:
+        token = token_of(browser.get("/login"))
+
+        def guess(_: int) -> int:
+            return browser.post("/login", data={"token": token, "password": "wrong horse"}).status_code
+
+        with ThreadPoolExecutor(12) as pool:
+            answered = Counter(pool.map(guess, range(12)))
+    assert set(answered) == {403, 429}
+    assert answered[429] >= 1
 
 
 def test_the_port_that_is_taken_is_told(file: Path, run: Running) -> None:
