@@ -295,6 +295,10 @@ class AnotherLedger(LedgerError):
     """This is not the ledger that was used before."""
 
 
+class OtherData(LedgerError):
+    """The answers in the ledger are of other data than these."""
+
+
 class LimitTooLow(LedgerError):
     """A limit cannot go below what is used and reserved."""
 

@@ -44,6 +44,7 @@ from budget.latest import Latest
 from budget.ledger_computing import Computing
 from budget.ledger_schema import ROLE, prepare
 from budget.ledger_store import LOST, Pool, PostgresStore
+from budget.origins import Origins
 from budget.publications import Publications
 from budget.refusals import Refusals
 from budget.store import Conflict, OutOfBounds, Row, left_of
@@ -54,7 +55,9 @@ _IDS = 256
 _KNOWN_DURABLE = 100_000
 
 
-class Ledger(Computing, PostgresStore, Accounts, Analysts, Histories, HighWaters, Refusals, Publications):
+class Ledger(
+    Computing, PostgresStore, Accounts, Analysts, Histories, HighWaters, Origins, Refusals, Publications
+):
     """The accounts of one deployment. Make it by `Ledger.open`."""
 
     def __init__(

@@ -82,6 +82,15 @@ class Answering:
         self._fingerprint = config.fingerprint()
         self._reload, self._epoch, self._turning = reload, self._epoch_now(), Lock()
         self._chains: dict[str, list[str]] = {}
+        self._accepted = ledger.accepted()
+
+    def _nonces(self, epoch: str) -> tuple[bytes, bytes]:
+        """The epoch's, and that of the streams: another one each time that the owner has taken the ledger as it is.
+
+        What a ledger that was restored has forgotten of a stream, or what other data have, is not to meet its noise.
+        """
+        streams = f"{STREAMS} {self._accepted}" if self._accepted else STREAMS
+        return self._ledger.epoch_nonce(epoch), self._ledger.epoch_nonce(streams)
 
     def classify(self, text: str) -> Verdict:
         """Whether `text` takes the privacy step; raises Refusal for what no analyst may send."""
@@ -174,7 +183,7 @@ class Answering:
         def priced(node: PlannedNode) -> Ask:
             privacy = self._config.privacy
             on = replace(terms(privacy, settings), length=privacy.epoch, epoch=epoch)
-            nonces = self._ledger.epoch_nonce(epoch), self._ledger.epoch_nonce(STREAMS)
+            nonces = self._nonces(epoch)
             return ask(node, on, (nonces[0], self._fingerprint, self._release_key, nonces[1]))
 
         key = ("ask", epoch, *settings.items())

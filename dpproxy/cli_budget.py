@@ -189,20 +189,22 @@ def prune(config: Config, *, as_json: bool) -> None:
 
 
 def accept(config: Config, *, as_json: bool) -> None:
-    """Takes the ledger as it is, and marks it anew: what it has forgotten is forgotten."""
+    """Takes the ledger as it is, for the data of now, and marks it anew: what it has forgotten is forgotten."""
     with opened_vault(config, new=True) as vault:
         try:
             before = vault.mark.read()
         except ConfigError:
             before = None
+        vault.ledger.accept(vault.data)
         now = vault.ledger.high_water()
         vault.mark.replace(now)
     was = None if before is None else before.number
     if as_json:
-        print_json({"ledger": now.ledger, "entry": now.number, "marked_before": was})
+        print_json({"ledger": now.ledger, "entry": now.number, "marked_before": was, "data": vault.data})
     else:
         marked_before = "no mark could be read" if was is None else f"its mark was at entry {was}"
         print(f"The ledger is taken as it is, up to entry {now.number}; {marked_before}.")
+        print(f"Its answers are of {vault.data}. Running counts begin anew.")
 
 
 def account_guarantee(

@@ -17,7 +17,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from budget.account import LedgerError, Pinned
+from budget.account import LedgerError, OtherData, Pinned
 from dpproxy import client
 from dpproxy.answer import Answering
 from dpproxy.backends.base import Backend, BackendSchema
@@ -113,13 +113,15 @@ class Checked:
 class Vault:
     """The ledger of a configuration and the deployment's key; `owner`: no other process runs its server.
 
-    `mark`: what the ledger has to be checked against before it may pay for anything.
+    `mark`: what the ledger has to be checked against before it may pay for anything; `data`: what its answers are to
+    be of.
     """
 
     ledger: MarkedLedger
     key: bytes
     owner: bool
     mark: MarkFile
+    data: str
 
 
 @dataclass(frozen=True)
@@ -166,7 +168,9 @@ def open_vault(
         stack.callback(ledger.close)
         if owner:
             ledger.recover(*names)
-        yield Vault(ledger, key, owner, MarkFile(key_path, key))
+        # An embedded ledger and a file beside it may be moved together.
+        data = checked.backend.place(None if section.url else data_dir)
+        yield Vault(ledger, key, owner, MarkFile(key_path, key), data)
 
 
 class Service:
@@ -183,6 +187,7 @@ class Service:
         vault = stack.enter_context(open_vault(checked, place, workers=workers))
         self.ledger, self._key = vault.ledger, vault.key
         self.ledger.keep(vault.mark)
+        self._keep_to(vault.data)
         self.front = stack.enter_context(open_front(self.config, workers=workers))
         self.owner = vault.owner and (self.front.owner or bool(self.config.front.url))
         services = {name: one.analysts for name, one in self.config.identity.services.items()}
@@ -312,6 +317,14 @@ class Service:
             tokens=self._tokens,
             publish=self.publishing.run,
         )
+
+    def _keep_to(self, data: str) -> None:
+        try:
+            self.ledger.keep_to(data)
+        except OtherData as error:
+            raise OtherData(
+                f"{error}: put the right [backend] url back, or say that these are the same data, moved, by {ACCEPT}"
+            ) from None
 
     def _role_for(self, analyst: str) -> tuple[str, str]:
         return self.front.role_for(analyst, partial(self._identity.may, analyst))

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field
 from decimal import Decimal
+from pathlib import Path
 from typing import Protocol, TypeVar
 from uuid import UUID
 
@@ -237,6 +238,9 @@ class Backend(Protocol):
     @property
     def dialect(self) -> Dialect:
         """How histogram queries are written for it."""
+
+    def place(self, near: Path | None) -> str:
+        """Which data these are, without passwords; a file by its path from the folder `near` where that is given."""
 
     def schema(self) -> BackendSchema:
         """Tables, columns, constraints and comments; raises BackendUnavailable."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -73,6 +74,11 @@ class DuckDB(PublicCounts):
         self._slots = threading.BoundedSemaphore(slots)
         self._quick = Instance(path, {**settings, "disabled_optimizers": RAISING})
         self.careful = Instance(path, {**settings, "disabled_optimizers": UNSAFE})
+
+    def place(self, near: Path | None) -> str:
+        """The file, by its path from the folder `near` where that is given."""
+        path = self.path.resolve()
+        return f"DuckDB file {path if near is None else os.path.relpath(path, near.resolve())}"
 
     def schema(self) -> BackendSchema:
         """Tables, columns, constraints and comments; raises BackendUnavailable."""

@@ -5,11 +5,12 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 import psycopg
-from psycopg import conninfo
+from psycopg import conninfo, pq
 from psycopg.types.string import TextLoader
 
 from dpproxy.backends.base import (
@@ -51,6 +52,9 @@ _REASONS = {
     "too many": "it has no connection left",
 }
 
+_PLACE = ("service", "host", "hostaddr", "port", "dbname", "user", "options")
+"""What of a connection decides which rows are read."""
+
 
 class Postgres(PublicCounts):
     """A PostgreSQL database, 15 or later.
@@ -68,6 +72,12 @@ class Postgres(PublicCounts):
         self._lock = threading.Lock()
         self._idle: list[Connection] = []
         self._closed = False
+
+    def place(self, near: Path | None) -> str:
+        """The database, and the role: which rows it sees may depend on it."""
+        defaults = {one.keyword.decode(): (one.val or b"").decode() for one in pq.Conninfo.get_defaults()}
+        found = {name: str(self._parameters.get(name) or defaults.get(name) or "") for name in _PLACE}
+        return "PostgreSQL database " + " ".join(f"{name}={value}" for name, value in found.items() if value)
 
     def schema(self) -> BackendSchema:
         """Tables, columns, constraints and comments; raises BackendUnavailable."""

@@ -6,6 +6,7 @@ import datetime as dt
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from types import TracebackType
 from typing import Self
 
@@ -46,6 +47,10 @@ class Spark(PublicCounts):
     def __init__(self, url: str, *, slots: int) -> None:
         self._url, self._place = url, place(url)
         self._slots = threading.BoundedSemaphore(slots)
+
+    def place(self, near: Path | None) -> str:
+        """The server."""
+        return self._place
 
     def schema(self) -> BackendSchema:
         """Tables, columns and comments; raises BackendUnavailable."""

@@ -80,7 +80,8 @@ def test_one_of_two_proxies_renews_and_both_show_it(tmp_path: Path) -> None:
         services = []
         for name in ("one", "two"):
             (tmp_path / name).mkdir()
-            file = make(tmp_path / name, f'{POLICY}{SETTINGS}[ledger]\nurl = "{url}"\n')
+            policy = POLICY.replace("duckdb:///", "duckdb:///../one/") + SETTINGS
+            file = make(tmp_path / name, f'{policy}[ledger]\nurl = "{url}"\n')
             key = tmp_path / name / ".dpproxy" / "key"
             key.parent.mkdir()
             key.write_bytes(bytes(range(32)))

@@ -1,0 +1,42 @@
+"""Which data a ledger's answers are of: pinned at first use, and changed by the owner's word alone."""
+
+from __future__ import annotations
+
+from budget.account import OtherData
+from budget.store import Conflict, Store
+
+_PIN = """
+INSERT INTO dpproxy_ledger.pinned (name, value) VALUES (%(name)s, %(value)s) ON CONFLICT (name) DO NOTHING
+RETURNING name
+"""
+_READ = "SELECT name, value FROM dpproxy_ledger.pinned WHERE name = 'data' OR name LIKE 'accepted %%'"
+_ATTEMPTS = 10
+
+
+class Origins(Store):
+    """The part of the ledger that knows the backend, by whatever name it is given."""
+
+    def keep_to(self, data: str) -> None:
+        """Pins what the answers are of, where nothing is pinned yet; raises OtherData where it is something else."""
+        self._rows(_PIN, name="data", value=data)
+        known = self._origins()
+        if data not in known.values():
+            raise OtherData(f"the ledger's answers are of {known['data']}, not of {data}")
+
+    def accept(self, data: str) -> None:
+        """Takes the ledger as it is, and `data` for what its answers are of, as well as what was so before.
+
+        What may have been released twice must not be released with the same noise: see `accepted`.
+        """
+        self._rows(_PIN, name="data", value=data)
+        for _ in range(_ATTEMPTS):
+            if self._rows(_PIN, name=f"accepted {self.accepted() + 1}", value=data):
+                return
+        raise Conflict("pinned_once")
+
+    def accepted(self) -> int:
+        """How often the ledger was taken as it is."""
+        return sum(name != "data" for name in self._origins())
+
+    def _origins(self) -> dict[str, str]:
+        return dict(self._rows(_READ))
