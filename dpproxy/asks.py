@@ -9,6 +9,7 @@ from fractions import Fraction
 from budget.account import Charge
 from budget.units import micro
 from dpproxy.bounded_range import recorded
+from dpproxy.caps import caps
 from dpproxy.metering import Meter
 from dpproxy.outputs import outputs
 from dpproxy.planning import PlannedNode
@@ -19,7 +20,7 @@ from dpproxy.terms import Terms
 from mechanisms import randomness
 from mechanisms.count_release import PrivateCountRelease
 from mechanisms.histogram import Cost
-from rewriter.measure import Count, Moment, Running
+from rewriter.measure import Count, Running
 from rewriter.plan import HistogramQuery
 
 Secret = tuple[bytes, bytes, bytes, bytes]
@@ -129,7 +130,8 @@ class Ask:
         """A release, this ask's or one that was stored before, with this query's outputs."""
         columns = outputs(self.node.draft, result.measured)
         fewer = "" if not result.keys else self._fewer(len(result.keys[0]))
-        return replace(result, columns=columns, threshold=self.threshold, fewer=fewer)
+        capped = caps(self.node.draft)
+        return replace(result, columns=columns, threshold=self.threshold, fewer=fewer, caps=capped)
 
     @property
     def threshold(self) -> int | None:
@@ -166,10 +168,6 @@ class Ask:
     def _notes(self, size: int) -> Iterator[str]:
         if isinstance(self.selection, Whole) and not self.meters:
             yield "the domain as it is declared, not what is present in the data: nothing was charged"
-        tau = max((m.tau for m in self.node.draft.measures if isinstance(m, (Count, Moment))), default=1)
-        if tau > 1:
-            yield f"at most {tau} rows of one unit count in a group"
-        yield from (f"at most {m.events} rows of one unit count, its first" for m in running(self.node))
         if not size:
             yield "no group is large enough to be shown"
 

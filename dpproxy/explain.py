@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from budget.account import Charge
 from budget.units import micro, shown
 from dpproxy.asks import Ask, charge
+from dpproxy.caps import BEYOND, caps
 from dpproxy.meter_distinct import DistinctMeter
 from dpproxy.meter_quantiles import QuantileMeter
 from dpproxy.metering import Meter, Sums
@@ -40,6 +41,8 @@ def explanation(one: Ask, left: Charge | None) -> Iterator[str]:
         yield from _by_time(one.selection, one.stream is not None)
     for meter in one.meters:
         yield from _meter(meter, one.selection.most)
+    if capped := caps(node.draft):
+        yield f"  Not in an interval: {capped}, {BEYOND}"
     yield f"  Cost: at most {charge(one.cost_at_most)}"
     if left is not None:
         yield f"  Left: {left}"

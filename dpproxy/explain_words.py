@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dpproxy.asks import Ask, charge
+from dpproxy.caps import BEYOND, NOT_COVERED, caps
 from dpproxy.config import Config
 from dpproxy.config_policy import unit_name
 from dpproxy.init_units import shown
@@ -156,6 +157,8 @@ def _error(one: Ask) -> Iterator[str]:
     for what, within in (("counts", counts), ("sums", sums)):
         if within:
             yield f"Error to expect: 95% of the {what} lie within {max(within):,.4g} of the truth."
+    if (counts or sums) and (capped := caps(one.node.draft)):
+        yield f"That is the truth of what counts: {capped}, {BEYOND}, {NOT_COVERED}."
     if one.threshold is not None and isinstance(selection, ByCount):
         yield f"A group comes out from about {one.threshold} above the first one that is not fetched."
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from budget.account import Charge
 from dpproxy.bins import Bins
+from dpproxy.caps import BEYOND, NOT_COVERED
 from dpproxy.outputs import Shown
 from dpproxy.selection import Measured, Place
 from mechanisms.histogram import Cost
@@ -26,7 +27,7 @@ class Result:
     `times` how many times of a running count were looked at.
     What follows is not stored, since the same release serves other queries too: `columns` are the outputs,
     `charged` and `left` of this time's payment, `replayed` for none; `threshold` is what a count has to be above,
-    and `fewer` says why fewer rows came than LIMIT asked for.
+    `fewer` says why fewer rows came than LIMIT asked for, and `caps` what of a unit counts at most.
     """
 
     keys: tuple[Texts, ...]
@@ -43,6 +44,7 @@ class Result:
     replayed: bool = False
     threshold: int | None = None
     fewer: str = ""
+    caps: str = ""
 
     @staticmethod
     def nothing(keys: int, columns: int) -> Result:
@@ -115,15 +117,18 @@ class Result:
         return ", ".join(filter(None, (_span(column, 1) for column in self.columns)))
 
     def noise(self) -> str:
-        """Standard deviation and 95% interval of each output by its name, for people; empty where none is known."""
-        told = (f"{c.name} {text}" for c in self.columns if (text := _told(c)))
-        return ", ".join(dict.fromkeys(told))
+        """Standard deviation and 95% interval of each output by its name, for people, and what caps keep out of them.
+
+        Empty where none is known.
+        """
+        told = ", ".join(dict.fromkeys(f"{c.name} {text}" for c in self.columns if (text := _told(c))))
+        return f"{told}; {self.caps}: {BEYOND}, {NOT_COVERED}" if told and self.caps else told
 
     def notice(self) -> str:
         """One line for the analyst: mechanism, noise, charge, what is left."""
         if self.mechanism == "nothing":
             return "dpproxy: no rows can come out, nothing was charged"
-        parts = [self.mechanism, *filter(None, [self.noise()])]
+        parts = [self.mechanism, *filter(None, [self.noise() or (self.caps and f"{self.caps}: {BEYOND}")])]
         parts += [f"threshold {self.threshold}"] if self.threshold is not None else []
         parts += self.notes
         parts += [self.fewer] if self.fewer else []

@@ -52,7 +52,7 @@ def measures_of(
         spend(len(measures) // 10)
         slots = collector.completed(call, slots)
         places = tuple(measures.index(collector.built(s)) for s in slots)
-        outputs.append(Output(call.function, places, call.text, call.factor, call.fraction))
+        outputs.append(Output(call.function, places, call.text, call.factor, call.fraction, _of_rows(call)))
     return measures, tuple(outputs)
 
 
@@ -207,3 +207,7 @@ def shown_text(value: exp.Expr, relation: Relation) -> str:
 def _name(call: Call) -> str:
     values = ", ".join(v.sql() for v in call.values)
     return f"{values} | {call.argument.sql() if call.argument is not None else ''}"
+
+
+def _of_rows(call: Call) -> bool:
+    return call.function == "count" and not call.units and not call.values

@@ -114,7 +114,8 @@ class Output:
     `call` is the aggregate in base form: PostgreSQL says its type. The measures are for count, distinct and running
     the count; for sum the first moment, with the count behind it where it is centred, or a count; for avg
     (moment, count), for variances (squares, moment, count); for cont and disc the quantiles, with the
-    `fraction` wanted: cont is PostgreSQL's interpolating percentile, disc one of the values.
+    `fraction` wanted: cont is PostgreSQL's interpolating percentile, disc one of the values. `rows`: a count of rows,
+    of which a unit may have more than count.
     """
 
     function: Function
@@ -122,6 +123,7 @@ class Output:
     call: exp.Expr
     factor: Fraction = Fraction(1)
     fraction: Fraction | None = None
+    rows: bool = False
 
 
 def named(measure: Measure) -> str:

@@ -1,0 +1,56 @@
+"""What the caps of the policy may leave out of an answer: no interval of the noise covers that."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rewriter.bounds import one_row_per_unit
+from rewriter.draft import NodeDraft
+from rewriter.measure import Count, Moment, Quantiles, Running
+
+BEYOND = "what is beyond is not counted"
+NOT_COVERED = "and the interval does not cover it"
+
+
+def caps(draft: NodeDraft) -> str:
+    """Which caps hold for a node's numbers, where its units may have more than that; empty where they cannot."""
+    return " and ".join((*_rows(draft), *_sums(draft), *_groups(draft)))
+
+
+def _rows(draft: NodeDraft) -> Iterator[str]:
+    """Of the largest number of rows of a unit that any measure counts."""
+    for running in (m for m in draft.measures if isinstance(m, Running)):
+        if not one_row_per_unit(draft.relation):
+            yield f"{_at_most(running.events, 'row')}, its first"
+    most = max(_counted(draft), default=None)
+    if most is not None and not one_row_per_unit(draft.relation, draft.keys):
+        yield _at_most(most, "row") + (" in a group" if draft.keys else "")
+
+
+def _counted(draft: NodeDraft) -> Iterator[int]:
+    for output in draft.outputs:
+        for measure in (draft.measures[place] for place in output.measures):
+            # With tau 1 a count is one of units, unless it was asked for as one of rows.
+            if isinstance(measure, Count):
+                if measure.tau > 1 or output.rows:
+                    yield measure.tau
+            elif isinstance(measure, Quantiles) or (isinstance(measure, Moment) and not measure.whole):
+                yield measure.tau
+
+
+def _sums(draft: NodeDraft) -> Iterator[str]:
+    if any(isinstance(m, Moment) and m.whole for m in draft.measures):
+        yield "the sum of one unit counts within its unit_bounds"
+
+
+def _groups(draft: NodeDraft) -> Iterator[str]:
+    if draft.keys and draft.measures and draft.bound.enforce and draft.bound.value is not None:
+        yield _at_most(draft.bound.value, "group")
+
+
+def _at_most(number: int, what: str) -> str:
+    """
+    >>> _at_most(1, "row"), _at_most(5, "row")
+    ('at most 1 row of one unit counts', 'at most 5 rows of one unit count')
+    """
+    return f"at most {number} {what}" + (" of one unit counts" if number == 1 else "s of one unit count")
