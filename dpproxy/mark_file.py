@@ -6,6 +6,7 @@ slot before. The file has its full size from the beginning: one fdatasync makes 
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import hmac
 import os
@@ -56,7 +57,7 @@ class MarkFile:
         """Begins anew with a mark, whatever was there; raises OSError."""
         new = self.path.with_name(f"{self.path.name}.new")
         with _opened(new, os.O_RDWR | os.O_CREAT | os.O_TRUNC) as file:
-            os.pwrite(file, bytes(2 * _SLOT), 0)
+            _written(file, bytes(2 * _SLOT), 0)
             self._write(file, 0, mark)
             os.fsync(file)
         os.replace(new, self.path)
@@ -74,7 +75,7 @@ class MarkFile:
         content = f"{self._seal(said)} {said}\n".encode()
         if len(content) > _SLOT:
             raise ValueError("the mark is too long for its slot")
-        os.pwrite(file, content.ljust(_SLOT, b"\0"), number % 2 * _SLOT)
+        _written(file, content.ljust(_SLOT, b"\0"), number % 2 * _SLOT)
         os.fdatasync(file)
 
     def _last(self, file: int) -> tuple[int, HighWater]:
@@ -96,6 +97,12 @@ class MarkFile:
 def mark_path(key_path: Path) -> Path:
     """Where the mark of a key's ledger lies."""
     return key_path.with_name(f"{key_path.name}.mark")
+
+
+def _written(file: int, content: bytes, offset: int) -> None:
+    """Writes all of it; a full disk takes the beginning without an error."""
+    if os.pwrite(file, content, offset) != len(content):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
 @contextmanager

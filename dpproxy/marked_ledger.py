@@ -55,6 +55,8 @@ class MarkedLedger(Ledger):
     """
 
     _marker: Marker | None = None
+    _behind = False
+    """Whether a mark could not be written, so that answers may be stored that it does not cover."""
 
     def keep(self, file: MarkFile) -> None:
         """Checks the ledger against its mark and keeps it up from now on; raises MarkError, ConfigError."""
@@ -68,6 +70,8 @@ class MarkedLedger(Ledger):
             file.replace(self.high_water())
         else:
             self._check(file, mark)
+            # A process that died may have stored an answer before its mark was written.
+            file.advance(self.high_water)
         self._covered: dict[UUID, Future[None]] = {}
         self._marker = Marker(lambda: file.advance(self.high_water))
 
@@ -144,11 +148,23 @@ class MarkedLedger(Ledger):
         )
         covered = self._covered.pop(reservation.id, None) if self._marker is not None else None
         if covered is not None:
-            try:
-                covered.result()
-            except (ConfigError, OSError) as error:
-                raise LedgerUnavailable("the high-water mark cannot be written") from error
+            self._wait_for(covered)
         return settled
+
+    def replay(self, account: str, request_key: bytes, attributed: str = "") -> bytes | None:
+        """As the ledger's, and not before a mark covers what could not be marked when it was stored."""
+        found = super().replay(account, request_key, attributed)
+        if found is not None and self._behind and self._marker is not None:
+            self._wait_for(self._marker.ask())
+            self._behind = False
+        return found
+
+    def _wait_for(self, mark: Future[None]) -> None:
+        try:
+            mark.result()
+        except (ConfigError, OSError) as error:
+            self._behind = True
+            raise LedgerUnavailable("the high-water mark cannot be written") from error
 
     def spend(self, reservation: Reservation) -> None:
         """As the ledger's."""
