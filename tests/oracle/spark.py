@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import Any
 
 import pyarrow as pa
@@ -12,8 +13,8 @@ from pyspark.sql.connect.session import SparkSession
 
 from dpproxy.backends.spark_session import connected, end
 from rewriter.dialect_spark import CELLS, SECRET, SPARK
-from tests.oracle.data import Rows
-from tests.spark_server import owner
+from tests.oracle.data import PUBLIC, Rows
+from tests.spark_server import Server, owner, serving
 from tests.stability.engine import BackendRaised
 
 TYPES = {
@@ -43,11 +44,14 @@ class SparkData:
             session.createDataFrame(arrow(columns, rows[name])).createOrReplaceTempView(name)
 
     def stored(self, tables: Mapping[str, str], rows: Rows) -> None:
-        """Makes tables that a schema is read from."""
+        """Makes tables that a schema is read from; the public ones have rows."""
         with owner(self._url) as session:
             for name, columns in tables.items():
                 session.sql(f"DROP TABLE IF EXISTS {name}")
-                session.createDataFrame(arrow(columns, rows[name])).write.saveAsTable(name)
+                if name in PUBLIC:
+                    session.createDataFrame(arrow(columns, rows[name])).coalesce(1).write.saveAsTable(name)
+                else:
+                    session.sql(f"CREATE TABLE {name} ({columns}) USING parquet")
 
     def run(
         self, database: str, sql: str, values: Sequence[object]
@@ -73,6 +77,11 @@ class SparkData:
         """Ends the sessions."""
         for session in self._sessions.values():
             end(session)
+
+
+def serving_small() -> AbstractContextManager[Server]:
+    """A server in one process: small queries take it less time than one of several executors."""
+    return serving("local[2]", options=("--conf", "spark.sql.shuffle.partitions=1"))
 
 
 def arrow(columns: str, rows: Sequence[tuple[object, ...]]) -> pa.Table:

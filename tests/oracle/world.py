@@ -7,10 +7,9 @@ from __future__ import annotations
 import operator
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
-from functools import partial
-from itertools import count
+from functools import cached_property, partial
 from pathlib import Path
 from random import Random
 from threading import Timer
@@ -36,6 +35,8 @@ from tests.oracle.data import PRIVATE, PUBLIC, Rows, Shape
 from tests.stability.engine import BackendRaised, PostgresEngine
 
 WHOLE = "w"
+FEW = 2
+"""Units that are removed in Spark, where a database takes seconds."""
 SECONDS = 10
 """What one query may take."""
 Found = list[tuple[Any, ...]]
@@ -239,7 +240,7 @@ class Server:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._numbers = count()
+        self._others = ExitStack()
         installed = next((b for m in (15, 16, 17) if (b := find_binaries(m)) is not None), None)
         with patch("dpproxy.embedded.find_binaries", lambda major=None: installed or find_binaries(major)):
             self.embedded = Embedded.start(folder / "server", durable=False)
@@ -259,7 +260,16 @@ class Server:
             with self.databases.owner("postgres") as owner:
                 owner.execute(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)".encode())
 
+    @cached_property
+    def spark(self) -> str:
+        """The URL of a Spark server, started when it is first asked for."""
+        from tests.oracle.spark import serving_small
+
+        return self._others.enter_context(serving_small()).url
+
     def close(self) -> None:
+        """Stops all that was started."""
+        self._others.close()
         self.embedded.stop()
 
 
@@ -330,7 +340,7 @@ def _world(
     tables, rows = data.tables(of, engine.name), data.rows(rng, of)
     listed = data.units(of)
     removed = []
-    for unit in listed[: data.HEAVY]:
+    for unit in listed[: FEW if engine.name == "spark" else data.HEAVY]:
         removed.append(frozenset(u for u in listed if u == unit or (not of.numbered and equal(u, unit))))
     engine.fill(WHOLE, tables, rows)
     for place, spelt in enumerate(removed):
@@ -420,14 +430,14 @@ def _give_way(sections: dict[str, str], message: str) -> None:
 def spark_world(server: Server, folder: Path, seed: str) -> Iterator[World]:
     """The data set `seed` in Spark, where pyspark is installed."""
     from tests.oracle.spark import SparkData
-    from tests.spark_server import url
 
+    url = server.spark
     rng = Random(seed)
     of = data.shape(rng, (), "string")
     with server.database() as front:
-        made = SparkData(url())
+        made = SparkData(url)
         try:
-            with _world(server, front, made, of, rng, folder, url(), seed, operator.eq) as world:
+            with _world(server, front, made, of, rng, folder, url, seed, operator.eq) as world:
                 yield world
         finally:
             made.close()
