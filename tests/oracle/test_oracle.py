@@ -19,7 +19,7 @@ from tests.oracle.generator import KINDS, Generator
 from tests.oracle.run import Tally, run
 from tests.oracle.world import Engine, Found, Server, World, duckdb_world, postgres_world
 
-STATEMENTS = 33
+STATEMENTS = 22
 """Of each engine."""
 
 
