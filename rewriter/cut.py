@@ -40,7 +40,7 @@ from rewriter.policy import Policy
 from rewriter.qualified import drop_casts, drop_schemas
 from rewriter.refusal import Refusal
 from rewriter.refused import mixed, recursive, refuse_limited, row_level, uncorrelated
-from rewriter.relation import Field, Relation, is_inner_unit
+from rewriter.relation import Field, Relation, is_inner_unit, leaves
 from rewriter.resolve import folded, output_name
 from rewriter.selected import correlated, projected, refuse_outer, shown_as
 from rewriter.spelling import spellings
@@ -356,7 +356,10 @@ class _Cutter(Conditions):
             text = subquery.sql()
             if text in known:
                 subquery.meta[CONSTANT] = known[text]
-            select = None if CONSTANT in subquery.meta else looks_around(subquery)
+                continue
+            # What an earlier reading of a CTE looked up belongs to the rows of that reading.
+            constant = CONSTANT in subquery.meta and not leaves(subquery.meta[CONSTANT])
+            select = None if constant else looks_around(subquery)
             inner = None if select is None else self._from(select, ctes)
             if select is not None and inner is None:
                 inner = self._public_joined(select.args["from_"].this, select.args.get("joins") or [], ctes)

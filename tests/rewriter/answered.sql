@@ -180,3 +180,4 @@ SELECT w, COUNT(DISTINCT user_id) FROM (SELECT user_id, CASE ROW_NUMBER() OVER (
 SELECT w, COUNT(DISTINCT user_id) FROM (SELECT user_id, CASE WHEN ROW_NUMBER() OVER (PARTITION BY user_id ORDER BY ts) = 1 THEN 'first' WHEN action = 'view' THEN 'view' END AS w FROM events) AS t GROUP BY w ORDER BY 2 DESC
 SELECT h, COUNT(DISTINCT user_id) FROM (SELECT user_id, date_part('hour', LAG(ts) OVER (PARTITION BY user_id ORDER BY ts)) AS h FROM events) AS t GROUP BY h ORDER BY 2 DESC
 SELECT n, COUNT(DISTINCT user_id) FROM (SELECT user_id, 1 AS one, ROW_NUMBER() OVER (PARTITION BY user_id ORDER BY ts) = ANY (ARRAY[1, 3]) AS n FROM events) AS t WHERE one = 1 GROUP BY n
+WITH w AS (SELECT e.user_id, e.device AS d FROM events e WHERE (SELECT MAX(i.birth_year) FROM users i WHERE i.user_id = e.user_id AND i.country = 'US') > 1950) SELECT COUNT(DISTINCT t.user_id) FROM w t JOIN w u USING (user_id) WHERE t.d LIKE '%h%'
