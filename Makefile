@@ -67,7 +67,7 @@ generated: $(VENV)/.dev
 SECONDS ?= 1800
 ENGINES ?= duckdb,postgresql
 oracle: $(VENV)/.dev
-	$(PY) -m tests.oracle --seconds $(SECONDS) --engines $(ENGINES) $(SEED:%=--seed %)
+	$(PY) -m tests.oracle $(SEED:%=--seed %) --seconds $(SECONDS) --engines $(ENGINES)
 
 # Ten minutes of mutated statements and bytes: nothing but a refusal leaves the rewriter.
 fuzz: $(VENV)/.dev

@@ -232,6 +232,11 @@ class Bystander:
         self._ask("plain", "SELECT 1")
         self._ask("private", f"SELECT count(*) FROM people WHERE id > {next(FRESH)}")
 
+    def close(self) -> None:
+        """Ends its sessions."""
+        for session in self._kept.values():
+            session.close()
+
     def watch(self, seconds: float) -> None:
         """Asks and looks for so long."""
         ends = time.monotonic() + seconds
@@ -279,6 +284,7 @@ def measured(name: str, folder: Path) -> tuple[str, ...]:
         with attacked(name, proxy.port, http_port):
             bystander.watch(SECONDS - 6)
             ended = _ended(proxy.pid)
+        bystander.close()
     plain, private = bystander.plain, bystander.private
     return (
         name,

@@ -541,7 +541,8 @@ class Relay:
         elif head is None or head.kind not in b"QS":
             self._line.unsure = True
             self._line.skipping = not self._line.pending.skip()
-            if self.job is not None:
+            # A job is of the last message: where a Sync was sent before it, the front does not skip that message.
+            if self._line.skipping and self.job is not None:
                 self.job = None
                 self._resume(Skipped())
 

@@ -16,6 +16,7 @@ from dpproxy.selection import ByCount
 from dpproxy.terms import terms
 from mechanisms.histogram import Cost
 from mechanisms.randomness import Stream
+from rewriter.bounds import Bound
 from rewriter.plan import Cells, HistogramQuery
 from tests.audit.claims import Claim, bounded_range, concentrated
 from tests.audit.experiment import Draw, Experiment, View
@@ -126,6 +127,14 @@ class Database:
         return self._known[key]
 
 
+class Unbounded(Written):
+    """A node whose histograms keep all groups of a unit, whatever its price assumes."""
+
+    def histogram(self, places: Sequence[int], limit: int | None) -> HistogramQuery:
+        loose = replace(self, draft=replace(self.draft, bound=Bound(None, False)))
+        return Written.histogram(loose, places, limit)
+
+
 Change = Callable[[Ask], Ask]
 
 
@@ -142,9 +151,8 @@ def written_once(node: PlannedNode) -> Written:
 def bounds_unenforced(one: Ask) -> Ask:
     """A declared bound is believed: the backend's SQL does not cut a unit's groups."""
     assert isinstance(one.selection, ByCount)
-    draft = one.selection.node.draft
-    believed = replace(draft, bound=replace(draft.bound, enforce=False))
-    node = written_once(replace(one.selection.node, draft=believed))
+    listed = {f.name: getattr(one.selection.node, f.name) for f in fields(PlannedNode) if f.init}
+    node = Unbounded(**listed)
     return replace(one, node=node, selection=replace(one.selection, node=node))
 
 

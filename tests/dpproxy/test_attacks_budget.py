@@ -22,6 +22,7 @@ from tests.dpproxy.test_answer import Analyst
 
 BUDGET = """
 [server]
+max_sessions_per_login = 64
 auth = "trust"
 [budget]
 information = 60

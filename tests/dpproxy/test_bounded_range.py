@@ -16,6 +16,7 @@ from budget.units import micro
 from dpproxy.bounded_range import recorded
 from dpproxy.console.guarantees import guarantees
 from dpproxy.console.sources import Probe, Sources
+from dpproxy.embedded import Embedded
 from dpproxy.service import Checked, Service, configured, opened_vault
 from tests.dpproxy.deployment import POLICY, make, within
 from tests.dpproxy.test_answer import Analyst
@@ -123,11 +124,9 @@ def test_a_ledger_of_the_version_before_is_read_by_the_mechanisms_names(folder: 
     config = configured(tmp_path / "dpproxy.toml")
     with opened_vault(config) as vault:
         vault.ledger.seed("analyst:new", Limit(micro(4), micro(40), "none"))
-        password, user = (tmp_path / ".dpproxy" / "ledger" / "password").read_text().split()
-        socket = tmp_path / ".dpproxy" / "ledger" / "socket"
-        with psycopg.connect(
-            f"host='{socket}' user={user} password={password} dbname=postgres", autocommit=True
-        ) as owner:
+        running = Embedded.attached(tmp_path / ".dpproxy" / "ledger")
+        assert running is not None
+        with psycopg.connect(running.conninfo(), autocommit=True) as owner:
             owner.execute(
                 "UPDATE dpproxy_ledger.entry SET mechanism = 'ClampedSum' WHERE mechanism LIKE 'ClampedSum %'"
             )

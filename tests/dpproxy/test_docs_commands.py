@@ -68,12 +68,12 @@ NAMES = {
 MAKE = {
     "demo": ("dpproxy demo", "tests/dpproxy/test_docs_readme.py::test_psql"),
     "test": ("-m pytest -n auto --dist loadfile", "tests/dpproxy/test_docs_readme.py::test_make"),
+    "audit": ("-m tests.audit", "tests/audit/test_audit.py::test_case"),
+    "audit-sql": ("-m tests.audit sql", "tests/audit/test_audit_sql.py::test_question"),
     "availability": (
         "-m benchmarks.availability",
         "tests/benchmarks/test_others.py::test_a_bystander_is_answered_beside_an_attack",
     ),
-    "audit": ("-m tests.audit", "tests/audit/test_audit.py::test_case"),
-    "audit-sql": ("-m tests.audit sql", "tests/audit/test_audit_sql.py::test_question"),
     "bench": ("-m benchmarks.bench", "tests/benchmarks/test_bench.py::test_every_part_of_it"),
     "bench-ledger": ("-m benchmarks.ledger", "tests/benchmarks/test_others.py::test_reserve_and_settle"),
     "bench-peers": (
@@ -94,7 +94,15 @@ MAKE = {
     ),
     "corpora": ("-m benchmarks.corpora", "tests/benchmarks/test_corpora.py::test_corpora"),
     "coverage": ("-m benchmarks.coverage", "tests/benchmarks/test_corpora.py::test_coverage"),
+    "fuzz": (
+        "-m tests.rewriter.fuzz 600",
+        "tests/rewriter/test_fuzz_text.py::test_nothing_but_a_refusal_leaves_the_rewriter",
+    ),
     "ledger-torture": ("-m tests.budget.torture", "tests/budget/test_torture.py::test_a_short_race"),
+    "oracle": (
+        "--seconds 1800 --engines duckdb,postgresql",
+        "tests/oracle/test_oracle.py::test_a_unit_does_what_its_price_assumes_and_nothing_to_others",
+    ),
     "published": (
         "-m tests.published {root}/.venv-dbt/bin/dbt",
         "tests/published/test_dashboard.py::test_six_queries_per_refresh_and_none_for_fifty_sessions",

