@@ -125,8 +125,8 @@ UNITED = _levels("SELECT * FROM {0} UNION ALL SELECT * FROM {0}")
 WAITS = (
     "EXPLAIN SELECT count(*) FROM people WHERE born > (SELECT count(*) FROM generate_series(1, 1000000000))"
 )
-PUBLIC = f"SELECT 1 WHERE {' AND '.join(['1 = 1'] * 8_000)}"
-PRIVATE = f"SELECT count(*) FROM people WHERE ARRAY[born]{'[1]' * 5_000} = 1"
+PUBLIC = f"SELECT 1 WHERE {' AND '.join(['1 = 1'] * 6_200)}"
+PRIVATE = f"SELECT count(*) FROM people WHERE {' AND '.join(['born > 1'] * 1_200)}"
 MANY = ";".join(["SELECT 1"] * 7_000)
 CASTS = f"SELECT count(*) FROM people WHERE born > 1900{'::int' * 400}"
 LARGE = "SELECT length(repeat('x', 1000000000) || 'y')"
