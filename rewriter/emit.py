@@ -208,7 +208,8 @@ class Emitter:
         for number, key in enumerate(node.keys):
             value = self.written(canonical(key), relation)
             found = kind(key, relation, self.parameters)
-            value = self.dialect.cell(value, found) if typed else self.dialect.key(value, found)
+            value = self.dialect.key(value, found)
+            value = self.dialect.cell(value, found) if typed else value
             outputs.append((f"g{number}", value))
         outputs += row_columns(self, node)
         return self.select(relation, outputs, [*node.keys, *(p for m in node.measures for p in read_by(m))])

@@ -76,7 +76,12 @@ class Query:
 
 
 def planned(sql: str, world: World) -> list[PlannedNode]:
-    """The nodes of a statement. Raises Refusal; TooLarge; psycopg.Error where the front cannot say a constant."""
+    """The nodes of a statement.
+
+    Raises Refusal; TooLarge; psycopg.Error where the front does not take the statement, or cannot say a constant.
+    """
+    world.front.connection.execute(f"PREPARE asked AS {sql}".encode())
+    world.front.connection.execute("DEALLOCATE asked")
     drafted = draft(sql, world.policy)
     if drafted.constants:
         drafted = draft(sql, world.policy, (), lambda _, constant: world.front.constant(constant, ()))

@@ -145,7 +145,7 @@ def _statement(world: World, kind: str, number: int, tally: Tally, started: floa
     except Refusal as refusal:
         tally.refused[refusal.code] += 1
         return
-    except psycopg.errors.DataError:
+    except (psycopg.errors.DataError, psycopg.errors.ProgrammingError):
         tally.refused["front"] += 1
         return
     except TooLarge:
