@@ -103,7 +103,7 @@ bench-ledger: $(VENV)/.dev
 bench-relay: $(VENV)/.dev
 	$(PY) -m benchmarks.relay
 
-# What one attacker costs everybody else, attack by attack, and how long the proxy takes to end meanwhile: docs/threat-model.md.
+# What one attacker costs everybody else, attack by attack, and how long the proxy takes to end meanwhile: docs/found-by-attack.md.
 # Some ten minutes; all of it on loopback.
 availability: $(VENV)/.dev
 	$(PY) -m benchmarks.availability

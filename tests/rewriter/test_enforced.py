@@ -35,7 +35,7 @@ from tests.rewriter.queries import ANSWERED, TRUNCATED
 from tests.rewriter.shop import POLICY
 from tests.stability.corpora import FILES, entries
 
-STATEMENTS = 150
+STATEMENTS = 99
 BINS, ITEMS, GROUPS = 64, 3, 3
 DIALECTS = (("duckdb", DUCKDB), ("postgres", POSTGRES))
 
