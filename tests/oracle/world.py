@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property, lru_cache, partial
 from pathlib import Path
 from random import Random
 from threading import Timer
@@ -168,8 +168,15 @@ class DuckDBData:
 def _fetched(
     cursor: duckdb.DuckDBPyConnection, sql: str, values: Sequence[object]
 ) -> tuple[list[str], Found]:
-    found = cursor.execute(sql, values).fetchall()
+    found = cursor.execute(_parsed(sql), values).fetchall()
     return [column[0] for column in cursor.description or ()], found
+
+
+@lru_cache(maxsize=32)
+def _parsed(sql: str) -> duckdb.Statement:
+    """A query as DuckDB reads it: reading takes a third of its time, and each query runs in several databases."""
+    (statement,) = duckdb.extract_statements(sql)
+    return statement
 
 
 class PostgresData:
