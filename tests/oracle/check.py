@@ -35,6 +35,8 @@ from tests.stability.engine import BackendRaised
 CELLS_MEASURED = 40
 """Of an unknown domain so many groups are measured as known ones."""
 ANOTHER = 0.3
+WITHIN = {"spark": 0.2}
+"""Of the nodes in which no unit is beyond a bound so many are compared, in an engine whose queries take long."""
 Row = dict[str, object]
 Histogram = dict[tuple[object, ...], tuple[int, ...]]
 
@@ -56,6 +58,8 @@ def check(node: PlannedNode, world: World, rng: Random) -> Outcome:
         queries = _queries(node, world)
         rows = [_part(world, WHOLE, query, "r") for query in queries]
         removed = _chosen(queries, rows, world, rng, outcome)
+        if not outcome.exceeds and rng.random() >= WITHIN.get(world.engine.name, 1):
+            return outcome
         for query in queries:
             _compare(query, removed, world, outcome)
     except BackendRaised as raised:
@@ -64,6 +68,8 @@ def check(node: PlannedNode, world: World, rng: Random) -> Outcome:
 
 
 def _queries(node: PlannedNode, world: World) -> list[Query]:
+    if node.cells == ():
+        return []
     measures = node.draft.measures
     if measures and isinstance(measures[0], Running):
         return [streamed(node)] if node.times else []

@@ -9,6 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 from pyspark.errors import PySparkException
+from pyspark.sql.connect.plan import SQL
 from pyspark.sql.connect.session import SparkSession
 
 from dpproxy.backends.spark_session import connected, end
@@ -35,11 +36,11 @@ class SparkData:
     def __init__(self, url: str) -> None:
         self._url = url
         self._sessions: dict[str, SparkSession] = {}
+        self._bound: dict[tuple[str, str], object] = {}
 
     def fill(self, schema: str, tables: Mapping[str, str], rows: Rows) -> None:
         """Makes a database of these rows."""
         session = self._sessions[schema] = connected(self._url)
-        session.conf.set("spark.sql.shuffle.partitions", "1")
         for name, columns in tables.items():
             session.createDataFrame(arrow(columns, rows[name])).createOrReplaceTempView(name)
 
@@ -59,19 +60,29 @@ class SparkData:
         """The names of a query's columns and its rows; BackendRaised for an error."""
         session = self._sessions[database]
         arrays = [v for v in values if isinstance(v, list)]
-        secrets = [v for v in values if not isinstance(v, list)]
         try:
             if arrays:
-                numbers = pa.array(range(1, len(arrays[0]) + 1), pa.int64())
-                cells = {f"a{n}": pa.array(v, pa.string()) for n, v in enumerate(arrays)}
-                session.createDataFrame(pa.table({"cell": numbers, **cells})).createOrReplaceTempView(CELLS)
-            if secrets:
-                session.createDataFrame(pa.table({"secret": secrets})).createOrReplaceTempView(SECRET)
-            found = session.sql(sql).toArrow()
+                self._bind(database, CELLS, {f"a{n}": v for n, v in enumerate(arrays)})
+            if secrets := [v for v in values if not isinstance(v, list)]:
+                self._bind(database, SECRET, {"secret": secrets})
+            # As a part of the plan: sent as a command, a query would be analyzed once more.
+            found, _, _ = session.client.to_table(SQL(sql).to_proto(session.client), {})
         except PySparkException as error:
             raise BackendRaised(str(error)[:300]) from error
+        assert found is not None
         listed = zip(*(column.to_pylist() for column in found.columns), strict=True)
         return list(found.column_names), list(listed)
+
+    def _bind(self, database: str, name: str, texts: dict[str, list[object]]) -> None:
+        """Makes a view of columns of texts, unless it is there."""
+        if self._bound.get((database, name)) == texts:
+            return
+        rows = len(next(iter(texts.values())))
+        columns = {"cell": pa.array(range(1, rows + 1), pa.int64())} | {
+            key: pa.array(values, pa.string()) for key, values in texts.items()
+        }
+        self._sessions[database].createDataFrame(pa.table(columns)).createOrReplaceTempView(name)
+        self._bound[database, name] = texts
 
     def close(self) -> None:
         """Ends the sessions."""
@@ -79,9 +90,19 @@ class SparkData:
             end(session)
 
 
+SMALL = {
+    "spark.sql.shuffle.partitions": "1",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+}
+"""Settings for queries over a hundred rows, each asked a few times: to compile them takes longer than to interpret."""
+
+
 def serving_small() -> AbstractContextManager[Server]:
     """A server in one process: small queries take it less time than one of several executors."""
-    return serving("local[2]", options=("--conf", "spark.sql.shuffle.partitions=1"))
+    options = [part for name, value in SMALL.items() for part in ("--conf", f"{name}={value}")]
+    return serving("local[2]", options=options)
 
 
 def arrow(columns: str, rows: Sequence[tuple[object, ...]]) -> pa.Table:
