@@ -1,0 +1,107 @@
+"""Ledgers of earlier versions, as they were left on disk: opened, migrated, and with nothing in them changed.
+
+A folder of `upgrade` was made by the commit that it is named after, with `upgrade/make.py`: `state.tar.xz` is its
+`.dpproxy` without the front, the other files say what it answered and what its own commands told.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import tarfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+from typer.testing import CliRunner
+
+from dpproxy.cli import app
+from dpproxy.service import Service, configured
+
+STATES = sorted(p for p in (Path(__file__).parent / "upgrade").iterdir() if p.is_dir())
+
+
+@dataclass(frozen=True)
+class Opened:
+    """What a version left, and this version's service over it in `folder`."""
+
+    state: Path
+    folder: Path
+    service: Service
+
+    def left(self, name: str) -> Any:
+        """A JSON file of what that version told."""
+        return json.loads((self.state / name).read_text())
+
+    def told(self, *command: str) -> Any:
+        """What a command of this version tells, as JSON."""
+        result = CliRunner().invoke(app, [*command, "--json"])
+        assert result.exit_code == 0, result.stderr
+        return json.loads(result.stdout)
+
+    def trail(self) -> Path:
+        """The trail as this version writes it."""
+        file = self.folder / "trail.jsonl"
+        config = str(self.folder / "dpproxy.toml")
+        exported = ("budget", "export", "-c", config, "--format", "trail", "-o", str(file))
+        assert CliRunner().invoke(app, exported).exit_code == 0
+        return file
+
+
+@pytest.fixture(scope="module", params=STATES, ids=lambda state: state.name)
+def opened(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Opened]:
+    """A version's ledger with its data, served by this version."""
+    state, folder = request.param, tmp_path_factory.mktemp("upgrade")
+    with tarfile.open(state / "state.tar.xz") as archive:
+        archive.extractall(folder, filter="tar")
+    with duckdb.connect(folder / "shop.duckdb") as data:
+        data.execute((state / "schema.sql").read_text())
+    (folder / "dpproxy.toml").write_text((state / "dpproxy.toml").read_text())
+    with Service.start(configured(folder / "dpproxy.toml"), alone=True) as service:
+        yield Opened(state, folder, service)
+
+
+def test_limits_and_balances_are_those_that_were_left(opened: Opened) -> None:
+    shown = opened.told("budget", "show", "-c", str(opened.folder / "dpproxy.toml"))["accounts"]
+    left = opened.left("balances.json")["accounts"]
+    assert [one["account"] for one in shown] == [one["account"] for one in left]
+    for now, then in zip(shown, left, strict=True):
+        told = ("mode", "frozen", "period")
+        assert [now[key] for key in told] == [then[key] for key in told]
+        for units in ("information", "calls"):
+            assert now[units]["limit"] == then[units]["limit"]
+            if then["period"] == "none":
+                assert now[units] == then[units]
+
+
+def test_every_line_of_the_trail_is_there(opened: Opened) -> None:
+    """Lines may say more than they did; the head says when it was written, and more is pinned by and by."""
+    now = [json.loads(line) for line in opened.trail().read_text().splitlines()]
+    then = [json.loads(line) for line in (opened.state / "trail.jsonl").read_text().splitlines()]
+    assert len(now) == len(then)
+    for one, other in zip(now, then, strict=True):
+        ((kind, told),) = other.items()
+        if kind == "head":
+            assert one[kind]["pinned"] == one[kind]["pinned"] | told["pinned"]
+        else:
+            assert one[kind] == one[kind] | told
+
+
+def test_an_audit_tells_the_same(opened: Opened) -> None:
+    now, then = opened.told("audit", str(opened.trail())), opened.left("audit.json")
+    assert now["differences"] == then["differences"] == 0
+    for one, other in zip(now["accounts"], then["accounts"], strict=True):
+        assert one == one | other
+
+
+def test_what_was_paid_for_is_answered_for_nothing(opened: Opened) -> None:
+    before = opened.told("audit", str(opened.trail()))["accounts"]
+    for analyst, sql, rows in opened.left("answers.json"):
+        if isinstance(rows, list):
+            found = asyncio.run(opened.service.ask(analyst, sql)).rows
+            assert [list(row) for row in found] == rows, sql
+    after = opened.told("audit", str(opened.trail()))["accounts"]
+    assert [one["used"] for one in after] == [one["used"] for one in before]
