@@ -40,7 +40,10 @@ ASKED = (
         "FROM orders GROUP BY 1, 2",
     ),
 )
-PUBLISHED = "SELECT color, count(DISTINCT o.user_id) AS buyers FROM orders o JOIN products USING (product_id) GROUP BY color"
+PUBLISHED = (
+    "SELECT color, count(DISTINCT o.user_id) AS buyers "
+    "FROM orders o JOIN products USING (product_id) GROUP BY color"
+)
 COMMANDS = (
     ("user", "add", "ann", "--password-stdin"),
     ("console", "password", "--password-stdin"),
