@@ -16,6 +16,8 @@ from dpproxy.backends.base import BackendUnavailable
 OLDEST = (4, 0)
 PINNED = {
     "spark.sql.ansi.enabled": "false",
+    # In Spark 4 it leaves plans of a union under a window without a column that they read, which fails the query.
+    "spark.sql.optimizer.excludedRules": "org.apache.spark.sql.catalyst.optimizer.RemoveRedundantAliases",
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.caseSensitive": "true",
     "spark.sql.timestampType": "TIMESTAMP_NTZ",

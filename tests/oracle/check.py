@@ -79,7 +79,7 @@ def _queries(node: PlannedNode, world: World) -> list[Query]:
     cells = node.cells
     if cells is None and any(isinstance(m, (Quantiles, DistinctItems)) for m in measures):
         cells = _labels(_histogram(query, world, WHOLE))
-    return [query, *others(node, cells or ())]
+    return [query, *others(node, cells)] if cells else [query]
 
 
 def _chosen(
