@@ -141,7 +141,10 @@ def owner(address: str | None = None) -> Iterator[SparkSession]:
 
 def copied(database: duckdb.DuckDBPyConnection, session: SparkSession) -> None:
     """Makes tables of Spark out of all of a DuckDB; those of the same names are dropped."""
+    from pyspark.sql.pandas.types import from_arrow_schema
+
     for (name,) in database.execute("SELECT table_name FROM duckdb_tables() WHERE NOT temporary").fetchall():
         session.sql(f"DROP TABLE IF EXISTS {name}")
         rows = database.sql(f"SELECT * FROM {name}").to_arrow_table()
-        session.createDataFrame(rows).write.saveAsTable(name)
+        # Spark infers no schema from a table without rows.
+        session.createDataFrame(rows, from_arrow_schema(rows.schema)).write.saveAsTable(name)
