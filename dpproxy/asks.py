@@ -20,7 +20,7 @@ from dpproxy.terms import Terms
 from mechanisms import randomness
 from mechanisms.count_release import PrivateCountRelease
 from mechanisms.histogram import Cost
-from rewriter.measure import Count, Running
+from rewriter.ir.measure import Count, Running
 from rewriter.plan import HistogramQuery
 
 Secret = tuple[bytes, bytes, bytes, bytes]

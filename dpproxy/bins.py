@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 
-from rewriter.measure import Quantiles
+from rewriter.ir.measure import Quantiles
 
 
 @dataclass(frozen=True)

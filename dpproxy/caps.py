@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from rewriter.bounds import one_row_per_unit
 from rewriter.draft import NodeDraft
-from rewriter.measure import Count, Moment, Quantiles, Running
+from rewriter.ir.measure import Count, Moment, Quantiles, Running
 
 BEYOND = "what is beyond is not counted"
 NOT_COVERED = "and the interval does not cover it"

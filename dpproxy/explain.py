@@ -19,7 +19,7 @@ from mechanisms.histogram import Cost, Mechanism
 from mechanisms.known_domain import KnownGumb
 from mechanisms.numeric import ClampedSum
 from mechanisms.unknown_domain import UnkGumb
-from rewriter.measure import Count, Measure, Moment
+from rewriter.ir.measure import Count, Measure, Moment
 from rewriter.plan import HistogramQuery
 
 

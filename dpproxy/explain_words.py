@@ -21,9 +21,9 @@ from dpproxy.terms import terms
 from mechanisms.count_release import KnownCountRelease, PrivateCountRelease
 from mechanisms.known_domain import KnownGumb
 from mechanisms.unknown_domain import UnkGumb
-from rewriter.measure import Count, Moment
+from rewriter.ir.measure import Count, Moment
+from rewriter.ir.relation import Relation, Source, leaves
 from rewriter.policy import Column, Policy, Table
-from rewriter.relation import Relation, Source, leaves
 from rewriter.statement import Verdict
 
 _SECRET = (b"", b"", bytes(32), b"")

@@ -16,7 +16,7 @@ from mechanisms.choose import Settings
 from mechanisms.histogram import Cost, Counts, Histogram
 from mechanisms.quantile import QuantileTree, tree_quantile
 from mechanisms.randomness import Stream
-from rewriter.measure import Quantiles
+from rewriter.ir.measure import Quantiles
 from rewriter.plan import Cells, HistogramQuery
 
 

@@ -14,7 +14,7 @@ from mechanisms.histogram import Cost, Histogram, Release
 from mechanisms.known_domain import KnownGauss, KnownLap
 from mechanisms.numeric import ClampedSum
 from mechanisms.randomness import Stream
-from rewriter.measure import Count, Moment
+from rewriter.ir.measure import Count, Moment
 from rewriter.plan import Cells, HistogramQuery
 
 

@@ -12,7 +12,7 @@ from fractions import Fraction
 from dpproxy.selection import Measured, Place
 from mechanisms import numeric
 from rewriter.draft import NodeDraft
-from rewriter.measure import Count, Moment, Output, Quantiles
+from rewriter.ir.measure import Count, Moment, Output, Quantiles
 
 Value = int | Fraction | None
 INTEGERS = ("smallint", "integer", "bigint")

@@ -26,8 +26,8 @@ from mechanisms.histogram import Cost
 from mechanisms.known_domain import KnownGumb
 from mechanisms.partition_selection import DPSips
 from rewriter.draft import UNITS, NodeDraft
-from rewriter.measure import Count, DistinctItems, Moment, Quantiles, Running
-from rewriter.relation import leaves
+from rewriter.ir.measure import Count, DistinctItems, Moment, Quantiles, Running
+from rewriter.ir.relation import leaves
 
 MOST_ROWS_TO_FIND_BY = 2
 """Of a unit in a group: with more, groups of unknown domain are found by their units."""

@@ -15,7 +15,7 @@ from dpproxy.selection import GAUSSIAN, Fetch, Groups, Measured
 from mechanisms.continual import Events, UnknownDomainBinary
 from mechanisms.histogram import Cost
 from mechanisms.randomness import Stream
-from rewriter.measure import Running
+from rewriter.ir.measure import Running
 from rewriter.plan import Cells, HistogramQuery
 
 LENGTHS = {

@@ -11,7 +11,7 @@ from fractions import Fraction
 
 from sqlglot import exp
 
-from rewriter.parameter import Parameters
+from rewriter.ir.parameter import Parameters
 
 _UNARY = (exp.Neg, exp.Abs, exp.Floor, exp.Ceil, exp.Cast, exp.TimestampTrunc, exp.DateTrunc)
 _BINARY = (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod)
@@ -31,7 +31,7 @@ Point = Callable[[exp.Expr], Fraction | None]
 def always_null(node: exp.Expr, parameters: Parameters, point: Point) -> bool:
     """Whether a base-form expression is NULL on every row; what PostgreSQL would raise at is NULL.
 
-    >>> from rewriter.parameter import Parameter
+    >>> from rewriter.ir.parameter import Parameter
     >>> x = exp.column("x") / exp.Parameter(this=exp.Literal.number(1))
     >>> one, none = Parameter("numeric", "1"), Parameter("numeric", None, null=True)
     >>> always_null(x, (one,), lambda _: Fraction(1)), always_null(x, (none,), lambda _: None)

@@ -14,9 +14,7 @@ from sqlglot import exp
 
 from rewriter.expression import LOGICAL, kind_of_type
 from rewriter.grammar import EXTRACTED
-from rewriter.policy import Table
-from rewriter.refusal import Refusal
-from rewriter.relation import (
+from rewriter.ir.relation import (
     UNIT,
     Combined,
     Derived,
@@ -32,6 +30,8 @@ from rewriter.relation import (
     unit_column,
     unit_source,
 )
+from rewriter.policy import Table
+from rewriter.refusal import Refusal
 
 EXACT = (exp.Identifier, exp.Paren, exp.Add, exp.Sub, exp.Mul, exp.Mod, exp.Neg)
 

@@ -17,7 +17,7 @@ from sqlglot import exp
 
 from rewriter.effort import spend
 from rewriter.expression import CASTS, kind_of_type
-from rewriter.relation import Relation, conjuncts
+from rewriter.ir.relation import Relation, conjuncts
 
 TURNED: dict[type[exp.Expr], type[exp.Binary]] = {
     exp.EQ: exp.EQ,

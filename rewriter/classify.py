@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from rewriter.draft import NodeDraft
-from rewriter.measure import named
+from rewriter.ir.measure import named
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ def classify(node: NodeDraft, known: bool) -> NodeClass:
 
     >>> from rewriter.bounds import Bound
     >>> from rewriter.draft import UNITS
-    >>> from rewriter.relation import Relation
+    >>> from rewriter.ir.relation import Relation
     >>> str(classify(NodeDraft(Relation(()), (), (UNITS,), (), Bound(1, False), None, None, True), True))
     'one cell, restricted: count'
     """

@@ -8,9 +8,9 @@ from sqlglot import exp
 
 from rewriter.expression import Parameters, kind, kind_of_type
 from rewriter.grammar import position
+from rewriter.ir.relation import Relation
 from rewriter.policy import Column
 from rewriter.refusal import Refusal
-from rewriter.relation import Relation
 from rewriter.value_range import of_aggregate
 
 MOST = str(2**63 - 1)

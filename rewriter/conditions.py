@@ -13,11 +13,11 @@ from rewriter.draft import Edit, NodeDraft, SystemDraft
 from rewriter.expression import Parameters, check, check_condition, kind
 from rewriter.grammar import position
 from rewriter.grouping import aggregates
+from rewriter.ir.relation import Relation, leaves
 from rewriter.joins import join
 from rewriter.policy import Policy
 from rewriter.refusal import Refusal
 from rewriter.refused import refuse_limited, uncorrelated, unlike
-from rewriter.relation import Relation, leaves
 from rewriter.resolve import resolve
 from rewriter.row_values import plain_lists
 from rewriter.selected import correlated, projected, split

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from rewriter.bounds import Bound, apart_on_unit
-from rewriter.measure import Moment
-from rewriter.relation import Relation, SemiJoin, equated, is_inner_unit
+from rewriter.ir.measure import Moment
+from rewriter.ir.relation import Relation, SemiJoin, equated, is_inner_unit
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ def held(bound: Bound, keys: Sequence[object], delta0: int | None) -> Held:
 def reach(measure: Moment) -> tuple[int, int]:
     """The least and the most that a unit with rows can add to a group's sum: up to tau rows of the clamped value.
 
-    >>> from rewriter.measure import FixedPoint
+    >>> from rewriter.ir.measure import FixedPoint
     >>> value = FixedPoint(exp.column("x"), 0, -5, 10)
     >>> [reach(Moment(value, None, power, centred, 2)) for power in (1, 2) for centred in (False, True)]
     [(-10, 20), (-30, 30), (0, 200), (0, 450)]

@@ -29,6 +29,7 @@ from rewriter.effort import EXPANDED, bounded, spend
 from rewriter.expression import Parameters
 from rewriter.grammar import CONSTANT, describe, position
 from rewriter.grouping import aggregates, grouping, named_keys
+from rewriter.ir.relation import Field, Relation, is_inner_unit, leaves
 from rewriter.joins import join, owned
 from rewriter.listing import Listing, listing
 from rewriter.lookups import looked_up, looks_around, scalars
@@ -40,7 +41,6 @@ from rewriter.policy import Policy
 from rewriter.qualified import drop_casts, drop_schemas
 from rewriter.refusal import Refusal
 from rewriter.refused import mixed, recursive, refuse_limited, row_level, uncorrelated
-from rewriter.relation import Field, Relation, is_inner_unit, leaves
 from rewriter.resolve import folded, output_name
 from rewriter.selected import correlated, projected, refuse_outer, shown_as
 from rewriter.spelling import spellings

@@ -13,9 +13,9 @@ from sqlglot import exp
 
 from rewriter.canonical import canonical
 from rewriter.expression import COMPARISONS, Parameters, kind_of_type
+from rewriter.ir.relation import Relation, leaf
 from rewriter.literal import compared, plain_constant
 from rewriter.policy import Column, Table
-from rewriter.relation import Relation, leaf
 
 CELL_TYPES = {
     "int": "BIGINT",

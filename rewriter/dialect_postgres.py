@@ -8,8 +8,8 @@ from sqlglot import exp
 
 from rewriter.dialect import Bound, collated
 from rewriter.expression import Parameters, enumerable, kind_of_type
+from rewriter.ir.relation import Relation, leaf
 from rewriter.policy import Column, Table
-from rewriter.relation import Relation, leaf
 from rewriter.writer_postgres import PostgresWriter
 
 _STAND_INS = {

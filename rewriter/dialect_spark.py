@@ -10,8 +10,8 @@ from rewriter import floating
 from rewriter.dialect import cell_type
 from rewriter.expression import Parameters
 from rewriter.forms import calendar, dates, when
+from rewriter.ir.relation import Relation, leaf
 from rewriter.policy import Column, Table
-from rewriter.relation import Relation, leaf
 from rewriter.writer_spark import SparkWriter, micros
 
 SECRET, CELLS = "dpproxy_secret", "dpproxy_cells"

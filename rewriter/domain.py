@@ -16,10 +16,10 @@ from rewriter.effort import spend
 from rewriter.expression import LOGICAL, Parameters, enumerable, kind, kind_of_type
 from rewriter.functions import whole_constant
 from rewriter.grammar import EXTRACTED
+from rewriter.ir.relation import Leaf, Relation, Source, leaf, leaves
 from rewriter.literal import constant
 from rewriter.plan import Cells
 from rewriter.policy import Column, Policy
-from rewriter.relation import Leaf, Relation, Source, leaf, leaves
 
 MAX_CELLS = 1_000_000
 MOST_BUCKETS = 10_000

@@ -10,9 +10,9 @@ from sqlglot import exp
 from rewriter.bounds import Bound
 from rewriter.constant import Constant
 from rewriter.expression import Parameter, Parameters
+from rewriter.ir.measure import Count, Measure, Output
+from rewriter.ir.relation import Relation
 from rewriter.listing import Listing
-from rewriter.measure import Count, Measure, Output
-from rewriter.relation import Relation
 
 SYSTEM = "dpproxy"
 SYSTEM_TABLES = ("budget", "releases", "last_release")

@@ -17,10 +17,10 @@ from rewriter.draft import NodeDraft
 from rewriter.emit import Emitter
 from rewriter.emit_measures import item_kind, numbered, unmeasured, with_ranks
 from rewriter.expression import Parameters, kind
-from rewriter.measure import DistinctItems, Quantiles, Running
+from rewriter.ir.measure import DistinctItems, Quantiles, Running
+from rewriter.ir.relation import UNIT
 from rewriter.plan import Cells, HistogramQuery
 from rewriter.policy import Policy
-from rewriter.relation import UNIT
 
 ONE = 1 << 20
 """Weight 1 in fixed point, as the mechanism counts it."""

@@ -18,9 +18,9 @@ from rewriter.contribution import Held, reach
 from rewriter.dialect import Dialect
 from rewriter.draft import NodeDraft
 from rewriter.expression import kind
-from rewriter.measure import Count, DistinctItems, FixedPoint, Measure, Moment, Quantiles, named, parts
+from rewriter.ir.measure import Count, DistinctItems, FixedPoint, Measure, Moment, Quantiles, named, parts
+from rewriter.ir.relation import UNIT, Relation
 from rewriter.moment import written_date, written_stamp
-from rewriter.relation import UNIT, Relation
 
 if TYPE_CHECKING:
     from rewriter.emit import Emitter

@@ -15,7 +15,7 @@ from rewriter.canonical import canonical
 from rewriter.contribution import check_window
 from rewriter.expression import kind
 from rewriter.grouping import EXACT
-from rewriter.relation import (
+from rewriter.ir.relation import (
     UNIT,
     Combined,
     Derived,

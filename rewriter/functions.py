@@ -10,7 +10,7 @@ from sqlglot import exp
 from rewriter import regexp
 from rewriter.grammar import FIELDS, TRUNCATIONS, describe, position
 from rewriter.interval import interval_text
-from rewriter.parameter import Parameters
+from rewriter.ir.parameter import Parameters
 from rewriter.refusal import Refusal
 
 CASTS = {

@@ -15,10 +15,10 @@ from sqlglot import exp
 
 from rewriter.expression import Parameters, check
 from rewriter.grammar import position
+from rewriter.ir.relation import Relation, is_unit, leaf, leaves
 from rewriter.ordering import key_order
 from rewriter.refusal import Refusal
 from rewriter.refused import stored_table, unit_groups
-from rewriter.relation import Relation, is_unit, leaf, leaves
 from rewriter.resolve import folded, resolve
 
 MAX_SETS = 16

@@ -6,7 +6,7 @@ import re
 
 from sqlglot import exp
 
-from rewriter.parameter import Parameters
+from rewriter.ir.parameter import Parameters
 
 _DAYS = {
     "MICROSECOND": 1e-6 / 86400,

@@ -7,7 +7,7 @@ import re
 from sqlglot import exp
 
 from rewriter.expression import COMPARISONS, kind_of_type, operands
-from rewriter.relation import Relation
+from rewriter.ir.relation import Relation
 
 _ISO = re.compile(r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d(?::\d\d(?:\.\d{1,6})?)?)(Z?)")
 

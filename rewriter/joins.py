@@ -21,10 +21,7 @@ from rewriter.columns import row_column
 from rewriter.derived import as_rows, derived_source
 from rewriter.expression import Parameters, check_condition
 from rewriter.grammar import position
-from rewriter.policy import TableName
-from rewriter.refusal import Refusal
-from rewriter.refused import stored_table
-from rewriter.relation import (
+from rewriter.ir.relation import (
     UNIT,
     Field,
     Filled,
@@ -38,6 +35,9 @@ from rewriter.relation import (
     leaf,
     shown_name,
 )
+from rewriter.policy import TableName
+from rewriter.refusal import Refusal
+from rewriter.refused import stored_table
 from rewriter.resolve import folded, resolve
 from rewriter.zero_fill import refuse_kept
 

@@ -22,11 +22,11 @@ from rewriter.effort import spend
 from rewriter.expression import Parameters
 from rewriter.grammar import CONSTANT, own_parts, position
 from rewriter.grouping import Grouping, refuse_unit_keys
+from rewriter.ir.measure import Output, Running
+from rewriter.ir.relation import Relation, leaves
 from rewriter.limit import limit_of
-from rewriter.measure import Output, Running
 from rewriter.refusal import Refusal
 from rewriter.refused import not_grouped
-from rewriter.relation import Relation, leaves
 from rewriter.resolve import folded, output_name, resolve
 from rewriter.running import Known, running_count
 

@@ -9,9 +9,8 @@ from sqlglot import exp
 
 from rewriter.canonical import canonical, text_of
 from rewriter.draft import NodeDraft
-from rewriter.measure import Count, DistinctItems, Measure, Moment, Quantiles, Running, parts
-from rewriter.ordering import in_order
-from rewriter.relation import (
+from rewriter.ir.measure import Count, DistinctItems, Measure, Moment, Quantiles, Running, parts
+from rewriter.ir.relation import (
     Combined,
     Derived,
     Field,
@@ -24,6 +23,7 @@ from rewriter.relation import (
     Source,
     leaf,
 )
+from rewriter.ordering import in_order
 
 _KINDS = (Moment, Count, Quantiles, DistinctItems, Running)
 

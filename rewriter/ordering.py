@@ -12,7 +12,7 @@ from dataclasses import replace
 from sqlglot import exp
 
 from rewriter.canonical import canonical, text_of
-from rewriter.relation import Relation, SemiJoin, Source, leaf, leaves
+from rewriter.ir.relation import Relation, SemiJoin, Source, leaf, leaves
 
 
 def in_order(relation: Relation, used: Sequence[exp.Expr] = ()) -> Relation:

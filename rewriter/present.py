@@ -11,7 +11,7 @@ from sqlglot import exp
 
 from rewriter.draft import NODE, SETS, Draft, NodeDraft, Sets
 from rewriter.effort import PARSED, spend
-from rewriter.measure import Output
+from rewriter.ir.measure import Output
 from rewriter.plan import Presentation
 
 
@@ -115,8 +115,8 @@ def node_columns(node: NodeDraft, types: Sequence[str]) -> Columns:
     """The released columns of a node: its keys g0.. and outputs c0.. with their types in the front.
 
     >>> from rewriter.bounds import Bound
-    >>> from rewriter.measure import Count, Output
-    >>> from rewriter.relation import Relation
+    >>> from rewriter.ir.measure import Count, Output
+    >>> from rewriter.ir.relation import Relation
     >>> count = Output("count", (0,), exp.Count(this=exp.Star()))
     >>> one = NodeDraft(Relation(()), (), (Count(None, 1),), (count,), Bound(1, False), None, None, True)
     >>> node_columns(one, ["bigint"])

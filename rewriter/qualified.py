@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from rewriter.parameter import Parameter as Parameter
-from rewriter.parameter import Parameters
+from rewriter.ir.parameter import Parameter as Parameter
+from rewriter.ir.parameter import Parameters
 from rewriter.resolve import folded
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from sqlglot import exp
 
 from rewriter.grammar import position
+from rewriter.ir.relation import Relation, Source, parts
 from rewriter.policy import Table
 from rewriter.refusal import Refusal
-from rewriter.relation import Relation, Source, parts
 
 
 def row_level(relation: Relation, tree: exp.Expr, code: str = "PV010") -> Refusal:

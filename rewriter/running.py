@@ -16,8 +16,8 @@ from sqlglot import exp
 from rewriter.aggregate import Call, read_call
 from rewriter.bounds import Bound, rows_per_group
 from rewriter.expression import Parameters, kind
-from rewriter.measure import Running
-from rewriter.relation import Relation
+from rewriter.ir.measure import Running
+from rewriter.ir.relation import Relation
 from rewriter.stream import declared_horizon, grain_of
 
 Keys = tuple[exp.Expr, ...]

@@ -8,8 +8,8 @@ from dataclasses import replace
 from sqlglot import exp
 
 from rewriter.expression import Parameters, check
+from rewriter.ir.relation import Field, Relation, leaves
 from rewriter.refused import refuse_limited, uncorrelated
-from rewriter.relation import Field, Relation, leaves
 from rewriter.resolve import output_name, resolve, starred
 
 

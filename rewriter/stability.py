@@ -14,11 +14,11 @@ from sqlglot import exp
 
 from rewriter.expression import Parameters, check_condition
 from rewriter.grammar import position
+from rewriter.ir.relation import UNIT, Field, Relation, SemiJoin, Source, equated, is_inner_unit, leaf, leaves
 from rewriter.joins import owned
 from rewriter.policy import Table
 from rewriter.refusal import Refusal
 from rewriter.refused import base_table
-from rewriter.relation import UNIT, Field, Relation, SemiJoin, Source, equated, is_inner_unit, leaf, leaves
 from rewriter.resolve import resolve
 
 

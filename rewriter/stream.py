@@ -12,9 +12,9 @@ from dataclasses import replace
 from sqlglot import exp
 
 from rewriter.draft import NodeDraft
-from rewriter.measure import Running
+from rewriter.ir.measure import Running
+from rewriter.ir.relation import Relation, leaf, leaves
 from rewriter.policy import Horizon, Table
-from rewriter.relation import Relation, leaf, leaves
 
 
 def running(node: NodeDraft) -> Running | None:

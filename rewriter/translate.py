@@ -7,7 +7,7 @@ import re
 from sqlglot import exp
 
 from rewriter.expression import Parameters, kind, operands
-from rewriter.relation import Relation
+from rewriter.ir.relation import Relation
 
 SMALL_NUMBER = re.compile(r"\d{1,15}(\.\d{1,10})?")
 """A constant that every integer can be compared with as a DECIMAL of 38 digits."""

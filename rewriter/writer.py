@@ -16,8 +16,8 @@ from sqlglot import exp
 from rewriter import floating
 from rewriter.effort import spend
 from rewriter.expression import Parameter, Parameters, kind, operands
+from rewriter.ir.relation import Relation
 from rewriter.literal import plain_constant
-from rewriter.relation import Relation
 from rewriter.width import INTEGERS, wider, width
 
 ARITHMETIC = (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod, exp.Neg, exp.Abs)

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from sqlglot import exp
 
 from rewriter.grammar import position
+from rewriter.ir.relation import Relation, Source, leaves, shown_name
 from rewriter.refusal import Refusal
-from rewriter.relation import Relation, Source, leaves, shown_name
 from rewriter.resolve import resolve
 
 STRICT = (

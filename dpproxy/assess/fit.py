@@ -16,7 +16,7 @@ from dpproxy.result import Result
 from dpproxy.selection import Fetch
 from mechanisms import randomness
 from rewriter.draft import NodeDraft
-from rewriter.measure import Moment, Quantiles
+from rewriter.ir.measure import Moment, Quantiles
 from rewriter.plan import Cells
 
 DRAWS, MANY = 5, 10_000

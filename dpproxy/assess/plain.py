@@ -20,7 +20,7 @@ from dpproxy.selection import Fetch, Measured, Place, in_cell_order
 from mechanisms.histogram import Counts
 from rewriter.bounds import Bound
 from rewriter.draft import UNITS
-from rewriter.measure import Count, DistinctItems, Measure, Moment, Quantiles, Running
+from rewriter.ir.measure import Count, DistinctItems, Measure, Moment, Quantiles, Running
 from rewriter.plan import Cells
 
 UNCLAMPED = 1_000_000_000

@@ -16,7 +16,7 @@ from rewriter.domain import domain_query
 from rewriter.draft import UNITS, Draft, NodeDraft
 from rewriter.emit import check_dialect
 from rewriter.expression import Parameter
-from rewriter.measure import Count, DistinctItems, Measure, Moment, Quantiles, Running
+from rewriter.ir.measure import Count, DistinctItems, Measure, Moment, Quantiles, Running
 from rewriter.plan import Cells, HistogramQuery
 from rewriter.refusal import Refusal
 from rewriter.stream import within_horizon

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import sqlglot
 from sqlglot import exp
 
-from rewriter.measure import Count, DistinctItems, Measure, Moment, Quantiles, Running
+from rewriter.ir.measure import Count, DistinctItems, Measure, Moment, Quantiles, Running
 from tests.stability.compare import reach
 
 UNIT = "_o"

@@ -17,7 +17,7 @@ from rewriter.draft import NodeDraft
 from rewriter.emit import histogram_query, node_text
 from rewriter.emit_groups import Backend, bins_query, items_query, running_query, weights_query
 from rewriter.expression import Parameter
-from rewriter.measure import Count, DistinctItems, Measure, Moment, Output, Quantiles, Running
+from rewriter.ir.measure import Count, DistinctItems, Measure, Moment, Output, Quantiles, Running
 from rewriter.policy import Policy
 from rewriter.refusal import Refusal
 from tests.rewriter.bounded import MEASURED, MOST_ROWS, TAU, TIGHT

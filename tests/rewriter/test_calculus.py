@@ -11,7 +11,7 @@ from rewriter.cut import draft
 from rewriter.draft import NodeDraft
 from rewriter.emit import histogram_query
 from rewriter.expression import Parameter
-from rewriter.measure import Count
+from rewriter.ir.measure import Count
 from rewriter.policy import Column, Hop, Policy, Table
 from rewriter.refusal import Refusal
 from tests.rewriter.shop import ARTICLES, EVENTS, TAGS, USERS

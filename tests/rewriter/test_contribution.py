@@ -21,9 +21,9 @@ from rewriter.dialect_postgres import POSTGRES
 from rewriter.draft import UNITS, NodeDraft
 from rewriter.emit import histogram_query, node_text
 from rewriter.emit_groups import Backend, bins_query, items_query
-from rewriter.measure import Count, DistinctItems, Measure, Moment, Quantiles
+from rewriter.ir.measure import Count, DistinctItems, Measure, Moment, Quantiles
+from rewriter.ir.relation import Relation, SemiJoin, leaf
 from rewriter.plan import HistogramQuery
-from rewriter.relation import Relation, SemiJoin, leaf
 from tests.rewriter.conftest import load_duckdb
 from tests.rewriter.engine import histogram
 from tests.rewriter.shop import OUTLIER, POLICY, rows, without

@@ -21,7 +21,7 @@ from rewriter.draft import NodeDraft
 from rewriter.emit import histogram_query
 from rewriter.emit_groups import Backend, bins_query, items_query, running_query, weights_query
 from rewriter.expression import Parameter
-from rewriter.measure import Count, DistinctItems, Moment, Quantiles, Running
+from rewriter.ir.measure import Count, DistinctItems, Moment, Quantiles, Running
 from rewriter.plan import Cells
 from rewriter.policy import Policy
 from rewriter.refusal import Refusal

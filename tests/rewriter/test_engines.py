@@ -16,7 +16,7 @@ from rewriter.dialect_duckdb import DUCKDB
 from rewriter.dialect_postgres import POSTGRES
 from rewriter.draft import NodeDraft
 from rewriter.emit import histogram_query
-from rewriter.measure import Count
+from rewriter.ir.measure import Count
 from tests.rewriter.engine import cells_of
 from tests.rewriter.queries import ANSWERED, TRUNCATED
 from tests.rewriter.shop import POLICY

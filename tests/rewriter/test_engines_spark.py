@@ -18,7 +18,7 @@ from rewriter.dialect_duckdb import DUCKDB
 from rewriter.dialect_spark import SPARK
 from rewriter.draft import NodeDraft
 from rewriter.emit import check_dialect, histogram_query
-from rewriter.measure import Count
+from rewriter.ir.measure import Count
 from rewriter.refusal import Refusal
 from tests.rewriter.bounded import MEASURED, TIGHT
 from tests.rewriter.engine import cells_of

@@ -15,9 +15,9 @@ from rewriter.bounds import groups_per_unit
 from rewriter.cut import draft
 from rewriter.draft import Draft, NodeDraft
 from rewriter.expression import Parameter
-from rewriter.measure import Count
+from rewriter.ir.measure import Count
+from rewriter.ir.relation import Grouped, Relation, parts
 from rewriter.refusal import Refusal
-from rewriter.relation import Grouped, Relation, parts
 from tests.rewriter.conftest import load_duckdb
 from tests.rewriter.engine import answer, cells_of, executed, histogram
 from tests.rewriter.grammar import Grammar

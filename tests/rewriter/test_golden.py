@@ -15,7 +15,7 @@ from rewriter.cut import draft
 from rewriter.domain import domain_query
 from rewriter.draft import NodeDraft, SystemDraft
 from rewriter.emit import histogram_query
-from rewriter.measure import Count, DistinctItems, Measure, Moment, Output, Quantiles, Running, named
+from rewriter.ir.measure import Count, DistinctItems, Measure, Moment, Output, Quantiles, Running, named
 from rewriter.present import Column, node_columns, present
 from rewriter.refusal import Refusal
 from rewriter.statement import Verdict, classify

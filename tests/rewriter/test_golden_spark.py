@@ -16,7 +16,7 @@ from rewriter.domain import domain_query
 from rewriter.draft import NodeDraft
 from rewriter.emit import check_dialect, histogram_query
 from rewriter.emit_groups import ONE, Backend, bins_query, items_query, running_query, weights_query
-from rewriter.measure import Count, DistinctItems, Moment, Quantiles, Running
+from rewriter.ir.measure import Count, DistinctItems, Moment, Quantiles, Running
 from rewriter.plan import HistogramQuery
 from rewriter.refusal import Refusal
 from tests.rewriter.bounded import MEASURED as POLICY

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rewriter.cut import draft
-from rewriter.parameter import Parameter
+from rewriter.ir.parameter import Parameter
 from rewriter.policy import Column, Policy, Table
 from rewriter.refusal import Refusal
 

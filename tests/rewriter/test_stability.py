@@ -10,7 +10,7 @@ import pytest
 
 from rewriter.cut import draft
 from rewriter.draft import NodeDraft
-from rewriter.measure import Count
+from rewriter.ir.measure import Count
 from tests.rewriter.conftest import load_duckdb
 from tests.rewriter.engine import cells_of, histogram
 from tests.rewriter.queries import ANSWERED, TRUNCATED

@@ -24,7 +24,7 @@ from rewriter.domain import domain_query, held
 from rewriter.draft import UNITS, NodeDraft
 from rewriter.emit import histogram_query, types_query
 from rewriter.emit_groups import Backend, bins_query, items_query, running_query, weights_query
-from rewriter.measure import Count, DistinctItems, Moment, Output, Quantiles, Running
+from rewriter.ir.measure import Count, DistinctItems, Moment, Output, Quantiles, Running
 from rewriter.plan import Cells, HistogramQuery
 from rewriter.policy import Policy
 from rewriter.present import Columns, node_columns, present

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from rewriter.ir.relation import Field, Relation, Source, leaf
 from rewriter.policy import Column, Table
-from rewriter.relation import Field, Relation, Source, leaf
 
 COLUMNS = {
     "id": "bigint",

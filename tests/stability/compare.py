@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rewriter.measure import Count, Measure, Moment
+from rewriter.ir.measure import Count, Measure, Moment
 from tests.stability.question import Histogram, Question
 
 

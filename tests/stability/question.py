@@ -12,7 +12,7 @@ from rewriter.domain import MAX_CELLS, domain_query, held
 from rewriter.draft import UNITS, NodeDraft
 from rewriter.emit import histogram_query
 from rewriter.expression import Parameter
-from rewriter.measure import Count, Moment, Quantiles
+from rewriter.ir.measure import Count, Moment, Quantiles
 from rewriter.plan import Cells, HistogramQuery
 from rewriter.policy import Policy
 from rewriter.refusal import Refusal

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from dpproxy.embedded import Embedded
 from rewriter.bounds import Bound
-from rewriter.measure import Count
+from rewriter.ir.measure import Count
 from tests.rewriter.grammar_whole import Whole
 from tests.stability.compare import violations
 from tests.stability.corpora import accepted
