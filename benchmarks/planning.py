@@ -26,7 +26,7 @@ from dpproxy.planning import PlannedNode, Planner
 from dpproxy.service import configured
 from rewriter.policy import Policy
 from rewriter.refusal import Refusal
-from rewriter.statement import Verdict
+from rewriter.statements.classify import Verdict
 
 ROUNDS = 5
 CACHED = 200

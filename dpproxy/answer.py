@@ -45,7 +45,7 @@ from mechanisms import randomness
 from rewriter.draft import SystemDraft
 from rewriter.effort import bounded
 from rewriter.plan import HistogramQuery
-from rewriter.statement import Verdict
+from rewriter.statements.classify import Verdict
 
 Texts = tuple[str | None, ...]
 STREAMS = "running counts"

@@ -16,7 +16,7 @@ from dpproxy.config import Config
 from dpproxy.front_sql import qualified
 from dpproxy.publishing import REFRESH
 from dpproxy.service import Service, configured, opened_vault
-from rewriter.publication import SCHEMA, publication
+from rewriter.statements.published_table import SCHEMA, publication
 
 published = group("published", "Published answers: what everybody reads for nothing, and how old it is.")
 Name = Annotated[str, typer.Argument(metavar="NAME", help="Its name in the schema published.")]

@@ -14,7 +14,7 @@ from dpproxy.config_paths import resolve_paths
 from dpproxy.front_setup import NAME_BYTES
 from dpproxy.front_sql import SYSTEM
 from rewriter.policy import Policy, Table, TableName
-from rewriter.publication import SCHEMA as PUBLISHED
+from rewriter.statements.published_table import SCHEMA as PUBLISHED
 
 _SYSTEM_COLUMNS = {"tableoid", "xmin", "cmin", "xmax", "cmax", "ctid"}
 

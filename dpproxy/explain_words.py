@@ -24,7 +24,7 @@ from mechanisms.unknown_domain import UnkGumb
 from rewriter.ir.measure import Count, Moment
 from rewriter.ir.relation import Relation, Source, leaves
 from rewriter.policy import Column, Policy, Table
-from rewriter.statement import Verdict
+from rewriter.statements.classify import Verdict
 
 _SECRET = (b"", b"", bytes(32), b"")
 """In place of the deployment's: nothing is released here."""

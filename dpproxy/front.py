@@ -49,7 +49,7 @@ from dpproxy.pool import Pool
 from dpproxy.waiting import waiting
 from rewriter.policy import Policy, Table
 from rewriter.refusal import Refusal
-from rewriter.setting import SETTINGS
+from rewriter.statements.set_statement import SETTINGS
 
 _DATABASE = "dpproxy"
 _CHECKERS, _TYPES = 4, 10_000

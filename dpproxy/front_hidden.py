@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Iterator
 
 from dpproxy.front_names import SHOWN, closed, names_hidden
 from dpproxy.front_sql import literal
-from rewriter.setting import VALUES
+from rewriter.statements.set_statement import VALUES
 
 _ACTIVITY = "^(pg_stat_get_backend_.*|pg_stat_get_activity|pg_stat_get_progress_info|pg_lock_status)$"
 

@@ -12,8 +12,8 @@ from budget.units import shown
 from dpproxy.backends.base import Row
 from dpproxy.front_sql import SYSTEM, identifier, literal, qualified
 from dpproxy.front_statement import run
-from rewriter.publication import SCHEMA
 from rewriter.refusal import Refusal
+from rewriter.statements.published_table import SCHEMA
 
 NOTES = f"{SYSTEM}.{SCHEMA}"
 """The table that tells of all of them."""

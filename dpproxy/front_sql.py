@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dpproxy.backends.base import BackendSchema, BackendTable, ForeignKey
 from dpproxy.front_comments import column_words, table_words
 from rewriter.policy import Policy, Table, TableName
-from rewriter.publication import SCHEMA as PUBLISHED
+from rewriter.statements.published_table import SCHEMA as PUBLISHED
 
 SYSTEM = "dpproxy"
 """The schema of our own functions and of the relations that the ledger answers."""

@@ -7,7 +7,7 @@ from fnmatch import fnmatchcase
 
 from dpproxy.config_identity import OWNER, is_pattern
 from rewriter.refusal import Refusal
-from rewriter.role import NONE
+from rewriter.statements.set_role import NONE
 
 
 def no_owner(name: str) -> str:

@@ -27,9 +27,9 @@ from dpproxy.front_published import Work, placed, removed, renamed, told
 from dpproxy.front_statement import Described
 from dpproxy.pgwire.step import ERROR_COLUMNS
 from rewriter.draft import SystemDraft
-from rewriter.publication import Publication, publication
 from rewriter.refusal import Refusal
-from rewriter.statement import Verdict
+from rewriter.statements.classify import Verdict
+from rewriter.statements.published_table import Publication, publication
 
 log = logging.getLogger("dpproxy.publishing")
 

@@ -33,7 +33,7 @@ from dpproxy.waiting_room import Guest, WaitingRoom
 from dpproxy.watching import Watcher
 from mechanisms.randomness import random_bytes
 from rewriter.refusal import Refusal
-from rewriter.role import NONE
+from rewriter.statements.set_role import NONE
 
 log = logging.getLogger("dpproxy.server")
 

@@ -27,7 +27,7 @@ from dpproxy.turns import Turns
 from dpproxy.waiting import working_for
 from dpproxy.watching import Ended, Paid, Watcher
 from rewriter.refusal import Refusal
-from rewriter.role import NONE
+from rewriter.statements.set_role import NONE
 
 log = logging.getLogger("dpproxy.session")
 

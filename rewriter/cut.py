@@ -31,7 +31,6 @@ from rewriter.grammar import CONSTANT, describe, position
 from rewriter.grouping import aggregates, grouping, named_keys
 from rewriter.ir.relation import Field, Relation, is_inner_unit, leaves
 from rewriter.joins import join, owned
-from rewriter.listing import Listing, listing
 from rewriter.lookups import looked_up, looks_around, scalars
 from rewriter.node import dp_nodes
 from rewriter.numbering import numbered
@@ -45,6 +44,7 @@ from rewriter.resolve import folded, output_name
 from rewriter.selected import correlated, projected, refuse_outer, shown_as
 from rewriter.spelling import spellings
 from rewriter.stability import scan
+from rewriter.statements.value_listing import Listing, listing
 from rewriter.windows import first_rows, with_windows
 from rewriter.zero_fill import check_zero_fill, refuse_kept
 

@@ -12,7 +12,7 @@ from rewriter.constant import Constant
 from rewriter.expression import Parameter, Parameters
 from rewriter.ir.measure import Count, Measure, Output
 from rewriter.ir.relation import Relation
-from rewriter.listing import Listing
+from rewriter.statements.value_listing import Listing
 
 SYSTEM = "dpproxy"
 SYSTEM_TABLES = ("budget", "releases", "last_release")

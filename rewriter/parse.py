@@ -12,9 +12,9 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from rewriter.effort import spend
 from rewriter.grammar import STRUCTURE, describe, position, surplus
-from rewriter.lexing import marked
 from rewriter.reading import Reading, plain_strings
 from rewriter.refusal import Refusal
+from rewriter.statements.lexer import marked
 
 logging.getLogger("sqlglot").setLevel(logging.ERROR)
 

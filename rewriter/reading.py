@@ -9,7 +9,7 @@ from sqlglot.dialects.postgres import Postgres
 from sqlglot.parsers.postgres import PostgresParser
 
 from rewriter.effort import spend
-from rewriter.lexing import PARAMETER_MARK
+from rewriter.statements.lexer import PARAMETER_MARK
 
 CALLED = "called"
 """The mark of a function call: its name as the client wrote it."""

@@ -19,9 +19,9 @@ from dpproxy.backends.base import BackendTable
 from dpproxy.config import Config, ConfigError, content, validated
 from dpproxy.config_values import NUMBERS, base
 from dpproxy.init_write import quoted, toml_key
-from rewriter.lexing import tokens
 from rewriter.policy import Column, Policy, Table
 from rewriter.refusal import Refusal
+from rewriter.statements.lexer import tokens
 
 MOST_LINES = 3
 BOUNDED, LIMITED, MISSING = "PV016", "PV017", ("42P01", "42703")

@@ -32,7 +32,7 @@ from rewriter.draft import SystemDraft
 from rewriter.plan import HistogramQuery
 from rewriter.policy import Policy
 from rewriter.refusal import Refusal
-from rewriter.statement import QUERY, Verdict
+from rewriter.statements.classify import QUERY, Verdict
 
 Outcome = Literal["answered", "free", "refused", "needs values"]
 _PARAMETER = re.compile(r"\$\d+")

@@ -15,8 +15,8 @@ from typing import Any
 import yaml
 
 from dpproxy.cli_output import OutputError
-from rewriter.lexing import pieces
 from rewriter.refusal import Refusal
+from rewriter.statements.lexer import pieces
 
 MOST_BYTES = 64 * 1024 * 1024
 MOST_STATEMENTS = 10_000

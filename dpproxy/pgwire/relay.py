@@ -34,8 +34,8 @@ from dpproxy.pgwire.step import (
     strings,
 )
 from dpproxy.pgwire.work import MOST_STATEMENTS, MOST_WITH_PRIVATE, Work, Works
-from rewriter.lexing import Piece, is_one_command, pieces, tokens
 from rewriter.refusal import Refusal
+from rewriter.statements.lexer import Piece, is_one_command, pieces, tokens
 
 MOST_PENDING = 2048
 """Responses due before the client's next message has to wait."""

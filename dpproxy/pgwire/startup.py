@@ -15,10 +15,10 @@ from dpproxy.pgwire.messages import (
     message,
     split_cstrings,
 )
-from rewriter import setting
 from rewriter.refusal import Refusal
+from rewriter.statements import set_statement
 
-SETTINGS = (setting.SETTINGS | {"role"}) - {
+SETTINGS = (set_statement.SETTINGS | {"role"}) - {
     "characteristics",
     "client_encoding",
     "constraints",
@@ -137,9 +137,9 @@ def _setting(name: str, value: str, statement_timeout: float) -> dict[str, str]:
     if name == "statement_timeout":
         asked = milliseconds(value)
         return {name: str(asked)} if 0 < asked < statement_timeout * 1000 else {}
-    if name == "standard_conforming_strings" and not setting.allowed_value(name, value):
+    if name == "standard_conforming_strings" and not set_statement.allowed_value(name, value):
         raise Refusal("0A000", "standard_conforming_strings must be on")
-    if name in SETTINGS and setting.allowed_value(name, value):
+    if name in SETTINGS and set_statement.allowed_value(name, value):
         return {name: value}
     shown = re.sub("[^a-z0-9_.]", "?", name)[:NAME_BYTES]
     raise Refusal(

@@ -10,10 +10,10 @@ from typing import NamedTuple, Protocol
 
 from dpproxy.pgwire import messages as m
 from dpproxy.pgwire.pending import Entry
-from rewriter.lexing import Piece, substitute
 from rewriter.refusal import Refusal
-from rewriter.role import assumed
-from rewriter.utility import WORDS, Utility, fetched, utility
+from rewriter.statements.lexer import Piece, substitute
+from rewriter.statements.set_role import assumed
+from rewriter.statements.utility_statement import WORDS, Utility, fetched, utility
 
 RESERVED = "dpproxy:"
 """Names of statements and portals that begin like this are the proxy's own."""

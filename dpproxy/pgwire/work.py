@@ -35,8 +35,8 @@ from dpproxy.pgwire.step import (
     question,
     read_parameters,
 )
-from rewriter.attribution import attributed
 from rewriter.refusal import Refusal
+from rewriter.statements.comment_attribution import attributed
 
 _MARK = "/*dpproxy:"
 """So begins a text that shows what was paid for, in a session that may act for others; the role's name follows."""

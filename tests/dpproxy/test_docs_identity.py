@@ -13,7 +13,7 @@ import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 
-from rewriter.attribution import attributed
+from rewriter.statements.comment_attribution import attributed
 from tests.dpproxy.deployment import POLICY, ROOT, Running, command, make, serving
 
 PAGE = (ROOT / "docs" / "identity.md").read_text()

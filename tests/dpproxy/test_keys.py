@@ -30,7 +30,7 @@ from dpproxy.pricing import ask, smaller
 from dpproxy.service import configured
 from dpproxy.terms import terms
 from rewriter.refusal import Refusal
-from rewriter.statement import Verdict
+from rewriter.statements.classify import Verdict
 from tests import spark_server
 from tests.clients.corpus import POLICY as CLIENTS
 from tests.dpproxy import shop

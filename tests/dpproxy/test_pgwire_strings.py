@@ -9,7 +9,7 @@ from dpproxy.front import Front
 from dpproxy.pgwire import messages as m
 from dpproxy.pgwire import relay
 from dpproxy.pgwire.work import MOST_STATEMENTS
-from rewriter.lexing import Piece
+from rewriter.statements.lexer import Piece
 from tests.dpproxy.wire import BY_COUNTRY, Raw, Served, admin, errors, query, rows, served
 
 STRINGS = (

@@ -30,7 +30,7 @@ from rewriter.emit import histogram_query, node_text, types_query
 from rewriter.expression import Parameter
 from rewriter.present import Column, Columns, node_columns, present
 from rewriter.refusal import Refusal
-from rewriter.statement import Verdict, classify
+from rewriter.statements.classify import Verdict, classify
 from tests.rewriter import lexed
 from tests.rewriter.grammar_whole import Whole
 from tests.rewriter.queries import ANSWERED, TRUNCATED

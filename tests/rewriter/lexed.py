@@ -1,4 +1,4 @@
-"""Texts of awkward tokens, and whether PostgreSQL cuts them as `rewriter.lexing` does: it says so when it parses."""
+"""Texts of awkward tokens: whether PostgreSQL cuts them as `rewriter.statements.lexer` does, by what it says."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from time import monotonic
 import psycopg
 from psycopg import pq
 
-from rewriter.lexing import pieces, tokens
 from rewriter.refusal import Refusal
+from rewriter.statements.lexer import pieces, tokens
 
 ATOMS = (
     *(

@@ -13,7 +13,7 @@ from rewriter.cut import draft
 from rewriter.draft import NodeDraft
 from rewriter.emit import histogram_query, node_text, types_query
 from rewriter.refusal import Refusal
-from rewriter.statement import classify
+from rewriter.statements.classify import classify
 from tests.rewriter.shop import POLICY
 
 WHERE = "SELECT COUNT(*) FROM users WHERE "

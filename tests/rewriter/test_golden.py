@@ -18,7 +18,7 @@ from rewriter.emit import histogram_query
 from rewriter.ir.measure import Count, DistinctItems, Measure, Moment, Output, Quantiles, Running, named
 from rewriter.present import Column, node_columns, present
 from rewriter.refusal import Refusal
-from rewriter.statement import Verdict, classify
+from rewriter.statements.classify import Verdict, classify
 from tests.rewriter.shop import POLICY
 
 FILES = sorted((Path(__file__).parent / "golden").glob("*.txt"))

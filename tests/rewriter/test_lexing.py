@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from sqlglot import exp
 
-from rewriter.lexing import Kind, is_one_command, pieces, tokens
 from rewriter.parse import parse_query
 from rewriter.refusal import Refusal
-from rewriter.statement import classify
+from rewriter.statements.classify import classify
+from rewriter.statements.lexer import Kind, is_one_command, pieces, tokens
 
 
 @pytest.mark.parametrize(

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from rewriter.publication import Publication, publication
 from rewriter.refusal import Refusal
-from rewriter.statement import Verdict, classify
+from rewriter.statements.classify import Verdict, classify
+from rewriter.statements.published_table import Publication, publication
 
 QUERY = "SELECT town, COUNT(*) AS n FROM people GROUP BY town"
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from rewriter.lexing import MAX_NESTING, MAX_RELAYED, MAX_TEXT, pieces, substitute
 from rewriter.refusal import Refusal
-from rewriter.statement import Verdict, classify
-from rewriter.utility import fetched, utility
+from rewriter.statements.classify import Verdict, classify
+from rewriter.statements.lexer import MAX_NESTING, MAX_RELAYED, MAX_TEXT, pieces, substitute
+from rewriter.statements.utility_statement import fetched, utility
 
 QUERY = "SELECT country, COUNT(*) FROM users GROUP BY country"
 

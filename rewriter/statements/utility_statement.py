@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
 
-from rewriter.lexing import Kind, Token, statement_tokens
+from rewriter.statements.lexer import Kind, Token, statement_tokens
 
 Word = Literal["DECLARE", "COPY", "PREPARE", "EXECUTE"]
 WORDS: dict[str, Word] = {"DECLARE": "DECLARE", "COPY": "COPY", "PREPARE": "PREPARE", "EXECUTE": "EXECUTE"}

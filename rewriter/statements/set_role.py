@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from rewriter.lexing import Token, statement_tokens
+from rewriter.statements.lexer import Token, statement_tokens
 
 NONE = "none"
 """No other role than the login's."""

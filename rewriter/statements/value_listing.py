@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from rewriter.lexing import statement_tokens
+from rewriter.statements.lexer import statement_tokens
 
 _PARTS = {"expressions", "from_", "distinct", "group", "order", "limit", "offset"}
 

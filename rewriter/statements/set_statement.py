@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rewriter.lexing import Kind, Token
 from rewriter.refusal import Refusal
+from rewriter.statements.lexer import Kind, Token
 
 SETTINGS = frozenset(
     [

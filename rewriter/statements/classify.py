@@ -6,12 +6,12 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from rewriter.lexing import MAX_TEXT, Kind, Token, check_length, tokens
-from rewriter.publication import SCHEMA as PUBLISHED
-from rewriter.publication import publication
 from rewriter.refusal import Refusal
-from rewriter.setting import check_setting
-from rewriter.utility import utility
+from rewriter.statements.lexer import MAX_TEXT, Kind, Token, check_length, tokens
+from rewriter.statements.published_table import SCHEMA as PUBLISHED
+from rewriter.statements.published_table import publication
+from rewriter.statements.set_statement import check_setting
+from rewriter.statements.utility_statement import utility
 
 
 class Verdict(StrEnum):

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal, NoReturn
 
-from rewriter import lexing
-from rewriter.lexing import Token, statement_tokens
 from rewriter.refusal import Refusal
-from rewriter.utility import closing, name_of
+from rewriter.statements import lexer
+from rewriter.statements.lexer import Token, statement_tokens
+from rewriter.statements.utility_statement import closing, name_of
 
 SCHEMA = "published"
 Kind = Literal["create", "drop", "rename", "comment", "schema"]
@@ -106,7 +106,7 @@ class _Reader:
             body = body[1:-1]
         if not body or body[0].word not in _QUERY:
             self.refuse("a published table holds the answer to a SELECT")
-        if any(token.kind is lexing.Kind.PARAMETER for token in body):
+        if any(token.kind is lexer.Kind.PARAMETER for token in body):
             raise Refusal(
                 "42P02", "there is no parameter $1", hint="A published table keeps its text: write the value."
             )

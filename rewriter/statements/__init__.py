@@ -1,0 +1,1 @@
+"""What kind of statement a text is, by its tokens alone."""
