@@ -22,8 +22,6 @@ from rewriter.effort import bounded
 from rewriter.emit import check_dialect, histogram_query, node_text, types_query
 from rewriter.emit_groups import Backend, bins_query, items_query, running_query, weights_query
 from rewriter.expression import Parameter, Parameters
-from rewriter.grammar import position
-from rewriter.parse import MAX_CONSTANTS
 from rewriter.plan import Cells, HistogramQuery
 from rewriter.policy import Policy, Table
 from rewriter.present import Column, Columns, node_columns, present
@@ -31,6 +29,8 @@ from rewriter.refusal import Refusal
 from rewriter.statements.classify import Statement, Verdict, classify
 from rewriter.statements.value_listing import asks_for_nothing
 from rewriter.stream import lasting, public_tables, running, within_horizon
+from rewriter.syntax.allowlist import position
+from rewriter.syntax.parse import MAX_CONSTANTS
 
 INT8_ARRAY, TEXT_ARRAY = 1016, 1009
 MOST_PLANS = 1000

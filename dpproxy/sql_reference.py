@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 from rewriter.refusal import CATALOGUE
-from rewriter.vocabulary import fields, row_local, truncations
+from rewriter.syntax.allowlist_docs import fields, row_local, truncations
 
 _MARKED = re.compile(r"(<!-- made: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 

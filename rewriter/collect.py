@@ -17,10 +17,10 @@ from rewriter.aggregate import Call, conjunction, present
 from rewriter.bounds import Bound, rows_per_group
 from rewriter.effort import spend
 from rewriter.expression import Parameters
-from rewriter.grammar import describe
 from rewriter.ir.measure import Count, DistinctItems, FixedPoint, Function, Measure, Moment, Output, Quantiles
 from rewriter.ir.relation import Relation, leaves
 from rewriter.refusal import Refusal
+from rewriter.syntax.allowlist import describe
 from rewriter.value_range import Interval, Ranges
 
 MOST = 1 << 40

@@ -7,10 +7,10 @@ from dataclasses import replace
 from sqlglot import exp
 
 from rewriter.expression import Parameters, kind, kind_of_type
-from rewriter.grammar import position
 from rewriter.ir.relation import Relation
 from rewriter.policy import Column
 from rewriter.refusal import Refusal
+from rewriter.syntax.allowlist import position
 from rewriter.value_range import of_aggregate
 
 MOST = str(2**63 - 1)

@@ -15,14 +15,14 @@ from sqlglot import exp
 from rewriter.array_text import elements
 from rewriter.effort import EXPANDED, spend
 from rewriter.expression import CASTS, Parameter, Parameters, check, kind_of_type, spelt
-from rewriter.grammar import CHANGING, CONSTANT, FOLDED, PLAIN, check_row_local, position
 from rewriter.grouping import aggregates
 from rewriter.interval import interval_text
 from rewriter.ir.relation import Relation
-from rewriter.parse import MAX_CONSTANTS
-from rewriter.plain import plain
 from rewriter.refusal import Refusal
 from rewriter.refused import uncorrelated
+from rewriter.syntax.allowlist import CHANGING, CONSTANT, FOLDED, PLAIN, check_row_local, position
+from rewriter.syntax.desugar import plain
+from rewriter.syntax.parse import MAX_CONSTANTS
 
 TIMES = (exp.DType.DATE, exp.DType.TIMESTAMP, exp.DType.TIMESTAMPTZ, exp.DType.TIME)
 _LISTS = (exp.Array, exp.Tuple, exp.Any, exp.All, exp.Connector)

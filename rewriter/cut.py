@@ -27,14 +27,12 @@ from rewriter.draft import (
 )
 from rewriter.effort import EXPANDED, bounded, spend
 from rewriter.expression import Parameters
-from rewriter.grammar import CONSTANT, describe, position
 from rewriter.grouping import aggregates, grouping, named_keys
 from rewriter.ir.relation import Field, Relation, is_inner_unit, leaves
 from rewriter.joins import join, owned
 from rewriter.lookups import looked_up, looks_around, scalars
 from rewriter.node import dp_nodes
 from rewriter.numbering import numbered
-from rewriter.parse import parse_query
 from rewriter.per_unit import distinct_with_unit, grouped_by_unit
 from rewriter.policy import Policy
 from rewriter.qualified import drop_casts, drop_schemas
@@ -42,9 +40,11 @@ from rewriter.refusal import Refusal
 from rewriter.refused import mixed, recursive, refuse_limited, row_level, uncorrelated
 from rewriter.resolve import folded, output_name
 from rewriter.selected import correlated, projected, refuse_outer, shown_as
-from rewriter.spelling import spellings
 from rewriter.stability import scan
 from rewriter.statements.value_listing import Listing, listing
+from rewriter.syntax.allowlist import CONSTANT, describe, position
+from rewriter.syntax.parse import parse_query
+from rewriter.syntax.round_trip import spellings
 from rewriter.windows import first_rows, with_windows
 from rewriter.zero_fill import check_zero_fill, refuse_kept
 

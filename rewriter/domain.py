@@ -15,11 +15,11 @@ from sqlglot import exp
 from rewriter.effort import spend
 from rewriter.expression import LOGICAL, Parameters, enumerable, kind, kind_of_type
 from rewriter.functions import whole_constant
-from rewriter.grammar import EXTRACTED
 from rewriter.ir.relation import Leaf, Relation, Source, leaf, leaves
 from rewriter.literal import constant
 from rewriter.plan import Cells
 from rewriter.policy import Column, Policy
+from rewriter.syntax.allowlist import EXTRACTED
 
 MAX_CELLS = 1_000_000
 MOST_BUCKETS = 10_000

@@ -10,12 +10,12 @@ from rewriter.array_text import elements
 from rewriter.effort import spend
 from rewriter.functions import CASTS as CASTS
 from rewriter.functions import FUNCTIONS, check_function, not_allowed
-from rewriter.grammar import position
 from rewriter.interval import measured
 from rewriter.ir.parameter import Parameter as Parameter
 from rewriter.ir.parameter import Parameters as Parameters
 from rewriter.ir.relation import Relation
 from rewriter.refusal import Refusal
+from rewriter.syntax.allowlist import position
 
 KINDS = {
     "smallint": "int",

@@ -8,10 +8,10 @@ from collections.abc import Callable, Mapping
 from sqlglot import exp
 
 from rewriter import regexp
-from rewriter.grammar import FIELDS, TRUNCATIONS, describe, position
 from rewriter.interval import interval_text
 from rewriter.ir.parameter import Parameters
 from rewriter.refusal import Refusal
+from rewriter.syntax.allowlist import FIELDS, TRUNCATIONS, describe, position
 
 CASTS = {
     exp.DType.SMALLINT: "int",

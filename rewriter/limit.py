@@ -5,8 +5,8 @@ from __future__ import annotations
 from sqlglot import exp
 
 from rewriter.expression import Parameters
-from rewriter.grammar import position
 from rewriter.refusal import Refusal
+from rewriter.syntax.allowlist import position
 
 MAX_LIMIT = 2**62
 

@@ -20,7 +20,6 @@ from rewriter.collect import measures_of
 from rewriter.draft import Edit, NodeDraft, released, released_rows, replace_later
 from rewriter.effort import spend
 from rewriter.expression import Parameters
-from rewriter.grammar import CONSTANT, own_parts, position
 from rewriter.grouping import Grouping, refuse_unit_keys
 from rewriter.ir.measure import Output, Running
 from rewriter.ir.relation import Relation, leaves
@@ -29,6 +28,7 @@ from rewriter.refusal import Refusal
 from rewriter.refused import not_grouped
 from rewriter.resolve import folded, output_name, resolve
 from rewriter.running import Known, running_count
+from rewriter.syntax.allowlist import CONSTANT, own_parts, position
 
 
 def dp_nodes(

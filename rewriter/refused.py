@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from rewriter.grammar import position
 from rewriter.ir.relation import Relation, Source, parts
 from rewriter.policy import Table
 from rewriter.refusal import Refusal
+from rewriter.syntax.allowlist import position
 
 
 def row_level(relation: Relation, tree: exp.Expr, code: str = "PV010") -> Refusal:

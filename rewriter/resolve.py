@@ -7,11 +7,11 @@ from difflib import get_close_matches
 from sqlglot import exp
 
 from rewriter.effort import spend
-from rewriter.grammar import CONSTANT, check_row_local, position
 from rewriter.ir.relation import Field, Relation
 from rewriter.iso_times import plain_times
-from rewriter.plain import plain
 from rewriter.refusal import Refusal
+from rewriter.syntax.allowlist import CONSTANT, check_row_local, position
+from rewriter.syntax.desugar import plain
 
 
 def folded(identifier: exp.Expr | None) -> str:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from rewriter.grammar import describe, position
 from rewriter.refusal import Refusal
+from rewriter.syntax.allowlist import describe, position
 
 SUPPORTED = (
     "Supported: COUNT, COUNT(DISTINCT), SUM, AVG, VARIANCE, STDDEV, PERCENTILE_CONT, PERCENTILE_DISC, and MIN and MAX "

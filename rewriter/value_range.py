@@ -19,11 +19,11 @@ from rewriter.absent import always_null, never_true
 from rewriter.bounds import Bound, rows_per_group
 from rewriter.effort import spend
 from rewriter.expression import CASTS, Parameters, kind, kind_of_type
-from rewriter.grammar import EXTRACTED
 from rewriter.ir.relation import Relation, conjuncts, leaves
 from rewriter.moment import DAY, moment_of, truncated, year_of
 from rewriter.policy import Column
 from rewriter.refusal import Refusal
+from rewriter.syntax.allowlist import EXTRACTED
 
 End = Fraction | None
 UNBOUNDED = (str(2**31 - 1), str(2**63 - 1))

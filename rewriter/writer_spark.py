@@ -13,9 +13,9 @@ from rewriter.dialect import CELL_TYPES
 from rewriter.expression import operands
 from rewriter.forms import Form, Forms, calendar, dates, number, when
 from rewriter.functions import constant_text
-from rewriter.grammar import position
 from rewriter.interval import interval_text
 from rewriter.refusal import Refusal
+from rewriter.syntax.allowlist import position
 from rewriter.width import INTEGERS
 from rewriter.writer import Guarded, operation
 

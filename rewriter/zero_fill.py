@@ -10,10 +10,10 @@ from collections.abc import Iterator
 
 from sqlglot import exp
 
-from rewriter.grammar import position
 from rewriter.ir.relation import Relation, Source, leaves, shown_name
 from rewriter.refusal import Refusal
 from rewriter.resolve import resolve
+from rewriter.syntax.allowlist import position
 
 STRICT = (
     exp.Paren,

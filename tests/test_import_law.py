@@ -86,7 +86,7 @@ def test_every_room_was_looked_at() -> None:
 @pytest.mark.parametrize(
     ("path", "source"),
     [
-        ("rewriter/parse.py", "import mechanisms.noise"),
+        ("rewriter/syntax/parse.py", "import mechanisms.noise"),
         ("mechanisms/noise.py", "from budget.units import Cost"),
         ("budget/ledger.py", "from dpproxy import config"),
         ("dpproxy/answer.py", "import sqlglot"),
@@ -114,7 +114,7 @@ def test_a_breach_is_seen(path: str, source: str) -> None:
 @pytest.mark.parametrize(
     ("path", "source"),
     [
-        ("rewriter/parse.py", "import sqlglot\nfrom rewriter.refusal import Refusal"),
+        ("rewriter/syntax/parse.py", "import sqlglot\nfrom rewriter.refusal import Refusal"),
         ("budget/ledger.py", "import psycopg"),
         ("budget/ledger_store.py", "import psycopg"),
         ("dpproxy/front.py", "import psycopg.sql"),

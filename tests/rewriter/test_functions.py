@@ -22,12 +22,12 @@ from rewriter.dialect import Dialect
 from rewriter.dialect_duckdb import DUCKDB
 from rewriter.dialect_postgres import POSTGRES
 from rewriter.expression import Parameter, check, kind
-from rewriter.grammar import ROW_LOCAL, check_row_local
 from rewriter.ir.relation import leaf
 from rewriter.policy import Policy
-from rewriter.reading import Reading
 from rewriter.refusal import Refusal
 from rewriter.resolve import resolve
+from rewriter.syntax.allowlist import ROW_LOCAL, check_row_local
+from rewriter.syntax.postgres_dialect import Reading
 from tests.rewriter.test_executed import _body
 from tests.rewriter.values import BEYOND, COLUMNS, DUCKDB_TYPES, RELATION, ROWS, VALUES
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from sqlglot import exp
 
-from rewriter.parse import parse_query
 from rewriter.refusal import Refusal
 from rewriter.statements.classify import classify
 from rewriter.statements.lexer import Kind, is_one_command, pieces, tokens
+from rewriter.syntax.parse import parse_query
 
 
 @pytest.mark.parametrize(

@@ -11,10 +11,10 @@ from sqlglot.errors import SqlglotError
 from sqlglot.tokenizer_core import Token, TokenType
 
 from rewriter.effort import spend
-from rewriter.grammar import STRUCTURE, describe, position, surplus
-from rewriter.reading import Reading, plain_strings
 from rewriter.refusal import Refusal
 from rewriter.statements.lexer import marked
+from rewriter.syntax.allowlist import STRUCTURE, describe, position, surplus
+from rewriter.syntax.postgres_dialect import Reading, plain_strings
 
 logging.getLogger("sqlglot").setLevel(logging.ERROR)
 

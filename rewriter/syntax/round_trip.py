@@ -13,7 +13,7 @@ from sqlglot import exp
 from sqlglot.dialects.postgres import Postgres
 from sqlglot.generators.postgres import PostgresGenerator
 
-from rewriter.reading import CALLED, UNKNOWN
+from rewriter.syntax.postgres_dialect import CALLED, UNKNOWN
 
 
 class _Inward(Postgres):

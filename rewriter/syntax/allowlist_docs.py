@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from rewriter.grammar import BY_NAME, EXTRACTED, ROW_LOCAL, TRUNCATIONS
+from rewriter.syntax.allowlist import BY_NAME, EXTRACTED, ROW_LOCAL, TRUNCATIONS
 
 WRITTEN: dict[type[exp.Expr], str] = {
     exp.And: "AND",

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from rewriter.grammar import position
-from rewriter.parse import MAX_PREDICATES
 from rewriter.refusal import Refusal
+from rewriter.syntax.allowlist import position
+from rewriter.syntax.parse import MAX_PREDICATES
 
 COMPARED = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.Like, exp.ILike)
 

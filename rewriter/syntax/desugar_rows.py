@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from rewriter.grammar import position
 from rewriter.refusal import Refusal
+from rewriter.syntax.allowlist import position
 
 
 def plain_lists(condition: exp.Expr) -> exp.Expr:

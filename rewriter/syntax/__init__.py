@@ -1,0 +1,1 @@
+"""Text to a tree that is allowed, without sugar, and back."""
