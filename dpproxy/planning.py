@@ -21,11 +21,11 @@ from rewriter.draft import SYSTEM, SYSTEM_TABLES, Draft, NodeDraft, SystemDraft
 from rewriter.effort import bounded
 from rewriter.emit import check_dialect, histogram_query, node_text, types_query
 from rewriter.emit_groups import Backend, bins_query, items_query, running_query, weights_query
-from rewriter.expression import Parameter, Parameters
 from rewriter.plan import Cells, HistogramQuery
 from rewriter.policy import Policy, Table
 from rewriter.present import Column, Columns, node_columns, present
 from rewriter.refusal import Refusal
+from rewriter.scalar.typecheck import Parameter, Parameters
 from rewriter.statements.classify import Statement, Verdict, classify
 from rewriter.statements.value_listing import asks_for_nothing
 from rewriter.stream import lasting, public_tables, running, within_horizon

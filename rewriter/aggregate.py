@@ -12,15 +12,15 @@ from fractions import Fraction
 from sqlglot import exp
 
 from rewriter.effort import PARSED, spend
-from rewriter.expression import Parameters, check, check_condition, kind
 from rewriter.ir.measure import Function
 from rewriter.ir.relation import Field, Relation, is_inner_unit, is_unit
-from rewriter.linear import constant_of, scaled
 from rewriter.policy import Column
 from rewriter.refusal import Refusal
 from rewriter.resolve import resolve
+from rewriter.scalar.constant_factor import constant_of, scaled
+from rewriter.scalar.typecheck import Parameters, check, check_condition, kind
+from rewriter.scalar.unsupported import available, no_such_function, unavailable
 from rewriter.syntax.allowlist import describe, own_parts, position
-from rewriter.unsupported import available, no_such_function, unavailable
 
 SUMS: dict[type[exp.Expr], Function] = {
     exp.Sum: "sum",

@@ -12,7 +12,6 @@ from math import prod
 
 from sqlglot import exp
 
-from rewriter.expression import LOGICAL, kind_of_type
 from rewriter.ir.relation import (
     UNIT,
     Combined,
@@ -31,6 +30,7 @@ from rewriter.ir.relation import (
 )
 from rewriter.policy import Table
 from rewriter.refusal import Refusal
+from rewriter.scalar.typecheck import LOGICAL, kind_of_type
 from rewriter.syntax.allowlist import EXTRACTED
 
 EXACT = (exp.Identifier, exp.Paren, exp.Add, exp.Sub, exp.Mul, exp.Mod, exp.Neg)

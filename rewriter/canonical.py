@@ -16,8 +16,8 @@ from collections.abc import Callable, Iterable
 from sqlglot import exp
 
 from rewriter.effort import spend
-from rewriter.expression import CASTS, kind_of_type
 from rewriter.ir.relation import Relation, conjuncts
+from rewriter.scalar.typecheck import CASTS, kind_of_type
 
 TURNED: dict[type[exp.Expr], type[exp.Binary]] = {
     exp.EQ: exp.EQ,

@@ -16,10 +16,10 @@ from sqlglot import exp
 from rewriter.aggregate import Call, conjunction, present
 from rewriter.bounds import Bound, rows_per_group
 from rewriter.effort import spend
-from rewriter.expression import Parameters
 from rewriter.ir.measure import Count, DistinctItems, FixedPoint, Function, Measure, Moment, Output, Quantiles
 from rewriter.ir.relation import Relation, leaves
 from rewriter.refusal import Refusal
+from rewriter.scalar.typecheck import Parameters
 from rewriter.syntax.allowlist import describe
 from rewriter.value_range import Interval, Ranges
 

@@ -9,11 +9,11 @@ from sqlglot import exp
 from rewriter.bounds import one_row_per_unit
 from rewriter.columns import common_column, row_column
 from rewriter.derived import derived_source
-from rewriter.expression import Parameters, kind
 from rewriter.ir.relation import UNIT, Combined, Field, Relation, Rows, is_inner_unit, is_unit, leaf
 from rewriter.policy import Column
 from rewriter.refusal import Refusal
 from rewriter.refused import base_table, mixes, refuse_limited
+from rewriter.scalar.typecheck import Parameters, kind
 from rewriter.syntax.allowlist import position
 
 NAMES = {exp.Union: "UNION", exp.Intersect: "INTERSECT", exp.Except: "EXCEPT"}

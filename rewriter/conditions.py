@@ -10,7 +10,6 @@ from sqlglot import exp
 
 from rewriter.constant import UNKNOWN_NAME, Constants, unread
 from rewriter.draft import Edit, NodeDraft, SystemDraft
-from rewriter.expression import Parameters, check, check_condition, kind
 from rewriter.grouping import aggregates
 from rewriter.ir.relation import Relation, leaves
 from rewriter.joins import join
@@ -18,11 +17,12 @@ from rewriter.policy import Policy
 from rewriter.refusal import Refusal
 from rewriter.refused import refuse_limited, uncorrelated, unlike
 from rewriter.resolve import resolve
+from rewriter.scalar.comparable import alike
+from rewriter.scalar.typecheck import Parameters, check, check_condition, kind
 from rewriter.selected import correlated, projected, split
 from rewriter.stability import aliases, exists, row_in, semi_join, where
 from rewriter.syntax.allowlist import position
 from rewriter.syntax.desugar_rows import plain_lists
-from rewriter.translate import alike
 
 
 @dataclass(frozen=True)

@@ -12,14 +12,14 @@ from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
 
-from rewriter.array_text import elements
 from rewriter.effort import EXPANDED, spend
-from rewriter.expression import CASTS, Parameter, Parameters, check, kind_of_type, spelt
 from rewriter.grouping import aggregates
-from rewriter.interval import interval_text
 from rewriter.ir.relation import Relation
 from rewriter.refusal import Refusal
 from rewriter.refused import uncorrelated
+from rewriter.scalar.array_literal import elements
+from rewriter.scalar.interval import interval_text
+from rewriter.scalar.typecheck import CASTS, Parameter, Parameters, check, kind_of_type, spelt
 from rewriter.syntax.allowlist import CHANGING, CONSTANT, FOLDED, PLAIN, check_row_local, position
 from rewriter.syntax.desugar import plain
 from rewriter.syntax.parse import MAX_CONSTANTS

@@ -26,7 +26,6 @@ from rewriter.draft import (
     replace_later,
 )
 from rewriter.effort import EXPANDED, bounded, spend
-from rewriter.expression import Parameters
 from rewriter.grouping import aggregates, grouping, named_keys
 from rewriter.ir.relation import Field, Relation, is_inner_unit, leaves
 from rewriter.joins import join, owned
@@ -39,6 +38,7 @@ from rewriter.qualified import drop_casts, drop_schemas
 from rewriter.refusal import Refusal
 from rewriter.refused import mixed, recursive, refuse_limited, row_level, uncorrelated
 from rewriter.resolve import folded, output_name
+from rewriter.scalar.typecheck import Parameters
 from rewriter.selected import correlated, projected, refuse_outer, shown_as
 from rewriter.stability import scan
 from rewriter.statements.value_listing import Listing, listing

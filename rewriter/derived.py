@@ -8,9 +8,9 @@ from sqlglot import exp
 
 from rewriter.bounds import one_row_per_unit
 from rewriter.columns import row_column
-from rewriter.expression import Parameters
 from rewriter.ir.relation import UNIT, Derived, Field, Relation, Rows, Source, is_inner_unit, is_unit, leaf
 from rewriter.policy import Column, Table
+from rewriter.scalar.typecheck import Parameters
 
 
 def unit_type(relation: Relation) -> str:

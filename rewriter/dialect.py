@@ -12,10 +12,10 @@ from typing import Protocol
 from sqlglot import exp
 
 from rewriter.canonical import canonical
-from rewriter.expression import COMPARISONS, Parameters, kind_of_type
 from rewriter.ir.relation import Relation, leaf
-from rewriter.literal import compared, plain_constant
 from rewriter.policy import Column, Table
+from rewriter.scalar.parameter_literal import compared, plain_constant
+from rewriter.scalar.typecheck import COMPARISONS, Parameters, kind_of_type
 
 CELL_TYPES = {
     "int": "BIGINT",
@@ -51,7 +51,7 @@ def collated(value: exp.Expr, name: str) -> exp.Expr:
 
 
 class Dialect(Protocol):
-    """One engine's way of writing. A `kind` is what `rewriter.expression.kind` says of a value."""
+    """One engine's way of writing. A `kind` is what `rewriter.scalar.typecheck.kind` says of a value."""
 
     def sql(self, query: exp.Expr) -> str:
         """The text of a query, whose tree is used up."""

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from sqlglot import exp
 
 from rewriter.dialect import Bound, cell_type, collated
-from rewriter.expression import Parameters, kind_of_type
 from rewriter.ir.relation import Relation, leaf
 from rewriter.policy import Column, Table
+from rewriter.scalar.typecheck import Parameters, kind_of_type
 from rewriter.writer_duckdb import DuckDBWriter, era_last
 
 _DAY = 86_400_000_000

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 from sqlglot import exp
 
-from rewriter import floating
 from rewriter.dialect import cell_type
-from rewriter.expression import Parameters
 from rewriter.forms import calendar, dates, when
 from rewriter.ir.relation import Relation, leaf
 from rewriter.policy import Column, Table
+from rewriter.scalar import float_guards
+from rewriter.scalar.typecheck import Parameters
 from rewriter.writer_spark import SparkWriter, micros
 
 SECRET, CELLS = "dpproxy_secret", "dpproxy_cells"
@@ -46,7 +46,7 @@ class SparkDialect:
 
     def key(self, value: exp.Expr, kind: str) -> exp.Expr:
         if kind == "float":
-            return exp.Add(this=value, expression=floating.double("0"))
+            return exp.Add(this=value, expression=float_guards.double("0"))
         if kind == "text":
             return exp.Anonymous(this="TRY_VALIDATE_UTF8", expressions=[value])
         if kind == "date":
@@ -84,7 +84,7 @@ class SparkDialect:
         return exp.Anonymous(this="UNIX_DATE", expressions=[value])
 
     def seconds(self, value: exp.Expr) -> exp.Expr:
-        million = floating.double("1e6")
+        million = float_guards.double("1e6")
         return exp.Div(this=exp.cast(micros(value), "DOUBLE"), expression=million, typed=True)
 
     def addend(self, value: exp.Expr) -> exp.Expr:
@@ -107,7 +107,7 @@ def _bits(value: exp.Expr) -> exp.Expr:
 
     Spark has no function for them; they are read from its hexadecimal form, [-]0xH.HHHp[-]E.
     """
-    double = exp.Add(this=exp.cast(value.copy(), "DOUBLE"), expression=floating.double("0"))
+    double = exp.Add(this=exp.cast(value.copy(), "DOUBLE"), expression=float_guards.double("0"))
     form = exp.Anonymous(this="FORMAT_STRING", expressions=[exp.Literal.string("%a"), double])
 
     def found(pattern: str) -> exp.Expr:
@@ -139,7 +139,7 @@ def _bits(value: exp.Expr) -> exp.Expr:
     texts = {"NaN": "NaN", "Infinity": f"0{'1' * 11}{'0' * 52}", "-Infinity": f"1{'1' * 11}{'0' * 52}"}
     choice = exp.case()
     for name, text in texts.items():
-        choice = choice.when(value.copy().eq(floating.double(name)), exp.Literal.string(text))
+        choice = choice.when(value.copy().eq(float_guards.double(name)), exp.Literal.string(text))
     return choice.when(exp.not_(exp.Is(this=value.copy(), expression=exp.null())), bits)
 
 

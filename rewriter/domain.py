@@ -13,12 +13,12 @@ from dataclasses import dataclass, field
 from sqlglot import exp
 
 from rewriter.effort import spend
-from rewriter.expression import LOGICAL, Parameters, enumerable, kind, kind_of_type
-from rewriter.functions import whole_constant
 from rewriter.ir.relation import Leaf, Relation, Source, leaf, leaves
-from rewriter.literal import constant
 from rewriter.plan import Cells
 from rewriter.policy import Column, Policy
+from rewriter.scalar.function_checks import whole_constant
+from rewriter.scalar.parameter_literal import constant
+from rewriter.scalar.typecheck import LOGICAL, Parameters, enumerable, kind, kind_of_type
 from rewriter.syntax.allowlist import EXTRACTED
 
 MAX_CELLS = 1_000_000

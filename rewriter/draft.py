@@ -9,9 +9,9 @@ from sqlglot import exp
 
 from rewriter.bounds import Bound
 from rewriter.constant import Constant
-from rewriter.expression import Parameter, Parameters
 from rewriter.ir.measure import Count, Measure, Output
 from rewriter.ir.relation import Relation
+from rewriter.scalar.typecheck import Parameter, Parameters
 from rewriter.statements.value_listing import Listing
 
 SYSTEM = "dpproxy"

@@ -16,11 +16,11 @@ from rewriter.dialect import Dialect
 from rewriter.draft import NodeDraft
 from rewriter.emit import Emitter
 from rewriter.emit_measures import item_kind, numbered, unmeasured, with_ranks
-from rewriter.expression import Parameters, kind
 from rewriter.ir.measure import DistinctItems, Quantiles, Running
 from rewriter.ir.relation import UNIT
 from rewriter.plan import Cells, HistogramQuery
 from rewriter.policy import Policy
+from rewriter.scalar.typecheck import Parameters, kind
 
 ONE = 1 << 20
 """Weight 1 in fixed point, as the mechanism counts it."""

@@ -17,10 +17,10 @@ from rewriter.canonical import canonical
 from rewriter.contribution import Held, reach
 from rewriter.dialect import Dialect
 from rewriter.draft import NodeDraft
-from rewriter.expression import kind
 from rewriter.ir.measure import Count, DistinctItems, FixedPoint, Measure, Moment, Quantiles, named, parts
 from rewriter.ir.relation import UNIT, Relation
-from rewriter.moment import written_date, written_stamp
+from rewriter.scalar.timestamps import written_date, written_stamp
+from rewriter.scalar.typecheck import kind
 
 if TYPE_CHECKING:
     from rewriter.emit import Emitter

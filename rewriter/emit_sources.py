@@ -13,7 +13,6 @@ from sqlglot import exp
 
 from rewriter.canonical import canonical
 from rewriter.contribution import check_window
-from rewriter.expression import kind
 from rewriter.grouping import EXACT
 from rewriter.ir.relation import (
     UNIT,
@@ -29,6 +28,7 @@ from rewriter.ir.relation import (
     leaves,
     parts,
 )
+from rewriter.scalar.typecheck import kind
 
 if TYPE_CHECKING:
     from rewriter.emit import Emitter

@@ -7,11 +7,11 @@ from collections.abc import Callable, Sequence
 
 from sqlglot import exp
 
-from rewriter import floating, regexp
-from rewriter.expression import COMPARISONS
-from rewriter.functions import constant_text, whole_constant
-from rewriter.interval import interval_text
-from rewriter.width import INTEGERS, SPAN
+from rewriter.scalar import float_guards, regexp
+from rewriter.scalar.function_checks import constant_text, whole_constant
+from rewriter.scalar.interval import interval_text
+from rewriter.scalar.numeric_width import INTEGERS, SPAN
+from rewriter.scalar.typecheck import COMPARISONS
 from rewriter.writer import Guarded, Writer, divided
 
 LONGEST_JOINED = 100_000
@@ -147,13 +147,15 @@ class Forms(Writer):
         signs = exp.case().when(self.undefined(value, self.kind(node.this)), number(0))
         signs = signs.when(exp.GT(this=value.copy(), expression=number(0)), number(1))
         signs = signs.when(exp.LT(this=value.copy(), expression=number(0)), number(-1))
-        return exp.cast(signs.when(floating.zero(value), number(0)), "DOUBLE")
+        return exp.cast(signs.when(float_guards.zero(value), number(0)), "DOUBLE")
 
     def undefined(self, value: exp.Expr, of: str) -> exp.Expr:
         """Whether a value is NaN."""
         if of == "int":
             return exp.false()
-        nan = exp.cast(exp.Literal.string("NaN"), self.exact) if of == "number" else floating.double("NaN")
+        nan = (
+            exp.cast(exp.Literal.string("NaN"), self.exact) if of == "number" else float_guards.double("NaN")
+        )
         return exp.EQ(this=value.copy(), expression=nan)
 
     def root(self, node: exp.Expr) -> exp.Expr:
@@ -173,7 +175,7 @@ class Forms(Writer):
 
         def within(value: exp.Expr) -> exp.Expr:
             reach = exp.Between(this=value.copy(), low=number(-700), high=number(700))
-            return exp.or_(floating.special(value), reach)
+            return exp.or_(float_guards.special(value), reach)
 
         return self.function(part, within, exp.Exp(this=part.value))
 
@@ -183,8 +185,8 @@ class Forms(Writer):
         text = constant_text(exponent.this if negative else exponent, self.parameters) or "1"
         power = -float(text) if negative else float(text)
         part = self.as_float(node.this)
-        raised = exp.Pow(this=part.value, expression=floating.double(repr(power)))
-        return self.function(part, lambda v: floating.power(v, power), raised)
+        raised = exp.Pow(this=part.value, expression=float_guards.double(repr(power)))
+        return self.function(part, lambda v: float_guards.power(v, power), raised)
 
     def bucket(self, node: exp.Expr) -> exp.Expr:
         exact = self.kind(node.this) == "number"
@@ -204,7 +206,7 @@ class Forms(Writer):
         found = found.when(exp.GTE(this=value.copy(), expression=high.copy()), beyond)
         if not exact:
             # What is smaller still would be too small for a double once it is divided.
-            found = found.when(exp.LT(this=above.copy(), expression=floating.double("1e-290")), number(1))
+            found = found.when(exp.LT(this=above.copy(), expression=float_guards.double("1e-290")), number(1))
         return found.when(exp.GTE(this=value.copy(), expression=low.copy()), inside)
 
     def plain(self, node: exp.Expr, exact: bool) -> exp.Expr:
@@ -224,7 +226,7 @@ class Forms(Writer):
             return self.to_number(node, source, sizes)
         if target == "float":
             part = self.fitted(node.this, self.width(node))
-            guards = (floating.narrows(part.value),) if self.width(node) == "real" else ()
+            guards = (float_guards.narrows(part.value),) if self.width(node) == "real" else ()
             return exp.cast(Guarded(part.value, (*part.guards, *guards)).closed(), self.stored(node))
         value = self.write(node.this)
         if target == "text":
@@ -242,8 +244,8 @@ class Forms(Writer):
             within: exp.Expr = exp.Between(this=value, low=self.whole(-most), high=self.whole(most - 1))
         elif of == "int8" and source == "float":
             within = exp.and_(
-                exp.GTE(this=value, expression=floating.double(str(-most))),
-                exp.LT(this=value.copy(), expression=floating.double(str(most))),
+                exp.GTE(this=value, expression=float_guards.double(str(-most))),
+                exp.LT(this=value.copy(), expression=float_guards.double(str(most))),
             )
         else:
             exact = source == "number"
@@ -262,7 +264,8 @@ class Forms(Writer):
         value = self.write(node.this)
         if source == "float":
             value = when(
-                exp.LT(this=floating.size(value), expression=floating.double("1e28")), self.decimal(value)
+                exp.LT(this=float_guards.size(value), expression=float_guards.double("1e28")),
+                self.decimal(value),
             )
         elif source != "number":
             value = exp.cast(value, self.exact)

@@ -13,12 +13,12 @@ from itertools import product
 
 from sqlglot import exp
 
-from rewriter.expression import Parameters, check
 from rewriter.ir.relation import Relation, is_unit, leaf, leaves
 from rewriter.ordering import key_order
 from rewriter.refusal import Refusal
 from rewriter.refused import stored_table, unit_groups
 from rewriter.resolve import folded, resolve
+from rewriter.scalar.typecheck import Parameters, check
 from rewriter.syntax.allowlist import position
 
 MAX_SETS = 16

@@ -19,7 +19,6 @@ from sqlglot import exp
 from rewriter.bounds import apart_on_unit, one_row_per_unit
 from rewriter.columns import row_column
 from rewriter.derived import as_rows, derived_source
-from rewriter.expression import Parameters, check_condition
 from rewriter.ir.relation import (
     UNIT,
     Field,
@@ -38,6 +37,7 @@ from rewriter.policy import TableName
 from rewriter.refusal import Refusal
 from rewriter.refused import stored_table
 from rewriter.resolve import folded, resolve
+from rewriter.scalar.typecheck import Parameters, check_condition
 from rewriter.syntax.allowlist import position
 from rewriter.zero_fill import refuse_kept
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from rewriter.expression import Parameters
 from rewriter.refusal import Refusal
+from rewriter.scalar.typecheck import Parameters
 from rewriter.syntax.allowlist import position
 
 MAX_LIMIT = 2**62

@@ -19,7 +19,6 @@ from rewriter.bounds import groups_per_unit
 from rewriter.collect import measures_of
 from rewriter.draft import Edit, NodeDraft, released, released_rows, replace_later
 from rewriter.effort import spend
-from rewriter.expression import Parameters
 from rewriter.grouping import Grouping, refuse_unit_keys
 from rewriter.ir.measure import Output, Running
 from rewriter.ir.relation import Relation, leaves
@@ -28,6 +27,7 @@ from rewriter.refusal import Refusal
 from rewriter.refused import not_grouped
 from rewriter.resolve import folded, output_name, resolve
 from rewriter.running import Known, running_count
+from rewriter.scalar.typecheck import Parameters
 from rewriter.syntax.allowlist import CONSTANT, own_parts, position
 
 

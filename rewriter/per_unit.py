@@ -13,12 +13,12 @@ from sqlglot import exp
 
 from rewriter.columns import MOST, computed_column, refuse_intervals, row_column
 from rewriter.derived import derived_source
-from rewriter.expression import Parameters, check, check_condition, kind
 from rewriter.grouping import EXACT, aggregates
 from rewriter.ir.relation import UNIT, Field, Grouped, Relation, conjuncts, is_inner_unit, leaf, leaves
 from rewriter.refusal import Refusal
 from rewriter.refused import mixes, not_grouped
 from rewriter.resolve import output_name, plainly, resolve
+from rewriter.scalar.typecheck import Parameters, check, check_condition, kind
 from rewriter.syntax.allowlist import check_row_local, describe, position
 from rewriter.windows import Windows, windowed
 

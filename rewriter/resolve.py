@@ -8,8 +8,8 @@ from sqlglot import exp
 
 from rewriter.effort import spend
 from rewriter.ir.relation import Field, Relation
-from rewriter.iso_times import plain_times
 from rewriter.refusal import Refusal
+from rewriter.scalar.iso8601 import plain_times
 from rewriter.syntax.allowlist import CONSTANT, check_row_local, position
 from rewriter.syntax.desugar import plain
 

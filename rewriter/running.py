@@ -15,9 +15,9 @@ from sqlglot import exp
 
 from rewriter.aggregate import Call, read_call
 from rewriter.bounds import Bound, rows_per_group
-from rewriter.expression import Parameters, kind
 from rewriter.ir.measure import Running
 from rewriter.ir.relation import Relation
+from rewriter.scalar.typecheck import Parameters, kind
 from rewriter.stream import declared_horizon, grain_of
 
 Keys = tuple[exp.Expr, ...]

@@ -7,10 +7,10 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from rewriter.expression import Parameters, check
 from rewriter.ir.relation import Field, Relation, leaves
 from rewriter.refused import refuse_limited, uncorrelated
 from rewriter.resolve import output_name, resolve, starred
+from rewriter.scalar.typecheck import Parameters, check
 
 
 def correlated(relation: Relation) -> bool:

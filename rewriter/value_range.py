@@ -15,14 +15,14 @@ from math import ceil, floor
 
 from sqlglot import exp
 
-from rewriter.absent import always_null, never_true
 from rewriter.bounds import Bound, rows_per_group
 from rewriter.effort import spend
-from rewriter.expression import CASTS, Parameters, kind, kind_of_type
 from rewriter.ir.relation import Relation, conjuncts, leaves
-from rewriter.moment import DAY, moment_of, truncated, year_of
 from rewriter.policy import Column
 from rewriter.refusal import Refusal
+from rewriter.scalar.nullability import always_null, never_true
+from rewriter.scalar.timestamps import DAY, moment_of, truncated, year_of
+from rewriter.scalar.typecheck import CASTS, Parameters, kind, kind_of_type
 from rewriter.syntax.allowlist import EXTRACTED
 
 End = Fraction | None

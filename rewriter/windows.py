@@ -17,11 +17,11 @@ from sqlglot import exp
 from rewriter.bounds import one_row_per_unit
 from rewriter.columns import computed_column, refuse_intervals, row_column
 from rewriter.derived import derived_source
-from rewriter.expression import Parameters, check, kind
 from rewriter.ir.relation import UNIT, Field, Relation, Rows, is_inner_unit, is_unit, leaf, leaves
 from rewriter.refusal import Refusal
 from rewriter.refused import mixes
 from rewriter.resolve import folded, output_name, plainly, resolve, starred
+from rewriter.scalar.typecheck import Parameters, check, kind
 from rewriter.syntax.allowlist import check_row_local, describe, position, surplus
 
 PEERS = (exp.Rank, exp.DenseRank)

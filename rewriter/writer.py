@@ -13,12 +13,12 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from rewriter import floating
 from rewriter.effort import spend
-from rewriter.expression import Parameter, Parameters, kind, operands
 from rewriter.ir.relation import Relation
-from rewriter.literal import plain_constant
-from rewriter.width import INTEGERS, wider, width
+from rewriter.scalar import float_guards
+from rewriter.scalar.numeric_width import INTEGERS, wider, width
+from rewriter.scalar.parameter_literal import plain_constant
+from rewriter.scalar.typecheck import Parameter, Parameters, kind, operands
 
 ARITHMETIC = (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod, exp.Neg, exp.Abs)
 NUMBERS = ("int", "number", "float")
@@ -135,7 +135,7 @@ class Writer(ABC):
             self.float_computed(node, values) if of in ("real", "double") else self.computed(node, values, of)
         )
         before = tuple(guard for part in parts for guard in part.guards)
-        after = (floating.narrows(result.value),) if of == "real" else ()
+        after = (float_guards.narrows(result.value),) if of == "real" else ()
         return Guarded(exp.paren(result.value), (*before, *result.guards, *after))
 
     def fitted(self, node: exp.Expr, of: str) -> Guarded:
@@ -144,7 +144,7 @@ class Writer(ABC):
         if own == "literal":
             return Guarded(exp.cast(self.write(node), self.types(of)))
         if own == "number" and of == "double" and isinstance(node.unnest(), exp.Literal):
-            return Guarded(floating.double(node.unnest().name))
+            return Guarded(float_guards.double(node.unnest().name))
         return self.promoted(self.opened(node), own, of)
 
     @abstractmethod
@@ -157,10 +157,10 @@ class Writer(ABC):
             return Guarded(type(node)(this=values[0]))
         left, right = values
         guard = {
-            exp.Add: floating.sums,
-            exp.Sub: floating.sums,
-            exp.Mul: floating.multiplies,
-            exp.Div: floating.divides,
+            exp.Add: float_guards.sums,
+            exp.Sub: float_guards.sums,
+            exp.Mul: float_guards.multiplies,
+            exp.Div: float_guards.divides,
         }[type(node)]
         return Guarded(operation(node, left, right), (guard(left, right),))
 

@@ -7,14 +7,14 @@ from decimal import Decimal
 
 from sqlglot import exp
 
-from rewriter.array_text import elements
 from rewriter.dialect import CELL_TYPES
-from rewriter.expression import COMPARISONS, Parameter, enumerable, kind_of_type
 from rewriter.forms import LONGEST_REPLACED, Forms, number, when
-from rewriter.functions import constant_text
-from rewriter.interval import measured
-from rewriter.translate import alike_operands
-from rewriter.width import INTEGERS
+from rewriter.scalar.array_literal import elements
+from rewriter.scalar.comparable import alike_operands
+from rewriter.scalar.function_checks import constant_text
+from rewriter.scalar.interval import measured
+from rewriter.scalar.numeric_width import INTEGERS
+from rewriter.scalar.typecheck import COMPARISONS, Parameter, enumerable, kind_of_type
 from rewriter.writer import Guarded, operation
 
 TYPES = {

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 from sqlglot import exp
 
-from rewriter import floating
 from rewriter.dialect import collated
 from rewriter.forms import LONGEST_REPLACED, Forms, number, when
-from rewriter.functions import constant_text
-from rewriter.width import INTEGERS, SPAN
+from rewriter.scalar import float_guards
+from rewriter.scalar.function_checks import constant_text
+from rewriter.scalar.numeric_width import INTEGERS, SPAN
 from rewriter.writer import Guarded, operation
 
 COMPUTED = {"int2": "BIGINT", "int4": "BIGINT", "int8": "DECIMAL", "number": "DECIMAL"}
@@ -54,7 +54,7 @@ class PostgresWriter(Forms):
             exp.LT(this=size, expression=_exact("1e300")),
             exp.GT(this=size.copy(), expression=_exact("1e-300")),
         )
-        held = exp.or_(floating.zero(part.value), large)
+        held = exp.or_(float_guards.zero(part.value), large)
         return Guarded(exp.cast(part.value, "DOUBLE"), (*part.guards, held))
 
     def computed(self, node: exp.Expr, parts: Sequence[exp.Expr], of: str) -> Guarded:

@@ -8,15 +8,15 @@ from decimal import Decimal
 
 from sqlglot import exp
 
-from rewriter import floating
 from rewriter.dialect import CELL_TYPES
-from rewriter.expression import operands
 from rewriter.forms import Form, Forms, calendar, dates, number, when
-from rewriter.functions import constant_text
-from rewriter.interval import interval_text
 from rewriter.refusal import Refusal
+from rewriter.scalar import float_guards
+from rewriter.scalar.function_checks import constant_text
+from rewriter.scalar.interval import interval_text
+from rewriter.scalar.numeric_width import INTEGERS
+from rewriter.scalar.typecheck import operands
 from rewriter.syntax.allowlist import position
-from rewriter.width import INTEGERS
 from rewriter.writer import Guarded, operation
 
 TYPES = {
@@ -348,7 +348,7 @@ def _still(written: exp.Expr, known: Callable[[exp.Expr], exp.Expr]) -> exp.Expr
 
 def _within_whole(value: exp.Expr, rounded: exp.Expr) -> exp.Expr:
     """Spark rounds to a BIGINT: doubles that none holds, and those that are no number, are whole as they are."""
-    small = exp.LT(this=floating.size(value), expression=floating.double(_WHOLE))
+    small = exp.LT(this=float_guards.size(value), expression=float_guards.double(_WHOLE))
     return exp.case().when(small, exp.cast(rounded, "DOUBLE")).else_(value.copy())
 
 

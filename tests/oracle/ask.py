@@ -15,10 +15,10 @@ from rewriter.dialect import Bound
 from rewriter.domain import domain_query
 from rewriter.draft import UNITS, Draft, NodeDraft
 from rewriter.emit import check_dialect
-from rewriter.expression import Parameter
 from rewriter.ir.measure import Count, DistinctItems, Measure, Moment, Quantiles, Running
 from rewriter.plan import Cells, HistogramQuery
 from rewriter.refusal import Refusal
+from rewriter.scalar.typecheck import Parameter
 from rewriter.stream import within_horizon
 from tests.oracle.world import World
 from tests.rewriter.engine import executed

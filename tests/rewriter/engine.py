@@ -13,9 +13,9 @@ from rewriter.cut import draft
 from rewriter.domain import domain_query, held
 from rewriter.draft import NodeDraft, SystemDraft
 from rewriter.emit import histogram_query, types_query
-from rewriter.expression import Parameter
 from rewriter.plan import Cells
 from rewriter.present import Columns, node_columns, present
+from rewriter.scalar.typecheck import Parameter
 from tests.rewriter.shop import POLICY
 
 Key = tuple[str | None, ...]

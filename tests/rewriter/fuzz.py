@@ -27,9 +27,9 @@ from rewriter.dialect_postgres import POSTGRES
 from rewriter.domain import domain_query
 from rewriter.draft import NodeDraft, SystemDraft
 from rewriter.emit import histogram_query, node_text, types_query
-from rewriter.expression import Parameter
 from rewriter.present import Column, Columns, node_columns, present
 from rewriter.refusal import Refusal
+from rewriter.scalar.typecheck import Parameter
 from rewriter.statements.classify import Verdict, classify
 from tests.rewriter import lexed
 from tests.rewriter.grammar_whole import Whole

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rewriter.expression import Parameter
+from rewriter.scalar.typecheck import Parameter
 from tests.rewriter.grammar import CONSTANTS, DATES, FIGURES, Grammar, grouped
 
 NUMERIC = (

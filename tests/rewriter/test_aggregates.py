@@ -16,10 +16,10 @@ from rewriter.cut import draft
 from rewriter.draft import NodeDraft
 from rewriter.emit import histogram_query, node_text
 from rewriter.emit_groups import Backend, bins_query, items_query, running_query, weights_query
-from rewriter.expression import Parameter
 from rewriter.ir.measure import Count, DistinctItems, Measure, Moment, Output, Quantiles, Running
 from rewriter.policy import Policy
 from rewriter.refusal import Refusal
+from rewriter.scalar.typecheck import Parameter
 from tests.rewriter.bounded import MEASURED, MOST_ROWS, TAU, TIGHT
 from tests.rewriter.conftest import load_duckdb
 from tests.rewriter.shop import OUTLIER, rows, without

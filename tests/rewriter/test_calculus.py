@@ -10,10 +10,10 @@ import pytest
 from rewriter.cut import draft
 from rewriter.draft import NodeDraft
 from rewriter.emit import histogram_query
-from rewriter.expression import Parameter
 from rewriter.ir.measure import Count
 from rewriter.policy import Column, Hop, Policy, Table
 from rewriter.refusal import Refusal
+from rewriter.scalar.typecheck import Parameter
 from tests.rewriter.shop import ARTICLES, EVENTS, TAGS, USERS
 
 VISITS = Table(

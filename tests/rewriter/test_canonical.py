@@ -7,7 +7,7 @@ import pytest
 from rewriter.cut import draft
 from rewriter.draft import NodeDraft
 from rewriter.emit import node_text
-from rewriter.expression import Parameter
+from rewriter.scalar.typecheck import Parameter
 from tests.rewriter.shop import POLICY
 
 COUNT = "SELECT COUNT(*) FROM users WHERE "

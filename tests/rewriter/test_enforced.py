@@ -20,11 +20,11 @@ from rewriter.domain import domain_query
 from rewriter.draft import NodeDraft
 from rewriter.emit import histogram_query
 from rewriter.emit_groups import Backend, bins_query, items_query, running_query, weights_query
-from rewriter.expression import Parameter
 from rewriter.ir.measure import Count, DistinctItems, Moment, Quantiles, Running
 from rewriter.plan import Cells
 from rewriter.policy import Policy
 from rewriter.refusal import Refusal
+from rewriter.scalar.typecheck import Parameter
 from tests.oracle import data
 from tests.oracle.data import Shape
 from tests.oracle.generator import KINDS, Generator

@@ -11,8 +11,8 @@ import pytest
 
 from rewriter.cut import draft
 from rewriter.draft import NodeDraft
-from rewriter.expression import Parameter
 from rewriter.refusal import Refusal
+from rewriter.scalar.typecheck import Parameter
 from tests.rewriter.engine import answer, cells_of, executed, histogram
 from tests.rewriter.queries import ANSWERED
 from tests.rewriter.shop import POLICY

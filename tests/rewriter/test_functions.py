@@ -21,11 +21,11 @@ from rewriter.cut import draft
 from rewriter.dialect import Dialect
 from rewriter.dialect_duckdb import DUCKDB
 from rewriter.dialect_postgres import POSTGRES
-from rewriter.expression import Parameter, check, kind
 from rewriter.ir.relation import leaf
 from rewriter.policy import Policy
 from rewriter.refusal import Refusal
 from rewriter.resolve import resolve
+from rewriter.scalar.typecheck import Parameter, check, kind
 from rewriter.syntax.allowlist import ROW_LOCAL, check_row_local
 from rewriter.syntax.postgres_dialect import Reading
 from tests.rewriter.test_executed import _body

@@ -13,8 +13,8 @@ from sqlglot import exp, parse_one
 
 from rewriter.dialect_duckdb import DUCKDB
 from rewriter.dialect_postgres import POSTGRES
-from rewriter.expression import kind, kind_of_type
 from rewriter.refusal import Refusal
+from rewriter.scalar.typecheck import kind, kind_of_type
 from tests.rewriter.test_functions import EXPRESSIONS, based, statement, truth
 from tests.rewriter.test_functions import judge as judge
 from tests.rewriter.test_functions import values as values

@@ -14,10 +14,10 @@ import pytest
 from rewriter.bounds import groups_per_unit
 from rewriter.cut import draft
 from rewriter.draft import Draft, NodeDraft
-from rewriter.expression import Parameter
 from rewriter.ir.measure import Count
 from rewriter.ir.relation import Grouped, Relation, parts
 from rewriter.refusal import Refusal
+from rewriter.scalar.typecheck import Parameter
 from tests.rewriter.conftest import load_duckdb
 from tests.rewriter.engine import answer, cells_of, executed, histogram
 from tests.rewriter.grammar import Grammar

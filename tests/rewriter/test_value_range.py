@@ -10,8 +10,8 @@ import psycopg
 import pytest
 from sqlglot import exp, parse_one
 
-from rewriter.expression import Parameter
 from rewriter.resolve import resolve
+from rewriter.scalar.typecheck import Parameter
 from rewriter.stability import scan, where
 from rewriter.value_range import Interval, Ranges
 from tests.rewriter.shop import EVENTS, USERS

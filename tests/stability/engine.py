@@ -13,8 +13,8 @@ from dpproxy.backends.duckdb import RAISING, UNSAFE
 from dpproxy.front_statement import other_than_constant
 from rewriter.dialect_duckdb import DUCKDB
 from rewriter.dialect_postgres import POSTGRES
-from rewriter.expression import Parameter
 from rewriter.refusal import Refusal
+from rewriter.scalar.typecheck import Parameter
 from tests.rewriter.engine import executed
 
 Row = tuple[Any, ...]

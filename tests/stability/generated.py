@@ -10,8 +10,8 @@ from random import Random
 
 import psycopg
 
-from rewriter.expression import Parameter
 from rewriter.refusal import Refusal
+from rewriter.scalar.typecheck import Parameter
 from tests.rewriter.grammar_whole import Whole
 from tests.stability.engine import PostgresEngine
 from tests.stability.harness import Tally, Violation, check

@@ -11,11 +11,11 @@ from rewriter.cut import draft
 from rewriter.domain import MAX_CELLS, domain_query, held
 from rewriter.draft import UNITS, NodeDraft
 from rewriter.emit import histogram_query
-from rewriter.expression import Parameter
 from rewriter.ir.measure import Count, Moment, Quantiles
 from rewriter.plan import Cells, HistogramQuery
 from rewriter.policy import Policy
 from rewriter.refusal import Refusal
+from rewriter.scalar.typecheck import Parameter
 from tests.rewriter.engine import executed
 from tests.stability.engine import DuckDBEngine, Engine, PostgresEngine
 

@@ -6,8 +6,8 @@ import re
 
 from sqlglot import exp
 
-from rewriter.expression import COMPARISONS, kind_of_type, operands
 from rewriter.ir.relation import Relation
+from rewriter.scalar.typecheck import COMPARISONS, kind_of_type, operands
 
 _ISO = re.compile(r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d(?::\d\d(?:\.\d{1,6})?)?)(Z?)")
 

@@ -6,8 +6,8 @@ import re
 
 from sqlglot import exp
 
-from rewriter.expression import Parameters, kind, operands
 from rewriter.ir.relation import Relation
+from rewriter.scalar.typecheck import Parameters, kind, operands
 
 SMALL_NUMBER = re.compile(r"\d{1,15}(\.\d{1,10})?")
 """A constant that every integer can be compared with as a DECIMAL of 38 digits."""

@@ -6,15 +6,15 @@ import re
 
 from sqlglot import exp
 
-from rewriter.array_text import elements
 from rewriter.effort import spend
-from rewriter.functions import CASTS as CASTS
-from rewriter.functions import FUNCTIONS, check_function, not_allowed
-from rewriter.interval import measured
 from rewriter.ir.parameter import Parameter as Parameter
 from rewriter.ir.parameter import Parameters as Parameters
 from rewriter.ir.relation import Relation
 from rewriter.refusal import Refusal
+from rewriter.scalar.array_literal import elements
+from rewriter.scalar.function_checks import CASTS as CASTS
+from rewriter.scalar.function_checks import FUNCTIONS, check_function, not_allowed
+from rewriter.scalar.interval import measured
 from rewriter.syntax.allowlist import position
 
 KINDS = {

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from rewriter.expression import Parameter, kind_of_type
+from rewriter.scalar.typecheck import Parameter, kind_of_type
 
 
 def constant(parameter: Parameter) -> exp.Expr:

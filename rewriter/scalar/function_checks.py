@@ -7,10 +7,10 @@ from collections.abc import Callable, Mapping
 
 from sqlglot import exp
 
-from rewriter import regexp
-from rewriter.interval import interval_text
 from rewriter.ir.parameter import Parameters
 from rewriter.refusal import Refusal
+from rewriter.scalar import regexp
+from rewriter.scalar.interval import interval_text
 from rewriter.syntax.allowlist import FIELDS, TRUNCATIONS, describe, position
 
 CASTS = {

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from rewriter.expression import Parameters, kind
 from rewriter.ir.relation import Relation
+from rewriter.scalar.typecheck import Parameters, kind
 
 NARROW = {"smallint": "int2", "integer": "int4", "real": "real"}
 CAST_WIDTHS = {exp.DType.SMALLINT: "int2", exp.DType.INT: "int4", exp.DType.FLOAT: "real"}

@@ -1,0 +1,1 @@
+"""Types of expressions, and which of them private rows may be computed by."""
