@@ -11,7 +11,7 @@ from typing import Protocol
 
 from sqlglot import exp
 
-from rewriter.canonical import canonical
+from rewriter.canonical.normalize import canonical
 from rewriter.ir.relation import Relation, leaf
 from rewriter.policy import Column, Table
 from rewriter.scalar.parameter_literal import compared, plain_constant

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
-from rewriter.canonical import canonical, canonical_conjuncts, text_of
+from rewriter.canonical.normalize import canonical, canonical_conjuncts, text_of
 from rewriter.contribution import check_units, held
 from rewriter.dialect import NEUTRAL, Dialect, cell_type
 from rewriter.dialect_duckdb import DUCKDB

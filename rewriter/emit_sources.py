@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from rewriter.canonical import canonical
+from rewriter.canonical.normalize import canonical
 from rewriter.contribution import check_window
 from rewriter.grouping import EXACT
 from rewriter.ir.relation import (

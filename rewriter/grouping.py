@@ -13,8 +13,8 @@ from itertools import product
 
 from sqlglot import exp
 
+from rewriter.canonical.order import key_order
 from rewriter.ir.relation import Relation, is_unit, leaf, leaves
-from rewriter.ordering import key_order
 from rewriter.refusal import Refusal
 from rewriter.refused import stored_table, unit_groups
 from rewriter.resolve import folded, resolve

@@ -7,7 +7,8 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from rewriter.canonical import canonical, text_of
+from rewriter.canonical.normalize import canonical, text_of
+from rewriter.canonical.order import in_order
 from rewriter.draft import NodeDraft
 from rewriter.ir.measure import Count, DistinctItems, Measure, Moment, Quantiles, Running, parts
 from rewriter.ir.relation import (
@@ -23,7 +24,6 @@ from rewriter.ir.relation import (
     Source,
     leaf,
 )
-from rewriter.ordering import in_order
 
 _KINDS = (Moment, Count, Quantiles, DistinctItems, Running)
 

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from rewriter.canonical import canonical, text_of
+from rewriter.canonical.normalize import canonical, text_of
 from rewriter.ir.relation import Relation, SemiJoin, Source, leaf, leaves
 
 
