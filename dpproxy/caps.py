@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rewriter.bounds import one_row_per_unit
+from rewriter.binder.contribution_bounds import one_row_per_unit
 from rewriter.draft import NodeDraft
 from rewriter.ir.measure import Count, Moment, Quantiles, Running
 

@@ -12,7 +12,7 @@ from typing import TypeVar, cast
 from dpproxy.front import CONSTANT_TIMEOUT, Front
 from dpproxy.front_sql import identifier
 from dpproxy.front_statement import Described
-from rewriter.constant import Constant
+from rewriter.binder.constants import Constant
 from rewriter.cut import draft
 from rewriter.dialect import Dialect
 from rewriter.dialect_duckdb import DUCKDB

@@ -11,12 +11,12 @@ from fractions import Fraction
 
 from sqlglot import exp
 
+from rewriter.binder.names import resolve
 from rewriter.effort import PARSED, spend
 from rewriter.ir.measure import Function
 from rewriter.ir.relation import Field, Relation, is_inner_unit, is_unit
 from rewriter.policy import Column
 from rewriter.refusal import Refusal
-from rewriter.resolve import resolve
 from rewriter.scalar.constant_factor import constant_of, scaled
 from rewriter.scalar.typecheck import Parameters, check, check_condition, kind
 from rewriter.scalar.unsupported import available, no_such_function, unavailable

@@ -24,7 +24,7 @@ class NodeClass:
 def classify(node: NodeDraft, known: bool) -> NodeClass:
     """The class of a node; `known`: whether the domain of its keys is.
 
-    >>> from rewriter.bounds import Bound
+    >>> from rewriter.binder.contribution_bounds import Bound
     >>> from rewriter.draft import UNITS
     >>> from rewriter.ir.relation import Relation
     >>> str(classify(NodeDraft(Relation(()), (), (UNITS,), (), Bound(1, False), None, None, True), True))

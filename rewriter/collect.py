@@ -14,14 +14,14 @@ from typing import Literal
 from sqlglot import exp
 
 from rewriter.aggregate import Call, conjunction, present
-from rewriter.bounds import Bound, rows_per_group
+from rewriter.binder.contribution_bounds import Bound, rows_per_group
+from rewriter.binder.value_ranges import Interval, Ranges
 from rewriter.effort import spend
 from rewriter.ir.measure import Count, DistinctItems, FixedPoint, Function, Measure, Moment, Output, Quantiles
 from rewriter.ir.relation import Relation, leaves
 from rewriter.refusal import Refusal
 from rewriter.scalar.typecheck import Parameters
 from rewriter.syntax.allowlist import describe
-from rewriter.value_range import Interval, Ranges
 
 MOST = 1 << 40
 """The largest value that is added up, in units of its scale."""

@@ -8,19 +8,19 @@ from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
 
-from rewriter.constant import UNKNOWN_NAME, Constants, unread
+from rewriter.binder.constants import UNKNOWN_NAME, Constants, unread
+from rewriter.binder.group_by import aggregates
+from rewriter.binder.joins import join
+from rewriter.binder.names import resolve
+from rewriter.binder.rejections import refuse_limited, uncorrelated, unlike
+from rewriter.binder.scan_filter import aliases, exists, row_in, semi_join, where
+from rewriter.binder.select_parts import correlated, projected, split
 from rewriter.draft import Edit, NodeDraft, SystemDraft
-from rewriter.grouping import aggregates
 from rewriter.ir.relation import Relation, leaves
-from rewriter.joins import join
 from rewriter.policy import Policy
 from rewriter.refusal import Refusal
-from rewriter.refused import refuse_limited, uncorrelated, unlike
-from rewriter.resolve import resolve
 from rewriter.scalar.comparable import alike
 from rewriter.scalar.typecheck import Parameters, check, check_condition, kind
-from rewriter.selected import correlated, projected, split
-from rewriter.stability import aliases, exists, row_in, semi_join, where
 from rewriter.syntax.allowlist import position
 from rewriter.syntax.desugar_rows import plain_lists
 

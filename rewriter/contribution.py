@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from rewriter.bounds import Bound, apart_on_unit
+from rewriter.binder.contribution_bounds import Bound, apart_on_unit
 from rewriter.ir.measure import Moment
 from rewriter.ir.relation import Relation, SemiJoin, equated, is_inner_unit
 

@@ -12,9 +12,20 @@ from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
-from rewriter.combine import combined
+from rewriter.binder.constants import UNKNOWN_NAME, Constants, Read, one_row, unknown, visible
+from rewriter.binder.group_by import aggregates, grouping, named_keys
+from rewriter.binder.joins import join, owned
+from rewriter.binder.names import folded, output_name
+from rewriter.binder.per_unit_groups import distinct_with_unit, grouped_by_unit
+from rewriter.binder.rejections import mixed, recursive, refuse_limited, row_level, uncorrelated
+from rewriter.binder.scalar_subqueries import looked_up, looks_around, scalars
+from rewriter.binder.scan_filter import scan
+from rewriter.binder.select_parts import correlated, projected, refuse_outer, shown_as
+from rewriter.binder.set_operations import combined
+from rewriter.binder.tool_spellings import drop_casts, drop_schemas
+from rewriter.binder.windows import first_rows, with_windows
+from rewriter.binder.zero_fill import check_zero_fill, refuse_kept
 from rewriter.conditions import Conditions, Cte, Ctes
-from rewriter.constant import UNKNOWN_NAME, Constants, Read, one_row, unknown, visible
 from rewriter.domain import domain_query
 from rewriter.draft import (
     SYSTEM,
@@ -26,27 +37,16 @@ from rewriter.draft import (
     replace_later,
 )
 from rewriter.effort import EXPANDED, bounded, spend
-from rewriter.grouping import aggregates, grouping, named_keys
 from rewriter.ir.relation import Field, Relation, is_inner_unit, leaves
-from rewriter.joins import join, owned
-from rewriter.lookups import looked_up, looks_around, scalars
 from rewriter.node import dp_nodes
 from rewriter.numbering import numbered
-from rewriter.per_unit import distinct_with_unit, grouped_by_unit
 from rewriter.policy import Policy
-from rewriter.qualified import drop_casts, drop_schemas
 from rewriter.refusal import Refusal
-from rewriter.refused import mixed, recursive, refuse_limited, row_level, uncorrelated
-from rewriter.resolve import folded, output_name
 from rewriter.scalar.typecheck import Parameters
-from rewriter.selected import correlated, projected, refuse_outer, shown_as
-from rewriter.stability import scan
 from rewriter.statements.value_listing import Listing, listing
 from rewriter.syntax.allowlist import CONSTANT, describe, position
 from rewriter.syntax.parse import parse_query
 from rewriter.syntax.round_trip import spellings
-from rewriter.windows import first_rows, with_windows
-from rewriter.zero_fill import check_zero_fill, refuse_kept
 
 
 @bounded()

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from rewriter.bounds import Bound
-from rewriter.constant import Constant
+from rewriter.binder.constants import Constant
+from rewriter.binder.contribution_bounds import Bound
 from rewriter.ir.measure import Count, Measure, Output
 from rewriter.ir.relation import Relation
 from rewriter.scalar.typecheck import Parameter, Parameters

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from rewriter.bounds import one_row_per_unit
+from rewriter.binder.contribution_bounds import one_row_per_unit
 from rewriter.canonical.normalize import canonical
 from rewriter.contribution import Held, reach
 from rewriter.dialect import Dialect

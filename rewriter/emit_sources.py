@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
+from rewriter.binder.group_by import EXACT
 from rewriter.canonical.normalize import canonical
 from rewriter.contribution import check_window
-from rewriter.grouping import EXACT
 from rewriter.ir.relation import (
     UNIT,
     Combined,

@@ -15,17 +15,17 @@ from dataclasses import dataclass, field, replace
 from sqlglot import exp
 
 from rewriter.aggregate import Call, read_call
-from rewriter.bounds import groups_per_unit
+from rewriter.binder.contribution_bounds import groups_per_unit
+from rewriter.binder.group_by import Grouping, refuse_unit_keys
+from rewriter.binder.names import folded, output_name, resolve
+from rewriter.binder.rejections import not_grouped
 from rewriter.collect import measures_of
 from rewriter.draft import Edit, NodeDraft, released, released_rows, replace_later
 from rewriter.effort import spend
-from rewriter.grouping import Grouping, refuse_unit_keys
 from rewriter.ir.measure import Output, Running
 from rewriter.ir.relation import Relation, leaves
 from rewriter.limit import limit_of
 from rewriter.refusal import Refusal
-from rewriter.refused import not_grouped
-from rewriter.resolve import folded, output_name, resolve
 from rewriter.running import Known, running_count
 from rewriter.scalar.typecheck import Parameters
 from rewriter.syntax.allowlist import CONSTANT, own_parts, position

@@ -114,7 +114,7 @@ def _together(bodies: Mapping[int, exp.Select], index: int, sets: Sets) -> exp.Q
 def node_columns(node: NodeDraft, types: Sequence[str]) -> Columns:
     """The released columns of a node: its keys g0.. and outputs c0.. with their types in the front.
 
-    >>> from rewriter.bounds import Bound
+    >>> from rewriter.binder.contribution_bounds import Bound
     >>> from rewriter.ir.measure import Count, Output
     >>> from rewriter.ir.relation import Relation
     >>> count = Output("count", (0,), exp.Count(this=exp.Star()))

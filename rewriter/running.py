@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from sqlglot import exp
 
 from rewriter.aggregate import Call, read_call
-from rewriter.bounds import Bound, rows_per_group
+from rewriter.binder.contribution_bounds import Bound, rows_per_group
 from rewriter.ir.measure import Running
 from rewriter.ir.relation import Relation
 from rewriter.scalar.typecheck import Parameters, kind

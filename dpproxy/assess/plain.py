@@ -18,7 +18,7 @@ from dpproxy.metering import Changed
 from dpproxy.planning import PlannedNode
 from dpproxy.selection import Fetch, Measured, Place, in_cell_order
 from mechanisms.histogram import Counts
-from rewriter.bounds import Bound
+from rewriter.binder.contribution_bounds import Bound
 from rewriter.draft import UNITS
 from rewriter.ir.measure import Count, DistinctItems, Measure, Moment, Quantiles, Running
 from rewriter.plan import Cells

@@ -16,7 +16,7 @@ from dpproxy.selection import ByCount
 from dpproxy.terms import terms
 from mechanisms.histogram import Cost
 from mechanisms.randomness import Stream
-from rewriter.bounds import Bound
+from rewriter.binder.contribution_bounds import Bound
 from rewriter.plan import Cells, HistogramQuery
 from tests.audit.claims import Claim, bounded_range, concentrated
 from tests.audit.experiment import Draw, Experiment, View

@@ -11,7 +11,7 @@ from random import Random
 import pytest
 
 from dpproxy.planning import PlannedNode
-from rewriter.bounds import Bound
+from rewriter.binder.contribution_bounds import Bound
 from tests.oracle.ask import planned
 from tests.oracle.check import Outcome, check
 from tests.oracle.generator import KINDS, Generator

@@ -12,7 +12,7 @@ import psycopg
 import pytest
 
 from rewriter import emit_measures
-from rewriter.bounds import Bound
+from rewriter.binder.contribution_bounds import Bound
 from rewriter.contribution import reach
 from rewriter.cut import draft
 from rewriter.dialect import Dialect

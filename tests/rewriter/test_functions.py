@@ -17,6 +17,7 @@ import pytest
 from sqlglot import exp, parse_one
 
 from dpproxy.backends.duckdb import RAISING
+from rewriter.binder.names import resolve
 from rewriter.cut import draft
 from rewriter.dialect import Dialect
 from rewriter.dialect_duckdb import DUCKDB
@@ -24,7 +25,6 @@ from rewriter.dialect_postgres import POSTGRES
 from rewriter.ir.relation import leaf
 from rewriter.policy import Policy
 from rewriter.refusal import Refusal
-from rewriter.resolve import resolve
 from rewriter.scalar.typecheck import Parameter, check, kind
 from rewriter.syntax.allowlist import ROW_LOCAL, check_row_local
 from rewriter.syntax.postgres_dialect import Reading

@@ -11,7 +11,7 @@ import duckdb
 import psycopg
 import pytest
 
-from rewriter.bounds import groups_per_unit
+from rewriter.binder.contribution_bounds import groups_per_unit
 from rewriter.cut import draft
 from rewriter.draft import Draft, NodeDraft
 from rewriter.ir.measure import Count

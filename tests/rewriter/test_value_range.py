@@ -10,10 +10,10 @@ import psycopg
 import pytest
 from sqlglot import exp, parse_one
 
-from rewriter.resolve import resolve
+from rewriter.binder.names import resolve
+from rewriter.binder.scan_filter import scan, where
+from rewriter.binder.value_ranges import Interval, Ranges
 from rewriter.scalar.typecheck import Parameter
-from rewriter.stability import scan, where
-from rewriter.value_range import Interval, Ranges
 from tests.rewriter.shop import EVENTS, USERS
 
 BOUNDED = replace(

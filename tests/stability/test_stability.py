@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, seed, settings
 from hypothesis import strategies as st
 
 from dpproxy.embedded import Embedded
-from rewriter.bounds import Bound
+from rewriter.binder.contribution_bounds import Bound
 from rewriter.ir.measure import Count
 from tests.rewriter.grammar_whole import Whole
 from tests.stability.compare import violations

@@ -11,16 +11,16 @@ from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
 
-from rewriter.columns import MOST, computed_column, refuse_intervals, row_column
-from rewriter.derived import derived_source
-from rewriter.grouping import EXACT, aggregates
+from rewriter.binder.group_by import EXACT, aggregates
+from rewriter.binder.names import output_name, plainly, resolve
+from rewriter.binder.output_columns import MOST, computed_column, refuse_intervals, row_column
+from rewriter.binder.rejections import mixes, not_grouped
+from rewriter.binder.subquery_source import derived_source
+from rewriter.binder.windows import Windows, windowed
 from rewriter.ir.relation import UNIT, Field, Grouped, Relation, conjuncts, is_inner_unit, leaf, leaves
 from rewriter.refusal import Refusal
-from rewriter.refused import mixes, not_grouped
-from rewriter.resolve import output_name, plainly, resolve
 from rewriter.scalar.typecheck import Parameters, check, check_condition, kind
 from rewriter.syntax.allowlist import check_row_local, describe, position
-from rewriter.windows import Windows, windowed
 
 NUMERIC = (exp.Sum, exp.Avg, exp.Stddev, exp.StddevSamp, exp.StddevPop, exp.Variance, exp.VariancePop)
 

@@ -10,9 +10,9 @@ from collections.abc import Iterator
 
 from sqlglot import exp
 
+from rewriter.binder.names import resolve
 from rewriter.ir.relation import Relation, Source, leaves, shown_name
 from rewriter.refusal import Refusal
-from rewriter.resolve import resolve
 from rewriter.syntax.allowlist import position
 
 STRICT = (

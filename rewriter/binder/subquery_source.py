@@ -6,8 +6,8 @@ from collections.abc import Iterable
 
 from sqlglot import exp
 
-from rewriter.bounds import one_row_per_unit
-from rewriter.columns import row_column
+from rewriter.binder.contribution_bounds import one_row_per_unit
+from rewriter.binder.output_columns import row_column
 from rewriter.ir.relation import UNIT, Derived, Field, Relation, Rows, Source, is_inner_unit, is_unit, leaf
 from rewriter.policy import Column, Table
 from rewriter.scalar.typecheck import Parameters

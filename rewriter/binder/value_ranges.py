@@ -15,7 +15,7 @@ from math import ceil, floor
 
 from sqlglot import exp
 
-from rewriter.bounds import Bound, rows_per_group
+from rewriter.binder.contribution_bounds import Bound, rows_per_group
 from rewriter.effort import spend
 from rewriter.ir.relation import Relation, conjuncts, leaves
 from rewriter.policy import Column

@@ -12,11 +12,11 @@ from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
 
+from rewriter.binder.group_by import aggregates
+from rewriter.binder.rejections import uncorrelated
 from rewriter.effort import EXPANDED, spend
-from rewriter.grouping import aggregates
 from rewriter.ir.relation import Relation
 from rewriter.refusal import Refusal
-from rewriter.refused import uncorrelated
 from rewriter.scalar.array_literal import elements
 from rewriter.scalar.interval import interval_text
 from rewriter.scalar.typecheck import CASTS, Parameter, Parameters, check, kind_of_type, spelt

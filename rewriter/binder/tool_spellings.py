@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from sqlglot import exp
 
+from rewriter.binder.names import folded
 from rewriter.ir.parameter import Parameter as Parameter
 from rewriter.ir.parameter import Parameters
-from rewriter.resolve import folded
 
 
 def drop_schemas(tree: exp.Query) -> exp.Query:

@@ -14,13 +14,13 @@ from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
 
-from rewriter.bounds import one_row_per_unit
-from rewriter.columns import computed_column, refuse_intervals, row_column
-from rewriter.derived import derived_source
+from rewriter.binder.contribution_bounds import one_row_per_unit
+from rewriter.binder.names import folded, output_name, plainly, resolve, starred
+from rewriter.binder.output_columns import computed_column, refuse_intervals, row_column
+from rewriter.binder.rejections import mixes
+from rewriter.binder.subquery_source import derived_source
 from rewriter.ir.relation import UNIT, Field, Relation, Rows, is_inner_unit, is_unit, leaf, leaves
 from rewriter.refusal import Refusal
-from rewriter.refused import mixes
-from rewriter.resolve import folded, output_name, plainly, resolve, starred
 from rewriter.scalar.typecheck import Parameters, check, kind
 from rewriter.syntax.allowlist import check_row_local, describe, position, surplus
 

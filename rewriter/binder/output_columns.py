@@ -6,12 +6,12 @@ from dataclasses import replace
 
 from sqlglot import exp
 
+from rewriter.binder.value_ranges import of_aggregate
 from rewriter.ir.relation import Relation
 from rewriter.policy import Column
 from rewriter.refusal import Refusal
 from rewriter.scalar.typecheck import Parameters, kind, kind_of_type
 from rewriter.syntax.allowlist import position
-from rewriter.value_range import of_aggregate
 
 MOST = str(2**63 - 1)
 TYPES = {

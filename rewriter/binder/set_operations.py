@@ -6,13 +6,13 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from rewriter.bounds import one_row_per_unit
-from rewriter.columns import common_column, row_column
-from rewriter.derived import derived_source
+from rewriter.binder.contribution_bounds import one_row_per_unit
+from rewriter.binder.output_columns import common_column, row_column
+from rewriter.binder.rejections import base_table, mixes, refuse_limited
+from rewriter.binder.subquery_source import derived_source
 from rewriter.ir.relation import UNIT, Combined, Field, Relation, Rows, is_inner_unit, is_unit, leaf
 from rewriter.policy import Column
 from rewriter.refusal import Refusal
-from rewriter.refused import base_table, mixes, refuse_limited
 from rewriter.scalar.typecheck import Parameters, kind
 from rewriter.syntax.allowlist import position
 

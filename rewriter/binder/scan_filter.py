@@ -12,12 +12,12 @@ from itertools import count
 
 from sqlglot import exp
 
+from rewriter.binder.joins import owned
+from rewriter.binder.names import resolve
+from rewriter.binder.rejections import base_table
 from rewriter.ir.relation import UNIT, Field, Relation, SemiJoin, Source, equated, is_inner_unit, leaf, leaves
-from rewriter.joins import owned
 from rewriter.policy import Table
 from rewriter.refusal import Refusal
-from rewriter.refused import base_table
-from rewriter.resolve import resolve
 from rewriter.scalar.typecheck import Parameters, check_condition
 from rewriter.syntax.allowlist import position
 

@@ -7,9 +7,9 @@ from dataclasses import replace
 
 from sqlglot import exp
 
+from rewriter.binder.names import output_name, resolve, starred
+from rewriter.binder.rejections import refuse_limited, uncorrelated
 from rewriter.ir.relation import Field, Relation, leaves
-from rewriter.refused import refuse_limited, uncorrelated
-from rewriter.resolve import output_name, resolve, starred
 from rewriter.scalar.typecheck import Parameters, check
 
 

@@ -13,15 +13,15 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from rewriter.constant import one_row
+from rewriter.binder.constants import one_row
+from rewriter.binder.joins import owned
+from rewriter.binder.names import folded, resolve
+from rewriter.binder.per_unit_groups import Groups
+from rewriter.binder.rejections import uncorrelated
+from rewriter.binder.scan_filter import apart
 from rewriter.ir.relation import UNIT, Relation, Source, equated, is_inner_unit, leaf
-from rewriter.joins import owned
-from rewriter.per_unit import Groups
 from rewriter.refusal import Refusal
-from rewriter.refused import uncorrelated
-from rewriter.resolve import folded, resolve
 from rewriter.scalar.typecheck import Parameters
-from rewriter.stability import apart
 
 PLAIN_PARTS = {"expressions", "from_", "joins", "where"}
 

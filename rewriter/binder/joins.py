@@ -16,9 +16,12 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from rewriter.bounds import apart_on_unit, one_row_per_unit
-from rewriter.columns import row_column
-from rewriter.derived import as_rows, derived_source
+from rewriter.binder.contribution_bounds import apart_on_unit, one_row_per_unit
+from rewriter.binder.names import folded, resolve
+from rewriter.binder.output_columns import row_column
+from rewriter.binder.rejections import stored_table
+from rewriter.binder.subquery_source import as_rows, derived_source
+from rewriter.binder.zero_fill import refuse_kept
 from rewriter.ir.relation import (
     UNIT,
     Field,
@@ -35,11 +38,8 @@ from rewriter.ir.relation import (
 )
 from rewriter.policy import TableName
 from rewriter.refusal import Refusal
-from rewriter.refused import stored_table
-from rewriter.resolve import folded, resolve
 from rewriter.scalar.typecheck import Parameters, check_condition
 from rewriter.syntax.allowlist import position
-from rewriter.zero_fill import refuse_kept
 
 
 def join(

@@ -13,11 +13,11 @@ from itertools import product
 
 from sqlglot import exp
 
+from rewriter.binder.names import folded, resolve
+from rewriter.binder.rejections import stored_table, unit_groups
 from rewriter.canonical.order import key_order
 from rewriter.ir.relation import Relation, is_unit, leaf, leaves
 from rewriter.refusal import Refusal
-from rewriter.refused import stored_table, unit_groups
-from rewriter.resolve import folded, resolve
 from rewriter.scalar.typecheck import Parameters, check
 from rewriter.syntax.allowlist import position
 

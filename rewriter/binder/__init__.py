@@ -1,0 +1,1 @@
+"""Names resolved; every row keeps its unit and its bounds: the stability calculus."""
