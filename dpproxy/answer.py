@@ -42,8 +42,8 @@ from dpproxy.released_arrays import arrays, released
 from dpproxy.result import Result
 from dpproxy.terms import terms
 from mechanisms import randomness
-from rewriter.draft import SystemDraft
 from rewriter.effort import bounded
+from rewriter.logical.plan import SystemDraft
 from rewriter.plan import HistogramQuery
 from rewriter.statements.classify import Verdict
 

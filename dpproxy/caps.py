@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rewriter.binder.contribution_bounds import one_row_per_unit
-from rewriter.draft import NodeDraft
 from rewriter.ir.measure import Count, Moment, Quantiles, Running
+from rewriter.logical.plan import NodeDraft
 
 BEYOND = "what is beyond is not counted"
 NOT_COVERED = "and the interval does not cover it"

@@ -11,8 +11,8 @@ from fractions import Fraction
 
 from dpproxy.selection import Measured, Place
 from mechanisms import numeric
-from rewriter.draft import NodeDraft
 from rewriter.ir.measure import Count, Moment, Output, Quantiles
+from rewriter.logical.plan import NodeDraft
 
 Value = int | Fraction | None
 INTEGERS = ("smallint", "integer", "bigint")

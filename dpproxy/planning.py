@@ -13,22 +13,22 @@ from dpproxy.front import CONSTANT_TIMEOUT, Front
 from dpproxy.front_sql import identifier
 from dpproxy.front_statement import Described
 from rewriter.binder.constants import Constant
-from rewriter.cut import draft
 from rewriter.dialect import Dialect
 from rewriter.dialect_duckdb import DUCKDB
-from rewriter.domain import MAX_CELLS, domain_query, held
-from rewriter.draft import SYSTEM, SYSTEM_TABLES, Draft, NodeDraft, SystemDraft
 from rewriter.effort import bounded
 from rewriter.emit import check_dialect, histogram_query, node_text, types_query
 from rewriter.emit_groups import Backend, bins_query, items_query, running_query, weights_query
+from rewriter.logical.key_domains import MAX_CELLS, domain_query, held
+from rewriter.logical.lasting_streams import lasting, public_tables, running, within_horizon
+from rewriter.logical.plan import SYSTEM, SYSTEM_TABLES, Draft, NodeDraft, SystemDraft
+from rewriter.logical.presentation import Column, Columns, node_columns, present
+from rewriter.logical.split import draft
 from rewriter.plan import Cells, HistogramQuery
 from rewriter.policy import Policy, Table
-from rewriter.present import Column, Columns, node_columns, present
 from rewriter.refusal import Refusal
 from rewriter.scalar.typecheck import Parameter, Parameters
 from rewriter.statements.classify import Statement, Verdict, classify
 from rewriter.statements.value_listing import asks_for_nothing
-from rewriter.stream import lasting, public_tables, running, within_horizon
 from rewriter.syntax.allowlist import position
 from rewriter.syntax.parse import MAX_CONSTANTS
 

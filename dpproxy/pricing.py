@@ -25,9 +25,9 @@ from mechanisms.count_release import KnownCountRelease, PrivateCountRelease
 from mechanisms.histogram import Cost
 from mechanisms.known_domain import KnownGumb
 from mechanisms.partition_selection import DPSips
-from rewriter.draft import UNITS, NodeDraft
 from rewriter.ir.measure import Count, DistinctItems, Moment, Quantiles, Running
 from rewriter.ir.relation import leaves
+from rewriter.logical.plan import UNITS, NodeDraft
 
 MOST_ROWS_TO_FIND_BY = 2
 """Of a unit in a group: with more, groups of unknown domain are found by their units."""

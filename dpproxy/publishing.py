@@ -26,7 +26,7 @@ from dpproxy.front import Front, FrontError
 from dpproxy.front_published import Work, placed, removed, renamed, told
 from dpproxy.front_statement import Described
 from dpproxy.pgwire.step import ERROR_COLUMNS
-from rewriter.draft import SystemDraft
+from rewriter.logical.plan import SystemDraft
 from rewriter.refusal import Refusal
 from rewriter.statements.classify import Verdict
 from rewriter.statements.published_table import Publication, publication

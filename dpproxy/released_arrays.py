@@ -13,8 +13,8 @@ from dpproxy.front_arrays import int8_array, text_array
 from dpproxy.outputs import Shown
 from dpproxy.outputs import column as column_texts
 from dpproxy.planning import INT8_ARRAY, Prepared
-from rewriter.draft import NodeDraft
-from rewriter.present import Columns
+from rewriter.logical.plan import NodeDraft
+from rewriter.logical.presentation import Columns
 
 Texts = tuple[str | None, ...]
 

@@ -18,13 +18,13 @@ from rewriter.canonical.normalize import canonical, canonical_conjuncts, text_of
 from rewriter.contribution import check_units, held
 from rewriter.dialect import NEUTRAL, Dialect, cell_type
 from rewriter.dialect_duckdb import DUCKDB
-from rewriter.draft import NodeDraft
 from rewriter.effort import EXPANDED, spend
 from rewriter.emit_measures import measure_text, numbered_rows, per_unit, row_columns, total, unmeasured
 from rewriter.emit_sources import derived_rows, front_rows
 from rewriter.ir.measure import Count, Moment
 from rewriter.ir.measure import parts as read_by
 from rewriter.ir.relation import UNIT, Relation, SemiJoin, Source, is_inner_unit, leaf, leaves, parts
+from rewriter.logical.plan import NodeDraft
 from rewriter.plan import Cells, HistogramQuery, UniqueColumn
 from rewriter.policy import Policy, Table
 from rewriter.scalar.typecheck import Parameters, kind, kind_of_type

@@ -13,11 +13,11 @@ from sqlglot import exp
 
 from rewriter.contribution import held
 from rewriter.dialect import Dialect
-from rewriter.draft import NodeDraft
 from rewriter.emit import Emitter
 from rewriter.emit_measures import item_kind, numbered, unmeasured, with_ranks
 from rewriter.ir.measure import DistinctItems, Quantiles, Running
 from rewriter.ir.relation import UNIT
+from rewriter.logical.plan import NodeDraft
 from rewriter.plan import Cells, HistogramQuery
 from rewriter.policy import Policy
 from rewriter.scalar.typecheck import Parameters, kind

@@ -16,9 +16,9 @@ from rewriter.binder.contribution_bounds import one_row_per_unit
 from rewriter.canonical.normalize import canonical
 from rewriter.contribution import Held, reach
 from rewriter.dialect import Dialect
-from rewriter.draft import NodeDraft
 from rewriter.ir.measure import Count, DistinctItems, FixedPoint, Measure, Moment, Quantiles, named, parts
 from rewriter.ir.relation import UNIT, Relation
+from rewriter.logical.plan import NodeDraft
 from rewriter.scalar.timestamps import written_date, written_stamp
 from rewriter.scalar.typecheck import kind
 

@@ -28,7 +28,7 @@ from dpproxy.released_arrays import Texts, arrays, released
 from dpproxy.service import Checked
 from dpproxy.terms import terms
 from mechanisms import randomness
-from rewriter.draft import SystemDraft
+from rewriter.logical.plan import SystemDraft
 from rewriter.plan import HistogramQuery
 from rewriter.policy import Policy
 from rewriter.refusal import Refusal

@@ -15,8 +15,8 @@ from dpproxy.outputs import Shown, Value, outputs
 from dpproxy.result import Result
 from dpproxy.selection import Fetch
 from mechanisms import randomness
-from rewriter.draft import NodeDraft
 from rewriter.ir.measure import Moment, Quantiles
+from rewriter.logical.plan import NodeDraft
 from rewriter.plan import Cells
 
 DRAWS, MANY = 5, 10_000

@@ -19,8 +19,8 @@ from dpproxy.planning import PlannedNode
 from dpproxy.selection import Fetch, Measured, Place, in_cell_order
 from mechanisms.histogram import Counts
 from rewriter.binder.contribution_bounds import Bound
-from rewriter.draft import UNITS
 from rewriter.ir.measure import Count, DistinctItems, Measure, Moment, Quantiles, Running
+from rewriter.logical.plan import UNITS
 from rewriter.plan import Cells
 
 UNCLAMPED = 1_000_000_000

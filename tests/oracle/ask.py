@@ -10,16 +10,16 @@ from typing import Literal
 from sqlglot import exp
 
 from dpproxy.planning import PlannedNode
-from rewriter.cut import draft
 from rewriter.dialect import Bound
-from rewriter.domain import domain_query
-from rewriter.draft import UNITS, Draft, NodeDraft
 from rewriter.emit import check_dialect
 from rewriter.ir.measure import Count, DistinctItems, Measure, Moment, Quantiles, Running
+from rewriter.logical.key_domains import domain_query
+from rewriter.logical.lasting_streams import within_horizon
+from rewriter.logical.plan import UNITS, Draft, NodeDraft
+from rewriter.logical.split import draft
 from rewriter.plan import Cells, HistogramQuery
 from rewriter.refusal import Refusal
 from rewriter.scalar.typecheck import Parameter
-from rewriter.stream import within_horizon
 from tests.oracle.world import World
 from tests.rewriter.engine import executed
 from tests.stability.question import cells_of

@@ -9,12 +9,12 @@ import duckdb
 import psycopg
 
 from dpproxy.backends.base import text
-from rewriter.cut import draft
-from rewriter.domain import domain_query, held
-from rewriter.draft import NodeDraft, SystemDraft
 from rewriter.emit import histogram_query, types_query
+from rewriter.logical.key_domains import domain_query, held
+from rewriter.logical.plan import NodeDraft, SystemDraft
+from rewriter.logical.presentation import Columns, node_columns, present
+from rewriter.logical.split import draft
 from rewriter.plan import Cells
-from rewriter.present import Columns, node_columns, present
 from rewriter.scalar.typecheck import Parameter
 from tests.rewriter.shop import POLICY
 

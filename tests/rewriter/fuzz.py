@@ -21,13 +21,13 @@ from tempfile import TemporaryDirectory
 import psycopg
 
 from dpproxy.front import Front
-from rewriter.cut import draft
 from rewriter.dialect_duckdb import DUCKDB
 from rewriter.dialect_postgres import POSTGRES
-from rewriter.domain import domain_query
-from rewriter.draft import NodeDraft, SystemDraft
 from rewriter.emit import histogram_query, node_text, types_query
-from rewriter.present import Column, Columns, node_columns, present
+from rewriter.logical.key_domains import domain_query
+from rewriter.logical.plan import NodeDraft, SystemDraft
+from rewriter.logical.presentation import Column, Columns, node_columns, present
+from rewriter.logical.split import draft
 from rewriter.refusal import Refusal
 from rewriter.scalar.typecheck import Parameter
 from rewriter.statements.classify import Verdict, classify

@@ -11,12 +11,12 @@ import duckdb
 import psycopg
 import pytest
 
-from rewriter.classify import classify
-from rewriter.cut import draft
-from rewriter.draft import NodeDraft
 from rewriter.emit import histogram_query, node_text
 from rewriter.emit_groups import Backend, bins_query, items_query, running_query, weights_query
 from rewriter.ir.measure import Count, DistinctItems, Measure, Moment, Output, Quantiles, Running
+from rewriter.logical.describe import classify
+from rewriter.logical.plan import NodeDraft
+from rewriter.logical.split import draft
 from rewriter.policy import Policy
 from rewriter.refusal import Refusal
 from rewriter.scalar.typecheck import Parameter

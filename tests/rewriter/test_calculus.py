@@ -7,10 +7,10 @@ from dataclasses import replace
 import duckdb
 import pytest
 
-from rewriter.cut import draft
-from rewriter.draft import NodeDraft
 from rewriter.emit import histogram_query
 from rewriter.ir.measure import Count
+from rewriter.logical.plan import NodeDraft
+from rewriter.logical.split import draft
 from rewriter.policy import Column, Hop, Policy, Table
 from rewriter.refusal import Refusal
 from rewriter.scalar.typecheck import Parameter

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from rewriter.cut import draft
-from rewriter.draft import NodeDraft
 from rewriter.emit import node_text
+from rewriter.logical.plan import NodeDraft
+from rewriter.logical.split import draft
 from rewriter.scalar.typecheck import Parameter
 from tests.rewriter.shop import POLICY
 

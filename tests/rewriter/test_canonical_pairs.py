@@ -8,9 +8,9 @@ import duckdb
 import psycopg
 import pytest
 
-from rewriter.cut import draft
-from rewriter.draft import NodeDraft
 from rewriter.emit import node_text
+from rewriter.logical.plan import NodeDraft
+from rewriter.logical.split import draft
 from tests.rewriter.engine import answer
 from tests.rewriter.shop import POLICY
 

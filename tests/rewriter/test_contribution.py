@@ -14,15 +14,15 @@ import pytest
 from rewriter import emit_measures
 from rewriter.binder.contribution_bounds import Bound
 from rewriter.contribution import reach
-from rewriter.cut import draft
 from rewriter.dialect import Dialect
 from rewriter.dialect_duckdb import DUCKDB
 from rewriter.dialect_postgres import POSTGRES
-from rewriter.draft import UNITS, NodeDraft
 from rewriter.emit import histogram_query, node_text
 from rewriter.emit_groups import Backend, bins_query, items_query
 from rewriter.ir.measure import Count, DistinctItems, Measure, Moment, Quantiles
 from rewriter.ir.relation import Relation, SemiJoin, leaf
+from rewriter.logical.plan import UNITS, NodeDraft
+from rewriter.logical.split import draft
 from rewriter.plan import HistogramQuery
 from tests.rewriter.conftest import load_duckdb
 from tests.rewriter.engine import histogram

@@ -8,10 +8,10 @@ import duckdb
 import psycopg
 import pytest
 
-from rewriter.cut import draft
-from rewriter.domain import domain_query
-from rewriter.draft import NodeDraft
 from rewriter.emit import histogram_query
+from rewriter.logical.key_domains import domain_query
+from rewriter.logical.plan import NodeDraft
+from rewriter.logical.split import draft
 from rewriter.policy import Policy
 from tests.rewriter.engine import cells_of
 from tests.rewriter.shop import ARTICLES, EVENTS, POLICY, TAGS, USERS

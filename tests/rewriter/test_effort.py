@@ -9,9 +9,9 @@ from types import FrameType
 import pytest
 
 from rewriter import effort
-from rewriter.cut import draft
-from rewriter.draft import NodeDraft
 from rewriter.emit import histogram_query, node_text, types_query
+from rewriter.logical.plan import NodeDraft
+from rewriter.logical.split import draft
 from rewriter.refusal import Refusal
 from rewriter.statements.classify import classify
 from tests.rewriter.shop import POLICY

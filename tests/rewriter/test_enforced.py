@@ -12,15 +12,15 @@ import pytest
 
 from dpproxy.config_policy import build_policy, open_backend
 from dpproxy.service import configured
-from rewriter.cut import draft
 from rewriter.dialect import Dialect
 from rewriter.dialect_duckdb import DUCKDB
 from rewriter.dialect_postgres import POSTGRES
-from rewriter.domain import domain_query
-from rewriter.draft import NodeDraft
 from rewriter.emit import histogram_query
 from rewriter.emit_groups import Backend, bins_query, items_query, running_query, weights_query
 from rewriter.ir.measure import Count, DistinctItems, Moment, Quantiles, Running
+from rewriter.logical.key_domains import domain_query
+from rewriter.logical.plan import NodeDraft
+from rewriter.logical.split import draft
 from rewriter.plan import Cells
 from rewriter.policy import Policy
 from rewriter.refusal import Refusal

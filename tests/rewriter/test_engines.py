@@ -10,13 +10,13 @@ import psycopg
 import pytest
 
 from dpproxy.backends.base import text
-from rewriter.cut import draft
 from rewriter.dialect import Dialect
 from rewriter.dialect_duckdb import DUCKDB
 from rewriter.dialect_postgres import POSTGRES
-from rewriter.draft import NodeDraft
 from rewriter.emit import histogram_query
 from rewriter.ir.measure import Count
+from rewriter.logical.plan import NodeDraft
+from rewriter.logical.split import draft
 from tests.rewriter.engine import cells_of
 from tests.rewriter.queries import ANSWERED, TRUNCATED
 from tests.rewriter.shop import POLICY

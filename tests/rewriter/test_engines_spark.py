@@ -13,12 +13,12 @@ import pytest
 
 from dpproxy.backends import connect
 from dpproxy.backends.base import Backend, Cancellation
-from rewriter.cut import draft
 from rewriter.dialect_duckdb import DUCKDB
 from rewriter.dialect_spark import SPARK
-from rewriter.draft import NodeDraft
 from rewriter.emit import check_dialect, histogram_query
 from rewriter.ir.measure import Count
+from rewriter.logical.plan import NodeDraft
+from rewriter.logical.split import draft
 from rewriter.refusal import Refusal
 from tests.rewriter.bounded import MEASURED, TIGHT
 from tests.rewriter.engine import cells_of

@@ -9,8 +9,8 @@ import duckdb
 import psycopg
 import pytest
 
-from rewriter.cut import draft
-from rewriter.draft import NodeDraft
+from rewriter.logical.plan import NodeDraft
+from rewriter.logical.split import draft
 from rewriter.refusal import Refusal
 from rewriter.scalar.typecheck import Parameter
 from tests.rewriter.engine import answer, cells_of, executed, histogram

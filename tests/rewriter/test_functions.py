@@ -18,11 +18,11 @@ from sqlglot import exp, parse_one
 
 from dpproxy.backends.duckdb import RAISING
 from rewriter.binder.names import resolve
-from rewriter.cut import draft
 from rewriter.dialect import Dialect
 from rewriter.dialect_duckdb import DUCKDB
 from rewriter.dialect_postgres import POSTGRES
 from rewriter.ir.relation import leaf
+from rewriter.logical.split import draft
 from rewriter.policy import Policy
 from rewriter.refusal import Refusal
 from rewriter.scalar.typecheck import Parameter, check, kind

@@ -12,10 +12,10 @@ import psycopg
 import pytest
 
 from rewriter.binder.contribution_bounds import groups_per_unit
-from rewriter.cut import draft
-from rewriter.draft import Draft, NodeDraft
 from rewriter.ir.measure import Count
 from rewriter.ir.relation import Grouped, Relation, parts
+from rewriter.logical.plan import Draft, NodeDraft
+from rewriter.logical.split import draft
 from rewriter.refusal import Refusal
 from rewriter.scalar.typecheck import Parameter
 from tests.rewriter.conftest import load_duckdb

@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from rewriter.cut import draft
-from rewriter.domain import domain_query
-from rewriter.draft import NodeDraft, SystemDraft
 from rewriter.emit import histogram_query
 from rewriter.ir.measure import Count, DistinctItems, Measure, Moment, Output, Quantiles, Running, named
-from rewriter.present import Column, node_columns, present
+from rewriter.logical.key_domains import domain_query
+from rewriter.logical.plan import NodeDraft, SystemDraft
+from rewriter.logical.presentation import Column, node_columns, present
+from rewriter.logical.split import draft
 from rewriter.refusal import Refusal
 from rewriter.statements.classify import Verdict, classify
 from tests.rewriter.shop import POLICY

@@ -10,13 +10,13 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from rewriter.cut import draft
 from rewriter.dialect_spark import SPARK
-from rewriter.domain import domain_query
-from rewriter.draft import NodeDraft
 from rewriter.emit import check_dialect, histogram_query
 from rewriter.emit_groups import ONE, Backend, bins_query, items_query, running_query, weights_query
 from rewriter.ir.measure import Count, DistinctItems, Moment, Quantiles, Running
+from rewriter.logical.key_domains import domain_query
+from rewriter.logical.plan import NodeDraft
+from rewriter.logical.split import draft
 from rewriter.plan import HistogramQuery
 from rewriter.refusal import Refusal
 from tests.rewriter.bounded import MEASURED as POLICY

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rewriter.cut import draft
+from rewriter.logical.split import draft
 from rewriter.policy import Column, Policy, Table
 from rewriter.refusal import Refusal
 

@@ -13,7 +13,7 @@ import duckdb
 import psycopg
 import pytest
 
-from rewriter.cut import draft
+from rewriter.logical.split import draft
 from tests.rewriter.bounded import MEASURED
 from tests.rewriter.unnoised import BINS, Judge, Row, answer, on_duckdb, on_postgres
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from rewriter.cut import draft
 from rewriter.ir.parameter import Parameter
+from rewriter.logical.split import draft
 from rewriter.policy import Column, Policy, Table
 from rewriter.refusal import Refusal
 

@@ -10,10 +10,10 @@ import duckdb
 import psycopg
 import pytest
 
-from rewriter.cut import draft
 from rewriter.dialect_postgres import POSTGRES
-from rewriter.draft import NodeDraft
 from rewriter.emit import histogram_query
+from rewriter.logical.plan import NodeDraft
+from rewriter.logical.split import draft
 from rewriter.refusal import Refusal
 from tests.rewriter.conftest import load_duckdb
 from tests.rewriter.engine import answer, cells_of, histogram

@@ -8,9 +8,9 @@ import duckdb
 import psycopg
 import pytest
 
-from rewriter.cut import draft
-from rewriter.draft import NodeDraft
 from rewriter.ir.measure import Count
+from rewriter.logical.plan import NodeDraft
+from rewriter.logical.split import draft
 from tests.rewriter.conftest import load_duckdb
 from tests.rewriter.engine import cells_of, histogram
 from tests.rewriter.queries import ANSWERED, TRUNCATED

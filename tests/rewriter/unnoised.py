@@ -16,18 +16,18 @@ import psycopg
 
 from dpproxy.backends.base import text
 from mechanisms import numeric
-from rewriter.cut import draft
 from rewriter.dialect import Dialect
 from rewriter.dialect_duckdb import DUCKDB
 from rewriter.dialect_postgres import POSTGRES
-from rewriter.domain import domain_query, held
-from rewriter.draft import UNITS, NodeDraft
 from rewriter.emit import histogram_query, types_query
 from rewriter.emit_groups import Backend, bins_query, items_query, running_query, weights_query
 from rewriter.ir.measure import Count, DistinctItems, Moment, Output, Quantiles, Running
+from rewriter.logical.key_domains import domain_query, held
+from rewriter.logical.plan import UNITS, NodeDraft
+from rewriter.logical.presentation import Columns, node_columns, present
+from rewriter.logical.split import draft
 from rewriter.plan import Cells, HistogramQuery
 from rewriter.policy import Policy
-from rewriter.present import Columns, node_columns, present
 from tests.rewriter.engine import described, executed
 
 BINS = 1 << 12

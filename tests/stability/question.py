@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from dpproxy.backends.base import text
-from rewriter.cut import draft
-from rewriter.domain import MAX_CELLS, domain_query, held
-from rewriter.draft import UNITS, NodeDraft
 from rewriter.emit import histogram_query
 from rewriter.ir.measure import Count, Moment, Quantiles
+from rewriter.logical.key_domains import MAX_CELLS, domain_query, held
+from rewriter.logical.plan import UNITS, NodeDraft
+from rewriter.logical.split import draft
 from rewriter.plan import Cells, HistogramQuery
 from rewriter.policy import Policy
 from rewriter.refusal import Refusal

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from rewriter.draft import NodeDraft
 from rewriter.ir.measure import named
+from rewriter.logical.plan import NodeDraft
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ def classify(node: NodeDraft, known: bool) -> NodeClass:
     """The class of a node; `known`: whether the domain of its keys is.
 
     >>> from rewriter.binder.contribution_bounds import Bound
-    >>> from rewriter.draft import UNITS
+    >>> from rewriter.logical.plan import UNITS
     >>> from rewriter.ir.relation import Relation
     >>> str(classify(NodeDraft(Relation(()), (), (UNITS,), (), Bound(1, False), None, None, True), True))
     'one cell, restricted: count'

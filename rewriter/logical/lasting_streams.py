@@ -11,9 +11,9 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from rewriter.draft import NodeDraft
 from rewriter.ir.measure import Running
 from rewriter.ir.relation import Relation, leaf, leaves
+from rewriter.logical.plan import NodeDraft
 from rewriter.policy import Horizon, Table
 
 

@@ -9,9 +9,9 @@ from typing import Literal
 
 from sqlglot import exp
 
-from rewriter.draft import NODE, SETS, Draft, NodeDraft, Sets
 from rewriter.effort import PARSED, spend
 from rewriter.ir.measure import Output
+from rewriter.logical.plan import NODE, SETS, Draft, NodeDraft, Sets
 from rewriter.plan import Presentation
 
 

@@ -13,12 +13,12 @@ from typing import Literal
 
 from sqlglot import exp
 
-from rewriter.aggregate import Call, conjunction, present
 from rewriter.binder.contribution_bounds import Bound, rows_per_group
 from rewriter.binder.value_ranges import Interval, Ranges
 from rewriter.effort import spend
 from rewriter.ir.measure import Count, DistinctItems, FixedPoint, Function, Measure, Moment, Output, Quantiles
 from rewriter.ir.relation import Relation, leaves
+from rewriter.logical.aggregate_calls import Call, conjunction, present
 from rewriter.refusal import Refusal
 from rewriter.scalar.typecheck import Parameters
 from rewriter.syntax.allowlist import describe

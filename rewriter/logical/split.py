@@ -25,9 +25,12 @@ from rewriter.binder.set_operations import combined
 from rewriter.binder.tool_spellings import drop_casts, drop_schemas
 from rewriter.binder.windows import first_rows, with_windows
 from rewriter.binder.zero_fill import check_zero_fill, refuse_kept
-from rewriter.conditions import Conditions, Cte, Ctes
-from rewriter.domain import domain_query
-from rewriter.draft import (
+from rewriter.effort import EXPANDED, bounded, spend
+from rewriter.ir.relation import Field, Relation, is_inner_unit, leaves
+from rewriter.logical.aggregate_node import dp_nodes
+from rewriter.logical.alias_order import numbered
+from rewriter.logical.key_domains import domain_query
+from rewriter.logical.plan import (
     SYSTEM,
     SYSTEM_TABLES,
     Draft,
@@ -36,10 +39,7 @@ from rewriter.draft import (
     released_rows,
     replace_later,
 )
-from rewriter.effort import EXPANDED, bounded, spend
-from rewriter.ir.relation import Field, Relation, is_inner_unit, leaves
-from rewriter.node import dp_nodes
-from rewriter.numbering import numbered
+from rewriter.logical.where import Conditions, Cte, Ctes
 from rewriter.policy import Policy
 from rewriter.refusal import Refusal
 from rewriter.scalar.typecheck import Parameters

@@ -14,19 +14,19 @@ from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
 
-from rewriter.aggregate import Call, read_call
 from rewriter.binder.contribution_bounds import groups_per_unit
 from rewriter.binder.group_by import Grouping, refuse_unit_keys
 from rewriter.binder.names import folded, output_name, resolve
 from rewriter.binder.rejections import not_grouped
-from rewriter.collect import measures_of
-from rewriter.draft import Edit, NodeDraft, released, released_rows, replace_later
 from rewriter.effort import spend
 from rewriter.ir.measure import Output, Running
 from rewriter.ir.relation import Relation, leaves
-from rewriter.limit import limit_of
+from rewriter.logical.aggregate_calls import Call, read_call
+from rewriter.logical.limit import limit_of
+from rewriter.logical.measures import measures_of
+from rewriter.logical.plan import Edit, NodeDraft, released, released_rows, replace_later
+from rewriter.logical.running_counts import Known, running_count
 from rewriter.refusal import Refusal
-from rewriter.running import Known, running_count
 from rewriter.scalar.typecheck import Parameters
 from rewriter.syntax.allowlist import CONSTANT, own_parts, position
 

@@ -9,7 +9,6 @@ from sqlglot import exp
 
 from rewriter.canonical.normalize import canonical, text_of
 from rewriter.canonical.order import in_order
-from rewriter.draft import NodeDraft
 from rewriter.ir.measure import Count, DistinctItems, Measure, Moment, Quantiles, Running, parts
 from rewriter.ir.relation import (
     Combined,
@@ -24,6 +23,7 @@ from rewriter.ir.relation import (
     Source,
     leaf,
 )
+from rewriter.logical.plan import NodeDraft
 
 _KINDS = (Moment, Count, Quantiles, DistinctItems, Running)
 

@@ -15,8 +15,8 @@ from rewriter.binder.names import resolve
 from rewriter.binder.rejections import refuse_limited, uncorrelated, unlike
 from rewriter.binder.scan_filter import aliases, exists, row_in, semi_join, where
 from rewriter.binder.select_parts import correlated, projected, split
-from rewriter.draft import Edit, NodeDraft, SystemDraft
 from rewriter.ir.relation import Relation, leaves
+from rewriter.logical.plan import Edit, NodeDraft, SystemDraft
 from rewriter.policy import Policy
 from rewriter.refusal import Refusal
 from rewriter.scalar.comparable import alike

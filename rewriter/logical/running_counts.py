@@ -13,12 +13,12 @@ from collections.abc import Callable, Iterator
 
 from sqlglot import exp
 
-from rewriter.aggregate import Call, read_call
 from rewriter.binder.contribution_bounds import Bound, rows_per_group
 from rewriter.ir.measure import Running
 from rewriter.ir.relation import Relation
+from rewriter.logical.aggregate_calls import Call, read_call
+from rewriter.logical.lasting_streams import declared_horizon, grain_of
 from rewriter.scalar.typecheck import Parameters, kind
-from rewriter.stream import declared_horizon, grain_of
 
 Keys = tuple[exp.Expr, ...]
 Known = Callable[[Keys], bool]

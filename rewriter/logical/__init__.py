@@ -1,0 +1,1 @@
+"""The split at the DP boundary: aggregate nodes below, presentation above."""
