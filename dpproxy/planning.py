@@ -13,11 +13,11 @@ from dpproxy.front import CONSTANT_TIMEOUT, Front
 from dpproxy.front_sql import identifier
 from dpproxy.front_statement import Described
 from rewriter.binder.constants import Constant
-from rewriter.dialect import Dialect
-from rewriter.dialect_duckdb import DUCKDB
 from rewriter.effort import bounded
-from rewriter.emit import check_dialect, histogram_query, node_text, types_query
-from rewriter.emit_groups import Backend, bins_query, items_query, running_query, weights_query
+from rewriter.emit.dialects.base import Dialect
+from rewriter.emit.dialects.duckdb import DUCKDB
+from rewriter.emit.histogram import check_dialect, histogram_query, node_text, types_query
+from rewriter.emit.other_queries import Backend, bins_query, items_query, running_query, weights_query
 from rewriter.logical.key_domains import MAX_CELLS, domain_query, held
 from rewriter.logical.lasting_streams import lasting, public_tables, running, within_horizon
 from rewriter.logical.plan import SYSTEM, SYSTEM_TABLES, Draft, NodeDraft, SystemDraft

@@ -17,7 +17,7 @@ from uuid import UUID
 import numpy as np
 
 from mechanisms.histogram import Counts
-from rewriter.dialect import Dialect
+from rewriter.emit.dialects.base import Dialect
 from rewriter.plan import HistogramQuery, UniqueColumn
 from rewriter.policy import Table, TableName
 

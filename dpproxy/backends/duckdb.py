@@ -29,8 +29,8 @@ from dpproxy.backends.base import (
 )
 from dpproxy.backends.duckdb_instance import Instance, Settings
 from dpproxy.backends.duckdb_schema import read_schema
-from rewriter.dialect import Dialect
-from rewriter.dialect_duckdb import DUCKDB
+from rewriter.emit.dialects.base import Dialect
+from rewriter.emit.dialects.duckdb import DUCKDB
 from rewriter.plan import HistogramQuery
 from rewriter.policy import Table
 

@@ -28,8 +28,8 @@ from dpproxy.backends.base import (
 )
 from dpproxy.backends.postgres_schema import keeps_unique, read_schema
 from dpproxy.backends.postgres_session import OLDEST, objection, pinned
-from rewriter.dialect import Dialect
-from rewriter.dialect_postgres import POSTGRES
+from rewriter.emit.dialects.base import Dialect
+from rewriter.emit.dialects.postgres import POSTGRES
 from rewriter.plan import HistogramQuery, UniqueColumn
 from rewriter.policy import Table
 

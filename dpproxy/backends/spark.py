@@ -29,8 +29,8 @@ from dpproxy.backends.base import (
 )
 from dpproxy.backends.spark_schema import named, read_schema
 from dpproxy.backends.spark_session import connected, end, place
-from rewriter.dialect import Dialect
-from rewriter.dialect_spark import CELLS, SECRET, SPARK
+from rewriter.emit.dialects.base import Dialect
+from rewriter.emit.dialects.spark import CELLS, SECRET, SPARK
 from rewriter.plan import HistogramQuery
 from rewriter.policy import Table
 

@@ -403,7 +403,7 @@ def test_urls_that_are_not_served(tmp_path: Path, url: str) -> None:
 def test_no_plan_of_spark_shows_the_secret() -> None:
     from dpproxy.backends.spark import _bind
     from dpproxy.backends.spark_session import connected, end
-    from rewriter.dialect_spark import SECRET
+    from rewriter.emit.dialects.spark import SECRET
 
     session = connected(url())
     try:

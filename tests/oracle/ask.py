@@ -10,8 +10,8 @@ from typing import Literal
 from sqlglot import exp
 
 from dpproxy.planning import PlannedNode
-from rewriter.dialect import Bound
-from rewriter.emit import check_dialect
+from rewriter.emit.dialects.base import Bound
+from rewriter.emit.histogram import check_dialect
 from rewriter.ir.measure import Count, DistinctItems, Measure, Moment, Quantiles, Running
 from rewriter.logical.key_domains import domain_query
 from rewriter.logical.lasting_streams import within_horizon

@@ -14,7 +14,7 @@ from random import Random
 
 from dpproxy.backends.base import text
 from dpproxy.planning import PlannedNode
-from rewriter.emit_groups import ONE
+from rewriter.emit.other_queries import ONE
 from rewriter.ir.measure import Count, DistinctItems, Measure, Moment, Quantiles, Running
 from rewriter.plan import Cells
 from tests.oracle.ask import (

@@ -25,9 +25,9 @@ from dpproxy.config_policy import build_policy, open_backend
 from dpproxy.embedded import Embedded
 from dpproxy.pg_binaries import find_binaries
 from dpproxy.service import configured
-from rewriter.dialect import Dialect
-from rewriter.dialect_duckdb import DUCKDB
-from rewriter.dialect_postgres import POSTGRES
+from rewriter.emit.dialects.base import Dialect
+from rewriter.emit.dialects.duckdb import DUCKDB
+from rewriter.emit.dialects.postgres import POSTGRES
 from rewriter.policy import Policy
 from tests.dpproxy.postgres_data import READER, Databases
 from tests.oracle import data

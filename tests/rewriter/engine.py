@@ -9,7 +9,7 @@ import duckdb
 import psycopg
 
 from dpproxy.backends.base import text
-from rewriter.emit import histogram_query, types_query
+from rewriter.emit.histogram import histogram_query, types_query
 from rewriter.logical.key_domains import domain_query, held
 from rewriter.logical.plan import NodeDraft, SystemDraft
 from rewriter.logical.presentation import Columns, node_columns, present

@@ -21,9 +21,9 @@ from tempfile import TemporaryDirectory
 import psycopg
 
 from dpproxy.front import Front
-from rewriter.dialect_duckdb import DUCKDB
-from rewriter.dialect_postgres import POSTGRES
-from rewriter.emit import histogram_query, node_text, types_query
+from rewriter.emit.dialects.duckdb import DUCKDB
+from rewriter.emit.dialects.postgres import POSTGRES
+from rewriter.emit.histogram import histogram_query, node_text, types_query
 from rewriter.logical.key_domains import domain_query
 from rewriter.logical.plan import NodeDraft, SystemDraft
 from rewriter.logical.presentation import Column, Columns, node_columns, present

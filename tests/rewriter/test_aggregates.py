@@ -11,8 +11,8 @@ import duckdb
 import psycopg
 import pytest
 
-from rewriter.emit import histogram_query, node_text
-from rewriter.emit_groups import Backend, bins_query, items_query, running_query, weights_query
+from rewriter.emit.histogram import histogram_query, node_text
+from rewriter.emit.other_queries import Backend, bins_query, items_query, running_query, weights_query
 from rewriter.ir.measure import Count, DistinctItems, Measure, Moment, Output, Quantiles, Running
 from rewriter.logical.describe import classify
 from rewriter.logical.plan import NodeDraft

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rewriter.emit import node_text
+from rewriter.emit.histogram import node_text
 from rewriter.logical.plan import NodeDraft
 from rewriter.logical.split import draft
 from rewriter.scalar.typecheck import Parameter

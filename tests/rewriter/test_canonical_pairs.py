@@ -8,7 +8,7 @@ import duckdb
 import psycopg
 import pytest
 
-from rewriter.emit import node_text
+from rewriter.emit.histogram import node_text
 from rewriter.logical.plan import NodeDraft
 from rewriter.logical.split import draft
 from tests.rewriter.engine import answer

@@ -11,14 +11,14 @@ import duckdb
 import psycopg
 import pytest
 
-from rewriter import emit_measures
 from rewriter.binder.contribution_bounds import Bound
-from rewriter.contribution import reach
-from rewriter.dialect import Dialect
-from rewriter.dialect_duckdb import DUCKDB
-from rewriter.dialect_postgres import POSTGRES
-from rewriter.emit import histogram_query, node_text
-from rewriter.emit_groups import Backend, bins_query, items_query
+from rewriter.emit import measures
+from rewriter.emit.dialects.base import Dialect
+from rewriter.emit.dialects.duckdb import DUCKDB
+from rewriter.emit.dialects.postgres import POSTGRES
+from rewriter.emit.enforcement import reach
+from rewriter.emit.histogram import histogram_query, node_text
+from rewriter.emit.other_queries import Backend, bins_query, items_query
 from rewriter.ir.measure import Count, DistinctItems, Measure, Moment, Quantiles
 from rewriter.ir.relation import Relation, SemiJoin, leaf
 from rewriter.logical.plan import UNITS, NodeDraft
@@ -136,7 +136,7 @@ def test_on_the_unit_alone_a_copy_of_a_full_join_is_null_for_all_rows_of_a_unit(
 def believed(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[NodeDraft], NodeDraft]]:
     """The calculus says of whatever node that a unit has one row in it, in one group."""
     with monkeypatch.context() as patched:
-        patched.setattr(emit_measures, "one_row_per_unit", lambda *_: True)
+        patched.setattr(measures, "one_row_per_unit", lambda *_: True)
         yield lambda one: replace(one, bound=Bound(1, False), measures=tuple(map(_one, one.measures)))
 
 

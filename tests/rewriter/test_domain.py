@@ -8,7 +8,7 @@ import duckdb
 import psycopg
 import pytest
 
-from rewriter.emit import histogram_query
+from rewriter.emit.histogram import histogram_query
 from rewriter.logical.key_domains import domain_query
 from rewriter.logical.plan import NodeDraft
 from rewriter.logical.split import draft

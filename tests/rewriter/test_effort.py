@@ -9,7 +9,7 @@ from types import FrameType
 import pytest
 
 from rewriter import effort
-from rewriter.emit import histogram_query, node_text, types_query
+from rewriter.emit.histogram import histogram_query, node_text, types_query
 from rewriter.logical.plan import NodeDraft
 from rewriter.logical.split import draft
 from rewriter.refusal import Refusal

@@ -12,11 +12,11 @@ import pytest
 
 from dpproxy.config_policy import build_policy, open_backend
 from dpproxy.service import configured
-from rewriter.dialect import Dialect
-from rewriter.dialect_duckdb import DUCKDB
-from rewriter.dialect_postgres import POSTGRES
-from rewriter.emit import histogram_query
-from rewriter.emit_groups import Backend, bins_query, items_query, running_query, weights_query
+from rewriter.emit.dialects.base import Dialect
+from rewriter.emit.dialects.duckdb import DUCKDB
+from rewriter.emit.dialects.postgres import POSTGRES
+from rewriter.emit.histogram import histogram_query
+from rewriter.emit.other_queries import Backend, bins_query, items_query, running_query, weights_query
 from rewriter.ir.measure import Count, DistinctItems, Moment, Quantiles, Running
 from rewriter.logical.key_domains import domain_query
 from rewriter.logical.plan import NodeDraft

@@ -10,10 +10,10 @@ import psycopg
 import pytest
 
 from dpproxy.backends.base import text
-from rewriter.dialect import Dialect
-from rewriter.dialect_duckdb import DUCKDB
-from rewriter.dialect_postgres import POSTGRES
-from rewriter.emit import histogram_query
+from rewriter.emit.dialects.base import Dialect
+from rewriter.emit.dialects.duckdb import DUCKDB
+from rewriter.emit.dialects.postgres import POSTGRES
+from rewriter.emit.histogram import histogram_query
 from rewriter.ir.measure import Count
 from rewriter.logical.plan import NodeDraft
 from rewriter.logical.split import draft

@@ -13,9 +13,9 @@ import pytest
 
 from dpproxy.backends import connect
 from dpproxy.backends.base import Backend, Cancellation
-from rewriter.dialect_duckdb import DUCKDB
-from rewriter.dialect_spark import SPARK
-from rewriter.emit import check_dialect, histogram_query
+from rewriter.emit.dialects.duckdb import DUCKDB
+from rewriter.emit.dialects.spark import SPARK
+from rewriter.emit.histogram import check_dialect, histogram_query
 from rewriter.ir.measure import Count
 from rewriter.logical.plan import NodeDraft
 from rewriter.logical.split import draft

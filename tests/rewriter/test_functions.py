@@ -18,9 +18,9 @@ from sqlglot import exp, parse_one
 
 from dpproxy.backends.duckdb import RAISING
 from rewriter.binder.names import resolve
-from rewriter.dialect import Dialect
-from rewriter.dialect_duckdb import DUCKDB
-from rewriter.dialect_postgres import POSTGRES
+from rewriter.emit.dialects.base import Dialect
+from rewriter.emit.dialects.duckdb import DUCKDB
+from rewriter.emit.dialects.postgres import POSTGRES
 from rewriter.ir.relation import leaf
 from rewriter.logical.split import draft
 from rewriter.policy import Policy

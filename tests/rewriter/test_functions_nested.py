@@ -11,8 +11,8 @@ import psycopg
 import pytest
 from sqlglot import exp, parse_one
 
-from rewriter.dialect_duckdb import DUCKDB
-from rewriter.dialect_postgres import POSTGRES
+from rewriter.emit.dialects.duckdb import DUCKDB
+from rewriter.emit.dialects.postgres import POSTGRES
 from rewriter.refusal import Refusal
 from rewriter.scalar.typecheck import kind, kind_of_type
 from tests.rewriter.test_functions import EXPRESSIONS, based, statement, truth

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from rewriter.emit import histogram_query
+from rewriter.emit.histogram import histogram_query
 from rewriter.ir.measure import Count, DistinctItems, Measure, Moment, Output, Quantiles, Running, named
 from rewriter.logical.key_domains import domain_query
 from rewriter.logical.plan import NodeDraft, SystemDraft

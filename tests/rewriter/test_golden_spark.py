@@ -10,9 +10,9 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from rewriter.dialect_spark import SPARK
-from rewriter.emit import check_dialect, histogram_query
-from rewriter.emit_groups import ONE, Backend, bins_query, items_query, running_query, weights_query
+from rewriter.emit.dialects.spark import SPARK
+from rewriter.emit.histogram import check_dialect, histogram_query
+from rewriter.emit.other_queries import ONE, Backend, bins_query, items_query, running_query, weights_query
 from rewriter.ir.measure import Count, DistinctItems, Moment, Quantiles, Running
 from rewriter.logical.key_domains import domain_query
 from rewriter.logical.plan import NodeDraft

@@ -6,8 +6,8 @@ import duckdb
 import psycopg
 from sqlglot import exp
 
-from rewriter.dialect_duckdb import DUCKDB
-from rewriter.dialect_postgres import POSTGRES
+from rewriter.emit.dialects.duckdb import DUCKDB
+from rewriter.emit.dialects.postgres import POSTGRES
 
 SAME = {
     "30 days": ("1 month", "1 mon"),

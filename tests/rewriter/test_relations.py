@@ -10,8 +10,8 @@ import duckdb
 import psycopg
 import pytest
 
-from rewriter.dialect_postgres import POSTGRES
-from rewriter.emit import histogram_query
+from rewriter.emit.dialects.postgres import POSTGRES
+from rewriter.emit.histogram import histogram_query
 from rewriter.logical.plan import NodeDraft
 from rewriter.logical.split import draft
 from rewriter.refusal import Refusal

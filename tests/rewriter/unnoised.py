@@ -16,11 +16,11 @@ import psycopg
 
 from dpproxy.backends.base import text
 from mechanisms import numeric
-from rewriter.dialect import Dialect
-from rewriter.dialect_duckdb import DUCKDB
-from rewriter.dialect_postgres import POSTGRES
-from rewriter.emit import histogram_query, types_query
-from rewriter.emit_groups import Backend, bins_query, items_query, running_query, weights_query
+from rewriter.emit.dialects.base import Dialect
+from rewriter.emit.dialects.duckdb import DUCKDB
+from rewriter.emit.dialects.postgres import POSTGRES
+from rewriter.emit.histogram import histogram_query, types_query
+from rewriter.emit.other_queries import Backend, bins_query, items_query, running_query, weights_query
 from rewriter.ir.measure import Count, DistinctItems, Moment, Output, Quantiles, Running
 from rewriter.logical.key_domains import domain_query, held
 from rewriter.logical.plan import UNITS, NodeDraft

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from dpproxy.backends.base import text
-from rewriter.emit import histogram_query
+from rewriter.emit.histogram import histogram_query
 from rewriter.ir.measure import Count, Moment, Quantiles
 from rewriter.logical.key_domains import MAX_CELLS, domain_query, held
 from rewriter.logical.plan import UNITS, NodeDraft

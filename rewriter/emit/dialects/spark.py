@@ -6,13 +6,13 @@ from collections.abc import Sequence
 
 from sqlglot import exp
 
-from rewriter.dialect import cell_type
-from rewriter.forms import calendar, dates, when
+from rewriter.emit.dialects.base import cell_type
+from rewriter.emit.expressions.functions import calendar, dates, when
+from rewriter.emit.expressions.spark import SparkWriter, micros
 from rewriter.ir.relation import Relation, leaf
 from rewriter.policy import Column, Table
 from rewriter.scalar import float_guards
 from rewriter.scalar.typecheck import Parameters
-from rewriter.writer_spark import SparkWriter, micros
 
 SECRET, CELLS = "dpproxy_secret", "dpproxy_cells"
 """The views of a session in which the backend binds the secret of the keyed order, and the cells: a0, a1... by row."""

@@ -11,10 +11,10 @@ from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
-from rewriter.contribution import held
-from rewriter.dialect import Dialect
-from rewriter.emit import Emitter
-from rewriter.emit_measures import item_kind, numbered, unmeasured, with_ranks
+from rewriter.emit.dialects.base import Dialect
+from rewriter.emit.enforcement import held
+from rewriter.emit.histogram import Emitter
+from rewriter.emit.measures import item_kind, numbered, unmeasured, with_ranks
 from rewriter.ir.measure import DistinctItems, Quantiles, Running
 from rewriter.ir.relation import UNIT
 from rewriter.logical.plan import NodeDraft

@@ -7,15 +7,15 @@ from decimal import Decimal
 
 from sqlglot import exp
 
-from rewriter.dialect import CELL_TYPES
-from rewriter.forms import LONGEST_REPLACED, Forms, number, when
+from rewriter.emit.dialects.base import CELL_TYPES
+from rewriter.emit.expressions.base import Guarded, operation
+from rewriter.emit.expressions.functions import LONGEST_REPLACED, Forms, number, when
 from rewriter.scalar.array_literal import elements
 from rewriter.scalar.comparable import alike_operands
 from rewriter.scalar.function_checks import constant_text
 from rewriter.scalar.interval import measured
 from rewriter.scalar.numeric_width import INTEGERS
 from rewriter.scalar.typecheck import COMPARISONS, Parameter, enumerable, kind_of_type
-from rewriter.writer import Guarded, operation
 
 TYPES = {
     "int2": "SMALLINT",

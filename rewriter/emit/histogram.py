@@ -15,12 +15,12 @@ from dataclasses import dataclass, replace
 from sqlglot import exp
 
 from rewriter.canonical.normalize import canonical, canonical_conjuncts, text_of
-from rewriter.contribution import check_units, held
-from rewriter.dialect import NEUTRAL, Dialect, cell_type
-from rewriter.dialect_duckdb import DUCKDB
 from rewriter.effort import EXPANDED, spend
-from rewriter.emit_measures import measure_text, numbered_rows, per_unit, row_columns, total, unmeasured
-from rewriter.emit_sources import derived_rows, front_rows
+from rewriter.emit.dialects.base import NEUTRAL, Dialect, cell_type
+from rewriter.emit.dialects.duckdb import DUCKDB
+from rewriter.emit.enforcement import check_units, held
+from rewriter.emit.measures import measure_text, numbered_rows, per_unit, row_columns, total, unmeasured
+from rewriter.emit.sources import derived_rows, front_rows
 from rewriter.ir.measure import Count, Moment
 from rewriter.ir.measure import parts as read_by
 from rewriter.ir.relation import UNIT, Relation, SemiJoin, Source, is_inner_unit, leaf, leaves, parts

@@ -14,8 +14,8 @@ from sqlglot import exp
 
 from rewriter.binder.contribution_bounds import one_row_per_unit
 from rewriter.canonical.normalize import canonical
-from rewriter.contribution import Held, reach
-from rewriter.dialect import Dialect
+from rewriter.emit.dialects.base import Dialect
+from rewriter.emit.enforcement import Held, reach
 from rewriter.ir.measure import Count, DistinctItems, FixedPoint, Measure, Moment, Quantiles, named, parts
 from rewriter.ir.relation import UNIT, Relation
 from rewriter.logical.plan import NodeDraft
@@ -23,7 +23,7 @@ from rewriter.scalar.timestamps import written_date, written_stamp
 from rewriter.scalar.typecheck import kind
 
 if TYPE_CHECKING:
-    from rewriter.emit import Emitter
+    from rewriter.emit.histogram import Emitter
 
 Output = tuple[str, exp.Expr]
 LARGEST_SUM = 1 << 61

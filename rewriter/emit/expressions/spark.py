@@ -8,8 +8,9 @@ from decimal import Decimal
 
 from sqlglot import exp
 
-from rewriter.dialect import CELL_TYPES
-from rewriter.forms import Form, Forms, calendar, dates, number, when
+from rewriter.emit.dialects.base import CELL_TYPES
+from rewriter.emit.expressions.base import Guarded, operation
+from rewriter.emit.expressions.functions import Form, Forms, calendar, dates, number, when
 from rewriter.refusal import Refusal
 from rewriter.scalar import float_guards
 from rewriter.scalar.function_checks import constant_text
@@ -17,7 +18,6 @@ from rewriter.scalar.interval import interval_text
 from rewriter.scalar.numeric_width import INTEGERS
 from rewriter.scalar.typecheck import operands
 from rewriter.syntax.allowlist import position
-from rewriter.writer import Guarded, operation
 
 TYPES = {
     "int2": "SMALLINT",

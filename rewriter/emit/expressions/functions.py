@@ -7,12 +7,12 @@ from collections.abc import Callable, Sequence
 
 from sqlglot import exp
 
+from rewriter.emit.expressions.base import Guarded, Writer, divided
 from rewriter.scalar import float_guards, regexp
 from rewriter.scalar.function_checks import constant_text, whole_constant
 from rewriter.scalar.interval import interval_text
 from rewriter.scalar.numeric_width import INTEGERS, SPAN
 from rewriter.scalar.typecheck import COMPARISONS
-from rewriter.writer import Guarded, Writer, divided
 
 LONGEST_JOINED = 100_000
 """Characters of a text that others are joined to: the whole stays within what a value may have."""

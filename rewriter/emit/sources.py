@@ -13,7 +13,7 @@ from sqlglot import exp
 
 from rewriter.binder.group_by import EXACT
 from rewriter.canonical.normalize import canonical
-from rewriter.contribution import check_window
+from rewriter.emit.enforcement import check_window
 from rewriter.ir.relation import (
     UNIT,
     Combined,
@@ -31,7 +31,7 @@ from rewriter.ir.relation import (
 from rewriter.scalar.typecheck import kind
 
 if TYPE_CHECKING:
-    from rewriter.emit import Emitter
+    from rewriter.emit.histogram import Emitter
 
 LARGEST = "1e15"
 """Decimals of 38 digits, ten of them behind the point, add up 10^13 values of this size."""

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 from sqlglot import exp
 
-from rewriter.dialect import Bound, collated
+from rewriter.emit.dialects.base import Bound, collated
+from rewriter.emit.expressions.postgres import PostgresWriter
 from rewriter.ir.relation import Relation, leaf
 from rewriter.policy import Column, Table
 from rewriter.scalar.typecheck import Parameters, enumerable, kind_of_type
-from rewriter.writer_postgres import PostgresWriter
 
 _STAND_INS = {
     "int": "0",

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 from sqlglot import exp
 
-from rewriter.dialect import Bound, cell_type, collated
+from rewriter.emit.dialects.base import Bound, cell_type, collated
+from rewriter.emit.expressions.duckdb import DuckDBWriter, era_last
 from rewriter.ir.relation import Relation, leaf
 from rewriter.policy import Column, Table
 from rewriter.scalar.typecheck import Parameters, kind_of_type
-from rewriter.writer_duckdb import DuckDBWriter, era_last
 
 _DAY = 86_400_000_000
 _MONTH = 30 * _DAY

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 from sqlglot import exp
 
-from rewriter.dialect import collated
-from rewriter.forms import LONGEST_REPLACED, Forms, number, when
+from rewriter.emit.dialects.base import collated
+from rewriter.emit.expressions.base import Guarded, operation
+from rewriter.emit.expressions.functions import LONGEST_REPLACED, Forms, number, when
 from rewriter.scalar import float_guards
 from rewriter.scalar.function_checks import constant_text
 from rewriter.scalar.numeric_width import INTEGERS, SPAN
-from rewriter.writer import Guarded, operation
 
 COMPUTED = {"int2": "BIGINT", "int4": "BIGINT", "int8": "DECIMAL", "number": "DECIMAL"}
 CLOSED = {"int2": "SMALLINT", "int4": "INT", "int8": "BIGINT", "real": "REAL"}

@@ -1,0 +1,1 @@
+"""A node as the SQL of one engine."""
