@@ -11,7 +11,7 @@ from benchmarks.bench_overhead import WAYS, Times
 from benchmarks.bench_results import Results, sheets, targets
 from benchmarks.page_parts import rewritten
 from benchmarks.report import axes_of
-from dpproxy.pg_binaries import find_binaries
+from dpproxy.embedded.binaries import find_binaries
 
 PREFACE = """# Benchmarks
 

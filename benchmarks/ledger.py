@@ -26,7 +26,7 @@ from rich.table import Table
 
 from budget.account import Charge, Limit, Pinned
 from budget.ledger import Ledger
-from dpproxy.embedded import Embedded
+from dpproxy.embedded.server import Embedded
 
 TARGET = 300
 """Queries a second that one account and 100 have to reach by many threads."""

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from dpproxy.pg_binaries import find_binaries
+from dpproxy.embedded.binaries import find_binaries
 
 
 @dataclass(frozen=True)

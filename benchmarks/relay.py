@@ -24,7 +24,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.pgbench import measured
-from dpproxy import embedded
+from dpproxy.embedded import server
 from dpproxy.front import Front
 from dpproxy.workers import reserved_port
 
@@ -106,8 +106,8 @@ def front_by_tcp(folder: Path) -> Iterator[dict[str, str]]:
         pass
     settings = {"listen_addresses": "127.0.0.1", "port": str(port)}
     with (
-        patch.object(embedded, "PORT", port),
-        patch.dict(embedded._ALWAYS, settings),
+        patch.object(server, "PORT", port),
+        patch.dict(server._ALWAYS, settings),
         Front.start(folder) as front,
     ):
         role, password = front.role_for("bench")

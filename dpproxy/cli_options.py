@@ -16,7 +16,7 @@ from dpproxy.backends.base import BackendError, BackendUnavailable
 from dpproxy.cli_output import OutputError
 from dpproxy.client import ClientError
 from dpproxy.config import ConfigError
-from dpproxy.embedded import EmbeddedError
+from dpproxy.embedded.server import EmbeddedError
 from dpproxy.front import FrontError
 from dpproxy.marked_ledger import MarkError
 from dpproxy.server import ServerError

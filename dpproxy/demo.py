@@ -10,8 +10,8 @@ from pathlib import Path
 import uvloop
 
 from dpproxy.backends import sample
+from dpproxy.embedded.binaries import psql_path
 from dpproxy.ending import leave
-from dpproxy.pg_binaries import psql_path
 from dpproxy.service import Service, configured
 
 FOLDER = Path(__file__).parent.parent / "sample_data"

@@ -11,7 +11,7 @@ from budget.ledger_schema import is_current
 from budget.units import micro_limit, shown
 from dpproxy.bounded_range import UNSAID, Accounting, accountable
 from dpproxy.config import AccountLimit, Budget, Config, Privacy
-from dpproxy.embedded import Embedded
+from dpproxy.embedded.server import Embedded
 from dpproxy.service import Checked
 from mechanisms import randomness
 

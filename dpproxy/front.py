@@ -18,7 +18,7 @@ from psycopg import pq
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from dpproxy.backends.base import BackendSchema, Row, interrupting
-from dpproxy.embedded import Embedded
+from dpproxy.embedded.server import Embedded
 from dpproxy.front_hidden import hidden
 from dpproxy.front_published import NOTES, Work, depended_on, done, in_use
 from dpproxy.front_setup import (

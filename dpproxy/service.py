@@ -24,7 +24,7 @@ from dpproxy.backends.base import Backend, BackendSchema
 from dpproxy.config import Config, ConfigError, load
 from dpproxy.config import Server as ServerSection
 from dpproxy.config_policy import build_policy, open_backend, policy_warnings, unit_name
-from dpproxy.embedded import Embedded
+from dpproxy.embedded.server import Embedded
 from dpproxy.epoch import epoch_name
 from dpproxy.front import Front
 from dpproxy.identity import Identity, no_owner

@@ -12,9 +12,9 @@ from contextlib import suppress
 import uvloop
 
 from dpproxy.cli_options import EXPECTED
+from dpproxy.embedded.launcher import die_with
 from dpproxy.ending import leave
 from dpproxy.neighbours import Neighbours
-from dpproxy.pg_launch import die_with
 from dpproxy.seats import Seats
 from dpproxy.server import Shared
 from dpproxy.service import Service

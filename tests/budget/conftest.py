@@ -13,7 +13,7 @@ import pytest
 
 from budget.account import Limit, Pinned
 from budget.ledger import Ledger
-from dpproxy.embedded import Embedded
+from dpproxy.embedded.server import Embedded
 
 PINNED = Pinned(Fraction("0.15"), Fraction("1e-10"), Fraction("1e-9"), "household")
 

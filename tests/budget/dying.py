@@ -10,7 +10,7 @@ from fractions import Fraction
 
 from budget.account import Charge, Pinned
 from budget.ledger import Ledger
-from dpproxy.embedded import Embedded
+from dpproxy.embedded.server import Embedded
 
 ASKS = """
 import os, signal, sys

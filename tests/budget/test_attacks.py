@@ -19,7 +19,7 @@ import yaml
 
 from budget.account import Charge, Exhausted, LedgerOlder, Limit
 from budget.ledger import Ledger
-from dpproxy.embedded import Embedded
+from dpproxy.embedded.server import Embedded
 from tests.budget.dying import PINNED
 
 Account = Callable[..., str]

@@ -12,7 +12,7 @@ import pytest
 from budget.account import Charge, EntryRow
 from budget.audit import Balance, Difference, first_difference
 from budget.ledger import Ledger
-from dpproxy.embedded import Embedded
+from dpproxy.embedded.server import Embedded
 
 Account = Callable[..., str]
 Sql = Callable[..., list[tuple[Any, ...]]]

@@ -15,7 +15,7 @@ import pytest
 
 from budget.account import Charge, LedgerUnavailable
 from budget.ledger import Ledger
-from dpproxy.embedded import Embedded
+from dpproxy.embedded.server import Embedded
 from tests.budget.dying import PINNED
 
 Account = Callable[..., str]

@@ -13,7 +13,7 @@ import pytest
 
 from budget import account
 from budget.ledger import Ledger
-from dpproxy.embedded import Embedded
+from dpproxy.embedded.server import Embedded
 
 _numbers = itertools.count()
 PAGE = (Path(__file__).parent.parent.parent / "docs/ledger.md").read_text()

@@ -18,7 +18,7 @@ import pytest
 from budget.account import AnotherLedger, Charge, LedgerOlder, Limit, Outcome
 from budget.highwater import HighWater
 from budget.ledger import Ledger
-from dpproxy.embedded import Embedded
+from dpproxy.embedded.server import Embedded
 from tests.budget.dying import PINNED
 
 _numbers = itertools.count()

@@ -14,7 +14,7 @@ import pytest
 
 from budget.account import Charge, LedgerUnavailable, Limit, Reservation
 from budget.ledger import Ledger
-from dpproxy.embedded import Embedded
+from dpproxy.embedded.server import Embedded
 from tests.budget.dying import PINNED
 
 TABLES, LOG = 16 * 2**20, 2**20

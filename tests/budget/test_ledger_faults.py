@@ -28,7 +28,7 @@ from budget.account import (
 )
 from budget.ledger import Ledger
 from budget.store import Step
-from dpproxy.embedded import Embedded
+from dpproxy.embedded.server import Embedded
 
 Account = Callable[..., str]
 Sql = Callable[..., list[tuple[Any, ...]]]

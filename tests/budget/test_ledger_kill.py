@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from budget.ledger import Ledger
-from dpproxy.embedded import Embedded
+from dpproxy.embedded.server import Embedded
 from tests.budget.dying import WAYS, lives
 
 

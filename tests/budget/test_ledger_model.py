@@ -31,7 +31,7 @@ from budget.account import (
     Settled,
 )
 from budget.ledger import Ledger
-from dpproxy.embedded import Embedded
+from dpproxy.embedded.server import Embedded
 
 Pair = tuple[int, int]
 _lives = itertools.count()

@@ -16,7 +16,7 @@ from psycopg import errors
 from budget.account import Charge, LedgerError, LedgerUnavailable, Limit, Pinned, Reservation
 from budget.ledger import Ledger
 from budget.ledger_schema import MIGRATIONS
-from dpproxy.embedded import Embedded
+from dpproxy.embedded.server import Embedded
 from tests.budget.dying import PINNED
 
 UNIT = 10**6

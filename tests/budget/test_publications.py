@@ -14,7 +14,7 @@ from budget.account import Charge, Limit
 from budget.ledger import Ledger
 from budget.ledger_schema import MIGRATIONS
 from budget.publications import NameTaken, Published, Released
-from dpproxy.embedded import Embedded
+from dpproxy.embedded.server import Embedded
 from tests.budget.dying import PINNED
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from dpproxy.embedded import Embedded
+from dpproxy.embedded.server import Embedded
 from tests.budget.torture import race
 
 

@@ -23,7 +23,7 @@ import psycopg
 
 from budget.account import Charge, Exhausted, LedgerError, Limit
 from budget.ledger import Ledger
-from dpproxy.embedded import Embedded
+from dpproxy.embedded.server import Embedded
 from tests.budget.dying import PINNED, WAYS, lives
 
 LIMIT, MOST = Limit(600, 600, "none"), Charge(7, 1)

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from dpproxy.embedded import Embedded
+from dpproxy.embedded.server import Embedded
 from tests.clients.data import fill_postgres
 from tests.clients.world import DATABASE, PASSWORD, World, served
 

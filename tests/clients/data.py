@@ -9,7 +9,7 @@ from urllib.parse import quote
 import duckdb
 import psycopg
 
-from dpproxy.embedded import Embedded
+from dpproxy.embedded.server import Embedded
 from tests.clients.kinds import KINDS, MOODS
 
 USERS = 4000

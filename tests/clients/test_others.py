@@ -9,7 +9,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from dpproxy.embedded import Embedded
+from dpproxy.embedded.server import Embedded
 from tests.clients.data import fill_postgres, statements
 from tests.clients.world import World
 

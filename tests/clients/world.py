@@ -14,7 +14,7 @@ from typing import Any
 
 import psycopg
 
-from dpproxy.embedded import Embedded
+from dpproxy.embedded.server import Embedded
 from tests.clients.counted import Counts
 from tests.clients.data import POLICY, fill_duckdb, fill_postgres
 

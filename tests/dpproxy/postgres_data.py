@@ -10,7 +10,7 @@ from urllib.parse import quote
 
 import psycopg
 
-from dpproxy.embedded import Embedded
+from dpproxy.embedded.server import Embedded
 
 READER, PASSWORD = "reader", "only reads"
 

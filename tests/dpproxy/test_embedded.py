@@ -15,14 +15,14 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from dpproxy import embedded
-from dpproxy.embedded import Embedded, EmbeddedError
-from dpproxy.pg_binaries import Binaries, find_binaries, psql_path
+from dpproxy.embedded import server as embedded
+from dpproxy.embedded.binaries import Binaries, find_binaries, psql_path
+from dpproxy.embedded.server import Embedded, EmbeddedError
 
 OWNER = """
 import sys, time
 from pathlib import Path
-from dpproxy.embedded import Embedded
+from dpproxy.embedded.server import Embedded
 server = Embedded.start(Path(sys.argv[1]), durable=True)
 print(server.owner, server.socket_dir, flush=True)
 sys.stdin.read()

@@ -18,7 +18,7 @@ import pytest
 from budget.highwater import HighWater
 from dpproxy.asker import Asker
 from dpproxy.backends.postgres import PostgresSlot
-from dpproxy.embedded import Embedded
+from dpproxy.embedded.server import Embedded
 from dpproxy.mark_file import MarkFile
 from dpproxy.service import Service, configured
 from rewriter.refusal import Refusal

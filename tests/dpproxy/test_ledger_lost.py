@@ -13,7 +13,7 @@ import pytest
 
 from budget import ledger_store, statements
 from dpproxy.backends.duckdb import DuckDBSlot
-from dpproxy.embedded import EmbeddedError
+from dpproxy.embedded.server import EmbeddedError
 from dpproxy.service import Service, configured
 from rewriter.refusal import Refusal
 from tests.budget.test_ledger_disk import LOG, full

@@ -14,7 +14,7 @@ import pytest
 from budget.account import Charge, Limit
 from budget.units import MICRO
 from dpproxy.asker import Asker
-from dpproxy.embedded import Embedded
+from dpproxy.embedded.server import Embedded
 from dpproxy.publishing import RETRY
 from dpproxy.service import Service, configured
 from rewriter.refusal import Refusal

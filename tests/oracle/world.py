@@ -22,8 +22,8 @@ import psycopg
 from dpproxy.backends.duckdb import RAISING, UNSAFE
 from dpproxy.config import ConfigError
 from dpproxy.config_policy import build_policy, open_backend
-from dpproxy.embedded import Embedded
-from dpproxy.pg_binaries import find_binaries
+from dpproxy.embedded.binaries import find_binaries
+from dpproxy.embedded.server import Embedded
 from dpproxy.service import configured
 from rewriter.emit.dialects.base import Dialect
 from rewriter.emit.dialects.duckdb import DUCKDB
@@ -249,7 +249,9 @@ class Server:
         self._folder = folder
         self._others = ExitStack()
         installed = next((b for m in (15, 16, 17) if (b := find_binaries(m)) is not None), None)
-        with patch("dpproxy.embedded.find_binaries", lambda major=None: installed or find_binaries(major)):
+        with patch(
+            "dpproxy.embedded.server.find_binaries", lambda major=None: installed or find_binaries(major)
+        ):
             self.embedded = Embedded.start(folder / "server", durable=False)
         self.databases = Databases(self.embedded)
         with psycopg.connect(self.embedded.conninfo(), autocommit=True) as admin:

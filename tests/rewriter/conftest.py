@@ -10,7 +10,7 @@ import psycopg
 import pytest
 
 from dpproxy.backends.duckdb import RAISING
-from dpproxy.embedded import Embedded
+from dpproxy.embedded.server import Embedded
 from tests.rewriter.shop import SCHEMA, Rows, rows
 
 

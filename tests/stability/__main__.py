@@ -21,7 +21,7 @@ from queue import Queue
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from dpproxy.embedded import Embedded
+from dpproxy.embedded.server import Embedded
 from tests.stability.corpora import accepted
 from tests.stability.generated import Outcome, generated
 from tests.stability.harness import Tally, check

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, seed, settings
 from hypothesis import strategies as st
 
-from dpproxy.embedded import Embedded
+from dpproxy.embedded.server import Embedded
 from rewriter.binder.contribution_bounds import Bound
 from rewriter.ir.measure import Count
 from tests.rewriter.grammar_whole import Whole

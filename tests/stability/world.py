@@ -15,7 +15,7 @@ import duckdb
 import psycopg
 
 from dpproxy.config_policy import build_policy, open_backend
-from dpproxy.embedded import Embedded
+from dpproxy.embedded.server import Embedded
 from dpproxy.service import configured
 from rewriter.policy import Policy
 from tests.rewriter import shop

@@ -25,9 +25,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Self
 
-from dpproxy import pg_launch
-from dpproxy.pg_binaries import Binaries, find_binaries
-from dpproxy.pg_guard import Guard
+from dpproxy.embedded import launcher as pg_launch
+from dpproxy.embedded.binaries import Binaries, find_binaries
+from dpproxy.embedded.supervisor import Guard
 from mechanisms.randomness import random_bytes
 
 PORT = 5432

@@ -7,7 +7,7 @@ import subprocess
 import threading
 from collections.abc import Callable
 
-log = logging.getLogger("dpproxy.pg_guard")
+log = logging.getLogger("dpproxy.embedded.supervisor")
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 10.0
 

@@ -1,0 +1,1 @@
+"""A PostgreSQL process of our own."""
