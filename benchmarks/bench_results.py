@@ -12,7 +12,7 @@ from benchmarks.bench_memory import Memory
 from benchmarks.bench_overhead import WAYS, Times
 from benchmarks.bench_rate import Rate
 from benchmarks.bench_stages import ALL
-from dpproxy.stages import STAGES
+from dpproxy.telemetry.stages import STAGES
 
 LONG_SECONDS = 0.5
 MEGABYTE = 1e6

@@ -11,7 +11,7 @@ from pathlib import Path
 from benchmarks.bench_data import QUESTIONS, make_duckdb, policy
 from benchmarks.bench_serving import FRESH
 from dpproxy.service import Service, configured
-from dpproxy.stages import STAGES
+from dpproxy.telemetry.stages import STAGES
 
 KINDS = ("cold", "cached", "replay")
 ALL = "all, login too"

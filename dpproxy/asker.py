@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 from dpproxy.backends.base import Cancellation
 from dpproxy.last_release import LastRelease
-from dpproxy.stages import Stages
-from dpproxy.watching import Paid, Watcher
+from dpproxy.telemetry.observer import Paid, Watcher
+from dpproxy.telemetry.stages import Stages
 
 
 @dataclass(frozen=True)

@@ -36,7 +36,7 @@ from dpproxy.config_values import exact
 from dpproxy.ending import leave
 from dpproxy.presets import Name as Preset
 from dpproxy.service import MOST_WORKERS, Checked, Service, configured
-from dpproxy.statement_log import json_everywhere
+from dpproxy.telemetry.statement_log import json_everywhere
 from dpproxy.workers import Workers
 
 app = typer.Typer(

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import uvloop
 
-from dpproxy import metrics
 from dpproxy.cli_output import OutputError
 from dpproxy.config import Config
 from dpproxy.console.app import application, metrics_token
@@ -19,6 +18,7 @@ from dpproxy.console.password import Verifier, load, save, verifier_path
 from dpproxy.console.sources import CONSOLE, Sources
 from dpproxy.key_file import load_key
 from dpproxy.service import Service
+from dpproxy.telemetry import metrics
 from dpproxy.workers import Workers
 from mechanisms import randomness
 

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.progress import BarColumn, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Display
 
-from dpproxy.progress import Progress
+from dpproxy.telemetry.progress import Progress
 
 
 @contextmanager

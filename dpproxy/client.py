@@ -12,7 +12,7 @@ from dpproxy.channel import Address, Channel, ConnectionEnded
 from dpproxy.login import FrontFailed, log_in_at_front
 from dpproxy.pgwire import messages as m
 from dpproxy.pgwire.startup import startup_packet
-from dpproxy.progress import Progress
+from dpproxy.telemetry.progress import Progress
 
 _LIMITS = dict.fromkeys(b"RSKENZTDCIAGHdc", 1 << 30)
 _END_SESSIONS = (

@@ -25,12 +25,12 @@ from dpproxy.pgwire.startup import Startup
 from dpproxy.pgwire.step import Published
 from dpproxy.seats import Seats
 from dpproxy.session import SHUTDOWN, Answering, Services, Session, nothing_published
-from dpproxy.stages import Observe, unobserved
+from dpproxy.telemetry.observer import Watcher
+from dpproxy.telemetry.stages import Observe, unobserved
 from dpproxy.tls import is_loopback, tls_for
 from dpproxy.tokens import Tokens
 from dpproxy.turns import Turns
 from dpproxy.waiting_room import Guest, WaitingRoom
-from dpproxy.watching import Watcher
 from mechanisms.randomness import random_bytes
 from rewriter.refusal import Refusal
 from rewriter.statements.set_role import NONE

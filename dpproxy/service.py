@@ -31,17 +31,17 @@ from dpproxy.identity import Identity, no_owner
 from dpproxy.key_file import load_key
 from dpproxy.mark_file import MarkFile, mark_path
 from dpproxy.marked_ledger import ACCEPT, MarkedLedger, MarkError
-from dpproxy.metrics import Metrics
 from dpproxy.planning import Planner
-from dpproxy.progress import Progress
 from dpproxy.publishing import Publishing
-from dpproxy.refusal_counts import RefusalCounts
 from dpproxy.server import Rooms, Server, Settings, Shared
-from dpproxy.stages import Observe
-from dpproxy.statement_log import StatementLog
+from dpproxy.telemetry.metrics import Metrics
+from dpproxy.telemetry.observer import Watcher, Watchers
+from dpproxy.telemetry.progress import Progress
+from dpproxy.telemetry.refusal_counter import RefusalCounts
+from dpproxy.telemetry.stages import Observe
+from dpproxy.telemetry.statement_log import StatementLog
 from dpproxy.tokens import KeyFileError, Tokens
 from dpproxy.turning import Once, tables_changed, turn_at_owner
-from dpproxy.watching import Watcher, Watchers
 from mechanisms import randomness
 from rewriter.policy import Policy
 

@@ -21,11 +21,11 @@ from dpproxy.pgwire import messages as m
 from dpproxy.pgwire.relay import Relay
 from dpproxy.pgwire.startup import milliseconds
 from dpproxy.pgwire.step import ROLE, Answer, Assume, Job, Prepare, Prepared, Publish, Published, Read, Step
-from dpproxy.progress import Teller, wanted
-from dpproxy.stages import Observe, Stages, unobserved
+from dpproxy.telemetry.observer import Ended, Paid, Watcher
+from dpproxy.telemetry.progress import Teller, wanted
+from dpproxy.telemetry.stages import Observe, Stages, unobserved
 from dpproxy.turns import Turns
 from dpproxy.waiting import working_for
-from dpproxy.watching import Ended, Paid, Watcher
 from rewriter.refusal import Refusal
 from rewriter.statements.set_role import NONE
 

@@ -18,7 +18,7 @@ from dpproxy.neighbours import Neighbours
 from dpproxy.seats import Seats
 from dpproxy.server import Shared
 from dpproxy.service import Service
-from dpproxy.statement_log import json_everywhere
+from dpproxy.telemetry.statement_log import json_everywhere
 from dpproxy.workers import BEAT, BEAT_SECONDS, READY, Order
 
 

@@ -13,12 +13,12 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from dpproxy import metrics
 from dpproxy.config import Config
 from dpproxy.ending import STOP_SECONDS, ending
 from dpproxy.seats import Seats, empty_seats
 from dpproxy.server import ServerError, drain_seconds
 from dpproxy.service import Place, Service
+from dpproxy.telemetry import metrics
 from dpproxy.turning import Turner
 
 PROGRAM: Sequence[str] = (sys.executable, "-m", "dpproxy.worker")

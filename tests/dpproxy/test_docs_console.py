@@ -9,10 +9,10 @@ from pathlib import Path
 
 from budget.ledger_schema import MIGRATIONS
 from dpproxy.console.app import PAGES
-from dpproxy.metrics import Metrics
-from dpproxy.stages import STAGES
-from dpproxy.statement_log import StatementLog
-from dpproxy.watching import Ended, Paid
+from dpproxy.telemetry.metrics import Metrics
+from dpproxy.telemetry.observer import Ended, Paid
+from dpproxy.telemetry.stages import STAGES
+from dpproxy.telemetry.statement_log import StatementLog
 
 DOCS = Path(__file__).parent.parent.parent / "docs"
 PAGE = (DOCS / "console.md").read_text()

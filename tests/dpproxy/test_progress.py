@@ -15,8 +15,8 @@ from rich.console import Console
 from dpproxy.backends.base import Fetched
 from dpproxy.backends.duckdb import DuckDBSlot
 from dpproxy.cli_progress import progress_bar
-from dpproxy.progress import Progress
 from dpproxy.service import Service, configured
+from dpproxy.telemetry.progress import Progress
 from tests.dpproxy.deployment import POLICY, make
 
 ROOMS = "SELECT DISTINCT room FROM visits WHERE seconds > {}"
@@ -74,7 +74,7 @@ def test_psql_is_told_after_two_seconds(psql: str, service: Service, monkeypatch
 def test_who_wants_no_notices_gets_none(
     psql: str, service: Service, monkeypatch: pytest.MonkeyPatch, setting: str
 ) -> None:
-    monkeypatch.setattr("dpproxy.progress.FIRST_SECONDS", 0.05)
+    monkeypatch.setattr("dpproxy.telemetry.progress.FIRST_SECONDS", 0.05)
     slow(monkeypatch, 0.1)
     number = len(setting)
     assert told(psql, service, f"SET {setting}", ROOMS.format(number)) == []
@@ -83,7 +83,7 @@ def test_who_wants_no_notices_gets_none(
 
 
 def test_what_is_told_is_no_notice_of_the_answer(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dpproxy.progress.FIRST_SECONDS", 0.05)
+    monkeypatch.setattr("dpproxy.telemetry.progress.FIRST_SECONDS", 0.05)
     slow(monkeypatch, 0.1)
     heard: list[Progress] = []
     answer = asyncio.run(service.ask("ann", ROOMS.format(1), heard.append))

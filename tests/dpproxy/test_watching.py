@@ -17,9 +17,9 @@ import psycopg
 import pytest
 
 from budget.account import LedgerUnavailable
-from dpproxy.refusal_counts import RefusalCounts
-from dpproxy.statement_log import StatementLog
-from dpproxy.watching import Ended, Paid
+from dpproxy.telemetry.observer import Ended, Paid
+from dpproxy.telemetry.refusal_counter import RefusalCounts
+from dpproxy.telemetry.statement_log import StatementLog
 from tests.dpproxy.deployment import COUNT, POLICY, Running, make, serving, within
 
 LITERAL = "SELECT COUNT(*) FROM people WHERE town = 'Ulm' AND person_id <> 4711"

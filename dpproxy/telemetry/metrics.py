@@ -22,8 +22,8 @@ from prometheus_client import (
 from prometheus_client.multiprocess import MultiProcessCollector, mark_process_dead
 
 from budget.units import units
-from dpproxy.stages import STAGES, Stage
-from dpproxy.watching import Ended, Watcher, catalogued
+from dpproxy.telemetry.observer import Ended, Watcher, catalogued
+from dpproxy.telemetry.stages import STAGES, Stage
 from rewriter.refusal import CATALOGUE
 
 SHARED = "PROMETHEUS_MULTIPROC_DIR"

@@ -11,7 +11,7 @@ from typing import Self
 from uuid import UUID
 
 from budget.account import LedgerError
-from dpproxy.watching import OTHER, Ended, Watcher, catalogued
+from dpproxy.telemetry.observer import OTHER, Ended, Watcher, catalogued
 from mechanisms.randomness import random_bytes
 
 SECONDS = 5.0

@@ -12,7 +12,7 @@ from typing import TextIO
 import structlog
 
 from budget.units import shown
-from dpproxy.watching import Ended, Watcher
+from dpproxy.telemetry.observer import Ended, Watcher
 
 _SHARED: list[structlog.typing.Processor] = [
     structlog.processors.TimeStamper(fmt="iso", utc=True, key="time"),

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Self
 
 from dpproxy.pgwire.step import hears_notices
-from dpproxy.stages import Stages
+from dpproxy.telemetry.stages import Stages
 
 FIRST_SECONDS, MOST_SECONDS = 2.0, 60.0
 """How long a statement runs before anything is said; each silence then doubles, up to the most."""
