@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 
 from benchmarks.data import columns
 from benchmarks.report import Report, axes_of
-from dpproxy.plotting import COLORS
+from dpproxy.reporting.plots import COLORS
 from mechanisms.histogram import Counts, Histogram
 from mechanisms.randomness import Stream
 from mechanisms.unknown_domain import UnkGauss, UnkGumb, UnkLap

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from benchmarks.data import KEY, columns, descending, item_counts, item_sets, table
 from benchmarks.plume import accurate, plume
 from benchmarks.report import Report, axes_of
-from dpproxy.plotting import plain_numbers
+from dpproxy.reporting.plots import plain_numbers
 from mechanisms.count_release import PrivateCountRelease
 from mechanisms.histogram import Counts, Histogram
 from mechanisms.item_sets import ItemSets, encoded

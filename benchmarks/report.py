@@ -12,7 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from rich.table import Table
 
-from dpproxy.plotting import settings
+from dpproxy.reporting.plots import settings
 
 matplotlib.rcParams.update(settings())
 HEAD = ("experiment", "quantity", "paper", "ours")

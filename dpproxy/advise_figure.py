@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from dpproxy.plotting import COLORS, image, plain_numbers
+from dpproxy.reporting.plots import COLORS, image, plain_numbers
 
 _ROWS, _WIDTH = 12, 60
 _SIGNS = "123456789abcdefghijklmnopqrstuvwxyz"

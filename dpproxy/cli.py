@@ -29,12 +29,12 @@ from dpproxy import (
 from dpproxy import demo as demonstration
 from dpproxy.cli_budget_app import budget
 from dpproxy.cli_options import HERE, ConfigFile, Json, group, reported
-from dpproxy.cli_output import Format
 from dpproxy.config import Config
 from dpproxy.config_identity import OWNER
 from dpproxy.config_values import exact
 from dpproxy.ending import leave
 from dpproxy.presets import Name as Preset
+from dpproxy.reporting.tables import Format
 from dpproxy.service import MOST_WORKERS, Checked, Service, configured
 from dpproxy.telemetry.statement_log import json_everywhere
 from dpproxy.workers import Workers

@@ -18,10 +18,10 @@ from budget.accounting import (
 )
 from dpproxy.check_costs import cost
 from dpproxy.check_warnings import warnings
-from dpproxy.cli_output import print_json, print_table
 from dpproxy.config import PERIOD_DAYS, AccountLimit, Budget, ColumnSection, Privacy, TableSection
 from dpproxy.config_policy import unit_name
 from dpproxy.drift import beside_ledger
+from dpproxy.reporting.tables import print_json, print_table
 from dpproxy.service import Checked
 from rewriter.policy import Column, Policy, Table
 

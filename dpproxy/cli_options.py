@@ -13,12 +13,12 @@ import typer
 from budget.account import LedgerError
 from dpproxy import demo as demonstration
 from dpproxy.backends.base import BackendError, BackendUnavailable
-from dpproxy.cli_output import OutputError
 from dpproxy.client import ClientError
 from dpproxy.config import ConfigError
 from dpproxy.embedded.server import EmbeddedError
 from dpproxy.front import FrontError
 from dpproxy.marked_ledger import MarkError
+from dpproxy.reporting.tables import OutputError
 from dpproxy.server import ServerError
 from dpproxy.service import ServiceError
 from rewriter.refusal import Refusal

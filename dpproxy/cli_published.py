@@ -11,10 +11,10 @@ from budget.publications import Published, Refresh
 from budget.units import shown
 from dpproxy.asker import Asker
 from dpproxy.cli_options import HERE, ConfigFile, Json, group, reported
-from dpproxy.cli_output import OutputError, print_json, print_table
 from dpproxy.config import Config
 from dpproxy.front_sql import qualified
 from dpproxy.publishing import REFRESH
+from dpproxy.reporting.tables import OutputError, print_json, print_table
 from dpproxy.service import Service, configured, opened_vault
 from rewriter.statements.published_table import SCHEMA, publication
 

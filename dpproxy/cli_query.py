@@ -6,11 +6,11 @@ import asyncio
 
 from rich.console import Console
 
-from dpproxy.cli_output import Format, print_json, print_result
 from dpproxy.cli_progress import progress_bar
 from dpproxy.client import Result
 from dpproxy.config import Config
 from dpproxy.explain_words import in_words
+from dpproxy.reporting.tables import Format, print_json, print_result
 from dpproxy.service import Service
 
 

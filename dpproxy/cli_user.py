@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 
-from dpproxy.cli_output import OutputError, print_json
 from dpproxy.client import end_sessions
 from dpproxy.config import Config
 from dpproxy.config_identity import OWNER
 from dpproxy.pgwire.auth import Verifier
+from dpproxy.reporting.tables import OutputError, print_json
 from dpproxy.service import Vault, open_front, opened_vault
 
 _NAME_BYTES = 63

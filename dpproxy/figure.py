@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from dpproxy.plotting import image
+from dpproxy.reporting.plots import image
 
 _ROWS, _WIDTH = 10, 60
 _SIGNS = "123456789abcdefghijklmnopqrstuvwxyz"

@@ -7,13 +7,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from dpproxy.backends.base import quoted as identifier
-from dpproxy.cli_output import OutputError, print_json
 from dpproxy.client import Result
 from dpproxy.config import Config
 from dpproxy.config_identity import OWNER
 from dpproxy.config_values import LISTED, NUMBERS, base
 from dpproxy.init_units import shown
 from dpproxy.init_write import quoted
+from dpproxy.reporting.tables import OutputError, print_json
 from dpproxy.service import Checked, Service
 from rewriter.policy import Column, Policy, Table
 

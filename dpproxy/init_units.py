@@ -7,8 +7,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from dpproxy.backends.base import BackendSchema, BackendTable
-from dpproxy.cli_output import OutputError
 from dpproxy.config import nearest
+from dpproxy.reporting.tables import OutputError
 from rewriter.policy import TableName
 
 _PERSONS = {

@@ -7,7 +7,7 @@ from pathlib import Path
 from benchmarks.peers.page import Run
 from benchmarks.peers.tasks import TASKS
 from benchmarks.report import axes_of
-from dpproxy.plotting import COLORS
+from dpproxy.reporting.plots import COLORS
 
 LEAST = 1e-5
 """Where exact answers are drawn."""

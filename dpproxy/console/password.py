@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
-from dpproxy.cli_output import OutputError
 from dpproxy.config import ConfigError
+from dpproxy.reporting.tables import OutputError
 from mechanisms.randomness import random_bytes
 
 LEAST = 10

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from dpproxy.assess.listed import Listed, read
-from dpproxy.cli_output import OutputError
+from dpproxy.reporting.tables import OutputError
 
 ONE, TWO = "SELECT COUNT(*) FROM users", "SELECT country, COUNT(*) FROM users GROUP BY 1"
 CARDS = [

@@ -1,0 +1,1 @@
+"""Rows and plots for people."""
