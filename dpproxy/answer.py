@@ -29,8 +29,8 @@ from dpproxy import refusals
 from dpproxy.asker import Asker
 from dpproxy.asks import Ask, charge, total
 from dpproxy.backends.base import Backend, BackendError, Cancellation, Cancelled, Fetched, Slot
-from dpproxy.config import Config
-from dpproxy.epoch import epoch_name
+from dpproxy.config.epoch import epoch_name
+from dpproxy.config.sections import Config
 from dpproxy.explain import explanation
 from dpproxy.front_arrays import text_array
 from dpproxy.last_release import LastRelease, LastRow

@@ -14,7 +14,7 @@ from itertools import chain
 from typing import Self
 
 from budget.ledger import Ledger
-from dpproxy.config import Privacy
+from dpproxy.config.sections import Privacy
 
 _ALWAYS = frozenset({"KnownLap", "UnkLap", "KnownGumb", "UnkGumb"})
 _EITHER = frozenset({"ClampedSum", "QuantileTree"})

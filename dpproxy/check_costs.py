@@ -5,8 +5,8 @@ from __future__ import annotations
 import datetime as dt
 from fractions import Fraction
 
-from dpproxy.config import Privacy
-from dpproxy.config_values import NUMBERS, base
+from dpproxy.config.sections import Privacy
+from dpproxy.config.values import NUMBERS, base
 from mechanisms.choose import CELLS_WITHOUT_K, NoMechanism, Settings, choose
 from mechanisms.histogram import Mechanism
 from rewriter.policy import Column, Table

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from fractions import Fraction
 
 from budget.accounting import guarantee
-from dpproxy.config import AccountLimit, Config, Privacy
-from dpproxy.config_values import NUMBERS, base
+from dpproxy.config.sections import AccountLimit, Config, Privacy
+from dpproxy.config.values import NUMBERS, base
 from dpproxy.learning import lessons
 from dpproxy.service import Checked
 from rewriter.policy import Table

@@ -29,9 +29,9 @@ from dpproxy import (
 from dpproxy import demo as demonstration
 from dpproxy.cli_budget_app import budget
 from dpproxy.cli_options import HERE, ConfigFile, Json, group, reported
-from dpproxy.config import Config
-from dpproxy.config_identity import OWNER
-from dpproxy.config_values import exact
+from dpproxy.config.identity import OWNER
+from dpproxy.config.sections import Config
+from dpproxy.config.values import exact
 from dpproxy.ending import leave
 from dpproxy.presets import Name as Preset
 from dpproxy.reporting.tables import Format

@@ -14,7 +14,7 @@ from budget.units import micro_limit
 from dpproxy import cli_budget, cli_simulate
 from dpproxy.cli_export import ExportFormat, export
 from dpproxy.cli_options import HERE, ConfigFile, Json, group, reported
-from dpproxy.config_values import exact
+from dpproxy.config.values import exact
 from dpproxy.service import configured
 
 budget = group("budget", "Accounts: what may be spent, what was, and who would be stopped at which limit.")

@@ -18,7 +18,7 @@ from budget.accounting import (
 )
 from dpproxy.check_costs import cost
 from dpproxy.check_warnings import warnings
-from dpproxy.config import PERIOD_DAYS, AccountLimit, Budget, ColumnSection, Privacy, TableSection
+from dpproxy.config.sections import PERIOD_DAYS, AccountLimit, Budget, ColumnSection, Privacy, TableSection
 from dpproxy.config_policy import unit_name
 from dpproxy.drift import beside_ledger
 from dpproxy.reporting.tables import print_json, print_table

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import uvloop
 
-from dpproxy.config import Config
+from dpproxy.config.key_file import load_key
+from dpproxy.config.sections import Config
 from dpproxy.console.app import application, metrics_token
 from dpproxy.console.listener import listening
 from dpproxy.console.password import Verifier, load, save, verifier_path
 from dpproxy.console.sources import CONSOLE, Sources
-from dpproxy.key_file import load_key
 from dpproxy.reporting.tables import OutputError
 from dpproxy.service import Service
 from dpproxy.telemetry import metrics

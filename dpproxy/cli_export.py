@@ -16,7 +16,7 @@ from budget.account import EntryRow
 from budget.units import shown
 from dpproxy.backends.parquet import write_parquet
 from dpproxy.cli_budget import existing
-from dpproxy.config import Config
+from dpproxy.config.sections import Config
 from dpproxy.reporting.tables import OutputError
 from dpproxy.service import opened_vault
 from dpproxy.trail_file import write_trail

@@ -14,7 +14,7 @@ from budget.account import LedgerError
 from dpproxy import demo as demonstration
 from dpproxy.backends.base import BackendError, BackendUnavailable
 from dpproxy.client import ClientError
-from dpproxy.config import ConfigError
+from dpproxy.config.sections import ConfigError
 from dpproxy.embedded.server import EmbeddedError
 from dpproxy.front import FrontError
 from dpproxy.marked_ledger import MarkError

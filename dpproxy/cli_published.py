@@ -11,7 +11,7 @@ from budget.publications import Published, Refresh
 from budget.units import shown
 from dpproxy.asker import Asker
 from dpproxy.cli_options import HERE, ConfigFile, Json, group, reported
-from dpproxy.config import Config
+from dpproxy.config.sections import Config
 from dpproxy.front_sql import qualified
 from dpproxy.publishing import REFRESH
 from dpproxy.reporting.tables import OutputError, print_json, print_table

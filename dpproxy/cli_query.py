@@ -8,7 +8,7 @@ from rich.console import Console
 
 from dpproxy.cli_progress import progress_bar
 from dpproxy.client import Result
-from dpproxy.config import Config
+from dpproxy.config.sections import Config
 from dpproxy.explain_words import in_words
 from dpproxy.reporting.tables import Format, print_json, print_result
 from dpproxy.service import Service

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from budget.account import Period
 from budget.simulate import share_stopped
-from dpproxy.config import Config
+from dpproxy.config.sections import Config
 from dpproxy.figure import Panel, drawn, saved
 from dpproxy.reporting.tables import OutputError, print_json, print_table
 from dpproxy.service import opened_vault

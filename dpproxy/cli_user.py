@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 
 from dpproxy.client import end_sessions
-from dpproxy.config import Config
-from dpproxy.config_identity import OWNER
+from dpproxy.config.identity import OWNER
+from dpproxy.config.sections import Config
 from dpproxy.pgwire.auth import Verifier
 from dpproxy.reporting.tables import OutputError, print_json
 from dpproxy.service import Vault, open_front, opened_vault

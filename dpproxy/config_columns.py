@@ -7,8 +7,8 @@ from dataclasses import replace
 from fractions import Fraction
 
 from dpproxy.backends.base import BackendColumn, BackendTable
-from dpproxy.config import ColumnSection, TableSection, nearest
-from dpproxy.config_values import LISTED, NUMBERS, RANGED, base, comparable, literal, order
+from dpproxy.config.sections import ColumnSection, TableSection, nearest
+from dpproxy.config.values import LISTED, NUMBERS, RANGED, base, comparable, literal, order
 from rewriter.policy import Column, Horizon, Table, TableName
 
 

@@ -8,7 +8,7 @@ from typing import Protocol
 
 from dpproxy.backends import connect
 from dpproxy.backends.base import Backend, BackendSchema, BackendTable, BackendUnavailable
-from dpproxy.config import Config, ConfigError, TableSection, nearest
+from dpproxy.config.sections import Config, ConfigError, TableSection, nearest
 from dpproxy.config_columns import Mistake, build_columns, build_horizon, check_source
 from dpproxy.config_paths import resolve_paths
 from dpproxy.front_setup import NAME_BYTES

@@ -10,7 +10,7 @@ from budget.ledger import Ledger
 from budget.ledger_schema import is_current
 from budget.units import micro_limit, shown
 from dpproxy.bounded_range import UNSAID, Accounting, accountable
-from dpproxy.config import AccountLimit, Budget, Config, Privacy
+from dpproxy.config.sections import AccountLimit, Budget, Config, Privacy
 from dpproxy.embedded.server import Embedded
 from dpproxy.service import Checked
 from mechanisms import randomness

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from dpproxy.asks import Ask, charge
 from dpproxy.caps import BEYOND, NOT_COVERED, caps
-from dpproxy.config import Config
+from dpproxy.config.sections import Config
 from dpproxy.config_policy import unit_name
 from dpproxy.init_units import shown
 from dpproxy.metering import Sums

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from fnmatch import fnmatchcase
 
-from dpproxy.config_identity import OWNER, is_pattern
+from dpproxy.config.identity import OWNER, is_pattern
 from rewriter.refusal import Refusal
 from rewriter.statements.set_role import NONE
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from dpproxy.backends.base import BackendColumn, BackendSchema, BackendTable
-from dpproxy.config_values import NUMBERS, RANGED, base, comparable
+from dpproxy.config.values import NUMBERS, RANGED, base, comparable
 from dpproxy.init_units import Layout, Way, shown, words
 from rewriter.policy import TableName
 

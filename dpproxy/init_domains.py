@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 from dpproxy.backends.base import quoted as identifier
 from dpproxy.client import Result
-from dpproxy.config import Config
-from dpproxy.config_identity import OWNER
-from dpproxy.config_values import LISTED, NUMBERS, base
+from dpproxy.config.identity import OWNER
+from dpproxy.config.sections import Config
+from dpproxy.config.values import LISTED, NUMBERS, base
 from dpproxy.init_units import shown
 from dpproxy.init_write import quoted
 from dpproxy.reporting.tables import OutputError, print_json

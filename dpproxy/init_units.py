@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from dpproxy.backends.base import BackendSchema, BackendTable
-from dpproxy.config import nearest
+from dpproxy.config.sections import nearest
 from dpproxy.reporting.tables import OutputError
 from rewriter.policy import TableName
 

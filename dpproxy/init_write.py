@@ -10,7 +10,7 @@ from fractions import Fraction
 
 from budget.accounting import shown_up
 from dpproxy.backends.base import BackendSchema, BackendTable
-from dpproxy.config import Privacy
+from dpproxy.config.sections import Privacy
 from dpproxy.init_columns import Entry, private_entries, public_entries
 from dpproxy.init_units import Layout, Way, shown, single_key
 from dpproxy.learning import lesson

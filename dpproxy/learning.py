@@ -9,7 +9,7 @@ from fractions import Fraction
 
 from budget.accounting import guarantee, retention_periods, shown_up
 from budget.advantage import decision_advantage
-from dpproxy.config import PERIOD_DAYS, AccountLimit, Privacy
+from dpproxy.config.sections import PERIOD_DAYS, AccountLimit, Privacy
 
 YEAR = 365
 _CERTAIN = 99.5

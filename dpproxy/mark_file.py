@@ -16,7 +16,7 @@ from pathlib import Path
 
 from budget.account import LedgerOlder
 from budget.highwater import HighWater
-from dpproxy.config import ConfigError
+from dpproxy.config.sections import ConfigError
 from mechanisms import randomness
 
 _SLOT = 1 << 15

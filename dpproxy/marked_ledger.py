@@ -10,7 +10,7 @@ from uuid import UUID
 from budget.account import AnotherLedger, Charge, LedgerOlder, LedgerUnavailable, Look, Reservation, Settled
 from budget.highwater import HighWater
 from budget.ledger import Ledger
-from dpproxy.config import ConfigError
+from dpproxy.config.sections import ConfigError
 from dpproxy.mark_file import MarkFile
 
 ACCEPT = "dpproxy budget accept"

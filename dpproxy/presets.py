@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from fractions import Fraction
 
-from dpproxy.config import Budget, Limits, Privacy
+from dpproxy.config.sections import Budget, Limits, Privacy
 
 
 class Name(StrEnum):

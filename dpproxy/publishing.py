@@ -19,9 +19,9 @@ from dpproxy import refusals
 from dpproxy.answer import Answering
 from dpproxy.asker import Asker
 from dpproxy.backends.base import Row
-from dpproxy.config import Config
-from dpproxy.config_identity import OWNER
-from dpproxy.epoch import epoch_end
+from dpproxy.config.epoch import epoch_end
+from dpproxy.config.identity import OWNER
+from dpproxy.config.sections import Config
 from dpproxy.front import Front, FrontError
 from dpproxy.front_published import Work, placed, removed, renamed, told
 from dpproxy.front_statement import Described

@@ -11,8 +11,8 @@ from typing import Literal, cast
 from budget.account import Charge
 from budget.units import units
 from dpproxy import refusals
-from dpproxy.config import Allowances, Privacy
-from dpproxy.epoch import Epoch, epoch_begin
+from dpproxy.config.epoch import Epoch, epoch_begin
+from dpproxy.config.sections import Allowances, Privacy
 from mechanisms.choose import Settings
 from mechanisms.histogram import Cost
 from mechanisms.partition_selection import ONE

@@ -13,7 +13,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from dpproxy.config import Config
+from dpproxy.config.sections import Config
 from dpproxy.ending import STOP_SECONDS, ending
 from dpproxy.seats import Seats, empty_seats
 from dpproxy.server import ServerError, drain_seconds

@@ -16,8 +16,8 @@ from typing import Any
 from dpproxy.assess.assessor import Assessor
 from dpproxy.assess.listed import Listed
 from dpproxy.backends.base import BackendTable
-from dpproxy.config import Config, ConfigError, content, validated
-from dpproxy.config_values import NUMBERS, base
+from dpproxy.config.sections import Config, ConfigError, content, validated
+from dpproxy.config.values import NUMBERS, base
 from dpproxy.init_write import quoted, toml_key
 from rewriter.policy import Column, Policy, Table
 from rewriter.refusal import Refusal

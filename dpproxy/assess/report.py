@@ -14,7 +14,7 @@ from dpproxy.assess.advice import Advice
 from dpproxy.assess.assessor import Assessed, Outcome
 from dpproxy.assess.fit import Fit
 from dpproxy.assess.listed import Listing
-from dpproxy.config import Budget
+from dpproxy.config.sections import Budget
 
 NOT_PRIVATE = (
     "NOT PRIVATE. This report was made of the data themselves, without noise: how far off released numbers would be "

@@ -23,7 +23,7 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp
 
 from budget.account import LedgerError
-from dpproxy.config import ConfigError
+from dpproxy.config.sections import ConfigError
 from dpproxy.console import pages
 from dpproxy.console.guarantees import guarantees
 from dpproxy.console.guard import Guard

@@ -13,7 +13,7 @@ from budget.units import units
 from dpproxy.bounded_range import Accounting
 from dpproxy.cli_budget import account_guarantee, limit_link
 from dpproxy.cli_check import Guarantee, guarantee_of, marked
-from dpproxy.config import AccountLimit, Config
+from dpproxy.config.sections import AccountLimit, Config
 from dpproxy.config_policy import unit_name
 from dpproxy.console.sources import Sources
 

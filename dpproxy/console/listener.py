@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager, contextmanager
 import uvicorn
 from starlette.types import ASGIApp
 
-from dpproxy.config import Config
+from dpproxy.config.sections import Config
 from dpproxy.console.doors import REQUEST_SECONDS, Doors
 from dpproxy.server import ServerError
 from dpproxy.tls import tls_for

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
-from dpproxy.config import ConfigError
+from dpproxy.config.sections import ConfigError
 from dpproxy.reporting.tables import OutputError
 from mechanisms.randomness import random_bytes
 

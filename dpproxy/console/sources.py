@@ -10,7 +10,7 @@ from threading import Lock
 from time import monotonic
 
 from budget.ledger import Ledger
-from dpproxy.config import Config
+from dpproxy.config.sections import Config
 from dpproxy.service import Checked, Service
 
 CONSOLE = "console"

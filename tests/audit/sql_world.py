@@ -13,7 +13,7 @@ from tempfile import TemporaryDirectory
 import duckdb
 
 from dpproxy.backends.base import Backend
-from dpproxy.config import Privacy
+from dpproxy.config.sections import Privacy
 from dpproxy.planning import PlannedNode, Planner
 from dpproxy.service import Checked, Service, configured
 

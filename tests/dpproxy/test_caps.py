@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from dpproxy.config import load
+from dpproxy.config.sections import load
 from dpproxy.explain_words import in_words
 from dpproxy.service import Service
 from tests.dpproxy.deployment import POLICY, make, owner_of

@@ -17,7 +17,7 @@ from budget.account import Charge, Exhausted, Limit, LimitTooLow, Reservation
 from budget.ledger import Ledger
 from budget.units import shown
 from dpproxy.cli import app
-from dpproxy.config import load
+from dpproxy.config.sections import load
 from dpproxy.service import opened_vault
 from tests.dpproxy.deployment import POLICY, make
 

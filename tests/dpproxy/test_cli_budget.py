@@ -22,7 +22,7 @@ from typer.testing import CliRunner
 
 from budget.accounting import guarantee, retention_periods, shown_up
 from dpproxy.cli import app
-from dpproxy.config import Privacy
+from dpproxy.config.sections import Privacy
 from tests.dpproxy.deployment import POLICY, ROOT, Running, command, make, serving
 
 BUDGET = """

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from dpproxy.config import AccountLimit, Allowances, Config, ConfigError, load
-from dpproxy.config_values import literal
+from dpproxy.config.sections import AccountLimit, Allowances, Config, ConfigError, load
+from dpproxy.config.values import literal
 
 SMALLEST = '[backend]\nurl = "duckdb:///data.duckdb"\n[tables]\n'
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from dpproxy.config import ConfigError
-from dpproxy.key_file import load_key
+from dpproxy.config.key_file import load_key
+from dpproxy.config.sections import ConfigError
 
 
 def test_a_missing_key_is_made_once(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from dpproxy.backends.base import BackendSchema
-from dpproxy.config import ConfigError, load
+from dpproxy.config.sections import ConfigError, load
 from dpproxy.config_policy import build_policy, open_backend, policy_warnings, unit_name
 from rewriter.policy import Column, Hop
 from tests.dpproxy import shop

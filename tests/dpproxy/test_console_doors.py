@@ -11,7 +11,7 @@ import pytest
 import uvloop
 from starlette.types import Receive, Scope, Send
 
-from dpproxy.config import Config
+from dpproxy.config.sections import Config
 from dpproxy.console import doors
 from dpproxy.console.listener import listening
 from dpproxy.service import configured

@@ -9,18 +9,18 @@ from pathlib import Path
 import pytest
 from pydantic import BaseModel
 
-from dpproxy import config, config_identity
+from dpproxy.config import identity, sections
 
 DOCS = Path(__file__).parent.parent.parent / "docs"
 SECTIONS: dict[str, tuple[type[BaseModel], set[str]]] = {
-    "## [server]": (config.Server, set()),
-    "## [backend]": (config.BackendSection, set()),
-    "## [privacy]": (config.Privacy, set()),
-    "## [budget]": (config.Budget, {"analysts", "teams", "dataset"}),
-    "## [identity.services.NAME]": (config_identity.ServiceLogin, set()),
-    "## [identity.tokens]": (config_identity.TokensSection, set()),
-    "## [tables.NAME]": (config.TableSection, set()),
-    "### [tables.NAME.columns]": (config.ColumnSection, set()),
+    "## [server]": (sections.Server, set()),
+    "## [backend]": (sections.BackendSection, set()),
+    "## [privacy]": (sections.Privacy, set()),
+    "## [budget]": (sections.Budget, {"analysts", "teams", "dataset"}),
+    "## [identity.services.NAME]": (identity.ServiceLogin, set()),
+    "## [identity.tokens]": (identity.TokensSection, set()),
+    "## [tables.NAME]": (sections.TableSection, set()),
+    "### [tables.NAME.columns]": (sections.ColumnSection, set()),
 }
 
 
@@ -47,8 +47,8 @@ def test_every_key_is_documented(heading: str) -> None:
 
 def test_front_and_ledger_are_documented() -> None:
     keys = set(documented(section((DOCS / "configuration.md").read_text(), "## [front] and [ledger]")))
-    expected = {f"front.{name}" for name in config.FrontSection.model_fields}
-    expected |= {f"ledger.{name}" for name in config.LedgerSection.model_fields}
+    expected = {f"front.{name}" for name in sections.FrontSection.model_fields}
+    expected |= {f"ledger.{name}" for name in sections.LedgerSection.model_fields}
     assert keys == expected
 
 
@@ -66,7 +66,7 @@ def test_documented_defaults_are_the_defaults(tmp_path: Path) -> None:
             text += "".join(f"{key} = {value}\n" for key, value in zip(keys, defaults, strict=True))
     file = tmp_path / "dpproxy.toml"
     file.write_text(text)
-    loaded = config.load(file)
-    assert loaded.server == config.Server()
-    assert loaded.privacy == config.Privacy()
-    assert loaded.budget == config.Budget()
+    loaded = sections.load(file)
+    assert loaded.server == sections.Server()
+    assert loaded.privacy == sections.Privacy()
+    assert loaded.budget == sections.Budget()

@@ -15,7 +15,7 @@ import duckdb
 import pytest
 
 from dpproxy import __version__
-from dpproxy.key_file import load_key
+from dpproxy.config.key_file import load_key
 from tests.dpproxy.deployment import COUNT, POLICY, ROOT, Running, make, serving, within
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")), ROOT / "sample_data" / "README.md"]

@@ -12,7 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 from dpproxy.cli import app
-from dpproxy.config import load
+from dpproxy.config.sections import load
 from dpproxy.explain_words import in_words
 from dpproxy.service import Service
 from rewriter.refusal import Refusal

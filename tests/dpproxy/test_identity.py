@@ -11,7 +11,7 @@ import pytest
 import sqlalchemy
 from sqlalchemy import event, text
 
-from dpproxy.config import ConfigError, load
+from dpproxy.config.sections import ConfigError, load
 from dpproxy.identity import Identity
 from tests.dpproxy.deployment import COUNT, POLICY, Running, command, make, serving
 

@@ -22,8 +22,8 @@ import yaml
 from typer.testing import CliRunner
 
 from budget.accounting import guarantee, shown_up
-from dpproxy import config
 from dpproxy.cli import app
+from dpproxy.config import sections
 from tests.dpproxy import postgres_data
 from tests.dpproxy.deployment import ROOT, Running, serving
 
@@ -105,7 +105,7 @@ def test_presets(
 ) -> None:
     """What is written is what is read, with the guarantee that the file tells."""
     made("--preset", name)
-    found = config.load(clinic / "dpproxy.toml")
+    found = sections.load(clinic / "dpproxy.toml")
     assert found.privacy.epsilon_per == epsilon_per
     assert [found.budget.information, found.budget.calls] == [*limits]
     together = found.budget.dataset
@@ -262,7 +262,7 @@ def test_no_row_is_read(
     with databases.owner(name) as owner, owner.transaction():
         owner.execute("LOCK TABLE users, kinds, orders IN ACCESS EXCLUSIVE MODE")
         assert run("--backend", databases.url(name), "--public", "kinds")[0] == 0
-    found = config.load(tmp_path / "dpproxy.toml")
+    found = sections.load(tmp_path / "dpproxy.toml")
     assert found.tables["orders"].privacy_unit_path == ["user_id -> users.id"]
     assert found.tables["orders"].columns["kind"].domain_from == "kinds.kind"
     assert found.tables["users"].columns["email"].hidden

@@ -22,7 +22,7 @@ from benchmarks import coverage
 from budget.account import Charge
 from dpproxy.asks import charge
 from dpproxy.backends import sample
-from dpproxy.config import Config
+from dpproxy.config.sections import Config
 from dpproxy.config_policy import build_policy, open_backend
 from dpproxy.front import Front
 from dpproxy.planning import PlannedNode, Planner

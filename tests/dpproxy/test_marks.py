@@ -16,7 +16,7 @@ import pytest
 from budget.account import Charge, LedgerOlder, Limit
 from budget.highwater import HighWater
 from budget.units import micro
-from dpproxy.config import ConfigError
+from dpproxy.config.sections import ConfigError
 from dpproxy.mark_file import MarkFile, mark_path
 from dpproxy.marked_ledger import Marker, MarkError
 from dpproxy.service import Service, configured, opened_vault

@@ -13,7 +13,7 @@ import pytest
 
 from dpproxy.backends.base import Cancellation
 from dpproxy.backends.duckdb import DuckDBSlot
-from dpproxy.config import load
+from dpproxy.config.sections import load
 from dpproxy.pgwire import messages as m
 from dpproxy.pgwire.startup import startup_packet
 from dpproxy.server import Server

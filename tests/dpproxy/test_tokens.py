@@ -15,7 +15,7 @@ import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 
-from dpproxy.config import ConfigError, load
+from dpproxy.config.sections import ConfigError, load
 from dpproxy.pgwire.startup import startup_packet
 from dpproxy.service import tokens_of
 from tests.dpproxy.deployment import COUNT, POLICY, Running, command, make, serving

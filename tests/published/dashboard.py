@@ -21,7 +21,7 @@ from typing import Any
 import duckdb
 import psycopg
 
-from dpproxy.epoch import epoch_name
+from dpproxy.config.epoch import epoch_name
 from dpproxy.service import Service, configured
 from tests.dpproxy.deployment import POLICY, make
 

@@ -16,8 +16,8 @@ from typing import Annotated, Any, Literal, get_args
 
 from pydantic import BaseModel, BeforeValidator, Field, ValidationError, field_validator, model_validator
 
-from dpproxy.config_identity import Identity
-from dpproxy.config_values import MEMORY, SECTION, duration, exact, memory_bytes
+from dpproxy.config.identity import Identity
+from dpproxy.config.values import MEMORY, SECTION, duration, exact, memory_bytes
 
 LEAST_SESSION_MEMORY = 128_000_000
 """Indexes of public tables are built in half of it."""

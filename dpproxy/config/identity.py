@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, BeforeValidator, Field
 
-from dpproxy.config_values import SECTION
+from dpproxy.config.values import SECTION
 from dpproxy.front_setup import possible_name
 
 OWNER = "owner"

@@ -7,7 +7,7 @@ import stat
 import tempfile
 from pathlib import Path
 
-from dpproxy.config import ConfigError
+from dpproxy.config.sections import ConfigError
 from mechanisms.randomness import random_bytes
 
 LENGTH = 32

@@ -1,0 +1,1 @@
+"""dpproxy.toml as frozen sections."""
