@@ -21,7 +21,7 @@ from rich.console import Console
 from rich.table import Table
 
 from dpproxy.config_policy import build_policy, open_backend
-from dpproxy.front import Front
+from dpproxy.front.front import Front
 from dpproxy.planning import PlannedNode, Planner
 from dpproxy.service import configured
 from rewriter.policy import Policy

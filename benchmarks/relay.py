@@ -25,7 +25,7 @@ from rich.table import Table
 
 from benchmarks.pgbench import measured
 from dpproxy.embedded import server
-from dpproxy.front import Front
+from dpproxy.front.front import Front
 from dpproxy.workers import reserved_port
 
 POLICY = """

@@ -16,7 +16,7 @@ from dpproxy.backends.base import BackendError, BackendUnavailable
 from dpproxy.client import ClientError
 from dpproxy.config.sections import ConfigError
 from dpproxy.embedded.server import EmbeddedError
-from dpproxy.front import FrontError
+from dpproxy.front.front import FrontError
 from dpproxy.marked_ledger import MarkError
 from dpproxy.reporting.tables import OutputError
 from dpproxy.server import ServerError

@@ -12,7 +12,7 @@ from budget.units import shown
 from dpproxy.asker import Asker
 from dpproxy.cli_options import HERE, ConfigFile, Json, group, reported
 from dpproxy.config.sections import Config
-from dpproxy.front_sql import qualified
+from dpproxy.front.clone import qualified
 from dpproxy.publishing import REFRESH
 from dpproxy.reporting.tables import OutputError, print_json, print_table
 from dpproxy.service import Service, configured, opened_vault

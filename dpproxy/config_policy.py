@@ -11,8 +11,8 @@ from dpproxy.backends.base import Backend, BackendSchema, BackendTable, BackendU
 from dpproxy.config.sections import Config, ConfigError, TableSection, nearest
 from dpproxy.config_columns import Mistake, build_columns, build_horizon, check_source
 from dpproxy.config_paths import resolve_paths
-from dpproxy.front_setup import NAME_BYTES
-from dpproxy.front_sql import SYSTEM
+from dpproxy.front.clone import SYSTEM
+from dpproxy.front.roles import NAME_BYTES
 from rewriter.policy import Policy, Table, TableName
 from rewriter.statements.published_table import SCHEMA as PUBLISHED
 

@@ -22,9 +22,9 @@ from dpproxy.backends.base import Row
 from dpproxy.config.epoch import epoch_end
 from dpproxy.config.identity import OWNER
 from dpproxy.config.sections import Config
-from dpproxy.front import Front, FrontError
-from dpproxy.front_published import Work, placed, removed, renamed, told
-from dpproxy.front_statement import Described
+from dpproxy.front.front import Front, FrontError
+from dpproxy.front.published_tables import Work, placed, removed, renamed, told
+from dpproxy.front.statement import Described
 from dpproxy.pgwire.step import ERROR_COLUMNS
 from rewriter.logical.plan import SystemDraft
 from rewriter.refusal import Refusal

@@ -27,7 +27,7 @@ from dpproxy.config.sections import Config, ConfigError, load
 from dpproxy.config.sections import Server as ServerSection
 from dpproxy.config_policy import build_policy, open_backend, policy_warnings, unit_name
 from dpproxy.embedded.server import Embedded
-from dpproxy.front import Front
+from dpproxy.front.front import Front
 from dpproxy.identity import Identity, no_owner
 from dpproxy.mark_file import MarkFile, mark_path
 from dpproxy.marked_ledger import ACCEPT, MarkedLedger, MarkError

@@ -14,6 +14,7 @@ from typing import Protocol
 from dpproxy.asker import Asker
 from dpproxy.backends.base import Cancellation
 from dpproxy.channel import HIGH_WATER, Address, Channel
+from dpproxy.front.waiting import working_for
 from dpproxy.identity import Identity
 from dpproxy.last_release import LastRelease
 from dpproxy.login import FrontConnection, cancel_at_front
@@ -25,7 +26,6 @@ from dpproxy.telemetry.observer import Ended, Paid, Watcher
 from dpproxy.telemetry.progress import Teller, wanted
 from dpproxy.telemetry.stages import Observe, Stages, unobserved
 from dpproxy.turns import Turns
-from dpproxy.waiting import working_for
 from rewriter.refusal import Refusal
 from rewriter.statements.set_role import NONE
 

@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
-from dpproxy.front import FrontError
+from dpproxy.front.front import FrontError
 from rewriter.refusal import Refusal
 
 log = logging.getLogger("dpproxy.turning")

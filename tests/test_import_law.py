@@ -117,7 +117,7 @@ def test_a_breach_is_seen(path: str, source: str) -> None:
         ("rewriter/syntax/parse.py", "import sqlglot\nfrom rewriter.refusal import Refusal"),
         ("budget/ledger.py", "import psycopg"),
         ("budget/ledger_store.py", "import psycopg"),
-        ("dpproxy/front.py", "import psycopg.sql"),
+        ("dpproxy/front/front.py", "import psycopg.sql"),
         ("dpproxy/backends/duckdb.py", "import duckdb"),
         ("dpproxy/answer.py", "import rewriter.plan, mechanisms.choose, budget.ledger"),
         ("mechanisms/randomness.py", "import os\nos.urandom(32)"),

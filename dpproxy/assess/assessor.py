@@ -21,7 +21,7 @@ from dpproxy.backends.base import BackendError, Cancellation, Cancelled, Fetched
 from dpproxy.config.key_file import load_key
 from dpproxy.config.sections import Config
 from dpproxy.config_policy import build_policy
-from dpproxy.front import Front
+from dpproxy.front.front import Front
 from dpproxy.planning import PlannedNode, Planner, Prepared
 from dpproxy.pricing import ask
 from dpproxy.released_arrays import Texts, arrays, released

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from dpproxy.front import Front
+from dpproxy.front.front import Front
 from dpproxy.pgwire.startup import startup_packet
 from tests.dpproxy.wire import Raw, Served, served, start_front
 

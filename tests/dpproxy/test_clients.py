@@ -13,7 +13,7 @@ from typing import Any, LiteralString
 import psycopg
 import pytest
 
-from dpproxy.front import Front
+from dpproxy.front.front import Front
 from tests.dpproxy.wire import (
     AGES,
     BY_AGE,

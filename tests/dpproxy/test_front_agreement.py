@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from dpproxy.front import Front
+from dpproxy.front.front import Front
 from rewriter.refusal import Refusal
 from tests.dpproxy import shop
 from tests.dpproxy.test_front import filled

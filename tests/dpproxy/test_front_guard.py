@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import psycopg
 import pytest
 
-from dpproxy.front import Front
+from dpproxy.front.front import Front
 from tests.dpproxy import shop
 from tests.dpproxy.test_front import filled, session
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from dpproxy.front import Front
+from dpproxy.front.front import Front
 from tests.dpproxy.test_front import session
 
 DENIED = "42501"

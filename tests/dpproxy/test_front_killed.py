@@ -12,7 +12,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from dpproxy.front import Front
+from dpproxy.front.front import Front
 from dpproxy.pgwire.startup import startup_packet
 from tests.dpproxy.deployment import POLICY, Running, make, serving
 from tests.dpproxy.wire import BY_COUNTRY, Raw, Served, admin, errors, eventually, rows, served, start_front

@@ -24,7 +24,7 @@ from dpproxy.asks import charge
 from dpproxy.backends import sample
 from dpproxy.config.sections import Config
 from dpproxy.config_policy import build_policy, open_backend
-from dpproxy.front import Front
+from dpproxy.front.front import Front
 from dpproxy.planning import PlannedNode, Planner
 from dpproxy.pricing import ask, smaller
 from dpproxy.service import configured

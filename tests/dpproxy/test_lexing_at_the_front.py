@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from dpproxy.front import Front
+from dpproxy.front.front import Front
 from tests.dpproxy.wire import admin
 from tests.rewriter.lexed import difference, differences, texts
 

@@ -9,7 +9,7 @@ import re
 
 import pytest
 
-from dpproxy.front import Front
+from dpproxy.front.front import Front
 from dpproxy.pgwire import auth
 from dpproxy.pgwire.auth import AuthenticationFailed, ClientScram, ServerScram, Verifier, saslprep
 from tests.dpproxy.wire import admin

@@ -5,7 +5,7 @@ from __future__ import annotations
 import psycopg
 import pytest
 
-from dpproxy.front import Front
+from dpproxy.front.front import Front
 from dpproxy.pgwire import messages as m
 from dpproxy.pgwire import relay
 from dpproxy.pgwire.work import MOST_STATEMENTS

@@ -13,12 +13,12 @@ import psycopg
 import pytest
 
 from dpproxy.backends.base import Cancellation
-from dpproxy.front import Front
+from dpproxy.front.connection_pool import Pool
+from dpproxy.front.front import Front
+from dpproxy.front.waiting import working_for
 from dpproxy.pgwire import messages as m
 from dpproxy.planning import MOST_BYTES, MOST_PLANS, _Kept
-from dpproxy.pool import Pool
 from dpproxy.turns import Turns
-from dpproxy.waiting import working_for
 from rewriter import effort
 from rewriter.refusal import Refusal
 from tests.dpproxy.wire import BY_COUNTRY, EXPECTED, SLOW, Planned, Served, eventually, served
@@ -206,7 +206,7 @@ def test_constants_of_one_login_hold_up_no_other(wire_front: Front) -> None:
 
 def test_a_constant_is_computed_for_a_short_time(wire_front: Front, monkeypatch: pytest.MonkeyPatch) -> None:
     assert wire_front.evaluate("SELECT current_setting('statement_timeout')", (), (), (), 1) == (("5s",),)
-    monkeypatch.setattr("dpproxy.front.CONSTANT_TIMEOUT", "200ms")
+    monkeypatch.setattr("dpproxy.front.front.CONSTANT_TIMEOUT", "200ms")
     with pytest.raises(Refusal) as raised:
         wire_front.evaluate(ENDLESS, (), (), (), 1)
     assert raised.value.code == "57014"

@@ -21,7 +21,7 @@ from typing import IO, Any
 import psycopg
 import pytest
 
-from dpproxy.front import Front
+from dpproxy.front.front import Front
 from dpproxy.pgwire import messages as m
 from dpproxy.pgwire.startup import startup_packet
 from dpproxy.server import Rooms, Server, ServerError, Settings

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from dpproxy.front import Front
+from dpproxy.front.front import Front
 from dpproxy.pgwire import messages as m
 from dpproxy.pgwire.startup import startup_packet
 from dpproxy.server import LOGINS, LOGINS_OF_ONE_PEER

@@ -14,7 +14,7 @@ import pytest
 from budget.account import Charge, Limit
 from budget.units import MICRO
 from dpproxy.embedded.server import Embedded
-from dpproxy.front import FrontError
+from dpproxy.front.front import FrontError
 from dpproxy.service import configured, opened_vault
 from dpproxy.turning import Once, Turner, tables_changed, turn_at_owner
 from rewriter.refusal import Refusal

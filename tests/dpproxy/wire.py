@@ -24,7 +24,7 @@ import uvloop
 
 from dpproxy.asker import Asker
 from dpproxy.backends.base import BackendColumn, BackendSchema, BackendTable, Cancellation
-from dpproxy.front import Front
+from dpproxy.front.front import Front
 from dpproxy.identity import Identity
 from dpproxy.pgwire import messages as m
 from dpproxy.pgwire.auth import ClientScram, Verifier

@@ -20,7 +20,7 @@ from tempfile import TemporaryDirectory
 
 import psycopg
 
-from dpproxy.front import Front
+from dpproxy.front.front import Front
 from rewriter.emit.dialects.duckdb import DUCKDB
 from rewriter.emit.dialects.postgres import POSTGRES
 from rewriter.emit.histogram import histogram_query, node_text, types_query

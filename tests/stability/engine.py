@@ -10,7 +10,7 @@ import duckdb
 import psycopg
 
 from dpproxy.backends.duckdb import RAISING, UNSAFE
-from dpproxy.front_statement import other_than_constant
+from dpproxy.front.statement import other_than_constant
 from rewriter.emit.dialects.duckdb import DUCKDB
 from rewriter.emit.dialects.postgres import POSTGRES
 from rewriter.refusal import Refusal

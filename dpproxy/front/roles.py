@@ -7,8 +7,8 @@ from dataclasses import astuple, dataclass
 
 import psycopg
 
-from dpproxy.front_sql import identifier, literal
-from dpproxy.front_statement import run
+from dpproxy.front.clone import identifier, literal
+from dpproxy.front.statement import run
 from mechanisms.randomness import random_bytes
 from rewriter.refusal import Refusal
 

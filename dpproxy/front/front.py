@@ -19,9 +19,10 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from dpproxy.backends.base import BackendSchema, Row, interrupting
 from dpproxy.embedded.server import Embedded
-from dpproxy.front_hidden import hidden
-from dpproxy.front_published import NOTES, Work, depended_on, done, in_use
-from dpproxy.front_setup import (
+from dpproxy.front.clone import COLUMN_DESCRIPTION, SYSTEM, clone_statements, identifier, literal, qualified
+from dpproxy.front.connection_pool import Pool
+from dpproxy.front.published_tables import NOTES, Work, depended_on, done, in_use
+from dpproxy.front.roles import (
     TAKEN,
     Roles,
     grants,
@@ -32,8 +33,7 @@ from dpproxy.front_setup import (
     take,
     unusable_name,
 )
-from dpproxy.front_sql import COLUMN_DESCRIPTION, SYSTEM, clone_statements, identifier, literal, qualified
-from dpproxy.front_statement import (
+from dpproxy.front.statement import (
     Described,
     as_body,
     checked,
@@ -45,8 +45,8 @@ from dpproxy.front_statement import (
     run,
     texts,
 )
-from dpproxy.pool import Pool
-from dpproxy.waiting import waiting
+from dpproxy.front.visibility import hidden
+from dpproxy.front.waiting import waiting
 from rewriter.policy import Policy, Table
 from rewriter.refusal import Refusal
 from rewriter.statements.set_statement import SETTINGS

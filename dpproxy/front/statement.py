@@ -10,7 +10,7 @@ import psycopg
 from psycopg import pq
 
 from dpproxy.backends.base import Row
-from dpproxy.front_functions import BODY, OTHERS
+from dpproxy.front.volatility import BODY, OTHERS
 from rewriter.refusal import Refusal
 
 _BOOL = 16

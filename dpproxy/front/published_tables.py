@@ -10,8 +10,8 @@ import psycopg
 from budget.publications import Columns, Published
 from budget.units import shown
 from dpproxy.backends.base import Row
-from dpproxy.front_sql import SYSTEM, identifier, literal, qualified
-from dpproxy.front_statement import run
+from dpproxy.front.clone import SYSTEM, identifier, literal, qualified
+from dpproxy.front.statement import run
 from rewriter.refusal import Refusal
 from rewriter.statements.published_table import SCHEMA
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from dpproxy.backends.base import BackendSchema, BackendTable, ForeignKey
-from dpproxy.front_comments import column_words, table_words
+from dpproxy.front.comments import column_words, table_words
 from rewriter.policy import Policy, Table, TableName
 from rewriter.statements.published_table import SCHEMA as PUBLISHED
 
