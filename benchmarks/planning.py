@@ -20,7 +20,7 @@ import yaml
 from rich.console import Console
 from rich.table import Table
 
-from dpproxy.config_policy import build_policy, open_backend
+from dpproxy.catalog.build_policy import build_policy, open_backend
 from dpproxy.front.front import Front
 from dpproxy.planning import PlannedNode, Planner
 from dpproxy.service import configured

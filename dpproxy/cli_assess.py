@@ -16,8 +16,8 @@ from dpproxy.assess.advice import Advice, advice
 from dpproxy.assess.assessor import Assessed, Assessor, assessing
 from dpproxy.assess.listed import Listed, read
 from dpproxy.assess.report import GOOD, NOT_PRIVATE, USABLE, Report, Row, report
+from dpproxy.catalog.build_policy import unit_name
 from dpproxy.config.sections import Config
-from dpproxy.config_policy import unit_name
 from dpproxy.reporting.tables import print_json, print_table
 
 HEADINGS = (

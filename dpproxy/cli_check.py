@@ -16,10 +16,10 @@ from budget.accounting import (
     retention_periods,
     shown_up,
 )
+from dpproxy.catalog.build_policy import unit_name
 from dpproxy.check_costs import cost
 from dpproxy.check_warnings import warnings
 from dpproxy.config.sections import PERIOD_DAYS, AccountLimit, Budget, ColumnSection, Privacy, TableSection
-from dpproxy.config_policy import unit_name
 from dpproxy.drift import beside_ledger
 from dpproxy.reporting.tables import print_json, print_table
 from dpproxy.service import Checked

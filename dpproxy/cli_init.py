@@ -14,9 +14,9 @@ import typer
 
 from dpproxy.backends import connect
 from dpproxy.backends.base import BackendSchema
+from dpproxy.catalog.build_policy import build_policy
 from dpproxy.config.key_file import load_key
 from dpproxy.config.sections import BackendSection, ConfigError, Privacy, load
-from dpproxy.config_policy import build_policy
 from dpproxy.init_columns import private_entries, public_entries
 from dpproxy.init_units import Layout, Place, candidates, layout, place, shown, single_key, table_called
 from dpproxy.init_write import written

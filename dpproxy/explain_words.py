@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 from dpproxy.asks import Ask, charge
 from dpproxy.caps import BEYOND, NOT_COVERED, caps
+from dpproxy.catalog.build_policy import unit_name
 from dpproxy.config.sections import Config
-from dpproxy.config_policy import unit_name
 from dpproxy.init_units import shown
 from dpproxy.metering import Sums
 from dpproxy.planning import PlannedNode, Planner

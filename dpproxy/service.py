@@ -21,11 +21,11 @@ from budget.account import LedgerError, OtherData, Pinned
 from dpproxy import client
 from dpproxy.answer import Answering
 from dpproxy.backends.base import Backend, BackendSchema
+from dpproxy.catalog.build_policy import build_policy, open_backend, policy_warnings, unit_name
 from dpproxy.config.epoch import epoch_name
 from dpproxy.config.key_file import load_key
 from dpproxy.config.sections import Config, ConfigError, load
 from dpproxy.config.sections import Server as ServerSection
-from dpproxy.config_policy import build_policy, open_backend, policy_warnings, unit_name
 from dpproxy.embedded.server import Embedded
 from dpproxy.front.front import Front
 from dpproxy.identity import Identity, no_owner

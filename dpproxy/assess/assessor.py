@@ -18,9 +18,9 @@ from dpproxy.asks import Ask, charge, total
 from dpproxy.assess.fit import Fit, Truth, fit, truth
 from dpproxy.assess.listed import Listed
 from dpproxy.backends.base import BackendError, Cancellation, Cancelled, Fetched
+from dpproxy.catalog.build_policy import build_policy
 from dpproxy.config.key_file import load_key
 from dpproxy.config.sections import Config
-from dpproxy.config_policy import build_policy
 from dpproxy.front.front import Front
 from dpproxy.planning import PlannedNode, Planner, Prepared
 from dpproxy.pricing import ask

@@ -11,10 +11,10 @@ from budget.account import AccountRow
 from budget.ledger import Ledger
 from budget.units import units
 from dpproxy.bounded_range import Accounting
+from dpproxy.catalog.build_policy import unit_name
 from dpproxy.cli_budget import account_guarantee, limit_link
 from dpproxy.cli_check import Guarantee, guarantee_of, marked
 from dpproxy.config.sections import AccountLimit, Config
-from dpproxy.config_policy import unit_name
 from dpproxy.console.sources import Sources
 
 _ODDS = 1000

@@ -11,11 +11,11 @@ from typing import get_args
 from budget.account import AccountRow, ActivityRow, Period
 from budget.units import shown, units
 from dpproxy.bounded_range import UNSAID, Accounting, accountable
+from dpproxy.catalog.build_policy import unit_name
 from dpproxy.check_warnings import warnings
 from dpproxy.cli_check import classes, limits_of, rows_per_unit, shown_name
 from dpproxy.config.epoch import epoch_name
 from dpproxy.config.values import exact
-from dpproxy.config_policy import unit_name
 from dpproxy.console.charts import Chart, Series, by_day, by_number, last_days
 from dpproxy.console.sources import Sources
 from dpproxy.drift import drift

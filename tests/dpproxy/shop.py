@@ -7,8 +7,8 @@ from pathlib import Path
 import duckdb
 
 from dpproxy.backends.duckdb import DuckDB
+from dpproxy.catalog.build_policy import build_policy, open_backend
 from dpproxy.config.sections import Config, load
-from dpproxy.config_policy import build_policy, open_backend
 from rewriter.policy import Policy
 
 SCHEMA = """

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from dpproxy.backends.base import BackendSchema
+from dpproxy.catalog.build_policy import build_policy, open_backend, policy_warnings, unit_name
 from dpproxy.config.sections import ConfigError, load
-from dpproxy.config_policy import build_policy, open_backend, policy_warnings, unit_name
 from rewriter.policy import Column, Hop
 from tests.dpproxy import shop
 

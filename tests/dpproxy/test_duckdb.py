@@ -28,8 +28,8 @@ from dpproxy.backends.base import (
 )
 from dpproxy.backends.duckdb import DuckDB
 from dpproxy.backends.duckdb_instance import LINGER_SECONDS
+from dpproxy.catalog.build_policy import build_policy, open_backend
 from dpproxy.config.sections import ConfigError, load
-from dpproxy.config_policy import build_policy, open_backend
 from rewriter.emit.histogram import histogram_query
 from rewriter.logical.plan import NodeDraft
 from rewriter.logical.split import draft

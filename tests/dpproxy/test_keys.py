@@ -22,8 +22,8 @@ from benchmarks import coverage
 from budget.account import Charge
 from dpproxy.asks import charge
 from dpproxy.backends import sample
+from dpproxy.catalog.build_policy import build_policy, open_backend
 from dpproxy.config.sections import Config
-from dpproxy.config_policy import build_policy, open_backend
 from dpproxy.front.front import Front
 from dpproxy.planning import PlannedNode, Planner
 from dpproxy.pricing import ask, smaller

@@ -11,8 +11,8 @@ import pytest
 
 from dpproxy.backends.base import BackendError, BackendUnavailable, Cancellation, Fetched
 from dpproxy.backends.postgres import Postgres
+from dpproxy.catalog.build_policy import build_policy
 from dpproxy.config.sections import ConfigError, load
-from dpproxy.config_policy import build_policy
 from rewriter.plan import HistogramQuery
 from tests.dpproxy.postgres_data import Databases, databases
 

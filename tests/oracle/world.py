@@ -20,8 +20,8 @@ import duckdb
 import psycopg
 
 from dpproxy.backends.duckdb import RAISING, UNSAFE
+from dpproxy.catalog.build_policy import build_policy, open_backend
 from dpproxy.config.sections import ConfigError
-from dpproxy.config_policy import build_policy, open_backend
 from dpproxy.embedded.binaries import find_binaries
 from dpproxy.embedded.server import Embedded
 from dpproxy.service import configured

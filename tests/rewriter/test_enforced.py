@@ -10,7 +10,7 @@ from random import Random
 import duckdb
 import pytest
 
-from dpproxy.config_policy import build_policy, open_backend
+from dpproxy.catalog.build_policy import build_policy, open_backend
 from dpproxy.service import configured
 from rewriter.emit.dialects.base import Dialect
 from rewriter.emit.dialects.duckdb import DUCKDB

@@ -14,7 +14,7 @@ from random import Random
 import duckdb
 import psycopg
 
-from dpproxy.config_policy import build_policy, open_backend
+from dpproxy.catalog.build_policy import build_policy, open_backend
 from dpproxy.embedded.server import Embedded
 from dpproxy.service import configured
 from rewriter.policy import Policy

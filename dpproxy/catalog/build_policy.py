@@ -8,9 +8,9 @@ from typing import Protocol
 
 from dpproxy.backends import connect
 from dpproxy.backends.base import Backend, BackendSchema, BackendTable, BackendUnavailable
+from dpproxy.catalog.columns import Mistake, build_columns, build_horizon, check_source
+from dpproxy.catalog.unit_paths import resolve_paths
 from dpproxy.config.sections import Config, ConfigError, TableSection, nearest
-from dpproxy.config_columns import Mistake, build_columns, build_horizon, check_source
-from dpproxy.config_paths import resolve_paths
 from dpproxy.front.clone import SYSTEM
 from dpproxy.front.roles import NAME_BYTES
 from rewriter.policy import Policy, Table, TableName

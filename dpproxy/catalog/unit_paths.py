@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from dpproxy.backends.base import BackendTable
+from dpproxy.catalog.columns import Mistake
 from dpproxy.config.sections import TableSection, nearest
 from dpproxy.config.values import comparable
-from dpproxy.config_columns import Mistake
 from rewriter.policy import Hop, Table, TableName
 
 _HOP = re.compile(r"\s*(\S.*?)\s*->\s*(\S.*)\.([^.]*\S)\s*\Z")

@@ -1,0 +1,1 @@
+"""The configuration bound to a backend's schema: the policy."""
