@@ -21,8 +21,8 @@ from rich.console import Console
 from rich.table import Table
 
 from dpproxy.catalog.build_policy import build_policy, open_backend
+from dpproxy.engine.planner import PlannedNode, Planner
 from dpproxy.front.front import Front
-from dpproxy.planning import PlannedNode, Planner
 from dpproxy.service import configured
 from rewriter.policy import Policy
 from rewriter.refusal import Refusal

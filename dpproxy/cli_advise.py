@@ -21,10 +21,10 @@ from dpproxy.advise import (
     thresholds,
 )
 from dpproxy.advise_figure import Chart, Line, as_image, in_characters
-from dpproxy.bounded_range import Accounting
 from dpproxy.cli_check import limits_of
 from dpproxy.config.sections import Budget, Config, Privacy, nearest
 from dpproxy.config.values import exact
+from dpproxy.engine.bounded_range import Accounting
 from dpproxy.learning import lessons, together
 from dpproxy.reporting.tables import OutputError, print_json, print_table
 from dpproxy.service import opened_vault

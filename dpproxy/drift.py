@@ -9,9 +9,9 @@ from budget.account import AccountRow, LedgerError
 from budget.ledger import Ledger
 from budget.ledger_schema import is_current
 from budget.units import micro_limit, shown
-from dpproxy.bounded_range import UNSAID, Accounting, accountable
 from dpproxy.config.sections import AccountLimit, Budget, Config, Privacy
 from dpproxy.embedded.server import Embedded
+from dpproxy.engine.bounded_range import UNSAID, Accounting, accountable
 from dpproxy.service import Checked
 from mechanisms import randomness
 

@@ -5,19 +5,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dpproxy.asks import Ask, charge
-from dpproxy.caps import BEYOND, NOT_COVERED, caps
 from dpproxy.catalog.build_policy import unit_name
 from dpproxy.config.sections import Config
+from dpproxy.engine.cap_notes import BEYOND, NOT_COVERED, caps
+from dpproxy.engine.group_selection import GAUSSIAN, LAPLACE, ByCount, Whole, width_of
+from dpproxy.engine.measurement import Sums
+from dpproxy.engine.optimizer import ask
+from dpproxy.engine.options import terms
+from dpproxy.engine.planner import PlannedNode, Planner
+from dpproxy.engine.release_plan import Ask, charge
+from dpproxy.engine.select_partitions import ByWeight
+from dpproxy.engine.select_running import ByTime
 from dpproxy.init_units import shown
-from dpproxy.metering import Sums
-from dpproxy.planning import PlannedNode, Planner
-from dpproxy.pricing import ask
-from dpproxy.selection import GAUSSIAN, LAPLACE, ByCount, Whole, width_of
-from dpproxy.selection_items import ByWeight
-from dpproxy.selection_running import ByTime
 from dpproxy.service import Service
-from dpproxy.terms import terms
 from mechanisms.count_release import KnownCountRelease, PrivateCountRelease
 from mechanisms.known_domain import KnownGumb
 from mechanisms.unknown_domain import UnkGumb

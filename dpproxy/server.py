@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Literal
 
-from dpproxy.asker import Asker
 from dpproxy.channel import Address, Channel, ConnectionEnded
 from dpproxy.ending import ending
+from dpproxy.engine.request import Asker
 from dpproxy.entrance import Entrance
 from dpproxy.identity import Identity
 from dpproxy.login import AUTHENTICATION_OK, FrontConnection, FrontFailed, log_in_at_front

@@ -19,7 +19,6 @@ from typing import Self
 
 from budget.account import LedgerError, OtherData, Pinned
 from dpproxy import client
-from dpproxy.answer import Answering
 from dpproxy.backends.base import Backend, BackendSchema
 from dpproxy.catalog.build_policy import build_policy, open_backend, policy_warnings, unit_name
 from dpproxy.config.epoch import epoch_name
@@ -27,12 +26,13 @@ from dpproxy.config.key_file import load_key
 from dpproxy.config.sections import Config, ConfigError, load
 from dpproxy.config.sections import Server as ServerSection
 from dpproxy.embedded.server import Embedded
+from dpproxy.engine.executor import Answering
+from dpproxy.engine.planner import Planner
+from dpproxy.engine.published_tables import Publishing
 from dpproxy.front.front import Front
 from dpproxy.identity import Identity, no_owner
 from dpproxy.mark_file import MarkFile, mark_path
 from dpproxy.marked_ledger import ACCEPT, MarkedLedger, MarkError
-from dpproxy.planning import Planner
-from dpproxy.publishing import Publishing
 from dpproxy.server import Rooms, Server, Settings, Shared
 from dpproxy.telemetry.metrics import Metrics
 from dpproxy.telemetry.observer import Watcher, Watchers

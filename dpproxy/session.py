@@ -11,12 +11,12 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from dpproxy.asker import Asker
 from dpproxy.backends.base import Cancellation
 from dpproxy.channel import HIGH_WATER, Address, Channel
+from dpproxy.engine.last_release import LastRelease
+from dpproxy.engine.request import Asker
 from dpproxy.front.waiting import working_for
 from dpproxy.identity import Identity
-from dpproxy.last_release import LastRelease
 from dpproxy.login import FrontConnection, cancel_at_front
 from dpproxy.pgwire import messages as m
 from dpproxy.pgwire.relay import Relay

@@ -12,11 +12,11 @@ from fractions import Fraction
 
 import numpy as np
 
-from dpproxy.asks import Ask
-from dpproxy.meter_quantiles import QuantileMeter
-from dpproxy.metering import Changed
-from dpproxy.planning import PlannedNode
-from dpproxy.selection import Fetch, Measured, Place, in_cell_order
+from dpproxy.engine.group_selection import Fetch, Measured, Place, in_cell_order
+from dpproxy.engine.measure_quantiles import QuantileMeter
+from dpproxy.engine.measurement import Changed
+from dpproxy.engine.planner import PlannedNode
+from dpproxy.engine.release_plan import Ask
 from mechanisms.histogram import Counts
 from rewriter.binder.contribution_bounds import Bound
 from rewriter.ir.measure import Count, DistinctItems, Measure, Moment, Quantiles, Running

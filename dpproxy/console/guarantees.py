@@ -10,12 +10,12 @@ from math import ceil, exp
 from budget.account import AccountRow
 from budget.ledger import Ledger
 from budget.units import units
-from dpproxy.bounded_range import Accounting
 from dpproxy.catalog.build_policy import unit_name
 from dpproxy.cli_budget import account_guarantee, limit_link
 from dpproxy.cli_check import Guarantee, guarantee_of, marked
 from dpproxy.config.sections import AccountLimit, Config
 from dpproxy.console.sources import Sources
+from dpproxy.engine.bounded_range import Accounting
 
 _ODDS = 1000
 """Odds beyond this are said to be more than that."""

@@ -8,12 +8,12 @@ from fractions import Fraction
 from functools import partial
 from typing import Any, NamedTuple
 
-from dpproxy.asks import Ask
 from dpproxy.backends.base import Cancellation, Fetched
-from dpproxy.planning import PlannedNode
-from dpproxy.pricing import ask
-from dpproxy.selection import ByCount
-from dpproxy.terms import terms
+from dpproxy.engine.group_selection import ByCount
+from dpproxy.engine.optimizer import ask
+from dpproxy.engine.options import terms
+from dpproxy.engine.planner import PlannedNode
+from dpproxy.engine.release_plan import Ask
 from mechanisms.histogram import Cost
 from mechanisms.randomness import Stream
 from rewriter.binder.contribution_bounds import Bound

@@ -14,7 +14,7 @@ import duckdb
 
 from dpproxy.backends.base import Backend
 from dpproxy.config.sections import Privacy
-from dpproxy.planning import PlannedNode, Planner
+from dpproxy.engine.planner import PlannedNode, Planner
 from dpproxy.service import Checked, Service, configured
 
 CROWD = 40

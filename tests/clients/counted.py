@@ -11,10 +11,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from dpproxy.answer import Answer, Answering
-from dpproxy.asker import Asker
 from dpproxy.backends.base import Backend, Cancellation, Fetched, Slot
-from dpproxy.planning import Prepared
+from dpproxy.engine.executor import Answer, Answering
+from dpproxy.engine.planner import Prepared
+from dpproxy.engine.request import Asker
 from rewriter.plan import HistogramQuery
 
 

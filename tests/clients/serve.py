@@ -12,8 +12,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import cast
 
-from dpproxy.answer import Answering
 from dpproxy.backends.base import Backend
+from dpproxy.engine.executor import Answering
 from dpproxy.pgwire.auth import Verifier
 from dpproxy.service import Checked, Service, configured
 from tests.clients.counted import CountedAnswering, CountedBackend, Counts

@@ -12,9 +12,9 @@ from collections.abc import Callable
 from typing import Any
 
 from budget.ledger import Ledger
-from dpproxy.answer import Answering
-from dpproxy.asks import Ask
 from dpproxy.backends.duckdb import DuckDB, DuckDBSlot
+from dpproxy.engine.executor import Answering
+from dpproxy.engine.release_plan import Ask
 
 CALLS: dict[str, tuple[type, str]] = {
     "execute": (Answering, "execute"),

@@ -12,9 +12,9 @@ import psycopg
 import pytest
 from psycopg import pq
 
-from dpproxy.asker import Asker
 from dpproxy.backends.base import Cancellation
-from dpproxy.last_release import LastRelease
+from dpproxy.engine.last_release import LastRelease
+from dpproxy.engine.request import Asker
 from dpproxy.service import Service, configured
 from rewriter.refusal import Refusal
 from tests.dpproxy.deployment import POLICY, make

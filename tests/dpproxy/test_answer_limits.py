@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from budget.ledger import Ledger
-from dpproxy.asks import Ask
 from dpproxy.backends.base import Cancellation, Fetched
 from dpproxy.backends.duckdb import DuckDBSlot
-from dpproxy.result import Result
+from dpproxy.engine.release_plan import Ask
+from dpproxy.engine.released_table import Result
 from dpproxy.service import Service, configured
 from rewriter.plan import HistogramQuery
 from rewriter.refusal import Refusal
@@ -184,7 +184,7 @@ def test_an_epoch_that_turns_during_a_query_keeps_the_querys_own(
         epoch[0] = "2030-01-08"
         return fetch(slot, query, key, stop, rows)
 
-    monkeypatch.setattr("dpproxy.answer.epoch_name", lambda *_: epoch[0])
+    monkeypatch.setattr("dpproxy.engine.executor.epoch_name", lambda *_: epoch[0])
     monkeypatch.setattr(DuckDBSlot, "fetch", midnight)
     first = asker.ask(COUNT.format(700))
     second = asker.ask(COUNT.format(700))

@@ -10,7 +10,7 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from dpproxy.asker import Asker
+from dpproxy.engine.request import Asker
 from dpproxy.service import Service, configured
 from rewriter.refusal import Refusal
 from tests.dpproxy.deployment import POLICY, make

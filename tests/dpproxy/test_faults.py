@@ -16,9 +16,9 @@ import psycopg
 import pytest
 
 from budget.highwater import HighWater
-from dpproxy.asker import Asker
 from dpproxy.backends.postgres import PostgresSlot
 from dpproxy.embedded.server import Embedded
+from dpproxy.engine.request import Asker
 from dpproxy.mark_file import MarkFile
 from dpproxy.service import Service, configured
 from rewriter.refusal import Refusal

@@ -13,9 +13,9 @@ import pytest
 
 from dpproxy.backends.base import BackendSchema
 from dpproxy.backends.duckdb import DuckDB
+from dpproxy.engine.binary_arrays import INT8_ARRAY, TEXT_ARRAY, int8_array, text_array
 from dpproxy.front.front import Front, FrontError
 from dpproxy.front.statement import Described
-from dpproxy.front_arrays import INT8_ARRAY, TEXT_ARRAY, int8_array, text_array
 from rewriter.policy import Policy
 from rewriter.refusal import Refusal
 from tests.dpproxy import shop

@@ -20,15 +20,15 @@ import yaml
 
 from benchmarks import coverage
 from budget.account import Charge
-from dpproxy.asks import charge
 from dpproxy.backends import sample
 from dpproxy.catalog.build_policy import build_policy, open_backend
 from dpproxy.config.sections import Config
+from dpproxy.engine.optimizer import ask, smaller
+from dpproxy.engine.options import terms
+from dpproxy.engine.planner import PlannedNode, Planner
+from dpproxy.engine.release_plan import charge
 from dpproxy.front.front import Front
-from dpproxy.planning import PlannedNode, Planner
-from dpproxy.pricing import ask, smaller
 from dpproxy.service import configured
-from dpproxy.terms import terms
 from rewriter.refusal import Refusal
 from rewriter.statements.classify import Verdict
 from tests import spark_server

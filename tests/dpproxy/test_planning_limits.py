@@ -13,11 +13,11 @@ import psycopg
 import pytest
 
 from dpproxy.backends.base import Cancellation
+from dpproxy.engine.planner import MOST_BYTES, MOST_PLANS, _Kept
 from dpproxy.front.connection_pool import Pool
 from dpproxy.front.front import Front
 from dpproxy.front.waiting import working_for
 from dpproxy.pgwire import messages as m
-from dpproxy.planning import MOST_BYTES, MOST_PLANS, _Kept
 from dpproxy.turns import Turns
 from rewriter import effort
 from rewriter.refusal import Refusal

@@ -13,9 +13,9 @@ import pytest
 
 from budget.account import Charge, Limit
 from budget.units import MICRO
-from dpproxy.asker import Asker
 from dpproxy.embedded.server import Embedded
-from dpproxy.publishing import RETRY
+from dpproxy.engine.published_tables import RETRY
+from dpproxy.engine.request import Asker
 from dpproxy.service import Service, configured
 from rewriter.refusal import Refusal
 from tests.dpproxy.deployment import POLICY, make

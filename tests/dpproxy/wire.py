@@ -22,8 +22,8 @@ from typing import Any, Self
 import psycopg
 import uvloop
 
-from dpproxy.asker import Asker
 from dpproxy.backends.base import BackendColumn, BackendSchema, BackendTable, Cancellation
+from dpproxy.engine.request import Asker
 from dpproxy.front.front import Front
 from dpproxy.identity import Identity
 from dpproxy.pgwire import messages as m

@@ -9,7 +9,7 @@ from typing import Literal
 
 from sqlglot import exp
 
-from dpproxy.planning import PlannedNode
+from dpproxy.engine.planner import PlannedNode
 from rewriter.emit.dialects.base import Bound
 from rewriter.emit.histogram import check_dialect
 from rewriter.ir.measure import Count, DistinctItems, Measure, Moment, Quantiles, Running

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from random import Random
 
 from dpproxy.backends.base import text
-from dpproxy.planning import PlannedNode
+from dpproxy.engine.planner import PlannedNode
 from rewriter.emit.other_queries import ONE
 from rewriter.ir.measure import Count, DistinctItems, Measure, Moment, Quantiles, Running
 from rewriter.plan import Cells

@@ -10,7 +10,7 @@ from random import Random
 
 import pytest
 
-from dpproxy.planning import PlannedNode
+from dpproxy.engine.planner import PlannedNode
 from rewriter.binder.contribution_bounds import Bound
 from tests.oracle.ask import planned
 from tests.oracle.check import Outcome, check

@@ -25,22 +25,22 @@ from budget.account import (
 )
 from budget.ledger import Ledger
 from budget.units import micro_limit
-from dpproxy import refusals
-from dpproxy.asker import Asker
-from dpproxy.asks import Ask, charge, total
 from dpproxy.backends.base import Backend, BackendError, Cancellation, Cancelled, Fetched, Slot
 from dpproxy.config.epoch import epoch_name
 from dpproxy.config.sections import Config
-from dpproxy.explain import explanation
-from dpproxy.front_arrays import text_array
-from dpproxy.last_release import LastRelease, LastRow
-from dpproxy.outputs import Shown
+from dpproxy.engine import refusals
+from dpproxy.engine.binary_arrays import text_array
+from dpproxy.engine.explain import explanation
+from dpproxy.engine.last_release import LastRelease, LastRow
+from dpproxy.engine.optimizer import ask, smaller
+from dpproxy.engine.options import terms
+from dpproxy.engine.planner import Planned, PlannedNode, Planner, Prepared
+from dpproxy.engine.postprocess import Shown
+from dpproxy.engine.presentation_arrays import arrays, released
+from dpproxy.engine.release_plan import Ask, charge, total
+from dpproxy.engine.released_table import Result
+from dpproxy.engine.request import Asker
 from dpproxy.pgwire.step import ERROR_COLUMNS
-from dpproxy.planning import Planned, PlannedNode, Planner, Prepared
-from dpproxy.pricing import ask, smaller
-from dpproxy.released_arrays import arrays, released
-from dpproxy.result import Result
-from dpproxy.terms import terms
 from mechanisms import randomness
 from rewriter.effort import bounded
 from rewriter.logical.plan import SystemDraft

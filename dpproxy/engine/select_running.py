@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from dpproxy.backends.base import Fetched
-from dpproxy.planning import PlannedNode
-from dpproxy.selection import GAUSSIAN, Fetch, Groups, Measured
+from dpproxy.engine.group_selection import GAUSSIAN, Fetch, Groups, Measured
+from dpproxy.engine.planner import PlannedNode
 from mechanisms.continual import Events, UnknownDomainBinary
 from mechanisms.histogram import Cost
 from mechanisms.randomness import Stream

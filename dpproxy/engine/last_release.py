@@ -8,7 +8,7 @@ from fractions import Fraction
 from typing import Self
 
 from budget.units import units
-from dpproxy.result import Result
+from dpproxy.engine.released_table import Result
 
 
 @dataclass(frozen=True)

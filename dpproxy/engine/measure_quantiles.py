@@ -8,10 +8,10 @@ from fractions import Fraction
 
 import numpy as np
 
-from dpproxy.bins import Bins, bins_of
-from dpproxy.metering import Changed
-from dpproxy.planning import PlannedNode
-from dpproxy.selection import Fetch, Measured, Place
+from dpproxy.engine.bins import Bins, bins_of
+from dpproxy.engine.group_selection import Fetch, Measured, Place
+from dpproxy.engine.measurement import Changed
+from dpproxy.engine.planner import PlannedNode
 from mechanisms.choose import Settings
 from mechanisms.histogram import Cost, Counts, Histogram
 from mechanisms.quantile import QuantileTree, tree_quantile

@@ -8,15 +8,15 @@ from fractions import Fraction
 
 from budget.account import Charge
 from budget.units import micro
-from dpproxy.bounded_range import recorded
-from dpproxy.caps import caps
-from dpproxy.metering import Meter
-from dpproxy.outputs import outputs
-from dpproxy.planning import PlannedNode
-from dpproxy.result import Result
-from dpproxy.selection import ByCount, Fetch, Groups, Measured, Place, Selection, Whole
-from dpproxy.selection_running import ByTime, Seen
-from dpproxy.terms import Terms
+from dpproxy.engine.bounded_range import recorded
+from dpproxy.engine.cap_notes import caps
+from dpproxy.engine.group_selection import ByCount, Fetch, Groups, Measured, Place, Selection, Whole
+from dpproxy.engine.measurement import Meter
+from dpproxy.engine.options import Terms
+from dpproxy.engine.planner import PlannedNode
+from dpproxy.engine.postprocess import outputs
+from dpproxy.engine.released_table import Result
+from dpproxy.engine.select_running import ByTime, Seen
 from mechanisms import randomness
 from mechanisms.count_release import PrivateCountRelease
 from mechanisms.histogram import Cost

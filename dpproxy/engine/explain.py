@@ -6,14 +6,14 @@ from collections.abc import Iterator
 
 from budget.account import Charge
 from budget.units import micro, shown
-from dpproxy.asks import Ask, charge
-from dpproxy.caps import BEYOND, caps
-from dpproxy.meter_distinct import DistinctMeter
-from dpproxy.meter_quantiles import QuantileMeter
-from dpproxy.metering import Meter, Sums
-from dpproxy.selection import ByCount
-from dpproxy.selection_items import ByWeight
-from dpproxy.selection_running import ByTime
+from dpproxy.engine.cap_notes import BEYOND, caps
+from dpproxy.engine.group_selection import ByCount
+from dpproxy.engine.measure_distinct import DistinctMeter
+from dpproxy.engine.measure_quantiles import QuantileMeter
+from dpproxy.engine.measurement import Meter, Sums
+from dpproxy.engine.release_plan import Ask, charge
+from dpproxy.engine.select_partitions import ByWeight
+from dpproxy.engine.select_running import ByTime
 from mechanisms.count_release import KnownCountRelease, PrivateCountRelease
 from mechanisms.histogram import Cost, Mechanism
 from mechanisms.known_domain import KnownGumb

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from dpproxy.planning import PlannedNode
-from dpproxy.selection import Fetch, Groups
+from dpproxy.engine.group_selection import Fetch, Groups
+from dpproxy.engine.planner import PlannedNode
 from mechanisms.histogram import Cost
 from mechanisms.partition_selection import DPSips
 from mechanisms.randomness import Stream

@@ -15,13 +15,13 @@ from typing import Literal, Protocol, cast, get_args
 from budget.account import Charge, LedgerError
 from budget.ledger import Ledger
 from budget.publications import NameTaken, Published, Refresh, Released
-from dpproxy import refusals
-from dpproxy.answer import Answering
-from dpproxy.asker import Asker
 from dpproxy.backends.base import Row
 from dpproxy.config.epoch import epoch_end
 from dpproxy.config.identity import OWNER
 from dpproxy.config.sections import Config
+from dpproxy.engine import refusals
+from dpproxy.engine.executor import Answering
+from dpproxy.engine.request import Asker
 from dpproxy.front.front import Front, FrontError
 from dpproxy.front.published_tables import Work, placed, removed, renamed, told
 from dpproxy.front.statement import Described
@@ -31,7 +31,7 @@ from rewriter.refusal import Refusal
 from rewriter.statements.classify import Verdict
 from rewriter.statements.published_table import Publication, publication
 
-log = logging.getLogger("dpproxy.publishing")
+log = logging.getLogger("dpproxy.engine.published_tables")
 
 REFRESH, NOTICES = "dpproxy.refresh", "dpproxy.notices"
 MOST_ROWS, MOST_BYTES = 1_000_000, 64 * 2**20

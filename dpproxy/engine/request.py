@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from dpproxy.backends.base import Cancellation
-from dpproxy.last_release import LastRelease
+from dpproxy.engine.last_release import LastRelease
 from dpproxy.telemetry.observer import Paid, Watcher
 from dpproxy.telemetry.stages import Stages
 

@@ -8,16 +8,16 @@ from fractions import Fraction
 
 from budget.account import Charge
 from budget.units import micro, shown
-from dpproxy import refusals
-from dpproxy.asks import Ask, Secret, charge, running, total
-from dpproxy.meter_distinct import DistinctMeter
-from dpproxy.meter_quantiles import QuantileMeter
-from dpproxy.metering import Changed, Meter, Sums
-from dpproxy.planning import PlannedNode
-from dpproxy.selection import ByCount, Selection, Whole
-from dpproxy.selection_items import ByWeight
-from dpproxy.selection_running import ByTime, times_over
-from dpproxy.terms import Terms
+from dpproxy.engine import refusals
+from dpproxy.engine.group_selection import ByCount, Selection, Whole
+from dpproxy.engine.measure_distinct import DistinctMeter
+from dpproxy.engine.measure_quantiles import QuantileMeter
+from dpproxy.engine.measurement import Changed, Meter, Sums
+from dpproxy.engine.options import Terms
+from dpproxy.engine.planner import PlannedNode
+from dpproxy.engine.release_plan import Ask, Secret, charge, running, total
+from dpproxy.engine.select_partitions import ByWeight
+from dpproxy.engine.select_running import ByTime, times_over
 from mechanisms import randomness
 from mechanisms.choose import NoMechanism, Settings, choose
 from mechanisms.continual import UnknownDomainBinary

@@ -8,10 +8,10 @@ from fractions import Fraction
 
 import numpy as np
 
-from dpproxy.metering import Changed
-from dpproxy.planning import PlannedNode
-from dpproxy.selection import Fetch, Measured, Place
-from dpproxy.terms import Terms
+from dpproxy.engine.group_selection import Fetch, Measured, Place
+from dpproxy.engine.measurement import Changed
+from dpproxy.engine.options import Terms
+from dpproxy.engine.planner import PlannedNode
 from mechanisms.distinct_count import PersonLevelDistinctCount
 from mechanisms.histogram import Cost, Counts
 from mechanisms.item_sets import ItemSets

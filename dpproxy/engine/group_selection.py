@@ -10,8 +10,8 @@ from typing import Protocol
 import numpy as np
 
 from dpproxy.backends.base import Fetched
-from dpproxy.bins import Bins
-from dpproxy.planning import PlannedNode
+from dpproxy.engine.bins import Bins
+from dpproxy.engine.planner import PlannedNode
 from mechanisms.histogram import Cost, Counts, Histogram, Mechanism, Release
 from mechanisms.randomness import Stream
 from rewriter.plan import Cells, HistogramQuery

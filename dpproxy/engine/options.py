@@ -10,9 +10,9 @@ from typing import Literal, cast
 
 from budget.account import Charge
 from budget.units import units
-from dpproxy import refusals
 from dpproxy.config.epoch import Epoch, epoch_begin
 from dpproxy.config.sections import Allowances, Privacy
+from dpproxy.engine import refusals
 from mechanisms.choose import Settings
 from mechanisms.histogram import Cost
 from mechanisms.partition_selection import ONE

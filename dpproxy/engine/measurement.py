@@ -7,8 +7,17 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Protocol
 
-from dpproxy.planning import PlannedNode
-from dpproxy.selection import FREE, GAUSSIAN, LAPLACE, Fetch, Measured, Place, deviations_of, in_cell_order
+from dpproxy.engine.group_selection import (
+    FREE,
+    GAUSSIAN,
+    LAPLACE,
+    Fetch,
+    Measured,
+    Place,
+    deviations_of,
+    in_cell_order,
+)
+from dpproxy.engine.planner import PlannedNode
 from mechanisms.choose import Settings, noisy_cells
 from mechanisms.histogram import Cost, Histogram, Release
 from mechanisms.known_domain import KnownGauss, KnownLap

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from decimal import Context, Decimal
 from fractions import Fraction
 
-from dpproxy.selection import Measured, Place
+from dpproxy.engine.group_selection import Measured, Place
 from mechanisms import numeric
 from rewriter.ir.measure import Count, Moment, Output, Quantiles
 from rewriter.logical.plan import NodeDraft

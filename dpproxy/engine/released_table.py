@@ -9,10 +9,10 @@ from fractions import Fraction
 from typing import Any
 
 from budget.account import Charge
-from dpproxy.bins import Bins
-from dpproxy.caps import BEYOND, NOT_COVERED
-from dpproxy.outputs import Shown
-from dpproxy.selection import Measured, Place
+from dpproxy.engine.bins import Bins
+from dpproxy.engine.cap_notes import BEYOND, NOT_COVERED
+from dpproxy.engine.group_selection import Measured, Place
+from dpproxy.engine.postprocess import Shown
 from mechanisms.histogram import Cost
 
 Texts = tuple[str | None, ...]

@@ -9,10 +9,10 @@ from fractions import Fraction
 import numpy as np
 
 from dpproxy.backends.base import text as value_text
-from dpproxy.front_arrays import int8_array, text_array
-from dpproxy.outputs import Shown
-from dpproxy.outputs import column as column_texts
-from dpproxy.planning import INT8_ARRAY, Prepared
+from dpproxy.engine.binary_arrays import int8_array, text_array
+from dpproxy.engine.planner import INT8_ARRAY, Prepared
+from dpproxy.engine.postprocess import Shown
+from dpproxy.engine.postprocess import column as column_texts
 from rewriter.logical.plan import NodeDraft
 from rewriter.logical.presentation import Columns
 

@@ -1,0 +1,1 @@
+"""The way of an answer: plan, choose, reserve, fetch, release, settle."""
