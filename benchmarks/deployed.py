@@ -10,7 +10,7 @@ from pathlib import Path
 import duckdb
 
 from benchmarks.data import ITEM, table
-from dpproxy.client import Result
+from dpproxy.server.local_client import Result
 from dpproxy.service import Service, configured
 from tests.dpproxy.postgres_data import Databases, databases
 

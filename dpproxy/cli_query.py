@@ -7,10 +7,10 @@ import asyncio
 from rich.console import Console
 
 from dpproxy.cli_progress import progress_bar
-from dpproxy.client import Result
 from dpproxy.config.sections import Config
 from dpproxy.explain_words import in_words
 from dpproxy.reporting.tables import Format, print_json, print_result
+from dpproxy.server.local_client import Result
 from dpproxy.service import Service
 
 

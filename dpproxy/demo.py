@@ -11,7 +11,7 @@ import uvloop
 
 from dpproxy.backends import sample
 from dpproxy.embedded.binaries import psql_path
-from dpproxy.ending import leave
+from dpproxy.server.shutdown import leave
 from dpproxy.service import Service, configured
 
 FOLDER = Path(__file__).parent.parent / "sample_data"

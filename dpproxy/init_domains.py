@@ -7,13 +7,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from dpproxy.backends.base import quoted as identifier
-from dpproxy.client import Result
 from dpproxy.config.identity import OWNER
 from dpproxy.config.sections import Config
 from dpproxy.config.values import LISTED, NUMBERS, base
 from dpproxy.init_units import shown
 from dpproxy.init_write import quoted
 from dpproxy.reporting.tables import OutputError, print_json
+from dpproxy.server.local_client import Result
 from dpproxy.service import Checked, Service
 from rewriter.policy import Column, Policy, Table
 

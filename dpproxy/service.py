@@ -18,7 +18,6 @@ from types import TracebackType
 from typing import Self
 
 from budget.account import LedgerError, OtherData, Pinned
-from dpproxy import client
 from dpproxy.backends.base import Backend, BackendSchema
 from dpproxy.catalog.build_policy import build_policy, open_backend, policy_warnings, unit_name
 from dpproxy.config.epoch import epoch_name
@@ -30,17 +29,18 @@ from dpproxy.engine.executor import Answering
 from dpproxy.engine.planner import Planner
 from dpproxy.engine.published_tables import Publishing
 from dpproxy.front.front import Front
-from dpproxy.identity import Identity, no_owner
 from dpproxy.mark_file import MarkFile, mark_path
 from dpproxy.marked_ledger import ACCEPT, MarkedLedger, MarkError
-from dpproxy.server import Rooms, Server, Settings, Shared
+from dpproxy.server import local_client
+from dpproxy.server.impersonation import Identity, no_owner
+from dpproxy.server.jwt import KeyFileError, Tokens
+from dpproxy.server.listener import Rooms, Server, Settings, Shared
 from dpproxy.telemetry.metrics import Metrics
 from dpproxy.telemetry.observer import Watcher, Watchers
 from dpproxy.telemetry.progress import Progress
 from dpproxy.telemetry.refusal_counter import RefusalCounts
 from dpproxy.telemetry.stages import Observe
 from dpproxy.telemetry.statement_log import StatementLog
-from dpproxy.tokens import KeyFileError, Tokens
 from dpproxy.turning import Once, tables_changed, turn_at_owner
 from mechanisms import randomness
 from rewriter.policy import Policy
@@ -286,8 +286,8 @@ class Service:
                 task.cancel()
 
     async def ask(
-        self, analyst: str, statement: str, heard: Callable[[Progress], None] = client.unheard
-    ) -> client.Result:
+        self, analyst: str, statement: str, heard: Callable[[Progress], None] = local_client.unheard
+    ) -> local_client.Result:
         """One statement of an analyst on the whole way of a query, over a socket that nobody else sees.
 
         `heard`: told where it is while it runs for long. Raises ClientError.
@@ -297,7 +297,7 @@ class Service:
         theirs, ours = socket.socketpair()
         try:
             await server.admit(theirs)
-            return await client.ask(ours, analyst, statement, heard)
+            return await local_client.ask(ours, analyst, statement, heard)
         finally:
             await server.drain()
             # The loop ends next: what the drain has closed gets its turn to be gone.

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dpproxy.config.sections import Config
-from dpproxy.ending import STOP_SECONDS, ending
-from dpproxy.seats import Seats, empty_seats
-from dpproxy.server import ServerError, drain_seconds
+from dpproxy.server.listener import ServerError, drain_seconds
+from dpproxy.server.session_limit import Seats, empty_seats
+from dpproxy.server.shutdown import STOP_SECONDS, ending
 from dpproxy.service import Place, Service
 from dpproxy.telemetry import metrics
 from dpproxy.turning import Turner

@@ -30,7 +30,7 @@ from dpproxy.console.guard import Guard
 from dpproxy.console.password import load, verifier_path
 from dpproxy.console.sources import Part, Sources
 from dpproxy.console.tickets import SECONDS, Ticket, Tickets
-from dpproxy.throttle import Throttle
+from dpproxy.server.login_throttle import Throttle
 
 T = TypeVar("T")
 Page = Callable[[Sources, Mapping[str, str]], Mapping[str, object]]

@@ -12,8 +12,8 @@ from starlette.types import ASGIApp
 
 from dpproxy.config.sections import Config
 from dpproxy.console.doors import REQUEST_SECONDS, Doors
-from dpproxy.server import ServerError
-from dpproxy.tls import tls_for
+from dpproxy.server.listener import ServerError
+from dpproxy.server.tls import tls_for
 
 _END_SECONDS = 5
 

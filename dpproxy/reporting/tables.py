@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from dpproxy.client import Result
+from dpproxy.server.local_client import Result
 
 _INTEGERS, _FLOATS, _BOOLEAN = (20, 21, 23, 26), (700, 701), 16
 _NUMBERS = (*_INTEGERS, *_FLOATS, 1700)

@@ -21,7 +21,7 @@ import pytest
 
 from dpproxy.console.app import PAGES
 from dpproxy.console.guard import HEADERS
-from dpproxy.throttle import FREE_FAILURES, SPACING_SECONDS
+from dpproxy.server.login_throttle import FREE_FAILURES, SPACING_SECONDS
 from tests.dpproxy.certificates import Authority
 from tests.dpproxy.console_world import ANALYSTS, EVIL, PASSWORD, ask, make_world
 from tests.dpproxy.deployment import Running, command, serving, within

@@ -12,7 +12,7 @@ import sqlalchemy
 from sqlalchemy import event, text
 
 from dpproxy.config.sections import ConfigError, load
-from dpproxy.identity import Identity
+from dpproxy.server.impersonation import Identity
 from tests.dpproxy.deployment import COUNT, POLICY, Running, command, make, serving
 
 IDENTITY = """

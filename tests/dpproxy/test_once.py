@@ -16,7 +16,7 @@ from dpproxy.backends.duckdb import DuckDBSlot
 from dpproxy.config.sections import load
 from dpproxy.pgwire import messages as m
 from dpproxy.pgwire.startup import startup_packet
-from dpproxy.server import Server
+from dpproxy.server.listener import Server
 from dpproxy.service import Service
 from rewriter.plan import HistogramQuery
 from tests.dpproxy.deployment import POLICY, make

@@ -18,7 +18,7 @@ from dpproxy.front.connection_pool import Pool
 from dpproxy.front.front import Front
 from dpproxy.front.waiting import working_for
 from dpproxy.pgwire import messages as m
-from dpproxy.turns import Turns
+from dpproxy.server.fair_pool import Turns
 from rewriter import effort
 from rewriter.refusal import Refusal
 from tests.dpproxy.wire import BY_COUNTRY, EXPECTED, SLOW, Planned, Served, eventually, served

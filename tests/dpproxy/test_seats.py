@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from dpproxy.seats import Seats, empty_seats
-from dpproxy.waiting_room import SPEAKING_SECONDS, Guest, WaitingRoom
+from dpproxy.server.login_queue import SPEAKING_SECONDS, Guest, WaitingRoom
+from dpproxy.server.session_limit import Seats, empty_seats
 from rewriter.refusal import Refusal
 
 

@@ -24,7 +24,7 @@ import pytest
 from dpproxy.front.front import Front
 from dpproxy.pgwire import messages as m
 from dpproxy.pgwire.startup import startup_packet
-from dpproxy.server import Rooms, Server, ServerError, Settings
+from dpproxy.server.listener import Rooms, Server, ServerError, Settings
 from tests.dpproxy.wire import (
     BY_AGE,
     BY_COUNTRY,
@@ -433,8 +433,8 @@ def test_a_port_in_use(proxy: Served) -> None:
 _SERVE = """
 import asyncio, sys, time
 from pathlib import Path
-from dpproxy.ending import leave
-from dpproxy.server import Rooms, Server, Settings
+from dpproxy.server.shutdown import leave
+from dpproxy.server.listener import Rooms, Server, Settings
 from tests.dpproxy.wire import Scripted
 
 class Endless(Scripted):

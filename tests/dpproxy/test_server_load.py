@@ -18,7 +18,7 @@ import pytest
 from dpproxy.front.front import Front
 from dpproxy.pgwire import messages as m
 from dpproxy.pgwire.startup import startup_packet
-from dpproxy.server import LOGINS, LOGINS_OF_ONE_PEER
+from dpproxy.server.listener import LOGINS, LOGINS_OF_ONE_PEER
 from tests.dpproxy.wire import (
     BY_COUNTRY,
     EXPECTED,

@@ -21,8 +21,8 @@ from dpproxy.front.front import Front
 from dpproxy.pgwire import messages as m
 from dpproxy.pgwire.auth import ClientScram
 from dpproxy.pgwire.startup import startup_packet
-from dpproxy.server import ServerError
-from dpproxy.throttle import FREE_FAILURES
+from dpproxy.server.listener import ServerError
+from dpproxy.server.login_throttle import FREE_FAILURES
 from tests.dpproxy.certificates import Authority, Pem
 from tests.dpproxy.wire import (
     ENDLESS,

@@ -16,7 +16,7 @@ import duckdb
 import psycopg
 import pytest
 
-from dpproxy.server import ServerError
+from dpproxy.server.listener import ServerError
 from dpproxy.workers import reserved_port
 from tests.dpproxy.deployment import POLICY, Running, command, make, serving
 

@@ -25,12 +25,12 @@ import uvloop
 from dpproxy.backends.base import BackendColumn, BackendSchema, BackendTable, Cancellation
 from dpproxy.engine.request import Asker
 from dpproxy.front.front import Front
-from dpproxy.identity import Identity
 from dpproxy.pgwire import messages as m
 from dpproxy.pgwire.auth import ClientScram, Verifier
 from dpproxy.pgwire.startup import startup_packet
-from dpproxy.server import Rooms, Server, Settings
-from dpproxy.session import Session
+from dpproxy.server.impersonation import Identity
+from dpproxy.server.listener import Rooms, Server, Settings
+from dpproxy.server.session import Session
 from rewriter.policy import Column, Policy, Table
 from rewriter.refusal import Refusal
 

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import duckdb
 
-from dpproxy.client import ClientError
+from dpproxy.server.local_client import ClientError
 from dpproxy.service import Service, configured
 
 FIRST = Path(__file__).parent / "be3a710"

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from queue import SimpleQueue
 
-log = logging.getLogger("dpproxy.ending")
+log = logging.getLogger("dpproxy.server.shutdown")
 
 LOOP_SECONDS = 10.0
 """How long the event loop may take to notice a signal."""

@@ -8,10 +8,10 @@ import struct
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from dpproxy.channel import Address, Channel, ConnectionEnded
-from dpproxy.login import FrontFailed, log_in_at_front
 from dpproxy.pgwire import messages as m
 from dpproxy.pgwire.startup import startup_packet
+from dpproxy.server.login import FrontFailed, log_in_at_front
+from dpproxy.server.transport import Address, Channel, ConnectionEnded
 from dpproxy.telemetry.progress import Progress
 
 _LIMITS = dict.fromkeys(b"RSKENZTDCIAGHdc", 1 << 30)

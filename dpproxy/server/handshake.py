@@ -7,14 +7,14 @@ from collections.abc import Callable
 from concurrent.futures import Executor
 from functools import partial
 
-from dpproxy.channel import Channel
-from dpproxy.login import ask_in_cleartext, authenticate
 from dpproxy.pgwire import messages as m
 from dpproxy.pgwire.auth import Verifier
 from dpproxy.pgwire.startup import Startup, read_startup
-from dpproxy.throttle import Throttle
-from dpproxy.tls import ALPN, Tls
-from dpproxy.tokens import Tokens
+from dpproxy.server.jwt import Tokens
+from dpproxy.server.login import ask_in_cleartext, authenticate
+from dpproxy.server.login_throttle import Throttle
+from dpproxy.server.tls import ALPN, Tls
+from dpproxy.server.transport import Channel
 from rewriter.refusal import Refusal
 
 

@@ -7,10 +7,10 @@ import struct
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 
-from dpproxy.channel import Address, Channel, ConnectionEnded, connect
 from dpproxy.pgwire import messages as m
 from dpproxy.pgwire.auth import MECHANISM, PLUS, AuthenticationFailed, ClientScram, ServerScram, Verifier
 from dpproxy.pgwire.startup import check_status, startup_packet
+from dpproxy.server.transport import Address, Channel, ConnectionEnded, connect
 from rewriter.refusal import Refusal
 
 _CLEARTEXT, _SASL, _SASL_CONTINUE, _SASL_FINAL = 3, 10, 11, 12

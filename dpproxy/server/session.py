@@ -12,24 +12,24 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from dpproxy.backends.base import Cancellation
-from dpproxy.channel import HIGH_WATER, Address, Channel
 from dpproxy.engine.last_release import LastRelease
 from dpproxy.engine.request import Asker
 from dpproxy.front.waiting import working_for
-from dpproxy.identity import Identity
-from dpproxy.login import FrontConnection, cancel_at_front
 from dpproxy.pgwire import messages as m
 from dpproxy.pgwire.relay import Relay
 from dpproxy.pgwire.startup import milliseconds
 from dpproxy.pgwire.step import ROLE, Answer, Assume, Job, Prepare, Prepared, Publish, Published, Read, Step
+from dpproxy.server.fair_pool import Turns
+from dpproxy.server.impersonation import Identity
+from dpproxy.server.login import FrontConnection, cancel_at_front
+from dpproxy.server.transport import HIGH_WATER, Address, Channel
 from dpproxy.telemetry.observer import Ended, Paid, Watcher
 from dpproxy.telemetry.progress import Teller, wanted
 from dpproxy.telemetry.stages import Observe, Stages, unobserved
-from dpproxy.turns import Turns
 from rewriter.refusal import Refusal
 from rewriter.statements.set_role import NONE
 
-log = logging.getLogger("dpproxy.session")
+log = logging.getLogger("dpproxy.server.session")
 
 _GRACE_SECONDS = 1.0
 """How much later than the front's own statement_timeout ours is, so that it says so itself where it can."""

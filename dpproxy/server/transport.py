@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import cast
 
 from dpproxy.pgwire.messages import Inbound, ProtocolError
-from dpproxy.tls import common_name
+from dpproxy.server.tls import common_name
 
 Address = Path | tuple[str, int]
 """A Unix socket, or host and port."""

@@ -13,29 +13,29 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Literal
 
-from dpproxy.channel import Address, Channel, ConnectionEnded
-from dpproxy.ending import ending
 from dpproxy.engine.request import Asker
-from dpproxy.entrance import Entrance
-from dpproxy.identity import Identity
-from dpproxy.login import AUTHENTICATION_OK, FrontConnection, FrontFailed, log_in_at_front
-from dpproxy.neighbours import Neighbours
 from dpproxy.pgwire import messages as m
 from dpproxy.pgwire.startup import Startup
 from dpproxy.pgwire.step import Published
-from dpproxy.seats import Seats
-from dpproxy.session import SHUTDOWN, Answering, Services, Session, nothing_published
+from dpproxy.server.cancel_forwarding import Neighbours
+from dpproxy.server.fair_pool import Turns
+from dpproxy.server.handshake import Entrance
+from dpproxy.server.impersonation import Identity
+from dpproxy.server.jwt import Tokens
+from dpproxy.server.login import AUTHENTICATION_OK, FrontConnection, FrontFailed, log_in_at_front
+from dpproxy.server.login_queue import Guest, WaitingRoom
+from dpproxy.server.session import SHUTDOWN, Answering, Services, Session, nothing_published
+from dpproxy.server.session_limit import Seats
+from dpproxy.server.shutdown import ending
+from dpproxy.server.tls import is_loopback, tls_for
+from dpproxy.server.transport import Address, Channel, ConnectionEnded
 from dpproxy.telemetry.observer import Watcher
 from dpproxy.telemetry.stages import Observe, unobserved
-from dpproxy.tls import is_loopback, tls_for
-from dpproxy.tokens import Tokens
-from dpproxy.turns import Turns
-from dpproxy.waiting_room import Guest, WaitingRoom
 from mechanisms.randomness import random_bytes
 from rewriter.refusal import Refusal
 from rewriter.statements.set_role import NONE
 
-log = logging.getLogger("dpproxy.server")
+log = logging.getLogger("dpproxy.server.listener")
 
 DRAIN_SECONDS = 30.0
 """How long a drain waits for statements that the front runs (privacy steps have statement_timeout)."""

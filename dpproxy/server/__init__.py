@@ -1,0 +1,1 @@
+"""Sockets, logins, and a session for each."""
