@@ -16,10 +16,10 @@ import psycopg
 
 from benchmarks.bench_data import QUESTIONS, make_duckdb, make_postgres, policy
 from benchmarks.bench_serving import FRESH, Proxy, serving
+from dpproxy.deployment.service import Service, configured
 from dpproxy.engine.optimizer import ask
 from dpproxy.engine.options import terms
 from dpproxy.engine.planner import PlannedNode
-from dpproxy.service import Service, configured
 from rewriter.plan import HistogramQuery
 from tests.dpproxy.postgres_data import Databases, databases
 

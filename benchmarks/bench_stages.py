@@ -10,7 +10,7 @@ from pathlib import Path
 
 from benchmarks.bench_data import QUESTIONS, make_duckdb, policy
 from benchmarks.bench_serving import FRESH
-from dpproxy.service import Service, configured
+from dpproxy.deployment.service import Service, configured
 from dpproxy.telemetry.stages import STAGES
 
 KINDS = ("cold", "cached", "replay")

@@ -28,8 +28,8 @@ from rich.progress import track
 from rich.table import Table
 
 from benchmarks.deployed import ENGINES
+from dpproxy.deployment.service import Service, configured
 from dpproxy.server.local_client import ClientError, Result
-from dpproxy.service import Service, configured
 from tests.dpproxy.postgres_data import Databases, databases
 
 TABLES = ("users", "articles", "events")

@@ -26,8 +26,8 @@ from rich.progress import track
 from benchmarks.corpora import PARAMETERS, Ask, Rows, made, proxy, relative_error, true_rows
 from benchmarks.deployed import ENGINES
 from benchmarks.page_parts import rewritten
+from dpproxy.deployment.service import Service, configured
 from dpproxy.server.local_client import ClientError
-from dpproxy.service import Service, configured
 from rewriter.refusal import CATALOGUE
 from tests.clients.corpus import POLICY
 from tests.dpproxy.postgres_data import Databases

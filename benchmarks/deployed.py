@@ -10,8 +10,8 @@ from pathlib import Path
 import duckdb
 
 from benchmarks.data import ITEM, table
+from dpproxy.deployment.service import Service, configured
 from dpproxy.server.local_client import Result
-from dpproxy.service import Service, configured
 from tests.dpproxy.postgres_data import Databases, databases
 
 Ask = Callable[[str], Result]

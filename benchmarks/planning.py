@@ -21,9 +21,9 @@ from rich.console import Console
 from rich.table import Table
 
 from dpproxy.catalog.build_policy import build_policy, open_backend
+from dpproxy.deployment.service import configured
 from dpproxy.engine.planner import PlannedNode, Planner
 from dpproxy.front.front import Front
-from dpproxy.service import configured
 from rewriter.policy import Policy
 from rewriter.refusal import Refusal
 from rewriter.statements.classify import Verdict

@@ -20,7 +20,7 @@ import matplotlib as mpl
 from rich.console import Console
 from rich.table import Table
 
-from dpproxy.service import Service, configured
+from dpproxy.deployment.service import Service, configured
 from tests.spark_server import Server, owner, serving
 
 USERS = (1000, 2000, 4000)

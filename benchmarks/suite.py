@@ -17,7 +17,7 @@ from benchmarks.deployed import ENGINES
 from dpproxy.assess.advice import advice
 from dpproxy.assess.assessor import assessing
 from dpproxy.assess.listed import Listed
-from dpproxy.service import configured
+from dpproxy.deployment.service import configured
 from rewriter.refusal import CATALOGUE
 
 HEADS = (

@@ -9,8 +9,8 @@ from fractions import Fraction
 from budget.accounting import guarantee
 from dpproxy.config.sections import AccountLimit, Config, Privacy
 from dpproxy.config.values import NUMBERS, base
+from dpproxy.deployment.service import Checked
 from dpproxy.learning import lessons
-from dpproxy.service import Checked
 from rewriter.policy import Table
 
 MOST_EPSILON, MOST_EPSILON_TOGETHER = 50, 20

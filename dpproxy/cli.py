@@ -32,10 +32,10 @@ from dpproxy.cli_options import HERE, ConfigFile, Json, group, reported
 from dpproxy.config.identity import OWNER
 from dpproxy.config.sections import Config
 from dpproxy.config.values import exact
+from dpproxy.deployment.service import MOST_WORKERS, Checked, Service, configured
 from dpproxy.presets import Name as Preset
 from dpproxy.reporting.tables import Format
 from dpproxy.server.shutdown import leave
-from dpproxy.service import MOST_WORKERS, Checked, Service, configured
 from dpproxy.telemetry.statement_log import json_everywhere
 from dpproxy.workers import Workers
 

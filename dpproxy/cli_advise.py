@@ -24,10 +24,10 @@ from dpproxy.advise_figure import Chart, Line, as_image, in_characters
 from dpproxy.cli_check import limits_of
 from dpproxy.config.sections import Budget, Config, Privacy, nearest
 from dpproxy.config.values import exact
+from dpproxy.deployment.service import opened_vault
 from dpproxy.engine.bounded_range import Accounting
 from dpproxy.learning import lessons, together
 from dpproxy.reporting.tables import OutputError, print_json, print_table
-from dpproxy.service import opened_vault
 
 PARAMETERS = ("epsilon_per", "delta_per", "delta_prime", "information", "calls")
 _COUNTS = tuple(round(10 ** (1 + n / 12)) for n in range(49))

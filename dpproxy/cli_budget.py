@@ -14,9 +14,9 @@ from budget.units import micro_limit, shown, units
 from dpproxy.cli_check import Guarantee, guarantee_of, marked
 from dpproxy.config.epoch import Epoch, epoch_name
 from dpproxy.config.sections import PERIOD_DAYS, AccountLimit, Config, ConfigError, nearest
+from dpproxy.deployment.service import opened_vault
 from dpproxy.engine.bounded_range import Accounting
 from dpproxy.reporting.tables import OutputError, print_json, print_table
-from dpproxy.service import opened_vault
 
 NO_GUARANTEE = (
     "What was spent so far is a count, and guarantees nothing: the guarantee follows from the limits."

@@ -15,7 +15,7 @@ from dpproxy import cli_budget, cli_simulate
 from dpproxy.cli_export import ExportFormat, export
 from dpproxy.cli_options import HERE, ConfigFile, Json, group, reported
 from dpproxy.config.values import exact
-from dpproxy.service import configured
+from dpproxy.deployment.service import configured
 
 budget = group("budget", "Accounts: what may be spent, what was, and who would be stopped at which limit.")
 

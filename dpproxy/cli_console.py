@@ -16,8 +16,8 @@ from dpproxy.console.app import application, metrics_token
 from dpproxy.console.listener import listening
 from dpproxy.console.password import Verifier, load, save, verifier_path
 from dpproxy.console.sources import CONSOLE, Sources
+from dpproxy.deployment.service import Service
 from dpproxy.reporting.tables import OutputError
-from dpproxy.service import Service
 from dpproxy.telemetry import metrics
 from dpproxy.workers import Workers
 from mechanisms import randomness

@@ -17,8 +17,8 @@ from budget.units import shown
 from dpproxy.backends.parquet import write_parquet
 from dpproxy.cli_budget import existing
 from dpproxy.config.sections import Config
+from dpproxy.deployment.service import opened_vault
 from dpproxy.reporting.tables import OutputError
-from dpproxy.service import opened_vault
 from dpproxy.trail_file import write_trail
 
 COLUMNS: Mapping[str, str] = {

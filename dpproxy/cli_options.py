@@ -14,13 +14,13 @@ from budget.account import LedgerError
 from dpproxy import demo as demonstration
 from dpproxy.backends.base import BackendError, BackendUnavailable
 from dpproxy.config.sections import ConfigError
+from dpproxy.deployment.rollback_guard import MarkError
+from dpproxy.deployment.service import ServiceError
 from dpproxy.embedded.server import EmbeddedError
 from dpproxy.front.front import FrontError
-from dpproxy.marked_ledger import MarkError
 from dpproxy.reporting.tables import OutputError
 from dpproxy.server.listener import ServerError
 from dpproxy.server.local_client import ClientError
-from dpproxy.service import ServiceError
 from rewriter.refusal import Refusal
 
 EXPECTED = (

@@ -8,10 +8,10 @@ from rich.console import Console
 
 from dpproxy.cli_progress import progress_bar
 from dpproxy.config.sections import Config
+from dpproxy.deployment.service import Service
 from dpproxy.explain_words import in_words
 from dpproxy.reporting.tables import Format, print_json, print_result
 from dpproxy.server.local_client import Result
-from dpproxy.service import Service
 
 
 def query(config: Config, analyst: str, statement: str, form: Format) -> None:

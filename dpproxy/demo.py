@@ -10,9 +10,9 @@ from pathlib import Path
 import uvloop
 
 from dpproxy.backends import sample
+from dpproxy.deployment.service import Service, configured
 from dpproxy.embedded.binaries import psql_path
 from dpproxy.server.shutdown import leave
-from dpproxy.service import Service, configured
 
 FOLDER = Path(__file__).parent.parent / "sample_data"
 ANALYST = "demo"

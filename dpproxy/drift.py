@@ -10,9 +10,9 @@ from budget.ledger import Ledger
 from budget.ledger_schema import is_current
 from budget.units import micro_limit, shown
 from dpproxy.config.sections import AccountLimit, Budget, Config, Privacy
+from dpproxy.deployment.service import Checked
 from dpproxy.embedded.server import Embedded
 from dpproxy.engine.bounded_range import UNSAID, Accounting, accountable
-from dpproxy.service import Checked
 from mechanisms import randomness
 
 

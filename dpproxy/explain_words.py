@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from dpproxy.catalog.build_policy import unit_name
 from dpproxy.config.sections import Config
+from dpproxy.deployment.service import Service
 from dpproxy.engine.cap_notes import BEYOND, NOT_COVERED, caps
 from dpproxy.engine.group_selection import GAUSSIAN, LAPLACE, ByCount, Whole, width_of
 from dpproxy.engine.measurement import Sums
@@ -17,7 +18,6 @@ from dpproxy.engine.release_plan import Ask, charge
 from dpproxy.engine.select_partitions import ByWeight
 from dpproxy.engine.select_running import ByTime
 from dpproxy.init_units import shown
-from dpproxy.service import Service
 from mechanisms.count_release import KnownCountRelease, PrivateCountRelease
 from mechanisms.known_domain import KnownGumb
 from mechanisms.unknown_domain import UnkGumb

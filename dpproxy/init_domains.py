@@ -10,11 +10,11 @@ from dpproxy.backends.base import quoted as identifier
 from dpproxy.config.identity import OWNER
 from dpproxy.config.sections import Config
 from dpproxy.config.values import LISTED, NUMBERS, base
+from dpproxy.deployment.service import Checked, Service
 from dpproxy.init_units import shown
 from dpproxy.init_write import quoted
 from dpproxy.reporting.tables import OutputError, print_json
 from dpproxy.server.local_client import Result
-from dpproxy.service import Checked, Service
 from rewriter.policy import Column, Policy, Table
 
 _TEXTS = ("text", "character varying")

@@ -12,12 +12,12 @@ from contextlib import suppress
 import uvloop
 
 from dpproxy.cli_options import EXPECTED
+from dpproxy.deployment.service import Service
 from dpproxy.embedded.launcher import die_with
 from dpproxy.server.cancel_forwarding import Neighbours
 from dpproxy.server.listener import Shared
 from dpproxy.server.session_limit import Seats
 from dpproxy.server.shutdown import leave
-from dpproxy.service import Service
 from dpproxy.telemetry.statement_log import json_everywhere
 from dpproxy.workers import BEAT, BEAT_SECONDS, READY, Order
 

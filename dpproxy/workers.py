@@ -14,12 +14,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dpproxy.config.sections import Config
+from dpproxy.deployment.epoch_rollover import Turner
+from dpproxy.deployment.service import Place, Service
 from dpproxy.server.listener import ServerError, drain_seconds
 from dpproxy.server.session_limit import Seats, empty_seats
 from dpproxy.server.shutdown import STOP_SECONDS, ending
-from dpproxy.service import Place, Service
 from dpproxy.telemetry import metrics
-from dpproxy.turning import Turner
 
 PROGRAM: Sequence[str] = (sys.executable, "-m", "dpproxy.worker")
 READY, BEAT = b"ready\n", b"."

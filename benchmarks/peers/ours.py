@@ -12,7 +12,7 @@ from pathlib import Path
 from benchmarks.bench_data import QUESTIONS, make_duckdb, policy
 from benchmarks.peers.tasks import DELTA, EPSILON, ROWS_OF_A_PERSON, TASKS, Groups, Outcome, cannot
 from budget.accounting import solve
-from dpproxy.service import Service, configured
+from dpproxy.deployment.service import Service, configured
 
 COSTS = {
     "people by country": Fraction(1),

@@ -20,13 +20,13 @@ from dpproxy.backends.base import BackendError, Cancellation, Cancelled, Fetched
 from dpproxy.catalog.build_policy import build_policy
 from dpproxy.config.key_file import load_key
 from dpproxy.config.sections import Config
+from dpproxy.deployment.service import Checked
 from dpproxy.engine.optimizer import ask
 from dpproxy.engine.options import terms
 from dpproxy.engine.planner import PlannedNode, Planner, Prepared
 from dpproxy.engine.presentation_arrays import Texts, arrays, released
 from dpproxy.engine.release_plan import Ask, charge, total
 from dpproxy.front.front import Front
-from dpproxy.service import Checked
 from mechanisms import randomness
 from rewriter.logical.plan import SystemDraft
 from rewriter.plan import HistogramQuery

@@ -11,7 +11,7 @@ from time import monotonic
 
 from budget.ledger import Ledger
 from dpproxy.config.sections import Config
-from dpproxy.service import Checked, Service
+from dpproxy.deployment.service import Checked, Service
 
 CONSOLE = "console"
 """What the console's secret is derived for."""

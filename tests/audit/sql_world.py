@@ -14,8 +14,8 @@ import duckdb
 
 from dpproxy.backends.base import Backend
 from dpproxy.config.sections import Privacy
+from dpproxy.deployment.service import Checked, Service, configured
 from dpproxy.engine.planner import PlannedNode, Planner
-from dpproxy.service import Checked, Service, configured
 
 CROWD = 40
 POLICY = """

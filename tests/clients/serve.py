@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import cast
 
 from dpproxy.backends.base import Backend
+from dpproxy.deployment.service import Checked, Service, configured
 from dpproxy.engine.executor import Answering
 from dpproxy.pgwire.auth import Verifier
-from dpproxy.service import Checked, Service, configured
 from tests.clients.counted import CountedAnswering, CountedBackend, Counts
 from tests.clients.world import PASSWORD
 

@@ -9,7 +9,7 @@ import duckdb
 import psycopg
 
 from dpproxy import cli_console
-from dpproxy.service import configured
+from dpproxy.deployment.service import configured
 from tests.dpproxy.deployment import COUNT, POLICY, Running, make
 
 PASSWORD = "correct horse battery"

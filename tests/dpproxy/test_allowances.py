@@ -9,7 +9,7 @@ import duckdb
 import pytest
 
 from dpproxy.config.sections import ConfigError, load
-from dpproxy.service import Service, configured
+from dpproxy.deployment.service import Service, configured
 from rewriter.refusal import Refusal
 from tests.dpproxy.deployment import POLICY, make
 from tests.dpproxy.test_answer import Analyst

@@ -13,9 +13,9 @@ import pytest
 from psycopg import pq
 
 from dpproxy.backends.base import Cancellation
+from dpproxy.deployment.service import Service, configured
 from dpproxy.engine.last_release import LastRelease
 from dpproxy.engine.request import Asker
-from dpproxy.service import Service, configured
 from rewriter.refusal import Refusal
 from tests.dpproxy.deployment import POLICY, make
 

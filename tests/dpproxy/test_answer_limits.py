@@ -13,9 +13,9 @@ import pytest
 from budget.ledger import Ledger
 from dpproxy.backends.base import Cancellation, Fetched
 from dpproxy.backends.duckdb import DuckDBSlot
+from dpproxy.deployment.service import Service, configured
 from dpproxy.engine.release_plan import Ask
 from dpproxy.engine.released_table import Result
-from dpproxy.service import Service, configured
 from rewriter.plan import HistogramQuery
 from rewriter.refusal import Refusal
 from tests.dpproxy.deployment import POLICY, command, make

@@ -14,7 +14,7 @@ import pytest
 from dpproxy.assess.advice import advice
 from dpproxy.assess.assessor import Assessed, Assessor, assessing
 from dpproxy.assess.listed import Listed
-from dpproxy.service import configured
+from dpproxy.deployment.service import configured
 from tests.dpproxy import deployment
 from tests.dpproxy.deployment import command, make, serving
 

@@ -15,8 +15,8 @@ import duckdb
 import psycopg
 import pytest
 
+from dpproxy.deployment.service import Service, configured
 from dpproxy.engine import executor as module
-from dpproxy.service import Service, configured
 from tests.dpproxy.deployment import POLICY, Running, make, serving
 from tests.dpproxy.test_answer import Analyst
 

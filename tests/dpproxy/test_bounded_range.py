@@ -15,9 +15,9 @@ from budget.account import Limit
 from budget.units import micro
 from dpproxy.console.guarantees import guarantees
 from dpproxy.console.sources import Probe, Sources
+from dpproxy.deployment.service import Checked, Service, configured, opened_vault
 from dpproxy.embedded.server import Embedded
 from dpproxy.engine.bounded_range import recorded
-from dpproxy.service import Checked, Service, configured, opened_vault
 from tests.dpproxy.deployment import POLICY, make, within
 from tests.dpproxy.test_answer import Analyst
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from dpproxy.config.sections import load
+from dpproxy.deployment.service import Service
 from dpproxy.explain_words import in_words
-from dpproxy.service import Service
 from tests.dpproxy.deployment import POLICY, make, owner_of
 from tests.dpproxy.test_answer import Analyst
 

@@ -18,7 +18,7 @@ from budget.ledger import Ledger
 from budget.units import shown
 from dpproxy.cli import app
 from dpproxy.config.sections import load
-from dpproxy.service import opened_vault
+from dpproxy.deployment.service import opened_vault
 from tests.dpproxy.deployment import POLICY, make
 
 STEPS = 600

@@ -14,7 +14,7 @@ from starlette.types import Receive, Scope, Send
 from dpproxy.config.sections import Config
 from dpproxy.console import doors
 from dpproxy.console.listener import listening
-from dpproxy.service import configured
+from dpproxy.deployment.service import configured
 from tests.dpproxy.deployment import make
 
 GET = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"

@@ -10,8 +10,8 @@ from pathlib import Path
 import duckdb
 import pytest
 
+from dpproxy.deployment.service import Service, configured
 from dpproxy.engine.request import Asker
-from dpproxy.service import Service, configured
 from rewriter.refusal import Refusal
 from tests.dpproxy.deployment import POLICY, make
 from tests.dpproxy.test_answer import Analyst

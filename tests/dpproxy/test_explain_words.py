@@ -13,8 +13,8 @@ from typer.testing import CliRunner
 
 from dpproxy.cli import app
 from dpproxy.config.sections import load
+from dpproxy.deployment.service import Service
 from dpproxy.explain_words import in_words
-from dpproxy.service import Service
 from rewriter.refusal import Refusal
 from tests.dpproxy.deployment import POLICY, make
 

@@ -17,10 +17,10 @@ import pytest
 
 from budget.highwater import HighWater
 from dpproxy.backends.postgres import PostgresSlot
+from dpproxy.deployment.highwater_file import MarkFile
+from dpproxy.deployment.service import Service, configured
 from dpproxy.embedded.server import Embedded
 from dpproxy.engine.request import Asker
-from dpproxy.mark_file import MarkFile
-from dpproxy.service import Service, configured
 from rewriter.refusal import Refusal
 from tests.budget.test_ledger_disk import LOG, full
 from tests.dpproxy.deployment import POLICY, make, serving

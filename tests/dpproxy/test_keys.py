@@ -23,12 +23,12 @@ from budget.account import Charge
 from dpproxy.backends import sample
 from dpproxy.catalog.build_policy import build_policy, open_backend
 from dpproxy.config.sections import Config
+from dpproxy.deployment.service import configured
 from dpproxy.engine.optimizer import ask, smaller
 from dpproxy.engine.options import terms
 from dpproxy.engine.planner import PlannedNode, Planner
 from dpproxy.engine.release_plan import charge
 from dpproxy.front.front import Front
-from dpproxy.service import configured
 from rewriter.refusal import Refusal
 from rewriter.statements.classify import Verdict
 from tests import spark_server

@@ -13,8 +13,8 @@ import pytest
 
 from budget import ledger_store, statements
 from dpproxy.backends.duckdb import DuckDBSlot
+from dpproxy.deployment.service import Service, configured
 from dpproxy.embedded.server import EmbeddedError
-from dpproxy.service import Service, configured
 from rewriter.refusal import Refusal
 from tests.budget.test_ledger_disk import LOG, full
 from tests.dpproxy.deployment import command, make

@@ -17,9 +17,9 @@ from budget.account import Charge, LedgerOlder, Limit
 from budget.highwater import HighWater
 from budget.units import micro
 from dpproxy.config.sections import ConfigError
-from dpproxy.mark_file import MarkFile, mark_path
-from dpproxy.marked_ledger import Marker, MarkError
-from dpproxy.service import Service, configured, opened_vault
+from dpproxy.deployment.highwater_file import MarkFile, mark_path
+from dpproxy.deployment.rollback_guard import Marker, MarkError
+from dpproxy.deployment.service import Service, configured, opened_vault
 from tests.dpproxy.deployment import POLICY, command, make
 from tests.dpproxy.test_answer import Analyst
 

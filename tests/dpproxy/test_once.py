@@ -14,10 +14,10 @@ import pytest
 from dpproxy.backends.base import Cancellation
 from dpproxy.backends.duckdb import DuckDBSlot
 from dpproxy.config.sections import load
+from dpproxy.deployment.service import Service
 from dpproxy.pgwire import messages as m
 from dpproxy.pgwire.startup import startup_packet
 from dpproxy.server.listener import Server
-from dpproxy.service import Service
 from rewriter.plan import HistogramQuery
 from tests.dpproxy.deployment import POLICY, make
 from tests.dpproxy.wire import FLUSH, SYNC, Raw, bound, errors, query, rows

@@ -10,7 +10,7 @@ import pytest
 
 from budget.account import OtherData
 from dpproxy.backends import connect
-from dpproxy.service import Service, configured
+from dpproxy.deployment.service import Service, configured
 from tests.dpproxy.deployment import POLICY, make, within
 from tests.dpproxy.test_answer import Analyst
 

@@ -13,10 +13,10 @@ import pytest
 
 from budget.account import Charge, Limit
 from budget.units import MICRO
+from dpproxy.deployment.service import Service, configured
 from dpproxy.embedded.server import Embedded
 from dpproxy.engine.published_tables import RETRY
 from dpproxy.engine.request import Asker
-from dpproxy.service import Service, configured
 from rewriter.refusal import Refusal
 from tests.dpproxy.deployment import POLICY, make
 from tests.published.dashboard import SETTINGS, Clock

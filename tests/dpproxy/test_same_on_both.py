@@ -14,7 +14,7 @@ import pytest
 
 from budget.account import Charge, Reservation, Settled
 from dpproxy.backends.base import Cancellation, Fetched, Slot
-from dpproxy.service import Service, configured
+from dpproxy.deployment.service import Service, configured
 from rewriter.plan import HistogramQuery
 from tests.dpproxy.deployment import POLICY, make
 from tests.dpproxy.postgres_data import databases

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from dpproxy.service import Service, configured
+from dpproxy.deployment.service import Service, configured
 from rewriter.refusal import Refusal
 from tests.dpproxy.deployment import POLICY, make, owner_of
 from tests.dpproxy.test_answer import Analyst

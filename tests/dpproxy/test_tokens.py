@@ -16,8 +16,8 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 
 from dpproxy.config.sections import ConfigError, load
+from dpproxy.deployment.service import tokens_of
 from dpproxy.pgwire.startup import startup_packet
-from dpproxy.service import tokens_of
 from tests.dpproxy.deployment import COUNT, POLICY, Running, command, make, serving
 from tests.dpproxy.wire import Raw, errors
 

@@ -13,10 +13,10 @@ import pytest
 
 from budget.account import Charge, Limit
 from budget.units import MICRO
+from dpproxy.deployment.epoch_rollover import Once, Turner, tables_changed, turn_at_owner
+from dpproxy.deployment.service import configured, opened_vault
 from dpproxy.embedded.server import Embedded
 from dpproxy.front.front import FrontError
-from dpproxy.service import configured, opened_vault
-from dpproxy.turning import Once, Turner, tables_changed, turn_at_owner
 from rewriter.refusal import Refusal
 from tests.dpproxy.deployment import POLICY, make
 

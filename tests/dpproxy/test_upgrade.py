@@ -19,7 +19,7 @@ import pytest
 from typer.testing import CliRunner
 
 from dpproxy.cli import app
-from dpproxy.service import Service, configured
+from dpproxy.deployment.service import Service, configured
 
 STATES = sorted(p for p in (Path(__file__).parent / "upgrade").iterdir() if p.is_dir())
 

@@ -22,9 +22,9 @@ import psycopg
 from dpproxy.backends.duckdb import RAISING, UNSAFE
 from dpproxy.catalog.build_policy import build_policy, open_backend
 from dpproxy.config.sections import ConfigError
+from dpproxy.deployment.service import configured
 from dpproxy.embedded.binaries import find_binaries
 from dpproxy.embedded.server import Embedded
-from dpproxy.service import configured
 from rewriter.emit.dialects.base import Dialect
 from rewriter.emit.dialects.duckdb import DUCKDB
 from rewriter.emit.dialects.postgres import POSTGRES

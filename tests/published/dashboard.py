@@ -22,7 +22,7 @@ import duckdb
 import psycopg
 
 from dpproxy.config.epoch import epoch_name
-from dpproxy.service import Service, configured
+from dpproxy.deployment.service import Service, configured
 from tests.dpproxy.deployment import POLICY, make
 
 SETTINGS = """

@@ -11,7 +11,7 @@ import duckdb
 import pytest
 
 from dpproxy.catalog.build_policy import build_policy, open_backend
-from dpproxy.service import configured
+from dpproxy.deployment.service import configured
 from rewriter.emit.dialects.base import Dialect
 from rewriter.emit.dialects.duckdb import DUCKDB
 from rewriter.emit.dialects.postgres import POSTGRES

@@ -15,8 +15,8 @@ import duckdb
 import psycopg
 
 from dpproxy.catalog.build_policy import build_policy, open_backend
+from dpproxy.deployment.service import configured
 from dpproxy.embedded.server import Embedded
-from dpproxy.service import configured
 from rewriter.policy import Policy
 from tests.rewriter import shop
 from tests.stability.engine import DuckDBEngine, Engine, PostgresEngine, Rows

@@ -16,8 +16,8 @@ from pathlib import Path
 
 import duckdb
 
+from dpproxy.deployment.service import Service, configured
 from dpproxy.server.local_client import ClientError
-from dpproxy.service import Service, configured
 
 FIRST = Path(__file__).parent / "be3a710"
 ASKED = (

@@ -11,7 +11,7 @@ from budget.account import AnotherLedger, Charge, LedgerOlder, LedgerUnavailable
 from budget.highwater import HighWater
 from budget.ledger import Ledger
 from dpproxy.config.sections import ConfigError
-from dpproxy.mark_file import MarkFile
+from dpproxy.deployment.highwater_file import MarkFile
 
 ACCEPT = "dpproxy budget accept"
 

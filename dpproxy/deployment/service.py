@@ -24,13 +24,14 @@ from dpproxy.config.epoch import epoch_name
 from dpproxy.config.key_file import load_key
 from dpproxy.config.sections import Config, ConfigError, load
 from dpproxy.config.sections import Server as ServerSection
+from dpproxy.deployment.epoch_rollover import Once, tables_changed, turn_at_owner
+from dpproxy.deployment.highwater_file import MarkFile, mark_path
+from dpproxy.deployment.rollback_guard import ACCEPT, MarkedLedger, MarkError
 from dpproxy.embedded.server import Embedded
 from dpproxy.engine.executor import Answering
 from dpproxy.engine.planner import Planner
 from dpproxy.engine.published_tables import Publishing
 from dpproxy.front.front import Front
-from dpproxy.mark_file import MarkFile, mark_path
-from dpproxy.marked_ledger import ACCEPT, MarkedLedger, MarkError
 from dpproxy.server import local_client
 from dpproxy.server.impersonation import Identity, no_owner
 from dpproxy.server.jwt import KeyFileError, Tokens
@@ -41,11 +42,10 @@ from dpproxy.telemetry.progress import Progress
 from dpproxy.telemetry.refusal_counter import RefusalCounts
 from dpproxy.telemetry.stages import Observe
 from dpproxy.telemetry.statement_log import StatementLog
-from dpproxy.turning import Once, tables_changed, turn_at_owner
 from mechanisms import randomness
 from rewriter.policy import Policy
 
-log = logging.getLogger("dpproxy.service")
+log = logging.getLogger("dpproxy.deployment.service")
 
 SLOTS = 4
 """Queries that the backend runs at once."""

@@ -12,7 +12,7 @@ from pathlib import Path
 from dpproxy.front.front import FrontError
 from rewriter.refusal import Refusal
 
-log = logging.getLogger("dpproxy.turning")
+log = logging.getLogger("dpproxy.deployment.epoch_rollover")
 
 _NAME = "owner"
 _DONE, _CHANGED, _FAILED = b"done", b"changed", b"failed"

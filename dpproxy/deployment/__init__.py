@@ -1,0 +1,1 @@
+"""Everything started in order, for one process or many."""
