@@ -14,10 +14,10 @@ from rich.progress import track
 from benchmarks.corpora import Rows, asking, configuration, filled, true_rows
 from benchmarks.coverage import Outcome, Statement, asked
 from benchmarks.deployed import ENGINES
-from dpproxy.assess.advice import advice
-from dpproxy.assess.assessor import assessing
-from dpproxy.assess.listed import Listed
 from dpproxy.deployment.service import configured
+from dpproxy.owner.assess.advice import advice
+from dpproxy.owner.assess.assessor import assessing
+from dpproxy.owner.assess.listed import Listed
 from rewriter.refusal import CATALOGUE
 
 HEADS = (

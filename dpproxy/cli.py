@@ -18,13 +18,11 @@ from dpproxy import (
     cli_advise,
     cli_assess,
     cli_audit,
-    cli_check,
     cli_console,
     cli_init,
     cli_published,
     cli_query,
     cli_user,
-    init_domains,
 )
 from dpproxy import demo as demonstration
 from dpproxy.cli_budget_app import budget
@@ -33,7 +31,9 @@ from dpproxy.config.identity import OWNER
 from dpproxy.config.sections import Config
 from dpproxy.config.values import exact
 from dpproxy.deployment.service import MOST_WORKERS, Checked, Service, configured
-from dpproxy.presets import Name as Preset
+from dpproxy.owner import check as cli_check
+from dpproxy.owner.init import domains as init_domains
+from dpproxy.owner.presets import Name as Preset
 from dpproxy.reporting.tables import Format
 from dpproxy.server.shutdown import leave
 from dpproxy.telemetry.statement_log import json_everywhere

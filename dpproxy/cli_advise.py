@@ -9,7 +9,11 @@ from fractions import Fraction
 from pathlib import Path
 
 from budget.accounting import shown_up
-from dpproxy.advise import (
+from dpproxy.config.sections import Budget, Config, Privacy, nearest
+from dpproxy.config.values import exact
+from dpproxy.deployment.service import opened_vault
+from dpproxy.engine.bounded_range import Accounting
+from dpproxy.owner.advise import (
     TYPICAL,
     Setting,
     attacks,
@@ -20,13 +24,9 @@ from dpproxy.advise import (
     kinds,
     thresholds,
 )
-from dpproxy.advise_figure import Chart, Line, as_image, in_characters
-from dpproxy.cli_check import limits_of
-from dpproxy.config.sections import Budget, Config, Privacy, nearest
-from dpproxy.config.values import exact
-from dpproxy.deployment.service import opened_vault
-from dpproxy.engine.bounded_range import Accounting
-from dpproxy.learning import lessons, together
+from dpproxy.owner.advise_plot import Chart, Line, as_image, in_characters
+from dpproxy.owner.attacker_advantage import lessons, together
+from dpproxy.owner.check import limits_of
 from dpproxy.reporting.tables import OutputError, print_json, print_table
 
 PARAMETERS = ("epsilon_per", "delta_per", "delta_prime", "information", "calls")

@@ -12,12 +12,12 @@ from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescap
 from rich.console import Console
 from rich.progress import track
 
-from dpproxy.assess.advice import Advice, advice
-from dpproxy.assess.assessor import Assessed, Assessor, assessing
-from dpproxy.assess.listed import Listed, read
-from dpproxy.assess.report import GOOD, NOT_PRIVATE, USABLE, Report, Row, report
 from dpproxy.catalog.build_policy import unit_name
 from dpproxy.config.sections import Config
+from dpproxy.owner.assess.advice import Advice, advice
+from dpproxy.owner.assess.assessor import Assessed, Assessor, assessing
+from dpproxy.owner.assess.listed import Listed, read
+from dpproxy.owner.assess.report import GOOD, NOT_PRIVATE, USABLE, Report, Row, report
 from dpproxy.reporting.tables import print_json, print_table
 
 HEADINGS = (
@@ -61,7 +61,7 @@ def _with_advice(assessor: Assessor, listed: Listed) -> tuple[Assessed, Advice |
 def page(made: Report) -> str:
     """The report as one HTML page that loads nothing."""
     templates = Environment(
-        loader=PackageLoader("dpproxy.assess"),
+        loader=PackageLoader("dpproxy.owner.assess"),
         autoescape=select_autoescape(),
         undefined=StrictUndefined,
     )

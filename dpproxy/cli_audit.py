@@ -13,12 +13,12 @@ from budget.account import Charge, EntryRow, LimitRow
 from budget.audit import Balance, first_difference
 from budget.trail import first_excess
 from budget.units import shown
-from dpproxy.cli_budget import largest, limit_link
-from dpproxy.cli_check import Guarantee, guarantee_of, marked
 from dpproxy.config.sections import PERIOD_DAYS, Privacy
 from dpproxy.engine.bounded_range import UNSAID, accountable, of_bounded_range
+from dpproxy.owner.accounts import largest, limit_link
+from dpproxy.owner.audit_trail import Read, read_trail
+from dpproxy.owner.check import Guarantee, guarantee_of, marked
 from dpproxy.reporting.tables import OutputError, print_json, print_table
-from dpproxy.trail_file import Read, read_trail
 
 
 @dataclass(frozen=True)

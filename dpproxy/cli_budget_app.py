@@ -11,11 +11,12 @@ import typer
 
 from budget.account import Mode, Period
 from budget.units import micro_limit
-from dpproxy import cli_budget, cli_simulate
+from dpproxy import cli_simulate
 from dpproxy.cli_export import ExportFormat, export
 from dpproxy.cli_options import HERE, ConfigFile, Json, group, reported
 from dpproxy.config.values import exact
 from dpproxy.deployment.service import configured
+from dpproxy.owner import accounts
 
 budget = group("budget", "Accounts: what may be spent, what was, and who would be stopped at which limit.")
 
@@ -87,7 +88,7 @@ def show(
 ) -> None:
     """Show accounts: limits, what was spent, and what the limits guarantee."""
     with reported():
-        cli_budget.show(configured(config), name, retention, as_json=json)
+        accounts.show(configured(config), name, retention, as_json=json)
 
 
 @budget.command("set")
@@ -110,8 +111,8 @@ def change(
         raise typer.BadParameter("nothing to change: give a limit, --period, --mode, --freeze or --unfreeze")
     with reported():
         found = configured(config)
-        cli_budget.change(found, name, information, calls, period, mode, freeze)
-        cli_budget.show(found, name, None, as_json=json)
+        accounts.change(found, name, information, calls, period, mode, freeze)
+        accounts.show(found, name, None, as_json=json)
 
 
 @budget.command()
@@ -120,7 +121,7 @@ def history(
 ) -> None:
     """Tell what an account was answered and charged for, and what limits it has had."""
     with reported():
-        cli_budget.history(configured(config), name, since, until, as_json=json)
+        accounts.history(configured(config), name, since, until, as_json=json)
 
 
 @budget.command("export")
@@ -167,11 +168,11 @@ def simulate(
 def prune(config: ConfigFile = HERE, json: Json = False) -> None:
     """Delete the answers of epochs that are over; entries and balances stay."""
     with reported():
-        cli_budget.prune(configured(config), as_json=json)
+        accounts.prune(configured(config), as_json=json)
 
 
 @budget.command()
 def accept(config: ConfigFile = HERE, json: Json = False) -> None:
     """Take the ledger as it is, though it is older than its mark: what it has forgotten is forgotten."""
     with reported():
-        cli_budget.accept(configured(config), as_json=json)
+        accounts.accept(configured(config), as_json=json)

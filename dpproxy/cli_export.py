@@ -15,11 +15,11 @@ from typing import TextIO
 from budget.account import EntryRow
 from budget.units import shown
 from dpproxy.backends.parquet import write_parquet
-from dpproxy.cli_budget import existing
 from dpproxy.config.sections import Config
 from dpproxy.deployment.service import opened_vault
+from dpproxy.owner.accounts import existing
+from dpproxy.owner.audit_trail import write_trail
 from dpproxy.reporting.tables import OutputError
-from dpproxy.trail_file import write_trail
 
 COLUMNS: Mapping[str, str] = {
     "number": "BIGINT",

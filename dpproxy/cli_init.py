@@ -17,10 +17,10 @@ from dpproxy.backends.base import BackendSchema
 from dpproxy.catalog.build_policy import build_policy
 from dpproxy.config.key_file import load_key
 from dpproxy.config.sections import BackendSection, ConfigError, Privacy, load
-from dpproxy.init_columns import private_entries, public_entries
-from dpproxy.init_units import Layout, Place, candidates, layout, place, shown, single_key, table_called
-from dpproxy.init_write import written
-from dpproxy.presets import DEFAULT, PRESETS, Name
+from dpproxy.owner.init.columns import private_entries, public_entries
+from dpproxy.owner.init.toml import written
+from dpproxy.owner.init.units import Layout, Place, candidates, layout, place, shown, single_key, table_called
+from dpproxy.owner.presets import DEFAULT, PRESETS, Name
 from dpproxy.reporting.tables import OutputError, print_json
 from rewriter.policy import Table
 

@@ -9,7 +9,7 @@ from rich.console import Console
 from dpproxy.cli_progress import progress_bar
 from dpproxy.config.sections import Config
 from dpproxy.deployment.service import Service
-from dpproxy.explain_words import in_words
+from dpproxy.owner.explain_policy import in_words
 from dpproxy.reporting.tables import Format, print_json, print_result
 from dpproxy.server.local_client import Result
 

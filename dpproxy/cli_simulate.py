@@ -11,9 +11,9 @@ from budget.account import Period
 from budget.simulate import share_stopped
 from dpproxy.config.sections import Config
 from dpproxy.deployment.service import opened_vault
-from dpproxy.figure import Panel, drawn, saved
+from dpproxy.owner.exceedance_plot import Panel, drawn, saved
+from dpproxy.owner.simulation import DAY, PARTS, Tried, days_of, panels_of, refused, soonest, try_budgets
 from dpproxy.reporting.tables import OutputError, print_json, print_table
-from dpproxy.simulation import DAY, PARTS, Tried, days_of, panels_of, refused, soonest, try_budgets
 
 
 def run(

@@ -11,11 +11,11 @@ from budget.account import AccountRow
 from budget.ledger import Ledger
 from budget.units import units
 from dpproxy.catalog.build_policy import unit_name
-from dpproxy.cli_budget import account_guarantee, limit_link
-from dpproxy.cli_check import Guarantee, guarantee_of, marked
 from dpproxy.config.sections import AccountLimit, Config
 from dpproxy.console.sources import Sources
 from dpproxy.engine.bounded_range import Accounting
+from dpproxy.owner.accounts import account_guarantee, limit_link
+from dpproxy.owner.check import Guarantee, guarantee_of, marked
 
 _ODDS = 1000
 """Odds beyond this are said to be more than that."""

@@ -11,16 +11,16 @@ from typing import get_args
 from budget.account import AccountRow, ActivityRow, Period
 from budget.units import shown, units
 from dpproxy.catalog.build_policy import unit_name
-from dpproxy.check_warnings import warnings
-from dpproxy.cli_check import classes, limits_of, rows_per_unit, shown_name
 from dpproxy.config.epoch import epoch_name
 from dpproxy.config.values import exact
 from dpproxy.console.charts import Chart, Series, by_day, by_number, last_days
 from dpproxy.console.sources import Sources
-from dpproxy.drift import drift
 from dpproxy.engine.bounded_range import UNSAID, Accounting, accountable
-from dpproxy.figure import Curve
-from dpproxy.simulation import PARTS, Tried, days_of, panels_of, refused, soonest, try_budgets
+from dpproxy.owner.check import classes, limits_of, rows_per_unit, shown_name
+from dpproxy.owner.check_warnings import warnings
+from dpproxy.owner.exceedance_plot import Curve
+from dpproxy.owner.limit_drift import drift
+from dpproxy.owner.simulation import PARTS, Tried, days_of, panels_of, refused, soonest, try_budgets
 from rewriter.refusal import CATALOGUE
 
 Context = Mapping[str, object]

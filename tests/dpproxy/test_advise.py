@@ -18,8 +18,8 @@ from typer.testing import CliRunner
 
 from budget.account import Charge, EntryRow, Kind
 from budget.accounting import guarantee
-from dpproxy.advise import Setting, for_analysts
 from dpproxy.cli import app
+from dpproxy.owner.advise import Setting, for_analysts
 from mechanisms.histogram import Histogram
 from mechanisms.known_domain import KnownGauss
 from mechanisms.randomness import Stream

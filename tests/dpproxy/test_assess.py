@@ -11,10 +11,10 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from dpproxy.assess.advice import advice
-from dpproxy.assess.assessor import Assessed, Assessor, assessing
-from dpproxy.assess.listed import Listed
 from dpproxy.deployment.service import configured
+from dpproxy.owner.assess.advice import advice
+from dpproxy.owner.assess.assessor import Assessed, Assessor, assessing
+from dpproxy.owner.assess.listed import Listed
 from tests.dpproxy import deployment
 from tests.dpproxy.deployment import command, make, serving
 

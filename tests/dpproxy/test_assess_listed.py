@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from dpproxy.assess.listed import Listed, read
+from dpproxy.owner.assess.listed import Listed, read
 from dpproxy.reporting.tables import OutputError
 
 ONE, TWO = "SELECT COUNT(*) FROM users", "SELECT country, COUNT(*) FROM users GROUP BY 1"

@@ -9,7 +9,7 @@ import pytest
 
 from dpproxy.config.sections import load
 from dpproxy.deployment.service import Service
-from dpproxy.explain_words import in_words
+from dpproxy.owner.explain_policy import in_words
 from tests.dpproxy.deployment import POLICY, make, owner_of
 from tests.dpproxy.test_answer import Analyst
 

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from dpproxy.cli import app
 from dpproxy.config.sections import load
 from dpproxy.deployment.service import Service
-from dpproxy.explain_words import in_words
+from dpproxy.owner.explain_policy import in_words
 from rewriter.refusal import Refusal
 from tests.dpproxy.deployment import POLICY, make
 

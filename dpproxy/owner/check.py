@@ -17,11 +17,11 @@ from budget.accounting import (
     shown_up,
 )
 from dpproxy.catalog.build_policy import unit_name
-from dpproxy.check_costs import cost
-from dpproxy.check_warnings import warnings
 from dpproxy.config.sections import PERIOD_DAYS, AccountLimit, Budget, ColumnSection, Privacy, TableSection
 from dpproxy.deployment.service import Checked
-from dpproxy.drift import beside_ledger
+from dpproxy.owner.check_warnings import warnings
+from dpproxy.owner.column_costs import cost
+from dpproxy.owner.limit_drift import beside_ledger
 from dpproxy.reporting.tables import print_json, print_table
 from rewriter.policy import Column, Policy, Table
 

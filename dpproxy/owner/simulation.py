@@ -10,7 +10,7 @@ from fractions import Fraction
 from budget.account import EntryRow, Limit, Period
 from budget.simulate import PERIODS, Simulated, share_stopped, simulate
 from budget.units import MOST, micro_limit, shown
-from dpproxy.figure import Curve, Panel
+from dpproxy.owner.exceedance_plot import Curve, Panel
 
 PARTS = (Fraction(1, 4), Fraction(1, 2), Fraction(1), Fraction(2), Fraction(4))
 """Of the budget in force: what is tried where nothing is asked for."""

@@ -9,11 +9,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from dpproxy.assess import plain
 from dpproxy.engine.group_selection import Fetch
 from dpproxy.engine.postprocess import Shown, Value, outputs
 from dpproxy.engine.release_plan import Ask
 from dpproxy.engine.released_table import Result
+from dpproxy.owner.assess import plain
 from mechanisms import randomness
 from rewriter.ir.measure import Moment, Quantiles
 from rewriter.logical.plan import NodeDraft

@@ -10,11 +10,11 @@ from statistics import median
 
 from budget.account import Charge
 from budget.units import shown
-from dpproxy.assess.advice import Advice
-from dpproxy.assess.assessor import Assessed, Outcome
-from dpproxy.assess.fit import Fit
-from dpproxy.assess.listed import Listing
 from dpproxy.config.sections import Budget
+from dpproxy.owner.assess.advice import Advice
+from dpproxy.owner.assess.assessor import Assessed, Outcome
+from dpproxy.owner.assess.fit import Fit
+from dpproxy.owner.assess.listed import Listing
 
 NOT_PRIVATE = (
     "NOT PRIVATE. This report was made of the data themselves, without noise: how far off released numbers would be "

@@ -11,11 +11,11 @@ from typing import get_args
 from budget.account import AccountRow, Limit, LimitRow, Mode, Period
 from budget.ledger import Ledger
 from budget.units import micro_limit, shown, units
-from dpproxy.cli_check import Guarantee, guarantee_of, marked
 from dpproxy.config.epoch import Epoch, epoch_name
 from dpproxy.config.sections import PERIOD_DAYS, AccountLimit, Config, ConfigError, nearest
 from dpproxy.deployment.service import opened_vault
 from dpproxy.engine.bounded_range import Accounting
+from dpproxy.owner.check import Guarantee, guarantee_of, marked
 from dpproxy.reporting.tables import OutputError, print_json, print_table
 
 NO_GUARANTEE = (

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from dpproxy.backends.base import BackendColumn, BackendSchema, BackendTable
 from dpproxy.config.values import NUMBERS, RANGED, base, comparable
-from dpproxy.init_units import Layout, Way, shown, words
+from dpproxy.owner.init.units import Layout, Way, shown, words
 from rewriter.policy import TableName
 
 _CONTACT = {

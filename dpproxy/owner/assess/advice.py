@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from dpproxy.assess.assessor import Assessor
-from dpproxy.assess.listed import Listed
 from dpproxy.backends.base import BackendTable
 from dpproxy.config.sections import Config, ConfigError, content, validated
 from dpproxy.config.values import NUMBERS, base
-from dpproxy.init_write import quoted, toml_key
+from dpproxy.owner.assess.assessor import Assessor
+from dpproxy.owner.assess.listed import Listed
+from dpproxy.owner.init.toml import quoted, toml_key
 from rewriter.policy import Column, Policy, Table
 from rewriter.refusal import Refusal
 from rewriter.statements.lexer import tokens

@@ -14,8 +14,6 @@ from tempfile import TemporaryDirectory
 from typing import Literal
 
 from budget.account import Charge
-from dpproxy.assess.fit import Fit, Truth, fit, truth
-from dpproxy.assess.listed import Listed
 from dpproxy.backends.base import BackendError, Cancellation, Cancelled, Fetched
 from dpproxy.catalog.build_policy import build_policy
 from dpproxy.config.key_file import load_key
@@ -27,6 +25,8 @@ from dpproxy.engine.planner import PlannedNode, Planner, Prepared
 from dpproxy.engine.presentation_arrays import Texts, arrays, released
 from dpproxy.engine.release_plan import Ask, charge, total
 from dpproxy.front.front import Front
+from dpproxy.owner.assess.fit import Fit, Truth, fit, truth
+from dpproxy.owner.assess.listed import Listed
 from mechanisms import randomness
 from rewriter.logical.plan import SystemDraft
 from rewriter.plan import HistogramQuery

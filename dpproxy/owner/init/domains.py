@@ -11,8 +11,8 @@ from dpproxy.config.identity import OWNER
 from dpproxy.config.sections import Config
 from dpproxy.config.values import LISTED, NUMBERS, base
 from dpproxy.deployment.service import Checked, Service
-from dpproxy.init_units import shown
-from dpproxy.init_write import quoted
+from dpproxy.owner.init.toml import quoted
+from dpproxy.owner.init.units import shown
 from dpproxy.reporting.tables import OutputError, print_json
 from dpproxy.server.local_client import Result
 from rewriter.policy import Column, Policy, Table

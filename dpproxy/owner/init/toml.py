@@ -11,10 +11,10 @@ from fractions import Fraction
 from budget.accounting import shown_up
 from dpproxy.backends.base import BackendSchema, BackendTable
 from dpproxy.config.sections import Privacy
-from dpproxy.init_columns import Entry, private_entries, public_entries
-from dpproxy.init_units import Layout, Way, shown, single_key
-from dpproxy.learning import lesson
-from dpproxy.presets import DEFAULT, Preset
+from dpproxy.owner.attacker_advantage import lesson
+from dpproxy.owner.init.columns import Entry, private_entries, public_entries
+from dpproxy.owner.init.units import Layout, Way, shown, single_key
+from dpproxy.owner.presets import DEFAULT, Preset
 from rewriter.policy import TableName
 
 _BARE = re.compile(r"[A-Za-z0-9_-]+\Z")

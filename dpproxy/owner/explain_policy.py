@@ -17,7 +17,7 @@ from dpproxy.engine.planner import PlannedNode, Planner
 from dpproxy.engine.release_plan import Ask, charge
 from dpproxy.engine.select_partitions import ByWeight
 from dpproxy.engine.select_running import ByTime
-from dpproxy.init_units import shown
+from dpproxy.owner.init.units import shown
 from mechanisms.count_release import KnownCountRelease, PrivateCountRelease
 from mechanisms.known_domain import KnownGumb
 from mechanisms.unknown_domain import UnkGumb

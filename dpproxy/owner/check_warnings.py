@@ -10,7 +10,7 @@ from budget.accounting import guarantee
 from dpproxy.config.sections import AccountLimit, Config, Privacy
 from dpproxy.config.values import NUMBERS, base
 from dpproxy.deployment.service import Checked
-from dpproxy.learning import lessons
+from dpproxy.owner.attacker_advantage import lessons
 from rewriter.policy import Table
 
 MOST_EPSILON, MOST_EPSILON_TOGETHER = 50, 20

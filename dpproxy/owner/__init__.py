@@ -1,0 +1,1 @@
+"""What the data owner may ask: check, advise, assess, init, accounts."""

@@ -1,0 +1,1 @@
+"""A first dpproxy.toml, proposed from the schema."""
