@@ -1,6 +1,6 @@
 """`python -m dpproxy`."""
 
-from dpproxy.cli import app
+from dpproxy.cli.app import app
 
 if __name__ == "__main__":
     app(prog_name="dpproxy")

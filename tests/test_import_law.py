@@ -91,7 +91,7 @@ def test_every_room_was_looked_at() -> None:
         ("budget/ledger.py", "from dpproxy import config"),
         ("dpproxy/engine/executor.py", "import sqlglot"),
         ("dpproxy/engine/executor.py", "from sqlglot import exp"),
-        ("dpproxy/cli.py", "import duckdb"),
+        ("dpproxy/cli/app.py", "import duckdb"),
         ("dpproxy/server/session.py", "import psycopg"),
         ("budget/accounting.py", "import psycopg"),
         ("mechanisms/noise.py", "import random"),
@@ -103,7 +103,7 @@ def test_every_room_was_looked_at() -> None:
         ("dpproxy/server/session.py", "from uuid import uuid4"),
         ("dpproxy/server/session.py", "import secrets"),
         ("dpproxy/server/session.py", "__import__('random')"),
-        ("dpproxy/cli.py", "from benchmarks.data import folder"),
+        ("dpproxy/cli/app.py", "from benchmarks.data import folder"),
         ("mechanisms/noise.py", "from tests.mechanisms import goodness"),
     ],
 )

@@ -8,7 +8,7 @@ from pathlib import Path
 import duckdb
 import psycopg
 
-from dpproxy import cli_console
+from dpproxy.cli import console
 from dpproxy.deployment.service import configured
 from tests.dpproxy.deployment import COUNT, POLICY, Running, make
 
@@ -40,7 +40,7 @@ def make_world(folder: Path) -> Path:
     file = make(folder, POLICY.replace("\n[tables.people]\n", _BUDGETS, 1))
     with duckdb.connect(folder / "people.duckdb") as connection:
         connection.execute(f'CREATE TABLE "{EVIL_TABLE}" (a INTEGER)')
-    cli_console.password(configured(file), PASSWORD)
+    console.password(configured(file), PASSWORD)
     return file
 
 

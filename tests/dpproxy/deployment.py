@@ -18,7 +18,7 @@ import psycopg
 from typer.testing import CliRunner
 
 from dpproxy.backends.duckdb_instance import LINGER_SECONDS
-from dpproxy.cli import app
+from dpproxy.cli.app import app
 
 ROOT = Path(__file__).parent.parent.parent
 USERS, TOWNS = 900, ("Ulm", "Bonn", "Jena")

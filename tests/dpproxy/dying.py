@@ -43,6 +43,6 @@ if __name__ == "__main__":
     when, name = sys.argv.pop(1).split(":")
     owner, method = CALLS[name]
     setattr(owner, method, mortal(getattr(owner, method), when))
-    from dpproxy.cli import app
+    from dpproxy.cli.app import app
 
     app()

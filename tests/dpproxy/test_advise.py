@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 
 from budget.account import Charge, EntryRow, Kind
 from budget.accounting import guarantee
-from dpproxy.cli import app
+from dpproxy.cli.app import app
 from dpproxy.owner.advise import Setting, for_analysts
 from mechanisms.histogram import Histogram
 from mechanisms.known_domain import KnownGauss

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from dpproxy.cli import app
+from dpproxy.cli.app import app
 from tests.dpproxy import deployment
 from tests.dpproxy.deployment import COUNT, POLICY, TOWNS, USERS
 

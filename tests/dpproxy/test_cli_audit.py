@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 from budget.account import Charge, Exhausted, Limit, LimitTooLow, Reservation
 from budget.ledger import Ledger
 from budget.units import shown
-from dpproxy.cli import app
+from dpproxy.cli.app import app
 from dpproxy.config.sections import load
 from dpproxy.deployment.service import opened_vault
 from tests.dpproxy.deployment import POLICY, make

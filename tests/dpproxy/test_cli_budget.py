@@ -21,7 +21,7 @@ import pytest
 from typer.testing import CliRunner
 
 from budget.accounting import guarantee, retention_periods, shown_up
-from dpproxy.cli import app
+from dpproxy.cli.app import app
 from dpproxy.config.sections import Privacy
 from tests.dpproxy.deployment import POLICY, ROOT, Running, command, make, serving
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from dpproxy.demo import QUERIES, database_of, psql_line
+from dpproxy.cli.demo import QUERIES, database_of, psql_line
 from tests.dpproxy.deployment import serving
 
 CATEGORIES = (

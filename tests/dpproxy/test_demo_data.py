@@ -10,7 +10,7 @@ import duckdb
 import pytest
 
 from dpproxy.backends import sample
-from dpproxy.demo import sample_database, stale
+from dpproxy.cli.demo import sample_database, stale
 
 
 @pytest.fixture

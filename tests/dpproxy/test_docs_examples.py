@@ -11,7 +11,7 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from dpproxy.demo import database_of, psql_line
+from dpproxy.cli.demo import database_of, psql_line
 from tests.dpproxy.deployment import ROOT, Running, serving
 
 PAGE = (ROOT / "docs" / "examples.md").read_text()

@@ -12,7 +12,7 @@ import duckdb
 import psycopg
 import pytest
 
-from dpproxy import cli_reference
+from dpproxy.cli import reference
 from tests.dpproxy.deployment import ROOT, Running, serving
 
 README = (ROOT / "README.md").read_text()
@@ -129,4 +129,4 @@ def test_every_link_leads_somewhere() -> None:
 
 
 def test_the_reference_is_what_help_says() -> None:
-    assert (ROOT / "docs" / "cli.md").read_text() == cli_reference.reference(), "run make reference"
+    assert (ROOT / "docs" / "cli.md").read_text() == reference.reference(), "run make reference"

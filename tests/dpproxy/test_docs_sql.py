@@ -10,7 +10,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from dpproxy import sql_reference
+from dpproxy.cli import sql_reference
 from rewriter.refusal import CATALOGUE
 from tests.dpproxy.deployment import ROOT, Running, serving
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from dpproxy.cli import app
+from dpproxy.cli.app import app
 from dpproxy.config.sections import load
 from dpproxy.deployment.service import Service
 from dpproxy.owner.explain_policy import in_words

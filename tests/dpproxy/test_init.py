@@ -22,7 +22,7 @@ import yaml
 from typer.testing import CliRunner
 
 from budget.accounting import guarantee, shown_up
-from dpproxy.cli import app
+from dpproxy.cli.app import app
 from dpproxy.config import sections
 from tests.dpproxy import postgres_data
 from tests.dpproxy.deployment import ROOT, Running, serving

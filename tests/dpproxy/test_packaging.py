@@ -82,7 +82,7 @@ def test_a_fresh_environment_starts_it(built: Path, tmp_path: Path) -> None:
     environment = {"PATH": os.environ["PATH"], "HOME": str(tmp_path)}
     program = home / "bin" / "python"
     # The wheel's own script names the interpreter that installed it.
-    script = ["-c", "import sys; sys.argv[0] = 'dpproxy'; from dpproxy.cli import app; app()", "--help"]
+    script = ["-c", "import sys; sys.argv[0] = 'dpproxy'; from dpproxy.cli.app import app; app()", "--help"]
     told = subprocess.run(
         [program, "-m", "dpproxy", "--version"], cwd=tmp_path, env=environment, capture_output=True, text=True
     )
@@ -124,7 +124,7 @@ def test_what_the_pages_install_is_an_extra(built: Path, tmp_path: Path) -> None
 
 def test_completion_is_there(tmp_path: Path) -> None:
     said = subprocess.run(
-        [sys.executable, "-c", "from dpproxy.cli import app; app(prog_name='dpproxy')"],
+        [sys.executable, "-c", "from dpproxy.cli.app import app; app(prog_name='dpproxy')"],
         env={**os.environ, "PYTHONPATH": str(ROOT), "_DPPROXY_COMPLETE": "source_bash"},
         cwd=tmp_path,
         capture_output=True,

@@ -14,7 +14,7 @@ from rich.console import Console
 
 from dpproxy.backends.base import Fetched
 from dpproxy.backends.duckdb import DuckDBSlot
-from dpproxy.cli_progress import progress_bar
+from dpproxy.cli.progress import progress_bar
 from dpproxy.deployment.service import Service, configured
 from dpproxy.telemetry.progress import Progress
 from tests.dpproxy.deployment import POLICY, make

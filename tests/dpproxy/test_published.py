@@ -12,7 +12,7 @@ import psycopg
 import pytest
 from typer.testing import CliRunner
 
-from dpproxy.cli import app
+from dpproxy.cli.app import app
 from tests.dpproxy.deployment import POLICY, Running, command, make, serving
 
 MORE = """

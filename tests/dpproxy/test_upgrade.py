@@ -18,7 +18,7 @@ import duckdb
 import pytest
 from typer.testing import CliRunner
 
-from dpproxy.cli import app
+from dpproxy.cli.app import app
 from dpproxy.deployment.service import Service, configured
 
 STATES = sorted(p for p in (Path(__file__).parent / "upgrade").iterdir() if p.is_dir())

@@ -16,8 +16,8 @@ import duckdb
 import psycopg
 import pytest
 
+from dpproxy.cli.workers import reserved_port
 from dpproxy.server.listener import ServerError
-from dpproxy.workers import reserved_port
 from tests.dpproxy.deployment import POLICY, Running, command, make, serving
 
 TRUST = """
@@ -73,7 +73,7 @@ def workers(running: Running) -> set[int]:
     """The processes that serve."""
     children = Path(f"/proc/{running.process.pid}/task").glob("*/children")
     found = {int(child) for file in children for child in file.read_text().split()}
-    return {child for child in found if b"dpproxy.worker" in Path(f"/proc/{child}/cmdline").read_bytes()}
+    return {child for child in found if b"dpproxy.cli.worker" in Path(f"/proc/{child}/cmdline").read_bytes()}
 
 
 def holder(running: Running, connection: psycopg.Connection) -> int:
@@ -217,7 +217,7 @@ def test_workers_end_with_their_parent_and_a_new_one_starts_at_once(own: Path) -
 
 IMPATIENT = """
 from dpproxy import workers
-from dpproxy.cli import app
+from dpproxy.cli.app import app
 workers._MOST_BEATS_MISSED = 3
 app()
 """

@@ -58,7 +58,7 @@ COMMANDS = (
 
 def run(folder: Path, *command: str) -> str:
     """What a command prints in `folder`; its standard input is a password."""
-    program = [sys.executable, "-c", "from dpproxy.cli import app; app()", *command]
+    program = [sys.executable, "-c", "from dpproxy.cli.app import app; app()", *command]
     return subprocess.run(
         program, cwd=folder, check=True, capture_output=True, text=True, input="a password\n"
     ).stdout

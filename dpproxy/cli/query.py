@@ -6,7 +6,7 @@ import asyncio
 
 from rich.console import Console
 
-from dpproxy.cli_progress import progress_bar
+from dpproxy.cli.progress import progress_bar
 from dpproxy.config.sections import Config
 from dpproxy.deployment.service import Service
 from dpproxy.owner.explain_policy import in_words

@@ -13,20 +13,19 @@ import typer
 import uvloop
 
 from budget.publications import Refresh
-from dpproxy import (
-    __version__,
-    cli_advise,
-    cli_assess,
-    cli_audit,
-    cli_console,
-    cli_init,
-    cli_published,
-    cli_query,
-    cli_user,
-)
-from dpproxy import demo as demonstration
-from dpproxy.cli_budget_app import budget
-from dpproxy.cli_options import HERE, ConfigFile, Json, group, reported
+from dpproxy import __version__
+from dpproxy.cli import advise as cli_advise
+from dpproxy.cli import assess as cli_assess
+from dpproxy.cli import audit as cli_audit
+from dpproxy.cli import console as cli_console
+from dpproxy.cli import demo as demonstration
+from dpproxy.cli import init as cli_init
+from dpproxy.cli import publish as cli_published
+from dpproxy.cli import query as cli_query
+from dpproxy.cli import user as cli_user
+from dpproxy.cli.budget import budget
+from dpproxy.cli.options import HERE, ConfigFile, Json, group, reported
+from dpproxy.cli.workers import Workers
 from dpproxy.config.identity import OWNER
 from dpproxy.config.sections import Config
 from dpproxy.config.values import exact
@@ -37,7 +36,6 @@ from dpproxy.owner.presets import Name as Preset
 from dpproxy.reporting.tables import Format
 from dpproxy.server.shutdown import leave
 from dpproxy.telemetry.statement_log import json_everywhere
-from dpproxy.workers import Workers
 
 app = typer.Typer(
     name="dpproxy",

@@ -8,7 +8,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
-from dpproxy.cli import app
+from dpproxy.cli.app import app
 
 _HEAD = """# Commands
 

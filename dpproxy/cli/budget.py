@@ -11,9 +11,9 @@ import typer
 
 from budget.account import Mode, Period
 from budget.units import micro_limit
-from dpproxy import cli_simulate
-from dpproxy.cli_export import ExportFormat, export
-from dpproxy.cli_options import HERE, ConfigFile, Json, group, reported
+from dpproxy.cli import simulate as cli_simulate
+from dpproxy.cli.export import ExportFormat, export
+from dpproxy.cli.options import HERE, ConfigFile, Json, group, reported
 from dpproxy.config.values import exact
 from dpproxy.deployment.service import configured
 from dpproxy.owner import accounts

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import uvloop
 
+from dpproxy.cli.workers import Workers
 from dpproxy.config.key_file import load_key
 from dpproxy.config.sections import Config
 from dpproxy.console.app import application, metrics_token
@@ -19,7 +20,6 @@ from dpproxy.console.sources import CONSOLE, Sources
 from dpproxy.deployment.service import Service
 from dpproxy.reporting.tables import OutputError
 from dpproxy.telemetry import metrics
-from dpproxy.workers import Workers
 from mechanisms import randomness
 
 ADDRESS = "127.0.0.1:6480"

@@ -11,8 +11,8 @@ from typing import Annotated
 import typer
 
 from budget.account import LedgerError
-from dpproxy import demo as demonstration
 from dpproxy.backends.base import BackendError, BackendUnavailable
+from dpproxy.cli import demo as demonstration
 from dpproxy.config.sections import ConfigError
 from dpproxy.deployment.rollback_guard import MarkError
 from dpproxy.deployment.service import ServiceError

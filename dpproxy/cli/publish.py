@@ -9,7 +9,7 @@ import typer
 
 from budget.publications import Published, Refresh
 from budget.units import shown
-from dpproxy.cli_options import HERE, ConfigFile, Json, group, reported
+from dpproxy.cli.options import HERE, ConfigFile, Json, group, reported
 from dpproxy.config.sections import Config
 from dpproxy.deployment.service import Service, configured, opened_vault
 from dpproxy.engine.published_tables import REFRESH

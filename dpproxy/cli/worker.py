@@ -11,7 +11,8 @@ from contextlib import suppress
 
 import uvloop
 
-from dpproxy.cli_options import EXPECTED
+from dpproxy.cli.options import EXPECTED
+from dpproxy.cli.workers import BEAT, BEAT_SECONDS, READY, Order
 from dpproxy.deployment.service import Service
 from dpproxy.embedded.launcher import die_with
 from dpproxy.server.cancel_forwarding import Neighbours
@@ -19,7 +20,6 @@ from dpproxy.server.listener import Shared
 from dpproxy.server.session_limit import Seats
 from dpproxy.server.shutdown import leave
 from dpproxy.telemetry.statement_log import json_everywhere
-from dpproxy.workers import BEAT, BEAT_SECONDS, READY, Order
 
 
 def main() -> None:

@@ -1,0 +1,1 @@
+"""Entry points: arguments and exit codes."""
