@@ -128,8 +128,8 @@ lint: $(VENV)/.dev
 
 # docs/cli.md from --help, the tables of docs/sql.md from the grammar and the catalogue of refusals.
 reference: $(VENV)/.run
-	$(PY) -m dpproxy.cli_reference > docs/cli.md
-	$(PY) -m dpproxy.sql_reference docs/sql.md
+	$(PY) -m dpproxy.cli.reference > docs/cli.md
+	$(PY) -m dpproxy.cli.sql_reference docs/sql.md
 
 # Resolves pyproject.toml anew into the lock files.
 lock:

@@ -17,7 +17,7 @@ ALLOWED = {
     "sqlglot": ("rewriter/",),
     "duckdb": (BACKENDS,),
     "pyspark": (BACKENDS,),
-    "psycopg": (BACKENDS, "budget/ledger", "dpproxy/front"),
+    "psycopg": (BACKENDS, "budget/ledger", "dpproxy/front/"),
     "random": (),
     "secrets": (),
     "os.urandom": ("mechanisms/randomness.py",),

@@ -14,7 +14,7 @@ from dpproxy.deployment.service import Service, configured
 from dpproxy.embedded.binaries import psql_path
 from dpproxy.server.shutdown import leave
 
-FOLDER = Path(__file__).parent.parent / "sample_data"
+FOLDER = Path(__file__).parent.parent.parent / "sample_data"
 ANALYST = "demo"
 QUERIES = (
     "SELECT p.product_category, COUNT(DISTINCT t.household_id) AS households "

@@ -1,4 +1,4 @@
-"""The tables of docs/sql.md, made of the grammar and the catalogue of refusals: `python -m dpproxy.sql_reference`.
+"""The tables of docs/sql.md, made of the grammar and the catalogue of refusals: `python -m dpproxy.cli.sql_reference`.
 
 The page's own words stay; what stands between its marks is written anew.
 """

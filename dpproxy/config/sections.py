@@ -383,7 +383,7 @@ class Config(_Section):
 def load(path: Path) -> Config:
     """Reads dpproxy.toml; raises ConfigError.
 
-    What depends on the backend's schema is checked by `config_policy.build_policy`.
+    What depends on the backend's schema is checked by `catalog.build_policy`.
     """
     return validated(path, content(path))
 

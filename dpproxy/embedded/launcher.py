@@ -1,6 +1,6 @@
 """A program of its own that becomes postgres or initdb: dies with its parent, never runs as root.
 
-Run as `python -I -S pg_launch.py PARENT_PID IDENTITY MEMORY PROGRAM ARGUMENT...`; only the standard library, no
+Run as `python -I -S launcher.py PARENT_PID IDENTITY MEMORY PROGRAM ARGUMENT...`; only the standard library, no
 threads (a user namespace can only be entered by a process with one thread). IDENTITY is `same`,
 `namespace:UID` (a user namespace in which root is the ordinary user UID) or `user:UID:GID` (drop to an
 existing user). MEMORY are the bytes that each process of the program may have for itself, 0 without a limit.

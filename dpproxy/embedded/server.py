@@ -25,7 +25,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Self
 
-from dpproxy.embedded import launcher as pg_launch
+from dpproxy.embedded import launcher
 from dpproxy.embedded.binaries import Binaries, find_binaries
 from dpproxy.embedded.supervisor import Guard
 from mechanisms.randomness import random_bytes
@@ -361,8 +361,8 @@ def _spawn(
 
     The kernel ties that signal to the *thread* that forked; this one lives until the program has ended.
     """
-    launcher = [sys.executable, "-I", "-S", pg_launch.__file__, str(os.getpid()), identity.argument]
-    launcher.append(str(memory))
+    program = [sys.executable, "-I", "-S", launcher.__file__, str(os.getpid()), identity.argument]
+    program.append(str(memory))
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("PG", "LC_"))}
     started: Future[subprocess.Popen[bytes]] = Future()
 
@@ -370,7 +370,7 @@ def _spawn(
         try:
             with open(log, "ab", opener=_private) as output:
                 process = subprocess.Popen(
-                    [*launcher, *command],
+                    [*program, *command],
                     stdin=subprocess.DEVNULL,
                     stdout=output,
                     stderr=output,
@@ -414,7 +414,7 @@ def _await_ready(cluster: Path, process: subprocess.Popen[bytes], log: Path, sec
 
 def _failure(what: str, process: subprocess.Popen[bytes], log: Path) -> str:
     last = log.read_text(errors="replace").strip().split("\n")[-5:]
-    hint = f"; {_URL_HINT}" if process.returncode in (pg_launch.FORBIDDEN, pg_launch.NOT_RUN) else ""
+    hint = f"; {_URL_HINT}" if process.returncode in (launcher.FORBIDDEN, launcher.NOT_RUN) else ""
     return f"{what} (status {process.returncode}, log {log}): {' | '.join(last)}{hint}"
 
 

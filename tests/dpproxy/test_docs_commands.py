@@ -20,7 +20,7 @@ from tests.dpproxy.deployment import COUNT, POLICY, ROOT, Running, make, serving
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")), ROOT / "sample_data" / "README.md"]
 GENERATED = ROOT / "docs" / "cli.md"
-UNIT = (ROOT / "deploy" / "dpproxy.deployment.service").read_text()
+UNIT = (ROOT / "deploy" / "dpproxy.service").read_text()
 PROGRAMS = (
     "dpproxy|make|python|python3|pip|pipx|psql|systemctl|journalctl|docker|head|npm|java|dbt|export|curl|sh"
 )
