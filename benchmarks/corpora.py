@@ -29,7 +29,8 @@ from rich.table import Table
 
 from benchmarks.deployed import ENGINES
 from dpproxy.deployment.service import Service, configured
-from dpproxy.server.local_client import ClientError, Result
+from dpproxy.reporting.rows import Result
+from dpproxy.server.local_client import ClientError
 from tests.dpproxy.postgres_data import Databases, databases
 
 TABLES = ("users", "articles", "events")

@@ -11,7 +11,7 @@ import duckdb
 
 from benchmarks.data import ITEM, table
 from dpproxy.deployment.service import Service, configured
-from dpproxy.server.local_client import Result
+from dpproxy.reporting.rows import Result
 from tests.dpproxy.postgres_data import Databases, databases
 
 Ask = Callable[[str], Result]

@@ -25,7 +25,7 @@ from benchmarks.data import DataMissing, columns, folder, item_sets, table
 from benchmarks.deployed import ENGINES, Ask, on
 from benchmarks.distinct import BETA, L_MAX, TRIALS
 from benchmarks.partition import DELTA, DELTA0
-from dpproxy.server.local_client import Result
+from dpproxy.reporting.rows import Result
 from mechanisms.count_release import PrivateCountRelease
 from mechanisms.distinct_count import PersonLevelDistinctCount
 from mechanisms.histogram import Histogram

@@ -28,6 +28,23 @@ ALLOWED = {
     "importlib.import_module": (),
 }
 
+REWRITER = ("ir", "syntax", "scalar", "canonical", "binder", "logical", "emit")
+"""Each room of the rewriter imports what stands left of it, and the files of its face; so does each of dpproxy."""
+GROUND = ("pgwire", "backends", "embedded", "telemetry", "reporting")
+DPPROXY = ("config", "front", "catalog", "engine", "server", "deployment", "owner", "console", "cli")
+FACE = {"rewriter": ("plan", "policy", "refusal", "effort"), "dpproxy": ("__version__",)}
+ORDER = {
+    **{f"rewriter/{room}/": REWRITER[: n + 1] for n, room in enumerate(REWRITER)},
+    "rewriter/statements/": ("statements",),
+    **{f"dpproxy/{room}/": (room,) for room in GROUND},
+    **{f"dpproxy/{room}/": (*GROUND, *DPPROXY[: n + 1]) for n, room in enumerate(DPPROXY)},
+}
+MORE = {
+    "rewriter/syntax/": ("statements.lexer",),
+    "rewriter/logical/": ("statements.value_listing",),
+}
+"""What a room may import besides."""
+
 
 def names(source: str) -> Iterator[str]:
     """Every dotted name that a module imports or reads from an imported module, aliases resolved."""
@@ -65,10 +82,22 @@ def violations(path: str, source: str) -> list[str]:
         ours = name.partition(".")[0] in ROOMS
         if ours and room != "dpproxy" and not within(name, room):
             found.append(name)
+        if ours and not _in_order(path, name):
+            found.append(name)
         for module, places in ALLOWED.items():
             if within(name, module) and not path.startswith(places or "nowhere"):
                 found.append(name)
     return found
+
+
+def _in_order(path: str, name: str) -> bool:
+    """Whether a file may import a name of its own package, by the order of the rooms."""
+    package, _, rest = name.partition(".")
+    place = next((room for room in ORDER if path.startswith(room)), None)
+    if place is None or not place.startswith(f"{package}/") or not rest:
+        return True
+    rooms = (*ORDER[place], *FACE[package], *MORE.get(place, ()))
+    return any(within(rest, room) for room in rooms)
 
 
 FILES = sorted(str(path.relative_to(ROOT)) for room in ROOMS for path in (ROOT / room).rglob("*.py"))

@@ -12,7 +12,7 @@ from dpproxy.catalog.columns import Mistake, build_columns, build_horizon, check
 from dpproxy.catalog.unit_paths import resolve_paths
 from dpproxy.config.sections import Config, ConfigError, TableSection, nearest
 from dpproxy.front.clone import SYSTEM
-from dpproxy.front.roles import NAME_BYTES
+from dpproxy.pgwire.identifiers import NAME_BYTES
 from rewriter.policy import Policy, Table, TableName
 from rewriter.statements.published_table import SCHEMA as PUBLISHED
 

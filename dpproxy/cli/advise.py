@@ -27,7 +27,8 @@ from dpproxy.owner.advise import (
 from dpproxy.owner.advise_plot import Chart, Line, as_image, in_characters
 from dpproxy.owner.attacker_advantage import lessons, together
 from dpproxy.owner.check import limits_of
-from dpproxy.reporting.tables import OutputError, print_json, print_table
+from dpproxy.reporting.rows import OutputError
+from dpproxy.reporting.tables import print_json, print_table
 
 PARAMETERS = ("epsilon_per", "delta_per", "delta_prime", "information", "calls")
 _COUNTS = tuple(round(10 ** (1 + n / 12)) for n in range(49))

@@ -18,7 +18,8 @@ from dpproxy.engine.bounded_range import UNSAID, accountable, of_bounded_range
 from dpproxy.owner.accounts import largest, limit_link
 from dpproxy.owner.audit_trail import Read, read_trail
 from dpproxy.owner.check import Guarantee, guarantee_of, marked
-from dpproxy.reporting.tables import OutputError, print_json, print_table
+from dpproxy.reporting.rows import OutputError
+from dpproxy.reporting.tables import print_json, print_table
 
 
 @dataclass(frozen=True)

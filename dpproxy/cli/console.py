@@ -18,7 +18,7 @@ from dpproxy.console.listener import listening
 from dpproxy.console.password import Verifier, load, save, verifier_path
 from dpproxy.console.sources import CONSOLE, Sources
 from dpproxy.deployment.service import Service
-from dpproxy.reporting.tables import OutputError
+from dpproxy.reporting.rows import OutputError
 from dpproxy.telemetry import metrics
 from mechanisms import randomness
 

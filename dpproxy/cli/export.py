@@ -19,7 +19,7 @@ from dpproxy.config.sections import Config
 from dpproxy.deployment.service import opened_vault
 from dpproxy.owner.accounts import existing
 from dpproxy.owner.audit_trail import write_trail
-from dpproxy.reporting.tables import OutputError
+from dpproxy.reporting.rows import OutputError
 
 COLUMNS: Mapping[str, str] = {
     "number": "BIGINT",

@@ -21,7 +21,8 @@ from dpproxy.owner.init.columns import private_entries, public_entries
 from dpproxy.owner.init.toml import written
 from dpproxy.owner.init.units import Layout, Place, candidates, layout, place, shown, single_key, table_called
 from dpproxy.owner.presets import DEFAULT, PRESETS, Name
-from dpproxy.reporting.tables import OutputError, print_json
+from dpproxy.reporting.rows import OutputError
+from dpproxy.reporting.tables import print_json
 from rewriter.policy import Table
 
 

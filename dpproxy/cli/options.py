@@ -18,7 +18,7 @@ from dpproxy.deployment.rollback_guard import MarkError
 from dpproxy.deployment.service import ServiceError
 from dpproxy.embedded.server import EmbeddedError
 from dpproxy.front.front import FrontError
-from dpproxy.reporting.tables import OutputError
+from dpproxy.reporting.rows import OutputError
 from dpproxy.server.listener import ServerError
 from dpproxy.server.local_client import ClientError
 from rewriter.refusal import Refusal

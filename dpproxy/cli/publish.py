@@ -14,8 +14,9 @@ from dpproxy.config.sections import Config
 from dpproxy.deployment.service import Service, configured, opened_vault
 from dpproxy.engine.published_tables import REFRESH
 from dpproxy.engine.request import Asker
-from dpproxy.front.clone import qualified
-from dpproxy.reporting.tables import OutputError, print_json, print_table
+from dpproxy.pgwire.identifiers import qualified
+from dpproxy.reporting.rows import OutputError
+from dpproxy.reporting.tables import print_json, print_table
 from rewriter.statements.published_table import SCHEMA, publication
 
 published = group("published", "Published answers: what everybody reads for nothing, and how old it is.")

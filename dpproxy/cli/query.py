@@ -10,8 +10,8 @@ from dpproxy.cli.progress import progress_bar
 from dpproxy.config.sections import Config
 from dpproxy.deployment.service import Service
 from dpproxy.owner.explain_policy import in_words
+from dpproxy.reporting.rows import Result
 from dpproxy.reporting.tables import Format, print_json, print_result
-from dpproxy.server.local_client import Result
 
 
 def query(config: Config, analyst: str, statement: str, form: Format) -> None:

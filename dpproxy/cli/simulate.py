@@ -13,7 +13,8 @@ from dpproxy.config.sections import Config
 from dpproxy.deployment.service import opened_vault
 from dpproxy.owner.exceedance_plot import Panel, drawn, saved
 from dpproxy.owner.simulation import DAY, PARTS, Tried, days_of, panels_of, refused, soonest, try_budgets
-from dpproxy.reporting.tables import OutputError, print_json, print_table
+from dpproxy.reporting.rows import OutputError
+from dpproxy.reporting.tables import print_json, print_table
 
 
 def run(

@@ -8,7 +8,8 @@ from dpproxy.config.identity import OWNER
 from dpproxy.config.sections import Config
 from dpproxy.deployment.service import Vault, open_front, opened_vault
 from dpproxy.pgwire.auth import Verifier
-from dpproxy.reporting.tables import OutputError, print_json
+from dpproxy.reporting.rows import OutputError
+from dpproxy.reporting.tables import print_json
 from dpproxy.server.local_client import end_sessions
 
 _NAME_BYTES = 63

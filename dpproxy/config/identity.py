@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, BeforeValidator, Field
 
 from dpproxy.config.values import SECTION
-from dpproxy.front.roles import possible_name
+from dpproxy.pgwire.identifiers import possible_name
 
 OWNER = "owner"
 """Whom the owner's commands ask as: what this account has paid for is nobody else's, so that nobody logs in as it."""

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Self
 
 from dpproxy.config.sections import ConfigError
-from dpproxy.reporting.tables import OutputError
+from dpproxy.reporting.rows import OutputError
 from mechanisms.randomness import random_bytes
 
 LEAST = 10

@@ -32,6 +32,7 @@ from dpproxy.engine.executor import Answering
 from dpproxy.engine.planner import Planner
 from dpproxy.engine.published_tables import Publishing
 from dpproxy.front.front import Front
+from dpproxy.reporting.rows import Result
 from dpproxy.server import local_client
 from dpproxy.server.impersonation import Identity, no_owner
 from dpproxy.server.jwt import KeyFileError, Tokens
@@ -287,7 +288,7 @@ class Service:
 
     async def ask(
         self, analyst: str, statement: str, heard: Callable[[Progress], None] = local_client.unheard
-    ) -> local_client.Result:
+    ) -> Result:
         """One statement of an analyst on the whole way of a query, over a socket that nobody else sees.
 
         `heard`: told where it is while it runs for long. Raises ClientError.

@@ -40,12 +40,12 @@ from dpproxy.engine.presentation_arrays import arrays, released
 from dpproxy.engine.release_plan import Ask, charge, total
 from dpproxy.engine.released_table import Result
 from dpproxy.engine.request import Asker
-from dpproxy.pgwire.step import ERROR_COLUMNS
 from mechanisms import randomness
 from rewriter.effort import bounded
 from rewriter.logical.plan import SystemDraft
 from rewriter.plan import HistogramQuery
 from rewriter.statements.classify import Verdict
+from rewriter.statements.set_statement import ERROR_COLUMNS
 
 Texts = tuple[str | None, ...]
 STREAMS = "running counts"

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from typing import TypeVar, cast
 
-from dpproxy.front.clone import identifier
 from dpproxy.front.front import CONSTANT_TIMEOUT, Front
 from dpproxy.front.statement import Described
+from dpproxy.pgwire.identifiers import identifier
 from rewriter.binder.constants import Constant
 from rewriter.effort import bounded
 from rewriter.emit.dialects.base import Dialect

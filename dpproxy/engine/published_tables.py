@@ -25,11 +25,11 @@ from dpproxy.engine.request import Asker
 from dpproxy.front.front import Front, FrontError
 from dpproxy.front.published_tables import Work, placed, removed, renamed, told
 from dpproxy.front.statement import Described
-from dpproxy.pgwire.step import ERROR_COLUMNS
 from rewriter.logical.plan import SystemDraft
 from rewriter.refusal import Refusal
 from rewriter.statements.classify import Verdict
 from rewriter.statements.published_table import Publication, publication
+from rewriter.statements.set_statement import ERROR_COLUMNS
 
 log = logging.getLogger("dpproxy.engine.published_tables")
 

@@ -7,8 +7,8 @@ from contextlib import contextmanager
 
 from budget.account import Exhausted, Frozen, LedgerError, UnknownAccount
 from dpproxy.backends.base import BackendError, BackendUnavailable, Cancelled
-from dpproxy.front.clone import literal
 from dpproxy.front.front import FrontError
+from dpproxy.pgwire.identifiers import literal
 from rewriter.policy import Table
 from rewriter.refusal import Refusal
 

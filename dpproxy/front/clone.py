@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from dpproxy.backends.base import BackendSchema, BackendTable, ForeignKey
 from dpproxy.front.comments import column_words, table_words
+from dpproxy.pgwire.identifiers import identifier, literal, qualified
 from rewriter.policy import Policy, Table, TableName
 from rewriter.statements.published_table import SCHEMA as PUBLISHED
 
@@ -106,33 +107,6 @@ LANGUAGE sql STABLE STRICT PARALLEL SAFE AS $$
   WHERE a.attrelid = $1 AND a.attnum = $2
 $$"""
 """What psql prints beside a column: the comment of the backend, which is all that pg_description has, and the class."""
-
-
-def identifier(name: str) -> str:
-    """A name as an identifier.
-
-    >>> identifier('a"b')
-    '"a""b"'
-    """
-    return '"' + name.replace('"', '""') + '"'
-
-
-def literal(text: str) -> str:
-    """A text as a literal, under standard_conforming_strings.
-
-    >>> literal("it's")
-    "'it''s'"
-    """
-    return "'" + text.replace("\0", "").replace("'", "''") + "'"
-
-
-def qualified(name: TableName) -> str:
-    """A table's name as identifiers.
-
-    >>> qualified(("public", "users"))
-    '"public"."users"'
-    """
-    return f"{identifier(name[0])}.{identifier(name[1])}"
 
 
 def clone_statements(policy: Policy, schema: BackendSchema, group: str) -> tuple[str, ...]:

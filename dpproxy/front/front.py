@@ -19,20 +19,10 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from dpproxy.backends.base import BackendSchema, Row, interrupting
 from dpproxy.embedded.server import Embedded
-from dpproxy.front.clone import COLUMN_DESCRIPTION, SYSTEM, clone_statements, identifier, literal, qualified
+from dpproxy.front.clone import COLUMN_DESCRIPTION, SYSTEM, clone_statements
 from dpproxy.front.connection_pool import Pool
 from dpproxy.front.published_tables import NOTES, Work, depended_on, done, in_use
-from dpproxy.front.roles import (
-    TAKEN,
-    Roles,
-    grants,
-    lock_down,
-    make_database,
-    make_roles,
-    possible_name,
-    take,
-    unusable_name,
-)
+from dpproxy.front.roles import TAKEN, Roles, grants, lock_down, make_database, make_roles, take
 from dpproxy.front.statement import (
     Described,
     as_body,
@@ -47,6 +37,7 @@ from dpproxy.front.statement import (
 )
 from dpproxy.front.visibility import hidden
 from dpproxy.front.waiting import waiting
+from dpproxy.pgwire.identifiers import identifier, literal, possible_name, qualified, unusable_name
 from rewriter.policy import Policy, Table
 from rewriter.refusal import Refusal
 from rewriter.statements.set_statement import SETTINGS

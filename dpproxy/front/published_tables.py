@@ -10,8 +10,9 @@ import psycopg
 from budget.publications import Columns, Published
 from budget.units import shown
 from dpproxy.backends.base import Row
-from dpproxy.front.clone import SYSTEM, identifier, literal, qualified
+from dpproxy.front.clone import SYSTEM
 from dpproxy.front.statement import run
+from dpproxy.pgwire.identifiers import identifier, literal, qualified
 from rewriter.refusal import Refusal
 from rewriter.statements.published_table import SCHEMA
 

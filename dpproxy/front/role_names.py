@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dpproxy.front.clone import literal
+from dpproxy.pgwire.identifiers import literal
 
 SHOWN = "pg_catalog.is_shown"
 """The function that says of a role's number whether a session may be told its name."""

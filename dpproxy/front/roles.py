@@ -7,10 +7,9 @@ from dataclasses import astuple, dataclass
 
 import psycopg
 
-from dpproxy.front.clone import identifier, literal
 from dpproxy.front.statement import run
+from dpproxy.pgwire.identifiers import identifier, literal
 from mechanisms.randomness import random_bytes
-from rewriter.refusal import Refusal
 
 _MARK = "dpproxy: {}"
 _HARMFUL = (
@@ -19,8 +18,6 @@ _HARMFUL = (
 )
 """Large objects, waiting, locks and messages between sessions, and reading a table by its name in a text."""
 
-NAME_BYTES = 63
-"""The longest name that PostgreSQL keeps whole."""
 
 ROLES_QUERY = (
     "SELECT shobj_description(oid, 'pg_authid'), rolname FROM pg_roles "
@@ -98,26 +95,6 @@ DO $$ DECLARE harmful regprocedure; BEGIN
     EXECUTE format('REVOKE EXECUTE ON ROUTINE %s FROM PUBLIC', harmful);
   END LOOP;
 END $$"""
-
-
-def possible_name(analyst: str) -> bool:
-    """Whether PostgreSQL can have a role of an analyst's name, as it is.
-
-    >>> possible_name("alice"), possible_name("pg_monitor"), possible_name("x" * 64)
-    (True, False, False)
-    """
-    if analyst.startswith("pg_") or analyst in ("", "public", "none") or "\0" in analyst:
-        return False
-    try:
-        return len(analyst.encode()) <= NAME_BYTES
-    except UnicodeEncodeError:
-        return False
-
-
-def unusable_name(analyst: str) -> Refusal:
-    """The refusal (28000) of a name that PostgreSQL or we keep to ourselves."""
-    shown = analyst.replace("\0", " ").encode(errors="replace").decode()
-    return Refusal("28000", f'"{shown[:NAME_BYTES]}" cannot be the name of an analyst')
 
 
 def make_database(admin: psycopg.Connection, database: str) -> None:

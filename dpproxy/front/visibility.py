@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
 
-from dpproxy.front.clone import literal
 from dpproxy.front.role_names import SHOWN, closed, names_hidden
+from dpproxy.pgwire.identifiers import literal
 from rewriter.statements.set_statement import VALUES
 
 _ACTIVITY = "^(pg_stat_get_backend_.*|pg_stat_get_activity|pg_stat_get_progress_info|pg_lock_status)$"

@@ -16,7 +16,8 @@ from dpproxy.config.sections import PERIOD_DAYS, AccountLimit, Config, ConfigErr
 from dpproxy.deployment.service import opened_vault
 from dpproxy.engine.bounded_range import Accounting
 from dpproxy.owner.check import Guarantee, guarantee_of, marked
-from dpproxy.reporting.tables import OutputError, print_json, print_table
+from dpproxy.reporting.rows import OutputError
+from dpproxy.reporting.tables import print_json, print_table
 
 NO_GUARANTEE = (
     "What was spent so far is a count, and guarantees nothing: the guarantee follows from the limits."

@@ -20,7 +20,7 @@ from budget.advice import (
 from budget.simulate import simulate
 from budget.units import MICRO, MOST
 from dpproxy.engine.group_selection import GAUSSIAN, LAPLACE, width_of
-from dpproxy.reporting.tables import OutputError
+from dpproxy.reporting.rows import OutputError
 from mechanisms.choose import Settings, choose
 from mechanisms.histogram import Mechanism
 

@@ -14,7 +14,7 @@ from uuid import UUID
 from budget.account import Charge, EntryRow, Limit, LimitRow
 from budget.audit import Balance
 from budget.trail import Trail
-from dpproxy.reporting.tables import OutputError
+from dpproxy.reporting.rows import OutputError
 
 VERSION = 2
 _READ = (1, VERSION)

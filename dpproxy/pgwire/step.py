@@ -13,12 +13,11 @@ from dpproxy.pgwire.pending import Entry
 from rewriter.refusal import Refusal
 from rewriter.statements.lexer import Piece, substitute
 from rewriter.statements.set_role import assumed
+from rewriter.statements.set_statement import ERROR_COLUMNS, ROLE
 from rewriter.statements.utility_statement import WORDS, Utility, fetched, utility
 
 RESERVED = "dpproxy:"
 """Names of statements and portals that begin like this are the proxy's own."""
-ERROR_COLUMNS = "dpproxy.error_columns"
-ROLE = "role"
 SETTINGS = (
     "dpproxy.notices",
     "dpproxy.spend",
@@ -368,11 +367,6 @@ def question(parameters: int) -> str:
     texts = [f"dpproxy.text_of(${i + 1})" for i in range(parameters)]
     texts += [f"pg_catalog.current_setting('{name}', true)" for name in SETTINGS]
     return f"SELECT ARRAY[{', '.join(texts)}]::pg_catalog.text[]"
-
-
-def hears_notices(settings: Mapping[str, str]) -> bool:
-    """Whether client_min_messages lets a NOTICE through."""
-    return settings.get("client_min_messages", "notice").lower() not in ("warning", "error", "fatal", "panic")
 
 
 def read_parameters(rows: bytes, count: int) -> tuple[tuple[str | None, ...], dict[str, str]]:

@@ -13,9 +13,7 @@ from dpproxy.pgwire import messages as m
 from dpproxy.pgwire.line import Line
 from dpproxy.pgwire.pending import Names
 from dpproxy.pgwire.step import (
-    ERROR_COLUMNS,
     PLAIN,
-    ROLE,
     Answer,
     Assume,
     Bindable,
@@ -31,12 +29,12 @@ from dpproxy.pgwire.step import (
     Statement,
     Step,
     Wait,
-    hears_notices,
     question,
     read_parameters,
 )
 from rewriter.refusal import Refusal
 from rewriter.statements.comment_attribution import attributed
+from rewriter.statements.set_statement import ERROR_COLUMNS, ROLE, hears_notices
 
 _MARK = "/*dpproxy:"
 """So begins a text that shows what was paid for, in a session that may act for others; the role's name follows."""

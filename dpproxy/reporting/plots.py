@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dpproxy.reporting.tables import OutputError
+from dpproxy.reporting.rows import OutputError
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

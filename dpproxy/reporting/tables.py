@@ -12,16 +12,12 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from dpproxy.server.local_client import Result
+from dpproxy.reporting.rows import Result
 
 _INTEGERS, _FLOATS, _BOOLEAN = (20, 21, 23, 26), (700, 701), 16
 _NUMBERS = (*_INTEGERS, *_FLOATS, 1700)
 _UNBOUNDED = 100_000
 """Columns of a console that is no terminal: what reads it wraps lines itself, or not."""
-
-
-class OutputError(Exception):
-    """What a command was asked for cannot be; the message is one line for its user."""
 
 
 class Format(StrEnum):

@@ -6,10 +6,10 @@ import asyncio
 import socket
 import struct
 from collections.abc import Callable
-from dataclasses import dataclass, field
 
 from dpproxy.pgwire import messages as m
 from dpproxy.pgwire.startup import startup_packet
+from dpproxy.reporting.rows import Result
 from dpproxy.server.login import FrontFailed, log_in_at_front
 from dpproxy.server.transport import Address, Channel, ConnectionEnded
 from dpproxy.telemetry.progress import Progress
@@ -45,16 +45,6 @@ class ClientError(Exception):
         more = "; ".join(part for part in (self.detail, self.hint) if part)
         text = f"{self.message} ({more}) [{self.code}]" if more else f"{self.message} [{self.code}]"
         return " ".join(text.split())
-
-
-@dataclass
-class Result:
-    """The rows of a statement as text, with the names and type OIDs of their columns, and its notices."""
-
-    columns: list[str] = field(default_factory=list)
-    oids: list[int] = field(default_factory=list)
-    rows: list[tuple[str | None, ...]] = field(default_factory=list)
-    notices: list[str] = field(default_factory=list)
 
 
 def unheard(progress: Progress) -> None:

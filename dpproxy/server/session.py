@@ -18,7 +18,7 @@ from dpproxy.front.waiting import working_for
 from dpproxy.pgwire import messages as m
 from dpproxy.pgwire.relay import Relay
 from dpproxy.pgwire.startup import milliseconds
-from dpproxy.pgwire.step import ROLE, Answer, Assume, Job, Prepare, Prepared, Publish, Published, Read, Step
+from dpproxy.pgwire.step import Answer, Assume, Job, Prepare, Prepared, Publish, Published, Read, Step
 from dpproxy.server.fair_pool import Turns
 from dpproxy.server.impersonation import Identity
 from dpproxy.server.login import FrontConnection, cancel_at_front
@@ -28,6 +28,7 @@ from dpproxy.telemetry.progress import Teller, wanted
 from dpproxy.telemetry.stages import Observe, Stages, unobserved
 from rewriter.refusal import Refusal
 from rewriter.statements.set_role import NONE
+from rewriter.statements.set_statement import ROLE
 
 log = logging.getLogger("dpproxy.server.session")
 

@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Self
 
-from dpproxy.pgwire.step import hears_notices
 from dpproxy.telemetry.stages import Stages
+from rewriter.statements.set_statement import hears_notices
 
 FIRST_SECONDS, MOST_SECONDS = 2.0, 60.0
 """How long a statement runs before anything is said; each silence then doubles, up to the most."""

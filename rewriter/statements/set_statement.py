@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from rewriter.refusal import Refusal
 from rewriter.statements.lexer import Kind, Token
+
+ERROR_COLUMNS = "dpproxy.error_columns"
+ROLE = "role"
 
 SETTINGS = frozenset(
     [
@@ -108,3 +111,8 @@ def _said(value: Sequence[Token]) -> str:
     if len(value) != 1:
         return ""
     return value[0].value or value[0].name or ("" if value[0].kind is Kind.CODED else value[0].text)
+
+
+def hears_notices(settings: Mapping[str, str]) -> bool:
+    """Whether client_min_messages lets a NOTICE through."""
+    return settings.get("client_min_messages", "notice").lower() not in ("warning", "error", "fatal", "panic")

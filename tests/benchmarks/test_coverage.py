@@ -6,7 +6,8 @@ import pytest
 
 from benchmarks.corpora import relative_error
 from benchmarks.coverage import Outcome, Statement, asked, table
-from dpproxy.server.local_client import ClientError, Result
+from dpproxy.reporting.rows import Result
+from dpproxy.server.local_client import ClientError
 
 YES, NO = Statement("a", "SELECT 1", True), Statement("a", "SELECT 2", False)
 

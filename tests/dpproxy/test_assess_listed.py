@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from dpproxy.owner.assess.listed import Listed, read
-from dpproxy.reporting.tables import OutputError
+from dpproxy.reporting.rows import OutputError
 
 ONE, TWO = "SELECT COUNT(*) FROM users", "SELECT country, COUNT(*) FROM users GROUP BY 1"
 CARDS = [

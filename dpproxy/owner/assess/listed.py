@@ -14,7 +14,7 @@ from typing import Any
 
 import yaml
 
-from dpproxy.reporting.tables import OutputError
+from dpproxy.reporting.rows import OutputError
 from rewriter.refusal import Refusal
 from rewriter.statements.lexer import pieces
 

@@ -13,8 +13,8 @@ from dpproxy.config.values import LISTED, NUMBERS, base
 from dpproxy.deployment.service import Checked, Service
 from dpproxy.owner.init.toml import quoted
 from dpproxy.owner.init.units import shown
-from dpproxy.reporting.tables import OutputError, print_json
-from dpproxy.server.local_client import Result
+from dpproxy.reporting.rows import OutputError, Result
+from dpproxy.reporting.tables import print_json
 from rewriter.policy import Column, Policy, Table
 
 _TEXTS = ("text", "character varying")

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from dpproxy.backends.base import BackendSchema, BackendTable
 from dpproxy.config.sections import nearest
-from dpproxy.reporting.tables import OutputError
+from dpproxy.reporting.rows import OutputError
 from rewriter.policy import TableName
 
 _PERSONS = {

@@ -1,0 +1,19 @@
+"""What a statement gave, and why a command cannot give what it was asked for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+
+class OutputError(Exception):
+    """What a command was asked for cannot be; the message is one line for its user."""
+
+
+@dataclass
+class Result:
+    """The rows of a statement as text, with the names and type OIDs of their columns, and its notices."""
+
+    columns: list[str] = field(default_factory=list)
+    oids: list[int] = field(default_factory=list)
+    rows: list[tuple[str | None, ...]] = field(default_factory=list)
+    notices: list[str] = field(default_factory=list)
