@@ -111,7 +111,7 @@ availability: $(VENV)/.dev
 # What all backends pass, on Spark, then DP-SIPS over up to 250 million pairs by workers: docs/scale.md. Needs Java 17 and 10 GB;
 # about an hour.
 spark: $(VENV)-spark/.ready
-	$(VENV)-spark/bin/python -m pytest -k spark tests/dpproxy/test_backends.py tests/dpproxy/test_keys.py tests/dpproxy/test_same_on_both.py tests/rewriter tests/benchmarks/test_spark.py
+	$(VENV)-spark/bin/python -m pytest -k spark tests/dpproxy/backends/test_backends.py tests/dpproxy/engine/test_keys.py tests/dpproxy/backends/test_same_on_all.py tests/rewriter tests/benchmarks/test_spark.py
 	$(VENV)-spark/bin/python -m benchmarks.spark
 
 test: lint

@@ -10,7 +10,7 @@ import psycopg
 
 from dpproxy.cli import console
 from dpproxy.deployment.service import configured
-from tests.dpproxy.deployment import COUNT, POLICY, Running, make
+from tests.dpproxy.serving import COUNT, POLICY, Running, make
 
 PASSWORD = "correct horse battery"
 EVIL = "<script>alert(1)</script>"

@@ -9,7 +9,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tests.dpproxy.deployment import POLICY, make, serving
+from tests.dpproxy.serving import POLICY, make, serving
 from tests.published import dashboard
 
 MODELS = {"floors", "rooms", "towns"}

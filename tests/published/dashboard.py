@@ -23,7 +23,7 @@ import psycopg
 
 from dpproxy.config.epoch import epoch_name
 from dpproxy.deployment.service import Service, configured
-from tests.dpproxy.deployment import POLICY, make
+from tests.dpproxy.serving import POLICY, make
 
 SETTINGS = """
 [server]

@@ -9,7 +9,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from tests.dpproxy.deployment import POLICY, ROOT, Running, command, make, serving
+from tests.dpproxy.serving import POLICY, ROOT, Running, command, make, serving
 
 PAGE = (ROOT / "docs" / "published.md").read_text()
 (SETTINGS,) = re.findall(r"^```toml\n(.*?)^```$", PAGE, re.M | re.S)

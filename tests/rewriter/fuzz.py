@@ -113,7 +113,7 @@ class Inputs:
 
     def __init__(self, rng: Random) -> None:
         self._rng, self._whole = rng, Whole(rng)
-        golden = sorted((Path(__file__).parent / "golden").glob("*.txt"))
+        golden = sorted((Path(__file__).parent / "golden").rglob("*.txt"))
         blocks = [block for path in golden for block in path.read_text().strip().split("\n\n")]
         self._seeds = [*ANSWERED, *TRUNCATED, *(block.splitlines()[0] for block in blocks)]
 

@@ -21,7 +21,7 @@ from rewriter.refusal import Refusal
 from rewriter.statements.classify import Verdict, classify
 from tests.rewriter.shop import POLICY
 
-FILES = sorted((Path(__file__).parent / "golden").glob("*.txt"))
+FILES = sorted((Path(__file__).parent / "golden").rglob("*.txt"))
 GUARDED = {"users", "events", "budget", "releases"}
 
 

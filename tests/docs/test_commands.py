@@ -1,0 +1,299 @@
+"""Every command that the documentation shows is run: here, beside a small server, or by the test that is named here."""
+
+from __future__ import annotations
+
+import ast
+import re
+import shlex
+import subprocess
+from collections.abc import Iterator
+from contextlib import chdir
+from dataclasses import dataclass
+from pathlib import Path
+
+import duckdb
+import pytest
+
+from dpproxy import __version__
+from dpproxy.config.key_file import load_key
+from tests.dpproxy.serving import COUNT, POLICY, ROOT, Running, make, serving, within
+
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")), ROOT / "sample_data" / "README.md"]
+GENERATED = ROOT / "docs" / "cli.md"
+UNIT = (ROOT / "deploy" / "dpproxy.service").read_text()
+PROGRAMS = (
+    "dpproxy|make|python|python3|pip|pipx|psql|systemctl|journalctl|docker|head|npm|java|dbt|export|curl|sh"
+)
+FENCED = re.compile(r"^```(\w*)\n(.*?)^```$", re.M | re.S)
+INLINE = re.compile(rf"`((?:{PROGRAMS}) [^`\n]+)`")
+
+
+@dataclass(frozen=True, order=True)
+class Shown:
+    """A command and the page that shows it; `typed`: in a block of commands, not in a sentence."""
+
+    page: str
+    command: str
+    typed: bool = False
+
+
+def shown() -> Iterator[Shown]:
+    """The lines of blocks of commands, and what is a command between backticks or in a file of `deploy`."""
+    for path in PAGES:
+        page, text = str(path.relative_to(ROOT)), path.read_text()
+        if path == GENERATED:
+            continue
+        for language, block in FENCED.findall(text):
+            lines = block.replace("\\\n", " ").splitlines()
+            if language == "console":
+                yield from (Shown(page, line[2:], True) for line in lines if line.startswith("$ "))
+            elif language in ("sh", "bash", "shell"):
+                yield from (Shown(page, line.partition(" # ")[0].strip(), True) for line in lines if line)
+        yield from (Shown(page, command) for command in INLINE.findall(FENCED.sub("", text)))
+    for path in sorted((ROOT / "deploy").iterdir()):
+        for pattern in (rf"^#.*?\b((?:{PROGRAMS}) .+)$", r"^ExecStart=(.*)$"):
+            yield from (Shown(f"deploy/{path.name}", c) for c in re.findall(pattern, path.read_text(), re.M))
+
+
+ALL = sorted(set(shown()))
+NAMES = {
+    one
+    for one in ALL
+    if not one.typed
+    and re.fullmatch(r"dpproxy( [a-z-]+)+", one.command)
+    and any(re.search(rf"\b{one.command} \S", other.command) for other in ALL)
+}
+"""Commands that are only named: another one that is shown has this one with more behind it, and is run."""
+
+MAKE = {
+    "demo": ("dpproxy demo", "tests/docs/test_readme.py::test_psql"),
+    "test": ("-m pytest -n auto --dist loadfile", "tests/docs/test_readme.py::test_make"),
+    "audit": ("-m tests.audit", "tests/audit/test_audit.py::test_case"),
+    "audit-sql": ("-m tests.audit sql", "tests/audit/test_audit_sql.py::test_question"),
+    "availability": (
+        "-m benchmarks.availability",
+        "tests/benchmarks/test_others.py::test_a_bystander_is_answered_beside_an_attack",
+    ),
+    "bench": ("-m benchmarks.bench", "tests/benchmarks/test_bench.py::test_every_part_of_it"),
+    "bench-ledger": ("-m benchmarks.ledger", "tests/benchmarks/test_others.py::test_reserve_and_settle"),
+    "bench-peers": (
+        "-m benchmarks.peers .venv",
+        "tests/benchmarks/test_peers.py::test_ours_answers_within_the_budget_of_one_answer",
+    ),
+    "bench-relay": (
+        "-m benchmarks.relay",
+        "tests/benchmarks/test_others.py::test_the_relay_beside_the_front",
+    ),
+    "bench-scale": (
+        "-m benchmarks.scale",
+        "tests/benchmarks/test_others.py::test_a_large_count_in_a_process",
+    ),
+    "clients": (
+        "-m tests.clients",
+        "tests/clients/test_clients.py::test_a_client_has_every_feature",
+    ),
+    "corpora": ("-m benchmarks.corpora", "tests/benchmarks/test_corpora.py::test_corpora"),
+    "coverage": ("-m benchmarks.coverage", "tests/benchmarks/test_corpora.py::test_coverage"),
+    "fuzz": (
+        "-m tests.rewriter.fuzz 600",
+        "tests/rewriter/test_fuzz_text.py::test_nothing_but_a_refusal_leaves_the_rewriter",
+    ),
+    "ledger-torture": ("-m tests.budget.torture", "tests/budget/test_torture.py::test_a_short_race"),
+    "oracle": (
+        "--seconds 1800 --engines duckdb,postgresql",
+        "tests/oracle/test_oracle.py::test_a_unit_does_what_its_price_assumes_and_nothing_to_others",
+    ),
+    "published": (
+        "-m tests.published {root}/.venv-dbt/bin/dbt",
+        "tests/published/test_dashboard.py::test_six_queries_per_refresh_and_none_for_fifty_sessions",
+    ),
+    "reproduce": (
+        "-m benchmarks.reproduce",
+        "tests/benchmarks/test_reproduce.py::test_a_figure_of_the_sample_data",
+    ),
+    "reproduce-sql": (
+        "-m benchmarks.reproduce_sql",
+        "tests/benchmarks/test_reproduce.py::test_a_draw_in_sql_is_near_the_librarys",
+    ),
+    "spark": ("-m benchmarks.spark", "tests/benchmarks/test_spark.py::test_a_thousand_users_on_spark"),
+}
+"""What `make TARGET` calls, and the test that runs the same code to a small extent."""
+
+ELSEWHERE = (
+    ("README.md", r"psql .*", "tests/docs/test_readme.py::test_psql"),
+    (
+        "README.md",
+        r"(echo .* \| )?\.venv/bin/dpproxy .*",
+        "tests/docs/test_readme.py::test_own_data",
+    ),
+    (
+        "docs/quickstart-postgres.md",
+        r"(dpproxy|psql|echo) .*",
+        "tests/docs/test_quickstart.py::test_every_command_in_its_order",
+    ),
+    ("docs/clients.md", r"(psql|export) .*", "tests/clients/test_docs_clients.py::test_a_snippet_runs"),
+    (
+        "docs/assess.md",
+        "dpproxy assess .*",
+        "tests/dpproxy/owner/assess/test_assessor.py::test_the_commands_of_the_page_keep_and_charge_nothing",
+    ),
+    (
+        "docs/budget.md",
+        r"dpproxy (budget|audit) .*",
+        "tests/dpproxy/cli/test_budget.py::test_every_command_of_the_page_runs",
+    ),
+    (
+        "docs/published.md",
+        r"dpproxy publish(ed)? .*",
+        "tests/published/test_docs_published.py::test_the_sql_and_the_commands",
+    ),
+    ("docs/identity.md", "dpproxy user add metabase", "tests/docs/test_identity.py::test_the_pool"),
+    (
+        "docs/console.md",
+        "dpproxy console password",
+        "tests/dpproxy/console/test_console.py::test_the_password_is_kept_as_a_verifier_and_a_new_one_ends_logins",
+    ),
+    (
+        "docs/console.md",
+        r"dpproxy serve --http \S+",
+        "tests/dpproxy/console/test_console.py::test_pages_tell_what_happened",
+    ),
+    (
+        ".*",
+        r"dpproxy serve --workers \w+",
+        "tests/dpproxy/cli/test_workers.py::test_workers_share_answers_and_accounts",
+    ),
+    (
+        ".*",
+        "dpproxy demo",
+        "tests/docs/test_examples.py::test_the_answer_is_near_the_truth_at_the_pages_price",
+    ),
+    (".*", r"dpproxy --\w+-completion", "tests/test_packaging.py::test_completion_is_there"),
+    (
+        ".*",
+        r"pip (install dpproxy-\S*\.whl|wheel --no-deps \.)",
+        "tests/test_packaging.py::test_a_fresh_environment_starts_it",
+    ),
+    (
+        ".*",
+        r"pip install .dpproxy\[\w+\].",
+        "tests/test_packaging.py::test_what_the_pages_install_is_an_extra",
+    ),
+    (
+        "docs/scale.md",
+        r"python -m benchmarks\.spark [\d ]+",
+        "tests/benchmarks/test_spark.py::test_a_thousand_users_on_spark",
+    ),
+)
+"""Page, command, and the test that runs it; of a row with .* at its end the blocks, no sentence."""
+
+TARGETS = sorted({one.command.split()[1] for one in ALL if one.command.startswith("make ")})
+NOT_RUN = "docker build -f deploy/Dockerfile -t dpproxy ."
+RUN_HERE = re.compile(r"dpproxy (check|advise|audit|budget|init|console token)\b.*|head -c 32 .*")
+SERVED = re.findall(r"^ExecStart=(.*)$", UNIT, re.M)
+BUDGET = """
+[budget.teams.acme]
+members = ["alice"]
+"""
+
+
+def elsewhere(one: Shown) -> str | None:
+    """The test that runs a command, where it is not this module."""
+    for page, command, test in ELSEWHERE:
+        within_reach = one.typed or not command.endswith(".*")
+        if within_reach and re.fullmatch(page, one.page) and re.fullmatch(command, one.command):
+            return test
+    return None
+
+
+HERE = sorted(
+    {one.command for one in {*ALL} - NAMES if elsewhere(one) is None and RUN_HERE.fullmatch(one.command)},
+    key=lambda command: ("export" not in command, command),
+)
+"""What is run below; what writes a file comes before what reads it."""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A deployment and, for `init`, another database."""
+    place = tmp_path_factory.mktemp("shown")
+    make(place, f'[server]\nauth = "trust"\n{POLICY}{BUDGET}')
+    with duckdb.connect(place / "shop.duckdb") as connection:
+        connection.execute("CREATE TABLE users (user_id INTEGER PRIMARY KEY, country VARCHAR)")
+        connection.execute("CREATE TABLE events (user_id INTEGER NOT NULL, action VARCHAR)")
+    return place
+
+
+@pytest.fixture(scope="module")
+def server(folder: Path) -> Iterator[Running]:
+    """Served as the unit file says, with two analysts who have asked."""
+    (line,) = SERVED
+    program, *arguments = shlex.split(line.replace("/var/lib/dpproxy", str(folder)))
+    assert program == "/opt/dpproxy/bin/dpproxy"
+    with serving([*arguments, "--port", "0"], folder=folder) as running:
+        for analyst in ("ann", "alice"):
+            with running.connect(analyst) as connection:
+                assert len(connection.execute(COUNT.encode()).fetchall()) == 3
+        yield running
+
+
+@pytest.mark.parametrize("line", HERE)
+def test_it_runs(line: str, server: Running, folder: Path, tmp_path: Path) -> None:
+    for placeholder, meant in (
+        ("URL", f"duckdb:///{folder}/shop.duckdb"),
+        ("FILE", "trail.jsonl"),
+        ("--preset NAME", "--preset small-data"),
+        ("NAME", "ann"),
+    ):
+        line = re.sub(rf"(?<!\S){placeholder}(?!\S)", meant, line)
+    if line.startswith("head "):
+        (tmp_path / ".dpproxy").mkdir()
+        subprocess.run(["sh", "-c", line], cwd=tmp_path, check=True)
+        assert len(load_key(tmp_path / ".dpproxy" / "key", may_make=False)) == 32
+        return
+    _, *arguments = shlex.split(line)
+    with chdir(tmp_path if arguments[0] == "init" else folder):
+        status, said, errors = within(*arguments)
+    assert status == 0, errors
+    assert said or arguments[:2] == ["budget", "export"]
+
+
+def test_no_command_is_without_a_test() -> None:
+    missed = [
+        one
+        for one in ALL
+        if one.command not in (*HERE, *SERVED, NOT_RUN)
+        and elsewhere(one) is None
+        and one not in NAMES
+        and not one.command.startswith("make ")
+    ]
+    assert missed == []
+    assert sorted(MAKE) == TARGETS
+    assert {elsewhere(one) for one in ALL} - {None} == {test for *_, test in ELSEWHERE}, "one is of no use"
+
+
+def test_what_is_not_run_is_said() -> None:
+    page = (ROOT / "deploy" / "Dockerfile").read_text()
+    assert NOT_RUN in page
+    assert "Its build is not run" in page
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_make(target: str) -> None:
+    command = ["make", "--dry-run", "--always-make", "--no-print-directory", target]
+    said = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    assert any(line.endswith(MAKE[target][0].format(root=ROOT)) for line in said.stdout.splitlines())
+
+
+@pytest.mark.parametrize(
+    "test", sorted({test for *_, test in ELSEWHERE} | {test for _, test in MAKE.values()})
+)
+def test_the_tests_that_are_named_exist(test: str) -> None:
+    file, _, name = test.partition("::")
+    tree = ast.parse((ROOT / file).read_text())
+    assert name in {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
+
+
+def test_the_wheel_that_is_installed_is_this_version() -> None:
+    wheels = {found for one in ALL for found in re.findall(r"\S+\.whl", one.command)}
+    assert wheels == {f"dpproxy-{__version__}-py3-none-any.whl"}

@@ -1,0 +1,72 @@
+"""docs/identity.md: its configuration is served, its SQL gives what stands beside it, its pool serves two analysts."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import psycopg
+import pytest
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import rsa
+
+from rewriter.statements.comment_attribution import attributed
+from tests.dpproxy.serving import POLICY, ROOT, Running, command, make, serving
+
+PAGE = (ROOT / "docs" / "identity.md").read_text()
+SERVICES, TOKENS = re.findall(r"^```toml\n(.*?)^```$", PAGE, re.M | re.S)
+ROLES, COMMENTED = re.findall(r"^```sql\n(.*?)^```$", PAGE, re.M | re.S)
+(POOL,) = re.findall(r"^```python\n(.*?)^```$", PAGE, re.M | re.S)
+NOTED = re.findall(r"^\| \w+ \| `(.*?)`.*? \| `(\w+:\S+)` \|$", PAGE, re.M)
+STATEMENT = re.compile(r"((?:--[^\n]*\n)?[^;]+);(?:[ ]*-- (\S+))?\n")
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    folder = tmp_path_factory.mktemp("identity")
+    public = rsa.generate_private_key(public_exponent=65537, key_size=2048).public_key()
+    kind = serialization.PublicFormat.SubjectPublicKeyInfo
+    (folder / "issuer.pem").write_bytes(public.public_bytes(serialization.Encoding.PEM, kind))
+    make(folder, POLICY + SERVICES + TOKENS)
+    command("user", "add", "metabase", "--password-stdin", folder=folder, entry="pencil\n")
+    with serving(["serve", "-c", str(folder / "dpproxy.toml"), "--port", "0"], folder=folder) as running:
+        yield running
+
+
+def told(connection: psycopg.Connection, statement: str) -> str | None:
+    """The first value of a statement, the SQLSTATE of a refusal, None without rows."""
+    try:
+        cursor = connection.execute(statement.encode())
+    except psycopg.Error as error:
+        return error.sqlstate
+    row = cursor.fetchone() if cursor.description else None
+    return None if row is None else str(row[0])
+
+
+@pytest.mark.parametrize(("block", "checked"), [(ROLES, 6), (COMMENTED, 1)])
+def test_the_sql(served: Running, block: str, checked: int) -> None:
+    with served.connect("metabase", "pencil") as connection:
+        found = [(told(connection, sql.strip()), expected) for sql, expected in STATEMENT.findall(block)]
+    assert [(one, other) for one, other in found if other and one != other] == []
+    assert sum(bool(expected) for _, expected in found) == checked
+
+
+def test_the_pool(served: Running, tmp_path: Path) -> None:
+    program = tmp_path / "pool.py"
+    program.write_text(POOL.replace(":6432", f":{served.port}"))
+    done = subprocess.run(
+        [sys.executable, str(program)], capture_output=True, text=True, timeout=60, check=True
+    )
+    assert len(done.stdout.split()) == 2
+    with served.connect("metabase", "pencil") as connection:
+        for analyst in ("ann", "bob"):
+            connection.execute(f"SET ROLE {analyst}".encode())
+            assert told(connection, "SELECT count(*) > 0 FROM (SELECT * FROM dpproxy.releases) r") == "True"
+
+
+def test_the_comments() -> None:
+    assert len(NOTED) == 4
+    assert [attributed(f"{comment}\nSELECT 1") for comment, _ in NOTED] == [noted for _, noted in NOTED]

@@ -1,0 +1,68 @@
+"""`dpproxy demo` on the whole sample data: what it prints, and that it is near the truth."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import time
+from pathlib import Path
+
+import duckdb
+import pytest
+
+from dpproxy.cli.demo import QUERIES, database_of, psql_line
+from tests.dpproxy.serving import serving
+
+CATEGORIES = (
+    "SELECT p.product_category, count(DISTINCT t.household_id) FROM transactions t"
+    " JOIN products p USING (product_id) GROUP BY 1"
+)
+PRODUCTS = "SELECT product_id::VARCHAR, count(DISTINCT household_id) FROM transactions GROUP BY 1"
+
+
+def printed(clone: Path) -> list[str]:
+    """What the demonstration prints after its port is open, until it has nothing more to say."""
+    lines = []
+    with serving(["demo", "--port", "0"], folder=clone, root=clone) as running:
+        assert running.process.stdout is not None
+        for line in running.process.stdout:
+            lines.append(line.rstrip())
+            if line.startswith("Ctrl-C"):
+                break
+        assert running.stop() == 0
+    return lines
+
+
+def answers(lines: list[str]) -> list[list[tuple[str, int]]]:
+    """The rows under each query."""
+    text = "\n".join(lines)
+    return [
+        [(key.strip(), int(n)) for key, n in re.findall(r"^ *(.+?) *\| +(\d+)$", part, re.M)]
+        for part in text.split("demo=> ")[1:]
+    ]
+
+
+def test_first_queries_are_answered_near_the_truth_and_again_for_nothing(clone: Path) -> None:
+    first = printed(clone)
+    assert any(re.fullmatch(r"  \S*psql -h 127.0.0.1 -p \d+ -U demo -d demo", line) for line in first)
+    assert [line for line in first if line.startswith("demo=> ")] == [f"demo=> {q};" for q in QUERIES]
+    assert "\n".join(first).count("charged") == 2
+    with duckdb.connect(database_of(clone / "sample_data"), read_only=True) as connection:
+        truths = [dict(connection.execute(query).fetchall()) for query in (CATEGORIES, PRODUCTS)]
+    for rows, truth in zip(answers(first), truths, strict=True):
+        assert len(rows) == 10
+        assert all(abs(count - truth[key]) <= 0.1 * truth[key] for key, count in rows)
+
+    started = time.monotonic()
+    second = printed(clone)
+    assert time.monotonic() - started < 30
+    assert answers(second) == answers(first)
+    assert "\n".join(second).count("no charge") == 2
+
+
+def test_without_an_installed_psql_the_line_names_one_that_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+    program = psql_line(6432)[0]
+    said = subprocess.run([program, "--version"], capture_output=True, text=True, check=True)
+    assert said.stdout.startswith("psql (PostgreSQL)")
+    assert Path(program).is_absolute()

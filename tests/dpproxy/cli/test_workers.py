@@ -1,0 +1,254 @@
+"""`dpproxy serve --workers N`: several processes, one port, one ledger, one front, as clients see them."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, suppress
+from pathlib import Path
+
+import duckdb
+import psycopg
+import pytest
+
+from dpproxy.cli.workers import reserved_port
+from dpproxy.server.listener import ServerError
+from tests.dpproxy.serving import POLICY, Running, command, make, serving
+
+TRUST = """
+[tables.large]
+privacy_unit = "person_id"
+max_rows_per_unit = 10
+[server]
+auth = "trust"
+max_sessions = 24
+[budget]
+information = 10
+calls = 2
+[budget.dataset]
+information = 1000
+"""
+COUNT = "SELECT COUNT(*) FROM people WHERE person_id > {}"
+SLOW = "SELECT COUNT(*) FROM large WHERE c LIKE '%7%3%1%9%' OR c LIKE '%a%3%b%9%' OR c LIKE '%4%4%c%9%'"
+BUDGET = "SELECT used, reserved FROM dpproxy.budget WHERE unit = 'information' AND account LIKE 'analyst%'"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path: Path = tmp_path_factory.mktemp("workers")
+    return deployed(path)
+
+
+def deployed(path: Path) -> Path:
+    """A deployment with a table that takes a while to be read."""
+    make(path, POLICY + TRUST)
+    with duckdb.connect(path / "people.duckdb") as connection:
+        connection.execute(
+            "CREATE TABLE large AS SELECT i % 900 AS person_id, i AS a, i % 17 AS b, md5(i::text) AS c"
+            " FROM range(3000000) r(i)"
+        )
+    return path
+
+
+@pytest.fixture
+def own(folder: Path, tmp_path: Path) -> Path:
+    """The same for one test, without a server."""
+    for file in ("people.duckdb", "dpproxy.toml"):
+        (tmp_path / file).symlink_to(folder / file)
+    return tmp_path
+
+
+@pytest.fixture(scope="module")
+def server(folder: Path) -> Iterator[Running]:
+    with serving(["serve", "--port", "0", "--workers", "3"], folder=folder) as running:
+        yield running
+
+
+def workers(running: Running) -> set[int]:
+    """The processes that serve."""
+    children = Path(f"/proc/{running.process.pid}/task").glob("*/children")
+    found = {int(child) for file in children for child in file.read_text().split()}
+    return {child for child in found if b"dpproxy.cli.worker" in Path(f"/proc/{child}/cmdline").read_bytes()}
+
+
+def holder(running: Running, connection: psycopg.Connection) -> int:
+    """The worker that serves a connection, by the client's end of it."""
+    with socket.socket(fileno=os.dup(connection.fileno())) as ours:
+        port = ours.getsockname()[1]
+    listed = subprocess.run(
+        ["ss", "-Htnp", f"sport = :{running.port} and dport = :{port}"], capture_output=True, text=True
+    )
+    return next(pid for pid in workers(running) if f"pid={pid}," in listed.stdout)
+
+
+def connections(running: Running, user: str) -> dict[int, psycopg.Connection]:
+    """A connection of a user to each worker; which one takes it is the kernel's choice."""
+    found: dict[int, psycopg.Connection] = {}
+    for _ in range(200):
+        connection = running.connect(user)
+        if found.setdefault(holder(running, connection), connection) is not connection:
+            connection.close()
+        if len(found) == len(workers(running)):
+            return found
+    raise AssertionError("no connection reaches some worker")
+
+
+def answered(connection: psycopg.Connection, sql: str) -> list[tuple[object, ...]]:
+    return connection.execute(sql.encode()).fetchall()
+
+
+def eventually(running: Running, number: int) -> None:
+    """Waits for so many workers that take connections."""
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        listed = subprocess.run(
+            ["ss", "-Hltnp", f"sport = :{running.port}"], capture_output=True, text=True
+        ).stdout
+        if sum(f"pid={pid}," in listed for pid in workers(running)) == number:
+            return
+        time.sleep(0.05)
+    raise AssertionError("the workers are not complete")
+
+
+def test_workers_share_answers_and_accounts(server: Running) -> None:
+    with ExitStack() as stack:
+        found = [stack.enter_context(one) for one in connections(server, "ann").values()]
+        assert len(found) == 3
+        with ThreadPoolExecutor(3) as threads:
+            first = list(threads.map(lambda one: answered(one, COUNT.format(1)), found))
+        assert first[0] == first[1] == first[2]
+        assert [answered(one, BUDGET) for one in found] == [[(1, 0)]] * 3
+        with ThreadPoolExecutor(12) as threads:
+            asked = [threads.submit(answered, found[n % 3], COUNT.format(n)) for n in range(2, 20)]
+        refused = [one.exception() for one in asked if one.exception() is not None]
+        assert len(refused) == 9, "the limit of ten holds over all workers"
+        assert {getattr(error, "sqlstate", None) for error in refused} == {"PV001"}
+        assert answered(found[0], BUDGET) == [(10, 0)]
+
+
+def test_a_cancel_request_finds_its_session_in_whichever_worker(server: Running) -> None:
+    with ExitStack() as stack:
+        found = [stack.enter_context(one) for one in connections(server, "bob").values()]
+        watching = stack.enter_context(server.connect("bob"))
+        for number, connection in enumerate(found * 2):
+            sql = f"{SLOW} OR a = {number}"
+            with ThreadPoolExecutor(1) as thread:
+                asked = thread.submit(answered, connection, sql)
+                while answered(watching, BUDGET)[0][1] == 0 and not asked.done():
+                    time.sleep(0.01)
+                connection.cancel()
+                assert isinstance(asked.exception(), psycopg.errors.QueryCanceled)
+            assert answered(connection, "SELECT 1") == [(1,)], "nothing else is cancelled"
+            while answered(watching, BUDGET)[0][1] != 0:
+                time.sleep(0.01)
+            assert answered(watching, BUDGET) == [(number + 1, 0)], "what was cancelled stays charged"
+
+
+def test_one_limit_of_sessions_for_all_workers(server: Running) -> None:
+    with ExitStack() as stack:
+        for number in range(24):
+            stack.enter_context(server.connect(f"cem {number}"))
+        with pytest.raises(psycopg.OperationalError, match="too many clients"):
+            server.connect("cem")
+    deadline = time.monotonic() + 20
+    while time.monotonic() < deadline:
+        with suppress(psycopg.OperationalError), server.connect("cem") as again:
+            assert answered(again, "SELECT 1") == [(1,)]
+            return
+    raise AssertionError("no seat was given back")
+
+
+def test_a_worker_that_dies_is_replaced_and_what_it_held_is_spent(server: Running) -> None:
+    found = connections(server, "dan")
+    (victim, dying), (_, other), *_ = found.items()
+    before = workers(server)
+    with ThreadPoolExecutor(1) as thread:
+        running = thread.submit(answered, dying, f"{SLOW} OR a = 100")
+        deadline = time.monotonic() + 20
+        while answered(other, BUDGET) != [(0, 1)] and time.monotonic() < deadline:
+            time.sleep(0.01)
+        os.kill(victim, signal.SIGKILL)
+        assert isinstance(running.exception(), psycopg.OperationalError)
+    assert answered(other, COUNT.format(30)), "the others go on"
+    eventually(server, 3)
+    assert workers(server) - before
+    assert answered(other, BUDGET) == [(2, 0)], "the query that died with its worker is spent"
+    with ExitStack() as stack:
+        fresh = connections(server, "dan")
+        for connection in (*found.values(), *fresh.values()):
+            stack.callback(connection.close)
+        again = [answered(one, COUNT.format(30)) for one in fresh.values()]
+        assert again == [answered(other, COUNT.format(30))] * 3
+
+
+def test_the_drain_answers_what_runs_in_every_worker(own: Path) -> None:
+    with (
+        serving(["serve", "--port", "0", "--workers", "2"], folder=own) as running,
+        ThreadPoolExecutor(2) as threads,
+    ):
+        found = connections(running, "eve")
+        sql = [f"{SLOW} OR a = {1000 + n}" for n in range(2)]
+        asked = [threads.submit(answered, one, text) for one, text in zip(found.values(), sql, strict=True)]
+        with running.connect("eve") as idle:
+            while answered(idle, BUDGET) != [(0, 2)] and not any(one.done() for one in asked):
+                time.sleep(0.01)
+        assert running.stop() == 0
+        assert all(one.result() for one in asked)
+        for one in found.values():
+            one.close()
+
+
+def test_workers_end_with_their_parent_and_a_new_one_starts_at_once(own: Path) -> None:
+    arguments = ["serve", "--workers", "2", "--port"]
+    with serving([*arguments, "0"], folder=own) as running, running.connect("fay") as connection:
+        first = answered(connection, COUNT.format(40))
+        # One that is hung would not notice by itself, and keeps the port.
+        os.kill(workers(running).pop(), signal.SIGSTOP)
+        running.stop(signal.SIGKILL)
+    with serving([*arguments, str(running.port)], folder=own) as again, again.connect("fay") as connection:
+        assert answered(connection, COUNT.format(40)) == first
+        assert answered(connection, BUDGET) == [(1, 0)]
+
+
+IMPATIENT = """
+from dpproxy import workers
+from dpproxy.cli.app import app
+workers._MOST_BEATS_MISSED = 3
+app()
+"""
+
+
+def test_a_worker_that_hangs_is_replaced(own: Path) -> None:
+    arguments = ["serve", "--port", "0", "--workers", "2"]
+    with serving(arguments, folder=own, program=["-c", IMPATIENT]) as running:
+        before = workers(running)
+        hung = before.pop()
+        os.kill(hung, signal.SIGSTOP)
+        deadline = time.monotonic() + 60
+        while hung in workers(running):
+            assert time.monotonic() < deadline, "nobody notices"
+            time.sleep(0.05)
+        eventually(running, 2)
+        assert before < workers(running), "the other one goes on"
+        for connection in connections(running, "gus").values():
+            with connection:
+                assert answered(connection, "SELECT 1") == [(1,)]
+        os.kill(workers(running).pop(), signal.SIGSTOP)
+        assert running.stop() == 0, "nor does a hung worker keep the others from ending"
+
+
+def test_a_taken_port_is_refused_though_its_owner_would_share(own: Path) -> None:
+    with reserved_port("127.0.0.1", 0) as port, socket.socket() as sharing:
+        sharing.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        sharing.bind(("127.0.0.1", port))
+        sharing.listen()
+        with pytest.raises(ServerError, match=str(port)), reserved_port("127.0.0.1", port):
+            pass
+        failed = command("serve", "--port", str(port), "--workers", "2", folder=own)
+        assert (failed.returncode, failed.stdout, failed.stderr.count("\n")) == (1, "", 1)
+        assert str(port) in failed.stderr

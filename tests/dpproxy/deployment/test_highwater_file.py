@@ -1,0 +1,181 @@
+"""The high-water mark beside the key: an older ledger, another one, none at all; and what a mark file survives."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import threading
+from dataclasses import replace
+from fractions import Fraction
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from budget.account import Charge, LedgerOlder, Limit
+from budget.highwater import HighWater
+from budget.units import micro
+from dpproxy.config.sections import ConfigError
+from dpproxy.deployment.highwater_file import MarkFile, mark_path
+from dpproxy.deployment.rollback_guard import Marker, MarkError
+from dpproxy.deployment.service import Service, configured, opened_vault
+from tests.dpproxy.engine.test_executor import Analyst
+from tests.dpproxy.serving import POLICY, command, make
+
+COUNT = "SELECT COUNT(*) FROM people WHERE person_id > {}"
+KEY = bytes(range(32))
+
+
+def asked(folder: Path, units: int = 1) -> None:
+    """Charges ann, as a query does, where the ledger is the one that was marked."""
+    with opened_vault(configured(folder / "dpproxy.toml")) as vault:
+        vault.ledger.keep(vault.mark)
+        vault.ledger.seed("analyst:ann", Limit(micro(9), micro(9), "none"))
+        vault.ledger.update_budget("analyst:ann", Charge(micro(units), 0))
+        vault.mark.advance(vault.ledger.high_water)
+
+
+def refused(folder: Path) -> str:
+    """Why nobody is served."""
+    with pytest.raises((MarkError, ConfigError)) as error:
+        asked(folder)
+    return str(error.value)
+
+
+def spent(folder: Path) -> Fraction:
+    with opened_vault(configured(folder / "dpproxy.toml")) as vault:
+        return vault.ledger.budget("analyst:ann")[0].used
+
+
+@pytest.fixture(scope="module")
+def used(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A deployment that was charged once, a copy of its ledger, and a second charge after the copy."""
+    folder: Path = tmp_path_factory.mktemp("marks")
+    make(folder, POLICY)
+    asked(folder)
+    shutil.copytree(folder / ".dpproxy" / "ledger", folder / "backup")
+    asked(folder)
+    return folder
+
+
+@pytest.fixture
+def folder(used: Path, tmp_path: Path) -> Path:
+    """A copy of it for one test."""
+    shutil.copytree(used, tmp_path, dirs_exist_ok=True, ignore=shutil.ignore_patterns("front*"))
+    return tmp_path
+
+
+def test_a_ledger_restored_from_an_old_backup_serves_nobody_until_accepted(folder: Path) -> None:
+    ledger = folder / ".dpproxy" / "ledger"
+    ledger.rename(folder / "newer")
+    shutil.copytree(folder / "backup", ledger)
+    told = refused(folder)
+    assert "older than the mark" in told
+    for arguments in (("query", "--analyst", "ann", COUNT.format(9)), ("serve", "--port", "0")):
+        ended = command(*arguments, folder=folder)
+        assert (ended.returncode, ended.stdout, ended.stderr) == (1, "", f"dpproxy: {told}\n")
+    assert "dpproxy budget accept" in told
+    assert spent(folder) == 1, "the owner may look"
+    accepted = command("budget", "accept", folder=folder)
+    assert (accepted.returncode, accepted.stderr) == (0, "")
+    asked(folder)
+    assert spent(folder) == 2
+    shutil.rmtree(ledger)
+    (folder / "newer").rename(ledger)
+    assert "dpproxy budget accept" in refused(folder), "two histories do not mix"
+
+
+def test_another_ledger_and_none_are_refused(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+    other = tmp_path_factory.mktemp("other")
+    make(other, POLICY)
+    asked(other)
+    ledger = folder / ".dpproxy" / "ledger"
+    shutil.rmtree(ledger)
+    told = refused(folder)
+    assert "none is in" in told
+    assert not ledger.exists(), "nothing was made in its place"
+    shutil.copytree(other / ".dpproxy" / "ledger", ledger)
+    assert "the mark is of ledger" in refused(folder)
+    (folder / ".dpproxy" / "key").unlink()
+    assert "the key is missing" in refused(folder)
+    shutil.copy(other / ".dpproxy" / "key", folder / ".dpproxy" / "key")
+    assert "made with another key" in refused(folder)
+    shutil.copy(other / ".dpproxy" / "key.mark", folder / ".dpproxy" / "key.mark")
+    asked(folder)
+
+
+def test_a_mark_that_is_gone_is_missed(folder: Path) -> None:
+    (folder / ".dpproxy" / "key.mark").unlink()
+    assert "key.mark is missing" in refused(folder)
+    assert command("budget", "accept", folder=folder).returncode == 0
+    asked(folder)
+
+
+def test_nothing_leaves_before_its_mark_is_durable(tmp_path: Path) -> None:
+    with Service.start(configured(make(tmp_path)), alone=True) as service:
+        ann = Analyst(service, "ann")
+        ann.ask(COUNT.format(1))
+        with open(mark_path(tmp_path / ".dpproxy" / "key"), "r+b") as held:
+            fcntl.flock(held, fcntl.LOCK_EX)
+            asking = threading.Thread(target=ann.ask, args=(COUNT.format(2),))
+            asking.start()
+            asking.join(2)
+            assert asking.is_alive(), "it waits for its mark"
+            assert Analyst(service, "ann").used() == (2, 0), "and is settled already"
+            fcntl.flock(held, fcntl.LOCK_UN)
+            asking.join(20)
+            assert not asking.is_alive()
+        mark = MarkFile(tmp_path / ".dpproxy" / "key", (tmp_path / ".dpproxy" / "key").read_bytes()).read()
+        entries = [row for row in service.ledger.entries() if row.kind == "reserve"]
+        assert mark is not None
+        assert {row.number for row in entries} <= set(mark.entries)
+
+
+def test_a_write_that_was_cut_short_leaves_the_mark_before(tmp_path: Path) -> None:
+    file = MarkFile(tmp_path / "key", KEY)
+    marks = [HighWater("one", {number: "ab"}) for number in range(4)]
+    file.replace(marks[0])
+    for number in (1, 2, 3):
+        file.advance(partial(marks.__getitem__, number))
+        whole = file.path.read_bytes()
+        assert file.read() == marks[number]
+        torn = bytearray(whole)
+        half = len(whole) // 2
+        torn[number % 2 * half + 70] ^= 1
+        file.path.write_bytes(bytes(torn))
+        assert file.read() == marks[number - 1]
+        file.path.write_bytes(whole)
+    file.path.write_bytes(bytes(len(whole)))
+    with pytest.raises(ConfigError, match="damaged"):
+        file.read()
+
+
+def test_a_mark_never_goes_back(tmp_path: Path) -> None:
+    file = MarkFile(tmp_path / "key", KEY)
+    file.replace(HighWater("one", {7: "ab"}))
+    for older in (HighWater("one", {6: "ab"}), HighWater("two", {9: "ab"})):
+        with pytest.raises(LedgerOlder):
+            file.advance(partial(replace, older))
+    assert file.read() == HighWater("one", {7: "ab"})
+    assert os.stat(file.path).st_mode & 0o077 == 0
+
+
+def test_one_write_serves_all_who_wait_for_it() -> None:
+    written: list[int] = []
+    go_on = threading.Event()
+
+    def write() -> None:
+        written.append(len(written))
+        assert go_on.wait(20)
+
+    marker = Marker(write)
+    first = marker.ask()
+    while not written:
+        pass
+    later = {id(marker.ask()) for _ in range(50)}
+    assert len(later) == 1, "those who ask during a write share the next one"
+    assert id(first) not in later, "the one under way may have looked too early"
+    go_on.set()
+    marker.close()
+    assert written == [0, 1]

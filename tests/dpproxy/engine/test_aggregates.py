@@ -1,0 +1,162 @@
+"""Aggregates through the whole path: their answers are near the truth, and cost what their mechanisms say."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from fractions import Fraction
+from hashlib import sha256
+from pathlib import Path
+
+import duckdb
+import pytest
+
+from dpproxy.deployment.service import Service, configured
+from tests.dpproxy.engine.test_executor import Analyst
+from tests.dpproxy.serving import POLICY, make
+
+USERS = 3000
+MORE = """
+[budget]
+information = 100
+calls = 20
+period = "none"
+
+[tables.orders]
+privacy_unit = "person_id"
+max_rows_per_unit = 4
+max_rows_per_unit_per_group = 2
+[tables.orders.columns]
+shop = { domain = ["north", "south"] }
+item = {}
+amount = { bounds = [0, 100], scale = 2 }
+pieces = { range = [0, 9] }
+placed = { range = ["2024-01-01", "2024-12-31"] }
+[tables.homes]
+privacy_unit = "person_id"
+"""
+ROWS = """
+INSERT INTO orders SELECT i // 2, ['north', 'south'][1 + i % 2], 'item ' || (i % 5), (i % 100) + 0.25,
+  i % 10, DATE '2024-01-01' + CAST(i % 366 AS INTEGER) FROM range(6000) r(i)
+"""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder: Path = tmp_path_factory.mktemp("aggregates")
+    make(folder, POLICY + MORE)
+    with duckdb.connect(folder / "people.duckdb") as connection:
+        connection.execute(
+            "CREATE TABLE orders (person_id INTEGER NOT NULL, shop VARCHAR, item VARCHAR, amount DOUBLE, "
+            "pieces INTEGER, placed DATE)"
+        )
+        connection.execute(ROWS)
+        connection.execute("CREATE TABLE homes (person_id INTEGER PRIMARY KEY, street VARCHAR NOT NULL)")
+        connection.execute(f"INSERT INTO homes SELECT i, 'street ' || (i % 16) FROM range({USERS}) r(i)")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def service(folder: Path) -> Iterator[Service]:
+    with Service.start(configured(folder / "dpproxy.toml"), alone=True) as running:
+        yield running
+
+
+@pytest.fixture
+def ann(service: Service, request: pytest.FixtureRequest) -> Analyst:
+    """An analyst of the test's own, with a full budget."""
+    return Analyst(service, f"ann {sha256(request.node.name.encode()).hexdigest()[:40]}")
+
+
+@pytest.mark.parametrize(
+    ("aggregate", "error", "information"),
+    [
+        ("SUM(amount)", 40_000, 1),
+        ("SUM(2 * amount)", 80_000, 1),
+        ("AVG(amount)", 8, 2),
+        ("SUM(pieces)", 4000, 1),
+        ("SUM(CASE WHEN pieces > 4 THEN 1 ELSE 0 END)", 400, 1),
+        ("VAR_POP(amount)", 300, 3),
+        ("STDDEV_POP(amount)", 8, 3),
+        ("PERCENTILE_CONT(0.5) WITHIN GROUP (ORDER BY amount)", 40, 1),
+        ("PERCENTILE_DISC(0.9) WITHIN GROUP (ORDER BY pieces)", 4, 1),
+        ("MAX(amount)", 40, 1),
+        ("COUNT(DISTINCT item)", 400, Fraction(5, 4)),
+    ],
+)
+def test_an_aggregate_is_near_the_truth(
+    folder: Path, ann: Analyst, aggregate: str, error: float, information: Fraction
+) -> None:
+    rows = ann.ask(f"SELECT {aggregate} FROM orders")
+    with duckdb.connect(folder / "people.duckdb", read_only=True) as connection:
+        (true,) = connection.execute(f"SELECT {aggregate} FROM orders").fetchall()[0]
+    assert abs(float(rows[0][0]) - float(true)) < error
+    assert ann.used() == (float(information), 0)
+
+
+def test_aggregates_of_one_value_share_their_sums(ann: Analyst) -> None:
+    sql = "SELECT shop, AVG(amount), SUM(amount), COUNT(amount), AVG(amount) * COUNT(amount) FROM orders GROUP BY shop"
+    for _, average, total, count, product in ann.ask(sql):
+        assert abs(float(average) - 50) < 15
+        assert abs(float(total) - float(average) * float(count)) < 0.02 * float(total)
+        assert math.isclose(float(product), float(average) * float(count))
+    assert ann.used() == (4, 0), "two sums, each over two groups of a unit"
+
+
+def test_sums_of_unknown_groups_come_after_their_selection(ann: Analyst) -> None:
+    rows = ann.ask(
+        "SELECT item, COUNT(*) AS n, AVG(pieces) FROM orders GROUP BY item ORDER BY n DESC LIMIT 3"
+    )
+    assert len(rows) == 3
+    assert all(item.startswith("item ") and abs(float(n) - 1200) < 300 for item, n, _ in rows)
+    information, calls = ann.used()
+    assert calls == 1
+    assert information >= 7 + 3
+
+
+def test_rows_of_unknown_groups_are_counted_where_there_are_units_enough(ann: Analyst) -> None:
+    """187 units with two rows each: fewer rows than a threshold of 4 times that on units asks for."""
+    rows = ann.ask("SELECT street, COUNT(*) FROM orders JOIN homes USING (person_id) GROUP BY street")
+    assert sorted(street for street, _ in rows) == sorted(f"street {n}" for n in range(16))
+    assert all(abs(float(n) - 375) < 350 for _, n in rows)
+    assert ann.used() == (2, 1)
+
+
+def test_dates_have_quantiles(ann: Analyst) -> None:
+    rows = ann.ask(
+        "SELECT MIN(placed), PERCENTILE_DISC(0.5) WITHIN GROUP (ORDER BY placed), MAX(placed) FROM orders"
+    )
+    first, middle, last = rows[0]
+    assert "2024-01-01" <= first <= "2024-05-01"
+    assert "2024-03-01" <= middle <= "2024-10-31"
+    assert "2024-09-01" <= last <= "2024-12-31"
+    assert ann.used() == (1, 0)
+
+
+def test_groups_are_listed_by_what_is_present_or_by_their_domain(ann: Analyst) -> None:
+    assert [shop for (shop,) in ann.ask("SELECT DISTINCT shop FROM orders ORDER BY 1")] == ["north", "south"]
+    assert "the domain as it is declared" in ann.notices[0]
+    assert ann.used() == (0, 0)
+    present = ann.ask("SELECT DISTINCT shop FROM orders ORDER BY 1", {"dpproxy.distinct_values": "present"})
+    assert present == [("north",), ("south",)]
+    information, calls = ann.used()
+    assert (information, calls) == (50, 5)
+    assert {item for (item,) in ann.ask("SELECT item FROM orders GROUP BY item")} == {
+        f"item {n}" for n in range(5)
+    }
+    assert ann.used() == (100, 10)
+
+
+def test_quantiles_and_distinct_counts_go_by_group(ann: Analyst) -> None:
+    rows = ann.ask(
+        "SELECT shop, PERCENTILE_CONT(0.5) WITHIN GROUP (ORDER BY amount), COUNT(DISTINCT pieces) "
+        "FROM orders GROUP BY shop"
+    )
+    assert all(abs(float(middle) - 50) < 45 and 0 <= int(n) <= 400 for _, middle, n in rows)
+    assert ann.used() == (2 * (1 + 1.25), 0)
+
+
+def test_an_average_by_a_count_that_only_orders_is_of_the_count_not_of_its_rank(ann: Analyst) -> None:
+    rows = ann.ask("SELECT item, AVG(pieces) FROM orders GROUP BY item ORDER BY COUNT(pieces) DESC LIMIT 3")
+    assert len(rows) == 3
+    assert all(1 < float(average) < 8 for _, average in rows), "of 0 to 9, whatever the item"

@@ -1,0 +1,113 @@
+"""dpproxy.error_columns: the noise beside the answer, for nothing, where a client learns of the columns in time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from tests.dpproxy.serving import COUNT, POLICY, Running, make, serving
+
+SERVER = '[server]\nauth = "trust"\n'
+MORE = "[budget.dataset]\ninformation = 300\ncalls = 30\n"
+ON = "SET dpproxy.error_columns = on"
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    folder: Path = tmp_path_factory.mktemp("errors")
+    make(folder, SERVER + POLICY + MORE)
+    with serving(["serve", "-c", str(folder / "dpproxy.toml"), "--port", "0"], folder=folder) as running:
+        yield running
+
+
+def names(cursor: psycopg.Cursor[tuple[object, ...]]) -> list[str]:
+    return [column.name for column in cursor.description or []]
+
+
+def used(connection: psycopg.Connection) -> list[tuple[object, ...]]:
+    return connection.execute("SELECT used FROM dpproxy.budget ORDER BY unit DESC").fetchall()
+
+
+def test_columns_are_added_for_nothing(server: Running) -> None:
+    with server.connect("ann") as connection:
+        connection.prepare_threshold = None
+        without = connection.execute(COUNT.encode()).fetchall()
+        paid = used(connection)
+        connection.execute(ON.encode())
+        found = connection.execute(COUNT.encode())
+        assert names(found) == ["town", "n", "n_stddev"]
+        rows = found.fetchall()
+        assert [row[:2] for row in rows] == without
+        assert all(abs(float(str(row[2])) - 2 / 0.15) < 0.01 for row in rows)
+        assert used(connection) == paid
+        for setting in ("off", "off", "on", "on", "off"):
+            connection.execute(f"SET dpproxy.error_columns = {setting}".encode())
+            shown = connection.execute(COUNT.encode())
+            assert names(shown) == ["town", "n", *["n_stddev"] * (setting == "on")]
+            assert [row[:2] for row in shown.fetchall()] == without
+        in_one_string = connection.execute(f"{ON}; {COUNT}".encode())
+        assert in_one_string.nextset()
+        assert names(in_one_string) == ["town", "n", "n_stddev"]
+        assert used(connection) == paid
+
+
+@pytest.mark.parametrize(
+    ("sql", "columns"),
+    [
+        ("SELECT COUNT(*), 2 * COUNT(*) AS twice FROM people", ["count", "twice", "count_stddev"]),
+        (
+            'SELECT town AS "a b", AVG(person_id::int) FILTER (WHERE person_id BETWEEN 1 AND 9) AS "m n" FROM people '
+            "GROUP BY town",
+            ["a b", "m n", "m n_stddev"],
+        ),
+        ("SELECT n FROM (SELECT COUNT(*) AS n FROM people) AS q", ["n"]),
+        ("SELECT DISTINCT COUNT(*) FROM people GROUP BY town", ["count"]),
+        ("SELECT COUNT(*) AS n FROM people UNION ALL SELECT 1", ["n"]),
+        ("SELECT town, COUNT(*) AS n FROM people GROUP BY ROLLUP (town)", ["town", "n"]),
+        ("SELECT room, COUNT(*) FROM rooms GROUP BY room", ["room", "count"]),
+    ],
+)
+def test_outputs_that_the_outermost_select_shows_by_themselves_have_one(
+    server: Running, sql: str, columns: list[str]
+) -> None:
+    with server.connect("bob") as connection:
+        connection.execute(ON.encode())
+        found = connection.execute(sql.encode())
+        assert names(found) == columns
+        assert found.fetchall()
+
+
+def test_constants_and_order_are_kept(server: Running) -> None:
+    sql = (
+        "SELECT town, COUNT(*) AS n FROM people WHERE person_id > (SELECT COUNT(*) FROM people) - 600 "
+        "GROUP BY town ORDER BY 2 DESC LIMIT 2"
+    )
+    with server.connect("cal") as connection:
+        plain = connection.execute(sql.encode()).fetchall()
+        connection.execute(ON.encode())
+        rows = connection.execute(sql.encode()).fetchall()
+        assert [row[:2] for row in rows] == plain
+        assert len(rows[0]) == 3
+
+
+def test_the_extended_protocol_keeps_the_columns_that_it_has_told(server: Running) -> None:
+    """Describe of a statement answers before any setting can be asked for."""
+    with server.connect("dan") as connection:
+        connection.execute(ON.encode())
+        found = connection.execute(COUNT.encode(), prepare=True)
+        assert names(found) == ["town", "n"]
+        assert len(found.fetchall()) == 3
+        notice = connection.execute("SELECT noise FROM dpproxy.last_release").fetchall()
+        assert "n +- 26.1 with 95%" in str(notice)
+
+
+def test_cursors_and_prepared_statements_show_what_their_query_says(server: Running) -> None:
+    with server.connect("eve") as connection, connection.transaction():
+        connection.execute(ON.encode())
+        connection.execute(f"DECLARE c CURSOR FOR {COUNT}".encode())
+        assert names(connection.execute("FETCH ALL FROM c")) == ["town", "n"]
+        connection.execute(f"PREPARE p AS {COUNT}".encode())
+        assert names(connection.execute("EXECUTE p")) == ["town", "n"]

@@ -1,0 +1,335 @@
+"""The composition on real parts: what is charged, what is replayed, what refuses, and that answers stay the same."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, cast
+
+import duckdb
+import psycopg
+import pytest
+from psycopg import pq
+
+from dpproxy.backends.base import Cancellation
+from dpproxy.deployment.service import Service, configured
+from dpproxy.engine.last_release import LastRelease
+from dpproxy.engine.request import Asker
+from rewriter.refusal import Refusal
+from tests.dpproxy.serving import POLICY, make
+
+BUDGET = """
+[budget]
+information = 40
+calls = 4
+period = "none"
+"""
+TOWNS = "SELECT town, COUNT(*) AS n FROM people GROUP BY town"
+HOBBIES = "SELECT hobby, COUNT(DISTINCT person_id) FROM hobbies GROUP BY hobby ORDER BY 2 DESC LIMIT {}"
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    folder: Path = tmp_path_factory.mktemp("answer")
+    file = make(folder, POLICY + HOBBY_POLICY + BUDGET)
+    with duckdb.connect(folder / "people.duckdb") as connection:
+        connection.execute("CREATE TABLE hobbies (person_id INTEGER NOT NULL, hobby VARCHAR)")
+        connection.execute(
+            "INSERT INTO hobbies SELECT i, 'hobby ' || j FROM range(900) r(i), range(30) s(j) WHERE i >= 25 * j"
+        )
+        connection.execute("INSERT INTO hobbies VALUES (1, 'only one person does this')")
+    with Service.start(configured(file), alone=True) as running:
+        yield running
+
+
+HOBBY_POLICY = """
+[tables.hobbies]
+privacy_unit = "person_id"
+"""
+
+
+class Analyst:
+    """Asks as a session does, and reads the presentation from the front."""
+
+    def __init__(self, service: Service, name: str) -> None:
+        self.service, self.name = service, name
+        self.last = LastRelease()
+
+    def ask(
+        self, sql: str, settings: Mapping[str, str] | None = None, cancellation: Cancellation | None = None
+    ) -> list[tuple[Any, ...]]:
+        answering = self.service.answering
+        prepared = answering.prepare(sql, ())
+        answer = answering.execute(
+            Asker(sql, (), self.name, (), settings or {}, cancellation or Cancellation(), self.last)
+        )
+        self.notices = answer.notices
+        return presented(self.service, prepared.presentation, prepared.array_oids, answer.arrays)
+
+    def used(self) -> tuple[float, float]:
+        rows = self.ask("SELECT used FROM dpproxy.budget ORDER BY unit DESC")
+        return float(rows[0][0]), float(rows[1][0])
+
+
+def presented(
+    service: Service, sql: str, oids: tuple[int, ...], arrays: tuple[bytes, ...]
+) -> list[tuple[Any, ...]]:
+    """The presentation as the front shows it, values as text."""
+    role, password = service.front.role_for("reader")
+    address = str(cast(Path, service.front.address).parent)
+    with psycopg.connect(
+        host=address, user=role, password=password, dbname=service.front.database
+    ) as connection:
+        result = connection.pgconn.exec_params(sql.encode(), list(arrays), list(oids), [1] * len(arrays), 0)
+        assert result.status == pq.ExecStatus.TUPLES_OK, result.error_message
+        values = [[result.get_value(r, c) for c in range(result.nfields)] for r in range(result.ntuples)]
+    return [tuple(None if v is None else v.decode() for v in row) for row in values]
+
+
+@pytest.fixture
+def ann(service: Service, request: pytest.FixtureRequest) -> Analyst:
+    """An analyst of the test's own, with a full budget."""
+    return Analyst(service, f"ann {request.node.name}"[:60])
+
+
+def test_a_known_domain_costs_one_unit_and_its_replay_nothing(ann: Analyst) -> None:
+    first = ann.ask(TOWNS)
+    assert {town for town, _ in first} == {"Ulm", "Bonn", "Jena"}
+    assert all(abs(int(n) - 300) < 120 for _, n in first)
+    assert ann.used() == (1, 0)
+    assert ann.ask(TOWNS + " ORDER BY 2 DESC LIMIT 2")[0] in first
+    assert "no charge" in ann.notices[0]
+    assert ann.used() == (1, 0)
+
+
+def test_the_top_k_of_an_unknown_domain_pays_what_it_gets(ann: Analyst) -> None:
+    rows = ann.ask(HOBBIES.format(5))
+    assert 1 <= len(rows) <= 5
+    assert all(hobby.startswith("hobby ") for hobby, _ in rows)
+    information, calls = ann.used()
+    assert (information, calls) == (2 * len(rows) + 1, 1)
+
+
+def test_another_analyst_gets_the_same_answer_and_pays_for_it(service: Service, ann: Analyst) -> None:
+    bob = Analyst(service, "bob")
+    question = TOWNS + " HAVING COUNT(*) > -1000"
+    assert sorted(ann.ask(question)) == sorted(bob.ask(question))
+    assert bob.used() == ann.used() == (1, 0)
+
+
+def test_many_askers_at_once_get_one_answer(service: Service) -> None:
+    sql = "SELECT COUNT(*) FROM people WHERE town <> 'Bonn'"
+    answers: list[list[tuple[Any, ...]]] = []
+    twins = [Analyst(service, "twin") for _ in range(6)] + [Analyst(service, f"other {n}") for n in range(3)]
+    threads = [threading.Thread(target=lambda a=a: answers.append(a.ask(sql))) for a in twins]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(answers) == len(twins)
+    assert len({a[0] for a in answers}) == 1
+    assert twins[0].used() == (1, 0)
+
+
+def test_limit_is_lowered_to_what_is_left_and_found_again(ann: Analyst) -> None:
+    ann.ask(HOBBIES.format(14))
+    information, _ = ann.used()
+    assert information > 20, "the rest must not pay for another 14"
+    other = HOBBIES.format(13).replace("FROM hobbies", "FROM hobbies WHERE hobby <> 'hobby 1'")
+    rows = ann.ask(other)
+    assert len(rows) < 13
+    assert "fewer than LIMIT asks for" in ann.notices[0]
+    used = ann.used()
+    assert ann.ask(other) == rows
+    assert ann.used() == used
+
+
+def test_an_exhausted_budget_refuses_and_still_replays(ann: Analyst) -> None:
+    for number in range(40):
+        ann.ask(f"SELECT COUNT(*) FROM people WHERE person_id <> {number}")
+    assert ann.used() == (40, 0)
+    with pytest.raises(Refusal) as refused:
+        ann.ask("SELECT COUNT(*) FROM people WHERE person_id > 7")
+    assert refused.value.code == "PV001"
+    assert "0 information units" in refused.value.message
+    assert ann.ask("SELECT COUNT(*) FROM people WHERE person_id <> 3")
+    assert ann.used() == (40, 0)
+
+
+def test_a_query_with_several_nodes_is_paid_whole_or_not_at_all(ann: Analyst) -> None:
+    for number in range(39):
+        ann.ask(f"SELECT COUNT(*) FROM people WHERE person_id <> {number}")
+    with pytest.raises(Refusal, match="exhausted"):
+        ann.ask("SELECT (SELECT COUNT(*) FROM people WHERE person_id > 1), (SELECT COUNT(*) FROM visits)")
+    assert ann.used() == (39, 0)
+
+
+def test_limit_zero_and_explain_cost_nothing(ann: Analyst) -> None:
+    assert ann.ask(HOBBIES.format(0)) == []
+    lines = [line for (line,) in ann.ask("EXPLAIN " + HOBBIES.format(3))]
+    assert any("UnkGumb" in line for line in lines)
+    assert any("at most 7 information units and 1 call" in line for line in lines)
+    assert not any("secret" in line and "$" not in line for line in lines)
+    assert ann.used() == (0, 0)
+
+
+def test_spend_decides_between_noise_and_price(ann: Analyst) -> None:
+    sql = "SELECT room, COUNT(DISTINCT person_id) FROM visits WHERE room IN (1, 2, 3) GROUP BY room"
+    ann.ask(sql, {"dpproxy.spend": "cheap"})
+    assert ann.used() == (1, 0)
+    ann.ask(sql, {"dpproxy.spend": "accurate"})
+    assert ann.used() == (3, 0)
+    with pytest.raises(Refusal) as refused:
+        ann.ask(sql, {"dpproxy.spend": "lavish"})
+    assert refused.value.code == "22023"
+
+
+def test_notices_can_be_silenced(ann: Analyst) -> None:
+    ann.ask(TOWNS, {"dpproxy.notices": "off"})
+    assert not ann.notices
+
+
+def test_without_a_limit_as_many_counts_come_out_as_the_allowance_pays_for(ann: Analyst) -> None:
+    sql = "SELECT hobby, COUNT(DISTINCT person_id) FROM hobbies GROUP BY hobby"
+    rows = ann.ask(sql, {"dpproxy.query_information": "20"})
+    assert "PrivateCountRelease" in ann.notices[0]
+    assert rows
+    assert all(hobby.startswith("hobby ") for hobby, _ in rows)
+    information, calls = ann.used()
+    assert 0 < information <= 20
+    assert 0 < calls <= 4, "no more than the account has"
+    assert ann.ask(sql, {"dpproxy.query_information": "20"}) == rows
+    assert ann.used() == (information, calls)
+
+
+def test_without_a_limit_other_aggregates_ask_for_one(ann: Analyst) -> None:
+    with pytest.raises(Refusal) as refused:
+        ann.ask(
+            "SELECT hobby, COUNT(DISTINCT person_id), COUNT(DISTINCT person_id) FILTER (WHERE person_id > 9) "
+            "FROM hobbies GROUP BY hobby"
+        )
+    assert refused.value.code == "PV017"
+    assert "LIMIT 10" in (refused.value.hint or "")
+    assert ann.used() == (0, 0)
+
+
+def test_several_counts_of_unknown_groups_cost_the_selection_and_each_count(ann: Analyst) -> None:
+    rows = ann.ask(
+        "SELECT hobby, COUNT(DISTINCT person_id) AS n, COUNT(DISTINCT person_id) FILTER (WHERE person_id < 500) "
+        "FROM hobbies GROUP BY hobby ORDER BY n DESC LIMIT 3"
+    )
+    assert rows
+    for hobby, n, young in rows:
+        first = 25 * int(hobby.split()[1])
+        assert abs(float(n) - (900 - first)) < 200
+        assert abs(float(young) - max(500 - first, 0)) < 200
+    assert ann.used() == (2 * len(rows) + 1 + len(rows), 1)
+
+
+def test_what_is_cancelled_after_the_backend_was_reached_stays_charged(ann: Analyst) -> None:
+    cancellation = Cancellation()
+    cancellation.cancel()
+    with pytest.raises(Refusal) as refused:
+        ann.ask("SELECT COUNT(*) FROM visits WHERE room > 2", cancellation=cancellation)
+    assert refused.value.code == "57014"
+    assert ann.used() == (1, 0)
+
+
+def test_releases_tell_ones_own_history(ann: Analyst) -> None:
+    own = TOWNS.replace("GROUP", "WHERE person_id > 3 GROUP")
+    ann.ask(own)
+    ann.ask(own)
+    rows = ann.ask("SELECT query, mechanism, information, replayed FROM dpproxy.releases ORDER BY at")
+    assert [(r[1], float(r[2]), r[3]) for r in rows] == [("KnownGauss", 1, "f"), ("KnownGauss", 0, "t")]
+    assert "person_id" in rows[0][0], "in canonical form"
+    ann.ask(own.lower().replace("where", "WHERE"))
+    again = ann.ask("SELECT query FROM dpproxy.releases ORDER BY at DESC LIMIT 1")
+    assert again == [(rows[0][0],)], "the same question however it is written"
+
+
+def test_the_last_release_tells_what_notices_tell(ann: Analyst) -> None:
+    assert ann.ask("SELECT * FROM dpproxy.last_release") == []
+    question = TOWNS.replace("GROUP", "WHERE person_id > 4 GROUP")
+    ann.ask(question, settings={"dpproxy.notices": "off"})
+    assert not ann.notices
+    shown = "SELECT mechanism, information, calls, information_left, calls_left, replayed, notice"
+    first = ann.ask(f"{shown} FROM dpproxy.last_release")
+    assert [row[:6] for row in first] == [("KnownGauss", "1", "0", "39", "4", "f")]
+    ann.ask(question)
+    notices = ann.notices
+    (second,) = ann.ask(f"{shown} FROM dpproxy.last_release")
+    assert second[:6] == ("KnownGauss", "0", "0", None, None, "t")
+    assert (second[6],) == notices, "reading it is no release"
+    with pytest.raises(Refusal):
+        ann.ask(HOBBIES.format("-1"))
+    assert ann.ask(f"{shown} FROM dpproxy.last_release") == [second]
+
+
+def test_parameters_decide_domain_and_limit(service: Service) -> None:
+    sql = "SELECT room, COUNT(DISTINCT person_id) FROM visits WHERE room = $1 GROUP BY room"
+    answering = service.answering
+    prepared = answering.prepare(sql, (23,))
+    answer = answering.execute(Asker(sql, (23,), "carl", ("2",), {}))
+    oids = (23, *prepared.array_oids)
+    rows = presented_with(service, prepared.presentation, oids, [b"2", *answer.arrays])
+    assert [room for room, _ in rows] == ["2"]
+    limited = HOBBIES.format("$1")
+    with pytest.raises(Refusal) as refused:
+        answering.execute(Asker(limited, (20,), "carl", ("-1",), {}))
+    assert refused.value.code == "2201W"
+
+
+def presented_with(
+    service: Service, sql: str, oids: tuple[int, ...], values: list[bytes]
+) -> list[tuple[str, str]]:
+    role, password = service.front.role_for("reader")
+    address = str(cast(Path, service.front.address).parent)
+    with psycopg.connect(
+        host=address, user=role, password=password, dbname=service.front.database
+    ) as connection:
+        formats = [0] + [1] * (len(values) - 1)
+        result = connection.pgconn.exec_params(sql.encode(), values, list(oids), formats, 0)
+        assert result.status == pq.ExecStatus.TUPLES_OK, result.error_message
+        return [
+            ((result.get_value(r, 0) or b"").decode(), (result.get_value(r, 1) or b"").decode())
+            for r in range(result.ntuples)
+        ]
+
+
+def test_an_unreachable_backend_costs_nothing(service: Service, ann: Analyst) -> None:
+    file = service.config.path("people.duckdb")
+    moved = file.with_suffix(".away")
+    file.rename(moved)
+    try:
+        with pytest.raises(Refusal) as refused:
+            ann.ask("SELECT COUNT(*) FROM people WHERE person_id > 10")
+        assert refused.value.code == "57P03"
+    finally:
+        moved.rename(file)
+    assert ann.used() == (0, 0)
+
+
+def test_a_notice_tells_noise_by_column_and_the_release_keeps_it(ann: Analyst) -> None:
+    ann.ask("SELECT town, COUNT(*) AS people FROM people WHERE person_id <> 17 GROUP BY town")
+    (notice,) = ann.notices
+    assert "people +- 26.1 with 95% (standard deviation 13.3)" in notice
+    assert "charged 1 information unit and 0 calls" in notice
+    noise = "people +- 26.1 with 95% (standard deviation 13.3)"
+    assert ann.ask("SELECT noise, threshold FROM dpproxy.last_release") == [(noise, None)]
+    assert ann.ask("SELECT noise FROM dpproxy.releases") == [(noise,)]
+
+
+def test_fewer_rows_than_limit_asks_for_are_explained(service: Service) -> None:
+    """There are four rooms, and nothing says that there are no more."""
+    ann = Analyst(service, "ann fewer")
+    rows = ann.ask(
+        "SELECT room, COUNT(DISTINCT person_id) AS n FROM visits GROUP BY 1 ORDER BY 2 DESC LIMIT 40"
+    )
+    (notice,) = ann.notices
+    (threshold,) = ann.ask("SELECT threshold FROM dpproxy.last_release")[0]
+    assert 0 < len(rows) <= 4
+    told = (
+        f"{len(rows)} rows, fewer than LIMIT asks for: groups of fewer than about {threshold} units are not"
+    )
+    assert told in notice

@@ -1,0 +1,373 @@
+"""`dpproxy init` through the command: what it proposes, what it leaves out, and that no row is read for it."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import re
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator, Mapping
+from contextlib import chdir, closing
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import psycopg
+import pytest
+import yaml
+from typer.testing import CliRunner
+
+from budget.accounting import guarantee, shown_up
+from dpproxy.cli.app import app
+from dpproxy.config import sections
+from tests.dpproxy import postgres_data
+from tests.dpproxy.serving import ROOT, Running, serving
+
+CLINIC = """
+CREATE TABLE wards (ward_id INTEGER PRIMARY KEY, title VARCHAR NOT NULL, phone VARCHAR);
+CREATE TABLE patients (patient_id INTEGER PRIMARY KEY, first_name VARCHAR, homeAddress VARCHAR, sex VARCHAR,
+    smoker BOOLEAN NOT NULL, referred_by INTEGER REFERENCES patients (patient_id), nurse VARCHAR);
+CREATE TABLE stays (id INTEGER PRIMARY KEY, patient_id INTEGER NOT NULL REFERENCES patients (patient_id),
+    ward_id INTEGER NOT NULL REFERENCES wards (ward_id), since DATE, cost DECIMAL(9, 2), extra JSON);
+CREATE TABLE tests (stay_id INTEGER REFERENCES stays (id), patient_id VARCHAR, outcome VARCHAR);
+CREATE TABLE messages (sender INTEGER REFERENCES patients (patient_id),
+    reader INTEGER REFERENCES patients (patient_id));
+CREATE TABLE replies (message VARCHAR, sender INTEGER);
+CREATE TABLE visits (visitor INTEGER, "at, or near" VARCHAR);
+COMMENT ON TABLE patients IS 'Everybody who was ever here.
+[tables.visits]
+public = true';
+COMMENT ON COLUMN patients.nurse IS 'personal: who cares';
+"""
+
+
+def run(*arguments: str) -> tuple[int, str, str]:
+    result = CliRunner().invoke(app, ["init", *arguments])
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    return result.exit_code, result.stdout, result.stderr
+
+
+@pytest.fixture
+def clinic(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    with duckdb.connect(tmp_path / "clinic.duckdb") as connection:
+        connection.execute(CLINIC)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def made(*arguments: str, url: str = "duckdb:///clinic.duckdb") -> dict[str, Any]:
+    """The tables of the file that init writes, which passes check."""
+    status, _, err = run("--backend", url, *arguments)
+    assert (status, err) == (0, ""), err
+    checked = CliRunner().invoke(app, ["check"])
+    assert checked.exit_code == 0, checked.output
+    found: dict[str, Any] = tomllib.loads(Path("dpproxy.toml").read_text())["tables"]
+    return found
+
+
+def test_what_is_proposed(clinic: Path) -> None:
+    tables = made("--public", "wards")
+    assert list(tables) == ["patients", "stays", "tests", "wards"]
+    assert tables["patients"]["privacy_unit"] == "patient_id"
+    assert tables["stays"]["privacy_unit_path"] == ["patient_id -> patients.patient_id"]
+    assert tables["tests"]["privacy_unit_path"] == ["stay_id -> stays.id"]
+    assert tables["wards"] == {"public": True, "columns": {"phone": {"hidden": True}}}
+    hidden = {
+        f"{name}.{column}"
+        for name, table in tables.items()
+        for column, said in table.get("columns", {}).items()
+        if said.get("hidden")
+    }
+    assert hidden == {
+        *("patients.first_name", "patients.homeAddress", "patients.referred_by", "patients.nurse"),
+        *("stays.extra", "tests.patient_id", "wards.phone"),
+    }
+    assert tables["patients"]["columns"]["smoker"] == {"domain": [True, False]}
+    assert tables["stays"]["columns"]["ward_id"] == {"domain_from": "wards.ward_id"}
+    assert "max_rows_per_unit" not in tables["stays"]
+
+
+@pytest.mark.parametrize(
+    ("name", "epsilon_per", "limits", "cap"),
+    [
+        ("cautious", Fraction("0.05"), (100, 10), (300, 30)),
+        ("paper", Fraction("0.15"), (3000, 300), None),
+        ("small-data", Fraction("0.5"), (30, 5), (60, 10)),
+    ],
+)
+def test_presets(
+    clinic: Path, name: str, epsilon_per: Fraction, limits: tuple[int, int], cap: tuple[int, int] | None
+) -> None:
+    """What is written is what is read, with the guarantee that the file tells."""
+    made("--preset", name)
+    found = sections.load(clinic / "dpproxy.toml")
+    assert found.privacy.epsilon_per == epsilon_per
+    assert [found.budget.information, found.budget.calls] == [*limits]
+    together = found.budget.dataset
+    assert ([] if together is None else [together.information, together.calls]) == [*(cap or ())]
+    privacy = found.privacy
+    information, calls = map(Fraction, limits)
+    per = privacy.epsilon_per, privacy.delta_per, privacy.delta_prime
+    bounds = guarantee(information, calls, *per)
+    best = next(bound for bound in bounds if bound.smallest)
+    text = (clinic / "dpproxy.toml").read_text()
+    assert f"# epsilon {shown_up(best.epsilon, 3)} and delta {shown_up(best.delta, 2)} for each unit." in text
+    assert f"# Preset {name}: " in text
+    page = (ROOT / "docs" / "budget.md").read_text()
+    assert f"| `{name}` | {shown_up(best.epsilon, 3)} |" in page
+
+
+def test_nothing_becomes_public_by_a_guess(clinic: Path) -> None:
+    status, out, _ = run("--backend", "duckdb:///clinic.duckdb", "--json")
+    told = json.loads(out)
+    assert status == 0
+    assert told["public"] == []
+    assert set(told["left_out"]) == {"wards", "messages", "replies", "visits"}
+    assert "several units" in told["left_out"]["messages"]
+    text = Path("dpproxy.toml").read_text()
+    assert not re.search(r"^public", text, re.M), "not even by a comment of the backend's"
+    assert not {"wards", "messages", "replies", "visits"} & set(tomllib.loads(text)["tables"])
+
+
+def test_the_file_and_the_key_are_the_owners_alone(clinic: Path) -> None:
+    made()
+    assert Path("dpproxy.toml").stat().st_mode & 0o777 == 0o600
+    assert Path(".dpproxy/key").stat().st_mode & 0o777 == 0o600
+    before, key = Path("dpproxy.toml").read_bytes(), Path(".dpproxy/key").read_bytes()
+    status, out, err = run("--backend", "duckdb:///clinic.duckdb")
+    assert (status, out, err.count("\n")) == (1, "", 1)
+    assert "not overwritten" in err
+    assert (Path("dpproxy.toml").read_bytes(), Path(".dpproxy/key").read_bytes()) == (before, key)
+    assert run("--backend", "duckdb:///clinic.duckdb", "-c", "other.toml")[0] == 0
+    assert Path(".dpproxy/key").read_bytes() == key, "a key that is there is kept"
+    assert sorted(file.name for file in clinic.iterdir()) == [
+        ".dpproxy",
+        "clinic.duckdb",
+        "dpproxy.toml",
+        "other.toml",
+    ]
+
+
+def test_the_owners_word_leads_where_no_foreign_key_does(clinic: Path) -> None:
+    tables = made(
+        "--person", "patients.patient_id", "--person", "messages.sender", "--person", "replies.sender"
+    )
+    assert tables["messages"]["privacy_unit_path"] == ["sender -> patients.patient_id"]
+    assert tables["messages"]["columns"]["reader"] == {"hidden": True}
+    assert tables["replies"]["privacy_unit_path"] == ["sender -> patients.patient_id"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--person", "patient.patient_id"), "did you mean patients?"),
+        (("--person", "patients.patientid"), "did you mean patients.patient_id?"),
+        (("--person", "patients"), "no table"),
+        (("--public", "stays"), "somebody's"),
+        (("--public", "tests"), "somebody's"),
+        (("--public", "patients"), "somebody's"),
+        (("--public", "ward"), "did you mean wards?"),
+        (("--person", "patients.smoker"), "cannot name a privacy unit"),
+    ],
+)
+def test_what_cannot_be_is_one_line_and_no_file(clinic: Path, arguments: tuple[str, ...], said: str) -> None:
+    status, out, err = run("--backend", "duckdb:///clinic.duckdb", *arguments)
+    assert (status, out, err.count("\n")) == (1, "", 1)
+    assert said in err
+    assert [file.name for file in clinic.iterdir()] == ["clinic.duckdb"]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [(), ("--domains", "--backend", "duckdb:///x"), ("--column", "a.b"), ("--domains", "--public", "wards")],
+)
+def test_wrong_usage_is_status_2(clinic: Path, arguments: tuple[str, ...]) -> None:
+    assert run(*arguments)[0] == 2
+
+
+@pytest.mark.parametrize(
+    ("tables", "hint"),
+    [
+        (
+            "CREATE TABLE users (id INTEGER PRIMARY KEY); CREATE TABLE staff_members (no INTEGER PRIMARY KEY)",
+            "users.id",
+        ),
+        ("CREATE TABLE cases (nr INTEGER PRIMARY KEY)", "--person cases.nr"),
+        ("CREATE TABLE users (id INTEGER)", "no table has a key"),
+    ],
+)
+def test_a_doubt_about_the_unit_is_asked_or_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tables: str, hint: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with duckdb.connect("d.duckdb") as connection:
+        connection.execute(tables)
+    status, out, err = run("--backend", "duckdb:///d.duckdb")
+    assert (status, out, err.count("\n")) == (1, "", 1)
+    assert "who is protected?" in err
+    assert hint in err
+
+
+def test_a_database_without_tables_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with duckdb.connect("d.duckdb") as connection:
+        connection.execute("CREATE VIEW users AS SELECT 1 AS id")
+    assert run("--backend", "duckdb:///d.duckdb") == (1, "", "dpproxy: the backend shows no tables\n")
+
+
+def test_a_terminal_is_asked(clinic: Path) -> None:
+    with duckdb.connect("clinic.duckdb") as connection:
+        connection.execute("CREATE TABLE customers (customer_id INTEGER PRIMARY KEY)")
+    main, side = pty.openpty()
+    with open(main, "rb+", buffering=0) as terminal, open(side, "rb", buffering=0) as given:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "dpproxy", "init", "--backend", "duckdb:///clinic.duckdb"],
+            stdin=given,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+        )
+        terminal.write(b"customers.customer_id\n")
+        out, err = process.communicate(timeout=60)
+    assert process.returncode == 0, err
+    assert "  patients.patient_id\n" in err
+    assert "Protected: customers.customer_id, in customers." in out
+
+
+@pytest.fixture(scope="module")
+def databases(tmp_path_factory: pytest.TempPathFactory) -> Iterator[postgres_data.Databases]:
+    with postgres_data.databases(tmp_path_factory.mktemp("init") / "server") as found:
+        yield found
+
+
+def test_no_row_is_read(
+    databases: postgres_data.Databases, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While every table is locked against readers, init comes to its end."""
+    monkeypatch.chdir(tmp_path)
+    name = databases.make(
+        [
+            "CREATE TABLE users (id bigint PRIMARY KEY, email text, kind text)",
+            "CREATE TABLE kinds (kind text PRIMARY KEY)",
+            "CREATE TABLE orders (id uuid PRIMARY KEY, user_id bigint REFERENCES users, placed timestamptz, "
+            "kind text NOT NULL REFERENCES kinds)",
+        ]
+    )
+    with databases.owner(name) as owner, owner.transaction():
+        owner.execute("LOCK TABLE users, kinds, orders IN ACCESS EXCLUSIVE MODE")
+        assert run("--backend", databases.url(name), "--public", "kinds")[0] == 0
+    found = sections.load(tmp_path / "dpproxy.toml")
+    assert found.tables["orders"].privacy_unit_path == ["user_id -> users.id"]
+    assert found.tables["orders"].columns["kind"].domain_from == "kinds.kind"
+    assert found.tables["users"].columns["email"].hidden
+    assert CliRunner().invoke(app, ["check"]).exit_code == 0
+
+
+@pytest.fixture(scope="module")
+def proposed(shared: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    """The corpora's data under the policy that init makes of their schema; only the budget is larger."""
+    corpora, folder = shared / "corpora", tmp_path_factory.mktemp("proposed")
+    subprocess.run(
+        [sys.executable, str(corpora / "make_data.py"), str(folder), "--users", "900"],
+        check=True,
+        timeout=120,
+    )
+    with duckdb.connect(folder / "data.duckdb") as connection:
+        connection.execute((corpora / "schema.sql").read_text())
+        for table in ("users", "articles", "events"):
+            connection.execute(
+                f"INSERT INTO {table} SELECT * FROM read_csv('{folder / table}.csv', header = true)"
+            )
+    with chdir(folder):
+        assert run("--backend", "duckdb:///data.duckdb", "--public", "articles")[0] == 0
+    file = folder / "dpproxy.toml"
+    text = file.read_text()
+    file.write_text(
+        text.replace("information = 300 ", "information = 1000000 ")
+        .replace("calls = 30 ", "calls = 100000 ")
+        .replace('auth = "scram"', 'auth = "trust"')
+    )
+    with serving(["serve", "--port", "0"], folder=folder) as running:
+        yield running
+
+
+PRIVATE = re.compile(r"\b(users|events)\b", re.I)
+IDLE = psycopg.pq.TransactionStatus.IDLE
+TEXTS = re.compile(r"'[^']*'")
+
+
+def outcomes(server: Running, statements: Mapping[str, str]) -> dict[str, str]:
+    """Of each statement: refused, released (a notice tells of the charge), or relayed to the front."""
+    found: dict[str, str] = {}
+    notices: list[str] = []
+    left = list(statements)
+    while left:
+        with closing(server.connect("ann")) as connection:
+            connection.add_notice_handler(lambda notice: notices.append(notice.message_primary or ""))
+            while left and not connection.closed and connection.info.transaction_status == IDLE:
+                notices.clear()
+                name = left.pop(0)
+                try:
+                    connection.execute(statements[name].encode())
+                    found[name] = "released" if any("charge" in notice for notice in notices) else "relayed"
+                except psycopg.Error as error:
+                    found[name] = "refused" if error.sqlstate else "lost"
+    return found
+
+
+def test_the_proposal_withstands_what_the_policy_written_by_hand_does(
+    proposed: Running, shared: Path
+) -> None:
+    attacks = [e for e in yaml.safe_load((shared / "corpora" / "attacks.yaml").read_text()) if e.get("sql")]
+    found = outcomes(proposed, {e["id"]: e["sql"] for e in attacks})
+    leaks = [e["id"] for e in attacks if e["allowed"] == ["reject"] and found[e["id"]] != "refused"]
+    relayed = [
+        e["id"] for e in attacks if found[e["id"]] == "relayed" and PRIVATE.search(TEXTS.sub("", e["sql"]))
+    ]
+    assert not leaks
+    assert not relayed
+    assert set(found.values()) == {"refused", "released", "relayed"}
+
+
+def test_the_proposal_answers(proposed: Running) -> None:
+    with proposed.connect("ann") as connection:
+        ((count,),) = connection.execute("SELECT COUNT(*) FROM users").fetchall()
+        rows = connection.execute("SELECT country, COUNT(*) FROM users GROUP BY 1").fetchall()
+        assert "US" in {country for country, _ in rows}
+        with pytest.raises(psycopg.Error, match="COUNT"):
+            connection.execute("SELECT COUNT(*) FROM events")
+        ((active,),) = connection.execute("SELECT COUNT(DISTINCT user_id) FROM events").fetchall()
+    assert abs(count - 900) < 120
+    assert abs(active - 900) < 120
+
+
+def test_domains_are_bought_by_the_owners_account(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with duckdb.connect(tmp_path / "d.duckdb") as connection:
+        connection.execute(
+            "CREATE TABLE users (id INTEGER PRIMARY KEY, town VARCHAR, floor INTEGER, job VARCHAR)"
+        )
+        connection.execute(
+            "INSERT INTO users SELECT i, ['Ulm', 'Bonn', 'Jena'][1 + i % 3], i % 2, "
+            "CASE WHEN i = 42 THEN 'Pope' ELSE 'clerk' END FROM range(1800) r(i)"
+        )
+    monkeypatch.chdir(tmp_path)
+    assert run("--backend", "duckdb:///d.duckdb")[0] == 0
+    before = (tmp_path / "dpproxy.toml").read_bytes()
+    columns = ("--column", "users.town", "--column", "users.job", "--column", "users.floor")
+    status, out, _ = run("--domains", *columns)
+    assert status == 0
+    found = tomllib.loads(out)
+    assert found["town"] == {"domain": ["Bonn", "Jena", "Ulm"]}
+    assert found["floor"] == {"domain": [0, 1]}
+    assert found["job"] == {"domain": ["clerk"]}, "nobody's own value comes out"
+    assert (tmp_path / "dpproxy.toml").read_bytes() == before
+    shown = json.loads(CliRunner().invoke(app, ["budget", "show", "owner", "--json"]).stdout)
+    assert float(shown["accounts"][0]["information"]["spent_so_far"]) > 20
+    status, out, err = run("--domains", "--column", "users.id")
+    assert (status, out, err.count("\n")) == (1, "", 1)

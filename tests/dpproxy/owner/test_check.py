@@ -1,0 +1,151 @@
+"""`dpproxy check`: what each class costs is what EXPLAIN says, and every warning has its cause."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import duckdb
+import pytest
+
+from tests.dpproxy.serving import COUNT, POLICY, make, serving, within
+
+LIFE = """
+[tables.lives]
+privacy_unit = "person_id"
+unique = ["score"]
+[tables.lives.columns]
+day = { range = ["2024-01-01", "2024-01-31"] }
+year = { range = [1900, 2020] }
+"""
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    found = make(tmp_path, POLICY + LIFE)
+    with duckdb.connect(tmp_path / "people.duckdb") as connection:
+        connection.execute(
+            "CREATE TABLE lives (person_id INTEGER, score DOUBLE, day DATE, year INTEGER NOT NULL)"
+        )
+    return found
+
+
+def warned(file: Path) -> list[str]:
+    status, out, _ = within("check", "-c", str(file), "--json")
+    assert status == 0
+    found: list[str] = json.loads(out)["warnings"]
+    return found
+
+
+def test_every_warning_has_its_cause(file: Path) -> None:
+    base = warned(file)
+    assert [line.partition(" ")[0] for line in base] == ["lives.score", "lives.day", "lives.person_id"]
+    assert "type double precision" in base[0]
+    assert "no horizon" in base[1]
+    assert "NULL" in base[2]
+    horizon = '[tables.lives]\nhorizon = { day = ["2024-01-01", "2024-01-31"], events_per_unit = 3 }'
+    file.write_text((POLICY + LIFE).replace("[tables.lives]", horizon, 1).replace('unique = ["score"]', ""))
+    assert [line.partition(" ")[0] for line in warned(file)] == ["lives.person_id"]
+
+
+def test_weak_guarantees_and_open_keys(file: Path) -> None:
+    file.write_text(POLICY + "[budget]\ninformation = 7000\n[budget.dataset]\ninformation = 5000\n")
+    assert [line for line in warned(file) if "guarantee" in line] == [
+        "any analyst: the limits guarantee epsilon 59, which is hardly anything"
+    ]
+    file.write_text(POLICY)
+    key = file.parent / ".dpproxy" / "key"
+    key.parent.mkdir()
+    key.write_bytes(bytes(32))
+    key.chmod(0o600)
+    assert warned(file) == []
+    key.chmod(0o640)
+    assert warned(file) == [f"{key} can be read by others (mode 0640): chmod 600 {key}"]
+    status, _, err = within("check", "-c", str(file))
+    assert status == 0
+    assert err == f"dpproxy: warning: {key} can be read by others (mode 0640): chmod 600 {key}\n"
+
+
+@pytest.mark.parametrize(
+    ("information", "said"),
+    [
+        (30, []),
+        (300, ["dataset, a year"]),
+        (3000, ["dataset, a month"]),
+        (30_000, ["dataset: the limits guarantee"]),
+    ],
+)
+def test_a_cap_over_everybody_that_leaves_little(file: Path, information: int, said: list[str]) -> None:
+    with file.open("a") as opened:
+        opened.write(f"[budget.dataset]\ninformation = {information}\ncalls = 30\n")
+    status, out, _ = within("check", "-c", str(file), "--json")
+    found = [w for w in json.loads(out)["warnings"] if w.startswith("dataset")]
+    assert status == 0
+    assert len(found) == len(said)
+    assert all(one.startswith(words) for one, words in zip(found, said, strict=True))
+
+
+def test_costs_are_what_explain_says(file: Path) -> None:
+    told = json.loads(within("check", "-c", str(file), "--json")[1])
+    costs = {(c["table"], c["column"]): c["cost"] for c in told["columns"]}
+    assert costs["people", "town"] == "1"
+    assert costs["visits", "room"] == "1 and 1 call"
+    assert costs["visits", "seconds"] == "top 10: 21 and 1 call; no LIMIT: up to 50 and 5 calls"
+    assert costs["lives", "day"] == "1"
+    assert costs["lives", "year"] == "top 10: 20; no LIMIT: up to 50"
+    assert costs["rooms", "floor"] == "free"
+    counted = "SELECT {0}, COUNT(DISTINCT person_id) AS n FROM {1} GROUP BY 1"
+    top = counted + " ORDER BY 2 DESC LIMIT 10"
+    queries = [
+        counted.format("seconds", "visits"),
+        top.format("seconds", "visits"),
+        top.format("year", "lives"),
+    ]
+    queries += [
+        counted.format("town", "people"),
+        counted.format("room", "visits"),
+        counted.format("day", "lives"),
+    ]
+    status, out, err = within(
+        "explain", "-c", str(file), " UNION ALL ".join(f"SELECT n FROM ({q}) AS x" for q in queries)
+    )
+    assert status == 0, err
+    assert re.findall(r"Cost: at most (.*)", out) == [
+        "50 information units and 5 calls",
+        "21 information units and 1 call",
+        "20 information units and 0 calls",
+        "1 information unit and 0 calls",
+        "1 information unit and 1 call",
+        "1 information unit and 0 calls",
+    ]
+
+
+def test_limits_that_the_ledger_has_otherwise(tmp_path: Path) -> None:
+    file = make(tmp_path, POLICY + '[server]\nauth = "trust"\n[budget.dataset]\ninformation = 900\n')
+
+    def drifted() -> list[str]:
+        return [line for line in warned(file) if "the ledger" in line]
+
+    assert drifted() == []
+    assert not (tmp_path / ".dpproxy" / "ledger").exists()
+    with serving(["serve", "-c", str(file), "--port", "0"]) as server:
+        with server.connect("ann") as connection:
+            connection.execute(COUNT.encode())
+        assert drifted() == []
+        assert within("budget", "set", "ann", "--calls", "7.5", "-c", str(file))[0] == 0
+        file.write_text(file.read_text().replace("information = 900", "information = 800"))
+        told = drifted()
+        assert told == [
+            "analyst:ann has its limits from the ledger: calls 7.5 (file: 30); dpproxy budget set ann --calls 30",
+            "dataset has its limits from the ledger: information 900 (file: 800); "
+            "dpproxy budget set dataset --information 800",
+        ]
+        for line in told:
+            words = line.partition("dpproxy ")[2].split()
+            assert within(*words, "-c", str(file))[0] == 0
+        assert drifted() == []
+        file.write_text(file.read_text().replace("[budget.dataset]\ninformation = 800\n", ""))
+        (gone,) = drifted()
+        assert gone.startswith("dataset is in the ledger, and the file no longer names it")
+    assert drifted() == []
