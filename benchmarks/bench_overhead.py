@@ -17,9 +17,9 @@ import psycopg
 from benchmarks.bench_data import QUESTIONS, make_duckdb, make_postgres, policy
 from benchmarks.bench_serving import FRESH, Proxy, serving
 from dpproxy.deployment.service import Service, configured
-from dpproxy.engine.optimizer import ask
+from dpproxy.engine.optimizer import plan_release
 from dpproxy.engine.options import terms
-from dpproxy.engine.planner import PlannedNode
+from dpproxy.engine.planner import BoundNode
 from rewriter.plan import HistogramQuery
 from tests.dpproxy.postgres_data import Databases, databases
 
@@ -75,8 +75,8 @@ def _written(file: Path, rounds: int) -> list[list[tuple[int, HistogramQuery]]]:
             queries = []
             for number in (next(FRESH) for _ in range(rounds)):
                 (node,) = service.answering._planner.plan(one.sql.format(n=number), (), ())
-                assert isinstance(node, PlannedNode)
-                queries.append((number, next(ask(node, on, secret).queries())))
+                assert isinstance(node, BoundNode)
+                queries.append((number, next(plan_release(node, on, secret).queries())))
             found.append(queries)
     return found
 

@@ -29,7 +29,7 @@ from rich.table import Table
 
 from benchmarks.deployed import ENGINES
 from dpproxy.deployment.service import Service, configured
-from dpproxy.reporting.rows import Result
+from dpproxy.reporting.rows import RowSet
 from dpproxy.server.local_client import ClientError
 from tests.dpproxy.postgres_data import Databases, databases
 
@@ -43,7 +43,7 @@ PARAMETERS = {"$1": "'Engineer'", "$2": "'2024-06-01'"}
 """What stands for the parameters of statements, which are written in their places."""
 
 Rows = Sequence[tuple[str | None, ...]]
-Ask = Callable[[str], Result]
+Ask = Callable[[str], RowSet]
 
 
 def queries(corpora: Path, name: str) -> list[dict[str, Any]]:

@@ -11,10 +11,10 @@ import duckdb
 
 from benchmarks.data import ITEM, table
 from dpproxy.deployment.service import Service, configured
-from dpproxy.reporting.rows import Result
+from dpproxy.reporting.rows import RowSet
 from tests.dpproxy.postgres_data import Databases, databases
 
-Ask = Callable[[str], Result]
+Ask = Callable[[str], RowSet]
 """Runs one statement on the whole way from SQL to rows; raises ClientError."""
 
 ENGINES = ("DuckDB", "PostgreSQL")

@@ -22,7 +22,7 @@ from rich.table import Table
 
 from dpproxy.catalog.build_policy import build_policy, open_backend
 from dpproxy.deployment.service import configured
-from dpproxy.engine.planner import PlannedNode, Planner
+from dpproxy.engine.planner import BoundNode, Planner
 from dpproxy.front.front import Front
 from rewriter.policy import Policy
 from rewriter.refusal import Refusal
@@ -63,7 +63,7 @@ def planned(one: Planner, sql: str) -> None:
         return
     one.prepare(sql, ())
     for node in one.plan(sql, (), ()):
-        if isinstance(node, PlannedNode):
+        if isinstance(node, BoundNode):
             node.histogram(range(len(node.draft.measures)), 1000)
 
 

@@ -25,7 +25,7 @@ from benchmarks.data import DataMissing, columns, folder, item_sets, table
 from benchmarks.deployed import ENGINES, Ask, on
 from benchmarks.distinct import BETA, L_MAX, TRIALS
 from benchmarks.partition import DELTA, DELTA0
-from dpproxy.reporting.rows import Result
+from dpproxy.reporting.rows import RowSet
 from mechanisms.count_release import PrivateCountRelease
 from mechanisms.distinct_count import PersonLevelDistinctCount
 from mechanisms.histogram import Histogram
@@ -100,7 +100,7 @@ EXPERIMENTS = (PARTITION, FASHION, IMDB, COUNTS)
 DISTINCT = PersonLevelDistinctCount(Fraction(1), L_MAX, BETA, "matching")
 
 
-def read(experiment: Experiment, answer: Result) -> list[float]:
+def read(experiment: Experiment, answer: RowSet) -> list[float]:
     """The figures of one answer, in the order of the experiment's."""
     if experiment is PARTITION:
         return [len(answer.rows)]

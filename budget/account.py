@@ -86,7 +86,7 @@ class Reservation:
 
 
 @dataclass(frozen=True)
-class Stream:
+class ContinualRelease:
     """What is known of a stream of running counts: its last `answer` and how many `looks` there were at it.
 
     `paid`: whether every account that was asked for has paid for it in its present period.
@@ -98,7 +98,7 @@ class Stream:
 
 
 @dataclass(frozen=True)
-class Look:
+class ContinualStep:
     """A further release of the stream of this `key` (32 bytes): the one after the first `after` looks at it."""
 
     key: bytes

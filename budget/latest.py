@@ -7,7 +7,7 @@ from collections.abc import Hashable
 from threading import Lock
 
 
-class Latest:
+class RecentKeys:
     """At most `most` things, of which the oldest is forgotten first; for any thread.
 
     >>> latest = Latest(2)

@@ -21,26 +21,26 @@ from budget.account import (
     AlreadyReached,
     AlreadyResolved,
     Charge,
+    ContinualRelease,
+    ContinualStep,
     Exhausted,
     Frozen,
     IdUsed,
     LedgerError,
     LedgerUnavailable,
-    Look,
     NotReached,
     Outcome,
     Overtaken,
     Pinned,
     Reservation,
     Settled,
-    Stream,
     UnknownAccount,
 )
 from budget.accounts import Accounts
 from budget.analysts import Analysts
 from budget.highwater import HighWaters
 from budget.history import Histories
-from budget.latest import Latest
+from budget.latest import RecentKeys
 from budget.ledger_computing import Computing
 from budget.ledger_schema import ROLE, prepare
 from budget.ledger_store import LOST, Pool, PostgresStore
@@ -71,7 +71,7 @@ class Ledger(
         self._instance, self._lease = instance, lease
         self._ids: deque[UUID] = deque()
         self._ids_lock = Lock()
-        self._durable = Latest(_KNOWN_DURABLE)
+        self._durable = RecentKeys(_KNOWN_DURABLE)
 
     @classmethod
     def open(
@@ -197,7 +197,7 @@ class Ledger(
         mechanism: str,
         query: str,
         epoch: str,
-        look: Look | None = None,
+        look: ContinualStep | None = None,
         noise: str = "",
     ) -> Settled:
         """Writes actual cost and answer in one transaction; only what it returns may leave.
@@ -266,11 +266,11 @@ class Ledger(
         rows = self._rows(statements.STORED, release_key=release_key)
         return (rows[0][0], Charge(rows[0][1], rows[0][2])) if rows else None
 
-    def stream(self, chain: Sequence[str], key: bytes) -> Stream:
+    def stream(self, chain: Sequence[str], key: bytes) -> ContinualRelease:
         """What is known of the stream `key`, and whether all accounts of `chain` have paid for it."""
         values = {"chain": list(chain), "stream": key}
         paid, looks, answer = self._rows(statements_streams.STREAM, **values)[0]
-        return Stream(paid == len(chain), looks or 0, answer)
+        return ContinualRelease(paid == len(chain), looks or 0, answer)
 
     def recover(self, *gone: str) -> int:
         """Ends reservations whose lease has run out, and those of instances that are `gone`; returns how many.

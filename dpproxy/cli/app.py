@@ -29,7 +29,7 @@ from dpproxy.cli.workers import Workers
 from dpproxy.config.identity import OWNER
 from dpproxy.config.sections import Config
 from dpproxy.config.values import exact
-from dpproxy.deployment.service import MOST_WORKERS, Checked, Service, configured
+from dpproxy.deployment.service import MOST_WORKERS, BoundConfig, Service, configured
 from dpproxy.owner import check as cli_check
 from dpproxy.owner.init import domains as init_domains
 from dpproxy.owner.presets import Name as Preset
@@ -167,7 +167,7 @@ def serve(
 def check(config: ConfigFile = HERE, json: Json = False) -> None:
     """Hold the configuration against the backend; tell what it means and guarantees."""
     with reported():
-        checked = Checked.open(configured(config))
+        checked = BoundConfig.open(configured(config))
         checked.backend.close()
         cli_check.report(checked, as_json=json)
 

@@ -13,7 +13,7 @@ from dpproxy.cli.options import HERE, ConfigFile, Json, group, reported
 from dpproxy.config.sections import Config
 from dpproxy.deployment.service import Service, configured, opened_vault
 from dpproxy.engine.published_tables import REFRESH
-from dpproxy.engine.request import Asker
+from dpproxy.engine.request import QueryRequest
 from dpproxy.pgwire.identifiers import qualified
 from dpproxy.reporting.rows import OutputError
 from dpproxy.reporting.tables import print_json, print_table
@@ -31,7 +31,7 @@ def publish(config: Config, name: str, file: Path, refresh: Refresh, analyst: st
         asked = publication(text)
         if asked is None or asked.kind != "create":
             raise OutputError(f"{file} has no query in it")
-        done = service.publishing.create(asked, Asker(text, (), analyst, (), {REFRESH: refresh}))
+        done = service.publishing.create(asked, QueryRequest(text, (), analyst, (), {REFRESH: refresh}))
     print("\n".join(done.notices))
 
 

@@ -10,7 +10,7 @@ from dpproxy.cli.progress import progress_bar
 from dpproxy.config.sections import Config
 from dpproxy.deployment.service import Service
 from dpproxy.owner.explain_policy import in_words
-from dpproxy.reporting.rows import Result
+from dpproxy.reporting.rows import RowSet
 from dpproxy.reporting.tables import Format, print_json, print_result
 
 
@@ -31,6 +31,6 @@ def explain(config: Config, analyst: str, statement: str, *, as_json: bool) -> N
     print("\n".join([*told, "", *lines] if told else lines))
 
 
-def _asked(config: Config, analyst: str, statement: str) -> Result:
+def _asked(config: Config, analyst: str, statement: str) -> RowSet:
     with Service.start(config, alone=False) as service, progress_bar(Console(stderr=True)) as heard:
         return asyncio.run(service.ask(analyst, statement, heard))

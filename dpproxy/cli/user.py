@@ -6,7 +6,7 @@ import asyncio
 
 from dpproxy.config.identity import OWNER
 from dpproxy.config.sections import Config
-from dpproxy.deployment.service import Vault, open_front, opened_vault
+from dpproxy.deployment.service import LedgerAndKey, open_front, opened_vault
 from dpproxy.pgwire.auth import Verifier
 from dpproxy.reporting.rows import OutputError
 from dpproxy.reporting.tables import print_json
@@ -58,7 +58,7 @@ def remove(config: Config, name: str) -> None:
         _end_sessions(config, vault, name)
 
 
-def _end_sessions(config: Config, vault: Vault, name: str) -> None:
+def _end_sessions(config: Config, vault: LedgerAndKey, name: str) -> None:
     """Where no server runs there are none."""
     if vault.owner and not config.front.url:
         return

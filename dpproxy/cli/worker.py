@@ -15,9 +15,9 @@ from dpproxy.cli.options import EXPECTED
 from dpproxy.cli.workers import BEAT, BEAT_SECONDS, READY, Order
 from dpproxy.deployment.service import Service
 from dpproxy.embedded.launcher import die_with
-from dpproxy.server.cancel_forwarding import Neighbours
+from dpproxy.server.cancel_forwarding import CancelForwarder
 from dpproxy.server.listener import Shared
-from dpproxy.server.session_limit import Seats
+from dpproxy.server.session_limit import SessionLimit
 from dpproxy.server.shutdown import leave
 from dpproxy.telemetry.statement_log import json_everywhere
 
@@ -43,8 +43,8 @@ def main() -> None:
 async def _serve(service: Service, order: Order) -> None:
     number, folder = order.place.number, order.place.folder
     section = order.config.server
-    seats = Seats(section.max_sessions, section.max_sessions_per_login, folder / "seats", number)
-    shared = Shared(seats, Neighbours(folder, number))
+    seats = SessionLimit(section.max_sessions, section.max_sessions_per_login, folder / "seats", number)
+    shared = Shared(seats, CancelForwarder(folder, number))
     beating: list[asyncio.Task[None]] = []
 
     def ready(host: str, port: int) -> None:

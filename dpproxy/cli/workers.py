@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dpproxy.config.sections import Config
-from dpproxy.deployment.epoch_rollover import Turner
-from dpproxy.deployment.service import Place, Service
+from dpproxy.deployment.epoch_rollover import EpochLeader
+from dpproxy.deployment.service import Service, WorkerSlot
 from dpproxy.server.listener import ServerError, drain_seconds
-from dpproxy.server.session_limit import Seats, empty_seats
+from dpproxy.server.session_limit import SessionLimit, empty_seats
 from dpproxy.server.shutdown import STOP_SECONDS, ending
 from dpproxy.telemetry import metrics
 
@@ -36,7 +36,7 @@ class Order:
     """What a worker is told: the configuration as the parent read it, its place, and who its parent is."""
 
     config: Config
-    place: Place
+    place: WorkerSlot
     parent: int
 
 
@@ -66,17 +66,17 @@ class Workers:
             self._stopping = stack.enter_context(ending(seconds, self.service.stop))
             port = stack.enter_context(reserved_port(section.host, section.port))
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="dpproxy-")))
-            Seats.make(folder / "seats", section.max_sessions)
+            SessionLimit.make(folder / "seats", section.max_sessions)
             self._folder = folder / "metrics"
             self._folder.mkdir()
-            turner = Turner(folder, self.service.turn)
+            turner = EpochLeader(folder, self.service.turn)
             await turner.listen()
             stack.callback(turner.close)
             config = self.service.config
             config = config.model_copy(update={"server": section.model_copy(update={"port": port})})
             async with self.service.recovering():
                 await self._serve(
-                    [Order(config, Place(n, folder), os.getpid()) for n in range(self.count)], ready
+                    [Order(config, WorkerSlot(n, folder), os.getpid()) for n in range(self.count)], ready
                 )
 
     async def _serve(self, orders: Sequence[Order], ready: Callable[[str, int], None]) -> None:

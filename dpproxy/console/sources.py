@@ -11,7 +11,7 @@ from time import monotonic
 
 from budget.ledger import Ledger
 from dpproxy.config.sections import Config
-from dpproxy.deployment.service import Checked, Service
+from dpproxy.deployment.service import BoundConfig, Service
 
 CONSOLE = "console"
 """What the console's secret is derived for."""
@@ -49,7 +49,7 @@ class Probe:
 class Sources:
     """Where pages come from. `key`: 32 secret bytes for cookies; `metrics`: None where nobody is served here."""
 
-    checked: Checked
+    checked: BoundConfig
     ledger: Ledger
     probe: Probe
     key: bytes = field(repr=False)

@@ -20,7 +20,7 @@ _SECONDS = 600.0
 _MOST_BYTES = 100
 
 
-class Turner:
+class EpochLeader:
     """The parent's side: `turn` reads the public tables of an epoch, given by name, and may block."""
 
     def __init__(self, folder: Path, turn: Callable[[str], None]) -> None:
@@ -77,7 +77,7 @@ def turn_at_owner(folder: Path, epoch: str) -> None:
         raise FrontError("the public tables cannot be read anew")
 
 
-class Once:
+class OncePerEpoch:
     """Does a thing once for each epoch, whoever asks first; a failure is tried again.
 
     >>> begun = []

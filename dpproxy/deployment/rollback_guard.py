@@ -7,7 +7,15 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from threading import Lock
 from uuid import UUID
 
-from budget.account import AnotherLedger, Charge, LedgerOlder, LedgerUnavailable, Look, Reservation, Settled
+from budget.account import (
+    AnotherLedger,
+    Charge,
+    ContinualStep,
+    LedgerOlder,
+    LedgerUnavailable,
+    Reservation,
+    Settled,
+)
 from budget.highwater import HighWater
 from budget.ledger import Ledger
 from dpproxy.config.sections import ConfigError
@@ -46,7 +54,7 @@ class Marker:
         self._write()
 
 
-class MarkedLedger(Ledger):
+class RollbackGuardedLedger(Ledger):
     """The ledger, with a mark from `keep` on.
 
     What an older copy would forget is a charge. A reservation whose backend was reached is spent in full if
@@ -127,7 +135,7 @@ class MarkedLedger(Ledger):
         mechanism: str,
         query: str,
         epoch: str,
-        look: Look | None = None,
+        look: ContinualStep | None = None,
         noise: str = "",
     ) -> Settled:
         """As the ledger's, and not before the mark of the reservation is durable.

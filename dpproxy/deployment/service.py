@@ -24,21 +24,21 @@ from dpproxy.config.epoch import epoch_name
 from dpproxy.config.key_file import load_key
 from dpproxy.config.sections import Config, ConfigError, load
 from dpproxy.config.sections import Server as ServerSection
-from dpproxy.deployment.epoch_rollover import Once, tables_changed, turn_at_owner
+from dpproxy.deployment.epoch_rollover import OncePerEpoch, tables_changed, turn_at_owner
 from dpproxy.deployment.highwater_file import MarkFile, mark_path
-from dpproxy.deployment.rollback_guard import ACCEPT, MarkedLedger, MarkError
+from dpproxy.deployment.rollback_guard import ACCEPT, MarkError, RollbackGuardedLedger
 from dpproxy.embedded.server import Embedded
-from dpproxy.engine.executor import Answering
+from dpproxy.engine.executor import QueryEngine
 from dpproxy.engine.planner import Planner
 from dpproxy.engine.published_tables import Publishing
 from dpproxy.front.front import Front
-from dpproxy.reporting.rows import Result
+from dpproxy.reporting.rows import RowSet
 from dpproxy.server import local_client
 from dpproxy.server.impersonation import Identity, no_owner
 from dpproxy.server.jwt import KeyFileError, Tokens
 from dpproxy.server.listener import Rooms, Server, Settings, Shared
 from dpproxy.telemetry.metrics import Metrics
-from dpproxy.telemetry.observer import Watcher, Watchers
+from dpproxy.telemetry.observer import Observer, Watchers
 from dpproxy.telemetry.progress import Progress
 from dpproxy.telemetry.refusal_counter import RefusalCounts
 from dpproxy.telemetry.stages import Observe
@@ -79,7 +79,7 @@ def configured(path: Path, **server: object) -> Config:
 
 
 @dataclass(frozen=True)
-class Checked:
+class BoundConfig:
     """A configuration held against its backend."""
 
     config: Config
@@ -111,14 +111,14 @@ class Checked:
 
 
 @dataclass(frozen=True, repr=False)
-class Vault:
+class LedgerAndKey:
     """The ledger of a configuration and the deployment's key; `owner`: no other process runs its server.
 
     `mark`: what the ledger has to be checked against before it may pay for anything; `data`: what its answers are to
     be of.
     """
 
-    ledger: MarkedLedger
+    ledger: RollbackGuardedLedger
     key: bytes
     owner: bool
     mark: MarkFile
@@ -126,7 +126,7 @@ class Vault:
 
 
 @dataclass(frozen=True)
-class Place:
+class WorkerSlot:
     """Where a worker stands: its number, from 0, and the private folder that it shares with its parent."""
 
     number: int
@@ -135,8 +135,8 @@ class Place:
 
 @contextmanager
 def open_vault(
-    checked: Checked, place: Place | None = None, *, workers: int = 1, new: bool = False
-) -> Iterator[Vault]:
+    checked: BoundConfig, place: WorkerSlot | None = None, *, workers: int = 1, new: bool = False
+) -> Iterator[LedgerAndKey]:
     """Starts the embedded ledger or attaches to it, or connects to the one that the file names.
 
     `place`: of a worker, which attaches under a lasting name of its own; `workers`: how many will follow;
@@ -165,13 +165,13 @@ def open_vault(
             name = names[place.number]
         elif not owner:
             name = f"attached {randomness.random_bytes(16).hex()}"
-        ledger = MarkedLedger.open(conninfo, checked.pinned, instance=name)
+        ledger = RollbackGuardedLedger.open(conninfo, checked.pinned, instance=name)
         stack.callback(ledger.close)
         if owner:
             ledger.recover(*names)
         # An embedded ledger and a file beside it may be moved together.
         data = checked.backend.place(None if section.url else data_dir)
-        yield Vault(ledger, key, owner, MarkFile(key_path, key), data)
+        yield LedgerAndKey(ledger, key, owner, MarkFile(key_path, key), data)
 
 
 class Service:
@@ -181,7 +181,9 @@ class Service:
     set, is told by servers made later how long the stages of private statements take.
     """
 
-    def __init__(self, checked: Checked, stack: ExitStack, place: Place | None, workers: int) -> None:
+    def __init__(
+        self, checked: BoundConfig, stack: ExitStack, place: WorkerSlot | None, workers: int
+    ) -> None:
         self.checked = checked
         self.config = checked.config
         self._stack = stack
@@ -195,31 +197,31 @@ class Service:
         self._tokens = tokens_of(self.config)
         self._identity = Identity(services, self.front.let_take)
         self.metrics = Metrics(SLOTS)
-        self._watchers: list[Watcher] = [
+        self._watchers: list[Observer] = [
             stack.enter_context(RefusalCounts(self.ledger.count_refusals)),
             self.metrics,
         ]
         self.observe: Observe = self.metrics.stage
-        self.turn = Once(epoch_name(self.config.privacy.epoch, datetime.now(UTC)), self._reload)
+        self.turn = OncePerEpoch(epoch_name(self.config.privacy.epoch, datetime.now(UTC)), self._reload)
         self._prepare_front()
         planner = Planner(checked.policy, self.front, checked.backend.dialect)
         reload = self.turn if self.owner else _nothing
         if place is not None:
             reload = partial(turn_at_owner, place.folder)
-        self.answering = Answering(self.config, planner, checked.backend, self.ledger, self._key, reload)
+        self.answering = QueryEngine(self.config, planner, checked.backend, self.ledger, self._key, reload)
         self.publishing = Publishing(self.config, self.answering, self.ledger, self.front)
         if self.owner:
             self.publishing.synchronise(afresh=True)
 
     @classmethod
-    def start(cls, config: Config, *, alone: bool, place: Place | None = None, workers: int = 1) -> Self:
+    def start(cls, config: Config, *, alone: bool, place: WorkerSlot | None = None, workers: int = 1) -> Self:
         """Starts everything, or attaches to what another process of the same configuration runs.
 
         `alone`: refuses to attach; `place`: of a worker; `workers`: how many will attach. Raises
         ServiceError, ConfigError, BackendUnavailable, BackendError, EmbeddedError, FrontError, LedgerError.
         """
         with ExitStack() as stack:
-            checked = Checked.open(config)
+            checked = BoundConfig.open(config)
             stack.callback(checked.backend.close)
             service = cls(checked, stack, place, workers)
             if alone and not service.owner:
@@ -288,7 +290,7 @@ class Service:
 
     async def ask(
         self, analyst: str, statement: str, heard: Callable[[Progress], None] = local_client.unheard
-    ) -> Result:
+    ) -> RowSet:
         """One statement of an analyst on the whole way of a query, over a socket that nobody else sees.
 
         `heard`: told where it is while it runs for long. Raises ClientError.
@@ -304,7 +306,7 @@ class Service:
             # The loop ends next: what the drain has closed gets its turn to be gone.
             await asyncio.sleep(0)
 
-    def _rooms(self, *watchers: Watcher) -> Rooms:
+    def _rooms(self, *watchers: Observer) -> Rooms:
         return Rooms(
             answering=self.answering,
             front=self.front.address,
@@ -379,9 +381,9 @@ class Service:
 
 
 @contextmanager
-def opened_vault(config: Config, *, new: bool = False) -> Iterator[Vault]:
+def opened_vault(config: Config, *, new: bool = False) -> Iterator[LedgerAndKey]:
     """The vault alone, for commands that need no front; raises what Checked.open and open_vault raise."""
-    checked = Checked.open(config)
+    checked = BoundConfig.open(config)
     checked.backend.close()
     with open_vault(checked, new=new) as vault:
         yield vault

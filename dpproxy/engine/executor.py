@@ -15,13 +15,13 @@ from typing import cast
 from budget.account import (
     BudgetRow,
     Charge,
+    ContinualRelease,
+    ContinualStep,
     Exhausted,
     LedgerError,
     Limit,
-    Look,
     ReleaseRow,
     Reservation,
-    Stream,
 )
 from budget.ledger import Ledger
 from budget.units import micro_limit
@@ -32,14 +32,14 @@ from dpproxy.engine import refusals
 from dpproxy.engine.binary_arrays import text_array
 from dpproxy.engine.explain import explanation
 from dpproxy.engine.last_release import LastRelease, LastRow
-from dpproxy.engine.optimizer import ask, smaller
+from dpproxy.engine.optimizer import plan_release, smaller
 from dpproxy.engine.options import terms
-from dpproxy.engine.planner import Planned, PlannedNode, Planner, Prepared
-from dpproxy.engine.postprocess import Shown
+from dpproxy.engine.planner import BoundNode, Planned, Planner, PreparedQuery
+from dpproxy.engine.postprocess import OutputColumn
 from dpproxy.engine.presentation_arrays import arrays, released
-from dpproxy.engine.release_plan import Ask, charge, total
-from dpproxy.engine.released_table import Result
-from dpproxy.engine.request import Asker
+from dpproxy.engine.release_plan import ReleasePlan, charge, total
+from dpproxy.engine.released_table import ReleasedTable
+from dpproxy.engine.request import QueryRequest
 from mechanisms import randomness
 from rewriter.effort import bounded
 from rewriter.logical.plan import SystemDraft
@@ -60,7 +60,7 @@ class Answer:
     notices: tuple[str, ...]
 
 
-class Answering:
+class QueryEngine:
     """The composition of the rooms for one policy; safe to use from many threads.
 
     `key`: the deployment's 32 secret bytes; `reload` reads the public tables into the front anew, which
@@ -96,18 +96,18 @@ class Answering:
         """Whether `text` takes the privacy step; raises Refusal for what no analyst may send."""
         return self._planner.classify(text)
 
-    def prepare(self, text: str, oids: tuple[int, ...], errors: bool = False) -> Prepared:
+    def prepare(self, text: str, oids: tuple[int, ...], errors: bool = False) -> PreparedQuery:
         """The plan of a private statement; nothing is charged. Raises Refusal.
 
         `errors`: with the columns of dpproxy.error_columns, which `execute` is then to be told, too.
         """
         return self._planner.prepare(text, oids, errors)
 
-    def known(self, text: str, oids: tuple[int, ...], errors: bool = False) -> Prepared | None:
+    def known(self, text: str, oids: tuple[int, ...], errors: bool = False) -> PreparedQuery | None:
         """What `prepare` gives where that is cached: without I/O."""
         return self._planner.known(text, oids, errors)
 
-    def execute(self, asker: Asker) -> Answer:
+    def execute(self, asker: QueryRequest) -> Answer:
         """Pays for a private statement, runs and releases it, or replays what this analyst has paid for.
 
         Raises Refusal; whatever fails once the backend was reached stays charged.
@@ -128,13 +128,13 @@ class Answering:
             return Answer(arrays(columns, prepared), () if silent else notices)
 
     def _released(
-        self, asker: Asker, prepared: Prepared, chain: Sequence[str], epoch: str
-    ) -> tuple[list[Sequence[object]], dict[bytes, Result]]:
+        self, asker: QueryRequest, prepared: PreparedQuery, chain: Sequence[str], epoch: str
+    ) -> tuple[list[Sequence[object]], dict[bytes, ReleasedTable]]:
         """The released columns, in stages: a node waits for the constants in it, a constant for the nodes it reads."""
         columns: list[Sequence[object]] = []
-        results: dict[bytes, Result] = {}
+        results: dict[bytes, ReleasedTable] = {}
         constants: list[Texts] = []
-        shown: dict[int, Result] = {}
+        shown: dict[int, ReleasedTable] = {}
         done = 0
         while done < len(prepared.columns):
             self._evaluate(asker, prepared, constants, done, arrays(columns, prepared))
@@ -163,7 +163,12 @@ class Answering:
         return columns, results
 
     def _evaluate(
-        self, asker: Asker, prepared: Prepared, constants: list[Texts], done: int, arrays: Sequence[bytes]
+        self,
+        asker: QueryRequest,
+        prepared: PreparedQuery,
+        constants: list[Texts],
+        done: int,
+        arrays: Sequence[bytes],
     ) -> None:
         """Add the constants that `done` released nodes are enough for."""
         while len(constants) < len(prepared.constants) and prepared.constants[len(constants)].nodes <= done:
@@ -171,28 +176,28 @@ class Answering:
                 self._planner.constant(asker.text, asker.oids, len(constants), asker.parameters, arrays)
             )
 
-    def _refuse_unaffordable(self, asks: Sequence[Ask | None], chain: Sequence[str]) -> None:
+    def _refuse_unaffordable(self, asks: Sequence[ReleasePlan | None], chain: Sequence[str]) -> None:
         """PV001 before anything is paid where the account could not pay for the stages to come."""
         needed = charge(total(a.cost_at_most for a in asks if a is not None))
         if not self._ledger.check_budget(chain[0], needed):
             raise Exhausted(needed, self._ledger.left(chain[0]), None)
 
-    def _asks(self, planned: Planned, settings: Mapping[str, str], epoch: str) -> list[Ask | None]:
+    def _asks(self, planned: Planned, settings: Mapping[str, str], epoch: str) -> list[ReleasePlan | None]:
         """Priced once for a plan, an epoch and what the analyst has set."""
 
-        def priced(node: PlannedNode) -> Ask:
+        def priced(node: BoundNode) -> ReleasePlan:
             privacy = self._config.privacy
             on = replace(terms(privacy, settings), length=privacy.epoch, epoch=epoch)
             nonces = self._nonces(epoch)
-            return ask(node, on, (nonces[0], self._fingerprint, self._release_key, nonces[1]))
+            return plan_release(node, on, (nonces[0], self._fingerprint, self._release_key, nonces[1]))
 
         key = ("ask", epoch, *settings.items())
         with bounded():
-            return [n.noted(key, priced) if isinstance(n, PlannedNode) else None for n in planned]
+            return [n.noted(key, priced) if isinstance(n, BoundNode) else None for n in planned]
 
     def _results(
-        self, asker: Asker, asks: Sequence[Ask], chain: Sequence[str], epoch: str
-    ) -> dict[bytes, Result]:
+        self, asker: QueryRequest, asks: Sequence[ReleasePlan], chain: Sequence[str], epoch: str
+    ) -> dict[bytes, ReleasedTable]:
         """The result of every ask: replayed for nothing where the account has paid for it, else bought."""
         with asker.stages.during("replay"):
             results = self._replayed(asker, asks, chain[0])
@@ -213,7 +218,9 @@ class Answering:
                 results |= self._buy(asker, bought, chain, epoch, new) if bought else {}
         return results
 
-    def _replayed(self, asker: Asker, asks: Sequence[Ask], account: str) -> dict[bytes, Result]:
+    def _replayed(
+        self, asker: QueryRequest, asks: Sequence[ReleasePlan], account: str
+    ) -> dict[bytes, ReleasedTable]:
         """What this account has paid for before, and what comes to nothing."""
         results = {}
         for one in asks:
@@ -222,12 +229,17 @@ class Answering:
             if given is not None:
                 results[one.request_key] = given
             elif found is not None:
-                results[one.request_key] = replace(one.shown(Result.load(found)), replayed=True)
+                results[one.request_key] = replace(one.shown(ReleasedTable.load(found)), replayed=True)
         return results
 
     def _buy(
-        self, asker: Asker, asks: list[Ask], chain: Sequence[str], epoch: str, new: Collection[bytes]
-    ) -> dict[bytes, Result]:
+        self,
+        asker: QueryRequest,
+        asks: list[ReleasePlan],
+        chain: Sequence[str],
+        epoch: str,
+        new: Collection[bytes],
+    ) -> dict[bytes, ReleasedTable]:
         """Reserve the most that all can cost, then fetch, release and settle one after the other.
 
         The slot is taken first, so that an unreachable backend costs nothing; from the reservation on, what is
@@ -260,7 +272,11 @@ class Answering:
         return results
 
     def _reserved(
-        self, asker: Asker, asks: Sequence[Ask], chain: Sequence[str], streams: Mapping[bytes, Stream]
+        self,
+        asker: QueryRequest,
+        asks: Sequence[ReleasePlan],
+        chain: Sequence[str],
+        streams: Mapping[bytes, ContinualRelease],
     ) -> tuple[Reservation, ...]:
         return self._ledger.reserve(
             chain,
@@ -274,14 +290,14 @@ class Answering:
 
     def _settle(
         self,
-        one: Ask,
+        one: ReleasePlan,
         slot: Slot,
         reservation: Reservation,
-        asker: Asker,
+        asker: QueryRequest,
         epoch: str,
-        seen: Stream | None,
+        seen: ContinualRelease | None,
         new: bool,
-    ) -> Result:
+    ) -> ReleasedTable:
         """Release one node and commit its cost and answer together; somebody's stored answer is taken as it is.
 
         `seen`: what is known of its stream, which it continues; `new`: nobody has it yet.
@@ -304,7 +320,7 @@ class Answering:
                 raise BackendError from None
             known = result.dump(), charge(result.cost)
         else:
-            result = Result.load(known[0])
+            result = ReleasedTable.load(known[0])
         with asker.stages.during("settle"):
             settled = self._ledger.settle(
                 reservation,
@@ -315,14 +331,14 @@ class Answering:
                 mechanism=one.recorded,
                 query=one.node.text,
                 epoch=epoch,
-                look=None if one.stream is None or seen is None else Look(one.stream, seen.looks),
+                look=None if one.stream is None or seen is None else ContinualStep(one.stream, seen.looks),
                 noise=one.shown(result).noise(),
             )
         asker.paid.take(settled.charged)
-        answer = one.shown(Result.load(settled.answer))
+        answer = one.shown(ReleasedTable.load(settled.answer))
         return replace(answer, lowered=one.lowered, charged=settled.charged, left=settled.left)
 
-    def _affordable(self, one: Ask, account: str) -> Ask:
+    def _affordable(self, one: ReleasePlan, account: str) -> ReleasePlan:
         if self._ledger.limit(account).mode == "track":
             return one
         return smaller(one, self._ledger.left(account))
@@ -341,7 +357,7 @@ class Answering:
             self._chains[analyst] = [link.account for link in links]
         return self._chains[analyst]
 
-    def _explained(self, asker: Asker, prepared: Prepared, account: str, epoch: str) -> list[str]:
+    def _explained(self, asker: QueryRequest, prepared: PreparedQuery, account: str, epoch: str) -> list[str]:
         constants: list[Texts] = []
         self._evaluate(asker, prepared, constants, 0, ())
         planned = self._planner.plan(asker.text, asker.oids, asker.parameters, constants)
@@ -374,26 +390,26 @@ class Answering:
         return now
 
 
-def _write(asks: Sequence[Ask]) -> None:
+def _write(asks: Sequence[ReleasePlan]) -> None:
     """Writes the backend's SQL, which is kept with the plan: what is too much work is refused before it is paid."""
     with bounded():
         for one in asks:
             deque(one.queries(), maxlen=0)
 
 
-def _owed(one: Ask, streams: Mapping[bytes, Stream]) -> Charge:
+def _owed(one: ReleasePlan, streams: Mapping[bytes, ContinualRelease]) -> Charge:
     """The most that an ask can cost: nothing, where it continues a stream that is paid."""
     seen = None if one.stream is None else streams[one.stream]
     return Charge(0, 0) if seen is not None and seen.paid else charge(one.cost_at_most)
 
 
-def _last_look(seen: Stream | None) -> Result | None:
+def _last_look(seen: ContinualRelease | None) -> ReleasedTable | None:
     """What the last look at a stream released; LedgerError where it was lost, since no other may be taken then."""
     if seen is None or not seen.looks:
         return None
     if seen.answer is None:
         raise LedgerError("the last look at a stream is missing")
-    return Result.load(seen.answer)
+    return ReleasedTable.load(seen.answer)
 
 
 def _go_on(cancellation: Cancellation) -> None:
@@ -407,7 +423,7 @@ def _columns_of(
     return [[getattr(row, field.name) for row in rows] for field in fields(kind)]
 
 
-def _deviations(column: Shown) -> list[str | None]:
+def _deviations(column: OutputColumn) -> list[str | None]:
     """The standard deviation of each value's noise, NULL where it is not known."""
     known = column.deviations or (math.nan,) * len(column.values)
     return [None if math.isnan(d) else repr(float(d)) for d in known]

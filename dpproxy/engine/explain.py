@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from budget.account import Charge
 from budget.units import micro, shown
 from dpproxy.engine.cap_notes import BEYOND, caps
-from dpproxy.engine.group_selection import ByCount
+from dpproxy.engine.group_selection import CountSelection
 from dpproxy.engine.measure_distinct import DistinctMeter
 from dpproxy.engine.measure_quantiles import QuantileMeter
-from dpproxy.engine.measurement import Meter, Sums
-from dpproxy.engine.release_plan import Ask, charge
-from dpproxy.engine.select_partitions import ByWeight
-from dpproxy.engine.select_running import ByTime
+from dpproxy.engine.measurement import Measurement, SumMeasurement
+from dpproxy.engine.release_plan import ReleasePlan, charge
+from dpproxy.engine.select_partitions import PartitionSelection
+from dpproxy.engine.select_running import RunningSelection
 from mechanisms.count_release import KnownCountRelease, PrivateCountRelease
 from mechanisms.histogram import Cost, Mechanism
 from mechanisms.known_domain import KnownGumb
@@ -23,7 +23,7 @@ from rewriter.ir.measure import Count, Measure, Moment
 from rewriter.plan import HistogramQuery
 
 
-def explanation(one: Ask, left: Charge | None) -> Iterator[str]:
+def explanation(one: ReleasePlan, left: Charge | None) -> Iterator[str]:
     """The lines for one DP node; `left` is what the analyst's own account has."""
     node = one.node
     domain = "unknown domain" if node.cells is None else f"known domain of {len(node.cells)} cells"
@@ -32,12 +32,12 @@ def explanation(one: Ask, left: Charge | None) -> Iterator[str]:
     if one.selection is None:
         yield "  Cost: nothing, no rows can come out"
         return
-    if isinstance(one.selection, ByCount):
+    if isinstance(one.selection, CountSelection):
         top = f", top {one.k}" if one.lowered or one.selection.mechanism.name.endswith("Gumb") else ""
         yield from _mechanism(one.selection.mechanism, one.node.draft.measures, one.selection.place, top)
-    elif isinstance(one.selection, ByWeight):
+    elif isinstance(one.selection, PartitionSelection):
         yield from _by_weight(one.selection)
-    elif isinstance(one.selection, ByTime):
+    elif isinstance(one.selection, RunningSelection):
         yield from _by_time(one.selection, one.stream is not None)
     for meter in one.meters:
         yield from _meter(meter, one.selection.most)
@@ -101,7 +101,7 @@ def _price(mechanism: Mechanism | ClampedSum) -> str:
     return f"{_units(mechanism.cost_at_most)}, for all groups together"
 
 
-def _by_weight(selection: ByWeight) -> Iterator[str]:
+def _by_weight(selection: PartitionSelection) -> Iterator[str]:
     mechanism = selection.mechanism
     yield f"  Mechanism: {mechanism.name}, {len(mechanism.rounds)} rounds"
     yield f"  Clamp: at most {mechanism.delta0} groups of one unit count, each for less the more it has"
@@ -112,7 +112,7 @@ def _by_weight(selection: ByWeight) -> Iterator[str]:
     )
 
 
-def _by_time(selection: ByTime, lasts: bool) -> Iterator[str]:
+def _by_time(selection: RunningSelection, lasts: bool) -> Iterator[str]:
     mechanism = selection.mechanism
     yield f"  Mechanism: {mechanism.name}, times 1 to {selection.at} of {mechanism.horizon}"
     most = mechanism.stddev * mechanism.partial_sums**0.5
@@ -123,8 +123,8 @@ def _by_time(selection: ByTime, lasts: bool) -> Iterator[str]:
     yield f"  Price: {_units(mechanism.cost_at_most)} for all items and times; {later}"
 
 
-def _meter(meter: Meter, groups: int) -> Iterator[str]:
-    if isinstance(meter, Sums):
+def _meter(meter: Measurement, groups: int) -> Iterator[str]:
+    if isinstance(meter, SumMeasurement):
         for place, mechanism in zip(meter.places, meter.mechanisms(groups), strict=True):
             yield from _mechanism(mechanism, meter.node.draft.measures, place, "")
     elif isinstance(meter, QuantileMeter):

@@ -11,7 +11,7 @@ import numpy as np
 
 from dpproxy.backends.base import Fetched
 from dpproxy.engine.bins import Bins
-from dpproxy.engine.planner import PlannedNode
+from dpproxy.engine.planner import BoundNode
 from mechanisms.histogram import Cost, Counts, Histogram, Mechanism, Release
 from mechanisms.randomness import Stream
 from rewriter.plan import Cells, HistogramQuery
@@ -22,7 +22,7 @@ FREE = Cost(Fraction(0), Fraction(0))
 
 
 @dataclass(frozen=True)
-class Measured:
+class MeasuredColumn:
     """What a measure's mechanism released: a value a group, and the standard deviation of each one's noise.
 
     `deviations` is empty where there is no such noise: of ranks, where no count was asked for, and of quantiles,
@@ -63,7 +63,7 @@ class Groups:
 
     cells: Cells
     cost: Cost = FREE
-    measured: Mapping[Place, Measured] = field(default_factory=dict)
+    measured: Mapping[Place, MeasuredColumn] = field(default_factory=dict)
     times: int = 0
 
 
@@ -98,7 +98,7 @@ class Selection(Protocol):
 
 
 @dataclass(frozen=True)
-class Whole:
+class FullDomain:
     """Every cell of a known domain."""
 
     cells: Cells
@@ -119,10 +119,10 @@ class Whole:
 
 
 @dataclass(frozen=True)
-class ByCount:
+class CountSelection:
     """The groups that `mechanism` finds by the count `place` of the node, together with that count."""
 
-    node: PlannedNode
+    node: BoundNode
     place: int
     mechanism: Mechanism
     most: int
@@ -158,14 +158,14 @@ class ByCount:
     def _groups(self, release: Release, labels: Cells) -> Groups:
         rows = [labels[i] for i in release.indices.tolist()]
         if release.values is None:
-            ranks = Measured(tuple(range(len(rows), 0, -1)))
+            ranks = MeasuredColumn(tuple(range(len(rows), 0, -1)))
             return Groups(tuple(rows), release.cost, {(self.place, None): ranks})
         values = release.values.tolist()
         deviations = deviations_of(release, len(values))
         order = list(range(len(rows)))
         if self.node.cells is None:
             order.sort(key=lambda n: (-values[n], tuple((t is None, t or "") for t in rows[n])))
-        found = Measured(
+        found = MeasuredColumn(
             tuple(values[n] for n in order),
             tuple(deviations[n] for n in order),
             width=width_of(self.mechanism.name),

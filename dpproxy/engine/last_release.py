@@ -8,7 +8,7 @@ from fractions import Fraction
 from typing import Self
 
 from budget.units import units
-from dpproxy.engine.released_table import Result
+from dpproxy.engine.released_table import ReleasedTable
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class LastRow:
     notice: str
 
     @classmethod
-    def of(cls, result: Result) -> Self:
+    def of(cls, result: ReleasedTable) -> Self:
         """The row that tells of a release."""
         charged, left = result.charged, result.left
         return cls(
@@ -54,7 +54,7 @@ class LastRelease:
     def __init__(self) -> None:
         self.rows: tuple[LastRow, ...] = ()
 
-    def note(self, results: Iterable[Result]) -> None:
+    def note(self, results: Iterable[ReleasedTable]) -> None:
         """Takes the place of what was there, unless no release was asked for."""
         rows = tuple(map(LastRow.of, results))
         self.rows = rows or self.rows

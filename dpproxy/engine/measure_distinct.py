@@ -8,10 +8,10 @@ from fractions import Fraction
 
 import numpy as np
 
-from dpproxy.engine.group_selection import Fetch, Measured, Place
-from dpproxy.engine.measurement import Changed
-from dpproxy.engine.options import Terms
-from dpproxy.engine.planner import PlannedNode
+from dpproxy.engine.group_selection import Fetch, MeasuredColumn, Place
+from dpproxy.engine.measurement import GroupBound
+from dpproxy.engine.options import ReleaseOptions
+from dpproxy.engine.planner import BoundNode
 from mechanisms.distinct_count import PersonLevelDistinctCount
 from mechanisms.histogram import Cost, Counts
 from mechanisms.item_sets import ItemSets
@@ -23,10 +23,10 @@ from rewriter.plan import Cells, HistogramQuery
 class DistinctMeter:
     """The distinct items `place` of a node: 5/4 information units for each group that a unit can be in."""
 
-    node: PlannedNode
+    node: BoundNode
     place: int
-    terms: Terms
-    changed: Changed
+    terms: ReleaseOptions
+    changed: GroupBound
 
     @property
     def mechanism(self) -> PersonLevelDistinctCount:
@@ -48,9 +48,9 @@ class DistinctMeter:
     def queries(self, cells: Cells) -> tuple[HistogramQuery, ...]:
         return (self.node.over(cells).items(self.place, self.mechanism.fetch),)
 
-    def measure(self, cells: Cells, fetch: Fetch, stream: Stream) -> Mapping[Place, Measured]:
+    def measure(self, cells: Cells, fetch: Fetch, stream: Stream) -> Mapping[Place, MeasuredColumn]:
         if not cells:
-            return {(self.place, None): Measured(())}
+            return {(self.place, None): MeasuredColumn(())}
         fetched = fetch(self.queries(cells)[0])
         rows, units, items = fetched.counts(0) - 1, fetched.codes(1), fetched.codes(2)
         order = np.lexsort((items, units, rows))
@@ -64,7 +64,7 @@ class DistinctMeter:
             bounds.append(release.bound)
         said = f"{min(bounds)}" if len(set(bounds)) == 1 else f"{min(bounds)} to {max(bounds)}"
         note = f"a lower bound of the distinct count, each unit counted for at most {said} values"
-        return {(self.place, None): Measured(tuple(values), tuple(deviations), (note,))}
+        return {(self.place, None): MeasuredColumn(tuple(values), tuple(deviations), (note,))}
 
 
 def _sets(units: Counts, items: Counts) -> ItemSets:

@@ -9,9 +9,9 @@ from fractions import Fraction
 import numpy as np
 
 from dpproxy.engine.bins import Bins, bins_of
-from dpproxy.engine.group_selection import Fetch, Measured, Place
-from dpproxy.engine.measurement import Changed
-from dpproxy.engine.planner import PlannedNode
+from dpproxy.engine.group_selection import Fetch, MeasuredColumn, Place
+from dpproxy.engine.measurement import GroupBound
+from dpproxy.engine.planner import BoundNode
 from mechanisms.choose import Settings
 from mechanisms.histogram import Cost, Counts, Histogram
 from mechanisms.quantile import QuantileTree, tree_quantile
@@ -25,10 +25,10 @@ class QuantileMeter:
     """The quantiles `place` of a node, cut into at most 2^levels bins: one information unit for each group that a
     unit can be in."""
 
-    node: PlannedNode
+    node: BoundNode
     place: int
     settings: Settings
-    changed: Changed
+    changed: GroupBound
     most_bins: int
 
     @property
@@ -60,7 +60,7 @@ class QuantileMeter:
     def queries(self, cells: Cells) -> tuple[HistogramQuery, ...]:
         return (self.node.over(cells).bins(self.place, 1 << self.bins.levels),)
 
-    def measure(self, cells: Cells, fetch: Fetch, stream: Stream) -> Mapping[Place, Measured]:
+    def measure(self, cells: Cells, fetch: Fetch, stream: Stream) -> Mapping[Place, MeasuredColumn]:
         tables = self.counted(cells, fetch)
         mechanism = self.mechanism
         nodes = []
@@ -68,11 +68,11 @@ class QuantileMeter:
             release = mechanism.release(Histogram(tables[cell], True), stream.child("tree", cell))
             assert release.values is not None
             nodes.append(release.values)
-        found: dict[Place, Measured] = {}
+        found: dict[Place, MeasuredColumn] = {}
         for fraction in self._measure.fractions:
             assert fraction is not None
             places = tuple(tree_quantile(n, fraction) for n in nodes)
-            found[self.place, fraction] = Measured(places, bins=self.bins)
+            found[self.place, fraction] = MeasuredColumn(places, bins=self.bins)
         return found
 
     def counted(self, cells: Cells, fetch: Fetch) -> Counts:

@@ -12,12 +12,12 @@ from dpproxy.engine.group_selection import (
     GAUSSIAN,
     LAPLACE,
     Fetch,
-    Measured,
+    MeasuredColumn,
     Place,
     deviations_of,
     in_cell_order,
 )
-from dpproxy.engine.planner import PlannedNode
+from dpproxy.engine.planner import BoundNode
 from mechanisms.choose import Settings, noisy_cells
 from mechanisms.histogram import Cost, Histogram, Release
 from mechanisms.known_domain import KnownGauss, KnownLap
@@ -28,7 +28,7 @@ from rewriter.plan import Cells, HistogramQuery
 
 
 @dataclass(frozen=True)
-class Changed:
+class GroupBound:
     """How many of n groups one unit changes: `delta0` at most, None for any number."""
 
     delta0: int | None
@@ -38,7 +38,7 @@ class Changed:
         return groups if self.delta0 is None else min(self.delta0, groups)
 
 
-class Meter(Protocol):
+class Measurement(Protocol):
     """Measures of a node over groups that were found before."""
 
     @property
@@ -54,18 +54,18 @@ class Meter(Protocol):
     def queries(self, cells: Cells) -> tuple[HistogramQuery, ...]:
         """The SQL that the backend will run."""
 
-    def measure(self, cells: Cells, fetch: Fetch, stream: Stream) -> Mapping[Place, Measured]:
+    def measure(self, cells: Cells, fetch: Fetch, stream: Stream) -> Mapping[Place, MeasuredColumn]:
         """What comes out, by the measure's place in the node."""
 
 
 @dataclass(frozen=True)
-class Sums:
+class SumMeasurement:
     """The counts and sums `places` of a node, in one query; each is paid for."""
 
-    node: PlannedNode
+    node: BoundNode
     places: tuple[int, ...]
     settings: Settings
-    changed: Changed
+    changed: GroupBound
 
     def mechanisms(self, groups: int) -> tuple[KnownLap | KnownGauss | ClampedSum, ...]:
         """A mechanism a measure."""
@@ -107,11 +107,11 @@ class Sums:
     def queries(self, cells: Cells) -> tuple[HistogramQuery, ...]:
         return (self.node.over(cells).histogram(self.places, None),)
 
-    def measure(self, cells: Cells, fetch: Fetch, stream: Stream) -> Mapping[Place, Measured]:
+    def measure(self, cells: Cells, fetch: Fetch, stream: Stream) -> Mapping[Place, MeasuredColumn]:
         if not cells:
-            return {(place, None): Measured(()) for place in self.places}
+            return {(place, None): MeasuredColumn(()) for place in self.places}
         fetched = fetch(self.queries(cells)[0])
-        found: dict[Place, Measured] = {}
+        found: dict[Place, MeasuredColumn] = {}
         for column, (place, mechanism) in enumerate(
             zip(self.places, self.mechanisms(len(cells)), strict=True), 1
         ):
@@ -123,7 +123,7 @@ class Sums:
                 release = mechanism.release(Histogram(values, True), child)
             assert release.values is not None
             width = LAPLACE if self.settings.noise == "laplace" else GAUSSIAN
-            found[place, None] = Measured(
+            found[place, None] = MeasuredColumn(
                 tuple(release.values.tolist()), tuple(deviations_of(release, len(cells))), width=width
             )
         return found

@@ -9,15 +9,15 @@ from fractions import Fraction
 from budget.account import Charge
 from budget.units import micro, shown
 from dpproxy.engine import refusals
-from dpproxy.engine.group_selection import ByCount, Selection, Whole
+from dpproxy.engine.group_selection import CountSelection, FullDomain, Selection
 from dpproxy.engine.measure_distinct import DistinctMeter
 from dpproxy.engine.measure_quantiles import QuantileMeter
-from dpproxy.engine.measurement import Changed, Meter, Sums
-from dpproxy.engine.options import Terms
-from dpproxy.engine.planner import PlannedNode
-from dpproxy.engine.release_plan import Ask, Secret, charge, running, total
-from dpproxy.engine.select_partitions import ByWeight
-from dpproxy.engine.select_running import ByTime, times_over
+from dpproxy.engine.measurement import GroupBound, Measurement, SumMeasurement
+from dpproxy.engine.options import ReleaseOptions
+from dpproxy.engine.planner import BoundNode
+from dpproxy.engine.release_plan import ReleasePlan, Secret, charge, running, total
+from dpproxy.engine.select_partitions import PartitionSelection
+from dpproxy.engine.select_running import RunningSelection, times_over
 from mechanisms import randomness
 from mechanisms.choose import NoMechanism, Settings, choose
 from mechanisms.continual import UnknownDomainBinary
@@ -33,14 +33,14 @@ MOST_ROWS_TO_FIND_BY = 2
 """Of a unit in a group: with more, groups of unknown domain are found by their units."""
 
 
-def ask(node: PlannedNode, terms: Terms, secret: Secret) -> Ask:
+def plan_release(node: BoundNode, terms: ReleaseOptions, secret: Secret) -> ReleasePlan:
     """How a node is answered on these terms. Raises Refusal where no mechanism answers."""
     k = None if node.draft.k is None else min(node.draft.k, terms.max_k)
     if any(running(node)):
         return _stream(node, terms, secret)
     if k == 0 or node.cells == ():
         key = _key(node, (), secret)
-        return Ask(node, terms, None, (), k, key, key, secret)
+        return ReleasePlan(node, terms, None, (), k, key, key, secret)
     refuse_null_bounds(node)
     if node.cells is None and not terms.scans:
         _refuse_scan(node.draft, terms.max_k)
@@ -65,7 +65,7 @@ def _refuse_scan(draft: NodeDraft, max_k: int) -> None:
         raise refusals.scan(table, name)
 
 
-def _stream(node: PlannedNode, terms: Terms, secret: Secret) -> Ask:
+def _stream(node: BoundNode, terms: ReleaseOptions, secret: Secret) -> ReleasePlan:
     """A running count. Where its past never changes, one stream goes on through all epochs, and times that are not
     over are left for later; else every epoch has a stream of its own, which is looked at once."""
     (measure,) = node.draft.measures
@@ -83,15 +83,15 @@ def _stream(node: PlannedNode, terms: Terms, secret: Secret) -> Ask:
         mechanism = UnknownDomainBinary(
             settings.eps_per, settings.delta_per, 1, measure.events, horizon, once=False
         )
-        selection = ByTime(node, mechanism, at) if at else None
+        selection = RunningSelection(node, mechanism, at) if at else None
     except ValueError:
         raise refusals.beyond_limits() from None
     key = _key(node, None if selection is None else selection.parameters, secret)
     stream = _stream_key(node, mechanism, secret) if begin is not None else None
-    return Ask(node, terms, selection, (), None, key, key, secret, stream)
+    return ReleasePlan(node, terms, selection, (), None, key, key, secret, stream)
 
 
-def _stream_key(node: PlannedNode, mechanism: UnknownDomainBinary, secret: Secret) -> bytes:
+def _stream_key(node: BoundNode, mechanism: UnknownDomainBinary, secret: Secret) -> bytes:
     """HMAC over all that decides a stream's events and its law, without the times at which it is looked at."""
     _, fingerprint, key, nonce = secret
     law = repr((mechanism.name, mechanism.parameters)).encode()
@@ -100,12 +100,12 @@ def _stream_key(node: PlannedNode, mechanism: UnknownDomainBinary, secret: Secre
     )
 
 
-def smaller(one: Ask, left: Charge) -> Ask:
+def smaller(one: ReleasePlan, left: Charge) -> ReleasePlan:
     """The same with as many groups as `left` pays for, at least one; unchanged where fewer cost no less.
 
     A query without LIMIT may spend what is left, and no more.
     """
-    if one.selection is None or isinstance(one.selection, ByTime) or _fits(one, left):
+    if one.selection is None or isinstance(one.selection, RunningSelection) or _fits(one, left):
         return one
     if one.k is None:
         return _thrifty(one, left)
@@ -118,7 +118,7 @@ def smaller(one: Ask, left: Charge) -> Ask:
     return replace(least, request_key=one.request_key) if _fits(least, left) else one
 
 
-def _thrifty(one: Ask, left: Charge) -> Ask:
+def _thrifty(one: ReleasePlan, left: Charge) -> ReleasePlan:
     """The same on an allowance of what is left, where it is enough for a start."""
     try:
         least = _ask(one.node, one.terms.within(left), None, one.secret)
@@ -127,11 +127,11 @@ def _thrifty(one: Ask, left: Charge) -> Ask:
     return replace(least, request_key=one.request_key) if _fits(least, left) else one
 
 
-def _fits(one: Ask, left: Charge) -> bool:
+def _fits(one: ReleasePlan, left: Charge) -> bool:
     return left.covers(charge(one.cost_at_most))
 
 
-def _ask(node: PlannedNode, terms: Terms, k: int | None, secret: Secret) -> Ask:
+def _ask(node: BoundNode, terms: ReleaseOptions, k: int | None, secret: Secret) -> ReleasePlan:
     draft, place = node.draft, node.draft.selecting
     if node.cells is None:
         if not terms.settings.delta_per:
@@ -140,16 +140,16 @@ def _ask(node: PlannedNode, terms: Terms, k: int | None, secret: Secret) -> Ask:
             place = len(draft.measures)
             node = replace(node, draft=replace(draft, measures=(*draft.measures, UNITS)))
     selection = _selection(node, terms, place, k) if draft.measures else _listed(node, terms)
-    found = () if isinstance(selection, Whole) or place is None else (place,)
-    restricted = isinstance(selection, Whole) or not (selection.name or "").endswith("Gumb")
-    meters = _meters(node, terms, found, Changed(node.delta0 if restricted else None), restricted)
+    found = () if isinstance(selection, FullDomain) or place is None else (place,)
+    restricted = isinstance(selection, FullDomain) or not (selection.name or "").endswith("Gumb")
+    meters = _meters(node, terms, found, GroupBound(node.delta0 if restricted else None), restricted)
     _refuse_costly(meters, max(selection.most, 1), terms)
     described = [selection.parameters, *(m.parameters(selection.most) for m in meters)]
     key = _key(node, described, secret)
-    return Ask(node, terms, selection, meters, k, key, key, secret)
+    return ReleasePlan(node, terms, selection, meters, k, key, key, secret)
 
 
-def _better_by_units(node: PlannedNode, place: int) -> bool:
+def _better_by_units(node: BoundNode, place: int) -> bool:
     """Whether groups are found by their units, and a count of rows is measured after: the threshold on rows is tau
     times that on units, and a unit rarely has tau rows; it costs the count once more.
 
@@ -159,21 +159,21 @@ def _better_by_units(node: PlannedNode, place: int) -> bool:
     return isinstance(count, Count) and count.tau > MOST_ROWS_TO_FIND_BY and node.delta0 is not None
 
 
-def _listed(node: PlannedNode, terms: Terms) -> Selection:
+def _listed(node: BoundNode, terms: ReleaseOptions) -> Selection:
     """The groups of a query without aggregates: the known domain, for nothing, or those that are present."""
     if node.cells is not None and not terms.present:
-        return Whole(node.cells)
+        return FullDomain(node.cells)
     if not terms.settings.delta_per:
         raise refusals.no_delta()
     return _by_weight(node, terms)
 
 
-def _selection(node: PlannedNode, terms: Terms, place: int | None, k: int | None) -> Selection:
+def _selection(node: BoundNode, terms: ReleaseOptions, place: int | None, k: int | None) -> Selection:
     """How the groups are found: `place` is the count that may select, `k` how many are wanted in top-k form."""
     draft, settings = node.draft, terms.settings
     if place is None:
         assert node.cells is not None
-        return Whole(node.cells)
+        return FullDomain(node.cells)
     count = draft.measures[place]
     assert isinstance(count, Count)
     size = None if node.cells is None else len(node.cells)
@@ -191,12 +191,12 @@ def _selection(node: PlannedNode, terms: Terms, place: int | None, k: int | None
         if len(draft.measures) == 1 and settings.noise == "gaussian":
             return _count_release(node, terms, count.tau)
         if node.cells is not None:
-            return Whole(node.cells)
+            return FullDomain(node.cells)
         raise refusals.needs_limit() from None
     if node.cells is not None and not isinstance(mechanism, KnownGumb):
-        return Whole(node.cells)
+        return FullDomain(node.cells)
     most = k if k is not None and mechanism.name.endswith("Gumb") else (mechanism.fetch or 1) - 1
-    return ByCount(node, place, mechanism, most)
+    return CountSelection(node, place, mechanism, most)
 
 
 def _shown(draft: NodeDraft, place: int, ordered: bool) -> bool:
@@ -205,7 +205,7 @@ def _shown(draft: NodeDraft, place: int, ordered: bool) -> bool:
     return any(f != "count" for f in using) or (draft.counts if ordered else bool(using))
 
 
-def _count_release(node: PlannedNode, terms: Terms, tau: int) -> ByCount:
+def _count_release(node: BoundNode, terms: ReleaseOptions, tau: int) -> CountSelection:
     """As many counts as the allowance pays for, where neither a bound nor a LIMIT says how many there may be.
 
     Not with noise = "laplace", whose guarantee counts steps of bounded range.
@@ -221,7 +221,7 @@ def _count_release(node: PlannedNode, terms: Terms, tau: int) -> ByCount:
             relative_error=terms.relative_error,
             cells=len(node.cells),
         )
-        return ByCount(node, 0, mechanism, len(node.cells))
+        return CountSelection(node, 0, mechanism, len(node.cells))
     mechanism = PrivateCountRelease(
         eps_per=eps_per,
         information=most.information,
@@ -230,12 +230,12 @@ def _count_release(node: PlannedNode, terms: Terms, tau: int) -> ByCount:
         delta_per=delta_per,
         calls=most.calls,
     )
-    return ByCount(node, 0, mechanism, mechanism.k_bar)
+    return CountSelection(node, 0, mechanism, mechanism.k_bar)
 
 
 def _meters(
-    node: PlannedNode, terms: Terms, found: tuple[int, ...], changed: Changed, restricted: bool
-) -> tuple[Meter, ...]:
+    node: BoundNode, terms: ReleaseOptions, found: tuple[int, ...], changed: GroupBound, restricted: bool
+) -> tuple[Measurement, ...]:
     """The meters of all measures but those that selecting has `found`.
 
     Where only the selection bounds the groups of a unit, each one is paid for unless the analyst asks for cheap.
@@ -245,7 +245,7 @@ def _meters(
         settings = replace(settings, spend="accurate")
     left = [(n, m) for n, m in enumerate(node.draft.measures) if n not in found]
     sums = tuple(n for n, m in left if isinstance(m, (Count, Moment)))
-    meters: list[Meter] = [Sums(node, sums, settings, changed)] if sums else []
+    meters: list[Measurement] = [SumMeasurement(node, sums, settings, changed)] if sums else []
     for place, measure in left:
         if isinstance(measure, Quantiles):
             meters.append(QuantileMeter(node, place, settings, changed, terms.bins))
@@ -255,7 +255,7 @@ def _meters(
     return tuple(meters)
 
 
-def _by_weight(node: PlannedNode, terms: Terms) -> ByWeight:
+def _by_weight(node: BoundNode, terms: ReleaseOptions) -> PartitionSelection:
     """Partition selection on the query's allowance."""
     settings = terms.settings
     _refuse_laplace(settings, "the list of groups without an aggregate")
@@ -264,17 +264,17 @@ def _by_weight(node: PlannedNode, terms: Terms) -> ByWeight:
     mechanism = DPSips(
         settings.eps_per, settings.delta_per, most.information, most.calls, delta0, terms.floor
     )
-    return ByWeight(node, mechanism)
+    return PartitionSelection(node, mechanism)
 
 
-def _allowed(terms: Terms, most: Fraction | None, what: str) -> Cost:
+def _allowed(terms: ReleaseOptions, most: Fraction | None, what: str) -> Cost:
     """What a query of a costly kind may spend; PV018 where the owner does not offer it."""
     if most == 0:
         raise refusals.not_allowed(what, _units(most))
     return terms.kind(most)
 
 
-def _refuse_costly(meters: Iterable[Meter], groups: int, terms: Terms) -> None:
+def _refuse_costly(meters: Iterable[Measurement], groups: int, terms: ReleaseOptions) -> None:
     """PV018 for distinct counts that cost more than the owner allows."""
     most = terms.kinds.distinct_count
     needed = total(m.cost(groups) for m in meters if isinstance(m, DistinctMeter)).information
@@ -292,14 +292,14 @@ def _refuse_laplace(settings: Settings, what: str) -> None:
         raise refusals.not_with_laplace(what)
 
 
-def refuse_null_bounds(node: PlannedNode) -> None:
+def refuse_null_bounds(node: BoundNode) -> None:
     """Refuse sums and quantiles whose bounds are parameters, and NULL."""
     for measure in node.draft.measures:
         if isinstance(measure, (Moment, Quantiles)) and measure.value.lo is None and not node.waits:
             raise refusals.null_bound()
 
 
-def _key(node: PlannedNode, described: object, secret: Secret) -> bytes:
+def _key(node: BoundNode, described: object, secret: Secret) -> bytes:
     """HMAC over all that decides the answer's law: epoch, node, domain, policy, mechanisms and their parameters."""
     nonce, fingerprint, key, _ = secret
     parts = [nonce, node.text.encode(), node.domain, fingerprint, repr(described).encode()]

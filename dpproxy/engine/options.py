@@ -19,7 +19,7 @@ from mechanisms.partition_selection import ONE
 
 
 @dataclass(frozen=True)
-class Terms:
+class ReleaseOptions:
     """Public parameters of every release.
 
     `max_k` caps LIMIT; `allowance` is the most that a query without LIMIT may spend; `present`: whether SELECT
@@ -54,7 +54,7 @@ class Terms:
             return self.allowance
         return Cost(min(self.allowance.information, most), self.allowance.calls)
 
-    def within(self, left: Charge) -> Terms:
+    def within(self, left: Charge) -> ReleaseOptions:
         """The same with no more to spend than an account has left."""
         most = Cost(
             min(self.allowance.information, units(left.information)),
@@ -63,7 +63,7 @@ class Terms:
         return replace(self, allowance=most)
 
 
-def terms(privacy: Privacy, wishes: Mapping[str, str]) -> Terms:
+def terms(privacy: Privacy, wishes: Mapping[str, str]) -> ReleaseOptions:
     """The terms of a session with these dpproxy.* settings; raises Refusal (22023) for values that do not exist."""
     spend = _one_of(wishes, "dpproxy.spend", "accurate", "cheap")
     shown = _one_of(wishes, "dpproxy.distinct_values", "domain", "present")
@@ -74,7 +74,7 @@ def terms(privacy: Privacy, wishes: Mapping[str, str]) -> Terms:
         cast(Literal["accurate", "cheap"] | None, spend),
         privacy.d_bar,
     )
-    return Terms(
+    return ReleaseOptions(
         chosen,
         privacy.max_k,
         Cost(

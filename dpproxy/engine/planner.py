@@ -47,7 +47,7 @@ Value = TypeVar("Value")
 
 
 @dataclass(frozen=True)
-class Prepared:
+class PreparedQuery:
     """A private statement with its presentation: $1..$n are the client's parameters, arrays of `array_oids` follow.
 
     `nodes` are its nodes before parameters and constants have values; `errors` the outputs (node and place) whose
@@ -80,7 +80,7 @@ class PreparedConstant:
 
 
 @dataclass(frozen=True)
-class PlannedNode:
+class BoundNode:
     """A DP node with everything public that decides its release; `cells` is None for an unknown domain.
 
     `waits`: constants in it are not known yet, so that it can be priced but not released. `times`: of a running
@@ -106,7 +106,7 @@ class PlannedNode:
         """The most groups one unit can be in by declaration or structure, None if unrestricted."""
         return self.draft.bound.value
 
-    def noted(self, key: Hashable, make: Callable[[PlannedNode], Value]) -> Value:
+    def noted(self, key: Hashable, make: Callable[[BoundNode], Value]) -> Value:
         """What `make` gives for this node, kept for as long as its plan."""
         found = self._noted.get(key)
         if found is None:
@@ -116,7 +116,7 @@ class PlannedNode:
             self._noted[key] = found
         return cast(Value, found)
 
-    def over(self, cells: Cells) -> PlannedNode:
+    def over(self, cells: Cells) -> BoundNode:
         """The same node over these groups as a known domain."""
         return self if cells is self.cells else replace(self, cells=cells)
 
@@ -124,7 +124,7 @@ class PlannedNode:
         """The backend's SQL for the counts and sums `places`; the largest `limit` groups by the first of them
         where the domain is unknown."""
 
-        def written(node: PlannedNode) -> HistogramQuery:
+        def written(node: BoundNode) -> HistogramQuery:
             measures = tuple(node.draft.measures[p] for p in places)
             draft = replace(node.draft, measures=measures, order_by=0)
             return histogram_query(
@@ -155,7 +155,7 @@ class PlannedNode:
         return Backend(self.policy, self.parameters, self.dialect)
 
 
-Planned = tuple[PlannedNode | SystemDraft, ...]
+Planned = tuple[BoundNode | SystemDraft, ...]
 
 
 class _Kept:
@@ -220,7 +220,7 @@ class Planner:
     def _statement(self, text: str) -> Statement:
         return self._verdicts.get(text, lambda: classify(text, self._guarded))
 
-    def prepare(self, text: str, oids: Sequence[int], errors: bool = False) -> Prepared:
+    def prepare(self, text: str, oids: Sequence[int], errors: bool = False) -> PreparedQuery:
         """The presentation of a private statement; `oids` are the types of its parameters. Raises Refusal.
 
         `errors`: with a column <name>_stddev behind the others for each output that is shown by itself.
@@ -228,11 +228,11 @@ class Planner:
         key = (text, tuple(oids), errors)
         return self._prepared.get(key, lambda: self._prepare(*key), lambda made: BYTES_A_STEP * made.steps)
 
-    def known(self, text: str, oids: Sequence[int], errors: bool = False) -> Prepared | None:
+    def known(self, text: str, oids: Sequence[int], errors: bool = False) -> PreparedQuery | None:
         """What `prepare` gives where that is cached: without I/O."""
-        return cast(Prepared | None, self._prepared.known((text, tuple(oids), errors)))
+        return cast(PreparedQuery | None, self._prepared.known((text, tuple(oids), errors)))
 
-    def _prepare(self, text: str, oids: tuple[int, ...], errors: bool) -> Prepared:
+    def _prepare(self, text: str, oids: tuple[int, ...], errors: bool) -> PreparedQuery:
         statement = self._statement(text)
         try:
             with bounded() as effort:
@@ -244,7 +244,7 @@ class Planner:
                 refusal.position += statement.offset
             raise
 
-    def _checked(self, statement: Statement, oids: tuple[int, ...], errors: bool) -> Prepared:
+    def _checked(self, statement: Statement, oids: tuple[int, ...], errors: bool) -> PreparedQuery:
         body = statement.body
         described = self._front.describe(body, oids)
         parameters = tuple(Parameter(name, None) for name in self._type_names(oids))
@@ -284,9 +284,11 @@ class Planner:
             )
         if statement.explain:
             plan = f'SELECT x.line AS "QUERY PLAN" FROM unnest(${len(oids) + 1}::text[]) AS x(line)'
-            return Prepared(plan, (TEXT_ARRAY,), columns, True, constants, tuple(drafted.nodes))
+            return PreparedQuery(plan, (TEXT_ARRAY,), columns, True, constants, tuple(drafted.nodes))
         nodes = tuple(drafted.nodes)
-        return Prepared(presentation.sql, array_oids, columns, False, constants, nodes, presentation.errors)
+        return PreparedQuery(
+            presentation.sql, array_oids, columns, False, constants, nodes, presentation.errors
+        )
 
     def _check_constant(self, constant: Constant, oids: tuple[int, ...]) -> None:
         """Refuse (PV020) an expression that may have another value for the next row, or for the client's session."""
@@ -301,7 +303,7 @@ class Planner:
                 position=position(constant.node),
             )
 
-    def _nothing(self, described: Sequence[Described], oids: Sequence[int]) -> Prepared:
+    def _nothing(self, described: Sequence[Described], oids: Sequence[int]) -> PreparedQuery:
         """The answer to LIMIT 0: the columns that the client's text has, and no row, whatever it reads."""
         columns = ", ".join(f"NULL::{kind} AS {identifier(name)}" for name, kind, _ in described)
         presentation = f"SELECT {columns} WHERE false"
@@ -309,7 +311,7 @@ class Planner:
             (c.name, c.oid) for c in described
         ]:
             raise Refusal("0A000", "the answer's columns could not be kept as the query declares them")
-        return Prepared(presentation, (), (), False, (), ())
+        return PreparedQuery(presentation, (), (), False, (), ())
 
     def _only_type(self, sql: str, oids: tuple[int, ...]) -> str:
         """The type of a query's one column."""
@@ -415,7 +417,7 @@ class Planner:
             for number, node in enumerate(nodes)
         )
 
-    def _complete(self, node: NodeDraft, parameters: tuple[Parameter, ...]) -> PlannedNode:
+    def _complete(self, node: NodeDraft, parameters: tuple[Parameter, ...]) -> BoundNode:
         if running(node) is not None:
             return self._stream(node, parameters)
         cells: Cells | None = ((),)
@@ -426,7 +428,7 @@ class Planner:
                 cells = held(cells, node.relation, node.keys, parameters) if len(cells) <= MAX_CELLS else None
         check_dialect(node, self._policy, parameters, self._dialect)
         domain = sha256(repr(cells).encode()).digest()
-        return PlannedNode(
+        return BoundNode(
             node,
             cells,
             node_text(node, self._policy, parameters),
@@ -436,7 +438,7 @@ class Planner:
             self._dialect,
         )
 
-    def _stream(self, node: NodeDraft, parameters: tuple[Parameter, ...]) -> PlannedNode:
+    def _stream(self, node: NodeDraft, parameters: tuple[Parameter, ...]) -> BoundNode:
         """A running count with its times; it lasts while the public rows that it reads stay as they are."""
         found = running(node)
         assert found is not None
@@ -454,7 +456,7 @@ class Planner:
         grain = lasting(node) if all(t.in_front for t in tables) else None
         check_dialect(node, self._policy, parameters, self._dialect)
         public = b"" if grain is None else b"".join(map(self._digest, tables))
-        return PlannedNode(
+        return BoundNode(
             node,
             None,
             node_text(node, self._policy, parameters),
@@ -480,7 +482,7 @@ class Planner:
 
 def _cells(planned: Planned) -> int:
     """How many values the domains of a plan have."""
-    nodes = [n for n in planned if isinstance(n, PlannedNode)]
+    nodes = [n for n in planned if isinstance(n, BoundNode)]
     return sum(len(n.draft.keys) * len(n.cells or ()) + len(n.times) for n in nodes)
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from decimal import Context, Decimal
 from fractions import Fraction
 
-from dpproxy.engine.group_selection import Measured, Place
+from dpproxy.engine.group_selection import MeasuredColumn, Place
 from mechanisms import numeric
 from rewriter.ir.measure import Count, Moment, Output, Quantiles
 from rewriter.logical.plan import NodeDraft
@@ -21,7 +21,7 @@ _EPOCH = dt.datetime(1970, 1, 1)
 
 
 @dataclass(frozen=True)
-class Shown:
+class OutputColumn:
     """One released column: its values, and the standard deviation of each one's noise, empty where it is not known.
 
     `name`: the client's; `width`: of the 95% interval to both sides, in standard deviations, 0 where it is not known.
@@ -33,7 +33,7 @@ class Shown:
     width: float = 0
 
 
-def outputs(node: NodeDraft, measured: Mapping[Place, Measured]) -> tuple[Shown, ...]:
+def outputs(node: NodeDraft, measured: Mapping[Place, MeasuredColumn]) -> tuple[OutputColumn, ...]:
     """The columns of a node's outputs, in their order."""
     names = node.names or ("",) * len(node.outputs)
     return tuple(
@@ -45,9 +45,9 @@ def outputs(node: NodeDraft, measured: Mapping[Place, Measured]) -> tuple[Shown,
 class _Column:
     node: NodeDraft
     output: Output
-    measured: Mapping[Place, Measured]
+    measured: Mapping[Place, MeasuredColumn]
 
-    def named(self, name: str) -> Shown:
+    def named(self, name: str) -> OutputColumn:
         """The column with its name and the width of its interval."""
         found = [m for (place, _), m in self.measured.items() if place in self.output.measures]
         widths = [m.width for m in found] or [0.0]
@@ -55,7 +55,7 @@ class _Column:
             self.shown(), name=name or self.output.function, width=max(widths) if min(widths) else 0
         )
 
-    def shown(self) -> Shown:
+    def shown(self) -> OutputColumn:
         kind = self.output.function
         if kind == "count" or (kind == "sum" and isinstance(self._measure(0), Count)):
             return self._count()
@@ -64,10 +64,10 @@ class _Column:
         if kind == "avg":
             return self._average()
         if kind in ("distinct", "running"):
-            return Shown(self._values(0), self._deviations(0))
+            return OutputColumn(self._values(0), self._deviations(0))
         if kind in ("cont", "disc"):
             return self._quantile()
-        return Shown(tuple(map(self._spread, *(self._values(n) for n in range(3)))))
+        return OutputColumn(tuple(map(self._spread, *(self._values(n) for n in range(3)))))
 
     def _measure(self, place: int) -> object:
         return self.node.measures[self.output.measures[place]]
@@ -94,27 +94,27 @@ class _Column:
     def _unit(self) -> Fraction:
         return self.output.factor / Fraction(10) ** self._moment.value.scale
 
-    def _count(self) -> Shown:
+    def _count(self) -> OutputColumn:
         factor = _plain(self.output.factor)
         values = tuple(_plain(v * factor) for v in self._values(0))
-        return Shown(values, tuple(d * abs(float(factor)) for d in self._deviations(0)))
+        return OutputColumn(values, tuple(d * abs(float(factor)) for d in self._deviations(0)))
 
     def _total(self, moment: int, count: int) -> Fraction:
         lo, hi = self._ends
         return numeric.uncentred(moment, count, lo, hi) if self._moment.centred else Fraction(moment)
 
-    def _sum(self) -> Shown:
+    def _sum(self) -> OutputColumn:
         unit, size = _plain(self._unit), len(self._values(0))
         if not self._moment.centred:
             values = tuple(_plain(v * unit) for v in self._values(0))
-            return Shown(values, tuple(d * abs(float(unit)) for d in self._deviations(0)))
+            return OutputColumn(values, tuple(d * abs(float(unit)) for d in self._deviations(0)))
         middle = sum(self._ends) / 2
         pairs = zip(self._deviations(0), self._deviations(1), strict=True)
         spread = tuple(math.hypot(m / 2, middle * c) * abs(float(unit)) for m, c in pairs)
         totals = (self._total(self._values(0)[n], self._values(1)[n]) for n in range(size))
-        return Shown(tuple(_plain(t * unit) for t in totals), spread)
+        return OutputColumn(tuple(_plain(t * unit) for t in totals), spread)
 
-    def _average(self) -> Shown:
+    def _average(self) -> OutputColumn:
         lo, hi = self._ends
         pairs = list(zip(self._values(0), self._values(1), strict=True))
         means = [numeric.average(self._total(m, c), c, lo, hi) for m, c in pairs]
@@ -127,9 +127,9 @@ class _Column:
             known = math.nan if mean is None else math.hypot(m / half, float(mean - middle) * c) / count
             spread.append(known * abs(float(self._unit)))
         values = tuple(None if mean is None else _plain(mean * self._unit) for mean in means)
-        return Shown(values, tuple(spread))
+        return OutputColumn(values, tuple(spread))
 
-    def _quantile(self) -> Shown:
+    def _quantile(self) -> OutputColumn:
         """What stands for the bin that holds the quantile, within the range."""
         measure, fraction = self._measure(0), self.output.fraction
         assert isinstance(measure, Quantiles)
@@ -139,7 +139,7 @@ class _Column:
         unit, real = self.output.factor / Fraction(10) ** measure.value.scale, self.output.function == "disc"
         most = measure.value.hi or 0
         values = (min(found.bins.shown(place, fraction, real=real), Fraction(most)) for place in found.values)
-        return Shown(tuple(_plain(v * unit) for v in values))
+        return OutputColumn(tuple(_plain(v * unit) for v in values))
 
     def _spread(self, squares: int, moment: int, count: int) -> Value:
         """VAR or STDDEV of one group; centred moments are of 2x - lo - hi."""

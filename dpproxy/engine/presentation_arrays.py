@@ -10,8 +10,8 @@ import numpy as np
 
 from dpproxy.backends.base import text as value_text
 from dpproxy.engine.binary_arrays import int8_array, text_array
-from dpproxy.engine.planner import INT8_ARRAY, Prepared
-from dpproxy.engine.postprocess import Shown
+from dpproxy.engine.planner import INT8_ARRAY, PreparedQuery
+from dpproxy.engine.postprocess import OutputColumn
 from dpproxy.engine.postprocess import column as column_texts
 from rewriter.logical.plan import NodeDraft
 from rewriter.logical.presentation import Columns
@@ -20,7 +20,12 @@ Texts = tuple[str | None, ...]
 
 
 def released(
-    keys: Sequence[Texts], outputs: Sequence[Shown], node: NodeDraft, columns: Columns, *, nonnegative: bool
+    keys: Sequence[Texts],
+    outputs: Sequence[OutputColumn],
+    node: NodeDraft,
+    columns: Columns,
+    *,
+    nonnegative: bool,
 ) -> list[Sequence[object]]:
     """A node's columns in the order of its arrays, after post-processing.
 
@@ -35,7 +40,7 @@ def released(
     return [*keys, *found]
 
 
-def arrays(columns: Sequence[Sequence[object]], prepared: Prepared) -> tuple[bytes, ...]:
+def arrays(columns: Sequence[Sequence[object]], prepared: PreparedQuery) -> tuple[bytes, ...]:
     """Released columns as binary arrays, empty ones for those that are not there yet."""
     missing = len(prepared.array_oids) - len(columns)
     return tuple(

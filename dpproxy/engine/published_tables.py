@@ -20,8 +20,8 @@ from dpproxy.config.epoch import epoch_end
 from dpproxy.config.identity import OWNER
 from dpproxy.config.sections import Config
 from dpproxy.engine import refusals
-from dpproxy.engine.executor import Answering
-from dpproxy.engine.request import Asker
+from dpproxy.engine.executor import QueryEngine
+from dpproxy.engine.request import QueryRequest
 from dpproxy.front.front import Front, FrontError
 from dpproxy.front.published_tables import Work, placed, removed, renamed, told
 from dpproxy.front.statement import Described
@@ -56,10 +56,10 @@ class Done:
 class Publishing:
     """What is published under one policy; safe to use from many threads."""
 
-    def __init__(self, config: Config, answering: Answering, ledger: Ledger, front: Front) -> None:
+    def __init__(self, config: Config, answering: QueryEngine, ledger: Ledger, front: Front) -> None:
         self._config, self._answering, self._ledger, self._front = config, answering, ledger, front
 
-    def run(self, asker: Asker) -> Done:
+    def run(self, asker: QueryRequest) -> Done:
         """A publisher's statement on published answers; what it does is lasting when this returns.
 
         No ROLLBACK takes it back: what was paid for is spent. Raises Refusal.
@@ -80,12 +80,12 @@ class Publishing:
                     return self._each(asked, asker.analyst, self._comment, "COMMENT")
         return Done("CREATE SCHEMA", ('schema "published" already exists, skipping',))
 
-    def create(self, asked: Publication, asker: Asker) -> Done:
+    def create(self, asked: Publication, asker: QueryRequest) -> Done:
         """Asks and pays for the query of a CREATE TABLE AS as `asker`, then publishes the answer; raises Refusal."""
         with _told(asked):
             return self._create(asked, asker)
 
-    def _create(self, asked: Publication, asker: Asker) -> Done:
+    def _create(self, asked: Publication, asker: QueryRequest) -> Done:
         name, refresh = asked.names[0], self._refresh_of(asker)
         if self._ledger.publication(name) is not None:
             if asked.lenient:
@@ -224,7 +224,7 @@ class Publishing:
         claim = self._ledger.claim_refresh(one, until, under_way, due=now if due else None)
         if claim is None:
             return False
-        asker = Asker(one.query, (), one.publisher, (), one.settings)
+        asker = QueryRequest(one.query, (), one.publisher, (), one.settings)
         spent = self._spent(one.publisher)
         try:
             # Once this was allowed; whether it still is, the configuration of now says.
@@ -250,7 +250,7 @@ class Publishing:
             return row.used, row.reserved
         return None
 
-    def _released(self, asker: Asker, refresh: Refresh) -> tuple[Released, tuple[str, ...]]:
+    def _released(self, asker: QueryRequest, refresh: Refresh) -> tuple[Released, tuple[str, ...]]:
         """The answer to a query, paid for by the asker, with the notices that it came with."""
         at = self._now()
         notices: tuple[str, ...] = ()
@@ -291,7 +291,7 @@ class Publishing:
     def _now(self) -> datetime:
         return datetime.now(UTC)
 
-    def _refresh_of(self, asker: Asker) -> Refresh:
+    def _refresh_of(self, asker: QueryRequest) -> Refresh:
         written = asker.settings.get(REFRESH) or "once"
         if written not in get_args(Refresh):
             raise refusals.unknown_value(REFRESH, get_args(Refresh))

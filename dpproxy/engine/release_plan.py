@@ -10,13 +10,21 @@ from budget.account import Charge
 from budget.units import micro
 from dpproxy.engine.bounded_range import recorded
 from dpproxy.engine.cap_notes import caps
-from dpproxy.engine.group_selection import ByCount, Fetch, Groups, Measured, Place, Selection, Whole
-from dpproxy.engine.measurement import Meter
-from dpproxy.engine.options import Terms
-from dpproxy.engine.planner import PlannedNode
+from dpproxy.engine.group_selection import (
+    CountSelection,
+    Fetch,
+    FullDomain,
+    Groups,
+    MeasuredColumn,
+    Place,
+    Selection,
+)
+from dpproxy.engine.measurement import Measurement
+from dpproxy.engine.options import ReleaseOptions
+from dpproxy.engine.planner import BoundNode
 from dpproxy.engine.postprocess import outputs
-from dpproxy.engine.released_table import Result
-from dpproxy.engine.select_running import ByTime, Seen
+from dpproxy.engine.released_table import ReleasedTable
+from dpproxy.engine.select_running import RunningSelection, Seen
 from mechanisms import randomness
 from mechanisms.count_release import PrivateCountRelease
 from mechanisms.histogram import Cost
@@ -30,7 +38,7 @@ _DECLARED = "the declared values, whether they are in the data or not; nothing w
 
 
 @dataclass(frozen=True)
-class Ask:
+class ReleasePlan:
     """A node with the selection of its groups and the meters of its measures.
 
     Both are missing where nothing can come out (LIMIT 0, an empty domain). `k` is the number of groups that can
@@ -38,10 +46,10 @@ class Ask:
     where the account can pay for less only. `stream` names a running count that goes on in later epochs.
     """
 
-    node: PlannedNode
-    terms: Terms
+    node: BoundNode
+    terms: ReleaseOptions
     selection: Selection | None
-    meters: tuple[Meter, ...]
+    meters: tuple[Measurement, ...]
     k: int | None
     request_key: bytes
     release_key: bytes
@@ -87,22 +95,22 @@ class Ask:
         """The SQL that the backend will run, as far as it is known before groups are selected."""
         if self.selection is not None:
             yield from self.selection.queries()
-            cells = self.selection.cells if isinstance(self.selection, Whole) else ()
+            cells = self.selection.cells if isinstance(self.selection, FullDomain) else ()
             for meter in self.meters:
                 yield from meter.queries(cells)
 
     @property
-    def free(self) -> Result | None:
+    def free(self) -> ReleasedTable | None:
         """The answer, where nothing private is in it: no rows, or a known domain by itself."""
         draft = self.node.draft
         if self.selection is None:
-            return Result.nothing(len(draft.keys), len(draft.outputs))
-        if not isinstance(self.selection, Whole) or self.meters:
+            return ReleasedTable.nothing(len(draft.keys), len(draft.outputs))
+        if not isinstance(self.selection, FullDomain) or self.meters:
             return None
         declared = self._result(Groups(self.selection.cells), {})
         return replace(declared, notes=(*declared.notes, _DECLARED)) if draft.keys else declared
 
-    def release(self, fetch: Fetch, stream: randomness.Stream) -> Result:
+    def release(self, fetch: Fetch, stream: randomness.Stream) -> ReleasedTable:
         """The private answer; `fetch` runs a query at the backend. ValueError for rows that are not as asked for."""
         assert self.selection is not None
         groups = self.selection.find(fetch, stream.child("groups"))
@@ -115,18 +123,18 @@ class Ask:
         """The noise of one reservation, or of a stream for its life; `key`: the noise key."""
         if self.stream is None:
             return randomness.seed(key, self.release_key, reservation)
-        assert isinstance(self.selection, ByTime)
+        assert isinstance(self.selection, RunningSelection)
         return self.selection.mechanism.noise_stream(key, self.stream)
 
-    def after(self, earlier: Result | None) -> Ask:
+    def after(self, earlier: ReleasedTable | None) -> ReleasePlan:
         """The same after earlier looks at its stream, of which this was the last."""
-        if earlier is None or not isinstance(self.selection, ByTime):
+        if earlier is None or not isinstance(self.selection, RunningSelection):
             return self
         cells = tuple(zip(*earlier.keys, strict=True))
         seen = Seen(cells, earlier.measured[0, None], earlier.times)
         return replace(self, selection=self.selection.after(seen))
 
-    def shown(self, result: Result) -> Result:
+    def shown(self, result: ReleasedTable) -> ReleasedTable:
         """A release, this ask's or one that was stored before, with this query's outputs."""
         columns = outputs(self.node.draft, result.measured)
         fewer = "" if not result.keys else self._fewer(len(result.keys[0]))
@@ -136,7 +144,7 @@ class Ask:
     @property
     def threshold(self) -> int | None:
         """About what a count has to be above to come out, None where every group does, or the data decide."""
-        if not isinstance(self.selection, (ByCount, ByTime)):
+        if not isinstance(self.selection, (CountSelection, RunningSelection)):
             return None
         mechanism = self.selection.mechanism
         return None if isinstance(mechanism, PrivateCountRelease) else mechanism.threshold
@@ -146,15 +154,15 @@ class Ask:
         asked, selection = self.node.draft.k, self.selection
         if asked is None or self.k is None or rows >= min(asked, self.k) or self.threshold is None:
             return ""
-        assert isinstance(selection, ByCount)
+        assert isinstance(selection, CountSelection)
         measure = self.node.draft.measures[selection.place] if self.node.draft.measures else None
         what = "rows" if isinstance(measure, Count) and measure.tau > 1 else "units"
         least = f"groups of fewer than about {self.threshold} {what} are not shown"
         return f"{rows} rows, fewer than LIMIT asks for: {least}"
 
-    def _result(self, groups: Groups, measured: dict[Place, Measured]) -> Result:
+    def _result(self, groups: Groups, measured: dict[Place, MeasuredColumn]) -> ReleasedTable:
         draft, size = self.node.draft, len(groups.cells)
-        return Result(
+        return ReleasedTable(
             keys=tuple(tuple(row[n] for row in groups.cells) for n in range(len(draft.keys))),
             measured=measured,
             counts=tuple(n for n, m in enumerate(draft.measures) if isinstance(m, (Count, Running))),
@@ -166,7 +174,7 @@ class Ask:
         )
 
     def _notes(self, size: int) -> Iterator[str]:
-        if isinstance(self.selection, Whole) and not self.meters:
+        if isinstance(self.selection, FullDomain) and not self.meters:
             yield "the domain as it is declared, not what is present in the data: nothing was charged"
         if not size:
             yield "no group is large enough to be shown"
@@ -185,6 +193,6 @@ def charge(cost: Cost) -> Charge:
     return Charge(micro(cost.information), micro(cost.calls))
 
 
-def running(node: PlannedNode) -> Iterator[Running]:
+def running(node: BoundNode) -> Iterator[Running]:
     """The running count that a node is, if it is one."""
     yield from (m for m in node.draft.measures if isinstance(m, Running))

@@ -11,15 +11,15 @@ from typing import Any
 from budget.account import Charge
 from dpproxy.engine.bins import Bins
 from dpproxy.engine.cap_notes import BEYOND, NOT_COVERED
-from dpproxy.engine.group_selection import Measured, Place
-from dpproxy.engine.postprocess import Shown
+from dpproxy.engine.group_selection import MeasuredColumn, Place
+from dpproxy.engine.postprocess import OutputColumn
 from mechanisms.histogram import Cost
 
 Texts = tuple[str | None, ...]
 
 
 @dataclass(frozen=True)
-class Result:
+class ReleasedTable:
     """Released rows: `keys`, a tuple of texts a column, and what was `measured` of each; all are of one length.
 
     `counts` are the measures that are counts of rows or units; `notes` are said with the answer; `cost` is what
@@ -31,14 +31,14 @@ class Result:
     """
 
     keys: tuple[Texts, ...]
-    measured: Mapping[Place, Measured]
+    measured: Mapping[Place, MeasuredColumn]
     counts: tuple[int, ...]
     mechanism: str
     notes: tuple[str, ...]
     cost: Cost
     lowered: int | None = None
     times: int = 0
-    columns: tuple[Shown, ...] = ()
+    columns: tuple[OutputColumn, ...] = ()
     charged: Charge | None = None
     left: Charge | None = None
     replayed: bool = False
@@ -47,14 +47,14 @@ class Result:
     caps: str = ""
 
     @staticmethod
-    def nothing(keys: int, columns: int) -> Result:
+    def nothing(keys: int, columns: int) -> ReleasedTable:
         """No rows, for nothing.
 
         >>> Result.nothing(1, 1).columns
         (Shown(values=(), deviations=(), name='', width=0),)
         """
         free = Cost(Fraction(0), Fraction(0))
-        return Result(((),) * keys, {}, (), "nothing", (), free, columns=(Shown(()),) * columns)
+        return ReleasedTable(((),) * keys, {}, (), "nothing", (), free, columns=(OutputColumn(()),) * columns)
 
     def dump(self) -> bytes:
         """The bytes that the ledger stores."""
@@ -71,7 +71,7 @@ class Result:
         return json.dumps(stored, separators=(",", ":")).encode()
 
     @staticmethod
-    def load(stored: bytes) -> Result:
+    def load(stored: bytes) -> ReleasedTable:
         """What `dump` stored.
 
         >>> one = Result((("a",),), {(0, None): Measured((7,), (1.5,))}, (0,), "KnownLap", (), Cost(*[Fraction(1)] * 2))
@@ -79,7 +79,7 @@ class Result:
         True
         """
         read = json.loads(stored)
-        return Result(
+        return ReleasedTable(
             tuple(map(tuple, read["keys"])),
             dict(map(_loaded, read["measured"])),
             tuple(read["counts"]),
@@ -90,7 +90,7 @@ class Result:
             read.get("times", 0),
         )
 
-    def suppressed(self, least: int) -> Result:
+    def suppressed(self, least: int) -> ReleasedTable:
         """Without the rows that have a count below `least` (post-processing); ranks are no counts.
 
         >>> counted = {(0, None): Measured((2, 30), (1.0, 1.0))}
@@ -142,7 +142,7 @@ class Result:
         return "dpproxy: " + "; ".join(parts)
 
 
-def _told(column: Shown) -> str:
+def _told(column: OutputColumn) -> str:
     """What is known of a column's noise, in words.
 
     >>> _told(Shown((7, 9), (10.0, 10.0), "n", 1.96))
@@ -158,7 +158,7 @@ def _told(column: Shown) -> str:
     )
 
 
-def _span(column: Shown, factor: float) -> str:
+def _span(column: OutputColumn, factor: float) -> str:
     known = [d * factor for d in column.deviations if d == d]
     if not known:
         return ""
@@ -166,15 +166,15 @@ def _span(column: Shown, factor: float) -> str:
     return f"{high:.1f}" if f"{low:.1f}" == f"{high:.1f}" else f"{low:.1f} to {high:.1f}"
 
 
-def _stored(place: Place, measured: Measured) -> list[object]:
+def _stored(place: Place, measured: MeasuredColumn) -> list[object]:
     bins = measured.bins
     cut = None if bins is None else [bins.lo, bins.size, bins.levels]
     fraction = None if place[1] is None else str(place[1])
     return [place[0], fraction, measured.values, measured.deviations, measured.notes, cut, measured.width]
 
 
-def _loaded(stored: list[Any]) -> tuple[Place, Measured]:
+def _loaded(stored: list[Any]) -> tuple[Place, MeasuredColumn]:
     place, fraction, values, deviations, notes, cut, *width = stored
     bins = None if cut is None else Bins(*cut)
     at = (place, None if fraction is None else Fraction(fraction))
-    return at, Measured(tuple(values), tuple(deviations), tuple(notes), bins, *width)
+    return at, MeasuredColumn(tuple(values), tuple(deviations), tuple(notes), bins, *width)

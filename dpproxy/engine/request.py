@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 
 from dpproxy.backends.base import Cancellation
 from dpproxy.engine.last_release import LastRelease
-from dpproxy.telemetry.observer import Paid, Watcher
+from dpproxy.telemetry.observer import ChargeTally, Observer
 from dpproxy.telemetry.stages import Stages
 
 
 @dataclass(frozen=True)
-class Asker:
+class QueryRequest:
     """What the client sent, who it is, and what its session has set and remembers.
 
     `oids`, `parameters`: the parameters' types, and their values in canonical text; `last`: what the session knows
@@ -30,5 +30,5 @@ class Asker:
     last: LastRelease = field(default_factory=LastRelease)
     stages: Stages = field(default_factory=Stages)
     attributed: str = ""
-    paid: Paid = field(default_factory=Paid)
-    watcher: Watcher = field(default_factory=Watcher)
+    paid: ChargeTally = field(default_factory=ChargeTally)
+    watcher: Observer = field(default_factory=Observer)

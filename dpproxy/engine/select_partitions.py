@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from dpproxy.engine.group_selection import Fetch, Groups
-from dpproxy.engine.planner import PlannedNode
+from dpproxy.engine.planner import BoundNode
 from mechanisms.histogram import Cost
 from mechanisms.partition_selection import DPSips
 from mechanisms.randomness import Stream
@@ -13,13 +13,13 @@ from rewriter.plan import Cells, HistogramQuery
 
 
 @dataclass(frozen=True)
-class ByWeight:
+class PartitionSelection:
     """The groups that DP-SIPS finds, each round among those that were not released before.
 
     Only labels leave, in the order of their texts.
     """
 
-    node: PlannedNode
+    node: BoundNode
     mechanism: DPSips
 
     @property

@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from dpproxy.backends.base import Fetched
-from dpproxy.engine.group_selection import GAUSSIAN, Fetch, Groups, Measured
-from dpproxy.engine.planner import PlannedNode
+from dpproxy.engine.group_selection import GAUSSIAN, Fetch, Groups, MeasuredColumn
+from dpproxy.engine.planner import BoundNode
 from mechanisms.continual import Events, UnknownDomainBinary
 from mechanisms.histogram import Cost
 from mechanisms.randomness import Stream
@@ -53,22 +53,22 @@ class Seen:
     """What earlier looks at a stream released: rows in their order, and the number of `times` that they covered."""
 
     cells: Cells
-    counts: Measured
+    counts: MeasuredColumn
     times: int
 
 
-NOTHING = Seen((), Measured(()), 0)
+NOTHING = Seen((), MeasuredColumn(()), 0)
 
 
 @dataclass(frozen=True)
-class ByTime:
+class RunningSelection:
     """The items at the first `at` times of the node whose running count is above the mechanism's threshold.
 
     Times that `earlier` looks covered stay as they were released: if their events change after all, equal noise
     does not show how.
     """
 
-    node: PlannedNode
+    node: BoundNode
     mechanism: UnknownDomainBinary
     at: int
     earlier: Seen = NOTHING
@@ -96,7 +96,7 @@ class ByTime:
         assert isinstance(measure, Running)
         return measure
 
-    def after(self, earlier: Seen) -> ByTime:
+    def after(self, earlier: Seen) -> RunningSelection:
         """The same after other looks."""
         return replace(self, earlier=earlier)
 
@@ -118,7 +118,7 @@ class ByTime:
             self._cell(labels[item], time)
             for item, time in zip(found.items.tolist(), found.times.tolist(), strict=True)
         )
-        counts = Measured(
+        counts = MeasuredColumn(
             (*earlier.counts.values, *found.values.tolist()),
             (*earlier.counts.deviations, *found.stddevs.tolist()),
             width=GAUSSIAN,
@@ -129,7 +129,7 @@ class ByTime:
         place = self._measure.time
         return (*item[:place], self.node.times[time - 1], *item[place:])
 
-    def _groups(self, cells: Cells, counts: Measured, times: int) -> Groups:
+    def _groups(self, cells: Cells, counts: MeasuredColumn, times: int) -> Groups:
         return Groups(cells, self.mechanism.cost_at_most, {(0, None): counts}, times)
 
 

@@ -18,7 +18,7 @@ from budget.accounting import (
 )
 from dpproxy.catalog.build_policy import unit_name
 from dpproxy.config.sections import PERIOD_DAYS, AccountLimit, Budget, ColumnSection, Privacy, TableSection
-from dpproxy.deployment.service import Checked
+from dpproxy.deployment.service import BoundConfig
 from dpproxy.owner.check_warnings import warnings
 from dpproxy.owner.column_costs import cost
 from dpproxy.owner.limit_drift import beside_ledger
@@ -64,7 +64,7 @@ class Guarantee:
     smallest: bool
 
 
-def report(checked: Checked, *, as_json: bool) -> None:
+def report(checked: BoundConfig, *, as_json: bool) -> None:
     """Prints what a checked configuration means."""
     columns = classes(checked.policy, checked.config.tables, checked.config.privacy)
     found = beside_ledger(checked)

@@ -9,7 +9,7 @@ from fractions import Fraction
 from budget.accounting import guarantee
 from dpproxy.config.sections import AccountLimit, Config, Privacy
 from dpproxy.config.values import NUMBERS, base
-from dpproxy.deployment.service import Checked
+from dpproxy.deployment.service import BoundConfig
 from dpproxy.owner.attacker_advantage import lessons
 from rewriter.policy import Table
 
@@ -18,7 +18,7 @@ MOST_EPSILON, MOST_EPSILON_TOGETHER = 50, 20
 _FLOATS = ("real", "double precision")
 
 
-def warnings(checked: Checked, limits: list[AccountLimit], privacy: Privacy) -> Iterator[str]:
+def warnings(checked: BoundConfig, limits: list[AccountLimit], privacy: Privacy) -> Iterator[str]:
     """One line for each; `limits`: the accounts that the file names, `privacy`: what their guarantee rests on."""
     for name, table in checked.policy.tables.items():
         shown = name[1] if name[0] == "public" else ".".join(name)

@@ -9,14 +9,14 @@ from dpproxy.catalog.build_policy import unit_name
 from dpproxy.config.sections import Config
 from dpproxy.deployment.service import Service
 from dpproxy.engine.cap_notes import BEYOND, NOT_COVERED, caps
-from dpproxy.engine.group_selection import GAUSSIAN, LAPLACE, ByCount, Whole, width_of
-from dpproxy.engine.measurement import Sums
-from dpproxy.engine.optimizer import ask
+from dpproxy.engine.group_selection import GAUSSIAN, LAPLACE, CountSelection, FullDomain, width_of
+from dpproxy.engine.measurement import SumMeasurement
+from dpproxy.engine.optimizer import plan_release
 from dpproxy.engine.options import terms
-from dpproxy.engine.planner import PlannedNode, Planner
-from dpproxy.engine.release_plan import Ask, charge
-from dpproxy.engine.select_partitions import ByWeight
-from dpproxy.engine.select_running import ByTime
+from dpproxy.engine.planner import BoundNode, Planner
+from dpproxy.engine.release_plan import ReleasePlan, charge
+from dpproxy.engine.select_partitions import PartitionSelection
+from dpproxy.engine.select_running import RunningSelection
 from dpproxy.owner.init.units import shown
 from mechanisms.count_release import KnownCountRelease, PrivateCountRelease
 from mechanisms.known_domain import KnownGumb
@@ -39,12 +39,12 @@ def in_words(service: Service, statement: str) -> list[str]:
     on = terms(checked.config.privacy, {})
     lines: list[str] = []
     for node in planner.plan(f"EXPLAIN {statement}", (), ()):
-        if isinstance(node, PlannedNode):
-            lines += words(ask(node, on, _SECRET), checked.policy, checked.config)
+        if isinstance(node, BoundNode):
+            lines += words(plan_release(node, on, _SECRET), checked.policy, checked.config)
     return lines
 
 
-def words(one: Ask, policy: Policy, config: Config) -> Iterator[str]:
+def words(one: ReleasePlan, policy: Policy, config: Config) -> Iterator[str]:
     """The sentences about one DP node."""
     unit = unit_name(policy)
     yield from _protected(one.node.draft.relation, unit, config)
@@ -71,7 +71,7 @@ def _protected(relation: Relation, unit: str, config: Config) -> Iterator[str]:
             yield f"A subquery's rows belong to their {unit}: each is protected with all its rows."
 
 
-def _groups(one: Ask, unit: str) -> Iterator[str]:
+def _groups(one: ReleasePlan, unit: str) -> Iterator[str]:
     node = one.node
     if not node.draft.keys:
         yield "There is one group, all rows, and every answer has it: a known domain of one cell."
@@ -110,15 +110,15 @@ def _sentence(source: Source, column: Column, *, known: bool) -> str:
     return f"{place} has neither domain nor range: its values are unknown{bounded}."
 
 
-def _mechanism(one: Ask, unit: str) -> str:
+def _mechanism(one: ReleasePlan, unit: str) -> str:
     selection = one.selection
-    if isinstance(selection, ByTime):
+    if isinstance(selection, RunningSelection):
         return (
             f"{one.name} answers: a running count, whose noise is drawn once for each item and span of time."
         )
-    if isinstance(selection, ByWeight):
+    if isinstance(selection, PartitionSelection):
         return f"{one.name} answers: it names what enough {unit}s have, and shows no number."
-    if isinstance(selection, ByCount):
+    if isinstance(selection, CountSelection):
         mechanism = selection.mechanism
         if isinstance(mechanism, (KnownGumb, UnkGumb)):
             return f"{one.name} answers: it chooses the {selection.most} largest groups privately, and pays for each."
@@ -130,7 +130,7 @@ def _mechanism(one: Ask, unit: str) -> str:
     return f"{one.name} answers: every group is shown, with noise."
 
 
-def _clamp(one: Ask, unit: str) -> Iterator[str]:
+def _clamp(one: ReleasePlan, unit: str) -> Iterator[str]:
     tau = max((m.tau for m in one.node.draft.measures if isinstance(m, (Count, Moment))), default=1)
     if tau > 1:
         yield (
@@ -139,13 +139,13 @@ def _clamp(one: Ask, unit: str) -> Iterator[str]:
         )
 
 
-def _error(one: Ask) -> Iterator[str]:
+def _error(one: ReleasePlan) -> Iterator[str]:
     selection = one.selection
     counts, sums = [], []
-    if isinstance(selection, ByCount) and selection.mechanism.stddev is not None:
+    if isinstance(selection, CountSelection) and selection.mechanism.stddev is not None:
         counts.append(width_of(selection.mechanism.name) * selection.mechanism.stddev)
     for meter in one.meters:
-        if isinstance(meter, Sums) and selection is not None:
+        if isinstance(meter, SumMeasurement) and selection is not None:
             width = LAPLACE if meter.settings.noise == "laplace" else GAUSSIAN
             for place, mechanism in zip(meter.places, meter.mechanisms(max(1, selection.most)), strict=True):
                 measure = one.node.draft.measures[place]
@@ -159,25 +159,25 @@ def _error(one: Ask) -> Iterator[str]:
             yield f"Error to expect: 95% of the {what} lie within {max(within):,.4g} of the truth."
     if (counts or sums) and (capped := caps(one.node.draft)):
         yield f"That is the truth of what counts: {capped}, {BEYOND}, {NOT_COVERED}."
-    if one.threshold is not None and isinstance(selection, ByCount):
+    if one.threshold is not None and isinstance(selection, CountSelection):
         yield f"A group comes out from about {one.threshold} above the first one that is not fetched."
 
 
-def _cheaper(one: Ask) -> Iterator[str]:
+def _cheaper(one: ReleasePlan) -> Iterator[str]:
     """What to change to pay less, or to get more for it."""
     node, selection = one.node, one.selection
     unknown = node.cells is None and bool(node.draft.keys)
-    if isinstance(selection, ByCount) and isinstance(selection.mechanism, (KnownGumb, UnkGumb)):
+    if isinstance(selection, CountSelection) and isinstance(selection.mechanism, (KnownGumb, UnkGumb)):
         yield f"To pay less: a smaller LIMIT (each group costs 2), here {selection.most}."
         if not unknown:
             yield "Or SET dpproxy.spend = 'cheap': all groups for 1 unit, with more noise."
     elif (
-        isinstance(selection, ByCount)
+        isinstance(selection, CountSelection)
         and one.k is None
         and isinstance(selection.mechanism, (KnownCountRelease, PrivateCountRelease))
     ):
         yield "To pay less: ORDER BY the count DESC LIMIT 10, or SET dpproxy.query_information lower."
-    elif isinstance(selection, Whole) and len(one.meters) and one.cost_at_most.information > 1:
+    elif isinstance(selection, FullDomain) and len(one.meters) and one.cost_at_most.information > 1:
         yield "To pay less: SET dpproxy.spend = 'cheap' (1 unit a number, with more noise), or ask for fewer numbers."
     if unknown:
         yield "If you know the values: a domain in the policy needs no threshold, and no call."

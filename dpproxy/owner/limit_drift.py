@@ -10,7 +10,7 @@ from budget.ledger import Ledger
 from budget.ledger_schema import is_current
 from budget.units import micro_limit, shown
 from dpproxy.config.sections import AccountLimit, Budget, Config, Privacy
-from dpproxy.deployment.service import Checked
+from dpproxy.deployment.service import BoundConfig
 from dpproxy.embedded.server import Embedded
 from dpproxy.engine.bounded_range import UNSAID, Accounting, accountable
 from mechanisms import randomness
@@ -24,7 +24,7 @@ class Found:
     told: Sequence[str]
 
 
-def beside_ledger(checked: Checked) -> Found:
+def beside_ledger(checked: BoundConfig) -> Found:
     """Of a ledger that runs: none is started, made or migrated.
 
     What one that does not run has held is not known, so that no guarantee rests on its noise.

@@ -13,7 +13,7 @@ _OURS = RESERVED + "step"
 _TEXT = 25
 
 
-class Line:
+class FrontWriter:
     """Bytes for the front, gathering in `out`, and the responses that are due for them.
 
     The proxy's own statements have one reserved name. It is closed after each use, so that no catalog shows it, and

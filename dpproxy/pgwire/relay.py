@@ -11,19 +11,19 @@ from collections.abc import Callable, Sequence
 from typing import cast
 
 from dpproxy.pgwire import messages as m
-from dpproxy.pgwire.line import Line
+from dpproxy.pgwire.line import FrontWriter
 from dpproxy.pgwire.pending import Entry, Names
 from dpproxy.pgwire.startup import check_status
 from dpproxy.pgwire.step import (
     PLAIN,
     Bindable,
-    Changing,
-    Fetching,
+    FetchPortal,
     Job,
-    Naming,
-    Plain,
     Portal,
+    PreparePortal,
+    PublishPortal,
     Read,
+    RelayedPortal,
     Skipped,
     Statement,
     Wait,
@@ -33,7 +33,7 @@ from dpproxy.pgwire.step import (
     only_text,
     strings,
 )
-from dpproxy.pgwire.work import MOST_STATEMENTS, MOST_WITH_PRIVATE, Work, Works
+from dpproxy.pgwire.work import MOST_STATEMENTS, MOST_WITH_PRIVATE, MessageFlows, Work
 from rewriter.refusal import Refusal
 from rewriter.statements.lexer import Piece, is_one_command, pieces, tokens
 
@@ -77,12 +77,12 @@ class Relay:
         self.job: Job | None = None
         self.fatal = False
         self._classify, self._roles, self._failed = classify, roles, failed
-        self._line = Line()
+        self._line = FrontWriter()
         self.to_front = self._line.out
         self._outbound = m.Outbound()
         self._statements = Names[Statement]()
         self._portals = Names[Bindable]()
-        self._works = Works(self._line, self._statements, self._portals, self.to_client, roles)
+        self._works = MessageFlows(self._line, self._statements, self._portals, self.to_client, roles)
         self._work: Work | None = None
         self._postponed: tuple[Callable[[bytes], None], bytes] | None = None
         self._waiting = False
@@ -343,17 +343,17 @@ class Relay:
             self._line.refuse(refusal)
             return
         if statement is None:
-            self._works.forward_bind(body, name, Fetching(None) if self._roles else PLAIN)
+            self._works.forward_bind(body, name, FetchPortal(None) if self._roles else PLAIN)
         elif statement.takes_step:
             self._begin(self._works.bind(body, name, source, statement, rest))
         elif called is not None:
             self._begin(self._works.bind_execute(body, name, statement, called, rest))
         elif statement.may_fetch and self._roles:
-            self._works.forward_bind(body, name, Fetching(statement))
+            self._works.forward_bind(body, name, FetchPortal(statement))
         elif statement.publishes:
-            self._works.forward_bind(body, name, Changing(statement))
+            self._works.forward_bind(body, name, PublishPortal(statement))
         else:
-            naming = Naming(statement) if statement.prepared is not None else PLAIN
+            naming = PreparePortal(statement) if statement.prepared is not None else PLAIN
             self._works.forward_bind(body, name, naming)
 
     def _is_open(self, names: Names[Statement] | Names[Bindable], name: str) -> bool:
@@ -391,15 +391,15 @@ class Relay:
             self._begin(self._settled_first(self._execute, body))
             return
         portal = self._portals.get(name)
-        if isinstance(portal, Changing):
+        if isinstance(portal, PublishPortal):
             self._begin(self._works.publish(portal.statement))
         elif isinstance(portal, Portal) and not portal.answered:
             self._begin(self._works.execute(body, name, portal))
         elif portal is None and not name:
             self._line.refuse(_NO_PORTAL)
-        elif self._roles and (name or not isinstance(portal, Plain | Naming)):
+        elif self._roles and (name or not isinstance(portal, RelayedPortal | PreparePortal)):
             self._begin(self._works.execute_reading(body, name, portal))
-        elif isinstance(portal, Naming):
+        elif isinstance(portal, PreparePortal):
             self._begin(self._works.name_prepared(body, portal.statement))
         else:
             self._line.forward("E", body)

@@ -285,32 +285,32 @@ class Portal:
 
 
 @dataclass
-class Naming:
+class PreparePortal:
     """A portal of the client that makes a private statement's name when it is executed."""
 
     statement: Statement
 
 
 @dataclass
-class Fetching:
+class FetchPortal:
     """A portal of the client that may read cursors when it is executed; `statement`: None where that is not known."""
 
     statement: Statement | None
 
 
 @dataclass
-class Changing:
+class PublishPortal:
     """A portal of the client that changes what is published when it is executed."""
 
     statement: Statement
 
 
-class Plain:
+class RelayedPortal:
     """A portal that the front answers by itself."""
 
 
-PLAIN = Plain()
-Bindable = Portal | Naming | Fetching | Changing | Plain
+PLAIN = RelayedPortal()
+Bindable = Portal | PreparePortal | FetchPortal | PublishPortal | RelayedPortal
 
 
 class Bound(NamedTuple):

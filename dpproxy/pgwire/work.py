@@ -10,19 +10,19 @@ from collections.abc import Generator, Mapping, Sequence
 from typing import TypeVar, cast
 
 from dpproxy.pgwire import messages as m
-from dpproxy.pgwire.line import Line
+from dpproxy.pgwire.line import FrontWriter
 from dpproxy.pgwire.pending import Names
 from dpproxy.pgwire.step import (
     PLAIN,
     Answer,
     Assume,
     Bindable,
-    Fetching,
+    FetchPortal,
     Job,
-    Naming,
     Portal,
     Prepare,
     Prepared,
+    PreparePortal,
     Publish,
     Published,
     Skipped,
@@ -60,13 +60,13 @@ Part = Generator[Wait | Job, object, T]
 Work = Part[None]
 
 
-class Works:
+class MessageFlows:
     """The work of one session, over its line and the names that it has given; `to_client`: gathers what is said to
     the client itself; `roles`: it may act for others."""
 
     def __init__(
         self,
-        line: Line,
+        line: FrontWriter,
         statements: Names[Statement],
         portals: Names[Bindable],
         to_client: bytearray,
@@ -150,13 +150,13 @@ class Works:
     def execute_reading(self, body: bytes, name: str, portal: Bindable | None) -> Work:
         """An Execute that may read rows which another role has paid for: what a name means, the front alone knows,
         for SQL makes cursors and closes portals, too."""
-        if isinstance(portal, Fetching):
+        if isinstance(portal, FetchPortal):
             yield from self._check_payer(
                 None if name or portal.statement is None else portal.statement.cursor
             )
         else:
             yield from self._check_payer(name)
-        if isinstance(portal, Naming):
+        if isinstance(portal, PreparePortal):
             yield from self.name_prepared(body, portal.statement)
         else:
             self._line.forward("E", body)

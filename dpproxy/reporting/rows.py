@@ -10,7 +10,7 @@ class OutputError(Exception):
 
 
 @dataclass
-class Result:
+class RowSet:
     """The rows of a statement as text, with the names and type OIDs of their columns, and its notices."""
 
     columns: list[str] = field(default_factory=list)

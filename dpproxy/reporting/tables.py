@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from dpproxy.reporting.rows import Result
+from dpproxy.reporting.rows import RowSet
 
 _INTEGERS, _FLOATS, _BOOLEAN = (20, 21, 23, 26), (700, 701), 16
 _NUMBERS = (*_INTEGERS, *_FLOATS, 1700)
@@ -50,7 +50,7 @@ def print_json(value: object) -> None:
     print(json.dumps(value, indent=2, ensure_ascii=False))
 
 
-def print_result(result: Result, form: Format) -> None:
+def print_result(result: RowSet, form: Format) -> None:
     """Prints the rows of an answer on standard output, its notices on standard error."""
     for notice in result.notices:
         print(f"NOTICE: {notice}", file=sys.stderr)

@@ -12,7 +12,7 @@ _SECONDS = 5.0
 _MOST_BYTES = 300
 
 
-class Neighbours:
+class CancelForwarder:
     """The other workers of a port, each with a socket in a private folder that only they can open.
 
     A request is passed on whole, secret and all; who gets one from a neighbour never passes it on.

@@ -13,23 +13,23 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Literal
 
-from dpproxy.engine.request import Asker
+from dpproxy.engine.request import QueryRequest
 from dpproxy.pgwire import messages as m
 from dpproxy.pgwire.startup import Startup
 from dpproxy.pgwire.step import Published
-from dpproxy.server.cancel_forwarding import Neighbours
+from dpproxy.server.cancel_forwarding import CancelForwarder
 from dpproxy.server.fair_pool import Turns
 from dpproxy.server.handshake import Entrance
 from dpproxy.server.impersonation import Identity
 from dpproxy.server.jwt import Tokens
 from dpproxy.server.login import AUTHENTICATION_OK, FrontConnection, FrontFailed, log_in_at_front
-from dpproxy.server.login_queue import Guest, WaitingRoom
-from dpproxy.server.session import SHUTDOWN, Answering, Services, Session, nothing_published
-from dpproxy.server.session_limit import Seats
+from dpproxy.server.login_queue import PendingLogin, WaitingRoom
+from dpproxy.server.session import SHUTDOWN, Engine, Services, Session, nothing_published
+from dpproxy.server.session_limit import SessionLimit
 from dpproxy.server.shutdown import ending
 from dpproxy.server.tls import is_loopback, tls_for
 from dpproxy.server.transport import Address, Channel, ConnectionEnded
-from dpproxy.telemetry.observer import Watcher
+from dpproxy.telemetry.observer import Observer
 from dpproxy.telemetry.stages import Observe, unobserved
 from mechanisms.randomness import random_bytes
 from rewriter.refusal import Refusal
@@ -84,7 +84,7 @@ class Rooms:
     on published answers, may block, raises Refusal.
     """
 
-    answering: Answering
+    answering: Engine
     front: Address
     database: str
     role_for: Callable[[str], tuple[str, str]]
@@ -92,17 +92,17 @@ class Rooms:
     fake_salt_key: bytes
     observe: Observe = unobserved
     identity: Identity = field(default_factory=Identity)
-    watcher: Watcher = field(default_factory=Watcher)
+    watcher: Observer = field(default_factory=Observer)
     tokens: Tokens | None = None
-    publish: Callable[[Asker], Published] = nothing_published
+    publish: Callable[[QueryRequest], Published] = nothing_published
 
 
 @dataclass(frozen=True)
 class Shared:
     """What a server shares with the other processes on its port: one limit of sessions, and cancel requests."""
 
-    seats: Seats
-    neighbours: Neighbours
+    seats: SessionLimit
+    neighbours: CancelForwarder
 
 
 class ServerError(Exception):
@@ -147,7 +147,9 @@ class Server:
         self._jobs: set[asyncio.Future[object]] = set()
         self._shared = shared
         self._seats = (
-            Seats(settings.max_sessions, settings.max_sessions_per_login) if shared is None else shared.seats
+            SessionLimit(settings.max_sessions, settings.max_sessions_per_login)
+            if shared is None
+            else shared.seats
         )
         self._draining = False
         self._listener: asyncio.Server | None = None
@@ -248,13 +250,13 @@ class Server:
             channel.transport.abort()
             return
         loop = asyncio.get_running_loop()
-        guest = Guest(channel.peer, loop.time())
+        guest = PendingLogin(channel.peer, loop.time())
         guest.login = loop.create_task(self._log_in(channel, guest))
         self._room.enter(guest)
         self._logins.add(guest.login)
         guest.login.add_done_callback(lambda login: self._login_over(login, channel, guest))
 
-    def _login_over(self, login: asyncio.Task[None], channel: Channel, guest: Guest) -> None:
+    def _login_over(self, login: asyncio.Task[None], channel: Channel, guest: PendingLogin) -> None:
         """Also of a login that was cancelled before it began to run."""
         self._logins.discard(login)
         self._room.leave(guest)
@@ -262,7 +264,7 @@ class Server:
             channel.send(_MADE_WAY if guest.sent_away else SHUTDOWN)
             channel.close()
 
-    async def _log_in(self, channel: Channel, guest: Guest) -> None:
+    async def _log_in(self, channel: Channel, guest: PendingLogin) -> None:
         """From the first byte to a running session; whoever does not get that far is told why, and closed."""
         last_words = b""
         try:
@@ -288,7 +290,7 @@ class Server:
         channel.send(last_words)
         channel.close()
 
-    async def _welcome(self, channel: Channel, guest: Guest) -> None:
+    async def _welcome(self, channel: Channel, guest: PendingLogin) -> None:
         async with asyncio.timeout(self._settings.startup_seconds):
             startup = await self._entrance.startup(channel)
         self._room.named(guest)

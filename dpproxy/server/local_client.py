@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from dpproxy.pgwire import messages as m
 from dpproxy.pgwire.startup import startup_packet
-from dpproxy.reporting.rows import Result
+from dpproxy.reporting.rows import RowSet
 from dpproxy.server.login import FrontFailed, log_in_at_front
 from dpproxy.server.transport import Address, Channel, ConnectionEnded
 from dpproxy.telemetry.progress import Progress
@@ -53,7 +53,7 @@ def unheard(progress: Progress) -> None:
 
 async def ask(
     connection: socket.socket, user: str, statement: str, heard: Callable[[Progress], None] = unheard
-) -> Result:
+) -> RowSet:
     """Logs in without a password, runs one statement by the simple protocol, hangs up; raises ClientError.
 
     `heard`: told where a long statement is, which is none of the answer's notices.
@@ -94,8 +94,8 @@ async def _hang_up(channel: Channel) -> None:
     await channel.closed
 
 
-async def _answer(channel: Channel, heard: Callable[[Progress], None] = unheard) -> Result:
-    result = Result()
+async def _answer(channel: Channel, heard: Callable[[Progress], None] = unheard) -> RowSet:
+    result = RowSet()
     failure: ClientError | None = None
     while True:
         kind, body = await channel.message()

@@ -11,7 +11,7 @@ SPEAKING_SECONDS = 2.0
 
 
 @dataclass(eq=False)
-class Guest:
+class PendingLogin:
     """A connection whose client has not proved who it is.
 
     `peer`: where it comes from; `came`: when, in seconds of any steady clock; `login`: what talks with it, once it
@@ -28,20 +28,20 @@ class _Line:
     """Guests in the order of their coming, those that have not said anything yet apart."""
 
     def __init__(self) -> None:
-        self.silent: dict[Guest, None] = {}
-        self.named: dict[Guest, None] = {}
+        self.silent: dict[PendingLogin, None] = {}
+        self.named: dict[PendingLogin, None] = {}
 
     def __len__(self) -> int:
         return len(self.silent) + len(self.named)
 
-    def first_to_go(self, now: float) -> Guest:
+    def first_to_go(self, now: float) -> PendingLogin:
         """The oldest that keeps silent, else the oldest: one that had no time to speak is not what makes way."""
         silent, named = next(iter(self.silent), None), next(iter(self.named), None)
         if silent is not None and now - silent.came >= SPEAKING_SECONDS:
             return silent
         return min((guest for guest in (silent, named) if guest is not None), key=lambda guest: guest.came)
 
-    def leave(self, guest: Guest) -> None:
+    def leave(self, guest: PendingLogin) -> None:
         self.silent.pop(guest, None)
         self.named.pop(guest, None)
 
@@ -60,7 +60,7 @@ class WaitingRoom:
     def __len__(self) -> int:
         return len(self._all)
 
-    def enter(self, guest: Guest) -> None:
+    def enter(self, guest: PendingLogin) -> None:
         """Lets a guest in, at the expense of another where there is no room."""
         of_peer = self._of_peer[guest.peer]
         if len(of_peer) >= self._of_one_peer:
@@ -70,21 +70,21 @@ class WaitingRoom:
         for line in (self._all, self._of_peer[guest.peer]):
             line.silent[guest] = None
 
-    def named(self, guest: Guest) -> None:
+    def named(self, guest: PendingLogin) -> None:
         """The guest has said who it is."""
         for line in (self._all, self._of_peer[guest.peer]):
             if guest in line.silent:
                 del line.silent[guest]
                 line.named[guest] = None
 
-    def leave(self, guest: Guest) -> None:
+    def leave(self, guest: PendingLogin) -> None:
         """The guest has gone, or has proved who it is."""
         self._all.leave(guest)
         self._of_peer[guest.peer].leave(guest)
         if not self._of_peer[guest.peer]:
             del self._of_peer[guest.peer]
 
-    def _send_away(self, guest: Guest) -> None:
+    def _send_away(self, guest: PendingLogin) -> None:
         self.leave(guest)
         guest.sent_away = True
         if guest.login is not None:

@@ -13,7 +13,7 @@ from typing import Protocol
 
 from dpproxy.backends.base import Cancellation
 from dpproxy.engine.last_release import LastRelease
-from dpproxy.engine.request import Asker
+from dpproxy.engine.request import QueryRequest
 from dpproxy.front.waiting import working_for
 from dpproxy.pgwire import messages as m
 from dpproxy.pgwire.relay import Relay
@@ -23,8 +23,8 @@ from dpproxy.server.fair_pool import Turns
 from dpproxy.server.impersonation import Identity
 from dpproxy.server.login import FrontConnection, cancel_at_front
 from dpproxy.server.transport import HIGH_WATER, Address, Channel
-from dpproxy.telemetry.observer import Ended, Paid, Watcher
-from dpproxy.telemetry.progress import Teller, wanted
+from dpproxy.telemetry.observer import ChargeTally, Observer, StatementEnd
+from dpproxy.telemetry.progress import ProgressNotifier, wanted
 from dpproxy.telemetry.stages import Observe, Stages, unobserved
 from rewriter.refusal import Refusal
 from rewriter.statements.set_role import NONE
@@ -38,7 +38,7 @@ SHUTDOWN = m.error("57P01", "terminating connection due to administrator command
 _IDLE = m.error("57P05", "terminating connection due to idle-session timeout", severity="FATAL")
 
 
-class Answering(Protocol):
+class Engine(Protocol):
     """The composition of the rooms, as a session needs it; `prepare` and `execute` run on threads."""
 
     def classify(self, text: str, /) -> str:
@@ -50,11 +50,11 @@ class Answering(Protocol):
     def known(self, text: str, oids: tuple[int, ...], errors: bool, /) -> Prepared | None:
         """What `prepare` gives where it takes no time and no thread."""
 
-    def execute(self, asker: Asker, /) -> Answer:
+    def execute(self, asker: QueryRequest, /) -> Answer:
         """Pays, runs and releases; raises Refusal."""
 
 
-def nothing_published(_: Asker) -> Published:
+def nothing_published(_: QueryRequest) -> Published:
     """0A000: of a server without a place for published answers."""
     raise Refusal("0A000", "nothing can be published here")
 
@@ -70,7 +70,7 @@ class Services:
     statement on published answers, on a thread, and raises Refusal.
     """
 
-    answering: Answering
+    answering: Engine
     planning: Turns[object]
     threads: Turns[object]
     front: Address
@@ -79,8 +79,8 @@ class Services:
     job_begun: Callable[[asyncio.Future[object]], None]
     observe: Observe = unobserved
     identity: Identity = field(default_factory=Identity)
-    watcher: Watcher = field(default_factory=Watcher)
-    publish: Callable[[Asker], Published] = nothing_published
+    watcher: Observer = field(default_factory=Observer)
+    publish: Callable[[QueryRequest], Published] = nothing_published
 
 
 @dataclass
@@ -91,7 +91,7 @@ class _Running:
     cancellation: Cancellation
     planning: Cancellation
     timer: asyncio.TimerHandle
-    teller: Teller | None
+    teller: ProgressNotifier | None
 
     def stop(self) -> None:
         """Nothing rings for it any more."""
@@ -323,7 +323,7 @@ class Session:
 
     def _begin(self, job: Job) -> None:
         loop, cancellation, stages = self._loop, Cancellation(), Stages(self._services.observe)
-        paid, planning = Paid(), Cancellation()
+        paid, planning = ChargeTally(), Cancellation()
         cancellation.on_cancel(planning.cancel)
         turns = self._services.planning if isinstance(job, Prepare) else self._services.threads
 
@@ -337,7 +337,9 @@ class Session:
             self._services.job_begun(future)
         late = "canceling statement due to statement timeout"
         timer = loop.call_later(self._seconds_for(job), self._interrupt, late)
-        teller = Teller(stages, self._notice) if isinstance(job, Step) and wanted(job.settings) else None
+        teller = (
+            ProgressNotifier(stages, self._notice) if isinstance(job, Step) and wanted(job.settings) else None
+        )
         self._running = _Running(job, cancellation, planning, timer, teller)
         future.add_done_callback(lambda done: self._done(job, stages, paid, done.result()))
 
@@ -366,9 +368,9 @@ class Session:
             raise
 
     def _refused(self, code: str, text: str | None = None) -> None:
-        self._services.watcher.ended(Ended(f"analyst:{self.analyst}", code, Paid(), text))
+        self._services.watcher.ended(StatementEnd(f"analyst:{self.analyst}", code, ChargeTally(), text))
 
-    def _job_ended(self, job: Job, stages: Stages, paid: Paid, outcome: object) -> None:
+    def _job_ended(self, job: Job, stages: Stages, paid: ChargeTally, outcome: object) -> None:
         """Tells of an answer or a refusal, on the account that it was asked for."""
         if isinstance(job, Read):
             return
@@ -378,9 +380,9 @@ class Session:
                 who = self._services.identity.analyst(who, job.settings[ROLE])
         if code or isinstance(job, Step | Publish):
             text = None if isinstance(job, Assume) else job.text
-            self._services.watcher.ended(Ended(f"analyst:{who}", code, paid, text, stages.seconds))
+            self._services.watcher.ended(StatementEnd(f"analyst:{who}", code, paid, text, stages.seconds))
 
-    def _call(self, job: Job, cancellation: Cancellation, stages: Stages, paid: Paid) -> object:
+    def _call(self, job: Job, cancellation: Cancellation, stages: Stages, paid: ChargeTally) -> object:
         """Runs on a thread; gives the outcome or the Refusal."""
         answering, identity = self._services.answering, self._services.identity
         try:
@@ -397,7 +399,7 @@ class Session:
             last = self._last_release_of(who)
             oids, parameters = ((), ()) if isinstance(job, Publish) else (job.oids, job.parameters)
             watcher = self._services.watcher
-            asker = Asker(
+            asker = QueryRequest(
                 job.text,
                 oids,
                 who,
@@ -423,7 +425,7 @@ class Session:
             self._last, self._last_of = LastRelease(), who
         return self._last
 
-    def _done(self, job: Job, stages: Stages, paid: Paid, outcome: object) -> None:
+    def _done(self, job: Job, stages: Stages, paid: ChargeTally, outcome: object) -> None:
         """What the front makes of an answer is a stage of its statement, too."""
         waited = self._running is not None and self._running.job is job
         if isinstance(job, Step) and waited and not isinstance(outcome, Refusal):

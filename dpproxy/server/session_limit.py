@@ -19,7 +19,7 @@ _SEAT = struct.Struct("=I12s")
 _FREE = bytes(_SEAT.size)
 
 
-class Seats:
+class SessionLimit:
     """The seats that one process takes, of those that all processes on its port have together.
 
     `most`: how many there are; `of_one_login`: how many of them a login may hold; `place`: the file that all

@@ -22,7 +22,7 @@ from prometheus_client import (
 from prometheus_client.multiprocess import MultiProcessCollector, mark_process_dead
 
 from budget.units import units
-from dpproxy.telemetry.observer import Ended, Watcher, catalogued
+from dpproxy.telemetry.observer import Observer, StatementEnd, catalogued
 from dpproxy.telemetry.stages import STAGES, Stage
 from rewriter.refusal import CATALOGUE
 
@@ -34,7 +34,7 @@ _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5
 disable_created_metrics()  # type: ignore[no-untyped-call]
 
 
-class Metrics(Watcher):
+class Metrics(Observer):
     """Counts what ends. Under SHARED, what is counted lies in files of that folder, one set a process."""
 
     def __init__(self, slots: int) -> None:
@@ -75,7 +75,7 @@ class Metrics(Watcher):
         """A stage of a private statement is over."""
         self._stages.labels(stage).observe(seconds)
 
-    def ended(self, statement: Ended) -> None:
+    def ended(self, statement: StatementEnd) -> None:
         """Counts an answer or a refusal, and what was paid: a refusal may have cost something, too."""
         paid = statement.paid
         if statement.code:

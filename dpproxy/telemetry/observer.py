@@ -11,7 +11,7 @@ from rewriter.refusal import CATALOGUE
 
 
 @dataclass
-class Paid:
+class ChargeTally:
     """What one execution has cost so far, in micro-units, and how many releases it bought or had again for nothing."""
 
     information: int = 0
@@ -27,7 +27,7 @@ class Paid:
 
 
 @dataclass(frozen=True)
-class Ended:
+class StatementEnd:
     """A statement that came to its end: of `account`, answered where `code` is empty, else refused with an SQLSTATE.
 
     `text`: what the client sent, None where an error of the front tells no more than its code; `seconds`: on the
@@ -36,15 +36,15 @@ class Ended:
 
     account: str
     code: str
-    paid: Paid
+    paid: ChargeTally
     text: str | None = None
     seconds: float | None = None
 
 
-class Watcher:
+class Observer:
     """Takes no notice of anything; its kinds do. Called on any thread, and never raises."""
 
-    def ended(self, statement: Ended) -> None:
+    def ended(self, statement: StatementEnd) -> None:
         """A private statement was answered, or any statement refused."""
 
     def session(self, change: int) -> None:
@@ -55,13 +55,13 @@ class Watcher:
         return nullcontext()
 
 
-class Watchers(Watcher):
+class Watchers(Observer):
     """Several at once."""
 
-    def __init__(self, watchers: Sequence[Watcher]) -> None:
+    def __init__(self, watchers: Sequence[Observer]) -> None:
         self._watchers = tuple(watchers)
 
-    def ended(self, statement: Ended) -> None:
+    def ended(self, statement: StatementEnd) -> None:
         """Tells all."""
         for one in self._watchers:
             one.ended(statement)

@@ -66,7 +66,7 @@ def wanted(settings: Mapping[str, str]) -> bool:
     return not silent and hears_notices(settings)
 
 
-class Teller:
+class ProgressNotifier:
     """Says where one statement is, at moments that the clock alone decides, until it is stopped."""
 
     def __init__(self, stages: Stages, say: Callable[[str], None]) -> None:

@@ -11,7 +11,7 @@ from typing import Self
 from uuid import UUID
 
 from budget.account import LedgerError
-from dpproxy.telemetry.observer import OTHER, Ended, Watcher, catalogued
+from dpproxy.telemetry.observer import OTHER, Observer, StatementEnd, catalogued
 from mechanisms.randomness import random_bytes
 
 SECONDS = 5.0
@@ -22,7 +22,7 @@ _UNREADABLE = "XX000"
 _Key = tuple[date, str, str]
 
 
-class RefusalCounts(Watcher):
+class RefusalCounts(Observer):
     """Counts the refusals of one process by day, account and code, and writes them as long as its context lasts."""
 
     def __init__(self, count: Callable[[UUID, date, Mapping[tuple[str, str], int]], None]) -> None:
@@ -33,7 +33,7 @@ class RefusalCounts(Watcher):
         self._new: set[_Key] = set()
         self._thread = threading.Thread(target=self._write_at_times, name="refusals", daemon=True)
 
-    def ended(self, statement: Ended) -> None:
+    def ended(self, statement: StatementEnd) -> None:
         """Counts a refusal."""
         if not statement.code:
             return

@@ -12,7 +12,7 @@ from typing import TextIO
 import structlog
 
 from budget.units import shown
-from dpproxy.telemetry.observer import Ended, Watcher
+from dpproxy.telemetry.observer import Observer, StatementEnd
 
 _SHARED: list[structlog.typing.Processor] = [
     structlog.processors.TimeStamper(fmt="iso", utc=True, key="time"),
@@ -20,7 +20,7 @@ _SHARED: list[structlog.typing.Processor] = [
 ]
 
 
-class StatementLog(Watcher):
+class StatementLog(Observer):
     """Writes a line for every statement that ends.
 
     `key`: 32 secret bytes. The fingerprint of a text is keyed, so that nobody who reads the log can try out which
@@ -35,7 +35,7 @@ class StatementLog(Watcher):
             wrapper_class=structlog.BoundLogger,
         )
 
-    def ended(self, statement: Ended) -> None:
+    def ended(self, statement: StatementEnd) -> None:
         """Writes its line, if somebody still reads."""
         paid = statement.paid
         write = partial(

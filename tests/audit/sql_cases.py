@@ -9,11 +9,11 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from dpproxy.backends.base import Cancellation, Fetched
-from dpproxy.engine.group_selection import ByCount
-from dpproxy.engine.optimizer import ask
+from dpproxy.engine.group_selection import CountSelection
+from dpproxy.engine.optimizer import plan_release
 from dpproxy.engine.options import terms
-from dpproxy.engine.planner import PlannedNode
-from dpproxy.engine.release_plan import Ask
+from dpproxy.engine.planner import BoundNode
+from dpproxy.engine.release_plan import ReleasePlan
 from mechanisms.histogram import Cost
 from mechanisms.randomness import Stream
 from rewriter.binder.contribution_bounds import Bound
@@ -80,7 +80,7 @@ class Drawn(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Written(PlannedNode):
+class Written(BoundNode):
     """A node that writes each of its queries once, however often it is released."""
 
     known: dict[object, HistogramQuery] = field(default_factory=dict)
@@ -135,23 +135,23 @@ class Unbounded(Written):
         return Written.histogram(loose, places, limit)
 
 
-Change = Callable[[Ask], Ask]
+Change = Callable[[ReleasePlan], ReleasePlan]
 
 
-def unchanged(one: Ask) -> Ask:
+def unchanged(one: ReleasePlan) -> ReleasePlan:
     """What the project asks."""
     return one
 
 
-def written_once(node: PlannedNode) -> Written:
+def written_once(node: BoundNode) -> Written:
     """The same node, keeping its queries."""
-    return Written(**{f.name: getattr(node, f.name) for f in fields(PlannedNode) if f.init})
+    return Written(**{f.name: getattr(node, f.name) for f in fields(BoundNode) if f.init})
 
 
-def bounds_unenforced(one: Ask) -> Ask:
+def bounds_unenforced(one: ReleasePlan) -> ReleasePlan:
     """A declared bound is believed: the backend's SQL does not cut a unit's groups."""
-    assert isinstance(one.selection, ByCount)
-    listed = {f.name: getattr(one.selection.node, f.name) for f in fields(PlannedNode) if f.init}
+    assert isinstance(one.selection, CountSelection)
+    listed = {f.name: getattr(one.selection.node, f.name) for f in fields(BoundNode) if f.init}
     node = Unbounded(**listed)
     return replace(one, node=node, selection=replace(one.selection, node=node))
 
@@ -167,14 +167,14 @@ def drawn(question: Question, world: World, side: int, change: Change) -> Draw:
     return draw
 
 
-def asked(question: Question, world: World) -> Ask:
+def asked(question: Question, world: World) -> ReleasePlan:
     """A question's node, priced on the world's loose terms."""
     privacy = world.privacy.model_copy(update={"noise": question.noise})
     node = world.node(question.sql)
-    return ask(written_once(node), terms(privacy, {}), SECRET)
+    return plan_release(written_once(node), terms(privacy, {}), SECRET)
 
 
-def released(one: Ask, stream: Stream, database: Database, rank_key: str) -> Drawn:
+def released(one: ReleasePlan, stream: Stream, database: Database, rank_key: str) -> Drawn:
     """One release, from the database's rows to the numbers that leave."""
     result = one.release(lambda query: database.fetch(query, rank_key), stream)
     columns = [*result.keys, *(m.values for m in result.measured.values())]

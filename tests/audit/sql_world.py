@@ -14,8 +14,8 @@ import duckdb
 
 from dpproxy.backends.base import Backend
 from dpproxy.config.sections import Privacy
-from dpproxy.deployment.service import Checked, Service, configured
-from dpproxy.engine.planner import PlannedNode, Planner
+from dpproxy.deployment.service import BoundConfig, Service, configured
+from dpproxy.engine.planner import BoundNode, Planner
 
 CROWD = 40
 POLICY = """
@@ -83,11 +83,11 @@ class World:
     planner: Planner
     privacy: Privacy
 
-    def node(self, sql: str) -> PlannedNode:
+    def node(self, sql: str) -> BoundNode:
         """The one node of a statement without constants: the same for both sides, whose policies are one."""
         self.planner.prepare(sql, ())
         (node,) = self.planner.plan(sql, (), ())
-        assert isinstance(node, PlannedNode)
+        assert isinstance(node, BoundNode)
         return node
 
     def ask(self, side: int, sql: str) -> tuple[tuple[str | None, ...], ...]:
@@ -102,7 +102,7 @@ def world(*, whole: bool) -> Iterator[World]:
         files = [_deployed(Path(name) / str(side), rows) for side, rows in enumerate((DATA, DATA + PERSON))]
         proxies = files if whole else files[:1]
         services = [stack.enter_context(Service.start(configured(f), alone=True)) for f in proxies]
-        backends = [Checked.open(configured(f)).backend for f in files]
+        backends = [BoundConfig.open(configured(f)).backend for f in files]
         for backend in backends:
             stack.callback(backend.close)
         first = services[0]

@@ -6,7 +6,7 @@ import pytest
 
 from benchmarks.corpora import relative_error
 from benchmarks.coverage import Outcome, Statement, asked, table
-from dpproxy.reporting.rows import Result
+from dpproxy.reporting.rows import RowSet
 from dpproxy.server.local_client import ClientError
 
 YES, NO = Statement("a", "SELECT 1", True), Statement("a", "SELECT 2", False)
@@ -21,16 +21,16 @@ def test_a_source_is_a_row() -> None:
 
 def test_an_answer_is_counted_by_rows_price_and_error() -> None:
     notices = [f"KnownGauss, charged {n} information units and 0 calls; left" for n in (1, 2.5)]
-    answer = Result(columns=["n"], oids=[20], rows=[("11",)], notices=notices)
+    answer = RowSet(columns=["n"], oids=[20], rows=[("11",)], notices=notices)
     found = asked(lambda _: answer, YES, [("10",)])
     assert (found.kind, found.price, found.error) == ("with rows", 3.5, 0.1)
-    empty = Result(columns=["n"], oids=[20], rows=[], notices=[])
+    empty = RowSet(columns=["n"], oids=[20], rows=[], notices=[])
     assert asked(lambda _: empty, YES, [("10",)]).kind == "empty"
     assert asked(lambda _: empty, YES, []).kind == "with rows"
 
 
 def test_a_refusal_is_counted_by_what_the_corpus_expects() -> None:
-    def refuse(_: str) -> Result:
+    def refuse(_: str) -> RowSet:
         raise ClientError({"C": "PV010", "M": "no"})
 
     assert asked(refuse, NO, []).kind == "refused as they must be"

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from budget.account import AboveReservation, Charge, Look, Overtaken, Reservation, Settled
+from budget.account import AboveReservation, Charge, ContinualStep, Overtaken, Reservation, Settled
 from budget.ledger import Ledger
 
 UNIT = 10**6
@@ -37,7 +37,7 @@ def look(ledger: Ledger, held: Reservation, stream: bytes, after: int, release_k
         mechanism="m",
         query="q",
         epoch="2026-01-01",
-        look=Look(stream, after),
+        look=ContinualStep(stream, after),
     )
 
 

@@ -12,9 +12,9 @@ from types import TracebackType
 from typing import Any, Self
 
 from dpproxy.backends.base import Backend, Cancellation, Fetched, Slot
-from dpproxy.engine.executor import Answer, Answering
-from dpproxy.engine.planner import Prepared
-from dpproxy.engine.request import Asker
+from dpproxy.engine.executor import Answer, QueryEngine
+from dpproxy.engine.planner import PreparedQuery
+from dpproxy.engine.request import QueryRequest
 from rewriter.plan import HistogramQuery
 
 
@@ -96,22 +96,22 @@ class CountedBackend:
 class CountedAnswering:
     """The real composition; every execution that a session asks for is counted."""
 
-    def __init__(self, answering: Answering, counts: Counts) -> None:
+    def __init__(self, answering: QueryEngine, counts: Counts) -> None:
         self._answering, self._counts = answering, counts
 
     def classify(self, text: str) -> str:
         """As it is."""
         return self._answering.classify(text)
 
-    def prepare(self, text: str, oids: tuple[int, ...], errors: bool = False) -> Prepared:
+    def prepare(self, text: str, oids: tuple[int, ...], errors: bool = False) -> PreparedQuery:
         """As it is."""
         return self._answering.prepare(text, oids, errors)
 
-    def known(self, text: str, oids: tuple[int, ...], errors: bool = False) -> Prepared | None:
+    def known(self, text: str, oids: tuple[int, ...], errors: bool = False) -> PreparedQuery | None:
         """As it is."""
         return self._answering.known(text, oids, errors)
 
-    def execute(self, asker: Asker) -> Answer:
+    def execute(self, asker: QueryRequest) -> Answer:
         """Counts, then executes."""
         self._counts.add(steps=1)
         return self._answering.execute(asker)

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import cast
 
 from dpproxy.backends.base import Backend
-from dpproxy.deployment.service import Checked, Service, configured
-from dpproxy.engine.executor import Answering
+from dpproxy.deployment.service import BoundConfig, Service, configured
+from dpproxy.engine.executor import QueryEngine
 from dpproxy.pgwire.auth import Verifier
 from tests.clients.counted import CountedAnswering, CountedBackend, Counts
 from tests.clients.world import PASSWORD
@@ -24,12 +24,12 @@ def main(folder: Path, analyst: str) -> None:
     """Serves until SIGTERM, with an analyst who has a password; says the port when it listens."""
     counts = Counts(folder / "counts")
     with ExitStack() as stack:
-        checked = Checked.open(configured(folder / "dpproxy.toml", port=0))
+        checked = BoundConfig.open(configured(folder / "dpproxy.toml", port=0))
         stack.callback(checked.backend.close)
         counted = replace(checked, backend=cast(Backend, CountedBackend(checked.backend, counts)))
         service = Service(counted, stack, None, 1)
         service.ledger.add_analyst(analyst, str(Verifier.make(PASSWORD)))
-        service.answering = cast(Answering, CountedAnswering(service.answering, counts))
+        service.answering = cast(QueryEngine, CountedAnswering(service.answering, counts))
         asyncio.run(service.serve(lambda _, port: print(f"listening on {port}", flush=True)))
 
 

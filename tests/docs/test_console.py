@@ -10,7 +10,7 @@ from pathlib import Path
 from budget.ledger_schema import MIGRATIONS
 from dpproxy.console.app import PAGES
 from dpproxy.telemetry.metrics import Metrics
-from dpproxy.telemetry.observer import Ended, Paid
+from dpproxy.telemetry.observer import ChargeTally, StatementEnd
 from dpproxy.telemetry.stages import STAGES
 from dpproxy.telemetry.statement_log import StatementLog
 
@@ -37,7 +37,7 @@ def test_every_metric_is_named_with_its_label() -> None:
 def test_the_line_of_the_log_has_these_keys() -> None:
     example = json.loads(PAGE.partition("```json\n")[2].partition("```")[0])
     out = io.StringIO()
-    StatementLog(bytes(32), out).ended(Ended("analyst:ann", "", Paid(), "SELECT", 0.1))
+    StatementLog(bytes(32), out).ended(StatementEnd("analyst:ann", "", ChargeTally(), "SELECT", 0.1))
     written = json.loads(out.getvalue())
     assert list(example) == list(written)
     assert [type(value) for value in example.values()] == [type(value) for value in written.values()]

@@ -13,16 +13,16 @@ from typing import Any
 
 from budget.ledger import Ledger
 from dpproxy.backends.duckdb import DuckDB, DuckDBSlot
-from dpproxy.engine.executor import Answering
-from dpproxy.engine.release_plan import Ask
+from dpproxy.engine.executor import QueryEngine
+from dpproxy.engine.release_plan import ReleasePlan
 
 CALLS: dict[str, tuple[type, str]] = {
-    "execute": (Answering, "execute"),
+    "execute": (QueryEngine, "execute"),
     "replay": (Ledger, "replay"),
     "open": (DuckDB, "open"),
     "reserve": (Ledger, "reserve"),
     "fetch": (DuckDBSlot, "fetch"),
-    "release": (Ask, "release"),
+    "release": (ReleasePlan, "release"),
     "settle": (Ledger, "settle"),
 }
 POINTS = [f"{when}:{name}" for name in CALLS for when in ("before", "after")]

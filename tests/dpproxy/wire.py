@@ -23,7 +23,7 @@ import psycopg
 import uvloop
 
 from dpproxy.backends.base import BackendColumn, BackendSchema, BackendTable, Cancellation
-from dpproxy.engine.request import Asker
+from dpproxy.engine.request import QueryRequest
 from dpproxy.front.front import Front
 from dpproxy.pgwire import messages as m
 from dpproxy.pgwire.auth import ClientScram, Verifier
@@ -110,7 +110,7 @@ class Scripted:
 
     steps: list[tuple[str, tuple[str | None, ...], Mapping[str, str]]] = field(default_factory=list)
     prepared: int = 0
-    askers: list[Asker] = field(default_factory=list)
+    askers: list[QueryRequest] = field(default_factory=list)
     outcomes: list[str] = field(default_factory=list)
     begun: threading.Event = field(default_factory=threading.Event)
     go_on: threading.Event = field(default_factory=threading.Event)
@@ -144,7 +144,7 @@ class Scripted:
         """Nothing is cached here."""
         return None
 
-    def execute(self, asker: Asker) -> Released:
+    def execute(self, asker: QueryRequest) -> Released:
         """Five countries, or AGES ages; a first parameter is added to the counts."""
         text, parameters = asker.text, asker.parameters
         self.steps.append((text, parameters, asker.settings))

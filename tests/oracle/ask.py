@@ -9,7 +9,7 @@ from typing import Literal
 
 from sqlglot import exp
 
-from dpproxy.engine.planner import PlannedNode
+from dpproxy.engine.planner import BoundNode
 from rewriter.emit.dialects.base import Bound
 from rewriter.emit.histogram import check_dialect
 from rewriter.ir.measure import Count, DistinctItems, Measure, Moment, Quantiles, Running
@@ -45,7 +45,7 @@ class Query:
     """One of a node's queries: `asked` for its measures; `node` is the node with those alone."""
 
     asked: Asked
-    node: PlannedNode
+    node: BoundNode
     written: HistogramQuery
 
     @property
@@ -75,7 +75,7 @@ class Query:
         return f"{before}SELECT * FROM {name}" + (f" WHERE {' AND '.join(unread)}" if unread else "")
 
 
-def planned(sql: str, world: World) -> list[PlannedNode]:
+def planned(sql: str, world: World) -> list[BoundNode]:
     """The nodes of a statement.
 
     Raises Refusal; TooLarge; psycopg.Error where the front does not take the statement, or cannot say a constant.
@@ -88,7 +88,7 @@ def planned(sql: str, world: World) -> list[PlannedNode]:
     return [_planned(node, drafted, world) for node in drafted.nodes if isinstance(node, NodeDraft)]
 
 
-def _planned(node: NodeDraft, drafted: Draft, world: World) -> PlannedNode:
+def _planned(node: NodeDraft, drafted: Draft, world: World) -> BoundNode:
     if any(isinstance(m, (Moment, Quantiles)) and m.value.lo is None for m in node.measures):
         raise Refusal("PV016", "an aggregate needs finite bounds")
     check_dialect(node, world.policy, drafted.values, world.engine.dialect)
@@ -100,7 +100,7 @@ def _planned(node: NodeDraft, drafted: Draft, world: World) -> PlannedNode:
         cells = cells_of(node, world.policy, world.front, drafted.values)
     if cells is not None and len(cells) > CELLS:
         raise TooLarge
-    return PlannedNode(node, cells, "", b"", world.policy, drafted.values, world.engine.dialect, times=times)
+    return BoundNode(node, cells, "", b"", world.policy, drafted.values, world.engine.dialect, times=times)
 
 
 def _times(node: NodeDraft, measure: Running, values: tuple[Parameter, ...], world: World) -> tuple[str, ...]:
@@ -134,14 +134,14 @@ def _unclamped(measure: Measure) -> Measure:
     return measure
 
 
-def counted(node: PlannedNode) -> Query:
+def counted(node: BoundNode) -> Query:
     """The query of a node's units and of its measures of one number a group, over all groups that there are."""
     numbers = [m for m in node.draft.measures if isinstance(m, (Count, Moment))]
     asked = replace(node, draft=replace(node.draft, measures=(UNITS, *numbers), outputs=()))
     return Query("histogram", asked, asked.histogram(range(len(numbers) + 1), WHOLE))
 
 
-def others(node: PlannedNode, cells: Cells) -> Iterator[Query]:
+def others(node: BoundNode, cells: Cells) -> Iterator[Query]:
     """The queries of the other measures, over these cells."""
     over = node.over(cells)
     for place, measure in enumerate(node.draft.measures):
@@ -152,16 +152,16 @@ def others(node: PlannedNode, cells: Cells) -> Iterator[Query]:
             yield Query("items", one, over.items(place, MOST_ITEMS))
 
 
-def selected(node: PlannedNode, released: Cells, turn: int) -> Query:
+def selected(node: BoundNode, released: Cells, turn: int) -> Query:
     """The query of a round of partition selection."""
     return Query("weights", node, node.weights(released, most_groups(node), turn, 1))
 
 
-def most_groups(node: PlannedNode) -> int:
+def most_groups(node: BoundNode) -> int:
     """How many groups of one unit partition selection looks at."""
     return MOST_GROUPS if node.delta0 is None else min(node.delta0, MOST_GROUPS)
 
 
-def streamed(node: PlannedNode) -> Query:
+def streamed(node: BoundNode) -> Query:
     """The query of a running count."""
     return Query("running", node, node.running(len(node.times)))

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from random import Random
 
 from dpproxy.backends.base import text
-from dpproxy.engine.planner import PlannedNode
+from dpproxy.engine.planner import BoundNode
 from rewriter.emit.other_queries import ONE
 from rewriter.ir.measure import Count, DistinctItems, Measure, Moment, Quantiles, Running
 from rewriter.plan import Cells
@@ -51,7 +51,7 @@ class Outcome:
     broken: list[tuple[str, str]] = field(default_factory=list)
 
 
-def check(node: PlannedNode, world: World, rng: Random) -> Outcome:
+def check(node: BoundNode, world: World, rng: Random) -> Outcome:
     """Removes a unit, chosen for being beyond the bounds, from a node's queries; now and then another one, too."""
     outcome = Outcome()
     try:
@@ -67,7 +67,7 @@ def check(node: PlannedNode, world: World, rng: Random) -> Outcome:
     return outcome
 
 
-def _queries(node: PlannedNode, world: World) -> list[Query]:
+def _queries(node: BoundNode, world: World) -> list[Query]:
     if node.cells == ():
         return []
     measures = node.draft.measures
@@ -127,7 +127,7 @@ def _values(query: Query, number: int, rows: list[Row]) -> list[int]:
     return [v for row in rows if isinstance(v := row[f"y{place}"], int)]
 
 
-def _some(node: PlannedNode, world: World) -> Cells:
+def _some(node: BoundNode, world: World) -> Cells:
     """Groups that a first round might release: every second one."""
     found = _histogram(selected(node, (), 0), world, WHOLE)
     return _labels(found)[::2]

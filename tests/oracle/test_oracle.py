@@ -10,7 +10,7 @@ from random import Random
 
 import pytest
 
-from dpproxy.engine.planner import PlannedNode
+from dpproxy.engine.planner import BoundNode
 from rewriter.binder.contribution_bounds import Bound
 from tests.oracle.ask import planned
 from tests.oracle.check import Outcome, check
@@ -62,7 +62,7 @@ def test_a_statement_has_the_relation_that_it_is_asked_for(world: World) -> None
             assert kind in kinds or kind in ("table", "semi join"), sql
 
 
-def checked(node: PlannedNode, world: World) -> Outcome:
+def checked(node: BoundNode, world: World) -> Outcome:
     return check(node, world, Random(1))
 
 

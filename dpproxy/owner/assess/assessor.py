@@ -18,12 +18,12 @@ from dpproxy.backends.base import BackendError, Cancellation, Cancelled, Fetched
 from dpproxy.catalog.build_policy import build_policy
 from dpproxy.config.key_file import load_key
 from dpproxy.config.sections import Config
-from dpproxy.deployment.service import Checked
-from dpproxy.engine.optimizer import ask
+from dpproxy.deployment.service import BoundConfig
+from dpproxy.engine.optimizer import plan_release
 from dpproxy.engine.options import terms
-from dpproxy.engine.planner import PlannedNode, Planner, Prepared
+from dpproxy.engine.planner import BoundNode, Planner, PreparedQuery
 from dpproxy.engine.presentation_arrays import Texts, arrays, released
-from dpproxy.engine.release_plan import Ask, charge, total
+from dpproxy.engine.release_plan import ReleasePlan, charge, total
 from dpproxy.front.front import Front
 from dpproxy.owner.assess.fit import Fit, Truth, fit, truth
 from dpproxy.owner.assess.listed import Listed
@@ -77,7 +77,7 @@ class Assessed:
 class Assessor:
     """A policy over data, without a ledger; made by `assessing`."""
 
-    def __init__(self, checked: Checked, front: Front) -> None:
+    def __init__(self, checked: BoundConfig, front: Front) -> None:
         self.checked = checked
         self._front = front
         self._key = randomness.random_bytes(32)
@@ -138,7 +138,7 @@ class Assessor:
                 constants.append(planner.constant(text, oids, number, (), ()))
         on = terms(config.privacy, {})
         nodes = planner.plan(text, oids, (), constants[: _first_waiting(prepared)])
-        asks = [ask(n, on, self._secret) for n in nodes if isinstance(n, PlannedNode)]
+        asks = [plan_release(n, on, self._secret) for n in nodes if isinstance(n, BoundNode)]
         return charge(total(one.cost_at_most for one in asks))
 
     def _fitted(self, text: str) -> tuple[Charge, tuple[Fit, ...], bool]:
@@ -147,7 +147,7 @@ class Assessor:
         on = terms(self.checked.config.privacy, {})
         columns: list[Sequence[object]] = []
         constants: list[Texts] = []
-        asks: list[Ask] = []
+        asks: list[ReleasePlan] = []
         fits: list[Fit] = []
         unread = False
         done = 0
@@ -164,7 +164,7 @@ class Assessor:
                 if isinstance(node, SystemDraft):
                     columns += [()] * len(prepared.columns[number])
                     continue
-                one = ask(node, on, self._secret)
+                one = plan_release(node, on, self._secret)
                 asks.append(one)
                 exact, found = self._compared(one, prepared, number)
                 unread = unread or found is None
@@ -173,7 +173,9 @@ class Assessor:
             done = ready
         return charge(total(one.cost_at_most for one in asks)), tuple(fits), unread
 
-    def _compared(self, one: Ask, prepared: Prepared, number: int) -> tuple[Truth | None, Fit | None]:
+    def _compared(
+        self, one: ReleasePlan, prepared: PreparedQuery, number: int
+    ) -> tuple[Truth | None, Fit | None]:
         if one.selection is None:
             return None, Fit(one.name, 0, 0, None, (), 0, 0)
         types = [column.type for column in prepared.columns[number][len(one.node.draft.keys) :]]
@@ -204,13 +206,15 @@ class Assessor:
         return Planner(policy, self._front, self.checked.backend.dialect)
 
 
-def _first_waiting(prepared: Prepared) -> int:
+def _first_waiting(prepared: PreparedQuery) -> int:
     """How many constants come before the first that reads a released row."""
     waiting = (n for n, constant in enumerate(prepared.constants) if constant.nodes)
     return next(waiting, len(prepared.constants))
 
 
-def _plain_columns(exact: Truth | None, one: Ask, prepared: Prepared, number: int) -> list[Sequence[object]]:
+def _plain_columns(
+    exact: Truth | None, one: ReleasePlan, prepared: PreparedQuery, number: int
+) -> list[Sequence[object]]:
     columns = prepared.columns[number]
     if exact is None:
         return [()] * len(columns)
@@ -226,7 +230,7 @@ def assessing(config: Config) -> Iterator[Assessor]:
     of it is within reach of the wire: there is no statement for it, and a dpproxy is no backend.
     """
     _refuse_others(config)
-    checked = Checked.open(config)
+    checked = BoundConfig.open(config)
     try:
         with (
             TemporaryDirectory(prefix="dpproxy-assess-") as folder,

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from statistics import median
 
 from dpproxy.engine.group_selection import Fetch
-from dpproxy.engine.postprocess import Shown, Value, outputs
-from dpproxy.engine.release_plan import Ask
-from dpproxy.engine.released_table import Result
+from dpproxy.engine.postprocess import OutputColumn, Value, outputs
+from dpproxy.engine.release_plan import ReleasePlan
+from dpproxy.engine.released_table import ReleasedTable
 from dpproxy.owner.assess import plain
 from mechanisms import randomness
 from rewriter.ir.measure import Moment, Quantiles
@@ -54,16 +54,16 @@ class Truth:
     """A node's exact rows: its groups, the largest first where nothing else orders them, and its outputs."""
 
     cells: Cells
-    columns: tuple[Shown, ...]
+    columns: tuple[OutputColumn, ...]
 
 
-def truth(one: Ask, fetch: Fetch) -> Truth:
+def truth(one: ReleasePlan, fetch: Fetch) -> Truth:
     """What the node would say without any protection."""
     cells = plain.groups(one, fetch)
     return Truth(cells, outputs(one.node.draft, plain.measured(one, cells, fetch)))
 
 
-def fit(one: Ask, types: Sequence[str], exact: Truth, fetch: Fetch) -> Fit:
+def fit(one: ReleasePlan, types: Sequence[str], exact: Truth, fetch: Fetch) -> Fit:
     """How well the node's release does against the exact rows; `types`: of its outputs, in PostgreSQL's words.
 
     Raises BackendError, ValueError for rows that are not as asked for.
@@ -87,21 +87,25 @@ def fit(one: Ask, types: Sequence[str], exact: Truth, fetch: Fetch) -> Fit:
     )
 
 
-def _drawn(one: Ask, fetch: Fetch) -> Result:
+def _drawn(one: ReleasePlan, fetch: Fetch) -> ReleasedTable:
     if one.free is not None:
         return one.free
     stream = randomness.seed(randomness.random_bytes(32), one.release_key, randomness.random_bytes(16))
     return one.shown(one.release(fetch, stream))
 
 
-def _size(result: Result, draft: NodeDraft) -> int:
+def _size(result: ReleasedTable, draft: NodeDraft) -> int:
     if result.keys:
         return len(result.keys[0])
     return len(result.columns[0].values) if result.columns else int(not draft.keys)
 
 
 def _error(
-    results: Sequence[Result], rows: dict[tuple[str | None, ...], int], exact: Shown, n: int, width: float
+    results: Sequence[ReleasedTable],
+    rows: dict[tuple[str | None, ...], int],
+    exact: OutputColumn,
+    n: int,
+    width: float,
 ) -> float | None:
     """The median of |x - t| over `width`, where that is 0 over |t|: of true values that are not 0, if there are any."""
     errors: list[float] = []
@@ -117,7 +121,7 @@ def _error(
     return median(errors or at_nothing) if errors or at_nothing else None
 
 
-def _at(exact: Shown, row: int | None) -> Value:
+def _at(exact: OutputColumn, row: int | None) -> Value:
     """The true value of a group, 0 of one that has no rows."""
     return 0 if row is None else exact.values[row]
 

@@ -12,11 +12,11 @@ from fractions import Fraction
 
 import numpy as np
 
-from dpproxy.engine.group_selection import Fetch, Measured, Place, in_cell_order
+from dpproxy.engine.group_selection import Fetch, MeasuredColumn, Place, in_cell_order
 from dpproxy.engine.measure_quantiles import QuantileMeter
-from dpproxy.engine.measurement import Changed
-from dpproxy.engine.planner import PlannedNode
-from dpproxy.engine.release_plan import Ask
+from dpproxy.engine.measurement import GroupBound
+from dpproxy.engine.planner import BoundNode
+from dpproxy.engine.release_plan import ReleasePlan
 from mechanisms.histogram import Counts
 from rewriter.binder.contribution_bounds import Bound
 from rewriter.ir.measure import Count, DistinctItems, Measure, Moment, Quantiles, Running
@@ -28,7 +28,7 @@ UNCLAMPED = 1_000_000_000
 MOST_GROUPS = 100_000
 
 
-def groups(one: Ask, fetch: Fetch) -> Cells:
+def groups(one: ReleasePlan, fetch: Fetch) -> Cells:
     """Every group that has rows, of a known domain every cell; at most 100,000 of an unknown one, the largest first."""
     node = unclamped(one.node)
     if node.cells is not None:
@@ -41,10 +41,10 @@ def groups(one: Ask, fetch: Fetch) -> Cells:
     return tuple(zip(*(fetched.texts(n) for n in range(keys)), strict=True))
 
 
-def measured(one: Ask, cells: Cells, fetch: Fetch) -> dict[Place, Measured]:
+def measured(one: ReleasePlan, cells: Cells, fetch: Fetch) -> dict[Place, MeasuredColumn]:
     """The exact measures of these groups, as the node's outputs are made of them."""
     node = unclamped(one.node)
-    found: dict[Place, Measured] = {}
+    found: dict[Place, MeasuredColumn] = {}
     if not cells or not node.draft.measures:
         return {(n, None): _exact(()) for n in range(len(node.draft.measures))}
     numbers = [n for n, m in enumerate(node.draft.measures) if isinstance(m, (Count, Moment))]
@@ -64,11 +64,11 @@ def measured(one: Ask, cells: Cells, fetch: Fetch) -> dict[Place, Measured]:
     return found
 
 
-def _exact(values: Sequence[int]) -> Measured:
-    return Measured(tuple(values), (0.0,) * len(values))
+def _exact(values: Sequence[int]) -> MeasuredColumn:
+    return MeasuredColumn(tuple(values), (0.0,) * len(values))
 
 
-def unclamped(node: PlannedNode) -> PlannedNode:
+def unclamped(node: BoundNode) -> BoundNode:
     """The node as if no unit had to be bounded; values stay within their bounds."""
     measures = tuple(map(_unclamped, node.draft.measures))
     return replace(node, draft=replace(node.draft, measures=measures, bound=Bound(None, False)))
@@ -84,12 +84,12 @@ def _unclamped(measure: Measure) -> Measure:
 
 
 def _quantiles(
-    one: Ask, node: PlannedNode, place: int, measure: Quantiles, cells: Cells, fetch: Fetch
-) -> Mapping[Place, Measured]:
-    meter = QuantileMeter(node, place, one.terms.settings, Changed(None), one.terms.bins)
+    one: ReleasePlan, node: BoundNode, place: int, measure: Quantiles, cells: Cells, fetch: Fetch
+) -> Mapping[Place, MeasuredColumn]:
+    meter = QuantileMeter(node, place, one.terms.settings, GroupBound(None), one.terms.bins)
     tables = meter.counted(cells, fetch)
     return {
-        (place, fraction): Measured(tuple(_place(row, fraction) for row in tables), bins=meter.bins)
+        (place, fraction): MeasuredColumn(tuple(_place(row, fraction) for row in tables), bins=meter.bins)
         for fraction in measure.fractions
         if fraction is not None
     }
@@ -102,14 +102,14 @@ def _place(counts: Counts, fraction: Fraction) -> int:
     return int(reached[0]) if len(reached) else 0
 
 
-def _distinct(node: PlannedNode, place: int, cells: Cells, fetch: Fetch) -> Measured:
+def _distinct(node: BoundNode, place: int, cells: Cells, fetch: Fetch) -> MeasuredColumn:
     fetched = fetch(node.over(cells).items(place, UNCLAMPED))
     pairs = {*zip(fetched.counts(0).tolist(), fetched.codes(2).tolist(), strict=True)}
     counts = np.bincount([cell - 1 for cell, _ in pairs], minlength=len(cells))
     return _exact(counts.tolist())
 
 
-def _running(node: PlannedNode, fetch: Fetch) -> dict[tuple[str | None, ...], int]:
+def _running(node: BoundNode, fetch: Fetch) -> dict[tuple[str | None, ...], int]:
     """The running count of each item at each time from its first row on."""
     (measure,) = node.draft.measures
     assert isinstance(measure, Running)

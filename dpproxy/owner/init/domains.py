@@ -10,10 +10,10 @@ from dpproxy.backends.base import quoted as identifier
 from dpproxy.config.identity import OWNER
 from dpproxy.config.sections import Config
 from dpproxy.config.values import LISTED, NUMBERS, base
-from dpproxy.deployment.service import Checked, Service
+from dpproxy.deployment.service import BoundConfig, Service
 from dpproxy.owner.init.toml import quoted
 from dpproxy.owner.init.units import shown
-from dpproxy.reporting.rows import OutputError, Result
+from dpproxy.reporting.rows import OutputError, RowSet
 from dpproxy.reporting.tables import print_json
 from rewriter.policy import Column, Policy, Table
 
@@ -43,7 +43,7 @@ def domains(config: Config, wanted: Sequence[str], *, as_json: bool) -> None:
     Each one is bought by SELECT DISTINCT on the way of every analyst's query; the file is not touched. Raises
     OutputError for columns that can have no such domain, ClientError for what is refused or cannot be paid.
     """
-    checked = Checked.open(config)
+    checked = BoundConfig.open(config)
     checked.backend.close()
     columns, found = _wanted(checked.policy, wanted), []
     with Service.start(config, alone=False) as service:
@@ -83,7 +83,7 @@ def _possible(policy: Policy) -> Iterator[tuple[Table, Column]]:
                 yield table, column
 
 
-def _values(answer: Result) -> tuple[str, ...]:
+def _values(answer: RowSet) -> tuple[str, ...]:
     return tuple(sorted(value for (value,) in answer.rows if value is not None))
 
 

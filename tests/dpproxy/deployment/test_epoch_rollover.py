@@ -13,7 +13,7 @@ import pytest
 
 from budget.account import Charge, Limit
 from budget.units import MICRO
-from dpproxy.deployment.epoch_rollover import Once, Turner, tables_changed, turn_at_owner
+from dpproxy.deployment.epoch_rollover import EpochLeader, OncePerEpoch, tables_changed, turn_at_owner
 from dpproxy.deployment.service import configured, opened_vault
 from dpproxy.embedded.server import Embedded
 from dpproxy.front.front import FrontError
@@ -27,7 +27,7 @@ def owner(folder: Path, turn: Callable[[str], None]) -> Iterator[None]:
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever)
     thread.start()
-    turner = Turner(folder, turn)
+    turner = EpochLeader(folder, turn)
     try:
         asyncio.run_coroutine_threadsafe(turner.listen(), loop).result(10)
         yield
@@ -48,7 +48,7 @@ def test_all_workers_wait_for_one_reading(tmp_path: Path) -> None:
         begun.append(epoch)
         assert go_on.wait(20)
 
-    with owner(tmp_path, Once("today", read)), ThreadPoolExecutor(4) as workers:
+    with owner(tmp_path, OncePerEpoch("today", read)), ThreadPoolExecutor(4) as workers:
         turn_at_owner(tmp_path, "today")
         waiting = [workers.submit(turn_at_owner, tmp_path, "tomorrow") for _ in range(4)]
         while not begun:
@@ -66,7 +66,7 @@ def test_what_the_owner_finds_reaches_the_worker(tmp_path: Path) -> None:
         if outcomes:
             raise outcomes.pop(0)
 
-    with owner(tmp_path, Once("today", read)):
+    with owner(tmp_path, OncePerEpoch("today", read)):
         with pytest.raises(Refusal) as refused:
             turn_at_owner(tmp_path, "tomorrow")
         assert refused.value.code == "55000"

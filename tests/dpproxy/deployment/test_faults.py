@@ -20,7 +20,7 @@ from dpproxy.backends.postgres import PostgresSlot
 from dpproxy.deployment.highwater_file import MarkFile
 from dpproxy.deployment.service import Service, configured
 from dpproxy.embedded.server import Embedded
-from dpproxy.engine.request import Asker
+from dpproxy.engine.request import QueryRequest
 from rewriter.refusal import Refusal
 from tests.budget.test_ledger_disk import LOG, full
 from tests.dpproxy.deployment.test_ledger_lost import during_fetch
@@ -151,7 +151,7 @@ def test_a_full_disk_under_the_front_publishes_later_what_was_paid_for_once(serv
     """It may go down of it; it comes back once there is room, and what was asked is free then."""
     name, cluster = "analyst:ann", service.config.path(service.config.front.data_dir) / "cluster"
     create = "CREATE TABLE published.towns AS SELECT town, COUNT(*) AS n FROM people GROUP BY town"
-    asker = Asker(create, (), "ann", (), {})
+    asker = QueryRequest(create, (), "ann", (), {})
     with full(cluster, LOG), pytest.raises(Refusal) as caught:
         service.publishing.run(asker)
     assert caught.value.code in ("57P03", "53100", "57P01")

@@ -15,7 +15,7 @@ from budget.account import Limit
 from budget.units import micro
 from dpproxy.console.guarantees import guarantees
 from dpproxy.console.sources import Probe, Sources
-from dpproxy.deployment.service import Checked, Service, configured, opened_vault
+from dpproxy.deployment.service import BoundConfig, Service, configured, opened_vault
 from dpproxy.embedded.server import Embedded
 from dpproxy.engine.bounded_range import recorded
 from tests.dpproxy.engine.test_executor import Analyst
@@ -108,7 +108,7 @@ def test_a_deployment_that_begins_with_laplace_has_the_better_bound(tmp_path: Pa
 
 def test_the_console_says_the_same(folder: Path) -> None:
     config = configured(folder / "dpproxy.toml")
-    checked = Checked.open(config)
+    checked = BoundConfig.open(config)
     checked.backend.close()
     with opened_vault(config) as vault:
         sources = Sources(checked, vault.ledger, Probe({}), bytes(32), None, 1, datetime.now(UTC))

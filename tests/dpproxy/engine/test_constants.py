@@ -11,7 +11,7 @@ import duckdb
 import pytest
 
 from dpproxy.deployment.service import Service, configured
-from dpproxy.engine.request import Asker
+from dpproxy.engine.request import QueryRequest
 from rewriter.refusal import Refusal
 from tests.dpproxy.engine.test_executor import Analyst
 from tests.dpproxy.serving import POLICY, make
@@ -175,7 +175,7 @@ def test_parameters_reach_constants(service: Service, ann: Analyst) -> None:
     sql = "SELECT COUNT(*) FROM people WHERE person_id < (SELECT MAX(room) + $1 FROM rooms)"
     answering = service.answering
     answering.prepare(sql, (23,))
-    answer = answering.execute(Asker(sql, (23,), ann.name, ("97",), {}))
+    answer = answering.execute(QueryRequest(sql, (23,), ann.name, ("97",), {}))
     assert abs(int.from_bytes(answer.arrays[0][-8:], "big", signed=True) - 100) < 90
 
 

@@ -15,7 +15,7 @@ from psycopg import pq
 from dpproxy.backends.base import Cancellation
 from dpproxy.deployment.service import Service, configured
 from dpproxy.engine.last_release import LastRelease
-from dpproxy.engine.request import Asker
+from dpproxy.engine.request import QueryRequest
 from rewriter.refusal import Refusal
 from tests.dpproxy.serving import POLICY, make
 
@@ -62,7 +62,7 @@ class Analyst:
         answering = self.service.answering
         prepared = answering.prepare(sql, ())
         answer = answering.execute(
-            Asker(sql, (), self.name, (), settings or {}, cancellation or Cancellation(), self.last)
+            QueryRequest(sql, (), self.name, (), settings or {}, cancellation or Cancellation(), self.last)
         )
         self.notices = answer.notices
         return presented(self.service, prepared.presentation, prepared.array_oids, answer.arrays)
@@ -270,13 +270,13 @@ def test_parameters_decide_domain_and_limit(service: Service) -> None:
     sql = "SELECT room, COUNT(DISTINCT person_id) FROM visits WHERE room = $1 GROUP BY room"
     answering = service.answering
     prepared = answering.prepare(sql, (23,))
-    answer = answering.execute(Asker(sql, (23,), "carl", ("2",), {}))
+    answer = answering.execute(QueryRequest(sql, (23,), "carl", ("2",), {}))
     oids = (23, *prepared.array_oids)
     rows = presented_with(service, prepared.presentation, oids, [b"2", *answer.arrays])
     assert [room for room, _ in rows] == ["2"]
     limited = HOBBIES.format("$1")
     with pytest.raises(Refusal) as refused:
-        answering.execute(Asker(limited, (20,), "carl", ("-1",), {}))
+        answering.execute(QueryRequest(limited, (20,), "carl", ("-1",), {}))
     assert refused.value.code == "2201W"
 
 

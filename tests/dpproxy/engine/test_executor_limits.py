@@ -14,8 +14,8 @@ from budget.ledger import Ledger
 from dpproxy.backends.base import Cancellation, Fetched
 from dpproxy.backends.duckdb import DuckDBSlot
 from dpproxy.deployment.service import Service, configured
-from dpproxy.engine.release_plan import Ask
-from dpproxy.engine.released_table import Result
+from dpproxy.engine.release_plan import ReleasePlan
+from dpproxy.engine.released_table import ReleasedTable
 from rewriter.plan import HistogramQuery
 from rewriter.refusal import Refusal
 from tests.dpproxy.engine.test_executor import Analyst
@@ -107,10 +107,10 @@ def test_two_processes_on_one_ledger_race_for_one_account(service: Service) -> N
     ("owner", "step", "charged"),
     [
         (DuckDBSlot, "fetch", 5),
-        (Ask, "release", 5),
+        (ReleasePlan, "release", 5),
         (Ledger, "settle", 5),
-        (Ask, "noise", 5),
-        (Result, "load", None),
+        (ReleasePlan, "noise", 5),
+        (ReleasedTable, "load", None),
     ],
 )
 @pytest.mark.parametrize("error", [RuntimeError, KeyboardInterrupt])

@@ -24,9 +24,9 @@ from dpproxy.backends import sample
 from dpproxy.catalog.build_policy import build_policy, open_backend
 from dpproxy.config.sections import Config
 from dpproxy.deployment.service import configured
-from dpproxy.engine.optimizer import ask, smaller
+from dpproxy.engine.optimizer import plan_release, smaller
 from dpproxy.engine.options import terms
-from dpproxy.engine.planner import PlannedNode, Planner
+from dpproxy.engine.planner import BoundNode, Planner
 from dpproxy.engine.release_plan import charge
 from dpproxy.front.front import Front
 from rewriter.refusal import Refusal
@@ -101,14 +101,14 @@ def _keys(sql: str, planner: Planner, config: Config) -> Iterator[bytes]:
     planner.prepare(sql, ())
     secret = (bytes(32), config.fingerprint(), b"\1" * 32, b"\2" * 32)
     for node in planner.plan(sql, (), ()):
-        if not isinstance(node, PlannedNode):
+        if not isinstance(node, BoundNode):
             continue
         for noise in ("gaussian", "laplace"):
             privacy = config.privacy.model_copy(update={"noise": noise, "scans": "charge"})
             for wishes in WISHES:
                 on = replace(terms(privacy, wishes), length="day", epoch="2026-11-23")
                 try:
-                    one = ask(node, on, secret)
+                    one = plan_release(node, on, secret)
                 except Refusal as refusal:
                     yield refusal.code.encode()
                     continue

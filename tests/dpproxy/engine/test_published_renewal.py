@@ -16,7 +16,7 @@ from budget.units import MICRO
 from dpproxy.deployment.service import Service, configured
 from dpproxy.embedded.server import Embedded
 from dpproxy.engine.published_tables import RETRY
-from dpproxy.engine.request import Asker
+from dpproxy.engine.request import QueryRequest
 from rewriter.refusal import Refusal
 from tests.dpproxy.serving import POLICY, make
 from tests.published.dashboard import SETTINGS, Clock
@@ -33,7 +33,7 @@ def service(tmp_path: Path) -> Iterator[Service]:
 
 
 def publish(service: Service, sql: str, refresh: str = "epoch") -> None:
-    service.publishing.run(Asker(sql, (), "ann", (), {"dpproxy.refresh": refresh}))
+    service.publishing.run(QueryRequest(sql, (), "ann", (), {"dpproxy.refresh": refresh}))
 
 
 def rows(service: Service, sql: str) -> list[tuple[Any, ...]]:
@@ -149,9 +149,9 @@ def test_who_may_no_longer_publish_renews_nothing(tmp_path: Path) -> None:
 
 def failing(service: Service, monkeypatch: pytest.MonkeyPatch, spend: bool) -> Callable[[], int]:
     """Lets every query fail, charged or not; gives how many were asked."""
-    asked: list[Asker] = []
+    asked: list[QueryRequest] = []
 
-    def execute(asker: Asker) -> None:
+    def execute(asker: QueryRequest) -> None:
         asked.append(asker)
         if spend:
             service.ledger.update_budget(NAME, Charge(MICRO, 0))

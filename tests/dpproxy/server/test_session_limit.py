@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from dpproxy.server.login_queue import SPEAKING_SECONDS, Guest, WaitingRoom
-from dpproxy.server.session_limit import Seats, empty_seats
+from dpproxy.server.login_queue import SPEAKING_SECONDS, PendingLogin, WaitingRoom
+from dpproxy.server.session_limit import SessionLimit, empty_seats
 from rewriter.refusal import Refusal
 
 
 def test_seats_are_counted_over_all_workers(tmp_path: Path) -> None:
     place = tmp_path / "seats"
-    Seats.make(place, 5)
-    with closing(Seats(5, 3, place, 0)) as first, closing(Seats(5, 3, place, 1)) as second:
+    SessionLimit.make(place, 5)
+    with closing(SessionLimit(5, 3, place, 0)) as first, closing(SessionLimit(5, 3, place, 1)) as second:
         taken = [first.take("ann"), second.take("ann"), first.take("ann")]
         with pytest.raises(Refusal, match='too many connections for role "ann"') as caught:
             second.take("ann")
@@ -35,8 +35,10 @@ def test_seats_are_counted_over_all_workers(tmp_path: Path) -> None:
         )
 
 
-def arrived(room: WaitingRoom, peer: str, count: int, *, at: float = 0.0, named: bool = False) -> list[Guest]:
-    guests = [Guest(peer, at) for _ in range(count)]
+def arrived(
+    room: WaitingRoom, peer: str, count: int, *, at: float = 0.0, named: bool = False
+) -> list[PendingLogin]:
+    guests = [PendingLogin(peer, at) for _ in range(count)]
     for guest in guests:
         room.enter(guest)
         if named:

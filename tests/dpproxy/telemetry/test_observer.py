@@ -17,7 +17,7 @@ import psycopg
 import pytest
 
 from budget.account import LedgerUnavailable
-from dpproxy.telemetry.observer import Ended, Paid
+from dpproxy.telemetry.observer import ChargeTally, StatementEnd
 from dpproxy.telemetry.refusal_counter import RefusalCounts
 from dpproxy.telemetry.statement_log import StatementLog
 from tests.dpproxy.serving import COUNT, POLICY, Running, make, serving, within
@@ -40,8 +40,8 @@ class Store:
         self.counts |= times
 
 
-def refusal(code: str, account: str = "analyst:ann") -> Ended:
-    return Ended(account, code, Paid())
+def refusal(code: str, account: str = "analyst:ann") -> StatementEnd:
+    return StatementEnd(account, code, ChargeTally())
 
 
 def test_refusals_wait_for_a_ledger_that_is_out_of_reach() -> None:
@@ -49,7 +49,7 @@ def test_refusals_wait_for_a_ledger_that_is_out_of_reach() -> None:
     with RefusalCounts(store.count) as counts:
         for code in ("PV010", "PV010", "22P02", "ZZZZZ", "x"):
             counts.ended(refusal(code))
-        counts.ended(Ended("analyst:ann", "", Paid(bought=1)))
+        counts.ended(StatementEnd("analyst:ann", "", ChargeTally(bought=1)))
         store.reachable = False
         with pytest.raises(LedgerUnavailable):
             counts.write()
@@ -65,9 +65,9 @@ def test_refusals_wait_for_a_ledger_that_is_out_of_reach() -> None:
 def test_a_line_of_the_log_has_no_text() -> None:
     out = io.StringIO()
     log = StatementLog(bytes(32), out)
-    log.ended(Ended('analyst:"\n', "PV090", Paid(1_500_000, 0, 1), LITERAL, 0.0123))
-    log.ended(Ended("analyst:ann", "", Paid(), LITERAL, 0.5))
-    log.ended(Ended("analyst:ann", "", Paid(), LITERAL + " ", 0.5))
+    log.ended(StatementEnd('analyst:"\n', "PV090", ChargeTally(1_500_000, 0, 1), LITERAL, 0.0123))
+    log.ended(StatementEnd("analyst:ann", "", ChargeTally(), LITERAL, 0.5))
+    log.ended(StatementEnd("analyst:ann", "", ChargeTally(), LITERAL + " ", 0.5))
     first, second, third = map(json.loads, out.getvalue().splitlines())
     assert first["account"] == 'analyst:"\n'
     assert (first["event"], first["code"], first["information"]) == ("refused", "PV090", "1.5")
