@@ -24,7 +24,7 @@ from urllib.parse import quote
 from rich.console import Console
 from rich.table import Table
 
-from budget.account import Charge, Limit, Pinned
+from budget.account import Charge, Limit, Pinned, ReserveRequest, Settlement
 from budget.ledger import Ledger
 from dpproxy.embedded.server import Embedded
 
@@ -103,17 +103,21 @@ def measured(ledger: Ledger, where: str, threads: int, accounts: int, seconds: f
 def query(ledger: Ledger, account: str) -> None:
     """Reserve and settle, as for a top-10 of an unknown domain."""
     (held,) = ledger.reserve(
-        [account], [Charge(21 * 10**6, 10**6)], reached=True, query="SELECT q", mechanisms=["UnkGumb"]
+        ReserveRequest(
+            [account], [Charge(21 * 10**6, 10**6)], reached=True, query="SELECT q", mechanisms=["UnkGumb"]
+        )
     )
     ledger.settle(
         held,
-        Charge(7 * 10**6, 10**6),
-        release_key=held.id.bytes,
-        request_key=held.id.bytes,
-        answer=ANSWER,
-        mechanism="UnkGumb",
-        query="SELECT q",
-        epoch="2026-01-01",
+        Settlement(
+            Charge(7 * 10**6, 10**6),
+            release_key=held.id.bytes,
+            request_key=held.id.bytes,
+            answer=ANSWER,
+            mechanism="UnkGumb",
+            query="SELECT q",
+            epoch="2026-01-01",
+        ),
     )
 
 

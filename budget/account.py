@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime
 from fractions import Fraction
@@ -77,6 +78,42 @@ class Pinned:
 
 
 @dataclass(frozen=True)
+class ReserveRequest:
+    """What a query asks to be held.
+
+    Attributes:
+        chain: seeded accounts, the analyst's own first, shared ones after it.
+        charges: what each release costs at most.
+        reached: the backend is about to be called (a slot is held), which is then on disk before `reserve` returns.
+        query: for the account's history.
+        mechanisms: one a charge, for the account's history.
+        ids: one a charge, of `new_ids`: saying the same again holds nothing more.
+        looking: a charge may be nothing, for a look at a stream that is paid.
+        attributed: for whom a tool says that it asks, a note for the history.
+    """
+
+    chain: Sequence[str]
+    charges: Sequence[Charge]
+    reached: bool
+    query: str
+    mechanisms: Sequence[str]
+    ids: Sequence[UUID] | None = None
+    looking: bool = False
+    attributed: str = ""
+
+    @property
+    def total(self) -> Charge:
+        """What is to be held of each account; ValueError for a request that makes no sense."""
+        if not self.chain or len(set(self.chain)) != len(self.chain):
+            raise ValueError("a chain names each account once, the analyst's own first")
+        if not self.charges or len(self.mechanisms) != len(self.charges):
+            raise ValueError("a query has charges, and a mechanism for each")
+        if not self.looking and any(charge == Charge(0, 0) for charge in self.charges):
+            raise ValueError("a release costs something")
+        return Charge(sum(c.information for c in self.charges), sum(c.calls for c in self.charges))
+
+
+@dataclass(frozen=True)
 class Reservation:
     """Budget held for one release: `at_most` of `account` and of the shared accounts of its chain."""
 
@@ -103,6 +140,31 @@ class ContinualStep:
 
     key: bytes
     after: int
+
+
+@dataclass(frozen=True)
+class Settlement:
+    """What is written when a reservation is settled, in one transaction.
+
+    Attributes:
+        actual: what the release costs.
+        release_key: names the release: whoever comes second gets the stored answer.
+        request_key: names what the account asked, for `replay`.
+        answer: what is stored.
+        mechanism: for the account's history, as `query` and `noise`.
+        epoch: when the answer may be pruned.
+        look: the step of a stream that the release is.
+    """
+
+    actual: Charge
+    release_key: bytes
+    request_key: bytes
+    answer: bytes
+    mechanism: str
+    query: str
+    epoch: str
+    look: ContinualStep | None = None
+    noise: str = ""
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,6 @@ from budget.account import (
     AlreadyResolved,
     Charge,
     ContinualRelease,
-    ContinualStep,
     Exhausted,
     Frozen,
     IdUsed,
@@ -33,7 +32,9 @@ from budget.account import (
     Overtaken,
     Pinned,
     Reservation,
+    ReserveRequest,
     Settled,
+    Settlement,
     UnknownAccount,
 )
 from budget.accounts import Accounts
@@ -118,30 +119,13 @@ class Ledger(
                 self._ids.extend(row[0] for row in rows)
             return [self._ids.popleft() for _ in range(count)]
 
-    def reserve(
-        self,
-        chain: Sequence[str],
-        charges: Sequence[Charge],
-        *,
-        reached: bool,
-        query: str,
-        mechanisms: Sequence[str],
-        ids: Sequence[UUID] | None = None,
-        looking: bool = False,
-        attributed: str = "",
-    ) -> tuple[Reservation, ...]:
+    def reserve(self, request: ReserveRequest) -> tuple[Reservation, ...]:
         """Holds the most that a query's releases can cost, all of them on every account, or none.
 
-        `chain`: seeded accounts, the analyst's own first, shared ones after it; `charges`: what each release
-        costs at most; `reached`: the backend is about to be called (a slot is held), which is then on disk
-        before this returns; `query`, `mechanisms` (one a charge): for the account's history; `ids` (one a
-        charge) of `new_ids`: saying the same again holds nothing more; `looking`: a charge may be nothing, for
-        a look at a stream that is paid; `attributed`: for whom a tool says that it asks, a note for the
-        history. Returns one reservation a charge.
-        Raises Exhausted, Frozen, UnknownAccount, IdUsed, ValueError.
+        Returns one reservation a charge. Raises Exhausted, Frozen, UnknownAccount, IdUsed, ValueError.
         """
-        total = _checked_total(chain, charges, mechanisms, looking)
-        ids = self.new_ids(len(charges)) if ids is None else list(ids)
+        chain, charges, total = request.chain, request.charges, request.total
+        ids = self.new_ids(len(charges)) if request.ids is None else list(request.ids)
         if len(set(ids)) != len(charges):
             raise ValueError("a reservation has an id of its own")
         values: dict[str, object] = {
@@ -151,11 +135,11 @@ class Ledger(
             "ids": ids,
             "information": [charge.information for charge in charges],
             "calls": [charge.calls for charge in charges],
-            "mechanisms": list(mechanisms),
-            "query": query,
-            "attributed": attributed,
+            "mechanisms": list(request.mechanisms),
+            "query": request.query,
+            "attributed": request.attributed,
             "most": MOST,
-            "reached": reached,
+            "reached": request.reached,
             "instance": self._instance,
             "lease": self._lease,
         }
@@ -186,44 +170,31 @@ class Ledger(
         """Spends a reservation whole: what failed after the backend was reached; AlreadyResolved."""
         self._resolve(reservation.id, "spend")
 
-    def settle(
-        self,
-        reservation: Reservation,
-        actual: Charge,
-        *,
-        release_key: bytes,
-        request_key: bytes,
-        answer: bytes,
-        mechanism: str,
-        query: str,
-        epoch: str,
-        look: ContinualStep | None = None,
-        noise: str = "",
-    ) -> Settled:
+    def settle(self, reservation: Reservation, settlement: Settlement) -> Settled:
         """Writes actual cost and answer in one transaction; only what it returns may leave.
 
-        `release_key` names the release: whoever comes second gets the stored answer, at its stored cost, or
-        for nothing if this account has paid for it already. `request_key` names what the account asked, for
-        `replay`, `query` and `noise` what its history tells of it. Shared accounts are charged the whole reservation.
+        Whoever comes second with a release key gets the stored answer, at its stored cost, or for nothing if this
+        account has paid for it already. Shared accounts are charged the whole reservation.
         Raises AboveReservation, AlreadyResolved, and NotReached for a new answer whose backend was not said to be
         reached. After LedgerUnavailable, `outcome` says whether it was written.
 
-        A `look` at a stream costs nothing where the account has paid for the stream in this period, else `actual`
-        (AboveReservation where less was reserved); Overtaken where another look came first.
+        A look at a stream costs nothing where the account has paid for the stream in this period, else what is
+        settled (AboveReservation where less was reserved); Overtaken where another look came first.
         """
+        actual, look = settlement.actual, settlement.look
         if look is None and not reservation.at_most.covers(actual):
             raise AboveReservation(f"{actual} settled on a reservation of {reservation.at_most}")
         values: dict[str, object] = {
             "id": reservation.id,
             "information": actual.information,
             "calls": actual.calls,
-            "release_key": release_key,
-            "request_key": request_key,
-            "answer": answer,
-            "mechanism": mechanism,
-            "query": query,
-            "epoch": epoch,
-            "noise": noise,
+            "release_key": settlement.release_key,
+            "request_key": settlement.request_key,
+            "answer": settlement.answer,
+            "mechanism": settlement.mechanism,
+            "query": settlement.query,
+            "epoch": settlement.epoch,
+            "noise": settlement.noise,
         }
         statement = statements.SETTLE
         if look is not None:
@@ -232,7 +203,7 @@ class Ledger(
         for _ in range(_ATTEMPTS):
             settled = self._settle_once(statement, values)
             if settled is not None:
-                self._durable.add((reservation.account, request_key))
+                self._durable.add((reservation.account, settlement.request_key))
                 return settled
         raise LedgerUnavailable("another process is storing the same answer and does not finish")
 
@@ -300,7 +271,8 @@ class Ledger(
 
     def update_budget(self, account: str, cost: Charge) -> None:
         """Charges an account at once; Exhausted, Frozen, UnknownAccount."""
-        held = self.reserve([account], [cost], reached=True, query="", mechanisms=["update_budget"])
+        request = ReserveRequest([account], [cost], reached=True, query="", mechanisms=["update_budget"])
+        held = self.reserve(request)
         self.spend(held[0])
 
     def get_budget(self, account: str) -> Charge:
@@ -371,18 +343,6 @@ class Ledger(
     def _resolution(self, id: object) -> str | None:
         rows = self._rows(statements.STATE, id=id)
         return rows[0][0] if rows else None
-
-
-def _checked_total(
-    chain: Sequence[str], charges: Sequence[Charge], mechanisms: Sequence[str], looking: bool
-) -> Charge:
-    if not chain or len(set(chain)) != len(chain):
-        raise ValueError("a chain names each account once, the analyst's own first")
-    if not charges or len(mechanisms) != len(charges):
-        raise ValueError("a query has charges, and a mechanism for each")
-    if not looking and any(charge == Charge(0, 0) for charge in charges):
-        raise ValueError("a release costs something")
-    return Charge(sum(charge.information for charge in charges), sum(charge.calls for charge in charges))
 
 
 def _refuse(own: str, total: Charge, rows: Sequence[Row]) -> NoReturn:

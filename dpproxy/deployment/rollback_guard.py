@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from threading import Lock
 from uuid import UUID
 
 from budget.account import (
     AnotherLedger,
-    Charge,
-    ContinualStep,
     LedgerOlder,
     LedgerUnavailable,
     Reservation,
+    ReserveRequest,
     Settled,
+    Settlement,
 )
 from budget.highwater import HighWater
 from budget.ledger import Ledger
@@ -97,63 +97,19 @@ class RollbackGuardedLedger(Ledger):
             self._marker.close()
         super().close()
 
-    def reserve(
-        self,
-        chain: Sequence[str],
-        charges: Sequence[Charge],
-        *,
-        reached: bool,
-        query: str,
-        mechanisms: Sequence[str],
-        ids: Sequence[UUID] | None = None,
-        looking: bool = False,
-        attributed: str = "",
-    ) -> tuple[Reservation, ...]:
+    def reserve(self, request: ReserveRequest) -> tuple[Reservation, ...]:
         """As the ledger's; the mark of it is on its way."""
-        held = super().reserve(
-            chain,
-            charges,
-            reached=reached,
-            query=query,
-            mechanisms=mechanisms,
-            ids=ids,
-            looking=looking,
-            attributed=attributed,
-        )
+        held = super().reserve(request)
         if self._marker is not None:
             self._covered |= dict.fromkeys((one.id for one in held), self._marker.ask())
         return held
 
-    def settle(
-        self,
-        reservation: Reservation,
-        actual: Charge,
-        *,
-        release_key: bytes,
-        request_key: bytes,
-        answer: bytes,
-        mechanism: str,
-        query: str,
-        epoch: str,
-        look: ContinualStep | None = None,
-        noise: str = "",
-    ) -> Settled:
+    def settle(self, reservation: Reservation, settlement: Settlement) -> Settled:
         """As the ledger's, and not before the mark of the reservation is durable.
 
         LedgerUnavailable where it cannot be written: the answer is stored, and nothing may leave.
         """
-        settled = super().settle(
-            reservation,
-            actual,
-            release_key=release_key,
-            request_key=request_key,
-            answer=answer,
-            mechanism=mechanism,
-            query=query,
-            epoch=epoch,
-            look=look,
-            noise=noise,
-        )
+        settled = super().settle(reservation, settlement)
         covered = self._covered.pop(reservation.id, None) if self._marker is not None else None
         if covered is not None:
             self._wait_for(covered)

@@ -22,6 +22,8 @@ from budget.account import (
     Limit,
     ReleaseRow,
     Reservation,
+    ReserveRequest,
+    Settlement,
 )
 from budget.ledger import Ledger
 from budget.units import micro_limit
@@ -107,28 +109,28 @@ class QueryEngine:
         """What `prepare` gives where that is cached: without I/O."""
         return self._planner.known(text, oids, errors)
 
-    def execute(self, asker: QueryRequest) -> Answer:
+    def execute(self, request: QueryRequest) -> Answer:
         """Pays for a private statement, runs and releases it, or replays what this analyst has paid for.
 
         Raises Refusal; whatever fails once the backend was reached stays charged.
         """
-        with refusals.translated(), asker.stages.during("plan"):
+        with refusals.translated(), request.stages.during("plan"):
             epoch = self._turn_epoch()
-            errors = _on(asker.settings.get(ERROR_COLUMNS, "off"))
-            prepared = self._planner.prepare(asker.text, asker.oids, errors)
-            chain = self._chain(asker.analyst)
+            errors = _on(request.settings.get(ERROR_COLUMNS, "off"))
+            prepared = self._planner.prepare(request.text, request.oids, errors)
+            chain = self._chain(request.analyst)
             if prepared.explain:
-                return Answer((text_array(self._explained(asker, prepared, chain[0], epoch)),), ())
-            columns, results = self._released(asker, prepared, chain, epoch)
-            asker.paid.replayed = sum(result.replayed for result in results.values())
-        with asker.stages.during("present"):
-            asker.last.note(results.values())
-            notices = tuple(row.notice for row in asker.last.rows) if results else ()
-            silent = _off(asker.settings.get("dpproxy.notices", "on"))
+                return Answer((text_array(self._explained(request, prepared, chain[0], epoch)),), ())
+            columns, results = self._released(request, prepared, chain, epoch)
+            request.paid.replayed = sum(result.replayed for result in results.values())
+        with request.stages.during("present"):
+            request.last.note(results.values())
+            notices = tuple(row.notice for row in request.last.rows) if results else ()
+            silent = _off(request.settings.get("dpproxy.notices", "on"))
             return Answer(arrays(columns, prepared), () if silent else notices)
 
     def _released(
-        self, asker: QueryRequest, prepared: PreparedQuery, chain: Sequence[str], epoch: str
+        self, request: QueryRequest, prepared: PreparedQuery, chain: Sequence[str], epoch: str
     ) -> tuple[list[Sequence[object]], dict[bytes, ReleasedTable]]:
         """The released columns, in stages: a node waits for the constants in it, a constant for the nodes it reads."""
         columns: list[Sequence[object]] = []
@@ -137,17 +139,19 @@ class QueryEngine:
         shown: dict[int, ReleasedTable] = {}
         done = 0
         while done < len(prepared.columns):
-            self._evaluate(asker, prepared, constants, done, arrays(columns, prepared))
-            planned = self._planner.plan(asker.text, asker.oids, asker.parameters, constants)
+            self._evaluate(request, prepared, constants, done, arrays(columns, prepared))
+            planned = self._planner.plan(request.text, request.oids, request.parameters, constants)
             ready = prepared.ready(len(constants))
-            asks = self._asks(planned[done:], asker.settings, epoch)
+            asks = self._asks(planned[done:], request.settings, epoch)
             if ready < len(planned):
                 self._refuse_unaffordable(asks, chain)
-            results |= self._results(asker, [a for a in asks[: ready - done] if a is not None], chain, epoch)
+            results |= self._results(
+                request, [a for a in asks[: ready - done] if a is not None], chain, epoch
+            )
             for number, one in enumerate(asks[: ready - done], done):
                 node = planned[number]
                 if isinstance(node, SystemDraft) or one is None:
-                    columns += self._system(cast(SystemDraft, node).name, chain[0], asker.last)
+                    columns += self._system(cast(SystemDraft, node).name, chain[0], request.last)
                 else:
                     result = results[one.request_key]
                     shown[number] = result.suppressed(self._config.privacy.min_units)
@@ -164,7 +168,7 @@ class QueryEngine:
 
     def _evaluate(
         self,
-        asker: QueryRequest,
+        request: QueryRequest,
         prepared: PreparedQuery,
         constants: list[Texts],
         done: int,
@@ -173,7 +177,7 @@ class QueryEngine:
         """Add the constants that `done` released nodes are enough for."""
         while len(constants) < len(prepared.constants) and prepared.constants[len(constants)].nodes <= done:
             constants.append(
-                self._planner.constant(asker.text, asker.oids, len(constants), asker.parameters, arrays)
+                self._planner.constant(request.text, request.oids, len(constants), request.parameters, arrays)
             )
 
     def _refuse_unaffordable(self, asks: Sequence[ReleasePlan | None], chain: Sequence[str]) -> None:
@@ -196,36 +200,38 @@ class QueryEngine:
             return [n.noted(key, priced) if isinstance(n, BoundNode) else None for n in planned]
 
     def _results(
-        self, asker: QueryRequest, asks: Sequence[ReleasePlan], chain: Sequence[str], epoch: str
+        self, request: QueryRequest, asks: Sequence[ReleasePlan], chain: Sequence[str], epoch: str
     ) -> dict[bytes, ReleasedTable]:
         """The result of every ask: replayed for nothing where the account has paid for it, else bought."""
-        with asker.stages.during("replay"):
-            results = self._replayed(asker, asks, chain[0])
+        with request.stages.during("replay"):
+            results = self._replayed(request, asks, chain[0])
         missing = {a.request_key: a for a in asks if a.request_key not in results}
         if missing:
             # Somebody may be buying the same just now, in whichever process.
             locks = {a.lock for a in missing.values()}
-            waiting = partial(_go_on, asker.cancellation)
+            waiting = partial(_go_on, request.cancellation)
             releases = [a.release_key for a in missing.values()]
             computing = self._ledger.computing(
                 locks, account=chain[0], requests=missing, releases=releases, waiting=waiting
             )
-            with asker.stages.during("reserve"), computing as known:
+            with request.stages.during("reserve"), computing as known:
                 paid = [a for key, a in missing.items() if key in known]
-                results |= self._replayed(asker, paid, chain[0])
+                results |= self._replayed(request, paid, chain[0])
                 bought = [a for key, a in missing.items() if key not in results]
                 new = {a.release_key for a in bought} - set(known)
-                results |= self._buy(asker, bought, chain, epoch, new) if bought else {}
+                results |= self._buy(request, bought, chain, epoch, new) if bought else {}
         return results
 
     def _replayed(
-        self, asker: QueryRequest, asks: Sequence[ReleasePlan], account: str
+        self, request: QueryRequest, asks: Sequence[ReleasePlan], account: str
     ) -> dict[bytes, ReleasedTable]:
         """What this account has paid for before, and what comes to nothing."""
         results = {}
         for one in asks:
             given = one.free
-            found = self._ledger.replay(account, one.request_key, asker.attributed) if given is None else None
+            found = (
+                self._ledger.replay(account, one.request_key, request.attributed) if given is None else None
+            )
             if given is not None:
                 results[one.request_key] = given
             elif found is not None:
@@ -234,7 +240,7 @@ class QueryEngine:
 
     def _buy(
         self,
-        asker: QueryRequest,
+        request: QueryRequest,
         asks: list[ReleasePlan],
         chain: Sequence[str],
         epoch: str,
@@ -247,45 +253,47 @@ class QueryEngine:
         """
         _write(asks)
         streams = {a.stream: self._ledger.stream(chain, a.stream) for a in asks if a.stream is not None}
-        asker.stages.expect(sum(a.rounds for a in asks))
-        with self._backend.open() as slot, asker.watcher.slot():
+        request.stages.expect(sum(a.rounds for a in asks))
+        with self._backend.open() as slot, request.watcher.slot():
             try:
-                held = self._reserved(asker, asks, chain, streams)
+                held = self._reserved(request, asks, chain, streams)
             except Exhausted:
                 asks = [self._affordable(a, chain[0]) for a in asks]
-                held = self._reserved(asker, asks, chain, streams)
+                held = self._reserved(request, asks, chain, streams)
             open_ones = list(held)
             results = {}
             try:
                 for one, reservation in zip(asks, held, strict=True):
                     seen = None if one.stream is None else streams[one.stream]
                     results[one.request_key] = self._settle(
-                        one, slot, reservation, asker, epoch, seen, one.release_key in new
+                        one, slot, reservation, request, epoch, seen, one.release_key in new
                     )
                     open_ones.remove(reservation)
             except BaseException:
                 for reservation in open_ones:
                     with suppress(LedgerError):
                         self._ledger.spend(reservation)
-                        asker.paid.take(reservation.at_most)
+                        request.paid.take(reservation.at_most)
                 raise
         return results
 
     def _reserved(
         self,
-        asker: QueryRequest,
+        request: QueryRequest,
         asks: Sequence[ReleasePlan],
         chain: Sequence[str],
         streams: Mapping[bytes, ContinualRelease],
     ) -> tuple[Reservation, ...]:
         return self._ledger.reserve(
-            chain,
-            [_owed(a, streams) for a in asks],
-            reached=True,
-            query=asker.text,
-            mechanisms=[a.recorded for a in asks],
-            looking=bool(streams),
-            attributed=asker.attributed,
+            ReserveRequest(
+                chain,
+                [_owed(a, streams) for a in asks],
+                reached=True,
+                query=request.text,
+                mechanisms=[a.recorded for a in asks],
+                looking=bool(streams),
+                attributed=request.attributed,
+            ),
         )
 
     def _settle(
@@ -293,7 +301,7 @@ class QueryEngine:
         one: ReleasePlan,
         slot: Slot,
         reservation: Reservation,
-        asker: QueryRequest,
+        request: QueryRequest,
         epoch: str,
         seen: ContinualRelease | None,
         new: bool,
@@ -309,32 +317,36 @@ class QueryEngine:
             rows = self._config.backend.max_rows
 
             def fetch(query: HistogramQuery) -> Fetched:
-                asker.stages.round += 1
-                with asker.stages.during("fetch"):
-                    return slot.fetch(query, self._rank_key, asker.cancellation, rows)
+                request.stages.round += 1
+                with request.stages.during("fetch"):
+                    return slot.fetch(query, self._rank_key, request.cancellation, rows)
 
             try:
-                with asker.stages.during("release"):
+                with request.stages.during("release"):
                     result = continued.release(fetch, stream)
             except ValueError:
                 raise BackendError from None
             known = result.dump(), charge(result.cost)
         else:
             result = ReleasedTable.load(known[0])
-        with asker.stages.during("settle"):
+        with request.stages.during("settle"):
             settled = self._ledger.settle(
                 reservation,
-                known[1],
-                release_key=one.release_key,
-                request_key=one.request_key,
-                answer=known[0],
-                mechanism=one.recorded,
-                query=one.node.text,
-                epoch=epoch,
-                look=None if one.stream is None or seen is None else ContinualStep(one.stream, seen.looks),
-                noise=one.shown(result).noise(),
+                Settlement(
+                    known[1],
+                    release_key=one.release_key,
+                    request_key=one.request_key,
+                    answer=known[0],
+                    mechanism=one.recorded,
+                    query=one.node.text,
+                    epoch=epoch,
+                    look=None
+                    if one.stream is None or seen is None
+                    else ContinualStep(one.stream, seen.looks),
+                    noise=one.shown(result).noise(),
+                ),
             )
-        asker.paid.take(settled.charged)
+        request.paid.take(settled.charged)
         answer = one.shown(ReleasedTable.load(settled.answer))
         return replace(answer, lowered=one.lowered, charged=settled.charged, left=settled.left)
 
@@ -357,12 +369,14 @@ class QueryEngine:
             self._chains[analyst] = [link.account for link in links]
         return self._chains[analyst]
 
-    def _explained(self, asker: QueryRequest, prepared: PreparedQuery, account: str, epoch: str) -> list[str]:
+    def _explained(
+        self, request: QueryRequest, prepared: PreparedQuery, account: str, epoch: str
+    ) -> list[str]:
         constants: list[Texts] = []
-        self._evaluate(asker, prepared, constants, 0, ())
-        planned = self._planner.plan(asker.text, asker.oids, asker.parameters, constants)
+        self._evaluate(request, prepared, constants, 0, ())
+        planned = self._planner.plan(request.text, request.oids, request.parameters, constants)
         left = self._ledger.left(account)
-        asks = [a for a in self._asks(planned, asker.settings, epoch) if a is not None]
+        asks = [a for a in self._asks(planned, request.settings, epoch) if a is not None]
         _write(asks)
         lines = [line for a in asks for line in explanation(a, left)]
         return lines or ["Answered by the front: no private rows are read, nothing is charged"]

@@ -59,45 +59,45 @@ class Publishing:
     def __init__(self, config: Config, answering: QueryEngine, ledger: Ledger, front: Front) -> None:
         self._config, self._answering, self._ledger, self._front = config, answering, ledger, front
 
-    def run(self, asker: QueryRequest) -> Done:
+    def run(self, request: QueryRequest) -> Done:
         """A publisher's statement on published answers; what it does is lasting when this returns.
 
         No ROLLBACK takes it back: what was paid for is spent. Raises Refusal.
         """
-        asked = publication(asker.text)
+        asked = publication(request.text)
         assert asked is not None
-        if not self._config.budget.may_publish(asker.analyst):
-            raise refusals.may_not_publish(asker.analyst)
+        if not self._config.budget.may_publish(request.analyst):
+            raise refusals.may_not_publish(request.analyst)
         with _told(asked):
             match asked.kind:
                 case "create":
-                    return self._create(asked, asker)
+                    return self._create(asked, request)
                 case "drop":
-                    return self._each(asked, asker.analyst, self._drop, "DROP TABLE")
+                    return self._each(asked, request.analyst, self._drop, "DROP TABLE")
                 case "rename":
-                    return self._each(asked, asker.analyst, self._rename, "ALTER TABLE")
+                    return self._each(asked, request.analyst, self._rename, "ALTER TABLE")
                 case "comment":
-                    return self._each(asked, asker.analyst, self._comment, "COMMENT")
+                    return self._each(asked, request.analyst, self._comment, "COMMENT")
         return Done("CREATE SCHEMA", ('schema "published" already exists, skipping',))
 
-    def create(self, asked: Publication, asker: QueryRequest) -> Done:
-        """Asks and pays for the query of a CREATE TABLE AS as `asker`, then publishes the answer; raises Refusal."""
+    def create(self, asked: Publication, request: QueryRequest) -> Done:
+        """Asks and pays for the query of a CREATE TABLE AS as `request`, then publishes the answer; raises Refusal."""
         with _told(asked):
-            return self._create(asked, asker)
+            return self._create(asked, request)
 
-    def _create(self, asked: Publication, asker: QueryRequest) -> Done:
-        name, refresh = asked.names[0], self._refresh_of(asker)
+    def _create(self, asked: Publication, request: QueryRequest) -> Done:
+        name, refresh = asked.names[0], self._refresh_of(request)
         if self._ledger.publication(name) is not None:
             if asked.lenient:
                 return Done("CREATE TABLE AS", (f'relation "{name}" already exists, skipping',))
             raise refusals.exists(name)
-        settings = {key: asker.settings[key] for key in _KEPT if key in asker.settings}
-        released, notices = self._released(replace(asker, text=asked.query, settings=settings), refresh)
+        settings = {key: request.settings[key] for key in _KEPT if key in request.settings}
+        released, notices = self._released(replace(request, text=asked.query, settings=settings), refresh)
         rows = _rows(released.answer)
 
         def publish() -> Work:
             yield from placed(name, released.columns, rows, self._front.reader)
-            one = self._ledger.publish(name, asker.analyst, asked.query, settings, refresh, released)
+            one = self._ledger.publish(name, request.analyst, asked.query, settings, refresh, released)
             yield from told(one)
 
         self._front.publish(publish())
@@ -106,7 +106,7 @@ class Publishing:
             *notices,
             f"dpproxy: published.{name} is free for everybody{renewed}; no ROLLBACK takes it back",
         )
-        silent = asker.settings.get(NOTICES, "on").lower() in ("off", "false", "no", "0")
+        silent = request.settings.get(NOTICES, "on").lower() in ("off", "false", "no", "0")
         return Done(f"SELECT {len(rows)}", () if silent else notices)
 
     def remove(self, name: str) -> bool:
@@ -224,14 +224,14 @@ class Publishing:
         claim = self._ledger.claim_refresh(one, until, under_way, due=now if due else None)
         if claim is None:
             return False
-        asker = QueryRequest(one.query, (), one.publisher, (), one.settings)
+        request = QueryRequest(one.query, (), one.publisher, (), one.settings)
         spent = self._spent(one.publisher)
         try:
             # Once this was allowed; whether it still is, the configuration of now says.
             if due and one.publisher != OWNER and not self._config.budget.may_publish(one.publisher):
                 raise refusals.may_not_publish(one.publisher)
             with refusals.translated():
-                released, _ = self._released(asker, one.refresh)
+                released, _ = self._released(request, one.refresh)
         except Refusal as refusal:
             # Where nothing was charged, trying again costs nothing either.
             again = (
@@ -250,29 +250,29 @@ class Publishing:
             return row.used, row.reserved
         return None
 
-    def _released(self, asker: QueryRequest, refresh: Refresh) -> tuple[Released, tuple[str, ...]]:
-        """The answer to a query, paid for by the asker, with the notices that it came with."""
+    def _released(self, request: QueryRequest, refresh: Refresh) -> tuple[Released, tuple[str, ...]]:
+        """The answer to a query, paid for by the request, with the notices that it came with."""
         at = self._now()
         notices: tuple[str, ...] = ()
-        if self._answering.classify(asker.text) is Verdict.PRIVATE:
-            sql, oids, errors = self._planned(asker.text)
-            settings = {**asker.settings, ERROR_COLUMNS: "on" if errors else "off"}
-            answer = self._answering.execute(replace(asker, settings=settings))
+        if self._answering.classify(request.text) is Verdict.PRIVATE:
+            sql, oids, errors = self._planned(request.text)
+            settings = {**request.settings, ERROR_COLUMNS: "on" if errors else "off"}
+            answer = self._answering.execute(replace(request, settings=settings))
             notices = answer.notices
             try:
-                columns, rows = self._front.evaluate_as(asker.analyst, sql, oids, answer.arrays, MOST_ROWS)
+                columns, rows = self._front.evaluate_as(request.analyst, sql, oids, answer.arrays, MOST_ROWS)
             except Refusal as refusal:
                 refusal.position = None
                 raise
         else:
-            columns, rows = self._front.evaluate_as(asker.analyst, asker.text, (), (), MOST_ROWS)
+            columns, rows = self._front.evaluate_as(request.analyst, request.text, (), (), MOST_ROWS)
             _check_columns(columns)
         packed = zlib.compress(json.dumps(rows, separators=(",", ":")).encode())
         if len(packed) > MOST_BYTES:
             raise Refusal("54000", "the answer is too large to be published", hint="Publish fewer rows.")
-        charged = Charge(asker.paid.information, asker.paid.calls)
+        charged = Charge(request.paid.information, request.paid.calls)
         shown = tuple((column.name, column.type) for column in columns)
-        return Released(shown, packed, charged, at, self._next(refresh, asker.analyst, at)), notices
+        return Released(shown, packed, charged, at, self._next(refresh, request.analyst, at)), notices
 
     def _planned(self, query: str) -> tuple[str, tuple[int, ...], bool]:
         """The presentation with the types of its arrays, with columns for the noise where their names are free."""
@@ -291,12 +291,12 @@ class Publishing:
     def _now(self) -> datetime:
         return datetime.now(UTC)
 
-    def _refresh_of(self, asker: QueryRequest) -> Refresh:
-        written = asker.settings.get(REFRESH) or "once"
+    def _refresh_of(self, request: QueryRequest) -> Refresh:
+        written = request.settings.get(REFRESH) or "once"
         if written not in get_args(Refresh):
             raise refusals.unknown_value(REFRESH, get_args(Refresh))
         refresh = cast(Refresh, written)
-        if refresh == "period" and self._period(asker.analyst) is None:
+        if refresh == "period" and self._period(request.analyst) is None:
             raise Refusal("22023", "the publisher's account has no period", hint=f"SET {REFRESH} = 'epoch'")
         return refresh
 

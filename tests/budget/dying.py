@@ -16,7 +16,7 @@ ASKS = """
 import os, signal, sys
 from fractions import Fraction
 import psycopg
-from budget.account import Charge, Pinned
+from budget.account import Charge, Pinned, ReserveRequest, Settlement
 from budget.ledger import Ledger
 
 conninfo, account, last, how = sys.argv[1], sys.argv[2], int(sys.argv[3]), sys.argv[4]
@@ -37,13 +37,13 @@ if how == "one by one":
     psycopg.Pipeline.is_supported = classmethod(lambda cls: False)
 key = account.encode()
 with ledger.computing([key]):
-    (held,) = ledger.reserve(
+    (held,) = ledger.reserve(ReserveRequest(
         account.split(), [Charge(7, 1)], reached=how == "reached at once", query="q", mechanisms=["m"]
-    )
+    ))
     if how != "reached at once":
         ledger.reach(held)
-    done = ledger.settle(held, Charge(5, 1), release_key=key, request_key=key, answer=b"rows",
-        mechanism="m", query="q", epoch="e")
+    done = ledger.settle(held, Settlement(Charge(5, 1), release_key=key, request_key=key, answer=b"rows",
+        mechanism="m", query="q", epoch="e"))
     ledger.high_water()
     print("answered", done.answer.decode(), flush=True)
 """

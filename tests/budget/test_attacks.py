@@ -17,7 +17,7 @@ import psycopg
 import pytest
 import yaml
 
-from budget.account import Charge, Exhausted, LedgerOlder, Limit
+from budget.account import Charge, Exhausted, LedgerOlder, Limit, ReserveRequest, Settlement
 from budget.ledger import Ledger
 from dpproxy.embedded.server import Embedded
 from tests.budget.dying import PINNED
@@ -30,16 +30,18 @@ CALL = Charge(UNIT, UNIT)
 
 def buy(ledger: Ledger, account: str, key: bytes, most: Charge = CALL, actual: Charge = CALL) -> bytes:
     """A query from beginning to end."""
-    (held,) = ledger.reserve([account], [most], reached=True, query="q", mechanisms=["m"])
+    (held,) = ledger.reserve(ReserveRequest([account], [most], reached=True, query="q", mechanisms=["m"]))
     return ledger.settle(
         held,
-        actual,
-        release_key=key,
-        request_key=key,
-        answer=b"drawn for " + held.id.bytes,
-        mechanism="m",
-        query="q",
-        epoch="e",
+        Settlement(
+            actual,
+            release_key=key,
+            request_key=key,
+            answer=b"drawn for " + held.id.bytes,
+            mechanism="m",
+            query="q",
+            epoch="e",
+        ),
     ).answer
 
 

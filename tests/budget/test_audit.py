@@ -9,7 +9,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from budget.account import Charge, EntryRow
+from budget.account import Charge, EntryRow, ReserveRequest, Settlement
 from budget.audit import Balance, Difference, first_difference
 from budget.ledger import Ledger
 from dpproxy.embedded.server import Embedded
@@ -25,11 +25,16 @@ def facts(ledger: Ledger, account: Account) -> tuple[list[EntryRow], list[Balanc
 
     def hold(reached: bool = True) -> Any:
         charges = [Charge(7, 1)]
-        return ledger.reserve([alice, team], charges, reached=reached, query="q", mechanisms=["m"])[0]
+        return ledger.reserve(
+            ReserveRequest([alice, team], charges, reached=reached, query="q", mechanisms=["m"])
+        )[0]
 
     held, key = hold(), alice.encode()
     ledger.settle(
-        held, Charge(5, 1), release_key=key, request_key=key, answer=b"a", mechanism="m", query="q", epoch="e"
+        held,
+        Settlement(
+            Charge(5, 1), release_key=key, request_key=key, answer=b"a", mechanism="m", query="q", epoch="e"
+        ),
     )
     ledger.replay(alice, key)
     ledger.spend(hold())

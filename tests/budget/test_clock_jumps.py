@@ -8,7 +8,16 @@ from random import Random
 
 import pytest
 
-from budget.account import AlreadyResolved, Charge, Exhausted, Limit, Period, Reservation
+from budget.account import (
+    AlreadyResolved,
+    Charge,
+    Exhausted,
+    Limit,
+    Period,
+    Reservation,
+    ReserveRequest,
+    Settlement,
+)
 from budget.ledger import Ledger
 from tests.budget.conftest import PINNED, Jumping
 
@@ -35,13 +44,16 @@ def spends(ledger: Ledger, name: str) -> bool:
 
 
 def hold(ledger: Ledger, name: str, *, reached: bool = True) -> Reservation:
-    return ledger.reserve([name], [ALL], reached=reached, query="q", mechanisms=["m"])[0]
+    return ledger.reserve(ReserveRequest([name], [ALL], reached=reached, query="q", mechanisms=["m"]))[0]
 
 
 def settle(ledger: Ledger, held: Reservation) -> bytes:
     key = held.id.bytes
     return ledger.settle(
-        held, ALL, release_key=key, request_key=key, answer=b"rows", mechanism="m", query="q", epoch="e"
+        held,
+        Settlement(
+            ALL, release_key=key, request_key=key, answer=b"rows", mechanism="m", query="q", epoch="e"
+        ),
     ).answer
 
 

@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from budget.account import Charge, LedgerUnavailable
+from budget.account import Charge, LedgerUnavailable, ReserveRequest, Settlement
 from budget.ledger import Ledger
 from dpproxy.embedded.server import Embedded
 from tests.budget.dying import PINNED
@@ -190,12 +190,14 @@ def test_what_fails_lets_go(ledger: Ledger, other: Ledger) -> None:
 def test_what_was_bought_meanwhile_is_known_once_the_keys_are_held(ledger: Ledger, account: Account) -> None:
     """An account's own requests, anybody's answers, whatever its name has in it."""
     payer, other = account(kind="o'payer \\\\ $1 %s"), account()
-    (held,) = ledger.reserve([payer], [Charge(7, 1)], reached=True, query="q", mechanisms=["m"])
+    (held,) = ledger.reserve(
+        ReserveRequest([payer], [Charge(7, 1)], reached=True, query="q", mechanisms=["m"])
+    )
     requests, releases = [b"ask", b"else"], [b"answer", b"else"]
     with ledger.computing([b"one", b"two"], account=payer, requests=requests, releases=releases) as known:
         assert not known
-        ledger.settle(held, Charge(5, 1), release_key=b"answer", request_key=b"ask", answer=b"rows",
-            mechanism="m", query="q", epoch="e")  # fmt: skip
+        ledger.settle(held, Settlement(Charge(5, 1), release_key=b"answer", request_key=b"ask", answer=b"rows",
+            mechanism="m", query="q", epoch="e"))  # fmt: skip
     with ledger.computing([b"one"], account=payer, requests=requests, releases=releases) as known:
         assert set(known) == {b"ask", b"answer"}
     with ledger.computing([b"one"], account=other, requests=requests, releases=releases) as known:

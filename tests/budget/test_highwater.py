@@ -15,7 +15,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from budget.account import AnotherLedger, Charge, LedgerOlder, Limit, Outcome
+from budget.account import AnotherLedger, Charge, LedgerOlder, Limit, Outcome, ReserveRequest
 from budget.highwater import HighWater
 from budget.ledger import Ledger
 from dpproxy.embedded.server import Embedded
@@ -185,7 +185,9 @@ def test_a_crash_of_the_server_is_no_restore(tmp_path: Path) -> None:
         for turn in range(1, 4):
             with ThreadPoolExecutor(4) as pool:
                 list(pool.map(lambda _: ledger.update_budget("analyst:a", Charge(1, 1)), range(8)))
-            (held,) = ledger.reserve(["analyst:a"], [Charge(5, 1)], reached=True, query="q", mechanisms=["m"])
+            (held,) = ledger.reserve(
+                ReserveRequest(["analyst:a"], [Charge(5, 1)], reached=True, query="q", mechanisms=["m"])
+            )
             mark = ledger.high_water()
             crash(tmp_path / "ledger" / "cluster", server.conninfo())
             ledger.check_high_water(mark)

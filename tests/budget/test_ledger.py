@@ -20,7 +20,9 @@ from budget.account import (
     LimitTooLow,
     NotReached,
     Reservation,
+    ReserveRequest,
     Settled,
+    Settlement,
     UnknownAccount,
 )
 from budget.ledger import Ledger
@@ -35,7 +37,9 @@ def charge(information: int, calls: int = 0) -> Charge:
 
 
 def hold(ledger: Ledger, chain: Sequence[str], most: Charge, reached: bool = True) -> Reservation:
-    (held,) = ledger.reserve(chain, [most], reached=reached, query="SELECT q", mechanisms=["UnkGumb"])
+    (held,) = ledger.reserve(
+        ReserveRequest(chain, [most], reached=reached, query="SELECT q", mechanisms=["UnkGumb"])
+    )
     return held
 
 
@@ -45,13 +49,15 @@ def settle(
     key = held.id.bytes if release is None else release
     return ledger.settle(
         held,
-        actual,
-        release_key=key,
-        request_key=b"ask " + key,
-        answer=answer,
-        mechanism="UnkGumb",
-        query="SELECT q",
-        epoch="2026-01-01",
+        Settlement(
+            actual,
+            release_key=key,
+            request_key=b"ask " + key,
+            answer=answer,
+            mechanism="UnkGumb",
+            query="SELECT q",
+            epoch="2026-01-01",
+        ),
     )
 
 
@@ -106,10 +112,12 @@ def test_to_the_last_micro_unit(ledger: Ledger, account: Account) -> None:
 def test_several_releases_of_one_query_stand_or_fall_together(ledger: Ledger, account: Account) -> None:
     alice = account(100, 10)
     with pytest.raises(Exhausted) as refused:
-        ledger.reserve([alice], [charge(60), charge(60)], reached=True, query="q", mechanisms=["a", "b"])
+        ledger.reserve(
+            ReserveRequest([alice], [charge(60), charge(60)], reached=True, query="q", mechanisms=["a", "b"])
+        )
     assert refused.value.needed == charge(120)
     one, two = ledger.reserve(
-        [alice], [charge(60, 1), charge(40)], reached=True, query="q", mechanisms=["a", "b"]
+        ReserveRequest([alice], [charge(60, 1), charge(40)], reached=True, query="q", mechanisms=["a", "b"])
     )
     assert (one.at_most, two.at_most) == (charge(60, 1), charge(40))
     settle(ledger, one, charge(5))
@@ -254,13 +262,15 @@ def test_the_same_request_finds_what_was_paid_with_a_smaller_k(ledger: Ledger, a
     held = hold(ledger, [alice], charge(10, 1))
     ledger.settle(
         held,
-        charge(9, 1),
-        release_key=b"top 4 " + held.id.bytes,
-        request_key=b"top 10 " + held.id.bytes,
-        answer=b"four rows",
-        mechanism="UnkGumb",
-        query="q",
-        epoch="e",
+        Settlement(
+            charge(9, 1),
+            release_key=b"top 4 " + held.id.bytes,
+            request_key=b"top 10 " + held.id.bytes,
+            answer=b"four rows",
+            mechanism="UnkGumb",
+            query="q",
+            epoch="e",
+        ),
     )
     assert ledger.replay(alice, b"top 10 " + held.id.bytes) == b"four rows"
 
@@ -271,13 +281,15 @@ def test_a_replay_stays_what_it_was(ledger: Ledger, account: Account) -> None:
         held = hold(ledger, [alice], charge(3))
         ledger.settle(
             held,
-            charge(3),
-            release_key=held.id.bytes,
-            request_key=b"same " + alice.encode(),
-            answer=b"answer %d" % number,
-            mechanism="m",
-            query="q",
-            epoch="e",
+            Settlement(
+                charge(3),
+                release_key=held.id.bytes,
+                request_key=b"same " + alice.encode(),
+                answer=b"answer %d" % number,
+                mechanism="m",
+                query="q",
+                epoch="e",
+            ),
         )
         assert ledger.replay(alice, b"same " + alice.encode()) == b"answer 0"
 
@@ -369,7 +381,9 @@ def test_calls_that_make_no_sense(ledger: Ledger, account: Account) -> None:
         ([alice], [Charge(2**60, 0), Charge(1, 0)]),
     ):
         with pytest.raises(ValueError, match=r"chain|charges|costs|amount"):
-            ledger.reserve(chain, charges, reached=True, query="", mechanisms=["m"] * len(charges))
+            ledger.reserve(
+                ReserveRequest(chain, charges, reached=True, query="", mechanisms=["m"] * len(charges))
+            )
     with pytest.raises(ValueError, match="no period"):
         Limit(1, 1, "year")  # type: ignore[arg-type]
     assert amounts(ledger, alice)[0] == (0, 0, 100)

@@ -12,7 +12,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from budget.account import Charge, LedgerUnavailable, Limit, Reservation
+from budget.account import Charge, LedgerUnavailable, Limit, Reservation, ReserveRequest, Settlement
 from budget.ledger import Ledger
 from dpproxy.embedded.server import Embedded
 from tests.budget.dying import PINNED
@@ -53,17 +53,21 @@ class Asker:
     def ask(self) -> None:
         key, answer = b"key %d" % (len(self.answered) + len(self.failed)), os.urandom(300_000)
         charges = [Charge(7, 1)]
-        (held,) = self.ledger.reserve(["analyst:a"], charges, reached=True, query="q", mechanisms=["m"])
+        (held,) = self.ledger.reserve(
+            ReserveRequest(["analyst:a"], charges, reached=True, query="q", mechanisms=["m"])
+        )
         self.failed.append(held)
         done = self.ledger.settle(
             held,
-            Charge(5, 1),
-            release_key=key,
-            request_key=key,
-            answer=answer,
-            mechanism="m",
-            query="q",
-            epoch="e",
+            Settlement(
+                Charge(5, 1),
+                release_key=key,
+                request_key=key,
+                answer=answer,
+                mechanism="m",
+                query="q",
+                epoch="e",
+            ),
         )
         self.failed.remove(held)
         self.answered[key] = done.answer

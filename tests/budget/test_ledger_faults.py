@@ -25,6 +25,8 @@ from budget.account import (
     Pinned,
     PinnedMismatch,
     Reservation,
+    ReserveRequest,
+    Settlement,
 )
 from budget.ledger import Ledger
 from budget.store import Step
@@ -38,7 +40,7 @@ END_CONNECTIONS = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE 
 
 
 def hold(ledger: Ledger, *chain: str, reached: bool = True) -> Reservation:
-    (held,) = ledger.reserve(chain, [SEVEN], reached=reached, query="q", mechanisms=["m"])
+    (held,) = ledger.reserve(ReserveRequest(chain, [SEVEN], reached=reached, query="q", mechanisms=["m"]))
     return held
 
 
@@ -46,13 +48,15 @@ def settle(ledger: Ledger, held: Reservation, key: bytes | None = None, answer: 
     key = held.id.bytes if key is None else key
     return ledger.settle(
         held,
-        Charge(5_000_000, 1_000_000),
-        release_key=key,
-        request_key=key,
-        answer=answer,
-        mechanism="m",
-        query="q",
-        epoch="e",
+        Settlement(
+            Charge(5_000_000, 1_000_000),
+            release_key=key,
+            request_key=key,
+            answer=answer,
+            mechanism="m",
+            query="q",
+            epoch="e",
+        ),
     ).answer
 
 

@@ -28,7 +28,9 @@ from budget.account import (
     NotReached,
     Pinned,
     Reservation,
+    ReserveRequest,
     Settled,
+    Settlement,
 )
 from budget.ledger import Ledger
 from dpproxy.embedded.server import Embedded
@@ -147,7 +149,9 @@ class Lives(RuleBasedStateMachine):
     ) -> Reservation | Exhausted | Frozen:
         charges = [Charge(*most)]
         try:
-            return self.ledger.reserve(chain, charges, reached=reached, query="q", mechanisms=["m"])[0]
+            return self.ledger.reserve(
+                ReserveRequest(chain, charges, reached=reached, query="q", mechanisms=["m"])
+            )[0]
         except (Exhausted, Frozen) as refused:
             return refused
 
@@ -213,13 +217,15 @@ class Lives(RuleBasedStateMachine):
     def call_settle(self, held: Held, actual: Pair, name: bytes, answer: bytes) -> Settled:
         return self.ledger.settle(
             held.reservation,
-            Charge(*actual),
-            release_key=name,
-            request_key=name,
-            answer=answer,
-            mechanism="m",
-            query="q",
-            epoch="e",
+            Settlement(
+                Charge(*actual),
+                release_key=name,
+                request_key=name,
+                answer=answer,
+                mechanism="m",
+                query="q",
+                epoch="e",
+            ),
         )
 
     def check_settled(

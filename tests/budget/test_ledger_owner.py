@@ -17,6 +17,8 @@ from budget.account import (
     Limit,
     Outcome,
     Reservation,
+    ReserveRequest,
+    Settlement,
     UnknownAccount,
 )
 from budget.ledger import Ledger
@@ -28,20 +30,24 @@ SEVEN = Charge(7 * UNIT, UNIT)
 
 
 def hold(ledger: Ledger, *chain: str, reached: bool = True) -> Reservation:
-    (held,) = ledger.reserve(chain, [SEVEN], reached=reached, query="SELECT q", mechanisms=["UnkGumb"])
+    (held,) = ledger.reserve(
+        ReserveRequest(chain, [SEVEN], reached=reached, query="SELECT q", mechanisms=["UnkGumb"])
+    )
     return held
 
 
 def settle(ledger: Ledger, held: Reservation, key: bytes, epoch: str = "2026-01-01") -> bytes:
     return ledger.settle(
         held,
-        Charge(5 * UNIT, UNIT),
-        release_key=key,
-        request_key=key,
-        answer=b"rows",
-        mechanism="UnkGumb",
-        query="SELECT q",
-        epoch=epoch,
+        Settlement(
+            Charge(5 * UNIT, UNIT),
+            release_key=key,
+            request_key=key,
+            answer=b"rows",
+            mechanism="UnkGumb",
+            query="SELECT q",
+            epoch=epoch,
+        ),
     ).answer
 
 
@@ -171,13 +177,13 @@ def test_the_same_ids_hold_once(ledger: Ledger, account: Account) -> None:
     alice, team = account(), account(kind="team")
     ids = ledger.new_ids(2)
     asked: dict[str, Any] = {"reached": True, "query": "q", "mechanisms": ["a", "b"], "ids": ids}
-    first = ledger.reserve([alice, team], [SEVEN, SEVEN], **asked)
+    first = ledger.reserve(ReserveRequest([alice, team], [SEVEN, SEVEN], **asked))
     assert [held.id for held in first] == ids
-    assert ledger.reserve([alice, team], [SEVEN, SEVEN], **asked) == first
+    assert ledger.reserve(ReserveRequest([alice, team], [SEVEN, SEVEN], **asked)) == first
     assert ledger.account(alice).reserved == Charge(14 * UNIT, 2 * UNIT)
     for held in first:
         ledger.spend(held)
-    assert ledger.reserve([alice, team], [SEVEN, SEVEN], **asked) == first
+    assert ledger.reserve(ReserveRequest([alice, team], [SEVEN, SEVEN], **asked)) == first
     assert ledger.account(alice).reserved == Charge(0, 0)
 
 
@@ -188,7 +194,9 @@ def test_ids_are_not_for_something_else(ledger: Ledger, account: Account, change
 
     def reserve(chain: list[str], charges: list[Charge]) -> None:
         names = ["m"] * len(charges)
-        ledger.reserve(chain, charges, reached=True, query="q", mechanisms=names, ids=ids[: len(charges)])
+        ledger.reserve(
+            ReserveRequest(chain, charges, reached=True, query="q", mechanisms=names, ids=ids[: len(charges)])
+        )
 
     reserve([alice, team], [SEVEN])
     with pytest.raises(IdUsed):
@@ -200,7 +208,7 @@ def test_ids_are_not_for_something_else(ledger: Ledger, account: Account, change
         }[change]()
     assert [ledger.account(name).reserved for name in (alice, bob, team)] == [SEVEN, Charge(0, 0), SEVEN]
     with pytest.raises(ValueError, match="id of its own"):
-        ledger.reserve([alice], [SEVEN], reached=True, query="q", mechanisms=["m"], ids=[])
+        ledger.reserve(ReserveRequest([alice], [SEVEN], reached=True, query="q", mechanisms=["m"], ids=[]))
 
 
 def test_what_became_of_an_id(ledger: Ledger, account: Account) -> None:

@@ -13,7 +13,16 @@ import psycopg
 import pytest
 from psycopg import errors
 
-from budget.account import Charge, LedgerError, LedgerUnavailable, Limit, Pinned, Reservation
+from budget.account import (
+    Charge,
+    LedgerError,
+    LedgerUnavailable,
+    Limit,
+    Pinned,
+    Reservation,
+    ReserveRequest,
+    Settlement,
+)
 from budget.ledger import Ledger
 from budget.ledger_schema import MIGRATIONS
 from dpproxy.embedded.server import Embedded
@@ -71,13 +80,15 @@ def ask(ledger: Ledger, *chain: str) -> Charge:
         ledger.release(hold(ledger, *chain, reached=False))
         ledger.settle(
             hold(ledger, *chain),
-            Charge(5 * UNIT, UNIT),
-            release_key=key,
-            request_key=key,
-            answer=b"rows",
-            mechanism="m",
-            query="q",
-            epoch="2026-01-01",
+            Settlement(
+                Charge(5 * UNIT, UNIT),
+                release_key=key,
+                request_key=key,
+                answer=b"rows",
+                mechanism="m",
+                query="q",
+                epoch="2026-01-01",
+            ),
         )
     ledger.check_high_water(ledger.high_water())
     ledger.prune(["2026-01-02"])
@@ -85,7 +96,9 @@ def ask(ledger: Ledger, *chain: str) -> Charge:
 
 
 def hold(ledger: Ledger, *chain: str, reached: bool = True) -> Reservation:
-    return ledger.reserve(chain, [Charge(7 * UNIT, UNIT)], reached=reached, query="q", mechanisms=["m"])[0]
+    return ledger.reserve(
+        ReserveRequest(chain, [Charge(7 * UNIT, UNIT)], reached=reached, query="q", mechanisms=["m"])
+    )[0]
 
 
 def test_version_1_is_taken_over(database: Callable[..., str]) -> None:
@@ -223,7 +236,7 @@ def test_facts_are_held_by_constraints_too(shared_ledger: Ledger, server: Embedd
     """What even the schema's owner cannot write: see schema.sql."""
     shared_ledger.seed("analyst:constrained", Limit(10, 10, "day"))
     held = shared_ledger.reserve(
-        ["analyst:constrained"], [Charge(5, 1)], reached=True, query="q", mechanisms=["m"]
+        ReserveRequest(["analyst:constrained"], [Charge(5, 1)], reached=True, query="q", mechanisms=["m"])
     )[0]
     resolving = (
         "INSERT INTO dpproxy_ledger.entry (reservation, account, own, stage, kind, opened, at_most_information,"

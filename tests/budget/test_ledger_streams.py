@@ -7,7 +7,16 @@ from collections.abc import Callable
 
 import pytest
 
-from budget.account import AboveReservation, Charge, ContinualStep, Overtaken, Reservation, Settled
+from budget.account import (
+    AboveReservation,
+    Charge,
+    ContinualStep,
+    Overtaken,
+    Reservation,
+    ReserveRequest,
+    Settled,
+    Settlement,
+)
 from budget.ledger import Ledger
 
 UNIT = 10**6
@@ -22,22 +31,24 @@ def key() -> bytes:
 
 
 def hold(ledger: Ledger, *chain: str, charge: Charge = PRICE) -> Reservation:
-    return ledger.reserve(chain, [charge], reached=True, query="q", mechanisms=["m"], looking=charge == FREE)[
-        0
-    ]
+    return ledger.reserve(
+        ReserveRequest(chain, [charge], reached=True, query="q", mechanisms=["m"], looking=charge == FREE)
+    )[0]
 
 
 def look(ledger: Ledger, held: Reservation, stream: bytes, after: int, release_key: bytes) -> Settled:
     return ledger.settle(
         held,
-        PRICE,
-        release_key=release_key,
-        request_key=release_key,
-        answer=b"rows of " + release_key,
-        mechanism="m",
-        query="q",
-        epoch="2026-01-01",
-        look=ContinualStep(stream, after),
+        Settlement(
+            PRICE,
+            release_key=release_key,
+            request_key=release_key,
+            answer=b"rows of " + release_key,
+            mechanism="m",
+            query="q",
+            epoch="2026-01-01",
+            look=ContinualStep(stream, after),
+        ),
     )
 
 
@@ -121,4 +132,4 @@ def test_pruning_keeps_the_last_look(ledger: Ledger, account: Callable[..., str]
 
 def test_only_a_look_may_cost_nothing(ledger: Ledger, account: Callable[..., str]) -> None:
     with pytest.raises(ValueError, match="costs something"):
-        ledger.reserve([account()], [FREE], reached=True, query="q", mechanisms=["m"])
+        ledger.reserve(ReserveRequest([account()], [FREE], reached=True, query="q", mechanisms=["m"]))

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from budget.account import Charge, Exhausted, Limit
+from budget.account import Charge, Exhausted, Limit, ReserveRequest, Settlement
 from budget.ledger import Ledger
 
 Account = Callable[..., str]
@@ -98,7 +98,9 @@ def test_entries_of_an_account_never_go_back_in_time(
     ledger.update_budget(alice, Charge(1, 0))
     age(alice, -10)
     ledger.update_budget(alice, Charge(1, 0))
-    (held,) = ledger.reserve([alice], [Charge(1, 0)], reached=True, query="", mechanisms=["m"])
+    (held,) = ledger.reserve(
+        ReserveRequest([alice], [Charge(1, 0)], reached=True, query="", mechanisms=["m"])
+    )
     ledger.spend(held)
     times = sql(
         "SELECT written_at FROM dpproxy_ledger.entry WHERE account = %s ORDER BY number OFFSET 2", alice
@@ -110,7 +112,9 @@ def test_entries_of_an_account_never_go_back_in_time(
 def test_what_is_held_moves_into_the_new_period(ledger: Ledger, account: Account, age: Age) -> None:
     """Its answer comes out in the new period, so that is where it counts."""
     alice = account(100, 0, period="day")
-    (held,) = ledger.reserve([alice], [Charge(60_000_000, 0)], reached=True, query="", mechanisms=["m"])
+    (held,) = ledger.reserve(
+        ReserveRequest([alice], [Charge(60_000_000, 0)], reached=True, query="", mechanisms=["m"])
+    )
     age(alice, 25)
     with pytest.raises(Exhausted):
         spend(ledger, alice)
@@ -122,10 +126,13 @@ def test_what_is_held_moves_into_the_new_period(ledger: Ledger, account: Account
 
 def test_an_answer_stays_free_when_the_period_is_over(ledger: Ledger, account: Account, age: Age) -> None:
     alice = account(100, 0, period="day")
-    (held,) = ledger.reserve([alice], [ALL], reached=True, query="q", mechanisms=["m"])
+    (held,) = ledger.reserve(ReserveRequest([alice], [ALL], reached=True, query="q", mechanisms=["m"]))
     key = held.id.bytes
     ledger.settle(
-        held, ALL, release_key=key, request_key=key, answer=b"a", mechanism="m", query="q", epoch="forever"
+        held,
+        Settlement(
+            ALL, release_key=key, request_key=key, answer=b"a", mechanism="m", query="q", epoch="forever"
+        ),
     )
     age(alice, 100)
     assert ledger.replay(alice, key) == b"a"
@@ -137,7 +144,9 @@ def test_each_account_of_a_chain_has_its_own_period(ledger: Ledger, account: Acc
     alice, team = account(100, 0, period="day"), account(100, 0, kind="team", period="week")
 
     def ask() -> None:
-        (held,) = ledger.reserve([alice, team], [ALL], reached=True, query="", mechanisms=["m"])
+        (held,) = ledger.reserve(
+            ReserveRequest([alice, team], [ALL], reached=True, query="", mechanisms=["m"])
+        )
         ledger.spend(held)
 
     ask()

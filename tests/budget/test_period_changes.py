@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from budget.account import Charge, Exhausted, Limit, LimitRow, LimitTooLow, Period
+from budget.account import Charge, Exhausted, Limit, LimitRow, LimitTooLow, Period, ReserveRequest, Settlement
 from budget.ledger import Ledger
 from budget.trail import first_excess
 from tests.budget.conftest import Jumping
@@ -87,7 +87,9 @@ def test_what_is_held_counts_with_what_was_used(jumping: Jumping) -> None:
     name = seeded(ledger, "day")
     ledger.update_budget(name, Charge(30 * UNIT, 0))
     jumping.ahead(hours=25)
-    (held,) = ledger.reserve([name], [Charge(21 * UNIT, 0)], reached=True, query="q", mechanisms=["m"])
+    (held,) = ledger.reserve(
+        ReserveRequest([name], [Charge(21 * UNIT, 0)], reached=True, query="q", mechanisms=["m"])
+    )
     with pytest.raises(LimitTooLow, match=r"spent 30 .* reserved 21 "):
         ledger.set_limit(name, limit("none"))
     ledger.set_limit(name, limit("none", 51))
@@ -98,10 +100,13 @@ def test_what_is_held_counts_with_what_was_used(jumping: Jumping) -> None:
 def test_pruned_answers_change_nothing_of_what_was_used(jumping: Jumping) -> None:
     ledger = jumping.ledger
     name = seeded(ledger, "day")
-    (held,) = ledger.reserve([name], [ALL], reached=True, query="q", mechanisms=["m"])
+    (held,) = ledger.reserve(ReserveRequest([name], [ALL], reached=True, query="q", mechanisms=["m"]))
     key = name.encode()
     ledger.settle(
-        held, ALL, release_key=key, request_key=key, answer=b"a", mechanism="m", query="q", epoch="over"
+        held,
+        Settlement(
+            ALL, release_key=key, request_key=key, answer=b"a", mechanism="m", query="q", epoch="over"
+        ),
     )
     assert ledger.prune(["another"]) >= 1
     jumping.ahead(hours=25)

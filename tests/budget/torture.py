@@ -21,7 +21,7 @@ from pathlib import Path
 
 import psycopg
 
-from budget.account import Charge, Exhausted, LedgerError, Limit
+from budget.account import Charge, Exhausted, LedgerError, Limit, ReserveRequest, Settlement
 from budget.ledger import Ledger
 from dpproxy.embedded.server import Embedded
 from tests.budget.dying import PINNED, WAYS, lives
@@ -95,7 +95,7 @@ def buy(ledger: Ledger, account: str, chance: random.Random, say: object) -> Non
     assert callable(say)
     chain = [account, TEAM] if chance.random() < 0.5 else [account]
     started, what = time.monotonic(), chance.random()
-    (held,) = ledger.reserve(chain, [MOST], reached=what > 0.1, query="q", mechanisms=["m"])
+    (held,) = ledger.reserve(ReserveRequest(chain, [MOST], reached=what > 0.1, query="q", mechanisms=["m"]))
     if what <= 0.1:
         ledger.release(held)
         say(kind="released")
@@ -107,13 +107,15 @@ def buy(ledger: Ledger, account: str, chance: random.Random, say: object) -> Non
         key = shared.encode() if what <= 0.4 else held.id.bytes
         done = ledger.settle(
             held,
-            Charge(chance.randrange(1, 8), 1),
-            release_key=key,
-            request_key=key,
-            answer=held.id.bytes,
-            mechanism="m",
-            query="q",
-            epoch="e",
+            Settlement(
+                Charge(chance.randrange(1, 8), 1),
+                release_key=key,
+                request_key=key,
+                answer=held.id.bytes,
+                mechanism="m",
+                query="q",
+                epoch="e",
+            ),
         )
         say(
             kind="answered",

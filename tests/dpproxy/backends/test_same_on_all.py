@@ -7,12 +7,11 @@ import shutil
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
 
 import duckdb
 import pytest
 
-from budget.account import Charge, Reservation, Settled
+from budget.account import Reservation, Settled, Settlement
 from dpproxy.backends.base import Cancellation, Fetched, Slot
 from dpproxy.deployment.service import Service, configured
 from rewriter.plan import HistogramQuery
@@ -74,9 +73,9 @@ class Deployment:
             self._fetched.append(fetch(one, query, key, stop, most))
             return self._fetched[-1]
 
-        def settling(held: Reservation, actual: Charge, *, release_key: bytes, **rest: Any) -> Settled:
-            self._keys.append(release_key)
-            return settle(held, actual, release_key=release_key, **rest)
+        def settling(held: Reservation, settlement: Settlement) -> Settled:
+            self._keys.append(settlement.release_key)
+            return settle(held, settlement)
 
         monkeypatch.setattr(slot, "fetch", fetching)
         monkeypatch.setattr(service.ledger, "settle", settling)

@@ -13,7 +13,7 @@ import psycopg
 import pytest
 from typer.testing import CliRunner
 
-from budget.account import Charge, Exhausted, Limit, LimitTooLow, Reservation
+from budget.account import Charge, Exhausted, Limit, LimitTooLow, Reservation, ReserveRequest, Settlement
 from budget.ledger import Ledger
 from budget.units import shown
 from dpproxy.cli.app import app
@@ -62,7 +62,9 @@ def live(ledger: Ledger, age: Callable[[str], None], seed: int) -> None:
                 reached = chance.random() < 0.8
                 held += [
                     (r, reached)
-                    for r in ledger.reserve(chain, costs, reached=reached, query="q", mechanisms=names)
+                    for r in ledger.reserve(
+                        ReserveRequest(chain, costs, reached=reached, query="q", mechanisms=names)
+                    )
                 ]
             except Exhausted:
                 age(chance.choice((*ANALYSTS, *SHARED)))
@@ -91,7 +93,8 @@ def resolve(
     key = step.to_bytes(32, "big")
     cost = Charge(chance.randint(0, one.at_most.information), chance.randint(0, one.at_most.calls))
     ledger.settle(
-        one, cost, release_key=key, request_key=key, answer=b"a", mechanism="m", query="q", epoch="e"
+        one,
+        Settlement(cost, release_key=key, request_key=key, answer=b"a", mechanism="m", query="q", epoch="e"),
     )
     return [(one.account, key)]
 

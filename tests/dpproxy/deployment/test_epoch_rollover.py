@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from budget.account import Charge, Limit
+from budget.account import Charge, Limit, ReserveRequest
 from budget.units import MICRO
 from dpproxy.deployment.epoch_rollover import EpochLeader, OncePerEpoch, tables_changed, turn_at_owner
 from dpproxy.deployment.service import configured, opened_vault
@@ -90,14 +90,14 @@ def test_a_command_beside_a_proxy_on_a_shared_ledger_ends_none_of_its_reservatio
             proxy.ledger.seed("analyst:ann", Limit(9 * MICRO, 0, "none"))
             charge = Charge(MICRO, 0)
             (held,) = proxy.ledger.reserve(
-                ["analyst:ann"], [charge], reached=True, query="", mechanisms=["m"]
+                ReserveRequest(["analyst:ann"], [charge], reached=True, query="", mechanisms=["m"])
             )
             with opened_vault(configured(file)) as beside:
                 assert (proxy.owner, beside.owner) == (True, False)
                 assert beside.ledger.account("analyst:ann").reserved == charge
             proxy.ledger.spend(held)
             (held,) = proxy.ledger.reserve(
-                ["analyst:ann"], [charge], reached=True, query="", mechanisms=["m"]
+                ReserveRequest(["analyst:ann"], [charge], reached=True, query="", mechanisms=["m"])
             )
         with opened_vault(configured(file)) as again:
             assert again.owner
