@@ -10,7 +10,7 @@ from threading import Lock
 class RecentKeys:
     """At most `most` things, of which the oldest is forgotten first; for any thread.
 
-    >>> latest = Latest(2)
+    >>> latest = RecentKeys(2)
     >>> for thing in "aba":
     ...     latest.add(thing)
     >>> latest.add("c"); latest.has("b"), latest.has("a")

@@ -81,7 +81,7 @@ class OncePerEpoch:
     """Does a thing once for each epoch, whoever asks first; a failure is tried again.
 
     >>> begun = []
-    >>> turn = Once("2024-01-01", begun.append)
+    >>> turn = OncePerEpoch("2024-01-01", begun.append)
     >>> for epoch in ("2024-01-01", "2024-01-02", "2024-01-02"):
     ...     turn(epoch)
     >>> begun

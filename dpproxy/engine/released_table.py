@@ -50,8 +50,8 @@ class ReleasedTable:
     def nothing(keys: int, columns: int) -> ReleasedTable:
         """No rows, for nothing.
 
-        >>> Result.nothing(1, 1).columns
-        (Shown(values=(), deviations=(), name='', width=0),)
+        >>> ReleasedTable.nothing(1, 1).columns
+        (OutputColumn(values=(), deviations=(), name='', width=0),)
         """
         free = Cost(Fraction(0), Fraction(0))
         return ReleasedTable(((),) * keys, {}, (), "nothing", (), free, columns=(OutputColumn(()),) * columns)
@@ -74,8 +74,9 @@ class ReleasedTable:
     def load(stored: bytes) -> ReleasedTable:
         """What `dump` stored.
 
-        >>> one = Result((("a",),), {(0, None): Measured((7,), (1.5,))}, (0,), "KnownLap", (), Cost(*[Fraction(1)] * 2))
-        >>> Result.load(one.dump()) == one
+        >>> counts = {(0, None): MeasuredColumn((7,), (1.5,))}
+        >>> one = ReleasedTable((("a",),), counts, (0,), "KnownLap", (), Cost(*[Fraction(1)] * 2))
+        >>> ReleasedTable.load(one.dump()) == one
         True
         """
         read = json.loads(stored)
@@ -93,8 +94,8 @@ class ReleasedTable:
     def suppressed(self, least: int) -> ReleasedTable:
         """Without the rows that have a count below `least` (post-processing); ranks are no counts.
 
-        >>> counted = {(0, None): Measured((2, 30), (1.0, 1.0))}
-        >>> shown = Result((("a", "b"),), counted, (0,), "KnownLap", (), Cost(*[Fraction(1)] * 2))
+        >>> counted = {(0, None): MeasuredColumn((2, 30), (1.0, 1.0))}
+        >>> shown = ReleasedTable((("a", "b"),), counted, (0,), "KnownLap", (), Cost(*[Fraction(1)] * 2))
         >>> shown.suppressed(10).keys
         (('b',),)
         """
@@ -145,7 +146,7 @@ class ReleasedTable:
 def _told(column: OutputColumn) -> str:
     """What is known of a column's noise, in words.
 
-    >>> _told(Shown((7, 9), (10.0, 10.0), "n", 1.96))
+    >>> _told(OutputColumn((7, 9), (10.0, 10.0), "n", 1.96))
     '+- 19.6 with 95% (standard deviation 10.0)'
     """
     deviation, interval = _span(column, 1), _span(column, column.width)

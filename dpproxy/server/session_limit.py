@@ -26,7 +26,7 @@ class SessionLimit:
     processes map, made by `make`, None for one that shares its port with nobody; `number`: which worker this is,
     from 0.
 
-    >>> alone = Seats(3, 2)
+    >>> alone = SessionLimit(3, 2)
     >>> alone.take("ann"), alone.take("ann"), alone.take("bob")
     (0, 1, 2)
     >>> alone.leave(1)

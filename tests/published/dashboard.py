@@ -65,7 +65,7 @@ class Clock:
         self.now = datetime.now(UTC)
         length = service.config.privacy.epoch
         # What turns at midnight cannot be waited for: both ask this clock what time it is.
-        service.answering._epoch_now = lambda: epoch_name(length, self.now)  # type: ignore[method-assign]
+        service.answering.epochs.name = lambda: epoch_name(length, self.now)  # type: ignore[method-assign]
         service.publishing._now = lambda: self.now  # type: ignore[method-assign]
 
     def tomorrow(self, service: Service) -> None:

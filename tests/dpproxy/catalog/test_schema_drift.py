@@ -37,7 +37,7 @@ def test_what_the_policy_rests_on_is_gone(service: Service, monkeypatch: pytest.
         "DROP TABLE people",
         "ALTER TABLE others RENAME TO people",
     )
-    monkeypatch.setattr("dpproxy.engine.executor.epoch_name", lambda *_: "2100-01-01")
+    monkeypatch.setattr("dpproxy.engine.epochs.epoch_name", lambda *_: "2100-01-01")
     for _ in range(2):
         with pytest.raises(Refusal) as refused:
             ann.ask(COUNT.format(-2))
@@ -52,6 +52,6 @@ def test_what_the_policy_does_not_speak_of_may_change(
 ) -> None:
     ann = Analyst(service, "ann")
     owner_does(service, "CREATE TABLE scratch (x INTEGER)", "INSERT INTO people VALUES (100000, 'Ulm')")
-    monkeypatch.setattr("dpproxy.engine.executor.epoch_name", lambda *_: "2100-01-01")
+    monkeypatch.setattr("dpproxy.engine.epochs.epoch_name", lambda *_: "2100-01-01")
     ann.ask(COUNT.format(-2))
     assert ann.used() == (1, 0)

@@ -16,7 +16,7 @@ import psycopg
 import pytest
 
 from dpproxy.deployment.service import Service, configured
-from dpproxy.engine import executor as module
+from dpproxy.engine import epochs as module
 from tests.dpproxy.engine.test_executor import Analyst
 from tests.dpproxy.serving import POLICY, Running, make, serving
 

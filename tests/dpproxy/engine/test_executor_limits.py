@@ -184,7 +184,7 @@ def test_an_epoch_that_turns_during_a_query_keeps_the_querys_own(
         epoch[0] = "2030-01-08"
         return fetch(slot, query, key, stop, rows)
 
-    monkeypatch.setattr("dpproxy.engine.executor.epoch_name", lambda *_: epoch[0])
+    monkeypatch.setattr("dpproxy.engine.epochs.epoch_name", lambda *_: epoch[0])
     monkeypatch.setattr(DuckDBSlot, "fetch", midnight)
     first = asker.ask(COUNT.format(700))
     second = asker.ask(COUNT.format(700))

@@ -1,0 +1,44 @@
+"""The present epoch, as this process has begun it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from threading import Lock
+
+from budget.ledger import Ledger
+from dpproxy.config.epoch import Epoch, epoch_name
+
+STREAMS = "running counts"
+"""The name under which the ledger keeps the nonce of its streams, which outlives epochs."""
+
+
+class Epochs:
+    """Epochs of one `length`; `begin` is called with the name of each that begins while the process lives."""
+
+    def __init__(self, length: Epoch, ledger: Ledger, begin: Callable[[str], None]) -> None:
+        self._length, self._ledger, self._begin = length, ledger, begin
+        self._present, self._turning = self.name(), Lock()
+        self._accepted = ledger.accepted()
+
+    def name(self) -> str:
+        """The name of the epoch that the clock says."""
+        return epoch_name(self._length, datetime.now(UTC))
+
+    def turn(self) -> str:
+        """The present epoch's name, once it has begun."""
+        now = self.name()
+        if now != self._present:
+            with self._turning:
+                if now != self._present:
+                    self._begin(now)
+                    self._present = now
+        return now
+
+    def nonces(self, epoch: str) -> tuple[bytes, bytes]:
+        """The epoch's, and that of the streams: another one each time that the owner has taken the ledger as it is.
+
+        What a ledger that was restored has forgotten of a stream, or what other data have, is not to meet its noise.
+        """
+        streams = f"{STREAMS} {self._accepted}" if self._accepted else STREAMS
+        return self._ledger.epoch_nonce(epoch), self._ledger.epoch_nonce(streams)

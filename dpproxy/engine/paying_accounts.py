@@ -1,0 +1,26 @@
+"""Which accounts pay for an analyst."""
+
+from __future__ import annotations
+
+from budget.account import Limit
+from budget.ledger import Ledger
+from budget.units import micro_limit
+from dpproxy.config.sections import Budget
+
+
+class PayingAccounts:
+    """The accounts of [budget], made in the ledger at their first use."""
+
+    def __init__(self, budget: Budget, ledger: Ledger) -> None:
+        self._budget, self._ledger = budget, ledger
+        self._chains: dict[str, list[str]] = {}
+
+    def chain(self, analyst: str) -> list[str]:
+        """The accounts that pay for an analyst, their own first; raises LedgerError."""
+        if analyst not in self._chains:
+            links = self._budget.chain(analyst)
+            for link in links:
+                limit = Limit(micro_limit(link.information), micro_limit(link.calls), link.period, link.mode)
+                self._ledger.seed(link.account, limit)
+            self._chains[analyst] = [link.account for link in links]
+        return self._chains[analyst]

@@ -1,0 +1,230 @@
+"""How an account gets a release: what it has paid for is replayed for nothing, anything else is bought.
+
+A purchase reserves the most that the releases can cost, fetches, releases and settles: cost and answer are stored in
+one transaction, and only what that returns may leave. What fails once the backend was reached stays charged.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from functools import partial
+
+from budget.account import (
+    Charge,
+    ContinualRelease,
+    ContinualStep,
+    Exhausted,
+    LedgerError,
+    Reservation,
+    ReserveRequest,
+    Settlement,
+)
+from budget.ledger import Ledger
+from dpproxy.backends.base import Backend, BackendError, Cancellation, Cancelled, Fetched, Slot
+from dpproxy.engine.optimizer import smaller
+from dpproxy.engine.release_plan import ReleasePlan, charge
+from dpproxy.engine.released_table import ReleasedTable
+from dpproxy.engine.request import QueryRequest
+from mechanisms import randomness
+from rewriter.effort import bounded
+from rewriter.plan import HistogramQuery
+
+Streams = Mapping[bytes, ContinualRelease]
+
+
+class Purchases:
+    """Buys releases of one backend on one ledger; safe to use from many threads.
+
+    `key`: the deployment's 32 secret bytes; `max_rows`: that one query may fetch.
+    """
+
+    def __init__(self, backend: Backend, ledger: Ledger, key: bytes, max_rows: int) -> None:
+        self._backend, self._ledger, self._max_rows = backend, ledger, max_rows
+        self._noise_key = randomness.derive(key, "noise")
+        self._rank_key = randomness.derive(key, "rank").hex()
+
+    def results(
+        self, request: QueryRequest, plans: Sequence[ReleasePlan], chain: Sequence[str], epoch: str
+    ) -> dict[bytes, ReleasedTable]:
+        """The result of every plan by its request key, paid for by the accounts of `chain`, the analyst's own first."""
+        with request.stages.during("replay"):
+            results = self._replayed(request, plans, chain[0])
+        missing = {p.request_key: p for p in plans if p.request_key not in results}
+        if not missing:
+            return results
+        # Another process may be computing the same release.
+        computing = self._ledger.computing(
+            {p.lock for p in missing.values()},
+            account=chain[0],
+            requests=missing,
+            releases=[p.release_key for p in missing.values()],
+            waiting=partial(_go_on, request.cancellation),
+        )
+        with request.stages.during("reserve"), computing as known:
+            paid = [p for key, p in missing.items() if key in known]
+            results |= self._replayed(request, paid, chain[0])
+            wanted = [p for key, p in missing.items() if key not in results]
+            new = {p.release_key for p in wanted} - set(known)
+            return results | (self._buy(request, wanted, chain, epoch, new) if wanted else {})
+
+    def _replayed(
+        self, request: QueryRequest, plans: Sequence[ReleasePlan], account: str
+    ) -> dict[bytes, ReleasedTable]:
+        """What this account has paid for before, and what comes to nothing."""
+        results = {}
+        for plan in plans:
+            free = plan.free
+            if free is not None:
+                results[plan.request_key] = free
+                continue
+            found = self._ledger.replay(account, plan.request_key, request.attributed)
+            if found is not None:
+                results[plan.request_key] = replace(plan.shown(ReleasedTable.load(found)), replayed=True)
+        return results
+
+    def _buy(
+        self,
+        request: QueryRequest,
+        plans: list[ReleasePlan],
+        chain: Sequence[str],
+        epoch: str,
+        new: Collection[bytes],
+    ) -> dict[bytes, ReleasedTable]:
+        """Reserves the most that all can cost, then fetches, releases and settles one after the other.
+
+        The slot is taken first, so that an unreachable backend costs nothing; from the reservation on, what is
+        not settled is spent. `new`: release keys of which nobody has an answer yet.
+        """
+        write_queries(plans)
+        streams = {p.stream: self._ledger.stream(chain, p.stream) for p in plans if p.stream is not None}
+        request.stages.expect(sum(p.rounds for p in plans))
+        with self._backend.open() as slot, request.watcher.slot():
+            try:
+                held = self._reserved(request, plans, chain, streams)
+            except Exhausted:
+                plans = [self._affordable(p, chain[0]) for p in plans]
+                held = self._reserved(request, plans, chain, streams)
+            unsettled = list(held)
+            results = {}
+            try:
+                for plan, reservation in zip(plans, held, strict=True):
+                    stream = None if plan.stream is None else streams[plan.stream]
+                    stored = None if plan.release_key in new else self._ledger.stored(plan.release_key)
+                    answer, cost = stored or self._release(plan, slot, reservation, request, stream)
+                    results[plan.request_key] = self._settle(
+                        plan, reservation, answer, cost, request, epoch, stream
+                    )
+                    unsettled.remove(reservation)
+            except BaseException:
+                for reservation in unsettled:
+                    with suppress(LedgerError):
+                        self._ledger.spend(reservation)
+                        request.paid.take(reservation.at_most)
+                raise
+        return results
+
+    def _reserved(
+        self, request: QueryRequest, plans: Sequence[ReleasePlan], chain: Sequence[str], streams: Streams
+    ) -> tuple[Reservation, ...]:
+        return self._ledger.reserve(
+            ReserveRequest(
+                chain,
+                [_owed(plan, streams) for plan in plans],
+                reached=True,
+                query=request.text,
+                mechanisms=[plan.recorded for plan in plans],
+                looking=bool(streams),
+                attributed=request.attributed,
+            )
+        )
+
+    def _affordable(self, plan: ReleasePlan, account: str) -> ReleasePlan:
+        if self._ledger.limit(account).mode == "track":
+            return plan
+        return smaller(plan, self._ledger.left(account))
+
+    def _release(
+        self,
+        plan: ReleasePlan,
+        slot: Slot,
+        reservation: Reservation,
+        request: QueryRequest,
+        stream: ContinualRelease | None,
+    ) -> tuple[bytes, Charge]:
+        """Asks the backend, adds the noise of this reservation; a stream is continued after its last step."""
+
+        def fetch(query: HistogramQuery) -> Fetched:
+            request.stages.round += 1
+            with request.stages.during("fetch"):
+                return slot.fetch(query, self._rank_key, request.cancellation, self._max_rows)
+
+        noise = plan.noise(self._noise_key, reservation.id.bytes)
+        continued = plan.after(_last_step(stream))
+        try:
+            with request.stages.during("release"):
+                result = continued.release(fetch, noise)
+        except ValueError:
+            raise BackendError from None
+        return result.dump(), charge(result.cost)
+
+    def _settle(
+        self,
+        plan: ReleasePlan,
+        reservation: Reservation,
+        answer: bytes,
+        cost: Charge,
+        request: QueryRequest,
+        epoch: str,
+        stream: ContinualRelease | None,
+    ) -> ReleasedTable:
+        """Commits cost and answer together; what somebody else has stored meanwhile is taken as it is."""
+        with request.stages.during("settle"):
+            settled = self._ledger.settle(
+                reservation,
+                Settlement(
+                    cost,
+                    release_key=plan.release_key,
+                    request_key=plan.request_key,
+                    answer=answer,
+                    mechanism=plan.recorded,
+                    query=plan.node.text,
+                    epoch=epoch,
+                    look=None
+                    if plan.stream is None or stream is None
+                    else ContinualStep(plan.stream, stream.looks),
+                    noise=plan.shown(ReleasedTable.load(answer)).noise(),
+                ),
+            )
+        request.paid.take(settled.charged)
+        result = plan.shown(ReleasedTable.load(settled.answer))
+        return replace(result, lowered=plan.lowered, charged=settled.charged, left=settled.left)
+
+
+def write_queries(plans: Sequence[ReleasePlan]) -> None:
+    """Writes the backend's SQL, which is kept with the plan: what is too much work is refused before it is paid."""
+    with bounded():
+        for plan in plans:
+            deque(plan.queries(), maxlen=0)
+
+
+def _owed(plan: ReleasePlan, streams: Streams) -> Charge:
+    """The most that a plan can cost: nothing, where it continues a stream that is paid."""
+    stream = None if plan.stream is None else streams[plan.stream]
+    return Charge(0, 0) if stream is not None and stream.paid else charge(plan.cost_at_most)
+
+
+def _last_step(stream: ContinualRelease | None) -> ReleasedTable | None:
+    """What the last step of a stream released; LedgerError where it was lost, since no other may be taken then."""
+    if stream is None or not stream.looks:
+        return None
+    if stream.answer is None:
+        raise LedgerError("the last look at a stream is missing")
+    return ReleasedTable.load(stream.answer)
+
+
+def _go_on(cancellation: Cancellation) -> None:
+    if cancellation.cancelled:
+        raise Cancelled

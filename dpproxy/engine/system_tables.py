@@ -1,0 +1,26 @@
+"""What an analyst reads of their own account: the tables of the schema dpproxy, column by column."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import fields
+
+from budget.account import BudgetRow, ReleaseRow
+from budget.ledger import Ledger
+from dpproxy.engine.last_release import LastRelease, LastRow
+
+
+def system_columns(name: str, account: str, ledger: Ledger, last: LastRelease) -> list[Sequence[object]]:
+    """The columns of dpproxy.budget, dpproxy.releases or dpproxy.last_release; raises LedgerError."""
+    match name:
+        case "budget":
+            return _columns_of(BudgetRow, ledger.budget(account))
+        case "releases":
+            return _columns_of(ReleaseRow, ledger.releases(account))
+    return _columns_of(LastRow, last.rows)
+
+
+def _columns_of(
+    kind: type[BudgetRow | ReleaseRow | LastRow], rows: Sequence[object]
+) -> list[Sequence[object]]:
+    return [[getattr(row, field.name) for row in rows] for field in fields(kind)]
