@@ -16,6 +16,7 @@ from sqlglot import exp
 
 from rewriter.canonical.normalize import canonical, canonical_conjuncts, text_of
 from rewriter.effort import EXPANDED, spend
+from rewriter.emit.context import Kinded, Output
 from rewriter.emit.dialects.base import NEUTRAL, Dialect, cell_type
 from rewriter.emit.dialects.duckdb import DUCKDB
 from rewriter.emit.enforcement import check_units, held
@@ -28,10 +29,6 @@ from rewriter.logical.plan import NodeDraft
 from rewriter.plan import Cells, HistogramQuery, UniqueColumn
 from rewriter.policy import Policy, Table
 from rewriter.scalar.typecheck import Parameters, kind, kind_of_type
-
-Output = tuple[str, exp.Expr]
-Kinded = tuple[exp.Expr, str]
-"""A value in the engine's terms and its kind."""
 
 
 def histogram_query(

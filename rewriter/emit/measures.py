@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
 from rewriter.binder.contribution_bounds import one_row_per_unit
 from rewriter.canonical.normalize import canonical
+from rewriter.emit.context import Context, Output
 from rewriter.emit.dialects.base import Dialect
 from rewriter.emit.enforcement import Held, reach
 from rewriter.ir.measure import Count, DistinctItems, FixedPoint, Measure, Moment, Quantiles, named, parts
@@ -22,10 +22,6 @@ from rewriter.logical.plan import NodeDraft
 from rewriter.scalar.timestamps import written_date, written_stamp
 from rewriter.scalar.typecheck import kind
 
-if TYPE_CHECKING:
-    from rewriter.emit.histogram import Emitter
-
-Output = tuple[str, exp.Expr]
 LARGEST_SUM = 1 << 61
 """Where the sum over all units is clamped: nothing in the backend can overflow."""
 Summed = Moment | Quantiles
@@ -45,7 +41,7 @@ def summed(node: NodeDraft) -> dict[tuple[FixedPoint, exp.Expr | None], Summed]:
     return found
 
 
-def row_columns(emitter: Emitter, node: NodeDraft) -> list[Output]:
+def row_columns(emitter: Context, node: NodeDraft) -> list[Output]:
     """x0.. of the counts, 1 or the item where a row counts, and y0.. of the values, each NULL where it does not."""
     outputs: list[Output] = []
     for number, measure in enumerate(node.measures):
@@ -59,19 +55,19 @@ def row_columns(emitter: Emitter, node: NodeDraft) -> list[Output]:
     return outputs
 
 
-def _where(emitter: Emitter, argument: exp.Expr | None, relation: Relation, value: exp.Expr) -> exp.Expr:
+def _where(emitter: Context, argument: exp.Expr | None, relation: Relation, value: exp.Expr) -> exp.Expr:
     if argument is None:
         return value
     return exp.Case().when(emitter.written(canonical(argument), relation), value)
 
 
-def item_kind(emitter: Emitter, items: Sequence[exp.Expr], relation: Relation) -> str:
+def item_kind(emitter: Context, items: Sequence[exp.Expr], relation: Relation) -> str:
     """The kind of `item_of`: int or text."""
     alone = len(items) == 1 and kind(items[0], relation, emitter.parameters) == "int"
     return "int" if alone else "text"
 
 
-def item_of(emitter: Emitter, items: Sequence[exp.Expr], relation: Relation) -> exp.Expr:
+def item_of(emitter: Context, items: Sequence[exp.Expr], relation: Relation) -> exp.Expr:
     """An item: an integer, else a text: its value's, or those of a row value with their lengths, NULL kept apart."""
     if item_kind(emitter, items, relation) == "int":
         return emitter.dialect.key(emitter.written(canonical(items[0]), relation), "int")
@@ -94,7 +90,7 @@ def item_of(emitter: Emitter, items: Sequence[exp.Expr], relation: Relation) -> 
     return joined
 
 
-def fixed_point(emitter: Emitter, value: FixedPoint, relation: Relation) -> exp.Expr:
+def fixed_point(emitter: Context, value: FixedPoint, relation: Relation) -> exp.Expr:
     """floor(10^scale x + 1/2) of the clamped value as a BIGINT, NULL where it is NULL; NaN is clamped to hi.
 
     LEAST and GREATEST pass over NULL, so that it has to be kept apart.
@@ -150,7 +146,7 @@ def _decimal(units: int, scale: int) -> str:
 
 
 def numbered_rows(
-    emitter: Emitter, node: NodeDraft, keys: list[str], kinds: list[str], kept: Held
+    emitter: Context, node: NodeDraft, keys: list[str], kinds: list[str], kept: Held
 ) -> list[tuple[str, exp.Query]]:
     """`k`: the rows with the number _k0.. of each in its unit and group, those with a value first; or nothing."""
     ranks, bounds = [], []
@@ -186,7 +182,7 @@ def _whole(measure: Summed) -> bool:
 
 
 def numbered(
-    emitter: Emitter, node: NodeDraft, keys: list[str], kinds: list[str], value: str, together: Sequence[str]
+    emitter: Context, node: NodeDraft, keys: list[str], kinds: list[str], value: str, together: Sequence[str]
 ) -> exp.Window:
     """A row's number among those `together`: rows with a value first, by a keyed order of it; ties are equal values."""
     absent = exp.Case().when(exp.Is(this=exp.column(value), expression=exp.null()), exp.Literal.number(1))
@@ -203,7 +199,7 @@ def numbered(
 
 
 def per_unit(
-    emitter: Emitter, node: NodeDraft, keys: list[str], kinds: list[str], source: str, kept: Held
+    emitter: Context, node: NodeDraft, keys: list[str], kinds: list[str], source: str, kept: Held
 ) -> exp.Select:
     """`pu`: one row a unit and group, or one a unit, each count and sum of it clamped, in v0..."""
     dialect, values = emitter.dialect, list(summed(node))
@@ -270,7 +266,7 @@ def total(number: int, measure: Measure, dialect: Dialect) -> exp.Expr:
     return exp.cast(value, "BIGINT")
 
 
-def measure_text(emitter: Emitter, measure: Measure, relation: Relation) -> str:
+def measure_text(emitter: Context, measure: Measure, relation: Relation) -> str:
     """All that decides what a measure counts, as text; which quantiles are read from bins is left to the mechanism."""
     values = [emitter.written(canonical(p), relation).sql() for p in parts(measure)]
     numbers: tuple[object, ...] = (measure.argument is not None,)

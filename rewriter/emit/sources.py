@@ -7,12 +7,12 @@ adds doubles depends on other rows, and a value too large for them counts as NUL
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
 from rewriter.binder.group_by import EXACT
 from rewriter.canonical.normalize import canonical
+from rewriter.emit.context import Context
 from rewriter.emit.enforcement import check_window
 from rewriter.ir.relation import (
     UNIT,
@@ -30,9 +30,6 @@ from rewriter.ir.relation import (
 )
 from rewriter.scalar.typecheck import kind
 
-if TYPE_CHECKING:
-    from rewriter.emit.histogram import Emitter
-
 LARGEST = "1e15"
 """Decimals of 38 digits, ten of them behind the point, add up 10^13 values of this size."""
 
@@ -42,7 +39,7 @@ LARGEST_SQUARED = "1e10"
 DECIMAL, WHOLE = "DECIMAL(38, 10)", "DECIMAL(38, 0)"
 
 
-def derived_rows(emitter: Emitter, derived: Derived) -> exp.Query:
+def derived_rows(emitter: Context, derived: Derived) -> exp.Query:
     """The subquery of a derived source."""
     if isinstance(derived, Grouped):
         return _grouped(emitter, derived)
@@ -54,7 +51,7 @@ def derived_rows(emitter: Emitter, derived: Derived) -> exp.Query:
     return _outer(emitter, derived)
 
 
-def _grouped(emitter: Emitter, grouped: Grouped) -> exp.Select:
+def _grouped(emitter: Context, grouped: Grouped) -> exp.Select:
     relation = grouped.relation
     unit = emitter.unit(relation)
     keys = [(f.name, _key(emitter, f.value, relation)) for f in grouped.keys]
@@ -64,20 +61,20 @@ def _grouped(emitter: Emitter, grouped: Grouped) -> exp.Select:
     return select.group_by(unit.copy(), *(value.copy() for _, value in keys))
 
 
-def _key(emitter: Emitter, value: exp.Expr, relation: Relation) -> exp.Expr:
+def _key(emitter: Context, value: exp.Expr, relation: Relation) -> exp.Expr:
     return emitter.dialect.key(
         emitter.written(canonical(value), relation), kind(value, relation, emitter.parameters)
     )
 
 
-def _settled(emitter: Emitter, value: exp.Expr, relation: Relation) -> exp.Expr:
+def _settled(emitter: Context, value: exp.Expr, relation: Relation) -> exp.Expr:
     """A value such that those that are equal are the same: floats have one zero."""
     written = emitter.written(canonical(value), relation)
     found = kind(value, relation, emitter.parameters)
     return emitter.dialect.key(written, found) if found == "float" else written
 
 
-def _rows(emitter: Emitter, rows: Rows) -> exp.Select:
+def _rows(emitter: Context, rows: Rows) -> exp.Select:
     relation = rows.relation
     outputs: list[tuple[str, exp.Expr]] = [(UNIT, emitter.unit(relation))]
     outputs += [(f.name, _settled(emitter, f.value, relation)) for f in rows.fields]
@@ -85,7 +82,7 @@ def _rows(emitter: Emitter, rows: Rows) -> exp.Select:
     return emitter.select(relation, outputs, [f.value for f in (*rows.fields, *rows.windows)])
 
 
-def _outer(emitter: Emitter, outer: Outer) -> exp.Select:
+def _outer(emitter: Context, outer: Outer) -> exp.Select:
     relation = Relation((outer.left, outer.right))
     units = [leaf(s.alias, UNIT) for s in relation.sources]
     used = leaves(*(f.value for f in outer.fields), *outer.on)
@@ -97,7 +94,7 @@ def _outer(emitter: Emitter, outer: Outer) -> exp.Select:
     return select.join(right, on=on, join_type="FULL")
 
 
-def _window(emitter: Emitter, window: exp.Expr, relation: Relation) -> exp.Expr:
+def _window(emitter: Context, window: exp.Expr, relation: Relation) -> exp.Expr:
     """A window of a unit's rows; each aggregate that its function is made of gets the same frame."""
     check_window(window, relation)
     partition = [emitter.written(p, relation) for p in window.args["partition_by"]]
@@ -122,7 +119,7 @@ def _window(emitter: Emitter, window: exp.Expr, relation: Relation) -> exp.Expr:
     return over(function)
 
 
-def _ordered(emitter: Emitter, item: exp.Expr, relation: Relation) -> exp.Expr:
+def _ordered(emitter: Context, item: exp.Expr, relation: Relation) -> exp.Expr:
     value = emitter.written(item.this, relation)
     found = kind(item.this, relation, emitter.parameters)
     copy = item.copy()
@@ -137,7 +134,7 @@ def _plain(call: exp.Expr) -> exp.Expr:
     return call
 
 
-def _aggregate(emitter: Emitter, call: exp.Expr, relation: Relation, over: Over = _plain) -> exp.Expr:
+def _aggregate(emitter: Context, call: exp.Expr, relation: Relation, over: Over = _plain) -> exp.Expr:
     """An exact aggregate of a unit's rows; `over` makes a window of each part."""
     inner = call.this
     if isinstance(inner, exp.Star):

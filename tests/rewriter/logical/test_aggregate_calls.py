@@ -13,8 +13,7 @@ import pytest
 
 from rewriter.emit.histogram import histogram_query, node_text
 from rewriter.emit.other_queries import Backend, bins_query, items_query, running_query, weights_query
-from rewriter.ir.measure import Count, DistinctItems, Measure, Moment, Output, Quantiles, Running
-from rewriter.logical.describe import classify
+from rewriter.ir.measure import Count, DistinctItems, Measure, Moment, Output, Quantiles, Running, named
 from rewriter.logical.plan import NodeDraft
 from rewriter.logical.split import draft
 from rewriter.policy import Policy
@@ -155,29 +154,23 @@ def test_bounds_wait_for_the_values_of_parameters() -> None:
 
 
 @pytest.mark.parametrize(
-    ("sql", "known", "expected"),
+    ("sql", "groups", "measures"),
     [
-        ("SELECT AVG(amount) FROM events", True, "one cell, restricted: sum, count"),
-        ("SELECT action, MAX(amount) FROM events GROUP BY action", True, "known, unrestricted: quantiles"),
-        ("SELECT DISTINCT job_title FROM users", False, "unknown, restricted: the groups alone"),
+        ("SELECT AVG(amount) FROM events", "restricted", ["count", "sum"]),
+        ("SELECT action, MAX(amount) FROM events GROUP BY action", "unrestricted", ["quantiles"]),
+        ("SELECT DISTINCT job_title FROM users", "restricted", []),
         (
             "SELECT device, COUNT(DISTINCT article_id) FROM events GROUP BY 1",
-            False,
-            "unknown, restricted: distinct items",
+            "restricted",
+            ["distinct items"],
         ),
-        (
-            RUNNING.format("device"),
-            False,
-            "unknown, unrestricted: running counts",
-        ),
+        (RUNNING.format("device"), "unrestricted", ["running counts"]),
     ],
 )
-def test_class(sql: str, known: bool, expected: str) -> None:
-    found = classify(node(sql), known)
-    head, measured = expected.split(": ")
-    assert f"{found.domain}, {found.groups}" == head
-    assert sorted(found.measures) == sorted(m for m in measured.split(", ") if m != "the groups alone")
-    assert str(found).startswith(head)
+def test_class(sql: str, groups: str, measures: list[str]) -> None:
+    found = node(sql)
+    assert ("unrestricted" if found.bound.value is None else "restricted") == groups
+    assert sorted(map(named, found.measures)) == measures
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,45 @@
+"""What the writers of measures and of sources ask of the query that they are part of."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from sqlglot import exp
+
+from rewriter.emit.dialects.base import Dialect
+from rewriter.ir.parameter import Parameters
+from rewriter.ir.relation import Relation, Source
+
+Output = tuple[str, exp.Expr]
+"""A column's name and value."""
+Kinded = tuple[exp.Expr, str]
+"""An expression and the kind of its values."""
+
+
+class Context(Protocol):
+    """A node's query in one dialect, as far as it is written."""
+
+    dialect: Dialect
+    parameters: Parameters
+
+    def written(self, node: exp.Expr, relation: Relation) -> exp.Expr:
+        """A base-form expression for the engine."""
+
+    def hashed(self, values: Sequence[Kinded]) -> exp.Expr:
+        """The keyed hash of values."""
+
+    def keyed_order(self, values: Sequence[Kinded], of: Kinded | None = None) -> list[exp.Expr]:
+        """ORDER BY the keyed hash of values, then by themselves."""
+
+    def unit(self, relation: Relation) -> exp.Column:
+        """The column of a relation's privacy unit."""
+
+    def select(self, relation: Relation, outputs: Sequence[Output], used: Sequence[exp.Expr]) -> exp.Select:
+        """SELECT outputs FROM the relation's sources under its conditions."""
+
+    def source(self, source: Source, columns: Sequence[str]) -> exp.Expr:
+        """A source with these columns."""
+
+    def unit_kind(self, relation: Relation) -> str:
+        """The kind of the privacy unit's column."""
