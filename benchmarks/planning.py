@@ -54,7 +54,7 @@ def planner(corpora: Path) -> Iterator[Callable[[], Planner]]:
             for table in policy.tables.values():
                 if table.in_front:
                     front.load_public(table, backend.read_public(table))
-            yield lambda: Planner(policy, front)
+            yield lambda: Planner(policy, front, backend.dialect)
 
 
 def planned(one: Planner, sql: str) -> None:

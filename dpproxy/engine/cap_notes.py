@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rewriter.binder.contribution_bounds import one_row_per_unit
+from rewriter.api import one_row_per_unit
 from rewriter.ir.measure import Count, Moment, Quantiles, Running
 from rewriter.logical.plan import NodeDraft
 

@@ -12,25 +12,41 @@ from typing import TypeVar, cast
 from dpproxy.front.front import CONSTANT_TIMEOUT, Front
 from dpproxy.front.statement import Described
 from dpproxy.pgwire.identifiers import identifier
-from rewriter.binder.constants import Constant
+from rewriter.api import (
+    MAX_CELLS,
+    MAX_CONSTANTS,
+    Backend,
+    Column,
+    Columns,
+    Constant,
+    asks_for_nothing,
+    bins_query,
+    check_dialect,
+    domain_query,
+    draft,
+    held,
+    histogram_query,
+    items_query,
+    lasting,
+    node_columns,
+    node_text,
+    position,
+    present,
+    public_tables,
+    running,
+    running_query,
+    types_query,
+    weights_query,
+    within_horizon,
+)
 from rewriter.effort import bounded
 from rewriter.emit.dialects.base import Dialect
-from rewriter.emit.dialects.duckdb import DUCKDB
-from rewriter.emit.histogram import check_dialect, histogram_query, node_text, types_query
-from rewriter.emit.other_queries import Backend, bins_query, items_query, running_query, weights_query
-from rewriter.logical.key_domains import MAX_CELLS, domain_query, held
-from rewriter.logical.lasting_streams import lasting, public_tables, running, within_horizon
+from rewriter.ir.parameter import Parameter, Parameters
 from rewriter.logical.plan import SYSTEM, SYSTEM_TABLES, Draft, NodeDraft, SystemDraft
-from rewriter.logical.presentation import Column, Columns, node_columns, present
-from rewriter.logical.split import draft
 from rewriter.plan import Cells, HistogramQuery
 from rewriter.policy import Policy, Table
 from rewriter.refusal import Refusal
-from rewriter.scalar.typecheck import Parameter, Parameters
 from rewriter.statements.classify import Statement, Verdict, classify
-from rewriter.statements.value_listing import asks_for_nothing
-from rewriter.syntax.allowlist import position
-from rewriter.syntax.parse import MAX_CONSTANTS
 
 INT8_ARRAY, TEXT_ARRAY = 1016, 1009
 MOST_PLANS = 1000
@@ -199,7 +215,7 @@ class _Kept:
 class Planner:
     """Plans statements under one policy; everything is cached by text (and bound values), nothing depends on data."""
 
-    def __init__(self, policy: Policy, front: Front, dialect: Dialect = DUCKDB) -> None:
+    def __init__(self, policy: Policy, front: Front, dialect: Dialect) -> None:
         self._policy = policy
         self._front = front
         self._dialect = dialect

@@ -13,8 +13,8 @@ from dpproxy.engine.binary_arrays import int8_array, text_array
 from dpproxy.engine.planner import INT8_ARRAY, PreparedQuery
 from dpproxy.engine.postprocess import OutputColumn
 from dpproxy.engine.postprocess import column as column_texts
+from rewriter.api import Columns
 from rewriter.logical.plan import NodeDraft
-from rewriter.logical.presentation import Columns
 
 Texts = tuple[str | None, ...]
 

@@ -18,7 +18,6 @@ from rewriter.canonical.normalize import canonical, canonical_conjuncts, text_of
 from rewriter.effort import EXPANDED, spend
 from rewriter.emit.context import Kinded, Output
 from rewriter.emit.dialects.base import NEUTRAL, Dialect, cell_type
-from rewriter.emit.dialects.duckdb import DUCKDB
 from rewriter.emit.enforcement import check_units, held
 from rewriter.emit.measures import measure_text, numbered_rows, per_unit, row_columns, total, unmeasured
 from rewriter.emit.sources import derived_rows, front_rows
@@ -38,7 +37,7 @@ def histogram_query(
     cells: Cells | None,
     delta0: int | None,
     limit: int | None,
-    dialect: Dialect = DUCKDB,
+    dialect: Dialect,
 ) -> HistogramQuery:
     """The backend's query for the counts and sums of `node`: over `cells` where the domain is known, else the largest
     `limit` groups.

@@ -9,6 +9,7 @@ import duckdb
 import psycopg
 
 from dpproxy.backends.base import text
+from rewriter.emit.dialects.duckdb import DUCKDB
 from rewriter.emit.histogram import histogram_query, types_query
 from rewriter.logical.key_domains import domain_query, held
 from rewriter.logical.plan import NodeDraft, SystemDraft
@@ -43,7 +44,7 @@ def histogram(
     parameters: Sequence[Parameter] = (),
 ) -> dict[Key, tuple[int, ...]]:
     """Exact counts by group, over every cell of a known domain."""
-    query = histogram_query(node, POLICY, parameters, cells, node.bound.value, MANY)
+    query = histogram_query(node, POLICY, parameters, cells, node.bound.value, MANY, DUCKDB)
     bound: list[Any] = [list(a) for a in query.arrays] + (["secret"] if query.rank_key else [])
     found = backend.execute(query.sql, bound).fetchall()
     if cells is not None:

@@ -9,6 +9,7 @@ from types import FrameType
 import pytest
 
 from rewriter import effort
+from rewriter.emit.dialects.duckdb import DUCKDB
 from rewriter.emit.histogram import histogram_query, node_text, types_query
 from rewriter.logical.plan import NodeDraft
 from rewriter.logical.split import draft
@@ -120,7 +121,7 @@ def planned(text: str) -> None:
             types_query(node, drafted.values, 0)
             node_text(node, POLICY, drafted.values)
             cells = None if node.keys else ((),)
-            histogram_query(node, POLICY, drafted.values, cells, node.bound.value, 1001)
+            histogram_query(node, POLICY, drafted.values, cells, node.bound.value, 1001, DUCKDB)
 
 
 @pytest.mark.parametrize("name", TOO_MUCH)

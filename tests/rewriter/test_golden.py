@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from rewriter.emit.dialects.duckdb import DUCKDB
 from rewriter.emit.histogram import histogram_query
 from rewriter.ir.measure import Count, DistinctItems, Measure, Moment, Output, Quantiles, Running, named
 from rewriter.logical.key_domains import domain_query
@@ -64,7 +65,7 @@ def node_lines(number: int, node: NodeDraft | SystemDraft) -> Iterator[str]:
     cells = ((),) if not node.keys else None if domain is None else (("x",) * len(node.keys),)
     counted = [m for m in node.measures if isinstance(m, (Count, Moment))]
     if counted:
-        query = histogram_query(node, POLICY, (), cells, node.bound.value, 1001)
+        query = histogram_query(node, POLICY, (), cells, node.bound.value, 1001, DUCKDB)
         yield f"  backend: {' '.join(query.sql.split())}"
 
 

@@ -30,6 +30,7 @@ from dpproxy.backends.duckdb import DuckDB
 from dpproxy.backends.duckdb_instance import LINGER_SECONDS
 from dpproxy.catalog.build_policy import build_policy, open_backend
 from dpproxy.config.sections import ConfigError, load
+from rewriter.emit.dialects.duckdb import DUCKDB
 from rewriter.emit.histogram import histogram_query
 from rewriter.logical.plan import NodeDraft
 from rewriter.logical.split import draft
@@ -486,7 +487,7 @@ def test_texts_compare_by_their_bytes_whatever_their_columns_collation(
     (node,) = draft(sql, policy).nodes
     assert isinstance(node, NodeDraft)
     known = None if cells is None else tuple((c,) for c in cells)
-    query = histogram_query(node, policy, (), known, node.bound.value, 100)
+    query = histogram_query(node, policy, (), known, node.bound.value, 100, DUCKDB)
     backend = DuckDB(tmp_path / "spelt.duckdb", memory="500MB", slots=1)
     with backend.open() as slot:
         found = slot.fetch(query, "secret", Cancellation(), 100)
@@ -498,7 +499,7 @@ def test_a_list_of_floats_has_one_zero_as_its_label(tmp_path: Path) -> None:
     policy = spelt(tmp_path)
     (node,) = draft("SELECT f, COUNT(*) FROM people GROUP BY 1", policy).nodes
     assert isinstance(node, NodeDraft)
-    query = histogram_query(node, policy, (), None, 1, 100)
+    query = histogram_query(node, policy, (), None, 1, 100, DUCKDB)
     labels = set()
     for unit in (0, 1):
         with duckdb.connect(tmp_path / "spelt.duckdb") as database:
@@ -535,7 +536,7 @@ def test_a_path_is_followed_while_its_keys_are_kept_in_the_attached_file(tmp_pat
     _, backend, policy = shop.opened(shop.make(tmp_path, declared))
     (node,) = draft("SELECT COUNT(*) FROM items", policy).nodes
     assert isinstance(node, NodeDraft)
-    query = histogram_query(node, policy, (), ((),), None, None)
+    query = histogram_query(node, policy, (), ((),), None, None, DUCKDB)
     assert query.unique == {(("main", "orders"), "order_id")}
 
     def counted() -> int:

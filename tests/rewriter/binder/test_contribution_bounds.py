@@ -7,6 +7,7 @@ from dataclasses import replace
 import duckdb
 import pytest
 
+from rewriter.emit.dialects.duckdb import DUCKDB
 from rewriter.emit.histogram import histogram_query
 from rewriter.ir.measure import Count
 from rewriter.logical.plan import NodeDraft
@@ -261,7 +262,7 @@ def test_a_declared_reference_joins_rows_of_one_unit(
     sql = f"SELECT COUNT(DISTINCT e.user_id) FROM {rows} WHERE e.quantity < {below}"
     (found,) = draft(sql, POLICY, parameters).nodes
     assert isinstance(found, NodeDraft)
-    query = histogram_query(found, POLICY, parameters, ((),), found.bound.value, 10)
+    query = histogram_query(found, POLICY, parameters, ((),), found.bound.value, 10, DUCKDB)
     with backend.cursor() as cursor:
         cursor.execute(
             "CREATE TEMP TABLE items AS SELECT event_id, 'red' AS color FROM events WHERE event_id % 3 > 0"

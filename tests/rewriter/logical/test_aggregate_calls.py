@@ -11,6 +11,7 @@ import duckdb
 import psycopg
 import pytest
 
+from rewriter.emit.dialects.duckdb import DUCKDB
 from rewriter.emit.histogram import histogram_query, node_text
 from rewriter.emit.other_queries import Backend, bins_query, items_query, running_query, weights_query
 from rewriter.ir.measure import Count, DistinctItems, Measure, Moment, Output, Quantiles, Running, named
@@ -263,7 +264,7 @@ def test_a_unit_moves_sums_by_its_clamped_rows(judges: tuple[Judge, Judge]) -> N
     cells = cells_of(found, judges[0])
     for place, measure in enumerate(found.measures):
         one = replace(found, measures=(measure,), order_by=None)
-        change = moved(judges, histogram_query(one, TIGHT, (), cells, found.bound.value, None))
+        change = moved(judges, histogram_query(one, TIGHT, (), cells, found.bound.value, None, DUCKDB))
         most = TAU
         if isinstance(measure, Moment):
             lo, hi = measure.value.lo or 0, measure.value.hi or 0

@@ -8,6 +8,7 @@ import duckdb
 import psycopg
 import pytest
 
+from rewriter.emit.dialects.duckdb import DUCKDB
 from rewriter.emit.histogram import histogram_query
 from rewriter.logical.key_domains import domain_query
 from rewriter.logical.plan import NodeDraft
@@ -88,7 +89,7 @@ def test_a_declared_key_of_the_unit_is_enforced(backend: duckdb.DuckDBPyConnecti
     policy = Policy({("public", "users"): declared})
     node = drafted("job_title", "users", policy)
     assert node.bound.value == 1
-    query = histogram_query(node, policy, (), None, 1, 100)
+    query = histogram_query(node, policy, (), None, 1, 100, DUCKDB)
     backend.execute("BEGIN")
     try:
         backend.execute(
@@ -102,7 +103,7 @@ def test_a_declared_key_of_the_unit_is_enforced(backend: duckdb.DuckDBPyConnecti
 
 def test_minus_zero_is_the_group_of_zero(backend: duckdb.DuckDBPyConnection) -> None:
     node = drafted("amount * 0", "events WHERE amount < 0")
-    query = histogram_query(node, POLICY, (), None, None, 10)
+    query = histogram_query(node, POLICY, (), None, None, 10, DUCKDB)
     found = backend.execute(query.sql, ["secret"] if query.rank_key else []).fetchall()
     assert [str(row[0]) for row in found if row[0] is not None] == ["0.0"]
 

@@ -1,0 +1,50 @@
+"""The door into the rewriter: from a statement's text to the backend's SQL, in the order in which the planner asks.
+
+`draft` reads a private statement and splits it: aggregate nodes, which the backend computes, and what remains above
+them, which `present` writes as SQL over released arrays. Before that `types_query` and `draft`'s constants are put to
+the front, which is PostgreSQL. `domain_query` says which cells a node has; the functions that end in `_query` write
+the backend's SQL, the last stage of which bounds what one unit contributes.
+"""
+
+from __future__ import annotations
+
+from rewriter.binder.constants import Constant
+from rewriter.binder.contribution_bounds import one_row_per_unit
+from rewriter.emit.histogram import check_dialect, histogram_query, node_text, types_query
+from rewriter.emit.other_queries import Backend, bins_query, items_query, running_query, weights_query
+from rewriter.logical.key_domains import MAX_CELLS, domain_query, held
+from rewriter.logical.lasting_streams import lasting, public_tables, running, within_horizon
+from rewriter.logical.presentation import Column, Columns, node_columns, present
+from rewriter.logical.split import draft
+from rewriter.statements.value_listing import asks_for_nothing
+from rewriter.syntax.allowlist import position
+from rewriter.syntax.parse import MAX_CONSTANTS
+
+__all__ = [
+    "MAX_CELLS",
+    "MAX_CONSTANTS",
+    "Backend",
+    "Column",
+    "Columns",
+    "Constant",
+    "asks_for_nothing",
+    "bins_query",
+    "check_dialect",
+    "domain_query",
+    "draft",
+    "held",
+    "histogram_query",
+    "items_query",
+    "lasting",
+    "node_columns",
+    "node_text",
+    "one_row_per_unit",
+    "position",
+    "present",
+    "public_tables",
+    "running",
+    "running_query",
+    "types_query",
+    "weights_query",
+    "within_horizon",
+]
