@@ -1,6 +1,6 @@
 """What a budget guarantees: (rho, delta) to (epsilon, delta), by three accountings, never too small.
 
-Formulas: mechanisms.md section 2, with its corrections to [AEA] Theorem 2 and [PCR] Theorem 6. Every bound is
+Formulas and proofs: accounting.md, with corrections to [AEA] Theorem 2 and [PCR] Theorem 6. Every bound is
 evaluated in interval arithmetic (60 digits) and its upper end is what is returned; floats only search for the
 order alpha, and every alpha > 1 gives a true bound.
 """

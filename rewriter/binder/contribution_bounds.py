@@ -2,7 +2,7 @@
 
 Between neighbouring databases all rows of one unit are there or not. For a relation in which every row
 belongs to one unit, removing it changes exactly its own rows, so for GROUP BY C the number of changed
-groups is at most g(C) and each changes by at most the clamp tau.
+groups is at most g(C) and each changes by at most the clamp tau. The proofs are in contribution_bounds.md.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Bound:
 
 
 def groups_per_unit(relation: Relation, keys: tuple[exp.Expr, ...]) -> Bound:
-    """g(C) of sql.md section 2: the most groups of `keys` that one unit can be in.
+    """g(C) of contribution_bounds.md: the most groups of `keys` that one unit can be in.
 
     Columns of a public table that a unique key joins follow from the columns joined to it; columns of
     a source with one row a unit follow from the unit. Keys with few values count for their number where the others

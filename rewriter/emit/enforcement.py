@@ -1,7 +1,8 @@
 """What bounds one unit's contribution in the emitted SQL, whatever the calculus believed: the last fence.
 
 A price assumes that a unit is in at most delta0 groups, that it adds at most so much to each, and that its removal
-changes no row of another unit. Where that was inferred wrongly the SQL costs accuracy, never privacy:
+changes no row of another unit. Where that was inferred wrongly the SQL costs accuracy, never privacy. The proofs are
+in enforcement.md.
 
 - `Held` says how the SQL keeps a unit to its groups: a keyed rank keeps delta0 of them, a minimum keeps one.
 - `reach` says between which numbers a unit's part of a sum is clamped.

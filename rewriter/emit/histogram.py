@@ -2,7 +2,7 @@
 
 `r` are the rows: their unit _o, keys, and what each count counts; `pu` has one row a unit and group with each
 count and sum clamped; `tr` keeps at most delta0 groups a unit by a keyed order. Where the calculus infers one group
-a unit, `pu` has one row a unit instead: what one unit can do rests on the SQL alone (contribution.py). `h` is the
+a unit, `pu` has one row a unit instead: what one unit can do rests on the SQL alone (enforcement.md). `h` is the
 histogram. A known domain is zero-filled from `d`; an unknown one is cut to the largest
 `limit` groups with ties broken by a keyed hash, then by the keys.
 """

@@ -13,7 +13,7 @@ WITHOUT_SHEET = {"__init__", "choose", "exact", "histogram", "item_sets", "rando
 """Values, plumbing and the lookup; exact.py is covered by noise.md and tails.md,
 item_sets.py by partition_selection.md and matching.md."""
 MODULES = sorted(path.stem for path in ROOM.glob("*.py"))
-SHEETS = sorted(path.stem for path in ROOM.glob("*.md"))
+SHEETS = sorted(path.stem for path in ROOM.glob("*.md") if path.stem != "README")
 PLACE = re.compile(rf"`((?:{'|'.join(MODULES)})(?:\.\w+)+)`")
 
 

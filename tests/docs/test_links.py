@@ -1,0 +1,58 @@
+"""Every page and test that a page or a docstring names exists, and so does every heading that a link leads to."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+TRACKED = subprocess.run(
+    ["git", "ls-files"], cwd=ROOT, check=True, capture_output=True, text=True
+).stdout.splitlines()
+PAGES = [name for name in TRACKED if name.endswith(".md")]
+SOURCES = [name for name in TRACKED if name.endswith(".py") and not name.startswith("tests/")]
+LINK = re.compile(r"\]\(([^)#\s]*)(?:#([^)\s]+))?\)")
+NAMED = re.compile(r"(?<![\w/.-])((?:[\w-]+/)*[\w-]+\.md)\b")
+TEST = re.compile(r"`((?:[\w-]+/)*test_\w+\.py)(?:::(\w+))?")
+
+
+@cache
+def text_of(page: str) -> str:
+    return (ROOT / page).read_text()
+
+
+@cache
+def anchors(page: Path) -> frozenset[str]:
+    """The anchors of a page's headings, as a forge makes them."""
+    headings = re.findall(r"^#+ (.*)$", page.read_text(), re.MULTILINE)
+    plain = (re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings)
+    return frozenset(plain)
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_links_lead_somewhere(page: str) -> None:
+    for target, anchor in LINK.findall(text_of(page)):
+        if "://" in target or target.startswith("mailto:"):
+            continue
+        found = (ROOT / page).parent / target if target else ROOT / page
+        assert found.exists(), target
+        if anchor and found.suffix == ".md":
+            assert anchor in anchors(found), f"{target}#{anchor}"
+
+
+def test_pages_that_docstrings_name_exist() -> None:
+    for source in SOURCES:
+        for name in NAMED.findall(text_of(source)):
+            assert any(page == name or page.endswith(f"/{name}") for page in PAGES), f"{source}: {name}"
+
+
+def test_tests_that_pages_name_exist() -> None:
+    for page in PAGES:
+        for name, function in TEST.findall(text_of(page)):
+            found = [one for one in TRACKED if one == name or one.endswith(f"/{name}")]
+            assert found, f"{page}: {name}"
+            assert not function or any(f"def {function}(" in text_of(one) for one in found), function
