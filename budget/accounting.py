@@ -3,6 +3,8 @@
 Formulas and proofs: accounting.md, with corrections to [AEA] Theorem 2 and [PCR] Theorem 6. Every bound is
 evaluated in interval arithmetic (60 digits) and its upper end is what is returned; floats only search for the
 order alpha, and every alpha > 1 gives a true bound.
+
+Why: docs/decisions/delta-prime-once.md.
 """
 
 from __future__ import annotations

@@ -4,6 +4,8 @@ A mark holds the ledger's id and its latest entries, each with its number and th
 that is older than the mark lacks one of them, or has other facts under their numbers. Numbers are drawn before a
 commit, so that one entry alone would not do: the copy could have it and lack one of a lower number that was
 committed later. Transactions that overlap are at most as many as connections; a mark holds more entries than that.
+
+Why: docs/decisions/high-water-mark.md.
 """
 
 from __future__ import annotations

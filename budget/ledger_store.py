@@ -1,4 +1,7 @@
-"""The ledger's PostgreSQL: connections, transactions in one round trip, and what becomes of errors."""
+"""The ledger's PostgreSQL: connections, transactions in one round trip, and what becomes of errors.
+
+Why: docs/decisions/commit-then-flush.md.
+"""
 
 from __future__ import annotations
 

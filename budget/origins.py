@@ -1,4 +1,7 @@
-"""Which data a ledger's answers are of: pinned at first use, and changed by the owner's word alone."""
+"""Which data a ledger's answers are of: pinned at first use, and changed by the owner's word alone.
+
+Why: docs/decisions/ledgers-are-of-one-backend.md.
+"""
 
 from __future__ import annotations
 

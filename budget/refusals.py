@@ -1,4 +1,7 @@
-"""How often accounts were refused: counts by day and code, for the owner's eyes."""
+"""How often accounts were refused: counts by day and code, for the owner's eyes.
+
+Why: docs/decisions/refusals-are-counted.md.
+"""
 
 from __future__ import annotations
 

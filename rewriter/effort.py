@@ -2,6 +2,8 @@
 
 A step is about one node that a pass looks at, copies or writes. How many a statement takes depends on its text and the
 policy alone, so that the same statement is refused on every machine; the limit of time is a second fence.
+
+Why: docs/decisions/planning-has-a-budget.md.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""A DuckDB in this process that runs on while its file comes and goes."""
+"""A DuckDB in this process that runs on while its file comes and goes.
+
+Why: docs/decisions/duckdb-is-attached.md.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The way from a table's rows to their privacy unit: hops that the backend keeps, one unit for all tables."""
+"""The way from a table's rows to their privacy unit: hops that the backend keeps, one unit for all tables.
+
+Why: docs/decisions/paths-need-keys.md and docs/decisions/spark-keeps-no-keys.md.
+"""
 
 from __future__ import annotations
 

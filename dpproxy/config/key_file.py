@@ -1,4 +1,7 @@
-"""The key: 32 random bytes in a file that only its owner may read."""
+"""The key: 32 random bytes in a file that only its owner may read.
+
+Why: docs/decisions/key-of-a-ledger.md.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""A ledger that is known by its mark: an older one serves nobody, and no answer leaves before it is marked."""
+"""A ledger that is known by its mark: an older one serves nobody, and no answer leaves before it is marked.
+
+Why: docs/decisions/mark-covers-the-reservation.md.
+"""
 
 from __future__ import annotations
 

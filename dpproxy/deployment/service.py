@@ -1,4 +1,7 @@
-"""Everything that a configuration names, started in order and stopped in reverse."""
+"""Everything that a configuration names, started in order and stopped in reverse.
+
+Why: docs/decisions/one-server-for-a-configuration.md.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Keeps a server process running: whoever kills it gets another one in its place."""
+"""Keeps a server process running: whoever kills it gets another one in its place.
+
+Why: docs/decisions/front-comes-back.md.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""How many different items groups that are fixed already have: a person-level distinct count a group."""
+"""How many different items groups that are fixed already have: a person-level distinct count a group.
+
+Why: docs/decisions/more-items-than-count.md.
+"""
 
 from __future__ import annotations
 

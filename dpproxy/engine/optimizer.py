@@ -1,4 +1,9 @@
-"""Which mechanisms answer a node, at what price; decided on public facts only."""
+"""Which mechanisms answer a node, at what price; decided on public facts only.
+
+Why: docs/decisions/groups-are-found-by-units.md,
+docs/decisions/scans-are-refused.md,
+docs/decisions/top-k-is-lowered.md.
+"""
 
 from __future__ import annotations
 

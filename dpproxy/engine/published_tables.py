@@ -1,4 +1,7 @@
-"""Published answers: paid for once by their publisher, kept in the ledger, shown by the front, renewed in time."""
+"""Published answers: paid for once by their publisher, kept in the ledger, shown by the front, renewed in time.
+
+Why: docs/decisions/published-answers.md.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""What the front's comments say: to a query, what a table and each of its columns is."""
+"""What the front's comments say: to a query, what a table and each of its columns is.
+
+Why: docs/decisions/what-clients-see.md.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""What the front still owes: the queue of expected responses, and names that hold once it has answered."""
+"""What the front still owes: the queue of expected responses, and names that hold once it has answered.
+
+Why: docs/decisions/unnamed-portal.md.
+"""
 
 from __future__ import annotations
 

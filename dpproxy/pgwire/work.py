@@ -2,6 +2,8 @@
 
 Each is a generator: it says to the line what it has to say, and yields where it must wait for the front, or
 for a job that runs outside.
+
+Why: docs/decisions/error-columns-in-simple-queries.md.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Who a session acts for: a tool's login may take the roles of the analysts that [identity] names, nobody else any."""
+"""Who a session acts for: a tool's login may take the roles of the analysts that [identity] names, nobody else any.
+
+Why: docs/decisions/roles-are-the-fronts.md.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Logins that keep failing are let in one after the other, so that passwords cannot be tried at speed."""
+"""Logins that keep failing are let in one after the other, so that passwords cannot be tried at speed.
+
+Why: docs/decisions/failures-are-counted-by-address.md.
+"""
 
 from __future__ import annotations
 

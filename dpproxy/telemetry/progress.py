@@ -1,4 +1,7 @@
-"""What a client is told while a statement runs for long: by the clock and by the plan, never by the data."""
+"""What a client is told while a statement runs for long: by the clock and by the plan, never by the data.
+
+Why: docs/decisions/progress-by-the-clock.md.
+"""
 
 from __future__ import annotations
 

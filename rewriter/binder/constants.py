@@ -3,6 +3,8 @@
 In:  SELECT COUNT(*) FROM users WHERE birth_year > (SELECT AVG(birth_year) FROM users) AND signup_date < now()
 Out: the constants (SELECT AVG(birth_year) FROM users), over released rows, and now(), and a node with
      WHERE birth_year > $1 AND signup_date < $2
+
+Why: docs/decisions/constants-do-not-change.md.
 """
 
 from __future__ import annotations

@@ -3,6 +3,8 @@
 Between neighbouring databases all rows of one unit are there or not. For a relation in which every row
 belongs to one unit, removing it changes exactly its own rows, so for GROUP BY C the number of changed
 groups is at most g(C) and each changes by at most the clamp tau. The proofs are in contribution_bounds.md.
+
+Why: docs/decisions/rows-are-no-groups.md.
 """
 
 from __future__ import annotations

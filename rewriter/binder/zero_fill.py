@@ -2,6 +2,8 @@
 
 Rows that LEFT JOIN keeps without a partner belong to no unit. They change nothing where the groups are public columns
 and every aggregate ignores rows whose private columns are NULL: then the counts are those of the inner join.
+
+Why: docs/decisions/zero-fill-is-an-inner-join.md.
 """
 
 from __future__ import annotations

@@ -5,6 +5,8 @@ count and sum clamped; `tr` keeps at most delta0 groups a unit by a keyed order.
 a unit, `pu` has one row a unit instead: what one unit can do rests on the SQL alone (enforcement.md). `h` is the
 histogram. A known domain is zero-filled from `d`; an unknown one is cut to the largest
 `limit` groups with ties broken by a keyed hash, then by the keys.
+
+Why: docs/decisions/keys-are-no-engines.md.
 """
 
 from __future__ import annotations

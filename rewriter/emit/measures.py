@@ -2,6 +2,8 @@
 
 A sum's column is an integer, the value in fixed point, so that no sum depends on the order of rows. `k` numbers a
 unit's rows in each group by a keyed order, where at most tau of them may count.
+
+Why: docs/decisions/order-decides-nothing.md and docs/decisions/rows-are-cut-not-sums.md.
 """
 
 from __future__ import annotations

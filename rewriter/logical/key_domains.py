@@ -3,6 +3,8 @@
 The front evaluates it, so the images of expressions (CASE, EXTRACT, date_trunc, arithmetic) are
 PostgreSQL's own. Nothing in it depends on private data: declared domains, public tables and the
 query's constants only.
+
+Why: docs/decisions/domains-come-from-the-front.md.
 """
 
 from __future__ import annotations

@@ -3,6 +3,8 @@
 A data owner who declares the horizon of a table's time says that its events only come, in time. That holds for
 the rows of that table alone, chosen row by row: what joins other private rows, or asks a unit's other rows, can
 change for times that are over.
+
+Why: docs/decisions/streams-go-on-where-the-past-stays.md.
 """
 
 from __future__ import annotations

@@ -5,6 +5,8 @@ Out: the running count over time ts::date of items article_id
 
 It takes the place of a window over the released counts where times are known and items are not, or where the data
 owner declares the stream's horizon.
+
+Why: docs/decisions/running-counts-of-known-items.md.
 """
 
 from __future__ import annotations

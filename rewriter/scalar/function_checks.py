@@ -1,4 +1,7 @@
-"""What each function may be called with: what a row could make raise, or engines read differently, is refused."""
+"""What each function may be called with: what a row could make raise, or engines read differently, is refused.
+
+Why: docs/decisions/errors-become-null.md.
+"""
 
 from __future__ import annotations
 

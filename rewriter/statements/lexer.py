@@ -1,4 +1,7 @@
-"""PostgreSQL's tokens, as its own scanner (scan.l) cuts them, and a text cut into its statements at them."""
+"""PostgreSQL's tokens, as its own scanner (scan.l) cuts them, and a text cut into its statements at them.
+
+Why: docs/decisions/strings-of-statements.md.
+"""
 
 from __future__ import annotations
 

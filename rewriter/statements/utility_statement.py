@@ -1,4 +1,7 @@
-"""Statements that carry a query in them: DECLARE, COPY, PREPARE and EXECUTE, taken apart by their words."""
+"""Statements that carry a query in them: DECLARE, COPY, PREPARE and EXECUTE, taken apart by their words.
+
+Why: docs/decisions/carriers.md.
+"""
 
 from __future__ import annotations
 

@@ -56,3 +56,13 @@ def test_tests_that_pages_name_exist() -> None:
             found = [one for one in TRACKED if one == name or one.endswith(f"/{name}")]
             assert found, f"{page}: {name}"
             assert not function or any(f"def {function}(" in text_of(one) for one in found), function
+
+
+def test_decisions_are_listed_and_named_by_what_they_govern() -> None:
+    listed = re.findall(
+        r"\]\(([\w-]+\.md)\).*\]\(\.\./\.\./(.+)\) \|$", text_of("docs/decisions/README.md"), re.M
+    )
+    folder = ROOT / "docs" / "decisions"
+    assert {name for name, _ in listed} == {page.name for page in folder.glob("*.md")} - {"README.md"}
+    for name, governed in listed:
+        assert name in text_of(governed), f"{governed} does not name {name}"

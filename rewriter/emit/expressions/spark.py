@@ -1,4 +1,7 @@
-"""Expressions over private rows for Spark: NULL where PostgreSQL raises; what Spark has no equal of is refused."""
+"""Expressions over private rows for Spark: NULL where PostgreSQL raises; what Spark has no equal of is refused.
+
+Why: docs/decisions/spark-raises-nowhere.md.
+"""
 
 from __future__ import annotations
 
