@@ -1,10 +1,17 @@
 PYTHON ?= python3
 VENV := .venv
 PY := $(VENV)/bin/python
-PIP_INSTALL := $(PY) -m pip install --quiet --disable-pip-version-check --no-input
+QUIET := --quiet --disable-pip-version-check --no-input
+INSTALL := -m pip install $(QUIET) --require-hashes
+WHEELS := --only-binary :all:
 PIP_TOOLS := pip-tools==7.6.2
 
-.PHONY: demo clients published availability bench bench-peers reproduce reproduce-sql audit audit-sql corpora coverage bench-scale stability generated oracle fuzz bench-noise bench-relay bench-planning ledger-torture bench-ledger spark test test-slow lint reference lock clean
+.PHONY: help demo clients published availability bench bench-peers reproduce reproduce-sql audit audit-sql corpora coverage bench-scale stability generated oracle fuzz bench-noise bench-relay bench-planning ledger-torture bench-ledger spark test test-slow lint format reference lock clean
+
+# What each target does, the first sentence of it.
+help:
+	@awk '/^# / { c = (c ? c " " : "") substr($$0, 3); next } \
+	  /^[a-z][a-z-]*:/ && c { sub(/:.*/, "", $$1); sub(/\. .*/, ".", c); printf "%-16s %s\n", $$1, c; c = "" } /^$$/ { c = "" }' $(firstword $(MAKEFILE_LIST))
 
 # Everything embedded on the sample data, on 127.0.0.1:6432, until Ctrl-C.
 demo: $(VENV)/.run
@@ -114,6 +121,7 @@ spark: $(VENV)-spark/.ready
 	$(VENV)-spark/bin/python -m pytest -k spark tests/dpproxy/backends/test_backends.py tests/dpproxy/engine/test_keys.py tests/dpproxy/backends/test_same_on_all.py tests/rewriter tests/benchmarks/test_spark.py
 	$(VENV)-spark/bin/python -m benchmarks.spark
 
+# Everything that CI runs, first the checks of `make lint`.
 test: lint
 	$(PY) -m pytest -n auto --dist loadfile
 
@@ -121,96 +129,76 @@ test: lint
 test-slow: $(VENV)/.dev
 	$(PY) -m pytest -m slow
 
+# What ruff and mypy say.
 lint: $(VENV)/.dev
 	$(VENV)/bin/ruff check
 	$(VENV)/bin/ruff format --check
 	$(VENV)/bin/mypy
+
+# Lays out the code, and repairs what ruff can.
+format: $(VENV)/.dev
+	$(VENV)/bin/ruff check --fix
+	$(VENV)/bin/ruff format
 
 # docs/cli.md from --help, the tables of docs/sql.md from the grammar and the catalogue of refusals.
 reference: $(VENV)/.run
 	$(PY) -m dpproxy.cli.reference > docs/cli.md
 	$(PY) -m dpproxy.cli.sql_reference docs/sql.md
 
-# Resolves pyproject.toml anew into the lock files.
+# Resolves pyproject.toml and the .in files anew into the lock files: the file, what it is made of, what it keeps to.
+LOCKS := "requirements.lock pyproject.toml --extra build" \
+  "requirements-dev.lock pyproject.toml --extra build --extra dev -c requirements.lock" \
+  "requirements-bench.lock pyproject.toml --extra build --extra bench -c requirements-dev.lock" \
+  "benchmarks/opendp.lock benchmarks/opendp.in -c requirements.lock" \
+  "benchmarks/spark.lock benchmarks/spark.in -c requirements-bench.lock" \
+  "benchmarks/tpch.lock benchmarks/tpch.in -c requirements.lock" \
+  "tests/clients/clients.lock tests/clients/clients.in -c requirements-dev.lock" \
+  "tests/published/dbt.lock tests/published/dbt.in --no-strip-extras" \
+  $(foreach peer,$(PEERS),"benchmarks/peers/$(peer).lock benchmarks/peers/$(peer).in")
 lock:
 	rm -rf $(VENV)-lock
 	$(PYTHON) -m venv $(VENV)-lock
 	$(VENV)-lock/bin/pip install --quiet $(PIP_TOOLS)
-	for extra in "requirements.lock --extra build" "requirements-dev.lock --extra build --extra dev -c requirements.lock" \
-	  "requirements-bench.lock --extra build --extra bench -c requirements-dev.lock"; do \
+	for one in $(LOCKS); do \
 	  CUSTOM_COMPILE_COMMAND="make lock" $(VENV)-lock/bin/pip-compile --quiet --generate-hashes --allow-unsafe --strip-extras --upgrade \
-	    --no-emit-index-url --no-emit-find-links --no-emit-trusted-host --output-file $$extra pyproject.toml || exit 1; \
-	done
-	CUSTOM_COMPILE_COMMAND="make lock" $(VENV)-lock/bin/pip-compile --quiet --generate-hashes --allow-unsafe --strip-extras --upgrade \
-	  --no-emit-index-url --no-emit-find-links --no-emit-trusted-host --output-file benchmarks/opendp.lock -c requirements.lock benchmarks/opendp.in
-	CUSTOM_COMPILE_COMMAND="make lock" $(VENV)-lock/bin/pip-compile --quiet --generate-hashes --allow-unsafe --strip-extras --upgrade \
-	  --no-emit-index-url --no-emit-find-links --no-emit-trusted-host --output-file tests/clients/clients.lock -c requirements-dev.lock tests/clients/clients.in
-	CUSTOM_COMPILE_COMMAND="make lock" $(VENV)-lock/bin/pip-compile --quiet --generate-hashes --allow-unsafe --strip-extras --upgrade \
-	  --no-emit-index-url --no-emit-find-links --no-emit-trusted-host --output-file benchmarks/spark.lock -c requirements-bench.lock benchmarks/spark.in
-	CUSTOM_COMPILE_COMMAND="make lock" $(VENV)-lock/bin/pip-compile --quiet --generate-hashes --allow-unsafe --strip-extras --upgrade \
-	  --no-emit-index-url --no-emit-find-links --no-emit-trusted-host --output-file benchmarks/tpch.lock -c requirements.lock benchmarks/tpch.in
-	CUSTOM_COMPILE_COMMAND="make lock" $(VENV)-lock/bin/pip-compile --quiet --generate-hashes --allow-unsafe --no-strip-extras --upgrade \
-	  --no-emit-index-url --no-emit-find-links --no-emit-trusted-host --output-file tests/published/dbt.lock tests/published/dbt.in
-	for peer in $(PEERS); do \
-	  CUSTOM_COMPILE_COMMAND="make lock" $(VENV)-lock/bin/pip-compile --quiet --generate-hashes --allow-unsafe --strip-extras --upgrade \
-	    --no-emit-index-url --no-emit-find-links --no-emit-trusted-host --output-file benchmarks/peers/$$peer.lock benchmarks/peers/$$peer.in || exit 1; \
+	    --no-emit-index-url --no-emit-find-links --no-emit-trusted-host --output-file $$one || exit 1; \
 	done
 	rm -rf $(VENV)-lock
 
+# Removes environments, caches and the sample database.
 clean:
 	rm -rf .bench $(VENV) $(VENV)-opendp $(VENV)-spark $(VENV)-tpch $(VENV)-clients $(VENV)-dbt $(PEERS:%=$(VENV)-%) tests/clients/node/node_modules .mypy_cache .ruff_cache .pytest_cache sample_data/.dpproxy
 
 $(VENV)/.run: requirements.lock pyproject.toml
 	$(PYTHON) -m venv $(VENV)
-	$(PIP_INSTALL) --only-binary :all: --require-hashes -r requirements.lock
-	$(PIP_INSTALL) --no-deps --no-build-isolation --editable .
+	$(PY) $(INSTALL) $(WHEELS) -r requirements.lock
+	$(PY) -m pip install $(QUIET) --no-deps --no-build-isolation --editable .
 	@touch $@
 
-$(VENV)/.dev: $(VENV)/.run requirements-dev.lock
-	$(PIP_INSTALL) --only-binary :all: --require-hashes -r requirements-dev.lock
+$(VENV)/.dev $(VENV)/.bench: $(VENV)/.%: $(VENV)/.run requirements-%.lock
+	$(PY) $(INSTALL) $(WHEELS) -r requirements-$*.lock
 	@touch $@
 
-$(VENV)/.bench: $(VENV)/.run requirements-bench.lock
-	$(PIP_INSTALL) --only-binary :all: --require-hashes -r requirements-bench.lock
-	@touch $@
-
+# Every other environment is of the lock files that it is made of, and has its own steps behind them.
 $(VENV)-opendp/.ready: requirements.lock benchmarks/opendp.lock
-	$(PYTHON) -m venv $(VENV)-opendp
-	$(VENV)-opendp/bin/python -m pip install --quiet --disable-pip-version-check --no-input --only-binary :all: \
-	  --require-hashes -r requirements.lock -r benchmarks/opendp.lock
-	@touch $@
-
-# pyspark comes as source alone; it holds Spark itself.
-$(VENV)-spark/.ready: requirements-dev.lock requirements-bench.lock benchmarks/spark.lock
-	$(PYTHON) -m venv $(VENV)-spark
-	$(VENV)-spark/bin/python -m pip install --quiet --disable-pip-version-check --no-input --only-binary :all: \
-	  --require-hashes -r requirements-dev.lock
-	$(VENV)-spark/bin/python -m pip install --quiet --disable-pip-version-check --no-input --only-binary :all: \
-	  --no-binary pyspark --no-build-isolation --require-hashes -r requirements-bench.lock -r benchmarks/spark.lock
-	@touch $@
-
+$(VENV)-dbt/.ready: tests/published/dbt.lock
+$(VENV)-clients/.ready: requirements.lock tests/clients/clients.lock tests/clients/node/package-lock.json
+$(VENV)-clients/.ready: AFTER = if command -v npm >/dev/null; then npm ci --silent --no-audit --no-fund --prefix tests/clients/node; fi
 # sqlglot's source package holds TPC-H's queries.
 $(VENV)-tpch/.ready: benchmarks/tpch.lock
-	$(PYTHON) -m venv $(VENV)-tpch
-	$(VENV)-tpch/bin/python -m pip install --quiet --disable-pip-version-check --no-input --only-binary :all: --require-hashes -r $<
-	$(VENV)-tpch/bin/python -m pip download --quiet --disable-pip-version-check --no-input --no-deps --no-build-isolation \
-	  --no-binary sqlglot --require-hashes --dest $(VENV)-tpch/sources -r $<
-	@touch $@
+$(VENV)-tpch/.ready: AFTER = $(@D)/bin/python -m pip download $(QUIET) --no-deps --no-build-isolation --no-binary sqlglot \
+  --require-hashes --dest $(@D)/sources -r $<
+# pyspark comes as source alone; it holds Spark itself.
+$(VENV)-spark/.ready: requirements-dev.lock
+$(VENV)-spark/.ready: AFTER = $(@D)/bin/python $(INSTALL) $(WHEELS) --no-binary pyspark --no-build-isolation \
+  -r requirements-bench.lock -r benchmarks/spark.lock
+$(VENV)-spark/.ready: | requirements-bench.lock benchmarks/spark.lock
+# Some of the peers' packages are built from source.
+$(foreach peer,$(PEERS),$(eval $(VENV)-$(peer)/.ready: benchmarks/peers/$(peer).lock))
+$(PEERS:%=$(VENV)-%/.ready): WHEELS :=
 
-$(PEERS:%=$(VENV)-%/.ready): $(VENV)-%/.ready: benchmarks/peers/%.lock
-	$(PYTHON) -m venv $(VENV)-$*
-	$(VENV)-$*/bin/python -m pip install --quiet --disable-pip-version-check --no-input --require-hashes -r $<
-	@touch $@
-
-$(VENV)-clients/.ready: requirements.lock tests/clients/clients.lock tests/clients/node/package-lock.json
-	$(PYTHON) -m venv $(VENV)-clients
-	$(VENV)-clients/bin/python -m pip install --quiet --disable-pip-version-check --no-input --only-binary :all: \
-	  --require-hashes -r requirements.lock -r tests/clients/clients.lock
-	if command -v npm >/dev/null; then npm ci --silent --no-audit --no-fund --prefix tests/clients/node; fi
-	@touch $@
-
-$(VENV)-dbt/.ready: tests/published/dbt.lock
-	$(PYTHON) -m venv $(VENV)-dbt
-	$(VENV)-dbt/bin/python -m pip install --quiet --disable-pip-version-check --no-input --only-binary :all: --require-hashes \
-	  -r tests/published/dbt.lock
+$(VENV)-%/.ready:
+	$(PYTHON) -m venv $(@D)
+	$(@D)/bin/python $(INSTALL) $(WHEELS) $(patsubst %,-r %,$(filter %.lock,$^))
+	$(AFTER)
 	@touch $@
