@@ -23,11 +23,8 @@ STRUCTURE: dict[type[exp.Expr], frozenset[str]] = {
             "limit",
             "offset",
             "distinct",
-            "hint",
-            "kind",
         ]
-    )
-    - {"hint", "kind"},
+    ),
     exp.Union: frozenset(["with_", "this", "expression", "distinct", "order", "limit", "offset"]),
     exp.Intersect: frozenset(["with_", "this", "expression", "distinct", "order", "limit", "offset"]),
     exp.Except: frozenset(["with_", "this", "expression", "distinct", "order", "limit", "offset"]),
