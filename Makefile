@@ -6,7 +6,7 @@ INSTALL := -m pip install $(QUIET) --require-hashes
 WHEELS := --only-binary :all:
 PIP_TOOLS := pip-tools==7.6.2
 
-.PHONY: help demo clients published availability bench bench-peers reproduce reproduce-sql audit audit-sql corpora coverage bench-scale stability generated oracle fuzz bench-noise bench-relay bench-planning ledger-torture bench-ledger spark test test-slow lint format reference lock clean
+.PHONY: help demo clients published availability bench bench-peers reproduce reproduce-sql audit audit-sql corpora coverage bench-scale stability generated oracle fuzz bench-noise bench-relay bench-planning ledger-torture bench-ledger spark test check test-slow lint format reference lock clean
 
 # What each target does, the first sentence of it.
 help:
@@ -123,7 +123,12 @@ spark: $(VENV)-spark/.ready
 
 # Everything that CI runs, first the checks of `make lint`.
 test: lint
-	$(PY) -m pytest -n auto --dist loadfile
+	$(PY) -m pytest -n auto --dist loadfile --durations=20
+
+# What to run after each change, in under a minute: the checks of `make lint`, where mypy looks at what has changed, and the
+# unit tests, which start no process.
+check: lint
+	$(PY) -m pytest -n auto -m unit
 
 # Statistical and scale runs.
 test-slow: $(VENV)/.dev

@@ -18,6 +18,8 @@ import pytest
 from dpproxy import __version__
 from tests.dpproxy.serving import ROOT
 
+pytestmark = pytest.mark.service
+
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 ROOMS = ("dpproxy", "rewriter", "mechanisms", "budget")
 BUILD = "import setuptools.build_meta as b; print(b.build_wheel('dist')); print(b.build_sdist('dist'))"

@@ -113,9 +113,13 @@ class Purchases:
                 for plan, reservation in zip(plans, held, strict=True):
                     stream = None if plan.stream is None else streams[plan.stream]
                     stored = None if plan.release_key in new else self._ledger.stored(plan.release_key)
-                    answer, cost = stored or self._release(plan, slot, reservation, request, stream)
+                    if stored is None:
+                        released = self._release(plan, slot, reservation, request, stream)
+                        stored = released.dump(), charge(released.cost)
+                    else:
+                        released = ReleasedTable.load(stored[0])
                     results[plan.request_key] = self._settle(
-                        plan, reservation, answer, cost, request, epoch, stream
+                        plan, reservation, released, *stored, request, epoch, stream
                     )
                     unsettled.remove(reservation)
             except BaseException:
@@ -153,7 +157,7 @@ class Purchases:
         reservation: Reservation,
         request: QueryRequest,
         stream: ContinualRelease | None,
-    ) -> tuple[bytes, Charge]:
+    ) -> ReleasedTable:
         """Asks the backend, adds the noise of this reservation; a stream is continued after its last step."""
 
         def fetch(query: HistogramQuery) -> Fetched:
@@ -165,15 +169,15 @@ class Purchases:
         continued = plan.after(_last_step(stream))
         try:
             with request.stages.during("release"):
-                result = continued.release(fetch, noise)
+                return continued.release(fetch, noise)
         except ValueError:
             raise BackendError from None
-        return result.dump(), charge(result.cost)
 
     def _settle(
         self,
         plan: ReleasePlan,
         reservation: Reservation,
+        released: ReleasedTable,
         answer: bytes,
         cost: Charge,
         request: QueryRequest,
@@ -195,7 +199,7 @@ class Purchases:
                     look=None
                     if plan.stream is None or stream is None
                     else ContinualStep(plan.stream, stream.looks),
-                    noise=plan.shown(ReleasedTable.load(answer)).noise(),
+                    noise=plan.shown(released).noise(),
                 ),
             )
         request.paid.take(settled.charged)

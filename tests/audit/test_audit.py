@@ -15,6 +15,8 @@ from tests.audit.claims import Claim
 from tests.audit.finding import Check, Finding
 from tests.audit.register import CASES, MUTANTS, found
 
+pytestmark = pytest.mark.statistical
+
 SHORT = 1
 
 

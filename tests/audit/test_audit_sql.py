@@ -10,6 +10,8 @@ from tests.audit.finding import Finding
 from tests.audit.sql_cases import QUESTIONS, found
 from tests.audit.sql_world import world
 
+pytestmark = pytest.mark.statistical
+
 Findings = tuple[list[Finding], list[Finding]]
 
 

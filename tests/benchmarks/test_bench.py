@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from rich.console import Console
 
 from benchmarks.bench_memory import footprint
@@ -11,6 +12,8 @@ from benchmarks.bench_overhead import WAYS, overhead
 from benchmarks.bench_rate import SCRIPTS, rates
 from benchmarks.bench_results import Results, tables, targets
 from benchmarks.bench_stages import ALL, KINDS, profile
+
+pytestmark = pytest.mark.service
 
 ROWS = 2_000
 

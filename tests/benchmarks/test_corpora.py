@@ -13,6 +13,8 @@ from benchmarks import corpora, coverage
 from benchmarks.corpora import Ask, Rows, World
 from benchmarks.deployed import ENGINES
 
+pytestmark = pytest.mark.service
+
 SOME = 3
 
 

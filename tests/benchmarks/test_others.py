@@ -10,6 +10,8 @@ from rich.console import Console
 
 from benchmarks import availability, ledger, planning, relay, scale
 
+pytestmark = pytest.mark.service
+
 COUNTS = ("SELECT COUNT(*) FROM users", "SELECT country, COUNT(*) FROM users GROUP BY country")
 
 

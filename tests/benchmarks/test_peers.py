@@ -60,6 +60,7 @@ def test_a_peer_that_raises_is_asked_the_other_tasks() -> None:
     assert len(found.seconds["distinct articles"]) == REPEATS
 
 
+@pytest.mark.service
 @pytest.mark.parametrize(
     ("code", "reason"),
     [
@@ -74,6 +75,7 @@ def test_a_peer_that_fails_is_named_with_its_reason(tmp_path: Path, code: str, r
     assert found.failed == dict.fromkeys(TASKS, reason)
 
 
+@pytest.mark.service
 def test_a_peer_answers_on_its_last_line(tmp_path: Path) -> None:
     answer = outcome("x", 1.0, 0.5)
     code = f"import sys; print('noise'); print({answer.dump()!r})"
@@ -160,6 +162,7 @@ def test_a_failure_leaves_the_others_in_the_plot(tmp_path: Path) -> None:
     assert "<!-- us -->" not in drawn
 
 
+@pytest.mark.service
 def test_ours_answers_within_the_budget_of_one_answer(tmp_path: Path) -> None:
     found = ours.measured(tmp_path, 2_000, "laplace", ("COUNT(*)", "distinct articles"))
     assert not found.failed

@@ -12,6 +12,7 @@ from benchmarks.deployed import on
 from benchmarks.report import Report
 
 
+@pytest.mark.statistical
 def test_a_figure_of_the_sample_data(tmp_path: Path) -> None:
     report = Report(tmp_path / "reproduction")
     assert len([*audience.run(report, trials=4)]) == audience.STEPS
@@ -22,6 +23,7 @@ def test_a_figure_of_the_sample_data(tmp_path: Path) -> None:
     assert report.table().row_count == len(report.rows)
 
 
+@pytest.mark.service
 def test_a_draw_in_sql_is_near_the_librarys(shared: Path, tmp_path: Path) -> None:
     """The median of five: the chosen bound has a long tail."""
     if not (shared / "data" / "amazon_fashion_words.parquet").exists():

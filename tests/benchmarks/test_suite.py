@@ -52,6 +52,7 @@ def _made(folder: Path) -> Mapping[str, Path]:
     return {name: folder / f"{name}.csv" for name in suite_tpch.TABLES}
 
 
+@pytest.mark.service
 def test_answers_prices_and_refusals_on_both_engines(found: list[Found]) -> None:
     joined, public, unit, misspelt, _ = found
     for one in joined.outcomes:
@@ -65,6 +66,7 @@ def test_answers_prices_and_refusals_on_both_engines(found: list[Found]) -> None
     assert not any(one.unnamed for one in found)
 
 
+@pytest.mark.service
 def test_the_page_has_a_line_for_each_engine_and_query(found: list[Found]) -> None:
     page = part(suite_tpch.SUITE, found)
     assert "- PostgreSQL: of 5 queries 2 answered, 0 empty though there are rows, 3 refused" in page
@@ -72,6 +74,7 @@ def test_the_page_has_a_line_for_each_engine_and_query(found: list[Found]) -> No
     assert "| Q3 | refused |  |  | PV011 " in page
 
 
+@pytest.mark.service
 def test_what_a_line_of_policy_would_turn_is_said(found: list[Found]) -> None:
     assert [one.code for one in found[4].outcomes] == ["PV017"] * 2
     assert found[4].lines == '[tables.orders.columns] o_clerk = { domain = ["A", "B", "C"] }'

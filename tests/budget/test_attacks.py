@@ -22,6 +22,8 @@ from budget.ledger import Ledger
 from dpproxy.embedded.server import Embedded
 from tests.budget.dying import PINNED
 
+pytestmark = pytest.mark.service
+
 Account = Callable[..., str]
 Age = Callable[[str, float], None]
 UNIT = 10**6

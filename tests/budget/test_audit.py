@@ -14,6 +14,8 @@ from budget.audit import Balance, Difference, first_difference
 from budget.ledger import Ledger
 from dpproxy.embedded.server import Embedded
 
+pytestmark = pytest.mark.service
+
 Account = Callable[..., str]
 Sql = Callable[..., list[tuple[Any, ...]]]
 

@@ -21,6 +21,8 @@ from budget.account import (
 from budget.ledger import Ledger
 from tests.budget.conftest import PINNED, Jumping
 
+pytestmark = pytest.mark.service
+
 UNIT = 10**6
 ALL = Charge(100 * UNIT, UNIT)
 JUMPS = {"hour": 1.0, "day": 24.0, "year": 365 * 24.0}

@@ -18,11 +18,13 @@ from budget.ledger import Ledger
 from dpproxy.embedded.server import Embedded
 from tests.budget.dying import PINNED
 
+pytestmark = pytest.mark.service
+
 Account = Callable[..., str]
 BUYER = """
 import sys, time
 from fractions import Fraction
-from budget.account import Charge, Pinned
+from budget.account import Charge, Pinned, ReserveRequest, Settlement
 from budget.ledger import Ledger
 
 conninfo, account, key = sys.argv[1], sys.argv[2], sys.argv[3].encode()
@@ -33,13 +35,15 @@ sys.stdin.readline()
 with ledger.computing([key]):
     known = ledger.stored(key)
     drew = known is None
-    (held,) = ledger.reserve([account], [Charge(7, 1)], reached=True, query="q", mechanisms=["m"])
+    request = ReserveRequest([account], [Charge(7, 1)], reached=True, query="q", mechanisms=["m"])
+    (held,) = ledger.reserve(request)
     if drew:
         print("computing", flush=True)
         time.sleep(float(sys.argv[4]))
         known = account.encode(), Charge(5, 1)
-    done = ledger.settle(held, known[1], release_key=key, request_key=key, answer=known[0],
+    settlement = Settlement(known[1], release_key=key, request_key=key, answer=known[0],
         mechanism="m", query="q", epoch="e")
+    done = ledger.settle(held, settlement)
 print(drew, done.answer.decode(), flush=True)
 """
 

@@ -15,6 +15,8 @@ from budget import account
 from budget.ledger import Ledger
 from dpproxy.embedded.server import Embedded
 
+pytestmark = pytest.mark.service
+
 _numbers = itertools.count()
 PAGE = (Path(__file__).parent.parent.parent / "docs/ledger.md").read_text()
 

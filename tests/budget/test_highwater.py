@@ -21,6 +21,8 @@ from budget.ledger import Ledger
 from dpproxy.embedded.server import Embedded
 from tests.budget.dying import PINNED
 
+pytestmark = pytest.mark.service
+
 _numbers = itertools.count()
 Sql = Callable[..., list[tuple[object, ...]]]
 

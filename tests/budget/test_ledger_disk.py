@@ -17,6 +17,8 @@ from budget.ledger import Ledger
 from dpproxy.embedded.server import Embedded
 from tests.budget.dying import PINNED
 
+pytestmark = pytest.mark.service
+
 TABLES, LOG = 16 * 2**20, 2**20
 """How far files may be written while the disk is full: a segment of the log is 16 MiB, so that the tables meet the
 first limit alone, and the log the second."""

@@ -32,6 +32,8 @@ from budget.ledger import Ledger
 from budget.store import Step
 from dpproxy.embedded.server import Embedded
 
+pytestmark = pytest.mark.service
+
 Account = Callable[..., str]
 Sql = Callable[..., list[tuple[Any, ...]]]
 PINNED = Pinned(Fraction("0.15"), Fraction("1e-10"), Fraction("1e-9"), "household")

@@ -10,6 +10,8 @@ from budget.ledger import Ledger
 from dpproxy.embedded.server import Embedded
 from tests.budget.dying import WAYS, lives
 
+pytestmark = pytest.mark.service
+
 
 @pytest.mark.parametrize(
     "how", [pytest.param(way, marks=[pytest.mark.slow] if way == "in a pipeline" else []) for way in WAYS]

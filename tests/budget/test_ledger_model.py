@@ -35,6 +35,8 @@ from budget.account import (
 from budget.ledger import Ledger
 from dpproxy.embedded.server import Embedded
 
+pytestmark = pytest.mark.service
+
 Pair = tuple[int, int]
 _lives = itertools.count()
 amount = st.integers(min_value=0, max_value=60)

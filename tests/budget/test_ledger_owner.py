@@ -23,6 +23,8 @@ from budget.account import (
 )
 from budget.ledger import Ledger
 
+pytestmark = pytest.mark.service
+
 Account = Callable[..., str]
 Sql = Callable[..., list[tuple[Any, ...]]]
 UNIT = 10**6

@@ -28,6 +28,8 @@ from budget.ledger_schema import MIGRATIONS
 from dpproxy.embedded.server import Embedded
 from tests.budget.dying import PINNED
 
+pytestmark = pytest.mark.service
+
 UNIT = 10**6
 APPEND_ONLY = (
     "entry",

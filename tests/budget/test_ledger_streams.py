@@ -19,6 +19,8 @@ from budget.account import (
 )
 from budget.ledger import Ledger
 
+pytestmark = pytest.mark.service
+
 UNIT = 10**6
 PRICE = Charge(UNIT, UNIT)
 FREE = Charge(0, 0)

@@ -10,6 +10,8 @@ import pytest
 from budget.account import Charge, Exhausted, Limit, ReserveRequest, Settlement
 from budget.ledger import Ledger
 
+pytestmark = pytest.mark.service
+
 Account = Callable[..., str]
 Age = Callable[[str, float], None]
 Sql = Callable[..., list[tuple[Any, ...]]]

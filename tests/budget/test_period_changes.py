@@ -12,6 +12,8 @@ from budget.ledger import Ledger
 from budget.trail import first_excess
 from tests.budget.conftest import Jumping
 
+pytestmark = pytest.mark.service
+
 Account = Callable[..., str]
 UNIT = 10**6
 ALL = Charge(50 * UNIT, UNIT)

@@ -17,6 +17,8 @@ from budget.publications import NameTaken, Published, Released
 from dpproxy.embedded.server import Embedded
 from tests.budget.dying import PINNED
 
+pytestmark = pytest.mark.service
+
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
 LATER = NOW + timedelta(days=1)
 COLUMNS = (("town", "text"), ("n", "bigint"))

@@ -5,7 +5,11 @@ from __future__ import annotations
 from datetime import date
 from uuid import uuid4
 
+import pytest
+
 from budget.ledger import Ledger
+
+pytestmark = pytest.mark.service
 
 DAY, NEXT = date(2026, 3, 1), date(2026, 3, 2)
 ANN, BEN = ("analyst:ann", "PV010"), ("analyst:ben", "PV001")

@@ -143,6 +143,7 @@ def test_nobody_goes_beyond_a_limit(charges: list[int], information: int, calls:
     assert sum(period.refused for result in results for period in result.periods) == expected
 
 
+@pytest.mark.service
 def test_the_ledger_refuses_what_the_simulation_stops(ledger: Ledger, account: Callable[..., str]) -> None:
     """One history, tracked; the same again under the limit that was simulated."""
     limit = Limit(20 * 10**6, 2 * 10**6, "month")

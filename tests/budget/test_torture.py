@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from dpproxy.embedded.server import Embedded
 from tests.budget.torture import race
+
+pytestmark = pytest.mark.service
 
 
 def test_a_short_race(tmp_path: Path) -> None:

@@ -5,9 +5,13 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import pytest
+
 from tests.clients.charges import charges, table
 from tests.clients.corpus import corpus_world
 from tests.clients.world import ROOT
+
+pytestmark = pytest.mark.client
 
 MADE = re.compile(r"<!-- made: charges -->\n(.*?)\n<!-- end -->", re.DOTALL)
 PAYS_AS_IT_GOES = "AS metric"

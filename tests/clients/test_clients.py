@@ -17,6 +17,7 @@ from tests.clients.world import World
 from tests.conftest import missing
 
 
+@pytest.mark.client
 @pytest.mark.parametrize("client", [Psql, Psycopg3, Asyncpg, Pgjdbc], ids=lambda client: str(client.name))
 def test_a_client_has_every_feature(on_duckdb: World, client: type[Client]) -> None:
     lacking = client.missing()
@@ -25,6 +26,7 @@ def test_a_client_has_every_feature(on_duckdb: World, client: type[Client]) -> N
     assert [cell for cell in cells(on_duckdb, [client]) if cell.outcome != "ok"] == []
 
 
+@pytest.mark.client
 def test_an_execution_too_many_is_seen(on_duckdb: World) -> None:
     with on_duckdb.connect() as connection:
         for wanted in (0, 2):
@@ -60,6 +62,7 @@ class Absent(Client):
         return "a thing"
 
 
+@pytest.mark.client
 def test_the_table_tells_what_failed_and_what_is_not_there(on_duckdb: World) -> None:
     found = list(cells(on_duckdb, [Broken, Absent]))
     assert found[0] == Cell("broken", "connect", "FAILED", "AssertionError: it is broken")

@@ -65,6 +65,7 @@ def test_every_client_has_a_section() -> None:
     assert re.findall(r"^## (.+)$", PAGE, flags=re.M)[1:-1] == SECTIONS
 
 
+@pytest.mark.client
 @pytest.mark.parametrize(
     ("section", "language", "text"),
     snippets(),

@@ -55,6 +55,7 @@ def answered(url: str, text: str) -> Answer:
                 return found
 
 
+@pytest.mark.client
 @pytest.mark.parametrize(
     ("client", "text"), SENT, ids=[f"{client}-{n}" for n, (client, _) in enumerate(SENT)]
 )

@@ -25,6 +25,8 @@ from tests.clients.matrix import (
 from tests.clients.world import World
 from tests.dpproxy.wire import Raw
 
+pytestmark = pytest.mark.client
+
 CELLS = list(cells())
 
 

@@ -237,6 +237,7 @@ def server(folder: Path) -> Iterator[Running]:
         yield running
 
 
+@pytest.mark.service
 @pytest.mark.parametrize("line", HERE)
 def test_it_runs(line: str, server: Running, folder: Path, tmp_path: Path) -> None:
     for placeholder, meant in (
@@ -278,6 +279,7 @@ def test_what_is_not_run_is_said() -> None:
     assert "Its build is not run" in page
 
 
+@pytest.mark.service
 @pytest.mark.parametrize("target", TARGETS)
 def test_make(target: str) -> None:
     command = ["make", "--dry-run", "--always-make", "--no-print-directory", target]

@@ -14,6 +14,8 @@ import pytest
 from dpproxy.cli.demo import database_of, psql_line
 from tests.dpproxy.serving import ROOT, Running, serving
 
+pytestmark = pytest.mark.service
+
 PAGE = (ROOT / "docs" / "examples.md").read_text()
 SECTION = re.compile(
     r"^## (.+?)\n.*?```sql\n(.*?)```.*?```text\n(.*?)```.*?```sql\n-- the truth\n(.*?)```", re.M | re.S

@@ -16,6 +16,8 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from rewriter.statements.comment_attribution import attributed
 from tests.dpproxy.serving import POLICY, ROOT, Running, command, make, serving
 
+pytestmark = pytest.mark.service
+
 PAGE = (ROOT / "docs" / "identity.md").read_text()
 SERVICES, TOKENS = re.findall(r"^```toml\n(.*?)^```$", PAGE, re.M | re.S)
 ROLES, COMMENTED = re.findall(r"^```sql\n(.*?)^```$", PAGE, re.M | re.S)

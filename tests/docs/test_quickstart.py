@@ -15,6 +15,8 @@ import pytest
 from tests.dpproxy import postgres_data
 from tests.dpproxy.serving import ROOT, serving
 
+pytestmark = pytest.mark.service
+
 PAGE = (ROOT / "docs" / "quickstart-postgres.md").read_text()
 COMMANDS = [
     line[2:]

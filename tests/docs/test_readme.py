@@ -67,6 +67,7 @@ def test_every_command_is_of_a_kind_that_is_run() -> None:
     assert OWN
 
 
+@pytest.mark.service
 @pytest.mark.parametrize("command", MAKE)
 def test_make(command: str) -> None:
     said = subprocess.run(
@@ -80,6 +81,7 @@ def test_make(command: str) -> None:
     assert said.stdout.rstrip().endswith(expected)
 
 
+@pytest.mark.service
 @pytest.mark.parametrize("command", PSQL)
 def test_psql(demo: Running, psql: str, command: str) -> None:
     said = shell(command.replace("psql", psql, 1).replace("6432", str(demo.port)), ROOT)
@@ -87,6 +89,7 @@ def test_psql(demo: Running, psql: str, command: str) -> None:
     assert re.search(r"\(\d+ rows?\)", said.stdout)
 
 
+@pytest.mark.service
 def test_what_explain_is_said_to_print(demo: Running) -> None:
     (shown,) = (block for block in blocks("text") if "Mechanism" in block)
     with demo.connect("reader") as connection:
@@ -96,6 +99,7 @@ def test_what_explain_is_said_to_print(demo: Running) -> None:
     assert [line for line in lines if not line.startswith("  Left")][: len(mine)] == mine
 
 
+@pytest.mark.service
 def test_python(demo: Running, monkeypatch: pytest.MonkeyPatch) -> None:
     (program,) = blocks("python")
     said = subprocess.run(
@@ -107,6 +111,7 @@ def test_python(demo: Running, monkeypatch: pytest.MonkeyPatch) -> None:
     assert said.returncode == 0, said.stderr
 
 
+@pytest.mark.service
 def test_own_data(shop: Path) -> None:
     *commands, serve = OWN
     for command in commands:

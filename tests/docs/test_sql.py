@@ -46,6 +46,7 @@ def asked(connection: psycopg.Connection, sql: str) -> tuple[str | None, str | N
         return error.sqlstate, error.diag.message_hint
 
 
+@pytest.mark.service
 @pytest.mark.parametrize("example", EXAMPLES)
 def test_example(demo: Running, example: str) -> None:
     expected = REFUSED.match(example)

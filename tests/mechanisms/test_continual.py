@@ -90,6 +90,7 @@ def test_noise_is_the_sum_of_nodes() -> None:
         assert abs(np.corrcoef(one.ravel(), other.ravel())[0, 1]) < 4 / np.sqrt(one.size)
 
 
+@pytest.mark.statistical
 def test_stddevs_are_those_of_the_noise() -> None:
     """Variance times n is chi-square: alpha 1e-4 a time, n 400."""
     at = [1, 3, 7, 15, 16]
@@ -172,6 +173,7 @@ def lone(mechanism: UnknownDomainBinary, streams: int = 800) -> float:
     return len(np.unique(running.items)) / streams
 
 
+@pytest.mark.statistical
 def test_a_lone_person_comes_out_at_most_with_delta() -> None:
     """One of events delta0 items: Pr <= delta_per/(events delta0); alpha 1e-4, n 800; without L it is over."""
     allowed = 0.5 / 2

@@ -145,6 +145,7 @@ class Lavish(PrivateCountRelease):
 MUTANTS: list[type[PrivateCountRelease]] = [ShiftingRow, LowBottom, HalfGumbel, NoWeight]
 
 
+@pytest.mark.statistical
 def test_law() -> None:
     """Elements, bottoms before each, steps: alpha 1e-4, n 2,500; power against ln(1/delta_star) over 0.99."""
     assert sum(SMALL_LAW.values()) == pytest.approx(1)
@@ -153,6 +154,7 @@ def test_law() -> None:
     assert power(SMALL_LAW, lie, DRAWS) > 0.99
 
 
+@pytest.mark.statistical
 def test_law_over_a_known_domain() -> None:
     """The same where information ends it; every cell competes, the empty one too: alpha 1e-4, n 2,500."""
     rows = [12, 10, 0]
@@ -162,11 +164,13 @@ def test_law_over_a_known_domain() -> None:
     assert power(laws, law(replace(KNOWN, tau=3), rows, 0, 3), DRAWS) > 0.99
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("mutant", MUTANTS)
 def test_mutants_of_the_order_are_caught(mutant: type[PrivateCountRelease]) -> None:
     assert p_value(walks(mutant(**vars(SMALL)), ROWS, 1200), SMALL_LAW) < ALPHA
 
 
+@pytest.mark.statistical
 def test_a_wrong_ladder_is_caught() -> None:
     mutant = Lavish(**vars(SMALL))
     root = stream("lavish")

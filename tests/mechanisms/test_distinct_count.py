@@ -94,6 +94,7 @@ def test_scores_have_sensitivity_one() -> None:
     assert 0.8 * ONE < worst[1] <= ONE
 
 
+@pytest.mark.statistical
 def test_choice() -> None:
     """l follows exp((eps/2) s/2): n 4,000, alpha 1e-4; half the noise is caught with power over 0.999."""
     law = choice_law(2.0)
@@ -102,6 +103,7 @@ def test_choice() -> None:
     assert p_value([r.bound for r in drawn(HalfOrder)], law) < ALPHA
 
 
+@pytest.mark.statistical
 def test_noise() -> None:
     """Laplace of scale 2 l/eps on DC(D; l), for every l often drawn: alpha 1e-4; mutants are caught."""
     bounds = [bound for bound, n in Counter(r.bound for r in drawn()).items() if n > 300]
@@ -113,6 +115,7 @@ def test_noise() -> None:
         assert p_value(noises(drawn(mutant), common), laplace_law(common)) < ALPHA
 
 
+@pytest.mark.statistical
 def test_lower_bound() -> None:
     """Above DC(D; l) with probability beta = 1/4 at most: n 4,000, alpha 1e-4; half the offset is caught."""
 

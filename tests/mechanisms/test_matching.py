@@ -78,6 +78,7 @@ def by_frequency(sets: ItemSets, most: int) -> Counts:
     return greedy_counts(ItemSets(sets.offsets, order[pairs % sets.size], sets.size), most)
 
 
+@pytest.mark.statistical
 def test_sensitivity() -> None:
     """One person changes the count for l by 0..l, capped or not; a frequency order is caught."""
     bounds = np.arange(1, 9)

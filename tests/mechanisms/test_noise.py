@@ -47,6 +47,7 @@ def test_gaussian_law(variance: Fraction) -> None:
         assert p_value(discrete_gaussian(stream("lie"), lie, N).tolist(), law) < ALPHA
 
 
+@pytest.mark.statistical
 def test_gumbel_order_law() -> None:
     """Peeling, with weights: alpha 1e-4, n 5,000; power against scales 20% off either way over 0.99."""
     scores = np.array([5, 3, 0, 4])

@@ -83,6 +83,7 @@ class Loose(PositiveHistogram):
         return super().threshold + self.tau
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("noise", ["gaussian", "laplace"])
 def test_law(noise: Noise) -> None:
     """sigma = b = 1; alpha 1e-4, n 3,000; power against 20% off either way and T off by 1 over 0.99."""
@@ -95,12 +96,14 @@ def test_law(noise: Noise) -> None:
     assert 1 - (1 - impossible) ** DRAWS > 0.99  # T off by -1 shows what the law never does
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("noise", ["gaussian", "laplace"])
 @pytest.mark.parametrize("mutant", [Half, Low, Loose])
 def test_mutants(mutant: type[PositiveHistogram], noise: Noise) -> None:
     assert p_value(drawn(mutant(EPS, DELTA, 1, 1, 9, noise), 1500), expected(noise)) < ALPHA
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("noise", ["gaussian", "laplace"])
 def test_one_person_alone_comes_out_at_most_with_delta(noise: Noise) -> None:
     """Count tau: Pr <= delta_per = 0.1; alpha 1e-4, n 4,000 (bound 0.118)."""

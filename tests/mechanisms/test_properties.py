@@ -110,6 +110,7 @@ def holds(mechanism: Releasing, histogram: Histogram, seed: bytes, zeros: bool) 
     assert same(mechanism.release(histogram, Stream(seed)), release)
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("name", KNOWN)
 @EXAMPLES
 @given(EPS, st.integers(1, 5), st.lists(SIZES, min_size=1, max_size=8), SEEDS)
@@ -118,6 +119,7 @@ def test_over_a_known_domain(name: str, eps: Fraction, tau: int, counts: list[in
     holds(KNOWN[name](eps, tau, len(counts)), histogram, seed, zeros=True)
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("name", UNKNOWN)
 @EXAMPLES
 @given(EPS, st.integers(1, 5), st.lists(SIZES, max_size=8), st.integers(0, 3), SEEDS)
@@ -184,6 +186,7 @@ METHODS: tuple[Literal["matching"], Literal["greedy"]] = ("matching", "greedy")
 PAIRS = st.lists(st.tuples(st.integers(0, 8), st.integers(0, 8)), min_size=1, max_size=30, unique=True)
 
 
+@pytest.mark.statistical
 @EXAMPLES
 @given(PAIRS, SEEDS)
 def test_item_sets_have_no_row_order(pairs: list[tuple[int, int]], seed: bytes) -> None:

@@ -95,6 +95,7 @@ def test_norms_of_the_tree() -> None:
     assert QuantileTree(Fraction(1), 3, 4, "laplace").scale == 2 * 5 * 3
 
 
+@pytest.mark.statistical
 @settings(max_examples=60, deadline=None, derandomize=True)
 @given(st.lists(st.integers(0, 9), min_size=16, max_size=16), st.fractions(0, 1, max_denominator=20))
 def test_tree_quantile_of_true_counts(counts: list[int], quantile: Fraction) -> None:
@@ -153,6 +154,7 @@ class HalfChoice(QuantileChoice):
         return super().beta / 2
 
 
+@pytest.mark.statistical
 def test_choice_law() -> None:
     """alpha 1e-4, n 3,000; power against half the scale over 0.99."""
     law = choice_law(CHOICE, ROWS)

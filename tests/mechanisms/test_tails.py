@@ -111,6 +111,7 @@ def test_values_of_the_design() -> None:
     assert f"{float(weighted):.6f}" == "11.726070"
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("tau", [1, 7])
 @pytest.mark.parametrize("delta0", [1, 10])
 @pytest.mark.parametrize("delta", [Fraction(1, 10**10), Fraction(1, 20), Fraction(1, 10**40)])

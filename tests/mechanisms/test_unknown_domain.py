@@ -74,6 +74,7 @@ def gauss_law(variance: float, extra: int = 0, bare: bool = False) -> dict[Shown
     return thresholded(TOP, UnkGauss(*PARAMETERS).threshold + extra, noise, {0: 1.0} if bare else noise)
 
 
+@pytest.mark.statistical
 def test_unk_lap() -> None:
     """alpha 1e-4, n 4,000; power against each lie of the parameters over 0.99."""
     law = lap_law(1.0)
@@ -90,12 +91,14 @@ def test_unk_lap() -> None:
         assert power(law, lie, DRAWS) > 0.99
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("mutant", [HalfLap, LessLap, MoreLap, LowLap, HighLap, BareLap, RankLap])
 def test_mutants_of_unk_lap_are_caught(mutant: type[UnkLap]) -> None:
     draws = DRAWS if mutant in (LessLap, MoreLap) else 1500
     assert p_value(shown(mutant(*PARAMETERS), TOP, draws), lap_law(1.0)) < ALPHA
 
 
+@pytest.mark.statistical
 def test_unk_gauss() -> None:
     """alpha 1e-4, n 4,000; power against each lie of the parameters over 0.99."""
     law = gauss_law(1.0)
@@ -111,12 +114,14 @@ def test_unk_gauss() -> None:
         assert power(law, lie, DRAWS) > 0.99
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("mutant", [HalfGauss, LessGauss, MoreGauss, LowGauss, BareGauss])
 def test_mutants_of_unk_gauss_are_caught(mutant: type[UnkGauss]) -> None:
     draws = DRAWS if mutant in (LessGauss, MoreGauss) else 1500
     assert p_value(shown(mutant(*PARAMETERS), TOP, draws), gauss_law(1.0)) < ALPHA
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("mechanism", [UnkLap(EPS, DELTA, 3, 1, 1), UnkGauss(EPS, DELTA, 3, 1, 1)])
 def test_one_person_alone_comes_out_at_most_with_delta(mechanism: UnkLap | UnkGauss) -> None:
     """Count tau against an empty threshold row: Pr <= delta_per = 0.1; alpha 1e-4, n 4,000 (bound 0.118)."""
@@ -141,6 +146,7 @@ def places(drawn: list[Release]) -> list[tuple[int, ...]]:
     return [tuple(release.indices.tolist()) for release in drawn]
 
 
+@pytest.mark.statistical
 def test_unk_gumb() -> None:
     """alpha 1e-4, n 4,000; power against ln(1/delta) for ln(k_bar/delta) over 0.99."""
     drawn = gumb_releases(GUMB, ROWS)
@@ -151,6 +157,7 @@ def test_unk_gumb() -> None:
     assert p_value(noise, laplace_law(4.0)) > ALPHA
 
 
+@pytest.mark.statistical
 def test_index_step() -> None:
     """k_bar = i with probability proportional to exp(-eps h_(i+1)/tau)/i: alpha 1e-4, n 5,000."""
     counts = np.array([17, 14, 9, 8, 7, 5])
@@ -167,6 +174,7 @@ def test_index_step() -> None:
         assert p_value(indices(mutant), law) < ALPHA
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("mutant", [TopK, LowBottom, HalfGumb])
 def test_mutants_of_unk_gumb_are_caught(mutant: type[UnkGumb]) -> None:
     broken = mutant(GUMB.eps_per, GUMB.delta_per, GUMB.tau, GUMB.k, GUMB.d_bar, counts=True)
@@ -186,6 +194,7 @@ def test_price_is_what_came_out() -> None:
             assert (release.values is None) == (not mechanism.counts)
 
 
+@pytest.mark.statistical
 def test_without_the_index_step() -> None:
     """k_bar = d_bar, one unit less: alpha 1e-4, n 3,000; a run with the index step is rejected."""
     direct = UnkGumb(GUMB.eps_per, GUMB.delta_per, GUMB.tau, GUMB.k, GUMB.d_bar, True, index_step=False)
@@ -205,6 +214,7 @@ def test_without_the_index_step() -> None:
     assert direct.cost_at_most == Cost(Fraction(4), Fraction(1))
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("rows", [[], [3], [9, 9, 9, 9, 9, 9], [10**6, 5]])
 def test_edges_of_unk_gumb(rows: list[int]) -> None:
     """Nothing, one person, ties from the top past d_bar, more asked for than there is."""

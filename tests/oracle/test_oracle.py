@@ -18,6 +18,8 @@ from tests.oracle.generator import KINDS, Generator
 from tests.oracle.run import Tally, run
 from tests.oracle.world import Engine, Found, Server, World, duckdb_world, postgres_world
 
+pytestmark = pytest.mark.service
+
 STATEMENTS = 22
 """Of each engine."""
 

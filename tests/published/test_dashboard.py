@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from tests.published.dashboard import TILES, figures
+
+pytestmark = pytest.mark.client
 
 
 def test_six_queries_per_refresh_and_none_for_fifty_sessions(tmp_path: Path) -> None:

@@ -11,6 +11,8 @@ import pytest
 
 from tests.dpproxy.serving import POLICY, ROOT, Running, command, make, serving
 
+pytestmark = pytest.mark.client
+
 PAGE = (ROOT / "docs" / "published.md").read_text()
 (SETTINGS,) = re.findall(r"^```toml\n(.*?)^```$", PAGE, re.M | re.S)
 (SQL,) = re.findall(r"^```sql\n(.*?)^```$", PAGE, re.M | re.S)

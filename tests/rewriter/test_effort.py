@@ -124,6 +124,7 @@ def planned(text: str) -> None:
             histogram_query(node, POLICY, drafted.values, cells, node.bound.value, 1001, DUCKDB)
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("name", TOO_MUCH)
 def test_too_much_work_is_refused(name: str) -> None:
     assert len(TOO_MUCH[name]) <= 16 * 1024
@@ -132,6 +133,7 @@ def test_too_much_work_is_refused(name: str) -> None:
     assert raised.value.code == "54001" or name in ("NOT", "signs"), raised.value.message
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("name", COUNTED)
 def test_it_is_refused_before_the_work_is_done(name: str) -> None:
     calls = _Calls()

@@ -17,6 +17,8 @@ from tests.rewriter.engine import answer, cells_of, executed, histogram
 from tests.rewriter.queries import ANSWERED
 from tests.rewriter.shop import POLICY
 
+pytestmark = pytest.mark.service
+
 
 @pytest.mark.parametrize("sql", ANSWERED)
 def test_the_answer_without_noise_is_postgresqls(

@@ -25,6 +25,8 @@ from tests.rewriter.grammar_above import Wide
 from tests.rewriter.shop import OUTLIER, POLICY, rows, without
 from tests.rewriter.test_executed import _body
 
+pytestmark = pytest.mark.service
+
 QUICK, LONG = 150, 5000
 SEED = 20260101
 QUOTIENT = re.compile(r"/ \d+\.")

@@ -9,6 +9,7 @@ from tests.rewriter.fuzz import fuzz, texts, through
 INPUTS = 2500
 
 
+@pytest.mark.statistical
 def test_nothing_but_a_refusal_leaves_the_rewriter() -> None:
     left = iter(range(INPUTS))
     found = fuzz(texts(20261121), lambda: next(left, None) is not None)

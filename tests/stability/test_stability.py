@@ -22,6 +22,9 @@ from tests.stability.harness import check
 from tests.stability.question import Question, questions
 from tests.stability.world import World, corpora_world, shop_world
 
+pytestmark = pytest.mark.statistical
+
+
 STATEMENTS, UNITS = 200, 2
 
 

@@ -27,6 +27,8 @@ from rewriter.policy import Column, Table
 from tests.dpproxy.postgres_data import databases
 from tests.spark_server import owner, url, with_spark
 
+pytestmark = pytest.mark.service
+
 Make = Callable[[Sequence[str]], Backend]
 SPARK_ENDLESS = "SELECT count(*) FROM range(100000000000) AS a CROSS JOIN range(1000000) AS b"
 ENDLESS = "WITH RECURSIVE r(n) AS (SELECT 1 UNION ALL SELECT n % 7 + 1 FROM r) SELECT count(*) FROM r"

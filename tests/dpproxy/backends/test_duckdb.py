@@ -229,6 +229,7 @@ def test_the_time_zone_is_utc(backend: DuckDB, monkeypatch: pytest.MonkeyPatch) 
     assert fetched.texts(1) == ("2024-01-01 00:00:00+00",)
 
 
+@pytest.mark.service
 def test_the_owner_can_write_while_nothing_is_asked(backend: DuckDB, tmp_path: Path) -> None:
     write = "import duckdb, sys; duckdb.connect(sys.argv[1]).execute('INSERT INTO secrets VALUES (1)')"
     command = [sys.executable, "-c", write, str(tmp_path / "shop.duckdb")]
@@ -275,6 +276,7 @@ def test_the_file_is_let_go_of_when_nobody_asks(backend: DuckDB) -> None:
     assert fetch(backend, "SELECT count(*) FROM users").rows == 1
 
 
+@pytest.mark.service
 def test_a_file_that_its_owner_writes_to(backend: DuckDB, tmp_path: Path) -> None:
     hold = "import duckdb, sys; c = duckdb.connect(sys.argv[1]); print('held', flush=True); sys.stdin.read()"
     command = [sys.executable, "-c", hold, str(tmp_path / "shop.duckdb")]
@@ -289,6 +291,7 @@ def test_a_file_that_its_owner_writes_to(backend: DuckDB, tmp_path: Path) -> Non
         assert slot.fetch(HistogramQuery("SELECT 1", (), False, None), "", Cancellation(), 1).rows == 1
 
 
+@pytest.mark.service
 def test_the_latest_rows_are_read_and_those_that_only_the_log_has(backend: DuckDB, tmp_path: Path) -> None:
     insert = "INSERT INTO secrets SELECT * FROM range({})"
     with duckdb.connect(tmp_path / "shop.duckdb") as owner:

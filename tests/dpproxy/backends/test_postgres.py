@@ -16,6 +16,8 @@ from dpproxy.config.sections import ConfigError, load
 from rewriter.plan import HistogramQuery
 from tests.dpproxy.postgres_data import Databases, databases
 
+pytestmark = pytest.mark.service
+
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Databases]:

@@ -20,6 +20,8 @@ from tests.dpproxy.postgres_data import databases
 from tests.dpproxy.serving import POLICY, make
 from tests.spark_server import copied, owner, url, with_spark
 
+pytestmark = pytest.mark.service
+
 PRIVACY = """
 [privacy]
 epsilon_per = 4

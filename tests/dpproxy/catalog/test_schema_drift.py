@@ -12,6 +12,8 @@ from rewriter.refusal import Refusal
 from tests.dpproxy.engine.test_executor import Analyst
 from tests.dpproxy.serving import POLICY, make, owner_of
 
+pytestmark = pytest.mark.service
+
 COUNT = "SELECT COUNT(*) FROM people WHERE person_id <> {}"
 
 

@@ -93,6 +93,7 @@ def test_a_missing_file_is_one_line(tmp_path: Path) -> None:
     assert (status, out, err) == (1, "", f"dpproxy: {tmp_path}/none.jsonl: No such file or directory\n")
 
 
+@pytest.mark.service
 def test_without_a_terminal_a_password_is_not_asked_for(tmp_path: Path) -> None:
     file = serving.make(tmp_path)
     done = subprocess.run(
@@ -110,6 +111,7 @@ def test_without_a_terminal_a_password_is_not_asked_for(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.service
 def test_query_formats(file: str) -> None:
     arguments = ("query", "-c", file, "--analyst", "ann", COUNT)
     status, out, err = run(*arguments, "--format", "json")
@@ -126,6 +128,7 @@ def test_query_formats(file: str) -> None:
     assert all(re.search(rf"│ {town} +│ +{n} │", table) for town, n in told["rows"])
 
 
+@pytest.mark.service
 def test_query_of_what_is_not_private(file: str) -> None:
     status, out, err = run(
         "query",
@@ -142,6 +145,7 @@ def test_query_of_what_is_not_private(file: str) -> None:
     assert err == ""
 
 
+@pytest.mark.service
 @pytest.mark.parametrize(
     ("analyst", "statement", "code"),
     [
@@ -159,6 +163,7 @@ def test_a_refusal_is_one_line_with_its_code(file: str, analyst: str, statement:
     assert f"[{code}]" in err
 
 
+@pytest.mark.service
 def test_explain_charges_nothing(file: str) -> None:
     status, out, _ = run("explain", "-c", file, "--analyst", "eve", COUNT)
     assert status == 0
@@ -180,6 +185,7 @@ def test_explain_charges_nothing(file: str) -> None:
     assert left.splitlines() == ["unit,used", "calls,0", "information,0"]
 
 
+@pytest.mark.service
 def test_users(tmp_path: Path) -> None:
     file = str(serving.make(tmp_path))
     assert run("user", "add", "-c", file, "bob", "--password-stdin", entry="one\n") == (
@@ -211,6 +217,7 @@ def test_names_and_passwords_that_cannot_be(file: str, name: str, password: str)
     assert (status, err.count("\n")) == (1, 1)
 
 
+@pytest.mark.service
 def test_no_new_key_for_a_ledger_that_is_there(tmp_path: Path) -> None:
     file = str(serving.make(tmp_path))
     assert run("query", "-c", file, "--analyst", "ann", COUNT)[0] == 0
@@ -222,6 +229,7 @@ def test_no_new_key_for_a_ledger_that_is_there(tmp_path: Path) -> None:
     assert "the key is missing" in err
 
 
+@pytest.mark.service
 def test_what_the_ledger_pins_cannot_change(tmp_path: Path) -> None:
     file = serving.make(tmp_path)
     assert run("query", "-c", str(file), "--analyst", "ann", COUNT)[0] == 0

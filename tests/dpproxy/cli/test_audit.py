@@ -21,6 +21,8 @@ from dpproxy.config.sections import load
 from dpproxy.deployment.service import opened_vault
 from tests.dpproxy.serving import POLICY, make
 
+pytestmark = pytest.mark.service
+
 STEPS = 600
 ANALYSTS, SHARED = ("analyst:ann", "analyst:bob", "analyst:eve"), ("team:acme", "dataset")
 

@@ -25,6 +25,8 @@ from dpproxy.cli.app import app
 from dpproxy.config.sections import Privacy
 from tests.dpproxy.serving import POLICY, ROOT, Running, command, make, serving
 
+pytestmark = pytest.mark.service
+
 BUDGET = """
 [server]
 auth = "trust"

@@ -13,6 +13,8 @@ import pytest
 from dpproxy.cli.demo import QUERIES, database_of, psql_line
 from tests.dpproxy.serving import serving
 
+pytestmark = pytest.mark.service
+
 CATEGORIES = (
     "SELECT p.product_category, count(DISTINCT t.household_id) FROM transactions t"
     " JOIN products p USING (product_id) GROUP BY 1"

@@ -13,6 +13,8 @@ import pytest
 
 from tests.dpproxy.serving import COUNT, POLICY, Running, command, make, serving
 
+pytestmark = pytest.mark.service
+
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:

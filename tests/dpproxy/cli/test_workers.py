@@ -20,6 +20,8 @@ from dpproxy.cli.workers import reserved_port
 from dpproxy.server.listener import ServerError
 from tests.dpproxy.serving import POLICY, Running, command, make, serving
 
+pytestmark = pytest.mark.service
+
 TRUST = """
 [tables.large]
 privacy_unit = "person_id"

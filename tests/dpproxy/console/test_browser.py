@@ -16,6 +16,8 @@ from tests.conftest import missing
 from tests.dpproxy.console_world import PASSWORD, ask, make_world
 from tests.dpproxy.serving import Running, serving
 
+pytestmark = pytest.mark.client
+
 FLAGS = (
     *("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
     *("--disable-background-networking", "--disable-component-update", "--disable-sync"),

@@ -26,6 +26,8 @@ from tests.dpproxy.certificates import Authority
 from tests.dpproxy.console_world import ANALYSTS, EVIL, PASSWORD, ask, make_world
 from tests.dpproxy.serving import Running, command, serving, within
 
+pytestmark = pytest.mark.service
+
 LOGIN = {"password": PASSWORD}
 
 

@@ -10,6 +10,8 @@ import pytest
 from tests.dpproxy.dying import POINTS
 from tests.dpproxy.serving import POLICY, ROOT, make, serving
 
+pytestmark = pytest.mark.service
+
 TRUST = """
 [server]
 auth = "trust"

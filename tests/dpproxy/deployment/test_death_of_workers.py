@@ -14,6 +14,8 @@ from tests.dpproxy.deployment.test_death import SETTLED, SQL, TRUST, USED
 from tests.dpproxy.dying import POINTS
 from tests.dpproxy.serving import POLICY, ROOT, Running, make, serving
 
+pytestmark = pytest.mark.service
+
 SHORT = ("before:reserve", "after:reserve", "after:release", "after:settle")
 
 

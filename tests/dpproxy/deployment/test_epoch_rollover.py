@@ -77,6 +77,7 @@ def test_what_the_owner_finds_reaches_the_worker(tmp_path: Path) -> None:
         turn_at_owner(tmp_path, "the day after")
 
 
+@pytest.mark.service
 def test_a_command_beside_a_proxy_on_a_shared_ledger_ends_none_of_its_reservations(tmp_path: Path) -> None:
     """Both read one configuration with one key; only the first may use the lasting name."""
     with Embedded.start(tmp_path / "server", durable=True) as server:

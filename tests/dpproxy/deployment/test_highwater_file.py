@@ -66,6 +66,7 @@ def folder(used: Path, tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.mark.service
 def test_a_ledger_restored_from_an_old_backup_serves_nobody_until_accepted(folder: Path) -> None:
     ledger = folder / ".dpproxy" / "ledger"
     ledger.rename(folder / "newer")
@@ -86,6 +87,7 @@ def test_a_ledger_restored_from_an_old_backup_serves_nobody_until_accepted(folde
     assert "dpproxy budget accept" in refused(folder), "two histories do not mix"
 
 
+@pytest.mark.service
 def test_another_ledger_and_none_are_refused(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
     other = tmp_path_factory.mktemp("other")
     make(other, POLICY)
@@ -105,6 +107,7 @@ def test_another_ledger_and_none_are_refused(folder: Path, tmp_path_factory: pyt
     asked(folder)
 
 
+@pytest.mark.service
 def test_a_mark_that_is_gone_is_missed(folder: Path) -> None:
     (folder / ".dpproxy" / "key.mark").unlink()
     assert "key.mark is missing" in refused(folder)
@@ -112,6 +115,7 @@ def test_a_mark_that_is_gone_is_missed(folder: Path) -> None:
     asked(folder)
 
 
+@pytest.mark.service
 def test_nothing_leaves_before_its_mark_is_durable(tmp_path: Path) -> None:
     with Service.start(configured(make(tmp_path)), alone=True) as service:
         ann = Analyst(service, "ann")

@@ -20,6 +20,8 @@ from tests.budget.test_ledger_disk import LOG, full
 from tests.dpproxy.engine.test_executor import Analyst
 from tests.dpproxy.serving import command, make
 
+pytestmark = pytest.mark.service
+
 COUNT = "SELECT COUNT(*) FROM people WHERE person_id > {}"
 
 

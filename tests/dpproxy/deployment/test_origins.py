@@ -14,6 +14,8 @@ from dpproxy.deployment.service import Service, configured
 from tests.dpproxy.engine.test_executor import Analyst
 from tests.dpproxy.serving import POLICY, make, within
 
+pytestmark = pytest.mark.service
+
 COUNT = "SELECT COUNT(*) FROM people"
 ANSWERS = "SELECT count(*) FROM dpproxy_ledger.answer"
 

@@ -21,6 +21,8 @@ from typer.testing import CliRunner
 from dpproxy.cli.app import app
 from dpproxy.deployment.service import Service, configured
 
+pytestmark = pytest.mark.service
+
 STATES = sorted(p for p in (Path(__file__).parent / "upgrade").iterdir() if p.is_dir())
 
 

@@ -19,6 +19,8 @@ from dpproxy.embedded import server as embedded
 from dpproxy.embedded.binaries import Binaries, find_binaries, psql_path
 from dpproxy.embedded.server import Embedded, EmbeddedError
 
+pytestmark = pytest.mark.service
+
 OWNER = """
 import sys, time
 from pathlib import Path

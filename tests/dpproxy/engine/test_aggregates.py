@@ -15,6 +15,8 @@ from dpproxy.deployment.service import Service, configured
 from tests.dpproxy.engine.test_executor import Analyst
 from tests.dpproxy.serving import POLICY, make
 
+pytestmark = pytest.mark.service
+
 USERS = 3000
 MORE = """
 [budget]

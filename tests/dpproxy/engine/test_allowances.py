@@ -14,6 +14,8 @@ from rewriter.refusal import Refusal
 from tests.dpproxy.engine.test_executor import Analyst
 from tests.dpproxy.serving import POLICY, make
 
+pytestmark = pytest.mark.service
+
 ALLOWANCES = "[privacy]\nallowances = { count_release = 12, partition_selection = 7, distinct_count = 3 }\n"
 MORE = """
 [tables.words]

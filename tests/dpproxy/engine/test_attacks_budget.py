@@ -20,6 +20,8 @@ from dpproxy.engine import epochs as module
 from tests.dpproxy.engine.test_executor import Analyst
 from tests.dpproxy.serving import POLICY, Running, make, serving
 
+pytestmark = pytest.mark.service
+
 BUDGET = """
 [server]
 max_sessions_per_login = 64

@@ -21,6 +21,8 @@ from dpproxy.engine.bounded_range import recorded
 from tests.dpproxy.engine.test_executor import Analyst
 from tests.dpproxy.serving import POLICY, make, within
 
+pytestmark = pytest.mark.service
+
 BUDGET = '[budget]\ninformation = 4\ncalls = 40\nperiod = "none"\n[budget.teams.acme]\nmembers = ["eve"]\n'
 LAPLACE = '[privacy]\nnoise = "laplace"\n'
 COUNT = "SELECT COUNT(*) FROM people WHERE person_id > {}"

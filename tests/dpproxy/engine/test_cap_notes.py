@@ -13,6 +13,8 @@ from dpproxy.owner.explain_policy import in_words
 from tests.dpproxy.engine.test_executor import Analyst
 from tests.dpproxy.serving import POLICY, make, owner_of
 
+pytestmark = pytest.mark.service
+
 MORE = """
 [tables.logins]
 privacy_unit = "person_id"

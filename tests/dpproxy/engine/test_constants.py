@@ -16,6 +16,8 @@ from rewriter.refusal import Refusal
 from tests.dpproxy.engine.test_executor import Analyst
 from tests.dpproxy.serving import POLICY, make
 
+pytestmark = pytest.mark.service
+
 BUDGET = """
 [budget]
 information = 30

@@ -16,6 +16,8 @@ import yaml
 
 from tests.dpproxy.serving import Running, command, serving
 
+pytestmark = pytest.mark.service
+
 NOT_NULL_KEYS = {"users": "user_id", "articles": "article_id", "events": "event_id"}
 OUTLIER = "Chief Privacy Officer"
 VALUES: dict[str, tuple[object, ...]] = {"Y196": ("Engineer", datetime(2024, 3, 1))}

@@ -10,6 +10,8 @@ import pytest
 
 from tests.dpproxy.serving import COUNT, POLICY, Running, make, serving
 
+pytestmark = pytest.mark.service
+
 SERVER = '[server]\nauth = "trust"\n'
 MORE = "[budget.dataset]\ninformation = 300\ncalls = 30\n"
 ON = "SET dpproxy.error_columns = on"

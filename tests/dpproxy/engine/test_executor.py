@@ -19,6 +19,8 @@ from dpproxy.engine.request import QueryRequest
 from rewriter.refusal import Refusal
 from tests.dpproxy.serving import POLICY, make
 
+pytestmark = pytest.mark.service
+
 BUDGET = """
 [budget]
 information = 40

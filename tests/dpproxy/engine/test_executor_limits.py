@@ -21,6 +21,8 @@ from rewriter.refusal import Refusal
 from tests.dpproxy.engine.test_executor import Analyst
 from tests.dpproxy.serving import POLICY, command, make
 
+pytestmark = pytest.mark.service
+
 BUDGET = """
 [privacy]
 epoch = "forever"

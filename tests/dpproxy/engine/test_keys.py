@@ -37,6 +37,8 @@ from tests.dpproxy import shop
 from tests.dpproxy.postgres_data import Databases, databases
 from tests.spark_server import with_spark
 
+pytestmark = pytest.mark.service
+
 FOLDER = Path(__file__).parent / "keys"
 WISHES: tuple[dict[str, str], ...] = (
     {},

@@ -22,6 +22,8 @@ from rewriter.plan import HistogramQuery
 from tests.dpproxy.serving import POLICY, make
 from tests.dpproxy.wire import FLUSH, SYNC, Raw, bound, errors, query, rows
 
+pytestmark = pytest.mark.service
+
 TRUST = """
 [server]
 auth = "trust"

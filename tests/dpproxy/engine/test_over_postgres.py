@@ -13,6 +13,8 @@ import pytest
 from tests.dpproxy.postgres_data import Databases, databases
 from tests.dpproxy.serving import POLICY, TOWNS, USERS, Running, command, make, serving
 
+pytestmark = pytest.mark.service
+
 SERVER = """
 [server]
 auth = "trust"

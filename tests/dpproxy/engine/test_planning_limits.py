@@ -60,6 +60,7 @@ def _plan_for_ever() -> None:
             effort.spend(1000)
 
 
+@pytest.mark.service
 def test_planning_ends_with_its_client(proxy: Served) -> None:
     with planning(proxy) as ended:
         raw = proxy.raw()
@@ -69,6 +70,7 @@ def test_planning_ends_with_its_client(proxy: Served) -> None:
         eventually(lambda: ended == ["57014"])
 
 
+@pytest.mark.service
 @pytest.mark.parametrize("by", ["request", "timeout"])
 def test_planning_ends_when_its_statement_is_cancelled(wire_front: Front, by: str) -> None:
     seconds = 0.3 if by == "timeout" else 60.0
@@ -81,6 +83,7 @@ def test_planning_ends_when_its_statement_is_cancelled(wire_front: Front, by: st
         eventually(lambda: ended == ["57014"])
 
 
+@pytest.mark.service
 def test_planning_ends_with_the_server(wire_front: Front) -> None:
     with served(wire_front) as proxy, planning(proxy) as ended:
         raw = proxy.raw()
@@ -92,6 +95,7 @@ def test_planning_ends_with_the_server(wire_front: Front) -> None:
         raw.close()
 
 
+@pytest.mark.service
 def test_who_plans_much_keeps_nobody_else_from_planning(proxy: Served) -> None:
     with planning(proxy) as ended:
         crowd = [proxy.raw(user="bob") for _ in range(12)]
@@ -108,6 +112,7 @@ def test_who_plans_much_keeps_nobody_else_from_planning(proxy: Served) -> None:
         assert len(ended) < len(crowd)
 
 
+@pytest.mark.service
 def test_who_asks_much_keeps_nobody_else_from_an_answer(proxy: Served) -> None:
     crowd = [proxy.raw(user="bob") for _ in range(34)]
     for one in crowd:
@@ -180,6 +185,7 @@ def test_a_pool_gives_one_to_each_caller_at_a_time() -> None:
         assert len(asked) == 2
 
 
+@pytest.mark.service
 def test_constants_of_one_login_hold_up_no_other(wire_front: Front) -> None:
     began, cancellation = threading.Barrier(9), Cancellation()
 
@@ -204,6 +210,7 @@ def test_constants_of_one_login_hold_up_no_other(wire_front: Front) -> None:
     assert wire_front.evaluate("SELECT 8", (), (), (), 1) == (("8",),)
 
 
+@pytest.mark.service
 def test_a_constant_is_computed_for_a_short_time(wire_front: Front, monkeypatch: pytest.MonkeyPatch) -> None:
     assert wire_front.evaluate("SELECT current_setting('statement_timeout')", (), (), (), 1) == (("5s",),)
     monkeypatch.setattr("dpproxy.front.front.CONSTANT_TIMEOUT", "200ms")

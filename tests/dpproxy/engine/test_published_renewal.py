@@ -21,6 +21,8 @@ from rewriter.refusal import Refusal
 from tests.dpproxy.serving import POLICY, make
 from tests.published.dashboard import SETTINGS, Clock
 
+pytestmark = pytest.mark.service
+
 BY_TOWN = "SELECT town, COUNT(*) AS n FROM people GROUP BY town"
 NAME = "analyst:ann"
 

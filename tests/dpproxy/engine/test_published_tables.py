@@ -15,6 +15,8 @@ from typer.testing import CliRunner
 from dpproxy.cli.app import app
 from tests.dpproxy.serving import POLICY, Running, command, make, serving
 
+pytestmark = pytest.mark.service
+
 MORE = """
 [server]
 auth = "trust"

@@ -14,6 +14,8 @@ from rewriter.refusal import Refusal
 from tests.dpproxy.engine.test_executor import Analyst
 from tests.dpproxy.serving import POLICY, make
 
+pytestmark = pytest.mark.service
+
 MORE = """
 [tables.words]
 privacy_unit = "person_id"

@@ -15,6 +15,8 @@ from rewriter.refusal import Refusal
 from tests.dpproxy.engine.test_executor import Analyst
 from tests.dpproxy.serving import POLICY, make, owner_of, within
 
+pytestmark = pytest.mark.service
+
 DAYS = 15
 BUYERS = 6000
 MORE = """
@@ -79,7 +81,7 @@ def folder(tmp_path: Path) -> Path:
 def on(folder: Path, epoch: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Service]:
     """The deployment on a day."""
     with Service.start(configured(folder / "dpproxy.toml"), alone=True) as service:
-        monkeypatch.setattr(service.answering, "_epoch_now", lambda: epoch)
+        monkeypatch.setattr(service.answering.epochs, "name", lambda: epoch)
         yield service
 
 

@@ -13,6 +13,8 @@ from rewriter.refusal import Refusal
 from tests.dpproxy import shop
 from tests.dpproxy.front.test_front import filled
 
+pytestmark = pytest.mark.service
+
 
 @pytest.fixture(scope="module")
 def front(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Front]:

@@ -21,6 +21,8 @@ from rewriter.refusal import Refusal
 from tests.dpproxy import shop
 from tests.dpproxy.backends.test_duckdb import TYPES
 
+pytestmark = pytest.mark.service
+
 PRODUCTS = ("public", "products")
 
 

@@ -11,6 +11,8 @@ from dpproxy.front.front import Front
 from tests.dpproxy import shop
 from tests.dpproxy.front.test_front import filled, session
 
+pytestmark = pytest.mark.service
+
 GUARDED = "0A000"
 DENIED = "42501"
 

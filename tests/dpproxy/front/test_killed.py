@@ -17,6 +17,8 @@ from dpproxy.pgwire.startup import startup_packet
 from tests.dpproxy.serving import POLICY, Running, make, serving
 from tests.dpproxy.wire import BY_COUNTRY, Raw, Served, admin, errors, eventually, rows, served, start_front
 
+pytestmark = pytest.mark.service
+
 TRUST = """
 [server]
 auth = "trust"

@@ -11,6 +11,8 @@ from dpproxy.front.front import Front
 from tests.dpproxy.wire import admin
 from tests.rewriter.lexed import difference, differences, texts
 
+pytestmark = pytest.mark.service
+
 
 def test_texts_are_cut_as_postgresql_cuts_them(wire_front: Front) -> None:
     with admin(wire_front) as connection:

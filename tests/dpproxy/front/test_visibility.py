@@ -12,6 +12,8 @@ import pytest
 from dpproxy.front.front import Front
 from tests.dpproxy.front.test_front import session
 
+pytestmark = pytest.mark.service
+
 DENIED = "42501"
 
 

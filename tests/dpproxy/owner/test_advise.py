@@ -116,6 +116,7 @@ def test_so_many_analysts_would_not_notice(percent: int, least: int) -> None:
     assert abs(found.information - least) <= 1
 
 
+@pytest.mark.service
 def test_the_wish_is_learnt_from_the_ledger(tmp_path: Path) -> None:
     file = str(make(tmp_path))
     query = CliRunner().invoke(app, ["query", "-c", file, "--analyst", "ann", COUNT])

@@ -86,6 +86,7 @@ def test_a_cap_over_everybody_that_leaves_little(file: Path, information: int, s
     assert all(one.startswith(words) for one, words in zip(found, said, strict=True))
 
 
+@pytest.mark.service
 def test_costs_are_what_explain_says(file: Path) -> None:
     told = json.loads(within("check", "-c", str(file), "--json")[1])
     costs = {(c["table"], c["column"]): c["cost"] for c in told["columns"]}
@@ -121,6 +122,7 @@ def test_costs_are_what_explain_says(file: Path) -> None:
     ]
 
 
+@pytest.mark.service
 def test_limits_that_the_ledger_has_otherwise(tmp_path: Path) -> None:
     file = make(tmp_path, POLICY + '[server]\nauth = "trust"\n[budget.dataset]\ninformation = 900\n')
 

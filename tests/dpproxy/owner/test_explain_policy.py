@@ -18,6 +18,8 @@ from dpproxy.owner.explain_policy import in_words
 from rewriter.refusal import Refusal
 from tests.dpproxy.serving import POLICY, make
 
+pytestmark = pytest.mark.service
+
 VISITS = "SELECT {0}, COUNT(DISTINCT person_id) FROM visits GROUP BY 1"
 TOP = VISITS + " ORDER BY 2 DESC LIMIT 7"
 

@@ -34,6 +34,7 @@ def test_the_example_of_rfc_7677() -> None:
     assert last == b"v=6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4="
 
 
+@pytest.mark.service
 def test_a_verifier_is_what_postgresql_makes(wire_front: Front) -> None:
     role, password = wire_front.role_for("ann")
     with admin(wire_front) as connection:

@@ -29,6 +29,8 @@ from tests.dpproxy.wire import (
     shape,
 )
 
+pytestmark = pytest.mark.service
+
 TEXT_ROWS = [(country, str(count)) for country, count in EXPECTED]
 COPIED = [b"US\t500\n", b"DE\t400\n", b"FR\t300\n", b"IN\t200\n", b"\\N\t100\n"]
 Seen = list[tuple[str, bytes]]

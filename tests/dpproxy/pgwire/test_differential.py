@@ -28,6 +28,8 @@ from tests.dpproxy.wire import (
     rows,
 )
 
+pytestmark = pytest.mark.service
+
 _VALUES = "(VALUES ('US', 500::bigint), ('DE', 400), ('FR', 300), ('IN', 200), (NULL, 100)) AS v(country, n)"
 # A refused Bind is one that cannot be planned, a refused Execute one that cannot be run.
 STATEMENTS = {

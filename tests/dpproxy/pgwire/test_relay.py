@@ -30,6 +30,8 @@ from tests.dpproxy.wire import (
     shape,
 )
 
+pytestmark = pytest.mark.service
+
 TEXT_ROWS = [(country, str(count)) for country, count in EXPECTED]
 
 

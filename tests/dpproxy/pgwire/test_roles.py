@@ -8,6 +8,8 @@ from dpproxy.pgwire import messages as m
 from dpproxy.pgwire.startup import startup_packet
 from tests.dpproxy.wire import AGES, BY_AGE, BY_COUNTRY, FLUSH, SYNC, Raw, Served, bound, errors, rows
 
+pytestmark = pytest.mark.service
+
 DECLARED = f"DECLARE c SCROLL CURSOR WITH HOLD FOR {BY_COUNTRY}"
 
 

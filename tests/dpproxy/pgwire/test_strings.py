@@ -12,6 +12,8 @@ from dpproxy.pgwire.work import MOST_STATEMENTS
 from rewriter.statements.lexer import Piece
 from tests.dpproxy.wire import BY_COUNTRY, Raw, Served, admin, errors, query, rows, served
 
+pytestmark = pytest.mark.service
+
 STRINGS = (
     "SELECT ';'",
     "SELECT ';' AS \"a;b\" /* ; */ -- ;",

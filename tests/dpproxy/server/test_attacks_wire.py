@@ -19,6 +19,8 @@ from dpproxy.pgwire.startup import startup_packet
 from tests.dpproxy.serving import Running, serving
 from tests.dpproxy.wire import SYNC, Raw, bound, errors, rows
 
+pytestmark = pytest.mark.service
+
 TABLES = ("users", "articles", "events")
 USED = "SELECT used FROM dpproxy.budget WHERE account = 'analyst:ann' AND unit = 'information'"
 TOWNS = "SELECT country, COUNT(DISTINCT user_id) FROM users GROUP BY country"

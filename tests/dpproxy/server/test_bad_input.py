@@ -16,6 +16,8 @@ import pytest
 
 from tests.dpproxy.serving import POLICY, Running, command, make, serving
 
+pytestmark = pytest.mark.service
+
 BUDGET = """
 [budget]
 information = 3

@@ -27,6 +27,8 @@ from tests.dpproxy.wire import (
     served,
 )
 
+pytestmark = pytest.mark.client
+
 OLDER_THAN = OLDER.replace("$1", "%s")
 
 

@@ -13,6 +13,8 @@ import sqlalchemy
 
 from tests.dpproxy.serving import POLICY, Running, make, serving
 
+pytestmark = pytest.mark.client
+
 TRUST = """
 [server]
 auth = "trust"

@@ -15,6 +15,8 @@ from dpproxy.config.sections import ConfigError, load
 from dpproxy.server.impersonation import Identity
 from tests.dpproxy.serving import COUNT, POLICY, Running, command, make, serving
 
+pytestmark = pytest.mark.service
+
 IDENTITY = """
 [budget.dataset]
 information = 3000

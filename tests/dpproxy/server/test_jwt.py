@@ -77,6 +77,7 @@ def served(issuer: Issuer, tmp_path_factory: pytest.TempPathFactory) -> Iterator
         yield running
 
 
+@pytest.mark.service
 def test_a_token_is_a_password(served: Running, issuer: Issuer) -> None:
     with served.connect("eve@example.com", issuer.token("eve@example.com")) as connection:
         assert connection.execute("SELECT current_user").fetchone() == ("eve@example.com",)
@@ -85,11 +86,13 @@ def test_a_token_is_a_password(served: Running, issuer: Issuer) -> None:
         assert found == ("analyst:eve@example.com",)
 
 
+@pytest.mark.service
 def test_others_have_their_passwords(served: Running) -> None:
     with served.connect("ann", "pencil") as connection:
         assert connection.execute("SELECT current_user").fetchone() == ("ann",)
 
 
+@pytest.mark.service
 def test_what_proves_nothing(served: Running, issuer: Issuer, other: Issuer) -> None:
     user, now = "eve@example.com", int(time.time())
     unsigned = jwt.encode({"email": user, "aud": "dpproxy", "exp": now + 300}, "", algorithm="none")
@@ -125,11 +128,13 @@ def test_what_proves_nothing(served: Running, issuer: Issuer, other: Issuer) -> 
     assert failed == [*wrong]
 
 
+@pytest.mark.service
 def test_a_password_is_no_token(served: Running) -> None:
     with pytest.raises(psycopg.OperationalError, match='token authentication failed for user "tina"'):
         served.connect("tina", "pencil")
 
 
+@pytest.mark.service
 def test_no_token_is_asked_for_outside_of_tls(served: Running) -> None:
     with Raw.open(served.port) as raw:
         raw.send(startup_packet({"user": "eve@example.com", "database": "x"}))

@@ -45,6 +45,8 @@ from tests.dpproxy.wire import (
     shape,
 )
 
+pytestmark = pytest.mark.service
+
 
 def code_of(connect: Any) -> str:
     """The SQLSTATE that a raw connection ends with."""

@@ -36,6 +36,8 @@ from tests.dpproxy.wire import (
     shape,
 )
 
+pytestmark = pytest.mark.service
+
 BACKENDS = "SELECT count(*) FROM pg_stat_activity WHERE usename = 'ann'"
 
 

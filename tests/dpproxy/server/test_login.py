@@ -37,6 +37,8 @@ from tests.dpproxy.wire import (
     shape,
 )
 
+pytestmark = pytest.mark.service
+
 
 @pytest.fixture(scope="module")
 def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:

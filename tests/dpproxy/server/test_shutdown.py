@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.service
+
 _PROGRAM = """
 import asyncio, sys, threading, time
 import uvloop

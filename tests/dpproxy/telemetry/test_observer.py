@@ -100,6 +100,7 @@ def page_of(browser: httpx.Client, token: str) -> str:
     return browser.get("/metrics", headers={"Authorization": f"Bearer {token}"}).text
 
 
+@pytest.mark.service
 @pytest.mark.parametrize("workers", [1, 2])
 def test_metrics_add_up_and_the_log_has_a_line_each(tmp_path: Path, workers: int) -> None:
     file = make(tmp_path, POLICY + TRUST)

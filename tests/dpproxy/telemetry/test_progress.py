@@ -19,6 +19,8 @@ from dpproxy.deployment.service import Service, configured
 from dpproxy.telemetry.progress import Progress
 from tests.dpproxy.serving import POLICY, make
 
+pytestmark = pytest.mark.service
+
 ROOMS = "SELECT DISTINCT room FROM visits WHERE seconds > {}"
 SERVER = '[server]\nauth = "trust"\nport = 0\n'
 

@@ -149,6 +149,7 @@ def shuffled() -> Iterator[list[duckdb.DuckDBPyConnection]]:
         database.close()
 
 
+@pytest.mark.service
 @pytest.mark.parametrize("sql", ORDERED)
 def test_the_order_of_rows_decides_nothing(
     sql: str, shuffled: list[duckdb.DuckDBPyConnection], postgres: psycopg.Connection
@@ -174,6 +175,7 @@ EXTREME = (
 )
 
 
+@pytest.mark.service
 @pytest.mark.parametrize("sql", EXTREME)
 @pytest.mark.parametrize(
     "call",
@@ -221,6 +223,7 @@ CONSTRUCTS = (
 )
 
 
+@pytest.mark.service
 @pytest.mark.parametrize("value", ["NaN", "Infinity", "1.7e308", "-1.7e308", "9.9e14", "-0.0"])
 def test_no_value_makes_an_aggregate_raise_in_postgresql(value: str, postgres: psycopg.Connection) -> None:
     calls = (

@@ -16,6 +16,8 @@ from tests.rewriter.engine import cells_of, histogram
 from tests.rewriter.queries import ANSWERED, TRUNCATED
 from tests.rewriter.shop import OUTLIER, POLICY, rows, without
 
+pytestmark = pytest.mark.service
+
 REMOVED = (OUTLIER, 1, 17, 26, 42, 77, 119)
 
 

@@ -167,6 +167,7 @@ def expression(rng: Random, depth: int) -> str:
 CONDITION = "quantity BETWEEN -7 AND 5 AND article_id <= 20 AND article_id > 0"
 
 
+@pytest.mark.service
 def test_no_value_lies_outside_its_range(postgres: psycopg.Connection) -> None:
     rng, checked = Random(3), 0
     for _ in range(300):

@@ -51,6 +51,7 @@ def test_unequal_questions_are_never_one() -> None:
     assert sum(len(group) - 1 for group in EQUIVALENT) >= 70
 
 
+@pytest.mark.service
 @pytest.mark.parametrize("group", CONDITIONS, ids=lambda group: group[0][-80:])
 def test_what_is_merged_has_one_answer(
     group: list[str], backend: duckdb.DuckDBPyConnection, postgres: psycopg.Connection
@@ -59,6 +60,7 @@ def test_what_is_merged_has_one_answer(
     assert [sql for sql in group if postgres.execute(sql.encode()).fetchall() != ours] == []
 
 
+@pytest.mark.service
 @pytest.mark.parametrize("sql", NEAR_MISSES, ids=lambda sql: sql[35:])
 def test_the_canonical_form_means_what_was_written(
     sql: str, backend: duckdb.DuckDBPyConnection, postgres: psycopg.Connection

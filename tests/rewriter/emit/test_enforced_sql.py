@@ -116,10 +116,12 @@ def none(statements: list[str], policy: Policy) -> int:
     return sum(bool(drafted(sql, policy)) for sql in statements)
 
 
+@pytest.mark.statistical
 def test_the_sql_of_answered_queries_bounds_a_unit() -> None:
     assert none([*ANSWERED, *TRUNCATED], POLICY) > 100
 
 
+@pytest.mark.statistical
 def test_the_sql_of_the_corpora_bounds_a_unit(shared: Path, tmp_path: Path) -> None:
     corpora = shared / "corpora"
     schema = (corpora / "schema.sql").read_text()
@@ -128,6 +130,7 @@ def test_the_sql_of_the_corpora_bounds_a_unit(shared: Path, tmp_path: Path) -> N
     assert none(statements, built(schema, written, tmp_path)) > 100
 
 
+@pytest.mark.statistical
 def test_the_sql_of_generated_statements_bounds_a_unit(tmp_path: Path) -> None:
     tables = data.tables(Shape(dict.fromkeys(data.TEXTS, "VARCHAR"), "bigint"), "duckdb")
     schema = ";".join(f"CREATE TABLE {name} ({columns})" for name, columns in tables.items())

@@ -175,6 +175,7 @@ def test_an_inference_that_is_wrong_costs_accuracy_alone(
 CELLS = (("phone",), ("tv",), ("web",), ("car",), ("watch",), (None,))
 
 
+@pytest.mark.service
 @pytest.mark.parametrize("dialect", [DUCKDB, POSTGRES])
 def test_bins_and_items_of_a_unit_are_of_one_group(
     dialect: Dialect,
@@ -218,6 +219,7 @@ def asked(
     return psycopg.RawCursor(postgres).execute(query.sql.encode(), values).fetchall()
 
 
+@pytest.mark.service
 @pytest.mark.parametrize(("key", "count"), [("birth_year > 1980", 2), ("country", 3), ("signup_date", 3)])
 def test_the_least_of_a_units_keys_is_its_key_on_postgresql(
     key: str, count: int, backend: duckdb.DuckDBPyConnection, postgres: psycopg.Connection
@@ -248,6 +250,7 @@ def test_rows_of_several_units_are_not_written() -> None:
         )
 
 
+@pytest.mark.service
 def test_of_several_keys_that_are_one_cell_a_unit_has_the_items_of_one(
     backend: duckdb.DuckDBPyConnection, postgres: psycopg.Connection
 ) -> None:

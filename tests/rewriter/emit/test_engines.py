@@ -21,6 +21,8 @@ from tests.rewriter.engine import cells_of
 from tests.rewriter.queries import ANSWERED, TRUNCATED
 from tests.rewriter.shop import POLICY
 
+pytestmark = pytest.mark.service
+
 TIED = (
     "SELECT birth_year, COUNT(*) FROM users GROUP BY birth_year",
     "SELECT signup_date, COUNT(*) FROM users WHERE signup_date <> '2024-01-01' GROUP BY 1",

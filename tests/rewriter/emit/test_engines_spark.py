@@ -76,6 +76,7 @@ def test_spark_has_the_histogram_of_duckdb(
         assert mine == theirs
 
 
+@pytest.mark.statistical
 def test_few_statements_are_refused() -> None:
     refused = 0
     for sql in ANSWERED:

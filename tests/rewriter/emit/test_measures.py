@@ -17,6 +17,8 @@ from rewriter.logical.split import draft
 from tests.rewriter.bounded import MEASURED
 from tests.rewriter.unnoised import BINS, Judge, Row, answer, on_duckdb, on_postgres
 
+pytestmark = pytest.mark.service
+
 QUERIES = tuple(Path(__file__).with_name("measured.sql").read_text().splitlines())
 NEAR = tuple(Path(__file__).with_name("binned.sql").read_text().splitlines())
 SPAN = 70 * 366 * 86_400

@@ -259,6 +259,7 @@ def moved(judges: tuple[Judge, Judge], query: object) -> Counter[tuple[object, .
 BACKEND = Backend(TIGHT, (), on_duckdb(TIGHT, None, None).dialect)  # type: ignore[arg-type]
 
 
+@pytest.mark.service
 def test_a_unit_moves_sums_by_its_clamped_rows(judges: tuple[Judge, Judge]) -> None:
     found = node("SELECT action, SUM(amount), VAR_POP(amount) FROM events GROUP BY action", TIGHT)
     cells = cells_of(found, judges[0])
@@ -273,6 +274,7 @@ def test_a_unit_moves_sums_by_its_clamped_rows(judges: tuple[Judge, Judge]) -> N
         assert all(abs(v) <= most for v in change.values())
 
 
+@pytest.mark.service
 def test_a_unit_moves_bins_by_its_rows_all_together(judges: tuple[Judge, Judge]) -> None:
     found = node("SELECT action, MAX(amount) FROM events GROUP BY action", TIGHT)
     cells = cells_of(found, judges[0])
@@ -285,6 +287,7 @@ def test_a_unit_moves_bins_by_its_rows_all_together(judges: tuple[Judge, Judge])
     assert set(by_cell.values()) == {TAU}
 
 
+@pytest.mark.service
 def test_groups_beyond_a_declared_bound_are_cut_in_bins_and_items(judges: tuple[Judge, Judge]) -> None:
     for sql in ("MAX(amount)", "COUNT(DISTINCT article_id)"):
         found = node(f"SELECT device, {sql} FROM events GROUP BY device", TIGHT)
@@ -299,6 +302,7 @@ def test_groups_beyond_a_declared_bound_are_cut_in_bins_and_items(judges: tuple[
         assert len({row[0] for row in own}) == 3
 
 
+@pytest.mark.service
 def test_a_unit_has_at_most_so_many_items_and_moves_no_others(judges: tuple[Judge, Judge]) -> None:
     found = node("SELECT COUNT(DISTINCT article_id) FROM events", TIGHT)
     query = items_query(found, 0, ((),), 8, 1, BACKEND)
@@ -310,6 +314,7 @@ def test_a_unit_has_at_most_so_many_items_and_moves_no_others(judges: tuple[Judg
     assert max(Counter(unit for _, unit, _ in everybody).values()) == 8
 
 
+@pytest.mark.service
 def test_a_units_weights_are_at_most_one_in_length(judges: tuple[Judge, Judge]) -> None:
     found = node("SELECT article_id, device FROM events GROUP BY 1, 2", TIGHT)
     released = (("1", "tv"), ("2", None))
@@ -324,6 +329,7 @@ def test_a_units_weights_are_at_most_one_in_length(judges: tuple[Judge, Judge]) 
     assert rounds[1] != rounds[2], "another turn keeps others"
 
 
+@pytest.mark.service
 def test_a_unit_is_in_the_first_of_its_events_only(judges: tuple[Judge, Judge]) -> None:
     sql = RUNNING.format("device")
     found = node(sql, TIGHT)

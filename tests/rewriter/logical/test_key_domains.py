@@ -44,6 +44,7 @@ CELLS = (
 )
 
 
+@pytest.mark.service
 @pytest.mark.parametrize(("key", "rows", "cells"), CELLS)
 def test_cells(key: str, rows: str, cells: set[str | None], postgres: psycopg.Connection) -> None:
     found = cells_of(drafted(key, rows), postgres)
@@ -108,6 +109,7 @@ def test_minus_zero_is_the_group_of_zero(backend: duckdb.DuckDBPyConnection) -> 
     assert [str(row[0]) for row in found if row[0] is not None] == ["0.0"]
 
 
+@pytest.mark.service
 @pytest.mark.parametrize(
     ("sql", "cells"),
     [

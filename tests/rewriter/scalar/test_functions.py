@@ -135,6 +135,7 @@ def outcome(expression: str, judge: psycopg.Connection, values: duckdb.DuckDBPyC
             yield f"  {engine} DIFFERS: {others}"
 
 
+@pytest.mark.service
 def test_every_function_is_postgresqls(judge: psycopg.Connection, values: duckdb.DuckDBPyConnection) -> None:
     now = "\n\n".join("\n".join(outcome(e, judge, values)) for e in EXPRESSIONS) + "\n"
     if os.environ.get("DPPROXY_UPDATE_GOLDEN") == "1":
@@ -148,6 +149,7 @@ def test_every_node_of_the_grammar_is_tried() -> None:
     assert ROW_LOCAL.keys() - OTHERS <= tried
 
 
+@pytest.mark.service
 def test_every_function_is_read_as_postgresql_reads_it(judge: psycopg.Connection) -> None:
     policy = Policy({("public", "vals"): VALUES})
     for expression in EXPRESSIONS:
@@ -179,6 +181,7 @@ def grown(times: int) -> str:
     return expression
 
 
+@pytest.mark.statistical
 def test_what_would_be_written_out_too_long_is_refused() -> None:
     assert len(statement(based(grown(3)), POSTGRES)) < 1_000_000
     with pytest.raises(Refusal, match="too long") as refused:

@@ -20,6 +20,8 @@ from tests.rewriter.scalar.test_functions import judge as judge
 from tests.rewriter.scalar.test_functions import values as values
 from tests.rewriter.values import COLUMNS, RELATION
 
+pytestmark = pytest.mark.service
+
 TRIED = int(os.environ.get("DPPROXY_NESTED", "90"))
 """How many expressions are tried; `DPPROXY_NESTED=5000` tries more."""
 ABSORBING = re.compile(

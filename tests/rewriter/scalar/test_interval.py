@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import duckdb
 import psycopg
+import pytest
 from sqlglot import exp
 
 from rewriter.emit.dialects.duckdb import DUCKDB
 from rewriter.emit.dialects.postgres import POSTGRES
+
+pytestmark = pytest.mark.service
 
 SAME = {
     "30 days": ("1 month", "1 mon"),

@@ -18,6 +18,8 @@ from dpproxy.owner.assess.listed import Listed
 from tests.dpproxy.serving import POLICY as SERVED
 from tests.dpproxy.serving import ROOT, command, make, serving
 
+pytestmark = pytest.mark.service
+
 POLICY = """
 [backend]
 url = "duckdb:///people.duckdb"

@@ -220,6 +220,7 @@ def test_a_database_without_tables_is_one_line(tmp_path: Path, monkeypatch: pyte
     assert run("--backend", "duckdb:///d.duckdb") == (1, "", "dpproxy: the backend shows no tables\n")
 
 
+@pytest.mark.service
 def test_a_terminal_is_asked(clinic: Path) -> None:
     with duckdb.connect("clinic.duckdb") as connection:
         connection.execute("CREATE TABLE customers (customer_id INTEGER PRIMARY KEY)")
@@ -246,6 +247,7 @@ def databases(tmp_path_factory: pytest.TempPathFactory) -> Iterator[postgres_dat
         yield found
 
 
+@pytest.mark.service
 def test_no_row_is_read(
     databases: postgres_data.Databases, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -321,6 +323,7 @@ def outcomes(server: Running, statements: Mapping[str, str]) -> dict[str, str]:
     return found
 
 
+@pytest.mark.service
 def test_the_proposal_withstands_what_the_policy_written_by_hand_does(
     proposed: Running, shared: Path
 ) -> None:
@@ -335,6 +338,7 @@ def test_the_proposal_withstands_what_the_policy_written_by_hand_does(
     assert set(found.values()) == {"refused", "released", "relayed"}
 
 
+@pytest.mark.service
 def test_the_proposal_answers(proposed: Running) -> None:
     with proposed.connect("ann") as connection:
         ((count,),) = connection.execute("SELECT COUNT(*) FROM users").fetchall()
@@ -347,6 +351,7 @@ def test_the_proposal_answers(proposed: Running) -> None:
     assert abs(active - 900) < 120
 
 
+@pytest.mark.service
 def test_domains_are_bought_by_the_owners_account(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with duckdb.connect(tmp_path / "d.duckdb") as connection:
         connection.execute(
