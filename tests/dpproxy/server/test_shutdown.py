@@ -15,10 +15,10 @@ pytestmark = pytest.mark.service
 _PROGRAM = """
 import asyncio, sys, threading, time
 import uvloop
-from dpproxy import ending
+from dpproxy.server import shutdown
 
-ending.LOOP_SECONDS = ending.STOP_SECONDS = 0.5
-ending._THREADS_SECONDS = 0.1
+shutdown.LOOP_SECONDS = shutdown.STOP_SECONDS = 0.5
+shutdown._THREADS_SECONDS = 0.1
 
 def endless():
     while True:
@@ -28,7 +28,7 @@ def say(word):
     print(word, flush=True)
 
 async def main(what):
-    with ending.ending(0.5, lambda: say("servers stopped")) as asked:
+    with shutdown.ending(0.5, lambda: say("servers stopped")) as asked:
         say("ready")
         if what == "loop":
             while True:
@@ -45,7 +45,7 @@ async def main(what):
 uvloop.run(main(sys.argv[1]))
 if sys.argv[1] == "stop":
     endless()
-ending.leave()
+shutdown.leave()
 """
 FORCED = ["ready", "servers stopped"]
 
