@@ -28,7 +28,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.bench_serving import FRESH, Proxy, serving
-from dpproxy.cli.workers import reserved_port
+from dpproxy.deployment.workers import reserved_port
 
 SECONDS = 12.0
 GRACE = 60.0

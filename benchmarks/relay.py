@@ -24,7 +24,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.pgbench import measured
-from dpproxy.cli.workers import reserved_port
+from dpproxy.deployment.workers import reserved_port
 from dpproxy.embedded import server
 from dpproxy.front.front import Front
 

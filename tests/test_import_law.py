@@ -145,6 +145,8 @@ def test_every_room_was_looked_at() -> None:
         ("dpproxy/server/session.py", "import secrets"),
         ("dpproxy/server/session.py", "__import__('random')"),
         ("dpproxy/cli/app.py", "from benchmarks.data import folder"),
+        ("dpproxy/console/app.py", "from dpproxy.cli.options import EXPECTED"),
+        ("dpproxy/deployment/workers.py", "from dpproxy.cli.app import app"),
         ("mechanisms/noise.py", "from tests.mechanisms import goodness"),
     ],
 )

@@ -25,11 +25,11 @@ from dpproxy.cli import query as cli_query
 from dpproxy.cli import user as cli_user
 from dpproxy.cli.budget import budget
 from dpproxy.cli.options import HERE, ConfigFile, Json, group, reported
-from dpproxy.cli.workers import Workers
 from dpproxy.config.identity import OWNER
 from dpproxy.config.sections import Config
 from dpproxy.config.values import exact
 from dpproxy.deployment.service import MOST_WORKERS, BoundConfig, Service, configured
+from dpproxy.deployment.workers import Workers
 from dpproxy.owner import check as cli_check
 from dpproxy.owner.init import domains as init_domains
 from dpproxy.owner.presets import Name as Preset

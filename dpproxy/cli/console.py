@@ -10,7 +10,6 @@ from pathlib import Path
 
 import uvloop
 
-from dpproxy.cli.workers import Workers
 from dpproxy.config.key_file import load_key
 from dpproxy.config.sections import Config
 from dpproxy.console.app import application, metrics_token
@@ -18,6 +17,7 @@ from dpproxy.console.listener import listening
 from dpproxy.console.password import Verifier, load, save, verifier_path
 from dpproxy.console.sources import CONSOLE, Sources
 from dpproxy.deployment.service import Service
+from dpproxy.deployment.workers import Workers
 from dpproxy.reporting.rows import OutputError
 from dpproxy.telemetry import metrics
 from mechanisms import randomness

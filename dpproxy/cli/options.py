@@ -10,23 +10,12 @@ from typing import Annotated
 
 import typer
 
-from budget.account import LedgerError
-from dpproxy.backends.base import BackendError, BackendUnavailable
 from dpproxy.cli import demo as demonstration
-from dpproxy.config.sections import ConfigError
-from dpproxy.deployment.rollback_guard import MarkError
-from dpproxy.deployment.service import ServiceError
-from dpproxy.embedded.server import EmbeddedError
-from dpproxy.front.front import FrontError
+from dpproxy.deployment import service
 from dpproxy.reporting.rows import OutputError
-from dpproxy.server.listener import ServerError
 from dpproxy.server.local_client import ClientError
-from rewriter.refusal import Refusal
 
-EXPECTED = (
-    *(BackendError, BackendUnavailable, ClientError, ConfigError, EmbeddedError, FrontError, LedgerError),
-    *(MarkError, OSError, OutputError, Refusal, ServerError, ServiceError, demonstration.DemoError),
-)
+EXPECTED: tuple[type[Exception], ...] = (*service.EXPECTED, ClientError, OutputError, demonstration.DemoError)
 """What may go wrong for reasons that one line can tell; anything else is a defect and shows its traceback."""
 
 ConfigFile = Annotated[Path, typer.Option("--config", "-c", metavar="FILE", help="The configuration.")]

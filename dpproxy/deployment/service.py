@@ -21,7 +21,7 @@ from types import TracebackType
 from typing import Self
 
 from budget.account import LedgerError, OtherData, Pinned
-from dpproxy.backends.base import Backend, BackendSchema
+from dpproxy.backends.base import Backend, BackendError, BackendSchema, BackendUnavailable
 from dpproxy.catalog.build_policy import build_policy, open_backend, policy_warnings, unit_name
 from dpproxy.config.epoch import epoch_name
 from dpproxy.config.key_file import load_key
@@ -30,16 +30,16 @@ from dpproxy.config.sections import Server as ServerSection
 from dpproxy.deployment.epoch_rollover import OncePerEpoch, tables_changed, turn_at_owner
 from dpproxy.deployment.highwater_file import MarkFile, mark_path
 from dpproxy.deployment.rollback_guard import ACCEPT, MarkError, RollbackGuardedLedger
-from dpproxy.embedded.server import Embedded
+from dpproxy.embedded.server import Embedded, EmbeddedError
 from dpproxy.engine.executor import QueryEngine
 from dpproxy.engine.planner import Planner
 from dpproxy.engine.published_tables import Publishing
-from dpproxy.front.front import Front
+from dpproxy.front.front import Front, FrontError
 from dpproxy.reporting.rows import RowSet
 from dpproxy.server import local_client
 from dpproxy.server.impersonation import Identity, no_owner
 from dpproxy.server.jwt import KeyFileError, Tokens
-from dpproxy.server.listener import Rooms, Server, Settings, Shared
+from dpproxy.server.listener import Rooms, Server, ServerError, Settings, Shared
 from dpproxy.telemetry.metrics import Metrics
 from dpproxy.telemetry.observer import Observer, Watchers
 from dpproxy.telemetry.progress import Progress
@@ -48,6 +48,7 @@ from dpproxy.telemetry.stages import Observe
 from dpproxy.telemetry.statement_log import StatementLog
 from mechanisms import randomness
 from rewriter.policy import Policy
+from rewriter.refusal import Refusal
 
 log = logging.getLogger("dpproxy.deployment.service")
 
@@ -65,6 +66,13 @@ _LEDGER_CONNECTIONS, _MORE_CONNECTIONS = 34, 40
 
 class ServiceError(Exception):
     """What the configuration names cannot be started together; the message is for the owner."""
+
+
+EXPECTED: tuple[type[Exception], ...] = (
+    *(BackendError, BackendUnavailable, ConfigError, EmbeddedError, FrontError, LedgerError),
+    *(MarkError, OSError, Refusal, ServerError, ServiceError),
+)
+"""Why a deployment may not start or serve, for reasons that one line can tell; anything else is a defect."""
 
 
 def configured(path: Path, **server: object) -> Config:

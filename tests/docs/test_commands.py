@@ -161,7 +161,7 @@ ELSEWHERE = (
     (
         ".*",
         r"dpproxy serve --workers \w+",
-        "tests/dpproxy/cli/test_workers.py::test_workers_share_answers_and_accounts",
+        "tests/dpproxy/deployment/test_workers.py::test_workers_share_answers_and_accounts",
     ),
     (
         ".*",

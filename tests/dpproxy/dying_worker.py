@@ -12,8 +12,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from dpproxy.cli import worker, workers
 from dpproxy.cli.app import app
+from dpproxy.deployment import worker, workers
 from tests.dpproxy.dying import CALLS
 
 

@@ -21,7 +21,7 @@ from dpproxy.server.session_limit import SessionLimit, empty_seats
 from dpproxy.server.shutdown import STOP_SECONDS, ending
 from dpproxy.telemetry import metrics
 
-PROGRAM: Sequence[str] = (sys.executable, "-m", "dpproxy.cli.worker")
+PROGRAM: Sequence[str] = (sys.executable, "-m", "dpproxy.deployment.worker")
 READY, BEAT = b"ready\n", b"."
 BEAT_SECONDS, _MOST_BEATS_MISSED = 1.0, 15
 """How often a worker says that its loop runs, and how long it may not do so. Beats are counted as missed one by one,

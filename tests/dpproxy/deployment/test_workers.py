@@ -16,7 +16,7 @@ import duckdb
 import psycopg
 import pytest
 
-from dpproxy.cli.workers import reserved_port
+from dpproxy.deployment.workers import reserved_port
 from dpproxy.server.listener import ServerError
 from tests.dpproxy.serving import POLICY, Running, command, make, serving
 
@@ -75,7 +75,11 @@ def workers(running: Running) -> set[int]:
     """The processes that serve."""
     children = Path(f"/proc/{running.process.pid}/task").glob("*/children")
     found = {int(child) for file in children for child in file.read_text().split()}
-    return {child for child in found if b"dpproxy.cli.worker" in Path(f"/proc/{child}/cmdline").read_bytes()}
+    return {
+        child
+        for child in found
+        if b"dpproxy.deployment.worker" in Path(f"/proc/{child}/cmdline").read_bytes()
+    }
 
 
 def holder(running: Running, connection: psycopg.Connection) -> int:
@@ -218,8 +222,8 @@ def test_workers_end_with_their_parent_and_a_new_one_starts_at_once(own: Path) -
 
 
 IMPATIENT = """
-from dpproxy import workers
 from dpproxy.cli.app import app
+from dpproxy.deployment import workers
 workers._MOST_BEATS_MISSED = 3
 app()
 """

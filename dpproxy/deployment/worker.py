@@ -1,4 +1,4 @@
-"""One of several processes that serve a port: `python -m dpproxy.worker`, told by its parent what to serve."""
+"""One of several processes that serve a port, told by its parent what: `python -m dpproxy.deployment.worker`."""
 
 from __future__ import annotations
 
@@ -11,9 +11,8 @@ from contextlib import suppress
 
 import uvloop
 
-from dpproxy.cli.options import EXPECTED
-from dpproxy.cli.workers import BEAT, BEAT_SECONDS, READY, Order
-from dpproxy.deployment.service import Service
+from dpproxy.deployment.service import EXPECTED, Service
+from dpproxy.deployment.workers import BEAT, BEAT_SECONDS, READY, Order
 from dpproxy.embedded.launcher import die_with
 from dpproxy.server.cancel_forwarding import CancelForwarder
 from dpproxy.server.listener import Shared
