@@ -12,11 +12,11 @@ import typer
 from budget.account import Mode, Period
 from budget.units import micro_limit
 from dpproxy.cli import simulate as cli_simulate
-from dpproxy.cli.export import ExportFormat, export
 from dpproxy.cli.options import HERE, ConfigFile, Json, group, reported
 from dpproxy.config.values import exact
 from dpproxy.deployment.service import configured
 from dpproxy.owner import accounts
+from dpproxy.owner.export import ExportFormat, export
 
 budget = group("budget", "Accounts: what may be spent, what was, and who would be stopped at which limit.")
 

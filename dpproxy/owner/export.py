@@ -1,4 +1,4 @@
-"""`dpproxy budget export`: every entry of the ledger as CSV, JSON or Parquet, or the trail that an audit replays."""
+"""Every entry of the ledger as CSV, JSON or Parquet, or the trail that an audit replays."""
 
 from __future__ import annotations
 
