@@ -22,7 +22,6 @@ from dpproxy.cli import demo as demonstration
 from dpproxy.cli import init as cli_init
 from dpproxy.cli import publish as cli_published
 from dpproxy.cli import query as cli_query
-from dpproxy.cli import user as cli_user
 from dpproxy.cli.budget import budget
 from dpproxy.cli.options import HERE, ConfigFile, Json, group, reported
 from dpproxy.config.identity import OWNER
@@ -30,10 +29,11 @@ from dpproxy.config.sections import Config
 from dpproxy.config.values import exact
 from dpproxy.deployment.service import MOST_WORKERS, BoundConfig, Service, configured
 from dpproxy.deployment.workers import Workers
+from dpproxy.owner import analysts
 from dpproxy.owner import check as cli_check
 from dpproxy.owner.init import domains as init_domains
 from dpproxy.owner.presets import Name as Preset
-from dpproxy.reporting.tables import Format
+from dpproxy.reporting.tables import Format, print_json
 from dpproxy.server.shutdown import leave
 from dpproxy.telemetry.statement_log import json_everywhere
 
@@ -314,28 +314,33 @@ def publish(
 def add(name: Name, config: ConfigFile = HERE, password_stdin: Stdin = False) -> None:
     """Add an analyst; only a verifier of the password is kept."""
     with reported():
-        cli_user.add(configured(config), name, _password(password_stdin))
+        analysts.add(configured(config), name, _password(password_stdin))
+        print(f"{name} can log in.")
 
 
 @user.command("list")
 def show(config: ConfigFile = HERE, json: Json = False) -> None:
     """List the analysts."""
     with reported():
-        cli_user.show(configured(config), as_json=json)
+        names = analysts.names(configured(config))
+        if json:
+            print_json(list(names))
+        else:
+            print("".join(f"{name}\n" for name in names), end="")
 
 
 @user.command("remove")
 def remove(name: Name, config: ConfigFile = HERE) -> None:
     """Remove an analyst and end their sessions; what they have spent stays on record."""
     with reported():
-        cli_user.remove(configured(config), name)
+        analysts.remove(configured(config), name)
 
 
 @user.command("passwd")
 def passwd(name: Name, config: ConfigFile = HERE, password_stdin: Stdin = False) -> None:
     """Set an analyst's password anew."""
     with reported():
-        cli_user.passwd(configured(config), name, _password(password_stdin))
+        analysts.set_password(configured(config), name, _password(password_stdin))
 
 
 @console.callback()
@@ -383,9 +388,9 @@ def _password(from_stdin: bool) -> str:
         try:
             first, again = getpass.getpass("Password: "), getpass.getpass("Again: ")
         except getpass.GetPassWarning:
-            raise cli_user.UserError(
+            raise analysts.UserError(
                 "there is no terminal to ask at: --password-stdin reads the password"
             ) from None
     if first != again:
-        raise cli_user.UserError("the passwords differ")
+        raise analysts.UserError("the passwords differ")
     return first

@@ -1,4 +1,4 @@
-"""`dpproxy user`: analysts in the ledger, by SCRAM verifiers only."""
+"""Analysts in the ledger, by SCRAM verifiers only."""
 
 from __future__ import annotations
 
@@ -8,11 +8,9 @@ from dpproxy.config.identity import OWNER
 from dpproxy.config.sections import Config
 from dpproxy.deployment.service import LedgerAndKey, open_front, opened_vault
 from dpproxy.pgwire.auth import Verifier
+from dpproxy.pgwire.identifiers import NAME_BYTES
 from dpproxy.reporting.rows import OutputError
-from dpproxy.reporting.tables import print_json
 from dpproxy.server.local_client import end_sessions
-
-_NAME_BYTES = 63
 
 
 class UserError(OutputError):
@@ -20,7 +18,7 @@ class UserError(OutputError):
 
 
 def add(config: Config, name: str, password: str) -> None:
-    """Adds an analyst, and says so.
+    """Adds an analyst.
 
     Raises UserError for an empty password and a name that no analyst can have, AnalystExists.
     """
@@ -29,20 +27,15 @@ def add(config: Config, name: str, password: str) -> None:
         raise UserError(f"the name {OWNER} is kept for the commands of the data owner")
     with opened_vault(config) as vault:
         vault.ledger.add_analyst(name, str(Verifier.make(password)))
-    print(f"{name} can log in.")
 
 
-def show(config: Config, *, as_json: bool) -> None:
-    """Prints the analysts' names."""
+def names(config: Config) -> tuple[str, ...]:
+    """The analysts' names."""
     with opened_vault(config) as vault:
-        names = vault.ledger.analysts()
-    if as_json:
-        print_json(list(names))
-    else:
-        print("".join(f"{name}\n" for name in names), end="")
+        return vault.ledger.analysts()
 
 
-def passwd(config: Config, name: str, password: str) -> None:
+def set_password(config: Config, name: str, password: str) -> None:
     """Sets an analyst's password; raises UserError where there is no such analyst."""
     _check(name, password)
     with opened_vault(config) as vault:
@@ -70,5 +63,5 @@ def _end_sessions(config: Config, vault: LedgerAndKey, name: str) -> None:
 def _check(name: str, password: str) -> None:
     if not password:
         raise UserError("the password is empty")
-    if not name or name.startswith("pg_") or len(name.encode()) > _NAME_BYTES or not name.isprintable():
+    if not name or name.startswith("pg_") or len(name.encode()) > NAME_BYTES or not name.isprintable():
         raise UserError("an analyst's name has 1 to 63 bytes, is printable, and does not begin with pg_")
