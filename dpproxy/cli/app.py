@@ -31,6 +31,7 @@ from dpproxy.deployment.service import MOST_WORKERS, BoundConfig, Service, confi
 from dpproxy.deployment.workers import Workers
 from dpproxy.owner import analysts
 from dpproxy.owner import check as cli_check
+from dpproxy.owner.advise import Wishes
 from dpproxy.owner.init import domains as init_domains
 from dpproxy.owner.presets import Name as Preset
 from dpproxy.reporting.tables import Format, print_json
@@ -241,7 +242,7 @@ def advise(
         raise typer.BadParameter("--unnoticed is a percentage")
     with reported():
         found = None if config is None else configured(config)
-        wishes = cli_advise.Wishes(epsilon, delta, unnoticed, error, count)
+        wishes = Wishes(epsilon, delta, unnoticed, error, count)
         cli_advise.advise(found, setting, wishes, compare, plot, as_json=json)
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from decimal import ROUND_DOWN, Context, Decimal
 from fractions import Fraction
 from typing import Literal
 
@@ -19,7 +20,12 @@ from budget.advice import (
 )
 from budget.simulate import simulate
 from budget.units import MICRO, MOST
+from dpproxy.config.sections import Budget, Config, Privacy
+from dpproxy.deployment.service import opened_vault
+from dpproxy.engine.bounded_range import Accounting
 from dpproxy.engine.group_selection import GAUSSIAN, LAPLACE, width_of
+from dpproxy.owner.attacker_advantage import lessons, together
+from dpproxy.owner.check import limits_of
 from dpproxy.reporting.rows import OutputError
 from mechanisms.choose import Settings, choose
 from mechanisms.histogram import Mechanism
@@ -29,6 +35,11 @@ TYPICAL = (100, 1_000, 10_000)
 DAYS = 30
 """Of the averaging attack: one fresh answer a day."""
 _MILLION = 1_000_000
+
+
+PARAMETERS = ("epsilon_per", "delta_per", "delta_prime", "information", "calls")
+"""What a setting is made of, by the names of dpproxy.toml."""
+_DOWN = Context(prec=10, rounding=ROUND_DOWN)
 
 
 @dataclass(frozen=True)
@@ -69,6 +80,42 @@ class Kind:
         return None if deviation is None else width_of(self.mechanism.name) * deviation / count
 
 
+@dataclass(frozen=True)
+class Wishes:
+    """What the owner wants; None where nothing is said.
+
+    `epsilon`, `delta`: a guarantee; `unnoticed`: the percentage of analysts whom no limit stops; `error` in
+    percent at a `count`.
+    """
+
+    epsilon: Fraction | None = None
+    delta: Fraction | None = None
+    unnoticed: Fraction | None = None
+    error: Fraction | None = None
+    count: int = 1000
+
+
+def setting_of(config: Config | None) -> Setting:
+    """The parameters of a configuration, the defaults for None."""
+    privacy = Privacy() if config is None else config.privacy
+    budget = Budget() if config is None else config.budget
+    return Setting(
+        "setting",
+        *(privacy.epsilon_per, privacy.delta_per, privacy.delta_prime, budget.information, budget.calls),
+        privacy.noise,
+        privacy.d_bar,
+        privacy.noise == "laplace" and (config is None or _only_laplace(config)),
+    )
+
+
+def _only_laplace(config: Config) -> bool:
+    """Whether the ledger of a configuration with Laplace noise has held nothing else, if there is one."""
+    if not config.ledger.url and not (config.path(config.ledger.data_dir) / "cluster").exists():
+        return True
+    with opened_vault(config) as vault:
+        return Accounting.read(config.privacy, vault.ledger).together.noise == "laplace"
+
+
 def kinds(setting: Setting) -> tuple[Kind, ...]:
     """The typical questions of [AEA] Table 1, each with the mechanism of this setting; tau is 1.
 
@@ -104,6 +151,21 @@ def thresholds(setting: Setting, bounds: Sequence[int]) -> tuple[int, ...]:
     return tuple(threshold for threshold in found if threshold is not None)
 
 
+def learnt(setting: Setting, config: Config | None) -> Iterator[str]:
+    """What an analyst could learn about one person, in words: by each account of the configuration, with the
+    setting's limits for the analysts' own."""
+    given, budget = (Privacy(), Budget()) if config is None else (config.privacy, config.budget)
+    parameters = {name: getattr(setting, name) for name in PARAMETERS[:3]}
+    parameters["noise"] = "laplace" if setting.bounded_range else "gaussian"
+    privacy = given.model_copy(update=parameters)
+    limits = limits_of(budget.model_copy(update={n: getattr(setting, n) for n in PARAMETERS[3:]}))
+    for limit in limits:
+        yield from (one.words for one in lessons(privacy, limit))
+    uncapped = together(limits)
+    if uncapped is not None:
+        yield uncapped
+
+
 def attacks(setting: Setting) -> tuple[tuple[str, str], ...]:
     """What [AEA] section 8.3 asks, each with this setting's answer: estimates, not guarantees."""
     eps, shown = (
@@ -121,6 +183,25 @@ def attacks(setting: Setting) -> tuple[tuple[str, str], ...]:
         ("information units that differencing them costs", f"{differencing_budget(eps):,}"),
         ("a value that one person alone has is ever shown", odds),
     )
+
+
+def fulfilled(setting: Setting, wishes: Wishes, config: Config | None) -> Setting:
+    """The setting with what the wishes need; `config`: whose ledger has the history. Raises OutputError.
+
+    Budgets first, which the guarantee rests on; of an error and a guarantee only one decides epsilon_per.
+    """
+    if wishes.unnoticed is not None:
+        if config is None:
+            raise OutputError("who would notice is learnt from a ledger: name a configuration by --config")
+        with opened_vault(config) as vault:
+            entries = [entry for entry in vault.ledger.entries(None, None, None) if entry.own]
+        setting = for_analysts(setting, entries, wishes.unnoticed / 100, config.budget.period)
+    if wishes.error is not None:
+        setting = for_error(setting, wishes.error / 100, wishes.count)
+    if wishes.epsilon is not None:
+        best = next(bound for bound in setting.bounds() if bound.smallest)
+        setting = for_guarantee(setting, wishes.epsilon, wishes.delta or best.delta)
+    return setting
 
 
 def for_guarantee(setting: Setting, epsilon: Fraction, delta: Fraction) -> Setting:
@@ -188,3 +269,25 @@ def changed(setting: Setting, changes: Iterable[tuple[str, Fraction]], label: st
     if min(found.information, found.calls) < 0:
         raise OutputError("budgets are not negative")
     return found
+
+
+def as_toml(setting: Setting) -> str:
+    """The setting as dpproxy.toml has it."""
+    return "\n".join(
+        (
+            "[privacy]             # pinned in the ledger at its creation: other values need a new one",
+            f"epsilon_per = {_decimal(setting.epsilon_per)}",
+            f"delta_per = {_decimal(setting.delta_per)}",
+            f"delta_prime = {_decimal(setting.delta_prime)}",
+            "[budget]",
+            f"information = {_decimal(setting.information)}",
+            f"calls = {_decimal(setting.calls)}",
+        )
+    )
+
+
+def _decimal(value: Fraction) -> str:
+    """As a file holds it, rounded down: never more than the guarantee was computed for."""
+    if value.denominator == 1:
+        return str(value)
+    return str(_DOWN.divide(Decimal(value.numerator), Decimal(value.denominator)).normalize(_DOWN)).lower()

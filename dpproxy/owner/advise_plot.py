@@ -7,11 +7,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from dpproxy.owner.advise import Setting, kinds, thresholds
 from dpproxy.reporting.plots import COLORS, image, plain_numbers
 
 _ROWS, _WIDTH = 12, 60
 _SIGNS = "123456789abcdefghijklmnopqrstuvwxyz"
 _STYLES = ("-", "--", ":")
+_COUNTS = tuple(round(10 ** (1 + n / 12)) for n in range(49))
+_L0 = (1, 2, 3, 5, 10, 20, 50, 100)
+"""Where the curves have points: errors at counts from 10 to 100,000, thresholds at these l0."""
 
 
 @dataclass(frozen=True)
@@ -32,6 +36,26 @@ class Chart:
     x: str
     y: str
     lines: tuple[Line, ...]
+
+
+def charts_of(settings: Sequence[Setting]) -> list[Chart]:
+    """Errors by the size of a count, and thresholds by l0 where values may be unknown; all settings in one chart."""
+    several = len(settings) > 1
+    errors, needed = [], []
+    for style, one in enumerate(settings):
+        suffix = f" ({one.label})" if several else ""
+        for kind in (kinds(one)[0], *kinds(one)[2:4]):
+            points = tuple(100 * (kind.error(n) or 0) for n in _COUNTS)
+            errors.append(Line(kind.question + suffix, _COUNTS, points, style))
+        found = thresholds(one, _L0)
+        if found:
+            needed.append(Line("unknown groups" + suffix, _L0, tuple(map(float, found)), style))
+    charts = [Chart("Error of 95% of counts", "count", "%", tuple(errors))]
+    if needed:
+        charts.append(
+            Chart("Threshold", "groups of one unit (l0)", "units that a group needs", tuple(needed))
+        )
+    return charts
 
 
 def in_characters(chart: Chart) -> str:
