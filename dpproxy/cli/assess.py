@@ -2,30 +2,18 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
 from rich.console import Console
 from rich.progress import track
 
-from dpproxy.catalog.build_policy import unit_name
 from dpproxy.config.sections import Config
-from dpproxy.owner.assess.advice import Advice, advice
-from dpproxy.owner.assess.assessor import Assessed, Assessor, assessing
-from dpproxy.owner.assess.listed import Listed, read
-from dpproxy.owner.assess.report import GOOD, NOT_PRIVATE, USABLE, Report, Row, report
+from dpproxy.owner.assess.page import page, write_private
+from dpproxy.owner.assess.report import NOT_PRIVATE, Report, Row, assessment
 from dpproxy.reporting.tables import print_json, print_table
 
-HEADINGS = (
-    ("Refused", "refused"),
-    ("Answered", "answered"),
-    ("Need values", "needs values"),
-    ("Free: no private rows are read", "free"),
-)
 _SHORT = 100
 
 
@@ -35,12 +23,11 @@ def assess(config: Config, file: Path, html: Path | None, *, as_json: bool) -> N
     `html`: where a page is written as well, readable by its owner alone. Raises OutputError, ConfigError, and what
     starting backend and front raises.
     """
-    listing = read(file)
-    with assessing(config) as assessor:
-        bar = track(listing.statements, "assessing", console=Console(stderr=True), transient=True)
-        found = [_with_advice(assessor, one) for one in bar]
-        unit = unit_name(assessor.checked.policy)
-    made = report(file.name, listing, found, unit, config.budget)
+    made = assessment(
+        config,
+        file,
+        lambda all_of_it: track(all_of_it, "assessing", console=Console(stderr=True), transient=True),
+    )
     if html is not None:
         write_private(html, page(made))
     if as_json:
@@ -49,44 +36,6 @@ def assess(config: Config, file: Path, html: Path | None, *, as_json: bool) -> N
         _print(made)
         if html is not None:
             print(f"\n{html} is written, for its owner's eyes (mode 0600).")
-
-
-def _with_advice(assessor: Assessor, listed: Listed) -> tuple[Assessed, Advice | None]:
-    one = assessor.assess(listed)
-    if one.outcome != "refused" or one.refusal is None:
-        return one, None
-    return one, advice(assessor, listed, one.refusal)
-
-
-def page(made: Report) -> str:
-    """The report as one HTML page that loads nothing."""
-    templates = Environment(
-        loader=PackageLoader("dpproxy.owner.assess"),
-        autoescape=select_autoescape(),
-        undefined=StrictUndefined,
-    )
-    template = templates.get_template("assess.html")
-    return template.render(r=made, warning=NOT_PRIVATE, headings=HEADINGS, grade=_grade)
-
-
-def _grade(row: Row) -> str:
-    """How an error is coloured."""
-    text = row.error.strip("> %")
-    if not text.replace(".", "").isdigit():
-        return "soft"
-    return "good" if float(text) <= 100 * GOOD else "fair" if float(text) <= 100 * USABLE else "bad"
-
-
-def write_private(file: Path, text: str) -> None:
-    """Writes a file that only its owner can read; what was there is replaced."""
-    handle, name = tempfile.mkstemp(prefix=f".{file.name}.", dir=file.absolute().parent)
-    try:
-        with open(handle, "w", encoding="utf-8") as opened:
-            opened.write(text)
-        os.replace(name, file)
-    except BaseException:
-        os.unlink(name)
-        raise
 
 
 def _print(made: Report) -> None:

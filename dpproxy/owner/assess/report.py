@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from pathlib import Path
 from statistics import median
 
 from budget.account import Charge
 from budget.units import shown
-from dpproxy.config.sections import Budget
-from dpproxy.owner.assess.advice import Advice
-from dpproxy.owner.assess.assessor import Assessed, Outcome
+from dpproxy.catalog.build_policy import unit_name
+from dpproxy.config.sections import Budget, Config
+from dpproxy.owner.assess.advice import Advice, advice
+from dpproxy.owner.assess.assessor import Assessed, Assessor, Outcome, assessing
 from dpproxy.owner.assess.fit import Fit
-from dpproxy.owner.assess.listed import Listing
+from dpproxy.owner.assess.listed import Listed, Listing, read
 
 NOT_PRIVATE = (
     "NOT PRIVATE. This report was made of the data themselves, without noise: how far off released numbers would be "
@@ -66,6 +68,26 @@ class Report:
     budget: str
     turned: int
     rows: tuple[Row, ...]
+
+
+def assessment(config: Config, file: Path, watched: Callable[[Sequence[Listed]], Iterable[Listed]]) -> Report:
+    """Assesses the statements of a file; for refused ones it is tried which line of policy would help.
+
+    `watched`: passes the statements on as they are taken. Raises OutputError, ConfigError, and what starting
+    backend and front raises.
+    """
+    listing = read(file)
+    with assessing(config) as assessor:
+        assessed = [_with_advice(assessor, listed) for listed in watched(listing.statements)]
+        unit = unit_name(assessor.checked.policy)
+    return report(file.name, listing, assessed, unit, config.budget)
+
+
+def _with_advice(assessor: Assessor, listed: Listed) -> tuple[Assessed, Advice | None]:
+    assessed = assessor.assess(listed)
+    if assessed.outcome != "refused" or assessed.refusal is None:
+        return assessed, None
+    return assessed, advice(assessor, listed, assessed.refusal)
 
 
 def report(
