@@ -13,11 +13,12 @@ from bisect import bisect_left
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
+from typing import ClassVar
 
 import numpy as np
 
 from mechanisms.exact import floor_ceil, interval, interval_context
-from mechanisms.histogram import Cost, Counts, Histogram, Release
+from mechanisms.histogram import Cost, Counts, Histogram, NoiseFamily, Release
 from mechanisms.noise import Integers, discrete_gaussian, gaussian_stddev, gumbel_order
 from mechanisms.randomness import Stream
 from mechanisms.validation import (
@@ -41,6 +42,8 @@ ROOT_TWO = Fraction(99, 70)
 @dataclass(frozen=True, kw_only=True)
 class _CountRelease(ABC):
     """What both domains share: the steps of eps, the noise of the counts, what is still paid for."""
+
+    noise_family: ClassVar[NoiseFamily] = "gaussian"
 
     eps_per: Fraction
     information: Fraction

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Protocol
+from typing import Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +12,8 @@ from numpy.typing import NDArray
 from mechanisms.randomness import Stream
 
 Counts = NDArray[np.int64]
+NoiseFamily = Literal["laplace", "gaussian", "gumbel"]
+"""What noise a mechanism draws; "gumbel": on what it chooses, Laplace noise on counts that it shows of that."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -63,6 +65,10 @@ class Mechanism(Protocol):
     @property
     def name(self) -> str:
         """The paper's name, e.g. KnownLap."""
+
+    @property
+    def noise_family(self) -> NoiseFamily:
+        """What follows from the kind of noise: the width of an interval, whether groups are a top k."""
 
     @property
     def fetch(self) -> int | None:

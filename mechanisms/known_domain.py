@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 
-from mechanisms.histogram import Cost, Histogram, Release
+from mechanisms.histogram import Cost, Histogram, NoiseFamily, Release
 from mechanisms.noise import (
     discrete_gaussian,
     discrete_laplace,
@@ -47,6 +47,8 @@ class KnownLap(_Known):
     size of the domain. Costs delta0 information units. ValueError for parameters out of range.
     Audience Engagements API, Algorithm 1 (known_domain.md, Theorem 1).
     """
+
+    noise_family: ClassVar[NoiseFamily] = "laplace"
 
     eps_per: Fraction
     tau: int
@@ -95,6 +97,8 @@ class KnownGauss(_Known):
     units; "cheap": sigma = 2 tau sqrt(delta0)/eps_per at 1 unit. ValueError for parameters out of range.
     Canonne, Kamath, Steinke 2020, Theorem 4 (known_domain.md, Theorem 2).
     """
+
+    noise_family: ClassVar[NoiseFamily] = "gaussian"
 
     eps_per: Fraction
     tau: int
@@ -145,6 +149,8 @@ class KnownGumb(_Known):
     Costs 2k information units, k without counts. ValueError for parameters out of range, k > cells.
     Audience Engagements API, Algorithm 2 (known_domain.md, Theorem 3).
     """
+
+    noise_family: ClassVar[NoiseFamily] = "gumbel"
 
     eps_per: Fraction
     tau: int

@@ -8,7 +8,7 @@ from typing import Literal
 
 import numpy as np
 
-from mechanisms.histogram import Cost, Histogram, Release
+from mechanisms.histogram import Cost, Histogram, NoiseFamily, Release
 from mechanisms.noise import Integers, discrete_gaussian, discrete_laplace, gaussian_stddev, laplace_stddev
 from mechanisms.randomness import Stream
 from mechanisms.tails import positive_gaussian_threshold, positive_laplace_threshold
@@ -54,6 +54,10 @@ class PositiveHistogram:
     @property
     def name(self) -> str:
         return type(self).__name__
+
+    @property
+    def noise_family(self) -> NoiseFamily:
+        return self.noise
 
     @property
     def fetch(self) -> int:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 
-from mechanisms.histogram import Cost, Counts, Histogram, Release
+from mechanisms.histogram import Cost, Counts, Histogram, NoiseFamily, Release
 from mechanisms.noise import (
     Integers,
     discrete_gaussian,
@@ -85,6 +85,10 @@ class QuantileTree(_Bins):
         check_noise(self.scale**2)
 
     @property
+    def noise_family(self) -> NoiseFamily:
+        return self.noise
+
+    @property
     def cells(self) -> int:
         """The bins: 2^levels."""
         return 1 << self.levels
@@ -157,6 +161,8 @@ class QuantileChoice(_Bins):
     `tau`: the most rows of one person in all bins together; `cells`: the bins; `quantile`: q = a/b from 0 to 1.
     Costs 1 information unit. ValueError for parameters out of range. (quantile.md, Theorem 2)
     """
+
+    noise_family: ClassVar[NoiseFamily] = "gumbel"
 
     eps_per: Fraction
     tau: int

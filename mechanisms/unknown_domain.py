@@ -11,10 +11,11 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
+from typing import ClassVar
 
 import numpy as np
 
-from mechanisms.histogram import Cost, Counts, Histogram, Release
+from mechanisms.histogram import Cost, Counts, Histogram, NoiseFamily, Release
 from mechanisms.noise import (
     Integers,
     discrete_gaussian,
@@ -106,6 +107,8 @@ class UnkLap(_Restricted):
     of range. Audience Engagements API, Algorithm 3, its T replaced (unknown_domain.md, Theorem 1).
     """
 
+    noise_family: ClassVar[NoiseFamily] = "laplace"
+
     @property
     def scale(self) -> Fraction:
         """b of the noise on counts and threshold, in counts."""
@@ -136,6 +139,8 @@ class UnkGauss(_Restricted):
     Parameters, price and errors as for UnkLap; sigma = 2 tau sqrt(delta0)/eps_per. Unknown Domain
     Framework, Algorithm 2, proved for discrete noise in unknown_domain.md, Theorem 2.
     """
+
+    noise_family: ClassVar[NoiseFamily] = "gaussian"
 
     @property
     def sigma_squared(self) -> Fraction:
@@ -173,6 +178,8 @@ class UnkGumb(_Unknown):
     parameters out of range. Audience Engagements API, Algorithm 4, corrected; without the index step
     Unknown Domain Framework, Algorithm 3 (unknown_domain.md, Theorem 3).
     """
+
+    noise_family: ClassVar[NoiseFamily] = "gumbel"
 
     eps_per: Fraction
     delta_per: Fraction

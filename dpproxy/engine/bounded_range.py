@@ -16,6 +16,7 @@ from typing import Self
 from budget.ledger import Ledger
 from dpproxy.config.sections import Privacy
 
+# By name: entries of the ledger say nothing else, and have to be understood for as long as there are any.
 _ALWAYS = frozenset({"KnownLap", "UnkLap", "KnownGumb", "UnkGumb"})
 _EITHER = frozenset({"ClampedSum", "QuantileTree"})
 """With Laplace noise of bounded range, with Gaussian noise not."""

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from budget.account import Charge
 from budget.units import micro, shown
 from dpproxy.engine.cap_notes import BEYOND, caps
-from dpproxy.engine.group_selection import CountSelection
+from dpproxy.engine.group_selection import CountSelection, is_top_k
 from dpproxy.engine.measure_distinct import DistinctMeter
 from dpproxy.engine.measure_quantiles import QuantileMeter
 from dpproxy.engine.measurement import Measurement, SumMeasurement
@@ -33,7 +33,7 @@ def explanation(one: ReleasePlan, left: Charge | None) -> Iterator[str]:
         yield "  Cost: nothing, no rows can come out"
         return
     if isinstance(one.selection, CountSelection):
-        top = f", top {one.k}" if one.lowered or one.selection.mechanism.name.endswith("Gumb") else ""
+        top = f", top {one.k}" if one.lowered or is_top_k(one.selection) else ""
         yield from _mechanism(one.selection.mechanism, one.node.draft.measures, one.selection.place, top)
     elif isinstance(one.selection, PartitionSelection):
         yield from _by_weight(one.selection)

@@ -12,7 +12,7 @@ import numpy as np
 from dpproxy.backends.base import Fetched
 from dpproxy.engine.bins import Bins
 from dpproxy.engine.planner import BoundNode
-from mechanisms.histogram import Cost, Counts, Histogram, Mechanism, Release
+from mechanisms.histogram import Cost, Counts, Histogram, Mechanism, NoiseFamily, Release
 from mechanisms.randomness import Stream
 from rewriter.plan import Cells, HistogramQuery
 
@@ -41,13 +41,13 @@ GAUSSIAN, LAPLACE = 1.96, 2.12
 """The widths of 95%: the normal quantile, and ln 20 scales of a Laplace distribution."""
 
 
-def width_of(mechanism: str) -> float:
-    """How many standard deviations to both sides hold 95% of the counts of a mechanism, by its name.
+def width_of(noise: NoiseFamily) -> float:
+    """How many standard deviations to both sides of a released value hold the true one with probability 95%.
 
-    >>> width_of("KnownGauss"), width_of("KnownGumb")
+    >>> width_of("gaussian"), width_of("gumbel")
     (1.96, 2.12)
     """
-    return LAPLACE if mechanism in ("KnownLap", "KnownGumb", "UnkLap", "UnkGumb") else GAUSSIAN
+    return GAUSSIAN if noise == "gaussian" else LAPLACE
 
 
 Place = tuple[int, Fraction | None]
@@ -168,9 +168,14 @@ class CountSelection:
         found = MeasuredColumn(
             tuple(values[n] for n in order),
             tuple(deviations[n] for n in order),
-            width=width_of(self.mechanism.name),
+            width=width_of(self.mechanism.noise_family),
         )
         return Groups(tuple(rows[n] for n in order), release.cost, {(self.place, None): found})
+
+
+def is_top_k(selection: Selection | None) -> bool:
+    """Whether the groups are the k largest, in an order found by Gumbel noise, however many groups a unit is in."""
+    return isinstance(selection, CountSelection) and selection.mechanism.noise_family == "gumbel"
 
 
 def deviations_of(release: Release, size: int) -> list[float]:

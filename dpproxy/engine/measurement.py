@@ -9,13 +9,12 @@ from typing import Protocol
 
 from dpproxy.engine.group_selection import (
     FREE,
-    GAUSSIAN,
-    LAPLACE,
     Fetch,
     MeasuredColumn,
     Place,
     deviations_of,
     in_cell_order,
+    width_of,
 )
 from dpproxy.engine.planner import BoundNode
 from mechanisms.choose import Settings, noisy_cells
@@ -122,9 +121,10 @@ class SumMeasurement:
             else:
                 release = mechanism.release(Histogram(values, True), child)
             assert release.values is not None
-            width = LAPLACE if self.settings.noise == "laplace" else GAUSSIAN
             found[place, None] = MeasuredColumn(
-                tuple(release.values.tolist()), tuple(deviations_of(release, len(cells))), width=width
+                tuple(release.values.tolist()),
+                tuple(deviations_of(release, len(cells))),
+                width=width_of(self.settings.noise),
             )
         return found
 

@@ -14,7 +14,7 @@ from fractions import Fraction
 from budget.account import Charge
 from budget.units import micro, shown
 from dpproxy.engine import refusals
-from dpproxy.engine.group_selection import CountSelection, FullDomain, Selection
+from dpproxy.engine.group_selection import CountSelection, FullDomain, Selection, is_top_k
 from dpproxy.engine.measure_distinct import DistinctMeter
 from dpproxy.engine.measure_quantiles import QuantileMeter
 from dpproxy.engine.measurement import GroupBound, Measurement, SumMeasurement
@@ -146,7 +146,7 @@ def _ask(node: BoundNode, terms: ReleaseOptions, k: int | None, secret: Secret) 
             node = replace(node, draft=replace(draft, measures=(*draft.measures, UNITS)))
     selection = _selection(node, terms, place, k) if draft.measures else _listed(node, terms)
     found = () if isinstance(selection, FullDomain) or place is None else (place,)
-    restricted = isinstance(selection, FullDomain) or not (selection.name or "").endswith("Gumb")
+    restricted = not is_top_k(selection)
     meters = _meters(node, terms, found, GroupBound(node.delta0 if restricted else None), restricted)
     _refuse_costly(meters, max(selection.most, 1), terms)
     described = [selection.parameters, *(m.parameters(selection.most) for m in meters)]
@@ -200,7 +200,7 @@ def _selection(node: BoundNode, terms: ReleaseOptions, place: int | None, k: int
         raise refusals.needs_limit() from None
     if node.cells is not None and not isinstance(mechanism, KnownGumb):
         return FullDomain(node.cells)
-    most = k if k is not None and mechanism.name.endswith("Gumb") else (mechanism.fetch or 1) - 1
+    most = k if k is not None and mechanism.noise_family == "gumbel" else (mechanism.fetch or 1) - 1
     return CountSelection(node, place, mechanism, most)
 
 

@@ -18,6 +18,7 @@ from dpproxy.engine.group_selection import (
     MeasuredColumn,
     Place,
     Selection,
+    is_top_k,
 )
 from dpproxy.engine.measurement import Measurement
 from dpproxy.engine.options import ReleaseOptions
@@ -82,8 +83,7 @@ class ReleasePlan:
     @property
     def lowered(self) -> int | None:
         """The number of groups that can come out where it is less than LIMIT asks for."""
-        asked = self.node.draft.k
-        top = self.name.split(",")[0].endswith("Gumb")
+        asked, top = self.node.draft.k, is_top_k(self.selection)
         return self.k if top and self.k is not None and asked is not None and self.k < asked else None
 
     @property

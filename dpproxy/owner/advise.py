@@ -23,7 +23,7 @@ from budget.units import MICRO, MOST
 from dpproxy.config.sections import Budget, Config, Privacy
 from dpproxy.deployment.service import opened_vault
 from dpproxy.engine.bounded_range import Accounting
-from dpproxy.engine.group_selection import GAUSSIAN, LAPLACE, width_of
+from dpproxy.engine.group_selection import width_of
 from dpproxy.owner.attacker_advantage import lessons, together
 from dpproxy.owner.check import limits_of
 from dpproxy.reporting.rows import OutputError
@@ -77,7 +77,7 @@ class Kind:
     def error(self, count: int) -> float | None:
         """The relative error that 95% of counts of this size stay within."""
         deviation = self.mechanism.stddev
-        return None if deviation is None else width_of(self.mechanism.name) * deviation / count
+        return None if deviation is None else width_of(self.mechanism.noise_family) * deviation / count
 
 
 @dataclass(frozen=True)
@@ -225,7 +225,7 @@ def for_error(setting: Setting, error: Fraction, count: int) -> Setting:
 
     Of one count, at one information unit: standard deviation 2/epsilon_per, or sqrt(2) as much for Laplace.
     """
-    interval = LAPLACE * 2 * math.sqrt(2) if setting.noise == "laplace" else GAUSSIAN * 2
+    interval = width_of(setting.noise) * 2 * (math.sqrt(2) if setting.noise == "laplace" else 1)
     needed = interval / (float(error) * count)
     return replace(setting, epsilon_per=Fraction(math.ceil(round(needed * _MILLION, 6)), _MILLION))
 

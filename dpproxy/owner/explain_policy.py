@@ -9,7 +9,7 @@ from dpproxy.catalog.build_policy import unit_name
 from dpproxy.config.sections import Config
 from dpproxy.deployment.service import Service
 from dpproxy.engine.cap_notes import BEYOND, NOT_COVERED, caps
-from dpproxy.engine.group_selection import GAUSSIAN, LAPLACE, CountSelection, FullDomain, width_of
+from dpproxy.engine.group_selection import CountSelection, FullDomain, width_of
 from dpproxy.engine.measurement import SumMeasurement
 from dpproxy.engine.optimizer import plan_release
 from dpproxy.engine.options import terms
@@ -143,10 +143,10 @@ def _error(one: ReleasePlan) -> Iterator[str]:
     selection = one.selection
     counts, sums = [], []
     if isinstance(selection, CountSelection) and selection.mechanism.stddev is not None:
-        counts.append(width_of(selection.mechanism.name) * selection.mechanism.stddev)
+        counts.append(width_of(selection.mechanism.noise_family) * selection.mechanism.stddev)
     for meter in one.meters:
         if isinstance(meter, SumMeasurement) and selection is not None:
-            width = LAPLACE if meter.settings.noise == "laplace" else GAUSSIAN
+            width = width_of(meter.settings.noise)
             for place, mechanism in zip(meter.places, meter.mechanisms(max(1, selection.most)), strict=True):
                 measure = one.node.draft.measures[place]
                 if isinstance(measure, Count):

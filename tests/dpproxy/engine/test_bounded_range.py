@@ -17,7 +17,10 @@ from dpproxy.console.guarantees import guarantees
 from dpproxy.console.sources import Probe, Sources
 from dpproxy.deployment.service import BoundConfig, Service, configured, opened_vault
 from dpproxy.embedded.server import Embedded
-from dpproxy.engine.bounded_range import recorded
+from dpproxy.engine.bounded_range import of_bounded_range, recorded
+from mechanisms.count_release import KnownCountRelease, PrivateCountRelease
+from mechanisms.known_domain import KnownGauss, KnownGumb, KnownLap
+from mechanisms.unknown_domain import UnkGauss, UnkGumb, UnkLap
 from tests.dpproxy.engine.test_executor import Analyst
 from tests.dpproxy.serving import POLICY, make, within
 
@@ -64,6 +67,14 @@ EXPECTED = {
     "analyst:eve": BOUNDED,
     "team:acme": BOUNDED,
 }
+
+
+@pytest.mark.parametrize(
+    "mechanism",
+    [KnownLap, KnownGauss, KnownGumb, UnkLap, UnkGauss, UnkGumb, KnownCountRelease, PrivateCountRelease],
+)
+def test_names_in_the_ledger_say_what_the_mechanisms_noise_is(mechanism: type[Any]) -> None:
+    assert of_bounded_range(mechanism.__name__) == (mechanism.noise_family != "gaussian")
 
 
 def test_the_owner_is_told_the_guarantee_of_what_was_released(folder: Path) -> None:
