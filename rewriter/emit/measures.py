@@ -235,7 +235,7 @@ def _sum(measure: Moment, place: int, ranked: bool, dialect: Dialect) -> exp.Exp
     if measure.centred:
         lo, hi = measure.value.lo or 0, 1 if measure.value.hi is None else measure.value.hi
         double = exp.Mul(this=exp.Literal.number(2), expression=value)
-        value = exp.paren(exp.Sub(this=double, expression=_integer(lo + hi)))
+        value = exp.paren(exp.Sub(this=double, expression=signed(lo + hi)))
     if measure.power == 2:
         value = exp.Mul(this=value, expression=value.copy())
     if ranked:
@@ -244,14 +244,15 @@ def _sum(measure: Moment, place: int, ranked: bool, dialect: Dialect) -> exp.Exp
     total: exp.Expr = exp.Sum(this=dialect.addend(value))
     if not ranked:
         least, most = reach(measure)
-        above = exp.Greatest(this=total.copy(), expressions=[_integer(least)], ignore_nulls=True)
-        clamped = exp.Least(this=above, expressions=[_integer(most)], ignore_nulls=True)
+        above = exp.Greatest(this=total.copy(), expressions=[signed(least)], ignore_nulls=True)
+        clamped = exp.Least(this=above, expressions=[signed(most)], ignore_nulls=True)
         present = exp.not_(exp.Is(this=total, expression=exp.null()))
         total = exp.Case().when(present, clamped)
     return exp.func("COALESCE", total, exp.Literal.number(0))
 
 
-def _integer(value: int) -> exp.Expr:
+def signed(value: int) -> exp.Expr:
+    """A whole constant that may stand behind an operator."""
     number = exp.Literal.number(abs(value))
     return exp.paren(exp.Neg(this=number)) if value < 0 else number
 
@@ -263,8 +264,8 @@ def total(number: int, measure: Measure, dialect: Dialect) -> exp.Expr:
     if isinstance(measure, Moment):
         # Of no rows SUM is NULL, which GREATEST passes over: the clamp would make a number of it.
         value = exp.func("COALESCE", value, exp.Literal.number(0))
-        above = exp.Greatest(this=value, expressions=[_integer(-LARGEST_SUM)], ignore_nulls=True)
-        value = exp.Least(this=above, expressions=[_integer(LARGEST_SUM)], ignore_nulls=True)
+        above = exp.Greatest(this=value, expressions=[signed(-LARGEST_SUM)], ignore_nulls=True)
+        value = exp.Least(this=above, expressions=[signed(LARGEST_SUM)], ignore_nulls=True)
     return exp.cast(value, "BIGINT")
 
 

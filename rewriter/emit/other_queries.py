@@ -14,7 +14,7 @@ from sqlglot import exp
 from rewriter.emit.dialects.base import Dialect
 from rewriter.emit.enforcement import held
 from rewriter.emit.histogram import Emitter
-from rewriter.emit.measures import item_kind, numbered, unmeasured, with_ranks
+from rewriter.emit.measures import item_kind, numbered, signed, unmeasured, with_ranks
 from rewriter.ir.measure import DistinctItems, Quantiles, Running
 from rewriter.ir.relation import UNIT
 from rewriter.logical.plan import NodeDraft
@@ -50,7 +50,7 @@ def bins_query(
     rank = numbered(query.emitter, query.node, query.keys, query.kinds, "y0", together)
     query.add("p", exp.select("*", *query.group_number(delta0)).from_("r").where(_present("y0")))
     query.add_all(with_ranks("p", together, [exp.alias_(rank, "_k")], measure.tau))
-    offset = exp.paren(exp.Sub(this=exp.column("y0"), expression=_signed(lo)))
+    offset = exp.paren(exp.Sub(this=exp.column("y0"), expression=signed(lo)))
     spread = exp.Mul(this=offset, expression=exp.Literal.number(bins))
     number = exp.cast(
         exp.IntDiv(this=exp.paren(spread), expression=exp.Literal.number(hi - lo + 1)), "BIGINT"
@@ -240,8 +240,3 @@ def _present(name: str) -> exp.Expr:
 
 def _at_most(name: str, most: int) -> exp.Expr:
     return exp.LTE(this=exp.column(name), expression=exp.Literal.number(most))
-
-
-def _signed(value: int) -> exp.Expr:
-    number = exp.Literal.number(abs(value))
-    return exp.paren(exp.Neg(this=number)) if value < 0 else number

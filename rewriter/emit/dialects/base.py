@@ -103,16 +103,29 @@ class Dialect(Protocol):
         """Whether `expression` raises Refusal for some of the grammar."""
 
 
-class Bound:
+class Usual:
+    """What an engine writes where nothing of its own is to be said."""
+
+    def table(self, table: Table) -> Sequence[str]:
+        return table.backend_name
+
+    def least(self, value: exp.Expr, kind: str) -> exp.Expr:
+        return exp.Min(this=value)
+
+    def same(self, left: exp.Expr, right: exp.Expr, kind: str) -> exp.Expr:
+        return exp.NullSafeEQ(this=left, expression=right)
+
+    def ordered(self, value: exp.Expr, kind: str) -> exp.Expr:
+        return value
+
+
+class Bound(Usual):
     """How engines write whose parameters are $1, $2... and whose sums of integers are wider than those."""
 
     partial = False
 
     def secret(self, place: int) -> exp.Expr:
         return exp.cast(exp.Parameter(this=exp.Literal.number(place)), "VARCHAR")
-
-    def least(self, value: exp.Expr, kind: str) -> exp.Expr:
-        return exp.Min(this=value)
 
     def cells(self, columns: Sequence[tuple[str, str]]) -> exp.Select:
         first = exp.cast(exp.Parameter(this=exp.Literal.number(1)), "VARCHAR[]")
@@ -168,14 +181,8 @@ class Neutral(Bound):
     def key(self, value: exp.Expr, kind: str) -> exp.Expr:
         return value
 
-    def same(self, left: exp.Expr, right: exp.Expr, kind: str) -> exp.Expr:
-        return exp.NullSafeEQ(this=left, expression=right)
-
     def text(self, value: exp.Expr, kind: str) -> exp.Expr:
         return exp.cast(value, "VARCHAR")
-
-    def ordered(self, value: exp.Expr, kind: str) -> exp.Expr:
-        return value
 
 
 NEUTRAL = Neutral()

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from sqlglot import exp
 
 from rewriter.emit.dialects.base import Bound, cell_type, collated
 from rewriter.emit.expressions.duckdb import DuckDBWriter, era_last
 from rewriter.ir.relation import Relation, leaf
-from rewriter.policy import Column, Table
+from rewriter.policy import Column
 from rewriter.scalar.typecheck import Parameters, kind_of_type
 
 _DAY = 86_400_000_000
@@ -22,9 +20,6 @@ class DuckDBDialect(Bound):
 
     def sql(self, query: exp.Expr) -> str:
         return query.sql("duckdb", pretty=True, copy=False)
-
-    def table(self, table: Table) -> Sequence[str]:
-        return table.backend_name
 
     def scanned(self, alias: str, column: Column) -> exp.Expr:
         value = leaf(alias, column.name)
@@ -49,9 +44,6 @@ class DuckDBDialect(Bound):
             return _justified(value)
         return exp.Add(this=value, expression=exp.Literal.number("0.0")) if kind == "float" else value
 
-    def same(self, left: exp.Expr, right: exp.Expr, kind: str) -> exp.Expr:
-        return exp.NullSafeEQ(this=left, expression=right)
-
     def text(self, value: exp.Expr, kind: str) -> exp.Expr:
         if kind == "float":
             return _bits(value)
@@ -64,9 +56,6 @@ class DuckDBDialect(Bound):
         if kind in ("date", "timestamp", "timestamptz"):
             return era_last(text)
         return _trimmed(text) if kind == "number" else text
-
-    def ordered(self, value: exp.Expr, kind: str) -> exp.Expr:
-        return value
 
 
 def _each(values: exp.Expr, element: exp.Column, settled: exp.Expr) -> exp.Expr:

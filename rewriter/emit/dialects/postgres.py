@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from sqlglot import exp
 
 from rewriter.emit.dialects.base import Bound, collated
 from rewriter.emit.expressions.postgres import PostgresWriter
 from rewriter.ir.relation import Relation, leaf
-from rewriter.policy import Column, Table
+from rewriter.policy import Column
 from rewriter.scalar.typecheck import Parameters, enumerable, kind_of_type
 
 _STAND_INS = {
@@ -35,9 +33,6 @@ class PostgresDialect(Bound):
 
     def sql(self, query: exp.Expr) -> str:
         return query.sql("postgres", pretty=True)
-
-    def table(self, table: Table) -> Sequence[str]:
-        return table.backend_name
 
     def scanned(self, alias: str, column: Column) -> exp.Expr:
         value = leaf(alias, column.name)

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 from sqlglot import exp
 
-from rewriter.emit.dialects.base import cell_type
+from rewriter.emit.dialects.base import Usual, cell_type
 from rewriter.emit.expressions.functions import calendar, dates, when
 from rewriter.emit.expressions.spark import SparkWriter, micros
 from rewriter.ir.relation import Relation, leaf
-from rewriter.policy import Column, Table
+from rewriter.policy import Column
 from rewriter.scalar import float_guards
 from rewriter.scalar.typecheck import Parameters
 
@@ -21,16 +21,13 @@ _ADDENDS = "DECIMAL(28, 0)"
 _ZONELESS = {exp.DType.TIMESTAMP: exp.DType.TIMESTAMPNTZ, exp.DType.TIMESTAMPTZ: exp.DType.TIMESTAMPLTZ}
 
 
-class SparkDialect:
+class SparkDialect(Usual):
     """Emitted SQL for Spark 4.0 and later, under the settings that the backend pins."""
 
     partial = True
 
     def sql(self, query: exp.Expr) -> str:
         return _tried(query).sql("spark", pretty=True, copy=False)
-
-    def table(self, table: Table) -> Sequence[str]:
-        return table.backend_name
 
     def scanned(self, alias: str, column: Column) -> exp.Expr:
         value = leaf(alias, column.name)
@@ -53,12 +50,6 @@ class SparkDialect:
             return when(dates(value), value)
         return when(calendar(value), value) if kind in ("timestamp", "timestamptz") else value
 
-    def least(self, value: exp.Expr, kind: str) -> exp.Expr:
-        return exp.Min(this=value)
-
-    def same(self, left: exp.Expr, right: exp.Expr, kind: str) -> exp.Expr:
-        return exp.NullSafeEQ(this=left, expression=right)
-
     def text(self, value: exp.Expr, kind: str) -> exp.Expr:
         if kind == "float":
             return _bits(value)
@@ -66,9 +57,6 @@ class SparkDialect:
             value = exp.cast(value, "TIMESTAMP")
         text = exp.cast(value, "VARCHAR")
         return _trimmed(text) if kind == "number" else text
-
-    def ordered(self, value: exp.Expr, kind: str) -> exp.Expr:
-        return value
 
     def secret(self, place: int) -> exp.Expr:
         return exp.select("secret").from_(SECRET).subquery()

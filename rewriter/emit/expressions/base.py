@@ -10,16 +10,26 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 
 from sqlglot import exp
 
 from rewriter.effort import spend
+from rewriter.emit.dialects.base import CELL_TYPES
 from rewriter.ir.relation import Relation
 from rewriter.scalar import float_guards
 from rewriter.scalar.numeric_width import INTEGERS, wider, width
 from rewriter.scalar.parameter_literal import plain_constant
 from rewriter.scalar.typecheck import Parameter, Parameters, kind, operands
 
+TYPES = {
+    "int2": "SMALLINT",
+    "int4": "INT",
+    "int8": "BIGINT",
+    "number": CELL_TYPES["number"],
+    "real": "DOUBLE",
+}
+"""In which integers and exact numbers of a width are computed where a failed operation can be had as NULL."""
 ARITHMETIC = (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod, exp.Neg, exp.Abs)
 NUMBERS = ("int", "number", "float")
 
@@ -96,17 +106,23 @@ class Writer(ABC):
     def date_form(self, node: exp.Expr) -> exp.Expr:
         """A date minus a date."""
 
-    @abstractmethod
     def literal(self, node: exp.Expr) -> exp.Expr:
-        """A constant."""
+        """A constant, as digits alone: with an exponent it would be a double."""
+        if isinstance(node, exp.Literal) and not node.is_string and "e" in node.this.lower():
+            return exp.Literal.number(format(Decimal(node.this), "f"))
+        return node.copy()
 
-    @abstractmethod
     def operand(self, node: exp.Expr, of: str) -> Guarded:
         """A part that is no arithmetic, in the type in which arithmetic of width `of` is computed."""
+        value = self.write(node)
+        return Guarded(exp.cast(value, self.types(of)) if of in INTEGERS or of == "real" else value)
 
-    @abstractmethod
     def promoted(self, part: Guarded, before: str, after: str) -> Guarded:
         """A number of one width in the type in which those of another are computed."""
+        if self.types(before) == self.types(after):
+            return part
+        target = "DECIMAL(19, 0)" if after == "number" else self.types(after)
+        return Guarded(exp.cast(part.value, target), part.guards)
 
     @abstractmethod
     def computed(self, node: exp.Expr, parts: Sequence[exp.Expr], of: str) -> Guarded:
@@ -147,9 +163,9 @@ class Writer(ABC):
             return Guarded(float_guards.double(node.unnest().name))
         return self.promoted(self.opened(node), own, of)
 
-    @abstractmethod
     def types(self, of: str) -> str:
         """The type in which a width is computed."""
+        return TYPES.get(of, "DOUBLE")
 
     def float_computed(self, node: exp.Expr, values: Sequence[exp.Expr]) -> Guarded:
         """One operation of doubles; the guards are the same on every engine."""

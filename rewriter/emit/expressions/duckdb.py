@@ -9,21 +9,13 @@ from sqlglot import exp
 
 from rewriter.emit.dialects.base import CELL_TYPES
 from rewriter.emit.expressions.base import Guarded, operation
-from rewriter.emit.expressions.functions import LONGEST_REPLACED, Forms, number, when
+from rewriter.emit.expressions.functions import Forms, number, when
 from rewriter.scalar.array_literal import elements
 from rewriter.scalar.comparable import alike_operands
-from rewriter.scalar.function_checks import constant_text
 from rewriter.scalar.interval import measured
 from rewriter.scalar.numeric_width import INTEGERS
 from rewriter.scalar.typecheck import COMPARISONS, Parameter, enumerable, kind_of_type
 
-TYPES = {
-    "int2": "SMALLINT",
-    "int4": "INT",
-    "int8": "BIGINT",
-    "number": CELL_TYPES["number"],
-    "real": "DOUBLE",
-}
 TRIED = (
     *(exp.Round, exp.Trunc, exp.Floor, exp.Ceil, exp.Cast, exp.WidthBucket, exp.Substring, exp.Sign),
     *(exp.Coalesce, exp.Case, exp.Nullif, exp.Greatest, exp.Least, exp.Extract, exp.TimestampTrunc),
@@ -62,11 +54,6 @@ class DuckDBWriter(Forms):
             return written
         return exp.Anonymous(this="TRY", expressions=[written])
 
-    def literal(self, node: exp.Expr) -> exp.Expr:
-        if isinstance(node, exp.Literal) and not node.is_string and "e" in node.this.lower():
-            return exp.Literal.number(format(Decimal(node.this), "f"))
-        return node.copy()
-
     def parameter(self, parameter: Parameter) -> exp.Expr:
         value, found = parameter.value, kind_of_type(parameter.type)
         return (
@@ -79,20 +66,6 @@ class DuckDBWriter(Forms):
         if isinstance(node, exp.Literal) and node.is_string and not enumerable(kind_of_type(type_name)):
             return typed(node.this, type_name)
         return super().beside(node, type_name, target)
-
-    def types(self, of: str) -> str:
-        return TYPES.get(of, "DOUBLE")
-
-    def operand(self, node: exp.Expr, of: str) -> Guarded:
-        value = self.write(node)
-        return Guarded(exp.cast(value, self.types(of)) if of in INTEGERS or of == "real" else value)
-
-    def promoted(self, part: Guarded, before: str, after: str) -> Guarded:
-        if self.types(before) == self.types(after):
-            return part
-        if after == "number":
-            return Guarded(exp.cast(part.value, "DECIMAL(19, 0)"), part.guards)
-        return Guarded(exp.cast(part.value, self.types(after)), part.guards)
 
     def computed(self, node: exp.Expr, parts: Sequence[exp.Expr], of: str) -> Guarded:
         """Each operation has a TRY of its own: what stands twice may be computed once, outside of a TRY around it."""
@@ -112,12 +85,6 @@ class DuckDBWriter(Forms):
             return part.closed()
         return self.tried(Guarded(exp.cast(part.value, "REAL"), part.guards).closed(), node)
 
-    def folding(self, value: exp.Expr) -> exp.Expr:
-        return value
-
-    def cased(self, node: exp.Expr) -> exp.Expr:
-        return type(node)(this=self.write(node.this))
-
     def days_between(self, first: exp.Expr, second: exp.Expr) -> exp.Expr:
         return exp.cast(exp.paren(exp.Sub(this=first, expression=second)), "INT")
 
@@ -126,9 +93,6 @@ class DuckDBWriter(Forms):
 
     def cut_number(self, value: exp.Expr, places: int) -> exp.Expr:
         return exp.Anonymous(this="TRUNC", expressions=[value, *([number(places)] if places else [])])
-
-    def whole(self, value: int) -> exp.Expr:
-        return number(value)
 
     def decimal(self, value: exp.Expr) -> exp.Expr:
         parts = [exp.Literal.string("%.15g"), exp.cast(value.copy(), "DOUBLE")]
@@ -167,21 +131,12 @@ class DuckDBWriter(Forms):
         asked = exp.GTE(this=exp.paren(size.copy()), expression=number(0))
         return exp.Substring(this=self.write(node.this), start=first, length=when(asked, rest))
 
-    def matched(self, node: exp.Expr) -> exp.Expr:
-        pattern = exp.Literal.string(f"(?s){self.pattern(node)}")
-        return exp.Anonymous(this="REGEXP_MATCHES", expressions=[self.write(node.this), pattern])
+    def pattern(self, node: exp.Expr) -> str:
+        return f"(?s){super().pattern(node)}"
 
-    def regexp_replaced(self, node: exp.Expr) -> exp.Expr:
-        value = self.write(node.this)
-        short = exp.LTE(this=exp.Length(this=value), expression=number(LONGEST_REPLACED))
-        texts = [exp.Literal.string(f"(?s){self.pattern(node)}"), self.write(node.args["replacement"])]
-        modifiers = node.args.get("modifiers")
-        flags = (
-            []
-            if modifiers is None
-            else [exp.Literal.string(constant_text(modifiers, self.parameters) or "g")]
-        )
-        return when(short, exp.Anonymous(this="REGEXP_REPLACE", expressions=[value.copy(), *texts, *flags]))
+    def matched(self, node: exp.Expr) -> exp.Expr:
+        pattern = exp.Literal.string(self.pattern(node))
+        return exp.Anonymous(this="REGEXP_MATCHES", expressions=[self.write(node.this), pattern])
 
 
 def typed(text: str, type_name: str) -> exp.Expr:

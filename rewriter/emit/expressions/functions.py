@@ -241,7 +241,7 @@ class Forms(Writer):
         of, value = self.width(node), self.write(node.this)
         most = SPAN[of]
         if source == "int":
-            within: exp.Expr = exp.Between(this=value, low=self.whole(-most), high=self.whole(most - 1))
+            within: exp.Expr = exp.Between(this=value, low=number(-most), high=number(most - 1))
         elif of == "int8" and source == "float":
             within = exp.and_(
                 exp.GTE(this=value, expression=float_guards.double(str(-most))),
@@ -273,7 +273,7 @@ class Forms(Writer):
             return value
         rounded = exp.Round(this=value, decimals=number(sizes[1] if len(sizes) > 1 else 0))
         most = 10 ** (sizes[0] - (sizes[1] if len(sizes) > 1 else 0))
-        return when(exp.LT(this=exp.Abs(this=rounded.copy()), expression=self.whole(most)), rounded)
+        return when(exp.LT(this=exp.Abs(this=rounded.copy()), expression=number(most)), rounded)
 
     def extract(self, node: exp.Expr) -> exp.Expr:
         value, field = self.write(node.expression), node.name.lower()
@@ -374,13 +374,17 @@ class Forms(Writer):
     both = "TRIM"
     """The function that trims both ends."""
 
-    @abstractmethod
     def folding(self, value: exp.Expr) -> exp.Expr:
         """A text whose letters have two cases."""
+        return value
 
-    @abstractmethod
     def cased(self, node: exp.Expr) -> exp.Expr:
         """LOWER and UPPER."""
+        return type(node)(this=self.write(node.this))
+
+    def bytewise(self, value: exp.Expr) -> exp.Expr:
+        """A text that is compared and searched by its bytes, whatever its own collation."""
+        return value
 
     @abstractmethod
     def days_between(self, first: exp.Expr, second: exp.Expr) -> exp.Expr:
@@ -395,16 +399,12 @@ class Forms(Writer):
         """An exact number without the digits behind `places`."""
 
     @abstractmethod
-    def whole(self, value: int) -> exp.Expr:
-        """A whole constant of any size."""
-
-    @abstractmethod
     def decimal(self, value: exp.Expr) -> exp.Expr:
         """A double as the exact number of its first 15 digits."""
 
-    @abstractmethod
     def spelt(self, value: exp.Expr, of: str) -> exp.Expr:
         """A value of a kind as PostgreSQL prints it."""
+        return exp.cast(value, "TEXT")
 
     @abstractmethod
     def stored(self, node: exp.Expr) -> exp.DataType:
@@ -422,6 +422,16 @@ class Forms(Writer):
     def matched(self, node: exp.Expr) -> exp.Expr:
         """Whether a regular expression is found."""
 
-    @abstractmethod
     def regexp_replaced(self, node: exp.Expr) -> exp.Expr:
-        """What a regular expression finds, replaced."""
+        """What a regular expression finds in a text that is not too long, replaced."""
+        value = self.write(node.this)
+        short = exp.LTE(this=exp.Length(this=value), expression=number(LONGEST_REPLACED))
+        texts = [exp.Literal.string(self.pattern(node)), self.write(node.args["replacement"])]
+        modifiers = node.args.get("modifiers")
+        flags = (
+            []
+            if modifiers is None
+            else [exp.Literal.string(constant_text(modifiers, self.parameters) or "g")]
+        )
+        parts = [self.bytewise(value.copy()), *texts, *flags]
+        return when(short, exp.Anonymous(this="REGEXP_REPLACE", expressions=parts))

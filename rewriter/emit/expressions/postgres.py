@@ -8,9 +8,8 @@ from sqlglot import exp
 
 from rewriter.emit.dialects.base import collated
 from rewriter.emit.expressions.base import Guarded, operation
-from rewriter.emit.expressions.functions import LONGEST_REPLACED, Forms, number, when
+from rewriter.emit.expressions.functions import Forms, number, when
 from rewriter.scalar import float_guards
-from rewriter.scalar.function_checks import constant_text
 from rewriter.scalar.numeric_width import INTEGERS, SPAN
 
 COMPUTED = {"int2": "BIGINT", "int4": "BIGINT", "int8": "DECIMAL", "number": "DECIMAL"}
@@ -92,14 +91,8 @@ class PostgresWriter(Forms):
     def cut_number(self, value: exp.Expr, places: int) -> exp.Expr:
         return exp.Anonymous(this="TRUNC", expressions=[value, number(places)])
 
-    def whole(self, value: int) -> exp.Expr:
-        return number(value)
-
     def decimal(self, value: exp.Expr) -> exp.Expr:
         return exp.cast(value.copy(), "DECIMAL")
-
-    def spelt(self, value: exp.Expr, of: str) -> exp.Expr:
-        return exp.cast(value, "TEXT")
 
     def stored(self, node: exp.Expr) -> exp.DataType:
         return exp.DataType(this=node.args["to"].this)
@@ -116,23 +109,11 @@ class PostgresWriter(Forms):
         return exp.Substring(this=self.write(node.this), start=start, length=known)
 
     def matched(self, node: exp.Expr) -> exp.Expr:
-        value = exp.paren(collated(self.write(node.this), "C"))
+        value = exp.paren(self.bytewise(self.write(node.this)))
         return exp.RegexpLike(this=value, expression=exp.Literal.string(self.pattern(node)))
 
-    def regexp_replaced(self, node: exp.Expr) -> exp.Expr:
-        value = self.write(node.this)
-        short = exp.LTE(this=exp.Length(this=value), expression=number(LONGEST_REPLACED))
-        texts = [exp.Literal.string(self.pattern(node)), self.write(node.args["replacement"])]
-        modifiers = node.args.get("modifiers")
-        flags = (
-            []
-            if modifiers is None
-            else [exp.Literal.string(constant_text(modifiers, self.parameters) or "g")]
-        )
-        replaced = exp.Anonymous(
-            this="REGEXP_REPLACE", expressions=[collated(value.copy(), "C"), *texts, *flags]
-        )
-        return when(short, replaced)
+    def bytewise(self, value: exp.Expr) -> exp.Expr:
+        return collated(value, "C")
 
 
 def _exact(text: str) -> exp.Expr:

@@ -22,13 +22,6 @@ from rewriter.scalar.numeric_width import INTEGERS
 from rewriter.scalar.typecheck import operands
 from rewriter.syntax.allowlist import position
 
-TYPES = {
-    "int2": "SMALLINT",
-    "int4": "INT",
-    "int8": "BIGINT",
-    "number": CELL_TYPES["number"],
-    "real": "DOUBLE",
-}
 _TRIED: dict[type[exp.Expr], str] = {exp.Add: "TRY_ADD", exp.Sub: "TRY_SUBTRACT", exp.Mul: "TRY_MULTIPLY"}
 KINDS = {"int", "number", "float", "text", "bool", "date", "timestamp", "timestamptz", "literal"}
 """Of values that Spark computes with as PostgreSQL does."""
@@ -78,24 +71,6 @@ class SparkWriter(Forms):
         if valued and self.kind(node) not in KINDS:
             raise self.refused(node, "a value of this type")
         return super().write(node)
-
-    def literal(self, node: exp.Expr) -> exp.Expr:
-        if isinstance(node, exp.Literal) and not node.is_string and "e" in node.this.lower():
-            return exp.Literal.number(format(Decimal(node.this), "f"))
-        return node.copy()
-
-    def types(self, of: str) -> str:
-        return TYPES.get(of, "DOUBLE")
-
-    def operand(self, node: exp.Expr, of: str) -> Guarded:
-        value = self.write(node)
-        return Guarded(exp.cast(value, self.types(of)) if of in INTEGERS or of == "real" else value)
-
-    def promoted(self, part: Guarded, before: str, after: str) -> Guarded:
-        if self.types(before) == self.types(after):
-            return part
-        target = "DECIMAL(19, 0)" if after == "number" else self.types(after)
-        return Guarded(exp.cast(part.value, target), part.guards)
 
     def computed(self, node: exp.Expr, parts: Sequence[exp.Expr], of: str) -> Guarded:
         if of in INTEGERS:
@@ -161,12 +136,6 @@ class SparkWriter(Forms):
         escaped = exp.Escape(this=found, expression=exp.Literal.string("\\"))
         return exp.not_(exp.paren(escaped)) if node.args.get("negate") else escaped
 
-    def folding(self, value: exp.Expr) -> exp.Expr:
-        return value
-
-    def cased(self, node: exp.Expr) -> exp.Expr:
-        return type(node)(this=self.write(node.this))
-
     def date_form(self, node: exp.Expr) -> exp.Expr:
         left, right = node.this, node.expression
         kinds = self.kind(left), self.kind(right)
@@ -228,14 +197,8 @@ class SparkWriter(Forms):
             raise self.refused(node, "a cast from double precision to numeric")
         return super().to_number(node, source, sizes)
 
-    def whole(self, value: int) -> exp.Expr:
-        return number(value)
-
     def decimal(self, value: exp.Expr) -> exp.Expr:
         raise self.refused(value, "a cast from double precision to numeric")
-
-    def spelt(self, value: exp.Expr, of: str) -> exp.Expr:
-        return exp.cast(value, "TEXT")
 
     def stored(self, node: exp.Expr) -> exp.DataType:
         if node.args["to"].this == exp.DType.DECIMAL:
