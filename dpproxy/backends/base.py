@@ -11,7 +11,8 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field
 from decimal import Decimal
 from pathlib import Path
-from typing import Protocol, TypeVar
+from types import TracebackType
+from typing import Generic, Protocol, Self, TypeVar
 from uuid import UUID
 
 import numpy as np
@@ -22,6 +23,7 @@ from rewriter.plan import HistogramQuery, UniqueColumn
 from rewriter.policy import Table, TableName
 
 Result = TypeVar("Result")
+Held = TypeVar("Held")
 Row = tuple[str | None, ...]
 """One row of a public table, each value as PostgreSQL reads it."""
 
@@ -232,6 +234,45 @@ class Slot(AbstractContextManager["Slot"], Protocol):
         """
 
 
+class HeldSlot(Generic[Held]):
+    """A slot with a cursor, connection or session of its own; a context manager that gives both back, once.
+
+    `slots`: of which one is waited for; `take`, `let_go`: what gets hold of the connection, and gives it back.
+    """
+
+    def __init__(
+        self, slots: threading.Semaphore, take: Callable[[], Held], let_go: Callable[[Held], None]
+    ) -> None:
+        self._slots, self._let_go = slots, let_go
+        self._held: Held | None = None
+        slots.acquire()
+        try:
+            self._held = take()
+        except BaseException:
+            slots.release()
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        held, self._held = self._held, None
+        if held is not None:
+            try:
+                self._let_go(held)
+            finally:
+                self._slots.release()
+
+    @property
+    def held(self) -> Held:
+        """The connection; ValueError once it was given back."""
+        if self._held is None:
+            raise ValueError("the slot was given back")
+        return self._held
+
+
 class Backend(Protocol):
     """Where the data are."""
 
@@ -302,6 +343,20 @@ def quoted(name: str) -> str:
     '"a""b"'
     """
     return '"' + name.replace('"', '""') + '"'
+
+
+def literal(text: str) -> str:
+    """A text in SQL.
+
+    >>> literal("it's")
+    "'it''s'"
+    """
+    return "'" + text.replace("'", "''") + "'"
+
+
+def bound(query: HistogramQuery, rank_key: str) -> list[object]:
+    """The parameters of a query: its arrays are $1.., the secret of the keyed order is last where it is wanted."""
+    return [*map(list, query.arrays), *([rank_key] if query.rank_key else ())]
 
 
 def public_name(table: Table) -> str:

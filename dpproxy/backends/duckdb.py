@@ -7,8 +7,7 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
-from types import TracebackType
-from typing import Self, cast
+from typing import cast
 
 import duckdb
 import numpy as np
@@ -19,8 +18,10 @@ from dpproxy.backends.base import (
     BackendUnavailable,
     Cancellation,
     Fetched,
+    HeldSlot,
     PublicCounts,
     Row,
+    bound,
     interrupting,
     masked,
     public_name,
@@ -109,24 +110,12 @@ class DuckDB(PublicCounts):
 
     def open(self) -> DuckDBSlot:
         """Takes a slot, waiting for a free one; raises BackendUnavailable."""
-        self._slots.acquire()
-        try:
-            return DuckDBSlot(self, self._quick.take())
-        except BaseException:
-            self._slots.release()
-            raise
+        return DuckDBSlot(self, self._slots, self._quick)
 
     def close(self) -> None:
         """Ends the instances, unless a slot is still taken."""
         self._quick.close()
         self.careful.close()
-
-    def give_back(self, cursor: duckdb.DuckDBPyConnection) -> None:
-        """Returns what `open` took."""
-        try:
-            self._quick.let_go(cursor)
-        finally:
-            self._slots.release()
 
     def check(
         self, query: HistogramQuery, cursor: duckdb.DuckDBPyConnection, *, careful: bool = False
@@ -142,22 +131,12 @@ class DuckDB(PublicCounts):
         return int(rows[0][0])
 
 
-class DuckDBSlot:
-    """One query at a time on a cursor of its own; a context manager that gives the slot back."""
+class DuckDBSlot(HeldSlot[duckdb.DuckDBPyConnection]):
+    """One query at a time on a cursor of its own."""
 
-    def __init__(self, backend: DuckDB, cursor: duckdb.DuckDBPyConnection) -> None:
+    def __init__(self, backend: DuckDB, slots: threading.Semaphore, instance: Instance) -> None:
+        super().__init__(slots, instance.take, instance.let_go)
         self._backend = backend
-        self._cursor: duckdb.DuckDBPyConnection | None = cursor
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        cursor, self._cursor = self._cursor, None
-        if cursor is not None:
-            self._backend.give_back(cursor)
 
     def fetch(
         self, query: HistogramQuery, rank_key: str, cancellation: Cancellation, max_rows: int
@@ -166,9 +145,7 @@ class DuckDBSlot:
 
         Raises BackendError, without what DuckDB said, also for more than `max_rows` rows; Cancelled.
         """
-        quick = self._cursor
-        if quick is None:
-            raise ValueError("the slot was given back")
+        quick = self.held
 
         def run() -> Fetched:
             self._backend.check(query, quick)
@@ -194,9 +171,7 @@ def _fetched(
     cursor: duckdb.DuckDBPyConnection, query: HistogramQuery, rank_key: str, max_rows: int
 ) -> Fetched:
     """Raises BackendError for what is no SELECT, or has too many rows; duckdb.Error."""
-    parameters: list[object] = [list(array) for array in query.arrays]
-    if query.rank_key:
-        parameters.append(rank_key)
+    parameters = bound(query, rank_key)
     statements = cursor.extract_statements(f"FROM (\n{query.sql}\n) AS q LIMIT {max_rows + 1}")
     if [one.type for one in statements] != [duckdb.StatementType.SELECT]:
         raise BackendError

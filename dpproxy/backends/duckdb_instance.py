@@ -13,7 +13,7 @@ from time import monotonic
 
 import duckdb
 
-from dpproxy.backends.base import BackendUnavailable
+from dpproxy.backends.base import BackendUnavailable, literal
 from dpproxy.backends.duckdb_schema import read_schema
 from rewriter.plan import UniqueColumn
 
@@ -129,7 +129,7 @@ class Instance:
         """An instance that can reach the file and its log, and nothing else, its configuration locked."""
         with suppress(duckdb.Error):
             instance = duckdb.connect(":memory:", config=self._settings)
-            allowed = ", ".join(_literal(f"{file}{end}") for end in ("", ".wal"))
+            allowed = ", ".join(literal(f"{file}{end}") for end in ("", ".wal"))
             instance.execute(f"SET allowed_paths = [{allowed}]")
             instance.execute("SET enable_external_access = false")
             instance.execute("SET GLOBAL timezone = 'UTC'")
@@ -147,7 +147,7 @@ class Instance:
         if self._instance is None:
             self._instance, self._file = self._started(file), file
         try:
-            self._instance.execute(f"ATTACH {_literal(str(file))} AS {_DATABASE} (READ_ONLY)")
+            self._instance.execute(f"ATTACH {literal(str(file))} AS {_DATABASE} (READ_ONLY)")
             self._attached, self._unique = state, None
             return
         except duckdb.Error as error:
@@ -163,7 +163,3 @@ def _state(path: Path) -> tuple[int, ...]:
         found = path.stat()
         return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
     return ()
-
-
-def _literal(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"

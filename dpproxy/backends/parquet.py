@@ -8,6 +8,8 @@ from pathlib import Path
 
 import duckdb
 
+from dpproxy.backends.base import literal
+
 _NULL = "NULL"
 
 
@@ -21,14 +23,14 @@ def write_parquet(path: Path, columns: Mapping[str, str], rows: Iterable[Sequenc
         with passed.open("w", encoding="utf-8", newline="") as file:
             file.writelines(",".join(map(_quoted, row)) + "\n" for row in rows)
         made = Path(folder) / "rows.parquet"
-        types = ", ".join(f"{_literal(name)}: {_literal(kind)}" for name, kind in columns.items())
+        types = ", ".join(f"{literal(name)}: {literal(kind)}" for name, kind in columns.items())
         source = (
-            f"read_csv({_literal(str(passed))}, columns = {{{types}}}, header = false, quote = '\"', escape = '\"', "
-            f"nullstr = {_literal(_NULL)}, allow_quoted_nulls = false, auto_detect = false)"
+            f"read_csv({literal(str(passed))}, columns = {{{types}}}, header = false, quote = '\"', escape = '\"', "
+            f"nullstr = {literal(_NULL)}, allow_quoted_nulls = false, auto_detect = false)"
         )
         try:
             with duckdb.connect(":memory:") as connection:
-                connection.execute(f"COPY (SELECT * FROM {source}) TO {_literal(str(made))} (FORMAT parquet)")
+                connection.execute(f"COPY (SELECT * FROM {source}) TO {literal(str(made))} (FORMAT parquet)")
         except duckdb.Error as error:
             raise OSError(f"{path} cannot be written: {error}") from error
         made.replace(path)
@@ -36,7 +38,3 @@ def write_parquet(path: Path, columns: Mapping[str, str], rows: Iterable[Sequenc
 
 def _quoted(value: str | None) -> str:
     return _NULL if value is None else '"' + value.replace('"', '""') + '"'
-
-
-def _literal(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"

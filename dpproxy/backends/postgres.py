@@ -6,8 +6,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import psycopg
 from psycopg import conninfo, pq
@@ -19,8 +18,10 @@ from dpproxy.backends.base import (
     BackendUnavailable,
     Cancellation,
     Fetched,
+    HeldSlot,
     PublicCounts,
     Row,
+    bound,
     interrupting,
     masked,
     public_name,
@@ -109,12 +110,7 @@ class Postgres(PublicCounts):
 
     def open(self) -> PostgresSlot:
         """Takes a slot, waiting for a free one, and a connection that answers; raises BackendUnavailable."""
-        self._slots.acquire()
-        try:
-            return PostgresSlot(self, self._take())
-        except BaseException:
-            self._slots.release()
-            raise
+        return PostgresSlot(self, self._slots)
 
     def close(self) -> None:
         """Ends the connections."""
@@ -122,13 +118,6 @@ class Postgres(PublicCounts):
             idle, self._idle, self._closed = self._idle, [], True
         for connection in idle:
             connection.close()
-
-    def give_back(self, connection: Connection, usable: bool) -> None:
-        """Returns what `open` took; a connection that is not `usable` is ended."""
-        try:
-            self._let_go(connection, usable)
-        finally:
-            self._slots.release()
 
     @property
     def _place(self) -> str:
@@ -139,7 +128,7 @@ class Postgres(PublicCounts):
         """Another connection in place of one that is of no more use; raises BackendError."""
         connection.close()
         with suppress(BackendUnavailable):
-            return self._take()
+            return self.take()
         raise BackendError
 
     def _number(self, query: str) -> int:
@@ -149,14 +138,14 @@ class Postgres(PublicCounts):
 
     @contextmanager
     def _connection(self) -> Iterator[Connection]:
-        connection, usable = self._take(), False
+        connection, usable = self.take(), False
         try:
             yield connection
             usable = True
         finally:
-            self._let_go(connection, usable)
+            self.let_go(connection, usable)
 
-    def _take(self) -> Connection:
+    def take(self) -> Connection:
         """A kept connection that answers, else a new one."""
         while True:
             with self._lock:
@@ -168,7 +157,8 @@ class Postgres(PublicCounts):
                 return connection
             connection.close()
 
-    def _let_go(self, connection: Connection, usable: bool) -> None:
+    def let_go(self, connection: Connection, usable: bool) -> None:
+        """Keeps a connection for the next one; ends one that is not `usable`."""
         idle = connection.pgconn.transaction_status == psycopg.pq.TransactionStatus.IDLE
         with self._lock:
             if usable and idle and not self._closed:
@@ -214,23 +204,15 @@ class Postgres(PublicCounts):
         return objection(connection)
 
 
-class PostgresSlot:
-    """One query at a time on a connection of its own; a context manager that gives the slot back."""
+class PostgresSlot(HeldSlot[Connection]):
+    """One query at a time on a connection of its own."""
 
-    def __init__(self, backend: Postgres, connection: Connection) -> None:
+    def __init__(self, backend: Postgres, slots: threading.Semaphore) -> None:
+        super().__init__(
+            slots, backend.take, lambda connection: backend.let_go(connection, usable=not self._interrupted)
+        )
         self._backend = backend
-        self._connection: Connection | None = connection
         self._interrupted = False
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        connection, self._connection = self._connection, None
-        if connection is not None:
-            self._backend.give_back(connection, usable=not self._interrupted)
 
     def fetch(
         self, query: HistogramQuery, rank_key: str, cancellation: Cancellation, max_rows: int
@@ -239,15 +221,11 @@ class PostgresSlot:
 
         Raises BackendError, without what PostgreSQL said, also for more than `max_rows` rows; Cancelled.
         """
-        connection = self._connection
-        if connection is None:
-            raise ValueError("the slot was given back")
+        connection = self.held
         if self._interrupted or connection.closed:
-            self._connection = connection = self._backend.renewed(connection)
+            self._held = connection = self._backend.renewed(connection)
             self._interrupted = False
-        parameters: list[object] = [list(array) for array in query.arrays]
-        if query.rank_key:
-            parameters.append(rank_key)
+        parameters = bound(query, rank_key)
 
         def run() -> Fetched:
             columns: list[list[object]] = []

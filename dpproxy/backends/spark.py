@@ -6,9 +6,8 @@ import datetime as dt
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 import numpy as np
 import pyarrow as pa
@@ -21,6 +20,7 @@ from dpproxy.backends.base import (
     BackendUnavailable,
     Cancellation,
     Fetched,
+    HeldSlot,
     PublicCounts,
     Row,
     interrupting,
@@ -76,22 +76,10 @@ class Spark(PublicCounts):
 
     def open(self) -> SparkSlot:
         """Takes a slot, waiting for a free one, with a new session; raises BackendUnavailable."""
-        self._slots.acquire()
-        try:
-            return SparkSlot(self, connected(self._url))
-        except BaseException:
-            self._slots.release()
-            raise
+        return SparkSlot(self._slots, partial(connected, self._url), end)
 
     def close(self) -> None:
         """Nothing is held between slots."""
-
-    def give_back(self, session: SparkSession) -> None:
-        """Returns what `open` took."""
-        try:
-            end(session)
-        finally:
-            self._slots.release()
 
     def _name(self, table: Table) -> str:
         return _public(table)
@@ -113,22 +101,8 @@ class Spark(PublicCounts):
             end(session)
 
 
-class SparkSlot:
-    """One query at a time in a session of its own; a context manager that gives the slot back."""
-
-    def __init__(self, backend: Spark, session: SparkSession) -> None:
-        self._backend = backend
-        self._session: SparkSession | None = session
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        session, self._session = self._session, None
-        if session is not None:
-            self._backend.give_back(session)
+class SparkSlot(HeldSlot[SparkSession]):
+    """One query at a time in a session of its own."""
 
     def fetch(
         self, query: HistogramQuery, rank_key: str, cancellation: Cancellation, max_rows: int
@@ -138,9 +112,7 @@ class SparkSlot:
         Both are rows of the session and no literals, so that no plan shows them. Raises BackendError, without what
         Spark said, also for more than `max_rows` rows; Cancelled.
         """
-        session = self._session
-        if session is None:
-            raise ValueError("the slot was given back")
+        session = self.held
 
         def run() -> Fetched:
             if query.rank_key:
