@@ -204,7 +204,7 @@ class Service:
         self._keep_to(vault.data)
         self.front = stack.enter_context(open_front(self.config, workers=workers))
         self.owner = vault.owner and (self.front.owner or bool(self.config.front.url))
-        services = {name: one.analysts for name, one in self.config.identity.services.items()}
+        services = {name: login.analysts for name, login in self.config.identity.services.items()}
         self._tokens = tokens_of(self.config)
         self._identity = Identity(services, self.front.let_take)
         self.metrics = Metrics(SLOTS)

@@ -165,12 +165,12 @@ class CountSelection:
         order = list(range(len(rows)))
         if self.node.cells is None:
             order.sort(key=lambda n: (-values[n], tuple((t is None, t or "") for t in rows[n])))
-        found = MeasuredColumn(
+        counts = MeasuredColumn(
             tuple(values[n] for n in order),
             tuple(deviations[n] for n in order),
             width=width_of(self.mechanism.noise_family),
         )
-        return Groups(tuple(rows[n] for n in order), release.cost, {(self.place, None): found})
+        return Groups(tuple(rows[n] for n in order), release.cost, {(self.place, None): counts})
 
 
 def is_top_k(selection: Selection | None) -> bool:

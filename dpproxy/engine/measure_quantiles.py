@@ -68,12 +68,12 @@ class QuantileMeter:
             release = mechanism.release(Histogram(tables[cell], True), stream.child("tree", cell))
             assert release.values is not None
             nodes.append(release.values)
-        found: dict[Place, MeasuredColumn] = {}
+        measured: dict[Place, MeasuredColumn] = {}
         for fraction in self._measure.fractions:
             assert fraction is not None
             places = tuple(tree_quantile(n, fraction) for n in nodes)
-            found[self.place, fraction] = MeasuredColumn(places, bins=self.bins)
-        return found
+            measured[self.place, fraction] = MeasuredColumn(places, bins=self.bins)
+        return measured
 
     def counted(self, cells: Cells, fetch: Fetch) -> Counts:
         """How many rows are in each bin of each group, shape (groups, bins)."""

@@ -110,7 +110,7 @@ class SumMeasurement:
         if not cells:
             return {(place, None): MeasuredColumn(()) for place in self.places}
         fetched = fetch(self.queries(cells)[0])
-        found: dict[Place, MeasuredColumn] = {}
+        measured: dict[Place, MeasuredColumn] = {}
         for column, (place, mechanism) in enumerate(
             zip(self.places, self.mechanisms(len(cells)), strict=True), 1
         ):
@@ -121,12 +121,12 @@ class SumMeasurement:
             else:
                 release = mechanism.release(Histogram(values, True), child)
             assert release.values is not None
-            found[place, None] = MeasuredColumn(
+            measured[place, None] = MeasuredColumn(
                 tuple(release.values.tolist()),
                 tuple(deviations_of(release, len(cells))),
                 width=width_of(self.settings.noise),
             )
-        return found
+        return measured
 
 
 def summands(measure: Moment) -> tuple[int, int]:

@@ -124,13 +124,13 @@ class BoundNode:
 
     def noted(self, key: Hashable, make: Callable[[BoundNode], Value]) -> Value:
         """What `make` gives for this node, kept for as long as its plan."""
-        found = self._noted.get(key)
-        if found is None:
-            found = make(self)
+        value = self._noted.get(key)
+        if value is None:
+            value = make(self)
             if len(self._noted) >= MOST_NOTED:
                 self._noted.clear()
-            self._noted[key] = found
-        return cast(Value, found)
+            self._noted[key] = value
+        return cast(Value, value)
 
     def over(self, cells: Cells) -> BoundNode:
         """The same node over these groups as a known domain."""
@@ -203,8 +203,8 @@ class _Kept:
 
     def known(self, key: object) -> object | None:
         with self._lock:
-            found = self._values.get(key)
-        return None if found is None else found[0]
+            entry = self._values.get(key)
+        return None if entry is None else entry[0]
 
     def clear(self) -> None:
         with self._lock:
@@ -338,8 +338,8 @@ class Planner:
 
     def _columns(self, node: NodeDraft | SystemDraft, oids: tuple[int, ...], values: Parameters) -> Columns:
         if isinstance(node, SystemDraft):
-            found = self._front.describe(f"SELECT * FROM {SYSTEM}.{node.name}", ())
-            return tuple(Column(name, type_name) for name, type_name, _ in found)
+            described = self._front.describe(f"SELECT * FROM {SYSTEM}.{node.name}", ())
+            return tuple(Column(name, type_name) for name, type_name, _ in described)
         sql = types_query(node, values, len(oids))
         return node_columns(node, [t for _, t, _ in self._front.describe(sql, oids)])
 
@@ -366,12 +366,12 @@ class Planner:
         `arrays`: the released columns as far as they are there, empty arrays for the others. Raises Refusal.
         """
         prepared = self.prepare(text, oids)
-        found = prepared.constants[number]
+        wanted = prepared.constants[number]
         arrays = arrays[: len(prepared.array_oids)]
         types = (*oids, *prepared.array_oids[: len(arrays)])
         try:
             rows = self._front.evaluate(
-                found.sql, types, values, arrays, MAX_CONSTANTS if found.listed else 1
+                wanted.sql, types, values, arrays, MAX_CONSTANTS if wanted.listed else 1
             )
         except Refusal as refusal:
             if refusal.code == "57014":
@@ -379,7 +379,7 @@ class Planner:
             raise
         if any(len(value or "") > MOST_CHARACTERS for (value, *_) in rows):
             raise Refusal("54000", f"a constant has more than {MOST_CHARACTERS} characters")
-        return tuple(row[0] for row in rows) if found.listed or rows else (None,)
+        return tuple(row[0] for row in rows) if wanted.listed or rows else (None,)
 
     def plan(
         self,
@@ -456,9 +456,9 @@ class Planner:
 
     def _stream(self, node: NodeDraft, parameters: tuple[Parameter, ...]) -> BoundNode:
         """A running count with its times; it lasts while the public rows that it reads stay as they are."""
-        found = running(node)
-        assert found is not None
-        time = node.keys[found.time]
+        count = running(node)
+        assert count is not None
+        time = node.keys[count.time]
         query = domain_query(within_horizon(node.relation, time), (time,), self._policy, parameters)
         rows = () if query is None else self._front.rows(query.sql("postgres"))
         times = tuple(text for (text,) in rows if text is not None)
@@ -492,8 +492,8 @@ class Planner:
             "SELECT md5(string_agg(h.row, '' ORDER BY h.row)) "
             f"FROM (SELECT md5(CAST(t.* AS text)) AS row FROM {name} AS t) AS h"
         )
-        found = self._digests.get(name, lambda: self._front.rows(sql)[0][0])
-        return sha256(f"{name} {found}".encode()).digest()
+        digest = self._digests.get(name, lambda: self._front.rows(sql)[0][0])
+        return sha256(f"{name} {digest}".encode()).digest()
 
 
 def _cells(planned: Planned) -> int:

@@ -49,8 +49,8 @@ class _Column:
 
     def named(self, name: str) -> OutputColumn:
         """The column with its name and the width of its interval."""
-        found = [m for (place, _), m in self.measured.items() if place in self.output.measures]
-        widths = [m.width for m in found] or [0.0]
+        columns = [m for (place, _), m in self.measured.items() if place in self.output.measures]
+        widths = [m.width for m in columns] or [0.0]
         return replace(
             self.shown(), name=name or self.output.function, width=max(widths) if min(widths) else 0
         )
@@ -80,10 +80,10 @@ class _Column:
 
     @property
     def _moment(self) -> Moment:
-        found = next(m for m in map(self._measure, range(2)) if isinstance(m, Moment) and m.power == 1)
-        assert found.value.lo is not None
-        assert found.value.hi is not None
-        return found
+        moment = next(m for m in map(self._measure, range(2)) if isinstance(m, Moment) and m.power == 1)
+        assert moment.value.lo is not None
+        assert moment.value.hi is not None
+        return moment
 
     @property
     def _ends(self) -> tuple[int, int]:
@@ -134,21 +134,23 @@ class _Column:
         measure, fraction = self._measure(0), self.output.fraction
         assert isinstance(measure, Quantiles)
         assert fraction is not None
-        found = self.measured[self.output.measures[0], fraction]
-        assert found.bins is not None
+        chosen = self.measured[self.output.measures[0], fraction]
+        assert chosen.bins is not None
         unit, real = self.output.factor / Fraction(10) ** measure.value.scale, self.output.function == "disc"
         most = measure.value.hi or 0
-        values = (min(found.bins.shown(place, fraction, real=real), Fraction(most)) for place in found.values)
+        values = (
+            min(chosen.bins.shown(place, fraction, real=real), Fraction(most)) for place in chosen.values
+        )
         return OutputColumn(tuple(_plain(v * unit) for v in values))
 
     def _spread(self, squares: int, moment: int, count: int) -> Value:
         """VAR or STDDEV of one group; centred moments are of 2x - lo - hi."""
         function = self.output.function
         sample = function.endswith("samp")
-        found = numeric.variance(Fraction(squares), Fraction(moment), count, sample=sample)
-        if found is None:
+        fixed = numeric.variance(Fraction(squares), Fraction(moment), count, sample=sample)
+        if fixed is None:
             return None
-        variance = found * self._unit**2 / (4 if self._moment.centred else 1)
+        variance = fixed * self._unit**2 / (4 if self._moment.centred else 1)
         return variance if function.startswith("var") else Fraction(math.sqrt(variance))
 
 

@@ -31,13 +31,13 @@ def released(
 
     `columns`: their types; `nonnegative`: counts below 0 are shown as 0.
     """
-    found: list[Sequence[object]] = []
+    measured: list[Sequence[object]] = []
     for output, shown, column in zip(node.outputs, outputs, columns[len(node.keys) :], strict=True):
         values = shown.values
         if nonnegative and output.function == "count":
             values = tuple(None if v is None else max(v, 0) for v in values)
-        found.append(values if column.transport == "int8" else column_texts(values, column.type))
-    return [*keys, *found]
+        measured.append(values if column.transport == "int8" else column_texts(values, column.type))
+    return [*keys, *measured]
 
 
 def arrays(columns: Sequence[Sequence[object]], prepared: PreparedQuery) -> tuple[bytes, ...]:

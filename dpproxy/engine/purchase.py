@@ -80,9 +80,9 @@ class Purchases:
             if free is not None:
                 results[plan.request_key] = free
                 continue
-            found = self._ledger.replay(account, plan.request_key, request.attributed)
-            if found is not None:
-                results[plan.request_key] = replace(plan.shown(ReleasedTable.load(found)), replayed=True)
+            stored = self._ledger.replay(account, plan.request_key, request.attributed)
+            if stored is not None:
+                results[plan.request_key] = replace(plan.shown(ReleasedTable.load(stored)), replayed=True)
         return results
 
     def _buy(

@@ -113,14 +113,14 @@ class RunningSelection:
         items = [tuple(row) for row in zip(*(fetched.texts(n) for n in range(keys - 1)), strict=True)]
         labels = sorted(set(items), key=_label)
         looked = range(earlier.times + 1, self.at + 1)
-        found = self.mechanism.release(_events(fetched, items, labels), looked, stream)
+        release = self.mechanism.release(_events(fetched, items, labels), looked, stream)
         new = tuple(
             self._cell(labels[item], time)
-            for item, time in zip(found.items.tolist(), found.times.tolist(), strict=True)
+            for item, time in zip(release.items.tolist(), release.times.tolist(), strict=True)
         )
         counts = MeasuredColumn(
-            (*earlier.counts.values, *found.values.tolist()),
-            (*earlier.counts.deviations, *found.stddevs.tolist()),
+            (*earlier.counts.values, *release.values.tolist()),
+            (*earlier.counts.deviations, *release.stddevs.tolist()),
             width=GAUSSIAN,
         )
         return self._groups((*earlier.cells, *new), counts, self.at)

@@ -47,7 +47,7 @@ class Turns(Generic[T]):
     def _begin(self) -> None:
         self._drop_cancelled()
         # A login whose work begins goes behind the others.
-        for login in [one for one in self._waiting if self._running[one] < self._each]:
+        for login in [login for login in self._waiting if self._running[login] < self._each]:
             if self._running.total() >= self._most:
                 return
             queue = self._waiting.pop(login)
@@ -57,7 +57,7 @@ class Turns(Generic[T]):
 
     def _drop_cancelled(self) -> None:
         for login, queue in list(self._waiting.items()):
-            for work in [one for one in queue if one.cancellation.cancelled]:
+            for work in [work for work in queue if work.cancellation.cancelled]:
                 queue.remove(work)
                 work.done.set_result(self._ended())
             if not queue:
@@ -66,15 +66,15 @@ class Turns(Generic[T]):
     def _start(self, login: str, work: _Work[T]) -> None:
         self._running[login] += 1
         running = asyncio.get_running_loop().run_in_executor(self._threads, work.run)
-        running.add_done_callback(lambda found: self._finish(login, work, found))
+        running.add_done_callback(lambda finished: self._finish(login, work, finished))
 
-    def _finish(self, login: str, work: _Work[T], found: asyncio.Future[T]) -> None:
+    def _finish(self, login: str, work: _Work[T], finished: asyncio.Future[T]) -> None:
         self._running[login] -= 1
         if not self._running[login]:
             del self._running[login]
-        error = found.exception()
+        error = finished.exception()
         if error is None:
-            work.done.set_result(found.result())
+            work.done.set_result(finished.result())
         else:
             work.done.set_exception(error)
         self._begin()

@@ -50,7 +50,7 @@ class Identity:
 
     def named(self, login: str) -> tuple[str, ...]:
         """The analysts that a login may act for by their names, without those of patterns."""
-        return tuple(one for one in self._services.get(login, ()) if not is_pattern(one))
+        return tuple(analyst for analyst in self._services.get(login, ()) if not is_pattern(analyst))
 
     def may(self, login: str, role: str) -> bool:
         """Whether a login may act for an analyst; services act for each other by name only, never by a pattern.
@@ -61,7 +61,7 @@ class Identity:
             role in self.named(login)
             or (
                 role not in self._services
-                and any(fnmatchcase(role, one) for one in self._services.get(login, ()))
+                and any(fnmatchcase(role, pattern) for pattern in self._services.get(login, ()))
             )
         )
 

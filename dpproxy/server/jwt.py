@@ -36,7 +36,7 @@ class Tokens:
 
     def wanted(self, user: str) -> bool:
         """Whether this analyst logs in by a token, and by nothing else."""
-        return any(fnmatchcase(user, one) for one in self.analysts)
+        return any(fnmatchcase(user, pattern) for pattern in self.analysts)
 
     def proves(self, user: str, token: str) -> bool:
         """Whether a token says that its bearer is `user`: signed, of the issuer, for this audience, not expired."""
@@ -69,10 +69,10 @@ class Tokens:
         if isinstance(keys, bytes):
             return keys
         name = jwt.get_unverified_header(token).get("kid")
-        found = [one for one in keys.keys if name is None or one.key_id == name]
-        if len(found) != 1:
+        meant = [key for key in keys.keys if name is None or key.key_id == name]
+        if len(meant) != 1:
             raise KeyFileError("no one key of the issuer is meant")
-        return found[0]
+        return meant[0]
 
     def _keys(self) -> jwt.PyJWKSet | bytes:
         try:

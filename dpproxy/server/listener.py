@@ -332,10 +332,10 @@ class Server:
     def _role_for(self, startup: Startup) -> tuple[str, str]:
         """The login's role at the front, and that for which it wants to act from the beginning; raises Refusal."""
         rooms, user = self._rooms, startup.user
-        found = rooms.role_for(user)
+        role_and_password = rooms.role_for(user)
         for role in {*rooms.identity.named(user), startup.settings.get("role", NONE)}:
             rooms.identity.assume(user, role)
-        return found
+        return role_and_password
 
     def _open(self, channel: Channel, startup: Startup, front: FrontConnection, seat: int) -> None:
         """Greets as PostgreSQL does, with the analyst's own name and a secret of this session."""

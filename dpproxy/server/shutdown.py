@@ -69,7 +69,9 @@ def leave() -> None:
     """Ends the process, of which all servers are stopped, where only threads keep it from ending."""
     deadline = time.monotonic() + _THREADS_SECONDS
     others = [
-        one for one in threading.enumerate() if one is not threading.current_thread() and not one.daemon
+        thread
+        for thread in threading.enumerate()
+        if thread is not threading.current_thread() and not thread.daemon
     ]
     for thread in others:
         thread.join(max(deadline - time.monotonic(), 0))

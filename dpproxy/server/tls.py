@@ -77,8 +77,8 @@ def common_name(certificate: Mapping[str, Any] | None) -> str | None:
     """
     if not certificate:
         return None
-    found = [v for group in certificate.get("subject", ()) for name, v in group if name == "commonName"]
-    return str(found[0]) if len(found) == 1 else ""
+    names = [v for group in certificate.get("subject", ()) for name, v in group if name == "commonName"]
+    return str(names[0]) if len(names) == 1 else ""
 
 
 def _ask_for_certificates(context: ssl.SSLContext, client_ca: str) -> None:

@@ -60,8 +60,8 @@ class Channel(asyncio.Protocol):
     @property
     def application_protocol(self) -> str | None:
         """What the client named in TLS, if it did."""
-        found: str | None = self.transport.get_extra_info("ssl_object").selected_alpn_protocol()
-        return found
+        protocol: str | None = self.transport.get_extra_info("ssl_object").selected_alpn_protocol()
+        return protocol
 
     @property
     def certificate_name(self) -> str | None:
@@ -184,10 +184,10 @@ def peer_of(address: str) -> str:
     >>> peer_of("192.0.2.7"), peer_of("::ffff:192.0.2.7"), peer_of("2001:db8:0:1:2:3:4:5")
     ('192.0.2.7', '192.0.2.7', '2001:db8:0:1::')
     """
-    found = ipaddress.ip_address(address)
-    if isinstance(found, ipaddress.IPv4Address) or found.ipv4_mapped is not None:
+    ip = ipaddress.ip_address(address)
+    if isinstance(ip, ipaddress.IPv4Address) or ip.ipv4_mapped is not None:
         return address.removeprefix("::ffff:")
-    return str(ipaddress.IPv6Address(int(found) >> 64 << 64))
+    return str(ipaddress.IPv6Address(int(ip) >> 64 << 64))
 
 
 def _hand_over(protocol: asyncio.BufferedProtocol, data: bytes) -> None:
