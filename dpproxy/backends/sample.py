@@ -29,6 +29,31 @@ def build(folder: Path, target: Path) -> None:
         unfinished.unlink(missing_ok=True)
 
 
+def database_of(folder: Path) -> Path:
+    """Where the database of the sample data in `folder` is built."""
+    return folder / ".dpproxy" / "completejourney.duckdb"
+
+
+def stale(folder: Path, database: Path) -> bool:
+    """Whether `database` is missing or older than a file in `folder` that it is built from."""
+    if not database.exists():
+        return True
+    built = database.stat().st_mtime_ns
+    sources = (folder / "schema.sql", *folder.glob("*.parquet"))
+    return any(source.stat().st_mtime_ns > built for source in sources)
+
+
+def database(folder: Path) -> Path:
+    """The DuckDB database of the data in `folder`, built first where it is missing or stale.
+
+    Raises duckdb.Error, OSError where `folder` does not hold the data whole.
+    """
+    place = database_of(folder)
+    if stale(folder, place):
+        build(folder, place)
+    return place
+
+
 def _tables(connection: duckdb.DuckDBPyConnection) -> list[str]:
     """In the order of their creation, which the foreign keys follow."""
     rows = connection.execute("SELECT table_name FROM duckdb_tables() ORDER BY table_oid").fetchall()

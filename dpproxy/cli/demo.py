@@ -35,9 +35,9 @@ def run(port: int) -> None:
     """
     if not (FOLDER / "dpproxy.toml").exists():
         raise DemoError(f"{FOLDER} has no sample data: the demonstration runs from a clone of the project")
-    if stale(FOLDER, database_of(FOLDER)):
+    if sample.stale(FOLDER, sample.database_of(FOLDER)):
         print("dpproxy: building the sample database, this once", flush=True)
-    sample_database()
+    sample.database(FOLDER)
     config = configured(FOLDER / "dpproxy.toml", host="127.0.0.1", port=port, auth="trust")
     with Service.start(config, alone=True) as service:
         uvloop.run(_serve(service))
@@ -58,31 +58,6 @@ def psql_line(port: int) -> list[str]:
     if psql is None:
         raise DemoError("no psql is installed")
     return [str(psql), "-h", "127.0.0.1", "-p", str(port), "-U", ANALYST, "-d", ANALYST]
-
-
-def database_of(folder: Path) -> Path:
-    """Where the database of the sample data in `folder` is built."""
-    return folder / ".dpproxy" / "completejourney.duckdb"
-
-
-def stale(folder: Path, database: Path) -> bool:
-    """Whether `database` is missing or older than a file in `folder` that it is built from."""
-    if not database.exists():
-        return True
-    built = database.stat().st_mtime_ns
-    sources = (folder / "schema.sql", *folder.glob("*.parquet"))
-    return any(source.stat().st_mtime_ns > built for source in sources)
-
-
-def sample_database(folder: Path = FOLDER) -> Path:
-    """The DuckDB database of the sample data, built first where it is missing or stale.
-
-    Raises duckdb.Error, OSError where `folder` does not hold the data whole.
-    """
-    database = database_of(folder)
-    if stale(folder, database):
-        sample.build(folder, database)
-    return database
 
 
 async def _serve(service: Service) -> None:

@@ -11,7 +11,8 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from dpproxy.cli.demo import database_of, psql_line
+from dpproxy.backends.sample import database_of
+from dpproxy.cli.demo import psql_line
 from tests.dpproxy.serving import ROOT, Running, serving
 
 pytestmark = pytest.mark.service

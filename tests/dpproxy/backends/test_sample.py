@@ -10,7 +10,6 @@ import duckdb
 import pytest
 
 from dpproxy.backends import sample
-from dpproxy.cli.demo import sample_database, stale
 
 
 @pytest.fixture
@@ -50,7 +49,7 @@ def test_every_household_is_there(sample_data: Path) -> None:
 
 
 def test_database_has_keys_and_comments(folder: Path) -> None:
-    database = sample_database(folder)
+    database = sample.database(folder)
     keys = rows(
         database,
         "SELECT table_name, constraint_type FROM duckdb_constraints() WHERE constraint_type IN"
@@ -74,19 +73,19 @@ def test_database_has_keys_and_comments(folder: Path) -> None:
 
 
 def test_a_fresh_database_is_kept_and_a_stale_one_built_anew(folder: Path) -> None:
-    database = sample_database(folder)
+    database = sample.database(folder)
     first = database.stat().st_ino
-    assert sample_database(folder).stat().st_ino == first
+    assert sample.database(folder).stat().st_ino == first
     newer = database.stat().st_mtime_ns + 1_000_000_000
     os.utime(folder / "products.parquet", ns=(newer, newer))
-    assert stale(folder, database)
-    assert sample_database(folder).stat().st_ino != first
+    assert sample.stale(folder, database)
+    assert sample.database(folder).stat().st_ino != first
 
 
 def test_a_failed_build_leaves_nothing(folder: Path) -> None:
     (folder / "coupon_redemptions.parquet").unlink()
     with pytest.raises(duckdb.Error):
-        sample_database(folder)
+        sample.database(folder)
     assert list((folder / ".dpproxy").iterdir()) == []
 
 

@@ -10,7 +10,8 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from dpproxy.cli.demo import QUERIES, database_of, psql_line
+from dpproxy.backends.sample import database_of
+from dpproxy.cli.demo import QUERIES, psql_line
 from tests.dpproxy.serving import serving
 
 pytestmark = pytest.mark.service
