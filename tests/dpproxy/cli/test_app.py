@@ -209,14 +209,6 @@ def test_users(tmp_path: Path) -> None:
     assert run("user", "list", "-c", file)[1] == "ann\n"
 
 
-@pytest.mark.parametrize(
-    ("name", "password"), [("ann", ""), ("pg_ann", "x"), ("", "x"), ("a" * 64, "x"), ("a\nb", "x")]
-)
-def test_names_and_passwords_that_cannot_be(file: str, name: str, password: str) -> None:
-    status, _, err = run("user", "add", "-c", file, name, "--password-stdin", entry=f"{password}\n")
-    assert (status, err.count("\n")) == (1, 1)
-
-
 @pytest.mark.service
 def test_no_new_key_for_a_ledger_that_is_there(tmp_path: Path) -> None:
     file = str(serving.make(tmp_path))

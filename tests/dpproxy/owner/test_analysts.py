@@ -1,0 +1,44 @@
+"""Analysts: which names and passwords may be, and what is kept of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from dpproxy.config.sections import Config
+from dpproxy.deployment.service import configured, opened_vault
+from dpproxy.owner import analysts
+from tests.dpproxy import serving
+
+
+@pytest.fixture(scope="module")
+def config(tmp_path_factory: pytest.TempPathFactory) -> Config:
+    return configured(Path(serving.make(tmp_path_factory.mktemp("deployment"))))
+
+
+@pytest.mark.parametrize(
+    ("name", "password"),
+    [("ann", ""), ("pg_ann", "x"), ("", "x"), ("a" * 64, "x"), ("a\nb", "x"), ("owner", "x")],
+)
+def test_names_and_passwords_that_cannot_be(config: Config, name: str, password: str) -> None:
+    with pytest.raises(analysts.UserError):
+        analysts.add(config, name, password)
+
+
+def test_a_verifier_is_kept_and_no_password(config: Config) -> None:
+    analysts.add(config, "ann", "hunter2")
+    assert analysts.names(config) == ("ann",)
+    with opened_vault(config) as vault:
+        first = vault.ledger.verifier("ann")
+    analysts.set_password(config, "ann", "hunter2")
+    with opened_vault(config) as vault:
+        second = vault.ledger.verifier("ann")
+    assert first != second
+    assert "hunter2" not in f"{first}{second}"
+    analysts.remove(config, "ann")
+    assert analysts.names(config) == ()
+    with pytest.raises(analysts.UserError):
+        analysts.set_password(config, "ann", "x")
+    with pytest.raises(analysts.UserError):
+        analysts.remove(config, "ann")
