@@ -80,7 +80,7 @@ def measured(ledger: Ledger, where: str, threads: int, accounts: int, seconds: f
     """Lets threads ask for so long, each the accounts in turn, starting at different ones."""
     names = [f"analyst:{where} {threads} {number} of {accounts}" for number in range(accounts)]
     for name in names:
-        ledger.seed(name, Limit(10**15, 10**15, "month"))
+        ledger.accounts.seed(name, Limit(10**15, 10**15, "month"))
     times: list[float] = []
     started = time.perf_counter()
 

@@ -206,6 +206,10 @@ class AccountRow:
     refreshes_at: datetime | None
     frozen: bool
 
+    def can_pay(self, cost: Charge) -> bool:
+        """Whether the account could pay so much now."""
+        return not self.frozen and (self.limit.mode == "track" or self.left.covers(cost))
+
 
 @dataclass(frozen=True)
 class LimitRow:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from budget import statements_accounts as statements
 from budget.account import AccountRow, BudgetRow, Charge, Limit, LimitRow, LimitTooLow, UnknownAccount
-from budget.store import OutOfBounds, Row, Store, left_of
+from budget.store import OutOfBounds, PostgresStore, Row
 from budget.units import units
 
 
-class Accounts(Store):
-    """The part of the ledger that tells and sets what accounts may spend."""
+class Accounts:
+    """What accounts may spend and have spent; each method raises LedgerUnavailable."""
 
-    def __init__(self) -> None:
+    def __init__(self, store: PostgresStore) -> None:
+        self._store = store
         self._seeded: set[str] = set()
 
     def seed(self, account: str, limit: Limit) -> None:
@@ -19,7 +20,7 @@ class Accounts(Store):
         if account in self._seeded:
             return
         values = {"account": account, **_limit_values(limit)}
-        self._transaction([(statements.SEED, values), (statements.NOTE_LIMIT, values)])
+        self._store.transaction([(statements.SEED, values), (statements.NOTE_LIMIT, values)])
         self._seeded.add(account)
 
     def set_limit(self, account: str, limit: Limit) -> None:
@@ -30,13 +31,15 @@ class Accounts(Store):
         """
         values = {"account": account, "chain": [account], **_limit_values(limit)}
         try:
-            changed, _ = self._transaction([(statements.SET_LIMIT, values), (statements.NOTE_LIMIT, values)])
+            changed, _ = self._store.transaction(
+                [(statements.SET_LIMIT, values), (statements.NOTE_LIMIT, values)]
+            )
         except OutOfBounds as error:
             raise LimitTooLow(f"{account} has used or reserved more than that") from error
         if not changed:
-            covered = self._rows(statements.COVERED, **values)
+            covered = self._store.rows(statements.COVERED, **values)
             if not covered:
-                raise UnknownAccount(f"there is no account {account}")
+                raise _unknown(account)
             used, reserved = Charge(*covered[0][:2]), Charge(*covered[0][2:])
             within = "" if limit.period == "none" else f" within a {limit.period}"
             raise LimitTooLow(
@@ -56,44 +59,58 @@ class Accounts(Store):
 
     def _freeze(self, account: str, frozen: bool) -> None:
         values = {"account": account, "frozen": frozen}
-        changed, _ = self._transaction([(statements.FREEZE, values), (statements.NOTE_LIMIT, values)])
+        changed, _ = self._store.transaction([(statements.FREEZE, values), (statements.NOTE_LIMIT, values)])
         if not changed:
-            raise UnknownAccount(f"there is no account {account}")
+            raise _unknown(account)
 
     def limits(self, account: str) -> tuple[LimitRow, ...]:
         """Every limit an account has had, oldest first; UnknownAccount."""
-        rows = self._rows(statements.LIMITS, account=account)
+        rows = self._store.rows(statements.LIMITS, account=account)
         if not rows:
-            raise UnknownAccount(f"there is no account {account}")
-        return tuple(LimitRow(row[0], Limit(*row[1:5]), row[5]) for row in rows)
+            raise _unknown(account)
+        return tuple(map(limit_row, rows))
 
     def limit(self, account: str) -> Limit:
         """The limit in force; UnknownAccount."""
-        return self.account(account).limit
+        return self.get(account).limit
 
     def left(self, account: str) -> Charge:
         """What an account can still reserve, nothing below zero; UnknownAccount."""
-        return self.account(account).left
+        return self.get(account).left
 
     def budget(self, account: str) -> tuple[BudgetRow, BudgetRow]:
         """The rows of `dpproxy.budget` for one's own account, in units; UnknownAccount."""
-        row = self.account(account)
+        row = self.get(account)
         limit, used, reserved, left = ((units(p.information), units(p.calls)) for p in _parts(row))
         return (
             BudgetRow(account, "information", limit[0], used[0], reserved[0], left[0], row.refreshes_at),
             BudgetRow(account, "calls", limit[1], used[1], reserved[1], left[1], row.refreshes_at),
         )
 
-    def account(self, account: str) -> AccountRow:
+    def get(self, account: str) -> AccountRow:
         """One account as of now; UnknownAccount."""
-        rows = self._rows(statements.BUDGET, chain=[account])
+        rows = self._store.rows(statements.BUDGET, chain=[account])
         if not rows:
-            raise UnknownAccount(f"there is no account {account}")
+            raise _unknown(account)
         return _account(rows[0])
 
-    def accounts(self) -> tuple[AccountRow, ...]:
+    def all(self) -> tuple[AccountRow, ...]:
         """Every account as of now, in order of name."""
-        return tuple(_account(row) for row in self._rows(statements.ACCOUNTS))
+        return tuple(_account(row) for row in self._store.rows(statements.ACCOUNTS))
+
+
+def left_of(information: int, calls: int) -> Charge:
+    """What is left as an amount: nothing where an account in mode `track` is beyond its limit."""
+    return Charge(max(0, information), max(0, calls))
+
+
+def limit_row(row: Row) -> LimitRow:
+    """A row of LIMITS."""
+    return LimitRow(row[0], Limit(*row[1:5]), row[5])
+
+
+def _unknown(account: str) -> UnknownAccount:
+    return UnknownAccount(f"there is no account {account}")
 
 
 def _parts(row: AccountRow) -> tuple[Limit | Charge, ...]:

@@ -18,10 +18,10 @@ from hashlib import sha256
 from typing import Self
 from uuid import UUID
 
-from budget import statements
-from budget import statements_accounts as reading
+from budget import statements_accounts as statements
 from budget.account import AnotherLedger, LedgerOlder
-from budget.store import Row, Store
+from budget.statements import FLUSH
+from budget.store import PostgresStore, Row
 
 _LATEST = 128
 _OWN = 32
@@ -58,51 +58,55 @@ class HighWater:
             raise ValueError("this is no high-water mark") from None
 
 
-class HighWaters(Store):
-    """The part of the ledger that notices when it has become an older one."""
+class OwnEntries:
+    """The latest resolutions that this process has written, which a ledger that was restored lacks."""
 
-    def __init__(self, id: str) -> None:
-        self._id = id
-        self._own: deque[tuple[int, UUID]] = deque(maxlen=_OWN)
+    def __init__(self) -> None:
+        self._latest: deque[tuple[int, UUID]] = deque(maxlen=_OWN)
 
-    @property
-    def id(self) -> str:
-        """The name that this ledger was given when it was made."""
-        return self._id
+    def note(self, number: int, reservation: UUID) -> None:
+        """Remembers a resolution by the number of its entry."""
+        self._latest.append((number, reservation))
 
-    def high_water(self) -> HighWater:
+    def by_number(self) -> dict[int, UUID]:
+        """The reservations that they resolved."""
+        return dict(tuple(self._latest))
+
+    def check(self, run: Callable[[str, Mapping[str, object]], list[Row]]) -> None:
+        """Refuses a new connection to a ledger that has been replaced while this process lived."""
+        own = self.by_number()
+        found = {row[0]: row[1] for row in run(statements.AT, {"numbers": list(own)})} if own else {}
+        if found != own:
+            raise LedgerOlder("the ledger has forgotten what it wrote a moment ago: it was restored")
+
+
+class HighWaterMarks:
+    """Marks of the ledger that is called `id`: they show when it has become an older one."""
+
+    def __init__(self, store: PostgresStore, id: str, own: OwnEntries) -> None:
+        self._store, self._id, self._own = store, id, own
+
+    def now(self) -> HighWater:
         """The mark as of now, which covers every reservation, settlement and spend that has returned.
 
         Processes that share one file take it while they hold the file's lock.
         """
-        own = [number for number, _ in tuple(self._own)]
-        values = {"last": _LATEST, "numbers": own}
+        values = {"last": _LATEST, "numbers": list(self._own.by_number())}
         # What another process has just committed may not be on disk yet: a mark must not outlive it.
-        rows, _ = self._transaction([(reading.HIGH_WATER, values)], seal=(statements.FLUSH, {}))
+        rows, _ = self._store.transaction([(statements.HIGH_WATER, values)], seal=(FLUSH, {}))
         return HighWater(self._id, _digests(rows))
 
-    def check_high_water(self, mark: HighWater) -> None:
+    def check(self, mark: HighWater) -> None:
         """Raises AnotherLedger where the mark is of another ledger, LedgerOlder where this one has forgotten."""
         if mark.ledger != self._id:
             raise AnotherLedger(f"the mark is of ledger {mark.ledger}, this one is {self._id}")
-        found = _digests(self._rows(reading.AT, numbers=list(mark.entries)))
+        found = _digests(self._store.rows(statements.AT, numbers=list(mark.entries)))
         missing = [number for number, digest in mark.entries.items() if found.get(number) != digest]
         if missing:
             raise LedgerOlder(
                 f"the ledger has forgotten entry {min(missing)} and maybe others: it is older than the mark,"
                 f" which ends at entry {mark.number}"
             )
-
-    def _note(self, number: int, reservation: UUID) -> None:
-        """Remembers a resolution of this process's own."""
-        self._own.append((number, reservation))
-
-    def _still_remembers(self, run: Callable[[str, Mapping[str, object]], list[Row]]) -> None:
-        """Refuses a new connection to a ledger that has been replaced while this process lived."""
-        own = dict(tuple(self._own))
-        found = {row[0]: row[1] for row in run(reading.AT, {"numbers": list(own)})} if own else {}
-        if found != own:
-            raise LedgerOlder("the ledger has forgotten what it wrote a moment ago: it was restored")
 
 
 def _digests(rows: Iterable[Row]) -> dict[int, str]:

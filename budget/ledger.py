@@ -37,18 +37,18 @@ from budget.account import (
     Settlement,
     UnknownAccount,
 )
-from budget.accounts import Accounts
+from budget.accounts import Accounts, left_of
 from budget.analysts import Analysts
-from budget.highwater import HighWaters
-from budget.history import Histories
-from budget.latest import RecentKeys
-from budget.ledger_computing import Computing
-from budget.ledger_schema import ROLE, prepare
-from budget.ledger_store import LOST, Pool, PostgresStore
+from budget.epochs import Epochs
+from budget.highwater import HighWaterMarks, OwnEntries
+from budget.history import History
 from budget.origins import Origins
 from budget.publications import Publications
+from budget.recent_keys import RecentKeys
 from budget.refusals import Refusals
-from budget.store import Conflict, OutOfBounds, Row, left_of
+from budget.schema import ROLE, prepare
+from budget.single_flight import SingleFlight
+from budget.store import LOST, Conflict, OutOfBounds, Pool, PostgresStore, Row
 from budget.units import MOST
 
 _ATTEMPTS = 3
@@ -56,23 +56,47 @@ _IDS = 256
 _KNOWN_DURABLE = 100_000
 
 
-class Ledger(
-    Computing, PostgresStore, Accounts, Analysts, Histories, HighWaters, Origins, Refusals, Publications
-):
-    """The accounts of one deployment. Make it by `Ledger.open`."""
+class Ledger:
+    """The accounts of one deployment, and the life of what is charged to them. Make it by `Ledger.open`.
+
+    Each part keeps to a subject of its own, on connections that all of them share.
+
+    Attributes:
+        id: the name that the ledger was given when it was made.
+        accounts: limits, and what is left of them.
+        analysts: who logs in with a password.
+        epochs: their nonces, and the end of the answers that were kept for them.
+        high_water: marks that show when the ledger has become an older one.
+        history: what is written in it.
+        origins: the data that its answers are of.
+        publications: published answers.
+        refusals: counts of what was not answered.
+        single_flight: keys by which one process alone computes a release.
+    """
 
     def __init__(
         self, conninfo: str, connections: int, options: str, id: str, instance: str, lease: timedelta
     ) -> None:
-        PostgresStore.__init__(self, Pool(conninfo, connections, options, self._still_remembers))
-        Computing.__init__(self, Pool(conninfo, connections, options))
-        Accounts.__init__(self)
-        Analysts.__init__(self)
-        HighWaters.__init__(self, id)
+        self._own = OwnEntries()
+        pool, holders = (
+            Pool(conninfo, connections, options, self._own.check),
+            Pool(conninfo, connections, options),
+        )
+        self._store, self._pools = PostgresStore(pool), (pool, holders)
         self._instance, self._lease = instance, lease
         self._ids: deque[UUID] = deque()
         self._ids_lock = Lock()
         self._durable = RecentKeys(_KNOWN_DURABLE)
+        self.id = id
+        self.accounts = Accounts(self._store)
+        self.analysts = Analysts(self._store)
+        self.epochs = Epochs(self._store)
+        self.high_water = HighWaterMarks(self._store, id, self._own)
+        self.history = History(self._store)
+        self.origins = Origins(self._store)
+        self.publications = Publications(self._store)
+        self.refusals = Refusals(self._store)
+        self.single_flight = SingleFlight(holders)
 
     @classmethod
     def open(
@@ -89,7 +113,7 @@ class Ledger(
         `conninfo`: of libpq, or a URL; `pinned`: as at its creation; `instance`: this process's lasting name,
         of which one lives at a time: reservations it made in an earlier life are ended at once (spent where
         the backend was reached, else released), those of others when their `lease` has run out;
-        `connections`: at most so many for transactions, and as many again for `computing`. Raises
+        `connections`: at most so many for transactions, and as many again for `single_flight`. Raises
         PinnedMismatch, LedgerUnavailable, LedgerError.
         """
         try:
@@ -103,8 +127,8 @@ class Ledger(
 
     def close(self) -> None:
         """Closes idle connections; what is held stays held until recovery."""
-        self._pool.close()
-        self._computing_pool.close()
+        for pool in self._pools:
+            pool.close()
 
     # The life of a charge
 
@@ -115,7 +139,9 @@ class Ledger(
         """
         with self._ids_lock:
             if len(self._ids) < count:
-                rows = self._rows("SELECT gen_random_uuid() FROM generate_series(1, %(n)s)", n=_IDS + count)
+                rows = self._store.rows(
+                    "SELECT gen_random_uuid() FROM generate_series(1, %(n)s)", n=_IDS + count
+                )
                 self._ids.extend(row[0] for row in rows)
             return [self._ids.popleft() for _ in range(count)]
 
@@ -155,7 +181,7 @@ class Ledger(
     def reach(self, reservation: Reservation) -> None:
         """Says durably that the backend is about to be called; AlreadyResolved if it was released."""
         for _ in range(_ATTEMPTS):
-            rows = self._rows(statements.REACH, id=reservation.id)
+            rows = self._store.rows(statements.REACH, id=reservation.id)
             if rows and rows[0][0]:
                 return
             if rows:
@@ -209,7 +235,7 @@ class Ledger(
 
     def outcome(self, id: UUID) -> Outcome | None:
         """What became of a reservation, durably so; None where none of this id was ever committed."""
-        found = self._transaction([(statements.STATE, {"id": id})], seal=(statements.FLUSH, {}))[0]
+        found = self._store.transaction([(statements.STATE, {"id": id})], seal=(statements.FLUSH, {}))[0]
         if not found:
             return None
         kind, reached, answer, information, calls, *_ = found[0]
@@ -223,7 +249,7 @@ class Ledger(
         """
         values = {"account": account, "request_key": request_key, "attributed": attributed}
         durable = self._durable.has((account, request_key))
-        rows = self._rows(statements.REPLAY, durable=durable, **values)
+        rows = self._store.rows(statements.REPLAY, durable=durable, **values)
         if rows:
             self._durable.add((account, request_key))
         return rows[0][0] if rows else None
@@ -234,13 +260,13 @@ class Ledger(
         Before it may be given to another account, that one reserves the mechanism's maximum and settles this
         cost under the same release key.
         """
-        rows = self._rows(statements.STORED, release_key=release_key)
+        rows = self._store.rows(statements.STORED, release_key=release_key)
         return (rows[0][0], Charge(rows[0][1], rows[0][2])) if rows else None
 
     def stream(self, chain: Sequence[str], key: bytes) -> ContinualRelease:
         """What is known of the stream `key`, and whether all accounts of `chain` have paid for it."""
         values = {"chain": list(chain), "stream": key}
-        paid, looks, answer = self._rows(statements_streams.STREAM, **values)[0]
+        paid, looks, answer = self._store.rows(statements_streams.STREAM, **values)[0]
         return ContinualRelease(paid == len(chain), looks or 0, answer)
 
     def recover(self, *gone: str) -> int:
@@ -251,7 +277,7 @@ class Ledger(
         return self._end_dead(None) + sum(map(self._end_dead, gone))
 
     def _end_dead(self, instance: str | None) -> int:
-        dead = self._rows(statements.DEAD, instance=instance)
+        dead = self._store.rows(statements.DEAD, instance=instance)
         for (id,) in dead:
             try:
                 with suppress(AlreadyReached):
@@ -259,15 +285,14 @@ class Ledger(
                     continue
                 self._resolve(id, "spend")
             except AlreadyResolved:
-                self._rows(statements.LET_GO, id=id)
+                self._store.rows(statements.LET_GO, id=id)
         return len(dead)
 
     # The three calls of the Audience Engagements paper
 
     def check_budget(self, account: str, cost: Charge) -> bool:
         """Whether an account could pay now; a later update may still fail. UnknownAccount."""
-        row = self.account(account)
-        return not row.frozen and (row.limit.mode == "track" or row.left.covers(cost))
+        return self.accounts.get(account).can_pay(cost)
 
     def update_budget(self, account: str, cost: Charge) -> None:
         """Charges an account at once; Exhausted, Frozen, UnknownAccount."""
@@ -277,7 +302,7 @@ class Ledger(
 
     def get_budget(self, account: str) -> Charge:
         """What is left; UnknownAccount."""
-        return self.left(account)
+        return self.accounts.left(account)
 
     # Inside
 
@@ -286,10 +311,10 @@ class Ledger(
         steps = [(statements.RESERVE, values)]
         seal = (statements.MARK, values) if values["reached"] else None
         try:
-            rows = self._transaction(steps, seal)[0]
+            rows = self._store.transaction(steps, seal)[0]
         except Conflict:
             # A first attempt, lost on the way, had committed after all.
-            rows = self._transaction(steps, seal)[0]
+            rows = self._store.transaction(steps, seal)[0]
         if rows and not rows[0][9]:
             raise IdUsed("the id of a reservation was used before, for something else")
         return [(*row[:2], row[2] or row[3], *row[3:9]) for row in rows]
@@ -298,7 +323,7 @@ class Ledger(
         """None where another transaction has just stored the answer, which the next attempt sees."""
         steps = [(statements.LOCK_HELD, values), (statement, values)]
         try:
-            rows = self._transaction(steps, (statements.LET_GO, values))[1]
+            rows = self._store.transaction(steps, (statements.LET_GO, values))[1]
         except OutOfBounds as error:
             raise AboveReservation("the stored answer cost more than the reservation holds") from error
         except Conflict as error:
@@ -307,9 +332,9 @@ class Ledger(
             rows = self._found_after_loss(error, values["id"], "settle")
         if rows:
             answer, information, calls, stored_before, *left, number = rows[0]
-            self._note(number, cast(UUID, values["id"]))
+            self._own.note(number, cast(UUID, values["id"]))
             return Settled(answer, Charge(information, calls), left_of(*left), stored_before)
-        state = self._rows(statements.STATE, id=values["id"])
+        state = self._store.rows(statements.STATE, id=values["id"])
         if not state:
             raise LedgerError("no such reservation")
         if not state[0][1]:
@@ -320,28 +345,28 @@ class Ledger(
         values = {"id": id, "kind": kind}
         steps = [(statements.LOCK_HELD, values), (statements.RESOLVE, values)]
         try:
-            rows = [row[-1:] for row in self._transaction(steps, (statements.LET_GO, values))[1]]
+            rows = [row[-1:] for row in self._store.transaction(steps, (statements.LET_GO, values))[1]]
         except Conflict as error:
             if error.constraint == "mark_once" and not self._resolution(id):
                 raise AlreadyReached("the backend was reached: the reservation can only be spent") from error
             rows = [row[-1:] for row in self._found_after_loss(error, id, kind)]
         if not rows:
             raise LedgerError("no such reservation")
-        self._note(rows[0][0], id)
+        self._own.note(rows[0][0], id)
 
     def _found_after_loss(self, error: Conflict, id: object, kind: str) -> list[Row]:
         """What a resolution would have returned whose first attempt was lost and had committed after all.
 
         AlreadyResolved where it was somebody else's.
         """
-        state = self._rows(statements.STATE, id=id) if error.after_loss else []
+        state = self._store.rows(statements.STATE, id=id) if error.after_loss else []
         if not state or state[0][0] != kind:
             raise AlreadyResolved("the reservation is settled, spent or released already") from error
-        self._transaction([(statements.LET_GO, {"id": id}), (statements.FLUSH, {})])
+        self._store.transaction([(statements.LET_GO, {"id": id}), (statements.FLUSH, {})])
         return [state[0][2:]]
 
     def _resolution(self, id: object) -> str | None:
-        rows = self._rows(statements.STATE, id=id)
+        rows = self._store.rows(statements.STATE, id=id)
         return rows[0][0] if rows else None
 
 

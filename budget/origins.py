@@ -6,7 +6,7 @@ Why: docs/decisions/ledgers-are-of-one-backend.md.
 from __future__ import annotations
 
 from budget.account import OtherData
-from budget.store import Conflict, Store
+from budget.store import Conflict, PostgresStore
 
 _PIN = """
 INSERT INTO dpproxy_ledger.pinned (name, value) VALUES (%(name)s, %(value)s) ON CONFLICT (name) DO NOTHING
@@ -16,12 +16,15 @@ _READ = "SELECT name, value FROM dpproxy_ledger.pinned WHERE name = 'data' OR na
 _ATTEMPTS = 10
 
 
-class Origins(Store):
-    """The part of the ledger that knows the backend, by whatever name it is given."""
+class Origins:
+    """The data that the ledger's answers are of, by whatever name they are given."""
+
+    def __init__(self, store: PostgresStore) -> None:
+        self._store = store
 
     def keep_to(self, data: str) -> None:
         """Pins what the answers are of, where nothing is pinned yet; raises OtherData where it is something else."""
-        self._rows(_PIN, name="data", value=data)
+        self._store.rows(_PIN, name="data", value=data)
         known = self._origins()
         if data not in known.values():
             raise OtherData(f"the ledger's answers are of {known['data']}, not of {data}")
@@ -31,9 +34,9 @@ class Origins(Store):
 
         What may have been released twice must not be released with the same noise: see `accepted`.
         """
-        self._rows(_PIN, name="data", value=data)
+        self._store.rows(_PIN, name="data", value=data)
         for _ in range(_ATTEMPTS):
-            if self._rows(_PIN, name=f"accepted {self.accepted() + 1}", value=data):
+            if self._store.rows(_PIN, name=f"accepted {self.accepted() + 1}", value=data):
                 return
         raise Conflict("pinned_once")
 
@@ -42,4 +45,4 @@ class Origins(Store):
         return sum(name != "data" for name in self._origins())
 
     def _origins(self) -> dict[str, str]:
-        return dict(self._rows(_READ))
+        return dict(self._store.rows(_READ))

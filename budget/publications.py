@@ -10,7 +10,7 @@ from typing import Literal
 from uuid import UUID
 
 from budget.account import Charge, LedgerError
-from budget.store import Conflict, Row, Store
+from budget.store import Conflict, PostgresStore, Row
 
 Refresh = Literal["epoch", "period", "once"]
 Columns = tuple[tuple[str, str], ...]
@@ -103,20 +103,23 @@ class Published:
     failure: str | None
 
 
-class Publications(Store):
-    """The part of the ledger that keeps what is published: durable when a call returns."""
+class Publications:
+    """What is published: durable when a call returns."""
 
-    def published(self) -> tuple[Published, ...]:
+    def __init__(self, store: PostgresStore) -> None:
+        self._store = store
+
+    def all(self) -> tuple[Published, ...]:
         """Everything that is published, in the order in which it was made: what is made of another comes after it."""
-        return tuple(map(_published, self._rows(_ALL)))
+        return tuple(map(_published, self._store.rows(_ALL)))
 
-    def publication(self, name: str) -> Published | None:
+    def get(self, name: str) -> Published | None:
         """What is published under a name."""
-        return _first(self._rows(_ONE, name=name))
+        return _first(self._store.rows(_ONE, name=name))
 
-    def published_answer(self, one: Published) -> bytes | None:
+    def answer(self, one: Published) -> bytes | None:
         """The rows of a published answer, None where it has changed meanwhile."""
-        rows = self._rows(_ANSWER, id=one.id, version=one.version)
+        rows = self._store.rows(_ANSWER, id=one.id, version=one.version)
         return rows[0][0] if rows else None
 
     def publish(
@@ -137,25 +140,25 @@ class Publications(Store):
             "refresh": refresh,
         }
         try:
-            return _published(self._rows(_ADD, **values, **_values(released))[0])
+            return _published(self._store.rows(_ADD, **values, **_values(released))[0])
         except Conflict as error:
             raise NameTaken(f"{name} is published already") from error
 
     def unpublish(self, one: Published) -> bool:
         """Forgets a published answer; False where it was gone."""
-        return bool(self._rows(_DROP, id=one.id))
+        return bool(self._store.rows(_DROP, id=one.id))
 
-    def rename_published(self, one: Published, other: str) -> Published | None:
+    def rename(self, one: Published, other: str) -> Published | None:
         """Gives it another name; None where it is gone. Raises NameTaken."""
         try:
-            return _first(self._rows(_RENAME, id=one.id, other=other))
+            return _first(self._store.rows(_RENAME, id=one.id, other=other))
         except Conflict as error:
             raise NameTaken(f"{other} is published already") from error
 
-    def comment_published(self, one: Published, column: str, comment: str | None) -> Published | None:
+    def comment(self, one: Published, column: str, comment: str | None) -> Published | None:
         """Says something of it, or of a `column` of it; None takes it back. None where it is gone."""
         added = {} if comment is None else {column: comment}
-        return _first(self._rows(_COMMENT, id=one.id, place=column, added=json.dumps(added)))
+        return _first(self._store.rows(_COMMENT, id=one.id, place=column, added=json.dumps(added)))
 
     def claim_refresh(
         self, one: Published, until: datetime | None, failure: str, *, due: datetime | None
@@ -166,16 +169,18 @@ class Publications(Store):
         `due`: the time by which it must be due, None where it is asked for out of turn. None where it is not.
         """
         values = {"id": one.id, "until": until, "failure": failure}
-        rows = self._rows(_TAKE, **values) if due is None else self._rows(_CLAIM, now=due, **values)
+        rows = (
+            self._store.rows(_TAKE, **values) if due is None else self._store.rows(_CLAIM, now=due, **values)
+        )
         return rows[0][0] if rows else None
 
     def refreshed(self, one: Published, claim: UUID, released: Released) -> Published | None:
         """Ends a claim with a new answer; None where it is gone, or claimed by another since."""
-        return _first(self._rows(_RENEW, id=one.id, claim=claim, **_values(released)))
+        return _first(self._store.rows(_RENEW, id=one.id, claim=claim, **_values(released)))
 
     def refresh_failed(self, one: Published, claim: UUID, failure: str, due_at: datetime | None) -> None:
         """Ends a claim without an answer: the old one stays."""
-        self._rows(_FAIL, id=one.id, claim=claim, failure=failure, due_at=due_at)
+        self._store.rows(_FAIL, id=one.id, claim=claim, failure=failure, due_at=due_at)
 
 
 def _values(released: Released) -> dict[str, object]:

@@ -10,8 +10,23 @@ from dataclasses import dataclass
 from datetime import date, datetime
 from uuid import UUID
 
-from budget import statements_refusals as statements
-from budget.store import Store
+from budget.store import PostgresStore
+
+_COUNT = """
+INSERT INTO dpproxy_ledger.refusal (account, code, day, counter, times)
+SELECT counted.account, counted.code, %(day)s, %(counter)s, counted.times
+FROM unnest(%(accounts)s::text[], %(codes)s::text[], %(times)s::bigint[]) AS counted (account, code, times)
+ON CONFLICT (day, account, code, counter) DO UPDATE SET times = excluded.times, last_at = excluded.last_at
+WHERE refusal.times < excluded.times
+RETURNING times
+"""
+_SINCE = """
+SELECT day, account, code, sum(times)::bigint, max(last_at)
+FROM dpproxy_ledger.refusal
+WHERE day >= %(since)s
+GROUP BY day, account, code
+ORDER BY day, account, code
+"""
 
 
 @dataclass(frozen=True)
@@ -25,10 +40,13 @@ class RefusalRow:
     last_at: datetime
 
 
-class Refusals(Store):
-    """The part of the ledger that counts what was not answered. Nothing is charged by it."""
+class Refusals:
+    """Counts of what was not answered, which no guarantee rests on: nothing is charged by them."""
 
-    def count_refusals(self, counter: UUID, day: date, times: Mapping[tuple[str, str], int]) -> None:
+    def __init__(self, store: PostgresStore) -> None:
+        self._store = store
+
+    def count(self, counter: UUID, day: date, times: Mapping[tuple[str, str], int]) -> None:
         """Writes how often `counter` has seen each account and code on a day, in all so far.
 
         `counter`: of one life of a process; `times`: by account and SQLSTATE. A count never goes down, and saying
@@ -36,8 +54,8 @@ class Refusals(Store):
         """
         if times:
             accounts, codes = zip(*times, strict=True)
-            self._rows(
-                statements.COUNT,
+            self._store.rows(
+                _COUNT,
                 counter=counter,
                 day=day,
                 accounts=list(accounts),
@@ -45,6 +63,6 @@ class Refusals(Store):
                 times=list(times.values()),
             )
 
-    def refusals(self, since: date) -> tuple[RefusalRow, ...]:
+    def since(self, day: date) -> tuple[RefusalRow, ...]:
         """Every count from a day on, in order of day, account and code."""
-        return tuple(RefusalRow(*row) for row in self._rows(statements.REFUSALS, since=since))
+        return tuple(RefusalRow(*row) for row in self._store.rows(_SINCE, since=day))

@@ -77,7 +77,7 @@ class _Life:
 def simulate(entries: Iterable[EntryRow], limits: Sequence[Limit]) -> tuple[Simulated, ...]:
     """Each account of a history under each of `limits`: what would have been refused, and when.
 
-    `entries`: of the ledger, in order of number (`Ledger.entries`). A release that a limit refuses costs
+    `entries`: of the ledger, in order of number (`Ledger.history.entries`). A release that a limit refuses costs
     nothing under that limit; those after it are tried again. A limit's mode makes no difference. What the real
     limits refused is in no ledger, so that a history of mode `track` tells most. Accounts come in order of
     their first entry, under each limit in turn.

@@ -141,6 +141,19 @@ _LEFT = """
     account.limit_calls - account.used_calls - account.reserved_calls AS left_calls
 """
 
+_MOVED = f"""
+moved AS (
+    UPDATE dpproxy_ledger.account SET
+        reserved_information = account.reserved_information - charge.at_most_information,
+        reserved_calls = account.reserved_calls - charge.at_most_calls,
+        used_information = account.used_information + charge.charged_information,
+        used_calls = account.used_calls + charge.charged_calls,
+        seen_at = charge.now_at
+    FROM charge JOIN resolved ON resolved.account = charge.account
+    WHERE account.name = charge.account
+    RETURNING account.name, charge.own, resolved.number, {_LEFT}
+)"""
+
 _PAID_BEFORE = """
 paid_before AS (
     SELECT 1 AS yes FROM dpproxy_ledger.request, held
@@ -196,17 +209,7 @@ resolved AS (
     FROM charge
     RETURNING account, number
 ),
-moved AS (
-    UPDATE dpproxy_ledger.account SET
-        reserved_information = account.reserved_information - charge.at_most_information,
-        reserved_calls = account.reserved_calls - charge.at_most_calls,
-        used_information = account.used_information + charge.charged_information,
-        used_calls = account.used_calls + charge.charged_calls,
-        seen_at = charge.now_at
-    FROM charge JOIN resolved ON resolved.account = charge.account
-    WHERE account.name = charge.account
-    RETURNING account.name, resolved.number, {_LEFT}
-),
+{_MOVED},
 asked AS (
     INSERT INTO dpproxy_ledger.request (account, request_key, release_key, mechanism, query)
     SELECT account, %(request_key)s, %(release_key)s, %(mechanism)s, %(query)s FROM charge WHERE own
@@ -244,17 +247,7 @@ resolved AS (
     FROM charge
     RETURNING account, number
 ),
-moved AS (
-    UPDATE dpproxy_ledger.account SET
-        reserved_information = account.reserved_information - charge.at_most_information,
-        reserved_calls = account.reserved_calls - charge.at_most_calls,
-        used_information = account.used_information + charge.charged_information,
-        used_calls = account.used_calls + charge.charged_calls,
-        seen_at = charge.now_at
-    FROM charge JOIN resolved ON resolved.account = charge.account
-    WHERE account.name = charge.account
-    RETURNING charge.own, resolved.number
-)
+{_MOVED}
 SELECT number FROM moved WHERE own
 """
 

@@ -40,7 +40,7 @@ def show(config: ConfigFile = HERE, json: Json = False) -> None:
     """List what is published: by whom, how old, when it is asked for anew, what it has cost, what failed."""
     with reported():
         with opened_vault(configured(config)) as vault:
-            found = sorted(vault.ledger.published(), key=lambda one: one.name)
+            found = sorted(vault.ledger.publications.all(), key=lambda one: one.name)
         if json:
             print_json([_as_json(one) for one in found])
         else:

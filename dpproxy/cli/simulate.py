@@ -34,7 +34,7 @@ def run(
     where nothing was asked, and for a plot that cannot be made.
     """
     with opened_vault(config) as vault:
-        entries = [entry for entry in vault.ledger.entries(None, since, until) if entry.own]
+        entries = [entry for entry in vault.ledger.history.entries(None, since, until) if entry.own]
     if not entries:
         raise OutputError("the ledger has no history to learn from")
     period = period or config.budget.period

@@ -8,7 +8,7 @@ from fractions import Fraction
 from math import ceil, exp
 
 from budget.account import AccountRow
-from budget.ledger import Ledger
+from budget.accounts import Accounts
 from budget.units import units
 from dpproxy.catalog.build_policy import unit_name
 from dpproxy.config.sections import AccountLimit, Config
@@ -40,23 +40,25 @@ class Promise:
 
 def guarantees(sources: Sources, query: Mapping[str, str]) -> Mapping[str, object]:
     """Accounts with the same limits are told of together."""
-    config, ledger = sources.config, sources.ledger
-    rows, accounting = ledger.accounts(), Accounting.read(config.privacy, ledger)
+    config, accounts = sources.config, sources.ledger.accounts
+    rows, accounting = accounts.all(), Accounting.read(config.privacy, sources.ledger.history)
     return {
-        "promises": _promises(accounting, ledger, [row for row in rows if row.account != "dataset"]),
-        "everybody": everybody(config, accounting, ledger, rows),
+        "promises": _promises(accounting, accounts, [row for row in rows if row.account != "dataset"]),
+        "everybody": everybody(config, accounting, accounts, rows),
         "unit": unit_name(sources.checked.policy),
         "epsilon_per": _plain(config.privacy.epsilon_per),
         "noise": config.privacy.noise,
     }
 
 
-def everybody(config: Config, accounting: Accounting, ledger: Ledger, rows: Sequence[AccountRow]) -> Promise:
+def everybody(
+    config: Config, accounting: Accounting, accounts: Accounts, rows: Sequence[AccountRow]
+) -> Promise:
     """Against all analysts who put their answers together: the dataset's account, or the sum of theirs."""
     own = [row for row in rows if row.account.startswith("analyst:")]
     shared = next((row for row in rows if row.account == "dataset"), None)
     if shared is not None and shared.limit.mode == "enforce":
-        bounds = account_guarantee(accounting, shared, ledger.limits(shared.account), None)
+        bounds = account_guarantee(accounting, shared, accounts.limits(shared.account), None)
         return _promise(
             ("all analysts, by the account of the dataset",), limit_link(shared.account, shared.limit), bounds
         )
@@ -78,24 +80,24 @@ def everybody(config: Config, accounting: Accounting, ledger: Ledger, rows: Sequ
     return _promise(whose, link, guarantee_of(accounting.together, link, None))
 
 
-def _promises(accounting: Accounting, ledger: Ledger, rows: Sequence[AccountRow]) -> list[Promise]:
+def _promises(accounting: Accounting, accounts: Accounts, rows: Sequence[AccountRow]) -> list[Promise]:
     alike: dict[tuple[object, ...], list[AccountRow]] = {}
     for row in rows:
-        had = ledger.limits(row.account)
+        had = accounts.limits(row.account)
         same: tuple[object, ...] = (row.account,)
         if len(had) == 1:
             same = (row.limit, accounting.of_account(row.account).noise)
         alike.setdefault(same, []).append(row)
-    return [_of_alike(accounting, of_them, ledger) for of_them in alike.values()]
+    return [_of_alike(accounting, of_them, accounts) for of_them in alike.values()]
 
 
-def _of_alike(accounting: Accounting, rows: Sequence[AccountRow], ledger: Ledger) -> Promise:
+def _of_alike(accounting: Accounting, rows: Sequence[AccountRow], accounts: Accounts) -> Promise:
     first = rows[0]
     link = limit_link(first.account, first.limit)
     whose = tuple(row.account for row in rows)
     if first.limit.mode == "track":
         return _nothing(whose, link, "only tracked: no guarantee is claimed")
-    return _promise(whose, link, account_guarantee(accounting, first, ledger.limits(first.account), None))
+    return _promise(whose, link, account_guarantee(accounting, first, accounts.limits(first.account), None))
 
 
 def _promise(whose: tuple[str, ...], link: AccountLimit, bounds: Sequence[Guarantee]) -> Promise:

@@ -60,15 +60,15 @@ class Account:
 
 def accounts(sources: Sources, query: Mapping[str, str]) -> Context:
     """Accounts and what is left of them, those with least first."""
-    rows = sources.ledger.accounts()
+    rows = sources.ledger.accounts.all()
     now = datetime.now(UTC)
-    active = sources.ledger.activity(now - timedelta(days=DAYS))
-    refusals = sources.ledger.refusals(now.date() - timedelta(days=DAYS - 1))
+    active = sources.ledger.history.activity(now - timedelta(days=DAYS))
+    refusals = sources.ledger.refusals.since(now.date() - timedelta(days=DAYS - 1))
     low = [row for row in rows if row.frozen or _share_left(row) < _LOW]
     return {
         "accounts": [_account(row) for row in sorted(rows, key=lambda row: (_share_left(row), row.account))],
         "tiles": (
-            ("Analysts", f"{len(sources.ledger.analysts())}", "who may log in with a password"),
+            ("Analysts", f"{len(sources.ledger.analysts.names())}", "who may log in with a password"),
             ("Releases", f"{sum(map(_releases, active)):,}", f"in {DAYS} days, replays included"),
             ("Refusals", f"{sum(row.times for row in refusals):,}", f"in {DAYS} days"),
             ("Nearly spent", f"{len(low)}", "accounts below 10% or frozen"),
@@ -80,7 +80,7 @@ def accounts(sources: Sources, query: Mapping[str, str]) -> Context:
 def releases(sources: Sources, query: Mapping[str, str]) -> Context:
     """Releases and charges day by day, of all accounts or of one."""
     days = last_days(datetime.now(UTC).date(), DAYS)
-    rows = sources.ledger.activity(datetime.combine(days[0], datetime.min.time(), UTC))
+    rows = sources.ledger.history.activity(datetime.combine(days[0], datetime.min.time(), UTC))
     names = sorted({row.account for row in rows})
     wanted = query.get("account", "")
     rows = tuple(row for row in rows if not wanted or row.account == wanted)
@@ -107,7 +107,7 @@ def releases(sources: Sources, query: Mapping[str, str]) -> Context:
 def refusals(sources: Sources, query: Mapping[str, str]) -> Context:
     """What was refused, why, and to whom."""
     days = last_days(datetime.now(UTC).date(), DAYS)
-    rows = sources.ledger.refusals(days[0])
+    rows = sources.ledger.refusals.since(days[0])
     by_code: dict[str, int] = {}
     for row in rows:
         by_code[row.code] = by_code.get(row.code, 0) + row.times
@@ -148,7 +148,7 @@ def limits(sources: Sources, query: Mapping[str, str]) -> Context:
             mistakes.append((unit, str(error)))
             given[unit] = [standard * part for part in PARTS]
     since = datetime.now(UTC) - timedelta(days=HISTORY_DAYS)
-    entries = [entry for entry in sources.ledger.entries(None, since, None) if entry.own]
+    entries = [entry for entry in sources.ledger.history.entries(None, since, None) if entry.own]
     tried = try_budgets(entries, period, given["information"], given["calls"]) if entries else []
     panels = panels_of(tried, days_of(entries, period)) if entries else []
     return {
@@ -188,9 +188,9 @@ def health(sources: Sources, query: Mapping[str, str]) -> Context:
     reachable = not any(part.failed for part in parts)
     privacy = accountable(config.privacy, UNSAID)
     if reachable:
-        privacy = Accounting.read(config.privacy, sources.ledger).together
+        privacy = Accounting.read(config.privacy, sources.ledger.history).together
     told = [*checked.warnings, *warnings(checked, limits_of(config.budget), privacy)]
-    mark = sources.ledger.high_water() if reachable else None
+    mark = sources.ledger.high_water.now() if reachable else None
     facts = [
         ("Privacy unit", unit_name(checked.policy)),
         ("Epoch", f"{config.privacy.epoch}: {epoch_name(config.privacy.epoch, datetime.now(UTC))}"),
@@ -200,7 +200,7 @@ def health(sources: Sources, query: Mapping[str, str]) -> Context:
         ("Console since", _minute(sources.begun)),
     ]
     if reachable:
-        told += drift(config.budget, sources.ledger.accounts())
+        told += drift(config.budget, sources.ledger.accounts.all())
     return {"parts": parts, "reachable": reachable, "facts": facts, "warnings": told}
 
 

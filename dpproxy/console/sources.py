@@ -9,9 +9,9 @@ from functools import partial
 from threading import Lock
 from time import monotonic
 
-from budget.ledger import Ledger
 from dpproxy.config.sections import Config
 from dpproxy.deployment.service import BoundConfig, Service
+from dpproxy.engine.rollback_guard import RollbackGuardedLedger
 
 CONSOLE = "console"
 """What the console's secret is derived for."""
@@ -50,7 +50,7 @@ class Sources:
     """Where pages come from. `key`: 32 secret bytes for cookies; `metrics`: None where nobody is served here."""
 
     checked: BoundConfig
-    ledger: Ledger
+    ledger: RollbackGuardedLedger
     probe: Probe
     key: bytes = field(repr=False)
     metrics: Callable[[], bytes] | None
@@ -61,7 +61,7 @@ class Sources:
     def of(cls, service: Service, metrics: Callable[[], bytes] | None, workers: int) -> Sources:
         """Those of a running service."""
         looks: dict[str, Callable[[], object]] = {
-            "ledger": service.ledger.high_water,
+            "ledger": service.ledger.high_water.now,
             "front": partial(service.front.rows, "SELECT 1", most=1),
             "backend": service.checked.backend.schema,
         }

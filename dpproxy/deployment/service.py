@@ -21,19 +21,20 @@ from types import TracebackType
 from typing import Self
 
 from budget.account import LedgerError, OtherData, Pinned
+from budget.ledger import Ledger
 from dpproxy.backends.base import Backend, BackendError, BackendSchema, BackendUnavailable
 from dpproxy.catalog.build_policy import build_policy, open_backend, policy_warnings, unit_name
 from dpproxy.config.epoch import epoch_name
+from dpproxy.config.highwater_file import MarkFile, mark_path
 from dpproxy.config.key_file import load_key
 from dpproxy.config.sections import Config, ConfigError, load
 from dpproxy.config.sections import Server as ServerSection
 from dpproxy.deployment.epoch_rollover import OncePerEpoch, tables_changed, turn_at_owner
-from dpproxy.deployment.highwater_file import MarkFile, mark_path
-from dpproxy.deployment.rollback_guard import ACCEPT, MarkError, RollbackGuardedLedger
 from dpproxy.embedded.server import Embedded, EmbeddedError
 from dpproxy.engine.executor import QueryEngine
 from dpproxy.engine.planner import Planner
 from dpproxy.engine.published_tables import Publishing
+from dpproxy.engine.rollback_guard import ACCEPT, MarkError, RollbackGuardedLedger
 from dpproxy.front.front import Front, FrontError
 from dpproxy.reporting.rows import RowSet
 from dpproxy.server import local_client
@@ -129,7 +130,7 @@ class LedgerAndKey:
     be of.
     """
 
-    ledger: RollbackGuardedLedger
+    ledger: Ledger
     key: bytes
     owner: bool
     mark: MarkFile
@@ -176,7 +177,7 @@ def open_vault(
             name = names[place.number]
         elif not owner:
             name = f"attached {randomness.random_bytes(16).hex()}"
-        ledger = RollbackGuardedLedger.open(conninfo, checked.pinned, instance=name)
+        ledger = Ledger.open(conninfo, checked.pinned, instance=name)
         stack.callback(ledger.close)
         if owner:
             ledger.recover(*names)
@@ -199,8 +200,8 @@ class Service:
         self.config = checked.config
         self._stack = stack
         vault = stack.enter_context(open_vault(checked, place, workers=workers))
-        self.ledger, self._key = vault.ledger, vault.key
-        self.ledger.keep(vault.mark)
+        self.ledger, self._key = RollbackGuardedLedger(vault.ledger, vault.mark), vault.key
+        stack.callback(self.ledger.close)
         self._keep_to(vault.data)
         self.front = stack.enter_context(open_front(self.config, workers=workers))
         self.owner = vault.owner and (self.front.owner or bool(self.config.front.url))
@@ -209,7 +210,7 @@ class Service:
         self._identity = Identity(services, self.front.let_take)
         self.metrics = Metrics(SLOTS)
         self._watchers: list[Observer] = [
-            stack.enter_context(RefusalCounts(self.ledger.count_refusals)),
+            stack.enter_context(RefusalCounts(self.ledger.refusals.count)),
             self.metrics,
         ]
         self.observe: Observe = self.metrics.stage
@@ -323,7 +324,7 @@ class Service:
             front=self.front.address,
             database=self.front.database,
             role_for=self._role_for,
-            verifier=self.ledger.verifier,
+            verifier=self.ledger.analysts.verifier,
             fake_salt_key=randomness.derive(self._key, "fake salt"),
             observe=self.observe,
             identity=self._identity,
@@ -334,7 +335,7 @@ class Service:
 
     def _keep_to(self, data: str) -> None:
         try:
-            self.ledger.keep_to(data)
+            self.ledger.origins.keep_to(data)
         except OtherData as error:
             raise OtherData(
                 f"{error}: put the right [backend] url back, or say that these are the same data, moved, by {ACCEPT}"

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Self
 
-from budget.ledger import Ledger
+from budget.history import History
 from dpproxy.config.sections import Privacy
 
 # By name: entries of the ledger say nothing else, and have to be understood for as long as there are any.
@@ -63,9 +63,9 @@ class Accounting:
     reserved: Mapping[str, Collection[str]]
 
     @classmethod
-    def read(cls, privacy: Privacy, ledger: Ledger) -> Self:
-        """That of a deployment with its ledger, whose entries are read where a guarantee depends on them."""
-        return cls(privacy, ledger.mechanisms() if privacy.noise == "laplace" else {})
+    def read(cls, privacy: Privacy, history: History) -> Self:
+        """That of a deployment, whose ledger's entries are read where a guarantee depends on them."""
+        return cls(privacy, history.mechanisms() if privacy.noise == "laplace" else {})
 
     def of_account(self, account: str) -> Privacy:
         """The parameters that an account's guarantee may be computed from."""

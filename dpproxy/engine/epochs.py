@@ -6,7 +6,8 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from threading import Lock
 
-from budget.ledger import Ledger
+from budget import epochs
+from budget.origins import Origins
 from dpproxy.config.epoch import Epoch, epoch_name
 
 STREAMS = "running counts"
@@ -16,10 +17,12 @@ STREAMS = "running counts"
 class Epochs:
     """Epochs of one `length`; `begin` is called with the name of each that begins while the process lives."""
 
-    def __init__(self, length: Epoch, ledger: Ledger, begin: Callable[[str], None]) -> None:
-        self._length, self._ledger, self._begin = length, ledger, begin
+    def __init__(
+        self, length: Epoch, kept: epochs.Epochs, origins: Origins, begin: Callable[[str], None]
+    ) -> None:
+        self._length, self._kept, self._begin = length, kept, begin
         self._present, self._turning = self.name(), Lock()
-        self._accepted = ledger.accepted()
+        self._accepted = origins.accepted()
 
     def name(self) -> str:
         """The name of the epoch that the clock says."""
@@ -41,4 +44,4 @@ class Epochs:
         What a ledger that was restored has forgotten of a stream, or what other data have, is not to meet its noise.
         """
         streams = f"{STREAMS} {self._accepted}" if self._accepted else STREAMS
-        return self._ledger.epoch_nonce(epoch), self._ledger.epoch_nonce(streams)
+        return self._kept.nonce(epoch), self._kept.nonce(streams)

@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from budget.account import Exhausted
-from budget.ledger import Ledger
 from dpproxy.backends.base import Backend
 from dpproxy.config.sections import Config
 from dpproxy.engine import refusals
@@ -24,6 +23,7 @@ from dpproxy.engine.purchase import Purchases, write_queries
 from dpproxy.engine.release_plan import ReleasePlan, charge, total
 from dpproxy.engine.released_table import ReleasedTable
 from dpproxy.engine.request import QueryRequest
+from dpproxy.engine.rollback_guard import RollbackGuardedLedger
 from dpproxy.engine.system_tables import system_columns
 from mechanisms import randomness
 from rewriter.effort import bounded
@@ -54,7 +54,7 @@ class QueryEngine:
         config: Config,
         planner: Planner,
         backend: Backend,
-        ledger: Ledger,
+        ledger: RollbackGuardedLedger,
         key: bytes,
         reload: Callable[[str], None],
     ) -> None:
@@ -64,8 +64,8 @@ class QueryEngine:
 
         self._config, self._planner, self._ledger = config, planner, ledger
         self._release_key, self._fingerprint = randomness.derive(key, "release"), config.fingerprint()
-        self.epochs = Epochs(config.privacy.epoch, ledger, begin)
-        self._accounts = PayingAccounts(config.budget, ledger)
+        self.epochs = Epochs(config.privacy.epoch, ledger.epochs, ledger.origins, begin)
+        self._accounts = PayingAccounts(config.budget, ledger.accounts)
         self._purchases = Purchases(backend, ledger, key, config.backend.max_rows)
 
     def classify(self, text: str) -> Verdict:
@@ -127,7 +127,9 @@ class QueryEngine:
             results |= self._purchases.results(request, wanted, chain, epoch)
             for number, (node, plan) in enumerate(zip(planned[done:ready], plans, strict=False), done):
                 if isinstance(node, SystemDraft):
-                    columns += system_columns(node.name, chain[0], self._ledger, request.last)
+                    columns += system_columns(
+                        node.name, chain[0], self._ledger.accounts, self._ledger.history, request.last
+                    )
                     continue
                 assert plan is not None
                 shown[number] = results[plan.request_key].suppressed(self._config.privacy.min_units)
@@ -159,8 +161,9 @@ class QueryEngine:
     def _refuse_unaffordable(self, plans: Sequence[ReleasePlan | None], chain: Sequence[str]) -> None:
         """PV001 before anything is paid where the account could not pay for the stages to come."""
         needed = charge(total(plan.cost_at_most for plan in plans if plan is not None))
-        if not self._ledger.check_budget(chain[0], needed):
-            raise Exhausted(needed, self._ledger.left(chain[0]), None)
+        account = self._ledger.accounts.get(chain[0])
+        if not account.can_pay(needed):
+            raise Exhausted(needed, account.left, None)
 
     def _plans(self, planned: Planned, settings: Mapping[str, str], epoch: str) -> list[ReleasePlan | None]:
         """How each node is answered, None for the tables of the schema dpproxy.
@@ -184,7 +187,7 @@ class QueryEngine:
         constants: list[Texts] = []
         self._evaluate(request, prepared, constants, 0, ())
         planned = self._planner.plan(request.text, request.oids, request.parameters, constants)
-        left = self._ledger.left(account)
+        left = self._ledger.accounts.left(account)
         plans = [plan for plan in self._plans(planned, request.settings, epoch) if plan is not None]
         write_queries(plans)
         lines = [line for plan in plans for line in explanation(plan, left)]

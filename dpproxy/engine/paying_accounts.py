@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from budget.account import Limit
-from budget.ledger import Ledger
+from budget.accounts import Accounts
 from budget.units import micro_limit
 from dpproxy.config.sections import Budget
 
@@ -11,8 +11,8 @@ from dpproxy.config.sections import Budget
 class PayingAccounts:
     """The accounts of [budget], made in the ledger at their first use."""
 
-    def __init__(self, budget: Budget, ledger: Ledger) -> None:
-        self._budget, self._ledger = budget, ledger
+    def __init__(self, budget: Budget, accounts: Accounts) -> None:
+        self._budget, self._accounts = budget, accounts
         self._chains: dict[str, list[str]] = {}
 
     def chain(self, analyst: str) -> list[str]:
@@ -21,6 +21,6 @@ class PayingAccounts:
             links = self._budget.chain(analyst)
             for link in links:
                 limit = Limit(micro_limit(link.information), micro_limit(link.calls), link.period, link.mode)
-                self._ledger.seed(link.account, limit)
+                self._accounts.seed(link.account, limit)
             self._chains[analyst] = [link.account for link in links]
         return self._chains[analyst]

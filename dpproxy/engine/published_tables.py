@@ -16,7 +16,6 @@ from datetime import UTC, datetime, timedelta
 from typing import Literal, Protocol, cast, get_args
 
 from budget.account import Charge, LedgerError
-from budget.ledger import Ledger
 from budget.publications import NameTaken, Published, Refresh, Released
 from dpproxy.backends.base import Row
 from dpproxy.config.epoch import epoch_end
@@ -25,6 +24,7 @@ from dpproxy.config.sections import Config
 from dpproxy.engine import refusals
 from dpproxy.engine.executor import QueryEngine
 from dpproxy.engine.request import QueryRequest
+from dpproxy.engine.rollback_guard import RollbackGuardedLedger
 from dpproxy.front.front import Front, FrontError
 from dpproxy.front.published_tables import Work, placed, removed, renamed, told
 from dpproxy.front.statement import Described
@@ -59,7 +59,9 @@ class Done:
 class Publishing:
     """What is published under one policy; safe to use from many threads."""
 
-    def __init__(self, config: Config, answering: QueryEngine, ledger: Ledger, front: Front) -> None:
+    def __init__(
+        self, config: Config, answering: QueryEngine, ledger: RollbackGuardedLedger, front: Front
+    ) -> None:
         self._config, self._answering, self._ledger, self._front = config, answering, ledger, front
 
     def run(self, request: QueryRequest) -> Done:
@@ -90,7 +92,7 @@ class Publishing:
 
     def _create(self, asked: Publication, request: QueryRequest) -> Done:
         name, refresh = asked.names[0], self._refresh_of(request)
-        if self._ledger.publication(name) is not None:
+        if self._ledger.publications.get(name) is not None:
             if asked.lenient:
                 return Done("CREATE TABLE AS", (f'relation "{name}" already exists, skipping',))
             raise refusals.exists(name)
@@ -100,7 +102,9 @@ class Publishing:
 
         def publish() -> Work:
             yield from placed(name, released.columns, rows, self._front.reader)
-            one = self._ledger.publish(name, request.analyst, asked.query, settings, refresh, released)
+            one = self._ledger.publications.publish(
+                name, request.analyst, asked.query, settings, refresh, released
+            )
             yield from told(one)
 
         self._front.publish(publish())
@@ -114,7 +118,7 @@ class Publishing:
 
     def remove(self, name: str) -> bool:
         """Takes an answer back, whoever published it; False where there is none. Raises Refusal."""
-        one = self._ledger.publication(name)
+        one = self._ledger.publications.get(name)
         if one is not None:
             self._front.publish(self._drop(one, Publication("drop", (name,))))
         return one is not None
@@ -124,12 +128,12 @@ class Publishing:
 
         A failure is not raised, but told by what is returned.
         """
-        one = self._ledger.publication(name)
+        one = self._ledger.publications.get(name)
         if one is None:
             return None
         self._refresh(one, self._now(), due=False)
         self.synchronise()
-        return self._ledger.publication(name)
+        return self._ledger.publications.get(name)
 
     def refresh_due(self, now: datetime) -> None:
         """Asks anew for what is due at `now` (UTC) and nobody else renews, then shows what has changed.
@@ -137,11 +141,11 @@ class Publishing:
         Nothing is charged twice: who renews has claimed it before, and the claim moves it to its next turn, whether
         or not this process lives to end it. Raises LedgerError, FrontError.
         """
-        if any(_due(one, now) for one in self._ledger.published()):
+        if any(_due(one, now) for one in self._ledger.publications.all()):
             # One process after the other: an answer may be made of another that is renewed before it.
-            with self._ledger.computing([_RENEWING]):
+            with self._ledger.single_flight.hold([_RENEWING]):
                 self.synchronise()
-                for one in self._ledger.published():
+                for one in self._ledger.publications.all():
                     if _due(one, now) and self._refresh(one, now, due=True):
                         self._show(one.name)
         self.synchronise()
@@ -151,7 +155,7 @@ class Publishing:
 
         Raises LedgerError, FrontError.
         """
-        kept = {one.name: str(one.version) for one in self._ledger.published()}
+        kept = {one.name: str(one.version) for one in self._ledger.publications.all()}
         there = self._front.published()
         for name in kept.keys() | there.keys():
             if afresh or kept.get(name) != there.get(name):
@@ -164,8 +168,8 @@ class Publishing:
 
     def _brought(self, name: str) -> Work:
         """Looks only when no other process can change it in the front."""
-        one = self._ledger.publication(name)
-        answer = None if one is None else self._ledger.published_answer(one)
+        one = self._ledger.publications.get(name)
+        answer = None if one is None else self._ledger.publications.answer(one)
         if one is None:
             yield from removed(name)
         elif answer is not None:
@@ -184,7 +188,7 @@ class Publishing:
         found: list[Published] = []
         notices = []
         for name in asked.names:
-            one = self._ledger.publication(name)
+            one = self._ledger.publications.get(name)
             if one is None and not asked.lenient:
                 raise refusals.missing(name)
             if one is None:
@@ -199,13 +203,13 @@ class Publishing:
 
     def _drop(self, one: Published, _: Publication) -> Work:
         yield from removed(one.name)
-        self._ledger.unpublish(one)
+        self._ledger.publications.unpublish(one)
 
     def _rename(self, one: Published, asked: Publication) -> Work:
-        if self._ledger.publication(asked.other) is not None:
+        if self._ledger.publications.get(asked.other) is not None:
             raise refusals.exists(asked.other)
         yield from renamed(one.name, asked.other)
-        changed = self._ledger.rename_published(one, asked.other)
+        changed = self._ledger.publications.rename(one, asked.other)
         if changed is None:
             raise refusals.missing(one.name)
         yield from told(changed)
@@ -213,7 +217,7 @@ class Publishing:
     def _comment(self, one: Published, asked: Publication) -> Work:
         if asked.column is not None and asked.column not in dict(one.columns):
             raise refusals.no_column(one.name, asked.column)
-        changed = self._ledger.comment_published(one, asked.column or "", asked.comment)
+        changed = self._ledger.publications.comment(one, asked.column or "", asked.comment)
         if changed is None:
             raise refusals.missing(one.name)
         yield from told(changed)
@@ -224,7 +228,7 @@ class Publishing:
         """Whether there is something new to show."""
         until = None if one.refresh == "once" else self._next(one.refresh, one.publisher, now)
         under_way = f"begun at {now:%Y-%m-%d %H:%M} UTC and not ended yet"
-        claim = self._ledger.claim_refresh(one, until, under_way, due=now if due else None)
+        claim = self._ledger.publications.claim_refresh(one, until, under_way, due=now if due else None)
         if claim is None:
             return False
         request = QueryRequest(one.query, (), one.publisher, (), one.settings)
@@ -242,14 +246,14 @@ class Publishing:
                 if spent is None or self._spent(one.publisher) != spent or until is None
                 else now + RETRY
             )
-            self._ledger.refresh_failed(one, claim, _failure(refusal), again)
+            self._ledger.publications.refresh_failed(one, claim, _failure(refusal), again)
             return False
-        return self._ledger.refreshed(one, claim, released) is not None
+        return self._ledger.publications.refreshed(one, claim, released) is not None
 
     def _spent(self, analyst: str) -> Sequence[Charge] | None:
         """What an account has used and holds; None where that cannot be told."""
         with suppress(LedgerError):
-            row = self._ledger.account(self._answering.account(analyst))
+            row = self._ledger.accounts.get(self._answering.account(analyst))
             return row.used, row.reserved
         return None
 
@@ -304,7 +308,7 @@ class Publishing:
         return refresh
 
     def _period(self, analyst: str) -> timedelta | None:
-        return _PERIODS.get(self._ledger.limit(self._answering.account(analyst)).period)
+        return _PERIODS.get(self._ledger.accounts.limit(self._answering.account(analyst)).period)
 
     def _next(self, refresh: Refresh, analyst: str, now: datetime) -> datetime | None:
         """When an answer that was released at `now` is due again."""
@@ -313,7 +317,7 @@ class Publishing:
         if refresh == "epoch":
             return epoch_end(self._config.privacy.epoch, now)
         ends, period = (
-            self._ledger.account(self._answering.account(analyst)).refreshes_at,
+            self._ledger.accounts.get(self._answering.account(analyst)).refreshes_at,
             self._period(analyst),
         )
         if ends is not None and ends > now:

@@ -22,12 +22,12 @@ from budget.account import (
     ReserveRequest,
     Settlement,
 )
-from budget.ledger import Ledger
 from dpproxy.backends.base import Backend, BackendError, Cancellation, Cancelled, Fetched, Slot
 from dpproxy.engine.optimizer import smaller
 from dpproxy.engine.release_plan import ReleasePlan, charge
 from dpproxy.engine.released_table import ReleasedTable
 from dpproxy.engine.request import QueryRequest
+from dpproxy.engine.rollback_guard import RollbackGuardedLedger
 from mechanisms import randomness
 from rewriter.effort import bounded
 from rewriter.plan import HistogramQuery
@@ -41,7 +41,7 @@ class Purchases:
     `key`: the deployment's 32 secret bytes; `max_rows`: that one query may fetch.
     """
 
-    def __init__(self, backend: Backend, ledger: Ledger, key: bytes, max_rows: int) -> None:
+    def __init__(self, backend: Backend, ledger: RollbackGuardedLedger, key: bytes, max_rows: int) -> None:
         self._backend, self._ledger, self._max_rows = backend, ledger, max_rows
         self._noise_key = randomness.derive(key, "noise")
         self._rank_key = randomness.derive(key, "rank").hex()
@@ -56,14 +56,14 @@ class Purchases:
         if not missing:
             return results
         # Another process may be computing the same release.
-        computing = self._ledger.computing(
+        single_flight = self._ledger.single_flight.hold(
             {p.lock for p in missing.values()},
             account=chain[0],
             requests=missing,
             releases=[p.release_key for p in missing.values()],
             waiting=partial(_go_on, request.cancellation),
         )
-        with request.stages.during("reserve"), computing as known:
+        with request.stages.during("reserve"), single_flight as known:
             paid = [p for key, p in missing.items() if key in known]
             results |= self._replayed(request, paid, chain[0])
             wanted = [p for key, p in missing.items() if key not in results]
@@ -146,9 +146,8 @@ class Purchases:
         )
 
     def _affordable(self, plan: ReleasePlan, account: str) -> ReleasePlan:
-        if self._ledger.limit(account).mode == "track":
-            return plan
-        return smaller(plan, self._ledger.left(account))
+        row = self._ledger.accounts.get(account)
+        return plan if row.limit.mode == "track" else smaller(plan, row.left)
 
     def _release(
         self,

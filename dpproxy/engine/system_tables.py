@@ -6,17 +6,20 @@ from collections.abc import Sequence
 from dataclasses import fields
 
 from budget.account import BudgetRow, ReleaseRow
-from budget.ledger import Ledger
+from budget.accounts import Accounts
+from budget.history import History
 from dpproxy.engine.last_release import LastRelease, LastRow
 
 
-def system_columns(name: str, account: str, ledger: Ledger, last: LastRelease) -> list[Sequence[object]]:
+def system_columns(
+    name: str, account: str, accounts: Accounts, history: History, last: LastRelease
+) -> list[Sequence[object]]:
     """The columns of dpproxy.budget, dpproxy.releases or dpproxy.last_release; raises LedgerError."""
     match name:
         case "budget":
-            return _columns_of(BudgetRow, ledger.budget(account))
+            return _columns_of(BudgetRow, accounts.budget(account))
         case "releases":
-            return _columns_of(ReleaseRow, ledger.releases(account))
+            return _columns_of(ReleaseRow, history.releases(account))
     return _columns_of(LastRow, last.rows)
 
 

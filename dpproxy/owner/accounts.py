@@ -40,16 +40,16 @@ def existing(ledger: Ledger, config: Config, name: str) -> AccountRow:
     Raises OutputError for nobody known.
     """
     wanted = account_named(name)
-    rows = {row.account: row for row in ledger.accounts()}
+    rows = {row.account: row for row in ledger.accounts.all()}
     if wanted not in rows:
         members = [member for team in config.budget.teams.values() for member in team.members]
-        names = [*ledger.analysts(), *config.budget.analysts, *members]
+        names = [*ledger.analysts.names(), *config.budget.analysts, *members]
         links = {link.account: link for one in ("", *names) for link in config.budget.chain(one)}
         del links["analyst:"]
         if wanted not in links:
             raise unknown(name, [*rows, *links])
-        ledger.seed(wanted, ledger_limit(links[wanted]))
-    return ledger.account(wanted)
+        ledger.accounts.seed(wanted, ledger_limit(links[wanted]))
+    return ledger.accounts.get(wanted)
 
 
 def unknown(name: str, accounts: Sequence[str]) -> OutputError:
@@ -71,10 +71,11 @@ def show(config: Config, name: str | None, days: int | None, *, as_json: bool) -
     """
     with opened_vault(config) as vault:
         ledger = vault.ledger
-        rows = ledger.accounts() if name is None else (existing(ledger, config, name),)
-        accounting = Accounting.read(config.privacy, ledger)
+        rows = ledger.accounts.all() if name is None else (existing(ledger, config, name),)
+        accounting = Accounting.read(config.privacy, ledger.history)
         bounds = {
-            row.account: account_guarantee(accounting, row, ledger.limits(row.account), days) for row in rows
+            row.account: account_guarantee(accounting, row, ledger.accounts.limits(row.account), days)
+            for row in rows
         }
     if as_json:
         accounts = [{**_plain(row), "guarantee": [asdict(b) for b in bounds[row.account]]} for row in rows]
@@ -130,9 +131,9 @@ def change(
             mode or old.mode,
         )
         if limit != old:
-            vault.ledger.set_limit(row.account, limit)
+            vault.ledger.accounts.set_limit(row.account, limit)
         if frozen is not None and frozen != row.frozen:
-            (vault.ledger.freeze if frozen else vault.ledger.unfreeze)(row.account)
+            (vault.ledger.accounts.freeze if frozen else vault.ledger.accounts.unfreeze)(row.account)
 
 
 def history(
@@ -141,8 +142,8 @@ def history(
     """Prints what an account was answered and charged for, and the limits that it has had."""
     with opened_vault(config) as vault:
         account = existing(vault.ledger, config, name).account
-        releases = vault.ledger.history(account, since, until)
-        limits = vault.ledger.limits(account)
+        releases = vault.ledger.history.releases(account, since, until)
+        limits = vault.ledger.accounts.limits(account)
     if as_json:
         print_json(
             {
@@ -180,7 +181,7 @@ def prune(config: Config, *, as_json: bool) -> None:
     now = datetime.now(UTC)
     times = [now + timedelta(hours=hours) for hours in range(-24, 25)]
     with opened_vault(config) as vault:
-        deleted = vault.ledger.prune(
+        deleted = vault.ledger.epochs.prune(
             {epoch_name(length, time) for length in get_args(Epoch) for time in times}
         )
     if as_json:
@@ -196,8 +197,8 @@ def accept(config: Config, *, as_json: bool) -> None:
             before = vault.mark.read()
         except ConfigError:
             before = None
-        vault.ledger.accept(vault.data)
-        now = vault.ledger.high_water()
+        vault.ledger.origins.accept(vault.data)
+        now = vault.ledger.high_water.now()
         vault.mark.replace(now)
     was = None if before is None else before.number
     if as_json:

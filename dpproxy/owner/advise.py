@@ -113,7 +113,7 @@ def _only_laplace(config: Config) -> bool:
     if not config.ledger.url and not (config.path(config.ledger.data_dir) / "cluster").exists():
         return True
     with opened_vault(config) as vault:
-        return Accounting.read(config.privacy, vault.ledger).together.noise == "laplace"
+        return Accounting.read(config.privacy, vault.ledger.history).together.noise == "laplace"
 
 
 def kinds(setting: Setting) -> tuple[Kind, ...]:
@@ -194,7 +194,7 @@ def fulfilled(setting: Setting, wishes: Wishes, config: Config | None) -> Settin
         if config is None:
             raise OutputError("who would notice is learnt from a ledger: name a configuration by --config")
         with opened_vault(config) as vault:
-            entries = [entry for entry in vault.ledger.entries(None, None, None) if entry.own]
+            entries = [entry for entry in vault.ledger.history.entries(None, None, None) if entry.own]
         setting = for_analysts(setting, entries, wishes.unnoticed / 100, config.budget.period)
     if wishes.error is not None:
         setting = for_error(setting, wishes.error / 100, wishes.count)

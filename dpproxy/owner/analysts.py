@@ -26,27 +26,27 @@ def add(config: Config, name: str, password: str) -> None:
     if name == OWNER:
         raise UserError(f"the name {OWNER} is kept for the commands of the data owner")
     with opened_vault(config) as vault:
-        vault.ledger.add_analyst(name, str(Verifier.make(password)))
+        vault.ledger.analysts.add(name, str(Verifier.make(password)))
 
 
 def names(config: Config) -> tuple[str, ...]:
     """The analysts' names."""
     with opened_vault(config) as vault:
-        return vault.ledger.analysts()
+        return vault.ledger.analysts.names()
 
 
 def set_password(config: Config, name: str, password: str) -> None:
     """Sets an analyst's password; raises UserError where there is no such analyst."""
     _check(name, password)
     with opened_vault(config) as vault:
-        if not vault.ledger.set_verifier(name, str(Verifier.make(password))):
+        if not vault.ledger.analysts.set_verifier(name, str(Verifier.make(password))):
             raise UserError(f"there is no analyst {name}")
 
 
 def remove(config: Config, name: str) -> None:
     """Removes an analyst, then ends the sessions that are left; raises UserError where there is none."""
     with opened_vault(config) as vault:
-        if not vault.ledger.remove_analyst(name):
+        if not vault.ledger.analysts.remove(name):
             raise UserError(f"there is no analyst {name}")
         _end_sessions(config, vault, name)
 

@@ -64,11 +64,11 @@ def export(
         raise OutputError("a trail is of the whole ledger: leave out NAME, --from and --to")
     with opened_vault(config) as vault:
         if form is ExportFormat.trail:
-            with vault.ledger.trail() as trail, _opened(output) as file:
+            with vault.ledger.history.trail() as trail, _opened(output) as file:
                 write_trail(file, trail, config.privacy.noise)
             return
         account = None if name is None else existing(vault.ledger, config, name).account
-        rows = map(_texts, vault.ledger.entries(account, since, until))
+        rows = map(_texts, vault.ledger.history.entries(account, since, until))
         if form is ExportFormat.parquet and output is not None:
             write_parquet(output, COLUMNS, rows)
             return

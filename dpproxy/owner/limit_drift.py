@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from budget.account import AccountRow, LedgerError
 from budget.ledger import Ledger
-from budget.ledger_schema import is_current
+from budget.schema import is_current
 from budget.units import micro_limit, shown
 from dpproxy.config.sections import AccountLimit, Budget, Config, Privacy
 from dpproxy.deployment.service import BoundConfig
@@ -45,8 +45,8 @@ def beside_ledger(checked: BoundConfig) -> Found:
     except LedgerError as error:
         return Found(accountable(config.privacy, UNSAID), [str(error)])
     try:
-        accounting = Accounting.read(config.privacy, ledger)
-        return Found(accounting.together, [*drift(config.budget, ledger.accounts())])
+        accounting = Accounting.read(config.privacy, ledger.history)
+        return Found(accounting.together, [*drift(config.budget, ledger.accounts.all())])
     finally:
         ledger.close()
 
@@ -63,7 +63,7 @@ def _unsaid(config: Config) -> Sequence[str]:
 def drift(budget: Budget, rows: Sequence[AccountRow]) -> Iterator[str]:
     """A line for each account whose limits in the ledger are not those of the file, and what would set them.
 
-    `rows`: of `Ledger.accounts`. An account of a team that the file no longer names is told of, too.
+    `rows`: of `Ledger.accounts.all`. An account of a team that the file no longer names is told of, too.
     """
     for row in rows:
         link = limit_in_file(budget, row.account)

@@ -26,7 +26,7 @@ class RefusalCounts(Observer):
     """Counts the refusals of one process by day, account and code, and writes them as long as its context lasts."""
 
     def __init__(self, count: Callable[[UUID, date, Mapping[tuple[str, str], int]], None]) -> None:
-        """`count`: `Ledger.count_refusals`."""
+        """`count`: `Refusals.count` of the ledger."""
         self._count, self._counter = count, UUID(bytes=random_bytes(16))
         self._lock, self._stop = threading.Lock(), threading.Event()
         self._times: dict[_Key, int] = {}

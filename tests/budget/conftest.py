@@ -67,7 +67,7 @@ def account(ledger: Ledger) -> Callable[..., str]:
     def make(information: int = 100, calls: int = 10, kind: str = "analyst", **rest: str) -> str:
         name = f"{kind}:{next(_numbers)}"
         values: dict[str, object] = {"period": "month", **rest}
-        ledger.seed(name, Limit(information * 10**6, calls * 10**6, **values))  # type: ignore[arg-type]
+        ledger.accounts.seed(name, Limit(information * 10**6, calls * 10**6, **values))  # type: ignore[arg-type]
         return name
 
     return make
@@ -140,4 +140,4 @@ def jumping(jumping_server: Jumping) -> Iterator[Jumping]:
     """The same, its clock right at the beginning; its balances are what its entries say at the end."""
     jumping_server.ahead()
     yield jumping_server
-    assert jumping_server.ledger.verify() is None
+    assert jumping_server.ledger.history.verify() is None

@@ -36,7 +36,7 @@ psycopg.Connection.execute = execute
 if how == "one by one":
     psycopg.Pipeline.is_supported = classmethod(lambda cls: False)
 key = account.encode()
-with ledger.computing([key]):
+with ledger.single_flight.hold([key]):
     (held,) = ledger.reserve(ReserveRequest(
         account.split(), [Charge(7, 1)], reached=how == "reached at once", query="q", mechanisms=["m"]
     ))
@@ -44,7 +44,7 @@ with ledger.computing([key]):
         ledger.reach(held)
     done = ledger.settle(held, Settlement(Charge(5, 1), release_key=key, request_key=key, answer=b"rows",
         mechanism="m", query="q", epoch="e"))
-    ledger.high_water()
+    ledger.high_water.now()
     print("answered", done.answer.decode(), flush=True)
 """
 PINNED = Pinned(Fraction("0.15"), Fraction("1e-10"), Fraction("1e-9"), "household")
@@ -75,13 +75,13 @@ def lives(ledger: Ledger, server: Embedded, chains: list[str], how: str) -> list
         own, *shared = chain.split()
         said, status = life(server, chain, last, how)
         Ledger.open(server.conninfo(), PINNED, instance="the killed one").close()
-        row = ledger.account(own)
+        row = ledger.accounts.get(own)
         assert row.reserved == Charge(0, 0)
         kept = ledger.replay(own, chain.encode())
         assert (kept == b"rows") == (row.used == Charge(5, 1))
         assert row.used in (Charge(0, 0), Charge(5, 1), Charge(7, 1))
         whole = Charge(0, 0) if row.used == Charge(0, 0) else Charge(7, 1)
-        assert all(ledger.account(name).used == whole for name in shared)
+        assert all(ledger.accounts.get(name).used == whole for name in shared)
         charged.append(row.used.information)
         if "answered rows" in said:
             assert row.used == Charge(5, 1)

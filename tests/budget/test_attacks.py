@@ -62,7 +62,7 @@ def test_budget_01(ledger: Ledger, server: Embedded, account: Account) -> None:
 
     with ThreadPoolExecutor(64) as pool:
         assert sum(pool.map(ask, range(64))) == 10
-    assert ledger.account(alice).used == Charge(10 * UNIT, 10 * UNIT)
+    assert ledger.accounts.get(alice).used == Charge(10 * UNIT, 10 * UNIT)
     for proxy in proxies:
         proxy.close()
 
@@ -75,7 +75,7 @@ def test_budget_08(ledger: Ledger, account: Account) -> None:
         with pytest.raises(Exhausted) as refused:
             buy(ledger, alice, b"another", cost, cost)
         assert refused.value.left == Charge(0, 0)
-    assert ledger.account(alice).reserved == Charge(0, 0)
+    assert ledger.accounts.get(alice).reserved == Charge(0, 0)
     assert ledger.replay(alice, alice.encode()) == answer
 
 
@@ -101,9 +101,9 @@ def test_budget_14(ledger: Ledger, account: Account) -> None:
     with pytest.raises(Exhausted):
         buy(ledger, alice, alice.encode(), most=Charge(21 * UNIT, UNIT), actual=Charge(3 * UNIT, UNIT))
     assert ledger.stored(alice.encode()) is None
-    assert ledger.account(alice).used == Charge(0, 0)
+    assert ledger.accounts.get(alice).used == Charge(0, 0)
     buy(ledger, alice, alice.encode(), most=Charge(10 * UNIT, UNIT), actual=Charge(3 * UNIT, UNIT))
-    assert ledger.left(alice) == Charge(7 * UNIT, 4 * UNIT)
+    assert ledger.accounts.left(alice) == Charge(7 * UNIT, 4 * UNIT)
 
 
 @pytest.mark.parametrize("amount", [math.nan, -1, 2**63, math.inf, -(2**63), 1e300])
@@ -115,8 +115,8 @@ def test_budget_15(ledger: Ledger, account: Account, amount: Any) -> None:
     ledger.update_budget(alice, Charge(2**60, 0))
     with pytest.raises(Exhausted):
         ledger.update_budget(alice, Charge(1, 0))
-    assert ledger.account(alice).used == Charge(2**60, 0)
-    assert ledger.verify() is None
+    assert ledger.accounts.get(alice).used == Charge(2**60, 0)
+    assert ledger.history.verify() is None
 
 
 def test_noise_reuse_01(ledger: Ledger, account: Account) -> None:
@@ -124,8 +124,8 @@ def test_noise_reuse_01(ledger: Ledger, account: Account) -> None:
     alice = account(1, 1)
     answer = buy(ledger, alice, alice.encode())
     assert {ledger.replay(alice, alice.encode()) for _ in range(200)} == {answer}
-    assert ledger.account(alice).used == CALL
-    assert len(ledger.history(alice)) == 201
+    assert ledger.accounts.get(alice).used == CALL
+    assert len(ledger.history.releases(alice)) == 201
 
 
 def test_noise_reuse_07(ledger: Ledger, account: Account) -> None:
@@ -133,7 +133,7 @@ def test_noise_reuse_07(ledger: Ledger, account: Account) -> None:
     alice, bob, poor = account(), account(), account(0, 0)
     answer = buy(ledger, alice, alice.encode())
     assert buy(ledger, bob, alice.encode()) == answer
-    assert [ledger.account(name).used for name in (alice, bob)] == [CALL, CALL]
+    assert [ledger.accounts.get(name).used for name in (alice, bob)] == [CALL, CALL]
     with pytest.raises(Exhausted):
         buy(ledger, poor, alice.encode())
     assert ledger.replay(poor, alice.encode()) is None
@@ -144,17 +144,17 @@ def test_operations_03(server: Embedded, tmp_path: Path) -> None:
     with psycopg.connect(server.conninfo(), autocommit=True) as connection:
         connection.execute("CREATE DATABASE today")
         today = Ledger.open(server.conninfo(dbname="today"), PINNED, instance="x")
-        today.seed("analyst:a", Limit(UNIT, UNIT, "none"))
+        today.accounts.seed("analyst:a", Limit(UNIT, UNIT, "none"))
         today.close()
         connection.execute("CREATE DATABASE yesterday TEMPLATE today")
     today = Ledger.open(server.conninfo(dbname="today"), PINNED, instance="x")
     buy(today, "analyst:a", b"a")
-    (tmp_path / "mark").write_text(today.high_water().dump())
+    (tmp_path / "mark").write_text(today.high_water.now().dump())
     today.close()
     restored = Ledger.open(server.conninfo(dbname="yesterday"), PINNED, instance="x")
-    assert restored.left("analyst:a") == CALL
+    assert restored.accounts.left("analyst:a") == CALL
     with pytest.raises(LedgerOlder):
-        restored.check_high_water(type(restored.high_water()).load((tmp_path / "mark").read_text()))
+        restored.high_water.check(type(restored.high_water.now()).load((tmp_path / "mark").read_text()))
     restored.close()
 
 

@@ -42,14 +42,16 @@ def facts(ledger: Ledger, account: Account) -> tuple[list[EntryRow], list[Balanc
     ledger.spend(hold())
     ledger.release(hold(reached=False))
     hold()
-    entries = sorted([*ledger.entries(alice), *ledger.entries(team)], key=lambda entry: entry.number)
-    rows = [ledger.account(name) for name in (alice, team)]
+    entries = sorted(
+        [*ledger.history.entries(alice), *ledger.history.entries(team)], key=lambda entry: entry.number
+    )
+    rows = [ledger.accounts.get(name) for name in (alice, team)]
     return entries, [Balance(row.account, row.used, row.reserved, 1, 1) for row in rows]
 
 
 def test_the_truth_is_in_order(facts: tuple[list[EntryRow], list[Balance]], ledger: Ledger) -> None:
     assert first_difference(*facts) is None
-    assert ledger.verify() is None
+    assert ledger.history.verify() is None
 
 
 LIES: dict[str, tuple[Callable[[EntryRow], bool], dict[str, Any], str]] = {
@@ -113,7 +115,7 @@ def test_a_balance_moved_behind_the_ledgers_back(
 ) -> None:
     name = facts[0][0].account
     sql(f"UPDATE dpproxy_ledger.account SET {column} = {column} + 1 WHERE name = %s", name)
-    found = ledger.verify()
+    found = ledger.history.verify()
     sql(f"UPDATE dpproxy_ledger.account SET {column} = {column} - 1 WHERE name = %s", name)
     assert isinstance(found, Difference)
     assert (found.account, found.entry) == (name, None)
@@ -123,7 +125,7 @@ def test_a_balance_moved_behind_the_ledgers_back(
 def test_one_moment_is_checked_while_others_write(ledger: Ledger, server: Embedded, account: Account) -> None:
     """The reading of balances and of entries see the same state."""
     alice = account()
-    with psycopg.connect(server.conninfo()), ledger._snapshot() as snapshot:
+    with psycopg.connect(server.conninfo()), ledger._store.snapshot() as snapshot:
         before = list(
             snapshot.rows("SELECT used_information FROM dpproxy_ledger.account WHERE name = %(n)s", n=alice)
         )

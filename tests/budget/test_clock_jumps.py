@@ -32,7 +32,7 @@ _names = itertools.count()
 
 def seeded(ledger: Ledger, period: Period) -> str:
     name = f"analyst:jumps {next(_names)}"
-    ledger.seed(name, Limit(100 * UNIT, UNIT, period))
+    ledger.accounts.seed(name, Limit(100 * UNIT, UNIT, period))
     return name
 
 
@@ -142,5 +142,5 @@ def test_a_jump_beyond_the_lease_ends_what_runs_and_nothing_of_it_leaves(jumping
         settle(ledger, reached)
     with pytest.raises(AlreadyResolved):
         ledger.reach(not_yet)
-    assert (ledger.account(one).used, ledger.account(two).used) == (ALL, Charge(0, 0))
+    assert (ledger.accounts.get(one).used, ledger.accounts.get(two).used) == (ALL, Charge(0, 0))
     ledger.close()

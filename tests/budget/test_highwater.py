@@ -34,7 +34,7 @@ class Copies:
         self.server, self.name = server, f"water_{next(_numbers)}"
         self.admin(f"CREATE DATABASE {self.name}")
         self.ledger = self.open()
-        self.ledger.seed("analyst:a", Limit(10**9, 10**9, "none"))
+        self.ledger.accounts.seed("analyst:a", Limit(10**9, 10**9, "none"))
 
     def open(self) -> Ledger:
         return Ledger.open(self.server.conninfo(dbname=self.name), PINNED, instance="x")
@@ -71,44 +71,44 @@ def copied(copies: Copies) -> None:
 
 
 def test_a_ledger_reaches_its_own_mark(copies: Copies) -> None:
-    copies.ledger.check_high_water(copies.ledger.high_water())
+    copies.ledger.high_water.check(copies.ledger.high_water.now())
     for _ in range(3):
         copies.ask()
-        mark = copies.ledger.high_water()
+        mark = copies.ledger.high_water.now()
         copies.ask()
-        copies.ledger.check_high_water(mark)
+        copies.ledger.high_water.check(mark)
     copies.ledger.close()
     again = copies.open()
-    again.check_high_water(HighWater.load(mark.dump()))
-    assert again.high_water().number == mark.number + 2
+    again.high_water.check(HighWater.load(mark.dump()))
+    assert again.high_water.now().number == mark.number + 2
     again.close()
 
 
 def test_a_restored_copy_is_older_than_its_mark(copies: Copies) -> None:
     copied(copies)
     copies.ask()
-    mark = copies.ledger.high_water()
+    mark = copies.ledger.high_water.now()
     copies.ledger.close()
     copies.restore()
     copies.ledger = copies.open()
     with pytest.raises(LedgerOlder, match="forgotten entry"):
-        copies.ledger.check_high_water(mark)
-    assert copies.ledger.verify() is None, "within itself the old ledger is in order"
+        copies.ledger.high_water.check(mark)
+    assert copies.ledger.history.verify() is None, "within itself the old ledger is in order"
 
 
 def test_a_restored_copy_that_went_on_is_not_the_same(copies: Copies) -> None:
     """Entries of other facts under the numbers of the mark."""
     copied(copies)
     copies.ask()
-    mark = copies.ledger.high_water()
+    mark = copies.ledger.high_water.now()
     copies.ledger.close()
     copies.restore()
     copies.ledger = copies.open()
     for _ in range(5):
         copies.ask()
-    assert copies.ledger.high_water().number > mark.number
+    assert copies.ledger.high_water.now().number > mark.number
     with pytest.raises(LedgerOlder):
-        copies.ledger.check_high_water(mark)
+        copies.ledger.high_water.check(mark)
 
 
 def test_a_process_that_lives_through_a_restore_writes_nothing_more(copies: Copies) -> None:
@@ -119,7 +119,7 @@ def test_a_process_that_lives_through_a_restore_writes_nothing_more(copies: Copi
         with pytest.raises(LedgerOlder, match="restored"):
             copies.ask()
     fresh = copies.open()
-    assert fresh.account("analyst:a").used == Charge(1, 1)
+    assert fresh.accounts.get("analyst:a").used == Charge(1, 1)
     fresh.close()
 
 
@@ -127,46 +127,46 @@ def test_a_copy_that_lacks_only_what_was_committed_out_of_turn(copies: Copies) -
     """It has the highest entry of the mark, and lacks one of a lower number."""
     for _ in range(3):
         copies.ask()
-    mark = copies.ledger.high_water()
+    mark = copies.ledger.high_water.now()
     with psycopg.connect(copies.server.conninfo(dbname=copies.name)) as owner:
         owner.execute(
             "DELETE FROM dpproxy_ledger.entry WHERE stage = 1 AND number = "
             "(SELECT max(number) - 2 FROM dpproxy_ledger.entry)"
         )
-    assert copies.ledger.high_water().number == mark.number
+    assert copies.ledger.high_water.now().number == mark.number
     with pytest.raises(LedgerOlder):
-        copies.ledger.check_high_water(mark)
+        copies.ledger.high_water.check(mark)
 
 
 def test_a_fact_that_was_edited_is_not_the_same(copies: Copies) -> None:
     copies.ask()
-    mark = copies.ledger.high_water()
+    mark = copies.ledger.high_water.now()
     with psycopg.connect(copies.server.conninfo(dbname=copies.name)) as owner:
         owner.execute("UPDATE dpproxy_ledger.entry SET information = 0 WHERE stage = 1")
     with pytest.raises(LedgerOlder):
-        copies.ledger.check_high_water(mark)
+        copies.ledger.high_water.check(mark)
 
 
 def test_another_ledger_is_not_this_one(copies: Copies, server: Embedded) -> None:
     """Two ledgers by mistake: the same numbers, even the same facts, under another id."""
     other = Copies(server)
     with pytest.raises(AnotherLedger):
-        other.ledger.check_high_water(copies.ledger.high_water())
+        other.ledger.high_water.check(copies.ledger.high_water.now())
     with pytest.raises(AnotherLedger):
-        copies.ledger.check_high_water(replace(copies.ledger.high_water(), ledger=other.ledger.id))
+        copies.ledger.high_water.check(replace(copies.ledger.high_water.now(), ledger=other.ledger.id))
     other.ledger.close()
 
 
 def test_a_mark_covers_what_has_returned(copies: Copies) -> None:
     """Also where many entries of other processes have come after it."""
     copies.ask()
-    own = copies.ledger.high_water().number
+    own = copies.ledger.high_water.now().number
     other = copies.open()
     for _ in range(80):
         copies.ask(other)
-    mark = copies.ledger.high_water()
+    mark = copies.ledger.high_water.now()
     assert own in mark.entries
-    assert own not in other.high_water().entries
+    assert own not in other.high_water.now().entries
     assert len(mark.dump()) < 2**14
     other.close()
 
@@ -183,20 +183,20 @@ def test_a_crash_of_the_server_is_no_restore(tmp_path: Path) -> None:
     """What returned, and what a mark names, is on disk, though rows are let go before."""
     with Embedded.start(tmp_path / "ledger", durable=True) as server:
         ledger = Ledger.open(server.conninfo(), PINNED, instance="x")
-        ledger.seed("analyst:a", Limit(10**9, 10**9, "none"))
+        ledger.accounts.seed("analyst:a", Limit(10**9, 10**9, "none"))
         for turn in range(1, 4):
             with ThreadPoolExecutor(4) as pool:
                 list(pool.map(lambda _: ledger.update_budget("analyst:a", Charge(1, 1)), range(8)))
             (held,) = ledger.reserve(
                 ReserveRequest(["analyst:a"], [Charge(5, 1)], reached=True, query="q", mechanisms=["m"])
             )
-            mark = ledger.high_water()
+            mark = ledger.high_water.now()
             crash(tmp_path / "ledger" / "cluster", server.conninfo())
-            ledger.check_high_water(mark)
+            ledger.high_water.check(mark)
             assert ledger.outcome(held.id) == Outcome("open", True, Charge(0, 0), None)
             ledger.spend(held)
-            assert ledger.account("analyst:a").used == Charge(13 * turn, 9 * turn)
-        assert ledger.verify() is None
+            assert ledger.accounts.get("analyst:a").used == Charge(13 * turn, 9 * turn)
+        assert ledger.history.verify() is None
         ledger.close()
 
 

@@ -65,7 +65,7 @@ def settle(
 
 def amounts(ledger: Ledger, name: str) -> list[Any]:
     """(used, reserved, left) in units, of information and of calls."""
-    return [(row.used, row.reserved, row.left) for row in ledger.budget(name)]
+    return [(row.used, row.reserved, row.left) for row in ledger.accounts.budget(name)]
 
 
 def test_a_query_pays_what_came_out(ledger: Ledger, account: Account) -> None:
@@ -108,7 +108,7 @@ def test_to_the_last_micro_unit(ledger: Ledger, account: Account) -> None:
     with pytest.raises(Exhausted):
         hold(ledger, [alice], Charge(2, 0))
     ledger.update_budget(alice, Charge(1, 0))
-    assert ledger.left(alice) == Charge(0, 0)
+    assert ledger.accounts.left(alice) == Charge(0, 0)
 
 
 def test_several_releases_of_one_query_stand_or_fall_together(ledger: Ledger, account: Account) -> None:
@@ -125,7 +125,7 @@ def test_several_releases_of_one_query_stand_or_fall_together(ledger: Ledger, ac
     settle(ledger, one, charge(5))
     assert amounts(ledger, alice)[0] == (5, 40, 55)
     ledger.spend(two)
-    assert [row.mechanism for row in ledger.releases(alice)] == ["a", "b"]
+    assert [row.mechanism for row in ledger.history.releases(alice)] == ["a", "b"]
 
 
 def test_a_chain_pays_whole_or_nothing_and_shared_accounts_pay_the_most(
@@ -159,23 +159,23 @@ def test_tracked_accounts_count_and_refuse_nothing(ledger: Ledger, account: Acco
     assert amounts(ledger, alice) == [(20, 0, 0), (2, 0, 0)]
     assert ledger.check_budget(alice, charge(1000))
     with pytest.raises(LimitTooLow):
-        ledger.set_limit(alice, Limit(10 * UNIT, UNIT, "month", "enforce"))
-    ledger.set_limit(alice, Limit(20 * UNIT, 2 * UNIT, "month", "enforce"))
+        ledger.accounts.set_limit(alice, Limit(10 * UNIT, UNIT, "month", "enforce"))
+    ledger.accounts.set_limit(alice, Limit(20 * UNIT, 2 * UNIT, "month", "enforce"))
 
 
 def test_a_seed_is_for_the_first_use_and_a_change_wins(ledger: Ledger, account: Account, sql: Sql) -> None:
     alice = account(100, 10)
-    ledger._seeded.clear()
-    ledger.seed(alice, Limit(5, 5, "day"))
-    assert ledger.limit(alice) == Limit(100 * UNIT, 10 * UNIT, "month")
+    ledger.accounts._seeded.clear()
+    ledger.accounts.seed(alice, Limit(5, 5, "day"))
+    assert ledger.accounts.limit(alice) == Limit(100 * UNIT, 10 * UNIT, "month")
     ledger.update_budget(alice, charge(40))
     held = hold(ledger, [alice], charge(10))
     with pytest.raises(LimitTooLow):
-        ledger.set_limit(alice, Limit(50 * UNIT - 1, 10 * UNIT, "month"))
-    ledger.set_limit(alice, Limit(50 * UNIT, 10 * UNIT, "week"))
-    ledger._seeded.clear()
-    ledger.seed(alice, Limit(500 * UNIT, 10 * UNIT, "month"))
-    assert ledger.limit(alice) == Limit(50 * UNIT, 10 * UNIT, "week")
+        ledger.accounts.set_limit(alice, Limit(50 * UNIT - 1, 10 * UNIT, "month"))
+    ledger.accounts.set_limit(alice, Limit(50 * UNIT, 10 * UNIT, "week"))
+    ledger.accounts._seeded.clear()
+    ledger.accounts.seed(alice, Limit(500 * UNIT, 10 * UNIT, "month"))
+    assert ledger.accounts.limit(alice) == Limit(50 * UNIT, 10 * UNIT, "week")
     ledger.spend(held)
     history = (
         "SELECT limit_information, period FROM dpproxy_ledger.limit_change WHERE account = %s ORDER BY number"
@@ -249,12 +249,12 @@ def test_an_answer_paid_for_is_free_even_when_exhausted(ledger: Ledger, account:
     held = hold(ledger, [alice], charge(10, 1))
     settle(ledger, held, charge(10, 1), answer=b"answer")
     asked = b"ask " + held.id.bytes
-    assert ledger.left(alice) == charge(0)
+    assert ledger.accounts.left(alice) == charge(0)
     assert ledger.replay(alice, asked) == b"answer"
     assert ledger.replay(bob, asked) is None
     assert ledger.replay(alice, b"something else") is None
     assert amounts(ledger, alice)[0] == (10, 0, 0)
-    rows: Any = ledger.releases(alice)
+    rows: Any = ledger.history.releases(alice)
     assert [(row.information, row.replayed) for row in rows] == [(10, False), (0, True)]
 
 
@@ -310,7 +310,7 @@ def test_another_account_pays_the_stored_cost_and_gets_the_same_answer(
     assert done == Settled(b"alice's", charge(7, 1), charge(93, 9), True)
     assert amounts(ledger, team)[0] == (21, 0, 979)
     assert ledger.replay(bob, b"ask " + key) == b"alice's"
-    assert [row.replayed for row in ledger.releases(bob)] == [True, True]
+    assert [row.replayed for row in ledger.history.releases(bob)] == [True, True]
 
 
 def test_who_loses_a_race_throws_its_answer_away(ledger: Ledger, account: Account) -> None:
@@ -340,7 +340,7 @@ def test_history_names_queries_mechanisms_and_costs(ledger: Ledger, account: Acc
     settle(ledger, hold(ledger, [alice], charge(21, 1)), charge(7, 1))
     ledger.spend(hold(ledger, [alice], charge(2)))
     ledger.release(hold(ledger, [alice], charge(3), reached=False))
-    rows: Any = ledger.releases(alice)
+    rows: Any = ledger.history.releases(alice)
     assert [(row.query, row.mechanism, row.information, row.calls) for row in rows] == [
         ("SELECT q", "UnkGumb", 7, 1),
         ("SELECT q", "UnkGumb", 2, 0),
@@ -351,7 +351,7 @@ def test_history_names_queries_mechanisms_and_costs(ledger: Ledger, account: Acc
 def test_only_the_own_account_sees_the_query(ledger: Ledger, account: Account, sql: Sql) -> None:
     alice, team = account(), account(kind="team")
     settle(ledger, hold(ledger, [alice, team], charge(21, 1)), charge(7, 1))
-    assert ledger.releases(team) == ()
+    assert ledger.history.releases(team) == ()
     assert sql("SELECT DISTINCT query FROM dpproxy_ledger.entry WHERE account = %s", team) == [(None,)]
 
 
@@ -396,9 +396,9 @@ def test_strangers(ledger: Ledger, account: Account) -> None:
     for call in (
         lambda: hold(ledger, ["analyst:nobody"], charge(1)),
         lambda: hold(ledger, [alice, "team:nobody"], charge(1)),
-        lambda: ledger.left("analyst:nobody"),
-        lambda: ledger.budget("analyst:nobody"),
-        lambda: ledger.set_limit("analyst:nobody", Limit(1, 1, "day")),
+        lambda: ledger.accounts.left("analyst:nobody"),
+        lambda: ledger.accounts.budget("analyst:nobody"),
+        lambda: ledger.accounts.set_limit("analyst:nobody", Limit(1, 1, "day")),
     ):
         with pytest.raises(UnknownAccount):
             call()
@@ -410,23 +410,23 @@ def test_strangers(ledger: Ledger, account: Account) -> None:
 
 
 def test_epochs_have_one_nonce_each(ledger: Ledger) -> None:
-    first = ledger.epoch_nonce("2026-01-01")
-    ledger._nonces.clear()
-    assert ledger.epoch_nonce("2026-01-01") == first
+    first = ledger.epochs.nonce("2026-01-01")
+    ledger.epochs._nonces.clear()
+    assert ledger.epochs.nonce("2026-01-01") == first
     assert len(first) == 32
-    assert ledger.epoch_nonce("2026-01-02") != first
-    ledger._nonces.clear()
+    assert ledger.epochs.nonce("2026-01-02") != first
+    ledger.epochs._nonces.clear()
 
 
 def test_analysts(ledger: Ledger) -> None:
-    ledger.add_analyst("Zoë", "SCRAM-SHA-256$4096:a")
+    ledger.analysts.add("Zoë", "SCRAM-SHA-256$4096:a")
     with pytest.raises(LedgerError, match="Zoë"):
-        ledger.add_analyst("Zoë", "SCRAM-SHA-256$4096:b")
-    assert ledger.verifier("Zoë") == "SCRAM-SHA-256$4096:a"
-    assert ledger.set_verifier("Zoë", "SCRAM-SHA-256$4096:c")
-    assert ledger.verifier("Zoë") == "SCRAM-SHA-256$4096:c"
-    assert ledger.analysts() == ("Zoë",)
-    assert ledger.remove_analyst("Zoë")
-    assert not ledger.remove_analyst("Zoë")
-    assert not ledger.set_verifier("Zoë", "x")
-    assert ledger.verifier("Zoë") is None
+        ledger.analysts.add("Zoë", "SCRAM-SHA-256$4096:b")
+    assert ledger.analysts.verifier("Zoë") == "SCRAM-SHA-256$4096:a"
+    assert ledger.analysts.set_verifier("Zoë", "SCRAM-SHA-256$4096:c")
+    assert ledger.analysts.verifier("Zoë") == "SCRAM-SHA-256$4096:c"
+    assert ledger.analysts.names() == ("Zoë",)
+    assert ledger.analysts.remove("Zoë")
+    assert not ledger.analysts.remove("Zoë")
+    assert not ledger.analysts.set_verifier("Zoë", "x")
+    assert ledger.analysts.verifier("Zoë") is None

@@ -85,14 +85,14 @@ class Asker:
         spent = sum(found is not None and found.state == "spend" for found in outcomes)
         settled = sum(found is not None and found.state == "settle" for found in outcomes)
         used = 5 * (len(self.answered) + settled) + 7 * spent
-        assert ledger.account("analyst:a").used.information == used
-        assert ledger.account("analyst:a").reserved == Charge(0, 0)
-        assert ledger.verify() is None
+        assert ledger.accounts.get("analyst:a").used.information == used
+        assert ledger.accounts.get("analyst:a").reserved == Charge(0, 0)
+        assert ledger.history.verify() is None
 
 
 def opened(server: Embedded) -> Ledger:
     ledger = Ledger.open(server.conninfo(), PINNED, instance="x")
-    ledger.seed("analyst:a", Limit(10**9, 10**9, "none"))
+    ledger.accounts.seed("analyst:a", Limit(10**9, 10**9, "none"))
     return ledger
 
 

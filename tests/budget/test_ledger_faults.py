@@ -14,7 +14,7 @@ from typing import Any
 import psycopg
 import pytest
 
-import budget.ledger_store as module
+import budget.store as module
 from budget.account import (
     AlreadyResolved,
     Charge,
@@ -89,8 +89,8 @@ def test_threads_racing_for_one_account_never_exceed_it(ledger: Ledger, account:
         return held
 
     assert sum(at_once(12, ask)) == 14
-    assert ledger.budget(alice)[0].used == 98
-    assert ledger.budget(team)[0].used == 98
+    assert ledger.accounts.budget(alice)[0].used == 98
+    assert ledger.accounts.budget(team)[0].used == 98
 
 
 def test_chains_in_any_order_do_not_deadlock(ledger: Ledger, account: Account) -> None:
@@ -102,7 +102,7 @@ def test_chains_in_any_order_do_not_deadlock(ledger: Ledger, account: Account) -
             settle(ledger, hold(ledger, *chain))
 
     at_once(9, ask)
-    assert sum(int(ledger.budget(name)[0].used) for name in names) == 45 * (5 + 7 + 7)
+    assert sum(int(ledger.accounts.budget(name)[0].used) for name in names) == 45 * (5 + 7 + 7)
 
 
 def test_first_askers_of_one_query_get_one_answer(ledger: Ledger, account: Account) -> None:
@@ -114,14 +114,14 @@ def test_first_askers_of_one_query_get_one_answer(ledger: Ledger, account: Accou
 
     answers = at_once(8, ask)
     assert len(set(answers)) == 1
-    assert {ledger.budget(name)[0].used for name in names} == {Fraction(5)}
+    assert {ledger.accounts.budget(name)[0].used for name in names} == {Fraction(5)}
 
 
 def test_one_account_asking_the_same_at_once_pays_once(ledger: Ledger, account: Account) -> None:
     alice = account(100, 100)
     answers = at_once(8, lambda n: settle(ledger, hold(ledger, alice), alice.encode(), b"answer %d" % n))
     assert len(set(answers)) == 1
-    assert ledger.budget(alice)[0].used == 5
+    assert ledger.accounts.budget(alice)[0].used == 5
     assert ledger.replay(alice, alice.encode()) == answers[0]
 
 
@@ -141,7 +141,7 @@ def test_two_resolutions_at_once(ledger: Ledger, account: Account) -> None:
             return True
 
         assert sum(at_once(4, resolve)) == 1
-    assert ledger.budget(alice)[0].reserved == 0
+    assert ledger.accounts.budget(alice)[0].reserved == 0
 
 
 def while_held(server: Embedded, statement: str, values: Sequence[object], act: Callable[[], Any]) -> Any:
@@ -163,7 +163,7 @@ def test_an_answer_that_is_just_being_stored_wins(ledger: Ledger, server: Embedd
     storing = "INSERT INTO dpproxy_ledger.answer SELECT %s, gen_random_uuid(), 'theirs'::bytea, 3000000, 0, 'e', now()"
     key, held = bob.encode(), hold(ledger, bob)
     assert while_held(server, storing, [key], lambda: settle(ledger, held, key)) == b"theirs"
-    assert ledger.budget(bob)[0].used == 3
+    assert ledger.accounts.budget(bob)[0].used == 3
 
 
 def test_a_settlement_belongs_to_the_period_that_is_just_beginning(
@@ -178,7 +178,7 @@ def test_a_settlement_belongs_to_the_period_that_is_just_beginning(
         " used_information = 0, used_calls = 0 WHERE name = %s"
     )
     while_held(server, refreshing, [alice], lambda: settle(ledger, held))
-    assert ledger.budget(alice)[0].used == 5
+    assert ledger.accounts.budget(alice)[0].used == 5
 
 
 def test_lost_connections_are_replaced(ledger: Ledger, account: Account, sql: Sql) -> None:
@@ -188,7 +188,7 @@ def test_lost_connections_are_replaced(ledger: Ledger, account: Account, sql: Sq
         held = hold(ledger, alice)
         sql(END_CONNECTIONS)
         settle(ledger, held)
-    assert ledger.budget(alice)[0].used == 15
+    assert ledger.accounts.budget(alice)[0].used == 15
 
 
 def losing(monkeypatch: pytest.MonkeyPatch, after: bool) -> list[int]:
@@ -223,7 +223,7 @@ def test_a_connection_lost_around_the_commit_changes_nothing(
     else:
         {"spend": ledger.spend, "release": ledger.release, "reach": ledger.reach}[act](held)
     assert lost == [1]
-    row = ledger.budget(alice)[0]
+    row = ledger.accounts.budget(alice)[0]
     assert (int(row.used), int(row.reserved)) == {
         "reserve": (0, 14),
         "settle": (5, 0),
@@ -251,12 +251,12 @@ def test_the_dead_are_found_by_their_name(ledger: Ledger, server: Embedded, acco
     others = hold(living, bob)
     before.close()
     again = Ledger.open(server.conninfo(), PINNED, instance="proxy 1")
-    row = ledger.budget(alice)[0]
+    row = ledger.accounts.budget(alice)[0]
     assert (row.used, row.reserved) == (Fraction(7), Fraction(0))
     for held in (unreached, reached):
         with pytest.raises(AlreadyResolved):
             again.reach(held) if held is unreached else settle(again, held)
-    assert ledger.budget(bob)[0].reserved == 7
+    assert ledger.accounts.budget(bob)[0].reserved == 7
     settle(living, others)
     again.close()
     living.close()
@@ -267,11 +267,11 @@ def test_leases_run_out_where_budget_is_wanted(ledger: Ledger, server: Embedded,
     short = Ledger.open(server.conninfo(), PINNED, instance="short", lease=timedelta(0))
     hold(short, alice, reached=False)
     short.close()
-    assert ledger.budget(alice)[0].reserved == 7
+    assert ledger.accounts.budget(alice)[0].reserved == 7
     held = hold(ledger, alice)
     with pytest.raises(Exhausted):
         hold(ledger, alice)
-    assert ledger.budget(alice)[0].reserved == 7, "one's own living reservation was taken for dead"
+    assert ledger.accounts.budget(alice)[0].reserved == 7, "one's own living reservation was taken for dead"
     ledger.spend(held)
 
 
@@ -285,7 +285,7 @@ def test_a_dead_one_that_reached_the_backend_stays_charged(
     with pytest.raises(Exhausted):
         hold(ledger, alice)
     assert ledger.recover() == 0
-    assert ledger.budget(alice)[0].used == 7
+    assert ledger.accounts.budget(alice)[0].used == 7
 
 
 @pytest.mark.parametrize(
@@ -306,9 +306,9 @@ def test_eight_processes_make_one_schema(server: Embedded, sql: Sql) -> None:
     sql("CREATE DATABASE together")
     conninfo = server.conninfo(dbname="together")
     opened = at_once(8, lambda n: Ledger.open(conninfo, PINNED, instance=f"proxy {n}"))
-    opened[0].seed("analyst:a", Limit(10_000_000, 1_000_000, "day"))
+    opened[0].accounts.seed("analyst:a", Limit(10_000_000, 1_000_000, "day"))
     opened[7].spend(hold(opened[7], "analyst:a"))
-    assert opened[3].left("analyst:a") == Charge(3_000_000, 0)
+    assert opened[3].accounts.left("analyst:a") == Charge(3_000_000, 0)
     with psycopg.connect(conninfo) as connection:
         connection.execute("INSERT INTO dpproxy_ledger.migration (version) VALUES (99)")
     with pytest.raises(LedgerError, match="newer"):
@@ -330,9 +330,13 @@ def test_without_a_server_nothing_goes(tmp_path: Path) -> None:
         Ledger.open(f"host={tmp_path} dbname=postgres", PINNED, instance="x")
     with Embedded.start(tmp_path / "ledger", durable=True) as server:
         ledger = Ledger.open(server.conninfo(), PINNED, instance="x")
-        ledger.seed("analyst:a", Limit(10_000_000, 10_000_000, "day"))
+        ledger.accounts.seed("analyst:a", Limit(10_000_000, 10_000_000, "day"))
         held = hold(ledger, "analyst:a")
-    for call in (lambda: hold(ledger, "analyst:a"), lambda: settle(ledger, held), lambda: ledger.left("x")):
+    for call in (
+        lambda: hold(ledger, "analyst:a"),
+        lambda: settle(ledger, held),
+        lambda: ledger.accounts.left("x"),
+    ):
         with pytest.raises(LedgerUnavailable):
             call()
     with Embedded.start(tmp_path / "ledger", durable=True):

@@ -115,7 +115,7 @@ class Lives(RuleBasedStateMachine):
         limits = {self.alice: (100, 9), self.bob: (70, 5), self.team: (150, 12)}
         self.model = Model({name: Account(limit) for name, limit in limits.items()})
         for name, limit in limits.items():
-            self.ledger.seed(name, Limit(*limit, "day"))
+            self.ledger.accounts.seed(name, Limit(*limit, "day"))
 
     def reopened(self) -> Ledger:
         return Ledger.open(self.server.conninfo(), self.pinned, instance=f"life {self.life}")
@@ -259,7 +259,7 @@ class Lives(RuleBasedStateMachine):
         name = (self.alice, self.bob, self.team)[which]
         account, new = self.model.accounts[name], plus(limit, (40, 4))
         try:
-            self.ledger.set_limit(name, Limit(*new, "day"))
+            self.ledger.accounts.set_limit(name, Limit(*new, "day"))
         except LimitTooLow:
             assert not within(plus(account.used, account.reserved), new)
             return
@@ -272,13 +272,13 @@ class Lives(RuleBasedStateMachine):
     @rule(which=st.integers(0, 2), frozen=st.booleans())
     def freeze(self, which: int, frozen: bool) -> None:
         name = (self.alice, self.bob, self.team)[which]
-        (self.ledger.freeze if frozen else self.ledger.unfreeze)(name)
+        (self.ledger.accounts.freeze if frozen else self.ledger.accounts.unfreeze)(name)
         self.model.accounts[name].frozen = frozen
 
     @rule()
     def the_epoch_is_over(self) -> None:
         """The answers go, what was paid for them stays; the same key is bought anew."""
-        self.ledger.prune([f"another life than {self.life}"])
+        self.ledger.epochs.prune([f"another life than {self.life}"])
         self.model.stored.clear()
         self.model.paid.clear()
 
@@ -303,16 +303,16 @@ class Lives(RuleBasedStateMachine):
     @invariant()
     def balances_are_as_modelled(self) -> None:
         for name, account in self.model.accounts.items():
-            rows = self.ledger.budget(name)
+            rows = self.ledger.accounts.budget(name)
             shown = tuple(
                 (int(row.limit * 10**6), int(row.used * 10**6), int(row.reserved * 10**6)) for row in rows
             )
             assert shown == tuple(zip(account.limit, account.used, account.reserved, strict=True))
 
     def teardown(self) -> None:
-        assert self.ledger.verify() is None
-        mark = self.ledger.high_water()
-        self.ledger.check_high_water(mark)
+        assert self.ledger.history.verify() is None
+        mark = self.ledger.high_water.now()
+        self.ledger.high_water.check(mark)
         self.ledger.close()
 
 

@@ -57,8 +57,8 @@ def test_a_frozen_account_spends_nothing_and_keeps_what_it_has(ledger: Ledger, a
     alice = account()
     settle(ledger, hold(ledger, alice), alice.encode())
     flying = hold(ledger, alice)
-    ledger.freeze(alice)
-    ledger.freeze(alice)
+    ledger.accounts.freeze(alice)
+    ledger.accounts.freeze(alice)
     with pytest.raises(Frozen, match=r"^the account is frozen"):
         hold(ledger, alice)
     assert not ledger.check_budget(alice, SEVEN)
@@ -66,25 +66,25 @@ def test_a_frozen_account_spends_nothing_and_keeps_what_it_has(ledger: Ledger, a
         ledger.update_budget(alice, SEVEN)
     assert ledger.replay(alice, alice.encode()) == b"rows"
     settle(ledger, flying, b"flying " + alice.encode())
-    assert ledger.account(alice).used == Charge(10 * UNIT, 2 * UNIT)
-    ledger.unfreeze(alice)
+    assert ledger.accounts.get(alice).used == Charge(10 * UNIT, 2 * UNIT)
+    ledger.accounts.unfreeze(alice)
     ledger.spend(hold(ledger, alice))
-    assert [row.frozen for row in ledger.limits(alice)] == [False, True, False]
+    assert [row.frozen for row in ledger.accounts.limits(alice)] == [False, True, False]
 
 
 def test_a_frozen_shared_account_stops_its_chain_and_shows_nothing(ledger: Ledger, account: Account) -> None:
     alice, team = account(), account(kind="team")
-    ledger.freeze(team)
+    ledger.accounts.freeze(team)
     with pytest.raises(Frozen, match=r"^a shared account is frozen") as refused:
         hold(ledger, alice, team)
     assert not refused.value.own
-    assert ledger.account(alice).reserved == Charge(0, 0)
+    assert ledger.accounts.get(alice).reserved == Charge(0, 0)
     ledger.spend(hold(ledger, alice))
 
 
 def test_track_mode_is_frozen_too(ledger: Ledger, account: Account) -> None:
     alice = account(mode="track")
-    ledger.freeze(alice)
+    ledger.accounts.freeze(alice)
     with pytest.raises(Frozen):
         hold(ledger, alice)
 
@@ -96,8 +96,8 @@ def test_limits_over_time(ledger: Ledger, account: Account) -> None:
         Limit(50 * UNIT, UNIT, "week"),
         Limit(0, 0, "none", "track"),
     ):
-        ledger.set_limit(alice, limit)
-    rows = ledger.limits(alice)
+        ledger.accounts.set_limit(alice, limit)
+    rows = ledger.accounts.limits(alice)
     assert [row.limit for row in rows] == [
         Limit(100 * UNIT, 10 * UNIT, "month"),
         Limit(50 * UNIT, UNIT, "week"),
@@ -110,12 +110,12 @@ def test_accounts_as_their_owner_sees_them(ledger: Ledger, account: Account) -> 
     alice, team = account(100, 10), account(100, 10, kind="team", period="none")
     settle(ledger, hold(ledger, alice, team), alice.encode())
     hold(ledger, alice)
-    ledger.freeze(team)
-    rows = {row.account: row for row in ledger.accounts()}
+    ledger.accounts.freeze(team)
+    rows = {row.account: row for row in ledger.accounts.all()}
     assert list(rows) == sorted(rows)
     assert (rows[alice].used, rows[alice].reserved) == (Charge(5 * UNIT, UNIT), SEVEN)
     assert rows[alice].left == Charge(88 * UNIT, 8 * UNIT)
-    assert rows[alice] == ledger.account(alice)
+    assert rows[alice] == ledger.accounts.get(alice)
     assert rows[team].used == SEVEN
     assert (rows[team].refreshes_at, rows[team].frozen) == (None, True)
 
@@ -124,33 +124,33 @@ def test_history_between_two_times(ledger: Ledger, account: Account, age: Any) -
     alice, (before, after) = account(), (datetime.now(UTC) + timedelta(hours=h) for h in (-1, 1))
     settle(ledger, hold(ledger, alice), alice.encode())
     ledger.replay(alice, alice.encode())
-    whole = ledger.history(alice)
+    whole = ledger.history.releases(alice)
     assert [(row.query, row.mechanism, row.replayed) for row in whole] == [
         ("SELECT q", "UnkGumb", False),
         ("SELECT q", "UnkGumb", True),
     ]
-    assert ledger.history(alice, before, after) == whole == ledger.releases(alice)
-    assert ledger.history(alice, since=after) == ledger.history(alice, until=before) == ()
-    assert ledger.history(alice, since=whole[0].time, until=whole[1].time) == whole[:1]
+    assert ledger.history.releases(alice, before, after) == whole == ledger.history.releases(alice)
+    assert ledger.history.releases(alice, since=after) == ledger.history.releases(alice, until=before) == ()
+    assert ledger.history.releases(alice, since=whole[0].time, until=whole[1].time) == whole[:1]
 
 
 def test_entries_are_the_facts(ledger: Ledger, account: Account) -> None:
     alice, team = account(), account(kind="team")
     settle(ledger, hold(ledger, alice, team), alice.encode())
-    rows = list(ledger.entries(alice))
+    rows = list(ledger.history.entries(alice))
     assert [(row.kind, row.at_most, row.charged) for row in rows] == [
         ("reserve", SEVEN, Charge(0, 0)),
         ("settle", SEVEN, Charge(5 * UNIT, UNIT)),
     ]
-    assert [(row.own, row.query, row.charged) for row in ledger.entries(team)] == [
+    assert [(row.own, row.query, row.charged) for row in ledger.history.entries(team)] == [
         (False, None, Charge(0, 0)),
         (False, None, SEVEN),
     ]
-    everything = list(ledger.entries())
+    everything = list(ledger.history.entries())
     assert [row for row in everything if row.account == alice] == rows
     assert [row.number for row in everything] == sorted(row.number for row in everything)
-    assert list(ledger.entries(alice, since=rows[1].time)) == rows[1:]
-    assert list(ledger.entries(alice, until=rows[1].time)) == rows[:1]
+    assert list(ledger.history.entries(alice, since=rows[1].time)) == rows[1:]
+    assert list(ledger.history.entries(alice, until=rows[1].time)) == rows[:1]
 
 
 def test_pruning_takes_answers_and_leaves_facts(ledger: Ledger, account: Account) -> None:
@@ -160,19 +160,19 @@ def test_pruning_takes_answers_and_leaves_facts(ledger: Ledger, account: Account
     settle(ledger, hold(ledger, bob), old, epoch=f"over {alice}")
     settle(ledger, hold(ledger, alice), new, epoch="kept")
     ledger.replay(alice, old)
-    facts = [list(ledger.entries(name)) for name in (alice, bob)]
-    told = [ledger.history(name) for name in (alice, bob)]
-    assert ledger.prune(["kept", "2026-01-01", "e", "forever"]) >= 1
-    assert ledger.prune(["kept", "2026-01-01", "e", "forever"]) == 0
+    facts = [list(ledger.history.entries(name)) for name in (alice, bob)]
+    told = [ledger.history.releases(name) for name in (alice, bob)]
+    assert ledger.epochs.prune(["kept", "2026-01-01", "e", "forever"]) >= 1
+    assert ledger.epochs.prune(["kept", "2026-01-01", "e", "forever"]) == 0
     assert ledger.stored(old) is None
     assert (ledger.replay(alice, old), ledger.replay(alice, new)) == (None, b"rows")
     assert [
-        list(ledger.entries(name))[: len(f)] for name, f in zip((alice, bob), facts, strict=True)
+        list(ledger.history.entries(name))[: len(f)] for name, f in zip((alice, bob), facts, strict=True)
     ] == facts
-    assert ledger.history(bob) == told[1]
-    assert ledger.history(alice)[:-1] == told[0]
+    assert ledger.history.releases(bob) == told[1]
+    assert ledger.history.releases(alice)[:-1] == told[0]
     settle(ledger, hold(ledger, alice), old, epoch="kept")
-    assert ledger.account(alice).used == Charge(15 * UNIT, 3 * UNIT)
+    assert ledger.accounts.get(alice).used == Charge(15 * UNIT, 3 * UNIT)
 
 
 def test_the_same_ids_hold_once(ledger: Ledger, account: Account) -> None:
@@ -182,11 +182,11 @@ def test_the_same_ids_hold_once(ledger: Ledger, account: Account) -> None:
     first = ledger.reserve(ReserveRequest([alice, team], [SEVEN, SEVEN], **asked))
     assert [held.id for held in first] == ids
     assert ledger.reserve(ReserveRequest([alice, team], [SEVEN, SEVEN], **asked)) == first
-    assert ledger.account(alice).reserved == Charge(14 * UNIT, 2 * UNIT)
+    assert ledger.accounts.get(alice).reserved == Charge(14 * UNIT, 2 * UNIT)
     for held in first:
         ledger.spend(held)
     assert ledger.reserve(ReserveRequest([alice, team], [SEVEN, SEVEN], **asked)) == first
-    assert ledger.account(alice).reserved == Charge(0, 0)
+    assert ledger.accounts.get(alice).reserved == Charge(0, 0)
 
 
 @pytest.mark.parametrize("change", ["account", "chain", "amount", "more"])
@@ -208,7 +208,7 @@ def test_ids_are_not_for_something_else(ledger: Ledger, account: Account, change
             "amount": lambda: reserve([alice, team], [Charge(8 * UNIT, UNIT)]),
             "more": lambda: reserve([alice, team], [SEVEN, SEVEN]),
         }[change]()
-    assert [ledger.account(name).reserved for name in (alice, bob, team)] == [SEVEN, Charge(0, 0), SEVEN]
+    assert [ledger.accounts.get(name).reserved for name in (alice, bob, team)] == [SEVEN, Charge(0, 0), SEVEN]
     with pytest.raises(ValueError, match="id of its own"):
         ledger.reserve(ReserveRequest([alice], [SEVEN], reached=True, query="q", mechanisms=["m"], ids=[]))
 
@@ -244,8 +244,13 @@ def test_an_unresolved_reservation_stays_listed_for_recovery(
 
 
 def test_strangers_have_no_limits(ledger: Ledger) -> None:
-    for call in (ledger.freeze, ledger.unfreeze, ledger.limits, ledger.account):
+    for call in (
+        ledger.accounts.freeze,
+        ledger.accounts.unfreeze,
+        ledger.accounts.limits,
+        ledger.accounts.get,
+    ):
         with pytest.raises(UnknownAccount):
             call("analyst:nobody")
-    assert ledger.history("analyst:nobody") == ()
-    assert list(ledger.entries("analyst:nobody")) == []
+    assert ledger.history.releases("analyst:nobody") == ()
+    assert list(ledger.history.entries("analyst:nobody")) == []

@@ -64,8 +64,8 @@ def test_a_stream_is_paid_once_and_continued(ledger: Ledger, account: Callable[.
     again = look(ledger, hold(ledger, own, charge=FREE), stream, 1, second)
     assert (again.charged, again.answer) == (FREE, b"rows of " + second)
     assert ledger.stream([own], stream).looks == 2
-    assert ledger.account(own).used == PRICE
-    assert ledger.verify() is None
+    assert ledger.accounts.get(own).used == PRICE
+    assert ledger.history.verify() is None
 
 
 def test_another_account_pays_once_too(ledger: Ledger, account: Callable[..., str]) -> None:
@@ -94,8 +94,8 @@ def test_shared_accounts_pay_once_as_well(ledger: Ledger, account: Callable[...,
     look(ledger, hold(ledger, own, shared), stream, 0, key())
     assert ledger.stream([own, shared], stream).paid
     look(ledger, hold(ledger, own, shared, charge=FREE), stream, 1, key())
-    assert ledger.account(own).used == ledger.account(shared).used == PRICE
-    assert ledger.verify() is None
+    assert ledger.accounts.get(own).used == ledger.accounts.get(shared).used == PRICE
+    assert ledger.history.verify() is None
 
 
 def test_of_two_looks_that_follow_the_same_one_is_thrown_away(
@@ -127,7 +127,7 @@ def test_pruning_keeps_the_last_look(ledger: Ledger, account: Callable[..., str]
     own, stream, first, second = account(), key(), key(), key()
     look(ledger, hold(ledger, own), stream, 0, first)
     look(ledger, hold(ledger, own, charge=FREE), stream, 1, second)
-    ledger.prune(["2026-01-02"])
+    ledger.epochs.prune(["2026-01-02"])
     assert ledger.stored(first) is None
     assert ledger.stream([own], stream).answer == b"rows of " + second
 

@@ -28,14 +28,14 @@ def test_a_period_ends_so_long_after_its_first_query(
     ledger: Ledger, account: Account, age: Age, period: str, hours: int
 ) -> None:
     alice = account(100, 0, period=period)
-    assert ledger.budget(alice)[0].refreshes_at is None
+    assert ledger.accounts.budget(alice)[0].refreshes_at is None
     spend(ledger, alice)
     age(alice, hours - 0.01)
     with pytest.raises(Exhausted):
         spend(ledger, alice)
-    assert ledger.left(alice) == Charge(0, 0)
+    assert ledger.accounts.left(alice) == Charge(0, 0)
     age(alice, 0.02)
-    row: Any = ledger.budget(alice)[0]
+    row: Any = ledger.accounts.budget(alice)[0]
     assert (row.used, row.refreshes_at) == (0, None)
     spend(ledger, alice)
     with pytest.raises(Exhausted):
@@ -122,7 +122,7 @@ def test_what_is_held_moves_into_the_new_period(ledger: Ledger, account: Account
         spend(ledger, alice)
     ledger.update_budget(alice, Charge(40_000_000, 0))
     ledger.spend(held)
-    row: Any = ledger.budget(alice)[0]
+    row: Any = ledger.accounts.budget(alice)[0]
     assert (row.used, row.reserved, row.left) == (100, 0, 0)
 
 
@@ -165,7 +165,7 @@ def test_a_limit_may_be_set_after_a_period_that_is_over(ledger: Ledger, account:
     alice = account(100, 0, period="day")
     spend(ledger, alice)
     age(alice, 25)
-    ledger.set_limit(alice, Limit(10_000_000, 0, "day"))
-    assert ledger.left(alice) == Charge(10_000_000, 0)
+    ledger.accounts.set_limit(alice, Limit(10_000_000, 0, "day"))
+    assert ledger.accounts.left(alice) == Charge(10_000_000, 0)
     ledger.update_budget(alice, Charge(10_000_000, 0))
-    assert ledger.budget(alice)[0].refreshes_at is not None
+    assert ledger.accounts.budget(alice)[0].refreshes_at is not None

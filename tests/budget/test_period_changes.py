@@ -27,7 +27,7 @@ def limit(period: Period, information: int = 50, calls: int = 10) -> Limit:
 
 def seeded(ledger: Ledger, period: Period, kind: str = "analyst") -> str:
     name = f"{kind}:changed {next(_names)}"
-    ledger.seed(name, limit(period))
+    ledger.accounts.seed(name, limit(period))
     return name
 
 
@@ -37,13 +37,16 @@ def test_a_limit_without_a_period_is_not_passed_by_a_day_in_between(jumping: Jum
     name = seeded(ledger, "none", kind)
     ledger.update_budget(name, ALL)
     jumping.ahead(hours=25)
-    ledger.set_limit(name, limit("day"))
+    ledger.accounts.set_limit(name, limit("day"))
     ledger.update_budget(name, ALL)
     with pytest.raises(LimitTooLow, match="has spent 100 information units and 2 calls and reserved 0"):
-        ledger.set_limit(name, limit("none"))
-    assert ledger.limit(name) == limit("day")
-    ledger.set_limit(name, limit("none", 110))
-    assert (ledger.account(name).used.information, ledger.left(name).information) == (100 * UNIT, 10 * UNIT)
+        ledger.accounts.set_limit(name, limit("none"))
+    assert ledger.accounts.limit(name) == limit("day")
+    ledger.accounts.set_limit(name, limit("none", 110))
+    assert (ledger.accounts.get(name).used.information, ledger.accounts.left(name).information) == (
+        100 * UNIT,
+        10 * UNIT,
+    )
     with pytest.raises(Exhausted):
         ledger.update_budget(name, Charge(11 * UNIT, 0))
     jumping.ahead(days=4000)
@@ -59,19 +62,21 @@ def test_a_longer_period_covers_all_that_was_used_within_its_length(
     ledger, hours = jumping.ledger, HOURS[short]
     name = seeded(ledger, long)
     ledger.update_budget(name, ALL)
-    ledger.set_limit(name, limit(short))
+    ledger.accounts.set_limit(name, limit(short))
     jumping.ahead(hours=hours + 1)
     ledger.update_budget(name, ALL)
     with pytest.raises(LimitTooLow, match=f"100 information units and 2 calls within a {long}"):
-        ledger.set_limit(name, limit(long))
-    ledger.set_limit(name, limit(long, 120))
-    assert ledger.left(name).information == 20 * UNIT
-    row = ledger.account(name)
+        ledger.accounts.set_limit(name, limit(long))
+    ledger.accounts.set_limit(name, limit(long, 120))
+    assert ledger.accounts.left(name).information == 20 * UNIT
+    row = ledger.accounts.get(name)
     assert row.refreshes_at is not None
     jumping.ahead(hours=HOURS[long] - 1)
-    assert ledger.left(name).information == 20 * UNIT, "the first of it was used less than the new period ago"
+    assert ledger.accounts.left(name).information == 20 * UNIT, (
+        "the first of it was used less than the new period ago"
+    )
     jumping.ahead(hours=HOURS[long] + 1)
-    assert ledger.left(name).information == 120 * UNIT
+    assert ledger.accounts.left(name).information == 120 * UNIT
 
 
 def test_what_was_used_longer_ago_than_the_new_period_is_over(jumping: Jumping) -> None:
@@ -80,8 +85,8 @@ def test_what_was_used_longer_ago_than_the_new_period_is_over(jumping: Jumping) 
     ledger.update_budget(name, ALL)
     jumping.ahead(days=8)
     ledger.update_budget(name, Charge(20 * UNIT, 0))
-    ledger.set_limit(name, limit("week"))
-    assert ledger.left(name).information == 30 * UNIT
+    ledger.accounts.set_limit(name, limit("week"))
+    assert ledger.accounts.left(name).information == 30 * UNIT
 
 
 def test_what_is_held_counts_with_what_was_used(jumping: Jumping) -> None:
@@ -93,10 +98,10 @@ def test_what_is_held_counts_with_what_was_used(jumping: Jumping) -> None:
         ReserveRequest([name], [Charge(21 * UNIT, 0)], reached=True, query="q", mechanisms=["m"])
     )
     with pytest.raises(LimitTooLow, match=r"spent 30 .* reserved 21 "):
-        ledger.set_limit(name, limit("none"))
-    ledger.set_limit(name, limit("none", 51))
+        ledger.accounts.set_limit(name, limit("none"))
+    ledger.accounts.set_limit(name, limit("none", 51))
     ledger.spend(held)
-    assert ledger.left(name).information == 0
+    assert ledger.accounts.left(name).information == 0
 
 
 def test_pruned_answers_change_nothing_of_what_was_used(jumping: Jumping) -> None:
@@ -110,10 +115,10 @@ def test_pruned_answers_change_nothing_of_what_was_used(jumping: Jumping) -> Non
             ALL, release_key=key, request_key=key, answer=b"a", mechanism="m", query="q", epoch="over"
         ),
     )
-    assert ledger.prune(["another"]) >= 1
+    assert ledger.epochs.prune(["another"]) >= 1
     jumping.ahead(hours=25)
     with pytest.raises(LimitTooLow):
-        ledger.set_limit(name, limit("none", 49))
+        ledger.accounts.set_limit(name, limit("none", 49))
 
 
 def test_the_same_length_and_shorter_ones_leave_the_period_as_it_is(jumping: Jumping) -> None:
@@ -121,8 +126,8 @@ def test_the_same_length_and_shorter_ones_leave_the_period_as_it_is(jumping: Jum
     name = seeded(ledger, "month")
     ledger.update_budget(name, ALL)
     for period in ("month", "week", "day"):
-        ledger.set_limit(name, limit(period))
-        assert ledger.left(name).information == 0
+        ledger.accounts.set_limit(name, limit(period))
+        assert ledger.accounts.left(name).information == 0
 
 
 def test_the_audit_finds_a_limit_without_a_period_that_was_passed(jumping: Jumping) -> None:
@@ -130,19 +135,19 @@ def test_the_audit_finds_a_limit_without_a_period_that_was_passed(jumping: Jumpi
     ledger = jumping.ledger
     name = seeded(ledger, "none")
     ledger.update_budget(name, ALL)
-    with ledger.trail() as trail:
+    with ledger.history.trail() as trail:
         assert first_excess(trail.entries, {name: trail.limits[name]}) is None
     jumping.ahead(hours=25)
-    ledger.set_limit(name, limit("day"))
+    ledger.accounts.set_limit(name, limit("day"))
     ledger.update_budget(name, ALL)
     jumping.ahead(hours=50)
     ledger.update_budget(name, ALL)
-    with ledger.trail() as trail:
+    with ledger.history.trail() as trail:
         assert first_excess(trail.entries, {name: trail.limits[name]}) is None, "a day's limit, on each day"
         had = trail.limits[name]
-    last = max(entry.time for entry in ledger.entries(name))
+    last = max(entry.time for entry in ledger.history.entries(name))
     back = [*had, LimitRow(last, limit("none"), False)]
-    with ledger.trail() as trail:
+    with ledger.history.trail() as trail:
         found = first_excess(trail.entries, {name: back})
     assert found is not None
     assert (found.account, found.entry) == (name, None)

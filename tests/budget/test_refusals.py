@@ -16,23 +16,23 @@ ANN, BEN = ("analyst:ann", "PV010"), ("analyst:ben", "PV001")
 
 
 def counted(ledger: Ledger, since: date) -> dict[tuple[date, str, str], int]:
-    return {(row.day, row.account, row.code): row.times for row in ledger.refusals(since)}
+    return {(row.day, row.account, row.code): row.times for row in ledger.refusals.since(since)}
 
 
 def test_counts_of_processes_add_up_and_never_go_down(ledger: Ledger) -> None:
     first, second = uuid4(), uuid4()
-    ledger.count_refusals(first, DAY, {ANN: 2, BEN: 1})
-    ledger.count_refusals(first, DAY, {ANN: 5})
-    ledger.count_refusals(first, DAY, {ANN: 5})
-    ledger.count_refusals(first, DAY, {ANN: 4})
-    ledger.count_refusals(second, DAY, {ANN: 10})
-    ledger.count_refusals(second, NEXT, {ANN: 1})
-    ledger.count_refusals(second, NEXT, {})
+    ledger.refusals.count(first, DAY, {ANN: 2, BEN: 1})
+    ledger.refusals.count(first, DAY, {ANN: 5})
+    ledger.refusals.count(first, DAY, {ANN: 5})
+    ledger.refusals.count(first, DAY, {ANN: 4})
+    ledger.refusals.count(second, DAY, {ANN: 10})
+    ledger.refusals.count(second, NEXT, {ANN: 1})
+    ledger.refusals.count(second, NEXT, {})
     assert counted(ledger, DAY) == {(DAY, *ANN): 15, (DAY, *BEN): 1, (NEXT, *ANN): 1}
     assert counted(ledger, NEXT) == {(NEXT, *ANN): 1}
 
 
 def test_a_count_charges_nothing(ledger: Ledger) -> None:
-    before = ledger.high_water()
-    ledger.count_refusals(uuid4(), DAY, {ANN: 7})
-    assert ledger.high_water() == before
+    before = ledger.high_water.now()
+    ledger.refusals.count(uuid4(), DAY, {ANN: 7})
+    assert ledger.high_water.now() == before

@@ -155,5 +155,5 @@ def test_the_ledger_refuses_what_the_simulation_stops(ledger: Ledger, account: C
             ledger.update_budget(enforced, Charge(cost * 10**6, 10**5))
         except Exhausted:
             refused += 1
-    (result,) = simulate(ledger.entries(tracked), [limit])
+    (result,) = simulate(ledger.history.entries(tracked), [limit])
     assert sum(period.refused for period in result.periods) == refused == 3

@@ -72,12 +72,12 @@ def work(conninfo: str, name: str, seconds: float, connections: int, seed: int) 
         chance, turn = random.Random(seed * 100 + number), 0
         while time.monotonic() < ends:
             account = f"analyst:{turn}"
-            ledger.seed(account, LIMIT)
+            ledger.accounts.seed(account, LIMIT)
             try:
                 buy(ledger, account, chance, say)
             except Exhausted:
                 say(kind="refused")
-                row = ledger.account(account)
+                row = ledger.accounts.get(account)
                 if row.left.information + row.reserved.information < MOST.information:
                     turn += 1
                 else:
@@ -130,7 +130,7 @@ def buy(ledger: Ledger, account: str, chance: random.Random, say: object) -> Non
 def race(server: Embedded, seconds: float, processes: int, connections: int) -> Figures:
     """Races, killing and replacing one process every KILL_SECONDS, then checks everything that was said."""
     ledger = Ledger.open(server.conninfo(), PINNED, instance="the judge")
-    ledger.seed(TEAM, Limit(10**15, 10**15, "none"))
+    ledger.accounts.seed(TEAM, Limit(10**15, 10**15, "none"))
     figures, started = Figures(seconds), time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
         outputs: list[Path] = []
@@ -186,17 +186,17 @@ def judge(ledger: Ledger, server: Embedded, said: list[dict[str, object]], figur
         kept = ledger.replay(str(account), bytes.fromhex(str(key)))
         assert kept is not None, "an answer was lost"
         assert kept.hex() == answer, "an answer has changed"
-    for row in ledger.accounts():
+    for row in ledger.accounts.all():
         assert row.reserved == Charge(0, 0), "something is held after recovery"
         if row.account != TEAM:
             assert charged[row.account] <= row.used.information <= LIMIT.information
             figures.tightest = min(figures.tightest, row.left.information)
-    assert ledger.verify() is None
+    assert ledger.history.verify() is None
     with psycopg.connect(server.conninfo()) as connection:
         (deadlocks,) = connection.execute("SELECT sum(deadlocks) FROM pg_stat_database").fetchone() or (None,)
     assert deadlocks == 0
     kinds = Counter(one["kind"] for one in said)
-    figures.accounts = len(ledger.accounts()) - 1
+    figures.accounts = len(ledger.accounts.all()) - 1
     figures.answers, figures.refusals = kinds["answered"], kinds["refused"]
     figures.spent, figures.given_back = kinds["spent"], kinds["released"]
 
@@ -207,7 +207,7 @@ def deaths(server: Embedded) -> None:
     for way, how in enumerate(WAYS):
         chains = [f"analyst:{way}-{number} {TEAM}-{way}-{number}" for number in range(60)]
         for name in " ".join(chains).split():
-            ledger.seed(name, LIMIT)
+            ledger.accounts.seed(name, LIMIT)
         used = lives(ledger, server, chains, how)
         told = ", ".join(f"{count} {what}" for what, count in _outcomes(used).items())
         print(f"killed before each of {len(used) - 1} statements, {how}: {told}; answered implies charged")

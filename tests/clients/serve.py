@@ -28,7 +28,7 @@ def main(folder: Path, analyst: str) -> None:
         stack.callback(checked.backend.close)
         counted = replace(checked, backend=cast(Backend, CountedBackend(checked.backend, counts)))
         service = Service(counted, stack, None, 1)
-        service.ledger.add_analyst(analyst, str(Verifier.make(PASSWORD)))
+        service.ledger.analysts.add(analyst, str(Verifier.make(PASSWORD)))
         service.answering = cast(QueryEngine, CountedAnswering(service.answering, counts))
         asyncio.run(service.serve(lambda _, port: print(f"listening on {port}", flush=True)))
 

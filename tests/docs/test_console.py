@@ -7,7 +7,7 @@ import json
 import re
 from pathlib import Path
 
-from budget.ledger_schema import MIGRATIONS
+from budget.schema import MIGRATIONS
 from dpproxy.console.app import PAGES
 from dpproxy.telemetry.metrics import Metrics
 from dpproxy.telemetry.observer import ChargeTally, StatementEnd

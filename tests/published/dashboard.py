@@ -134,9 +134,9 @@ class _Course:
     def _charged(self) -> tuple[int, float]:
         """How many queries were charged so far, to whomever, and the publisher's information units."""
         accounts = [
-            row.account for row in self._service.ledger.accounts() if row.account.startswith("analyst:")
+            row.account for row in self._service.ledger.accounts.all() if row.account.startswith("analyst:")
         ]
-        entries = [entry for account in accounts for entry in self._service.ledger.entries(account)]
+        entries = [entry for account in accounts for entry in self._service.ledger.history.entries(account)]
         paid = sum(entry.kind == "settle" and entry.charged.information > 0 for entry in entries)
         used = sum(e.charged.information for e in entries if e.account == "analyst:ann") / 10**6
         return paid, used

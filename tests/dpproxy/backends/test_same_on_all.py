@@ -81,7 +81,7 @@ class Deployment:
 
         monkeypatch.setattr(slot, "fetch", fetching)
         monkeypatch.setattr(service.ledger, "settle", settling)
-        monkeypatch.setattr(service.ledger, "epoch_nonce", lambda _: b"the same nonce")
+        monkeypatch.setattr(service.ledger.epochs, "nonce", lambda _: b"the same nonce")
 
     def ask(self, sql: str) -> Seen:
         """The rows that were fetched first, the keys of the releases, and the names of the answer's columns."""

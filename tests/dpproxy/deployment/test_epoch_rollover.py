@@ -88,21 +88,21 @@ def test_a_command_beside_a_proxy_on_a_shared_ledger_ends_none_of_its_reservatio
         key.write_bytes(bytes(range(32)))
         key.chmod(0o600)
         with opened_vault(configured(file)) as proxy:
-            proxy.ledger.seed("analyst:ann", Limit(9 * MICRO, 0, "none"))
+            proxy.ledger.accounts.seed("analyst:ann", Limit(9 * MICRO, 0, "none"))
             charge = Charge(MICRO, 0)
             (held,) = proxy.ledger.reserve(
                 ReserveRequest(["analyst:ann"], [charge], reached=True, query="", mechanisms=["m"])
             )
             with opened_vault(configured(file)) as beside:
                 assert (proxy.owner, beside.owner) == (True, False)
-                assert beside.ledger.account("analyst:ann").reserved == charge
+                assert beside.ledger.accounts.get("analyst:ann").reserved == charge
             proxy.ledger.spend(held)
             (held,) = proxy.ledger.reserve(
                 ReserveRequest(["analyst:ann"], [charge], reached=True, query="", mechanisms=["m"])
             )
         with opened_vault(configured(file)) as again:
             assert again.owner
-            row = again.ledger.account("analyst:ann")
+            row = again.ledger.accounts.get("analyst:ann")
             assert (row.used.information, row.reserved.information) == (2 * MICRO, 0), (
                 "the dead one's is spent"
             )

@@ -17,7 +17,7 @@ import pytest
 
 from budget.highwater import HighWater
 from dpproxy.backends.postgres import PostgresSlot
-from dpproxy.deployment.highwater_file import MarkFile
+from dpproxy.config.highwater_file import MarkFile
 from dpproxy.deployment.service import Service, configured
 from dpproxy.embedded.server import Embedded
 from dpproxy.engine.request import QueryRequest
@@ -125,7 +125,7 @@ def test_a_postgresql_that_stops_and_starts_answers_without_a_restart(
             with Embedded.start(tmp_path / "data", durable=False):
                 assert len(ann.ask(COUNT.format(3))) == 1
                 assert ann.used() == (3, 0)
-            assert service.ledger.verify() is None
+            assert service.ledger.history.verify() is None
 
 
 # The clock
@@ -158,12 +158,12 @@ def test_a_full_disk_under_the_front_publishes_later_what_was_paid_for_once(serv
         service.publishing.run(asker)
     assert caught.value.code in ("57P03", "53100", "57P01", "08006")
     deadline = time.monotonic() + 60
-    while service.ledger.publication("towns") is None:
+    while service.ledger.publications.get("towns") is None:
         assert time.monotonic() < deadline, "the front does not come back"
         with suppress(Refusal):
             service.publishing.run(asker)
-    assert service.ledger.account(name).used.information == 10**6
-    assert service.ledger.verify() is None
+    assert service.ledger.accounts.get(name).used.information == 10**6
+    assert service.ledger.history.verify() is None
 
 
 def test_a_full_disk_under_the_mark_lets_nothing_leave_and_loses_nothing(tmp_path: Path) -> None:
@@ -192,7 +192,9 @@ def test_a_full_disk_under_the_mark_lets_nothing_leave_and_loses_nothing(tmp_pat
         mark = MarkFile(key, key.read_bytes()).read()
     with Service.start(configured(tmp_path / "dpproxy.toml"), alone=True) as service:
         assert mark is not None
-        reserved = {row.number for row in service.ledger.entries() if row.kind == "reserve" and row.own}
+        reserved = {
+            row.number for row in service.ledger.history.entries() if row.kind == "reserve" and row.own
+        }
         assert len(reserved) == 3
         assert reserved <= set(mark.entries), "and the mark knows all of it"
 

@@ -11,7 +11,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from budget import ledger_store, statements
+from budget import statements, store
 from dpproxy.backends.duckdb import DuckDBSlot
 from dpproxy.deployment.service import Service, configured
 from dpproxy.embedded.server import EmbeddedError
@@ -44,7 +44,7 @@ def test_a_connection_lost_around_a_commit_is_answered_and_charged_once(
     sql = COUNT.format(f"{len(act)} AND person_id <> {after:d}")
     if act == "REPLAY":
         ann.ask(sql)
-    real, lost = ledger_store._run, [0]
+    real, lost = store._run, [0]
 
     def run(connection: psycopg.Connection[Any], steps: Any, *more: Any) -> Any:
         if lost[0] or all(step[0] != getattr(statements, act) for step in steps):
@@ -55,7 +55,7 @@ def test_a_connection_lost_around_a_commit_is_answered_and_charged_once(
         connection.close()
         raise psycopg.OperationalError("the connection is lost")
 
-    monkeypatch.setattr(ledger_store, "_run", run)
+    monkeypatch.setattr(store, "_run", run)
     assert len(ann.ask(sql)) == 1
     assert lost == [1]
     assert ann.used() == (1, 0)
@@ -107,7 +107,7 @@ def test_the_ledger_dies_while_a_query_runs(tmp_path: Path, monkeypatch: pytest.
         ann = Analyst(service, "ann")
         assert ann.used() == (2, 0), "the query that had reached the backend, not the one after it"
         assert ann.ask(COUNT.format(1)) == paid
-        assert service.ledger.verify() is None
+        assert service.ledger.history.verify() is None
 
 
 def test_a_full_disk_stops_the_ledger_and_what_was_answered_is_charged(tmp_path: Path) -> None:
@@ -125,7 +125,7 @@ def test_a_full_disk_stops_the_ledger_and_what_was_answered_is_charged(tmp_path:
         used, _ = ann.used()
         ann.ask(COUNT.format(2))
         assert 2 <= ann.used()[0] <= used + 1
-        assert service.ledger.verify() is None
+        assert service.ledger.history.verify() is None
 
 
 def test_a_ledger_of_another_major_is_left_alone(tmp_path: Path) -> None:

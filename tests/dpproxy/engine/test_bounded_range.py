@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from dpproxy.console.sources import Probe, Sources
 from dpproxy.deployment.service import BoundConfig, Service, configured, opened_vault
 from dpproxy.embedded.server import Embedded
 from dpproxy.engine.bounded_range import of_bounded_range, recorded
+from dpproxy.engine.rollback_guard import RollbackGuardedLedger
 from mechanisms.count_release import KnownCountRelease, PrivateCountRelease
 from mechanisms.known_domain import KnownGauss, KnownGumb, KnownLap
 from mechanisms.unknown_domain import UnkGauss, UnkGumb, UnkLap
@@ -123,8 +125,8 @@ def test_the_console_says_the_same(folder: Path) -> None:
     config = configured(folder / "dpproxy.toml")
     checked = BoundConfig.open(config)
     checked.backend.close()
-    with opened_vault(config) as vault:
-        sources = Sources(checked, vault.ledger, Probe({}), bytes(32), None, 1, datetime.now(UTC))
+    with opened_vault(config) as vault, closing(RollbackGuardedLedger(vault.ledger, vault.mark)) as ledger:
+        sources = Sources(checked, ledger, Probe({}), bytes(32), None, 1, datetime.now(UTC))
         page: Any = guarantees(sources, {})
     best = {name: one.best for one in page["promises"] for name in one.whose}
     assert {name: (bound.epsilon, bound.delta) for name, bound in best.items()} == EXPECTED
@@ -136,7 +138,7 @@ def test_a_ledger_of_the_version_before_is_read_by_the_mechanisms_names(folder: 
     shutil.copytree(folder, tmp_path, dirs_exist_ok=True, ignore=shutil.ignore_patterns("front*"))
     config = configured(tmp_path / "dpproxy.toml")
     with opened_vault(config) as vault:
-        vault.ledger.seed("analyst:new", Limit(micro(4), micro(40), "none"))
+        vault.ledger.accounts.seed("analyst:new", Limit(micro(4), micro(40), "none"))
         running = Embedded.attached(tmp_path / ".dpproxy" / "ledger")
         assert running is not None
         with psycopg.connect(running.conninfo(), autocommit=True) as owner:

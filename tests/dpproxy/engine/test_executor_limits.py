@@ -159,7 +159,7 @@ def test_a_team_pays_the_most_and_shows_no_numbers(service: Service) -> None:
     one, two = Analyst(service, "one"), Analyst(service, "two")
     one.ask(TOP)
     assert one.used() == (4, 1)
-    assert float(service.ledger.left("team:pair").information) == 4_000_000
+    assert float(service.ledger.accounts.left("team:pair").information) == 4_000_000
     with pytest.raises(Refusal) as refused:
         two.ask(TOP)
     assert refused.value.code == "PV001"

@@ -11,7 +11,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from budget.account import Charge, Limit
+from budget.account import Charge, Limit, ReserveRequest
 from budget.units import MICRO
 from dpproxy.deployment.service import Service, configured
 from dpproxy.embedded.server import Embedded
@@ -53,7 +53,7 @@ def told(service: Service) -> tuple[Any, ...]:
 
 
 def used(service: Service) -> int:
-    return service.ledger.account(NAME).used.information // MICRO
+    return service.ledger.accounts.get(NAME).used.information // MICRO
 
 
 def test_each_epoch_once_and_what_is_made_of_it_after_it(service: Service) -> None:
@@ -114,7 +114,7 @@ def test_an_exhausted_publisher_leaves_the_old_answer_and_its_age(service: Servi
     clock = Clock(service)
     publish(service, f"CREATE TABLE published.towns AS {BY_TOWN}")
     first, released_at = rows(service, "SELECT * FROM published.towns"), told(service)[0]
-    service.ledger.set_limit(NAME, Limit(MICRO, 0, "month"))
+    service.ledger.accounts.set_limit(NAME, Limit(MICRO, 0, "month"))
     clock.tomorrow(service)
     assert rows(service, "SELECT * FROM published.towns") == first
     assert told(service) == (
@@ -124,7 +124,7 @@ def test_an_exhausted_publisher_leaves_the_old_answer_and_its_age(service: Servi
     )
     (comment,) = rows(service, "SELECT obj_description('published.towns'::regclass)")
     assert "the last refresh failed" in str(comment)
-    service.ledger.set_limit(NAME, Limit(9 * MICRO, 0, "month"))
+    service.ledger.accounts.set_limit(NAME, Limit(9 * MICRO, 0, "month"))
     service.publishing.refresh_due(clock.now)
     assert used(service) == 1, "not before its time"
     clock.now += RETRY
@@ -156,7 +156,8 @@ def failing(service: Service, monkeypatch: pytest.MonkeyPatch, spend: bool) -> C
     def execute(asker: QueryRequest) -> None:
         asked.append(asker)
         if spend:
-            service.ledger.update_budget(NAME, Charge(MICRO, 0))
+            cost = ReserveRequest([NAME], [Charge(MICRO, 0)], reached=True, query="", mechanisms=["fails"])
+            service.ledger.spend(*service.ledger.reserve(cost))
         raise Refusal("PV090", "the backend could not run this query")
 
     monkeypatch.setattr(service.answering, "execute", execute)
@@ -181,11 +182,13 @@ def test_what_failed_is_tried_again_before_its_turn_only_if_it_cost_nothing(
 def test_a_process_that_dies_meanwhile_is_told_and_charged_once(service: Service) -> None:
     clock = Clock(service)
     publish(service, f"CREATE TABLE published.towns AS {BY_TOWN}")
-    one = service.ledger.publication("towns")
+    one = service.ledger.publications.get("towns")
     assert one is not None
     assert one.due_at is not None
     clock.now = one.due_at
-    assert service.ledger.claim_refresh(one, clock.now + 2 * RETRY, "begun and not ended yet", due=clock.now)
+    assert service.ledger.publications.claim_refresh(
+        one, clock.now + 2 * RETRY, "begun and not ended yet", due=clock.now
+    )
     service.publishing.refresh_due(clock.now)
     assert told(service)[2] == "begun and not ended yet"
     assert used(service) == 1

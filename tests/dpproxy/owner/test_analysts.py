@@ -30,10 +30,10 @@ def test_a_verifier_is_kept_and_no_password(config: Config) -> None:
     analysts.add(config, "ann", "hunter2")
     assert analysts.names(config) == ("ann",)
     with opened_vault(config) as vault:
-        first = vault.ledger.verifier("ann")
+        first = vault.ledger.analysts.verifier("ann")
     analysts.set_password(config, "ann", "hunter2")
     with opened_vault(config) as vault:
-        second = vault.ledger.verifier("ann")
+        second = vault.ledger.analysts.verifier("ann")
     assert first != second
     assert "hunter2" not in f"{first}{second}"
     analysts.remove(config, "ann")

@@ -49,8 +49,10 @@ def live(ledger: Ledger, age: Callable[[str], None], seed: int) -> None:
     held: list[tuple[Reservation, bool]] = []
     paid: list[tuple[str, bytes]] = []
     for account in (*ANALYSTS, *SHARED):
-        ledger.seed(account, Limit(90 * 10**6, 20 * 10**6, "day" if account in ANALYSTS else "month"))
-    ledger.seed("analyst:free", Limit(10, 10, "week", "track"))
+        ledger.accounts.seed(
+            account, Limit(90 * 10**6, 20 * 10**6, "day" if account in ANALYSTS else "month")
+        )
+    ledger.accounts.seed("analyst:free", Limit(10, 10, "week", "track"))
     for step in range(STEPS):
         action = chance.random()
         if action < 0.5 or not held:
@@ -78,7 +80,7 @@ def live(ledger: Ledger, age: Callable[[str], None], seed: int) -> None:
         else:
             try:
                 most = chance.randint(40, 120) * 10**6
-                ledger.set_limit(chance.choice(ANALYSTS), Limit(most, most // 4, "day"))
+                ledger.accounts.set_limit(chance.choice(ANALYSTS), Limit(most, most // 4, "day"))
             except LimitTooLow:
                 pass
 

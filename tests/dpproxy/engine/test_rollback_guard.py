@@ -1,39 +1,34 @@
-"""The high-water mark beside the key: an older ledger, another one, none at all; and what a mark file survives."""
+"""A ledger that is not the marked one serves nobody, and no answer leaves before its mark."""
 
 from __future__ import annotations
 
 import fcntl
-import os
 import shutil
 import threading
-from dataclasses import replace
 from fractions import Fraction
-from functools import partial
 from pathlib import Path
 
 import pytest
 
-from budget.account import Charge, LedgerOlder, Limit
-from budget.highwater import HighWater
+from budget.account import Charge, Limit
 from budget.units import micro
+from dpproxy.config.highwater_file import MarkFile, mark_path
 from dpproxy.config.sections import ConfigError
-from dpproxy.deployment.highwater_file import MarkFile, mark_path
-from dpproxy.deployment.rollback_guard import Marker, MarkError
 from dpproxy.deployment.service import Service, configured, opened_vault
+from dpproxy.engine.rollback_guard import Marker, MarkError, RollbackGuardedLedger
 from tests.dpproxy.engine.test_executor import Analyst
 from tests.dpproxy.serving import POLICY, command, make
 
 COUNT = "SELECT COUNT(*) FROM people WHERE person_id > {}"
-KEY = bytes(range(32))
 
 
 def asked(folder: Path, units: int = 1) -> None:
     """Charges ann, as a query does, where the ledger is the one that was marked."""
     with opened_vault(configured(folder / "dpproxy.toml")) as vault:
-        vault.ledger.keep(vault.mark)
-        vault.ledger.seed("analyst:ann", Limit(micro(9), micro(9), "none"))
+        RollbackGuardedLedger(vault.ledger, vault.mark).close()
+        vault.ledger.accounts.seed("analyst:ann", Limit(micro(9), micro(9), "none"))
         vault.ledger.update_budget("analyst:ann", Charge(micro(units), 0))
-        vault.mark.advance(vault.ledger.high_water)
+        vault.mark.advance(vault.ledger.high_water.now)
 
 
 def refused(folder: Path) -> str:
@@ -45,7 +40,7 @@ def refused(folder: Path) -> str:
 
 def spent(folder: Path) -> Fraction:
     with opened_vault(configured(folder / "dpproxy.toml")) as vault:
-        return vault.ledger.budget("analyst:ann")[0].used
+        return vault.ledger.accounts.budget("analyst:ann")[0].used
 
 
 @pytest.fixture(scope="module")
@@ -131,38 +126,9 @@ def test_nothing_leaves_before_its_mark_is_durable(tmp_path: Path) -> None:
             asking.join(20)
             assert not asking.is_alive()
         mark = MarkFile(tmp_path / ".dpproxy" / "key", (tmp_path / ".dpproxy" / "key").read_bytes()).read()
-        entries = [row for row in service.ledger.entries() if row.kind == "reserve"]
+        entries = [row for row in service.ledger.history.entries() if row.kind == "reserve"]
         assert mark is not None
         assert {row.number for row in entries} <= set(mark.entries)
-
-
-def test_a_write_that_was_cut_short_leaves_the_mark_before(tmp_path: Path) -> None:
-    file = MarkFile(tmp_path / "key", KEY)
-    marks = [HighWater("one", {number: "ab"}) for number in range(4)]
-    file.replace(marks[0])
-    for number in (1, 2, 3):
-        file.advance(partial(marks.__getitem__, number))
-        whole = file.path.read_bytes()
-        assert file.read() == marks[number]
-        torn = bytearray(whole)
-        half = len(whole) // 2
-        torn[number % 2 * half + 70] ^= 1
-        file.path.write_bytes(bytes(torn))
-        assert file.read() == marks[number - 1]
-        file.path.write_bytes(whole)
-    file.path.write_bytes(bytes(len(whole)))
-    with pytest.raises(ConfigError, match="damaged"):
-        file.read()
-
-
-def test_a_mark_never_goes_back(tmp_path: Path) -> None:
-    file = MarkFile(tmp_path / "key", KEY)
-    file.replace(HighWater("one", {7: "ab"}))
-    for older in (HighWater("one", {6: "ab"}), HighWater("two", {9: "ab"})):
-        with pytest.raises(LedgerOlder):
-            file.advance(partial(replace, older))
-    assert file.read() == HighWater("one", {7: "ab"})
-    assert os.stat(file.path).st_mode & 0o077 == 0
 
 
 def test_one_write_serves_all_who_wait_for_it() -> None:

@@ -1,4 +1,4 @@
-"""One at a time for a key, among all processes: who asks what somebody is just buying waits, and finds it bought.
+"""Single flight: of all processes, one computes a release, and the others wait and find it stored.
 
 The holder has a transaction open with an uncommitted row for each key; whoever inserts the same key waits for its
 end. It ends with the connection, so a holder that dies lets go at once.
@@ -15,8 +15,7 @@ import psycopg
 from psycopg import errors
 
 from budget.account import LedgerUnavailable
-from budget.ledger_store import Connection, Pool
-from budget.store import Row
+from budget.store import Connection, Pool, Row, unavailable
 
 _LOOK_SECONDS = 1.0
 _BEGIN = (
@@ -25,16 +24,19 @@ _BEGIN = (
 _WAIT = "SAVEPOINT waiting; "
 
 
-class Computing:
-    """The part of the ledger that keeps first askers of one query from drawing its noise twice."""
+class SingleFlight:
+    """Keys that one thread of one process holds at a time, so that no release is computed twice at once.
+
+    `pool`: of its own, as a holder keeps its connection while the backend runs.
+    """
 
     def __init__(self, pool: Pool) -> None:
-        self._computing_pool = pool
+        self._pool = pool
         self._changed = Condition()
-        self._computed_here: set[bytes] = set()
+        self._held_here: set[bytes] = set()
 
     @contextmanager
-    def computing(
+    def hold(
         self,
         keys: Collection[bytes],
         *,
@@ -63,11 +65,11 @@ class Computing:
             if not wanted:
                 yield ()
                 return
-            with self._computing_pool.connection() as connection:
+            with self._pool.connection() as connection:
                 try:
                     known = _take(connection, sorted(wanted), _look_for(account, requests, releases), look)
                 except psycopg.Error as error:
-                    raise LedgerUnavailable(f"the ledger cannot be used ({type(error).__name__})") from error
+                    raise unavailable(error) from error
                 try:
                     yield known
                 finally:
@@ -78,14 +80,14 @@ class Computing:
     def _here(self, keys: set[bytes], look: Callable[[], None]) -> Iterator[None]:
         """The same among the threads of this process, so that one connection waits for all of them."""
         with self._changed:
-            while not self._changed.wait_for(lambda: self._computed_here.isdisjoint(keys), _LOOK_SECONDS):
+            while not self._changed.wait_for(lambda: self._held_here.isdisjoint(keys), _LOOK_SECONDS):
                 look()
-            self._computed_here |= keys
+            self._held_here |= keys
         try:
             yield
         finally:
             with self._changed:
-                self._computed_here -= keys
+                self._held_here -= keys
                 self._changed.notify_all()
 
 

@@ -24,7 +24,7 @@ from budget.account import (
     Settlement,
 )
 from budget.ledger import Ledger
-from budget.ledger_schema import MIGRATIONS
+from budget.schema import MIGRATIONS
 from dpproxy.embedded.server import Embedded
 from tests.budget.dying import PINNED
 
@@ -75,10 +75,10 @@ def facts(conninfo: str) -> list[tuple[Any, ...]]:
 def ask(ledger: Ledger, *chain: str) -> Charge:
     """A query from beginning to end, by all that a proxy needs."""
     for name in chain:
-        ledger.seed(name, Limit(100 * UNIT, 10 * UNIT, "month"))
+        ledger.accounts.seed(name, Limit(100 * UNIT, 10 * UNIT, "month"))
     key = b"%d" % next(_numbers)
-    ledger.epoch_nonce("2026-01-01")
-    with ledger.computing([key]):
+    ledger.epochs.nonce("2026-01-01")
+    with ledger.single_flight.hold([key]):
         ledger.release(hold(ledger, *chain, reached=False))
         ledger.settle(
             hold(ledger, *chain),
@@ -92,9 +92,9 @@ def ask(ledger: Ledger, *chain: str) -> Charge:
                 epoch="2026-01-01",
             ),
         )
-    ledger.check_high_water(ledger.high_water())
-    ledger.prune(["2026-01-02"])
-    return ledger.account(chain[0]).used
+    ledger.high_water.check(ledger.high_water.now())
+    ledger.epochs.prune(["2026-01-02"])
+    return ledger.accounts.get(chain[0]).used
 
 
 def hold(ledger: Ledger, *chain: str, reached: bool = True) -> Reservation:
@@ -109,25 +109,25 @@ def test_version_1_is_taken_over(database: Callable[..., str]) -> None:
     before = facts(conninfo)
     ledger = Ledger.open(conninfo, PINNED, instance="another")
     assert facts(conninfo) == before
-    assert ledger.verify() is None
-    alice, bob, team = (ledger.account(name) for name in ("analyst:alice", "analyst:bob", "team:retail"))
+    assert ledger.history.verify() is None
+    alice, bob, team = (ledger.accounts.get(name) for name in ("analyst:alice", "analyst:bob", "team:retail"))
     assert (alice.reserved, team.reserved) == (Charge(9 * UNIT, UNIT), Charge(5 * UNIT, UNIT))
     assert (alice.frozen, bob.limit.period, team.limit.mode) == (False, "week", "track")
     assert ledger.replay("analyst:bob", b"request one") == b"rows"
-    assert [(row.query, row.mechanism, row.replayed) for row in ledger.history("analyst:bob")] == [
+    assert [(row.query, row.mechanism, row.replayed) for row in ledger.history.releases("analyst:bob")] == [
         ("SELECT q", "UnkGumb", True),
         ("SELECT q", "UnkGumb", True),
         ("SELECT q", "UnkGumb", False),
         ("SELECT q", "UnkGumb", True),
     ]
-    told = ledger.history("analyst:alice")
+    told = ledger.history.releases("analyst:alice")
     assert [row.replayed for row in told] == [False, True]
-    assert ledger.prune([]) == 1
-    assert ledger.history("analyst:alice") == told
+    assert ledger.epochs.prune([]) == 1
+    assert ledger.history.releases("analyst:alice") == told
     ledger.close()
     again = Ledger.open(conninfo, PINNED, instance="proxy 1")
-    assert again.account("analyst:alice").reserved == Charge(0, 0)
-    assert again.verify() is None
+    assert again.accounts.get("analyst:alice").reserved == Charge(0, 0)
+    assert again.history.verify() is None
     assert ask(again, "analyst:new", "team:retail") == Charge(5 * UNIT, UNIT)
     again.close()
 
@@ -138,7 +138,7 @@ def test_an_old_schema_is_migrated_once_by_many(database: Callable[..., str]) ->
     with ThreadPoolExecutor(6) as pool:
         opened = list(pool.map(lambda n: Ledger.open(conninfo, PINNED, instance=f"proxy {n + 2}"), range(6)))
     assert len({ledger.id for ledger in opened}) == 1
-    assert opened[3].verify() is None
+    assert opened[3].history.verify() is None
     for ledger in opened:
         ledger.close()
     with psycopg.connect(conninfo) as connection:
@@ -171,7 +171,7 @@ def test_a_proxy_acts_with_the_least_privileges(database: Callable[..., str]) ->
     conninfo = database()
     ledger = Ledger.open(conninfo, PINNED, instance="x")
     assert ask(ledger, "analyst:a", "team:t") == Charge(5 * UNIT, UNIT)
-    assert ledger._rows("SELECT current_user") == [("dpproxy_ledger",)]
+    assert ledger._store.rows("SELECT current_user") == [("dpproxy_ledger",)]
     with acting(conninfo) as session:
         for table in APPEND_ONLY:
             for statement in (
@@ -220,7 +220,7 @@ def test_a_database_of_ones_own_is_enough(server: Embedded, database: Callable[.
     login = server.conninfo(user="plain_owner", dbname=str(name), password="secret")
     ledger = Ledger.open(login, PINNED, instance="proxy")
     assert ask(ledger, "analyst:a") == Charge(5 * UNIT, UNIT)
-    assert ledger._rows("SELECT current_user") == [("plain_owner",)]
+    assert ledger._store.rows("SELECT current_user") == [("plain_owner",)]
     ledger.close()
 
 
@@ -236,7 +236,7 @@ def test_a_login_that_may_do_nothing_is_told_so(server: Embedded, database: Call
 
 def test_facts_are_held_by_constraints_too(shared_ledger: Ledger, server: Embedded) -> None:
     """What even the schema's owner cannot write: see schema.sql."""
-    shared_ledger.seed("analyst:constrained", Limit(10, 10, "day"))
+    shared_ledger.accounts.seed("analyst:constrained", Limit(10, 10, "day"))
     held = shared_ledger.reserve(
         ReserveRequest(["analyst:constrained"], [Charge(5, 1)], reached=True, query="q", mechanisms=["m"])
     )[0]
@@ -260,7 +260,7 @@ def test_facts_are_held_by_constraints_too(shared_ledger: Ledger, server: Embedd
         shared_ledger.spend(held)
         with pytest.raises(errors.UniqueViolation):
             owner.execute(resolving, (held.id, "settle", 5, 5))
-    assert shared_ledger.verify() is None
+    assert shared_ledger.history.verify() is None
 
 
 def test_pinned_values_are_texts_of_exact_numbers() -> None:

@@ -32,18 +32,18 @@ pinned = Pinned(Fraction("0.15"), Fraction("1e-10"), Fraction("1e-9"), "househol
 ledger = Ledger.open(conninfo, pinned, instance=account)
 print("ready", flush=True)
 sys.stdin.readline()
-with ledger.computing([key]):
+with ledger.single_flight.hold([key]):
     known = ledger.stored(key)
     drew = known is None
-    request = ReserveRequest([account], [Charge(7, 1)], reached=True, query="q", mechanisms=["m"])
-    (held,) = ledger.reserve(request)
+    (held,) = ledger.reserve(
+        ReserveRequest([account], [Charge(7, 1)], reached=True, query="q", mechanisms=["m"])
+    )
     if drew:
         print("computing", flush=True)
         time.sleep(float(sys.argv[4]))
         known = account.encode(), Charge(5, 1)
-    settlement = Settlement(known[1], release_key=key, request_key=key, answer=known[0],
-        mechanism="m", query="q", epoch="e")
-    done = ledger.settle(held, settlement)
+    done = ledger.settle(held, Settlement(known[1], release_key=key, request_key=key, answer=known[0],
+        mechanism="m", query="q", epoch="e"))
 print(drew, done.answer.decode(), flush=True)
 """
 
@@ -89,7 +89,7 @@ def test_processes_draw_once(ledger: Ledger, server: Embedded, account: Account)
     results = [line.split() for line in lines if line != "computing"]
     assert sorted(drew for drew, _ in results) == ["False"] * 3 + ["True"]
     assert len({answer for _, answer in results}) == 1
-    assert {ledger.account(name).used for name in names} == {Charge(5, 1)}
+    assert {ledger.accounts.get(name).used for name in names} == {Charge(5, 1)}
 
 
 def test_a_holder_that_dies_lets_go_at_once(ledger: Ledger, server: Embedded, account: Account) -> None:
@@ -108,15 +108,15 @@ def test_a_holder_that_dies_lets_go_at_once(ledger: Ledger, server: Embedded, ac
     assert heir.communicate()[0].split() == ["computing", "True", second]
     assert time.monotonic() - started < 5
     Ledger.open(server.conninfo(), PINNED, instance=first).close()
-    assert ledger.account(first).used == Charge(7, 1)
-    assert ledger.account(second).used == Charge(5, 1)
+    assert ledger.accounts.get(first).used == Charge(7, 1)
+    assert ledger.accounts.get(second).used == Charge(5, 1)
 
 
 def test_threads_and_proxies_take_turns(ledger: Ledger, other: Ledger) -> None:
     inside, most = [0], [0]
 
     def turn(number: int) -> None:
-        with (ledger, other)[number % 2].computing([b"turns"]):
+        with (ledger, other)[number % 2].single_flight.hold([b"turns"]):
             inside[0] += 1
             most[0] = max(most[0], inside[0])
             time.sleep(0.01)
@@ -130,7 +130,7 @@ def test_threads_and_proxies_take_turns(ledger: Ledger, other: Ledger) -> None:
 def test_keys_are_taken_whole_in_any_order(ledger: Ledger, other: Ledger) -> None:
     def take(number: int) -> None:
         keys = [*[b"x", b"y", b"z"][number % 3 :], b"w"]
-        with (ledger, other)[number % 2].computing(keys[:: (-1) ** number]):
+        with (ledger, other)[number % 2].single_flight.hold(keys[:: (-1) ** number]):
             time.sleep(0.005)
 
     with ThreadPoolExecutor(6) as pool:
@@ -138,7 +138,12 @@ def test_keys_are_taken_whole_in_any_order(ledger: Ledger, other: Ledger) -> Non
 
 
 def test_other_keys_do_not_wait(ledger: Ledger, other: Ledger) -> None:
-    with ledger.computing([b"a"]), ledger.computing([b"b"]), other.computing([b"c"]), ledger.computing([]):
+    with (
+        ledger.single_flight.hold([b"a"]),
+        ledger.single_flight.hold([b"b"]),
+        other.single_flight.hold([b"c"]),
+        ledger.single_flight.hold([]),
+    ):
         pass
 
 
@@ -147,11 +152,11 @@ def test_a_wait_has_an_end(ledger: Ledger, other: Ledger, same_process: bool) ->
     asking = ledger if same_process else other
 
     def try_it() -> None:
-        with asking.computing([b"long"], seconds=0.5):
+        with asking.single_flight.hold([b"long"], seconds=0.5):
             raise AssertionError("two hold one key")
 
     with (
-        ledger.computing([b"long"]),
+        ledger.single_flight.hold([b"long"]),
         ThreadPoolExecutor(1) as pool,
         pytest.raises(LedgerUnavailable, match="same answer"),
     ):
@@ -170,25 +175,25 @@ def test_who_waits_can_be_called_away(ledger: Ledger, other: Ledger, same_proces
         raise CalledAway
 
     def wait() -> None:
-        with asking.computing([b"away"], waiting=leave):
+        with asking.single_flight.hold([b"away"], waiting=leave):
             raise AssertionError("two hold one key")
 
-    with ledger.computing([b"away"]), ThreadPoolExecutor(1) as pool, pytest.raises(CalledAway):
+    with ledger.single_flight.hold([b"away"]), ThreadPoolExecutor(1) as pool, pytest.raises(CalledAway):
         pool.submit(wait).result()
     assert calls.is_set()
-    with other.computing([b"away"], seconds=1):
+    with other.single_flight.hold([b"away"], seconds=1):
         pass
 
 
 def test_what_fails_lets_go(ledger: Ledger, other: Ledger) -> None:
-    with pytest.raises(ZeroDivisionError), ledger.computing([b"fails"]):
+    with pytest.raises(ZeroDivisionError), ledger.single_flight.hold([b"fails"]):
         raise ZeroDivisionError
     with (
-        other.computing([b"fails"], seconds=1),
+        other.single_flight.hold([b"fails"], seconds=1),
         pytest.raises(LedgerUnavailable),
         ThreadPoolExecutor(1) as pool,
     ):
-        pool.submit(lambda: ledger.computing([b"fails"], seconds=0).__enter__()).result()
+        pool.submit(lambda: ledger.single_flight.hold([b"fails"], seconds=0).__enter__()).result()
 
 
 def test_what_was_bought_meanwhile_is_known_once_the_keys_are_held(ledger: Ledger, account: Account) -> None:
@@ -198,19 +203,21 @@ def test_what_was_bought_meanwhile_is_known_once_the_keys_are_held(ledger: Ledge
         ReserveRequest([payer], [Charge(7, 1)], reached=True, query="q", mechanisms=["m"])
     )
     requests, releases = [b"ask", b"else"], [b"answer", b"else"]
-    with ledger.computing([b"one", b"two"], account=payer, requests=requests, releases=releases) as known:
+    with ledger.single_flight.hold(
+        [b"one", b"two"], account=payer, requests=requests, releases=releases
+    ) as known:
         assert not known
         ledger.settle(held, Settlement(Charge(5, 1), release_key=b"answer", request_key=b"ask", answer=b"rows",
             mechanism="m", query="q", epoch="e"))  # fmt: skip
-    with ledger.computing([b"one"], account=payer, requests=requests, releases=releases) as known:
+    with ledger.single_flight.hold([b"one"], account=payer, requests=requests, releases=releases) as known:
         assert set(known) == {b"ask", b"answer"}
-    with ledger.computing([b"one"], account=other, requests=requests, releases=releases) as known:
+    with ledger.single_flight.hold([b"one"], account=other, requests=requests, releases=releases) as known:
         assert set(known) == {b"answer"}
-    with ledger.computing([b"one"]) as known:
+    with ledger.single_flight.hold([b"one"]) as known:
         assert not known
 
 
 def test_nothing_stays_behind(ledger: Ledger) -> None:
-    with ledger.computing([b"gone"]):
+    with ledger.single_flight.hold([b"gone"]):
         pass
-    assert ledger._rows("SELECT key FROM dpproxy_ledger.computing") == []
+    assert ledger._store.rows("SELECT key FROM dpproxy_ledger.computing") == []

@@ -19,10 +19,9 @@ from budget.account import (
     Settled,
     Settlement,
 )
-from budget.highwater import HighWater
 from budget.ledger import Ledger
+from dpproxy.config.highwater_file import MarkFile
 from dpproxy.config.sections import ConfigError
-from dpproxy.deployment.highwater_file import MarkFile
 
 ACCEPT = "dpproxy budget accept"
 
@@ -57,54 +56,39 @@ class Marker:
         self._write()
 
 
-class RollbackGuardedLedger(Ledger):
-    """The ledger, with a mark from `keep` on.
+class RollbackGuardedLedger:
+    """A ledger whose charges and answers are covered by a mark: the only one that answers are paid on.
 
     What an older copy would forget is a charge. A reservation whose backend was reached is spent in full if
     the copy has no more than that, so the mark has to cover the reservation, not the settlement: it is written
     while the backend runs, and `settle` only waits for it.
+
+    Its parts are the ledger's own, as are the calls by which no answer leaves.
     """
 
-    _marker: Marker | None = None
-    _behind = False
-    """Whether a mark could not be written, so that answers may be stored that it does not cover."""
-
-    def keep(self, file: MarkFile) -> None:
-        """Checks the ledger against its mark and keeps it up from now on; raises MarkError, ConfigError."""
-        mark = file.read()
-        if mark is None:
-            if self.high_water().number:
-                raise MarkError(
-                    f"{file.path} is missing, which would tell whether the ledger is as new as it was: "
-                    f"put it back, or take the ledger as it is by {ACCEPT}"
-                )
-            file.replace(self.high_water())
-        else:
-            self._check(file, mark)
-            # A process that died may have stored an answer before its mark was written.
-            file.advance(self.high_water)
-        self._covered: dict[UUID, Future[None]] = {}
-        self._marker = Marker(lambda: file.advance(self.high_water))
-
-    def _check(self, file: MarkFile, mark: HighWater) -> None:
-        try:
-            self.check_high_water(mark)
-        except (LedgerOlder, AnotherLedger) as error:
-            raise MarkError(
-                f"{error} ({file.path}): put the right ledger back, or take this one by {ACCEPT}"
-            ) from None
+    def __init__(self, ledger: Ledger, file: MarkFile) -> None:
+        """Checks the ledger against its mark, which is kept up from now on; raises MarkError, ConfigError."""
+        _check(ledger, file)
+        self._ledger = ledger
+        self._marker = Marker(lambda: file.advance(ledger.high_water.now))
+        self._marks: dict[UUID, Future[None]] = {}
+        """By reservation, the mark that covers it."""
+        self._behind = False
+        """Whether a mark could not be written, so that answers may be stored that it does not cover."""
+        self.accounts, self.analysts, self.epochs = ledger.accounts, ledger.analysts, ledger.epochs
+        self.high_water, self.history, self.origins = ledger.high_water, ledger.history, ledger.origins
+        self.publications, self.refusals = ledger.publications, ledger.refusals
+        self.single_flight = ledger.single_flight
+        self.stored, self.stream, self.recover = ledger.stored, ledger.stream, ledger.recover
 
     def close(self) -> None:
-        """Closes idle connections, once the last mark is written."""
-        if self._marker is not None:
-            self._marker.close()
-        super().close()
+        """Writes the last mark; the ledger stays open."""
+        self._marker.close()
 
     def reserve(self, request: ReserveRequest) -> tuple[Reservation, ...]:
         """As the ledger's; the mark of it is on its way."""
-        held = super().reserve(request)
-        if self._marker is not None:
-            self._covered |= dict.fromkeys((one.id for one in held), self._marker.ask())
+        held = self._ledger.reserve(request)
+        self._marks |= dict.fromkeys((one.id for one in held), self._marker.ask())
         return held
 
     def settle(self, reservation: Reservation, settlement: Settlement) -> Settled:
@@ -112,16 +96,20 @@ class RollbackGuardedLedger(Ledger):
 
         LedgerUnavailable where it cannot be written: the answer is stored, and nothing may leave.
         """
-        settled = super().settle(reservation, settlement)
-        covered = self._covered.pop(reservation.id, None) if self._marker is not None else None
-        if covered is not None:
-            self._wait_for(covered)
+        settled = self._ledger.settle(reservation, settlement)
+        mark = self._marks.pop(reservation.id, None)
+        self._wait_for(mark or self._marker.ask())
         return settled
+
+    def spend(self, reservation: Reservation) -> None:
+        """As the ledger's."""
+        self._ledger.spend(reservation)
+        self._marks.pop(reservation.id, None)
 
     def replay(self, account: str, request_key: bytes, attributed: str = "") -> bytes | None:
         """As the ledger's, and not before a mark covers what could not be marked when it was stored."""
-        found = super().replay(account, request_key, attributed)
-        if found is not None and self._behind and self._marker is not None:
+        found = self._ledger.replay(account, request_key, attributed)
+        if found is not None and self._behind:
             self._wait_for(self._marker.ask())
             self._behind = False
         return found
@@ -133,14 +121,23 @@ class RollbackGuardedLedger(Ledger):
             self._behind = True
             raise LedgerUnavailable("the high-water mark cannot be written") from error
 
-    def spend(self, reservation: Reservation) -> None:
-        """As the ledger's."""
-        super().spend(reservation)
-        if self._marker is not None:
-            self._covered.pop(reservation.id, None)
 
-    def release(self, reservation: Reservation) -> None:
-        """As the ledger's."""
-        super().release(reservation)
-        if self._marker is not None:
-            self._covered.pop(reservation.id, None)
+def _check(ledger: Ledger, file: MarkFile) -> None:
+    """MarkError where the ledger is not the marked one; the mark covers all of it when this returns."""
+    mark = file.read()
+    if mark is None:
+        if ledger.high_water.now().number:
+            raise MarkError(
+                f"{file.path} is missing, which would tell whether the ledger is as new as it was: "
+                f"put it back, or take the ledger as it is by {ACCEPT}"
+            )
+        file.replace(ledger.high_water.now())
+        return
+    try:
+        ledger.high_water.check(mark)
+    except (LedgerOlder, AnotherLedger) as error:
+        raise MarkError(
+            f"{error} ({file.path}): put the right ledger back, or take this one by {ACCEPT}"
+        ) from None
+    # A process that died may have stored an answer before its mark was written.
+    file.advance(ledger.high_water.now)
