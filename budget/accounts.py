@@ -19,7 +19,7 @@ class Accounts:
         """Makes an account at its first use; one that exists keeps its limit."""
         if account in self._seeded:
             return
-        values = {"account": account, **_limit_values(limit)}
+        values = {"account": account, **vars(limit)}
         self._store.transaction([(statements.SEED, values), (statements.NOTE_LIMIT, values)])
         self._seeded.add(account)
 
@@ -29,7 +29,7 @@ class Accounts:
         A longer period, or none, covers what was used in the periods before: all that lies within its length.
         Raises UnknownAccount, and LimitTooLow where the limit would go below what is used and reserved.
         """
-        values = {"account": account, "chain": [account], **_limit_values(limit)}
+        values = {"account": account, "chain": [account], **vars(limit)}
         try:
             changed, _ = self._store.transaction(
                 [(statements.SET_LIMIT, values), (statements.NOTE_LIMIT, values)]
@@ -128,12 +128,3 @@ def _account(row: Row) -> AccountRow:
         refreshes_at,
         frozen,
     )
-
-
-def _limit_values(limit: Limit) -> dict[str, object]:
-    return {
-        "information": limit.information,
-        "calls": limit.calls,
-        "period": limit.period,
-        "mode": limit.mode,
-    }

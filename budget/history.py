@@ -10,7 +10,7 @@ from budget import statements_accounts as statements
 from budget.account import ActivityRow, Charge, EntryRow, ReleaseRow
 from budget.accounts import limit_row
 from budget.audit import Balance, Difference, first_difference
-from budget.store import PostgresStore, Row
+from budget.store import PostgresStore, Snapshot
 from budget.trail import Trail
 from budget.units import units
 
@@ -50,8 +50,7 @@ class History:
     ) -> Iterator[EntryRow]:
         """Every fact, oldest first, of one moment, fetched as they are consumed; of all accounts without one."""
         with self._store.snapshot() as snapshot:
-            for row in snapshot.rows(statements.ENTRIES, account=account, since=since, until=until):
-                yield _entry(row)
+            yield from _entries(snapshot, account, since, until)
 
     def mechanisms(self) -> Mapping[str, Collection[str]]:
         """What the reservations of each account say of their mechanisms, each text once; reads every entry."""
@@ -63,32 +62,37 @@ class History:
     def verify(self) -> Difference | None:
         """Computes every balance anew from the entries; the first difference, None where all is in order."""
         with self._store.snapshot() as snapshot:
-            balances = [_balance(row) for row in snapshot.rows(statements.BALANCES)]
-            rows = snapshot.rows(statements.ENTRIES, account=None, since=None, until=None)
-            return first_difference(map(_entry, rows), balances)
+            balances = _balances(snapshot)
+            return first_difference(_entries(snapshot), balances)
 
     @contextmanager
     def trail(self) -> Iterator[Trail]:
         """The whole ledger at one moment, for as long as the context lasts."""
         with self._store.snapshot() as snapshot:
             ((at,),) = snapshot.rows("SELECT clock_timestamp()")
-            balances = tuple(_balance(row) for row in snapshot.rows(statements.BALANCES))
+            balances = _balances(snapshot)
             limits = {
                 one.account: tuple(map(limit_row, snapshot.rows(statements.LIMITS, account=one.account)))
                 for one in balances
             }
             pinned: dict[str, str] = dict(snapshot.rows(statements.PINNED))
-            rows = snapshot.rows(statements.ENTRIES, account=None, since=None, until=None)
-            yield Trail(at, pinned, limits, balances, map(_entry, rows))
+            yield Trail(at, pinned, limits, balances, _entries(snapshot))
 
 
-def _balance(row: Row) -> Balance:
-    name, *amounts = row
-    return Balance(name, Charge(*amounts[:2]), Charge(*amounts[2:4]), *amounts[4:])
-
-
-def _entry(row: Row) -> EntryRow:
-    number, reservation, account, own, kind, *amounts = row[:9]
-    return EntryRow(
-        number, reservation, account, own, kind, Charge(*amounts[:2]), Charge(*amounts[2:]), *row[9:]
+def _balances(snapshot: Snapshot) -> tuple[Balance, ...]:
+    return tuple(
+        Balance(name, Charge(*amounts[:2]), Charge(*amounts[2:4]), *amounts[4:])
+        for name, *amounts in snapshot.rows(statements.BALANCES)
     )
+
+
+def _entries(
+    snapshot: Snapshot,
+    account: str | None = None,
+    since: datetime | None = None,
+    until: datetime | None = None,
+) -> Iterator[EntryRow]:
+    for row in snapshot.rows(statements.ENTRIES, account=account, since=since, until=until):
+        number, reservation, name, own, kind, *amounts = row[:9]
+        charges = Charge(*amounts[:2]), Charge(*amounts[2:])
+        yield EntryRow(number, reservation, name, own, kind, *charges, *row[9:])

@@ -78,11 +78,9 @@ class Ledger:
         self, conninfo: str, connections: int, options: str, id: str, instance: str, lease: timedelta
     ) -> None:
         self._own = OwnEntries()
-        pool, holders = (
-            Pool(conninfo, connections, options, self._own.check),
-            Pool(conninfo, connections, options),
-        )
-        self._store, self._pools = PostgresStore(pool), (pool, holders)
+        self._pool = Pool(conninfo, connections, options, self._own.check)
+        self._holders = Pool(conninfo, connections, options)
+        self._store = PostgresStore(self._pool)
         self._instance, self._lease = instance, lease
         self._ids: deque[UUID] = deque()
         self._ids_lock = Lock()
@@ -96,7 +94,7 @@ class Ledger:
         self.origins = Origins(self._store)
         self.publications = Publications(self._store)
         self.refusals = Refusals(self._store)
-        self.single_flight = SingleFlight(holders)
+        self.single_flight = SingleFlight(self._holders)
 
     @classmethod
     def open(
@@ -127,8 +125,8 @@ class Ledger:
 
     def close(self) -> None:
         """Closes idle connections; what is held stays held until recovery."""
-        for pool in self._pools:
-            pool.close()
+        self._pool.close()
+        self._holders.close()
 
     # The life of a charge
 
@@ -210,18 +208,8 @@ class Ledger:
         actual, look = settlement.actual, settlement.look
         if look is None and not reservation.at_most.covers(actual):
             raise AboveReservation(f"{actual} settled on a reservation of {reservation.at_most}")
-        values: dict[str, object] = {
-            "id": reservation.id,
-            "information": actual.information,
-            "calls": actual.calls,
-            "release_key": settlement.release_key,
-            "request_key": settlement.request_key,
-            "answer": settlement.answer,
-            "mechanism": settlement.mechanism,
-            "query": settlement.query,
-            "epoch": settlement.epoch,
-            "noise": settlement.noise,
-        }
+        # The parameters of the statement have the names of the fields.
+        values: dict[str, object] = {"id": reservation.id, **vars(actual), **vars(settlement)}
         statement = statements.SETTLE
         if look is not None:
             values |= {"stream": look.key, "number": look.after + 1}
@@ -321,53 +309,49 @@ class Ledger:
 
     def _settle_once(self, statement: str, values: Mapping[str, object]) -> Settled | None:
         """None where another transaction has just stored the answer, which the next attempt sees."""
-        steps = [(statements.LOCK_HELD, values), (statement, values)]
+        id = cast(UUID, values["id"])
+        row = self._resolved(id, "settle", statement, values)
+        if row is not None:
+            answer, information, calls, stored_before, *left, _ = row
+            return Settled(answer, Charge(information, calls), left_of(*left), stored_before)
+        state = self._state(id)
+        if state is None:
+            raise LedgerError("no such reservation")
+        if not state[1]:
+            raise NotReached("the backend was not said to be reached")
+        return None
+
+    def _resolve(self, id: UUID, kind: str) -> None:
+        if self._resolved(id, kind, statements.RESOLVE, {"id": id, "kind": kind}) is None:
+            raise LedgerError("no such reservation")
+
+    def _resolved(self, id: UUID, kind: str, statement: str, values: Mapping[str, object]) -> Row | None:
+        """What a resolution returns, the number of its entry last; None where it found nothing to resolve."""
         try:
+            steps = [(statements.LOCK_HELD, values), (statement, values)]
             rows = self._store.transaction(steps, (statements.LET_GO, values))[1]
         except OutOfBounds as error:
             raise AboveReservation("the stored answer cost more than the reservation holds") from error
         except Conflict as error:
             if error.constraint == "look_in_order" and not error.after_loss:
                 raise Overtaken("somebody else has looked at this stream in the meantime") from error
-            rows = self._found_after_loss(error, values["id"], "settle")
-        if rows:
-            answer, information, calls, stored_before, *left, number = rows[0]
-            self._own.note(number, cast(UUID, values["id"]))
-            return Settled(answer, Charge(information, calls), left_of(*left), stored_before)
-        state = self._store.rows(statements.STATE, id=values["id"])
-        if not state:
-            raise LedgerError("no such reservation")
-        if not state[0][1]:
-            raise NotReached("the backend was not said to be reached")
-        return None
-
-    def _resolve(self, id: UUID, kind: str) -> None:
-        values = {"id": id, "kind": kind}
-        steps = [(statements.LOCK_HELD, values), (statements.RESOLVE, values)]
-        try:
-            rows = [row[-1:] for row in self._store.transaction(steps, (statements.LET_GO, values))[1]]
-        except Conflict as error:
-            if error.constraint == "mark_once" and not self._resolution(id):
+            state = self._state(id)
+            if error.constraint == "mark_once" and (state is None or state[0] is None):
                 raise AlreadyReached("the backend was reached: the reservation can only be spent") from error
-            rows = [row[-1:] for row in self._found_after_loss(error, id, kind)]
+            if not error.after_loss or state is None or state[0] != kind:
+                raise AlreadyResolved("the reservation is settled, spent or released already") from error
+            # A first attempt, lost on the way, had committed after all.
+            self._store.transaction([(statements.LET_GO, values), (statements.FLUSH, {})])
+            rows = [state[2:]]
         if not rows:
-            raise LedgerError("no such reservation")
-        self._own.note(rows[0][0], id)
+            return None
+        self._own.note(rows[0][-1], id)
+        return rows[0]
 
-    def _found_after_loss(self, error: Conflict, id: object, kind: str) -> list[Row]:
-        """What a resolution would have returned whose first attempt was lost and had committed after all.
-
-        AlreadyResolved where it was somebody else's.
-        """
-        state = self._store.rows(statements.STATE, id=id) if error.after_loss else []
-        if not state or state[0][0] != kind:
-            raise AlreadyResolved("the reservation is settled, spent or released already") from error
-        self._store.transaction([(statements.LET_GO, {"id": id}), (statements.FLUSH, {})])
-        return [state[0][2:]]
-
-    def _resolution(self, id: object) -> str | None:
+    def _state(self, id: UUID) -> Row | None:
+        """How it was resolved, whether its backend was reached, and what `_resolved` had returned."""
         rows = self._store.rows(statements.STATE, id=id)
-        return rows[0][0] if rows else None
+        return rows[0] if rows else None
 
 
 def _refuse(own: str, total: Charge, rows: Sequence[Row]) -> NoReturn:
