@@ -1,7 +1,54 @@
 """The relay: what happens with each message between a client and the front, and the privacy step; no sockets.
 
-Everything is passed on, except that a statement on private tables is executed as its *presentation*: the
-front binds it with empty arrays at Bind, and with the released arrays at Execute, once the step is paid.
+Why it exists. The front is a PostgreSQL that holds the schema and no private row, so almost everything that a client
+says can be forwarded to it and its answers sent back. A statement on private tables cannot: the front would plan a read
+of a guarded table, and raise. The relay lets the front parse the client's text, so that types and syntax errors are
+PostgreSQL's, and then has it execute another one, the *presentation*, over released rows that come as array parameters.
+To the client it looks like its own statement.
+
+Model. A state machine between two byte streams. Methods take what arrives (`client`, `front`); they append what is
+to be sent to `to_front` and `to_client`, and may leave a `job` for a thread, whose outcome goes to `finish`.
+
+- `_line.pending` is the queue of responses due. Protocol 3 puts no number on a response: its place in the order alone
+  says which message it answers. The queue's head decides what happens to it: shown, hidden, or kept to be read.
+- `_statements` and `_portals` say what the client's names mean to the front. A change is *proposed* when its message is
+  sent and *settled* when the front has answered it, or has skipped it after an error.
+- `_work` is what takes more than one message: a generator (work.py) that sends, and yields either `Wait`, until
+  all that was sent is answered, or a job. There is one at most; meanwhile (`busy`) no message of the client is taken.
+
+A private query in the extended protocol; what stands in parentheses is the proxy's own and hidden from the client:
+
+    client         to the front                                                          to the client
+    Parse          Parse, the client's text                                              ParseComplete
+    Bind           (Describe statement), job `Prepare`, (Parse presentation),
+                   Bind with empty arrays, (Close)                                       BindComplete
+    Describe       Describe portal                                                       RowDescription
+    Execute        (Describe portal), (parameters and settings), job `Step`,             notices,
+                   (Close, Parse, Bind with the released arrays, Close), Execute         DataRow, CommandComplete
+    Sync           Sync                                                                  ReadyForQuery
+
+The first Execute is charged. Each later one is forwarded: fetch sizes are the front's, and nothing is drawn again. A
+simple query is done by the same messages, with one Sync at its end, unless the front can be sent it unchanged.
+
+Invariants.
+1. Whatever is sent to the front and has a response is put into the queue at the same time and in the same order.
+2. The text of a private statement is parsed by the front and never executed. A DECLARE or COPY is executed with the
+   presentation in place of its query; a PREPARE is executed as it stands, since PostgreSQL plans nothing for it.
+3. A step begins once the front has answered all that was sent before it. If any of that failed, the step is not
+   taken: `SELECT 1/0` ahead of it in a pipeline costs nothing.
+4. A refusal is raised by the front (`dpproxy.refuse`): the transaction fails and the pipeline skips as for any error.
+5. An unknown name is taken for public. That leaks nothing: the front guards private tables, and has no rows in them.
+
+Traps.
+- After an error the front skips to the next Sync, and the proposals of skipped messages are dropped. If that Sync was
+  sent already, the front executes what comes after it. So a name that depends on a response due before a Sync is waited
+  for (`_is_open`). Without a Sync between, the message that uses the name would be skipped too, so no wait is needed.
+- During COPY FROM STDIN the front ignores Sync: those entries leave the queue, or all later responses are misread.
+- `Wait` sends Flush, else the front may hold its answers back; so does a full queue.
+- DEALLOCATE, DISCARD and PREPARE change names by SQL, where the relay sees only a command tag. Settled statements are
+  forgotten when a known name may have got another meaning (invariant 5).
+- `again` and `passed` forward whole rounds unread. They must leave every state as the slow path does.
+- PostgreSQL crashes on the portal of a failed simple query: docs/decisions/unnamed-portal.md.
 """
 
 from __future__ import annotations
@@ -41,13 +88,15 @@ MOST_PENDING = 2048
 """Responses due before the client's next message has to wait."""
 _QUERY, _SYNC, _READY = ord("Q"), ord("S"), ord("Z")
 _MOST_PLAIN, _LONGEST_PLAIN = 64, 2000
-"""Simple queries that a session knows to be for the front as they are, and how long each may be."""
+"""Simple queries that a session remembers as public, and the most bytes of each."""
 _LONG = 4096
-"""Bytes of a text that is not looked at on the event loop."""
+"""Characters above which a text is read on a thread: reading it on the event loop would hold up other sessions."""
 _READING = ("SELECT", "WITH", "VALUES", "TABLE", "SHOW")
 _AT_ONCE = 16
 _SILENT = re.compile(rb"[123CDInstT]+Z?")
-"""Responses of which nothing is kept, up to the end of a segment."""
+"""Kinds of responses that change no state of the relay but the queue's, up to a ReadyForQuery."""
+# Command tags after which a name may mean another statement. They are searched for in the bytes as they are, rows
+# included: a row that has one of these words in it only takes the slow path.
 _TELLING = (b"DEALLOCATE", b"DISCARD", b"PREPARE")
 _ROUND = Entry(_QUERY)
 # A simple query that failed in a transaction leaves a portal of this name behind that PostgreSQL must not be
@@ -56,18 +105,25 @@ _NO_PORTAL = Refusal("34000", 'portal "" does not exist')
 
 
 def _unheard(code: str) -> None:
-    """Nobody asks for the codes of errors."""
+    """The default of `failed`: error codes are not counted."""
 
 
 class Relay:
-    """One session between login and end.
+    """One session between login and end, without I/O.
 
-    Feed it messages of the client (`client`, unless `busy` or `full`) and bytes of the front (`front`), but for those
-    that go on as they came (`again`, `passed`);
-    send what gathers in `to_front` and `to_client`; do the `job` that it names, on a thread, and hand the
-    outcome to `finish`. `classify` says "relay", "private" or "publish" of a text, or raises Refusal. `roles`: the
-    session may act for others, so that what one of them has paid for is read by that one alone; `failed`: told
-    the code of each error that the front finds by itself.
+    Feed it the client's messages (`client`, unless `busy` or `full`) and the front's bytes (`front`). Try `again` and
+    `passed` first: where they return True, forward the bytes unchanged. After each call send `to_front` and
+    `to_client`, run `job` on a thread and hand its outcome to `finish`.
+
+    Attributes:
+        to_front, to_client: bytes to be sent; the caller clears them.
+        job: work for a thread, None where there is none.
+        fatal: the front ends the session; so must the caller, once all is sent.
+
+    Args:
+        classify: "relay", "private" or "publish" for a text; raises Refusal.
+        roles: the session may act for other roles, so that rows are shown only to the role that paid for them.
+        failed: called with the SQLSTATE of each error that is not a refusal.
     """
 
     def __init__(
@@ -134,15 +190,15 @@ class Relay:
 
     @property
     def awaited(self) -> object:
-        """What the front is at, None where it owes nothing: another object for every message."""
+        """The message whose responses are due next, None if there is none: another object for every message."""
         return self._line.pending.head
 
     def again(self, data: bytes) -> bool:
-        """Whether the front is to have bytes of the client as they came, which it is then taken to have.
+        """Whether to forward bytes of the client unread. If True, their response is already counted as due.
 
-        They are a round that the front alone answers, outside of a transaction: a simple query, or the unnamed
-        portal's Bind, Describe and Execute up to a Sync. The front drops all that it has of a round at its end, and
-        what of it fails takes the rest with it.
+        True for a whole round that the front alone answers, outside a transaction: a simple query that is known to be
+        public, or Bind, Describe and Execute of the unnamed portal up to a Sync. One entry of the queue stands for the
+        round: at its end the front has dropped the unnamed portal, and an error in it ends the round as a whole.
         """
         between = self._ended and self._line.outside and self.quiet and not self._line.skipping
         if not (between and self._for_front(data)):
@@ -159,6 +215,7 @@ class Relay:
 
     def client(self, kind: int, body: bytes) -> None:
         """Takes a message of the client; raises ProtocolError where the session cannot go on."""
+        # The front would drop it unread. Sent, it would have an entry in the queue that nothing answers.
         if not self._line.skipping or kind == _SYNC:
             self._ended = kind in (_SYNC, _QUERY)
             self._from_client[kind](body)
@@ -166,9 +223,9 @@ class Relay:
                 self._line.out += m.message("H")
 
     def passed(self, data: bytes) -> bool:
-        """Whether the client is to have bytes of the front as they came, which it is then taken to have.
+        """Whether to forward bytes of the front unread. If True, they are already counted as responses.
 
-        They are whole messages, and answers of which nothing has to be looked at.
+        True for whole messages that are shown to the client unchanged and that the relay keeps nothing of.
         """
         if (
             self._work is not None
@@ -194,14 +251,14 @@ class Relay:
                 self._resume(Skipped() if self._line.skipping else None)
 
     def _ready(self, data: bytes) -> None:
-        """`data` ends with a ReadyForQuery."""
+        """Takes note of the ReadyForQuery at the end of `data`: outside a transaction no portal is left."""
         self._copying = False
         self._line.outside = data[-1:] == b"I"
         if self._line.outside:
             self._portals.forget()
 
     def finish(self, job: Job, outcome: object) -> None:
-        """Takes a job's outcome (or the Refusal that it raised); a job given up meanwhile is ignored."""
+        """Takes a job's outcome, or the Refusal that it raised. The outcome of an abandoned job is ignored."""
         if job is self.job:
             self.job = None
             self._resume(outcome)
@@ -236,7 +293,7 @@ class Relay:
         self._line.forward("Q", body, *cleared)
 
     def _by_pieces(self, statements: Sequence[Statement]) -> bool:
-        """Whether a simple query is more than the front can be handed as it is."""
+        """Whether a simple query has to be done by Parse, Bind and Execute, statement by statement."""
         return any(
             one.private
             or one.publishes
@@ -254,7 +311,7 @@ class Relay:
             _check_pieces(statements)
 
     def _read(self, text: str) -> list[Statement]:
-        """The statements of a text, classified; raises Refusal for the whole if one of them is refused."""
+        """The statements of a text, classified. Raises Refusal for the whole text if one of them is refused."""
         found = pieces(text)
         if len(found) > MOST_STATEMENTS:
             raise Refusal(
@@ -271,7 +328,7 @@ class Relay:
             raise Refusal("0A000", message, detail=refusal.detail, hint=refusal.hint) from refusal
 
     def _is_long(self, text: str) -> bool:
-        """Whether a text is to be looked at outside first."""
+        """Whether a text is still to be read on a thread."""
         return self._known is None and len(text) > _LONG
 
     def _read_first(
@@ -281,7 +338,7 @@ class Relay:
         text: str,
         read: Callable[[str], list[Statement]],
     ) -> Work:
-        """Looks at a long text outside, so that other sessions go on, and then takes its message once more."""
+        """Reads a long text on a thread, then handles its message again with the result in `_known`."""
         try:
             self._known = cast(list[Statement], (yield Read(lambda: read(text))))
         except Refusal as refusal:
@@ -289,7 +346,7 @@ class Relay:
         self._postponed = (handler, body)
 
     def _statements_of(self, text: str, read: Callable[[str], list[Statement]]) -> list[Statement]:
-        """The statements of a text, read now or known from outside; raises Refusal."""
+        """The statements of a text, read now or by `_read_first`; raises Refusal."""
         known, self._known = self._known, None
         if isinstance(known, Refusal):
             raise known
@@ -299,7 +356,7 @@ class Relay:
         return Statement.read(piece, str(self._classify(piece.text)))
 
     def _called(self, statement: Statement | None) -> str | None:
-        """The name of the statement that an EXECUTE calls, if that is private, or may be."""
+        """The name of the statement that an EXECUTE calls, if it is or may be private; None otherwise."""
         if statement is None or statement.carrier is None or statement.carrier.word != "EXECUTE":
             return None
         name = statement.carrier.name
@@ -357,15 +414,19 @@ class Relay:
             self._works.forward_bind(body, name, naming)
 
     def _is_open(self, names: Names[Statement] | Names[Bindable], name: str) -> bool:
-        """Whether what `name` means hangs on messages whose failure would not skip the next one."""
+        """Whether the meaning of `name` depends on responses due before a Sync that was already sent.
+
+        If one of them is an error, the front skips to that Sync and executes what comes after it.
+        """
         return self._line.pending.has_end and names.is_open(name)
 
     def _settled_first(self, handler: Callable[[bytes], None], body: bytes) -> Work:
+        """Handles a message once every name is settled."""
         yield Wait()
         self._postponed = (handler, body)
 
     def _check_fetch(self, statement: Statement | None) -> None:
-        """Raises Refusal for reading a private portal by its name before it was executed: it has no rows yet."""
+        """Raises Refusal for FETCH or MOVE on a private portal that was not executed: it is bound to empty arrays."""
         if statement is None or not statement.fetches:
             return
         for name, portal in self._portals.possible():
@@ -420,6 +481,7 @@ class Relay:
     def _sync(self, body: bytes) -> None:
         self._line.skipping = False
         self._line.out += m.message("S", body)
+        # PostgreSQL ignores a Sync within COPY FROM STDIN and does not answer it.
         if not self._copying:
             self._line.pending.expect(Entry(_SYNC))
 
@@ -457,6 +519,7 @@ class Relay:
             failure = outcome if isinstance(outcome, Exception) else None
             request = self._work.send(outcome) if failure is None else self._work.throw(failure)
         except (StopIteration, Skipped):
+            # First, as the handler may begin other work.
             self._work = None
             if self._postponed is not None:
                 (handler, body), self._postponed = self._postponed, None
@@ -477,7 +540,7 @@ class Relay:
         self.to_client += raw
 
     def _on_status(self, kind: int, raw: bytes) -> None:
-        """A session where the front would read statements otherwise than they are read here ends."""
+        """Ends a session whose encoding or string syntax would make the front read a text differently from us."""
         check_status(raw[5:])
         self.to_client += raw
 
@@ -502,7 +565,8 @@ class Relay:
     def _on_complete(self, kind: int, raw: bytes) -> None:
         tag = raw[5:-1]
         if tag in (b"DEALLOCATE ALL", b"DISCARD ALL") or (tag == b"PREPARE" and self._deallocated):
-            # After a DEALLOCATE by text a name may mean another statement: better to know of none.
+            # A PREPARE after a DEALLOCATE by text may have given a known name to another statement. An unknown name is
+            # relayed, and the guard stops what is private.
             self._statements.forget()
         self._deallocated = self._deallocated or tag == b"DEALLOCATE"
         head = self._line.pending.head
@@ -548,7 +612,7 @@ class Relay:
 
 
 def _check_pieces(statements: Sequence[Statement]) -> None:
-    """Raises Refusal for a string that is not run statement by statement."""
+    """Raises Refusal for a string that cannot be run statement by statement."""
     if len(statements) > MOST_WITH_PRIVATE and any(one.private for one in statements):
         raise Refusal(
             "54000",
