@@ -1,8 +1,50 @@
-"""The cut: every aggregate over private rows becomes a DP node, all above it stays a statement for the front.
+"""The split: every aggregate over private rows becomes a DP node, all above it stays a statement for the front.
 
-In:  SELECT country, COUNT(DISTINCT user_id) AS n FROM users GROUP BY country HAVING COUNT(*) > 9 ORDER BY n DESC
-Out: a node (country; units, rows), and
-     SELECT _r0.g0 AS country, _r0.c0 AS n FROM <released> AS _r0 WHERE _r0.c1 > 9 ORDER BY n DESC
+In:  SELECT country, AVG(birth_year) AS a FROM users GROUP BY country HAVING COUNT(*) > 9 ORDER BY a DESC
+Out: node 0, over the rows of users: key country; measures the sum and number of birth years, and the number of rows;
+     outputs AVG (c0) and COUNT(*) (c1). And the presentation
+     SELECT _r0.g0 AS country, _r0.c0 AS a FROM <released rows of node 0> AS _r0 WHERE _r0.c1 > 9 ORDER BY a DESC
+
+Why it exists. A client writes one statement. Its aggregates over private rows have to be computed by the backend and
+released with noise; everything else is post-processing of released rows, which is free and which PostgreSQL does best.
+This module finds the border between the two, or refuses the statement.
+
+Model. Queries are read from the inside out (`query`). Each is one of two things:
+
+- `None`: its rows are public or released. Its text stays in the presentation.
+- a `Relation`: private rows that nothing has aggregated yet, each of one unit, with every expression over the columns
+  of its sources (base form). Nothing of its text stays. The query around it filters, joins or aggregates it further.
+
+A SELECT that aggregates a relation turns it into nodes, one a grouping set, and is `None` from then on: the query
+around it reads released rows. A plain `GROUP BY` with the privacy unit among its keys makes no node, because each of
+its groups belongs to one unit: it is a relation again, with exact aggregates. A statement that is a relation at the end
+asks for rows of persons, and is refused (PV010).
+
+What happens in order, in `draft`: parse; remove tools' casts; read the tree, which collects `nodes`, `edits` and
+constants; return all of it. In `_private`, for a SELECT over a relation:
+1. scalar subqueries that read the row around them are joined to the relation (`_with_lookups`);
+2. parts that read no column are marked as constants (`_fold`), which PostgreSQL evaluates before the node;
+3. WHERE is split into conditions on a row, semi-joins and constants (where.py);
+4. `owned` checks that private sources meet on the unit, since every row has to belong to one;
+5. the SELECT is rows, DISTINCT or groups of a unit (a relation), or else groups over units (nodes, aggregate_node.py).
+
+Invariants.
+1. Private rows reach the presentation through a node alone. Private rows are joined with private rows, public tables
+   and single rows of constants; any other join is refused, as is a set operation of private and other rows.
+2. The reading is pure. What needs PostgreSQL comes by `read`: the type of a constant and, once known, its value.
+3. Nodes and presentation have one shape, whatever the values of parameters and constants: a statement is planned before
+   its parameters are bound, and nodes are planned again with them.
+4. A constant reads nodes of lower number only, so that execution can go in stages: nodes, constants, further nodes.
+5. The text of a node does not depend on where in a statement it stands (`numbered`): equal questions replay one answer.
+
+Traps.
+- The tree is not changed while it is read. Keys and clauses are compared by text, and a CTE may be read again; changes
+  are collected as `edits`, which the presentation applies once.
+- Constants are marked before the condition or key around them is resolved: base forms take the mark in their place.
+- A CTE of private rows is read for each place that names it, since each needs sources with names of their own.
+- The places of nodes are taken (`SystemDraft("")`) before their expressions are read, as a query nested in those adds
+  nodes behind them.
+- Reading costs steps (rewriter/effort.py): a CTE named twice within a CTE named twice grows exponentially.
 """
 
 from __future__ import annotations
@@ -51,11 +93,10 @@ from rewriter.syntax.round_trip import spellings
 
 @bounded()
 def draft(text: str, policy: Policy, parameters: Parameters = (), read: Read = unknown) -> Draft:
-    """The analysis of one query text.
+    """Split one query text into nodes and presentation. Raises Refusal for what is not answered.
 
-    Raises Refusal for what is not answered. Pure: `parameters` are the bound values and `read` gives the
-    constants that PostgreSQL has to evaluate (value None before they are known; nodes and presentation have the
-    same shape with any values).
+    `parameters` are the client's, with value None before they are bound; `read` gives the type of each constant that
+    PostgreSQL has to evaluate, and its value once that is known.
     """
     tree = drop_schemas(parse_query(text))
     _check_parameters(tree, parameters)
@@ -79,7 +120,7 @@ def draft(text: str, policy: Policy, parameters: Parameters = (), read: Read = u
 
 
 def _listing(node: NodeDraft | SystemDraft, listed: Listing | None) -> NodeDraft | SystemDraft:
-    """A node whose groups alone are released, marked where they are all that the statement asks for."""
+    """The node, marked with `listed` if the whole statement is a bare list of values: that may be a tool's scan."""
     if isinstance(node, SystemDraft) or node.measures or listed is None:
         return node
     return replace(node, listing=listed)
@@ -92,7 +133,7 @@ def _check_parameters(tree: exp.Expr, parameters: Parameters) -> None:
 
 
 def _spell_units(tree: exp.Expr) -> None:
-    """Write the units of date_trunc as analysts do; the parser keeps them in upper case."""
+    """Write the units of date_trunc in lower case, as PostgreSQL does; the parser turns them into upper case."""
     for node in tree.find_all(exp.TimestampTrunc, exp.DateTrunc):
         node.set("unit", exp.var(node.args["unit"].name.lower()))
 
@@ -102,7 +143,7 @@ class _Cutter(Conditions):
     """Reads a whole statement."""
 
     def _fold(self, ctes: Ctes, *parts: object) -> None:
-        """Mark the constants in expressions over private rows."""
+        """Mark the constants in expressions over private rows, for PostgreSQL to evaluate."""
         for part in parts:
             if isinstance(part, list):
                 self._fold(ctes, *part)
@@ -110,7 +151,7 @@ class _Cutter(Conditions):
                 self.constants.mark(part, lambda n: self._alone(n, ctes), lambda: len(self.nodes))
 
     def _alone(self, query: exp.Expr, ctes: Ctes) -> None:
-        """Analyse a query among private rows that is to be a constant: it reads nothing of the rows around it."""
+        """Analyse a subquery that is to be a constant; PV015 if it is correlated with the rows around it."""
         try:
             self._nested(query, ctes)
         except Refusal as refusal:
@@ -137,7 +178,7 @@ class _Cutter(Conditions):
         return self._private(tree, relation, ctes, outer)
 
     def _combined(self, tree: exp.SetOperation, ctes: Ctes) -> Relation | None:
-        """A set operation: of private rows of both sides, or of none."""
+        """A set operation: both sides are private rows, or neither is."""
         left, right = (self.query(side, ctes) for side in (tree.this, tree.expression))
         if left is None and right is None:
             self._presented(tree, ctes, skip=("this", "expression", "with_"))
@@ -183,7 +224,7 @@ class _Cutter(Conditions):
             self._nested(part, ctes)
 
     def _by_itself(self, query: exp.Query, ctes: Ctes) -> Relation | None:
-        """A query nested in an expression over rows without privacy, which private rows in it cannot read."""
+        """A subquery in an expression over public or released rows; a correlated one over private rows is refused."""
         try:
             return self.query(query, ctes)
         except Refusal as refusal:
@@ -200,7 +241,7 @@ class _Cutter(Conditions):
             ) from None
 
     def _from(self, tree: exp.Select, ctes: Ctes) -> Relation | None:
-        """The relation of FROM and JOIN with a private table in it, None where all is public or released."""
+        """The relation of FROM and JOIN, None where all of it is public or released."""
         clause = tree.args.get("from_")
         if clause is None:
             return None
@@ -231,7 +272,10 @@ class _Cutter(Conditions):
         return whole
 
     def _public_item(self, item: exp.Expr, ctes: Ctes) -> Relation | None:
-        """An item without private rows beside some with: a selection from public tables, or one row of constants."""
+        """An item without private rows that is joined with private ones; None if it is neither of two kinds.
+
+        A plain selection from public tables is read by the backend; one row of constants is evaluated before.
+        """
         alias = item.args.get("alias")
         shown = folded(alias.this) if alias is not None and alias.this is not None else folded(item.this)
         renamed = [folded(c) for c in alias.columns] if alias is not None else []
@@ -293,7 +337,7 @@ class _Cutter(Conditions):
     def _private(
         self, tree: exp.Select, relation: Relation, ctes: Ctes, outer: Relation | None
     ) -> Relation | None:
-        # Each source is compared with all the others, and written beside them.
+        # Each source is compared with all others, and a join writes the fields of all.
         spend(len(relation.sources) ** 2 + len(relation.fields))
         relation = self._with_lookups(tree, relation, ctes)
         self._fold(ctes, tree.args.get("where"))
@@ -340,7 +384,7 @@ class _Cutter(Conditions):
         return None
 
     def _fold_keys(self, tree: exp.Select, ctes: Ctes) -> None:
-        """Mark the constants in what GROUP BY names, and in these keys where they are said once more."""
+        """Mark the constants in the keys of GROUP BY, and wherever the SELECT repeats such a key."""
         keys = list(named_keys(tree))
         self._fold(ctes, keys)
         said = {key.sql() for key in keys if any(CONSTANT in part.meta for part in key.walk())}
@@ -350,7 +394,7 @@ class _Cutter(Conditions):
             self._fold(ctes, [part for part in parts if part.sql() in said])
 
     def _with_lookups(self, tree: exp.Select, relation: Relation, ctes: Ctes) -> Relation:
-        """The relation with what scalar subqueries that read its rows say about them; they are marked with that."""
+        """The relation joined with its correlated scalar subqueries, each marked with the value that replaces it."""
         known: dict[str, exp.Expr] = {}
         for subquery in scalars([tree.args.get(part) for part in ("where", "group", "expressions")]):
             text = subquery.sql()
@@ -374,6 +418,7 @@ class _Cutter(Conditions):
 
     def _known(self, relation: Relation, keys: tuple[exp.Expr, ...]) -> bool:
         """Whether keys have a known domain, whatever the values of parameters are."""
+        # Without values: the answer decides the shape of the plan, which is the same for all of them.
         unbound = [replace(p, value=None) for p in self.parameters]
         return domain_query(relation, keys, self.policy, unbound) is not None
 
@@ -392,7 +437,7 @@ class _Cutter(Conditions):
 
 
 def _counted(part: object) -> Iterator[exp.Expr]:
-    """The arguments of the aggregates of this very query in `part`."""
+    """The arguments of aggregates in `part`, except those of nested queries."""
     if isinstance(part, list):
         for one in part:
             yield from _counted(one)
