@@ -1,10 +1,50 @@
-"""The closure rules of the stability calculus: in how many groups one privacy unit can be, with how many rows.
+"""Contribution bounds: in how many groups one privacy unit can be, and with how many rows in each.
 
-Between neighbouring databases all rows of one unit are there or not. For a relation in which every row
-belongs to one unit, removing it changes exactly its own rows, so for GROUP BY C the number of changed
-groups is at most g(C) and each changes by at most the clamp tau. The proofs are in contribution_bounds.md.
+Why it exists. Noise has to hide whether a unit's rows are there. For that the mechanism needs two numbers about a
+GROUP BY, before anything is read: the most groups that one unit can be in (delta0, here g(C) for the keys C), and the
+most rows that it has in one of them (tau). They decide which mechanism answers, its noise and its price. This module
+infers both from the policy and the form of the query. The rules and their proofs are in contribution_bounds.md.
 
-Why: docs/decisions/rows-are-no-groups.md.
+Model. A `Relation` is a list of sources joined under conditions, and each of its rows belongs to one unit. So removing
+a unit removes its own rows and nothing else, and all that has to be counted are the groups and rows of *one* unit.
+`Bound.value` is that number, None where nothing bounds it. It is an upper bound: any rule that applies may be used, and
+the least result is taken.
+
+What happens in order, in `groups_per_unit(relation, keys)`:
+1. `_determining` replaces the columns that the keys read by private columns which determine them. A public column is
+   determined by what its unique key is equated to (`key_partners`); if no key is, nothing bounds the groups.
+2. `_source_bound` bounds each source by itself: 1 where a unit has one row of it, or where only the unit is read; else
+   what the subquery it comes from allows (`_derived_bound`), or what the policy declares (`max_groups_per_unit`).
+3. The bounds of the sources are multiplied.
+4. If that gave None, keys with few possible values are left out of 1 to 3 and multiplied in by their number (`_size`).
+
+`rows_per_group` gives tau: 1 where a unit has at most one row in a group (`one_row_per_unit`), else the largest row
+limit that the policy declares for a source; PV017 where it declares none.
+
+Example. events declares max_groups_per_unit = {device: 3} and max_rows_per_unit = 1000; articles is public with the
+primary key article_id; users has one row a unit.
+
+    events e JOIN users u ON e.user_id = u.user_id GROUP BY u.country
+        u.country is of a source with one row a unit: g = 1, inferred. All rows of a unit are in one group: tau = 1000.
+    events e GROUP BY e.device, e.action, with the domain of action {view, like, share}
+        declared for device, nothing for action: None; action has 3 values and NULL, so that g = 3 * 4 = 12, enforced.
+    events e JOIN articles a ON a.article_id = e.article_id GROUP BY a.topic
+        topic is a function of e.article_id, of which nothing is declared: None, though articles may have few topics.
+
+Invariants.
+1. A bound is a forecast, never the guard. The SQL enforces what the price assumes (rewriter/emit/enforcement.py), so
+   that a wrong bound costs accuracy, not privacy.
+2. Of finite bounds, `enforce` is False only for a 1 that follows from the form of the query. For that the SQL needs no
+   rank of a unit's groups; it takes one group of each unit. Any other finite bound is enforced by a rank.
+3. Nothing here depends on data: the policy and the query's text are public.
+
+Traps.
+- `Bound(1, False)` means more than 1: *all* rows of a unit are in one group. `rows_per_group` then takes the limit on
+  rows per unit, otherwise the one on rows per unit and group.
+- A row limit bounds no groups, although it could: docs/decisions/rows-are-no-groups.md.
+- A LEFT JOIN gives NULL where its ON fails: columns of its right side depend on all that ON reads.
+- An equality need not determine a key: 2^53 and 2^53 + 1 are equal as doubles (`_exactly_comparable`).
+- NULL is a group of its own: `_size` counts it as a value.
 """
 
 from __future__ import annotations
@@ -35,12 +75,13 @@ from rewriter.refusal import Refusal
 from rewriter.scalar.typecheck import LOGICAL, kind_of_type
 from rewriter.syntax.allowlist import EXTRACTED
 
+# What computes a value of integers and texts exactly; anything else may map two keys to one value.
 EXACT = (exp.Identifier, exp.Paren, exp.Add, exp.Sub, exp.Mul, exp.Mod, exp.Neg)
 
 
 @dataclass(frozen=True)
 class Bound:
-    """At most `value` (None: unbounded). `enforce`: the bound rests on a declaration, so the SQL must enforce it."""
+    """At most `value` (None: unbounded). `enforce`: the SQL has to enforce it by a rank."""
 
     value: int | None
     enforce: bool
@@ -49,9 +90,8 @@ class Bound:
 def groups_per_unit(relation: Relation, keys: tuple[exp.Expr, ...]) -> Bound:
     """g(C) of contribution_bounds.md: the most groups of `keys` that one unit can be in.
 
-    Columns of a public table that a unique key joins follow from the columns joined to it; columns of
-    a source with one row a unit follow from the unit. Keys with few values count for their number where the others
-    are bounded; where all have few values the domain itself is the bound, which is known when its cells are.
+    None if all keys have few values and nothing else bounds them: the domain then is the bound, and its size is known
+    once its cells are (mechanisms/choose.py).
     """
     whole = _groups(relation, keys)
     if whole.value is not None:
@@ -94,6 +134,8 @@ def _size(key: exp.Expr, relation: Relation) -> int | None:
 
 
 def _source_bound(source: Source, columns: frozenset[str], relation: Relation) -> Bound:
+    """g of columns of one source."""
+    # A unit has one value of its own name.
     columns -= {UNIT, unit_column(source.table)}
     if not columns or _single(source, relation):
         return Bound(1, False)
@@ -111,8 +153,9 @@ def _source_bound(source: Source, columns: frozenset[str], relation: Relation) -
 
 
 def _derived_bound(derived: Derived, columns: frozenset[str]) -> Bound:
-    """g of columns of a subquery from those that its rows are made of."""
+    """g of columns of a subquery, by the columns of the relation that they are computed from."""
     if isinstance(derived, Grouped):
+        # An aggregate is a function of the unit and all keys.
         keys = [
             f.value
             for f in derived.keys
@@ -122,6 +165,7 @@ def _derived_bound(derived: Derived, columns: frozenset[str]) -> Bound:
     if isinstance(derived, Rows):
         read = [f.value for f in derived.fields if f.name in columns]
         for window in (f.value for f in derived.windows if f.name in columns):
+            # Numbers, ranks and running aggregates may be another value in each row.
             if not isinstance(window.this, exp.AggFunc) or window.args.get("order") is not None:
                 return Bound(None, False)
             read += window.args["partition_by"]
@@ -161,7 +205,7 @@ def _single(source: Source, relation: Relation) -> bool:
 
 
 def _numbered_rows(source: Source, relation: Relation) -> int | None:
-    """r where the relation keeps rows with ROW_NUMBER() <= r, numbered over all rows of their unit; else None."""
+    """r if the relation keeps at most r rows of a unit, by ROW_NUMBER() <= r over all rows of the unit; else None."""
     if not isinstance(source.derived, Rows):
         return None
     inner = source.derived.relation
@@ -184,14 +228,15 @@ def _numbered_rows(source: Source, relation: Relation) -> int | None:
             and side.name in numbers
             and text.isdigit()
         ):
+            # `= n` keeps one row, whatever n.
             found.append(1 if isinstance(condition, exp.EQ) else int(text) - isinstance(condition, exp.LT))
     return max(min(found), 1) if found else None
 
 
 def _determining(relation: Relation, wanted: frozenset[Leaf]) -> frozenset[Leaf] | None:
-    """Private columns that `wanted` are a function of; None where a public column is no function of them.
+    """Private columns that determine `wanted`; None where they do not determine one of its public columns.
 
-    A column that a LEFT JOIN can make NULL is a function of all that its ON reads, too.
+    A column that a LEFT JOIN can make NULL is also determined by all that its ON reads.
     """
     done: set[Leaf] = set()
     expanded: set[str] = set()
@@ -211,7 +256,7 @@ def _determining(relation: Relation, wanted: frozenset[Leaf]) -> frozenset[Leaf]
 
 
 def key_partners(relation: Relation, alias: str) -> frozenset[Leaf] | None:
-    """The columns equated to a unique key of public source `alias`, or None: then a row may meet many of its rows."""
+    """The columns equated to a unique key of the public source `alias`; None if a row may join many of its rows."""
     source = relation.source(alias)
     equated: dict[str, frozenset[Leaf]] = {}
     for condition in source.on if source.on is not None else relation.met:
@@ -230,7 +275,7 @@ def key_partners(relation: Relation, alias: str) -> frozenset[Leaf] | None:
 
 
 def _exactly_comparable(key: exp.Column, other: exp.Expr, relation: Relation) -> bool:
-    """Whether no two values of `key` equal one of `other`: 2^53 and 2^53 + 1 are the same DOUBLE."""
+    """Whether at most one value of `key` equals a value of `other`: 2^53 and 2^53 + 1 are equal as DOUBLE."""
     wanted = kind_of_type(relation.source(key.table).column(key.name).type)
     for part in other.walk():
         if isinstance(part, exp.Column):
@@ -265,7 +310,7 @@ def rows_per_group(relation: Relation, bound: Bound, keys: tuple[exp.Expr, ...] 
 
 
 def _rows(source: Source, relation: Relation, whole: bool) -> int:
-    """The most rows of a unit in a source, all of them (`whole`) or those of one group."""
+    """The most rows of a unit in a source: all of them if `whole`, else those in one group."""
     numbered = _numbered_rows(source, relation)
     if source.derived is None:
         return _declared(source.table, whole)
@@ -312,8 +357,8 @@ def _declared(table: Table, whole: bool) -> int:
 def one_row_per_unit(relation: Relation, keys: tuple[exp.Expr, ...] = ()) -> bool:
     """Whether each unit has at most one row in the whole relation, or in each group of `keys`.
 
-    A public source multiplies nothing where the rows meet at most one of its rows. b(C) = 1 where the unit and C
-    contain a key of every source.
+    True where every private source has one row a unit, or a unique key within the unit and `keys`, and every public
+    source is joined by a unique key, so that it multiplies no row.
     """
     given = {(k.table, k.name) for k in keys if isinstance(k, exp.Column)}
 
@@ -331,11 +376,12 @@ def one_row_per_unit(relation: Relation, keys: tuple[exp.Expr, ...] = ()) -> boo
 def apart_on_unit(relation: Relation) -> tuple[Source, Source] | None:
     """None if all private sources are joined on the privacy unit, else two that are not.
 
-    A LEFT JOIN keeps the rows of its left side whatever its ON says, so that only inner conditions join those.
+    A LEFT JOIN keeps every row of its left side, so that its ON joins nothing but its own right side.
     """
     inner = [s for s in relation.sources if s.private and s.on is None]
     group = {s.alias: s.alias for s in inner}
 
+    # Union-find over the inner sources: equating units is transitive.
     def root(alias: str) -> str:
         while group[alias] != alias:
             alias = group[alias]
