@@ -1,9 +1,51 @@
 """Value ranges: between which bounds an expression lies, from declarations, conditions and its own form.
 
-In:  amount * 2, with amount declared in [0, 100] in cents, WHERE amount <= 50
-Out: [0, 100], in multiples of 1/100
+In:  amount * 2, with amount declared in [-5, 100] with 2 decimals, WHERE amount <= 50
+Out: [-10, 100], in multiples of 1/100
 
-Everything is exact; a date counts in days and a timestamp in seconds since 1970-01-01 00:00.
+Why it exists. The noise of a sum grows with the largest value that a row can add, and the bins of a quantile need two
+ends. Both have to be known before anything is read, and narrow ranges make good answers: for any x both of
+`LEAST(GREATEST(x, 0), 100)` and `WHERE x BETWEEN 0 AND 100` give [0, 100]. If an end stays unknown, the aggregate is
+refused (PV016).
+
+Model. Interval arithmetic with exact fractions. An `Interval` holds every value of the expression that is not NULL, in
+the rows for which all conditions of the query are true, if the declarations hold. It goes from `lo` to `hi`, both
+included, None where an end is unknown. `scale` is the most decimals that a value has, None for any number; sums are
+added in fixed point with that scale. Dates count in days since 1970-01-01, timestamps in seconds since then.
+
+What happens in order, in `Ranges.interval(node)`:
+1. If parameters make the expression always NULL, or a condition never true, it is [0, 0]: there is nothing to add.
+2. `_interval` computes the range by the form of the expression: a column has what the policy declares (`_declared`), a
+   literal is itself, an operator combines the ranges of its operands. A form that is not known has no ends.
+3. Each condition that compares this very expression with constants narrows the range (`_narrowed`).
+
+Step 3 applies to every part on the way up, because each operand is an `interval` of its own.
+
+Example. With `quantity` not declared:
+
+    SUM(LEAST(GREATEST(quantity, 0), 9) * 2)
+        quantity: no ends. GREATEST with 0: at least 0. LEAST with 9: [0, 9]. Times 2: [0, 18], scale 0.
+    SUM(CASE WHEN quantity BETWEEN 1 AND 3 THEN quantity ELSE 0 END)
+        in the branch the condition is true: [1, 3]. ELSE gives [0, 0]. The union: [0, 3].
+    SUM(quantity) ... WHERE quantity <= 5
+        no lower end: PV016.
+
+Invariants.
+1. A range depends on policy, text, parameters and constants: never on data. So does the noise.
+2. The backend's SQL clamps values to the range (rewriter/emit/enforcement.md, Theorem 3). A range that is too narrow
+   changes the answer, not the privacy; one that is too wide adds noise.
+3. A wider range is always right. Where a rule is in doubt it returns None for that end.
+
+Traps.
+- NULL has no value and no range, but it removes operands: GREATEST(x, 0) is 0 for a NULL x, and LEAST(x, 9) bounds from
+  above only. So an operand bounds the result only where it is never NULL (`_extreme`, `_never_null`).
+- Conditions are matched by the text of the expression in base form: `x + 1 <= 9` narrows `x + 1` and not `x`.
+- OR narrows nothing: only conditions that all rows meet are facts.
+- `<` narrows like `<=`. That is one value more than needed, and right for any scale.
+- Two ranges that do not meet give one point, not an empty interval: later steps need ends, and no row has the value.
+- Before parameters are bound ends may be missing that a value will give (`pending`); such a sum is not refused yet.
+- The largest value of an integer type as an end is no declaration (`UNBOUNDED`).
+- A quotient has no ends unless the range of its divisor excludes 0.
 """
 
 from __future__ import annotations
@@ -27,7 +69,7 @@ from rewriter.syntax.allowlist import EXTRACTED
 
 End = Fraction | None
 UNBOUNDED = (str(2**31 - 1), str(2**63 - 1))
-"""Ends of ranges that only the type has."""
+"""Ends that a declared range has from its column's type alone: they bound no sum."""
 COMPARED = (exp.EQ, exp.GT, exp.GTE, exp.LT, exp.LTE)
 
 
@@ -41,11 +83,11 @@ class Interval:
 
     @property
     def point(self) -> Fraction | None:
-        """The one value that there is, or None."""
+        """The only value of the interval, or None if there are others."""
         return self.lo if self.lo is not None and self.lo == self.hi else None
 
     def within(self, lo: End, hi: End) -> Interval:
-        """What lies in both; the first of two that are apart."""
+        """The intersection; the lower end of the two where they do not meet."""
         found = replace(self, lo=_extreme(max, self.lo, lo), hi=_extreme(min, self.hi, hi))
         apart = found.lo is not None and found.hi is not None and found.lo > found.hi
         return replace(self, lo=found.lo, hi=found.lo) if apart else found
@@ -53,7 +95,7 @@ class Interval:
 
 @dataclass(frozen=True)
 class Ranges:
-    """Ranges of expressions over the rows of `relation` for which all of `facts` hold."""
+    """Computes ranges of expressions, over the rows of `relation` for which all of `facts` are true."""
 
     relation: Relation
     parameters: Parameters
@@ -61,16 +103,17 @@ class Ranges:
 
     @staticmethod
     def of(relation: Relation, parameters: Parameters, argument: exp.Expr | None = None) -> Ranges:
-        """The ranges over the relation's rows whose `argument` is true."""
+        """Ranges over the rows that meet the relation's conditions and `argument`, an aggregate's FILTER."""
         return Ranges(relation, parameters, (*relation.met, *conjuncts(argument)))
 
     def interval(self, node: exp.Expr) -> Interval:
-        """The range of a base-form expression's values that are not NULL; 0 where there are none."""
+        """The range of an expression's values that are not NULL; [0, 0] where constants leave no such value."""
         spend()
         node = node.unnest()
         if self._absent(node):
             return _union(())
         found = self._interval(node)
+        # A condition compares values with an expression over columns; a constant is its value anyway.
         for fact in self.facts if leaves(node) else ():
             found = self._narrowed(found, fact.unnest(), node)
         return found
@@ -82,7 +125,7 @@ class Ranges:
         return any(p.value is None and not p.null for p in found)
 
     def _absent(self, node: exp.Expr) -> bool:
-        """Whether constants of the query leave no row that has a value."""
+        """Whether parameters of the query make `node` always NULL, or one of the conditions never true."""
         if not self.parameters:
             return False
 
@@ -95,7 +138,7 @@ class Ranges:
         )
 
     def _narrowed(self, found: Interval, fact: exp.Expr, node: exp.Expr) -> Interval:
-        """`found`, the range of `node`, where a condition holds too."""
+        """`found`, the range of `node`, narrowed by one condition, if that compares `node` with constants."""
         text, of = node.sql(), kind(node, self.relation, self.parameters)
         about = isinstance(fact, (*COMPARED, exp.Between, exp.In)) and fact.this.unnest().sql() == text
         if about and isinstance(fact, exp.Between):
@@ -117,13 +160,14 @@ class Ranges:
         return found.within(None if below else value, None if above else value)
 
     def _constant(self, node: exp.Expr, of: str) -> Fraction | None:
-        """The value of an expression without columns, as a value of the kind `of`; None for all else."""
+        """The value of an expression without columns, converted to the kind `of`; None for any other expression."""
         node = node.unnest()
         if leaves(node) or node.find(exp.Query):
             return None
         if isinstance(node, exp.Literal) and node.is_string:
             return _parsed(node.this, of).point
         value, own = self._interval(node).point, kind(node, self.relation, self.parameters)
+        # Which local time a timestamptz is depends on the session, and a text is no number.
         if value is None or {own, of} & {"timestamptz", "text"}:
             return None
         if own == of or not {own, of} & {"date", "timestamp"}:
@@ -200,7 +244,7 @@ class Ranges:
         return _whole(found) if integers else replace(found, scale=None)
 
     def _extreme(self, node: exp.Greatest | exp.Least) -> Interval:
-        """NULL is passed over, so that only what is never NULL is sure to be among what is compared."""
+        """GREATEST and LEAST ignore NULL: only an operand that is never NULL is sure to bound the result."""
         of = kind(node, self.relation, self.parameters)
         parts = [(p, self._compared(p, of)) for p in (node.this, *node.expressions)]
         whole = _union([found for _, found in parts])
@@ -226,6 +270,7 @@ class Ranges:
     def _case(self, node: exp.Case) -> Interval:
         found = []
         for branch in node.args["ifs"]:
+            # `CASE x WHEN 1` has values in place of conditions.
             facts = () if node.this else conjuncts(branch.this)
             under = replace(self, facts=(*self.facts, *facts))
             found.append(under.interval(branch.args["true"]))
@@ -245,6 +290,7 @@ class Ranges:
             inner = self._seconds(node.expression)
             if field not in ("year", "isoyear") or inner.lo is None or inner.hi is None:
                 return Interval()
+            # The ISO year of a day differs from its year by one at most, around New Year.
             near = 1 if field == "isoyear" else 0
             return Interval(Fraction(year_of(inner.lo) - near), Fraction(year_of(inner.hi) + near), 0)
         if isinstance(node, exp.Cast):
@@ -280,7 +326,7 @@ class Ranges:
 
 
 def of_aggregate(call: exp.Expr, relation: Relation, parameters: Parameters) -> Interval:
-    """The range of an exact aggregate or window function over the rows of one unit, by the declared number of them."""
+    """The range of an exact aggregate or window function over the rows of one unit, by their declared number."""
     try:
         most = Fraction(rows_per_group(relation, Bound(1, False)))
     except Refusal:
@@ -295,6 +341,7 @@ def of_aggregate(call: exp.Expr, relation: Relation, parameters: Parameters) -> 
         return replace(found, scale=None) if isinstance(call, exp.Avg) else found
     if most is None or found.lo is None or found.hi is None:
         return Interval(scale=found.scale)
+    # Down to no rows with a value: 0 is among the sums.
     return Interval(min(found.lo, Fraction(0)) * most, max(found.hi, Fraction(0)) * most, found.scale)
 
 
@@ -346,7 +393,7 @@ def _union(parts: Sequence[Interval]) -> Interval:
 
 
 def _whole(one: Interval) -> Interval:
-    """Integers near the values, whichever way they are rounded."""
+    """The integers that values may be rounded to, up or down."""
     lo = None if one.lo is None else Fraction(floor(one.lo))
     return Interval(lo, None if one.hi is None else Fraction(ceil(one.hi)), 0)
 
@@ -360,7 +407,7 @@ def _written(text: str) -> Interval:
 
 
 def _parsed(text: str | None, found: str) -> Interval:
-    """A constant's text as a value of a kind; a date is one among dates, and the day's begin among timestamps."""
+    """A constant's text as a value of a kind: a date as a number of days, or as a timestamp at the day's begin."""
     if text is None:
         return Interval()
     if found in ("date", "timestamp", "timestamptz"):
