@@ -1,8 +1,55 @@
-"""Which mechanisms answer a node, at what price; decided on public facts only.
+"""Pricing: by which mechanisms a node is answered, and at what price; decided on public facts only.
 
-Why: docs/decisions/groups-are-found-by-units.md,
-docs/decisions/scans-are-refused.md,
-docs/decisions/top-k-is-lowered.md.
+Why it exists. A node says what is asked: groups, and measures of each. There are several ways to release that, with
+different noise, different prices and different conditions. This module takes the first that fits, refuses where none
+does, and gives the plan its price and its keys. It reads no private row, so that EXPLAIN can show all of it for free.
+
+Model. A release has two parts.
+
+- A *selection* says which groups are released (group_selection.py, select_*.py). It may release one count with them.
+- *Measurements* then release the remaining measures of those groups (measurement.py, measure_*.py), counts and sums
+  in one query, each quantile and each distinct count in another.
+
+The most that both can cost is reserved before the backend is asked; what they did cost is settled. Which selection:
+
+    groups                          asked for                               selection
+    known domain                    groups alone                            FullDomain, free; PartitionSelection where
+                                                                            the analyst wants those that are present
+    known domain, no bound          top k by a count, k < cells / 2         CountSelection, KnownGumb
+    known domain, > 64 cells        one count; neither LIMIT nor bound      CountSelection, KnownCountRelease
+    known domain                    measures otherwise                      FullDomain: each cell is measured
+    unknown domain                  groups alone                            PartitionSelection, DPSips
+    unknown domain, g(C) bounded    measures                                CountSelection, UnkGauss or UnkLap
+    unknown domain, no bound        top k by a count                        CountSelection, UnkGumb
+    unknown domain, no bound        one count, no LIMIT                     CountSelection, PrivateCountRelease
+    items and times                 running count                           RunningSelection, UnknownDomainBinary
+
+`mechanisms/choose.py` has the conditions on domain, g(C) and k. Anything else over an unknown domain is refused with a
+hint to add ORDER BY a count and LIMIT.
+
+What happens in order, in `plan_release`: running counts go their own way (`_stream`); LIMIT 0 and empty domains give a
+plan of nothing; bounds that are NULL and tools' scans are refused; `_ask` chooses selection, then measurements, then
+checks the owner's allowances and makes the keys. If the account cannot pay for the plan, purchase.py calls `smaller`.
+
+Examples, with epsilon_per = 0.15.
+- Top 10 of 304 known categories by COUNT(DISTINCT unit), a unit in any number of them: KnownGumb, 10 ranks and 10
+  counts, 20 units. If the count is in ORDER BY alone and not shown: 10.
+- AVG(amount) by an undeclared column of which a unit has at most 3 values: there is no count to select by, so the
+  number of units is added as a measure. UnkGauss selects by it; sum and number of amounts are measured over its groups.
+
+Invariants.
+1. Price, noise and refusals depend on text, policy, options, public tables and the balance alone.
+2. The request key says what was asked, the release key what is released. They differ only after `smaller`: asked again,
+   the smaller answer is replayed. All that decides the answer's law is in the release key.
+3. A selection and its measurements assume the same bound on a unit's groups: g(C), or after a top-k selection (which is
+   taken where nothing bounds them) the number of selected groups.
+
+Traps.
+- Keys are made of `repr`: names of mechanism classes and their parameters must not change (tests of keys pin them).
+- The constructors of mechanisms raise ValueError for parameters beyond their limits, which is a refusal here.
+- Groups of rows may be selected by their units, for one more count: docs/decisions/groups-are-found-by-units.md.
+- LIMIT is lowered before anything is reserved: docs/decisions/top-k-is-lowered.md.
+- Tools' lists of values are refused by their text alone: docs/decisions/scans-are-refused.md.
 """
 
 from __future__ import annotations
@@ -35,11 +82,14 @@ from rewriter.ir.relation import leaves
 from rewriter.logical.plan import UNITS, NodeDraft
 
 MOST_ROWS_TO_FIND_BY = 2
-"""Of a unit in a group: with more, groups of unknown domain are found by their units."""
+"""Rows of a unit in a group; above that, groups of an unknown domain are selected by their number of units."""
 
 
 def plan_release(node: BoundNode, terms: ReleaseOptions, secret: Secret) -> ReleasePlan:
-    """How a node is answered on these terms. Raises Refusal where no mechanism answers."""
+    """The release plan of a node under these options. Raises Refusal where no mechanism answers.
+
+    The order of the checks matters: what comes to nothing is free, even if the node could not be priced.
+    """
     k = None if node.draft.k is None else min(node.draft.k, terms.max_k)
     if any(running(node)):
         return _stream(node, terms, secret)
@@ -56,9 +106,9 @@ def plan_release(node: BoundNode, terms: ReleaseOptions, secret: Secret) -> Rele
 
 
 def _refuse_scan(draft: NodeDraft, max_k: int) -> None:
-    """Raises Refusal for a bare list of values that was most likely asked for by a tool: decided by its text alone.
+    """PV024 for a bare list of values that most likely a tool asks for, judged by its text and the policy.
 
-    It asks for more of them than any answer may have, or of a column that the policy does not name.
+    Its LIMIT is above `max_k`, which no answer may have, or the policy does not name its column.
     """
     if draft.listing is None:
         return
@@ -71,8 +121,11 @@ def _refuse_scan(draft: NodeDraft, max_k: int) -> None:
 
 
 def _stream(node: BoundNode, terms: ReleaseOptions, secret: Secret) -> ReleasePlan:
-    """A running count. Where its past never changes, one stream goes on through all epochs, and times that are not
-    over are left for later; else every epoch has a stream of its own, which is looked at once."""
+    """The plan of a running count.
+
+    For append-only history one stream of releases continues through all epochs, and times that are not over wait for a
+    later one. Otherwise each epoch has a stream of its own with a single release.
+    """
     (measure,) = node.draft.measures
     assert isinstance(measure, Running)
     settings = terms.settings
@@ -97,7 +150,10 @@ def _stream(node: BoundNode, terms: ReleaseOptions, secret: Secret) -> ReleasePl
 
 
 def _stream_key(node: BoundNode, mechanism: UnknownDomainBinary, secret: Secret) -> bytes:
-    """HMAC over all that decides a stream's events and its law, without the times at which it is looked at."""
+    """HMAC over all that decides a stream's events and the law of its noise, but not over the times of its releases.
+
+    The nonce is the ledger's, not the epoch's: the stream outlives epochs.
+    """
     _, fingerprint, key, nonce = secret
     law = repr((mechanism.name, mechanism.parameters)).encode()
     return randomness.release_key(
@@ -106,9 +162,10 @@ def _stream_key(node: BoundNode, mechanism: UnknownDomainBinary, secret: Secret)
 
 
 def smaller(one: ReleasePlan, left: Charge) -> ReleasePlan:
-    """The same with as many groups as `left` pays for, at least one; unchanged where fewer cost no less.
+    """The plan lowered to what an account has left; unchanged if it fits, or if even the smallest does not.
 
-    A query without LIMIT may spend what is left, and no more.
+    Top k is lowered to the largest k that `left` pays for. A query without LIMIT gets `left` as its allowance. The
+    request key stays, so that the same question finds the answer again.
     """
     if one.selection is None or isinstance(one.selection, RunningSelection) or _fits(one, left):
         return one
@@ -124,7 +181,7 @@ def smaller(one: ReleasePlan, left: Charge) -> ReleasePlan:
 
 
 def _thrifty(one: ReleasePlan, left: Charge) -> ReleasePlan:
-    """The same on an allowance of what is left, where it is enough for a start."""
+    """The plan with `left` as its allowance, if that is enough for its smallest release."""
     try:
         least = _ask(one.node, one.terms.within(left), None, one.secret)
     except ValueError:
@@ -141,11 +198,13 @@ def _ask(node: BoundNode, terms: ReleaseOptions, k: int | None, secret: Secret) 
     if node.cells is None:
         if not terms.settings.delta_per:
             raise refusals.no_delta()
+        # The number of units is one more measure, that no output shows.
         if draft.measures and (place is None or _better_by_units(node, place)):
             place = len(draft.measures)
             node = replace(node, draft=replace(draft, measures=(*draft.measures, UNITS)))
     selection = _selection(node, terms, place, k) if draft.measures else _listed(node, terms)
     found = () if isinstance(selection, FullDomain) or place is None else (place,)
+    # A top-k selection is chosen where nothing bounds the groups of a unit: it may be in every selected one.
     restricted = not is_top_k(selection)
     meters = _meters(node, terms, found, GroupBound(node.delta0 if restricted else None), restricted)
     _refuse_costly(meters, max(selection.most, 1), terms)
@@ -155,17 +214,17 @@ def _ask(node: BoundNode, terms: ReleaseOptions, k: int | None, secret: Secret) 
 
 
 def _better_by_units(node: BoundNode, place: int) -> bool:
-    """Whether groups are found by their units, and a count of rows is measured after: the threshold on rows is tau
-    times that on units, and a unit rarely has tau rows; it costs the count once more.
+    """Whether to select groups by their number of units, and to measure the count of rows afterwards.
 
-    Not where LIMIT asks for the largest by that count out of any number of groups.
+    The threshold on rows is tau times the one on units, but a unit rarely has tau rows. The price is one more count.
+    Not for the top k of unrestricted groups, which are ordered by the count of rows.
     """
     count = node.draft.measures[place]
     return isinstance(count, Count) and count.tau > MOST_ROWS_TO_FIND_BY and node.delta0 is not None
 
 
 def _listed(node: BoundNode, terms: ReleaseOptions) -> Selection:
-    """The groups of a query without aggregates: the known domain, for nothing, or those that are present."""
+    """The groups of a query without aggregates: the known domain, free of charge, or those present in the data."""
     if node.cells is not None and not terms.present:
         return FullDomain(node.cells)
     if not terms.settings.delta_per:
@@ -174,7 +233,7 @@ def _listed(node: BoundNode, terms: ReleaseOptions) -> Selection:
 
 
 def _selection(node: BoundNode, terms: ReleaseOptions, place: int | None, k: int | None) -> Selection:
-    """How the groups are found: `place` is the count that may select, `k` how many are wanted in top-k form."""
+    """How the groups are found: `place` is the count that may select them, `k` the LIMIT of a top-k query."""
     draft, settings = node.draft, terms.settings
     if place is None:
         assert node.cells is not None
@@ -198,6 +257,7 @@ def _selection(node: BoundNode, terms: ReleaseOptions, place: int | None, k: int
         if node.cells is not None:
             return FullDomain(node.cells)
         raise refusals.needs_limit() from None
+    # Noise on every cell of a known domain selects nothing: the count is a measure like others, in one query with them.
     if node.cells is not None and not isinstance(mechanism, KnownGumb):
         return FullDomain(node.cells)
     most = k if k is not None and mechanism.noise_family == "gumbel" else (mechanism.fetch or 1) - 1
@@ -205,15 +265,18 @@ def _selection(node: BoundNode, terms: ReleaseOptions, place: int | None, k: int
 
 
 def _shown(draft: NodeDraft, place: int, ordered: bool) -> bool:
-    """Whether the count that selects the groups has to come out: for itself, or for what is computed from it."""
+    """Whether the selecting count has to be released, shown by itself or used by another output.
+
+    A query that only orders by it pays for the rank alone.
+    """
     using = [o.function for o in draft.outputs if place in o.measures]
     return any(f != "count" for f in using) or (draft.counts if ordered else bool(using))
 
 
 def _count_release(node: BoundNode, terms: ReleaseOptions, tau: int) -> CountSelection:
-    """As many counts as the allowance pays for, where neither a bound nor a LIMIT says how many there may be.
+    """As many counts as the allowance pays for: for groups that neither a bound nor a LIMIT restricts.
 
-    Not with noise = "laplace", whose guarantee counts steps of bounded range.
+    Not with noise = "laplace": its accounting composes steps of bounded range only.
     """
     eps_per, delta_per = terms.settings.eps_per, terms.settings.delta_per
     most = _allowed(terms, terms.kinds.count_release, "counts of groups without LIMIT")
@@ -241,9 +304,9 @@ def _count_release(node: BoundNode, terms: ReleaseOptions, tau: int) -> CountSel
 def _meters(
     node: BoundNode, terms: ReleaseOptions, found: tuple[int, ...], changed: GroupBound, restricted: bool
 ) -> tuple[Measurement, ...]:
-    """The meters of all measures but those that selecting has `found`.
+    """The measurements of all measures except `found`, which the selection has released.
 
-    Where only the selection bounds the groups of a unit, each one is paid for unless the analyst asks for cheap.
+    After a top-k selection a unit may be in every group: each group is paid for unless the analyst asks for cheap.
     """
     settings = terms.settings
     if not restricted and settings.spend is None:
@@ -261,7 +324,7 @@ def _meters(
 
 
 def _by_weight(node: BoundNode, terms: ReleaseOptions) -> PartitionSelection:
-    """Partition selection on the query's allowance."""
+    """Partition selection, which spends the query's whole allowance."""
     settings = terms.settings
     _refuse_laplace(settings, "the list of groups without an aggregate")
     most = _allowed(terms, terms.kinds.partition_selection, "a list of groups without an aggregate")
@@ -273,7 +336,7 @@ def _by_weight(node: BoundNode, terms: ReleaseOptions) -> PartitionSelection:
 
 
 def _allowed(terms: ReleaseOptions, most: Fraction | None, what: str) -> Cost:
-    """What a query of a costly kind may spend; PV018 where the owner does not offer it."""
+    """The allowance of a costly kind of query; PV018 where the owner does not offer that kind."""
     if most == 0:
         raise refusals.not_allowed(what, _units(most))
     return terms.kind(most)
@@ -292,7 +355,7 @@ def _units(information: Fraction) -> str:
 
 
 def _refuse_laplace(settings: Settings, what: str) -> None:
-    """With noise = "laplace" the guarantee counts steps of bounded range, which this is not made of."""
+    """PV018 with noise = "laplace", whose accounting composes steps of bounded range only."""
     if settings.noise == "laplace":
         raise refusals.not_with_laplace(what)
 
@@ -305,7 +368,10 @@ def refuse_null_bounds(node: BoundNode) -> None:
 
 
 def _key(node: BoundNode, described: object, secret: Secret) -> bytes:
-    """HMAC over all that decides the answer's law: epoch, node, domain, policy, mechanisms and their parameters."""
+    """HMAC over all that decides the answer's law: epoch, node, domain, policy, mechanisms and their parameters.
+
+    `repr` is part of the key: another name of a mechanism's class or parameter makes a paid answer unfindable.
+    """
     nonce, fingerprint, key, _ = secret
     parts = [nonce, node.text.encode(), node.domain, fingerprint, repr(described).encode()]
     return randomness.release_key(key, parts)
