@@ -84,8 +84,17 @@ class Released:
 class Published:
     """A published answer without its rows.
 
-    `settings`: what the publisher's session had set, which a refresh asks with; `comments`: by column, the table's
-    own under the empty name; `charged`: for the last release; `failure`: why the last refresh brought nothing.
+    Attributes:
+        id, name: its identity, and its name in the schema published.
+        version: changes with every change.
+        publisher: the analyst whose account pays.
+        query, settings: the query, and the settings of the publisher's session; a refresh runs it with them.
+        refresh: when it is refreshed.
+        columns: the names and types of its columns.
+        comments: by column; the table's own under the empty name.
+        charged: the cost of the last release.
+        released_at, due_at: when its rows were released, and when they are refreshed next.
+        failure: why the last refresh failed, None where it did not.
     """
 
     id: UUID

@@ -25,10 +25,13 @@ class NoMechanism(Exception):
 class Settings:
     """What a deployment or an analyst has set: public, and the same for every histogram.
 
-    `eps_per`, `delta_per`: the guarantee's fixed parameters, delta_per 0 where no unknown domain is to be
-    answered; `noise`: of releases where both exist;
-    `spend`: what the analyst asks for, None for the default; `d_bar`: the least number of elements of an
-    unknown domain that can be released. ValueError for parameters out of range.
+    Attributes:
+        eps_per, delta_per: the fixed parameters of the guarantee; delta_per is 0 where no unknown domain is answered.
+        noise: the noise of releases that exist with both kinds.
+        spend: what the analyst asks for, None for the default.
+        d_bar: the least number of elements of an unknown domain that can be released.
+
+    ValueError for parameters out of range.
     """
 
     eps_per: Fraction

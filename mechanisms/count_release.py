@@ -245,12 +245,16 @@ class PrivateCountRelease(_CountRelease):
     >>> release.fetch, release.most_steps, release.cost_at_most
     (10001, 50, Cost(information=Fraction(50, 1), calls=Fraction(5, 1)))
 
-    `information`, `calls`: the allowance, in units of eps_per^2/8 of rho and of delta_per; `tau`: the most one
-    person changes a count, and a person may change all; `k_bar`: the elements that can come out;
-    `relative_error`: r, aimed at for each count; `eps_star`, `delta_star`: the first eps and the delta of each step;
-    `brownian`: take the largest noise that still meets r instead of one fixed by eps. Costs what the steps cost:
-    eps^2/8 and delta_star each, tau^2/(2 sigma^2) for a count. ValueError for parameters out of range.
-    Private Count Release, Algorithm 2, corrected (count_release.md, Theorem 1).
+    Attributes:
+        information, calls: the allowance, in units of eps_per^2/8 of rho and of delta_per.
+        tau: the most one person changes a count; a person may change all.
+        k_bar: the elements that can be released.
+        relative_error: r, aimed at for each count.
+        eps_star, delta_star: the first eps, and the delta of each step.
+        brownian: take the largest noise that still meets r instead of one fixed by eps.
+
+    Costs what the steps cost: eps^2/8 and delta_star each, tau^2/(2 sigma^2) for a count. ValueError for parameters
+    out of range. Private Count Release, Algorithm 2, corrected (count_release.md, Theorem 1).
     """
 
     delta_per: Fraction

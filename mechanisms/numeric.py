@@ -36,13 +36,17 @@ class ClampedSum:
     >>> total.bound, total.cost_at_most.information, round(total.stddev, 1)
     (500, Fraction(3, 1), 2000.0)
 
-    `lo`, `hi`: what a row's value, or with tau = 1 a person's sum in a key, is clamped to, in fixed-point units;
-    `tau`: the most rows of one person in a key; `keys`: n, how many keys' sums are released; `delta0`: the most keys
-    of one person, None if unrestricted; `noise`: discrete Gaussian sigma = 2 B/eps_per or discrete Laplace
-    b = 2 B/eps_per; `spend`: "cheap" makes it sigma = 2 B sqrt(min(delta0, n))/eps_per; `centred`: sums are of
-    2x - lo - hi, to be undone by `uncentred`. B = tau max(|lo|, |hi|), centred tau (hi - lo) in half units.
-    Costs min(delta0, n) information units, cheap 1, and no calls. ValueError for parameters out of range.
-    Lemma G of known_domain.md (numeric.md, Theorem 1).
+    Attributes:
+        lo, hi: what a row's value, or with tau = 1 a person's sum in a key, is clamped to, in fixed-point units.
+        tau: the most rows of one person in a key.
+        keys: n, how many keys' sums are released.
+        delta0: the most keys of one person, None if unrestricted.
+        noise: discrete Gaussian, sigma = 2 B/eps_per, or discrete Laplace, b = 2 B/eps_per.
+        spend: "cheap" makes it sigma = 2 B sqrt(min(delta0, n))/eps_per.
+        centred: sums are of 2x - lo - hi, to be undone by `uncentred`.
+
+    B = tau max(|lo|, |hi|), centred tau (hi - lo) in half units. Costs min(delta0, n) information units, cheap 1, and
+    no calls. ValueError for parameters out of range. Lemma G of known_domain.md (numeric.md, Theorem 1).
     """
 
     eps_per: Fraction

@@ -170,13 +170,17 @@ class UnkGumb(_Unknown):
     >>> UnkGumb(Fraction(3, 20), Fraction(1, 10**10), tau=1, k=10, d_bar=1000, counts=True).cost_at_most
     Cost(information=Fraction(21, 1), calls=Fraction(1, 1))
 
-    `tau`: the most one person changes a count, and a person may change all of them; `k`: the elements
-    asked for; `d_bar` > k: the elements that can be released; `counts`: whether counts are shown;
-    `index_step`: whether row k_bar + 1, which sets bottom, is itself chosen privately among k + 1..d_bar + 1,
-    or is row d_bar + 1. Pay what you get: 2|o| + 1 - [o ends in bottom] information units, |o| + 1 without
-    counts, where the outcome o counts bottom, 1 less without the index step; 1 call unit. ValueError for
-    parameters out of range. Audience Engagements API, Algorithm 4, corrected; without the index step
-    Unknown Domain Framework, Algorithm 3 (unknown_domain.md, Theorem 3).
+    Attributes:
+        tau: the most one person changes a count; a person may change all of them.
+        k: the elements asked for.
+        d_bar: the elements that can be released, more than k.
+        counts: whether counts are shown.
+        index_step: row k_bar + 1, which sets bottom, is chosen privately among k + 1..d_bar + 1; else it is
+            row d_bar + 1.
+
+    Costs 2|o| + 1 - [o ends in bottom] information units, |o| + 1 without counts, where the outcome o counts bottom;
+    1 less without the index step; and 1 call unit. ValueError for parameters out of range. Audience Engagements API,
+    Algorithm 4, corrected; without the index step Unknown Domain Framework, Algorithm 3 (unknown_domain.md, Theorem 3).
     """
 
     noise_family: ClassVar[NoiseFamily] = "gumbel"

@@ -16,11 +16,16 @@ UniqueColumn = tuple[tuple[str, ...], str]
 class HistogramQuery:
     """The SQL that the backend runs for one node.
 
-    With a known domain the rows are (cell, counts...), `cell` counting from 1 over the node's cells, one row a cell;
-    otherwise (keys..., counts...), at most `limit` rows, largest count first.
-    `arrays` are bound as $1.. (lists of text); `rank_key` says that the last parameter is the
-    secret of the keyed order; `integers`, that nothing but integers come. `unique` are the columns along privacy unit
-    paths that have to be unique while the query runs: with two rows of one key a row would be of two units.
+    With a known domain its rows are (cell, counts...), one a cell, where `cell` numbers the node's cells from 1.
+    Otherwise they are (keys..., counts...), at most a limit of rows, largest count first.
+
+    Attributes:
+        sql: the text.
+        arrays: the parameters $1.., lists of text.
+        rank_key: the last parameter is the secret key of the rank.
+        integers: every column is an integer.
+        unique: the columns along privacy unit paths that must be unique while the query runs. If a value repeated, a
+            row would belong to two units.
     """
 
     sql: str
@@ -33,10 +38,15 @@ class HistogramQuery:
 
 @dataclass(frozen=True)
 class Presentation:
-    """The statement that the front runs in place of the client's: parameters $1..$n are the client's own,
-    the released columns follow, as arrays of `transports` ("int8" or "text"), node after node, keys
-    before counts. `constants` are the statements of the constants, over the same parameters. `errors` are the
-    outputs (node and place) whose standard deviations follow, as arrays of text behind all others."""
+    """The statement that the front runs in place of the client's.
+
+    Attributes:
+        sql: its text. Parameters $1..$n are the client's; the released columns follow as arrays, node after node, keys
+            before counts.
+        transports: the element types of the arrays, "int8" or "text".
+        constants: the statements of the constants, over the same parameters.
+        errors: the outputs (node and place) whose standard deviations follow as arrays of text after all others.
+    """
 
     sql: str
     transports: tuple[Literal["int8", "text"], ...]

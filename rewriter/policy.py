@@ -14,13 +14,20 @@ TableName = tuple[str, str]
 class Column:
     """A column of a table.
 
-    `type` is the type in the front, as PostgreSQL's format_type prints it ("bigint", "text", "date",
-    "timestamp without time zone"). At most one of `domain` (literals as PostgreSQL prints them),
-    `domain_from` and `range` (both ends included) is set; none of them means an unknown domain.
-    `nullable`: NULL is a cell of the domain (declared), or, without a domain, may occur in the data.
-    `declared`: the owner has named the column, with or without saying more of it, or in bounds of its groups.
-    `bounds`: between which a row's value is clamped, `unit_bounds` a unit's sum in a group; `scale`: the
-    decimals that sums keep.
+    Attributes:
+        name: its name.
+        type: its type in the front, as PostgreSQL's format_type prints it ("bigint", "text", "date",
+            "timestamp without time zone").
+        nullable: NULL is a cell of the domain (declared) or, without a domain, may occur in the data.
+        domain: the values of a known domain, literals as PostgreSQL prints them.
+        domain_from: the public column whose values are the domain.
+        range: the first and last value of the domain, both included. At most one of the three is set, none for an
+            unknown domain.
+        hidden: analysts do not see it.
+        bounds: the interval that sums clamp a row's value to.
+        unit_bounds: the interval that sums clamp a unit's total in a group to.
+        scale: the decimals that sums keep.
+        declared: the owner has named the column, with or without details, or in bounds of its groups.
     """
 
     name: str
@@ -57,12 +64,22 @@ class Horizon:
 
 @dataclass(frozen=True)
 class Table:
-    """A table that the policy shows.
+    """A table that the policy shows. Bounds that are None are not declared.
 
-    `keys` are column sets that cannot repeat: constraints of the backend, or, for a public table,
-    checked on its rows. `declared_keys` are the owner's word alone and are enforced in the SQL where a
-    proof rests on them. `backend_name` is the table's name parts in the backend. Bounds that are None are not declared.
-    A private table has a `privacy_unit` column; with a `path` the unit is found along it.
+    Attributes:
+        schema, name, columns: as analysts see them.
+        public: its rows belong to no unit.
+        backend_name: the parts of its name in the backend.
+        in_front: the front has its rows.
+        privacy_unit: the column of a private table that names the unit; with a `path` the unit is found along it.
+        path: the references that lead to the unit.
+        keys: column sets that cannot repeat: constraints of the backend or, for a public table, checked on its rows.
+        declared_keys: column sets that do not repeat by the owner's word alone; the SQL enforces them where a proof
+            rests on them.
+        max_rows_per_unit, max_rows_per_unit_per_group: the most rows of one unit that count, in all and in one group.
+        max_groups_per_unit: the most values of a column set that one unit has.
+        horizon: the times of running counts.
+        comment: the backend's comment.
     """
 
     schema: str

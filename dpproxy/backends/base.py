@@ -92,9 +92,14 @@ class Cancellation:
 class BackendColumn:
     """A column as the backend has it.
 
-    `type`: its type in the front, None where it has none there; `native`: the backend's own name of it;
-    `values`: the values of an enumerated type, in its order; `folds`: whether its collation makes one value of several
-    texts, as one that ignores case does.
+    Attributes:
+        name: its name.
+        type: its type in the front, None where PostgreSQL has none.
+        native: the backend's name of its type.
+        nullable: it may be NULL.
+        values: the values of an enumerated type, in its order.
+        comment: the backend's comment.
+        folds: its collation takes different texts for equal, as one that ignores case does.
     """
 
     name: str

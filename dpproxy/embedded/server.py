@@ -66,12 +66,13 @@ class EmbeddedError(Exception):
 
 @dataclass
 class Embedded:
-    """A running embedded PostgreSQL, owned by this process or attached to.
+    """A running embedded PostgreSQL, owned by this process or attached to. If it dies, it is started again.
 
-    A server that dies is started again, on the same socket.
-
-    `socket_dir`: folder of the Unix socket; `user`, `password`: the superuser's; `owner`: whether this
-    process started the server and will stop it.
+    Attributes:
+        data_dir: its folder.
+        socket_dir: the folder of its Unix socket, which stays the same over restarts.
+        user, password: the superuser's.
+        owner: this process started the server and will stop it.
     """
 
     data_dir: Path

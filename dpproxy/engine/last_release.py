@@ -13,10 +13,17 @@ from dpproxy.engine.released_table import ReleasedTable
 
 @dataclass(frozen=True)
 class LastRow:
-    """One release of the answer, amounts in units; `information_left`, `calls_left`: None for a replay.
+    """One release of the session's last answer; amounts are in units.
 
-    `noise`: standard deviation and 95% interval of each column by its name; `threshold`: what a count had to be
-    above to come out, None where every group comes out.
+    Attributes:
+        mechanism: the mechanisms' names.
+        stddev: the standard deviation of each column's noise.
+        noise: standard deviation and 95% interval of each column by its name.
+        threshold: about what a count had to exceed to be released, None where every group is.
+        information, calls: what was charged.
+        information_left, calls_left: the balance after it, None for a replay.
+        replayed: a paid answer was returned without a charge.
+        notice: the text of the notice.
     """
 
     mechanism: str

@@ -20,13 +20,21 @@ from mechanisms.partition_selection import ONE
 
 @dataclass(frozen=True)
 class ReleaseOptions:
-    """Public parameters of every release.
+    """Public parameters of every release: the deployment's, and what the analyst has set.
 
-    `max_k` caps LIMIT; `allowance` is the most that a query without LIMIT may spend; `present`: whether SELECT
-    DISTINCT of a known domain asks for what is there, not for the domain; `beta`: the probability with
-    which a lower bound of a distinct count may fail; `epoch`: the present one, of this `length`;
-    `kinds` are the owner's allowances of costly kinds; `scans`: tools' bare lists of values are answered, and charged;
-    `floor`: the least weight in partition selection, in 2^-20.
+    Attributes:
+        settings: what the choice of a mechanism depends on.
+        max_k: the largest LIMIT of a top-k query.
+        allowance: the most that a query without LIMIT may spend.
+        relative_error: of each count where an allowance is spent on as many counts as it pays for.
+        max_items: the most distinct items of one unit that count in a group, and the most of its groups in a list.
+        bins: the most bins of a quantile.
+        present: SELECT DISTINCT over a known domain returns the values in the data, not the domain.
+        kinds: the owner's allowances for costly kinds of queries.
+        beta: the probability with which the lower bound of a distinct count may fail.
+        length, epoch: how long an epoch lasts, and the name of the present one.
+        scans: tools' bare lists of values are answered, and charged.
+        floor: the least weight in partition selection, in 2^-20.
     """
 
     settings: Settings

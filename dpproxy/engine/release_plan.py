@@ -40,11 +40,18 @@ _DECLARED = "the declared values, whether they are in the data or not; nothing w
 
 @dataclass(frozen=True)
 class ReleasePlan:
-    """A node with the selection of its groups and the meters of its measures.
+    """How a node is answered: the selection of its groups, the measurements of its measures, price and keys.
 
-    Both are missing where nothing can come out (LIMIT 0, an empty domain). `k` is the number of groups that can
-    come out in top-k form. `request_key` says what was asked, `release_key` what is released: they differ
-    where the account can pay for less only. `stream` names a running count that goes on in later epochs.
+    Attributes:
+        node: what is asked.
+        terms: the options of the release.
+        selection: how the groups are found, None where the answer has no rows (LIMIT 0, an empty domain).
+        meters: the measurements of the measures that the selection does not release.
+        k: the most groups of a top-k query, None for other queries.
+        request_key: what was asked.
+        release_key: what is released; it differs from request_key where the account can pay for less only.
+        secret: what keys are derived from.
+        stream: the key of a running count that continues in later epochs, None for all else.
     """
 
     node: BoundNode

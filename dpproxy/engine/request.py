@@ -13,12 +13,19 @@ from dpproxy.telemetry.stages import Stages
 
 @dataclass(frozen=True)
 class QueryRequest:
-    """What the client sent, who it is, and what its session has set and remembers.
+    """One execution of a private statement: the text, who sent it, and the state of the session.
 
-    `oids`, `parameters`: the parameters' types, and their values in canonical text; `last`: what the session knows
-    of its last answer, which is read and noted anew; `stages`: where the execution is; `attributed`: for whom a
-    tool's comment says that it asks, a note for the history; `paid`: what it has cost so far; `watcher`: is told
-    where it holds a slot of the backend.
+    Attributes:
+        text: the statement.
+        oids, parameters: the types of its parameters, and their values in canonical text.
+        analyst: whose budget pays.
+        settings: the session's settings by name.
+        cancellation: how the execution is cancelled.
+        last: the session's last release; read by dpproxy.last_release, replaced by this execution.
+        stages: the timings of the execution.
+        attributed: the person a tool's comment names as asking; kept in the history.
+        paid: what the execution has cost so far.
+        watcher: notified while the execution holds a slot of the backend.
     """
 
     text: str

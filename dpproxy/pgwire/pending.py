@@ -84,11 +84,17 @@ Change = tuple[Names[Any], str]
 class Entry:
     """A message sent to the front whose responses are due.
 
-    `kind`: what was sent; `shown`: the client sees the responses, but for the kinds in `hidden`; `ours`: the
-    text is the proxy's own, so errors lose what points into it; `rows`: where swallowed rows and parameter
-    types go; `refusal`: the error it is to raise; `tag`: the command tag that the client sees in place of the
-    front's; `moved`: how far behind the beginning of the client's text the text of this message begins; `passes`: it
-    sees all of the responses as they come.
+    Attributes:
+        kind: the kind of the message.
+        shown: the client sees the responses, except those of the kinds in `hidden`.
+        ours: the text is the proxy's own, so errors lose what points into it.
+        changes: the proposals of names that the response settles.
+        rows: where rows and parameter types go that the client does not see.
+        refusal: the error that the message is to raise.
+        hidden: kinds of responses that the client does not see.
+        tag: the command tag that the client sees in place of the front's.
+        moved: at which offset of the client's text the text of this message begins.
+        passes: the client sees all responses unchanged.
     """
 
     kind: int

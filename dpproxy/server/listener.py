@@ -55,8 +55,11 @@ _THREADS_EACH, _PLANNING_EACH = 8, 2
 class Settings:
     """[server] of the configuration; times in seconds.
 
-    `login_seconds`: from a connection's first byte to its login; `startup_seconds`: to its whole startup packet;
-    `idle_seconds`: without a word of the client; `max_sessions_per_login`: of those of `max_sessions`.
+    Attributes:
+        login_seconds: from a connection's first byte to its login.
+        startup_seconds: from the first byte to the end of the startup packet.
+        idle_seconds: the longest silence of a client.
+        max_sessions: open sessions, of which one login may have max_sessions_per_login.
     """
 
     host: str = "127.0.0.1"
@@ -75,13 +78,19 @@ class Settings:
 
 @dataclass(frozen=True)
 class Rooms:
-    """What the server stands on.
+    """What the server is composed of.
 
-    `verifier`: the SCRAM verifier of an analyst, or None; `role_for`: their role and password at the
-    front, raises Refusal; both may block. `fake_salt_key`: 32 secret bytes that stay the same over restarts;
-    `observe`: told, on any thread, how long the stages of private statements took; `identity`: which logins may act
-    for others; `watcher`: told how statements end; `tokens`: whose tokens are believed; `publish`: runs a statement
-    on published answers, may block, raises Refusal.
+    Attributes:
+        answering: plans and answers private statements.
+        front, database: the address of the front, and its database.
+        role_for: an analyst's role and password at the front; may block, raises Refusal.
+        verifier: the SCRAM verifier of an analyst, or None; may block.
+        fake_salt_key: 32 secret bytes that stay the same over restarts.
+        observe: called on any thread with the durations of the stages of private statements.
+        identity: which logins may act for others.
+        watcher: notified when statements end.
+        tokens: the issuer whose signed tokens are accepted as passwords.
+        publish: runs a statement on published answers; may block, raises Refusal.
     """
 
     answering: Engine

@@ -12,10 +12,13 @@ SPEAKING_SECONDS = 2.0
 
 @dataclass(eq=False)
 class PendingLogin:
-    """A connection whose client has not proved who it is.
+    """A connection whose client has not logged in yet.
 
-    `peer`: where it comes from; `came`: when, in seconds of any steady clock; `login`: what talks with it, once it
-    runs; `sent_away`: whether it had to make way.
+    Attributes:
+        peer: the address that it comes from.
+        came: when it was opened, in seconds of a steady clock.
+        login: the task that talks with it, once it runs.
+        sent_away: it was ended to make room for another.
     """
 
     peer: str

@@ -63,11 +63,18 @@ def nothing_published(_: QueryRequest) -> Published:
 class Services:
     """What every session shares.
 
-    `planning` and `threads` run private statements up to their prices, and those; `statement_timeout`: seconds that a
-    privacy step, or a statement of the front, may take; `idle_timeout`:
-    seconds that a client may be silent; `observe`: told how long the stages of private statements took;
-    `identity`: which logins may act for others; `watcher`: told how statements and sessions end; `publish`: runs a
-    statement on published answers, on a thread, and raises Refusal.
+    Attributes:
+        answering: plans and answers private statements.
+        planning: the threads that plan them.
+        threads: the threads that execute them.
+        front: the address of the front.
+        statement_timeout: seconds that a privacy step, or a statement of the front, may take.
+        idle_timeout: seconds that a client may be silent.
+        job_begun: called with the future of each job.
+        observe: called with the durations of the stages of private statements.
+        identity: which logins may act for others.
+        watcher: notified when statements and sessions end.
+        publish: runs a statement on published answers, on a thread; raises Refusal.
     """
 
     answering: Engine

@@ -17,8 +17,10 @@ from sqlglot import exp
 class FixedPoint:
     """A number as the backend adds it up: the integer floor(10^scale x + 1/2) for `value` x clamped to its bounds.
 
-    `value` is in base form; a date counts in days, a timestamp in seconds since 1970-01-01 00:00. `lo`, `hi`: the
-    bounds in units of 10^-scale, lo < hi, at most 2^40 in size; None until the values of parameters are known.
+    Attributes:
+        value: the expression, in base form; a date counts in days, a timestamp in seconds since 1970-01-01 00:00.
+        scale: the decimals that are kept.
+        lo, hi: the bounds in units of 10^-scale, lo < hi, at most 2^40 in size; None until parameters have values.
     """
 
     value: exp.Expr
@@ -29,9 +31,12 @@ class FixedPoint:
 
 @dataclass(frozen=True)
 class Count:
-    """How many rows have a true `argument` (None: all), each unit counted for `tau` at most.
+    """The number of rows whose `argument` is true.
 
-    With tau 1 these are units. `items`: different values of them are counted in place of rows.
+    Attributes:
+        argument: the condition, None for all rows.
+        tau: the most that one unit counts; with 1 the count is one of units.
+        items: count the distinct values of these expressions in place of rows.
     """
 
     argument: exp.Expr | None
@@ -41,10 +46,15 @@ class Count:
 
 @dataclass(frozen=True)
 class Moment:
-    """The sum of `value`, or of its square (`power` 2), over rows whose `argument` is true and that have a value.
+    """The sum of a value, or of its square, over the rows whose `argument` is true and whose value is not NULL.
 
-    At most `tau` rows of a unit in a group count, chosen by a keyed order. `centred`: 2 value - lo - hi takes
-    the value's place. `whole`: the clamp is on a unit's sum in a group, not on its rows (tau is 1).
+    Attributes:
+        value: what is added up.
+        argument: the condition, None for all rows.
+        power: 1 for the value, 2 for its square.
+        centred: 2 value - lo - hi is added in place of the value.
+        tau: the most rows of a unit in a group that count, chosen by a keyed order.
+        whole: the clamp is on a unit's sum in a group, not on its rows; tau is 1.
     """
 
     value: FixedPoint
@@ -57,9 +67,13 @@ class Moment:
 
 @dataclass(frozen=True)
 class Quantiles:
-    """How many rows have a value in each of the bins into which [lo, hi] is cut, for any number of quantiles.
+    """The numbers of rows in the bins into which [lo, hi] is cut: enough for any number of quantiles.
 
-    Rows count as for Moment. `fractions`: which quantiles are wanted, from 0 to 1; None until values are known.
+    Attributes:
+        value: what the quantiles are of.
+        argument: the condition, None for all rows.
+        fractions: the quantiles that are asked for, from 0 to 1; None until parameters have values.
+        tau: the most rows of a unit in a group that count, chosen by a keyed order.
     """
 
     value: FixedPoint
@@ -78,10 +92,13 @@ class DistinctItems:
 
 @dataclass(frozen=True)
 class Running:
-    """How many rows there have been up to each time: key number `time` is the time, the other keys are the item.
+    """The number of rows up to each time.
 
-    `events`: the most rows of a unit that count, chosen by a keyed order; `horizon`: whether the data owner declared
-    first and last time, else the query's domain of the time says them.
+    Attributes:
+        time: the place of the time among the keys; the other keys are the item.
+        argument: the condition, None for all rows.
+        events: the most rows of a unit that count, chosen by a keyed order.
+        horizon: the data owner has declared first and last time; else they come from the query's domain of the time.
     """
 
     time: int
@@ -109,13 +126,17 @@ Function = Literal[
 
 @dataclass(frozen=True)
 class Output:
-    """A released column: `function` of `measures` (their places in the node), times `factor`.
+    """A released column: a function of measures, times a factor.
 
-    `call` is the aggregate in base form: PostgreSQL says its type. The measures are for count, distinct and running
-    the count; for sum the first moment, with the count behind it where it is centred, or a count; for avg
-    (moment, count), for variances (squares, moment, count); for cont and disc the quantiles, with the
-    `fraction` wanted: cont is PostgreSQL's interpolating percentile, disc one of the values. `rows`: a count of rows,
-    of which a unit may have more than count.
+    Attributes:
+        function: which function.
+        measures: its measures by their places in the node. count, distinct and running: the count. sum: the first
+            moment, followed by the count where it is centred; or a count. avg: moment, count. Variances: squares,
+            moment, count. cont and disc: the quantiles.
+        call: the aggregate in base form, whose type PostgreSQL gives.
+        factor: what the result is multiplied by.
+        fraction: which quantile; cont is PostgreSQL's interpolating percentile, disc one of the values.
+        rows: a count of rows, of which a unit may have more than are counted.
     """
 
     function: Function

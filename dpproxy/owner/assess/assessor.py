@@ -59,10 +59,16 @@ _UNREAD = BackendError, Cancelled, ValueError
 
 @dataclass(frozen=True)
 class Assessed:
-    """A statement and what becomes of it.
+    """A statement and how it would be answered.
 
-    `price`: the most that it costs, None where that hangs on values or nothing is answered; `fits`: of each DP
-    node; `unread`: the data could not be compared.
+    Attributes:
+        listed: the statement.
+        outcome: answered, free, refused, or planned only once parameters have values.
+        price: the most that it costs; None where values decide that, or nothing is answered.
+        fits: the comparison with the data, for each DP node.
+        refusal: why it is refused.
+        why: the same in words.
+        unread: the data could not be compared.
     """
 
     listed: Listed
