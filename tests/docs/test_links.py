@@ -18,6 +18,8 @@ SOURCES = [name for name in TRACKED if name.endswith(".py") and not name.startsw
 LINK = re.compile(r"\]\(([^)#\s]*)(?:#([^)\s]+))?\)")
 NAMED = re.compile(r"(?<![\w/.-])((?:[\w-]+/)*[\w-]+\.md)\b")
 TEST = re.compile(r"`((?:[\w-]+/)*test_\w+\.py)(?:::(\w+))?")
+CODE = re.compile(r"`([^`\n]+)`")
+GUIDE = "CONTRIBUTING.md"
 
 
 @cache
@@ -56,6 +58,20 @@ def test_tests_that_pages_name_exist() -> None:
             found = [one for one in TRACKED if one == name or one.endswith(f"/{name}")]
             assert found, f"{page}: {name}"
             assert not function or any(f"def {function}(" in text_of(one) for one in found), function
+
+
+def test_files_that_the_guide_names_exist() -> None:
+    named = {word for word in CODE.findall(text_of(GUIDE)) if re.fullmatch(r"[\w.-]*[/.][\w./-]*", word)}
+    assert len(named) > 50
+    for name in named - {".venv"}:
+        assert (ROOT / name).exists() or any(one.endswith(f"/{name}") for one in TRACKED), name
+
+
+def test_constants_that_the_guide_names_exist() -> None:
+    named = {word for word in CODE.findall(text_of(GUIDE)) if re.fullmatch(r"_?[A-Z]+(_[A-Z]+)*", word)}
+    assert len(named) > 5
+    code = {word for name in TRACKED if name.endswith(".py") for word in re.findall(r"\w+", text_of(name))}
+    assert named - {"CODE"} <= code
 
 
 def test_decisions_are_listed_and_named_by_what_they_govern() -> None:
