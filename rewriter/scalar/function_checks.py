@@ -253,6 +253,17 @@ def _split(part: exp.Expr, of: Of, parameters: Parameters) -> str | None:
     return _text(part, of, parameters) if delimiter or waiting else "with an empty delimiter"
 
 
+def _padded(part: exp.Expr, of: Of, parameters: Parameters) -> str | None:
+    length, fill = part.expression, part.args.get("fill_pattern")
+    plain = isinstance(length, exp.Literal) and 0 < (whole_constant(length, parameters) or 0) <= LONGEST
+    if length.args.get("is_string") or not plain:
+        return f"to other than a written length of 1 to {LONGEST}"
+    # DuckDB raises where there is nothing to pad with, at texts that are too short.
+    if fill is not None and not (isinstance(fill, exp.Literal) and fill.is_string and fill.this):
+        return "with other than a written text"
+    return _text(part, of, parameters)
+
+
 def _found(part: exp.Expr, of: Of, parameters: Parameters) -> str | None:
     other = part.args.get("substr") or part.args["expression"]
     return _text(part, of, parameters) if of(other) in TEXTUAL else "on values that are no text"
@@ -332,6 +343,7 @@ _CHECKS: Mapping[
     (exp.Left, exp.Right): _cut,
     exp.Replace: _replace,
     exp.SplitPart: _split,
+    exp.Pad: _padded,
     (exp.StrPosition, exp.StartsWith): _found,
     exp.WidthBucket: _bucket,
     exp.TimeToStr: _shown,

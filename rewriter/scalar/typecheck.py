@@ -62,6 +62,7 @@ TEXTS = (
     exp.Right,
     exp.Replace,
     exp.SplitPart,
+    exp.Pad,
     exp.RegexpReplace,
     exp.TimeToStr,
 )

@@ -119,6 +119,7 @@ ROW_LOCAL: dict[type[exp.Expr], frozenset[str]] = {
     exp.Right: frozenset({"this", "expression"}),
     exp.Replace: frozenset({"this", "expression", "replacement"}),
     exp.SplitPart: frozenset({"this", "delimiter", "part_index"}),
+    exp.Pad: frozenset({"this", "expression", "fill_pattern", "is_left"}),
     exp.StrPosition: frozenset({"this", "substr"}),
     exp.StartsWith: frozenset({"this", "expression"}),
     exp.RegexpLike: frozenset({"this", "expression"}),

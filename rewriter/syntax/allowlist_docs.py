@@ -43,6 +43,7 @@ WRITTEN: dict[type[exp.Expr], str] = {
     exp.DateTrunc: "date_trunc",
     exp.TimeToStr: "to_char",
     exp.StrPosition: "strpos",
+    exp.Pad: "lpad, rpad",
     exp.Pow: "power",
     exp.Anonymous: ", ".join(n for n in BY_NAME if n not in ("some", "all")),
 }
