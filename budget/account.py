@@ -148,7 +148,7 @@ class Settlement:
 
     Attributes:
         actual: what the release costs.
-        release_key: names the release: whoever comes second gets the stored answer.
+        release_key: identifies the release: a second settlement with it gets the stored answer.
         request_key: names what the account asked, for `replay`.
         answer: what is stored.
         mechanism: for the account's history, as `query` and `noise`.
@@ -277,7 +277,7 @@ class ReleaseRow:
 
 @dataclass(frozen=True)
 class ActivityRow:
-    """What an account did on a day (UTC): releases it bought, had again for nothing, and paid for without an answer.
+    """What an account did on a day (UTC): releases it bought, replayed, and paid for without an answer.
 
     `charged`: for all of them, in micro-units.
     """

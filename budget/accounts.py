@@ -1,4 +1,4 @@
-"""Accounts: their limits, what is left of them, and what they have to show for it."""
+"""Accounts: their limits, balances, and histories."""
 
 from __future__ import annotations
 

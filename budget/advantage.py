@@ -1,4 +1,4 @@
-"""What limits let anybody learn about one person: how much better than a coin a guess can become.
+"""What limits allow anybody to learn about one person, as the advantage of a guess over a coin.
 
 A bound, not an estimate: it holds for every attacker, whatever they know and ask, as the guarantee does.
 """

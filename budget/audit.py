@@ -1,4 +1,4 @@
-"""Balances computed anew from the entries alone, by other means than those that moved them."""
+"""Recomputes balances from the entries alone, independently of the code that moved them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which data a ledger's answers are of: pinned at first use, and changed by the owner's word alone.
+"""Which data a ledger's answers are computed from: pinned at first use, changed only by the owner.
 
 Why: docs/decisions/ledgers-are-of-one-backend.md.
 """

@@ -1,4 +1,4 @@
-"""Published answers: rows that everybody may read for nothing, and when they are to be asked for anew."""
+"""Published answers: rows that everybody may read free of charge, and when they are refreshed."""
 
 from __future__ import annotations
 
@@ -172,10 +172,10 @@ class Publications:
     def claim_refresh(
         self, one: Published, until: datetime | None, failure: str, *, due: datetime | None
     ) -> UUID | None:
-        """Takes it on oneself to ask for an answer anew, which one process alone may then do.
+        """Claims the refresh of an answer, which only one process then runs. None if it is not due.
 
-        `until`: when it is due again, whatever becomes of this claim; `failure`: what is told of it until it ends;
-        `due`: the time by which it must be due, None where it is asked for out of turn. None where it is not.
+        `until`: when it is due again if the claim is never ended; `failure`: the failure that is shown until then;
+        `due`: the time by which it must be due, None for a refresh out of turn.
         """
         values = {"id": one.id, "until": until, "failure": failure}
         rows = (

@@ -1,4 +1,4 @@
-"""Who would have been stopped at which limit, from what really happened: [AEA] Figure 5 and section 8.1."""
+"""Which accounts a limit would have stopped, from their history: [AEA] Figure 5 and section 8.1."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def simulate(entries: Iterable[EntryRow], limits: Sequence[Limit]) -> tuple[Simu
 
     `entries`: of the ledger, in order of number (`Ledger.history.entries`). A release that a limit refuses costs
     nothing under that limit; those after it are tried again. A limit's mode makes no difference. What the real
-    limits refused is in no ledger, so that a history of mode `track` tells most. Accounts come in order of
+    limits refused is in no ledger, so that a history of mode `track` is the most informative. Accounts come in order of
     their first entry, under each limit in turn.
     """
     lives: dict[str, list[_Life]] = {}

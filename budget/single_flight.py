@@ -1,6 +1,6 @@
 """Single flight: of all processes, one computes a release, and the others wait and find it stored.
 
-The holder has a transaction open with an uncommitted row for each key; whoever inserts the same key waits for its
+The holder has a transaction open with an uncommitted row for each key; an insert of the same key waits for its
 end. It ends with the connection, so a holder that dies lets go at once.
 """
 

@@ -1,4 +1,4 @@
-"""The ledger's SQL: whatever moves a balance first locks the rows of its accounts, in order of name."""
+"""The ledger's SQL: a statement that moves a balance first locks the rows of its accounts, in order of name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The ledger's SQL for running counts: what is known of a stream, and a settlement that continues it."""
+"""The ledger's SQL for running counts: the state of a stream, and a settlement that continues it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""All that a reviewer needs to compute a ledger's balances and guarantees anew, of one moment."""
+"""A snapshot with all that a reviewer needs to recompute a ledger's balances and guarantees."""
 
 from __future__ import annotations
 

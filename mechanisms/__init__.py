@@ -1,1 +1,1 @@
-"""Mechanisms: from true counts to what may leave, by the names of the papers, with a proof sheet beside each."""
+"""Mechanisms: from true counts to releases, by the names of the papers, with a proof sheet for each."""

@@ -1,4 +1,4 @@
-"""Which items may be named at all: WeightedGaussian and DP-SIPS. The proof sheet is partition_selection.md.
+"""Which items may be named: WeightedGaussian and DP-SIPS. The proof sheet is partition_selection.md.
 
 Their input is every person's set of items; only labels leave, never a weight.
 """

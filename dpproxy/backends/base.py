@@ -166,7 +166,7 @@ class BackendSchema:
 
     @property
     def unique(self) -> frozenset[UniqueColumn]:
-        """The columns that the backend keeps unique, each by itself."""
+        """The columns that the backend keeps unique one by one."""
         return frozenset(
             (table.backend_name, column.name)
             for table in self.tables.values()

@@ -39,7 +39,7 @@ RAISING = "common_subexpressions"
 """An optimizer that computes what stands twice once, outside of its TRY, so that a row could make it raise."""
 UNSAFE = f"{RAISING},statistics_propagation"
 """With one that simplifies by the least and largest values of columns. DuckDB 2.0.0 cannot bind some of what is left:
-whether a query raised would tell of them. So what raises with it is run once more without."""
+whether a query raised would reveal them. So a query that raises with statistics is run again without."""
 _BATCH = 10_000
 _EVERY = 0.02
 """Seconds between interrupts."""

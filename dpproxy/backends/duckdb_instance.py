@@ -1,4 +1,4 @@
-"""A DuckDB in this process that runs on while its file comes and goes.
+"""A DuckDB instance in this process that is kept while its file is attached and detached.
 
 Why: docs/decisions/duckdb-is-attached.md.
 """
@@ -60,7 +60,7 @@ class Instance:
     def take(self) -> duckdb.DuckDBPyConnection:
         """A cursor, which is to be let go; raises BackendUnavailable.
 
-        An internal error of one query ends an instance for all that come after it, which would tell of that query's
+        An internal error of one query makes all later queries of an instance fail, which would reveal that query's
         rows: they get a new one.
         """
         with self._lock:
@@ -99,7 +99,7 @@ class Instance:
             return self._unique
 
     def _watch(self) -> None:
-        """Detaches the file that was just attached, once nobody has used it for so long."""
+        """Detaches the attached file once it has been unused for this long."""
         with self._ended:
             attached = self._attached
             while self._attached and self._attached is attached:
@@ -158,7 +158,7 @@ class Instance:
 
 
 def _state(path: Path) -> tuple[int, ...]:
-    """What tells the file that a path leads to, as it is now, from another, and from itself once it was changed."""
+    """Identifies the present file at a path: differs for another file, and for the same one after a change."""
     with suppress(OSError):
         found = path.stat()
         return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns

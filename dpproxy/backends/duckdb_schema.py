@@ -110,7 +110,7 @@ def _columns(cursor: duckdb.DuckDBPyConnection) -> dict[TableName, list[BackendC
 
 
 def _collated(written: str) -> frozenset[str]:
-    """The columns with a collation in DuckDB's own text of a table; nothing else of DuckDB tells of one.
+    """The columns with a collation in DuckDB's own text of a table; DuckDB exposes it nowhere else.
 
     >>> sorted(_collated("CREATE TABLE t(a VARCHAR COLLATE NOCASE, b VARCHAR DEFAULT('(' COLLATE DE), c DATE);"))
     ['a', 'b']

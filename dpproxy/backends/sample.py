@@ -1,4 +1,4 @@
-"""Builds a DuckDB database from a folder of parquet files and the schema beside them."""
+"""Builds a DuckDB database from a folder of parquet files and a schema."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The policy that dpproxy.toml declares, checked against the backend: what it names is there, and holds."""
+"""The policy that dpproxy.toml declares, checked against the backend: names exist, declarations are possible."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def build_policy(config: Config, schema: BackendSchema, data: PublicData) -> Pol
 
     `data` is asked for the size of public tables and whether their declared keys hold. Raises ConfigError for
     a name that the backend lacks, a bound or a domain that its type cannot have, a key or a path that is not
-    kept. Asked again after public rows have changed, it checks and counts them anew.
+    kept. A second call after public rows have changed checks and counts them again.
     """
     try:
         found = [_find(key, section, schema) for key, section in config.tables.items()]

@@ -54,7 +54,7 @@ def _path(name: TableName, sections: Sections) -> tuple[Hop, ...]:
 
 
 def _without_key(table: Table, key: frozenset[str]) -> Table:
-    """A column that is hidden so that its name can mean the path's end tells nothing of the unit's rows."""
+    """A column that is hidden so that its name can mean the path's end has no information about the unit's rows."""
     kept = tuple(known for known in table.keys if known != key)
     return replace(table, keys=kept, declared_keys=tuple(k for k in table.declared_keys if k != key))
 

@@ -1,4 +1,4 @@
-"""`dpproxy advise`: from wishes to parameters and back, as tables, plots and JSON."""
+"""`dpproxy advise`: from targets to parameters and back, as tables, plots and JSON."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def advise(
     """Prints what a setting means.
 
     `config`: where parameters and history come from, None for the defaults; `changes`, `compare`: other values,
-    like "epsilon_per=0.3,information=500", of the setting and of a second one beside it. Raises OutputError.
+    like "epsilon_per=0.3,information=500", of the setting and of a second one to compare with. Raises OutputError.
     """
     setting = fulfilled(changed(setting_of(config), _read(changes), "setting"), wishes, config)
     settings = [setting]

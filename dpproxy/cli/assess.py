@@ -1,4 +1,4 @@
-"""`dpproxy assess`: the owner's statements held against policy and data; told in the terminal, as a page, as JSON."""
+"""`dpproxy assess`: the owner's statements tested against policy and data; a report as text, page or JSON."""
 
 from __future__ import annotations
 

@@ -119,7 +119,7 @@ def change(
 def history(
     name: Account, config: ConfigFile = HERE, since: Since = None, until: Until = None, json: Json = False
 ) -> None:
-    """Tell what an account was answered and charged for, and what limits it has had."""
+    """Show an account's answers, charges and limits so far."""
     with reported():
         accounts.history(configured(config), name, since, until, as_json=json)
 
@@ -157,7 +157,7 @@ def simulate(
     ] = None,
     json: Json = False,
 ) -> None:
-    """Tell which analysts each budget would have stopped, from what was really asked."""
+    """Show which analysts each budget would have stopped, from their past queries."""
     with reported():
         cli_simulate.run(
             configured(config), information or (), calls or (), period, since, until, plot, as_json=json

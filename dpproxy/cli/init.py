@@ -18,7 +18,7 @@ from dpproxy.reporting.tables import print_json
 def init(
     url: str, file: Path, persons: Sequence[str], public: Sequence[str], preset: Name | None, *, as_json: bool
 ) -> None:
-    """Writes the configuration and the key, and tells what is in it.
+    """Writes the configuration and the key, and prints a summary.
 
     `persons`: TABLE.COLUMN of the privacy unit, and of further columns that hold it; `public`: tables of
     nobody's rows; `preset`: whose parameters and budgets, None for the defaults. Raises what `propose` raises.

@@ -1,4 +1,4 @@
-"""What the commands have in common: their options, and how failures are told."""
+"""What the commands have in common: options and error reporting."""
 
 from __future__ import annotations
 

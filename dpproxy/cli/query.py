@@ -1,4 +1,4 @@
-"""`dpproxy query` and `dpproxy explain`: one statement on the whole way, without a server of the owner's."""
+"""`dpproxy query` and `dpproxy explain`: one statement from start to end, without a running server."""
 
 from __future__ import annotations
 

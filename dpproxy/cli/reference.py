@@ -1,4 +1,4 @@
-"""docs/cli.md, made of what `--help` says: `python -m dpproxy.cli.reference > docs/cli.md`."""
+"""docs/cli.md, generated from `--help`: `python -m dpproxy.cli.reference > docs/cli.md`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`dpproxy budget simulate`: who would have been stopped at which limit, from what was really asked."""
+"""`dpproxy budget simulate`: which analysts a limit would have stopped, from their past queries."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""The tables of docs/sql.md, made of the grammar and the catalogue of refusals: `python -m dpproxy.cli.sql_reference`.
+"""The tables of docs/sql.md, generated from the grammar and the refusals: `python -m dpproxy.cli.sql_reference`.
 
-The page's own words stay; what stands between its marks is written anew.
+Only the parts between the page's marks are replaced.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def _refusals() -> str:
 
 
 def main(path: Path) -> None:
-    """Writes the page anew."""
+    """Updates the page."""
     path.write_text(page(path.read_text()))
 
 

@@ -1,4 +1,4 @@
-"""The ledger's high-water mark, in a file beside the key: what shows that a ledger is older than it was.
+"""The ledger's high-water mark, in a file next to the key, by which an older copy of the ledger is detected.
 
 Two slots are written in turn, each sealed with a key of its own, so that a write that was cut short leaves the
 slot before. The file has its full size from the beginning: one fdatasync makes a mark durable.
@@ -54,7 +54,7 @@ class MarkFile:
             self._write(file, number + 1, mark)
 
     def replace(self, mark: HighWater) -> None:
-        """Begins anew with a mark, whatever was there; raises OSError."""
+        """Starts again with a mark, replacing any other; raises OSError."""
         new = self.path.with_name(f"{self.path.name}.new")
         with _opened(new, os.O_RDWR | os.O_CREAT | os.O_TRUNC) as file:
             _written(file, bytes(2 * _SLOT), 0)

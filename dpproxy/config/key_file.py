@@ -19,7 +19,7 @@ LENGTH = 32
 def load_key(path: Path, *, may_make: bool) -> bytes:
     """The key in `path`, made when it is missing and `may_make`.
 
-    Noise that was paid for hangs on the key, so a ledger that has entries and no key is no case for a new
+    Paid noise depends on the key, so a ledger that has entries and no key must not get a new
     one: say `may_make=False`. Raises ConfigError for a missing key, one of another length, and one that
     others may read.
     """

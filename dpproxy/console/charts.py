@@ -1,4 +1,4 @@
-"""Charts as numbers for templates: where bars, lines and ticks of an SVG lie. The templates write and escape it."""
+"""Charts as numbers for templates: positions of bars, lines and ticks in an SVG. The templates write and escape it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Tick:
 
 @dataclass(frozen=True)
 class Bar:
-    """A rectangle of series number `series`, told of as `title`."""
+    """A rectangle of series number `series`; `title` describes it."""
 
     x: float
     y: float

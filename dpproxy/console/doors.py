@@ -1,6 +1,6 @@
-"""Who is let in at the console's port: a share for each address, and seconds for each request, counted by connection.
+"""Limits of the console's port: connections by address, and seconds for each request.
 
-An unfinished request gives way to a new connection: whoever says nothing, or half of something, keeps nobody out.
+A new connection replaces an unfinished request, so that silent and slow clients block nobody.
 """
 
 from __future__ import annotations
@@ -130,7 +130,7 @@ class Doors:
             guest.socket.close()
 
     def _makes_room(self, address: str) -> bool:
-        """Whether one more of an address may enter; the oldest of its own, or of whoever has most, goes for it."""
+        """Whether one more connection of an address is accepted; it may replace the oldest of the busiest address."""
         of = Counter(guest.address for guest in self._guests)
         if of[address] < MOST_OF_ADDRESS and len(self._guests) < MOST:
             return True

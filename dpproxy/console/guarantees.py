@@ -18,7 +18,7 @@ from dpproxy.owner.accounts import account_guarantee, limit_link
 from dpproxy.owner.check import Guarantee, guarantee_of, marked
 
 _ODDS = 1000
-"""Odds beyond this are said to be more than that."""
+"""Larger odds are shown as "more than" this."""
 
 
 @dataclass(frozen=True)

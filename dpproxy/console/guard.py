@@ -1,4 +1,4 @@
-"""What holds for every response: the headers that a browser obeys, and the names that the console answers to."""
+"""For every response: security headers, and a check of the Host header."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _YEAR = 31_536_000
 
 
 class Guard:
-    """Wraps an application. `tls`: browsers are told to come by https alone from now on.
+    """Wraps an application. `tls`: browsers are required to use https from now on (HSTS).
 
     Without TLS only names of this machine are answered to, so that no page elsewhere can have a browser ask under a
     name of its own that it points here.

@@ -33,7 +33,7 @@ _SOON, _LATEST = 1.0, 30.0
 
 @dataclass(frozen=True)
 class Order:
-    """What a worker is told: the configuration as the parent read it, its place, and who its parent is."""
+    """The order to a worker: the configuration as the parent read it, its slot, and its parent's process."""
 
     config: Config
     place: WorkerSlot

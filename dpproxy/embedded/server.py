@@ -177,7 +177,7 @@ class Embedded:
 
     @property
     def socket_path(self) -> Path:
-        """The Unix socket itself, for clients that speak the protocol by themselves."""
+        """The Unix socket itself, for clients that implement the protocol."""
         return self.socket_dir / f".s.PGSQL.{PORT}"
 
     def conninfo(self, user: str | None = None, dbname: str = "postgres", password: str | None = None) -> str:

@@ -1,4 +1,4 @@
-"""Keeps a server process running: whoever kills it gets another one in its place.
+"""Keeps a server process running: a killed one is replaced.
 
 Why: docs/decisions/front-comes-back.md.
 """

@@ -1,4 +1,4 @@
-"""Whether a ledger has only ever held releases of bounded range: by what its entries say, not by the present noise.
+"""Whether a ledger has only ever held releases of bounded range: by its entries, not by the present noise setting.
 
 [AEA] Theorem 2 holds for accounts all of whose releases are of bounded range: those of noise = "laplace". A release
 with Gaussian noise that was reserved before the noise was changed takes it away for good, since what it has told stays

@@ -1,4 +1,4 @@
-"""A private statement's way: plan, price, buy, present. Only a settled answer leaves."""
+"""The steps of a private statement: plan, price, pay, present. Only a settled answer is sent."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Answer:
 class QueryEngine:
     """The composition of the rooms for one policy; safe to use from many threads.
 
-    `key`: the deployment's 32 secret bytes; `reload` reads the public tables into the front anew, which
+    `key`: the deployment's 32 secret bytes; `reload` loads the public tables into the front again, which
     happens when an epoch begins.
     """
 
@@ -75,7 +75,7 @@ class QueryEngine:
     def prepare(self, text: str, oids: tuple[int, ...], errors: bool = False) -> PreparedQuery:
         """The plan of a private statement; nothing is charged. Raises Refusal.
 
-        `errors`: with the columns of dpproxy.error_columns, which `execute` is then to be told, too.
+        `errors`: with the columns of dpproxy.error_columns; `execute` then needs the same setting.
         """
         return self._planner.prepare(text, oids, errors)
 

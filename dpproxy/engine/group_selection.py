@@ -1,4 +1,4 @@
-"""Which groups of a node come out: every cell of a known domain, or those that a mechanism finds by a count."""
+"""Which groups of a node are released: every cell of a known domain, or those that a mechanism finds by a count."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ Place = tuple[int, Fraction | None]
 
 @dataclass(frozen=True)
 class Groups:
-    """Released groups in their order, what finding them cost, and what of the node's measures came out with them.
+    """Released groups in their order, the cost of finding them, and the measures that were released with them.
 
     `times`: of a running count, how many times were looked at.
     """
@@ -80,7 +80,7 @@ class Selection(Protocol):
 
     @property
     def most(self) -> int:
-        """The most groups that can come out."""
+        """The most groups that can be released."""
 
     @property
     def cost_at_most(self) -> Cost:
@@ -94,7 +94,7 @@ class Selection(Protocol):
         """The SQL that the backend will run, as far as it is known before a group is released."""
 
     def find(self, fetch: Fetch, stream: Stream) -> Groups:
-        """The groups that come out."""
+        """The released groups."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""What a session remembers of its last answer, for tools that swallow notices: dpproxy.last_release."""
+"""What a session remembers of its last answer, for tools that discard notices: dpproxy.last_release."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class LastRow:
 
     @classmethod
     def of(cls, result: ReleasedTable) -> Self:
-        """The row that tells of a release."""
+        """The row of a release."""
         charged, left = result.charged, result.left
         return cls(
             mechanism=result.mechanism,

@@ -1,4 +1,4 @@
-"""How many different items groups that are fixed already have: a person-level distinct count a group.
+"""Distinct counts of items in groups already selected: one person-level distinct count per group.
 
 Why: docs/decisions/more-items-than-count.md.
 """

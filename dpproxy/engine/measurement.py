@@ -1,4 +1,4 @@
-"""The measures of groups that are fixed already: noise on every group's counts and sums."""
+"""Counts and sums in groups already selected: noise on each of them."""
 
 from __future__ import annotations
 
@@ -48,13 +48,13 @@ class Measurement(Protocol):
         """What measuring this many groups costs, whatever the data."""
 
     def parameters(self, groups: int) -> object:
-        """All that decides the law of what comes out over this many groups."""
+        """All that decides the law of the release over this many groups."""
 
     def queries(self, cells: Cells) -> tuple[HistogramQuery, ...]:
         """The SQL that the backend will run."""
 
     def measure(self, cells: Cells, fetch: Fetch, stream: Stream) -> Mapping[Place, MeasuredColumn]:
-        """What comes out, by the measure's place in the node."""
+        """The released values, by the measure's place in the node."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""On which terms a node is answered: the deployment's parameters, and what the analyst has set."""
+"""The options of a release: the deployment's parameters, and what the analyst has set."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a node is answered: its selection, its meters, its price and its keys; decided on public facts only."""
+"""How a node is answered: its selection, measurements, price and keys; decided on public facts only."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ class ReleasePlan:
 
     @property
     def free(self) -> ReleasedTable | None:
-        """The answer, where nothing private is in it: no rows, or a known domain by itself."""
+        """The answer, where it needs no private rows: no groups, or a known domain alone; else None."""
         draft = self.node.draft
         if self.selection is None:
             return ReleasedTable.nothing(len(draft.keys), len(draft.outputs))
@@ -150,7 +150,7 @@ class ReleasePlan:
 
     @property
     def threshold(self) -> int | None:
-        """About what a count has to be above to come out, None where every group does, or the data decide."""
+        """About what a count has to exceed to be released; None where every group is, or where the data decide it."""
         if not isinstance(self.selection, (CountSelection, RunningSelection)):
             return None
         mechanism = self.selection.mechanism

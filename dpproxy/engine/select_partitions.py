@@ -1,4 +1,4 @@
-"""Groups that are named without any number: partition selection in rounds over the backend."""
+"""Names of groups without numbers: partition selection in rounds over the backend."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Running counts over items of unknown domain: the groups that come out are items at times, each with its count."""
+"""Running counts over items of unknown domain: the released groups are pairs of item and time, each with its count."""
 
 from __future__ import annotations
 

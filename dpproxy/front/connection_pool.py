@@ -37,7 +37,7 @@ class Pool(Generic[T]):
 
     @contextmanager
     def use(self, who: str = "", waits: Callable[[], object] = lambda: None) -> Iterator[T]:
-        """One of them, waiting for a free place; raises what `make` raises, and `waits`, which is called meanwhile."""
+        """One of them, waiting for a free place; raises what `make` raises, and `waits`, called while waiting."""
         with self._taken(who, waits):
             one, generation = self._waiting()
             one = self._make() if one is None else one

@@ -45,7 +45,7 @@ from rewriter.statements.set_statement import SETTINGS
 _DATABASE = "dpproxy"
 _CHECKERS, _TYPES = 4, 10_000
 CONSTANT_TIMEOUT = "5s"
-"""How long a constant of a statement may be computed: for nothing, as nobody has paid yet."""
+"""How long a constant of a statement may be computed, before anything is paid."""
 _PATIENCE_SECONDS = 2
 SESSION_MEMORY = 512_000_000
 _AROUND = "SELECT * FROM ("
@@ -109,7 +109,7 @@ class Front:
 
     @classmethod
     def connect(cls, url: str) -> Self:
-        """A front in a database of another PostgreSQL, which is used for nothing else.
+        """A front in a dedicated database of another PostgreSQL.
 
         `url`: names a superuser and a password. Raises FrontError.
         """
@@ -159,7 +159,7 @@ class Front:
     def clone(self, policy: Policy, schema: BackendSchema) -> None:
         """Makes the clone of what `policy` shows; does nothing if it is there already.
 
-        `schema`: the backend's, for NOT NULL, foreign keys and comments. A clone that is made anew has no
+        `schema`: the backend's, for NOT NULL, foreign keys and comments. A new clone has no
         public rows: load_public follows. Raises FrontError.
         """
         statements = clone_statements(policy, schema, self._roles.group)

@@ -1,4 +1,4 @@
-"""Whose names the front tells an analyst: their own, and those of roles that nobody logs in as; nobody else's.
+"""Role names that an analyst sees in the front: their own, and those of roles without login; no other.
 
 PostgreSQL turns the number of any role into its name, and says of any name whether there is such a role. What does so
 is replaced by functions that ask `is_shown` first: under its own name, for every client finds it there, while the old
@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dpproxy.pgwire.identifiers import literal
 
 SHOWN = "pg_catalog.is_shown"
-"""The function that says of a role's number whether a session may be told its name."""
+"""The function that decides whether a session may see the name of a role, by its OID."""
 _OLD = "_of_any"
 _SUPERUSER = "dpproxy"
 """What the owner of the system catalogs is called."""

@@ -64,7 +64,7 @@ WHERE login.rolname = %s
 
 
 def take(login: str, analyst: str, version: int) -> str:
-    """The statement that lets a login take an analyst's role, and be nobody else meanwhile; `version`: the server's."""
+    """The statement that lets a login set an analyst's role without inheriting it; `version`: the server's."""
     options = " WITH INHERIT FALSE, SET TRUE" if version >= 160000 else ""
     return f"GRANT {identifier(analyst)} TO {identifier(login)}{options}"
 

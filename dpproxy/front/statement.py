@@ -1,4 +1,4 @@
-"""One statement at the front, by libpq: read, described, run; what PostgreSQL says against it is a Refusal."""
+"""One statement at the front, by libpq: read, described, run; its errors are Refusals."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What analysts see of each other and set by a function's call: their own roles and sessions, harmless settings.
+"""Analysts see only their own roles and sessions, and can set only harmless settings by function calls.
 
 System views are replaced and set_config is renamed in the front's own database, which a superuser may do under
 allow_system_table_mods; every client finds them where it looks.

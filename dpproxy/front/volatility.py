@@ -1,4 +1,4 @@
-"""Which functions of an expression without columns may have another value than the one that the front computes."""
+"""Finds volatile and session-dependent functions in a constant expression."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""For whom a thread works, and whether anybody still waits: planning ends when nobody does."""
+"""Which request a thread works for, and whether its client still waits: planning ends if it does not."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def waiting() -> Waiting:
 
 @contextmanager
 def working_for(login: str, cancellation: Cancellation) -> Iterator[None]:
-    """What this thread plans meanwhile is for `login`, and ends once it is cancelled."""
+    """Within the context this thread plans for `login`, and stops once that is cancelled."""
     token = _waiting.set(Waiting(login, cancellation))
     try:
         with wanted(lambda: not cancellation.cancelled):

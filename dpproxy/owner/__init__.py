@@ -1,1 +1,1 @@
-"""What the data owner may ask: check, advise, assess, init, accounts."""
+"""The data owner's functions: check, advise, assess, init, accounts."""

@@ -1,4 +1,4 @@
-"""What parameters mean, and which parameters a wish needs: guarantees, attacks, errors and thresholds."""
+"""What parameters mean, and which parameters meet a target: guarantees, attacks, errors and thresholds."""
 
 from __future__ import annotations
 
@@ -234,7 +234,7 @@ def for_analysts(setting: Setting, entries: Sequence[EntryRow], share: Fraction,
     """The least whole budgets of which at least `share` of the analysts would not have noticed anything.
 
     `entries`: the analysts' own, in order; `period`: how long a budget lasts. What the real limits refused is
-    in no ledger, so that a history of mode "track" tells most. OutputError where nothing was asked.
+    in no ledger, so that a history of mode "track" is the most informative. OutputError where nothing was asked.
     """
     if not entries:
         raise OutputError("the ledger has no history to learn from")

@@ -20,7 +20,7 @@ _L0 = (1, 2, 3, 5, 10, 20, 50, 100)
 
 @dataclass(frozen=True)
 class Line:
-    """Points of one curve, x and y above 0; `style` tells settings apart that share a color."""
+    """Points of one curve, x and y above 0; `style` distinguishes settings that share a color."""
 
     label: str
     xs: tuple[float, ...]

@@ -72,7 +72,7 @@ def lesson(privacy: Privacy, limit: AccountLimit, periods: int, time: str) -> Le
 
 
 def together(limits: list[AccountLimit]) -> str | None:
-    """What is said of everybody who joins forces, where nothing caps them."""
+    """The text on collusion of all analysts, where nothing caps it."""
     if any(limit.account == "dataset" and limit.mode == "enforce" for limit in limits):
         return None
     return (

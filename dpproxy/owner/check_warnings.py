@@ -1,4 +1,4 @@
-"""What a configuration says that its owner may not have meant: told by `dpproxy check`, no reason to refuse."""
+"""Declarations that the owner may not have meant: warnings of `dpproxy check`, not errors."""
 
 from __future__ import annotations
 

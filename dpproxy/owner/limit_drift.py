@@ -1,4 +1,4 @@
-"""Limits of the file beside limits of the ledger: an account keeps those that it was made with until they are set."""
+"""Limits that differ between file and ledger: an account keeps its initial limits until they are set."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from mechanisms import randomness
 
 @dataclass(frozen=True)
 class Found:
-    """What a ledger says to a configuration: the parameters that guarantees may rest on, and what is `told` of it."""
+    """A ledger compared with a configuration: the parameters that guarantees may use, and the differences (`told`)."""
 
     privacy: Privacy
     told: Sequence[str]

@@ -1,4 +1,4 @@
-"""Who would have been stopped at which limit, for the command and the console: budgets tried on a history."""
+"""Which analysts a limit would have stopped, for the command and the console: budgets simulated on a history."""
 
 from __future__ import annotations
 

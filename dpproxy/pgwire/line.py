@@ -1,4 +1,4 @@
-"""The way to the front: the client's messages, and what the proxy says by itself without the client seeing it."""
+"""Messages to the front: the client's, and the proxy's own, whose responses the client does not see."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the front still owes: the queue of expected responses, and names that hold once it has answered.
+"""The queue of responses due from the front, and names that change once it has answered.
 
 Why: docs/decisions/unnamed-portal.md.
 """
@@ -16,7 +16,7 @@ V = TypeVar("V")
 
 
 class Names(Generic[V]):
-    """Named things of a session, as the front will have them if it does what it was told.
+    """Named things of a session, as the front will have them if every message sent succeeds.
 
     Changes are proposed when a message is sent and settled, in the same order, when the front has
     answered it (kept) or skipped it (not kept).

@@ -1,4 +1,4 @@
-"""What takes more than one message: binding and executing private statements, and strings of statements.
+"""Flows of several messages: binding and executing private statements, and strings of statements.
 
 Each is a generator: it says to the line what it has to say, and yields where it must wait for the front, or
 for a job that runs outside.
@@ -82,7 +82,7 @@ class MessageFlows:
         self._errors = False
 
     def forward_bind(self, body: bytes, name: str, portal: Bindable = PLAIN) -> None:
-        """A Bind that the front answers by itself."""
+        """A Bind that is only forwarded."""
         self._portals.propose(name, portal)
         self._line.forward("B", body, (self._portals, name))
 

@@ -1,4 +1,4 @@
-"""What a statement gave, and why a command cannot give what it was asked for."""
+"""The rows of a statement, and the error of a command that cannot produce its output."""
 
 from __future__ import annotations
 

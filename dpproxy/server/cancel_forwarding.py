@@ -1,4 +1,4 @@
-"""Workers that share a port pass a CancelRequest on: it may reach another one than its session's."""
+"""Forwards CancelRequests between workers on one port: a request may reach a worker other than its session's."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 
 _SECONDS = 5.0
-"""How long a neighbour may take to cancel before the client is told that all is done."""
+"""How long another worker may take to cancel before the client's connection is closed."""
 _MOST_BYTES = 300
 
 

@@ -23,7 +23,7 @@ class KeyFileError(Exception):
 class Tokens:
     """Whose tokens are believed, and of which analysts, names or patterns, they are wanted.
 
-    `key_file`: the issuer's public key (PEM) or keys (JWKS), read anew at each login; `algorithm`: the only one that
+    `key_file`: the issuer's public key (PEM) or keys (JWKS), read at each login; `algorithm`: the only one that
     signatures may have; `claim`: where a token names the analyst.
     """
 

@@ -274,7 +274,7 @@ class Server:
             channel.close()
 
     async def _log_in(self, channel: Channel, guest: PendingLogin) -> None:
-        """From the first byte to a running session; whoever does not get that far is told why, and closed."""
+        """From the first byte to a running session; a connection that fails before gets an error, and is closed."""
         last_words = b""
         try:
             async with asyncio.timeout(self._settings.login_seconds):

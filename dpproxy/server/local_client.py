@@ -1,4 +1,4 @@
-"""A small client of our own: one statement, for the commands that work without a server of the owner's."""
+"""A small client of our own: one statement, for commands that work without a running server."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ async def ask(
 ) -> RowSet:
     """Logs in without a password, runs one statement by the simple protocol, hangs up; raises ClientError.
 
-    `heard`: told where a long statement is, which is none of the answer's notices.
+    `heard`: called with the progress of a long statement, which is not part of the answer's notices.
     """
     loop = asyncio.get_running_loop()
     _, channel = await loop.create_connection(lambda: Channel(m.Inbound(_LIMITS)), sock=connection)

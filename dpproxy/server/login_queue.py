@@ -1,4 +1,4 @@
-"""Who may be logging in at the same time: whoever keeps silent makes way for those who come later."""
+"""Limits concurrent logins: silent connections are ended in favour of new ones."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class _Line:
 class WaitingRoom:
     """At most `most` guests, `of_one_peer` from one place: one more sends away the oldest, of the silent ones first.
 
-    So whoever fills the room, with silence or with names, makes way for those who only pass through.
+    So clients that fill the queue, silent or not, do not block logins that complete quickly.
     """
 
     def __init__(self, most: int, of_one_peer: int) -> None:

@@ -1,4 +1,4 @@
-"""Logins that keep failing are let in one after the other, so that passwords cannot be tried at speed.
+"""Throttles repeated failed logins, so that passwords cannot be guessed quickly.
 
 Why: docs/decisions/failures-are-counted-by-address.md.
 """

@@ -108,7 +108,7 @@ class _Running:
 
 
 class Session:
-    """A logged-in client. `ended` is called once, when nothing of it is left but steps that go on."""
+    """A logged-in client. `ended` is called once, when nothing of it runs but paid steps."""
 
     def __init__(
         self,
@@ -471,7 +471,7 @@ class Session:
     # The end
 
     def _end(self, last_words: bytes = b"") -> None:
-        """Closes both connections. Planning ends; a step that is paid goes on to its end and stays charged."""
+        """Closes both connections. Planning is cancelled; a paid step runs to its end and stays charged."""
         if self._closing:
             return
         self._closing = True

@@ -99,7 +99,7 @@ def _end_point(certificate: x509.Certificate) -> bytes | None:
 
 
 def _self_signed() -> bytes:
-    """A key and a certificate for localhost: it hides what is said, it proves nothing."""
+    """A key and a certificate for localhost: it encrypts, but proves no identity."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "localhost")])
     now = dt.datetime.now(dt.UTC)

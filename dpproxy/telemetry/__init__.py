@@ -1,1 +1,1 @@
-"""What observers are told; never data."""
+"""Events for observers; never data."""

@@ -1,4 +1,4 @@
-"""What an owner may be told of statements as they end: who asked, the cost, the time; never what came out."""
+"""Events for the owner at the end of a statement: who asked, the cost, the time; never the answer."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rewriter.refusal import CATALOGUE
 
 @dataclass
 class ChargeTally:
-    """What one execution has cost so far, in micro-units, and how many releases it bought or had again for nothing."""
+    """What one execution has cost so far, in micro-units, and how many releases it bought or replayed."""
 
     information: int = 0
     calls: int = 0
@@ -30,7 +30,7 @@ class ChargeTally:
 class StatementEnd:
     """A statement that came to its end: of `account`, answered where `code` is empty, else refused with an SQLSTATE.
 
-    `text`: what the client sent, None where an error of the front tells no more than its code; `seconds`: on the
+    `text`: what the client sent, None where only the code of an error is known; `seconds`: on the
     proxy's side. A text is for fingerprints alone: it holds literals.
     """
 

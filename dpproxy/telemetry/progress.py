@@ -1,4 +1,4 @@
-"""What a client is told while a statement runs for long: by the clock and by the plan, never by the data.
+"""Progress notices while a statement runs for long: they depend on clock and plan, never on data.
 
 Why: docs/decisions/progress-by-the-clock.md.
 """
@@ -15,7 +15,7 @@ from dpproxy.telemetry.stages import Stages
 from rewriter.statements.set_statement import hears_notices
 
 FIRST_SECONDS, MOST_SECONDS = 2.0, 60.0
-"""How long a statement runs before anything is said; each silence then doubles, up to the most."""
+"""How long a statement runs before the first notice; each interval then doubles, up to the most."""
 _BEGIN = "dpproxy: still running after "
 
 

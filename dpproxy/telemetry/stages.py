@@ -10,10 +10,10 @@ from typing import Literal, get_args
 Stage = Literal["parse", "plan", "replay", "reserve", "fetch", "release", "settle", "present"]
 STAGES: tuple[Stage, ...] = get_args(Stage)
 """parse: from the text to nodes and presentation; plan: domains, mechanisms, price, keys; replay: looking for what
-was paid for; reserve: waiting for whoever buys the same, and the reservation; fetch: the backend; release: the
+was paid for; reserve: waiting for the same release elsewhere, and the reservation; fetch: the backend; release: the
 mechanisms; settle: cost and answer; present: the front, from the released arrays to the last row."""
 Observe = Callable[[Stage, float], None]
-"""Is told a stage of one statement and its seconds, on any thread."""
+"""Called with a stage of one statement and its seconds, on any thread."""
 
 
 def unobserved(stage: Stage, seconds: float) -> None:

@@ -120,7 +120,7 @@ def _short(item: exp.Expr) -> bool:
 
 
 def _in_order(keys: tuple[exp.Expr, ...], sets: tuple[tuple[int, ...], ...], relation: Relation) -> Grouping:
-    """The keys and sets in an order that does not tell in which one they were written."""
+    """The keys and sets in an order independent of how they were written."""
     order = key_order(keys, relation)
     new = {old: place for place, old in enumerate(order)}
     return Grouping(tuple(keys[old] for old in order), tuple(tuple(sorted(new[k] for k in s)) for s in sets))

@@ -1,4 +1,4 @@
-"""What the outputs of private subqueries are as columns: their types, and what is known of their values."""
+"""The outputs of private subqueries as columns: types, and known bounds of their values."""
 
 from __future__ import annotations
 

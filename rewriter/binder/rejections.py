@@ -1,4 +1,4 @@
-"""Refusals about whole queries: rows that would leave, rows of different units that would mix."""
+"""Refusals about whole queries: private rows in the result, and mixing of rows of different units."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Scalar subqueries that read the row around them: a LEFT JOIN with what they say about its unit, or its public key.
+"""Correlated scalar subqueries: a LEFT JOIN with their value for the row's unit, or for its public key.
 
 In:  SELECT COUNT(*) FROM users u WHERE (SELECT COUNT(*) FROM events e WHERE e.user_id = u.user_id) > 3
 Out: users LEFT JOIN a source with a row a unit and its column a0 = COUNT(*), under COALESCE(a0, 0) > 3

@@ -1,4 +1,4 @@
-"""What tools write out in full, in short: columns without their tables' schemas, parameters without their types."""
+"""Simplifies spellings of tools: columns without their tables' schemas, parameters without their types."""
 
 from __future__ import annotations
 

@@ -142,7 +142,7 @@ def _time(text: str, target: str) -> exp.Expr | None:
 
 
 def _typed(node: exp.Expr, relation: Relation | None) -> exp.Expr:
-    """A constant beside a column of dates, timestamps or texts in the column's type; no cast of a text to text."""
+    """A constant compared with a column of dates, timestamps or texts in the column's type; texts are not cast."""
     if relation is None:
         return node
     if isinstance(node, exp.Cast) and CASTS.get(node.to.this) == "text" and not node.to.expressions:
@@ -158,7 +158,7 @@ def _typed(node: exp.Expr, relation: Relation | None) -> exp.Expr:
 
 
 def _as_time(side: exp.Expr, of: str) -> exp.Expr | None:
-    """A constant text, or a date beside a timestamp, as a constant of the column's kind."""
+    """A constant text, or a date compared with a timestamp, as a constant of the column's kind."""
     if isinstance(side, exp.Literal) and side.is_string:
         return _time(side.this, of)
     if isinstance(side, exp.Cast) and isinstance(side.this, exp.Literal) and side.to.this == exp.DType.DATE:

@@ -1,4 +1,4 @@
-"""The order of what has none: sources, semi-joins and keys of a node, so that equal questions are one text.
+"""Sorts sources, semi-joins and keys of a node, whose order has no meaning, so that equal queries are one text.
 
 In:  FROM events e JOIN users u ON ..., and FROM users u, events e WHERE ...
 Out: one relation, its sources by the names of their tables and then by what is asked of them
@@ -19,7 +19,7 @@ def in_order(relation: Relation, used: Sequence[exp.Expr] = ()) -> Relation:
     """`relation` with its inner sources and its semi-joins in order; `used` are the expressions over it.
 
     Inner joins commute with one another and with a LEFT JOIN that does not read them, so that sources of LEFT JOINs
-    come last, in the order in which they were written. Sources that nothing tells apart stay as they are.
+    come last, in the order in which they were written. Indistinguishable sources keep their order.
     """
     if relation.filled is not None:
         return relation
@@ -41,7 +41,7 @@ def in_order(relation: Relation, used: Sequence[exp.Expr] = ()) -> Relation:
 
 
 def key_order(keys: Sequence[exp.Expr], relation: Relation) -> list[int]:
-    """The places of `keys` in the order of their texts, which do not tell in which order they were written.
+    """The places of `keys` in the order of their texts, independent of how they were written.
 
     >>> key_order([exp.column("b"), exp.column("a")], Relation(()))
     [1, 0]

@@ -1,4 +1,4 @@
-"""What the writers of measures and of sources ask of the query that they are part of."""
+"""What the writers of measures and sources need from the query that they are part of."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What bounds one unit's contribution in the emitted SQL, whatever the calculus believed: the last fence.
+"""Enforces the bounds on one unit's contribution in the emitted SQL, even if the calculus is wrong.
 
 A price assumes that a unit is in at most delta0 groups, that it adds at most so much to each, and that its removal
 changes no row of another unit. Where that was inferred wrongly the SQL costs accuracy, never privacy. The proofs are

@@ -88,7 +88,7 @@ def histogram_query(
 
 
 def node_text(node: NodeDraft, policy: Policy, parameters: Parameters) -> str:
-    """The node in canonical form with all constants: what its release key covers beside domain and mechanism.
+    """The node in canonical form with all constants: what its release key covers besides domain and mechanism.
 
     It is no engine's: the same question has the same key wherever the data are.
     """

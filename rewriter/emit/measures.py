@@ -1,4 +1,4 @@
-"""The columns that measures need: of each row what it counts or adds, of each unit and group what is released of it.
+"""The columns that measures need: what each row counts or adds, and what each unit contributes to a group.
 
 A sum's column is an integer, the value in fixed point, so that no sum depends on the order of rows. `k` numbers a
 unit's rows in each group by a keyed order, where at most tau of them may count.

@@ -1,4 +1,4 @@
-"""Queries beside the histogram of counts and sums: what the other measures of a node need of its groups.
+"""Queries other than the histogram of counts and sums: bins, items, weights, events.
 
 Bins for quantiles, each unit's items for numbers of different values, weights for partition selection, and events by
 time for running counts. In all of them a unit has at most the rows, items and groups that the proofs allow it.

@@ -1,4 +1,4 @@
-"""Private subqueries in a backend's SQL: every one has the unit in the column _o beside its own columns.
+"""Private subqueries in a backend's SQL: each has the unit in the column _o in addition to its own columns.
 
 What a unit's rows come to is decided by them alone: sums are of exact decimals, since the order in which an engine
 adds doubles depends on other rows, and a value too large for them counts as NULL, since nothing may raise.
@@ -95,7 +95,7 @@ def _outer(emitter: Context, outer: Outer) -> exp.Select:
 
 
 def _window(emitter: Context, window: exp.Expr, relation: Relation) -> exp.Expr:
-    """A window of a unit's rows; each aggregate that its function is made of gets the same frame."""
+    """A window of a unit's rows; each aggregate in its function gets the same frame."""
     check_window(window, relation)
     partition = [emitter.written(p, relation) for p in window.args["partition_by"]]
     order = window.args.get("order")

@@ -1,4 +1,4 @@
-"""What a node releases about each of its groups (measures), and which columns are made of that (outputs).
+"""What a node releases about each of its groups (measures), and the columns computed from that (outputs).
 
 In:  SELECT country, AVG(amount), SUM(2 * amount), COUNT(amount) FROM ...
 Out: two measures, the sum of amount and the number of rows that have one, each paid for once, and three outputs.

@@ -32,7 +32,7 @@ class Source:
 
     `table` is a table of the policy; with `derived` the rows come from a subquery that carries the unit instead, and
     `table` only names its columns. `on` are the conjuncts of a LEFT JOIN whose right side this is. `copies` are the
-    columns beside the unit's own that hold the unit or NULL.
+    columns other than the unit's own that hold the unit or NULL.
     """
 
     alias: str
@@ -58,7 +58,7 @@ class Source:
 
 @dataclass(frozen=True)
 class Grouped:
-    """A subquery whose groups each belong to one unit: the keys beside the unit, and exact per-unit aggregates."""
+    """A subquery whose groups each belong to one unit: the keys other than the unit, and exact per-unit aggregates."""
 
     relation: Relation
     keys: tuple[Field, ...]

@@ -1,4 +1,4 @@
-"""Source aliases of a node by their order, so that its text does not tell where in a statement it stood."""
+"""Source aliases of a node by their order, so that its text does not depend on where in a statement it stood."""
 
 from __future__ import annotations
 

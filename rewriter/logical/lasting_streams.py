@@ -1,4 +1,4 @@
-"""Streams: of which running counts the past never changes, and at which times there is something to look at.
+"""Streams: which running counts are over append-only history, and which times they can be released at.
 
 A data owner who declares the horizon of a table's time says that its events only come, in time. That holds for
 the rows of that table alone, chosen row by row: what joins other private rows, or asks a unit's other rows, can

@@ -1,4 +1,4 @@
-"""What the cut finds: DP nodes in base form, references to the proxy's own tables, edits of the client's tree."""
+"""The result of the split: DP nodes in base form, references to the proxy's own tables, edits of the client's tree."""
 
 from __future__ import annotations
 

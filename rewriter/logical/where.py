@@ -29,7 +29,7 @@ from rewriter.syntax.desugar_rows import plain_lists
 class Cte:
     """A CTE: its query, the CTEs that this one can see, its columns' names; one of private rows is not presented.
 
-    `read`: its private rows, for whoever names it first. Another place needs sources of its own: it is read again.
+    `read`: its private rows, for the first reference. Another one needs its own sources: the CTE is read again.
     """
 
     query: exp.Query

@@ -1,1 +1,1 @@
-"""Types of expressions, and which of them private rows may be computed by."""
+"""Types of expressions, and which expressions are allowed on private rows."""

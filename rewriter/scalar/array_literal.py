@@ -1,4 +1,4 @@
-"""Arrays as PostgreSQL prints them, taken apart."""
+"""Parses arrays as PostgreSQL prints them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Floating point arithmetic that cannot raise: PostgreSQL does at overflow and at results too small for a double.
+"""Floating point arithmetic that cannot raise: PostgreSQL raises at overflow and at results too small for a double.
 
 Each guard is exact but for results within 1e-15 of the largest double, which are NULL. Operands that are NaN or
 infinite raise nowhere.

@@ -1,4 +1,4 @@
-"""What each function may be called with: what a row could make raise, or engines read differently, is refused.
+"""Checks of function arguments: a call that a row could make raise, or that engines read differently, is refused.
 
 Why: docs/decisions/errors-become-null.md.
 """

@@ -1,4 +1,4 @@
-"""Values that no row has, since a constant of the query makes them NULL or the rows' condition untrue.
+"""Detects expressions that are always NULL and predicates that are never true, because of a constant of the query.
 
 In:  (amount - $1) / $2, where $2 is 0, or where $1 is NULL
 Out: NULL for every row, whatever the data: bounds of it are not needed

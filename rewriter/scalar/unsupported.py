@@ -1,4 +1,4 @@
-"""Aggregates that are not answered: those without a mechanism (PV018), and calls that PostgreSQL has not (42883)."""
+"""Aggregates that are not answered: those without a mechanism (PV018), and functions that PostgreSQL lacks (42883)."""
 
 from __future__ import annotations
 

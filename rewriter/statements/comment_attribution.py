@@ -1,4 +1,4 @@
-"""Whom a tool names in the comment before its statement: a note for the history, no right to anything."""
+"""The user whom a tool names in a comment before its statement: recorded in the history, without any right."""
 
 from __future__ import annotations
 

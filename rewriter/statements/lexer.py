@@ -1,4 +1,4 @@
-"""PostgreSQL's tokens, as its own scanner (scan.l) cuts them, and a text cut into its statements at them.
+"""PostgreSQL's tokens, by the rules of its own scanner (scan.l), and the split of a text into its statements.
 
 Why: docs/decisions/strings-of-statements.md.
 """
@@ -16,7 +16,7 @@ from rewriter.refusal import Refusal
 
 MAX_TEXT = 16 * 1024
 MAX_RELAYED = 64 * 1024
-"""Of a text that the front reads by itself: drivers' own statements on catalogs are longer than people's."""
+"""Of a text that is only forwarded to the front: drivers' catalog queries are longer than people's statements."""
 MAX_NESTING = 100
 PARAMETER_MARK = "\x01"
 """Stands for the $ of a parameter where sqlglot reads a text; PostgreSQL reads no text with it outside of quotes."""

@@ -1,4 +1,4 @@
-"""Statements that say for whom a session acts: SET ROLE in its spellings."""
+"""Statements that set the role a session acts for: SET ROLE in its spellings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Statements that carry a query in them: DECLARE, COPY, PREPARE and EXECUTE, taken apart by their words.
+"""Statements that contain a query: DECLARE, COPY, PREPARE and EXECUTE, parsed by their words.
 
 Why: docs/decisions/carriers.md.
 """

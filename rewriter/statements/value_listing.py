@@ -1,4 +1,4 @@
-"""Statements that tools send by themselves: a list of the values of one column, a look at columns without a row.
+"""Statements that tools send automatically: lists of the values of one column, and LIMIT 0 for the columns alone.
 
 In:  SELECT DISTINCT job_title FROM users ORDER BY 1 LIMIT 5000
 Out: a listing with the LIMIT 5000
@@ -43,7 +43,7 @@ def listing(tree: exp.Expr) -> Listing | None:
 
 
 def asks_for_nothing(text: str) -> bool:
-    """Whether a query ends with LIMIT 0: tools look so for its columns, and no row can come out whatever it reads.
+    """Whether a query ends with LIMIT 0: tools use it to learn the columns, and it returns no rows whatever it reads.
 
     >>> asks_for_nothing("SELECT * FROM users LIMIT 0;"), asks_for_nothing("SELECT (SELECT 1 LIMIT 0)")
     (True, False)

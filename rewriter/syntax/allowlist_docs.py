@@ -51,7 +51,7 @@ UNSPOKEN = (
     *(exp.Column, exp.Identifier, exp.Literal, exp.Boolean, exp.Null, exp.Parameter, exp.Paren, exp.If),
     *(exp.Var, exp.DataType, exp.DataTypeParam),
 )
-"""What an expression is made of besides its operators and functions."""
+"""Parts of an expression other than operators and functions."""
 
 
 def row_local() -> list[str]:

@@ -1,4 +1,4 @@
-"""Spellings of PostgreSQL that are others in disguise, in base form.
+"""Rewrites PostgreSQL's alternative spellings to base form.
 
 In:  x = ANY (ARRAY[1, 2]), x > ALL (ARRAY[1, 2]), x BETWEEN SYMMETRIC 3 AND 1, CASE x WHEN 1 THEN 2 END,
      date_part('year', x)

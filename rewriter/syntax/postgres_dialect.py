@@ -1,4 +1,4 @@
-"""PostgreSQL's dialect for reading clients' texts: function calls keep the names that they were made by."""
+"""PostgreSQL's dialect for reading clients' texts: function calls keep the names as written."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Our reading of a text as texts again: once for each way of writing what the parser does not tell apart.
+"""Our reading of a text written as text again, once for each spelling that the parser does not distinguish.
 
 PostgreSQL keeps `x NOT IN (1)` and `NOT x IN (1)`, or substring's two forms, apart; sqlglot reads each pair as one
 tree. If any spelling of the tree is what the client wrote, the tree is what the client meant.

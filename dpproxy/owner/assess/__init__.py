@@ -1,1 +1,1 @@
-"""How well the proxy would fit: the owner's statements held against policy and data, before anybody asks one."""
+"""How well the proxy would fit: the owner's statements tested against policy and data before deployment."""

@@ -1,4 +1,4 @@
-"""What would become of each statement: planned and priced as for an analyst, measured as only its owner may.
+"""How each statement would be answered: planned and priced as for an analyst, compared with the true data.
 
 No ledger takes part: nothing is charged, stored or logged, and no noise that is drawn here is ever used.
 """
@@ -232,7 +232,7 @@ def _plain_columns(
 def assessing(config: Config) -> Iterator[Assessor]:
     """An assessor with a front of its own in a folder that goes with it.
 
-    Raises ConfigError for whoever cannot read the deployment's key; what Checked.open and Front.start raise. Nothing
+    Raises ConfigError if the deployment's key cannot be read; what Checked.open and Front.start raise. Nothing
     of it is within reach of the wire: there is no statement for it, and a dpproxy is no backend.
     """
     _refuse_others(config)

@@ -1,6 +1,6 @@
-"""How well one answer would do: the release is drawn several times with noise of no use, and held against the truth.
+"""The error of one answer: the release is drawn several times from a discarded key and compared with the truth.
 
-For the data owner's eyes: true numbers are compared here, and only how far released ones are off comes out.
+For the data owner's eyes: true numbers are compared here, and only the errors of released ones are reported.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ class Column:
 
 @dataclass(frozen=True)
 class Fit:
-    """A DP node's release: how many groups there are and how many come out, how far their columns are off.
+    """A DP node's release: how many groups there are, how many are released, and the errors of their columns.
 
-    `threshold`: what a group needs about, None where every one comes out or the data decide; `information` and
+    `threshold`: about what a group needs, None where every one is released or the data decide; `information` and
     `calls`: what it costs on average. Errors of numbers are relative to the true ones, of dates to their range.
     """
 

@@ -1,4 +1,4 @@
-"""The statements of a file, in whichever format it is: which one, is told."""
+"""The statements of a file, with its format detected."""
 
 from __future__ import annotations
 

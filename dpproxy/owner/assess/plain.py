@@ -42,7 +42,7 @@ def groups(one: ReleasePlan, fetch: Fetch) -> Cells:
 
 
 def measured(one: ReleasePlan, cells: Cells, fetch: Fetch) -> dict[Place, MeasuredColumn]:
-    """The exact measures of these groups, as the node's outputs are made of them."""
+    """The exact measures of these groups, from which the node's outputs are computed."""
     node = unclamped(one.node)
     found: dict[Place, MeasuredColumn] = {}
     if not cells or not node.draft.measures:

@@ -34,7 +34,7 @@ WORDS: dict[Outcome, str] = {
 
 @dataclass(frozen=True)
 class Row:
-    """A statement with what is said of it, each in words; empty where there is nothing to say."""
+    """A statement with the report on it, each part in words; empty where there is none."""
 
     name: str
     text: str
@@ -125,7 +125,7 @@ def _sum(assessed: Sequence[Assessed]) -> Charge:
 
 
 def _beside(budget: Budget) -> str:
-    """What an analyst has in a period beside what asking everything once costs."""
+    """An analyst's budget of a period, compared with the cost of all statements once."""
     period = "" if budget.period == "none" else f" a {budget.period}"
     return f"an analyst has {_units(budget.information)} information units and {_units(budget.calls)} calls{period}"
 

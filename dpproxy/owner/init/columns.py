@@ -1,4 +1,4 @@
-"""What is said of each column: hidden where name or type tell of persons, known where the type tells the values."""
+"""The proposal for each column: hidden if name or type suggest personal data, known if the type has few values."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ _TEXTS = ("text", "character varying")
 
 @dataclass(frozen=True)
 class Found:
-    """The values of a column that came out, and what was said about it."""
+    """The released values of a column, and the notice."""
 
     table: str
     column: str

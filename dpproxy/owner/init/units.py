@@ -1,4 +1,4 @@
-"""Who is protected, and how each table's rows lead to them: read off names, keys and foreign keys, never off rows."""
+"""Who is protected, and how each table's rows lead to them: from names, keys and foreign keys, never from rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an engine needs said in its own way; everything else of the emitted SQL is the same text for all.
+"""What differs between engines; all other emitted SQL is the same text for all.
 
 The same node over the same data has the same histogram on every engine, ties included: what a keyed order
 hashes are the texts of values as PostgreSQL prints them.

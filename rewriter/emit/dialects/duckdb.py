@@ -1,4 +1,4 @@
-"""DuckDB's way of writing: TRY stands around what a row could make raise."""
+"""DuckDB's SQL: TRY surrounds expressions that a row could make raise."""
 
 from __future__ import annotations
 

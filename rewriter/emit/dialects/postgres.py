@@ -1,4 +1,4 @@
-"""PostgreSQL's way of writing: nothing there can be tried, so that every expression is written in a form that holds."""
+"""PostgreSQL's SQL: it has no TRY, so every expression is written in a form that cannot raise."""
 
 from __future__ import annotations
 

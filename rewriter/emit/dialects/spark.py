@@ -1,4 +1,4 @@
-"""Spark's way of writing: nothing is cast that is not tried, and sums are of decimals, since a BIGINT would wrap."""
+"""Spark's SQL: every cast is a try_cast, and sums are of decimals, since a BIGINT would wrap."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Expressions over private rows as a backend computes them: PostgreSQL's meaning, and no error that a row could decide.
 
-A backend error would tell about the row that raised it, so that every part which PostgreSQL could raise at is
+A backend error would reveal something about the row that raised it, so every part that could raise is
 NULL instead. Strict arithmetic is written as a value with guards, the conditions under which it may be computed,
 in their order; what stands around it sees the closed form CASE WHEN guard THEN value END.
 """

@@ -1,4 +1,4 @@
-"""Expressions over private rows for DuckDB: TRY stands around what could raise, as near as PostgreSQL's NULL does."""
+"""Expressions over private rows for DuckDB: TRY surrounds each part that could raise."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How functions over private rows are written: the forms that engines share, and what each has to say by itself."""
+"""How functions over private rows are written: the forms that engines share, and those that differ."""
 
 from __future__ import annotations
 

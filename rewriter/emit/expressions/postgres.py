@@ -1,4 +1,4 @@
-"""Expressions over private rows for PostgreSQL, which cannot try: every form holds for every value."""
+"""Expressions over private rows for PostgreSQL, which has no TRY: no form can raise for any value."""
 
 from __future__ import annotations
 
