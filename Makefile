@@ -17,7 +17,7 @@ help:
 demo: $(VENV)/.run
 	@exec $(VENV)/bin/dpproxy demo
 
-# What the proxy costs beside the bare database, queries a second, memory, stages: docs/benchmarks.md. Under half an hour;
+# The proxy's overhead over the bare database, queries a second, memory, stages: docs/benchmarks.md. Under half an hour;
 # with BENCH=quick, on small data, under five minutes.
 bench: $(VENV)/.bench
 	$(PY) -m benchmarks.bench
@@ -43,7 +43,7 @@ corpora: $(VENV)/.dev
 	$(PY) -m benchmarks.corpora
 
 # TPC-H's queries, ClickBench's out of the file CLICKBENCH=queries.sql, then all corpora by source, on both backends: answered,
-# empty, refused by code, price, error: docs/coverage.md, of which each part stays until it is run anew.
+# empty, refused by code, price, error: docs/coverage.md, of which each part is kept until its next run.
 CLICKBENCH ?=
 coverage: $(VENV)/.dev $(VENV)-tpch/.ready
 	$(PY) -m benchmarks.suites --tpchgen $(VENV)-tpch/bin/tpchgen-cli --tpch $(VENV)-tpch/sources/sqlglot-*.tar.gz $(CLICKBENCH:%=--clickbench %)
@@ -84,7 +84,7 @@ fuzz: $(VENV)/.dev
 bench-planning: $(VENV)/.dev
 	$(PY) -m benchmarks.planning
 
-# Our noise beside opendp's, which has a virtual environment of its own.
+# Our noise compared with opendp's, which has a virtual environment of its own.
 bench-noise: $(VENV)-opendp/.ready
 	$(VENV)-opendp/bin/python -m benchmarks.noise
 
@@ -106,7 +106,7 @@ published: $(VENV)/.dev $(VENV)-dbt/.ready
 bench-ledger: $(VENV)/.dev
 	$(PY) -m benchmarks.ledger
 
-# SELECT 1 through the relay beside the front itself, and 200 idle sessions: about a minute.
+# SELECT 1 through the relay and at the front itself, and 200 idle sessions: about a minute.
 bench-relay: $(VENV)/.dev
 	$(PY) -m benchmarks.relay
 
@@ -150,7 +150,7 @@ reference: $(VENV)/.run
 	$(PY) -m dpproxy.cli.reference > docs/cli.md
 	$(PY) -m dpproxy.cli.sql_reference docs/sql.md
 
-# Resolves pyproject.toml and the .in files anew into the lock files: the file, what it is made of, what it keeps to.
+# Resolves pyproject.toml and the .in files into the lock files again: the file, what it is made of, what it keeps to.
 LOCKS := "requirements.lock pyproject.toml --extra build" \
   "requirements-dev.lock pyproject.toml --extra build --extra dev -c requirements.lock" \
   "requirements-bench.lock pyproject.toml --extra build --extra bench -c requirements-dev.lock" \
