@@ -151,7 +151,7 @@ class Ledger:
         chain, charges, total = request.chain, request.charges, request.total
         ids = self.new_ids(len(charges)) if request.ids is None else list(request.ids)
         if len(set(ids)) != len(charges):
-            raise ValueError("a reservation has an id of its own")
+            raise ValueError("a reservation needs an id of its own")
         values: dict[str, object] = {
             "chain": list(chain),
             "accounts": len(chain),
@@ -197,7 +197,7 @@ class Ledger:
     def settle(self, reservation: Reservation, settlement: Settlement) -> Settled:
         """Writes actual cost and answer in one transaction; only what it returns may leave.
 
-        Whoever comes second with a release key gets the stored answer, at its stored cost, or for nothing if this
+        A second settlement with a release key gets the stored answer, at its stored cost, or free of charge if this
         account has paid for it already. Shared accounts are charged the whole reservation.
         Raises AboveReservation, AlreadyResolved, and NotReached for a new answer whose backend was not said to be
         reached. After LedgerUnavailable, `outcome` says whether it was written.
@@ -318,7 +318,7 @@ class Ledger:
         if state is None:
             raise LedgerError("no such reservation")
         if not state[1]:
-            raise NotReached("the backend was not said to be reached")
+            raise NotReached("the reservation was not marked as having reached the backend")
         return None
 
     def _resolve(self, id: UUID, kind: str) -> None:
@@ -334,7 +334,7 @@ class Ledger:
             raise AboveReservation("the stored answer cost more than the reservation holds") from error
         except Conflict as error:
             if error.constraint == "look_in_order" and not error.after_loss:
-                raise Overtaken("somebody else has looked at this stream in the meantime") from error
+                raise Overtaken("another process has released this stream in the meantime") from error
             state = self._state(id)
             if error.constraint == "mark_once" and (state is None or state[0] is None):
                 raise AlreadyReached("the backend was reached: the reservation can only be spent") from error

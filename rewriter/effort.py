@@ -1,4 +1,4 @@
-"""What a statement may cost to plan: every pass counts down one budget of steps, and sees whether anybody still waits.
+"""Limits the cost of planning: every pass counts down one budget of steps, and checks that the client still waits.
 
 A step is about one node that a pass looks at, copies or writes. How many a statement takes depends on its text and the
 policy alone, so that the same statement is refused on every machine; the limit of time is a second fence.
@@ -81,7 +81,7 @@ def spend(steps: int = 1) -> None:
 
 @contextmanager
 def wanted(still: Callable[[], bool]) -> Iterator[None]:
-    """What this thread plans meanwhile ends (57014) once `still` says that nobody waits for it."""
+    """Within the context, planning on this thread ends (57014) once `still` reports that nobody waits for it."""
     token = _wanted.set(still)
     try:
         yield
@@ -91,7 +91,7 @@ def wanted(still: Callable[[], bool]) -> Iterator[None]:
 
 @contextmanager
 def bounded() -> Iterator[Effort]:
-    """Gives what is planned meanwhile one budget, that of the statement around it if there is one.
+    """Planning within the context has one budget, that of the enclosing statement if there is one.
 
     Raises Refusal: 54001 once it is spent, or where the text is nested too deeply for a pass; 57014.
 
@@ -121,5 +121,5 @@ def too_complex() -> Refusal:
     return Refusal(
         "54001",
         "the statement is too complex to be planned",
-        hint="Nest less, name each WITH query once or twice, and use IN (...) for alternatives.",
+        hint="Nest less, use each WITH query once or twice, and use IN (...) for alternatives.",
     )

@@ -1,4 +1,4 @@
-"""Refusals: what the proxy says instead of an answer, never with data in it."""
+"""Refusals: errors in place of an answer, which never contain data."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Meaning:
-    """What a code tells an analyst, and what to write `instead`, for the documentation."""
+    """The meaning of a code for an analyst, and what to write `instead`, for the documentation."""
 
     meaning: str
     instead: str
@@ -17,14 +17,14 @@ class Meaning:
 CATALOGUE: Mapping[str, Meaning] = {
     "PV001": Meaning(
         "The privacy budget does not cover the query, or is frozen.",
-        "Ask fewer aggregates or lower LIMIT; `SELECT * FROM dpproxy.budget` tells what is left and until when.",
+        "Ask for fewer aggregates or lower LIMIT; `SELECT * FROM dpproxy.budget` shows what is left and until when.",
     ),
     "PV010": Meaning(
-        "Rows of a private table, or groups that are single rows, would come out.",
+        "The result would have rows of a private table, or groups that are single rows.",
         "Aggregate: `SELECT column, COUNT(*) FROM t GROUP BY column`; for the values alone `SELECT DISTINCT column`.",
     ),
     "PV011": Meaning(
-        "The privacy unit would come out, or be a final grouping key.",
+        "The privacy unit would be released, or be a final grouping key.",
         "`COUNT(DISTINCT unit)`, or GROUP BY the unit in a subquery and aggregate its result.",
     ),
     "PV012": Meaning(
@@ -59,7 +59,7 @@ CATALOGUE: Mapping[str, Meaning] = {
         "Aggregate the private branch first, or add the public rows outside.",
     ),
     "PV020": Meaning(
-        "A function on private rows could fail on one unit's row, change, or do more than compute.",
+        "A function on private rows could fail on one unit's row, is volatile, or has side effects.",
         "Use those listed above; any function works on the released rows, outside of the aggregates.",
     ),
     "PV021": Meaning(
@@ -75,13 +75,13 @@ CATALOGUE: Mapping[str, Meaning] = {
         "Coarser buckets, or a range in WHERE.",
     ),
     "PV024": Meaning(
-        "A bare list of the values of a column of unknown domain, as tools send it by themselves, where the data owner "
+        "A bare list of the values of a column of unknown domain, as tools send it automatically, where the data owner "
         'has not said `scans = "charge"`.',
         "`SELECT column, COUNT(DISTINCT unit) FROM t GROUP BY column ORDER BY 2 DESC LIMIT 10`; or a list with a "
         "condition, without a LIMIT above `max_k`; or ask the data owner to declare a domain.",
     ),
     "PV090": Meaning(
-        "The backend failed; why is withheld, for it may depend on private data. The charge stays.",
+        "The backend failed; the reason is withheld because it may depend on private data. The charge stays.",
         "Simplify expressions and conditions.",
     ),
     "0A000": Meaning(
@@ -90,23 +90,25 @@ CATALOGUE: Mapping[str, Meaning] = {
     ),
     "25006": Meaning(
         "The statement would write.",
-        "Only questions are answered, and answers published: `CREATE TABLE published.name AS SELECT ...`.",
+        "Send a SELECT, or publish an answer: `CREATE TABLE published.name AS SELECT ...`.",
     ),
     "22003": Meaning("A number is out of the range of its type.", "A smaller number."),
     "22012": Meaning("A constant divides by zero.", "NULLIF(x, 0)."),
-    "22023": Meaning("A value that a setting or a function does not have.", "See the hint."),
+    "22023": Meaning("Invalid value for a setting or function argument.", "See the hint."),
     "22025": Meaning("A LIKE pattern ends with its escape character.", "Write the escape character twice."),
     "2201W": Meaning("LIMIT is negative.", "A number from 0."),
     "2201X": Meaning("OFFSET is negative.", "A number from 0."),
-    "2BP01": Meaning("Another published table has rows of this one as a column.", "Drop that table first."),
+    "2BP01": Meaning(
+        "Another published table has a column of this table's row type.", "Drop that table first."
+    ),
     "42501": Meaning(
-        "The setting is not an analyst's, or what is published somebody else's.",
-        "dpproxy.notices and dpproxy.spend are; the data owner lets analysts publish.",
+        "Analysts may not change the setting, or the published table is somebody else's.",
+        "Analysts may change the settings named in the hint; the data owner grants the right to publish.",
     ),
     "42601": Meaning("The text cannot be read.", "Check quotes, comments and commas."),
     "42701": Meaning("Two columns of a published answer have one name.", "`COUNT(*) AS number`."),
-    "42702": Meaning("A column's name is in several tables.", "Write the table's alias before it."),
-    "42703": Meaning("There is no such column.", "See the hint for the names that there are."),
+    "42702": Meaning("Several tables have a column of this name.", "Write the table's alias before it."),
+    "42703": Meaning("There is no such column.", "The hint names columns that exist."),
     "42704": Meaning(
         "There is no such type.", "PostgreSQL's names: text, integer, numeric, date, timestamp."
     ),
@@ -114,22 +116,22 @@ CATALOGUE: Mapping[str, Meaning] = {
         "A column is neither grouped nor aggregated, or aggregates are nested.", "Add it to GROUP BY."
     ),
     "42804": Meaning("Types do not fit.", "CAST(x AS type)."),
-    "42883": Meaning("There is no such function of these arguments.", "See the hint."),
+    "42883": Meaning("There is no such function for these types.", "See the hint."),
     "42P01": Meaning("There is no such table.", "`\\d` lists the tables."),
     "42P02": Meaning("There is no such parameter.", "Bind as many values as the text has."),
-    "42P06": Meaning("The schema published is always there.", "`CREATE SCHEMA IF NOT EXISTS published`."),
-    "42P07": Meaning("An answer is published under this name.", "Another name, or DROP TABLE first."),
+    "42P06": Meaning("The schema published always exists.", "`CREATE SCHEMA IF NOT EXISTS published`."),
+    "42P07": Meaning("An answer is already published under this name.", "Another name, or DROP TABLE first."),
     "42P10": Meaning(
         "GROUP BY or ORDER BY names a position that the SELECT list does not have.", "Name the column."
     ),
-    "42P16": Meaning("A column of a published answer has no type that a table can have.", "CAST(x AS type)."),
+    "42P16": Meaning("A column of a published answer has a type that no table can have.", "CAST(x AS type)."),
     "54000": Meaning("The statement, or what it declares, is too long.", "Fewer constants."),
     "54001": Meaning(
-        "The statement is too complex: nesting, predicates, constants, or all of it to be planned.",
-        "IN (...) for alternatives; name a WITH query once or twice.",
+        "The statement is too complex: nesting, predicates, constants or planning steps.",
+        "IN (...) for alternatives; use a WITH query once or twice.",
     ),
     "55P03": Meaning(
-        "A transaction that has read a published table keeps it from being dropped or renamed.", "End it."
+        "A transaction that has read a published table prevents dropping or renaming it.", "End it."
     ),
     "57014": Meaning(
         "The statement was cancelled or timed out; once the backend was reached it stays charged.", "-"

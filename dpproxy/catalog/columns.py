@@ -43,16 +43,16 @@ def build_horizon(place: str, horizon: Mapping[str, object], table: BackendTable
     rest = dict(horizon)
     events = rest.pop("events_per_unit", None)
     if isinstance(events, bool) or not isinstance(events, int) or events < 1:
-        raise Mistake(f"{place}.events_per_unit", "how many events of one unit count has to be said")
+        raise Mistake(f"{place}.events_per_unit", "say how many events of one unit count")
     if len(rest) != 1:
-        raise Mistake(place, "one column and events_per_unit are wanted")
+        raise Mistake(place, "needs one column and events_per_unit")
     ((name, span),) = rest.items()
     column = table.column(name)
     if column is None:
         known = nearest(name, [column.name for column in table.columns])
         raise Mistake(f"{place}.{name}", "the table has no such column", known)
     if not isinstance(span, list) or len(span) != 2:
-        raise Mistake(f"{place}.{name}", "the first and the last are wanted")
+        raise Mistake(f"{place}.{name}", "needs the first and the last time")
     if column.type is None or base(column.type) not in RANGED or base(column.type) in NUMBERS:
         raise Mistake(f"{place}.{name}", f"a column of type {column.type} has no horizon")
     first, last = _range(f"{place}.{name}", span, column.type)
@@ -96,7 +96,7 @@ def _column(
 
 
 def _named(section: TableSection) -> set[str]:
-    """The columns that the owner has said anything of, by themselves or in max_groups_per_unit."""
+    """The columns that the owner has declared, alone or in max_groups_per_unit."""
     together = (name.strip() for key in section.max_groups_per_unit for name in key.split(","))
     return {*section.columns, *together}
 

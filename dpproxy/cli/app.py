@@ -1,4 +1,4 @@
-"""The commands: what each takes, and how failures are told. What they do is in the modules that they call."""
+"""The commands: their arguments and error reporting. The work is done by the modules that they call."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ Stdin = Annotated[bool, typer.Option("--password-stdin", help="Read the password
 def demo(
     port: Annotated[int, typer.Option(metavar="N", help="Port to listen on.", min=0, max=65535)] = 6432,
 ) -> None:
-    """Serve the sample data on 127.0.0.1, say how to connect, ask first queries."""
+    """Serve the sample data on 127.0.0.1, show how to connect, run first queries."""
     with reported():
         demonstration.run(port)
 
@@ -150,7 +150,7 @@ def serve(
         typer.Option(metavar="HOST:PORT", help="Where the owner's console is, in place of the file's."),
     ] = None,
 ) -> None:
-    """Serve analysts until SIGTERM or Ctrl-C; statements that run are still answered."""
+    """Serve analysts until SIGTERM or Ctrl-C; running statements are still answered."""
     with (
         reported(),
         Service.start(configured(config, port=port, http=http), alone=True, workers=workers) as service,
@@ -166,7 +166,7 @@ def serve(
 
 @app.command()
 def check(config: ConfigFile = HERE, json: Json = False) -> None:
-    """Hold the configuration against the backend; tell what it means and guarantees."""
+    """Check the configuration against the backend; explain what it means and guarantees."""
     with reported():
         checked = BoundConfig.open(configured(config))
         checked.backend.close()
@@ -180,7 +180,7 @@ def explain(
     analyst: Annotated[str, typer.Option(metavar="A", help="Whose budget is shown.")] = OWNER,
     json: Json = False,
 ) -> None:
-    """Tell how a query would be answered and at what price, without running it."""
+    """Show how a query would be answered and at what price, without running it."""
     with reported():
         cli_query.explain(configured(config), analyst, statement, as_json=json)
 
@@ -205,7 +205,7 @@ def advise(
         ),
     ] = None,
     epsilon: Annotated[
-        Fraction | None, typer.Option(parser=_positive, metavar="E", help="Wish: a guarantee of a period.")
+        Fraction | None, typer.Option(parser=_positive, metavar="E", help="Target: a guarantee of a period.")
     ] = None,
     delta: Annotated[
         Fraction | None,
@@ -213,25 +213,25 @@ def advise(
     ] = None,
     unnoticed: Annotated[
         Fraction | None,
-        typer.Option(parser=_positive, metavar="PERCENT", help="Wish: so many analysts notice no limit."),
+        typer.Option(parser=_positive, metavar="PERCENT", help="Target: so many analysts notice no limit."),
     ] = None,
     error: Annotated[
         Fraction | None,
-        typer.Option(parser=_positive, metavar="PERCENT", help="Wish: the error of 95% of counts."),
+        typer.Option(parser=_positive, metavar="PERCENT", help="Target: the error of 95% of counts."),
     ] = None,
     count: Annotated[
         int, typer.Option(metavar="N", help="With --error: of counts of this size.", min=1)
     ] = 1000,
     compare: Annotated[
         str | None,
-        typer.Option(metavar="NAME=VALUE,...", help="A second setting beside it, by what differs."),
+        typer.Option(metavar="NAME=VALUE,...", help="A second setting to compare with, by what differs."),
     ] = None,
     plot: Annotated[
         Path | None, typer.Option(metavar="FILE", help="A plot as well, .png or .svg (needs matplotlib).")
     ] = None,
     json: Json = False,
 ) -> None:
-    """Tell what parameters guarantee, cost and allow an attacker; find those that a wish needs."""
+    """Show what parameters guarantee, cost and allow an attacker; find parameters for a target."""
     if epsilon is not None and error is not None:
         raise typer.BadParameter(
             "a guarantee and an error both decide epsilon_per: wish for one, and read off the other"
@@ -262,7 +262,7 @@ def assess(
     ] = None,
     json: Json = False,
 ) -> None:
-    """Tell the data owner how many of these statements would be answered, at what price, and how well.
+    """Show the data owner how many of these statements would be answered, at what price, and how well.
 
     Reads the data without noise: the report is not private. Nothing is charged or stored.
     """
@@ -277,7 +277,7 @@ def audit(
     ],
     json: Json = False,
 ) -> None:
-    """Compute every account's balance and guarantee anew from a trail, without the ledger."""
+    """Recompute every account's balance and guarantee from a trail, without the ledger."""
     with reported():
         cli_audit.audit(file, as_json=json)
 
@@ -289,7 +289,7 @@ def query(
     config: ConfigFile = HERE,
     form: Annotated[Format, typer.Option("--format", help="How rows are printed.")] = Format.table,
 ) -> None:
-    """Ask one query as an analyst would, charged and noised alike, without a server."""
+    """Run one query as an analyst would, charged and with noise, without a server."""
     with reported():
         cli_query.query(configured(config), analyst, statement, form)
 
@@ -299,7 +299,7 @@ def publish(
     name: cli_published.Name,
     sql: Annotated[Path, typer.Option(metavar="FILE", help="A file with one SELECT.")],
     refresh: Annotated[
-        Refresh, typer.Option(help="When to ask anew: each epoch, each period of the account, or never.")
+        Refresh, typer.Option(help="When to refresh: each epoch, each period of the account, or never.")
     ] = "once",
     analyst: Annotated[
         str, typer.Option(metavar="A", help="Whose budget pays, now and at each refresh.")
@@ -339,7 +339,7 @@ def remove(name: Name, config: ConfigFile = HERE) -> None:
 
 @user.command("passwd")
 def passwd(name: Name, config: ConfigFile = HERE, password_stdin: Stdin = False) -> None:
-    """Set an analyst's password anew."""
+    """Set a new password for an analyst."""
     with reported():
         analysts.set_password(configured(config), name, _password(password_stdin))
 

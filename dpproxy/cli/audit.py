@@ -1,4 +1,4 @@
-"""`dpproxy audit`: what a trail comes to, as tables and JSON."""
+"""`dpproxy audit`: balances and guarantees recomputed from a trail, without the ledger."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def audit(file: Path, *, as_json: bool) -> None:
         for unit in ("information", "calls")
     ]
     heads = ("account", "unit", "limit", "used in its last period", "reserved", "entries")
-    print_table("Accounts, computed anew", heads, rows, right=(2, 3, 4, 5))
+    print_table("Accounts, recomputed", heads, rows, right=(2, 3, 4, 5))
     bound_heads = (
         "account",
         "units",

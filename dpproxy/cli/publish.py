@@ -1,4 +1,4 @@
-"""`dpproxy publish` and `dpproxy published`: answers that the owner makes free for everybody, and takes back."""
+"""`dpproxy publish` and `dpproxy published`: answers that the owner makes free for everybody, or withdraws."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from dpproxy.reporting.rows import OutputError
 from dpproxy.reporting.tables import print_json, print_table
 from rewriter.statements.published_table import SCHEMA, publication
 
-published = group("published", "Published answers: what everybody reads for nothing, and how old it is.")
+published = group("published", "Published answers, which everybody reads free of charge, and their age.")
 Name = Annotated[str, typer.Argument(metavar="NAME", help="Its name in the schema published.")]
 
 
@@ -37,7 +37,7 @@ def publish(config: Config, name: str, file: Path, refresh: Refresh, analyst: st
 
 @published.command("list")
 def show(config: ConfigFile = HERE, json: Json = False) -> None:
-    """List what is published: by whom, how old, when it is asked for anew, what it has cost, what failed."""
+    """List what is published: by whom, how old, when it is refreshed, what it has cost, what failed."""
     with reported():
         with opened_vault(configured(config)) as vault:
             found = sorted(vault.ledger.publications.all(), key=lambda one: one.name)
@@ -58,7 +58,7 @@ def drop(name: Name, config: ConfigFile = HERE) -> None:
 
 @published.command("refresh")
 def refresh(name: Name, config: ConfigFile = HERE) -> None:
-    """Ask for a published answer anew, though it is not due; its publisher pays as for any query."""
+    """Refresh a published answer before it is due; its publisher pays as for any query."""
     with reported(), Service.start(configured(config), alone=False) as service:
         one = service.publishing.refresh(name)
         if one is None:

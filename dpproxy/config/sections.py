@@ -50,7 +50,7 @@ def nearest(name: str, names: Iterable[str]) -> str | None:
 
 def _exact(value: object) -> object:
     if isinstance(value, bool) or not isinstance(value, int | Fraction):
-        raise ValueError("a number is wanted")
+        raise ValueError("must be a number")
     return Fraction(value)
 
 

@@ -122,7 +122,7 @@ class _Console:
         given = request.headers.get("authorization", "").removeprefix("Bearer ")
         known = hmac.compare_digest(given.encode(errors="replace"), metrics_token(self._sources.key).encode())
         if not known and (ticket is None or not ticket.owner):
-            return PlainTextResponse("dpproxy console token tells the bearer token.\n", 401)
+            return PlainTextResponse("dpproxy console token prints the bearer token.\n", 401)
         if self._sources.metrics is None:
             return PlainTextResponse("This process serves no analysts: ask the one that does.\n", 404)
         return Response(await self._quickly(self._sources.metrics), media_type=_METRICS_TYPE)
@@ -131,7 +131,7 @@ class _Console:
         return PlainTextResponse("alive\n")
 
     async def _ready(self, request: Request) -> Response:
-        """One look for all who ask meanwhile: they hold no threads, and do not wait for ever."""
+        """One check is shared by concurrent requests: they hold no threads, and do not wait for ever."""
         if self._probing is None or self._probing.done():
             self._probing = asyncio.create_task(self._quickly(self._sources.probe.parts))
         try:
@@ -194,7 +194,7 @@ class _Console:
     async def _right(self, peer: str, password: str) -> bool | None:
         """Whether this is the owner's password; None for those who have to come again.
 
-        One attempt of an address at a time, which waits its turn by itself; of all, only one is computed at a time.
+        One attempt of an address at a time; over all addresses, one password is computed at a time.
         """
         guessing = self._guessing.setdefault(peer, _Guessing())
         if guessing.waiting >= _MOST_GUESSES:

@@ -170,7 +170,7 @@ def limits(sources: Sources, query: Mapping[str, str]) -> Context:
 
 
 def columns(sources: Sources, query: Mapping[str, str]) -> Context:
-    """Tables, columns and their classes, as `dpproxy check` tells them."""
+    """Tables, columns and their classes, as in `dpproxy check`."""
     checked = sources.checked
     found = classes(checked.policy, checked.config.tables, checked.config.privacy)
     tables = []
@@ -285,7 +285,7 @@ def _by_account(rows: Sequence[ActivityRow]) -> list[tuple[str, ...]]:
 
 def _why(code: str) -> str:
     known = CATALOGUE.get(code)
-    return known.meaning if known is not None else "An error of PostgreSQL's that says so by itself."
+    return known.meaning if known is not None else "An error of PostgreSQL's own."
 
 
 def _amounts(text: str) -> list[Fraction]:

@@ -1,4 +1,4 @@
-"""The owner's password: a scrypt verifier in a file beside the key, never the password itself."""
+"""The owner's password: a scrypt verifier in a file next to the key, never the password itself."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _MEMORY = 256 * _N * _R
 
 @dataclass(frozen=True)
 class Verifier:
-    """What tells a right password from a wrong one (RFC 7914)."""
+    """The verifier of a password (RFC 7914)."""
 
     salt: bytes
     hash: bytes
@@ -70,7 +70,7 @@ def load(path: Path) -> Verifier | None:
     except FileNotFoundError:
         return None
     except (OSError, ValueError, Base64Error) as error:
-        raise ConfigError(path, "", "no owner's password can be read: set it anew") from error
+        raise ConfigError(path, "", "the owner's password cannot be read: set a new one") from error
 
 
 def save(path: Path, verifier: Verifier) -> None:

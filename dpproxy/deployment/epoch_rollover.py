@@ -1,4 +1,4 @@
-"""Epochs that turn under several workers: the parent reads the public tables anew, once, and they wait for it."""
+"""Rollover of epochs with several workers: the parent reloads the public tables once, and the workers wait for it."""
 
 from __future__ import annotations
 
@@ -74,11 +74,11 @@ def turn_at_owner(folder: Path, epoch: str) -> None:
     if outcome == _CHANGED:
         raise tables_changed()
     if outcome != _DONE:
-        raise FrontError("the public tables cannot be read anew")
+        raise FrontError("the public tables cannot be reloaded")
 
 
 class OncePerEpoch:
-    """Does a thing once for each epoch, whoever asks first; a failure is tried again.
+    """Runs a function once for each epoch, on the first call; a failure is retried.
 
     >>> begun = []
     >>> turn = OncePerEpoch("2024-01-01", begun.append)

@@ -57,12 +57,12 @@ SLOTS = 4
 """Queries that the backend runs at once."""
 RECOVERY_SECONDS = 600
 RENEWAL_SECONDS = 5.0
-"""How soon a published answer that is due is asked for anew, and one of another proxy is shown."""
+"""How soon a due published answer is refreshed, and one of another proxy is shown."""
 _ATTACH_SECONDS = 60
 MOST_WORKERS = 64
 """So many workers have a lasting name in the ledger."""
 _LEDGER_CONNECTIONS, _MORE_CONNECTIONS = 34, 40
-"""Of each process to an embedded ledger, and for commands beside them."""
+"""Of each process to an embedded ledger, and for commands on a running server."""
 
 
 class ServiceError(Exception):
@@ -124,10 +124,14 @@ class BoundConfig:
 
 @dataclass(frozen=True, repr=False)
 class LedgerAndKey:
-    """The ledger of a configuration and the deployment's key; `owner`: no other process runs its server.
+    """The ledger of a configuration and the deployment's key.
 
-    `mark`: what the ledger has to be checked against before it may pay for anything; `data`: what its answers are to
-    be of.
+    Attributes:
+        ledger: the ledger.
+        key: the deployment's 32 secret bytes.
+        owner: no other process runs its server.
+        mark: what the ledger is checked against before it may pay for anything.
+        data: the backend whose data its answers are of.
     """
 
     ledger: Ledger
@@ -160,7 +164,7 @@ def open_vault(
     exists = bool(section.url) or (data_dir / "cluster").exists()
     if not (exists or new) and mark_path(key_path).exists():
         raise MarkError(
-            f"{key_path} has a ledger, but none is in {data_dir}: put it back, or begin anew by {ACCEPT}"
+            f"{key_path} has a ledger, but none is in {data_dir}: put it back, or start a new ledger by {ACCEPT}"
         )
     # A ledger that is there may hold answers whose noise hangs on the key.
     key = load_key(key_path, may_make=not exists)

@@ -1,4 +1,4 @@
-"""What the caps of the policy may leave out of an answer: no interval of the noise covers that."""
+"""The caps of the policy that may leave rows or groups out of an answer, which no interval of the noise covers."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from rewriter.api import one_row_per_unit
 from rewriter.ir.measure import Count, Moment, Quantiles, Running
 from rewriter.logical.plan import NodeDraft
 
-BEYOND = "what is beyond is not counted"
+BEYOND = "the excess is not counted"
 NOT_COVERED = "and the interval does not cover it"
 
 

@@ -1,4 +1,4 @@
-"""EXPLAIN of a private query: what would answer it and at what price, without touching data or budget."""
+"""EXPLAIN of a private query: mechanisms, noise and price, without touching data or budget."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def explanation(one: ReleasePlan, left: Charge | None) -> Iterator[str]:
     groups = "unrestricted" if node.delta0 is None else f"at most {node.delta0} groups of one unit"
     yield f"Groups of {domain}, {groups}"
     if one.selection is None:
-        yield "  Cost: nothing, no rows can come out"
+        yield "  Cost: nothing, the answer has no rows"
         return
     if isinstance(one.selection, CountSelection):
         top = f", top {one.k}" if one.lowered or is_top_k(one.selection) else ""
@@ -42,7 +42,7 @@ def explanation(one: ReleasePlan, left: Charge | None) -> Iterator[str]:
     for meter in one.meters:
         yield from _meter(meter, one.selection.most)
     if capped := caps(node.draft):
-        yield f"  Not in an interval: {capped}, {BEYOND}"
+        yield f"  Not covered by intervals: {capped}, {BEYOND}"
     yield f"  Cost: at most {charge(one.cost_at_most)}"
     if left is not None:
         yield f"  Left: {left}"
@@ -82,21 +82,23 @@ def _price(mechanism: Mechanism | ClampedSum) -> str:
     """What a count or sum costs, in words."""
     if isinstance(mechanism, (KnownGumb, UnkGumb)):
         each = (
-            "2 information units, one for its place and one for its count" if mechanism.counts else "1 unit"
+            "2 information units per returned row (1 for rank, 1 for count)"
+            if mechanism.counts
+            else "1 information unit per returned row"
         )
         if isinstance(mechanism, KnownGumb):
-            return f"each row {each}"
-        return f"each row that comes out {each}; 1 more to end, 1 call in all; what does not come out is not paid"
+            return each
+        return f"{each}, plus 1 unit and 1 call per query; rows not returned are free"
     if isinstance(mechanism, PrivateCountRelease):
         return (
-            f"pay as it goes: {_units(mechanism.cost_at_most)} buy at most {mechanism.most_steps} steps, each of "
-            "which releases the next largest group or looks closer; SET dpproxy.query_calls and "
-            "dpproxy.query_information to less, or add ORDER BY ... DESC LIMIT k to pay by the row"
+            f"at most {_units(mechanism.cost_at_most)}, for at most {mechanism.most_steps} steps; a step releases the "
+            "next largest group or reduces the noise of the rest; SET dpproxy.query_calls and "
+            "dpproxy.query_information lower to pay less, or add ORDER BY ... DESC LIMIT k to pay per row"
         )
     if isinstance(mechanism, KnownCountRelease):
         return (
-            f"pay as it goes, {_units(mechanism.cost_at_most)} at most: as many groups, from the largest on, as that "
-            "buys at the relative error of this deployment"
+            f"at most {_units(mechanism.cost_at_most)}: groups from the largest on, each at the deployment's relative "
+            "error, until that is spent"
         )
     return f"{_units(mechanism.cost_at_most)}, for all groups together"
 
@@ -104,11 +106,11 @@ def _price(mechanism: Mechanism | ClampedSum) -> str:
 def _by_weight(selection: PartitionSelection) -> Iterator[str]:
     mechanism = selection.mechanism
     yield f"  Mechanism: {mechanism.name}, {len(mechanism.rounds)} rounds"
-    yield f"  Clamp: at most {mechanism.delta0} groups of one unit count, each for less the more it has"
-    yield "  Noise: none is seen, only names come out"
+    yield f"  Clamp: at most {mechanism.delta0} groups of one unit count, with less weight the more it has"
+    yield "  Noise: none in the answer, which has only names"
     yield (
-        f"  Price: {_units(mechanism.cost_at_most)}, however many groups come out: all that a query may spend; "
-        "SET dpproxy.query_information to less for fewer groups"
+        f"  Price: {_units(mechanism.cost_at_most)}, the whole allowance of a query, for any number of groups; "
+        "SET dpproxy.query_information lower to pay less, for fewer groups"
     )
 
 
@@ -116,10 +118,10 @@ def _by_time(selection: RunningSelection, lasts: bool) -> Iterator[str]:
     mechanism = selection.mechanism
     yield f"  Mechanism: {mechanism.name}, times 1 to {selection.at} of {mechanism.horizon}"
     most = mechanism.stddev * mechanism.partial_sums**0.5
-    yield f"  Noise: standard deviation {mechanism.stddev:.2f} to {most:.2f}, by the time's number"
+    yield f"  Noise: standard deviation {mechanism.stddev:.2f} to {most:.2f}, depending on the time"
     yield f"  Clamp: the first {mechanism.events} rows of one unit count"
     yield f"  Threshold: {mechanism.threshold}"
-    later = "later times are free in this budget's period" if lasts else "again in each epoch"
+    later = "later times are free in this budget's period" if lasts else "charged again in each epoch"
     yield f"  Price: {_units(mechanism.cost_at_most)} for all items and times; {later}"
 
 
@@ -161,4 +163,4 @@ def _query(query: HistogramQuery) -> Iterator[str]:
         shown_ones = ", ".join("NULL" if v is None else v for v in array[:5])
         yield f"    ${number}: {len(array)} cells: {shown_ones}{', ...' if len(array) > 5 else ''}"
     if query.rank_key:
-        yield f"    ${len(query.arrays) + 1}: the secret of the keyed order"
+        yield f"    ${len(query.arrays) + 1}: the secret key of the rank"

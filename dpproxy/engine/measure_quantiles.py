@@ -1,4 +1,4 @@
-"""Quantiles of groups that are fixed already: a tree of noisy bin counts a group, from which all are read."""
+"""Quantiles in groups already selected: one tree of noisy bin counts per group, from which all are read."""
 
 from __future__ import annotations
 
@@ -85,6 +85,6 @@ class QuantileMeter:
         if fetched.rows and (
             min(rows.min(), bins.min()) < 0 or rows.max() >= len(cells) or bins.max() >= counts.shape[1]
         ):
-            raise ValueError("the backend returned a bin that there is not")
+            raise ValueError("the backend returned a bin that does not exist")
         np.add.at(counts, (rows, bins), fetched.counts(2))
         return counts

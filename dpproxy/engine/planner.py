@@ -64,10 +64,17 @@ Value = TypeVar("Value")
 
 @dataclass(frozen=True)
 class PreparedQuery:
-    """A private statement with its presentation: $1..$n are the client's parameters, arrays of `array_oids` follow.
+    """A private statement with its presentation, before parameters and constants have values.
 
-    `nodes` are its nodes before parameters and constants have values; `errors` the outputs (node and place) whose
-    standard deviations are the last arrays; `steps`: what it took to plan, by which it is weighed.
+    Attributes:
+        presentation: the text for the front; $1..$n are the client's parameters, arrays follow.
+        array_oids: the types of the arrays.
+        columns: the released columns of each node.
+        explain: the statement is EXPLAIN.
+        constants: what the front has to evaluate for the nodes.
+        nodes: the nodes.
+        errors: the outputs (node and place) whose standard deviations are the last arrays.
+        steps: what planning took; the weight of the plan in its cache.
     """
 
     presentation: str
@@ -97,11 +104,18 @@ class PreparedConstant:
 
 @dataclass(frozen=True)
 class BoundNode:
-    """A DP node with everything public that decides its release; `cells` is None for an unknown domain.
+    """A DP node with everything public that decides its release.
 
-    `waits`: constants in it are not known yet, so that it can be priced but not released. `times`: of a running
-    count the times that there can be, ascending; where its past never changes, `lasting` is the unit of time and
-    `public` a digest of the public rows that it reads.
+    Attributes:
+        draft: the node.
+        cells: the cells of a known domain, None for an unknown one.
+        text: the node in canonical form, the same for equal questions.
+        domain: a digest of the cells.
+        policy, parameters, dialect: what its SQL is written with.
+        waits: constants in it are not known yet, so that it can be priced but not released.
+        times: the possible times of a running count, ascending.
+        lasting: the unit of time of a running count over append-only history, None for others.
+        public: a digest of the public rows that such a running count reads.
     """
 
     draft: NodeDraft
@@ -224,7 +238,7 @@ class Planner:
         self._verdicts, self._prepared, self._plans, self._digests = _Kept(), _Kept(), _Kept(), _Kept()
 
     def forget(self) -> None:
-        """Drop all plans: public tables were read anew."""
+        """Drop all plans: public tables were reloaded."""
         self._digests.clear()
         self._prepared.clear()
         self._plans.clear()
@@ -315,7 +329,7 @@ class Planner:
             raise Refusal(
                 "PV020",
                 f"function {name} is not allowed on private rows",
-                hint="It may change from row to row, or do more than compute: write its value as a constant.",
+                hint="It may be volatile or have side effects: write its value as a constant.",
                 position=position(constant.node),
             )
 
@@ -486,7 +500,7 @@ class Planner:
         )
 
     def _digest(self, table: Table) -> bytes:
-        """What tells the rows of a public table from other rows."""
+        """A digest of the rows of a public table."""
         name = ".".join('"' + part.replace('"', '""') + '"' for part in (table.schema, table.name))
         sql = (
             "SELECT md5(string_agg(h.row, '' ORDER BY h.row)) "

@@ -1,4 +1,4 @@
-"""Published answers: paid for once by their publisher, kept in the ledger, shown by the front, renewed in time.
+"""Published answers: paid for once by their publisher, stored in the ledger, shown by the front, refreshed when due.
 
 Why: docs/decisions/published-answers.md.
 """
@@ -108,25 +108,25 @@ class Publishing:
             yield from told(one)
 
         self._front.publish(publish())
-        renewed = "" if released.due_at is None else f", asked anew from {released.due_at:%Y-%m-%d %H:%M} UTC"
+        renewed = "" if released.due_at is None else f", refreshed from {released.due_at:%Y-%m-%d %H:%M} UTC"
         notices = (
             *notices,
-            f"dpproxy: published.{name} is free for everybody{renewed}; no ROLLBACK takes it back",
+            f"dpproxy: published.{name} is free for everybody{renewed}; ROLLBACK does not undo it",
         )
         silent = request.settings.get(NOTICES, "on").lower() in ("off", "false", "no", "0")
         return Done(f"SELECT {len(rows)}", () if silent else notices)
 
     def remove(self, name: str) -> bool:
-        """Takes an answer back, whoever published it; False where there is none. Raises Refusal."""
+        """Withdraws an answer of any publisher; False where there is none. Raises Refusal."""
         one = self._ledger.publications.get(name)
         if one is not None:
             self._front.publish(self._drop(one, Publication("drop", (name,))))
         return one is not None
 
     def refresh(self, name: str) -> Published | None:
-        """Asks for an answer anew, though it is not due; None where there is none.
+        """Refreshes an answer before it is due; None where there is none.
 
-        A failure is not raised, but told by what is returned.
+        A failure is returned, not raised.
         """
         one = self._ledger.publications.get(name)
         if one is None:
@@ -136,7 +136,7 @@ class Publishing:
         return self._ledger.publications.get(name)
 
     def refresh_due(self, now: datetime) -> None:
-        """Asks anew for what is due at `now` (UTC) and nobody else renews, then shows what has changed.
+        """Refreshes the answers due at `now` (UTC) that no other process has claimed, then shows what has changed.
 
         Nothing is charged twice: who renews has claimed it before, and the claim moves it to its next turn, whether
         or not this process lives to end it. Raises LedgerError, FrontError.
@@ -287,7 +287,9 @@ class Publishing:
             prepared = self._answering.prepare(query, (), errors)
             if any(isinstance(node, SystemDraft) for node in prepared.nodes):
                 raise Refusal(
-                    "0A000", "what the ledger tells an analyst is not published", hint="SELECT it by itself."
+                    "0A000",
+                    "the tables of the schema dpproxy cannot be published",
+                    hint="Publish the rest of the query without them.",
                 )
             columns = self._front.describe(prepared.presentation, prepared.array_oids)
             if not errors or len({column.name for column in columns}) == len(columns):
@@ -344,7 +346,7 @@ def _told(asked: Publication) -> Iterator[None]:
                 raise Refusal(
                     "57P03",
                     "the front cannot be changed, so nothing is published yet",
-                    hint="Try again: what was paid for is free until the epoch ends.",
+                    hint="Try again: the paid answer is free until the epoch ends.",
                 ) from None
     except Refusal as refusal:
         if refusal.position is not None:

@@ -1,4 +1,4 @@
-"""How an account gets a release: what it has paid for is replayed for nothing, anything else is bought.
+"""How an account gets a release: a paid answer is replayed free of charge, any other is bought.
 
 A purchase reserves the most that the releases can cost, fetches, releases and settles: cost and answer are stored in
 one transaction, and only what that returns may leave. What fails once the backend was reached stays charged.
@@ -96,7 +96,7 @@ class Purchases:
         """Reserves the most that all can cost, then fetches, releases and settles one after the other.
 
         The slot is taken first, so that an unreachable backend costs nothing; from the reservation on, what is
-        not settled is spent. `new`: release keys of which nobody has an answer yet.
+        not settled is spent. `new`: release keys that have no stored answer yet.
         """
         write_queries(plans)
         streams = {p.stream: self._ledger.stream(chain, p.stream) for p in plans if p.stream is not None}
@@ -183,7 +183,7 @@ class Purchases:
         epoch: str,
         stream: ContinualRelease | None,
     ) -> ReleasedTable:
-        """Commits cost and answer together; what somebody else has stored meanwhile is taken as it is."""
+        """Commits cost and answer together. If another process has stored the release, its answer is returned."""
         with request.stages.during("settle"):
             settled = self._ledger.settle(
                 reservation,
@@ -224,7 +224,7 @@ def _last_step(stream: ContinualRelease | None) -> ReleasedTable | None:
     if stream is None or not stream.looks:
         return None
     if stream.answer is None:
-        raise LedgerError("the last look at a stream is missing")
+        raise LedgerError("the last release of a stream is missing")
     return ReleasedTable.load(stream.answer)
 
 

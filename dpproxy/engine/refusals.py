@@ -1,4 +1,4 @@
-"""What the rooms raise, as errors for a client: SQLSTATE, message, hint, and never a value of the data."""
+"""Errors for clients: SQLSTATE, message, hint, and never a value of the data."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ def translated() -> Iterator[None]:
         raise frozen(error) from None
     except UnknownAccount:
         raise Refusal(
-            "28000", "no account of this analyst is known to the ledger", hint="Ask the data owner."
+            "28000", "the ledger has no account for this analyst", hint="Ask the data owner."
         ) from None
     except LedgerError:
         raise Refusal(
             "57P03",
             "the ledger cannot be used, so nothing can be answered",
-            hint="Try again; nothing has left.",
+            hint="Try again; no answer was released.",
         ) from None
     except BackendUnavailable:
         raise Refusal(
@@ -39,7 +39,7 @@ def translated() -> Iterator[None]:
     except FrontError:
         raise Refusal(
             "57P03",
-            "the public tables cannot be read anew; nothing was charged",
+            "the public tables cannot be reloaded; nothing was charged",
             hint="Try again in a moment.",
         ) from None
     except BackendError:
@@ -66,7 +66,7 @@ def exhausted(error: Exhausted) -> Refusal:
     return Refusal(
         "PV001",
         f"privacy budget exhausted: this query needs {error.needed}, {error.left} left{until}",
-        hint="Ask fewer aggregates, lower LIMIT, or wait; see SELECT * FROM dpproxy.budget",
+        hint="Ask for fewer aggregates, lower LIMIT, or wait; see SELECT * FROM dpproxy.budget",
     )
 
 
@@ -75,8 +75,8 @@ def frozen(error: Frozen) -> Refusal:
     whose = "this privacy budget is frozen" if error.own else "a shared budget is frozen"
     return Refusal(
         "PV001",
-        f"{whose}: nothing new can be asked",
-        hint="Answers of this epoch that were paid for can be read again. Ask the data owner.",
+        f"{whose}: no new release can be bought",
+        hint="Paid answers of this epoch can still be replayed. Ask the data owner.",
     )
 
 
@@ -85,7 +85,7 @@ def needs_limit() -> Refusal:
     return Refusal(
         "PV017",
         "one privacy unit can appear in any number of these groups",
-        detail="All groups at once are answered where one count is all that is asked of them, with Gaussian noise.",
+        detail="Without a LIMIT they are answered only for a single count, with Gaussian noise.",
         hint="Add ORDER BY <the count> DESC LIMIT 10, group by fewer columns, or ask the data owner to declare "
         "max_groups_per_unit.",
     )
@@ -102,7 +102,7 @@ def not_with_laplace(what: str) -> Refusal:
 
 def not_allowed(what: str, most: str, needed: str = "") -> Refusal:
     """PV018: a kind of release of which the data owner has said how much it may cost at most."""
-    asks = f"; this one asks for {needed}" if needed else ""
+    asks = f"; this query needs {needed}" if needed else ""
     return Refusal(
         "PV018",
         f"{what} may cost at most {most} in a query here{asks}",
@@ -138,13 +138,13 @@ def no_delta() -> Refusal:
 
 
 def scan(table: Table, column: str) -> Refusal:
-    """PV024: a list of a column's values that a tool has most likely asked for by itself."""
+    """PV024: a list of a column's values that a tool has most likely requested automatically."""
     return Refusal(
         "PV024",
-        f'a bare list of the values of "{table.name}.{column}" is not asked of the data: tools send such statements '
-        "by themselves, and each would be charged",
+        f'a bare list of the values of "{table.name}.{column}" is not answered from the data: tools send such '
+        "statements automatically, and each would be charged",
         detail="It has a LIMIT above [privacy] max_k, or the policy does not name the column. [privacy] scans = "
-        '"charge" answers it; a domain of the column answers it for nothing.',
+        '"charge" answers it; a declared domain answers it free of charge.',
         hint=f"SELECT {column}, COUNT(DISTINCT {table.privacy_unit}) FROM {table.name} GROUP BY {column} "
         "ORDER BY 2 DESC LIMIT 10",
     )
@@ -170,7 +170,7 @@ def not_the_publisher(name: str) -> Refusal:
     return Refusal(
         "42501",
         f"must be owner of table {name}",
-        hint="Its publisher can do this, or the data owner by dpproxy published; who it is: "
+        hint="Ask its publisher, or the data owner, who can use dpproxy published. The publisher: "
         f"SELECT publisher FROM dpproxy.published WHERE name = {literal(name)}",
     )
 

@@ -20,14 +20,25 @@ Texts = tuple[str | None, ...]
 
 @dataclass(frozen=True)
 class ReleasedTable:
-    """Released rows: `keys`, a tuple of texts a column, and what was `measured` of each; all are of one length.
+    """The released rows of one node. The ledger stores the release; the other attributes depend on who asks.
 
-    `counts` are the measures that are counts of rows or units; `notes` are said with the answer; `cost` is what
-    the release cost, `lowered` the number of groups that could come out where it is less than LIMIT asked for,
-    `times` how many times of a running count were looked at.
-    What follows is not stored, since the same release serves other queries too: `columns` are the outputs,
-    `charged` and `left` of this time's payment, `replayed` for none; `threshold` is what a count has to be above,
-    `fewer` says why fewer rows came than LIMIT asked for, and `caps` what of a unit counts at most.
+    Attributes:
+        keys: the key columns, a tuple of texts each; all columns have the same length.
+        measured: what was released of each measure, one value a row.
+        counts: the places of the measures that are counts of rows or units.
+        mechanism: the mechanisms' names.
+        notes: sentences for the notice.
+        cost: what the release cost.
+        lowered: the number of groups that could be released, where LIMIT asked for more; None otherwise.
+        times: how many times a running count covers.
+
+    Not stored, since a release serves other queries too:
+        columns: the outputs, functions of what was measured.
+        charged, left: this payment, and the balance after it.
+        replayed: a paid answer was returned without a charge.
+        threshold: about what a count had to exceed to be released.
+        fewer: why there are fewer rows than LIMIT asked for.
+        caps: how much of one unit counts at most.
     """
 
     keys: tuple[Texts, ...]
@@ -48,7 +59,7 @@ class ReleasedTable:
 
     @staticmethod
     def nothing(keys: int, columns: int) -> ReleasedTable:
-        """No rows, for nothing.
+        """An answer without rows, free of charge.
 
         >>> ReleasedTable.nothing(1, 1).columns
         (OutputColumn(values=(), deviations=(), name='', width=0),)
@@ -128,7 +139,7 @@ class ReleasedTable:
     def notice(self) -> str:
         """One line for the analyst: mechanism, noise, charge, what is left."""
         if self.mechanism == "nothing":
-            return "dpproxy: no rows can come out, nothing was charged"
+            return "dpproxy: the answer has no rows, nothing was charged"
         parts = [self.mechanism, *filter(None, [self.noise() or (self.caps and f"{self.caps}: {BEYOND}")])]
         parts += [f"threshold {self.threshold}"] if self.threshold is not None else []
         parts += self.notes

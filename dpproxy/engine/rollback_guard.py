@@ -1,4 +1,4 @@
-"""A ledger that is known by its mark: an older one serves nobody, and no answer leaves before it is marked.
+"""A ledger guarded by its mark: an older copy is refused, and no answer is sent before the mark is written.
 
 Why: docs/decisions/mark-covers-the-reservation.md.
 """
@@ -128,8 +128,8 @@ def _check(ledger: Ledger, file: MarkFile) -> None:
     if mark is None:
         if ledger.high_water.now().number:
             raise MarkError(
-                f"{file.path} is missing, which would tell whether the ledger is as new as it was: "
-                f"put it back, or take the ledger as it is by {ACCEPT}"
+                f"{file.path} is missing, so that an older copy of the ledger would go unnoticed: "
+                f"put it back, or accept the ledger as it is by {ACCEPT}"
             )
         file.replace(ledger.high_water.now())
         return

@@ -1,4 +1,4 @@
-"""The front's schema as statements: a clone of what the policy shows, and the guard on what is not there."""
+"""The front's schema as statements: a clone of what the policy shows, and the guard on private tables."""
 
 from __future__ import annotations
 
@@ -46,21 +46,21 @@ LAST_RELEASE = (
 )
 _SYSTEM_TABLES = (
     ("budget", BUDGET, "What you may spend, by account and unit of the budget"),
-    ("releases", RELEASES, "What you were answered, and what it cost"),
-    ("last_release", LAST_RELEASE, "What this session's last answer came with"),
+    ("releases", RELEASES, "Your releases, and what they cost"),
+    ("last_release", LAST_RELEASE, "Mechanism, noise and charge of this session's last answer"),
 )
 
 _PUBLISHED = (
     ("name", "text", "The table in the schema published"),
     ("publisher", "text", "Whose account pays"),
-    ("refresh", "text", "When it is asked for anew: each epoch, each period of the account, or once"),
+    ("refresh", "text", "When it is refreshed: each epoch, each period of the account, or once"),
     ("refreshed_at", "timestamp with time zone", "When these rows were released"),
-    ("next_refresh", "timestamp with time zone", "When they are asked for anew"),
+    ("next_refresh", "timestamp with time zone", "When they are refreshed next"),
     ("information", "numeric", "What the publisher paid for these rows, in information units"),
     ("calls", "numeric", "and in calls"),
-    ("last_error", "text", "Why the last refresh brought nothing, so that the old rows stayed"),
+    ("last_error", "text", "Why the last refresh failed, so that the old rows stayed"),
     ("query", "text", "What was asked"),
-    ("version", "uuid", "Another one with every change"),
+    ("version", "uuid", "Changes with every change of the table"),
 )
 
 _FUNCTIONS = f"""
@@ -89,7 +89,7 @@ END $$;
 
 _COLUMNS = f"""
 CREATE TABLE {SYSTEM}.columns (table_schema text, table_name text, column_name text, data_type text, class text);
-COMMENT ON TABLE {SYSTEM}.columns IS 'What each column is to a query';
+COMMENT ON TABLE {SYSTEM}.columns IS 'The role of each column in queries';
 """
 
 COLUMN_DESCRIPTION = f"""
@@ -106,7 +106,7 @@ LANGUAGE sql STABLE STRICT PARALLEL SAFE AS $$
     ON k.table_schema = n.nspname AND k.table_name = c.relname AND k.column_name = a.attname
   WHERE a.attrelid = $1 AND a.attnum = $2
 $$"""
-"""What psql prints beside a column: the comment of the backend, which is all that pg_description has, and the class."""
+"""What psql prints next to a column: the comment of the backend (pg_description has no more), and the class."""
 
 
 def clone_statements(policy: Policy, schema: BackendSchema, group: str) -> tuple[str, ...]:
@@ -219,7 +219,7 @@ def _guard(name: TableName, message: str, hint: str) -> str:
 def _system_refusal(name: str) -> tuple[str, str]:
     return (
         f'"{SYSTEM}.{name}" cannot be read in this form',
-        f"Read it by itself: SELECT * FROM {SYSTEM}.{name}",
+        f"Read it alone: SELECT * FROM {SYSTEM}.{name}",
     )
 
 
@@ -231,5 +231,5 @@ def _table_refusal(table: Table) -> tuple[str, str]:
         )
     return (
         f'private table "{table.name}" can only be read by a query that dpproxy can rewrite',
-        f"Send a SELECT by itself that aggregates it, e.g. SELECT COUNT(*) FROM {table.name}",
+        f"Send a single SELECT that aggregates it, e.g. SELECT COUNT(*) FROM {table.name}",
     )

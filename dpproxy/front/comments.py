@@ -1,4 +1,4 @@
-"""What the front's comments say: to a query, what a table and each of its columns is.
+"""Comments in the front: how queries can use each table and column.
 
 Why: docs/decisions/what-clients-see.md.
 """
@@ -31,7 +31,7 @@ def column_words(table: Table, column: Column) -> str:
     >>> column_words(t, Column("device", "text"))
     'unknown domain, a unit counts in at most 3'
     >>> column_words(t, Column("amount", "bigint", range=("0", "9"), bounds=(Fraction(0), Fraction(5)), scale=0))
-    'known domain, 0 to 9 and NULL, sums take 0 to 5 of a row'
+    'known domain, 0 to 9 and NULL, in sums a row counts 0 to 5'
     >>> column_words(t, Column("country", "text", True, ("US", "DE")))
     'known domain of 2 values and NULL'
     """
@@ -51,9 +51,9 @@ def _column(table: Table, column: Column) -> Iterator[str]:
     yield _domain(column)
     yield from _groups(table, column)
     if column.bounds is not None:
-        yield f"sums take {_span(column.bounds)} of a row{_decimals(column)}"
+        yield f"in sums a row counts {_span(column.bounds)}{_decimals(column)}"
     if column.unit_bounds is not None:
-        yield f"sums take {_span(column.unit_bounds)} of a unit in a group{_decimals(column)}"
+        yield f"in sums a unit counts {_span(column.unit_bounds)} in a group{_decimals(column)}"
     horizon = table.horizon
     if horizon is not None and horizon.column == column.name:
         most = f"at most {horizon.events_per_unit} events of a unit"

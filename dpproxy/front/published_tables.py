@@ -1,4 +1,4 @@
-"""Published answers in the front: ordinary tables of a schema of their own, and what is told of them."""
+"""Published answers in the front: ordinary tables of a separate schema, with comments and metadata."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from rewriter.refusal import Refusal
 from rewriter.statements.published_table import SCHEMA
 
 NOTES = f"{SYSTEM}.{SCHEMA}"
-"""The table that tells of all of them."""
-_AGAIN = {"epoch": "asked anew each epoch", "period": "asked anew each period", "once": "asked once"}
+"""The table that lists all of them."""
+_AGAIN = {"epoch": "refreshed each epoch", "period": "refreshed each period", "once": "asked once"}
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ Work = Generator["str | Load", Sequence[Row], None]
 
 
 def placed(name: str, columns: Columns, rows: Iterable[Row], reader: str) -> Work:
-    """Puts an answer into the front, in place of what is there under its name; `told` says the rest.
+    """Puts an answer into the front, replacing a table of its name; `told` writes comments and metadata.
 
     A table with the same columns stays, so that who reads it is not disturbed. `reader`: the role that may read it.
     """
@@ -79,7 +79,7 @@ def removed(name: str) -> Work:
 
 
 def renamed(name: str, other: str) -> Work:
-    """Gives the table another name; `told` says the rest."""
+    """Renames the table; `told` writes comments and metadata."""
     yield f"ALTER TABLE {qualified((SCHEMA, name))} RENAME TO {identifier(other)}"
     yield f"DELETE FROM {NOTES} WHERE name = {literal(name)}"
 
@@ -106,7 +106,7 @@ def done(admin: psycopg.Connection, step: str | Load) -> Sequence[Row]:
 
 
 def in_use() -> Refusal:
-    """What is said where the table stays locked."""
+    """The error where the table stays locked."""
     return Refusal(
         "55P03",
         "a transaction that has read this published table is still open",
@@ -118,6 +118,6 @@ def depended_on() -> Refusal:
     """What is said where a table cannot go, of an answer that was published before its columns were looked at."""
     return Refusal(
         "2BP01",
-        "another published table has rows of this one as a column",
+        "another published table has a column of this table's row type",
         hint="Drop that table first: SELECT attrelid::regclass FROM pg_attribute WHERE atttypid >= 16384",
     )

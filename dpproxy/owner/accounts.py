@@ -191,7 +191,7 @@ def prune(config: Config, *, as_json: bool) -> None:
 
 
 def accept(config: Config, *, as_json: bool) -> None:
-    """Takes the ledger as it is, for the data of now, and marks it anew: what it has forgotten is forgotten."""
+    """Accepts the ledger as it is, for the present data, and writes a new mark: missing entries stay missing."""
     with opened_vault(config, new=True) as vault:
         try:
             before = vault.mark.read()
@@ -206,7 +206,7 @@ def accept(config: Config, *, as_json: bool) -> None:
     else:
         marked_before = "no mark could be read" if was is None else f"its mark was at entry {was}"
         print(f"The ledger is taken as it is, up to entry {now.number}; {marked_before}.")
-        print(f"Its answers are of {vault.data}. Running counts begin anew.")
+        print(f"Its answers are of {vault.data}. Running counts start again.")
 
 
 def account_guarantee(
@@ -220,7 +220,7 @@ def account_guarantee(
 
 
 def largest(link: AccountLimit, limits: Sequence[LimitRow], since: datetime | None) -> AccountLimit | None:
-    """The most of each unit that was allowed from `since` on, in the shortest period; None if tracked meanwhile."""
+    """The most of each unit that was allowed from `since` on, in the shortest period; None if tracked in that time."""
     ends = [row.time for row in limits[1:]]
     held = [
         row.limit

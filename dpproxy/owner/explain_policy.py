@@ -1,4 +1,4 @@
-"""A query's price in words, for its owner: which sentence of the policy decides, what error to expect, what would cost
+"""A query's price in words, for its owner: which declarations decide, what error to expect, what would cost
 less."""
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def words(one: ReleasePlan, policy: Policy, config: Config) -> Iterator[str]:
     yield from _protected(one.node.draft.relation, unit, config)
     yield from _groups(one, unit)
     if one.selection is None:
-        yield "No row can come out, so that it costs nothing."
+        yield "The answer has no rows, so it costs nothing."
         return
     yield _mechanism(one, unit)
     yield from _clamp(one, unit)
@@ -117,7 +117,7 @@ def _mechanism(one: ReleasePlan, unit: str) -> str:
             f"{one.name} answers: a running count, whose noise is drawn once for each item and span of time."
         )
     if isinstance(selection, PartitionSelection):
-        return f"{one.name} answers: it names what enough {unit}s have, and shows no number."
+        return f"{one.name} answers: it releases the names that enough {unit}s have, and no number."
     if isinstance(selection, CountSelection):
         mechanism = selection.mechanism
         if isinstance(mechanism, (KnownGumb, UnkGumb)):
@@ -126,7 +126,7 @@ def _mechanism(one: ReleasePlan, unit: str) -> str:
             return f"{one.name} answers: it releases counts from the largest on, as many as its allowance pays for."
         return f"{one.name} answers: every group whose noisy count is above a threshold that no one {unit} can pass."
     if not one.meters:
-        return "The declared values answer by themselves: nothing private is read."
+        return "The declared values are the answer: nothing private is read."
     return f"{one.name} answers: every group is shown, with noise."
 
 
@@ -160,7 +160,7 @@ def _error(one: ReleasePlan) -> Iterator[str]:
     if (counts or sums) and (capped := caps(one.node.draft)):
         yield f"That is the truth of what counts: {capped}, {BEYOND}, {NOT_COVERED}."
     if one.threshold is not None and isinstance(selection, CountSelection):
-        yield f"A group comes out from about {one.threshold} above the first one that is not fetched."
+        yield f"A group is released from a count of about {one.threshold} above the first one that is not fetched."
 
 
 def _cheaper(one: ReleasePlan) -> Iterator[str]:

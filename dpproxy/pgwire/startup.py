@@ -1,4 +1,4 @@
-"""What a client may say in its startup packet, and what of it the front is told."""
+"""The startup packet: what a client may send, and what is passed on to the front."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def read_startup(code: int, body: bytes, statement_timeout: float) -> Startup:
     """
     if code >> 16 != 3:
         raise Refusal(
-            "0A000", f"unsupported frontend protocol {code >> 16}.{code & 0xFFFF}: 3.0 to 3.2 are spoken"
+            "0A000", f"unsupported frontend protocol {code >> 16}.{code & 0xFFFF}: 3.0 to 3.2 are supported"
         )
     given = dict(_pairs(body))
     user = given.pop("user", "")

@@ -1,4 +1,4 @@
-"""The privacy step as the relay sees it: what is asked for, what comes back, and what of it errors may show."""
+"""The privacy step as the relay sees it: its requests and results, and what errors may show."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ SETTINGS = (
     "transaction_isolation",
     "transaction_read_only",
 )
-"""What a step is told of the session's settings."""
+"""The settings of the session that a step gets."""
 
 
 class Prepared(Protocol):
@@ -118,7 +118,7 @@ class Publish:
         ):
             raise Refusal(
                 "0A000",
-                "published answers cannot be changed in a transaction that does not see them change",
+                "published answers cannot be changed in a transaction with a fixed snapshot",
                 hint="Use READ COMMITTED, or no transaction.",
             )
 
@@ -166,10 +166,15 @@ _NO_FETCH = frozenset(
 
 @dataclass(frozen=True)
 class Statement:
-    """A statement of the client; `offset`: where in the client's text it begins, None where nowhere.
+    """A statement of the client.
 
-    `word`: its first; `carrier`: the DECLARE, COPY, PREPARE or EXECUTE that it is; `publishes`: it changes what is
-    published.
+    Attributes:
+        text: its text.
+        private: it reads private tables.
+        offset: where in the client's text it begins, None where it stands in none.
+        word: its first word.
+        carrier: the DECLARE, COPY, PREPARE or EXECUTE that it is, None for others.
+        publishes: it changes what is published.
     """
 
     text: str
@@ -245,9 +250,16 @@ class Statement:
 
 @dataclass
 class Portal:
-    """A portal of the client; `answered`: the released arrays are bound, or it was never private.
+    """A private portal of the client.
 
-    `errors`: it shows the columns of dpproxy.error_columns; `mark`: stands before its text once it is answered.
+    Attributes:
+        statement: what it executes.
+        oids, values: the types and values of its parameters.
+        results: the result formats, as the client's Bind has them.
+        prepared: the plan.
+        errors: it has the columns of dpproxy.error_columns.
+        answered: the released arrays are bound.
+        mark: the comment before its text that names the role that paid, once it is answered.
     """
 
     statement: Statement
@@ -306,7 +318,7 @@ class PublishPortal:
 
 
 class RelayedPortal:
-    """A portal that the front answers by itself."""
+    """A portal that the front executes without the proxy."""
 
 
 PLAIN = RelayedPortal()

@@ -47,7 +47,7 @@ class Metrics(Observer):
             "dpproxy_refusals", "Statements that got an error, by SQLSTATE.", ["code"], registry=registry
         )
         self._releases = Counter(
-            "dpproxy_releases", "Releases, bought or given again for nothing.", ["paid"], registry=registry
+            "dpproxy_releases", "Releases, bought or replayed.", ["paid"], registry=registry
         )
         self._charged = Counter(
             "dpproxy_charged_units", "Budget units charged to analysts.", ["unit"], registry=registry

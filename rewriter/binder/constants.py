@@ -1,4 +1,4 @@
-"""Constants: what stands among private rows and reads none of them is evaluated once, by the front.
+"""Constants: an expression among private rows that reads none of them is evaluated once, by the front.
 
 In:  SELECT COUNT(*) FROM users WHERE birth_year > (SELECT AVG(birth_year) FROM users) AND signup_date < now()
 Out: the constants (SELECT AVG(birth_year) FROM users), over released rows, and now(), and a node with
@@ -28,7 +28,7 @@ from rewriter.syntax.parse import MAX_CONSTANTS
 
 TIMES = (exp.DType.DATE, exp.DType.TIMESTAMP, exp.DType.TIMESTAMPTZ, exp.DType.TIME)
 _LISTS = (exp.Array, exp.Tuple, exp.Any, exp.All, exp.Connector)
-"""What is made of constants without being one."""
+"""Expressions that consist of constants without being one."""
 READ = (
     *(exp.DType.ARRAY, exp.DType.VARBINARY, exp.DType.JSONB),
     *(exp.DType.TIME, exp.DType.TIMESTAMPTZ, exp.DType.USERDEFINED),
@@ -36,7 +36,7 @@ READ = (
 """Types whose constants the front reads, and prints as both engines read them."""
 LISTED = (exp.Array, exp.Identifier, exp.Dot)
 UNKNOWN_NAME = ("42P01", "42703")
-"""What PostgreSQL says of a subquery by itself that reads the query around it."""
+"""PostgreSQL's errors for a correlated subquery that is evaluated alone."""
 
 Read = Callable[[int, str], Sequence[Parameter]]
 """Gives constant number i, counted from 0, from the statement that the client's words for it make: its type, and
@@ -151,7 +151,7 @@ class Constants:
             raise Refusal(
                 "54000",
                 f"an array of more than {MAX_CONSTANTS} elements",
-                hint="Ask in parts, or join with a public table that lists the values.",
+                hint="Split the query, or join with a public table that lists the values.",
                 position=position(array),
             )
         spread, listed = node.copy(), exp.Array(expressions=found)
@@ -283,7 +283,7 @@ _PARTS = (exp.If,)
 
 
 def _foldable(node: exp.Expr, parameters: Parameters) -> bool:
-    """Whether `node` reads no column and only PostgreSQL can compute it; the front tells which functions change."""
+    """Whether `node` reads no column and only PostgreSQL can compute it; the front finds volatile functions."""
     if _written(node):
         return True
     if not isinstance(node, (*FOLDED, exp.Func)) or isinstance(node, (*_LISTS, *_PARTS)):

@@ -4,7 +4,7 @@ In:  SELECT user_id, amount, ROW_NUMBER() OVER (PARTITION BY user_id ORDER BY ts
 Out: a source with the columns x1 = amount and w0 = ROW_NUMBER() OVER (PARTITION BY unit ORDER BY ts, amount)
 
 Rows that are equal in all that the subquery shows, and in all that its windows read, are one as good as the other:
-behind these columns in ORDER BY, the rows that come out depend on the unit's rows alone.
+behind these columns in ORDER BY, the result depends on the unit's rows alone.
 """
 
 from __future__ import annotations
@@ -104,8 +104,8 @@ class Windows:
         if isinstance(item.this, exp.Literal):
             raise Refusal(
                 "PV014",
-                "ORDER BY a constant leaves the order of private rows open",
-                hint="Order by columns: a number in a window's ORDER BY is no output's place.",
+                "ORDER BY a constant does not order private rows",
+                hint="Order by columns: in a window a number is a constant, not an output column.",
                 position=position(item),
             )
         desc = bool(item.args.get("desc"))

@@ -163,7 +163,7 @@ def _kept(relation: Relation, at: exp.Expr, hint: str) -> Refusal:
     return Refusal(
         "PV021",
         f'LEFT JOIN keeps rows of public table "{_public_name(relation)}" that belong to no unit',
-        detail="They may only be groups whose counts ignore them.",
+        detail="Such rows may only add groups, with aggregates that ignore them.",
         hint=hint,
         position=position(at),
     )

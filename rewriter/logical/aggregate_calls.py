@@ -1,4 +1,4 @@
-"""Aggregate calls over private rows: what each of them asks for, whatever groups it is asked about.
+"""Aggregate calls over private rows: what each of them computes, independently of the groups.
 
 In:  SUM(0.95 * CASE WHEN action = 'buy' THEN amount ELSE 0 END) FILTER (WHERE amount < 50)
 Out: 0.95 times the sum of amount over rows WHERE amount < 50 AND action = 'buy'
@@ -232,7 +232,7 @@ class _Reader:
             raise Refusal(
                 "PV018",
                 "a percentile that is no plain number has no differentially private implementation",
-                hint="Ask for each by itself: PERCENTILE_CONT(0.25) WITHIN GROUP (ORDER BY x), "
+                hint="Ask for each percentile separately: PERCENTILE_CONT(0.25) WITHIN GROUP (ORDER BY x), "
                 "PERCENTILE_CONT(0.75) ...; percentiles of one column are paid for once.",
                 position=self.at,
             ) from None

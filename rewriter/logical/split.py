@@ -234,8 +234,8 @@ class _Cutter(Conditions):
             raise Refusal(
                 refusal.code,
                 refusal.message,
-                detail="A subquery on private rows sees nothing of the rows around it: GROUP BY the column within it "
-                "and join its result.",
+                detail="A subquery on private rows cannot be correlated with the rows around it: GROUP BY the column "
+                "within it and join its result.",
                 hint=refusal.hint,
                 position=refusal.position,
             ) from None
@@ -262,7 +262,7 @@ class _Cutter(Conditions):
                     "0A000",
                     "private tables can be joined with private tables on the unit and with public tables",
                     hint="Aggregate the private rows in a subquery and join its result; instead of VALUES write CASE, "
-                    "instead of generate_series GROUP BY date_trunc(...) within WHERE: empty groups come too.",
+                    "instead of generate_series GROUP BY date_trunc(...) within WHERE: empty groups are included.",
                     position=position(item),
                 )
         relations = [r for r in found if r is not None]

@@ -96,7 +96,7 @@ SPELLINGS = {
     "bytea": r"\\x([0-9a-f]{2})*",
 }
 """How a constant of a kind is spelt that PostgreSQL and DuckDB read alike; DuckDB would raise at many others,
-but only where a row reaches it: the error would tell that there is one."""
+but only where a row reaches it: the error would reveal that there is one."""
 
 MOST_DIGITS = 38
 MOST_WRITTEN = 50_000
@@ -209,7 +209,7 @@ def check(node: exp.Expr, relation: Relation, parameters: Parameters) -> None:
     if written_size(node)[0] + written_size(node)[1] > MOST_WRITTEN:
         raise Refusal(
             "54001",
-            "an expression is too long once it is written so that it cannot fail",
+            "an expression is too long after the guards against errors are added",
             position=position(node),
         )
     for part in node.find_all(exp.Expr):

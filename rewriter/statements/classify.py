@@ -95,8 +95,8 @@ def _classified(text: str, guarded: Collection[str]) -> Statement:
             return Statement(Verdict.PUBLISH, False, text)
         raise Refusal(
             "25006",
-            f"cannot execute {word}: dpproxy answers questions and changes nothing",
-            hint="Ask with SELECT, or publish an answer: CREATE TABLE published.name AS SELECT ...; "
+            f"cannot execute {word}: dpproxy answers queries and changes no data",
+            hint="Send a SELECT, or publish an answer: CREATE TABLE published.name AS SELECT ...; "
             "the data owner changes data in the backend.",
             position=found[0].start + 1,
         )
@@ -176,7 +176,9 @@ def _explain(text: str, found: Sequence[Token], guarded: Collection[str]) -> Sta
         return Statement(Verdict.RELAY, False, text)
     if options.get("ANALYZE", options.get("ANALYSE", "OFF")) not in _OFF:
         raise Refusal(
-            "0A000", "EXPLAIN ANALYZE would run the query", hint="Use EXPLAIN: it prices without running."
+            "0A000",
+            "EXPLAIN ANALYZE would run the query",
+            hint="Use EXPLAIN: it shows the price without running the query.",
         )
     if options.get("FORMAT", "TEXT") != "TEXT":
         raise Refusal(

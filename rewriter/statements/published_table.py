@@ -1,4 +1,4 @@
-"""Statements on published answers, which are all that an analyst may change: read by their words, and no others."""
+"""Statements on published answers, the only changes that an analyst can make: recognised by their words."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def publication(text: str) -> Publication | None:
         case ["CREATE", "VIEW" | "OR" | "MATERIALIZED"]:
             raise Refusal(
                 "0A000",
-                "published answers are tables: a view would ask anew each time that it is read",
+                "published answers are tables: a view would run its query each time it is read",
                 hint="CREATE TABLE published.name AS SELECT ...; in dbt: materialized='table'",
                 position=1,
             )
@@ -95,7 +95,7 @@ class _Reader:
         lenient = self._skip("IF", "NOT", "EXISTS")
         name = self._table()
         if not self._skip("AS"):
-            self.refuse("a published table is made by AS and a query, and its columns are named there")
+            self.refuse("a published table is created AS a query, which also names its columns")
         end = len(self._found)
         if [self._word(n) for n in range(end - 3, end)] == ["WITH", "NO", "DATA"]:
             self.refuse("a published table holds an answer: WITH NO DATA it would have none")
@@ -187,7 +187,7 @@ class _Reader:
             where = self._found[self._at].start + 1 if self._at < len(self._found) else None
             raise Refusal(
                 "42601",
-                "a name is wanted here, of at most 63 bytes",
+                "expected a name of at most 63 bytes",
                 hint='Write it plainly or in "...".',
                 position=where,
             )

@@ -234,7 +234,7 @@ def test_an_unresolved_reservation_stays_listed_for_recovery(
     alice = account()
     held = hold(ledger, alice, reached=False)
     listed = "SELECT count(*) FROM dpproxy_ledger.held WHERE reservation = %s"
-    with pytest.raises(Exception, match="not said to be reached"):
+    with pytest.raises(Exception, match="not marked as having reached the backend"):
         settle(ledger, held, alice.encode())
     assert sql(listed, held.id) == [(1,)]
     ledger.release(held)

@@ -1,7 +1,7 @@
-"""Which line of policy would turn a refusal into an answer: tried, not guessed.
+"""Which line of policy would turn a refusal into an answer: tested, not guessed.
 
-Candidates come from the refusal's code and from the names in the statement; a line is told if the statement, planned
-anew under a policy with it, is answered. The values in it are examples: what is possible is for the owner to say.
+Candidates come from the refusal's code and from the names in the statement; a line is shown if the statement, planned
+again under a policy with it, is answered. The values in it are examples: the owner decides what is possible.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Line:
     meaning: str
 
     def within(self, said: Mapping[str, Any]) -> dict[str, Any]:
-        """A file's content with the line in it; what is said of a column already stays."""
+        """A file's content with the line added; existing declarations of a column stay."""
         changed = deepcopy(dict(said))
         place = changed
         for part in self.path:
@@ -157,7 +157,7 @@ def candidates(
         if refusal.code != SCANNED:
             yield from _groups(tables, words, said)
     if refusal.code == SCANNED:
-        yield Line(("privacy",), "scans", "charge", "what tools list by themselves is charged, then")
+        yield Line(("privacy",), "scans", "charge", "lists that tools send automatically are then charged")
 
 
 def _bounds(tables: list[Table], words: set[str], refusal: Refusal) -> Iterator[Line]:

@@ -61,8 +61,8 @@ class SparkWriter(Forms):
         """PV020 for what Spark computes otherwise than PostgreSQL, or not at all."""
         return Refusal(
             "PV020",
-            f"{what} is not answered where the data are in Spark",
-            hint="Spark computes it otherwise than PostgreSQL: leave it out, or compute it on the released rows.",
+            f"{what} is not supported on Spark",
+            hint="Spark computes it differently from PostgreSQL: leave it out, or compute it on the released rows.",
             position=position(node),
         )
 

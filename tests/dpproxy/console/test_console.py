@@ -172,7 +172,7 @@ def test_pages_tell_what_happened(owner: httpx.Client) -> None:
     releases = owner.get("/releases").text
     assert re.search(r"analyst:ann</td>\s*<td[^>]*>1</td>\s*<td[^>]*>1</td>", releases)
     assert "analyst:ann" not in owner.get("/releases", params={"account": "team:x"}).text.split("<figure")[1]
-    assert "Rows of a private table" in eventually(owner, "/refusals", "PV010")
+    assert "rows of a private table" in eventually(owner, "/refusals", "PV010")
     tried = owner.get("/limits", params={"information": "0.5, 50", "calls": "x"}).text
     assert "2 of 2" in tried
     assert 'aria-invalid="true"' in tried

@@ -58,9 +58,13 @@ def explained(ann: Analyst, sql: str) -> list[str]:
         (
             WORDS,
             "at most 12 information units and 5 calls",
-            "pay as it goes: 12 information units and 5 calls buy",
+            "at most 12 information units and 5 calls, for at most",
         ),
-        (LISTED, "at most 7 information units and 5 calls", "7 information units and 5 calls, however many"),
+        (
+            LISTED,
+            "at most 7 information units and 5 calls",
+            "7 information units and 5 calls, the whole allowance",
+        ),
         (DISTINCT, "at most 1.25 information units and 0 calls", "1.25 information units"),
         (
             "SELECT place, COUNT(DISTINCT person_id) FROM words GROUP BY place",
@@ -70,7 +74,7 @@ def explained(ann: Analyst, sql: str) -> list[str]:
         (
             f"{WORDS} ORDER BY n DESC LIMIT 4",
             "at most 9 information units and 1 call",
-            "each row that comes out 2 information units, one for its place and one for its count; 1 more to end",
+            "2 information units per returned row (1 for rank, 1 for count), plus 1 unit and 1 call per query",
         ),
     ],
 )
@@ -82,7 +86,7 @@ def test_explain_prices_each_kind_in_words(ann: Analyst, sql: str, cost: str, pr
 
 
 def test_calls_buy_steps(ann: Analyst) -> None:
-    assert any("buy at most 50 steps" in line for line in explained(ann, WORDS))
+    assert any("for at most 50 steps" in line for line in explained(ann, WORDS))
 
 
 def test_a_query_spends_no_more_than_its_kind_may(ann: Analyst) -> None:
@@ -99,7 +103,7 @@ def test_distinct_counts_above_the_allowance_are_refused(ann: Analyst) -> None:
     assert (refused.value.code, refused.value.message) == (
         "PV018",
         "distinct counts may cost at most 3 information units in a query here; "
-        "this one asks for 3.75 information units",
+        "this query needs 3.75 information units",
     )
     assert ann.used() == (0, 0)
     ann.ask(DISTINCT)

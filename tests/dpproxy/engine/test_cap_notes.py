@@ -65,7 +65,7 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
 @pytest.mark.parametrize(("query", "cap"), CAPPED.items())
 def test_what_is_capped_is_said_with_the_interval(service: Service, query: str, cap: str) -> None:
     ann = Analyst(service, f"ann {hash(query)}")
-    beyond = f"{cap}: what is beyond is not counted, and the interval does not cover it"
+    beyond = f"{cap}: the excess is not counted, and the interval does not cover it"
     assert ann.ask(query)
     for notice in (ann.notices, (ann.ask(query), ann.notices)[1]):
         assert f"; {beyond}; " in " ".join(notice)
@@ -74,10 +74,10 @@ def test_what_is_capped_is_said_with_the_interval(service: Service, query: str, 
     assert last.endswith(f"; {beyond}")
     assert kept.endswith(f"; {beyond}")
     explained = [line for (line,) in ann.ask(f"EXPLAIN {query}")]
-    assert f"  Not in an interval: {cap}, what is beyond is not counted" in explained
+    assert f"  Not covered by intervals: {cap}, the excess is not counted" in explained
     words = "\n".join(in_words(service, query))
     assert ("Error to expect" in words) == (
-        f"That is the truth of what counts: {cap}, what is beyond is not counted" in words
+        f"That is the truth of what counts: {cap}, the excess is not counted" in words
     )
 
 
@@ -93,4 +93,4 @@ def test_what_no_cap_can_change_is_not_said_to_be_capped(service: Service, query
 def test_a_number_without_an_interval_tells_its_caps(service: Service) -> None:
     ann = Analyst(service, "ann median")
     ann.ask("SELECT PERCENTILE_CONT(0.5) WITHIN GROUP (ORDER BY seconds) FROM visits")
-    assert f"; {ROWS}: what is beyond is not counted; " in ann.notices[0]
+    assert f"; {ROWS}: the excess is not counted; " in ann.notices[0]

@@ -125,7 +125,7 @@ def test_catalogs_tell_what_it_is_and_how_old(ann: Connection, bob: Connection, 
         "FROM dpproxy.published WHERE name = 'towns'",
     )
     assert told.startswith("People by town (published by ann, released 20")
-    assert told.endswith("UTC, asked anew each epoch)")
+    assert told.endswith("UTC, refreshed each epoch)")
     assert age is True
     told = rows(
         bob, "SELECT publisher, refresh, information, calls, last_error, query FROM dpproxy.published"

@@ -144,7 +144,7 @@ def test_comments_tell_a_columns_class(front: Front) -> None:
         "product_id": "known domain, products.product_id, a unit counts in at most 7, "
         "a unit counts in at most 9 with size",
         "size": "known domain of 2 values and NULL, a unit counts in at most 9 with product_id",
-        "price": "unknown domain, sums take 0 to 99.5 of a row with 2 decimals",
+        "price": "unknown domain, in sums a row counts 0 to 99.5 with 2 decimals",
     }
     own = (
         "SELECT d.description, k.class FROM pg_description AS d JOIN pg_attribute AS a ON a.attrelid = d.objoid "

@@ -94,7 +94,7 @@ def test_the_message_names_the_table_and_what_to_do(analyst: psycopg.Connection)
     assert (
         said.message_primary == 'private table "users" can only be read by a query that dpproxy can rewrite'
     )
-    assert str(said.message_hint).startswith("Send a SELECT by itself")
+    assert str(said.message_hint).startswith("Send a single SELECT")
 
 
 def test_prepared_and_parsed_statements_fail_when_they_are_planned(analyst: psycopg.Connection) -> None:

@@ -54,7 +54,7 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
         ),
         (VISITS.format("seconds"), ["as many as its allowance pays for", "ORDER BY the count DESC LIMIT 10"]),
         ("SELECT COUNT(*) FROM visits", ["one group, all rows", "lets 5 rows", "KnownGauss"]),
-        ("SELECT DISTINCT seconds FROM visits", ["shows no number"]),
+        ("SELECT DISTINCT seconds FROM visits", ["no number"]),
         ("SELECT DISTINCT town FROM people", ["nothing private is read"]),
         (
             "SELECT room, COUNT(DISTINCT person_id) FROM visits JOIN rooms USING (room) GROUP BY 1",
