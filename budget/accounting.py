@@ -133,12 +133,17 @@ def guarantee(
     zCDP 9.207 4e-09 False
     zCDP, tight 8.656 4e-09 True
 
-    `k_star`: information units; `l_star`: call units; `eps_per`, `delta_per`: of one unit; `delta_prime`:
-    slack of the conversion, so that the total is l* delta_per + delta'; `bounded_range_only`: every mechanism
-    that the configuration can reach is bounded range (noise = laplace, none with a rho of its own): only then
-    does [AEA] Theorem 2 apply, a started step counting whole; `periods`: how many periods touch the data
-    while they are kept (`retention_periods`): the calls' delta and rho* are taken that often, and the sum is
-    converted once. ValueError for parameters out of range.
+    Args:
+        k_star: information units.
+        l_star: call units.
+        eps_per, delta_per: the parameters of one unit.
+        delta_prime: slack of the conversion, so that the total is l* delta_per + delta'.
+        bounded_range_only: every mechanism that the configuration can reach is of bounded range (noise = laplace,
+            none with a rho of its own). Only then does [AEA] Theorem 2 apply; a started step counts whole.
+        periods: how many periods touch the data while they are kept (`retention_periods`). The calls' delta and rho*
+            are taken that often, and the sum is converted once.
+
+    ValueError for parameters out of range.
     """
     if min(k_star, l_star, delta_per) < 0 or periods < 1:
         raise ValueError("limits and delta_per are not negative, periods at least 1")

@@ -106,7 +106,7 @@ class Ledger:
         lease: timedelta = timedelta(hours=1),
         connections: int = 16,
     ) -> Self:
-        """Opens a ledger, making its schema on first use, and ends the reservations of the dead.
+        """Opens a ledger, making its schema on first use, and ends the reservations of dead processes.
 
         `conninfo`: of libpq, or a URL; `pinned`: as at its creation; `instance`: this process's lasting name,
         of which one lives at a time: reservations it made in an earlier life are ended at once (spent where

@@ -64,11 +64,16 @@ def choose(
     >>> choose(settings, domain_size=None, delta0=3, tau=1, k=None, counts=True).name
     'UnkGauss'
 
-    `domain_size`: cells of the known domain, None if unknown; `delta0`: the most groups of one person by
-    declaration or structure, None if unrestricted (a known domain's size is counted here); `tau`: the
-    most one person changes a count; `k`: the rows asked for, None without a LIMIT; `counts`: whether
-    counts are shown. Raises NoMechanism where only ORDER BY count DESC LIMIT k would help, or only a
-    delta_per above 0; ValueError for a bound below 1.
+    Args:
+        domain_size: cells of the known domain, None if unknown.
+        delta0: the most groups of one person by declaration or structure, None if unrestricted; a known domain's size
+            is counted here.
+        tau: the most one person changes a count.
+        k: the rows asked for, None without a LIMIT.
+        counts: whether counts are shown.
+
+    Raises NoMechanism where only ORDER BY count DESC LIMIT k would help, or only a delta_per above 0; ValueError for a
+    bound below 1.
     """
     bounds = {"domain_size": domain_size, "delta0": delta0, "tau": tau, "k": k}
     check_bounds(**{name: bound for name, bound in bounds.items() if bound is not None})

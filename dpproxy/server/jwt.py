@@ -21,10 +21,14 @@ class KeyFileError(Exception):
 
 @dataclass(frozen=True)
 class Tokens:
-    """Whose tokens are believed, and of which analysts, names or patterns, they are wanted.
+    """Login by signed tokens: which analysts need one, and which tokens are valid.
 
-    `key_file`: the issuer's public key (PEM) or keys (JWKS), read at each login; `algorithm`: the only one that
-    signatures may have; `claim`: where a token names the analyst.
+    Attributes:
+        analysts: names and patterns of those who log in by token only.
+        key_file: the issuer's public key (PEM) or keys (JWKS), read at each login.
+        issuer, audience: what the token's iss and aud must be.
+        algorithm: the only one that signatures may have.
+        claim: the claim that names the analyst.
     """
 
     analysts: tuple[str, ...]

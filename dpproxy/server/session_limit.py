@@ -20,11 +20,7 @@ _FREE = bytes(_SEAT.size)
 
 
 class SessionLimit:
-    """The seats that one process takes, of those that all processes on its port have together.
-
-    `most`: how many there are; `of_one_login`: how many of them a login may hold; `place`: the file that all
-    processes map, made by `make`, None for one that shares its port with nobody; `number`: which worker this is,
-    from 0.
+    """The sessions of one process, counted together with those of all processes on its port.
 
     >>> alone = SessionLimit(3, 2)
     >>> alone.take("ann"), alone.take("ann"), alone.take("bob")
@@ -32,6 +28,12 @@ class SessionLimit:
     >>> alone.leave(1)
     >>> alone.take("ann")
     1
+
+    Args:
+        most: the most sessions over all processes.
+        of_one_login: the most sessions of one login.
+        place: the file that all processes map, written by `make`; None for a process that has its port alone.
+        number: which worker this is, from 0.
     """
 
     def __init__(self, most: int, of_one_login: int, place: Path | None = None, number: int = 0) -> None:

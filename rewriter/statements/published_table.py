@@ -21,9 +21,14 @@ _FORMS = "CREATE TABLE published.name AS SELECT ..., ALTER TABLE published.name 
 class Publication:
     """A statement on tables of the schema `published`.
 
-    `names`: of the tables, without their schema; `lenient`: with IF EXISTS, or IF NOT EXISTS; `query`: what a new
-    table is to hold, at `offset` in the text; `other`: the new name of a renamed one; `column`: what a `comment`
-    is on, None for the table itself; `comment`: None takes it away.
+    Attributes:
+        kind: what it does.
+        names: the tables, without their schema.
+        lenient: it has IF EXISTS or IF NOT EXISTS.
+        query, offset: the query of a new table, and where in the text it begins.
+        other: the new name of a renamed table.
+        column: the column that a comment is on, None for the table itself.
+        comment: the text, None to remove it.
     """
 
     kind: Kind
