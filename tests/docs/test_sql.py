@@ -31,8 +31,8 @@ def test_the_tables_are_made_of_the_code() -> None:
     assert len(re.findall("<!-- made: ", PAGE)) == 5
 
 
-def test_every_code_of_the_rewriter_is_in_the_catalogue() -> None:
-    for path in (ROOT / "rewriter").glob("*.py"):
+def test_every_code_of_a_refusal_is_in_the_catalogue() -> None:
+    for path in [*(ROOT / "rewriter").rglob("*.py"), *(ROOT / "dpproxy" / "engine").rglob("*.py")]:
         texts = (n.value for n in ast.walk(ast.parse(path.read_text())) if isinstance(n, ast.Constant))
         codes = {t for t in texts if isinstance(t, str) and CODE.fullmatch(t)}
         assert codes <= set(CATALOGUE), path.name
