@@ -80,6 +80,11 @@ CATALOGUE: Mapping[str, Meaning] = {
         "`SELECT column, COUNT(DISTINCT unit) FROM t GROUP BY column ORDER BY 2 DESC LIMIT 10`; or a list with a "
         "condition, without a LIMIT above `max_k`; or ask the data owner to declare a domain.",
     ),
+    "PV025": Meaning(
+        "The data owner offers this kind of release for less, or not at all.",
+        "Ask for fewer groups, or add `ORDER BY COUNT(DISTINCT unit) DESC LIMIT 10`; or ask the data owner for a "
+        "higher allowance.",
+    ),
     "PV090": Meaning(
         "The backend failed; the reason is withheld because it may depend on private data. The charge stays.",
         "Simplify expressions and conditions.",

@@ -279,7 +279,7 @@ def _count_release(node: BoundNode, terms: ReleaseOptions, tau: int) -> CountSel
     Not with noise = "laplace": its accounting composes steps of bounded range only.
     """
     eps_per, delta_per = terms.settings.eps_per, terms.settings.delta_per
-    most = _allowed(terms, terms.kinds.count_release, "counts of groups without LIMIT")
+    most = _allowed(terms, terms.kinds.count_release, "counts of groups without LIMIT", "count_release")
     mechanism: KnownCountRelease | PrivateCountRelease
     if node.cells is not None:
         mechanism = KnownCountRelease(
@@ -327,7 +327,12 @@ def _by_weight(node: BoundNode, terms: ReleaseOptions) -> PartitionSelection:
     """Partition selection, which spends the query's whole allowance."""
     settings = terms.settings
     _refuse_laplace(settings, "the list of groups without an aggregate")
-    most = _allowed(terms, terms.kinds.partition_selection, "a list of groups without an aggregate")
+    most = _allowed(
+        terms,
+        terms.kinds.partition_selection,
+        "lists of groups without an aggregate",
+        "partition_selection",
+    )
     delta0 = terms.max_items if node.delta0 is None else min(node.delta0, terms.max_items)
     mechanism = DPSips(
         settings.eps_per, settings.delta_per, most.information, most.calls, delta0, terms.floor
@@ -335,19 +340,23 @@ def _by_weight(node: BoundNode, terms: ReleaseOptions) -> PartitionSelection:
     return PartitionSelection(node, mechanism)
 
 
-def _allowed(terms: ReleaseOptions, most: Fraction | None, what: str) -> Cost:
-    """The allowance of a costly kind of query; PV018 where the owner does not offer that kind."""
+def _allowed(terms: ReleaseOptions, most: Fraction | None, what: str, kind: str) -> Cost:
+    """The allowance of a costly kind of query; PV025 where the owner does not offer that kind."""
     if most == 0:
-        raise refusals.not_allowed(what, _units(most))
+        raise refusals.not_offered(
+            what, kind, "Add ORDER BY COUNT(DISTINCT <privacy unit>) DESC LIMIT 10; see EXPLAIN."
+        )
     return terms.kind(most)
 
 
 def _refuse_costly(meters: Iterable[Measurement], groups: int, terms: ReleaseOptions) -> None:
-    """PV018 for distinct counts that cost more than the owner allows."""
-    most = terms.kinds.distinct_count
+    """PV025 for distinct counts that cost more than the owner allows."""
+    what, kind, most = "distinct counts of values", "distinct_count", terms.kinds.distinct_count
     needed = total(m.cost(groups) for m in meters if isinstance(m, DistinctMeter)).information
+    if most == 0 < needed:
+        raise refusals.not_offered(what, kind, "Count privacy units: COUNT(DISTINCT <privacy unit>).")
     if most is not None and needed > most:
-        raise refusals.not_allowed("distinct counts", _units(most), _units(needed))
+        raise refusals.above_allowance(what, kind, _units(most), _units(needed))
 
 
 def _units(information: Fraction) -> str:

@@ -100,12 +100,22 @@ def not_with_laplace(what: str) -> Refusal:
     )
 
 
-def not_allowed(what: str, most: str, needed: str = "") -> Refusal:
-    """PV018: a kind of release of which the data owner has said how much it may cost at most."""
-    asks = f"; this query needs {needed}" if needed else ""
+def not_offered(what: str, kind: str, instead: str) -> Refusal:
+    """PV025: a kind of release that the data owner does not offer; `kind`: its name among the allowances."""
     return Refusal(
-        "PV018",
-        f"{what} may cost at most {most} in a query here{asks}",
+        "PV025",
+        f"{what} are not offered here",
+        detail=f"The data owner has set {kind} = 0 in [privacy] allowances.",
+        hint=instead,
+    )
+
+
+def above_allowance(what: str, kind: str, most: str, needed: str) -> Refusal:
+    """PV025: a release that costs more than the data owner lets a query spend on its kind."""
+    return Refusal(
+        "PV025",
+        f"{what} may cost at most {most} in a query here; this query needs {needed}",
+        detail=f"The data owner has set {kind} in [privacy] allowances.",
         hint="Ask for fewer groups, or add ORDER BY COUNT(DISTINCT <privacy unit>) DESC LIMIT 10; see EXPLAIN.",
     )
 

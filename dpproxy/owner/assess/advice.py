@@ -14,7 +14,7 @@ from fractions import Fraction
 from typing import Any
 
 from dpproxy.backends.base import BackendTable
-from dpproxy.config.sections import Config, ConfigError, content, validated
+from dpproxy.config.sections import Config, ConfigError, Privacy, content, validated
 from dpproxy.config.values import NUMBERS, base
 from dpproxy.owner.assess.assessor import Assessor
 from dpproxy.owner.assess.listed import Listed
@@ -25,7 +25,7 @@ from rewriter.statements.lexer import tokens
 
 MOST_LINES = 3
 BOUNDED, LIMITED, MISSING = "PV016", "PV017", ("42P01", "42703")
-SCANNED = "PV024"
+SCANNED, ALLOWED = "PV024", "PV025"
 UNDECLARED = ("PV017", "PV022", "PV023", SCANNED)
 _TIMES = ("date", "timestamp")
 
@@ -152,6 +152,8 @@ def candidates(
         yield Line(("privacy",), "delta_per", Fraction(1, 10**10), "groups of unknown domain fail with this")
     if refusal.code == "PV018" and assessor.checked.config.privacy.noise == "laplace":
         yield Line(("privacy",), "noise", "gaussian", "another guarantee: see dpproxy advise")
+    if refusal.code == ALLOWED:
+        yield from _allowances(assessor.checked.config.privacy)
     if refusal.code in UNDECLARED:
         yield from _domains(tables, words)
         if refusal.code != SCANNED:
@@ -183,6 +185,14 @@ def _rows(tables: list[Table], refusal: Refusal) -> Iterator[Line]:
             yield Line(_section(table), "max_rows_per_unit", 100, meaning)
         if table.max_rows_per_unit_per_group is None:
             yield Line(_section(table), "max_rows_per_unit_per_group", 10, meaning)
+
+
+def _allowances(privacy: Privacy) -> Iterator[Line]:
+    """Each kind with what a query without LIMIT may spend."""
+    for kind, most in privacy.allowances:
+        if most is not None and most < privacy.query_information:
+            said = {kind: privacy.query_information}
+            yield Line(("privacy",), "allowances", said, "most that a query may spend on this kind")
 
 
 def _domains(tables: list[Table], words: set[str]) -> Iterator[Line]:

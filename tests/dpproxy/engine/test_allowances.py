@@ -101,8 +101,8 @@ def test_distinct_counts_above_the_allowance_are_refused(ann: Analyst) -> None:
     with pytest.raises(Refusal) as refused:
         ann.ask("SELECT place, COUNT(DISTINCT word) FROM words GROUP BY place")
     assert (refused.value.code, refused.value.message) == (
-        "PV018",
-        "distinct counts may cost at most 3 information units in a query here; "
+        "PV025",
+        "distinct counts of values may cost at most 3 information units in a query here; "
         "this query needs 3.75 information units",
     )
     assert ann.used() == (0, 0)
@@ -137,14 +137,21 @@ def test_a_mistake_is_named(tmp_path: Path, written: str, key: str, nearest: str
 
 def test_a_kind_may_not_be_offered(tmp_path: Path) -> None:
     file = make(
-        tmp_path, "[privacy]\nallowances = { partition_selection = 0, count_release = 0 }\n" + POLICY + MORE
+        tmp_path,
+        "[privacy]\nallowances = { partition_selection = 0, count_release = 0, distinct_count = 0 }\n"
+        + POLICY
+        + MORE,
     )
     with duckdb.connect(tmp_path / "people.duckdb") as connection:
         connection.execute("CREATE TABLE words (person_id INTEGER NOT NULL, word VARCHAR, place VARCHAR)")
     with Service.start(configured(file), alone=True) as service:
         ann = Analyst(service, "ann")
-        for sql in (LISTED, WORDS):
-            with pytest.raises(Refusal) as refused:
+        for sql, what in (
+            (LISTED, "lists of groups without an aggregate"),
+            (WORDS, "counts of groups without LIMIT"),
+            (DISTINCT, "distinct counts of values"),
+        ):
+            with pytest.raises(Refusal, match=f"^{what} are not offered here$") as refused:
                 ann.ask(sql)
-            assert refused.value.code == "PV018"
+            assert refused.value.code == "PV025"
         assert ann.used() == (0, 0)

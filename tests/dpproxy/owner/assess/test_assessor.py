@@ -149,6 +149,23 @@ def test_lines_of_policy_that_turn_a_refusal(bare: Assessor, sql: str, lines: tu
     assert (None if found is None else found.lines) == lines
 
 
+def test_a_higher_allowance_turns_a_refusal(folder: Path) -> None:
+    file = folder / "costly.toml"
+    allowances = "[privacy]\nallowances = { distinct_count = 1, partition_selection = 0 }\n"
+    file.write_text(allowances + POLICY + "max_rows_per_unit = 100\n[tables.visits.columns]\nroom = {}\n")
+    with assessing(configured(file)) as assessor:
+        for sql, turned in (
+            ("SELECT COUNT(DISTINCT room) FROM visits", "{ distinct_count = 50, partition_selection = 0 }"),
+            ("SELECT DISTINCT room FROM visits", "{ distinct_count = 1, partition_selection = 50 }"),
+        ):
+            one = assessor.assess(Listed(sql))
+            assert one.refusal is not None
+            assert one.refusal.code == "PV025"
+            found = advice(assessor, one.listed, one.refusal)
+            assert found is not None
+            assert found.lines == ("[privacy]", f"allowances = {turned}")
+
+
 def test_the_lines_do_what_they_say(folder: Path) -> None:
     file = folder / "turned.toml"
     file.write_text(
