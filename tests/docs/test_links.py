@@ -63,8 +63,15 @@ def test_tests_that_pages_name_exist() -> None:
 def test_files_that_the_guide_names_exist() -> None:
     named = {word for word in CODE.findall(text_of(GUIDE)) if re.fullmatch(r"[\w.-]*[/.][\w./-]*", word)}
     assert len(named) > 50
-    for name in named - {".venv"}:
+    for name in named:
+        if name.startswith(".venv"):
+            continue
         assert (ROOT / name).exists() or any(one.endswith(f"/{name}") for one in TRACKED), name
+
+
+def test_targets_that_the_guide_names_exist() -> None:
+    targets = set(re.findall(r"^([a-z][a-z-]*):", text_of("Makefile"), re.M))
+    assert set(re.findall(r"`make ([a-z-]+)`", text_of(GUIDE))) <= targets
 
 
 def test_constants_that_the_guide_names_exist() -> None:
