@@ -46,6 +46,17 @@ def test_links_lead_somewhere(page: str) -> None:
             assert anchor in anchors(found), f"{target}#{anchor}"
 
 
+def test_every_page_can_be_reached_from_the_readme() -> None:
+    found, left = set(), ["README.md"]
+    while left:
+        page = left.pop()
+        found.add(page)
+        targets = [target for target, _ in LINK.findall(text_of(page)) if "://" not in target]
+        near = {((ROOT / page).parent / one).resolve() for one in targets if one.endswith(".md")}
+        left += {str(path.relative_to(ROOT)) for path in near} - found
+    assert set(PAGES) <= found
+
+
 def test_pages_that_docstrings_name_exist() -> None:
     for source in SOURCES:
         for name in NAMED.findall(text_of(source)):
