@@ -67,7 +67,7 @@ NAMES = {
 
 MAKE = {
     "demo": ("dpproxy demo", "tests/docs/test_readme.py::test_psql"),
-    "test": ("-m pytest -n auto --dist loadfile", "tests/docs/test_readme.py::test_make"),
+    "test": ("-m pytest -n auto --dist loadfile --durations=20", "tests/docs/test_readme.py::test_make"),
     "audit": ("-m tests.audit", "tests/audit/test_audit.py::test_case"),
     "audit-sql": ("-m tests.audit sql", "tests/audit/test_audit_sql.py::test_question"),
     "availability": (

@@ -77,7 +77,9 @@ def test_make(command: str) -> None:
         text=True,
         check=True,
     )
-    expected = {"make demo": "dpproxy demo", "make test": "-m pytest -n auto --dist loadfile"}[command]
+    expected = {"make demo": "dpproxy demo", "make test": "-m pytest -n auto --dist loadfile --durations=20"}[
+        command
+    ]
     assert said.stdout.rstrip().endswith(expected)
 
 

@@ -26,6 +26,7 @@ def test_names_and_passwords_that_cannot_be(config: Config, name: str, password:
         analysts.add(config, name, password)
 
 
+@pytest.mark.service
 def test_a_verifier_is_kept_and_no_password(config: Config) -> None:
     analysts.add(config, "ann", "hunter2")
     assert analysts.names(config) == ("ann",)
