@@ -39,9 +39,9 @@ class Experiment:
     def fit_looks(self) -> int:
         return 0
 
-    def run(self, levels: Levels, effort: int) -> Finding:
+    def run(self, levels: Levels, effort: float) -> Finding:
         """Bound the loss in both orders through every view; the worst of them is reported."""
-        n = self.samples * effort
+        n = round(self.samples * effort)
         p, q = (
             draw(stream("audit", self.mechanism, self.what, side), n) for side, draw in enumerate(self.sides)
         )

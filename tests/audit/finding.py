@@ -50,5 +50,5 @@ class Check(Protocol):
     def fit_looks(self) -> int:
         """How many laws it fits."""
 
-    def run(self, levels: Levels, effort: int) -> Finding:
+    def run(self, levels: Levels, effort: float) -> Finding:
         """Look, with `effort` times the samples of the short audit."""

@@ -31,9 +31,9 @@ class Fit:
     def fit_looks(self) -> int:
         return 1
 
-    def run(self, levels: Levels, effort: int) -> Finding:
+    def run(self, levels: Levels, effort: float) -> Finding:
         """Fit; rejected where the p-value is below the level of one look."""
-        n = self.samples * effort
+        n = round(self.samples * effort)
         seen: list[Hashable] = list(self.draw(stream("audit", self.mechanism, self.what), n))
         p = p_value(seen, self.law())
         return Finding(self.mechanism, self.what, self.claimed, f"p = {p:.2g}", len(seen), p >= levels.fit)
@@ -64,7 +64,7 @@ class Exact:
     def fit_looks(self) -> int:
         return 0
 
-    def run(self, levels: Levels, effort: int) -> Finding:
+    def run(self, levels: Levels, effort: float) -> Finding:
         """Compute; levels and effort do not matter."""
         found, holds = self.compute()
         return Finding(self.mechanism, self.what, self.claimed, found, 0, holds)

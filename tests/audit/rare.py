@@ -34,9 +34,9 @@ class Rare:
     def fit_looks(self) -> int:
         return 0
 
-    def run(self, levels: Levels, effort: int) -> Finding:
+    def run(self, levels: Levels, effort: float) -> Finding:
         """Bound the probability of the event from below."""
-        n = self.samples * effort
+        n = round(self.samples * effort)
         outcomes = self.draw(stream("audit", self.mechanism, self.what), n)
         low, _ = clopper_pearson(sum(map(self.event, outcomes)), n, levels.privacy)
         claimed = f"(any, {self.at_most:.2g})"

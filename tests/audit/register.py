@@ -57,4 +57,8 @@ def found(effort: int) -> Iterator[Finding]:
 
 
 def _found(number: int, effort: int) -> Finding:
-    return CHECKS[number].run(LEVELS, effort)
+    """A mutant is caught by a quarter of the samples where it can be: what fails there fails."""
+    check = CHECKS[number]
+    if number >= len(CASES) and not (quick := check.run(LEVELS, effort / 4)).passed:
+        return quick
+    return check.run(LEVELS, effort)
