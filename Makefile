@@ -125,7 +125,7 @@ spark: $(VENV)-spark/.ready
 test: lint
 	$(PY) -m pytest -n auto --dist loadfile --durations=20
 
-# What to run after each change, in under a minute: the checks of `make lint`, where mypy looks at what has changed, and the
+# What to run after each change: the checks of `make lint`, where mypy looks at what has changed, and the
 # unit tests, which start no process.
 check: lint
 	$(PY) -m pytest -n auto -m unit

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, astuple
+from dataclasses import asdict
 from pathlib import Path
 
 from budget.account import Charge
 from budget.units import shown
 from dpproxy.owner.audit import Audited, audited
-from dpproxy.owner.check import marked
+from dpproxy.owner.check import print_guarantees
 from dpproxy.reporting.tables import print_json, print_table
 
 
@@ -32,22 +32,8 @@ def audit(file: Path, *, as_json: bool) -> None:
     ]
     heads = ("account", "unit", "limit", "used in its last period", "reserved", "entries")
     print_table("Accounts, recomputed", heads, rows, right=(2, 3, 4, 5))
-    bound_heads = (
-        "account",
-        "units",
-        "calls",
-        "period",
-        "accounting",
-        "epsilon",
-        "delta",
-        "epsilon*",
-        "delta*",
-    )
-    told = [(*astuple(b)[:4], marked(b), *astuple(b)[5:9]) for one in found for b in one.guarantee]
-    print_table("Guarantee, by the limits", bound_heads, told, right=(1, 2, 5, 6, 7, 8))
-    print(
-        "* of data that are kept for a period's length, which two periods meet. The smallest epsilon is marked with <."
-    )
+    bounds = [bound for one in found for bound in one.guarantee]
+    print_guarantees("Guarantee, by the limits", bounds)
     print(
         f"{sum(one.entries for one in found)} entries of {len(found)} accounts: all balances are what they come to."
     )

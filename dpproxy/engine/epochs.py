@@ -6,7 +6,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from threading import Lock
 
-from budget import epochs
+from budget.epochs import Epochs
 from budget.origins import Origins
 from dpproxy.config.epoch import Epoch, epoch_name
 
@@ -14,12 +14,10 @@ STREAMS = "running counts"
 """The name under which the ledger keeps the nonce of its streams, which outlives epochs."""
 
 
-class Epochs:
+class EpochClock:
     """Epochs of one `length`; `begin` is called with the name of each that begins while the process lives."""
 
-    def __init__(
-        self, length: Epoch, kept: epochs.Epochs, origins: Origins, begin: Callable[[str], None]
-    ) -> None:
+    def __init__(self, length: Epoch, kept: Epochs, origins: Origins, begin: Callable[[str], None]) -> None:
         self._length, self._kept, self._begin = length, kept, begin
         self._present, self._turning = self.name(), Lock()
         self._accepted = origins.accepted()

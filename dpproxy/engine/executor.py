@@ -11,7 +11,7 @@ from dpproxy.backends.base import Backend
 from dpproxy.config.sections import Config
 from dpproxy.engine import refusals
 from dpproxy.engine.binary_arrays import text_array
-from dpproxy.engine.epochs import Epochs
+from dpproxy.engine.epochs import EpochClock
 from dpproxy.engine.explain import explanation
 from dpproxy.engine.optimizer import plan_release
 from dpproxy.engine.options import terms
@@ -64,7 +64,7 @@ class QueryEngine:
 
         self._config, self._planner, self._ledger = config, planner, ledger
         self._release_key, self._fingerprint = randomness.derive(key, "release"), config.fingerprint()
-        self.epochs = Epochs(config.privacy.epoch, ledger.epochs, ledger.origins, begin)
+        self.epochs = EpochClock(config.privacy.epoch, ledger.epochs, ledger.origins, begin)
         self._accounts = PayingAccounts(config.budget, ledger.accounts)
         self._purchases = Purchases(backend, ledger, key, config.backend.max_rows)
 

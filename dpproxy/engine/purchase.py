@@ -115,12 +115,24 @@ class Purchases:
                     stored = None if plan.release_key in new else self._ledger.stored(plan.release_key)
                     if stored is None:
                         released = self._release(plan, slot, reservation, request, stream)
-                        stored = released.dump(), charge(released.cost)
+                        answer, cost = released.dump(), charge(released.cost)
                     else:
-                        released = ReleasedTable.load(stored[0])
-                    results[plan.request_key] = self._settle(
-                        plan, reservation, released, *stored, request, epoch, stream
+                        answer, cost = stored
+                        released = ReleasedTable.load(answer)
+                    settlement = Settlement(
+                        cost,
+                        release_key=plan.release_key,
+                        request_key=plan.request_key,
+                        answer=answer,
+                        mechanism=plan.recorded,
+                        query=plan.node.text,
+                        epoch=epoch,
+                        look=None
+                        if plan.stream is None or stream is None
+                        else ContinualStep(plan.stream, stream.looks),
+                        noise=plan.shown(released).noise(),
                     )
+                    results[plan.request_key] = self._settle(plan, reservation, settlement, request)
                     unsettled.remove(reservation)
             except BaseException:
                 for reservation in unsettled:
@@ -173,34 +185,11 @@ class Purchases:
             raise BackendError from None
 
     def _settle(
-        self,
-        plan: ReleasePlan,
-        reservation: Reservation,
-        released: ReleasedTable,
-        answer: bytes,
-        cost: Charge,
-        request: QueryRequest,
-        epoch: str,
-        stream: ContinualRelease | None,
+        self, plan: ReleasePlan, reservation: Reservation, settlement: Settlement, request: QueryRequest
     ) -> ReleasedTable:
         """Commits cost and answer together. If another process has stored the release, its answer is returned."""
         with request.stages.during("settle"):
-            settled = self._ledger.settle(
-                reservation,
-                Settlement(
-                    cost,
-                    release_key=plan.release_key,
-                    request_key=plan.request_key,
-                    answer=answer,
-                    mechanism=plan.recorded,
-                    query=plan.node.text,
-                    epoch=epoch,
-                    look=None
-                    if plan.stream is None or stream is None
-                    else ContinualStep(plan.stream, stream.looks),
-                    noise=plan.shown(released).noise(),
-                ),
-            )
+            settled = self._ledger.settle(reservation, settlement)
         request.paid.take(settled.charged)
         result = plan.shown(ReleasedTable.load(settled.answer))
         return replace(result, lowered=plan.lowered, charged=settled.charged, left=settled.left)

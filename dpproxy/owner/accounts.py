@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, astuple, replace
+from dataclasses import asdict, replace
 from datetime import UTC, datetime, timedelta
 from fractions import Fraction
 from typing import get_args
@@ -15,7 +15,7 @@ from dpproxy.config.epoch import Epoch, epoch_name
 from dpproxy.config.sections import PERIOD_DAYS, AccountLimit, Config, ConfigError, nearest
 from dpproxy.deployment.service import opened_vault
 from dpproxy.engine.bounded_range import Accounting
-from dpproxy.owner.check import Guarantee, guarantee_of, marked
+from dpproxy.owner.check import Guarantee, guarantee_of, print_guarantees
 from dpproxy.reporting.rows import OutputError
 from dpproxy.reporting.tables import print_json, print_table
 
@@ -83,25 +83,8 @@ def show(config: Config, name: str | None, days: int | None, *, as_json: bool) -
         return
     heads = ("account", "unit", "limit", "spent so far", "reserved", "left", "refreshes (UTC)", "mode")
     print_table("Accounts", heads, [line for row in rows for line in _lines(row)], right=(2, 3, 4, 5))
-    bound_heads = (
-        "account",
-        "units",
-        "calls",
-        "period",
-        "accounting",
-        "epsilon",
-        "delta",
-        "epsilon*",
-        "delta*",
-    )
-    told = [
-        (*astuple(bound)[:4], marked(bound), *astuple(bound)[5:9])
-        for row in rows
-        for bound in bounds[row.account]
-    ]
-    print_table("Guarantee, by the limits", bound_heads, told, right=(1, 2, 5, 6, 7, 8))
-    kept = "as long as a period" if days is None else f"{days} days"
-    print(f"* of data that are kept for {kept}. The smallest epsilon is marked with <.")
+    told = [bound for row in rows for bound in bounds[row.account]]
+    print_guarantees("Guarantee, by the limits", told, days)
     for row in rows:
         if row.limit.mode == "track":
             print(f"{row.account} is only tracked: no guarantee is claimed for it.")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, astuple, dataclass, replace
 from fractions import Fraction
 
@@ -89,12 +89,7 @@ def report(checked: BoundConfig, *, as_json: bool) -> None:
         title = f"{shown_name(table)}: {rows_per_unit(table)}"
         print_table(title, ("column", "type", "domain", "groups of a unit", "bounds", "cost"), rows)
     unit = unit_name(checked.policy)
-    heads = ("account", "units", "calls", "period", "accounting", "epsilon", "delta", "epsilon*", "delta*")
-    rows = [(*astuple(bound)[:4], marked(bound), *astuple(bound)[5:9]) for bound in bounds]
-    print_table(f"Guarantee for each {unit}, by the limits", heads, rows, right=(1, 2, 5, 6, 7, 8))
-    print(
-        "* of data that are kept for a period's length, which two periods meet. The smallest epsilon is marked with <."
-    )
+    print_guarantees(f"Guarantee for each {unit}, by the limits", bounds)
     print("Cost: of counting units by the column, in information units.")
     for warning in told:
         print(f"dpproxy: warning: {warning}", file=sys.stderr)
@@ -271,6 +266,15 @@ def _shown(bound: Bound | None) -> tuple[str | None, str | None]:
     if bound is None:
         return None, None
     return shown_up(bound.epsilon, _DIGITS), shown_up(bound.delta, _DIGITS)
+
+
+def print_guarantees(title: str, bounds: Iterable[Guarantee], days: int | None = None) -> None:
+    """Prints guarantees as a table; `days`: how long data are kept, None for as long as a period."""
+    heads = ("account", "units", "calls", "period", "accounting", "epsilon", "delta", "epsilon*", "delta*")
+    rows = [(*astuple(bound)[:4], marked(bound), *astuple(bound)[5:9]) for bound in bounds]
+    print_table(title, heads, rows, right=(1, 2, 5, 6, 7, 8))
+    kept = "a period's length, which two periods meet" if days is None else f"{days} days"
+    print(f"* of data that are kept for {kept}. The smallest epsilon is marked with <.")
 
 
 def marked(bound: Guarantee) -> str:
