@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
 
 from mechanisms.histogram import Counts
 from mechanisms.item_sets import ItemSets
@@ -84,11 +83,9 @@ class _Matching:
     """A largest choice of at most `bound` items a person, no item twice, grown from one bound to the next."""
 
     def __init__(self, sets: ItemSets) -> None:
-        ones = np.ones(len(sets.items), dtype=np.int8)
-        by_item = csr_array((ones, sets.items, sets.offsets), shape=(sets.persons, sets.size)).tocsc()
-        self._offsets = by_item.indptr.astype(np.int64)
-        self._persons = by_item.indices
-        degrees = np.diff(self._offsets)
+        degrees = np.bincount(sets.items, minlength=sets.size)
+        self._offsets = np.concatenate([[0], np.cumsum(degrees)])
+        self._persons = sets.owners[np.argsort(sets.items, kind="stable")]
         self.union = int(np.count_nonzero(degrees))
         self._free = degrees > 0
         self._owner = np.full(sets.size, -1)  # the person an item is counted for

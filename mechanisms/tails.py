@@ -12,10 +12,10 @@ from collections.abc import Callable, Iterator
 from fractions import Fraction
 from functools import lru_cache
 from itertools import accumulate
+from statistics import NormalDist
 
 import numpy as np
 from mpmath import MPContext
-from scipy.special import ndtri
 
 from mechanisms.exact import exp_bounds
 
@@ -25,6 +25,7 @@ LAST = 1 << (BITS - 256)
 """Terms below 2^-256 are not summed: a sum rounded up adds a bound of all of them."""
 LONGEST = 1 << 24
 """Variances (counts squared) beyond which the sub-Gaussian bound replaces the sum, at some 110,000 terms."""
+_NORMAL = NormalDist()
 
 
 def laplace_tail(scale: Fraction, n: int) -> Fraction:
@@ -185,7 +186,8 @@ def weighted_gaussian_threshold(rho: Fraction, delta: Fraction, delta0: int) -> 
         raise ValueError("rho, delta or delta0 out of range")
     sigma = math.sqrt(1 / (2 * rho))
     j = np.arange(1, delta0 + 1, dtype=np.float64)
-    values = 1 / np.sqrt(j) - sigma * ndtri(-np.expm1(math.log1p(-delta) / j))
+    left = -np.expm1(math.log1p(-delta) / j)
+    values = 1 / np.sqrt(j) - sigma * np.array([_NORMAL.inv_cdf(p) for p in left.tolist()])
     near = np.flatnonzero(values > values.max() - 1e-6 * (1 + sigma)) + 1
     return max(_weighted_value_up(rho, delta, int(i)) for i in near)
 
@@ -195,7 +197,7 @@ def _weighted_value_up(rho: Fraction, delta: Fraction, j: int) -> Fraction:
     context = MPContext()
     context.prec = 256
     complement = -context.expm1(context.log1p(-context.mpf(delta.numerator) / delta.denominator) / j)
-    quantile = context.mpf(-float(ndtri(float(complement))))
+    quantile = context.mpf(-_NORMAL.inv_cdf(float(complement)))
     for _ in range(4):  # Newton's method doubles the digits each time
         density = context.npdf(quantile)
         quantile += (context.erfc(quantile / context.sqrt(2)) / 2 - complement) / density
