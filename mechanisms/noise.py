@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 from functools import cmp_to_key, lru_cache
 from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +20,7 @@ from mechanisms.randomness import Stream, Words
 
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
-Thresholds = tuple[tuple[int, int], ...]
+Thresholds = tuple[Words, Words]
 
 SMALLEST, LARGEST = Fraction(1, 1 << 40), 1 << 40
 """Scales of noise that are supported, in counts; beyond them float64 could overflow."""
@@ -51,27 +52,29 @@ def discrete_laplace(stream: Stream, scale: Fraction, n: int) -> Integers:
 
 
 def _fill_laplace(stream: Stream, thresholds: Thresholds, out: Integers) -> None:
-    n = len(out)
-    (zero, *digits) = thresholds
-    words = stream.words(2 * n * len(thresholds)).reshape(len(thresholds), 2, n)
-    out[:] = 1
-    for i, threshold in enumerate(digits):
-        out += _below(words[i + 1], threshold).astype(np.int64) << i
+    """Row 0 decides which samples are zero, row i + 1 the digit i of the others."""
+    n, rows = len(out), len(thresholds[0])
+    below = _below(stream.words(2 * n * rows).reshape(rows, 2, n), thresholds)
+    places = np.arange(rows - 1, dtype=np.int64)[:, None]
+    np.sum(below[1:].astype(np.int64) << places, axis=0, out=out)
+    out += 1
     coins = np.unpackbits(stream.words(-(-n // 64)).view(np.uint8))[:n].astype(np.int64)
     out *= 2 * coins - 1
-    out *= ~_below(words[0], zero)
+    out *= ~below[0]
 
 
-def _below(words: Words, threshold: tuple[int, int]) -> NDArray[np.bool_]:
-    """Say where the 128-bit numbers (high row, low row) are below the threshold (high word, low word)."""
-    high, low = np.uint64(threshold[0]), np.uint64(threshold[1])
-    below: NDArray[np.bool_] = (words[0] < high) | ((words[0] == high) & (words[1] < low))
+def _below(words: Words, thresholds: Thresholds) -> NDArray[np.bool_]:
+    """Say where 128-bit numbers, shape (rows, 2, n), high words first, are below the threshold of their row."""
+    high, low = thresholds
+    below: NDArray[np.bool_] = words[:, 0] < high
+    below |= (words[:, 0] == high) & (words[:, 1] < low)
     return below
 
 
 @lru_cache(maxsize=256)
 def _laplace_thresholds(scale: Fraction) -> Thresholds:
-    """Give 2^128 times each probability, rounded down, as two words: of zero, then of each binary digit."""
+    """Give 2^128 times each probability, rounded down, as high and low words of shape (digits + 1, 1): of zero, then
+    of each binary digit."""
     if not SMALLEST <= scale <= LARGEST:
         raise ValueError("the scale of discrete Laplace noise must lie in [2^-40, 2^40]")
     q, _ = exp_bounds(1 / scale, 256)
@@ -82,7 +85,9 @@ def _laplace_thresholds(scale: Fraction) -> Thresholds:
         power, _ = exp_bounds(Fraction(1 << digit) / scale, 256)
         probabilities.append((power << 128) // (one + power))
         digit += 1
-    return tuple((p >> 64, p & (1 << 64) - 1) for p in probabilities)
+    high = np.array([[p >> 64] for p in probabilities], dtype=np.uint64)
+    low = np.array([[p & (1 << 64) - 1] for p in probabilities], dtype=np.uint64)
+    return high, low
 
 
 def discrete_gaussian(stream: Stream, sigma_squared: Fraction, n: int) -> Integers:
@@ -96,33 +101,51 @@ def discrete_gaussian(stream: Stream, sigma_squared: Fraction, n: int) -> Intege
     Canonne, Kamath, Steinke 2020, Algorithm 3: a discrete Laplace Y of scale t = floor(sigma) + 1 is
     kept with probability exp(-(|Y| - sigma^2/t)^2/(2 sigma^2)), decided exactly (noise.md, Theorem 2).
     """
-    if not SMALLEST <= sigma_squared < LARGEST**2:
-        raise ValueError("the variance of discrete Gaussian noise must lie in [2^-40, 2^80)")
-    t = math.isqrt(math.floor(sigma_squared)) + 1
+    proposal = _proposal(sigma_squared)
     out = np.empty(0, dtype=np.int64)
     turn = 0
     while len(out) < n:
         missing = n - len(out)
-        candidates = discrete_laplace(stream, Fraction(t), missing + missing // 2 + 16)
-        kept = _gaussian_accepts(stream, stream.child("refine", turn), candidates, sigma_squared, t)
+        candidates = discrete_laplace(stream, proposal.scale, missing + missing // 2 + 16)
+        kept = _gaussian_accepts(stream, stream.child("refine", turn), candidates, proposal)
         out = np.concatenate([out, candidates[kept][:missing]])
         turn += 1
     return out
 
 
+class _Proposal(NamedTuple):
+    """What discrete Gaussian noise of one variance is drawn from: a discrete Laplace of `scale`, whose |Y| is kept with
+    probability exp(-(|Y| - centre)^2 rate); both as exact numbers too."""
+
+    scale: Fraction
+    exact_centre: Fraction
+    exact_rate: Fraction
+    centre: float
+    rate: float
+
+
+@lru_cache(maxsize=256)
+def _proposal(sigma_squared: Fraction) -> _Proposal:
+    if not SMALLEST <= sigma_squared < LARGEST**2:
+        raise ValueError("the variance of discrete Gaussian noise must lie in [2^-40, 2^80)")
+    scale = Fraction(math.isqrt(math.floor(sigma_squared)) + 1)
+    centre, rate = sigma_squared / scale, 1 / (2 * sigma_squared)
+    return _Proposal(scale, centre, rate, float(centre), float(rate))
+
+
 def _gaussian_accepts(
-    stream: Stream, more: Stream, candidates: Integers, sigma_squared: Fraction, t: int
+    stream: Stream, more: Stream, candidates: Integers, proposal: _Proposal
 ) -> NDArray[np.bool_]:
     """Decide each candidate's acceptance exactly; float64 decides what lies outside MARGIN."""
     words = stream.words(len(candidates))
-    away = np.abs(candidates).astype(np.float64) - float(sigma_squared / t)
-    probability = np.exp(-(away * away) * float(1 / (2 * sigma_squared)))
+    away = np.abs(candidates).astype(np.float64) - proposal.centre
+    probability = np.exp(-(away * away) * proposal.rate)
     difference = words.astype(np.float64) * 2.0**-64 - probability
     accepted: NDArray[np.bool_] = difference < 0
     for i in np.flatnonzero(np.abs(difference) < MARGIN).tolist():
-        exact = abs(int(candidates[i])) - sigma_squared / t
+        exact = abs(int(candidates[i])) - proposal.exact_centre
         uniform = LazyUniform(int(words[i]), more.child(i))
-        accepted[i] = bernoulli_exp(uniform, exact * exact / (2 * sigma_squared))
+        accepted[i] = bernoulli_exp(uniform, exact * exact * proposal.exact_rate)
     return accepted
 
 
@@ -205,6 +228,7 @@ def _ambiguous(values: Floats, errors: Floats, first: int) -> list[tuple[int, in
     return [(start, stop) for start, stop in pairwise(cuts) if stop - start > 1 and start < first]
 
 
+@lru_cache(maxsize=256)
 def laplace_stddev(scale: Fraction) -> float:
     """Give the standard deviation of discrete Laplace noise, sqrt(2q)/(1-q) with q = exp(-1/scale).
 
@@ -215,6 +239,7 @@ def laplace_stddev(scale: Fraction) -> float:
     return math.sqrt(2) * math.exp(-rate / 2) / -math.expm1(-rate)
 
 
+@lru_cache(maxsize=256)
 def gaussian_stddev(sigma_squared: Fraction) -> float:
     """Give the standard deviation of discrete Gaussian noise, a little below sigma where sigma is small.
 

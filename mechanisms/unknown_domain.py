@@ -10,7 +10,7 @@ import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import ClassVar
 
 import numpy as np
@@ -109,7 +109,7 @@ class UnkLap(_Restricted):
 
     noise_family: ClassVar[NoiseFamily] = "laplace"
 
-    @property
+    @cached_property
     def scale(self) -> Fraction:
         """b of the noise on counts and threshold, in counts."""
         return 2 * self.tau * self.delta0 / self.eps_per
@@ -118,7 +118,7 @@ class UnkLap(_Restricted):
     def stddev(self) -> float:
         return laplace_stddev(self.scale)
 
-    @property
+    @cached_property
     def threshold(self) -> int:
         return laplace_threshold(self.scale, self.tau, self.delta0, self.delta_per)
 
@@ -142,7 +142,7 @@ class UnkGauss(_Restricted):
 
     noise_family: ClassVar[NoiseFamily] = "gaussian"
 
-    @property
+    @cached_property
     def sigma_squared(self) -> Fraction:
         """Parameter sigma^2 of the noise on counts and threshold, in counts squared."""
         return (2 * self.tau / self.eps_per) ** 2 * self.delta0
@@ -151,7 +151,7 @@ class UnkGauss(_Restricted):
     def stddev(self) -> float:
         return gaussian_stddev(self.sigma_squared)
 
-    @property
+    @cached_property
     def threshold(self) -> int:
         return gaussian_threshold(self.sigma_squared, self.tau, self.delta0, self.delta_per)
 
@@ -205,12 +205,12 @@ class UnkGumb(_Unknown):
         if self.delta_per > x / (1 + x):
             raise ValueError("delta_per is too large for eps_per/tau")
 
-    @property
+    @cached_property
     def beta(self) -> Fraction:
         """Scale of the Gumbel noise in the index step and in the release, in counts."""
         return self.tau / self.eps_per
 
-    @property
+    @cached_property
     def scale(self) -> Fraction:
         """b of the Laplace noise on the shown counts, in counts."""
         return 2 * self.tau / self.eps_per
@@ -229,7 +229,7 @@ class UnkGumb(_Unknown):
     def stddev(self) -> float | None:
         return laplace_stddev(self.scale) if self.counts else None
 
-    @property
+    @cached_property
     def threshold(self) -> int:
         """The most that bottom lies above its count: the offset at k_bar = d_bar, rounded up."""
         logarithm = math.log(self.d_bar / self.delta_per)

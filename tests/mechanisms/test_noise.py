@@ -77,7 +77,8 @@ def test_laplace_probabilities_to_128_bits(scale: Fraction) -> None:
     context = mpmath.MPContext()
     context.prec = 300
     rate = context.mpf(scale.denominator) / scale.numerator
-    zero, *digits = ((high << 64) + low for high, low in noise._laplace_thresholds(scale))
+    words = (column.ravel().tolist() for column in noise._laplace_thresholds(scale))
+    zero, *digits = ((high << 64) + low for high, low in zip(*words, strict=True))
     half = 1 << 127
     assert abs(context.mpf(zero) / 2 - half * context.tanh(rate / 2)) <= 1
     for i, digit in enumerate(digits):
@@ -87,12 +88,13 @@ def test_laplace_probabilities_to_128_bits(scale: Fraction) -> None:
 
 def test_laplace_decisions_use_the_low_word() -> None:
     words = np.array([[5, 5, 5, 4, 6], [6, 7, 8, LAST, 0]], dtype=np.uint64)
-    assert noise._below(words, (5, 7)).tolist() == [True, False, False, True, False]
+    threshold = (np.array([[5]], dtype=np.uint64), np.array([[7]], dtype=np.uint64))
+    assert noise._below(words[None], threshold).tolist() == [[True, False, False, True, False]]
 
 
 def test_laplace_work_does_not_depend_on_the_outcome() -> None:
     """Two samples, the words that decide about zero scripted: both, neither, one by its low word."""
-    (high, low), *_ = noise._laplace_thresholds(Fraction(2))
+    high, low = (int(words[0, 0]) for words in noise._laplace_thresholds(Fraction(2)))
     scripts = {
         (0, 0, 0, 0): [True, True],
         (LAST,) * 4: [False, False],
@@ -135,10 +137,11 @@ def test_an_acceptance_too_close_for_64_bits_is_refined() -> None:
     low, high = (bound << 64 for bound in exp_bounds(Fraction(1, 2), 64))
     assert high - low == 1 << 64
     candidates = np.array([2])  # sigma^2 = 1, t = 1: gamma = (2 - 1)^2/2
+    proposal = noise._Proposal(Fraction(1), Fraction(1), Fraction(1, 2), 1.0, 0.5)
     kept = []
     for i in range(40):
         source = Scripted(bytes(32), [low >> 64])
-        kept += noise._gaussian_accepts(source, stream("more", i), candidates, Fraction(1), 1).tolist()
+        kept += noise._gaussian_accepts(source, stream("more", i), candidates, proposal).tolist()
         uniform = (low >> 64 << 64) + int(stream("more", i).child(0).words(1)[0])
         assert kept[-1] == (uniform < exp_bounds(Fraction(1, 2), 128)[0])
     assert set(kept) == {True, False}
