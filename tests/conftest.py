@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NoReturn
 
 import pytest
+
+from dpproxy.embedded import server
+from tests.clusters import copying
 
 ROOT = Path(__file__).parent.parent
 JDBC_JAR = Path("/usr/share/java/postgresql.jar")
@@ -18,6 +22,14 @@ def missing(what: str) -> NoReturn:
     if os.environ.get("DPPROXY_REQUIRE_CLIENTS") == "1":
         pytest.fail(f"{what} is required but missing")
     pytest.skip(f"{what} is not installed")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def copied_clusters(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Servers start on copies of one cluster: initdb takes longer than most tests."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(server, "_initialise", copying(tmp_path_factory.mktemp("initdb")))
+        yield
 
 
 @pytest.fixture(scope="session")

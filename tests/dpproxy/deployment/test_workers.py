@@ -75,11 +75,14 @@ def workers(running: Running) -> set[int]:
     """The processes that serve."""
     children = Path(f"/proc/{running.process.pid}/task").glob("*/children")
     found = {int(child) for file in children for child in file.read_text().split()}
-    return {
-        child
-        for child in found
-        if b"dpproxy.deployment.worker" in Path(f"/proc/{child}/cmdline").read_bytes()
-    }
+    return {child for child in found if b"dpproxy.deployment.worker" in command_line(child)}
+
+
+def command_line(process: int) -> bytes:
+    """What a process was started with, nothing where it has ended meanwhile."""
+    with suppress(FileNotFoundError, ProcessLookupError):
+        return Path(f"/proc/{process}/cmdline").read_bytes()
+    return b""
 
 
 def holder(running: Running, connection: psycopg.Connection) -> int:

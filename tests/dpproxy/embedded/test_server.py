@@ -18,8 +18,9 @@ import pytest
 from dpproxy.embedded import server as embedded
 from dpproxy.embedded.binaries import Binaries, find_binaries, psql_path
 from dpproxy.embedded.server import Embedded, EmbeddedError
+from tests.clusters import INITIALISE
 
-pytestmark = pytest.mark.service
+pytestmark = [pytest.mark.service, pytest.mark.usefixtures("true_clusters")]
 
 OWNER = """
 import sys, time
@@ -30,6 +31,14 @@ print(server.owner, server.socket_dir, flush=True)
 sys.stdin.read()
 server.stop()
 """
+
+
+@pytest.fixture(scope="module")
+def true_clusters() -> Iterator[None]:
+    """These tests are about initdb itself."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(embedded, "_initialise", INITIALISE)
+        yield
 
 
 def postgres_in(data_dir: Path) -> list[int]:
