@@ -15,22 +15,24 @@ from dpproxy.embedded.binaries import find_binaries
 
 PREFACE = """# Benchmarks
 
-Written by `make bench`{extent}; `BENCH=quick` takes some minutes. Everything ran on one machine, clients included:
+Written by `make bench`{extent}; `BENCH=quick` takes a few minutes. Everything ran on one machine, clients included:
 {machine}.
 
-Ways of asking, which take turns in one run:
+Each question is measured in six ways, in turn, in one run:
 
-- *plain*: the analyst's text on the bare database, by a connection that stays open.
-- *histogram*: on the bare database, the query that a private answer needs: each person is counted once, or clamped.
-  What it takes more than *plain* is the price of privacy on any engine; what the proxy adds to it is the proxy's.
-- *cold*: through the proxy, a text that it has never seen. *cached*: its plan is cached (EXPLAIN was asked before),
-  the answer is new: reservation and settlement are on disk before it leaves. *values*: a prepared statement with
-  values that are new. *replay*: an answer that was paid for before.
+- *plain*: the analyst's text on the bare database, over a connection that stays open.
+- *histogram*: on the bare database, the query that a private answer needs, which counts each person once or clamps
+  their contribution. Its difference from *plain* is the cost of privacy on any engine; the rest is proxy overhead.
+- *cold*: through the proxy, with a text that it has never seen.
+- *cached*: through the proxy, with a cached plan (EXPLAIN ran before) and a new answer. Reservation and settlement are
+  on disk before the answer is sent.
+- *values*: a prepared statement with new parameter values.
+- *replay*: an answer that was paid for before.
 
-*added* is *cached* less *histogram* in milliseconds, *ratio* the one divided by the other.
+*added* is *cached* minus *histogram*, in milliseconds; *ratio* is *cached* divided by *histogram*.
 
-The proxy's DuckDB runs without its optimizer of common subexpressions, with which it could hang on rows whether a query
-raises ([why](decisions/errors-become-null.md)); *histogram* has it.
+The proxy's DuckDB runs without the optimizer for common subexpressions, because with it, whether a query raises an
+error could depend on private rows ([why](decisions/errors-become-null.md)). *histogram* runs with that optimizer.
 """
 
 

@@ -174,7 +174,7 @@ def written(sections: Sequence[tuple[str, Sequence[Sequence[Outcome]]]]) -> str:
         refused = sum(bool(one.code) for one in every)
         lines += [
             "",
-            f"Refused {refused} times, {refused - named} of them with a code that no page explains.",
+            f"Refused {refused} times, {refused - named} of them with an undocumented code.",
             "",
         ]
     return "\n".join(lines)
@@ -182,19 +182,21 @@ def written(sections: Sequence[tuple[str, Sequence[Sequence[Outcome]]]]) -> str:
 
 HEADER = f"""# Coverage
 
-Made by `make coverage` from the corpora in `$DPPROXY_SHARED`. Statements are asked one after the other through a proxy
-with the corpora's policy (epsilon_per 0.15, `scans = "charge"`) over the data of {USERS:,} generated people; the truth
-is PostgreSQL's own answer. Two numbers, x / y, are DuckDB's and PostgreSQL's where they differ; prices are DuckDB's.
+`make coverage` writes this page from the corpora in `$DPPROXY_SHARED`. Statements are run one after the other through a
+proxy with the corpora's policy (epsilon_per 0.15, `scans = "charge"`) over the data of {USERS:,} generated people; true
+answers are PostgreSQL's own. "x / y" gives DuckDB's and PostgreSQL's results where they differ; prices are DuckDB's.
 
-"With rows" also counts statements whose true answer has none. "Empty": the truth has rows, and no group is large
-enough to be shown. "Refused as they must be": the corpus says that no differentially private answer exists, mostly
-single rows; "otherwise": it should be answered. The relative error is the mean of |released - true|/max(|true|, 1)
-over the numbers of an answer, then the median over the statements.
+- "With rows" includes statements whose true answer is empty.
+- "Empty": the true answer has rows, but no group is large enough to be released.
+- "Refused as they must be": the corpus says that no differentially private answer exists, mostly because the query
+  asks for single rows. "Refused otherwise": the corpus says that the query should be answered.
+- "Relative error": the mean of |released - true|/max(|true|, 1) over the numbers of an answer, then the median over
+  the statements.
 
-Which groups are large enough hangs on how many people there are. The queries by others that come out empty ask for
-groups of about one person (an amount to the cent and a birth year; a country, a title and a day), for counts of single
-minutes, and for running counts under a policy that lets one person have 400 events. `make corpora` asks them of more
-people and prints each one's error. TPC-H's and ClickBench's own queries, as they stand, are parts of their own below.
+Which groups are large enough depends on the number of people. The queries by others with empty answers ask for groups
+of about one person (an amount to the cent and a birth year; a country, a title and a day), for counts by minute, or for
+running counts under a policy that allows 400 events a person. `make corpora` runs them over more people and prints the
+error of each query. The unchanged queries of TPC-H and ClickBench have their own sections below.
 """
 
 

@@ -16,22 +16,23 @@ DOCS = Path(__file__).parent.parent / "docs"
 EXPERIMENTS = (partition, distinct, counts, audience)
 PREFACE = """# Reproduction
 
-What the papers report, and what the mechanisms here give on the same or the nearest data, written by `make reproduce`
-(DPPROXY_SHARED names the folder with the data sets). The noise is seeded: a second run gives the same numbers, times
-excepted. Through SQL, on both backends: [reproduction-sql.md](reproduction-sql.md).
+The results that the papers report, compared with ours on the same data, or on the most similar data that is public.
+`make reproduce` writes this page; DPPROXY_SHARED names the folder with the data sets. The noise is seeded: a second run
+gives the same numbers, except for times. [reproduction-sql.md](reproduction-sql.md) has results through SQL, on both
+backends.
 
-- *paper*: the paper's value; "reference" is an independent floating-point implementation on the same data, where the
-  paper used others.
-- IMDb's words were not cut as in the papers: 158,935 different ones here, 194,532 in DP-SIPS, 98,726 in the distinct
-  count paper. Amazon Fashion has the paper's numbers.
-- The distinct counts released by the paper spread less than ours at eps 1, around nearly the same median: ours choose
-  l by the generalised exponential mechanism as the paper states it. Our greedy count is larger because every person
-  goes through her items in an order of her own.
-- DPSU, GW, Plume, sampling and Race-to-the-Top are written in floating point under `benchmarks/`, for comparison
+- *paper*: the paper's value. "reference" is the result of an independent floating-point implementation on our data,
+  where the paper used other data.
+- IMDb's reviews were split into words differently from the papers: we have 158,935 distinct words, DP-SIPS 194,532, the
+  distinct count paper 98,726. For Amazon Fashion our numbers are the paper's.
+- Distinct counts at eps 1 have nearly the paper's median, but spread more widely: we choose l by the generalised
+  exponential mechanism as the paper states it. Our greedy count is larger because each person's items are visited in an
+  order of their own.
+- DPSU, GW, Plume, sampling and Race-to-the-Top are floating-point implementations under `benchmarks/`, for comparison
   only. DPSU and GW aim 3 sigma, or 3/epsilon, above the threshold. Plume takes its bounds from the data without
-  privacy, as in Private Count Release.
-- The articles and job titles of Audience Engagements are LinkedIn's; here they are products by households, and each
-  household's favourite category, from the sample data.
+  privacy, as in the paper on Private Count Release.
+- Audience Engagements measured articles and job titles of LinkedIn. We use the sample data instead: the products that
+  households buy, and each household's favourite category.
 """
 
 

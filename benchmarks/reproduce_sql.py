@@ -41,15 +41,15 @@ MANY = 20
 """Draws whose distribution is compared; of fewer it is their mean."""
 PREFACE = f"""# Reproduction through SQL
 
-The IMDb and Amazon Fashion figures of [reproduction.md](reproduction.md), asked in SQL of a proxy over DuckDB and of
-one over PostgreSQL, written by `make reproduce-sql` (DPPROXY_SHARED names the folder with the data sets). The policy
-gives the papers' parameters: `epsilon_per = 1`, `query_information = 0.8` (rho 0.1), `delta_per = 1e-5`,
-`max_items_per_unit = 100` (delta0, l_max).
+The IMDb and Amazon Fashion figures of [reproduction.md](reproduction.md), measured by SQL queries to two proxies, one
+over DuckDB and one over PostgreSQL. `make reproduce-sql` writes this page; DPPROXY_SHARED names the folder with the
+data sets. The policy sets the papers' parameters: `epsilon_per = 1`, `query_information = 0.8` (rho 0.1),
+`delta_per = 1e-5`, `max_items_per_unit = 100` (delta0, l_max).
 
-Each figure is the median of so many draws, with the 10% and 90% quantiles where there are {MANY} or more; each draw
-through SQL is a statement of its own, with the noise that a deployment's secret key gives. *p*: the smaller one of two
-tests of the library's draws against those of DuckDB and of PostgreSQL (Kolmogorov and Smirnov's, Student's where there
-are fewer than {MANY}); below {LEVEL} is a difference.
+Each figure is the median of several draws, whose number is in brackets. From {MANY} draws on, the 10% and 90% quantiles
+stand around the median. Each draw through SQL is a separate statement, with noise from the deployment's secret key.
+*p* is the smaller p-value of two tests: the library's draws against DuckDB's, and against PostgreSQL's. The test is
+Kolmogorov and Smirnov's, or Student's for fewer than {MANY} draws. A *p* below {LEVEL} counts as a difference.
 """
 
 

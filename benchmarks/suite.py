@@ -25,7 +25,7 @@ HEADS = (
     "rows, of true ones",
     "price in units",
     "relative error",
-    "refused: why, and what would turn it",
+    "refused: why, and the policy that would allow it",
 )
 
 
@@ -49,7 +49,7 @@ class Found:
 
     @property
     def unnamed(self) -> list[str]:
-        """Codes that no page explains."""
+        """Undocumented codes."""
         return [one.code for one in self.outcomes if one.code and one.code not in CATALOGUE]
 
 
@@ -110,9 +110,9 @@ def summary(found: Sequence[Found]) -> Iterator[str]:
         )
         yield (
             f"- {engine}: of {len(outcomes)} queries {sum(one.rows for one in answered)} answered, "
-            f"{sum(not one.rows for one in answered)} empty though there are rows, {codes.total()} refused "
+            f"{sum(not one.rows for one in answered)} empty although the true answer has rows, {codes.total()} refused "
             f"({', '.join(f'{code} {n}' for code, n in codes.most_common())}), "
-            f"unnamed errors {sum(n for code, n in codes.items() if code not in CATALOGUE)}; "
+            f"errors with an undocumented code {sum(n for code, n in codes.items() if code not in CATALOGUE)}; "
             f"median price {median(prices or [0]):g}, median relative error {median(errors or [0]):.2%}."
         )
 

@@ -82,10 +82,10 @@ FROM drawn
 """
 SUITE = Suite(
     "ClickBench",
-    f"""The queries of postgresql/queries.sql in the repository ClickHouse/ClickBench, which is no part of this one:
-`make coverage CLICKBENCH=queries.sql` names the file. Their table `hits` has the columns that they use, filled by us:
-{USERS:,} users, some 630,000 skewed rows. The privacy unit is the user. Rows and policy are in
-[benchmarks/suite_clickbench.py](../benchmarks/suite_clickbench.py).""",
+    f"""The queries are postgresql/queries.sql of the repository ClickHouse/ClickBench, which is not included here:
+`make coverage CLICKBENCH=queries.sql` names the file. Our table `hits` has only the columns that the queries use,
+filled with generated data: {USERS:,} users, some 630,000 skewed rows. The privacy unit is the user. Data generator and
+policy are in [benchmarks/suite_clickbench.py](../benchmarks/suite_clickbench.py).""",
     SCHEMA,
     POLICY,
 )

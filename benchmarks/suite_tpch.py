@@ -104,11 +104,11 @@ public = true
 """
 SUITE = Suite(
     "TPC-H",
-    f"""The 22 queries with their validation parameters, as sqlglot's source package carries them, over the data of
-tpchgen-cli at scale factor {SCALE:g} (15,000 customers, 150,000 orders, 600,000 lines). The privacy unit is the
-customer: orders and lines belong to one; part, supplier, partsupp, nation and region are public. The policy is in
-[benchmarks/suite_tpch.py](../benchmarks/suite_tpch.py); its scales and row bounds were set after a first run had shown
-what finer ones refuse, and cut some lines of large customers.""",
+    f"""The 22 queries with their validation parameters, from sqlglot's source package, over data of tpchgen-cli at
+scale factor {SCALE:g} (15,000 customers, 150,000 orders, 600,000 lines). The privacy unit is the customer, to whom
+orders and lines belong; part, supplier, partsupp, nation and region are public. The policy is in
+[benchmarks/suite_tpch.py](../benchmarks/suite_tpch.py). Its scales and row bounds were chosen after a first run had
+shown which finer values lead to refusals; the row bounds leave out some lines of large customers.""",
     SCHEMA,
     POLICY,
 )

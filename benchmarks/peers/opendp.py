@@ -47,9 +47,9 @@ def main(file: Path) -> Outcome:
     dp.enable_features("contrib", "honest-but-curious")
     outcome = Outcome(
         f"OpenDP {version('opendp')} (Polars)",
-        f"1 row of a person for people by country, 1 row in an article and {ROWS_OF_A_PERSON} of them for articles,"
-        f" else {ROWS_OF_A_PERSON} rows of a person",
-        "the largest groups: all articles that pass its threshold are counted, the ten largest kept",
+        f"a person has 1 row for people by country, {ROWS_OF_A_PERSON} articles with 1 row each for articles,"
+        f" else {ROWS_OF_A_PERSON} rows",
+        "the largest groups alone: it counts all articles that pass its threshold, and we keep the ten largest",
     )
     frame = pl.read_csv(file).lazy()
     countries = pl.LazyFrame({"country": COUNTRIES})

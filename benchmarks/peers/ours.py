@@ -54,10 +54,10 @@ def measured(folder: Path, rows: int, noise: str, tasks: Sequence[str] = TASKS) 
     """The tasks, each with a deployment of its own, since (epsilon, delta) of one answer is pinned there."""
     outcome = Outcome(
         f"dpproxy, {noise} noise (DuckDB)",
-        f"1 country, {ROWS_OF_A_PERSON} rows of a person, {ROWS_OF_A_PERSON} articles for distinct articles;"
-        " any number of articles for the top 10",
-        "noise for exactly (epsilon, delta): an account's prices are for many answers, and one answer that is worth"
-        " a whole account gets no less noise",
+        f"a person has 1 country, {ROWS_OF_A_PERSON} rows, {ROWS_OF_A_PERSON} articles for distinct articles, and any"
+        " number of articles for the top 10",
+        "noise for exactly (epsilon, delta): prices are designed for an account of many answers, and a single answer"
+        " that uses up the account still gets the noise of that design",
     )
     url = make_duckdb(folder / f"visits{rows}.duckdb", rows)
     bounded = policy(url).replace("max_rows_per_unit = 200\n", f"max_rows_per_unit = {ROWS_OF_A_PERSON}\n")

@@ -12,16 +12,18 @@ HEAD = ("task", "peer", "seconds (first)", "median error", "right groups")
 PREFACE = """## Peers
 
 Written by `make bench-peers` on {machine}, load average before the busiest peer {load:.1f}.
-{rows:,} visits of {people:,} people, each answer at ({epsilon:g}, {delta:g}) by itself, {repeats} times each, with each
-peer's own choice of noise. Neighbours differ by all rows of one person, for every peer."""
+The data are {rows:,} visits of {people:,} people. Each question was asked {repeats} times, and each answer is
+({epsilon:g}, {delta:g}) differentially private on its own. Each peer chooses its own noise. For every peer, neighbours
+differ by all rows of one person."""
 COLUMNS = """The columns:
 
-- *seconds*: the median from the call to the rows, in brackets the first call; the system is running, and the rows are
-  where it wants them (a database, a frame in memory). Reservation and settlement are part of dpproxy's.
-- *median error*: relative, over all groups that came out of all answers. Where one number is the answer, as many as
-  it was asked times: another run can move their median by half.
-- *right groups*: the median of how many that belong there came out. Countries are public, articles are not.
-- *lines*: code of the adapter that sets the peer up and asks all questions; with dpproxy, its policy too."""
+- *seconds*: the median time from the call to the rows, with the first call in brackets. The system is already running,
+  and its data are loaded into a database or a data frame. dpproxy's times include reservation and settlement.
+- *median error*: the median relative error over all released groups of all answers. Where an answer is a single number,
+  there are only as many values as repetitions, and another run can change their median by half.
+- *right groups*: how many of the true groups were released, as a median over the answers. Countries are public,
+  articles are private.
+- *lines*: lines of code of the adapter that sets up the peer and asks all questions. dpproxy's include its policy."""
 
 
 @dataclass(frozen=True)
@@ -116,7 +118,7 @@ def findings(run: Run) -> Iterator[str]:
     if all(times):
         yield (
             f"- dpproxy answers in {_span(times[0])} s, the others in {_span(times[1])} s. Its prices and its noise"
-            " are for an account of many answers, theirs for the one that is asked."
+            " are designed for an account of many answers, theirs for a single answer."
         )
         yield from (
             f"- Error of groups, {one.peer}: {_compared(run, one, others)}." for one in ours if one.answers

@@ -64,8 +64,9 @@ def main(file: Path) -> Outcome:
         rows = [(int(a), b, int(c), int(d)) for a, b, c, d in list(csv.reader(lines))[1:]]
     outcome = Outcome(
         f"PipelineDP {version('pipeline-dp')} (its local backend)",
-        f"{ROWS_OF_A_PERSON} rows of a person and group, 1 country, {ROWS_OF_A_PERSON} articles of a person",
-        "the largest groups: all articles that pass its threshold are counted, the ten largest kept; distinct values",
+        f"a person has {ROWS_OF_A_PERSON} rows in a group, 1 country, {ROWS_OF_A_PERSON} articles",
+        "the largest groups alone: it counts all articles that pass its threshold, and we keep the ten"
+        " largest; distinct values",
     )
     metrics, countries = pdp.Metrics, list[object](COUNTRIES)
     by_article = partial(

@@ -63,11 +63,11 @@ def main(url: str) -> Outcome:
     dataset = declared(engine)
     outcome = Outcome(
         f"Qrlew {version('pyqrlew')} (PostgreSQL)",
-        f"the length of the vector of a person's rows by group: 1 by country, sqrt({ROWS_OF_A_PERSON}) by article,"
-        f" else {ROWS_OF_A_PERSON}; {ROWS_OF_A_PERSON} articles of a person",
-        "COUNT(DISTINCT x): it counts rows, so that people are counted in a subquery; noise of a cryptographic"
-        " generator: its SQL computes Box and Muller's formula of PostgreSQL's random(), which is none; the number of"
-        " rows as a secret: it reads the exact one and caps counts by it, here by a million instead",
+        f"the L2 norm of a person's rows by group: 1 by country, sqrt({ROWS_OF_A_PERSON}) by article,"
+        f" else {ROWS_OF_A_PERSON}; a person has {ROWS_OF_A_PERSON} articles",
+        "COUNT(DISTINCT x): it counts rows, so people are counted in a subquery; noise from a cryptographic generator:"
+        " its SQL applies Box and Muller's formula to PostgreSQL's random(); a secret number of rows: it reads the"
+        " exact number and caps counts by it, so we set the cap to a million",
     )
     many = ROWS_OF_A_PERSON
     by_country, by_article = PAIRS.format("country"), PAIRS.format("article")
@@ -83,7 +83,7 @@ def main(url: str) -> Outcome:
             many,
             1,
         ),
-        cannot("COUNT(DISTINCT article) is a count of rows, and of pairs with persons over a subquery"),
+        cannot("COUNT(DISTINCT article) counts rows, or pairs of person and article over a subquery"),
     )
     for task, answer in zip(TASKS, answers, strict=True):
         outcome.ask(task, answer)

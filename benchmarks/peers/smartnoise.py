@@ -45,9 +45,9 @@ def main(file: Path) -> Outcome:
     frame = pd.read_csv(file)
     outcome = Outcome(
         f"SmartNoise SQL {version('smartnoise-sql')} (pandas)",
-        f"1 row of a person for people by country, else {ROWS_OF_A_PERSON}, drawn from all of them",
-        "groups of a person, or rows in a group, apart from rows in all: the table is declared anew for a question;"
-        " a public list of countries: those in the data come out as they are",
+        f"a person has 1 row for people by country, else {ROWS_OF_A_PERSON}, sampled from all their rows",
+        "separate bounds for a person's groups, rows in a group and rows in all: we declare the table once for each"
+        " question; a public list of countries: it releases the countries in the data as they are",
     )
     for task, (sql, rows_of_a_person) in zip(TASKS, QUERIES, strict=True):
         outcome.ask(task, partial(answered, frame, sql, rows_of_a_person))

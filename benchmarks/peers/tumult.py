@@ -80,10 +80,10 @@ def main(file: Path) -> Outcome:
     frame.count()
     outcome = Outcome(
         f"Tumult Analytics {version('tmlt.analytics')} (Spark)",
-        f"1 country of a person and 1 row in it for people, {ROWS_OF_A_PERSON} for sums; {ROWS_OF_A_PERSON} articles"
-        f" and 1 row in each; else {ROWS_OF_A_PERSON} rows of a person",
-        "the largest groups: half of epsilon names the articles that pass a threshold, the other half counts them,"
-        " the ten largest are kept",
+        f"a person has 1 country with 1 row for people and {ROWS_OF_A_PERSON} for sums; {ROWS_OF_A_PERSON} articles"
+        f" with 1 row each; else {ROWS_OF_A_PERSON} rows",
+        "the largest groups alone: half of epsilon selects the articles that pass a threshold, the other half counts"
+        " them, and we keep the ten largest",
     )
     keys = tumult.KeySet.from_dict({"country": list(COUNTRIES)})
     few = tumult.MaxRowsPerID(ROWS_OF_A_PERSON)

@@ -55,7 +55,7 @@ def test_coverage(world: World, proxies: dict[str, Ask], shared: Path) -> None:
         for ask in proxies.values()
     ]
     page = coverage.written([("Some", found)])
-    assert "0 of them with a code that no page explains" in page
+    assert "0 of them with an undocumented code" in page
     assert all(one.kind == "with rows" for one in found[0][:SOME])
     assert all(one.kind == "refused as they must be" for one in found[0][SOME:])
 

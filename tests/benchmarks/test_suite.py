@@ -69,7 +69,9 @@ def test_answers_prices_and_refusals_on_both_engines(found: list[Found]) -> None
 @pytest.mark.service
 def test_the_page_has_a_line_for_each_engine_and_query(found: list[Found]) -> None:
     page = part(suite_tpch.SUITE, found)
-    assert "- PostgreSQL: of 5 queries 2 answered, 0 empty though there are rows, 3 refused" in page
+    assert (
+        "- PostgreSQL: of 5 queries 2 answered, 0 empty although the true answer has rows, 3 refused" in page
+    )
     assert "| Q2 | 1 of 1 | 0 | 0.00% |  |" in page
     assert "| Q3 | refused |  |  | PV011 " in page
 
@@ -87,8 +89,8 @@ def test_an_error_without_a_name_is_counted() -> None:
     one = Found([], (named, unnamed))
     assert one.unnamed == ["XX000"]
     duck, postgres = summary([one])
-    assert "unnamed errors 0" in duck
-    assert "unnamed errors 1" in postgres
+    assert "errors with an undocumented code 0" in duck
+    assert "errors with an undocumented code 1" in postgres
 
 
 def test_users_have_several_hits_and_the_same_ones_every_time() -> None:
