@@ -79,17 +79,17 @@ class Pinned:
 
 @dataclass(frozen=True)
 class ReserveRequest:
-    """What a query asks to be held.
+    """A request to hold the most that a query can cost.
 
     Attributes:
         chain: seeded accounts, the analyst's own first, shared ones after it.
         charges: what each release costs at most.
-        reached: the backend is about to be called (a slot is held), which is then on disk before `reserve` returns.
+        reached: the backend is about to be called (a slot is held). This is on disk before `reserve` returns.
         query: for the account's history.
-        mechanisms: one a charge, for the account's history.
-        ids: one a charge, of `new_ids`: saying the same again holds nothing more.
-        looking: a charge may be nothing, for a look at a stream that is paid.
-        attributed: for whom a tool says that it asks, a note for the history.
+        mechanisms: the mechanism of each charge, for the account's history.
+        ids: the id of each charge, from `new_ids`. Repeating a request with the same ids holds nothing more.
+        looking: a charge may be 0, for a further step of a stream that is paid for.
+        attributed: the person that a tool names as asking, a note for the history.
     """
 
     chain: Sequence[str]
@@ -103,7 +103,7 @@ class ReserveRequest:
 
     @property
     def total(self) -> Charge:
-        """What is to be held of each account; ValueError for a request that makes no sense."""
+        """The sum to hold at each account; ValueError for an inconsistent request."""
         if not self.chain or len(set(self.chain)) != len(self.chain):
             raise ValueError("a chain names each account once, the analyst's own first")
         if not self.charges or len(self.mechanisms) != len(self.charges):
@@ -124,9 +124,9 @@ class Reservation:
 
 @dataclass(frozen=True)
 class ContinualRelease:
-    """What is known of a stream of running counts: its last `answer` and how many `looks` there were at it.
+    """The state of a stream of running counts: its last `answer`, and `looks`, the number of its releases.
 
-    `paid`: whether every account that was asked for has paid for it in its present period.
+    `paid`: whether every account of the chain has paid for it in its current period.
     """
 
     paid: bool
@@ -136,7 +136,7 @@ class ContinualRelease:
 
 @dataclass(frozen=True)
 class ContinualStep:
-    """A further release of the stream of this `key` (32 bytes): the one after the first `after` looks at it."""
+    """A further release of the stream of this `key` (32 bytes), which has had `after` releases so far."""
 
     key: bytes
     after: int
@@ -144,7 +144,7 @@ class ContinualStep:
 
 @dataclass(frozen=True)
 class Settlement:
-    """What is written when a reservation is settled, in one transaction.
+    """The values that settle a reservation, in one transaction.
 
     Attributes:
         actual: what the release costs.
@@ -153,7 +153,7 @@ class Settlement:
         answer: what is stored.
         mechanism: for the account's history, as `query` and `noise`.
         epoch: when the answer may be pruned.
-        look: the step of a stream that the release is.
+        look: for a release of a stream, its step.
     """
 
     actual: Charge
@@ -169,9 +169,9 @@ class Settlement:
 
 @dataclass(frozen=True)
 class Settled:
-    """What a settlement came to: the `answer` that may leave, what was `charged`, what is `left`.
+    """The result of a settlement: the `answer` that may be sent, the amount `charged`, and the amount `left`.
 
-    `stored_before`: the answer is one that somebody had stored under the same release key; the one that was
+    `stored_before`: the answer was already stored under the same release key by another query. The one that was
     handed in must be thrown away.
     """
 
@@ -246,7 +246,7 @@ class EntryRow:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of a reservation: `open`, or how it was resolved; `reached`: its backend was reached.
+    """The state of a reservation: `open`, or how it was resolved; `reached`: its backend was reached.
 
     `charged` is what its own account paid; `answer` is what was settled, None once it was pruned.
     """
@@ -277,7 +277,7 @@ class ReleaseRow:
 
 @dataclass(frozen=True)
 class ActivityRow:
-    """What an account did on a day (UTC): releases it bought, replayed, and paid for without an answer.
+    """An account's activity on a day (UTC): releases it bought, replayed, and paid for without an answer.
 
     `charged`: for all of them, in micro-units.
     """
@@ -295,7 +295,7 @@ class LedgerError(Exception):
 
 
 class LedgerUnavailable(LedgerError):
-    """The ledger's server cannot be reached, or answers too late: nothing may leave."""
+    """The ledger's server cannot be reached, or answers too late: no answer may be sent."""
 
 
 class UnknownAccount(LedgerError):
@@ -330,7 +330,7 @@ class IdUsed(LedgerError):
 
 
 class Overtaken(LedgerError):
-    """Somebody else has looked at the stream in the meantime: this look continues none, and is thrown away."""
+    """Another process has released a step of the stream in the meantime: this step is discarded."""
 
 
 class AlreadyResolved(LedgerError):
@@ -362,7 +362,7 @@ class AnotherLedger(LedgerError):
 
 
 class OtherData(LedgerError):
-    """The answers in the ledger are of other data than these."""
+    """The ledger's answers were computed from other data than the configured backend's."""
 
 
 class LimitTooLow(LedgerError):
@@ -370,4 +370,4 @@ class LimitTooLow(LedgerError):
 
 
 class AnalystExists(LedgerError):
-    """An analyst of that name is there already."""
+    """An analyst of that name exists already."""

@@ -9,7 +9,7 @@ from budget.units import units
 
 
 class Accounts:
-    """What accounts may spend and have spent; each method raises LedgerUnavailable."""
+    """The limits and balances of accounts. Each method raises LedgerUnavailable."""
 
     def __init__(self, store: PostgresStore) -> None:
         self._store = store

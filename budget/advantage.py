@@ -17,7 +17,7 @@ _EPSILONS = tuple(Fraction(n, 10) for n in range(0, 201, 2))
 def decision_advantage(
     k_star: Fraction, l_star: Fraction, eps_per: Fraction, delta_per: Fraction, periods: int = 1
 ) -> float:
-    """The most that a guess whether somebody is in the data is right more often than not, beyond a coin's 0.
+    """The largest advantage of a guess whether a person is in the data, over a coin, whose advantage is 0.
 
     >>> per = Fraction("0.15"), Fraction("1e-10")
     >>> round(decision_advantage(Fraction(300), Fraction(30), *per), 2)

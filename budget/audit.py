@@ -47,7 +47,7 @@ class _Account:
     resolved: set[UUID] = field(default_factory=set)
 
     def take(self, entry: EntryRow) -> str | None:
-        """Adds a fact; what is wrong with it, None where nothing is."""
+        """Adds an entry; returns its contradiction to earlier ones, None without one."""
         if entry.kind == "replay":
             return None if entry.charged == Charge(0, 0) else "a replay costs nothing"
         if entry.period < self.period:

@@ -29,7 +29,7 @@ _OWN = 32
 
 @dataclass(frozen=True)
 class HighWater:
-    """What a ledger has to remember: its id, and entries by number with the SHA-256 of their facts (hex).
+    """The entries that a ledger must still have: its id, and entries by number with the SHA-256 of their facts (hex).
 
     >>> mark = HighWater("a ledger", {7: "ab"})
     >>> HighWater.load(mark.dump()) == mark
@@ -81,7 +81,7 @@ class OwnEntries:
 
 
 class HighWaterMarks:
-    """Marks of the ledger that is called `id`: they show when it has become an older one."""
+    """Marks of the ledger `id`, which detect that the ledger was replaced by an older copy."""
 
     def __init__(self, store: PostgresStore, id: str, own: OwnEntries) -> None:
         self._store, self._id, self._own = store, id, own

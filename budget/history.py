@@ -16,7 +16,7 @@ from budget.units import units
 
 
 class History:
-    """What is written in the ledger, read only."""
+    """Read-only access to the ledger's entries."""
 
     def __init__(self, store: PostgresStore) -> None:
         self._store = store
@@ -26,7 +26,7 @@ class History:
     ) -> tuple[ReleaseRow, ...]:
         """The rows of `dpproxy.releases`, oldest first, in units.
 
-        They are what an account was told or charged for from `since` until before `until`.
+        They are the releases that an account got or was charged for from `since` until before `until`.
         """
         rows = self._store.rows(statements.HISTORY, account=account, since=since, until=until)
         return tuple(

@@ -57,20 +57,20 @@ _KNOWN_DURABLE = 100_000
 
 
 class Ledger:
-    """The accounts of one deployment, and the life of what is charged to them. Make it by `Ledger.open`.
+    """The accounts of one deployment, and the steps by which they are charged. Make it by `Ledger.open`.
 
-    Each part keeps to a subject of its own, on connections that all of them share.
+    Each part has one subject; all parts share the connections.
 
     Attributes:
         id: the name that the ledger was given when it was made.
         accounts: limits, and what is left of them.
         analysts: who logs in with a password.
         epochs: their nonces, and the end of the answers that were kept for them.
-        high_water: marks that show when the ledger has become an older one.
-        history: what is written in it.
-        origins: the data that its answers are of.
+        high_water: marks that detect an older copy of the ledger.
+        history: its entries.
+        origins: the data that its answers are computed from.
         publications: published answers.
-        refusals: counts of what was not answered.
+        refusals: counts of refused statements.
         single_flight: keys by which one process alone computes a release.
     """
 
@@ -177,7 +177,7 @@ class Ledger:
         return tuple(Reservation(id, chain[0], charge) for id, charge in zip(ids, charges, strict=True))
 
     def reach(self, reservation: Reservation) -> None:
-        """Says durably that the backend is about to be called; AlreadyResolved if it was released."""
+        """Records durably that the backend is about to be called; AlreadyResolved if the reservation was released."""
         for _ in range(_ATTEMPTS):
             rows = self._store.rows(statements.REACH, id=reservation.id)
             if rows and rows[0][0]:
@@ -187,11 +187,11 @@ class Ledger:
         raise LedgerError("no such reservation")
 
     def release(self, reservation: Reservation) -> None:
-        """Gives a reservation back whose backend was never reached; AlreadyReached, AlreadyResolved."""
+        """Returns a reservation whose backend was never reached; AlreadyReached, AlreadyResolved."""
         self._resolve(reservation.id, "release")
 
     def spend(self, reservation: Reservation) -> None:
-        """Spends a reservation whole: what failed after the backend was reached; AlreadyResolved."""
+        """Charges a reservation in full, after a failure of the reached backend; AlreadyResolved."""
         self._resolve(reservation.id, "spend")
 
     def settle(self, reservation: Reservation, settlement: Settlement) -> Settled:
@@ -202,8 +202,8 @@ class Ledger:
         Raises AboveReservation, AlreadyResolved, and NotReached for a new answer whose backend was not said to be
         reached. After LedgerUnavailable, `outcome` says whether it was written.
 
-        A look at a stream costs nothing where the account has paid for the stream in this period, else what is
-        settled (AboveReservation where less was reserved); Overtaken where another look came first.
+        A step of a stream costs nothing where the account has paid for the stream in this period, else what is
+        settled (AboveReservation where less was reserved); Overtaken where another step came first.
         """
         actual, look = settlement.actual, settlement.look
         if look is None and not reservation.at_most.covers(actual):
@@ -252,7 +252,7 @@ class Ledger:
         return (rows[0][0], Charge(rows[0][1], rows[0][2])) if rows else None
 
     def stream(self, chain: Sequence[str], key: bytes) -> ContinualRelease:
-        """What is known of the stream `key`, and whether all accounts of `chain` have paid for it."""
+        """The state of the stream `key`, and whether all accounts of `chain` have paid for it."""
         values = {"chain": list(chain), "stream": key}
         paid, looks, answer = self._store.rows(statements_streams.STREAM, **values)[0]
         return ContinualRelease(paid == len(chain), looks or 0, answer)
@@ -355,7 +355,7 @@ class Ledger:
 
 
 def _refuse(own: str, total: Charge, rows: Sequence[Row]) -> NoReturn:
-    """Numbers of the own account only: a shared one that refuses shows nothing."""
+    """Raises the refusal. It has numbers of the analyst's own account only, none of a shared one."""
     frozen = {row[0] for row in rows if row[8]}
     if frozen:
         raise Frozen(own in frozen)

@@ -17,7 +17,7 @@ _ATTEMPTS = 10
 
 
 class Origins:
-    """The data that the ledger's answers are of, by whatever name they are given."""
+    """The data that the ledger's answers are computed from, named by a text of the caller."""
 
     def __init__(self, store: PostgresStore) -> None:
         self._store = store
@@ -30,7 +30,7 @@ class Origins:
             raise OtherData(f"the ledger's answers are of {known['data']}, not of {data}")
 
     def accept(self, data: str) -> None:
-        """Takes the ledger as it is, and `data` for what its answers are of, as well as what was so before.
+        """Accepts the ledger as it is, and `data` as a further place of the data that its answers are computed from.
 
         What may have been released twice must not be released with the same noise: see `accepted`.
         """
@@ -41,7 +41,7 @@ class Origins:
         raise Conflict("pinned_once")
 
     def accepted(self) -> int:
-        """How often the ledger was taken as it is."""
+        """How often the ledger was accepted as it is."""
         return sum(name != "data" for name in self._origins())
 
     def _origins(self) -> dict[str, str]:

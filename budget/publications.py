@@ -119,11 +119,11 @@ class Publications:
         self._store = store
 
     def all(self) -> tuple[Published, ...]:
-        """Everything that is published, in the order in which it was made: what is made of another comes after it."""
+        """All published answers in the order of their creation: an answer that reads another comes after it."""
         return tuple(map(_published, self._store.rows(_ALL)))
 
     def get(self, name: str) -> Published | None:
-        """What is published under a name."""
+        """The published answer of a name."""
         return _first(self._store.rows(_ONE, name=name))
 
     def answer(self, one: Published) -> bytes | None:
@@ -154,18 +154,18 @@ class Publications:
             raise NameTaken(f"{name} is published already") from error
 
     def unpublish(self, one: Published) -> bool:
-        """Forgets a published answer; False where it was gone."""
+        """Removes a published answer; False where it does not exist."""
         return bool(self._store.rows(_DROP, id=one.id))
 
     def rename(self, one: Published, other: str) -> Published | None:
-        """Gives it another name; None where it is gone. Raises NameTaken."""
+        """Renames a published answer; None where it does not exist. Raises NameTaken."""
         try:
             return _first(self._store.rows(_RENAME, id=one.id, other=other))
         except Conflict as error:
             raise NameTaken(f"{other} is published already") from error
 
     def comment(self, one: Published, column: str, comment: str | None) -> Published | None:
-        """Says something of it, or of a `column` of it; None takes it back. None where it is gone."""
+        """Sets or removes the comment of a published answer or of its `column`; None if the answer does not exist."""
         added = {} if comment is None else {column: comment}
         return _first(self._store.rows(_COMMENT, id=one.id, place=column, added=json.dumps(added)))
 

@@ -41,7 +41,7 @@ class RefusalRow:
 
 
 class Refusals:
-    """Counts of what was not answered, which no guarantee rests on: nothing is charged by them."""
+    """Counts of refused statements. They charge nothing, and no guarantee depends on them."""
 
     def __init__(self, store: PostgresStore) -> None:
         self._store = store

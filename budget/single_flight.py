@@ -48,7 +48,7 @@ class SingleFlight:
     ) -> Iterator[Collection[bytes]]:
         """Holds `keys` while no other thread or process does, taken whole.
 
-        What is wanted may just have been bought: gives those of `requests` that `account` has paid for, and those
+        Another process may have bought them meanwhile: gives those of `requests` that `account` has paid for, and those
         of `releases` that are stored, once the keys are held. `seconds`: the longest wait, after which
         LedgerUnavailable is raised; `waiting` is called about every second of it, and what it raises ends the wait.
 

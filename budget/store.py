@@ -37,9 +37,9 @@ _BOUNDS = (errors.CheckViolation, errors.NumericValueOutOfRange)
 
 
 class Conflict(LedgerError):
-    """A row that may be there once is there already; `constraint` says which.
+    """A unique row exists already; `constraint` names the constraint.
 
-    `after_loss`: an earlier attempt was lost on its way, and may be what put it there.
+    `after_loss`: an earlier attempt lost its connection, and may have written the row.
     """
 
     def __init__(self, constraint: str, after_loss: bool = False) -> None:
@@ -94,14 +94,14 @@ class Pool:
         return connection
 
     def _keep(self, connection: Connection) -> None:
-        """Only a connection in order is used again."""
+        """Keeps a connection for reuse if it still works."""
         if connection.closed or connection.info.transaction_status != psycopg.pq.TransactionStatus.IDLE:
             connection.close()
         else:
             self._idle.put(connection)
 
     def close(self) -> None:
-        """Closes what is idle."""
+        """Closes idle connections."""
         with suppress(Empty):
             while True:
                 self._idle.get_nowait().close()

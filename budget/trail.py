@@ -57,7 +57,7 @@ class _Spent:
     """Changes of its limit that came before the entries so far."""
 
     def take(self, entry: EntryRow) -> str | None:
-        """Adds a fact; what is wrong with it, or with what came before it."""
+        """Adds an entry; returns the contradiction that it reveals, if any."""
         wrong = self.without_period(entry.time)
         sign = {"reserve": 1, "replay": 0}.get(entry.kind, -1)
         self.reserved = moved(self.reserved, entry.at_most, sign)

@@ -23,7 +23,7 @@ class NoMechanism(Exception):
 
 @dataclass(frozen=True)
 class Settings:
-    """What a deployment or an analyst has set: public, and the same for every histogram.
+    """The settings of a deployment and an analyst. They are public, and the same for every histogram.
 
     Attributes:
         eps_per, delta_per: the fixed parameters of the guarantee; delta_per is 0 where no unknown domain is answered.

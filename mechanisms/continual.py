@@ -30,7 +30,7 @@ LONGEST = 1 << 20
 
 @dataclass(frozen=True, repr=False)
 class Events:
-    """What happened so far, in counts: the sensitive input, it has no repr of its contents.
+    """The counts of events so far. They are the sensitive input, so their repr has no contents.
 
     `times`, `items`, `counts`: int64, shape (n,), one row for each time and item that occurred together: the
     time, from 1; the item's place in `labels`; in how many events at that time it occurred. `labels`: what the
@@ -45,7 +45,7 @@ class Events:
 
 @dataclass(frozen=True)
 class Running:
-    """What may leave: noisy running counts, by time, then by noisy count, then by label.
+    """The released values: noisy running counts, by time, then by noisy count, then by label.
 
     `times`, `items`, `values`: int64, shape (r,); `items` are places in `Events.labels`. `stddevs`: float64,
     shape (r,), the standard deviation of each one's noise.

@@ -41,7 +41,7 @@ ROOT_TWO = Fraction(99, 70)
 
 @dataclass(frozen=True, kw_only=True)
 class _CountRelease(ABC):
-    """What both domains share: the steps of eps, the noise of the counts, what is still paid for."""
+    """Common to known and unknown domains: the steps of eps, the noise of the counts, the remaining allowance."""
 
     noise_family: ClassVar[NoiseFamily] = "gaussian"
 

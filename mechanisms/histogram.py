@@ -68,7 +68,7 @@ class Mechanism(Protocol):
 
     @property
     def noise_family(self) -> NoiseFamily:
-        """What follows from the kind of noise: the width of an interval, whether groups are a top k."""
+        """The kind of noise, which decides the width of intervals and whether the groups are a top k."""
 
     @property
     def fetch(self) -> int | None:

@@ -21,7 +21,7 @@ from mechanisms.validation import check_bounds, check_epsilon, check_noise, exac
 
 
 class _Known:
-    """What all of them share: every cell is fetched, none has a threshold."""
+    """Common to all mechanisms over a known domain: every cell is fetched, and there is no threshold."""
 
     @property
     def name(self) -> str:

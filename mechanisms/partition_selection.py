@@ -161,7 +161,7 @@ class WeightedGaussian:
 
     @cached_property
     def rounds(self) -> tuple[WeightRound, ...]:
-        """The rounds, each on what the ones before left."""
+        """The rounds, each over the labels that earlier rounds have not released."""
         return (WeightRound(self.rho, self.delta, self.delta0, self.floor),)
 
     def release(self, sets: ItemSets, stream: Stream) -> Release:

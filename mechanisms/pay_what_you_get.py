@@ -11,7 +11,7 @@ from mechanisms.randomness import Stream
 def pay_what_you_get(
     budget: Cost, calls: Iterable[tuple[Mechanism, Histogram]], stream: Stream
 ) -> Iterator[Release]:
-    """Release call after call, each paid with what came out of it, until one could cost more than is left.
+    """Run releases one after the other, each charged for the rows it released, until the next could exceed the budget.
 
     >>> from fractions import Fraction
     >>> import numpy as np

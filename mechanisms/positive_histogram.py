@@ -61,7 +61,7 @@ class PositiveHistogram:
 
     @property
     def fetch(self) -> int:
-        """One row more than the cap, to see that there are no more."""
+        """One row more than the cap, which shows whether there are more rows."""
         return self.most_rows + 1
 
     @property

@@ -31,7 +31,7 @@ MOST_LEVELS = 20
 
 
 class _Bins:
-    """What both share: every bin is fetched, empty ones included, and none has a threshold."""
+    """Common to both mechanisms: every bin is fetched, empty bins included, and there is no threshold."""
 
     @property
     def name(self) -> str:

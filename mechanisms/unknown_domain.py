@@ -37,7 +37,7 @@ from mechanisms.validation import (
 
 
 class _Unknown:
-    """What all of them share: the top d_bar + 1 counts are fetched."""
+    """Common to all mechanisms over an unknown domain: the top d_bar + 1 counts are fetched."""
 
     d_bar: int
 
