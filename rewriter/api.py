@@ -1,4 +1,4 @@
-"""The door into the rewriter: from a statement's text to the backend's SQL, in the order in which the planner asks.
+"""The public interface of the rewriter, in the order in which the planner calls it, from text to the backend's SQL.
 
 `draft` reads a private statement and splits it: aggregate nodes, which the backend computes, and what remains above
 them, which `present` writes as SQL over released arrays. Before that `types_query` and `draft`'s constants are put to

@@ -26,7 +26,7 @@ _LOOK_EVERY = 256
 
 
 class _Ended(Exception):
-    """Planning goes no further. No Refusal, which passes catch to try another way."""
+    """Planning has to stop. It is not a Refusal, because passes catch refusals to try another way."""
 
 
 class _TooMuch(_Ended):

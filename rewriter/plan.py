@@ -1,4 +1,4 @@
-"""What the rewriter hands over: plain values that can be read without knowing a SQL parser."""
+"""The results of the rewriter: plain values, without a tree of the SQL parser."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the data owner declares, as the rewriter reads it: tables, the privacy unit, domains and bounds."""
+"""The data owner's declarations in the form that the rewriter reads: tables, the privacy unit, domains and bounds."""
 
 from __future__ import annotations
 

@@ -58,13 +58,13 @@ class Constant:
 
     @property
     def calls(self) -> bool:
-        """Whether it is an expression with a function of which only PostgreSQL knows what it does."""
+        """Whether the expression calls a function that only PostgreSQL can evaluate."""
         if self.column is not None or self.listed or self.node.find(exp.Query) is not None:
             return False
         return any(not isinstance(part, (*FOLDED, *PLAIN)) for part in self.node.walk())
 
     def statement(self) -> exp.Select:
-        """SELECT of the constant alone, with the CTEs that it can see and that are still there."""
+        """SELECT of the constant alone, with the CTEs that it can see and that were not dropped."""
         body = self.node.copy()
         if self.column is not None or self.listed:
             item = body if isinstance(body, exp.Table) else _subquery(body)
@@ -89,7 +89,7 @@ def unknown(_: int, sql: str) -> Sequence[Parameter]:
 
 @dataclass
 class Constants:
-    """The constants of one statement in the order in which they were found; `read` says what each is.
+    """The constants of one statement in the order in which they were found; `read` gives the type and value of each.
 
     `parameters` are the client's parameters and, behind them, the constants': base forms name them $1, $2, ...
     """
@@ -182,7 +182,7 @@ class Constants:
 
 
 def in_utc(value: Parameter) -> Parameter:
-    """A moment with a time zone, which the front prints in UTC, as the timestamp that it is there.
+    """A timestamp with time zone, which the front prints in UTC, as a timestamp without one.
 
     PostgreSQL compares the two alike where the session's time zone is UTC, and every engine's is.
 
@@ -326,7 +326,7 @@ def _subquery(query: exp.Expr) -> exp.Subquery:
 
 
 def _is_there(cte: exp.CTE) -> bool:
-    """Whether a CTE was not dropped with its private rows."""
+    """Whether a CTE is still in the tree: CTEs of private rows are dropped."""
     return cte.parent is not None and any(other is cte for other in cte.parent.expressions)
 
 

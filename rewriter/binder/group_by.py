@@ -70,7 +70,7 @@ def aggregates(part: object) -> bool:
 
 
 def grouping(tree: exp.Select, relation: Relation, parameters: Parameters) -> Grouping:
-    """What GROUP BY groups by; without it one set without keys, or, with DISTINCT, the columns that are selected.
+    """The keys and sets of GROUP BY. Without GROUP BY: one set without keys, or the selected columns with DISTINCT.
 
     Raises Refusal for what PostgreSQL refuses, and 54001 for too many sets.
     """

@@ -47,7 +47,7 @@ def join(
 ) -> Relation:
     """The join of two relations; `names` are aliases for new sources.
 
-    Raises Refusal: PV021 for what keeps public rows that no unit owns, 0A000 for kinds of joins that are not there.
+    Raises Refusal: PV021 for joins that keep public rows that no unit owns, 0A000 for unsupported kinds of joins.
     """
     side, kind, method = (str(node.args.get(k) or "").upper() for k in ("side", "kind", "method"))
     if kind not in ("", "INNER", "CROSS", "OUTER") or method not in ("", "NATURAL"):
@@ -172,7 +172,7 @@ def _outer_source(
         Outer(one, other, on, tuple(fields.values())),
         columns,
         both,
-        # A unit whose rows do not meet under a further equality has one of each side.
+        # A unit whose rows do not match under a further equality has a row of each side.
         single=not on and one_row_per_unit(left) and one_row_per_unit(right),
         copies=copies,
     )
@@ -193,7 +193,7 @@ def _outer_source(
 def _filled(
     kept: Relation, private: Relation, both: Relation, node: exp.Join, parameters: Parameters
 ) -> Relation:
-    """Public rows LEFT JOIN private ones: the inner join, whose groups are to be the public rows."""
+    """Public rows LEFT JOIN private rows, as the inner join with the public rows as groups."""
     sides = (kept, private) if str(node.args["side"]).upper() == "LEFT" else (private, kept)
     if private.filled is not None:
         raise _keeps(kept, str(node.args["side"]).upper(), node)

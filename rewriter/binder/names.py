@@ -36,7 +36,7 @@ def resolve(node: exp.Expr, relation: Relation, outer: Relation | None = None) -
 
 
 def plainly(node: exp.Expr, relation: Relation) -> exp.Expr:
-    """What is put together of base forms, as one: without spellings that are others in disguise."""
+    """An expression composed of base forms, as a base form: alternative spellings are rewritten."""
     return plain_times(plain(node), relation)
 
 

@@ -120,7 +120,7 @@ def _computed_column(name: str, call: exp.Expr, relation: Relation, parameters: 
 
 
 def argument(call: exp.Expr) -> exp.Expr:
-    """What an aggregate or window function reads first, without DISTINCT and the CASE of a FILTER.
+    """The first argument of an aggregate or window function, without DISTINCT and the CASE of a FILTER.
 
     >>> argument(exp.Sum(this=exp.Distinct(expressions=[exp.column("a")]))).sql()
     'a'

@@ -113,7 +113,7 @@ class Groups:
         return copy
 
     def keyed(self, value: exp.Expr, at: exp.Expr) -> exp.Expr:
-        """A base form of the rows over the groups: what is a key is its column."""
+        """A base form over the rows as one over the groups: keys become their columns."""
         if not leaves(value):
             return value
         if is_inner_unit(value, self.rows):

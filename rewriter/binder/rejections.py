@@ -67,7 +67,7 @@ def uncorrelated(node: exp.Expr) -> Refusal:
 
 
 def mixes(what: str, relation: Relation, node: exp.Expr, hint: str | None = None) -> Refusal:
-    """PV014: LIMIT, a window and the like, where one unit's rows would decide about another's."""
+    """PV014: LIMIT, a window and the like, if rows of one unit would decide about rows of another."""
     unit = base_table(relation).privacy_unit
     per_unit = f"Move it outside the aggregate, or make it per unit: ROW_NUMBER() OVER (PARTITION BY {unit} ...) <= n."
     return Refusal(

@@ -60,7 +60,7 @@ def looks_around(subquery: exp.Subquery) -> exp.Select | None:
 def looked_up(
     relation: Relation, inner: Relation, subquery: exp.Subquery, alias: str, parameters: Parameters
 ) -> tuple[Relation, exp.Expr]:
-    """`relation` with what a scalar subquery over `inner` says about each row, and the value's base form.
+    """`relation` joined with the value of a scalar subquery over `inner` for each row, and the base form of that value.
 
     `inner`'s conditions may read the rows of `relation`. Raises PV015 where the subquery is neither an aggregate of
     the rows of the same unit nor a column of the one row with a key.

@@ -60,7 +60,7 @@ def semi_join(
 ) -> Relation:
     """`value [NOT] IN (SELECT output FROM inner)`: public rows with any value, private ones on the unit.
 
-    A unit that a LEFT JOIN can make NULL will not do: NULL in the list decides NOT IN for every row, and NULL
+    The unit must not become NULL by a LEFT JOIN: NULL in the list decides NOT IN for every row, and NULL
     before it depends on whether the list is empty. Where `inner` is correlated on the unit, both can be anything.
     """
     inside, across = apart(relation, inner, value)

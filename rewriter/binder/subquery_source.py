@@ -48,7 +48,7 @@ def derived_source(
 def as_rows(relation: Relation, alias: str, parameters: Parameters) -> Relation:
     """The relation as one source, a subquery: every field is a column of it, whatever it was computed from.
 
-    What is NULL together with the subquery's rows in an outer join is so for constants, too.
+    Constants become columns, too, so that an outer join makes them NULL together with the subquery's rows.
     """
     fields: dict[str, Field] = {}
     for field in relation.fields:

@@ -12,7 +12,7 @@ from rewriter.ir.parameter import Parameters
 def drop_schemas(tree: exp.Query) -> exp.Query:
     """The same query, its columns without the schemas of tables that a FROM around them names alike.
 
-    What another table of that name could be meant by keeps its schema, which is refused later.
+    A column that could belong to another table of that name keeps its schema, and is refused later.
 
     >>> from sqlglot import parse_one
     >>> drop_schemas(parse_one('SELECT app.users.age FROM app.users', dialect="postgres")).sql("postgres")

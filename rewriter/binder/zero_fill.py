@@ -54,7 +54,7 @@ STRICT = (
 
 
 def refuse_kept(relation: Relation, at: exp.Expr) -> None:
-    """Refuse (PV021) to build on rows that may belong to no unit."""
+    """Refuse (PV021) a query over rows that may belong to no unit."""
     if relation.filled is not None:
         raise _kept(relation, at, "Use INNER JOIN here.")
 

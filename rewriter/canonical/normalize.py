@@ -313,7 +313,7 @@ PASSES: tuple[Pass, ...] = (
 
 
 def _moved(node: exp.Expr) -> exp.Expr:
-    """A part of an expression that is given up for another one."""
+    """A part that moves from a discarded expression into its replacement."""
     node.parent = None
     return node
 

@@ -25,8 +25,8 @@ from rewriter.ir.relation import Relation, SemiJoin, equated, is_inner_unit
 class Held:
     """In how many groups the SQL keeps a unit: `most` (None: any number), `ranked` by a keyed order of its own.
 
-    Without a rank the calculus has inferred that there is one group. Then a unit's rows are put together whatever
-    their groups, so that the inference is no more than a forecast of which group that is.
+    Without a rank the calculus has inferred a single group. Then a unit's rows are combined regardless of
+    their groups, so the inference only predicts which group that is.
     """
 
     most: int | None
@@ -74,7 +74,7 @@ def reach(measure: Moment) -> tuple[int, int]:
 def check_units(relation: Relation) -> None:
     """Raises ValueError where private rows are joined, or looked up, other than on the unit.
 
-    The analysis refuses that with a message; here nothing is written that it let pass.
+    The analysis refuses such queries with a message; this check stops the ones that it missed.
     """
     if relation.private and apart_on_unit(relation) is not None:
         raise ValueError("private rows are joined on something else than the unit")

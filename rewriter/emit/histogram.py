@@ -90,7 +90,7 @@ def histogram_query(
 def node_text(node: NodeDraft, policy: Policy, parameters: Parameters) -> str:
     """The node in canonical form with all constants: what its release key covers besides domain and mechanism.
 
-    It is no engine's: the same question has the same key wherever the data are.
+    The text is independent of the engine: the same question has the same key on every backend.
     """
     emitter = Emitter(policy, parameters, 1, NEUTRAL)
     rows = NEUTRAL.sql(emitter.rows(unmeasured(node), typed=False))

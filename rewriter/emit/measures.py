@@ -166,7 +166,7 @@ def with_ranks(
 ) -> list[tuple[str, exp.Query]]:
     """`k`: the rows of `source` with their `ranks` among those `together`; 1 where there are at most `tau` of them.
 
-    Hashing and sorting is what takes time: only those are ranked of whom some may be left out.
+    Hashing and sorting take most of the time, so only groups of more than `tau` rows are ranked.
     """
     size = exp.Window(
         this=exp.Count(this=exp.Star()), partition_by=[exp.column(t) for t in together], over="OVER"
@@ -270,7 +270,7 @@ def total(number: int, measure: Measure, dialect: Dialect) -> exp.Expr:
 
 
 def measure_text(emitter: Context, measure: Measure, relation: Relation) -> str:
-    """All that decides what a measure counts, as text; which quantiles are read from bins is left to the mechanism."""
+    """The text of everything that decides a measure's values, except which quantiles the mechanism reads from bins."""
     values = [emitter.written(canonical(p), relation).sql() for p in parts(measure)]
     numbers: tuple[object, ...] = (measure.argument is not None,)
     if isinstance(measure, (Moment, Quantiles)):

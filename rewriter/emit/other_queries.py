@@ -28,7 +28,7 @@ ONE = 1 << 20
 
 @dataclass(frozen=True)
 class Backend:
-    """For whom a query is written: policy, parameters and dialect."""
+    """The context of a query: policy, parameters and dialect."""
 
     policy: Policy
     parameters: Parameters
@@ -114,7 +114,7 @@ def weights_query(
     keyed = query.emitter.hashed([salt, query.unit, *query.named])
     order = [dialect.ordered(keyed, "text"), *(dialect.ordered(k.copy(), of) for k, of in query.named)]
     rank = _ranked("ROW_NUMBER", [exp.column(UNIT)], [exp.Ordered(this=o) for o in order])
-    # Hashing and sorting is what takes time: only those are ranked of whom some are left out.
+    # Hashing and sorting take most of the time, so only units with items to leave out are ranked.
     ranked = exp.select("*", exp.alias_(rank, "_k")).from_("c").where(exp.not_(_at_most("n", delta0)))
     keys = [exp.column(k) for k in query.keys]
     whole = exp.select(*keys, exp.column("n")).from_("c").where(_at_most("n", delta0))

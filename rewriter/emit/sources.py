@@ -1,7 +1,7 @@
 """Private subqueries in a backend's SQL: each has the unit in the column _o in addition to its own columns.
 
-What a unit's rows come to is decided by them alone: sums are of exact decimals, since the order in which an engine
-adds doubles depends on other rows, and a value too large for them counts as NULL, since nothing may raise.
+A unit's values depend on its own rows alone. Sums use exact decimals, since the order in which an engine
+adds doubles depends on other rows. A value that is too large for a decimal counts as NULL instead of raising.
 """
 
 from __future__ import annotations

@@ -121,7 +121,7 @@ class SemiJoin:
 
     @property
     def outside(self) -> tuple[exp.Expr, ...]:
-        """What it reads of the rows outside."""
+        """The expressions over outer rows that the condition reads."""
         return (*self.across, *([self.value] if self.value is not None else []))
 
 

@@ -54,7 +54,7 @@ class Call:
 
 
 def read_call(node: exp.Expr, relation: Relation, parameters: Parameters) -> Call:
-    """What an aggregate call with its FILTER asks for.
+    """Read an aggregate call with its FILTER.
 
     Raises Refusal: PV018 for aggregates without a mechanism, 42883 and 42803 for calls that PostgreSQL refuses.
     """

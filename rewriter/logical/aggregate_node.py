@@ -208,7 +208,7 @@ def _rewrite_order(tree: exp.Select, writer: Writer) -> None:
 
 
 def _ordering_count(tree: exp.Select, writer: Writer) -> int | None:
-    """The output that is a count and that ORDER BY puts first, descending, or None."""
+    """The count that is the first item of ORDER BY, descending, or None."""
     order = tree.args.get("order")
     if order is None or not order.expressions[0].args.get("desc"):
         return None

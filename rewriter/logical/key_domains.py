@@ -64,7 +64,7 @@ def held(
 
 @dataclass
 class _Dimensions:
-    """What is enumerated: one FROM item a public source, a column or a free-standing finite set."""
+    """The enumerated sets: one FROM item for each public source, column or other finite set."""
 
     relation: Relation
     policy: Policy

@@ -1,8 +1,8 @@
 """Streams: which running counts are over append-only history, and which times they can be released at.
 
-A data owner who declares the horizon of a table's time says that its events only come, in time. That holds for
-the rows of that table alone, chosen row by row: what joins other private rows, or asks a unit's other rows, can
-change for times that are over.
+A data owner who declares the horizon of a table's time promises that events arrive in order and stay. That holds for
+the rows of that table alone, chosen row by row. A query that joins other private rows, or reads a unit's other
+rows, can change for past times.
 
 Why: docs/decisions/streams-go-on-where-the-past-stays.md.
 """

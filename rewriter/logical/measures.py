@@ -111,7 +111,7 @@ class _Collector:
                     self.centred.add(name)
 
     def completed(self, call: Call, slots: list[Slot]) -> list[Slot]:
-        """With the count that undoes the centring of a sum."""
+        """The measures of a call, with the count that undoes the centring of a sum."""
         if call.function == "sum" and slots[0][0] == "sum" and slots[0][1] in self.centred:
             return [*slots, self._counted(call)]
         return slots

@@ -36,7 +36,7 @@ def running_count(
     key_of: Callable[[exp.Expr], int | None],
     known: Known,
 ) -> Running | None:
-    """The running count that is all that a SELECT asks of its groups, else None; `key_of` finds a key's place."""
+    """The running count of a SELECT that has no other aggregate, else None; `key_of` finds the position of a key."""
     windows = list(_windows(tree))
     if not windows or len(keys) < 2:
         return None

@@ -401,7 +401,7 @@ class _Cutter(Conditions):
             if text in known:
                 subquery.meta[CONSTANT] = known[text]
                 continue
-            # What an earlier reading of a CTE looked up belongs to the rows of that reading.
+            # Lookups of an earlier reading of a CTE belong to the rows of that reading.
             constant = CONSTANT in subquery.meta and not leaves(subquery.meta[CONSTANT])
             select = None if constant else looks_around(subquery)
             inner = None if select is None else self._from(select, ctes)

@@ -48,7 +48,7 @@ NOT_PLAIN = ("with_", "group", "having", "limit", "offset", "order", "distinct")
 
 @dataclass
 class Conditions(ABC):
-    """What is known of a statement while it is read, and the reading of its conditions."""
+    """The state of the analysis of a statement, and the analysis of its conditions."""
 
     policy: Policy
     constants: Constants
@@ -67,7 +67,7 @@ class Conditions(ABC):
 
     @abstractmethod
     def item(self, item: exp.Expr, ctes: Ctes) -> Relation | None:
-        """The relation of an item of FROM, None where its rows are released or no table's."""
+        """The relation of an item of FROM, None where its rows are released rows or come from no table."""
 
     def where(self, tree: exp.Select, relation: Relation, ctes: Ctes, outer: Relation | None) -> Relation:
         clause = tree.args.get("where")

@@ -258,7 +258,7 @@ def _padded(part: exp.Expr, of: Of, parameters: Parameters) -> str | None:
     plain = isinstance(length, exp.Literal) and 0 < (whole_constant(length, parameters) or 0) <= LONGEST
     if length.args.get("is_string") or not plain:
         return f"to other than a written length of 1 to {LONGEST}"
-    # DuckDB raises where there is nothing to pad with, at texts that are too short.
+    # With an empty padding, DuckDB raises for texts that are too short.
     if fill is not None and not (isinstance(fill, exp.Literal) and fill.is_string and fill.this):
         return "with other than a written text"
     return _text(part, of, parameters)

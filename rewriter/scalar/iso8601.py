@@ -15,7 +15,7 @@ _ISO = re.compile(r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d(?::\d\d(?:\.\d{1,6})?)?)(Z?)")
 def plain_times(node: exp.Expr, relation: Relation) -> exp.Expr:
     """A base-form expression with the times that it compares columns of timestamps with in PostgreSQL's spelling.
 
-    A timestamp without time zone has no use for the Z, as in PostgreSQL; to one with time zone it is UTC. The client's
+    For a timestamp without time zone the Z is ignored, as in PostgreSQL; with time zone it means UTC. The client's
     own text stays as it is.
     """
     for comparison in node.find_all(*COMPARISONS):

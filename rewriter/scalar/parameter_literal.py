@@ -21,7 +21,7 @@ def constant(parameter: Parameter) -> exp.Expr:
 
 
 def compared(parameter: Parameter) -> Parameter:
-    """A parameter that is compared, so that zeros behind its decimal point say nothing.
+    """A parameter in a comparison, where trailing zeros after its decimal point have no meaning.
 
     >>> [compared(Parameter("numeric", text)).value for text in ("1950", "1950.0", "1950.50", "100")]
     ['1950', '1950', '1950.5', '100']

@@ -15,7 +15,7 @@ from rewriter.statements.utility_statement import utility
 
 
 class Verdict(StrEnum):
-    """Where a statement goes: to the front as it is, through the privacy step, or to what is published."""
+    """How a statement is handled: by the front, by the privacy step, or as a change of published answers."""
 
     RELAY = "relay"
     PRIVATE = "private"
@@ -70,7 +70,7 @@ _OFF = ("OFF", "FALSE", "0")
 def classify(text: str, guarded: Collection[str]) -> Statement:
     """How `text` is to be handled; `guarded` are the lower-case names of the relations that the front guards.
 
-    Raises Refusal for statements that no analyst may send. A private read that hides from this look fails
+    Raises Refusal for statements that no analyst may send. A private read that this function misses fails
     in the front, whose tables carry a guard.
 
     >>> classify("SELECT 1", {"users"}).verdict.value
@@ -117,7 +117,7 @@ def _classified(text: str, guarded: Collection[str]) -> Statement:
 
 
 def _names(found: Sequence[Token], guarded: Collection[str]) -> list[Token]:
-    """Where guarded relations are named; nowhere in a statement that reads catalogs or published answers.
+    """Where the text names guarded relations; empty for a statement that reads catalogs or published answers.
 
     Such a statement is the front's: the guard refuses it if it reads private tables as well, and an alias that
     is called like one keeps no tool from its catalogs, and no dashboard from its answers.

@@ -96,7 +96,7 @@ class _Reader:
         return [self._word(n) for n in range(self._at - count, self._at)]
 
     def create(self) -> Publication:
-        """CREATE TABLE ... AS; what it is without its query is left to PostgreSQL's grammar."""
+        """CREATE TABLE ... AS; PostgreSQL's grammar checks everything around its query."""
         lenient = self._skip("IF", "NOT", "EXISTS")
         name = self._table()
         if not self._skip("AS"):

@@ -14,7 +14,7 @@ NONE = "none"
 def assumed(text: str) -> str | None:
     """The role that a SET statement takes, as PostgreSQL reads its name; NONE for none, None for other statements.
 
-    What goes back to the session's own (RESET ROLE, SET role TO DEFAULT) takes none. Raises Refusal as `tokens`.
+    RESET ROLE and SET role TO DEFAULT return to the session's own role, and take none. Raises Refusal as `tokens`.
 
     >>> assumed("SET LOCAL ROLE Ann"), assumed('set role = "Ann"'), assumed("SET ROLE NONE"), assumed("SET jit = off")
     ('ann', 'Ann', 'none', None)

@@ -89,7 +89,7 @@ def check_setting(tokens: Sequence[Token]) -> None:
     if tokens[0].word == "RESET" and name == "all":
         return
     if name == "role" or (name == "authorization" and resets):
-        # Which role, the session decides: it knows whose it is.
+        # The session checks the role, because it knows its own login.
         return
     if name not in SETTINGS:
         raise Refusal(

@@ -26,7 +26,7 @@ def listing(tree: exp.Expr) -> Listing | None:
     """What a whole statement lists, None where it is anything but the bare values of one column of one table.
 
     `SELECT DISTINCT c FROM t` or `SELECT c FROM t GROUP BY c`, with ORDER BY and LIMIT or without; a WHERE, a join,
-    an aggregate or a second column is a question that somebody has written.
+    an aggregate or a second column means that a person has written the query.
     """
     if not isinstance(tree, exp.Select) or {name for name, part in tree.args.items() if part} - _PARTS:
         return None

@@ -60,14 +60,14 @@ def parse_query(text: str) -> exp.Query:
 
 
 def _drop_databases(tree: exp.Query) -> None:
-    """Tools write them before schemas; PostgreSQL, which reads the client's own text, refuses any but its own."""
+    """Drop database names, which tools write before schemas; PostgreSQL checks them in the client's own text."""
     for table in tree.find_all(exp.Table):
         if table.args.get("db") is not None:
             table.set("catalog", None)
 
 
 def _check_tokens(tokens: Sequence[Token]) -> None:
-    """Before any of them is parsed, which takes a hundred times as long as reading them."""
+    """Check limits on tokens before parsing, which takes a hundred times as long as reading them."""
     if len(tokens) > MAX_TOKENS:
         raise Refusal(
             "54001",

@@ -49,13 +49,13 @@ class Reading(Postgres):
         }
 
         def _advance(self, times: int = 1) -> None:
-            # It tries some constructs in several ways, each of which tries those within it in several ways.
+            # The parser tries some constructs in several ways, each of which tries nested constructs in several ways.
             spend()
             super()._advance(times)
 
         def _parse_bracket(self, this: exp.Expr | None = None) -> exp.Expr | None:
             if this is not None and self._curr.token_type == TokenType.L_BRACKET:
-                # All that stands before a subscript is looked at for each one.
+                # Everything before a subscript is read again for each subscript.
                 spend(self._index)
             return super()._parse_bracket(this)
 

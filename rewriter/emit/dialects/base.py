@@ -69,7 +69,7 @@ class Dialect(Protocol):
         """A key's value in the type of its cells, NULL where that cannot hold it."""
 
     def key(self, value: exp.Expr, kind: str) -> exp.Expr:
-        """A key's value such that values of one group are one text."""
+        """A key as a value of which all of a group have the same text."""
 
     def least(self, value: exp.Expr, kind: str) -> exp.Expr:
         """The aggregate that gives the least of some keys, NULL aside; of equal keys that key."""
@@ -81,7 +81,7 @@ class Dialect(Protocol):
         """A value as PostgreSQL prints it: no zeros behind a number, the bits of a float."""
 
     def ordered(self, value: exp.Expr, kind: str) -> exp.Expr:
-        """What a value is ordered by: the same order on every engine."""
+        """The expression that a value is ordered by, with the same order on every engine."""
 
     def secret(self, place: int) -> exp.Expr:
         """The secret of the keyed order, which is bound behind the arrays, at `place`."""
@@ -104,7 +104,7 @@ class Dialect(Protocol):
 
 
 class Usual:
-    """What an engine writes where nothing of its own is to be said."""
+    """The default way of writing, for engines without a form of their own."""
 
     def table(self, table: Table) -> Sequence[str]:
         return table.backend_name
@@ -120,7 +120,7 @@ class Usual:
 
 
 class Bound(Usual):
-    """How engines write whose parameters are $1, $2... and whose sums of integers are wider than those."""
+    """The SQL of engines with parameters $1, $2... and with sums wider than their integer operands."""
 
     partial = False
 
@@ -148,7 +148,7 @@ class Bound(Usual):
 
 
 class Neutral(Bound):
-    """No engine's: what a node is about, for its release key, whatever runs it."""
+    """Neutral SQL for a node's release key, independent of the engine."""
 
     def sql(self, query: exp.Expr) -> str:
         return query.sql("postgres", copy=False)

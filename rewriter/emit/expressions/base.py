@@ -36,7 +36,7 @@ NUMBERS = ("int", "number", "float")
 
 @dataclass(frozen=True)
 class Guarded:
-    """A value that may be computed where the guards hold, each of which may be asked where those before it hold."""
+    """A value that may be computed only if its guards hold. A guard may be evaluated only if those before it hold."""
 
     value: exp.Expr
     guards: tuple[exp.Expr, ...] = ()

@@ -68,7 +68,7 @@ class DuckDBWriter(Forms):
         return super().beside(node, type_name, target)
 
     def computed(self, node: exp.Expr, parts: Sequence[exp.Expr], of: str) -> Guarded:
-        """Each operation has a TRY of its own: what stands twice may be computed once, outside of a TRY around it."""
+        """Each operation has its own TRY: DuckDB may compute a repeated expression once, outside the enclosing TRY."""
         if not isinstance(node, exp.Binary):
             return Guarded(self.tried(type(node)(this=parts[0]), node))
         left, right = parts

@@ -205,7 +205,7 @@ class Forms(Writer):
         beyond = exp.Add(this=count.copy(), expression=number(1))
         found = found.when(exp.GTE(this=value.copy(), expression=high.copy()), beyond)
         if not exact:
-            # What is smaller still would be too small for a double once it is divided.
+            # A smaller value would underflow a double after the division.
             found = found.when(exp.LT(this=above.copy(), expression=float_guards.double("1e-290")), number(1))
         return found.when(exp.GTE(this=value.copy(), expression=low.copy()), inside)
 

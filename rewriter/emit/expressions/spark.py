@@ -112,7 +112,7 @@ class SparkWriter(Forms):
         return Guarded(exp.cast(part.value, "REAL"), part.guards).closed()
 
     def compared(self, node: exp.Expr) -> exp.Expr:
-        """As everywhere; a text that stands for a constant is cast to what it is compared with."""
+        """As on other engines; a text constant is cast to the type of the other operand."""
         written = super().compared(node)
         found = {self.kind(o) for o in operands(node)} - {"literal"}
         kind = found.pop() if len(found) == 1 else wider_kind(found)
