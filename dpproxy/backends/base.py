@@ -1,4 +1,4 @@
-"""What a backend is: its schema, its public rows, and one histogram at a time."""
+"""The interface of a backend: its schema, its public rows, and histogram queries."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class BackendUnavailable(Exception):
 
 
 class BackendError(Exception):
-    """The backend was reached and failed. What it said is withheld: it may depend on private data (PV090)."""
+    """The backend was reached and failed. Its message is withheld: it may depend on private data (PV090)."""
 
     def __init__(self) -> None:
         super().__init__("the backend could not run this query")
@@ -44,7 +44,7 @@ class Cancelled(Exception):
 
 
 class Cancellation:
-    """A flag that any thread may raise, and what is to happen when it is.
+    """A flag that any thread may raise, with hooks that run when it is raised.
 
     >>> cancellation, seen = Cancellation(), []
     >>> withdraw = cancellation.on_cancel(lambda: seen.append("stopped"))
@@ -242,7 +242,7 @@ class Slot(AbstractContextManager["Slot"], Protocol):
 class HeldSlot(Generic[Held]):
     """A slot with a cursor, connection or session of its own; a context manager that gives both back, once.
 
-    `slots`: of which one is waited for; `take`, `let_go`: what gets hold of the connection, and gives it back.
+    `slots`: the semaphore of slots; `take`, `let_go`: functions that take a connection and give it back.
     """
 
     def __init__(
@@ -272,21 +272,21 @@ class HeldSlot(Generic[Held]):
 
     @property
     def held(self) -> Held:
-        """The connection; ValueError once it was given back."""
+        """The connection; ValueError after it was given back."""
         if self._held is None:
             raise ValueError("the slot was given back")
         return self._held
 
 
 class Backend(Protocol):
-    """Where the data are."""
+    """The database that holds the data."""
 
     @property
     def dialect(self) -> Dialect:
-        """How histogram queries are written for it."""
+        """The SQL dialect of its histogram queries."""
 
     def place(self, near: Path | None) -> str:
-        """Which data these are, without passwords; a file by its path from the folder `near` where that is given."""
+        """The identity of the data, without passwords; a file by its path, relative to the folder `near` if given."""
 
     def schema(self) -> BackendSchema:
         """Tables, columns, constraints and comments; raises BackendUnavailable."""
@@ -304,11 +304,11 @@ class Backend(Protocol):
         """Takes a slot; raises BackendUnavailable, which is before the backend was reached."""
 
     def close(self) -> None:
-        """Lets go of everything."""
+        """Closes all connections."""
 
 
 def masked(cancellation: Cancellation, run: Callable[[], Result]) -> Result:
-    """What `run` gives. Whatever goes wrong is raised as BackendError or Cancelled, outside of the handler,
+    """The result of `run`. Every failure is raised as BackendError or Cancelled, outside of the handler,
     so that neither text nor cause nor context of the original goes along."""
     result: list[Result] = []
     with suppress(Exception):
@@ -322,7 +322,7 @@ def masked(cancellation: Cancellation, run: Callable[[], Result]) -> Result:
 
 @contextmanager
 def interrupting(cancellation: Cancellation, interrupt: Callable[[], object], every: float) -> Iterator[None]:
-    """Calls `interrupt` when `cancellation` comes and each `every` seconds after: between two statements it is lost."""
+    """Calls `interrupt` at a cancellation, then each `every` seconds: an interrupt between two statements is lost."""
     done = threading.Event()
 
     def keep_on() -> None:
@@ -372,7 +372,7 @@ def public_name(table: Table) -> str:
 
 
 class PublicCounts(ABC):
-    """Counts of *public* rows, asked of every engine in the same words."""
+    """Counts of *public* rows, by the same SQL on every engine."""
 
     @abstractmethod
     def _number(self, query: str) -> int:

@@ -60,7 +60,7 @@ class Instance:
     def take(self) -> duckdb.DuckDBPyConnection:
         """A cursor, which is to be let go; raises BackendUnavailable.
 
-        An internal error of one query makes all later queries of an instance fail, which would reveal that query's
+        An internal error of one query makes all later queries of its instance fail, which would reveal that query's
         rows: they get a new one.
         """
         with self._lock:
@@ -151,7 +151,7 @@ class Instance:
             self._attached, self._unique = state, None
             return
         except duckdb.Error as error:
-            # Replaying a write-ahead log may quote rows, so that only one known text is told on.
+            # Errors of replaying a write-ahead log may quote rows, so only one known text is passed on.
             locked = "Could not set lock on file" in str(error)
             reason = "another process has it open for writing" if locked else "it could not be opened"
         raise BackendUnavailable(f"DuckDB file {self._path}: {reason}")

@@ -162,7 +162,7 @@ def _keys(cursor: duckdb.DuckDBPyConnection) -> dict[TableName, _Keys]:
 
 
 def _unique_indexes(cursor: duckdb.DuckDBPyConnection) -> list[tuple[TableName, tuple[str, ...]]]:
-    """Those over columns. An index over an expression says nothing about columns; DuckDB's text of it, which
+    """Unique indexes over columns. An index over an expression says nothing about columns; DuckDB's text of it, which
     starts with a parenthesis, is no column's name."""
     return [
         ((_front_schema(schema), table), tuple(map(_unquoted, expressions)))

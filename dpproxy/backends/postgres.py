@@ -125,7 +125,7 @@ class Postgres(PublicCounts):
         return f"PostgreSQL database {found.get('dbname', '')} at {found.get('host', 'localhost')}"
 
     def renewed(self, connection: Connection) -> Connection:
-        """Another connection in place of one that is of no more use; raises BackendError."""
+        """A new connection in place of a broken one; raises BackendError."""
         connection.close()
         with suppress(BackendUnavailable):
             return self.take()
@@ -182,7 +182,7 @@ class Postgres(PublicCounts):
                 return connection
             connection.close()
         except psycopg.Error as error:
-            # What libpq says may hold names of hosts and roles: only known texts are told on.
+            # libpq's messages may name hosts and roles: only known texts are passed on.
             said = str(error)
             reason = next(
                 (told for text, told in _REASONS.items() if text in said), "it could not be reached"
@@ -190,7 +190,7 @@ class Postgres(PublicCounts):
         raise BackendUnavailable(f"{self._place}: {reason}")
 
     def _prepared(self, connection: Connection) -> str:
-        """Pins the settings; gives what is wrong with the server or the role, else nothing."""
+        """Pins the settings; returns the objection to the server or the role, else nothing."""
         if connection.info.server_version < OLDEST * 10_000:
             return f"PostgreSQL {OLDEST} or later is needed"
         for name in _AS_TEXT:
@@ -242,7 +242,7 @@ class PostgresSlot(HeldSlot[Connection]):
             try:
                 return masked(cancellation, run)
             finally:
-                # A cancel request may still be on its way: it must not meet another's query.
+                # A cancel request may still be in transit: it must not reach another query.
                 self._interrupted = cancellation.cancelled
 
 

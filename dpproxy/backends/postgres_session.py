@@ -1,4 +1,4 @@
-"""A session of PostgreSQL as a backend: what is pinned in it, and what its role must not be able to do."""
+"""A session of PostgreSQL as a backend: its pinned settings, and checks that its role has no dangerous rights."""
 
 from __future__ import annotations
 

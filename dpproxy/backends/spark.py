@@ -182,7 +182,7 @@ def _values(column: pa.ChunkedArray) -> Sequence[object]:
         plain = column.cast(pa.timestamp(kind.unit)).to_pylist()
         return [None if value is None else _moment(value) + zone for value in plain]
     if pa.types.is_float32(kind):
-        # As few digits as tell it from other reals, where Python would print it as the double that it is.
+        # The shortest digits that identify the real. Python would print it as a double.
         return [None if value is None else float(str(np.float32(value))) for value in column.to_pylist()]
     listed: Sequence[object] = column.to_pylist()
     return listed

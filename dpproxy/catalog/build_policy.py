@@ -20,7 +20,7 @@ _SYSTEM_COLUMNS = {"tableoid", "xmin", "cmin", "xmax", "cmax", "ctid"}
 
 
 class PublicData(Protocol):
-    """What is asked of the backend's public tables."""
+    """Questions about the backend's public tables."""
 
     def count(self, table: Table) -> int:
         """How many rows it has."""
@@ -55,7 +55,7 @@ def open_backend(config: Config, *, slots: int) -> Backend:
 def build_policy(config: Config, schema: BackendSchema, data: PublicData) -> Policy:
     """The policy that `config` declares over the tables of `schema`.
 
-    `data` is asked for the size of public tables and whether their declared keys hold. Raises ConfigError for
+    `data` gives the size of public tables and whether their declared keys hold. Raises ConfigError for
     a name that the backend lacks, a bound or a domain that its type cannot have, a key or a path that is not
     kept. A second call after public rows have changed checks and counts them again.
     """

@@ -90,7 +90,7 @@ def _column(
         if declared.nullable is not None:
             raise Mistake(f"{place}.nullable", "goes with domain, domain_from or range (NULL as a cell)")
         return sums
-    # A type's own values come with NULL wherever the column may hold it.
+    # The domain of a type has NULL, too, if the column may hold it.
     nullable = declared.nullable if declared.nullable is not None else declared == ColumnSection()
     return replace(sums, nullable=nullable and column.nullable, domain=domain, domain_from=source, range=span)
 

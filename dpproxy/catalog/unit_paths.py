@@ -1,4 +1,4 @@
-"""The way from a table's rows to their privacy unit: hops that the backend keeps, one unit for all tables.
+"""The path from a table's rows to their privacy unit: hops along enforced keys, one unit for all tables.
 
 Why: docs/decisions/paths-need-keys.md and docs/decisions/spark-keeps-no-keys.md.
 """
@@ -98,7 +98,7 @@ def _kind(key: str, table: BackendTable, name: str) -> str:
         known = nearest(name, [column.name for column in table.columns])
         raise Mistake(key, f'table "{table.name}" has no column "{name}"', known)
     if column.folds:
-        # The database takes several texts for one person, and every unit is bounded by its text.
+        # The database treats several texts as equal, while every unit is bounded by its text.
         told = f'the collation of "{table.name}"."{name}" makes one value of several texts'
         raise Mistake(
             key, f"{told}, so that one person would be many units: give the column another collation"

@@ -42,7 +42,7 @@ class MarkFile:
             return None
 
     def advance(self, take: Callable[[], HighWater]) -> None:
-        """Replaces the mark, durably, by the one that `take` gives while no other process does.
+        """Replaces the mark durably by the result of `take`, under the lock of the file.
 
         Raises LedgerOlder where that is behind the mark or of another ledger, ConfigError, OSError.
         """
@@ -54,7 +54,7 @@ class MarkFile:
             self._write(file, number + 1, mark)
 
     def replace(self, mark: HighWater) -> None:
-        """Starts again with a mark, replacing any other; raises OSError."""
+        """Writes a mark, whatever mark the file had before; raises OSError."""
         new = self.path.with_name(f"{self.path.name}.new")
         with _opened(new, os.O_RDWR | os.O_CREAT | os.O_TRUNC) as file:
             _written(file, bytes(2 * _SLOT), 0)

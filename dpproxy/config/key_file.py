@@ -43,7 +43,7 @@ def load_key(path: Path, *, may_make: bool) -> bytes:
 
 
 def _make(path: Path) -> None:
-    """Under another name first, readable by the owner alone: who starts at the same time reads one whole key."""
+    """Writes a key under another name first, readable by the owner alone, so that no process reads a part of a key."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     handle, new = tempfile.mkstemp(prefix=f"{path.name}.", dir=path.parent)
     with open(handle, "wb") as file:

@@ -45,7 +45,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Chart:
-    """What a template draws. `about`: said in place of the picture; `names`: of the series, in order."""
+    """A chart for a template. `about`: the alternative text; `names`: of the series, in order."""
 
     title: str
     about: str

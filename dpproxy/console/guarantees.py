@@ -23,9 +23,9 @@ _ODDS = 1000
 
 @dataclass(frozen=True)
 class Promise:
-    """What is promised about `whose` questions: the smallest epsilon by its delta, and every accounting below it.
+    """The guarantee for `whose` questions: the smallest epsilon with its delta, and every accounting below it.
 
-    `reason`: why nothing is promised, where that is so.
+    `reason`: why there is no guarantee, if there is none.
     """
 
     whose: tuple[str, ...]
@@ -39,7 +39,7 @@ class Promise:
 
 
 def guarantees(sources: Sources, query: Mapping[str, str]) -> Mapping[str, object]:
-    """Accounts with the same limits are told of together."""
+    """The guarantees of accounts; accounts with the same limits share one."""
     config, accounts = sources.config, sources.ledger.accounts
     rows, accounting = accounts.all(), Accounting.read(config.privacy, sources.ledger.history)
     return {

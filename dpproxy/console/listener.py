@@ -21,7 +21,7 @@ _END_SECONDS = 5
 class _Server(uvicorn.Server):
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Whoever serves the analysts takes them."""
+        """Leaves the signals to the server of the analysts."""
         yield
 
 

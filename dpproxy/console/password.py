@@ -54,7 +54,7 @@ class Verifier:
         return f"scrypt${_N}${_R}${_P}${salt}${hash}"
 
     def holds(self, password: str) -> bool:
-        """Whether this is the password."""
+        """Whether a password matches the verifier."""
         return hmac.compare_digest(_hash(password, self.salt), self.hash)
 
 

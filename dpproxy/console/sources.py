@@ -28,7 +28,7 @@ class Part:
 
 
 class Probe:
-    """Looks whether parts can be reached, at most every few seconds."""
+    """Checks whether parts can be reached, at most every few seconds."""
 
     def __init__(self, looks: Mapping[str, Callable[[], object]]) -> None:
         """`looks`: by name of the part; each raises where it cannot be reached."""
@@ -59,7 +59,7 @@ class Sources:
 
     @classmethod
     def of(cls, service: Service, metrics: Callable[[], bytes] | None, workers: int) -> Sources:
-        """Those of a running service."""
+        """The sources of a running service."""
         looks: dict[str, Callable[[], object]] = {
             "ledger": service.ledger.high_water.now,
             "front": partial(service.front.rows, "SELECT 1", most=1),

@@ -66,7 +66,7 @@ _LEDGER_CONNECTIONS, _MORE_CONNECTIONS = 34, 40
 
 
 class ServiceError(Exception):
-    """What the configuration names cannot be started together; the message is for the owner."""
+    """The parts that the configuration names cannot be started; the message is for the owner."""
 
 
 EXPECTED: tuple[type[Exception], ...] = (
@@ -92,7 +92,7 @@ def configured(path: Path, **server: object) -> Config:
 
 @dataclass(frozen=True)
 class BoundConfig:
-    """A configuration held against its backend."""
+    """A configuration that was checked against its backend."""
 
     config: Config
     backend: Backend
@@ -116,7 +116,7 @@ class BoundConfig:
 
     @property
     def pinned(self) -> Pinned:
-        """What the ledger fixes at its creation."""
+        """The parameters that the ledger fixes at its creation."""
         privacy = self.config.privacy
         unit = unit_name(self.policy)
         return Pinned(privacy.epsilon_per, privacy.delta_per, privacy.delta_prime, unit)
@@ -130,8 +130,8 @@ class LedgerAndKey:
         ledger: the ledger.
         key: the deployment's 32 secret bytes.
         owner: no other process runs its server.
-        mark: what the ledger is checked against before it may pay for anything.
-        data: the backend whose data its answers are of.
+        mark: the mark that the ledger is checked against before its first charge.
+        data: the backend that its answers are computed from.
     """
 
     ledger: Ledger
@@ -143,7 +143,7 @@ class LedgerAndKey:
 
 @dataclass(frozen=True)
 class WorkerSlot:
-    """Where a worker stands: its number, from 0, and the private folder that it shares with its parent."""
+    """A worker's number, from 0, and the private folder that it shares with its parent."""
 
     number: int
     folder: Path
@@ -166,7 +166,7 @@ def open_vault(
         raise MarkError(
             f"{key_path} has a ledger, but none is in {data_dir}: put it back, or start a new ledger by {ACCEPT}"
         )
-    # A ledger that is there may hold answers whose noise hangs on the key.
+    # An existing ledger may hold answers whose noise depends on the key.
     key = load_key(key_path, may_make=not exists)
     with ExitStack() as stack:
         if section.url:
@@ -295,7 +295,7 @@ class Service:
 
     @asynccontextmanager
     async def recovering(self) -> AsyncIterator[None]:
-        """Meanwhile, what processes that died have left reserved is ended as their leases run out, and published
+        """Within the context, reservations of dead processes are ended when their leases expire, and published
         answers are renewed."""
         tasks = [asyncio.create_task(work) for work in (self._recover_at_times(), self._renew_at_times())]
         try:
@@ -307,9 +307,9 @@ class Service:
     async def ask(
         self, analyst: str, statement: str, heard: Callable[[Progress], None] = local_client.unheard
     ) -> RowSet:
-        """One statement of an analyst on the whole way of a query, over a socket that nobody else sees.
+        """Runs one statement of an analyst by the code of a session, over a private socket.
 
-        `heard`: told where it is while it runs for long. Raises ClientError.
+        `heard`: called with the progress of a long statement. Raises ClientError.
         """
         seconds = self.config.server.statement_timeout.total_seconds()
         server = Server(Settings(auth="trust", statement_timeout=seconds), self._rooms())
@@ -319,7 +319,7 @@ class Service:
             return await local_client.ask(ours, analyst, statement, heard)
         finally:
             await server.drain()
-            # The loop ends next: what the drain has closed gets its turn to be gone.
+            # The loop ends next: let it remove the connections that the drain has closed.
             await asyncio.sleep(0)
 
     def _rooms(self, *watchers: Observer) -> Rooms:
@@ -349,7 +349,7 @@ class Service:
         return self.front.role_for(analyst, partial(self._identity.may, analyst))
 
     def _prepare_front(self) -> None:
-        """The owner makes the clone and fills it; who attaches waits until it is that of the same policy."""
+        """The owner makes and fills the clone; other processes wait until it has the same policy."""
         stamp = hashlib.sha256(self.config.fingerprint()).hexdigest()
         data_dir = self.config.path(self.config.front.data_dir)
         place = data_dir.with_name(f"{data_dir.name}.policy")
@@ -370,7 +370,7 @@ class Service:
                 self.front.load_public(table, self.checked.backend.read_public(table))
 
     def _reload(self, _: str) -> None:
-        """Public rows have a new epoch: what the policy says of them must still be so."""
+        """Reloads public rows for a new epoch, and checks that the policy still holds for them."""
         checked = self.checked
         try:
             schema = checked.backend.schema()
@@ -407,7 +407,7 @@ def opened_vault(config: Config, *, new: bool = False) -> Iterator[LedgerAndKey]
 
 @contextmanager
 def sole_user(key_path: Path) -> Iterator[bool]:
-    """Whether this process alone uses a key file of this machine, as long as it lasts."""
+    """Whether this process is the only user of a key file on this machine, for as long as it lives."""
     with open(key_path.with_name(f"{key_path.name}.lock"), "ab") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -464,4 +464,4 @@ def _written(place: Path) -> str:
 
 
 def _nothing(_: str) -> None:
-    """Who attaches leaves the front to its owner."""
+    """A process that only attached does not stop the front."""

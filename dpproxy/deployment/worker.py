@@ -1,4 +1,4 @@
-"""One of several processes that serve a port, told by its parent what: `python -m dpproxy.deployment.worker`."""
+"""One of several processes that serve a port, by the order of its parent: `python -m dpproxy.deployment.worker`."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ async def _serve(service: Service, order: Order) -> None:
 
 
 async def _beat() -> None:
-    """Tells the parent that the loop runs; one that does not listen is not waited for."""
+    """Tells the parent that the loop runs. It does not wait for a parent that does not read."""
     os.set_blocking(sys.stdout.fileno(), False)
     while True:
         with suppress(BlockingIOError):

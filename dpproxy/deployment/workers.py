@@ -143,7 +143,7 @@ class Workers:
                 pause = min(2 * pause, _LATEST)
 
     async def _ended(self, order: Order, process: asyncio.subprocess.Process) -> int:
-        """Waits for a worker's end, which is brought about where its loop does not run; gives its status."""
+        """Waits for a worker's end and gives its status. A worker whose loop does not run is killed."""
         assert process.stdout is not None
         missed = 0
         while True:

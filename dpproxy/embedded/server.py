@@ -46,14 +46,14 @@ _ALWAYS = {
     "password_encryption": "scram-sha-256",
     "logging_collector": "off",
     "log_destination": "stderr",
-    # Analysts provoke errors at will: these don't fill the log.
+    # Analysts can provoke any number of errors, which must not fill the log.
     "log_min_messages": "log",
     "log_checkpoints": "off",
     "timezone": "UTC",
     "log_timezone": "UTC",
 }
 _DURABLE = {"fsync": "on", "synchronous_commit": "on", "full_page_writes": "on"}
-# What was committed outlives the server's death, not the machine's: public rows that are gone would change domains.
+# Commits survive the death of the server, not of the machine: missing public rows would change domains.
 _FLEETING = {"fsync": "off", "synchronous_commit": "on", "full_page_writes": "off"}
 
 # The head of such a server stays as it is and starts the others again.

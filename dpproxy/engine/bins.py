@@ -26,7 +26,7 @@ class Bins:
         return self.lo + first, self.lo + max(first, after - 1)
 
     def shown(self, place: int, fraction: Fraction, *, real: bool) -> Fraction:
-        """What stands for a bin: its middle, or, where it has to be a `real` value, its end on the quantile's side."""
+        """The value shown for a bin: its middle, or, if it has to be a `real` value, its end on the quantile's side."""
         first, last = self.ends(place)
         if real:
             return Fraction(first if fraction <= Fraction(1, 2) else last)

@@ -27,7 +27,7 @@ _TIMES = re.compile(r" x\d+$")
 
 
 def recorded(name: str, noise: str) -> str:
-    """What a reservation says of a release, by the mechanisms' names and the noise of the deployment.
+    """The text that a reservation stores about a release: the mechanisms' names and the noise of the deployment.
 
     >>> recorded("UnkLap, ClampedSum x2", "laplace"), recorded("UnkGauss, ClampedSum", "gaussian")
     ('UnkLap, ClampedSum x2 with Laplace noise', 'UnkGauss, ClampedSum')
@@ -57,7 +57,7 @@ def accountable(privacy: Privacy, reserved: Iterable[str]) -> Privacy:
 
 @dataclass(frozen=True)
 class Accounting:
-    """What guarantees are computed from: parameters, and what the reservations of each account say of mechanisms."""
+    """The inputs of a guarantee: parameters, and the mechanisms that the reservations of each account name."""
 
     privacy: Privacy
     reserved: Mapping[str, Collection[str]]

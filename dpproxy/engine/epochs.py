@@ -1,4 +1,4 @@
-"""The present epoch, as this process has begun it."""
+"""The current epoch of this process."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class EpochClock:
         self._accepted = origins.accepted()
 
     def name(self) -> str:
-        """The name of the epoch that the clock says."""
+        """The name of the current epoch by the clock."""
         return epoch_name(self._length, datetime.now(UTC))
 
     def turn(self) -> str:
@@ -37,9 +37,9 @@ class EpochClock:
         return now
 
     def nonces(self, epoch: str) -> tuple[bytes, bytes]:
-        """The epoch's, and that of the streams: another one each time that the owner has taken the ledger as it is.
+        """The nonces of the epoch and of the streams. The second changes when the owner accepts the ledger as it is.
 
-        What a ledger that was restored has forgotten of a stream, or what other data have, is not to meet its noise.
+        A restored ledger may have forgotten releases of a stream, and other data differ: neither may reuse its noise.
         """
         streams = f"{STREAMS} {self._accepted}" if self._accepted else STREAMS
         return self._kept.nonce(epoch), self._kept.nonce(streams)

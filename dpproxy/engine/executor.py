@@ -36,7 +36,7 @@ Texts = tuple[str | None, ...]
 
 @dataclass(frozen=True)
 class Answer:
-    """What a step gives: the released arrays in PostgreSQL's binary format, and notices to send before the rows."""
+    """The result of a step: the released arrays in PostgreSQL's binary format, and notices to send before the rows."""
 
     arrays: tuple[bytes, ...]
     notices: tuple[str, ...]
@@ -80,7 +80,7 @@ class QueryEngine:
         return self._planner.prepare(text, oids, errors)
 
     def known(self, text: str, oids: tuple[int, ...], errors: bool = False) -> PreparedQuery | None:
-        """What `prepare` gives where that is cached: without I/O."""
+        """The result of `prepare` if it is cached, without I/O."""
         return self._planner.known(text, oids, errors)
 
     def account(self, analyst: str) -> str:
@@ -168,7 +168,7 @@ class QueryEngine:
     def _plans(self, planned: Planned, settings: Mapping[str, str], epoch: str) -> list[ReleasePlan | None]:
         """How each node is answered, None for the tables of the schema dpproxy.
 
-        Priced once for a node, an epoch and what the analyst has set.
+        A node is priced once for each epoch and each choice of the analyst's settings.
         """
 
         def priced(node: BoundNode) -> ReleasePlan:

@@ -23,7 +23,7 @@ FREE = Cost(Fraction(0), Fraction(0))
 
 @dataclass(frozen=True)
 class MeasuredColumn:
-    """What a measure's mechanism released: a value a group, and the standard deviation of each one's noise.
+    """The released values of a measure, one for each group, with the standard deviations of their noise.
 
     `deviations` is empty where there is no such noise: of ranks, where no count was asked for, and of quantiles,
     whose values are places among `bins`. `notes` are said with the answer. `width`: how many standard deviations
@@ -58,7 +58,7 @@ Place = tuple[int, Fraction | None]
 class Groups:
     """Released groups in their order, the cost of finding them, and the measures that were released with them.
 
-    `times`: of a running count, how many times were looked at.
+    `times`: how many times a running count covers.
     """
 
     cells: Cells
@@ -76,7 +76,7 @@ class Selection(Protocol):
 
     @property
     def parameters(self) -> object:
-        """All that decides the outcome's law, for the release key."""
+        """Every parameter of the distribution of the result, for the release key."""
 
     @property
     def most(self) -> int:

@@ -62,6 +62,6 @@ class LastRelease:
         self.rows: tuple[LastRow, ...] = ()
 
     def note(self, results: Iterable[ReleasedTable]) -> None:
-        """Takes the place of what was there, unless no release was asked for."""
+        """Replaces the rows, unless the answer had no release."""
         rows = tuple(map(LastRow.of, results))
         self.rows = rows or self.rows

@@ -74,7 +74,7 @@ class PreparedQuery:
         constants: what the front has to evaluate for the nodes.
         nodes: the nodes.
         errors: the outputs (node and place) whose standard deviations are the last arrays.
-        steps: what planning took; the weight of the plan in its cache.
+        steps: the cost of planning, and the weight of the plan in its cache.
     """
 
     presentation: str
@@ -137,7 +137,7 @@ class BoundNode:
         return self.draft.bound.value
 
     def noted(self, key: Hashable, make: Callable[[BoundNode], Value]) -> Value:
-        """What `make` gives for this node, kept for as long as its plan."""
+        """The result of `make` for this node, kept for as long as its plan."""
         value = self._noted.get(key)
         if value is None:
             value = make(self)
@@ -259,7 +259,7 @@ class Planner:
         return self._prepared.get(key, lambda: self._prepare(*key), lambda made: BYTES_A_STEP * made.steps)
 
     def known(self, text: str, oids: Sequence[int], errors: bool = False) -> PreparedQuery | None:
-        """What `prepare` gives where that is cached: without I/O."""
+        """The result of `prepare` if it is cached, without I/O."""
         return cast(PreparedQuery | None, self._prepared.known((text, tuple(oids), errors)))
 
     def _prepare(self, text: str, oids: tuple[int, ...], errors: bool) -> PreparedQuery:
@@ -412,7 +412,7 @@ class Planner:
             before = effort.spent
 
             def weight(planned: Planned) -> int:
-                """With that of what was prepared, whose nodes it holds, and of the backend's SQL that is to come."""
+                """The plan's own weight, that of the prepared query whose nodes it holds, and of the SQL to come."""
                 steps = effort.spent - before + 2 * self.prepare(*key[:2]).steps
                 return BYTES_A_STEP * steps + BYTES_A_CELL * _cells(planned)
 

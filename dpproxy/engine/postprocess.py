@@ -130,7 +130,7 @@ class _Column:
         return OutputColumn(values, tuple(spread))
 
     def _quantile(self) -> OutputColumn:
-        """What stands for the bin that holds the quantile, within the range."""
+        """The value shown for the bin that holds the quantile, within the range."""
         measure, fraction = self._measure(0), self.output.fraction
         assert isinstance(measure, Quantiles)
         assert fraction is not None

@@ -50,14 +50,14 @@ _NO_COLUMNS = ("record", "unknown", "void", "cstring", "anyarray", "trigger")
 
 @dataclass(frozen=True)
 class Done:
-    """What became of a statement: the tag that PostgreSQL would give, and notices to be said before it."""
+    """The result of a statement: PostgreSQL's command tag, and notices to send before it."""
 
     tag: str
     notices: tuple[str, ...] = ()
 
 
 class Publishing:
-    """What is published under one policy; safe to use from many threads."""
+    """The published answers of one policy; safe to use from many threads."""
 
     def __init__(
         self, config: Config, answering: QueryEngine, ledger: RollbackGuardedLedger, front: Front
@@ -65,9 +65,9 @@ class Publishing:
         self._config, self._answering, self._ledger, self._front = config, answering, ledger, front
 
     def run(self, request: QueryRequest) -> Done:
-        """A publisher's statement on published answers; what it does is lasting when this returns.
+        """Runs a publisher's statement on published answers; its effect is durable when this returns.
 
-        No ROLLBACK takes it back: what was paid for is spent. Raises Refusal.
+        A ROLLBACK does not undo it, since charges are permanent. Raises Refusal.
         """
         asked = publication(request.text)
         assert asked is not None
@@ -162,7 +162,7 @@ class Publishing:
                 self._show(name)
 
     def _show(self, name: str) -> None:
-        # Where somebody reads what is to go, the next time will do.
+        # A table that a session reads cannot be removed now: a later call removes it.
         with suppress(Refusal):
             self._front.publish(self._brought(name))
 
@@ -225,7 +225,7 @@ class Publishing:
     # Asking
 
     def _refresh(self, one: Published, now: datetime, *, due: bool) -> bool:
-        """Whether there is something new to show."""
+        """Refreshes an answer; returns whether a new answer was stored."""
         until = None if one.refresh == "once" else self._next(one.refresh, one.publisher, now)
         under_way = f"begun at {now:%Y-%m-%d %H:%M} UTC and not ended yet"
         claim = self._ledger.publications.claim_refresh(one, until, under_way, due=now if due else None)
@@ -234,7 +234,7 @@ class Publishing:
         request = QueryRequest(one.query, (), one.publisher, (), one.settings)
         spent = self._spent(one.publisher)
         try:
-            # Once this was allowed; whether it still is, the configuration of now says.
+            # The publisher had the right once; the current configuration decides about now.
             if due and one.publisher != OWNER and not self._config.budget.may_publish(one.publisher):
                 raise refusals.may_not_publish(one.publisher)
             with refusals.translated():
@@ -251,7 +251,7 @@ class Publishing:
         return self._ledger.publications.refreshed(one, claim, released) is not None
 
     def _spent(self, analyst: str) -> Sequence[Charge] | None:
-        """What an account has used and holds; None where that cannot be told."""
+        """The amounts that an account has used and reserved; None where they cannot be read."""
         with suppress(LedgerError):
             row = self._ledger.accounts.get(self._answering.account(analyst))
             return row.used, row.reserved
@@ -328,7 +328,7 @@ class Publishing:
 
 
 class _OnOne(Protocol):
-    """What is done to one published answer."""
+    """An operation on one published answer."""
 
     def __call__(self, one: Published, asked: Publication, /) -> Work: ...
 
@@ -383,6 +383,6 @@ def _rows(answer: bytes) -> list[Row]:
 
 
 def _failure(refusal: Refusal) -> str:
-    """What everybody may read: of the publisher's account no numbers."""
+    """The failure as everybody may read it: without numbers of the publisher's account."""
     said = "the publisher's budget does not cover it" if refusal.code == "PV001" else refusal.message
     return f"{refusal.code}: {said}"

@@ -73,7 +73,7 @@ class Purchases:
     def _replayed(
         self, request: QueryRequest, plans: Sequence[ReleasePlan], account: str
     ) -> dict[bytes, ReleasedTable]:
-        """What this account has paid for before, and what comes to nothing."""
+        """The free answers: those that this account has paid for before, and those that need no private rows."""
         results = {}
         for plan in plans:
             free = plan.free
@@ -196,7 +196,7 @@ class Purchases:
 
 
 def write_queries(plans: Sequence[ReleasePlan]) -> None:
-    """Writes the backend's SQL, which is kept with the plan: what is too much work is refused before it is paid."""
+    """Writes the backend's SQL, which is kept with the plan: SQL that is too much work is refused before payment."""
     with bounded():
         for plan in plans:
             deque(plan.queries(), maxlen=0)

@@ -92,7 +92,7 @@ def needs_limit() -> Refusal:
 
 
 def not_with_laplace(what: str) -> Refusal:
-    """PV018: what the guarantee of noise = "laplace" does not cover."""
+    """PV018: a release that the guarantee of noise = "laplace" does not cover."""
     return Refusal(
         "PV018",
         f"{what} needs Gaussian noise, and this deployment has noise = laplace",
@@ -166,7 +166,7 @@ def unknown_value(name: str, values: Sequence[str]) -> Refusal:
 
 
 def may_not_publish(analyst: str) -> Refusal:
-    """42501: only who may publish changes what is published."""
+    """42501: only analysts who may publish may change published answers."""
     return Refusal(
         "42501",
         f'"{analyst}" may not publish answers',
@@ -176,7 +176,7 @@ def may_not_publish(analyst: str) -> Refusal:
 
 
 def not_the_publisher(name: str) -> Refusal:
-    """42501: what somebody else has published."""
+    """42501: the answer was published by another analyst."""
     return Refusal(
         "42501",
         f"must be owner of table {name}",

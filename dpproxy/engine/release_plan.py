@@ -66,7 +66,7 @@ class ReleasePlan:
 
     @property
     def lock(self) -> bytes:
-        """What may be released by one at a time."""
+        """The key under which one thread at a time may release."""
         return self.stream or self.request_key
 
     @property
@@ -84,7 +84,7 @@ class ReleasePlan:
 
     @property
     def recorded(self) -> str:
-        """What the ledger's entries say of the mechanisms, the noise included where it is not in their names."""
+        """The text about the mechanisms in the ledger's entries, with the noise if their names do not include it."""
         return recorded(self.name, self.terms.settings.noise)
 
     @property
@@ -134,7 +134,7 @@ class ReleasePlan:
         return self.selection.mechanism.noise_stream(key, self.stream)
 
     def after(self, earlier: ReleasedTable | None) -> ReleasePlan:
-        """The same after earlier looks at its stream, of which this was the last."""
+        """The same plan after earlier releases of its stream; `earlier` is the last of them."""
         if earlier is None or not isinstance(self.selection, RunningSelection):
             return self
         cells = tuple(zip(*earlier.keys, strict=True))
@@ -142,7 +142,7 @@ class ReleasePlan:
         return replace(self, selection=self.selection.after(seen))
 
     def shown(self, result: ReleasedTable) -> ReleasedTable:
-        """A release, this ask's or one that was stored before, with this query's outputs."""
+        """A release, of this plan or stored earlier, with this query's outputs."""
         columns = outputs(self.node.draft, result.measured)
         fewer = "" if not result.keys else self._fewer(len(result.keys[0]))
         capped = caps(self.node.draft)

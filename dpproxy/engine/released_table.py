@@ -24,7 +24,7 @@ class ReleasedTable:
 
     Attributes:
         keys: the key columns, a tuple of texts each; all columns have the same length.
-        measured: what was released of each measure, one value a row.
+        measured: the released values of each measure, one for each row.
         counts: the places of the measures that are counts of rows or units.
         mechanism: the mechanisms' names.
         notes: sentences for the notice.
@@ -83,7 +83,7 @@ class ReleasedTable:
 
     @staticmethod
     def load(stored: bytes) -> ReleasedTable:
-        """What `dump` stored.
+        """Reads the bytes that `dump` made.
 
         >>> counts = {(0, None): MeasuredColumn((7,), (1.5,))}
         >>> one = ReleasedTable((("a",),), counts, (0,), "KnownLap", (), Cost(*[Fraction(1)] * 2))
@@ -155,7 +155,7 @@ class ReleasedTable:
 
 
 def _told(column: OutputColumn) -> str:
-    """What is known of a column's noise, in words.
+    """The noise of a column, in words.
 
     >>> _told(OutputColumn((7, 9), (10.0, 10.0), "n", 1.96))
     '+- 19.6 with 95% (standard deviation 10.0)'

@@ -31,7 +31,7 @@ class MarkError(Exception):
 
 
 class Marker:
-    """Writes marks in a thread of its own, one for all who have asked since the last began."""
+    """Writes marks in a thread of its own. One mark serves all requests since the last write began."""
 
     def __init__(self, write: Callable[[], None]) -> None:
         self._write = write
@@ -40,14 +40,14 @@ class Marker:
         self._next: Future[None] | None = None
 
     def ask(self) -> Future[None]:
-        """Done when a mark is durable that was taken after this call."""
+        """Returns a future that is done when a mark taken after this call is durable."""
         with self._lock:
             if self._next is None:
                 self._next = self._thread.submit(self._begin)
             return self._next
 
     def close(self) -> None:
-        """Writes what was asked for, then no more."""
+        """Writes the requested marks, then stops."""
         self._thread.shutdown()
 
     def _begin(self) -> None:
@@ -59,7 +59,7 @@ class Marker:
 class RollbackGuardedLedger:
     """A ledger whose charges and answers are covered by a mark: the only one that answers are paid on.
 
-    What an older copy would forget is a charge. A reservation whose backend was reached is spent in full if
+    An older copy would forget charges. A reservation whose backend was reached is spent in full if
     the copy has no more than that, so the mark has to cover the reservation, not the settlement: it is written
     while the backend runs, and `settle` only waits for it.
 
@@ -86,7 +86,7 @@ class RollbackGuardedLedger:
         self._marker.close()
 
     def reserve(self, request: ReserveRequest) -> tuple[Reservation, ...]:
-        """As the ledger's; the mark of it is on its way."""
+        """As the ledger's; its mark is written in the background."""
         held = self._ledger.reserve(request)
         self._marks |= dict.fromkeys((one.id for one in held), self._marker.ask())
         return held
@@ -107,7 +107,7 @@ class RollbackGuardedLedger:
         self._marks.pop(reservation.id, None)
 
     def replay(self, account: str, request_key: bytes, attributed: str = "") -> bytes | None:
-        """As the ledger's, and not before a mark covers what could not be marked when it was stored."""
+        """As the ledger's, but only after a mark covers the answers that were stored without one."""
         found = self._ledger.replay(account, request_key, attributed)
         if found is not None and self._behind:
             self._wait_for(self._marker.ask())

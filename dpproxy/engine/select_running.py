@@ -50,7 +50,7 @@ def _moment(text: str) -> dt.datetime:
 
 @dataclass(frozen=True)
 class Seen:
-    """What earlier looks at a stream released: rows in their order, and the number of `times` that they covered."""
+    """The earlier releases of a stream: rows in their order, and the number of `times` that they covered."""
 
     cells: Cells
     counts: MeasuredColumn
@@ -64,8 +64,8 @@ NOTHING = Seen((), MeasuredColumn(()), 0)
 class RunningSelection:
     """The items at the first `at` times of the node whose running count is above the mechanism's threshold.
 
-    Times that `earlier` looks covered stay as they were released: if their events change after all, equal noise
-    does not show how.
+    Values at times that `earlier` releases covered stay unchanged: if their events change after all, equal noise
+    does not reveal the change.
     """
 
     node: BoundNode
@@ -97,7 +97,7 @@ class RunningSelection:
         return measure
 
     def after(self, earlier: Seen) -> RunningSelection:
-        """The same after other looks."""
+        """The same selection after further releases."""
         return replace(self, earlier=earlier)
 
     def queries(self) -> tuple[HistogramQuery, ...]:

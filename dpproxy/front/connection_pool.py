@@ -37,7 +37,7 @@ class Pool(Generic[T]):
 
     @contextmanager
     def use(self, who: str = "", waits: Callable[[], object] = lambda: None) -> Iterator[T]:
-        """One of them, waiting for a free place; raises what `make` raises, and `waits`, called while waiting."""
+        """Gives a connection, waiting for a free one; raises errors of `make`, and of `waits`, called while waiting."""
         with self._taken(who, waits):
             one, generation = self._waiting()
             one = self._make() if one is None else one
@@ -78,7 +78,7 @@ class Pool(Generic[T]):
             self._end(one)
 
     def clear(self) -> None:
-        """Ends those that wait, and those in use when they come back."""
+        """Ends idle connections, and those in use when they are returned."""
         with self._lock:
             idle, self._idle = self._idle, []
             self._generation += 1

@@ -306,7 +306,7 @@ class Front:
         self, connection: psycopg.Connection, sql: str, oids: Sequence[int]
     ) -> tuple[Described, ...]:
         if len(self._types) > _TYPES:
-            # A client can name as many as there are lengths of varchar.
+            # A client can name any number of types: varchar has many lengths.
             self._types = {}
         return described(connection, sql, oids, self._types)
 
@@ -414,7 +414,7 @@ class Front:
                 if self._embedded is not None:
                     make_database(admin, str(values["dbname"]))
                 roles = make_roles(admin)
-            # Other processes wait no longer: what follows can be done twice.
+            # Other processes no longer wait: the following steps may be repeated.
             if self._embedded is None or self._embedded.owner:
                 with self._as_admin() as admin, admin.transaction():
                     for statement in (*hidden(SETTINGS), *lock_down(), *grants(roles, self.database)):
@@ -459,7 +459,7 @@ class Front:
                         yield checker
                 finally:
                     if asked.cancellation.cancelled:
-                        # A cancel request may still be on its way: it must not meet another's statement.
+                        # A cancel request may still be in transit: it must not reach another statement.
                         checker.close()
         except (psycopg.Error, FrontError):
             raise _out_of_reach() from None

@@ -56,7 +56,7 @@ def placed(name: str, columns: Columns, rows: Iterable[Row], reader: str) -> Wor
 
 
 def told(one: Published) -> Work:
-    """Says in comments and in the table of all what a published answer is, how old it is, and when it is renewed."""
+    """Writes comments and the list of published answers: query, age, and time of the next refresh."""
     table = qualified((SCHEMA, one.name))
     yield f"COMMENT ON TABLE {table} IS {literal(age(one))}"
     for name, _ in one.columns:
@@ -115,7 +115,7 @@ def in_use() -> Refusal:
 
 
 def depended_on() -> Refusal:
-    """What is said where a table cannot go, of an answer that was published before its columns were looked at."""
+    """The error where a table cannot be removed, for answers published before columns were checked."""
     return Refusal(
         "2BP01",
         "another published table has a column of this table's row type",

@@ -1,8 +1,8 @@
 """Role names that an analyst sees in the front: their own, and those of roles without login; no other.
 
-PostgreSQL turns the number of any role into its name, and says of any name whether there is such a role. What does so
-is replaced by functions that ask `is_shown` first: under its own name, for every client finds it there, while the old
-one keeps its number, is renamed and closed. Views that call the old one are made again over the new.
+PostgreSQL turns the number of any role into its name, and reveals for any name whether the role exists. Each function
+that does so is renamed and closed, and keeps its number. A new function of the old name, which checks `is_shown` first,
+takes its place for clients. Views that call the old function are made again over the new one.
 """
 
 from __future__ import annotations

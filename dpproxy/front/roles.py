@@ -70,7 +70,7 @@ def take(login: str, analyst: str, version: int) -> str:
 
 
 def grants(roles: Roles, database: str) -> Iterator[str]:
-    """What our roles may do in the database, and nobody else: idempotent, also after DROP OWNED."""
+    """The rights of our roles in the database, which nobody else has: idempotent, also after DROP OWNED."""
     owner, group, checker = map(identifier, astuple(roles))
     here = identifier(database)
     yield f"REVOKE ALL ON DATABASE {here} FROM PUBLIC"
@@ -85,7 +85,7 @@ def grants(roles: Roles, database: str) -> Iterator[str]:
 
 
 def lock_down() -> Iterator[str]:
-    """Takes from everybody what an analyst could do harm with; idempotent."""
+    """Revokes from everybody the rights that an analyst could do harm with; idempotent."""
     yield "REVOKE USAGE ON LANGUAGE sql, plpgsql FROM PUBLIC"
     yield f"""
 DO $$ DECLARE harmful regprocedure; BEGIN

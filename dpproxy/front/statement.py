@@ -92,7 +92,7 @@ def become(checker: psycopg.Connection, sql: str, types: Sequence[int]) -> None:
 
 
 def checked(result: pq.abc.PGresult) -> pq.abc.PGresult:
-    """The result of what went well; raises Refusal with the front's code, message and position."""
+    """The result of a command that succeeded; raises Refusal with the front's code, message and position."""
     if result.status in (pq.ExecStatus.COMMAND_OK, pq.ExecStatus.TUPLES_OK):
         return result
     field = pq.DiagnosticField

@@ -82,7 +82,7 @@ class Kind:
 
 @dataclass(frozen=True)
 class Wishes:
-    """What the owner wants; None where nothing is said.
+    """The owner's targets; None where there is no target.
 
     `epsilon`, `delta`: a guarantee; `unnoticed`: the percentage of analysts whom no limit stops; `error` in
     percent at a `count`.
@@ -186,9 +186,9 @@ def attacks(setting: Setting) -> tuple[tuple[str, str], ...]:
 
 
 def fulfilled(setting: Setting, wishes: Wishes, config: Config | None) -> Setting:
-    """The setting with what the wishes need; `config`: whose ledger has the history. Raises OutputError.
+    """The setting that meets the targets; `config`: the ledger of its deployment has the history. Raises OutputError.
 
-    Budgets first, which the guarantee rests on; of an error and a guarantee only one decides epsilon_per.
+    Budgets come first, since the guarantee depends on them. Either an error or a guarantee decides epsilon_per.
     """
     if wishes.unnoticed is not None:
         if config is None:

@@ -1,4 +1,4 @@
-"""Balances and guarantees computed anew from a trail, by whoever has the file alone."""
+"""Recomputes balances and guarantees from a trail, for readers who have only that file."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def audited(file: Path) -> list[Audited]:
         rows = limits.get(balance.account)
         if not rows:
             raise OutputError(f"{file}: {balance.account} has no limit")
-        # The exporter's word on the noise can take this accounting away, and not give it.
+        # The exporter's statement about the noise can rule this accounting out, but not in.
         held = accountable(privacy, UNSAID if balance.account in others else ())
         bounds = _guarantee(held, balance.account, rows, read.trail.at)
         found.append(Audited(balance, rows[-1], counts.get(balance.account, 0), bounds))

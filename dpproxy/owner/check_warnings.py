@@ -32,7 +32,7 @@ def warnings(checked: BoundConfig, limits: list[AccountLimit], privacy: Privacy)
 
 
 def _floats(shown: str, table: Table) -> Iterator[str]:
-    """Numbers that look alike need not be equal."""
+    """Warns of keys that are floats, in which numbers that look alike need not be equal."""
     types = {column.name: column.type for column in table.columns}
     keyed = {name for key in (*table.keys, *table.declared_keys) for name in key}
     keyed |= {hop.column for hop in table.path[:1]}

@@ -164,7 +164,7 @@ def _error(one: ReleasePlan) -> Iterator[str]:
 
 
 def _cheaper(one: ReleasePlan) -> Iterator[str]:
-    """What to change to pay less, or to get more for it."""
+    """How to change the query or the policy to pay less, or to get more."""
     node, selection = one.node, one.selection
     unknown = node.cells is None and bool(node.draft.keys)
     if isinstance(selection, CountSelection) and isinstance(selection.mechanism, (KnownGumb, UnkGumb)):

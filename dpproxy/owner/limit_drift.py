@@ -25,9 +25,9 @@ class Found:
 
 
 def beside_ledger(checked: BoundConfig) -> Found:
-    """Of a ledger that runs: none is started, made or migrated.
+    """Compares a running ledger with the configuration. No ledger is started, made or migrated.
 
-    What one that does not run has held is not known, so that no guarantee rests on its noise.
+    Without a running ledger its past noise is unknown, so no guarantee depends on that noise.
     """
     config = checked.config
     data_dir = config.path(config.ledger.data_dir)

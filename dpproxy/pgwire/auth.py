@@ -38,7 +38,7 @@ class AuthenticationFailed(Exception):
 
 @dataclass(frozen=True, repr=False)
 class Verifier:
-    """What the server keeps of a password, in the format of PostgreSQL's pg_authid.rolpassword."""
+    """A server's verifier of a password, in the format of PostgreSQL's pg_authid.rolpassword."""
 
     iterations: int
     salt: bytes
@@ -70,7 +70,7 @@ class Verifier:
 
     @classmethod
     def fake(cls, key: bytes, user: str) -> Verifier:
-        """What an unknown user is asked with: a salt that stays the same, keys that no password has.
+        """A verifier for an unknown user, with a constant salt and keys that no password has.
 
         `key`: 32 secret bytes kept over restarts, so that nobody learns from salts which users exist.
         """
@@ -90,7 +90,7 @@ class ServerScram:
     def __init__(self, verifier: Verifier, *, known: bool = True, binding: bytes | None = None) -> None:
         """`known`: whether the verifier is a user's at all; if not, every proof is wrong.
 
-        `binding`: what the TLS connection is bound to, None where -PLUS is not offered.
+        `binding`: the TLS channel binding, None where -PLUS is not offered.
         """
         self._verifier = verifier
         self._known = known
@@ -102,14 +102,14 @@ class ServerScram:
 
     @property
     def mechanisms(self) -> tuple[str, ...]:
-        """What is offered, the best first."""
+        """The offered mechanisms, the best first."""
         return (MECHANISM,) if self._binding is None else (PLUS, MECHANISM)
 
     def first(self, data: bytes, mechanism: str = MECHANISM) -> bytes:
         """Answers the client's first message with nonce, salt and iterations; raises AuthenticationFailed.
 
-        libpq sends an empty user name here (the startup packet has it), so it is not looked at. A client that
-        says it could bind and was not offered to ("y") has been lied to: -PLUS was taken off the list.
+        libpq sends an empty user name here (the startup packet has it), so it is ignored. A client that
+        supports binding but saw no offer of it ("y") is under attack: -PLUS was removed from the list.
         """
         match = re.fullmatch(
             r"((n|y|p=tls-server-end-point),,)(n=[^,]*,r=([\x21-\x2b\x2d-\x7e]+))", _ascii(data)

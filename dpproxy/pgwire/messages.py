@@ -108,7 +108,7 @@ class Inbound:
         return code, body
 
     def rest(self) -> bytes:
-        """Gives up what is left, as it came."""
+        """Returns the remaining bytes unread."""
         left = bytes(self._buffer[self._start :])
         self._advance(len(self._buffer))
         return left
@@ -141,11 +141,11 @@ class Outbound:
 
     @property
     def at_start(self) -> bool:
-        """Whether nothing came that is not whole yet."""
+        """Whether no message is incomplete."""
         return not self._rest and not self._partial
 
     def feed(self, data: bytes) -> Iterator[tuple[int, bytes]]:
-        """Cuts `data` and what was left before it; raises ProtocolError for a message beyond FRONT_LIMIT."""
+        """Cuts the remaining bytes and `data` into messages; raises ProtocolError for a message beyond FRONT_LIMIT."""
         if self._rest:
             piece, data = data[: self._rest], data[self._rest :]
             self._rest -= len(piece)
@@ -312,7 +312,7 @@ def bind(portal: str, statement: str, values: Values, results: bytes = b"\0\0") 
 
 
 def split_values(body: bytes) -> tuple[Values, bytes]:
-    """What follows a Bind's names: its values and the raw result format section; raises ProtocolError."""
+    """The values and the raw result format section of a Bind, after its names; raises ProtocolError."""
     try:
         (number,) = struct.unpack_from(">H", body)
         formats = struct.unpack_from(f">{number}h", body, 2)

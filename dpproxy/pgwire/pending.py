@@ -49,7 +49,7 @@ class Names(Generic[V]):
         return name in self._pending
 
     def possible(self) -> Iterator[tuple[str, V]]:
-        """Everything that any name may mean, whatever the front answers."""
+        """Every possible meaning of every name, for any answers of the front."""
         yield from self._settled.items()
         for name, values in self._pending.items():
             yield from ((name, value) for value in values if value is not None)
@@ -72,7 +72,7 @@ class Names(Generic[V]):
             self._settled[name] = value
 
     def forget(self) -> None:
-        """The front has dropped everything settled so far."""
+        """Drops every settled name, as the front has done."""
         self._settled.clear()
 
 
@@ -143,7 +143,7 @@ class Pending:
 
     @property
     def head(self) -> Entry | None:
-        """Whose responses are arriving."""
+        """The message whose responses are arriving."""
         return self._entries[0] if self._entries else None
 
     def shows_all(self, most: int) -> bool:

@@ -1,4 +1,4 @@
-"""The startup packet: what a client may send, and what is passed on to the front."""
+"""The startup packet: which settings a client may send, and which are passed on to the front."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _UNITS = {"": 1, "ms": 1, "s": 1000, "min": 60_000, "h": 3_600_000, "d": 86_400_
 
 @dataclass(frozen=True)
 class Startup:
-    """Who asks for what: `settings` are for the front, `unknown` are protocol options nobody knows.
+    """A client's startup packet: `settings` are for the front, `unknown` are unknown protocol options.
 
     `asked`: the protocol version that the client asks for, as a number.
     """

@@ -52,7 +52,7 @@ class Prepared(Protocol):
 
 
 class Answer(Protocol):
-    """What a step released."""
+    """The result of a step."""
 
     @property
     def arrays(self) -> tuple[bytes, ...]:
@@ -60,7 +60,7 @@ class Answer(Protocol):
 
     @property
     def notices(self) -> tuple[str, ...]:
-        """To be said before the rows."""
+        """Sent before the rows."""
 
 
 @dataclass(frozen=True)
@@ -107,7 +107,7 @@ class Publish:
     attributed: str = ""
 
     def __post_init__(self) -> None:
-        """What it does is done outside of the session's transaction, which has to see it; raises Refusal."""
+        """Checks that the session's transaction can see the result, which is made outside of it; raises Refusal."""
         if self.settings.get("transaction_read_only") == "on":
             raise Refusal(
                 "25006", "cannot publish in a read-only transaction", hint="SET TRANSACTION READ WRITE"
@@ -124,7 +124,7 @@ class Publish:
 
 
 class Published(Protocol):
-    """What became of a statement on published answers."""
+    """The result of a statement on published answers."""
 
     @property
     def tag(self) -> str:
@@ -132,7 +132,7 @@ class Published(Protocol):
 
     @property
     def notices(self) -> tuple[str, ...]:
-        """To be said before it."""
+        """Sent before the tag."""
 
 
 @dataclass(frozen=True)
@@ -224,17 +224,17 @@ class Statement:
 
     @property
     def query(self) -> str:
-        """What is planned and paid for: the query that a carrier has in it, or the text."""
+        """The query that is planned and paid for: the one inside a carrier, or the whole text."""
         return self.carrier.body if self.carrier is not None else self.text
 
     @property
     def takes_step(self) -> bool:
-        """Whether executing it takes the privacy step: a private PREPARE only names what will."""
+        """Whether executing it takes the privacy step. A private PREPARE only names a statement that will."""
         return self.private and self.word != "PREPARE"
 
     @property
     def carries(self) -> bool:
-        """Whether the front runs it as it stands, with another query in it."""
+        """Whether the front runs the statement unchanged, except for the query inside."""
         return self.carrier is not None and self.carrier.word in ("DECLARE", "COPY")
 
     def placed(self, refusal: Refusal) -> Refusal:
@@ -272,11 +272,11 @@ class Portal:
     mark: str = ""
 
     def empty_arrays(self) -> list[bytes]:
-        """What the presentation is bound with before the step."""
+        """The arrays that are bound to the presentation before the step."""
         return [m.empty_array(oid) for oid in self.prepared.array_oids]
 
     def shown_with(self, arrays: Sequence[bytes]) -> Bound:
-        """What the front runs in place of the client's statement; a COPY takes no parameters, only literals."""
+        """The statement for the front in place of the client's; a COPY takes no parameters, only literals."""
         carrier, query = self.statement.carrier, self.prepared.presentation
         oids, values = self.oids + self.prepared.array_oids, self.values.and_binary(arrays)
         if carrier is None or not self.statement.carries:
@@ -286,7 +286,7 @@ class Portal:
         return Bound(carrier.around(with_literals(query, len(self.oids), arrays)), (), m.NO_VALUES)
 
     def rehearsals(self) -> list[Bound]:
-        """What shows that a carrier can run before its step is taken: it is run with nothing in it, and undone."""
+        """Statements that test a carrier before its step: the front runs it over empty arrays and undoes it."""
         carrier, bound = self.statement.carrier, self.shown_with(self.empty_arrays())
         if carrier is None or not self.statement.carries:
             return []
@@ -382,7 +382,7 @@ def question(parameters: int) -> str:
 
 
 def read_parameters(rows: bytes, count: int) -> tuple[tuple[str | None, ...], dict[str, str]]:
-    """What the front said to `question`: the parameters and the settings that are set."""
+    """Reads the front's answer to `question`: the parameters, and the settings that have a value."""
     texts = m.split_text_array(m.first_value(rows))
     settings = {name: text for name, text in zip(SETTINGS, texts[count:], strict=True) if text}
     return texts[:count], settings

@@ -131,7 +131,7 @@ class MessageFlows:
     def name_prepared(self, body: bytes, statement: Statement) -> Work:
         """Executes a PREPARE of a private statement, which then goes by its name.
 
-        It is planned first where it has no parameters, so that what no query may ask is refused here already.
+        A statement without parameters is planned first, so that one that no query may ask is refused here already.
         """
         assert statement.carrier is not None
         if not statement.carrier.parameters:
@@ -164,7 +164,7 @@ class MessageFlows:
             self._line.forward("E", body)
 
     def publish(self, statement: Statement) -> Work:
-        """Executes a statement on published answers, which the front does not run: it only shows what has become."""
+        """Executes a statement on published answers. The front does not run it, and only shows the result."""
         rows = self._question(0, (), m.NO_VALUES)
         yield Wait()
         _, settings = read_parameters(bytes(rows), 0)
@@ -176,10 +176,10 @@ class MessageFlows:
         self._line.complete(outcome.tag)
 
     def query(self, statements: Sequence[Statement]) -> Work:
-        """A simple query by Parse, Bind and Execute for each statement, of which the client sees what it would see.
+        """A simple query by Parse, Bind and Execute for each statement, with the same responses for the client.
 
         All are in one transaction, as the statements of a simple query are, and the first error ends them; a
-        step waits until everything before it has run, and the end of a string too: what failed is closed then.
+        step waits until everything before it has run. So does the end of a string, where failed portals are closed.
         """
         if len(self._line.pending):
             yield Wait()
@@ -374,7 +374,7 @@ class MessageFlows:
         return self._line.run(question(count), oids, values, results=_BINARY)
 
     def _step(self, name: str, portal: Portal, settings: dict[str, str] | None = None) -> Work:
-        """Makes sure that the portal can run, has the step run, and reopens the portal with its arrays."""
+        """Checks that the portal can run, runs the step, and reopens the portal with its arrays."""
         for bound in portal.rehearsals():
             self._line.run(bound.text, bound.oids, bound.values)
         parameters: tuple[str | None, ...] = ()
@@ -398,7 +398,7 @@ class MessageFlows:
         self._say(answer.notices, settings)
 
     def _say(self, notices: Sequence[str], settings: Mapping[str, str]) -> None:
-        """Everything before has been answered, so that this comes in its place."""
+        """Sends notices to the client. Everything before has been answered, so the order is right."""
         if hears_notices(settings):
             self._to_client += b"".join(map(m.notice, notices))
 

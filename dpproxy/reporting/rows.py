@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 
 class OutputError(Exception):
-    """What a command was asked for cannot be; the message is one line for its user."""
+    """A command cannot do what its user wants; the message is one line."""
 
 
 @dataclass

@@ -15,7 +15,7 @@ _MOST_BYTES = 300
 class CancelForwarder:
     """The other workers of a port, each with a socket in a private folder that only they can open.
 
-    A request is passed on whole, secret and all; who gets one from a neighbour never passes it on.
+    A request is forwarded unchanged, with its secret. A worker never forwards a request from another worker.
     """
 
     def __init__(self, folder: Path, number: int) -> None:
@@ -23,7 +23,7 @@ class CancelForwarder:
         self._listener: asyncio.Server | None = None
 
     async def listen(self, cancel: Callable[[bytes], Awaitable[bool]]) -> None:
-        """Takes requests from the neighbours; the socket of a dead predecessor goes."""
+        """Accepts requests from the other workers; removes the socket of a dead predecessor."""
         self._own.unlink(missing_ok=True)
 
         async def take(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -38,18 +38,18 @@ class CancelForwarder:
         self._listener = await asyncio.start_unix_server(take, self._own)
 
     async def pass_on(self, body: bytes) -> None:
-        """Hands a CancelRequest to every neighbour, and waits until each has dealt with it."""
+        """Forwards a CancelRequest to every other worker, and waits until each has handled it."""
         others = [place for place in self._folder.glob("*.cancel") if place != self._own]
         await asyncio.gather(*(_hand_over(place, body) for place in others))
 
     def close(self) -> None:
-        """Takes no more requests."""
+        """Accepts no more requests."""
         if self._listener is not None:
             self._listener.close()
 
 
 async def _hand_over(place: Path, body: bytes) -> None:
-    """A neighbour that is gone has no sessions to cancel."""
+    """Sends a request to another worker. One that no longer runs has no sessions to cancel."""
     with suppress(OSError, TimeoutError):
         async with asyncio.timeout(_SECONDS):
             reader, writer = await asyncio.open_unix_connection(place)

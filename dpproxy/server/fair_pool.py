@@ -24,7 +24,7 @@ class _Work(Generic[T]):
 class Turns(Generic[T]):
     """`threads` threads, of which one login has `each` at most; used from the event loop's thread alone.
 
-    What waits and is cancelled gives `ended()` at the next turn: no more waits than there are sessions.
+    Cancelled work that still waits gives `ended()` at its next turn, so the queue is no longer than the sessions.
     """
 
     def __init__(self, name: str, *, threads: int, each: int, ended: Callable[[], T]) -> None:
@@ -34,14 +34,14 @@ class Turns(Generic[T]):
         self._running: Counter[str] = Counter()
 
     def run(self, login: str, work: Callable[[], T], cancellation: Cancellation) -> asyncio.Future[T]:
-        """What `work` gives on a thread, in the login's turn."""
+        """The result of `work`, which runs on a thread when it is the login's turn."""
         done: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         self._waiting.setdefault(login, deque()).append(_Work(work, cancellation, done))
         self._begin()
         return done
 
     def shutdown(self) -> None:
-        """Takes no more work; what runs goes on."""
+        """Accepts no more work; running work continues."""
         self._threads.shutdown(wait=False)
 
     def _begin(self) -> None:

@@ -19,7 +19,7 @@ from rewriter.refusal import Refusal
 
 
 class Entrance:
-    """Reads what clients say before their first statement.
+    """Reads clients' messages before their first statement.
 
     `verifier`: gives an analyst's SCRAM verifier, or None; it may block, so it runs on `threads`. `trust`: nobody
     has to prove anything; `tokens`: whose signed tokens some analysts prove who they are with.
@@ -88,7 +88,7 @@ class Entrance:
             raise Refusal("28000", f'certificate authentication failed for user "{user}"')
 
     async def _turn(self, channel: Channel, user: str) -> None:
-        """Waits until what a client shows may be looked at; raises Refusal where too many wait."""
+        """Waits for the client's turn to have its proof checked; raises Refusal where too many wait."""
         wait = self._throttle.turn((channel.peer, user), asyncio.get_running_loop().time())
         if wait is None:
             raise Refusal("28000", "too many failed logins", hint="Try again in a minute.")

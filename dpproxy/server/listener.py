@@ -78,7 +78,7 @@ class Settings:
 
 @dataclass(frozen=True)
 class Rooms:
-    """What the server is composed of.
+    """The parts that the server is composed of.
 
     Attributes:
         answering: plans and answers private statements.
@@ -108,7 +108,7 @@ class Rooms:
 
 @dataclass(frozen=True)
 class Shared:
-    """What a server shares with the other processes on its port: one limit of sessions, and cancel requests."""
+    """Shared by all processes on one port: the limit of sessions, and the forwarding of cancel requests."""
 
     seats: SessionLimit
     neighbours: CancelForwarder
@@ -211,7 +211,7 @@ class Server:
     async def serve(self, ready: Callable[[str, int], None], stop: Callable[[], None] = _nothing) -> None:
         """Serves until SIGTERM or SIGINT, then drains; `ready` gets host and port. Raises ServerError.
 
-        `stop`: stops what the server stands on, where the process has to be ended by force.
+        `stop`: stops the parts below the server if the process has to be ended by force.
         """
         with ending(drain_seconds(self._settings.statement_timeout), stop) as asked:
             try:
@@ -374,5 +374,5 @@ def descriptors() -> int:
 
 
 def _ended() -> Refusal:
-    """What becomes of work that nobody waited for until its turn."""
+    """The result of work whose client has gone before its turn."""
     return Refusal("57014", "canceling statement due to user request")

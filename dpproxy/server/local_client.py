@@ -23,7 +23,7 @@ _NULL = -1
 
 
 class ClientError(Exception):
-    """What the other side refused or failed with, by its SQLSTATE, message, detail and hint."""
+    """An error of the server, with its SQLSTATE, message, detail and hint."""
 
     def __init__(self, fields: dict[str, str]) -> None:
         super().__init__(fields)
@@ -48,7 +48,7 @@ class ClientError(Exception):
 
 
 def unheard(progress: Progress) -> None:
-    """Takes no notice."""
+    """Ignores progress."""
 
 
 async def ask(

@@ -340,7 +340,7 @@ class Session:
 
         future = turns.run(self._payer(job), work, planning)
         if not isinstance(job, Prepare):
-            # Planning has paid for nothing: a drain need not wait for it once its client has gone.
+            # Planning has charged nothing: a drain need not wait for it after its client has gone.
             self._services.job_begun(future)
         late = "canceling statement due to statement timeout"
         timer = loop.call_later(self._seconds_for(job), self._interrupt, late)

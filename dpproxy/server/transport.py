@@ -75,7 +75,7 @@ class Channel(asyncio.Protocol):
         return peer_of(address[0]) if isinstance(address, tuple) else ""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        # Any loop's: not every one derives its transports and protocols from asyncio's classes.
+        # Of any event loop: not all derive their transports and protocols from asyncio's classes.
         self._transport = cast(asyncio.Transport, transport)
         self._transport.set_write_buffer_limits(high=HIGH_WATER)
         connection = transport.get_extra_info("socket")
@@ -147,7 +147,7 @@ class Channel(asyncio.Protocol):
         if len(self.inbound):
             raise ProtocolError("received unencrypted data after SSL request")
         loop = asyncio.get_running_loop()
-        # What comes now is for TLS, which reads on once it stands.
+        # From here on bytes are for TLS, which resumes reading once it is established.
         self.read_if(False)
         self._reading = True
         starting = loop.create_task(loop.start_tls(self.transport, self, context, server_side=True))
@@ -163,7 +163,7 @@ class Channel(asyncio.Protocol):
         self._transport = transport
 
     def attach(self, receive: Callable[[bytes], None], flow: Callable[[], None]) -> None:
-        """From now on bytes go to `receive`; `flow` is called when `congested` ends, and at the end."""
+        """From now on bytes go to `receive`. `flow` is called when `congested` becomes false, and at the end."""
         self._receive, self._flow = receive, flow
 
     def send(self, data: bytes) -> None:
@@ -172,7 +172,7 @@ class Channel(asyncio.Protocol):
             self.transport.write(data)
 
     def close(self) -> None:
-        """Sends what is queued and closes; what a peer does not take within five seconds is dropped."""
+        """Sends queued bytes and closes; bytes that the peer does not accept within five seconds are dropped."""
         if not self.transport.is_closing():
             self.transport.close()
             asyncio.get_running_loop().call_later(5, self.transport.abort)

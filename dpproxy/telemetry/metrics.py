@@ -35,7 +35,7 @@ disable_created_metrics()  # type: ignore[no-untyped-call]
 
 
 class Metrics(Observer):
-    """Counts what ends. Under SHARED, what is counted lies in files of that folder, one set a process."""
+    """Counts ended statements. With SHARED set, the counts lie in files of that folder, one set for each process."""
 
     def __init__(self, slots: int) -> None:
         """`slots`: of the backend, in this process."""
@@ -98,7 +98,7 @@ class Metrics(Observer):
         return self._busy.track_inprogress()
 
     def _begin_at_nothing(self) -> None:
-        """Every label is there from the beginning, so that a first refusal is an increase."""
+        """Creates every label with the value 0, so that a first refusal is an increase."""
         for kind in ("bought", "replayed", "free"):
             self._answers.labels(kind)
         for kind in ("bought", "replayed"):

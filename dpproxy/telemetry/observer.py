@@ -42,7 +42,7 @@ class StatementEnd:
 
 
 class Observer:
-    """Takes no notice of anything; its kinds do. Called on any thread, and never raises."""
+    """No-op base class; subclasses override its methods, which are called on any thread and must not raise."""
 
     def ended(self, statement: StatementEnd) -> None:
         """A private statement was answered, or any statement refused."""
@@ -56,7 +56,7 @@ class Observer:
 
 
 class Watchers(Observer):
-    """Several at once."""
+    """Passes events on to several observers."""
 
     def __init__(self, watchers: Sequence[Observer]) -> None:
         self._watchers = tuple(watchers)

@@ -21,7 +21,7 @@ _BEGIN = "dpproxy: still running after "
 
 @dataclass(frozen=True)
 class Progress:
-    """Where a statement is after so many seconds: its stage, and which of at most `rounds` queries of the backend.
+    """The progress of a statement after some seconds: its stage, and which of at most `rounds` backend queries runs.
 
     >>> Progress(4, "fetch", 2, 3).line
     'dpproxy: still running after 4 s: fetch, round 2 of at most 3'
@@ -51,7 +51,7 @@ class Progress:
 
     @classmethod
     def read(cls, notice: str) -> Self | None:
-        """What such a notice says, None for other ones."""
+        """Reads a progress notice; None for other notices."""
         found = re.fullmatch(_BEGIN + r"(\d+) s: (\w+)(?:, round (\d+) of at most (\d+))?", notice)
         if found is None:
             return None
@@ -70,7 +70,7 @@ def wanted(settings: Mapping[str, str]) -> bool:
 
 
 class ProgressNotifier:
-    """Says where one statement is, at moments that the clock alone decides, until it is stopped."""
+    """Sends the progress of one statement, at moments that depend on the clock alone, until it is stopped."""
 
     def __init__(self, stages: Stages, say: Callable[[str], None]) -> None:
         """`say`: is given each notice, on the running event loop."""
@@ -79,7 +79,7 @@ class ProgressNotifier:
         self._timer = asyncio.get_running_loop().call_later(self._wait, self._tell)
 
     def stop(self) -> None:
-        """Says no more."""
+        """Sends no more notices."""
         self._timer.cancel()
 
     def _tell(self) -> None:

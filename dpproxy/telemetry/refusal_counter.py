@@ -44,7 +44,7 @@ class RefusalCounts(Observer):
                 self._new.add(key)
 
     def write(self) -> None:
-        """Writes what is new and forgets days that are over; after a LedgerError, the next time writes it all."""
+        """Writes new counts and forgets past days; after a LedgerError, the next call writes all counts again."""
         with self._lock:
             new = {key: self._times[key] for key in self._new}
         for day in {key[0] for key in new}:

@@ -17,11 +17,11 @@ Observe = Callable[[Stage, float], None]
 
 
 def unobserved(stage: Stage, seconds: float) -> None:
-    """Takes no notice."""
+    """Ignores the stages."""
 
 
 class Stages:
-    """One statement's way: passed by one thread, looked at by any.
+    """The stages of one statement: written by one thread, read by any.
 
     `observe`: told by `tell` how long each stage took; a stage within another counts for itself alone.
 

@@ -36,7 +36,7 @@ class StatementLog(Observer):
         )
 
     def ended(self, statement: StatementEnd) -> None:
-        """Writes its line, if somebody still reads."""
+        """Writes the statement's line, unless standard error was closed."""
         paid = statement.paid
         write = partial(
             self._log.info,

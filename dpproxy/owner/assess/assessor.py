@@ -93,7 +93,7 @@ class Assessor:
         self._secret = (b"", checked.config.fingerprint(), self._key, b"")
 
     def assess(self, listed: Listed) -> Assessed:
-        """What becomes of a statement."""
+        """How a statement would be answered."""
         if listed.open:
             return Assessed(listed, "needs values", why=f"{listed.open} is filled in by the tool")
         self._planner = self._planner_of(self.checked.policy)

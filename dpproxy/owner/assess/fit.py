@@ -58,7 +58,7 @@ class Truth:
 
 
 def truth(one: ReleasePlan, fetch: Fetch) -> Truth:
-    """What the node would say without any protection."""
+    """The node's exact rows, without any protection."""
     cells = plain.groups(one, fetch)
     return Truth(cells, outputs(one.node.draft, plain.measured(one, cells, fetch)))
 

@@ -1,6 +1,6 @@
 """A node's measures as they are: without noise, and without the bound on a unit's rows and groups.
 
-For the data owner's eyes: nothing of it may leave, be stored or be logged.
+For the data owner alone: no result may be sent, stored or logged.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def unclamped(node: BoundNode) -> BoundNode:
 
 
 def _unclamped(measure: Measure) -> Measure:
-    """Of a count with tau 1 units are counted, and of a unit's bounded sum there is one."""
+    """The measure without its bound. A count with tau 1 still counts units; a unit's bounded sum stays one value."""
     if isinstance(measure, Running):
         return replace(measure, events=UNCLAMPED)
     if isinstance(measure, DistinctItems) or measure.tau == 1:
