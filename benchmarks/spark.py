@@ -136,7 +136,7 @@ def _proxy(folder: Path, url: str) -> Iterator[Service]:
 
 
 def _shown(runs: list[Run]) -> Table:
-    table = Table("thousand users", "pairs", "workers", "seconds", "processor seconds", "groups", "load before")
+    table = Table("thousand users", "pairs", "workers", "seconds", "CPU seconds", "groups", "load before")
     for run in sorted(runs, key=lambda r: (r.workers, r.thousands)):
         numbers = (
             str(run.workers),
