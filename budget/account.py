@@ -65,7 +65,7 @@ class Limit:
 
 @dataclass(frozen=True)
 class Pinned:
-    """What a ledger's guarantee rests on besides its limits: fixed at its creation."""
+    """The parameters of a ledger's guarantee besides its limits, fixed at its creation."""
 
     epsilon_per: Fraction
     delta_per: Fraction
@@ -248,7 +248,7 @@ class EntryRow:
 class Outcome:
     """The state of a reservation: `open`, or how it was resolved; `reached`: its backend was reached.
 
-    `charged` is what its own account paid; `answer` is what was settled, None once it was pruned.
+    `charged` is the charge of its own account; `answer` is the settled answer, None after it was pruned.
     """
 
     state: Literal["open", "settle", "spend", "release"]
@@ -259,10 +259,10 @@ class Outcome:
 
 @dataclass(frozen=True)
 class ReleaseRow:
-    """One line of an account's history, in units, with what failed after the backend was reached.
+    """One line of an account's history, in units. Failures after the backend was reached have a line, too.
 
-    `noise`: what the settlement said of it, for people; empty for a replay. `attributed`: for whom a tool said that
-    it asked, "" where it did not.
+    `noise`: the settlement's text about the noise, for people; empty for a replay. `attributed`: the person that a tool
+    named as asking, "" without one.
     """
 
     time: datetime
@@ -305,7 +305,7 @@ class UnknownAccount(LedgerError):
 class Exhausted(LedgerError):
     """An account cannot pay: `needed`, what is `left` and when it refreshes.
 
-    `left` and `refreshes_at` are None where a shared account refused: its level is nobody's business.
+    `left` and `refreshes_at` are None where a shared account refused: analysts must not see its level.
     """
 
     def __init__(self, needed: Charge, left: Charge | None, refreshes_at: datetime | None) -> None:

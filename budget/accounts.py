@@ -100,7 +100,7 @@ class Accounts:
 
 
 def left_of(information: int, calls: int) -> Charge:
-    """What is left as an amount: nothing where an account in mode `track` is beyond its limit."""
+    """The remaining amount: 0 where an account in mode `track` is beyond its limit."""
     return Charge(max(0, information), max(0, calls))
 
 

@@ -60,7 +60,7 @@ class History:
         return found
 
     def verify(self) -> Difference | None:
-        """Computes every balance anew from the entries; the first difference, None where all is in order."""
+        """Recomputes every balance from the entries; returns the first difference, None if there is none."""
         with self._store.snapshot() as snapshot:
             balances = _balances(snapshot)
             return first_difference(_entries(snapshot), balances)

@@ -124,7 +124,7 @@ class Ledger:
         return ledger
 
     def close(self) -> None:
-        """Closes idle connections; what is held stays held until recovery."""
+        """Closes idle connections; held reservations stay held until recovery."""
         self._pool.close()
         self._holders.close()
 
@@ -195,7 +195,7 @@ class Ledger:
         self._resolve(reservation.id, "spend")
 
     def settle(self, reservation: Reservation, settlement: Settlement) -> Settled:
-        """Writes actual cost and answer in one transaction; only what it returns may leave.
+        """Writes actual cost and answer in one transaction; only the answer that it returns may be sent.
 
         A second settlement with a release key gets the stored answer, at its stored cost, or free of charge if this
         account has paid for it already. Shared accounts are charged the whole reservation.
@@ -222,7 +222,7 @@ class Ledger:
         raise LedgerUnavailable("another process is storing the same answer and does not finish")
 
     def outcome(self, id: UUID) -> Outcome | None:
-        """What became of a reservation, durably so; None where none of this id was ever committed."""
+        """The state of a reservation, made durable first; None if none of this id was ever committed."""
         found = self._store.transaction([(statements.STATE, {"id": id})], seal=(statements.FLUSH, {}))[0]
         if not found:
             return None
@@ -289,7 +289,7 @@ class Ledger:
         self.spend(held[0])
 
     def get_budget(self, account: str) -> Charge:
-        """What is left; UnknownAccount."""
+        """The remaining budget; UnknownAccount."""
         return self.accounts.left(account)
 
     # Inside

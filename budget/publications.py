@@ -70,7 +70,7 @@ class NameTaken(LedgerError):
 class Released:
     """An answer as it is published: its columns, its rows in whatever form, and what the publisher paid for it.
 
-    `due_at`: when it is to be asked for anew, None for never.
+    `due_at`: when it is to be refreshed, None for never.
     """
 
     columns: Columns
@@ -113,7 +113,7 @@ class Published:
 
 
 class Publications:
-    """What is published: durable when a call returns."""
+    """The published answers; a change is durable when its call returns."""
 
     def __init__(self, store: PostgresStore) -> None:
         self._store = store
@@ -127,7 +127,7 @@ class Publications:
         return _first(self._store.rows(_ONE, name=name))
 
     def answer(self, one: Published) -> bytes | None:
-        """The rows of a published answer, None where it has changed meanwhile."""
+        """The rows of a published answer, None if it was changed after `one` was read."""
         rows = self._store.rows(_ANSWER, id=one.id, version=one.version)
         return rows[0][0] if rows else None
 

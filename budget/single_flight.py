@@ -92,7 +92,7 @@ class SingleFlight:
 
 
 def _look_for(account: str, requests: Collection[bytes], releases: Collection[bytes]) -> str:
-    """A query in the text of which the keys are, as what takes a lock in the same round trip has no parameters."""
+    """A query with the keys in its text: statements that share a round trip with another have no parameters."""
     return (
         "; SELECT request_key FROM dpproxy_ledger.request"
         f" WHERE account = convert_from({_literal(account.encode())}, 'UTF8')"
@@ -104,7 +104,7 @@ def _look_for(account: str, requests: Collection[bytes], releases: Collection[by
 def _take(
     connection: Connection, keys: Sequence[bytes], look_for: str, look: Callable[[], None]
 ) -> set[bytes]:
-    """What `look_for` finds once all keys are held."""
+    """Takes all keys; returns the keys that `look_for` then finds."""
     found: set[bytes] = set()
     for number, key in enumerate(keys):
         before = _WAIT if number else _BEGIN + _WAIT
@@ -117,7 +117,7 @@ def _take(
 
 
 def _taken(connection: Connection, before: str, key: bytes, after: str) -> list[Row] | None:
-    """The rows of `after`, in one round trip with what comes `before`; None where somebody else has the key."""
+    """Takes a key: the rows of `after`, in one round trip with `before`; None where another process has the key."""
     lock = f"INSERT INTO dpproxy_ledger.computing (key) VALUES ({_literal(key)})"
     try:
         cursor = connection.execute((before + lock + after).encode())

@@ -201,7 +201,7 @@ def _bound(step: Step) -> tuple[bytes, Mapping[str, object]]:
 
 @lru_cache
 def _compact(sql: str) -> bytes:
-    """Without the spaces of its layout: psycopg reads statements of more than 4 KiB anew each time."""
+    """A statement without its layout: psycopg parses statements of more than 4 KiB again each time."""
     return b" ".join(sql.encode().split())
 
 

@@ -139,7 +139,7 @@ class _CountRelease(ABC):
 
 
 class _Walk:
-    """The steps taken so far: what came out of them and what they cost."""
+    """The steps taken so far, with their results and costs."""
 
     def __init__(self, rho: Fraction, most_steps: int, places: int) -> None:
         self._rho = rho
@@ -209,7 +209,7 @@ class _Noise:
     def measure(self, stream: Stream, true: Integers) -> tuple[Integers, Integers]:
         """Give noisy counts and how many parts each cost.
 
-        Each round measures anew, with the noise that doubles the precision, what is not precise enough yet:
+        Each round measures the counts that are not precise enough again, with the noise that doubles the precision:
         the first measurement has weight 1, the next ones 1, 2, 4, ... That is the Brownian mechanism.
         """
         parts = np.ones(len(true), dtype=np.int64)

@@ -32,7 +32,7 @@ ONE = 1 << 16
 
 @dataclass(frozen=True)
 class DistinctCount:
-    """What may leave: a lower bound of the number of items, and the l it was counted with.
+    """The released values: a lower bound of the number of items, and the l it was counted with.
 
     `lower_bound` fails with probability beta at most; `lower_bound + offset` is the noisy count itself, of standard
     deviation `stddev` around DC(D; l).

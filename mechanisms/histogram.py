@@ -43,7 +43,7 @@ class Cost:
 
 @dataclass(frozen=True)
 class Release:
-    """What may leave: positions into the histogram in released order and their noisy counts.
+    """The released values: positions into the histogram in released order and their noisy counts.
 
     `indices`, `values`: int64, shape (r,); `values` is None where no counts are shown. `stddev` is the
     standard deviation of each count's noise, None where none is shown; where it differs from count to count

@@ -34,7 +34,7 @@ class _TooMuch(_Ended):
 
 
 class _Unwanted(_Ended):
-    """Nobody waits for the plan any more."""
+    """The client no longer waits for the plan."""
 
 
 def _always() -> bool:

@@ -36,9 +36,9 @@ from rewriter.plan import HistogramQuery
 from rewriter.policy import Table
 
 RAISING = "common_subexpressions"
-"""An optimizer that computes what stands twice once, outside of its TRY, so that a row could make it raise."""
+"""An optimizer that computes a repeated expression once, outside of its TRY, so that a row could make it raise."""
 UNSAFE = f"{RAISING},statistics_propagation"
-"""With one that simplifies by the least and largest values of columns. DuckDB 2.0.0 cannot bind some of what is left:
+"""With one that simplifies by the least and largest values of columns. DuckDB 2.0.0 cannot bind some of its results:
 whether a query raised would reveal them. So a query that raises with statistics is run again without."""
 _BATCH = 10_000
 _EVERY = 0.02
@@ -170,7 +170,7 @@ class DuckDBSlot(HeldSlot[duckdb.DuckDBPyConnection]):
 def _fetched(
     cursor: duckdb.DuckDBPyConnection, query: HistogramQuery, rank_key: str, max_rows: int
 ) -> Fetched:
-    """Raises BackendError for what is no SELECT, or has too many rows; duckdb.Error."""
+    """Runs one SELECT; raises BackendError for other statements and for too many rows; duckdb.Error."""
     parameters = bound(query, rank_key)
     statements = cursor.extract_statements(f"FROM (\n{query.sql}\n) AS q LIMIT {max_rows + 1}")
     if [one.type for one in statements] != [duckdb.StatementType.SELECT]:

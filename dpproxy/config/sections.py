@@ -352,7 +352,7 @@ class Config(_Section):
         return json.dumps(self.tables, sort_keys=True, ensure_ascii=True, default=_tagged).encode()
 
     def warnings(self) -> tuple[str, ...]:
-        """What works and may not be meant."""
+        """Warnings about settings that are valid, but perhaps not intended."""
         return tuple(self._warnings())
 
     def _warnings(self) -> Iterator[str]:

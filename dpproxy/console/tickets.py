@@ -23,8 +23,8 @@ class Ticket:
 class Tickets:
     """Makes and reads tickets of one owner's password.
 
-    `key`: 32 secret bytes, `verifier`: of the password, so that another password ends all logins. What was handed
-    back is remembered until it would have expired.
+    `key`: 32 secret bytes, `verifier`: of the password, so that another password ends all logins. A ticket of an ended
+    login is remembered until it would have expired.
     """
 
     def __init__(self, key: bytes, verifier: str) -> None:
@@ -52,12 +52,12 @@ class Tickets:
         return Ticket(id, owner == "1", int(expires))
 
     def end(self, ticket: Ticket, now: float) -> None:
-        """A ticket is handed back."""
+        """Ends a ticket before it expires."""
         self._gone = {id: expires for id, expires in self._gone.items() if expires > now}
         self._gone[ticket.id] = ticket.expires
 
     def token(self, ticket: Ticket) -> str:
-        """What a form that its holder sends has to carry."""
+        """The token that every form of the ticket's holder must contain."""
         return self._sign("form", ticket.id)
 
     def sent_by(self, ticket: Ticket, token: str) -> bool:

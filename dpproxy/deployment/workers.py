@@ -97,7 +97,7 @@ class Workers:
             await asyncio.gather(*keepers)
 
     async def _start(self, order: Order) -> asyncio.subprocess.Process:
-        """A worker that listens; raises ServerError with what it said instead."""
+        """Starts a worker and waits until it listens; raises ServerError with the worker's error."""
         pipe = asyncio.subprocess.PIPE
         assert self._folder is not None
         process = await asyncio.create_subprocess_exec(

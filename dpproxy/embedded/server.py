@@ -213,7 +213,7 @@ class Embedded:
 
 @dataclass(frozen=True)
 class _Postmaster:
-    """What `postmaster.pid` says: lines 1 (process), 5 (socket folder) and 8 (status)."""
+    """Lines 1 (process), 5 (socket folder) and 8 (status) of `postmaster.pid`."""
 
     pid: int
     socket_dir: Path
@@ -327,7 +327,7 @@ class _Identity:
 
 
 def _namespace() -> _Identity:
-    """initdb looks its user up, so root takes the number of an existing user inside the namespace."""
+    """Root in a namespace, with the number of an existing user there, because initdb looks its user up."""
     return _Identity("namespace", min((entry.pw_uid for entry in pwd.getpwall() if entry.pw_uid), default=1))
 
 

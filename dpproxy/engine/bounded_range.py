@@ -1,8 +1,8 @@
 """Whether a ledger has only ever held releases of bounded range: by its entries, not by the present noise setting.
 
 [AEA] Theorem 2 holds for accounts all of whose releases are of bounded range: those of noise = "laplace". A release
-with Gaussian noise that was reserved before the noise was changed takes it away for good, since what it has told stays
-told; so does an entry that does not say which noise it had.
+with Gaussian noise that was reserved before the noise was changed rules the theorem out for good: its answer stays
+known; so does an entry that does not name its noise.
 """
 
 from __future__ import annotations

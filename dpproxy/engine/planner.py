@@ -244,7 +244,7 @@ class Planner:
         self._plans.clear()
 
     def classify(self, text: str) -> Verdict:
-        """Where a statement goes; raises Refusal for what no analyst may send."""
+        """How a statement is handled; raises Refusal for a statement that no analyst may send."""
         return self._statement(text).verdict
 
     def _statement(self, text: str) -> Statement:

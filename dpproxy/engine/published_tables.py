@@ -138,8 +138,8 @@ class Publishing:
     def refresh_due(self, now: datetime) -> None:
         """Refreshes the answers due at `now` (UTC) that no other process has claimed, then shows what has changed.
 
-        Nothing is charged twice: who renews has claimed it before, and the claim moves it to its next turn, whether
-        or not this process lives to end it. Raises LedgerError, FrontError.
+        Nothing is charged twice: a process claims an answer before it renews it, and the claim moves the answer to its
+        next turn, even if the process then dies. Raises LedgerError, FrontError.
         """
         if any(_due(one, now) for one in self._ledger.publications.all()):
             # One process after the other: an answer may be made of another that is renewed before it.
@@ -167,7 +167,7 @@ class Publishing:
             self._front.publish(self._brought(name))
 
     def _brought(self, name: str) -> Work:
-        """Looks only when no other process can change it in the front."""
+        """The change of the front; the ledger is read only once no other process can change the table."""
         one = self._ledger.publications.get(name)
         answer = None if one is None else self._ledger.publications.answer(one)
         if one is None:

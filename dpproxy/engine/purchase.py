@@ -1,7 +1,7 @@
 """How an account gets a release: a paid answer is replayed free of charge, any other is bought.
 
 A purchase reserves the most that the releases can cost, fetches, releases and settles: cost and answer are stored in
-one transaction, and only what that returns may leave. What fails once the backend was reached stays charged.
+one transaction, and only its result may be sent. A release that fails after the backend was reached stays charged.
 """
 
 from __future__ import annotations

@@ -157,7 +157,7 @@ class ReleasePlan:
         return None if isinstance(mechanism, PrivateCountRelease) else mechanism.threshold
 
     def _fewer(self, rows: int) -> str:
-        """Why fewer rows come than LIMIT asks for: said of public parameters alone."""
+        """The notice about an answer with fewer rows than its LIMIT; it names public parameters alone."""
         asked, selection = self.node.draft.k, self.selection
         if asked is None or self.k is None or rows >= min(asked, self.k) or self.threshold is None:
             return ""

@@ -13,8 +13,8 @@ _SECONDS = 0.1
 
 
 class Pool(Generic[T]):
-    """At most `most` at once, made by `make`, and one for each caller who says who it is; those that are `usable` after
-    their use wait for the next, and are looked at again before that.
+    """Connections made by `make`: at most `most` in use, at most one of them by each named caller. Connections that are
+    `usable` after their use are kept, and checked again before the next use.
 
     >>> pool = Pool(make=lambda: object(), usable=lambda one: True, end=lambda one: None, most=2)
     >>> with pool.use() as first, pool.use() as second:

@@ -403,7 +403,7 @@ class Front:
         return self._roles.group
 
     def _prepare(self) -> Roles:
-        """Database, roles and revocations; who only attaches finds them done."""
+        """Makes the database, roles and revocations; a process that only attaches finds them made."""
         values = conninfo_to_dict(self._conninfo)
         first = self._conninfo
         if self._embedded is not None:

@@ -13,7 +13,7 @@ from rewriter.effort import wanted
 
 @dataclass(frozen=True)
 class Waiting:
-    """A login, "" for the proxy itself, and what is cancelled once it waits no longer."""
+    """A login that waits, "" for the proxy itself, and the cancellation that is raised when it stops waiting."""
 
     login: str = ""
     cancellation: Cancellation = field(default_factory=Cancellation)

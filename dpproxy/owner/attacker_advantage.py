@@ -17,7 +17,7 @@ _CERTAIN = 99.5
 
 @dataclass(frozen=True)
 class Lesson:
-    """Of one account over some time: its guarantee, and how often of 100 a guess whether somebody is in is right.
+    """An account over some time: its guarantee, and how many of 100 guesses whether a person is in the data are right.
 
     `periods`: how many of the account's periods the time touches. Both are rounded up; a coin is right 50 times.
     """

@@ -38,7 +38,7 @@ class Names(Generic[V]):
         return pending[-1] if pending else self._settled.get(name)
 
     def clear(self, name: str) -> bool:
-        """`name` is to mean nothing from here on; says whether that is a proposal, or it means nothing already."""
+        """Proposes that `name` has no meaning; returns False, without a proposal, if it has none already."""
         known = name in self._pending or name in self._settled
         if known:
             self.propose(name, None)
@@ -152,7 +152,7 @@ class Pending:
 
     @property
     def has_end(self) -> bool:
-        """Whether a Sync or simple query is to be answered: what comes after may hold though what is before fails."""
+        """Whether a Sync or simple query is still unanswered: messages after it may succeed if earlier ones fail."""
         return self._ends > 0
 
     def expect(self, entry: Entry) -> None:
@@ -163,7 +163,7 @@ class Pending:
         self._drop_marks()
 
     def answered(self, kind: int) -> bool:
-        """A response of this kind came; says whether it was the head's last."""
+        """Takes a response of this kind; returns whether it was the last for the head."""
         if kind not in _ENDS[self._entries[0].kind]:
             return False
         self._pop(True)
@@ -182,7 +182,7 @@ class Pending:
         return True
 
     def skip(self) -> bool:
-        """The front failed and skips up to the next Sync; says whether that Sync was sent already."""
+        """Drops messages that the front skips after an error, up to a Sync; returns whether that was sent already."""
         while self._entries:
             if self._entries[0].kind == ord("S"):
                 return True

@@ -150,8 +150,8 @@ def _setting(name: str, value: str, statement_timeout: float) -> dict[str, str]:
 
 
 def check_status(body: bytes) -> None:
-    """Looks at a ParameterStatus of the front; raises ProtocolError (0A000) where it would read statements otherwise
-    than they are read here.
+    """Checks a ParameterStatus of the front; raises ProtocolError (0A000) if the front would read statements otherwise
+    than the proxy does.
 
     >>> check_status(b"standard_conforming_strings\\0off\\0")
     Traceback (most recent call last):

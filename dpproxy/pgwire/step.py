@@ -65,7 +65,7 @@ class Answer(Protocol):
 
 @dataclass(frozen=True)
 class Prepare:
-    """Work to be done outside: plan a private statement (gives a Prepared).
+    """A job that runs outside the relay: plan a private statement (gives a Prepared).
 
     `errors`: with the columns of dpproxy.error_columns; `cached`: only where that takes no time, else it gives None.
     """
@@ -78,10 +78,10 @@ class Prepare:
 
 @dataclass(frozen=True)
 class Step:
-    """Work to be done outside: the privacy step itself (gives an Answer).
+    """A job that runs outside the relay: the privacy step itself (gives an Answer).
 
     The session's statement_timeout is among the settings: the front raises it only when the step is over. So is
-    its role, as it is now. `attributed`: for whom the statement's comment says that it asks.
+    its current role. `attributed`: the person that the statement's comment names as asking.
     """
 
     text: str
@@ -137,7 +137,7 @@ class Published(Protocol):
 
 @dataclass(frozen=True)
 class Read:
-    """Work to be done outside: look at a long text (gives its statements)."""
+    """A job that runs outside the relay: split a long text (gives its statements)."""
 
     read: Callable[[], list[Statement]]
 
@@ -375,7 +375,7 @@ def moved(raw: bytes, by: int) -> bytes:
 
 
 def question(parameters: int) -> str:
-    """The statement by which the front says a portal's parameters, in one form, and the session's settings."""
+    """The query for a portal's parameters, as canonical texts, and the session's settings."""
     texts = [f"dpproxy.text_of(${i + 1})" for i in range(parameters)]
     texts += [f"pg_catalog.current_setting('{name}', true)" for name in SETTINGS]
     return f"SELECT ARRAY[{', '.join(texts)}]::pg_catalog.text[]"
@@ -389,7 +389,7 @@ def read_parameters(rows: bytes, count: int) -> tuple[tuple[str | None, ...], di
 
 
 def strings(body: bytes, count: int) -> tuple[list[str], bytes]:
-    """The first strings of a client's message and the rest; what is malformed is refused like any statement."""
+    """The first strings of a client's message and the rest; a malformed message is refused like any statement."""
     try:
         return m.split_cstrings(body, count)
     except m.ProtocolError as error:

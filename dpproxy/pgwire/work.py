@@ -1,6 +1,6 @@
 """Flows of several messages: binding and executing private statements, and strings of statements.
 
-Each is a generator: it says to the line what it has to say, and yields where it must wait for the front, or
+Each is a generator: it writes its messages to the line, and yields where it must wait for the front, or
 for a job that runs outside.
 
 Why: docs/decisions/error-columns-in-simple-queries.md.
@@ -63,8 +63,8 @@ Work = Part[None]
 
 
 class MessageFlows:
-    """The work of one session, over its line and the names that it has given; `to_client`: gathers what is said to
-    the client itself; `roles`: it may act for others."""
+    """The flows of one session, over its line and its names of statements and portals; `to_client`: collects messages
+    to the client; `roles`: the session may act for others."""
 
     def __init__(
         self,
@@ -311,7 +311,7 @@ class MessageFlows:
         return name if found is not None and found.private else None
 
     def _called(self, statement: Statement, name: str, results: bytes) -> Part[Portal | None]:
-        """The portal of an EXECUTE, with its arguments evaluated; None where the front is to say what is wrong."""
+        """The portal of an EXECUTE, with its arguments evaluated; None where the front is to raise the error."""
         called, carrier = self._statements.get(name), statement.carrier
         oids = yield from self._parameter_types(name)
         if called is None or carrier is None or len(oids) != len(carrier.arguments):

@@ -14,7 +14,7 @@ from rewriter.statements.set_role import NONE
 
 
 def no_owner(name: str) -> str:
-    """A name under which somebody logs in; raises Refusal 28000 for the owner's."""
+    """Returns the name of a login; raises Refusal 28000 for the owner's name."""
     if name == OWNER:
         raise Refusal(
             "28000",
@@ -66,7 +66,7 @@ class Identity:
         )
 
     def assume(self, login: str, role: str) -> None:
-        """Makes sure that a login may take a role, and that the front lets it; raises Refusal 42501, 57P03."""
+        """Checks that a login may take a role, and has the front grant it; raises Refusal 42501, 57P03."""
         if role in (NONE, login):
             return
         self._check(login, role)
@@ -74,7 +74,7 @@ class Identity:
         self._takeable(login, role)
 
     def analyst(self, login: str, role: str) -> str:
-        """Who asks in a session of `login` whose role is `role`; raises Refusal 42501."""
+        """The analyst who asks in a session of `login` with the role `role`; raises Refusal 42501."""
         if role in (NONE, login):
             return login
         self._check(login, role)

@@ -28,7 +28,7 @@ class PendingLogin:
 
 
 class _Line:
-    """Guests in the order of their coming, those that have not said anything yet apart."""
+    """Guests in the order of their arrival; guests that have sent no name yet are kept separate."""
 
     def __init__(self) -> None:
         self.silent: dict[PendingLogin, None] = {}
@@ -38,7 +38,7 @@ class _Line:
         return len(self.silent) + len(self.named)
 
     def first_to_go(self, now: float) -> PendingLogin:
-        """The oldest that keeps silent, else the oldest: one that had no time to speak is not what makes way."""
+        """The oldest silent guest that had SPEAKING_SECONDS to send its name, else the oldest guest."""
         silent, named = next(iter(self.silent), None), next(iter(self.named), None)
         if silent is not None and now - silent.came >= SPEAKING_SECONDS:
             return silent
@@ -64,7 +64,7 @@ class WaitingRoom:
         return len(self._all)
 
     def enter(self, guest: PendingLogin) -> None:
-        """Lets a guest in, at the expense of another where there is no room."""
+        """Admits a guest; if there is no room, another guest is sent away."""
         of_peer = self._of_peer[guest.peer]
         if len(of_peer) >= self._of_one_peer:
             self._send_away(of_peer.first_to_go(guest.came))
@@ -74,14 +74,14 @@ class WaitingRoom:
             line.silent[guest] = None
 
     def named(self, guest: PendingLogin) -> None:
-        """The guest has said who it is."""
+        """Records that the guest has sent its name."""
         for line in (self._all, self._of_peer[guest.peer]):
             if guest in line.silent:
                 del line.silent[guest]
                 line.named[guest] = None
 
     def leave(self, guest: PendingLogin) -> None:
-        """The guest has gone, or has proved who it is."""
+        """Removes a guest that has gone, or has logged in."""
         self._all.leave(guest)
         self._of_peer[guest.peer].leave(guest)
         if not self._of_peer[guest.peer]:

@@ -20,8 +20,8 @@ _MOST_KEYS = 10_000
 class Throttle:
     """The failures of each `key` (who tries what from where); times are seconds of any steady clock.
 
-    An attempt counts as failed from the moment that it is taken, so that many at once are not taken for the first.
-    One that succeeds is given back alone: what others have failed at from the same place still counts.
+    An attempt counts as failed from its start, so that many attempts at once do not all count as the first.
+    A success takes back its own attempt alone: failures of others from the same place still count.
 
     >>> throttle = Throttle()
     >>> [throttle.turn("ann", now=0.0) for _ in range(FREE_FAILURES)]

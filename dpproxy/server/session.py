@@ -48,7 +48,7 @@ class Engine(Protocol):
         """Plans a private statement, charging nothing; raises Refusal."""
 
     def known(self, text: str, oids: tuple[int, ...], errors: bool, /) -> Prepared | None:
-        """What `prepare` gives where it takes no time and no thread."""
+        """The result of `prepare` if it needs no time and no thread, else None."""
 
     def execute(self, asker: QueryRequest, /) -> Answer:
         """Pays, runs and releases; raises Refusal."""
@@ -92,7 +92,7 @@ class Services:
 
 @dataclass
 class _Running:
-    """`cancellation` ends all of it, `planning` what is not paid for: it is cancelled when the client is gone, too."""
+    """A job. `cancellation` ends all of it; `planning` ends the part before payment, also when the client has gone."""
 
     job: Job
     cancellation: Cancellation
@@ -191,7 +191,7 @@ class Session:
             self._guarded(lambda _: None, b"")
 
     def _guarded(self, take: Callable[[bytes], None], data: bytes) -> None:
-        """Takes bytes and does all that follows; whatever goes wrong here ends this session alone."""
+        """Processes bytes with `take`; any error ends this session alone."""
         if self._closing:
             return
         try:
@@ -378,7 +378,7 @@ class Session:
         self._services.watcher.ended(StatementEnd(f"analyst:{self.analyst}", code, ChargeTally(), text))
 
     def _job_ended(self, job: Job, stages: Stages, paid: ChargeTally, outcome: object) -> None:
-        """Tells of an answer or a refusal, on the account that it was asked for."""
+        """Reports the outcome to the observer, attributed to the paying account."""
         if isinstance(job, Read):
             return
         code, who = outcome.code if isinstance(outcome, Refusal) else "", self.analyst
@@ -427,7 +427,7 @@ class Session:
             return Refusal("XX000", "internal error in the proxy")
 
     def _last_release_of(self, who: str) -> LastRelease:
-        """What the session remembers of its last answer is gone once it acts for somebody else."""
+        """The session's last release, which is forgotten once the session acts for another analyst."""
         if who != self._last_of:
             self._last, self._last_of = LastRelease(), who
         return self._last
@@ -495,7 +495,7 @@ class Session:
 
 
 def _log_without_text(error: Exception) -> None:
-    """Logs where an error arose, not what it says: that may quote statements or data."""
+    """Logs the place of an error without its message, which may quote statements or data."""
     last = traceback.extract_tb(error.__traceback__)[-1:]
     where = f"{last[0].filename}:{last[0].lineno}" if last else "?"
     log.error("unexpected %s at %s", type(error).__name__, where)

@@ -27,8 +27,8 @@ def ending(seconds: float, stop: Callable[[], None]) -> Iterator[asyncio.Event]:
     """Gives an event that SIGTERM and SIGINT set, and sees to it that the process then ends.
 
     `seconds`: how long after a signal the body may go on; `stop`: stops the servers that this process runs, on any
-    thread. A body that goes on for longer, a loop that does not notice the signal, and a process that is still there
-    STOP_SECONDS after the body are ended by force: charged is what the ledger says, as after any crash.
+    thread. A body that goes on for longer, a loop that does not notice the signal, and a process that still runs
+    STOP_SECONDS after the body are ended by force. Charges are then those in the ledger, as after any crash.
     """
     loop, asked = asyncio.get_running_loop(), asyncio.Event()
     heard, left = threading.Event(), threading.Event()

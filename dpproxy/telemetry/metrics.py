@@ -124,7 +124,7 @@ def page_of_all(folder: Path) -> bytes:
 
 
 def forget_gauges(folder: Path, pid: int) -> None:
-    """A process that shares `folder` is dead: its sessions are gone, what it counted stays."""
+    """Drops the gauges of a dead process that shared `folder`, such as its sessions; its counters stay."""
     mark_process_dead(pid, path=str(folder))  # type: ignore[no-untyped-call]
 
 

@@ -77,7 +77,7 @@ class Stages:
         self._within.pop()
 
     def tell(self) -> None:
-        """Tells the observer of the stages that were passed."""
+        """Reports the time of each stage to the observer."""
         for stage, seconds in self._spent.items():
             self._observe(stage, seconds)
 

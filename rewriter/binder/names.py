@@ -29,7 +29,7 @@ def resolve(node: exp.Expr, relation: Relation, outer: Relation | None = None) -
     """The base form of a row-local expression; unqualified columns of the text are qualified in place.
 
     Qualifying the analyst's own tree lets parser agreement check the resolution too. Raises Refusal: PV020
-    for what is not row-local, 42703 and 42702 for names.
+    for expressions that are not row-local, 42703 and 42702 for names.
     """
     check_row_local(node)
     return plainly(_resolved(node, relation, outer), relation)

@@ -11,7 +11,7 @@ from rewriter.syntax.allowlist import position
 
 
 def row_level(relation: Relation, tree: exp.Expr, code: str = "PV010") -> Refusal:
-    """PV010 for rows in the result (PV011 for groups that are units), PV015 for rows that a condition looks at."""
+    """PV010 for rows in the result (PV011 for groups that are units), PV015 for rows that a condition reads."""
     table = base_table(relation)
     if code == "PV010" and tree.args.get("group") is not None:
         return unit_groups(table, tree)

@@ -24,7 +24,7 @@ def combined(
 ) -> Relation:
     """The set operation of two private relations.
 
-    UNION ALL is m, g, b of both sides added up. What compares rows with each other (all the others) needs the unit in
+    UNION ALL adds up m, g and b of both sides. The other operations compare rows with each other and need the unit in
     the column list, at the same place on both sides; then only rows of one unit can be equal. Raises Refusal PV014
     where it is not there, 42601 and 42804 for columns that do not match.
     """

@@ -1,10 +1,10 @@
-"""Windows over the rows of one unit: what orders them is made total, so that no engine decides between ties.
+"""Windows over the rows of one unit: their order is made total, so that no engine chooses between ties.
 
 In:  SELECT user_id, amount, ROW_NUMBER() OVER (PARTITION BY user_id ORDER BY ts) AS n FROM events
 Out: a source with the columns x1 = amount and w0 = ROW_NUMBER() OVER (PARTITION BY unit ORDER BY ts, amount)
 
-Rows that are equal in all that the subquery shows, and in all that its windows read, are one as good as the other:
-behind these columns in ORDER BY, the result depends on the unit's rows alone.
+Rows that are equal in all columns that the subquery shows or its windows read are interchangeable:
+with these columns at the end of ORDER BY, the result depends on the unit's rows alone.
 """
 
 from __future__ import annotations
@@ -257,7 +257,7 @@ def _total(window: exp.Expr, read: Sequence[exp.Expr]) -> exp.Expr:
 def _numbered(
     windows: Sequence[Field], fields: Sequence[Field], relation: Relation
 ) -> tuple[str, ...] | None:
-    """Columns that no two rows of a unit share: a ROW_NUMBER with what it is partitioned by, or None."""
+    """Columns that no two rows of a unit share: a ROW_NUMBER and its partition keys, or None."""
     shown = {f.value.sql(): f.name for f in fields}
     for one in windows:
         parts = [p for p in one.value.args["partition_by"] if not is_inner_unit(p, relation)]

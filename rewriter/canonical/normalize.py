@@ -130,7 +130,7 @@ def _constant(node: exp.Expr, relation: Relation | None) -> exp.Expr:
 
 
 def _time(text: str, target: str) -> exp.Expr | None:
-    """An ISO text as a constant of kind date or timestamp, None for what is no such text."""
+    """An ISO text as a constant of kind date or timestamp, None for other texts."""
     found = TIME.fullmatch(text)
     if found is None or target not in TIMES.values():
         return None
@@ -182,7 +182,7 @@ def _negated(node: exp.Expr, relation: Relation | None) -> exp.Expr:
 
 
 def _negation(node: exp.Expr, relation: Relation | None) -> exp.Expr:
-    """NOT moved inside as far as it goes."""
+    """An expression with NOT moved inside as far as possible."""
     if not isinstance(node, exp.Not):
         return node
     inner = node.this

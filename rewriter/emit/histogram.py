@@ -243,8 +243,8 @@ class Emitter:
         return select.where(*written) if written else select
 
     def semi_join(self, relation: Relation, number: int) -> exp.Expr:
-        """A condition on other rows. Units that have none are asked for by NOT EXISTS: they are never NULL, and
-        PostgreSQL looks through all the rows of a NOT IN for each one when its hash table would not fit."""
+        """A condition on other rows. Units without such rows are found by NOT EXISTS: units are never NULL, and
+        PostgreSQL searches all rows of a NOT IN for each unit if its hash table would not fit."""
         join = relation.semi_joins[number]
         if join.negated and _of_units(join, relation):
             equal = exp.EQ(this=join.value, expression=join.output)

@@ -29,7 +29,7 @@ _KINDS = (Moment, Count, Quantiles, DistinctItems, Running)
 
 
 def numbered(node: NodeDraft) -> NodeDraft:
-    """`node` with its sources called t0, t1, ... in their order, derived ones before what they are made of."""
+    """`node` with its sources called t0, t1, ... in their order, derived sources before the sources inside them."""
     names = _Names()
     used = [*node.keys, *(p for m in node.measures for p in parts(m))]
     renamed = replace(

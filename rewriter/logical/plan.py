@@ -45,9 +45,9 @@ class NodeDraft:
 
     @property
     def selecting(self) -> int | None:
-        """The place of the measure that says which groups of an unknown domain come out; None: `UNITS` has to.
+        """The index of the measure that selects the groups of an unknown domain; None if `UNITS` must be added.
 
-        It is the count that ORDER BY asks for or the only one; a number of units where there is more.
+        It is the count that ORDER BY sorts by, or the only measure if that is a count, else the count of units.
         """
         if self.order_by is not None:
             return self.order_by

@@ -201,7 +201,7 @@ def _common(kinds: list[str]) -> str:
 
 
 def check(node: exp.Expr, relation: Relation, parameters: Parameters) -> None:
-    """Refuse (PV020) what is on the allow-list as a node but not with these kinds of values or arguments."""
+    """Refuse (PV020) nodes of the allow-list that have kinds of values or arguments that are not allowed."""
 
     def of(part: exp.Expr) -> str:
         return kind(part, relation, parameters)

@@ -23,7 +23,7 @@ PARAMETER_MARK = "\x01"
 
 
 class Kind(Enum):
-    """What a token is. CODED: a literal or name whose value is not what is written, such as E'', U&"" and x''."""
+    """The kind of a token. CODED: a literal or name whose value differs from its text, such as E'', U&"" and x''."""
 
     WORD = auto()
     NAME = auto()
@@ -53,7 +53,7 @@ class Token(NamedTuple):
 
     @property
     def name(self) -> str | None:
-        """A name as PostgreSQL keeps it, None for what is none, whatever its length."""
+        """The name as PostgreSQL keeps it, but of any length; None for tokens that are no names."""
         if self.kind is Kind.WORD:
             ascii_only = self.text.isascii()
             return (
@@ -65,7 +65,7 @@ class Token(NamedTuple):
 
     @property
     def value(self) -> str | None:
-        """What a plain literal says, '...' or $$...$$; None for any other token."""
+        """The value of a plain literal, '...' or $$...$$; None for any other token."""
         if self.kind is not Kind.TEXT:
             return None
         if self.text[0] == "'":
@@ -119,7 +119,7 @@ def check_length(text: str, most: int) -> None:
 def tokens(text: str, most: int = MAX_RELAYED) -> tuple[Token, ...]:
     """The tokens of a text of at most `most` bytes without its comments.
 
-    Raises Refusal for what is too long, too deep or unreadable.
+    Raises Refusal for a text that is too long, too deeply nested or unreadable.
 
     >>> [token.text for token in tokens("SELECT $1,$2 #-- a comment")]
     ['SELECT', '$1', ',', '$2', '#']
@@ -130,7 +130,7 @@ def tokens(text: str, most: int = MAX_RELAYED) -> tuple[Token, ...]:
 
 @lru_cache(maxsize=8)
 def _tokens(text: str) -> tuple[Token, ...]:
-    """Kept for the passes that look at one statement, one after the other."""
+    """Cached, because several passes read the same statement one after the other."""
     found = tuple(_scanned(text))
     depth = 0
     for token in found:

@@ -107,7 +107,7 @@ def check_setting(tokens: Sequence[Token]) -> None:
 
 
 def _said(value: Sequence[Token]) -> str:
-    """The one value that is plain to read, "" for anything else: E'' and U&'' may say what a look does not see."""
+    """The value if it is a single plain token, else "": the value of E'' or U&'' may differ from its text."""
     if len(value) != 1:
         return ""
     return value[0].value or value[0].name or ("" if value[0].kind is Kind.CODED else value[0].text)

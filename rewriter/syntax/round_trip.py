@@ -114,7 +114,7 @@ def _trim(node: exp.Expr) -> exp.Expr:
 
 
 def _to_here(spec: exp.Expr) -> bool:
-    """Whether a window's frame ends at the current row, which need not be said."""
+    """Whether a window's frame ends at the current row, which is the default."""
     return str(spec.args.get("end") or "CURRENT ROW").upper() == "CURRENT ROW"
 
 

@@ -1,7 +1,7 @@
-"""What differs between engines; all other emitted SQL is the same text for all.
+"""The differences between engines; all other emitted SQL is the same text for all.
 
-The same node over the same data has the same histogram on every engine, ties included: what a keyed order
-hashes are the texts of values as PostgreSQL prints them.
+The same node over the same data has the same histogram on every engine, ties included: a keyed order
+hashes the texts of values as PostgreSQL prints them.
 """
 
 from __future__ import annotations
