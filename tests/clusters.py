@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from tempfile import mkdtemp
 
 from dpproxy.embedded import server
 
@@ -14,18 +14,22 @@ INITIALISE = server._initialise
 
 
 def copying(folder: Path) -> Callable[[Path], None]:
-    """What makes clusters by copying one that is made in `folder` when it is first asked for.
+    """What makes clusters by copying one that is made in `folder` when a PostgreSQL is first asked for one.
 
     Copies have one superuser and one password, which each of them keeps in a file of its own.
     """
 
     def initialise(data_dir: Path) -> None:
-        if not (folder / "cluster").exists():
-            with TemporaryDirectory(dir=folder) as new:
-                INITIALISE(Path(new))
-                for made in ("password", "cluster"):
-                    (Path(new) / made).rename(folder / made)
+        binaries = server.find_binaries()
+        if binaries is None:
+            INITIALISE(data_dir)
+            return
+        first = folder / str(binaries.major)
+        if not first.exists():
+            new = Path(mkdtemp(dir=folder))
+            INITIALISE(new)
+            new.rename(first)
         for made in ("password", "cluster"):
-            subprocess.run(["cp", "-a", "--reflink=auto", folder / made, data_dir / made], check=True)
+            subprocess.run(["cp", "-a", "--reflink=auto", first / made, data_dir / made], check=True)
 
     return initialise
