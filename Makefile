@@ -20,7 +20,7 @@ demo: $(VENV)/.run
 # The proxy's overhead over the bare database, queries a second, memory, stages: docs/benchmarks.md. Under half an hour;
 # with BENCH=quick, on small data, under five minutes.
 bench: $(VENV)/.bench
-	$(PY) -m benchmarks.bench
+	$(PY) -m benchmarks.latency
 
 # SmartNoise SQL, PipelineDP, OpenDP, Tumult Analytics (needs Java 17) and Qrlew (needs libpq's headers) on the same rows
 # at one (epsilon, delta): a part of docs/benchmarks.md. Some ten minutes; each has an environment of its own, with packages
@@ -32,26 +32,26 @@ bench-peers: $(VENV)/.bench
 
 # The papers' results and ours: docs/reproduction.md. The data sets lie in $DPPROXY_SHARED/data.
 reproduce: $(VENV)/.bench
-	$(PY) -m benchmarks.reproduce
+	$(PY) -m benchmarks.papers.figures
 
 # The figures of IMDb and Amazon Fashion, asked in SQL on both backends: docs/reproduction-sql.md. Some 20 minutes.
 reproduce-sql: $(VENV)/.bench
-	$(PY) -m benchmarks.reproduce_sql
+	$(PY) -m benchmarks.papers.figures_in_sql
 
 # The corpora's queries on both backends: what is answered, and each one's mean relative error.
 corpora: $(VENV)/.dev
-	$(PY) -m benchmarks.corpora
+	$(PY) -m benchmarks.corpora.errors
 
 # TPC-H's queries, ClickBench's out of the file CLICKBENCH=queries.sql, then all corpora by source, on both backends: answered,
 # empty, refused by code, price, error: docs/coverage.md, of which each part is kept until its next run.
 CLICKBENCH ?=
 coverage: $(VENV)/.dev $(VENV)-tpch/.ready
-	$(PY) -m benchmarks.suites --tpchgen $(VENV)-tpch/bin/tpchgen-cli --tpch $(VENV)-tpch/sources/sqlglot-*.tar.gz $(CLICKBENCH:%=--clickbench %)
-	$(PY) -m benchmarks.coverage
+	$(PY) -m benchmarks.corpora.suites --tpchgen $(VENV)-tpch/bin/tpchgen-cli --tpch $(VENV)-tpch/sources/sqlglot-*.tar.gz $(CLICKBENCH:%=--clickbench %)
+	$(PY) -m benchmarks.corpora.coverage
 
 # Partition selection, a distinct count and counts of millions of pairs in SQL on DuckDB: seconds and memory.
 bench-scale: $(VENV)/.dev
-	$(PY) -m benchmarks.scale
+	$(PY) -m benchmarks.scale.duckdb
 
 # Every mechanism against its price, every mutant caught, then the whole path from SQL to rows on neighbouring databases: some 25
 # minutes on two cores. The short version is part of the tests.
@@ -82,11 +82,11 @@ fuzz: $(VENV)/.dev
 
 # Planning from text, and from the cache, over the legitimate queries of the corpora.
 bench-planning: $(VENV)/.dev
-	$(PY) -m benchmarks.planning
+	$(PY) -m benchmarks.latency.planning
 
 # Our noise compared with opendp's, which has a virtual environment of its own.
 bench-noise: $(VENV)-opendp/.ready
-	$(VENV)-opendp/bin/python -m benchmarks.noise
+	$(VENV)-opendp/bin/python -m benchmarks.latency.noise
 
 # 8 processes of 4 connections race for one account after the other for a minute; then a process dies before each statement.
 ledger-torture: $(VENV)/.dev
@@ -104,22 +104,22 @@ published: $(VENV)/.dev $(VENV)-dbt/.ready
 
 # Reserve and settle, with fsync: one account and 100, embedded and by URL.
 bench-ledger: $(VENV)/.dev
-	$(PY) -m benchmarks.ledger
+	$(PY) -m benchmarks.latency.ledger
 
 # SELECT 1 through the relay and at the front itself, and 200 idle sessions: about a minute.
 bench-relay: $(VENV)/.dev
-	$(PY) -m benchmarks.relay
+	$(PY) -m benchmarks.latency.relay
 
 # What one attacker costs everybody else, attack by attack, and how long the proxy takes to end meanwhile: docs/found-by-attack.md.
 # Some ten minutes; all of it on loopback.
 availability: $(VENV)/.dev
-	$(PY) -m benchmarks.availability
+	$(PY) -m benchmarks.latency.availability
 
 # What all backends pass, on Spark, then DP-SIPS over up to 250 million pairs by workers: docs/scale.md. Needs Java 17 and 10 GB;
 # about an hour.
 spark: $(VENV)-spark/.ready
-	$(VENV)-spark/bin/python -m pytest -k spark tests/dpproxy/backends/test_backends.py tests/dpproxy/engine/test_keys.py tests/dpproxy/backends/test_same_on_all.py tests/rewriter tests/benchmarks/test_spark.py
-	$(VENV)-spark/bin/python -m benchmarks.spark
+	$(VENV)-spark/bin/python -m pytest -k spark tests/dpproxy/backends/test_backends.py tests/dpproxy/engine/test_keys.py tests/dpproxy/backends/test_same_on_all.py tests/rewriter tests/benchmarks/scale/test_spark.py
+	$(VENV)-spark/bin/python -m benchmarks.scale.spark
 
 # Everything that CI runs, first the checks of `make lint`; on twice as many workers as cores, since many tests wait for
 # a disk or a clock.
@@ -156,9 +156,9 @@ reference: $(VENV)/.run
 LOCKS := "requirements.lock pyproject.toml --extra build" \
   "requirements-dev.lock pyproject.toml --extra build --extra dev -c requirements.lock" \
   "requirements-bench.lock pyproject.toml --extra build --extra bench -c requirements-dev.lock" \
-  "benchmarks/opendp.lock benchmarks/opendp.in -c requirements.lock" \
-  "benchmarks/spark.lock benchmarks/spark.in -c requirements-bench.lock" \
-  "benchmarks/tpch.lock benchmarks/tpch.in -c requirements.lock" \
+  "benchmarks/latency/opendp.lock benchmarks/latency/opendp.in -c requirements.lock" \
+  "benchmarks/scale/spark.lock benchmarks/scale/spark.in -c requirements-bench.lock" \
+  "benchmarks/corpora/tpch.lock benchmarks/corpora/tpch.in -c requirements.lock" \
   "tests/clients/clients.lock tests/clients/clients.in -c requirements-dev.lock" \
   "tests/published/dbt.lock tests/published/dbt.in --no-strip-extras" \
   $(foreach peer,$(PEERS),"benchmarks/peers/$(peer).lock benchmarks/peers/$(peer).in")
@@ -187,19 +187,19 @@ $(VENV)/.dev $(VENV)/.bench: $(VENV)/.%: $(VENV)/.run requirements-%.lock
 	@touch $@
 
 # Every other environment is of the lock files that it is made of, and has its own steps behind them.
-$(VENV)-opendp/.ready: requirements.lock benchmarks/opendp.lock
+$(VENV)-opendp/.ready: requirements.lock benchmarks/latency/opendp.lock
 $(VENV)-dbt/.ready: tests/published/dbt.lock
 $(VENV)-clients/.ready: requirements.lock tests/clients/clients.lock tests/clients/node/package-lock.json
 $(VENV)-clients/.ready: AFTER = if command -v npm >/dev/null; then npm ci --silent --no-audit --no-fund --prefix tests/clients/node; fi
 # sqlglot's source package holds TPC-H's queries.
-$(VENV)-tpch/.ready: benchmarks/tpch.lock
+$(VENV)-tpch/.ready: benchmarks/corpora/tpch.lock
 $(VENV)-tpch/.ready: AFTER = $(@D)/bin/python -m pip download $(QUIET) --no-deps --no-build-isolation --no-binary sqlglot \
   --require-hashes --dest $(@D)/sources -r $<
 # pyspark comes as source alone; it holds Spark itself.
 $(VENV)-spark/.ready: requirements-dev.lock
 $(VENV)-spark/.ready: AFTER = $(@D)/bin/python $(INSTALL) $(WHEELS) --no-binary pyspark --no-build-isolation \
-  -r requirements-bench.lock -r benchmarks/spark.lock
-$(VENV)-spark/.ready: | requirements-bench.lock benchmarks/spark.lock
+  -r requirements-bench.lock -r benchmarks/scale/spark.lock
+$(VENV)-spark/.ready: | requirements-bench.lock benchmarks/scale/spark.lock
 # Some of the peers' packages are built from source.
 $(foreach peer,$(PEERS),$(eval $(VENV)-$(peer)/.ready: benchmarks/peers/$(peer).lock))
 $(PEERS:%=$(VENV)-%/.ready): WHEELS :=

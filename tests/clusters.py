@@ -20,7 +20,7 @@ def copying(folder: Path) -> Callable[[Path], None]:
     """
 
     def initialise(data_dir: Path) -> None:
-        binaries = server.find_binaries()
+        binaries = server.find_binaries()  # type: ignore[attr-defined]  # as a test may have replaced it
         if binaries is None:
             INITIALISE(data_dir)
             return

@@ -17,8 +17,8 @@ import duckdb
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.bench_data import make_postgres, policy, rows_query
-from benchmarks.bench_page import machine
+from benchmarks.latency.page import machine
+from benchmarks.latency.visits import make_postgres, policy, rows_query
 from benchmarks.page_parts import rewritten
 from benchmarks.peers import ours
 from benchmarks.peers.page import HEAD, Run, part

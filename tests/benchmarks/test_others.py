@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from benchmarks import availability, ledger, planning, relay, scale
+from benchmarks.latency import availability, ledger, planning, relay
+from benchmarks.scale import duckdb as scale
 
 pytestmark = pytest.mark.service
 

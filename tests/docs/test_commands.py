@@ -67,33 +67,39 @@ NAMES = {
 
 MAKE = {
     "demo": ("dpproxy demo", "tests/docs/test_readme.py::test_psql"),
-    "test": ("-m pytest -n auto --dist loadfile --durations=20", "tests/docs/test_readme.py::test_make"),
+    "test": (" --dist loadfile --durations=20", "tests/docs/test_readme.py::test_make"),
     "audit": ("-m tests.audit", "tests/audit/test_audit.py::test_case"),
     "audit-sql": ("-m tests.audit sql", "tests/audit/test_audit_sql.py::test_question"),
     "availability": (
-        "-m benchmarks.availability",
+        "-m benchmarks.latency.availability",
         "tests/benchmarks/test_others.py::test_a_bystander_is_answered_beside_an_attack",
     ),
-    "bench": ("-m benchmarks.bench", "tests/benchmarks/test_bench.py::test_every_part_of_it"),
-    "bench-ledger": ("-m benchmarks.ledger", "tests/benchmarks/test_others.py::test_reserve_and_settle"),
+    "bench": (
+        "-m benchmarks.latency",
+        "tests/benchmarks/latency/test_bench.py::test_every_part_of_it",
+    ),
+    "bench-ledger": (
+        "-m benchmarks.latency.ledger",
+        "tests/benchmarks/test_others.py::test_reserve_and_settle",
+    ),
     "bench-peers": (
         "-m benchmarks.peers .venv",
-        "tests/benchmarks/test_peers.py::test_ours_answers_within_the_budget_of_one_answer",
+        "tests/benchmarks/peers/test_peers.py::test_ours_answers_within_the_budget_of_one_answer",
     ),
     "bench-relay": (
-        "-m benchmarks.relay",
+        "-m benchmarks.latency.relay",
         "tests/benchmarks/test_others.py::test_the_relay_beside_the_front",
     ),
     "bench-scale": (
-        "-m benchmarks.scale",
+        "-m benchmarks.scale.duckdb",
         "tests/benchmarks/test_others.py::test_a_large_count_in_a_process",
     ),
     "clients": (
         "-m tests.clients",
         "tests/clients/test_clients.py::test_a_client_has_every_feature",
     ),
-    "corpora": ("-m benchmarks.corpora", "tests/benchmarks/test_corpora.py::test_corpora"),
-    "coverage": ("-m benchmarks.coverage", "tests/benchmarks/test_corpora.py::test_coverage"),
+    "corpora": ("-m benchmarks.corpora.errors", "tests/benchmarks/corpora/test_errors.py::test_corpora"),
+    "coverage": ("-m benchmarks.corpora.coverage", "tests/benchmarks/corpora/test_errors.py::test_coverage"),
     "fuzz": (
         "-m tests.rewriter.fuzz 600",
         "tests/rewriter/test_fuzz_text.py::test_nothing_but_a_refusal_leaves_the_rewriter",
@@ -108,14 +114,17 @@ MAKE = {
         "tests/published/test_dashboard.py::test_six_queries_per_refresh_and_none_for_fifty_sessions",
     ),
     "reproduce": (
-        "-m benchmarks.reproduce",
-        "tests/benchmarks/test_reproduce.py::test_a_figure_of_the_sample_data",
+        "-m benchmarks.papers.figures",
+        "tests/benchmarks/papers/test_figures.py::test_a_figure_of_the_sample_data",
     ),
     "reproduce-sql": (
-        "-m benchmarks.reproduce_sql",
-        "tests/benchmarks/test_reproduce.py::test_a_draw_in_sql_is_near_the_librarys",
+        "-m benchmarks.papers.figures_in_sql",
+        "tests/benchmarks/papers/test_figures.py::test_a_draw_in_sql_is_near_the_librarys",
     ),
-    "spark": ("-m benchmarks.spark", "tests/benchmarks/test_spark.py::test_a_thousand_users_on_spark"),
+    "spark": (
+        "-m benchmarks.scale.spark",
+        "tests/benchmarks/scale/test_spark.py::test_a_thousand_users_on_spark",
+    ),
 }
 """What `make TARGET` calls, and the test that runs the same code to a small extent."""
 
@@ -181,8 +190,8 @@ ELSEWHERE = (
     ),
     (
         "docs/scale.md",
-        r"python -m benchmarks\.spark [\d ]+",
-        "tests/benchmarks/test_spark.py::test_a_thousand_users_on_spark",
+        r"python -m benchmarks\.scale\.spark [\d ]+",
+        "tests/benchmarks/scale/test_spark.py::test_a_thousand_users_on_spark",
     ),
 )
 """Page, command, and the test that runs it; of a row with .* at its end the blocks, no sentence."""

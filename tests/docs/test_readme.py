@@ -77,10 +77,10 @@ def test_make(command: str) -> None:
         text=True,
         check=True,
     )
-    expected = {"make demo": "dpproxy demo", "make test": "-m pytest -n auto --dist loadfile --durations=20"}[
+    expected = {"make demo": "dpproxy demo", "make test": r"-m pytest -n \d+ --dist loadfile --durations=20"}[
         command
     ]
-    assert said.stdout.rstrip().endswith(expected)
+    assert re.search(expected + r"\s*$", said.stdout)
 
 
 @pytest.mark.service

@@ -18,7 +18,7 @@ import duckdb
 import pytest
 import yaml
 
-from benchmarks import coverage
+from benchmarks.corpora import coverage
 from budget.account import Charge
 from dpproxy.backends import sample
 from dpproxy.catalog.build_policy import build_policy, open_backend

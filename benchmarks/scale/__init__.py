@@ -1,0 +1,1 @@
+"""Large data on DuckDB and Spark, against what they may take."""
