@@ -24,8 +24,8 @@ from rich.console import Console
 from rich.progress import track
 
 from benchmarks.corpora.errors import PARAMETERS, Ask, Rows, made, proxy, relative_error, true_rows
+from benchmarks.deployed import ENGINES
 from benchmarks.page_parts import rewritten
-from benchmarks.papers.deployed import ENGINES
 from dpproxy.deployment.service import Service, configured
 from dpproxy.server.local_client import ClientError
 from rewriter.refusal import CATALOGUE

@@ -27,7 +27,7 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-from benchmarks.papers.deployed import ENGINES
+from benchmarks.deployed import ENGINES
 from dpproxy.deployment.service import Service, configured
 from dpproxy.reporting.rows import RowSet
 from dpproxy.server.local_client import ClientError

@@ -13,7 +13,7 @@ from rich.progress import track
 
 from benchmarks.corpora.coverage import Outcome, Statement, asked
 from benchmarks.corpora.errors import Rows, asking, configuration, filled, true_rows
-from benchmarks.papers.deployed import ENGINES
+from benchmarks.deployed import ENGINES
 from dpproxy.deployment.service import configured
 from dpproxy.owner.assess.advice import advice
 from dpproxy.owner.assess.assessor import assessing

@@ -9,8 +9,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from benchmarks.corpora import clickbench as suite_clickbench
-from benchmarks.corpora import tpch as suite_tpch
+from benchmarks.corpora import clickbench, tpch
 from benchmarks.corpora.coverage import PAGE
 from benchmarks.corpora.suite import Found, Suite, part, run
 from benchmarks.page_parts import rewritten
@@ -26,15 +25,15 @@ def main(arguments: Sequence[str]) -> int:
     console = Console(width=170)
     found: list[Found] = []
     if options.tpch and options.tpchgen:
-        with suite_tpch.data(options.tpchgen) as files:
-            asked = run(suite_tpch.SUITE, files, suite_tpch.queries(options.tpch), console)
-        found += _written("tpch", suite_tpch.SUITE, asked, console)
+        with tpch.data(options.tpchgen) as files:
+            asked = run(tpch.SUITE, files, tpch.queries(options.tpch), console)
+        found += _written("tpch", tpch.SUITE, asked, console)
     else:
         console.print("TPC-H is not asked: --tpch and --tpchgen name its queries and its generator")
     if options.clickbench:
-        with suite_clickbench.data() as files:
-            asked = run(suite_clickbench.SUITE, files, suite_tpch.queries(options.clickbench), console)
-        found += _written("clickbench", suite_clickbench.SUITE, asked, console)
+        with clickbench.data() as files:
+            asked = run(clickbench.SUITE, files, tpch.queries(options.clickbench), console)
+        found += _written("clickbench", clickbench.SUITE, asked, console)
     else:
         console.print("ClickBench is not asked: --clickbench names its queries")
     return int(any(one.unnamed for one in found))

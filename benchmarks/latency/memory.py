@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.latency.serving import FRESH, memory, serving
-from benchmarks.latency.visits import QUESTIONS, make_duckdb, policy
+from benchmarks.visits import QUESTIONS, make_duckdb, policy
 
 SESSIONS = 50
 

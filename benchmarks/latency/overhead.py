@@ -15,7 +15,7 @@ import duckdb
 import psycopg
 
 from benchmarks.latency.serving import FRESH, Proxy, serving
-from benchmarks.latency.visits import QUESTIONS, make_duckdb, make_postgres, policy
+from benchmarks.visits import QUESTIONS, make_duckdb, make_postgres, policy
 from dpproxy.deployment.service import Service, configured
 from dpproxy.engine.optimizer import plan_release
 from dpproxy.engine.options import terms

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import platform
-from importlib.metadata import version
 from pathlib import Path
 
 from benchmarks.latency.overhead import WAYS, Times
 from benchmarks.latency.results import Results, sheets, targets
+from benchmarks.machine import machine
 from benchmarks.page_parts import rewritten
-from benchmarks.papers.report import axes_of
-from dpproxy.embedded.binaries import find_binaries
+from benchmarks.plots import axes_of
 
 PREFACE = """# Benchmarks
 
@@ -44,18 +41,6 @@ def write(docs: Path, results: Results) -> None:
     _plot_overhead(docs / "benchmarks" / "overhead.svg", results.times)
     _plot_rates(docs / "benchmarks" / "rates.svg", results)
     page.write_text(rewritten(old, "", _page(results)))
-
-
-def machine() -> str:
-    """This machine in words, without its name."""
-    pages, size = os.sysconf("SC_PHYS_PAGES"), os.sysconf("SC_PAGE_SIZE")
-    binaries = find_binaries()
-    postgres = "?" if binaries is None else str(binaries.major)
-    return (
-        f"{os.cpu_count()} virtual cores ({platform.machine()}), {pages * size / 2**30:.0f} GB of memory, "
-        f"Linux {platform.release().split('-')[0]}, Python {platform.python_version()}, "
-        f"DuckDB {version('duckdb')}, PostgreSQL {postgres}"
-    )
 
 
 def _page(results: Results) -> str:

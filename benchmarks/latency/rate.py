@@ -8,7 +8,7 @@ from pathlib import Path
 
 from benchmarks.latency.pgbench import Speed, measured
 from benchmarks.latency.serving import serving
-from benchmarks.latency.visits import QUESTIONS, make_duckdb, policy
+from benchmarks.visits import QUESTIONS, make_duckdb, policy
 
 _COUNT, _BY_COUNTRY = (QUESTIONS[n].sql for n in (0, 1))
 SCRIPTS = {

@@ -9,7 +9,7 @@ from collections import defaultdict
 from pathlib import Path
 
 from benchmarks.latency.serving import FRESH
-from benchmarks.latency.visits import QUESTIONS, make_duckdb, policy
+from benchmarks.visits import QUESTIONS, make_duckdb, policy
 from dpproxy.deployment.service import Service, configured
 from dpproxy.telemetry.stages import STAGES
 

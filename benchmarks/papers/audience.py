@@ -10,7 +10,8 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from benchmarks.data import columns
-from benchmarks.papers.report import Report, axes_of
+from benchmarks.papers.report import Report
+from benchmarks.plots import axes_of
 from dpproxy.reporting.plots import COLORS
 from mechanisms.histogram import Counts, Histogram
 from mechanisms.randomness import Stream

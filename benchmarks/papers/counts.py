@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from benchmarks.data import KEY, columns, descending, item_counts, item_sets, table
 from benchmarks.papers.plume import accurate, plume
-from benchmarks.papers.report import Report, axes_of
+from benchmarks.papers.report import Report
+from benchmarks.plots import axes_of
 from dpproxy.reporting.plots import plain_numbers
 from mechanisms.count_release import PrivateCountRelease
 from mechanisms.histogram import Counts, Histogram

@@ -11,7 +11,8 @@ import numpy as np
 
 from benchmarks.data import item_sets
 from benchmarks.papers.distinct_baselines import race_to_the_top, sampling_counts
-from benchmarks.papers.report import Report, axes_of
+from benchmarks.papers.report import Report
+from benchmarks.plots import axes_of
 from mechanisms.distinct_count import PersonLevelDistinctCount
 from mechanisms.histogram import Counts
 from mechanisms.item_sets import ItemSets

@@ -22,7 +22,7 @@ from rich.table import Table
 from scipy.stats import ks_2samp, ttest_ind
 
 from benchmarks.data import DataMissing, columns, folder, item_sets, table
-from benchmarks.papers.deployed import ENGINES, Ask, on
+from benchmarks.deployed import ENGINES, Ask, on
 from benchmarks.papers.distinct import BETA, L_MAX, TRIALS
 from benchmarks.papers.partition import DELTA, DELTA0
 from dpproxy.reporting.rows import RowSet

@@ -9,8 +9,9 @@ from fractions import Fraction
 import numpy as np
 
 from benchmarks.data import KEY, columns, frequent_first, item_sets, table
-from benchmarks.papers.report import Report, axes_of
+from benchmarks.papers.report import Report
 from benchmarks.papers.selection_baselines import dpsu, gw
+from benchmarks.plots import axes_of
 from mechanisms.item_sets import encoded
 from mechanisms.partition_selection import DPSips, WeightedGaussian
 from mechanisms.randomness import Stream

@@ -7,14 +7,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import matplotlib
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from rich.table import Table
 
-from dpproxy.reporting.plots import settings
-
-matplotlib.rcParams.update(settings())
 HEAD = ("experiment", "quantity", "paper", "ours")
 
 
@@ -62,9 +57,3 @@ class Report:
                 f"Numbers: [{name}.csv]({link}.csv)",
             ]
         return "\n".join(lines) + "\n"
-
-
-def axes_of(width: float, height: float, columns: int = 1, rows: int = 1) -> tuple[Figure, list[Axes]]:
-    """Give a figure and its axes, row by row."""
-    figure = Figure(figsize=(width, height), layout="constrained")
-    return figure, [figure.add_subplot(rows, columns, i + 1) for i in range(rows * columns)]

@@ -17,14 +17,14 @@ import duckdb
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.latency.page import machine
-from benchmarks.latency.visits import make_postgres, policy, rows_query
+from benchmarks.machine import machine
 from benchmarks.page_parts import rewritten
 from benchmarks.peers import ours
 from benchmarks.peers.page import HEAD, Run, part
 from benchmarks.peers.plot import plot
 from benchmarks.peers.processes import asked, guarded
 from benchmarks.peers.tasks import DELTA, EPSILON, Groups, Outcome
+from benchmarks.visits import make_postgres, policy, rows_query
 from tests.dpproxy.postgres_data import databases
 
 ROOT = Path(__file__).parent.parent.parent

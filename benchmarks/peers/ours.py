@@ -9,8 +9,8 @@ from functools import partial
 from itertools import count
 from pathlib import Path
 
-from benchmarks.latency.visits import QUESTIONS, make_duckdb, policy
 from benchmarks.peers.tasks import DELTA, EPSILON, ROWS_OF_A_PERSON, TASKS, Groups, Outcome, cannot
+from benchmarks.visits import QUESTIONS, make_duckdb, policy
 from budget.accounting import solve
 from dpproxy.deployment.service import Service, configured
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from benchmarks.papers.report import axes_of
 from benchmarks.peers.page import Run
 from benchmarks.peers.tasks import TASKS
+from benchmarks.plots import axes_of
 from dpproxy.reporting.plots import COLORS
 
 LEAST = 1e-5

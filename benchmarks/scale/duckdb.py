@@ -20,7 +20,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.data import DataMissing, folder
-from benchmarks.papers.deployed import deployed, duckdb_url
+from benchmarks.deployed import deployed, duckdb_url
 
 
 @dataclass(frozen=True)

@@ -72,7 +72,7 @@ MAKE = {
     "audit-sql": ("-m tests.audit sql", "tests/audit/test_audit_sql.py::test_question"),
     "availability": (
         "-m benchmarks.latency.availability",
-        "tests/benchmarks/test_others.py::test_a_bystander_is_answered_beside_an_attack",
+        "tests/benchmarks/latency/test_availability.py::test_a_bystander_is_answered_beside_an_attack",
     ),
     "bench": (
         "-m benchmarks.latency",
@@ -80,7 +80,7 @@ MAKE = {
     ),
     "bench-ledger": (
         "-m benchmarks.latency.ledger",
-        "tests/benchmarks/test_others.py::test_reserve_and_settle",
+        "tests/benchmarks/latency/test_ledger.py::test_reserve_and_settle",
     ),
     "bench-peers": (
         "-m benchmarks.peers .venv",
@@ -88,11 +88,11 @@ MAKE = {
     ),
     "bench-relay": (
         "-m benchmarks.latency.relay",
-        "tests/benchmarks/test_others.py::test_the_relay_beside_the_front",
+        "tests/benchmarks/latency/test_relay.py::test_the_relay_beside_the_front",
     ),
     "bench-scale": (
         "-m benchmarks.scale.duckdb",
-        "tests/benchmarks/test_others.py::test_a_large_count_in_a_process",
+        "tests/benchmarks/scale/test_duckdb.py::test_a_large_count_in_a_process",
     ),
     "clients": (
         "-m tests.clients",

@@ -12,7 +12,7 @@ from rich.console import Console
 from benchmarks.corpora import coverage
 from benchmarks.corpora import errors as corpora
 from benchmarks.corpora.errors import Ask, Rows, World
-from benchmarks.papers.deployed import ENGINES
+from benchmarks.deployed import ENGINES
 
 pytestmark = pytest.mark.service
 

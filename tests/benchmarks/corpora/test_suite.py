@@ -11,8 +11,7 @@ import duckdb
 import pytest
 from rich.console import Console
 
-from benchmarks.corpora import clickbench as suite_clickbench
-from benchmarks.corpora import tpch as suite_tpch
+from benchmarks.corpora import clickbench, tpch
 from benchmarks.corpora.coverage import Outcome, Statement
 from benchmarks.corpora.suite import Found, part, run, summary
 from benchmarks.page_parts import rewritten
@@ -43,14 +42,14 @@ QUERIES = (
 @pytest.fixture(scope="module")
 def found(tmp_path_factory: pytest.TempPathFactory) -> list[Found]:
     folder: Path = tmp_path_factory.mktemp("tpch")
-    return run(suite_tpch.SUITE, _made(folder), QUERIES, Console(quiet=True))
+    return run(tpch.SUITE, _made(folder), QUERIES, Console(quiet=True))
 
 
 def _made(folder: Path) -> Mapping[str, Path]:
     with duckdb.connect() as connection:
-        for name in suite_tpch.TABLES:
+        for name in tpch.TABLES:
             connection.execute(f"COPY ({MADE[name]}) TO '{folder / name}.csv' (FORMAT csv, HEADER)")
-    return {name: folder / f"{name}.csv" for name in suite_tpch.TABLES}
+    return {name: folder / f"{name}.csv" for name in tpch.TABLES}
 
 
 @pytest.mark.service
@@ -69,7 +68,7 @@ def test_answers_prices_and_refusals_on_both_engines(found: list[Found]) -> None
 
 @pytest.mark.service
 def test_the_page_has_a_line_for_each_engine_and_query(found: list[Found]) -> None:
-    page = part(suite_tpch.SUITE, found)
+    page = part(tpch.SUITE, found)
     assert (
         "- PostgreSQL: of 5 queries 2 answered, 0 empty although the true answer has rows, 3 refused" in page
     )
@@ -81,7 +80,7 @@ def test_the_page_has_a_line_for_each_engine_and_query(found: list[Found]) -> No
 def test_what_a_line_of_policy_would_turn_is_said(found: list[Found]) -> None:
     assert [one.code for one in found[4].outcomes] == ["PV017"] * 2
     assert found[4].lines == '[tables.orders.columns] o_clerk = { domain = ["A", "B", "C"] }'
-    assert f"→ `{found[4].lines}` |" in part(suite_tpch.SUITE, found)
+    assert f"→ `{found[4].lines}` |" in part(tpch.SUITE, found)
 
 
 def test_an_error_without_a_name_is_counted() -> None:
@@ -95,7 +94,7 @@ def test_an_error_without_a_name_is_counted() -> None:
 
 
 def test_users_have_several_hits_and_the_same_ones_every_time() -> None:
-    rows = suite_clickbench.rows_query(100)
+    rows = clickbench.rows_query(100)
     with duckdb.connect() as connection:
         users = "SELECT COUNT(*), MAX(n) FROM (SELECT COUNT(*) AS n FROM ({}) GROUP BY userid)"
         assert connection.execute(users.format(rows)).fetchone() == (100, 60)
@@ -105,14 +104,14 @@ def test_users_have_several_hits_and_the_same_ones_every_time() -> None:
 def test_queries_are_read_from_a_file_and_from_a_package(tmp_path: Path) -> None:
     plain = tmp_path / "queries.sql"
     plain.write_text("SELECT 1;\nSELECT 2;\n")
-    assert suite_tpch.queries(plain) == ["SELECT 1", "SELECT 2"]
+    assert tpch.queries(plain) == ["SELECT 1", "SELECT 2"]
     text = b"---\n-- TPC-H 1\n---\nselect 1;\nSELECT 'optimized';\n"
     packed = tmp_path / "package.tar.gz"
     with tarfile.open(packed, "w:gz") as archive:
         member = tarfile.TarInfo("package/tests/tpc-h/tpc-h.sql")
         member.size = len(text)
         archive.addfile(member, io.BytesIO(text))
-    assert suite_tpch.queries(packed) == ["select 1"]
+    assert tpch.queries(packed) == ["select 1"]
 
 
 def test_each_part_of_the_page_stays_when_another_is_written() -> None:

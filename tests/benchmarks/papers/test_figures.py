@@ -7,9 +7,9 @@ from statistics import median
 
 import pytest
 
+from benchmarks.deployed import on
 from benchmarks.papers import audience
 from benchmarks.papers import figures_in_sql as reproduce_sql
-from benchmarks.papers.deployed import on
 from benchmarks.papers.report import Report
 
 

@@ -1,0 +1,28 @@
+"""Planning two queries."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from benchmarks.latency import planning
+
+pytestmark = pytest.mark.service
+
+COUNTS = ("SELECT COUNT(*) FROM users", "SELECT country, COUNT(*) FROM users GROUP BY country")
+
+
+def test_planning(shared: Path) -> None:
+    console = Console(width=120, record=True)
+    with planning.planner(shared / "corpora") as fresh:
+        warm = fresh()
+        missed = {sql: planning.seconds(partial(planning.miss, fresh, sql)) for sql in COUNTS}
+        for sql in COUNTS:
+            planning.planned(warm, sql)
+        hits = [planning.seconds(partial(planning.hit, warm, sql)) for sql in COUNTS]
+    planning.report(missed, list(missed.values()), hits, console)
+    assert min(hits) < max(missed.values())
+    assert "2 queries" in console.export_text()
