@@ -13,7 +13,7 @@ from budget.units import MOST, shown
 
 Period = Literal["none", "day", "week", "month"]
 Mode = Literal["enforce", "track"]
-Kind = Literal["reserve", "settle", "spend", "release", "replay"]
+EntryKind = Literal["reserve", "settle", "spend", "release", "replay"]
 
 
 @dataclass(frozen=True)
@@ -234,7 +234,7 @@ class EntryRow:
     reservation: UUID
     account: str
     own: bool
-    kind: Kind
+    kind: EntryKind
     at_most: Charge
     charged: Charge
     period: int

@@ -26,7 +26,7 @@ ZCDP_TIGHT = "zCDP, tight"
 
 
 @dataclass(frozen=True)
-class Bound:
+class PrivacyBound:
     """One row of the table: (`epsilon`, `delta`) by one `accounting`; `smallest` marks the best epsilon.
 
     `alpha` is the order at which the tight accounting attains its bound, None for the others.
@@ -124,7 +124,7 @@ def guarantee(
     *,
     bounded_range_only: bool = False,
     periods: int = 1,
-) -> tuple[Bound, ...]:
+) -> tuple[PrivacyBound, ...]:
     """The guarantee of an account's limits, by every accounting that applies, all at the same total delta.
 
     >>> per = Fraction("0.15"), Fraction("1e-10"), Fraction("1e-9")
@@ -149,13 +149,13 @@ def guarantee(
         raise ValueError("limits and delta_per are not negative, periods at least 1")
     delta = l_star * delta_per * periods + delta_prime
     rho = information_rho(eps_per, k_star * periods)
-    rows = [Bound(ZCDP_SIMPLE, zcdp_simple_epsilon(rho, delta_prime), delta)]
+    rows = [PrivacyBound(ZCDP_SIMPLE, zcdp_simple_epsilon(rho, delta_prime), delta)]
     epsilon, alpha = zcdp_epsilon(rho, delta_prime)
-    rows.append(Bound(ZCDP_TIGHT, epsilon, delta, alpha))
+    rows.append(PrivacyBound(ZCDP_TIGHT, epsilon, delta, alpha))
     if bounded_range_only:
         # A started fraction of a step counts as a step, in each period by itself.
         steps = math.ceil(k_star) * periods
-        rows.insert(0, Bound(BOUNDED_RANGE, bounded_range_epsilon(steps, eps_per, delta_prime), delta))
+        rows.insert(0, PrivacyBound(BOUNDED_RANGE, bounded_range_epsilon(steps, eps_per, delta_prime), delta))
     best = min(rows, key=lambda row: row.epsilon)
     return tuple(replace(row, smallest=row is best) for row in rows)
 

@@ -81,7 +81,7 @@ class Released:
 
 
 @dataclass(frozen=True)
-class Published:
+class PublishedAnswer:
     """A published answer without its rows.
 
     Attributes:
@@ -118,15 +118,15 @@ class Publications:
     def __init__(self, store: PostgresStore) -> None:
         self._store = store
 
-    def all(self) -> tuple[Published, ...]:
+    def all(self) -> tuple[PublishedAnswer, ...]:
         """All published answers in the order of their creation: an answer that reads another comes after it."""
         return tuple(map(_published, self._store.rows(_ALL)))
 
-    def get(self, name: str) -> Published | None:
+    def get(self, name: str) -> PublishedAnswer | None:
         """The published answer of a name."""
         return _first(self._store.rows(_ONE, name=name))
 
-    def answer(self, one: Published) -> bytes | None:
+    def answer(self, one: PublishedAnswer) -> bytes | None:
         """The rows of a published answer, None if it was changed after `one` was read."""
         rows = self._store.rows(_ANSWER, id=one.id, version=one.version)
         return rows[0][0] if rows else None
@@ -139,7 +139,7 @@ class Publications:
         settings: Mapping[str, str],
         refresh: Refresh,
         released: Released,
-    ) -> Published:
+    ) -> PublishedAnswer:
         """Keeps an answer under a new name; raises NameTaken."""
         values = {
             "name": name,
@@ -153,24 +153,24 @@ class Publications:
         except Conflict as error:
             raise NameTaken(f"{name} is published already") from error
 
-    def unpublish(self, one: Published) -> bool:
+    def unpublish(self, one: PublishedAnswer) -> bool:
         """Removes a published answer; False where it does not exist."""
         return bool(self._store.rows(_DROP, id=one.id))
 
-    def rename(self, one: Published, other: str) -> Published | None:
+    def rename(self, one: PublishedAnswer, other: str) -> PublishedAnswer | None:
         """Renames a published answer; None where it does not exist. Raises NameTaken."""
         try:
             return _first(self._store.rows(_RENAME, id=one.id, other=other))
         except Conflict as error:
             raise NameTaken(f"{other} is published already") from error
 
-    def comment(self, one: Published, column: str, comment: str | None) -> Published | None:
+    def comment(self, one: PublishedAnswer, column: str, comment: str | None) -> PublishedAnswer | None:
         """Sets or removes the comment of a published answer or of its `column`; None if the answer does not exist."""
         added = {} if comment is None else {column: comment}
         return _first(self._store.rows(_COMMENT, id=one.id, place=column, added=json.dumps(added)))
 
     def claim_refresh(
-        self, one: Published, until: datetime | None, failure: str, *, due: datetime | None
+        self, one: PublishedAnswer, until: datetime | None, failure: str, *, due: datetime | None
     ) -> UUID | None:
         """Claims the refresh of an answer, which only one process then runs. None if it is not due.
 
@@ -183,11 +183,13 @@ class Publications:
         )
         return rows[0][0] if rows else None
 
-    def refreshed(self, one: Published, claim: UUID, released: Released) -> Published | None:
+    def refreshed(self, one: PublishedAnswer, claim: UUID, released: Released) -> PublishedAnswer | None:
         """Ends a claim with a new answer; None where it is gone, or claimed by another since."""
         return _first(self._store.rows(_RENEW, id=one.id, claim=claim, **_values(released)))
 
-    def refresh_failed(self, one: Published, claim: UUID, failure: str, due_at: datetime | None) -> None:
+    def refresh_failed(
+        self, one: PublishedAnswer, claim: UUID, failure: str, due_at: datetime | None
+    ) -> None:
         """Ends a claim without an answer: the old one stays."""
         self._store.rows(_FAIL, id=one.id, claim=claim, failure=failure, due_at=due_at)
 
@@ -203,13 +205,13 @@ def _values(released: Released) -> dict[str, object]:
     }
 
 
-def _first(rows: list[Row]) -> Published | None:
+def _first(rows: list[Row]) -> PublishedAnswer | None:
     return _published(rows[0]) if rows else None
 
 
-def _published(row: Row) -> Published:
+def _published(row: Row) -> PublishedAnswer:
     id, name, version, publisher, query, settings, refresh, columns, comments, information, calls, *rest = row
-    return Published(
+    return PublishedAnswer(
         id,
         name,
         version,

@@ -22,7 +22,7 @@ class NoMechanism(Exception):
 
 
 @dataclass(frozen=True)
-class Settings:
+class MechanismSettings:
     """The settings of a deployment and an analyst. They are public, and the same for every histogram.
 
     Attributes:
@@ -54,11 +54,17 @@ class Settings:
 
 
 def choose(
-    settings: Settings, *, domain_size: int | None, delta0: int | None, tau: int, k: int | None, counts: bool
+    settings: MechanismSettings,
+    *,
+    domain_size: int | None,
+    delta0: int | None,
+    tau: int,
+    k: int | None,
+    counts: bool,
 ) -> Mechanism:
     """Look up the mechanism of a histogram (Audience Engagements API, Table 1, completed).
 
-    >>> settings = Settings(Fraction(3, 20), Fraction(1, 10**10), "gaussian", None, 1000)
+    >>> settings = MechanismSettings(Fraction(3, 20), Fraction(1, 10**10), "gaussian", None, 1000)
     >>> choose(settings, domain_size=300, delta0=None, tau=1, k=10, counts=True).name
     'KnownGumb'
     >>> choose(settings, domain_size=None, delta0=3, tau=1, k=None, counts=True).name
@@ -83,7 +89,7 @@ def choose(
 
 
 def _known(
-    settings: Settings, cells: int, delta0: int | None, tau: int, k: int | None, counts: bool
+    settings: MechanismSettings, cells: int, delta0: int | None, tau: int, k: int | None, counts: bool
 ) -> Mechanism:
     if delta0 is None or delta0 >= cells:  # then the domain alone bounds it
         cheap = settings.spend == "cheap" and settings.noise == "gaussian"
@@ -95,10 +101,10 @@ def _known(
     return noisy_cells(settings, cells, delta0, tau)
 
 
-def noisy_cells(settings: Settings, cells: int, delta0: int, tau: int) -> KnownLap | KnownGauss:
+def noisy_cells(settings: MechanismSettings, cells: int, delta0: int, tau: int) -> KnownLap | KnownGauss:
     """Noise on every one of `cells` counts, of which one person changes `delta0`, each by at most `tau`.
 
-    >>> settings = Settings(Fraction(3, 20), Fraction(1, 10**10), "gaussian", None, 1000)
+    >>> settings = MechanismSettings(Fraction(3, 20), Fraction(1, 10**10), "gaussian", None, 1000)
     >>> noisy_cells(settings, 300, 300, 1).cost_at_most.information
     Fraction(1, 1)
     """
@@ -107,7 +113,9 @@ def noisy_cells(settings: Settings, cells: int, delta0: int, tau: int) -> KnownL
     return KnownGauss(settings.eps_per, tau, delta0, cells, settings.spending(delta0))
 
 
-def _unknown(settings: Settings, delta0: int | None, tau: int, k: int | None, counts: bool) -> Mechanism:
+def _unknown(
+    settings: MechanismSettings, delta0: int | None, tau: int, k: int | None, counts: bool
+) -> Mechanism:
     eps_per, delta_per = settings.eps_per, settings.delta_per
     if delta_per == 0:
         raise NoMechanism("an unknown domain needs a delta_per above 0")

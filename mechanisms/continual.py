@@ -44,7 +44,7 @@ class Events:
 
 
 @dataclass(frozen=True)
-class Running:
+class RunningCounts:
     """The released values: noisy running counts, by time, then by noisy count, then by label.
 
     `times`, `items`, `values`: int64, shape (r,); `items` are places in `Events.labels`. `stddevs`: float64,
@@ -131,7 +131,7 @@ class UnknownDomainBinary:
         texts = [part.encode() for parameter in self.parameters for part in parameter]
         return seed(key, release_key(key, [b"stream", identity, *texts]), b"continual")
 
-    def release(self, events: Events, at: Sequence[int], stream: Stream) -> Running:
+    def release(self, events: Events, at: Sequence[int], stream: Stream) -> RunningCounts:
         """Release the running counts at the times `at` of the items seen by then, strictly above T.
 
         `at`: times from 1 to the horizon, ascending. `stream`: what `noise_stream` gives, made anew for each
@@ -176,10 +176,10 @@ class UnknownDomainBinary:
             raise ValueError("times to look at must ascend from 1 to the horizon")
         return moments
 
-    def _running(self, found: list[tuple[int, int, bytes, int]]) -> Running:
+    def _running(self, found: list[tuple[int, int, bytes, int]]) -> RunningCounts:
         times = np.array([time for time, _, _, _ in found], dtype=np.int64)
         deviation = gaussian_stddev(self.sigma_squared)
-        return Running(
+        return RunningCounts(
             times=times,
             items=np.array([item for _, _, _, item in found], dtype=np.int64),
             values=np.array([-minus for _, minus, _, _ in found], dtype=np.int64),

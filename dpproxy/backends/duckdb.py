@@ -28,7 +28,7 @@ from dpproxy.backends.base import (
     quoted,
     text,
 )
-from dpproxy.backends.duckdb_instance import Instance, Settings
+from dpproxy.backends.duckdb_instance import DuckDBSettings, Instance
 from dpproxy.backends.duckdb_schema import read_schema
 from rewriter.emit.dialects.base import Dialect
 from rewriter.emit.dialects.duckdb import DUCKDB
@@ -63,7 +63,7 @@ class DuckDB(PublicCounts):
 
     def __init__(self, path: Path, *, memory: str, slots: int, threads: int | None = None) -> None:
         self.path = path
-        settings: Settings = {
+        settings: DuckDBSettings = {
             "python_enable_replacements": "false",
             "autoinstall_known_extensions": "false",
             "autoload_known_extensions": "false",

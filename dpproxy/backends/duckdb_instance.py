@@ -17,7 +17,7 @@ from dpproxy.backends.base import BackendUnavailable, literal
 from dpproxy.backends.duckdb_schema import read_schema
 from rewriter.plan import UniqueColumn
 
-Settings = Mapping[str, str | bool | int | float | list[str]]
+DuckDBSettings = Mapping[str, str | bool | int | float | list[str]]
 
 _DATABASE = "dpproxy_data"
 """What the file is called while it is attached."""
@@ -32,7 +32,7 @@ class Instance:
     The instance that it is attached to stays, since making one takes longer than most queries.
     """
 
-    def __init__(self, path: Path, settings: Settings) -> None:
+    def __init__(self, path: Path, settings: DuckDBSettings) -> None:
         self._path, self._settings = path, dict(settings)
         self._lock = threading.Lock()
         self._ended = threading.Condition(self._lock)

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from budget.publications import Published, Refresh
+from budget.publications import PublishedAnswer, Refresh
 from budget.units import shown
 from dpproxy.cli.options import HERE, ConfigFile, Json, group, reported
 from dpproxy.config.sections import Config
@@ -67,7 +67,7 @@ def refresh(name: Name, config: ConfigFile = HERE) -> None:
             raise OutputError(f"the old answer stays: {one.failure}")
 
 
-def _row(one: Published) -> list[str | None]:
+def _row(one: PublishedAnswer) -> list[str | None]:
     return [
         *(one.name, one.publisher, one.refresh, f"{one.released_at:%Y-%m-%d %H:%M}"),
         f"{one.due_at:%Y-%m-%d %H:%M}" if one.due_at else None,
@@ -75,7 +75,7 @@ def _row(one: Published) -> list[str | None]:
     ]
 
 
-def _as_json(one: Published) -> dict[str, object]:
+def _as_json(one: PublishedAnswer) -> dict[str, object]:
     return {
         "name": one.name,
         "publisher": one.publisher,

@@ -12,7 +12,7 @@ from dpproxy.engine.bins import Bins, bins_of
 from dpproxy.engine.group_selection import Fetch, MeasuredColumn, Place
 from dpproxy.engine.measurement import GroupBound
 from dpproxy.engine.planner import BoundNode
-from mechanisms.choose import Settings
+from mechanisms.choose import MechanismSettings
 from mechanisms.histogram import Cost, Counts, Histogram
 from mechanisms.quantile import QuantileTree, tree_quantile
 from mechanisms.randomness import Stream
@@ -27,7 +27,7 @@ class QuantileMeter:
 
     node: BoundNode
     place: int
-    settings: Settings
+    settings: MechanismSettings
     changed: GroupBound
     most_bins: int
 

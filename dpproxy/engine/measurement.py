@@ -17,7 +17,7 @@ from dpproxy.engine.group_selection import (
     width_of,
 )
 from dpproxy.engine.planner import BoundNode
-from mechanisms.choose import Settings, noisy_cells
+from mechanisms.choose import MechanismSettings, noisy_cells
 from mechanisms.histogram import Cost, Histogram, Release
 from mechanisms.known_domain import KnownGauss, KnownLap
 from mechanisms.numeric import ClampedSum
@@ -63,7 +63,7 @@ class SumMeasurement:
 
     node: BoundNode
     places: tuple[int, ...]
-    settings: Settings
+    settings: MechanismSettings
     changed: GroupBound
 
     def mechanisms(self, groups: int) -> tuple[KnownLap | KnownGauss | ClampedSum, ...]:

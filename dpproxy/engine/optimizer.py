@@ -71,7 +71,7 @@ from dpproxy.engine.release_plan import ReleasePlan, Secret, charge, running, to
 from dpproxy.engine.select_partitions import PartitionSelection
 from dpproxy.engine.select_running import RunningSelection, times_over
 from mechanisms import randomness
-from mechanisms.choose import NoMechanism, Settings, choose
+from mechanisms.choose import MechanismSettings, NoMechanism, choose
 from mechanisms.continual import UnknownDomainBinary
 from mechanisms.count_release import KnownCountRelease, PrivateCountRelease
 from mechanisms.histogram import Cost
@@ -363,7 +363,7 @@ def _units(information: Fraction) -> str:
     return f"{shown(micro(information))} information units"
 
 
-def _refuse_laplace(settings: Settings, what: str) -> None:
+def _refuse_laplace(settings: MechanismSettings, what: str) -> None:
     """PV018 with noise = "laplace", whose accounting composes steps of bounded range only."""
     if settings.noise == "laplace":
         raise refusals.not_with_laplace(what)

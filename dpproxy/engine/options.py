@@ -13,7 +13,7 @@ from budget.units import units
 from dpproxy.config.epoch import Epoch, epoch_begin
 from dpproxy.config.sections import Allowances, Privacy
 from dpproxy.engine import refusals
-from mechanisms.choose import Settings
+from mechanisms.choose import MechanismSettings
 from mechanisms.histogram import Cost
 from mechanisms.partition_selection import ONE
 
@@ -37,7 +37,7 @@ class ReleaseOptions:
         floor: the least weight in partition selection, in 2^-20.
     """
 
-    settings: Settings
+    settings: MechanismSettings
     max_k: int
     allowance: Cost
     relative_error: Fraction
@@ -75,7 +75,7 @@ def terms(privacy: Privacy, wishes: Mapping[str, str]) -> ReleaseOptions:
     """The terms of a session with these dpproxy.* settings; raises Refusal (22023) for values that do not exist."""
     spend = _one_of(wishes, "dpproxy.spend", "accurate", "cheap")
     shown = _one_of(wishes, "dpproxy.distinct_values", "domain", "present")
-    chosen = Settings(
+    chosen = MechanismSettings(
         privacy.epsilon_per,
         privacy.delta_per,
         privacy.noise,

@@ -16,7 +16,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Literal, Protocol, cast, get_args
 
 from budget.account import Charge, LedgerError
-from budget.publications import NameTaken, Published, Refresh, Released
+from budget.publications import NameTaken, PublishedAnswer, Refresh, Released
 from dpproxy.backends.base import Row
 from dpproxy.config.epoch import epoch_end
 from dpproxy.config.identity import OWNER
@@ -123,7 +123,7 @@ class Publishing:
             self._front.publish(self._drop(one, Publication("drop", (name,))))
         return one is not None
 
-    def refresh(self, name: str) -> Published | None:
+    def refresh(self, name: str) -> PublishedAnswer | None:
         """Refreshes an answer before it is due; None where there is none.
 
         A failure is returned, not raised.
@@ -185,7 +185,7 @@ class Publishing:
         work: _OnOne,
         tag: Literal["DROP TABLE", "ALTER TABLE", "COMMENT"],
     ) -> Done:
-        found: list[Published] = []
+        found: list[PublishedAnswer] = []
         notices = []
         for name in asked.names:
             one = self._ledger.publications.get(name)
@@ -201,11 +201,11 @@ class Publishing:
             self._front.publish(work(one, asked))
         return Done(tag, tuple(notices))
 
-    def _drop(self, one: Published, _: Publication) -> Work:
+    def _drop(self, one: PublishedAnswer, _: Publication) -> Work:
         yield from removed(one.name)
         self._ledger.publications.unpublish(one)
 
-    def _rename(self, one: Published, asked: Publication) -> Work:
+    def _rename(self, one: PublishedAnswer, asked: Publication) -> Work:
         if self._ledger.publications.get(asked.other) is not None:
             raise refusals.exists(asked.other)
         yield from renamed(one.name, asked.other)
@@ -214,7 +214,7 @@ class Publishing:
             raise refusals.missing(one.name)
         yield from told(changed)
 
-    def _comment(self, one: Published, asked: Publication) -> Work:
+    def _comment(self, one: PublishedAnswer, asked: Publication) -> Work:
         if asked.column is not None and asked.column not in dict(one.columns):
             raise refusals.no_column(one.name, asked.column)
         changed = self._ledger.publications.comment(one, asked.column or "", asked.comment)
@@ -224,7 +224,7 @@ class Publishing:
 
     # Asking
 
-    def _refresh(self, one: Published, now: datetime, *, due: bool) -> bool:
+    def _refresh(self, one: PublishedAnswer, now: datetime, *, due: bool) -> bool:
         """Refreshes an answer; returns whether a new answer was stored."""
         until = None if one.refresh == "once" else self._next(one.refresh, one.publisher, now)
         under_way = f"begun at {now:%Y-%m-%d %H:%M} UTC and not ended yet"
@@ -330,7 +330,7 @@ class Publishing:
 class _OnOne(Protocol):
     """An operation on one published answer."""
 
-    def __call__(self, one: Published, asked: Publication, /) -> Work: ...
+    def __call__(self, one: PublishedAnswer, asked: Publication, /) -> Work: ...
 
 
 @contextmanager
@@ -354,7 +354,7 @@ def _told(asked: Publication) -> Iterator[None]:
         raise
 
 
-def _due(one: Published, now: datetime) -> bool:
+def _due(one: PublishedAnswer, now: datetime) -> bool:
     return one.due_at is not None and one.due_at <= now
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import psycopg
 
-from budget.publications import Columns, Published
+from budget.publications import Columns, PublishedAnswer
 from budget.units import shown
 from dpproxy.backends.base import Row
 from dpproxy.front.clone import SYSTEM
@@ -55,7 +55,7 @@ def placed(name: str, columns: Columns, rows: Iterable[Row], reader: str) -> Wor
     yield f"ANALYZE {table}"
 
 
-def told(one: Published) -> Work:
+def told(one: PublishedAnswer) -> Work:
     """Writes comments and the list of published answers: query, age, and time of the next refresh."""
     table = qualified((SCHEMA, one.name))
     yield f"COMMENT ON TABLE {table} IS {literal(age(one))}"
@@ -84,7 +84,7 @@ def renamed(name: str, other: str) -> Work:
     yield f"DELETE FROM {NOTES} WHERE name = {literal(name)}"
 
 
-def age(one: Published) -> str:
+def age(one: PublishedAnswer) -> str:
     """The table's comment: the publisher's own, and how old the answer is."""
     again = _AGAIN[one.refresh]
     when = f"published by {one.publisher}, released {one.released_at:%Y-%m-%d %H:%M} UTC, {again}"

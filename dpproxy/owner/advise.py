@@ -10,7 +10,7 @@ from fractions import Fraction
 from typing import Literal
 
 from budget.account import EntryRow, Limit
-from budget.accounting import Bound, guarantee, solve
+from budget.accounting import PrivacyBound, guarantee, solve
 from budget.advice import (
     averaging_attack,
     close_count,
@@ -27,7 +27,7 @@ from dpproxy.engine.group_selection import width_of
 from dpproxy.owner.attacker_advantage import lessons, together
 from dpproxy.owner.check import limits_of
 from dpproxy.reporting.rows import OutputError
-from mechanisms.choose import Settings, choose
+from mechanisms.choose import MechanismSettings, choose
 from mechanisms.histogram import Mechanism
 
 TYPICAL = (100, 1_000, 10_000)
@@ -59,7 +59,7 @@ class Setting:
     d_bar: int
     bounded_range: bool = False
 
-    def bounds(self) -> tuple[Bound, ...]:
+    def bounds(self) -> tuple[PrivacyBound, ...]:
         """(epsilon, delta) of a period by every accounting that applies."""
         return guarantee(
             *(self.information, self.calls, self.epsilon_per, self.delta_per, self.delta_prime),
@@ -121,7 +121,7 @@ def kinds(setting: Setting) -> tuple[Kind, ...]:
 
     Those over unknown values are left out where delta_per is 0.
     """
-    settings = Settings(setting.epsilon_per, setting.delta_per, setting.noise, None, setting.d_bar)
+    settings = MechanismSettings(setting.epsilon_per, setting.delta_per, setting.noise, None, setting.d_bar)
     questions: list[tuple[str, int | None, int | None, int | None]] = [
         ("one count", 1, 1, None),
         ("known groups, one of a unit", 50, 1, None),
@@ -144,7 +144,7 @@ def thresholds(setting: Setting, bounds: Sequence[int]) -> tuple[int, ...]:
     """Of unknown groups, what a group needs above the first one that is not fetched, by l0; empty without delta."""
     if not setting.delta_per:
         return ()
-    settings = Settings(setting.epsilon_per, setting.delta_per, setting.noise, None, setting.d_bar)
+    settings = MechanismSettings(setting.epsilon_per, setting.delta_per, setting.noise, None, setting.d_bar)
     found = [
         choose(settings, domain_size=None, delta0=d, tau=1, k=None, counts=True).threshold for d in bounds
     ]

@@ -11,7 +11,7 @@ from budget.accounting import (
     BOUNDED_RANGE,
     ZCDP_SIMPLE,
     ZCDP_TIGHT,
-    Bound,
+    PrivacyBound,
     guarantee,
     retention_periods,
     shown_up,
@@ -133,7 +133,7 @@ def guarantee_of(
     return found
 
 
-def _kept_bounds(privacy: Privacy, kept: AccountLimit | None, days: int | None) -> tuple[Bound, ...]:
+def _kept_bounds(privacy: Privacy, kept: AccountLimit | None, days: int | None) -> tuple[PrivacyBound, ...]:
     if kept is None:
         return ()
     period = PERIOD_DAYS[kept.period]
@@ -250,7 +250,7 @@ def limits_of(budget: Budget) -> list[AccountLimit]:
     )
 
 
-def _bounds_of(privacy: Privacy, limit: AccountLimit, periods: int) -> tuple[Bound, ...]:
+def _bounds_of(privacy: Privacy, limit: AccountLimit, periods: int) -> tuple[PrivacyBound, ...]:
     return guarantee(
         limit.information,
         limit.calls,
@@ -262,7 +262,7 @@ def _bounds_of(privacy: Privacy, limit: AccountLimit, periods: int) -> tuple[Bou
     )
 
 
-def _shown(bound: Bound | None) -> tuple[str | None, str | None]:
+def _shown(bound: PrivacyBound | None) -> tuple[str | None, str | None]:
     if bound is None:
         return None, None
     return shown_up(bound.epsilon, _DIGITS), shown_up(bound.delta, _DIGITS)

@@ -7,7 +7,7 @@ from fractions import Fraction
 
 from dpproxy.config.sections import Privacy
 from dpproxy.config.values import NUMBERS, base
-from mechanisms.choose import CELLS_WITHOUT_K, NoMechanism, Settings, choose
+from mechanisms.choose import CELLS_WITHOUT_K, MechanismSettings, NoMechanism, choose
 from mechanisms.histogram import Mechanism
 from rewriter.policy import Column, Table
 
@@ -34,7 +34,7 @@ def cost(table: Table, column: Column, privacy: Privacy, *, one_row: bool) -> st
         return "1 to count units"
     delta0 = 1 if one_row else table.max_groups_per_unit.get(frozenset({column.name}))
     size = _size(column)
-    settings = Settings(privacy.epsilon_per, privacy.delta_per, privacy.noise, None, privacy.d_bar)
+    settings = MechanismSettings(privacy.epsilon_per, privacy.delta_per, privacy.noise, None, privacy.d_bar)
     if size is not None and delta0 is not None:
         delta0 = min(delta0, size)
     whole = _chosen(settings, size, delta0, None)
@@ -50,7 +50,9 @@ def cost(table: Table, column: Column, privacy: Privacy, *, one_row: bool) -> st
     return f"top {min(TOP, privacy.max_k)}: {_price(top)}; no LIMIT: {without}"
 
 
-def _chosen(settings: Settings, size: int | None, delta0: int | None, k: int | None) -> Mechanism | None:
+def _chosen(
+    settings: MechanismSettings, size: int | None, delta0: int | None, k: int | None
+) -> Mechanism | None:
     try:
         return choose(settings, domain_size=size, delta0=delta0, tau=1, k=k, counts=True)
     except NoMechanism:

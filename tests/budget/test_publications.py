@@ -12,7 +12,7 @@ import pytest
 
 from budget.account import Charge, Limit
 from budget.ledger import Ledger
-from budget.publications import NameTaken, Published, Released
+from budget.publications import NameTaken, PublishedAnswer, Released
 from budget.schema import MIGRATIONS
 from dpproxy.embedded.server import Embedded
 from tests.budget.dying import PINNED
@@ -29,7 +29,7 @@ def released(answer: bytes = b"rows", due_at: datetime | None = LATER) -> Releas
 
 
 @pytest.fixture
-def one(ledger: Ledger) -> Iterator[Published]:
+def one(ledger: Ledger) -> Iterator[PublishedAnswer]:
     found = ledger.publications.publish(
         "towns", "ann", "SELECT 1", {"dpproxy.spend": "cheap"}, "epoch", released()
     )
@@ -37,7 +37,7 @@ def one(ledger: Ledger) -> Iterator[Published]:
     ledger.publications.unpublish(found)
 
 
-def test_what_is_published_is_found_as_it_was(ledger: Ledger, one: Published) -> None:
+def test_what_is_published_is_found_as_it_was(ledger: Ledger, one: PublishedAnswer) -> None:
     assert ledger.publications.get("towns") == one
     assert ledger.publications.all() == (one,)
     assert ledger.publications.answer(one) == b"rows"
@@ -47,7 +47,7 @@ def test_what_is_published_is_found_as_it_was(ledger: Ledger, one: Published) ->
         ledger.publications.publish("towns", "bob", "SELECT 2", {}, "once", released())
 
 
-def test_names_and_comments_change(ledger: Ledger, one: Published) -> None:
+def test_names_and_comments_change(ledger: Ledger, one: PublishedAnswer) -> None:
     commented = ledger.publications.comment(one, "", "by town")
     assert commented is not None
     commented = ledger.publications.comment(one, "n", "how many")
@@ -69,7 +69,7 @@ def test_names_and_comments_change(ledger: Ledger, one: Published) -> None:
     assert ledger.publications.rename(taken, "x") is ledger.publications.comment(taken, "", "x") is None
 
 
-def test_one_of_many_renews_and_only_when_it_is_due(ledger: Ledger, one: Published) -> None:
+def test_one_of_many_renews_and_only_when_it_is_due(ledger: Ledger, one: PublishedAnswer) -> None:
     next_turn = LATER + timedelta(days=1)
     assert ledger.publications.claim_refresh(one, next_turn, "under way", due=NOW) is None
     with ThreadPoolExecutor(8) as threads:
@@ -92,7 +92,7 @@ def test_one_of_many_renews_and_only_when_it_is_due(ledger: Ledger, one: Publish
     assert ledger.publications.refreshed(one, claim, released(b"twice")) is None, "a claim is ended once"
 
 
-def test_a_failure_leaves_the_old_answer(ledger: Ledger, one: Published) -> None:
+def test_a_failure_leaves_the_old_answer(ledger: Ledger, one: PublishedAnswer) -> None:
     claim = ledger.publications.claim_refresh(one, None, "under way", due=None)
     assert claim is not None
     ledger.publications.refresh_failed(one, claim, "PV001: no", LATER)

@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from budget.account import Charge, EntryRow, Exhausted, Kind, Limit
+from budget.account import Charge, EntryKind, EntryRow, Exhausted, Limit
 from budget.ledger import Ledger
 from budget.simulate import SimulatedPeriod, share_stopped, simulate
 
-Event = tuple[str, Kind, float, int, int]
+Event = tuple[str, EntryKind, float, int, int]
 START = datetime(2026, 1, 1, tzinfo=UTC)
 
 
@@ -86,7 +86,7 @@ def test_what_is_refused_costs_nothing_and_smaller_ones_still_go() -> None:
 def test_what_is_held_counts_until_it_is_resolved() -> None:
     one: Event = ("a", "reserve", 0.0, 1, 0)
     two: Event = ("a", "reserve", 1.0, 2, 0)
-    resolutions: list[tuple[Kind, int, int]] = [("release", 0, 0), ("settle", 4, 0), ("spend", 10, 1)]
+    resolutions: list[tuple[EntryKind, int, int]] = [("release", 0, 0), ("settle", 4, 0), ("spend", 10, 1)]
     for kind, charged, refused in resolutions:
         (result,) = simulate(history(one, ("a", kind, 0.5, 1, charged), two), [Limit(14, 9, "none")])
         assert sum(period.refused for period in result.periods) == refused

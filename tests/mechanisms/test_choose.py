@@ -7,17 +7,21 @@ from fractions import Fraction
 
 import pytest
 
-from mechanisms.choose import NoMechanism, Settings, choose
+from mechanisms.choose import MechanismSettings, NoMechanism, choose
 from mechanisms.histogram import Cost, Mechanism
 
-GAUSSIAN = Settings(Fraction(3, 20), Fraction(1, 10**10), "gaussian", None, 1000)
+GAUSSIAN = MechanismSettings(Fraction(3, 20), Fraction(1, 10**10), "gaussian", None, 1000)
 LAPLACE = replace(GAUSSIAN, noise="laplace")
 CHEAP = replace(GAUSSIAN, spend="cheap")
 ACCURATE = replace(GAUSSIAN, spend="accurate")
 
 
 def pick(
-    settings: Settings, domain_size: int | None, delta0: int | None, k: int | None, counts: bool = True
+    settings: MechanismSettings,
+    domain_size: int | None,
+    delta0: int | None,
+    k: int | None,
+    counts: bool = True,
 ) -> Mechanism:
     return choose(settings, domain_size=domain_size, delta0=delta0, tau=2, k=k, counts=counts)
 
@@ -55,7 +59,7 @@ def pick(
     ],
 )
 def test_rows(
-    settings: Settings,
+    settings: MechanismSettings,
     domain_size: int | None,
     delta0: int | None,
     k: int | None,
@@ -125,4 +129,4 @@ def test_settings_out_of_range() -> None:
         {"d_bar": 0},
     ):
         with pytest.raises(ValueError, match=r"must be|unknown"):
-            Settings(**{**vars(GAUSSIAN), **change})
+            MechanismSettings(**{**vars(GAUSSIAN), **change})

@@ -9,7 +9,7 @@ import pytest
 from scipy.stats import chi2
 
 from mechanisms import continual
-from mechanisms.continual import Events, Running, UnknownDomainBinary
+from mechanisms.continual import Events, RunningCounts, UnknownDomainBinary
 from mechanisms.noise import Integers
 from mechanisms.randomness import Stream
 from mechanisms.tails import gaussian_sum_tail, gaussian_sum_threshold
@@ -102,7 +102,7 @@ def test_stddevs_are_those_of_the_noise() -> None:
     assert DAYS.stddev >= running.stddevs.max()
 
 
-def shown(running: Running) -> list[tuple[int, int, int]]:
+def shown(running: RunningCounts) -> list[tuple[int, int, int]]:
     return list(zip(running.times.tolist(), running.items.tolist(), running.values.tolist(), strict=True))
 
 

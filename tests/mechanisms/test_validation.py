@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mechanisms.choose import Settings, choose
+from mechanisms.choose import MechanismSettings, choose
 from mechanisms.continual import UnknownDomainBinary
 from mechanisms.count_release import KnownCountRelease, PrivateCountRelease
 from mechanisms.histogram import Histogram, Mechanism
@@ -149,7 +149,7 @@ def test_every_parameter_is_in_the_release_key() -> None:
     for noise in ("gaussian", "laplace"):
         for spend in ("accurate", "cheap"):
             for eps, delta, d_bar in ((EPS, DELTA, 50), (2 * EPS, DELTA, 50), (EPS, 2 * DELTA, 60)):
-                settings = Settings(eps, delta, noise, spend, d_bar)
+                settings = MechanismSettings(eps, delta, noise, spend, d_bar)
                 for domain_size in (None, 40, 41):
                     for delta0, k, tau in (
                         (2, None, 1),

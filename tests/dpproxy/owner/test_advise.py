@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from budget.account import Charge, EntryRow, Kind
+from budget.account import Charge, EntryKind, EntryRow
 from budget.accounting import guarantee
 from dpproxy.cli.app import app
 from dpproxy.owner.advise import Setting, for_analysts
@@ -89,7 +89,7 @@ def entries(asked: dict[str, int]) -> list[EntryRow]:
     """A history: each analyst has asked so often, for one unit and one call."""
     found: list[EntryRow] = []
     start, one = datetime(2026, 1, 1, tzinfo=UTC), Charge(10**6, 10**6)
-    kinds: tuple[tuple[Kind, Charge], ...] = (("reserve", Charge(0, 0)), ("settle", one))
+    kinds: tuple[tuple[EntryKind, Charge], ...] = (("reserve", Charge(0, 0)), ("settle", one))
     for analyst, times in asked.items():
         for n in range(times):
             reservation, at = uuid4(), start + timedelta(minutes=n)
