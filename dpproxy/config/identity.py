@@ -56,7 +56,7 @@ class TokensSection(_Section):
     claim: str = Field(default="sub", min_length=1)
 
 
-class Identity(_Section):
+class IdentitySection(_Section):
     """[identity]: who may ask on behalf of whom, and who proves it otherwise than by a password."""
 
     services: dict[Name, ServiceLogin] = {}

@@ -16,7 +16,7 @@ from typing import Annotated, Any, Literal, get_args
 
 from pydantic import BaseModel, BeforeValidator, Field, ValidationError, field_validator, model_validator
 
-from dpproxy.config.identity import Identity
+from dpproxy.config.identity import IdentitySection
 from dpproxy.config.values import MEMORY, SECTION, duration, exact, memory_bytes
 
 LEAST_SESSION_MEMORY = 128_000_000
@@ -71,7 +71,7 @@ class _Section(BaseModel):
     model_config = SECTION
 
 
-class Server(_Section):
+class ServerSection(_Section):
     """[server]: where and how clients are let in."""
 
     host: str = "127.0.0.1"
@@ -103,7 +103,7 @@ class Server(_Section):
         return host, int(port)
 
     @model_validator(mode="after")
-    def _guarded(self) -> Server:
+    def _guarded(self) -> ServerSection:
         if bool(self.tls_cert) != bool(self.tls_key):
             raise ValueError("tls_cert and tls_key go together")
         if not self.loopback and not self.tls_cert:
@@ -317,13 +317,13 @@ class Config(_Section):
     """A whole dpproxy.toml; `file` is where it was read, and what relative paths are relative to."""
 
     file: Path = Field(exclude=True)
-    server: Server = Server()
+    server: ServerSection = ServerSection()
     backend: BackendSection
     front: FrontSection = FrontSection()
     ledger: LedgerSection = LedgerSection()
     privacy: Privacy = Privacy()
     budget: Budget = Budget()
-    identity: Identity = Identity()
+    identity: IdentitySection = IdentitySection()
     tables: dict[str, TableSection]
 
     @model_validator(mode="after")

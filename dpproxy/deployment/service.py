@@ -27,8 +27,7 @@ from dpproxy.catalog.build_policy import build_policy, open_backend, policy_warn
 from dpproxy.config.epoch import epoch_name
 from dpproxy.config.highwater_file import MarkFile, mark_path
 from dpproxy.config.key_file import load_key
-from dpproxy.config.sections import Config, ConfigError, load
-from dpproxy.config.sections import Server as ServerSection
+from dpproxy.config.sections import Config, ConfigError, ServerSection, load
 from dpproxy.deployment.epoch_rollover import OncePerEpoch, tables_changed, turn_at_owner
 from dpproxy.embedded.server import Embedded, EmbeddedError
 from dpproxy.engine.executor import QueryEngine
@@ -40,7 +39,7 @@ from dpproxy.reporting.rows import RowSet
 from dpproxy.server import local_client
 from dpproxy.server.impersonation import Identity, no_owner
 from dpproxy.server.jwt import KeyFileError, Tokens
-from dpproxy.server.listener import Rooms, Server, ServerError, Settings, Shared
+from dpproxy.server.listener import Rooms, Server, ServerError, ServerSettings, Shared
 from dpproxy.telemetry.metrics import Metrics
 from dpproxy.telemetry.observer import Observer, Watchers
 from dpproxy.telemetry.progress import Progress
@@ -271,7 +270,7 @@ class Service:
             str(self.config.path(written)) if written else ""
             for written in (section.tls_cert, section.tls_key, section.tls_client_ca)
         )
-        settings = Settings(
+        settings = ServerSettings(
             section.host,
             section.port,
             certificate,
@@ -312,7 +311,7 @@ class Service:
         `heard`: called with the progress of a long statement. Raises ClientError.
         """
         seconds = self.config.server.statement_timeout.total_seconds()
-        server = Server(Settings(auth="trust", statement_timeout=seconds), self._rooms())
+        server = Server(ServerSettings(auth="trust", statement_timeout=seconds), self._rooms())
         theirs, ours = socket.socketpair()
         try:
             await server.admit(theirs)

@@ -52,7 +52,7 @@ _THREADS_EACH, _PLANNING_EACH = 8, 2
 
 
 @dataclass(frozen=True)
-class Settings:
+class ServerSettings:
     """[server] of the configuration; times in seconds.
 
     Attributes:
@@ -130,7 +130,7 @@ def _nothing() -> None:
 class Server:
     """Serves a configuration until it is closed."""
 
-    def __init__(self, settings: Settings, rooms: Rooms, shared: Shared | None = None) -> None:
+    def __init__(self, settings: ServerSettings, rooms: Rooms, shared: Shared | None = None) -> None:
         """`shared`: what binds it to other processes on the same port.
 
         Raises ServerError for settings that would let anyone listen in.

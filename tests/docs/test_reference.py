@@ -13,7 +13,7 @@ from dpproxy.config import identity, sections
 
 DOCS = Path(__file__).parent.parent.parent / "docs"
 SECTIONS: dict[str, tuple[type[BaseModel], set[str]]] = {
-    "## [server]": (sections.Server, set()),
+    "## [server]": (sections.ServerSection, set()),
     "## [backend]": (sections.BackendSection, set()),
     "## [privacy]": (sections.Privacy, set()),
     "## [budget]": (sections.Budget, {"analysts", "teams", "dataset"}),
@@ -67,6 +67,6 @@ def test_documented_defaults_are_the_defaults(tmp_path: Path) -> None:
     file = tmp_path / "dpproxy.toml"
     file.write_text(text)
     loaded = sections.load(file)
-    assert loaded.server == sections.Server()
+    assert loaded.server == sections.ServerSection()
     assert loaded.privacy == sections.Privacy()
     assert loaded.budget == sections.Budget()

@@ -29,7 +29,7 @@ from dpproxy.pgwire import messages as m
 from dpproxy.pgwire.auth import ClientScram, Verifier
 from dpproxy.pgwire.startup import startup_packet
 from dpproxy.server.impersonation import Identity
-from dpproxy.server.listener import Rooms, Server, Settings
+from dpproxy.server.listener import Rooms, Server, ServerSettings
 from dpproxy.server.session import Session
 from rewriter.policy import Column, Policy, Table
 from rewriter.refusal import Refusal
@@ -201,7 +201,7 @@ class Served:
             fake_salt_key=bytes(32),
             identity=Identity(SERVICES, front.let_take),
         )
-        self.settings = replace(Settings(port=0, auth="trust"), **settings)
+        self.settings = replace(ServerSettings(port=0, auth="trust"), **settings)
         self.port = 0
         self.server = Server(self.settings, rooms)
         self.loop = uvloop.new_event_loop()

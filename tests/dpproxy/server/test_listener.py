@@ -24,7 +24,7 @@ import pytest
 from dpproxy.front.front import Front
 from dpproxy.pgwire import messages as m
 from dpproxy.pgwire.startup import startup_packet
-from dpproxy.server.listener import Rooms, Server, ServerError, Settings
+from dpproxy.server.listener import Rooms, Server, ServerError, ServerSettings
 from tests.dpproxy.wire import (
     BY_AGE,
     BY_COUNTRY,
@@ -288,7 +288,7 @@ def test_a_front_that_is_not_there(tmp_path: Path) -> None:
         rooms = Rooms(
             Scripted(), tmp_path / "none", "x", lambda _: ("a", "b"), lambda _: None, fake_salt_key=bytes(32)
         )
-        server = Server(Settings(port=0, auth="trust"), rooms)
+        server = Server(ServerSettings(port=0, auth="trust"), rooms)
         reader, writer = await asyncio.open_connection(*await server.start())
         writer.write(startup_packet({"user": "ann"}))
         data = await reader.read()
@@ -405,14 +405,14 @@ def test_logs_hold_no_statements_and_no_data(proxy: Served, caplog: pytest.LogCa
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        (Settings(host="0.0.0.0"), "tls_cert"),
-        (Settings(host="192.0.2.1", tls_cert="x"), "tls_cert"),
-        (Settings(host="example.org", auth="trust"), "loopback"),
-        (Settings(host="0.0.0.0", auth="trust", tls_cert="x", tls_key="y"), "loopback"),
-        (Settings(tls_cert="/none/cert", tls_key="/none/key"), "cannot be used"),
+        (ServerSettings(host="0.0.0.0"), "tls_cert"),
+        (ServerSettings(host="192.0.2.1", tls_cert="x"), "tls_cert"),
+        (ServerSettings(host="example.org", auth="trust"), "loopback"),
+        (ServerSettings(host="0.0.0.0", auth="trust", tls_cert="x", tls_key="y"), "loopback"),
+        (ServerSettings(tls_cert="/none/cert", tls_key="/none/key"), "cannot be used"),
     ],
 )
-def test_what_would_let_others_listen_is_refused(settings: Settings, message: str) -> None:
+def test_what_would_let_others_listen_is_refused(settings: ServerSettings, message: str) -> None:
     rooms = Rooms(Scripted(), Path("x"), "x", lambda _: ("a", "b"), lambda _: None, fake_salt_key=bytes(32))
     with pytest.raises(ServerError, match=message):
         Server(settings, rooms)
@@ -422,7 +422,7 @@ def test_a_port_in_use(proxy: Served) -> None:
     rooms = Rooms(Scripted(), Path("x"), "x", lambda _: ("a", "b"), lambda _: None, fake_salt_key=bytes(32))
 
     async def second() -> None:
-        server = Server(Settings(port=proxy.port), rooms)
+        server = Server(ServerSettings(port=proxy.port), rooms)
         try:
             await server.start()
         finally:
@@ -436,7 +436,7 @@ _SERVE = """
 import asyncio, sys, time
 from pathlib import Path
 from dpproxy.server.shutdown import leave
-from dpproxy.server.listener import Rooms, Server, Settings
+from dpproxy.server.listener import Rooms, Server, ServerSettings
 from tests.dpproxy.wire import Scripted
 
 class Endless(Scripted):
@@ -447,7 +447,7 @@ class Endless(Scripted):
 
 role = (sys.argv[3], sys.argv[4])
 rooms = Rooms(Endless(), Path(sys.argv[1]), sys.argv[2], lambda _: role, lambda _: None, bytes(32))
-server = Server(Settings(port=0, auth="trust"), rooms)
+server = Server(ServerSettings(port=0, auth="trust"), rooms)
 asyncio.run(server.serve(lambda host, port: print(port, flush=True)))
 leave()
 """
