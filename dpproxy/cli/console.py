@@ -14,7 +14,7 @@ from dpproxy.config.key_file import load_key
 from dpproxy.config.sections import Config
 from dpproxy.console.app import application, metrics_token
 from dpproxy.console.listener import listening
-from dpproxy.console.password import Verifier, load, save, verifier_path
+from dpproxy.console.password import ScryptVerifier, load, save, verifier_path
 from dpproxy.console.sources import CONSOLE, Sources
 from dpproxy.deployment.service import Service
 from dpproxy.deployment.workers import Workers
@@ -51,7 +51,7 @@ def beside(serving: Service | Workers, config: Config) -> AbstractAsyncContextMa
 
 def password(config: Config, text: str) -> None:
     """Sets the owner's password, which ends all logins; raises OutputError for a short one."""
-    verifier, place = Verifier.make(text), _place(config)
+    verifier, place = ScryptVerifier.make(text), _place(config)
     place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     save(place, verifier)
 

@@ -23,7 +23,7 @@ _MEMORY = 256 * _N * _R
 
 
 @dataclass(frozen=True)
-class Verifier:
+class ScryptVerifier:
     """The verifier of a password (RFC 7914)."""
 
     salt: bytes
@@ -41,7 +41,7 @@ class Verifier:
     def read(cls, text: str) -> Self:
         """A verifier as `str` writes it; ValueError for anything else.
 
-        >>> Verifier.read(str(Verifier.make("correct horse"))).holds("correct horse")
+        >>> ScryptVerifier.read(str(ScryptVerifier.make("correct horse"))).holds("correct horse")
         True
         """
         kind, n, r, p, salt, hash = text.strip().split("$")
@@ -63,17 +63,17 @@ def verifier_path(key_path: Path) -> Path:
     return key_path.with_name(f"{key_path.name}.owner")
 
 
-def load(path: Path) -> Verifier | None:
+def load(path: Path) -> ScryptVerifier | None:
     """The verifier in a file, None where there is no file; raises ConfigError for one that cannot be read."""
     try:
-        return Verifier.read(path.read_text())
+        return ScryptVerifier.read(path.read_text())
     except FileNotFoundError:
         return None
     except (OSError, ValueError, Base64Error) as error:
         raise ConfigError(path, "", "the owner's password cannot be read: set a new one") from error
 
 
-def save(path: Path, verifier: Verifier) -> None:
+def save(path: Path, verifier: ScryptVerifier) -> None:
     """Replaces the file as a whole, readable by its owner alone; raises OSError."""
     handle, new = tempfile.mkstemp(prefix=f"{path.name}.", dir=path.parent)
     with open(handle, "w") as file:

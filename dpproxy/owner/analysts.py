@@ -7,7 +7,7 @@ import asyncio
 from dpproxy.config.identity import OWNER
 from dpproxy.config.sections import Config
 from dpproxy.deployment.service import LedgerAndKey, open_front, opened_vault
-from dpproxy.pgwire.auth import Verifier
+from dpproxy.pgwire.auth import ScramVerifier
 from dpproxy.pgwire.identifiers import NAME_BYTES
 from dpproxy.reporting.rows import OutputError
 from dpproxy.server.local_client import end_sessions
@@ -26,7 +26,7 @@ def add(config: Config, name: str, password: str) -> None:
     if name == OWNER:
         raise UserError(f"the name {OWNER} is kept for the commands of the data owner")
     with opened_vault(config) as vault:
-        vault.ledger.analysts.add(name, str(Verifier.make(password)))
+        vault.ledger.analysts.add(name, str(ScramVerifier.make(password)))
 
 
 def names(config: Config) -> tuple[str, ...]:
@@ -39,7 +39,7 @@ def set_password(config: Config, name: str, password: str) -> None:
     """Sets an analyst's password; raises UserError where there is no such analyst."""
     _check(name, password)
     with opened_vault(config) as vault:
-        if not vault.ledger.analysts.set_verifier(name, str(Verifier.make(password))):
+        if not vault.ledger.analysts.set_verifier(name, str(ScramVerifier.make(password))):
             raise UserError(f"there is no analyst {name}")
 
 

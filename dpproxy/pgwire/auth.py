@@ -37,7 +37,7 @@ class AuthenticationFailed(Exception):
 
 
 @dataclass(frozen=True, repr=False)
-class Verifier:
+class ScramVerifier:
     """A server's verifier of a password, in the format of PostgreSQL's pg_authid.rolpassword."""
 
     iterations: int
@@ -46,10 +46,10 @@ class Verifier:
     server_key: bytes
 
     @classmethod
-    def make(cls, password: str, salt: bytes | None = None, iterations: int = ITERATIONS) -> Verifier:
+    def make(cls, password: str, salt: bytes | None = None, iterations: int = ITERATIONS) -> ScramVerifier:
         """The verifier of a password, with a fresh salt of 16 bytes unless one is given.
 
-        >>> str(Verifier.make("pencil", bytes(16), 4096))[:45]
+        >>> str(ScramVerifier.make("pencil", bytes(16), 4096))[:45]
         'SCRAM-SHA-256$4096:AAAAAAAAAAAAAAAAAAAAAA==$c'
         """
         salt = random_bytes(SALT_BYTES) if salt is None else salt
@@ -58,7 +58,7 @@ class Verifier:
         return cls(iterations, salt, hashlib.sha256(client_key).digest(), _mac(salted, b"Server Key"))
 
     @classmethod
-    def read(cls, text: str) -> Verifier:
+    def read(cls, text: str) -> ScramVerifier:
         """A verifier from its text; raises ValueError."""
         match = _VERIFIER.fullmatch(text)
         if match is None:
@@ -69,7 +69,7 @@ class Verifier:
         return cls(int(match[1]), salt, stored_key, server_key)
 
     @classmethod
-    def fake(cls, key: bytes, user: str) -> Verifier:
+    def fake(cls, key: bytes, user: str) -> ScramVerifier:
         """A verifier for an unknown user, with a constant salt and keys that no password has.
 
         `key`: 32 secret bytes kept over restarts, so that nobody learns from salts which users exist.
@@ -87,7 +87,7 @@ class Verifier:
 class ServerScram:
     """The server's side of one login: `first` and `final` take the client's messages and give the answers."""
 
-    def __init__(self, verifier: Verifier, *, known: bool = True, binding: bytes | None = None) -> None:
+    def __init__(self, verifier: ScramVerifier, *, known: bool = True, binding: bytes | None = None) -> None:
         """`known`: whether the verifier is a user's at all; if not, every proof is wrong.
 
         `binding`: the TLS channel binding, None where -PLUS is not offered.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dpproxy.pgwire import messages as m
-from dpproxy.pgwire.pending import Change, Entry, Pending
+from dpproxy.pgwire.pending import Change, Pending, PendingMessage
 from dpproxy.pgwire.step import RESERVED, Portal
 from rewriter.refusal import Refusal
 
@@ -34,7 +34,7 @@ class FrontWriter:
     def forward(self, kind: str, body: bytes, *changes: Change, hidden: bytes = b"", moved: int = 0) -> None:
         """A message whose responses the client sees, but for the kinds in `hidden`."""
         self.out += m.message(kind, body)
-        self.pending.expect(Entry(ord(kind), changes=changes, hidden=hidden, moved=moved))
+        self.pending.expect(PendingMessage(ord(kind), changes=changes, hidden=hidden, moved=moved))
 
     def inject(
         self, raw: bytes, *, ours: bool = True, refusal: Refusal | None = None, moved: int = 0
@@ -42,7 +42,7 @@ class FrontWriter:
         """A message whose responses the client does not see; gives where they will be."""
         rows = bytearray()
         self.out += raw
-        entry = Entry(raw[0], shown=False, ours=ours, rows=rows, refusal=refusal, moved=moved)
+        entry = PendingMessage(raw[0], shown=False, ours=ours, rows=rows, refusal=refusal, moved=moved)
         self.pending.expect(entry)
         return rows
 
@@ -74,7 +74,7 @@ class FrontWriter:
         self._prepare("SELECT", ())
         self.inject(m.bind(_OURS, _OURS, m.NO_VALUES))
         self.out += m.execute(_OURS)
-        self.pending.expect(Entry(ord("E"), ours=True, hidden=b"D", tag=tag.encode()))
+        self.pending.expect(PendingMessage(ord("E"), ours=True, hidden=b"D", tag=tag.encode()))
         self.inject(m.close("P", _OURS))
         self.inject(m.close("S", _OURS))
 
@@ -93,7 +93,7 @@ class FrontWriter:
         if self.unsure or self._kept != bound.text:
             self._prepare(bound.text, bound.oids)
         self.out += m.bind(name, _OURS, bound.values, b"\0\0" if portal.statement.carries else portal.results)
-        self.pending.expect(Entry(ord("B"), shown=shown, ours=True, changes=tuple(changes)))
+        self.pending.expect(PendingMessage(ord("B"), shown=shown, ours=True, changes=tuple(changes)))
         self._kept = bound.text if keep else None
         if not keep:
             self.inject(m.close("S", _OURS))

@@ -81,7 +81,7 @@ Change = tuple[Names[Any], str]
 
 
 @dataclass(slots=True)
-class Entry:
+class PendingMessage:
     """A message sent to the front whose responses are due.
 
     Attributes:
@@ -134,7 +134,7 @@ class Pending:
     """The queue of expected responses, oldest first."""
 
     def __init__(self) -> None:
-        self._entries: deque[Entry] = deque()
+        self._entries: deque[PendingMessage] = deque()
         self._ends = 0
         self._hiding = 0
 
@@ -142,7 +142,7 @@ class Pending:
         return len(self._entries)
 
     @property
-    def head(self) -> Entry | None:
+    def head(self) -> PendingMessage | None:
         """The message whose responses are arriving."""
         return self._entries[0] if self._entries else None
 
@@ -155,7 +155,7 @@ class Pending:
         """Whether a Sync or simple query is still unanswered: messages after it may succeed if earlier ones fail."""
         return self._ends > 0
 
-    def expect(self, entry: Entry) -> None:
+    def expect(self, entry: PendingMessage) -> None:
         """The responses to another message are due, after all others."""
         self._entries.append(entry)
         self._ends += entry.kind in _SEGMENT_ENDS

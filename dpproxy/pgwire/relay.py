@@ -59,20 +59,20 @@ from typing import cast
 
 from dpproxy.pgwire import messages as m
 from dpproxy.pgwire.line import FrontWriter
-from dpproxy.pgwire.pending import Entry, Names
+from dpproxy.pgwire.pending import Names, PendingMessage
 from dpproxy.pgwire.startup import check_status
 from dpproxy.pgwire.step import (
     PLAIN,
     Bindable,
+    ClientStatement,
     FetchPortal,
     Job,
     Portal,
     PreparePortal,
     PublishPortal,
-    Read,
     RelayedPortal,
     Skipped,
-    Statement,
+    SplitText,
     Wait,
     check_names,
     cleaned,
@@ -98,7 +98,7 @@ _SILENT = re.compile(rb"[123CDInstT]+Z?")
 # Command tags after which a name may mean another statement. They are searched for in the bytes as they are, rows
 # included: a row that has one of these words in it only takes the slow path.
 _TELLING = (b"DEALLOCATE", b"DISCARD", b"PREPARE")
-_ROUND = Entry(_QUERY)
+_ROUND = PendingMessage(_QUERY)
 # A simple query that failed in a transaction leaves a portal of this name behind that PostgreSQL must not be
 # asked for: what it points to is freed, and the server crashes.
 _NO_PORTAL = Refusal("34000", 'portal "" does not exist')
@@ -136,7 +136,7 @@ class Relay:
         self._line = FrontWriter()
         self.to_front = self._line.out
         self._outbound = m.Outbound()
-        self._statements = Names[Statement]()
+        self._statements = Names[ClientStatement]()
         self._portals = Names[Bindable]()
         self._works = MessageFlows(self._line, self._statements, self._portals, self.to_client, roles)
         self._work: Work | None = None
@@ -146,7 +146,7 @@ class Relay:
         self._deallocated = False
         self._plain: set[bytes] = set()
         self._ended = False
-        self._known: list[Statement] | Refusal | None = None
+        self._known: list[ClientStatement] | Refusal | None = None
         self._from_client: dict[int, Callable[[bytes], None]] = {
             ord("Q"): self._query,
             ord("P"): self._parse,
@@ -281,7 +281,7 @@ class Relay:
             self._begin(self._works.refused_query(refusal))
             return
         if self._by_pieces(statements) or not is_one_command(text):
-            self._begin(self._works.query(statements or [Statement("", False)]))
+            self._begin(self._works.query(statements or [ClientStatement("", False)]))
             return
         depends = any(one.carrier is not None or one.fetches for one in statements)
         if not depends and len(raw) <= _LONGEST_PLAIN and len(self._plain) < _MOST_PLAIN:
@@ -292,7 +292,7 @@ class Relay:
         cleared = [(names, "") for names in (self._statements, self._portals) if names.clear("")]
         self._line.forward("Q", body, *cleared)
 
-    def _by_pieces(self, statements: Sequence[Statement]) -> bool:
+    def _by_pieces(self, statements: Sequence[ClientStatement]) -> bool:
         """Whether a simple query has to be done by Parse, Bind and Execute, statement by statement."""
         return any(
             one.private
@@ -303,14 +303,14 @@ class Relay:
             for one in statements
         )
 
-    def _check_string(self, statements: Sequence[Statement]) -> None:
+    def _check_string(self, statements: Sequence[ClientStatement]) -> None:
         """Raises Refusal for a simple query with statements that cannot be run, or not one by one."""
         for one in statements:
             self._check_fetch(one)
         if len(statements) > 1:
             _check_pieces(statements)
 
-    def _read(self, text: str) -> list[Statement]:
+    def _read(self, text: str) -> list[ClientStatement]:
         """The statements of a text, classified. Raises Refusal for the whole text if one of them is refused."""
         found = pieces(text)
         if len(found) > MOST_STATEMENTS:
@@ -336,26 +336,28 @@ class Relay:
         handler: Callable[[bytes], None],
         body: bytes,
         text: str,
-        read: Callable[[str], list[Statement]],
+        read: Callable[[str], list[ClientStatement]],
     ) -> Work:
         """Reads a long text on a thread, then handles its message again with the result in `_known`."""
         try:
-            self._known = cast(list[Statement], (yield Read(lambda: read(text))))
+            self._known = cast(list[ClientStatement], (yield SplitText(lambda: read(text))))
         except Refusal as refusal:
             self._known = refusal
         self._postponed = (handler, body)
 
-    def _statements_of(self, text: str, read: Callable[[str], list[Statement]]) -> list[Statement]:
+    def _statements_of(
+        self, text: str, read: Callable[[str], list[ClientStatement]]
+    ) -> list[ClientStatement]:
         """The statements of a text, read now or by `_read_first`; raises Refusal."""
         known, self._known = self._known, None
         if isinstance(known, Refusal):
             raise known
         return read(text) if known is None else known
 
-    def _classified(self, piece: Piece) -> Statement:
-        return Statement.read(piece, str(self._classify(piece.text)))
+    def _classified(self, piece: Piece) -> ClientStatement:
+        return ClientStatement.read(piece, str(self._classify(piece.text)))
 
-    def _called(self, statement: Statement | None) -> str | None:
+    def _called(self, statement: ClientStatement | None) -> str | None:
         """The name of the statement that an EXECUTE calls, if it is or may be private; None otherwise."""
         if statement is None or statement.carrier is None or statement.carrier.word != "EXECUTE":
             return None
@@ -374,17 +376,17 @@ class Relay:
         except Refusal as refusal:
             self._line.refuse(refusal)
             return
-        statement = found[0] if found else Statement(text, False)
+        statement = found[0] if found else ClientStatement(text, False)
         if statement.assumes is not None:
             self._begin(self._works.parse_assuming(body, name, statement))
             return
         self._statements.propose(name, statement)
         self._line.forward("P", body, (self._statements, name))
 
-    def _read_one(self, text: str) -> list[Statement]:
+    def _read_one(self, text: str) -> list[ClientStatement]:
         """The only statement of a text, if it has one; raises Refusal."""
         verdict = str(self._classify(text))
-        return [Statement.read(one, verdict) for one in pieces(text)]
+        return [ClientStatement.read(one, verdict) for one in pieces(text)]
 
     def _bind(self, body: bytes) -> None:
         try:
@@ -413,7 +415,7 @@ class Relay:
             naming = PreparePortal(statement) if statement.prepared is not None else PLAIN
             self._works.forward_bind(body, name, naming)
 
-    def _is_open(self, names: Names[Statement] | Names[Bindable], name: str) -> bool:
+    def _is_open(self, names: Names[ClientStatement] | Names[Bindable], name: str) -> bool:
         """Whether the meaning of `name` depends on responses due before a Sync that was already sent.
 
         If one of them is an error, the front skips to that Sync and executes what comes after it.
@@ -425,7 +427,7 @@ class Relay:
         yield Wait()
         self._postponed = (handler, body)
 
-    def _check_fetch(self, statement: Statement | None) -> None:
+    def _check_fetch(self, statement: ClientStatement | None) -> None:
         """Raises Refusal for FETCH or MOVE on a private portal that was not executed: it is bound to empty arrays."""
         if statement is None or not statement.fetches:
             return
@@ -483,7 +485,7 @@ class Relay:
         self._line.out += m.message("S", body)
         # PostgreSQL ignores a Sync within COPY FROM STDIN and does not answer it.
         if not self._copying:
-            self._line.pending.expect(Entry(_SYNC))
+            self._line.pending.expect(PendingMessage(_SYNC))
 
     def _flush(self, body: bytes) -> None:
         self._line.out += m.message("H", body)
@@ -505,7 +507,7 @@ class Relay:
         self._copying = False
         self._line.out += m.message(kind, body)
         if len(self._line.pending):
-            self._line.pending.expect(Entry(ord(kind)))
+            self._line.pending.expect(PendingMessage(ord(kind)))
 
     # Work that waits
 
@@ -556,7 +558,7 @@ class Relay:
         self._on_rows(kind, raw)
         self._line.pending.answered(kind)
 
-    def _head(self) -> Entry:
+    def _head(self) -> PendingMessage:
         head = self._line.pending.head
         if head is None:
             raise m.ProtocolError("the front spoke out of turn", "XX000")
@@ -611,7 +613,7 @@ class Relay:
                 self._resume(Skipped())
 
 
-def _check_pieces(statements: Sequence[Statement]) -> None:
+def _check_pieces(statements: Sequence[ClientStatement]) -> None:
     """Raises Refusal for a string that cannot be run statement by statement."""
     if len(statements) > MOST_WITH_PRIVATE and any(one.private for one in statements):
         raise Refusal(

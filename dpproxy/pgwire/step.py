@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import NamedTuple, Protocol
 
 from dpproxy.pgwire import messages as m
-from dpproxy.pgwire.pending import Entry
+from dpproxy.pgwire.pending import PendingMessage
 from rewriter.refusal import Refusal
 from rewriter.statements.lexer import Piece, substitute
 from rewriter.statements.set_role import assumed
@@ -100,7 +100,7 @@ class Assume:
 
 @dataclass(frozen=True)
 class Publish:
-    """Work to be done outside: a statement on published answers (gives a Published); the rest as a Step's."""
+    """Work to be done outside: a statement on published answers (gives a PublishResult); the rest as a Step's."""
 
     text: str
     settings: Mapping[str, str]
@@ -123,7 +123,7 @@ class Publish:
             )
 
 
-class Published(Protocol):
+class PublishResult(Protocol):
     """The result of a statement on published answers."""
 
     @property
@@ -136,13 +136,13 @@ class Published(Protocol):
 
 
 @dataclass(frozen=True)
-class Read:
+class SplitText:
     """A job that runs outside the relay: split a long text (gives its statements)."""
 
-    read: Callable[[], list[Statement]]
+    read: Callable[[], list[ClientStatement]]
 
 
-Job = Prepare | Step | Assume | Publish | Read
+Job = Prepare | Step | Assume | Publish | SplitText
 
 
 class Wait:
@@ -165,7 +165,7 @@ _NO_FETCH = frozenset(
 
 
 @dataclass(frozen=True)
-class Statement:
+class ClientStatement:
     """A statement of the client.
 
     Attributes:
@@ -186,7 +186,7 @@ class Statement:
 
     @classmethod
     @lru_cache(maxsize=1000)
-    def read(cls, piece: Piece, verdict: str) -> Statement:
+    def read(cls, piece: Piece, verdict: str) -> ClientStatement:
         """A classified statement."""
         carrier = utility(piece.text) if piece.word in WORDS else None
         return cls(piece.text, verdict == "private", piece.offset, piece.word, carrier, verdict == "publish")
@@ -216,11 +216,11 @@ class Statement:
         return self.fetches and self.cursor in (portal, None)
 
     @property
-    def prepared(self) -> Statement | None:
+    def prepared(self) -> ClientStatement | None:
         """The private statement that a PREPARE makes."""
         if self.carrier is None or self.carrier.word != "PREPARE" or not self.private:
             return None
-        return Statement(self.carrier.body, True, None)
+        return ClientStatement(self.carrier.body, True, None)
 
     @property
     def query(self) -> str:
@@ -262,7 +262,7 @@ class Portal:
         mark: the comment before its text that names the role that paid, once it is answered.
     """
 
-    statement: Statement
+    statement: ClientStatement
     oids: tuple[int, ...]
     values: m.Values
     results: bytes
@@ -275,46 +275,46 @@ class Portal:
         """The arrays that are bound to the presentation before the step."""
         return [m.empty_array(oid) for oid in self.prepared.array_oids]
 
-    def shown_with(self, arrays: Sequence[bytes]) -> Bound:
+    def shown_with(self, arrays: Sequence[bytes]) -> BoundStatement:
         """The statement for the front in place of the client's; a COPY takes no parameters, only literals."""
         carrier, query = self.statement.carrier, self.prepared.presentation
         oids, values = self.oids + self.prepared.array_oids, self.values.and_binary(arrays)
         if carrier is None or not self.statement.carries:
-            return Bound(self.mark + query, oids, values)
+            return BoundStatement(self.mark + query, oids, values)
         if carrier.word == "DECLARE":
-            return Bound(self.mark + carrier.around(query), oids, values)
-        return Bound(carrier.around(with_literals(query, len(self.oids), arrays)), (), m.NO_VALUES)
+            return BoundStatement(self.mark + carrier.around(query), oids, values)
+        return BoundStatement(carrier.around(with_literals(query, len(self.oids), arrays)), (), m.NO_VALUES)
 
-    def rehearsals(self) -> list[Bound]:
+    def rehearsals(self) -> list[BoundStatement]:
         """Statements that test a carrier before its step: the front runs it over empty arrays and undoes it."""
         carrier, bound = self.statement.carrier, self.shown_with(self.empty_arrays())
         if carrier is None or not self.statement.carries:
             return []
         if carrier.word == "DECLARE":
-            return [bound, Bound(f"CLOSE {carrier.written}", (), m.NO_VALUES)]
+            return [bound, BoundStatement(f"CLOSE {carrier.written}", (), m.NO_VALUES)]
         query = with_literals(self.prepared.presentation, len(self.oids), self.empty_arrays())
-        return [Bound(carrier.around(f"SELECT * FROM ({query}) AS q LIMIT 0"), (), m.NO_VALUES)]
+        return [BoundStatement(carrier.around(f"SELECT * FROM ({query}) AS q LIMIT 0"), (), m.NO_VALUES)]
 
 
 @dataclass
 class PreparePortal:
     """A portal of the client that makes a private statement's name when it is executed."""
 
-    statement: Statement
+    statement: ClientStatement
 
 
 @dataclass
 class FetchPortal:
     """A portal of the client that may read cursors when it is executed; `statement`: None where that is not known."""
 
-    statement: Statement | None
+    statement: ClientStatement | None
 
 
 @dataclass
 class PublishPortal:
     """A portal of the client that changes what is published when it is executed."""
 
-    statement: Statement
+    statement: ClientStatement
 
 
 class RelayedPortal:
@@ -325,7 +325,7 @@ PLAIN = RelayedPortal()
 Bindable = Portal | PreparePortal | FetchPortal | PublishPortal | RelayedPortal
 
 
-class Bound(NamedTuple):
+class BoundStatement(NamedTuple):
     """A statement for the front with its parameters."""
 
     text: str
@@ -356,7 +356,7 @@ _POINTS = "Ppq"
 _WHERE = "WFLR"
 
 
-def cleaned(raw: bytes, head: Entry) -> bytes:
+def cleaned(raw: bytes, head: PendingMessage) -> bytes:
     """An error of the proxy's own text: without what points into that text, with a refusal's position."""
     dropped = _POINTS if head.shown else _POINTS + _WHERE
     fields = {name: text for name, text in m.split_fields(raw).items() if name not in dropped}

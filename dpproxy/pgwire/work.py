@@ -19,6 +19,7 @@ from dpproxy.pgwire.step import (
     Answer,
     Assume,
     Bindable,
+    ClientStatement,
     FetchPortal,
     Job,
     Portal,
@@ -26,9 +27,8 @@ from dpproxy.pgwire.step import (
     Prepared,
     PreparePortal,
     Publish,
-    Published,
+    PublishResult,
     Skipped,
-    Statement,
     Step,
     Wait,
     question,
@@ -69,7 +69,7 @@ class MessageFlows:
     def __init__(
         self,
         line: FrontWriter,
-        statements: Names[Statement],
+        statements: Names[ClientStatement],
         portals: Names[Bindable],
         to_client: bytearray,
         roles: bool,
@@ -86,14 +86,14 @@ class MessageFlows:
         self._portals.propose(name, portal)
         self._line.forward("B", body, (self._portals, name))
 
-    def parse_assuming(self, body: bytes, name: str, statement: Statement) -> Work:
+    def parse_assuming(self, body: bytes, name: str, statement: ClientStatement) -> Work:
         """Parses a statement that takes a role, if the session may take it."""
         assert statement.assumes is not None
         yield Assume(statement.assumes)
         self._statements.propose(name, statement)
         self._line.forward("P", body, (self._statements, name))
 
-    def bind(self, body: bytes, name: str, source: str, statement: Statement, rest: bytes) -> Work:
+    def bind(self, body: bytes, name: str, source: str, statement: ClientStatement, rest: bytes) -> Work:
         """Opens the presentation with empty arrays, under the client's portal name and formats.
 
         A DECLARE or COPY is opened as it stands: nothing of it runs before it is executed.
@@ -114,7 +114,9 @@ class MessageFlows:
             self._portals.propose(name, portal)
             self._line.open(name, portal, portal.empty_arrays(), ((self._portals, name),))
 
-    def bind_execute(self, body: bytes, name: str, statement: Statement, called: str, rest: bytes) -> Work:
+    def bind_execute(
+        self, body: bytes, name: str, statement: ClientStatement, called: str, rest: bytes
+    ) -> Work:
         """Binds an SQL EXECUTE of a private statement: it becomes a portal of that statement."""
         try:
             values, results = m.split_values(rest)
@@ -128,7 +130,7 @@ class MessageFlows:
         self._portals.propose(name, portal)
         self._line.open(name, portal, portal.empty_arrays(), ((self._portals, name),))
 
-    def name_prepared(self, body: bytes, statement: Statement) -> Work:
+    def name_prepared(self, body: bytes, statement: ClientStatement) -> Work:
         """Executes a PREPARE of a private statement, which then goes by its name.
 
         A statement without parameters is planned first, so that one that no query may ask is refused here already.
@@ -163,19 +165,21 @@ class MessageFlows:
         else:
             self._line.forward("E", body)
 
-    def publish(self, statement: Statement) -> Work:
+    def publish(self, statement: ClientStatement) -> Work:
         """Executes a statement on published answers. The front does not run it, and only shows the result."""
         rows = self._question(0, (), m.NO_VALUES)
         yield Wait()
         _, settings = read_parameters(bytes(rows), 0)
         try:
-            outcome = cast(Published, (yield Publish(statement.text, settings, attributed(statement.text))))
+            outcome = cast(
+                PublishResult, (yield Publish(statement.text, settings, attributed(statement.text)))
+            )
         except Refusal as refusal:
             raise statement.placed(refusal) from refusal
         self._say(outcome.notices, settings)
         self._line.complete(outcome.tag)
 
-    def query(self, statements: Sequence[Statement]) -> Work:
+    def query(self, statements: Sequence[ClientStatement]) -> Work:
         """A simple query by Parse, Bind and Execute for each statement, with the same responses for the client.
 
         All are in one transaction, as the statements of a simple query are, and the first error ends them; a
@@ -211,7 +215,7 @@ class MessageFlows:
 
     # A statement of a simple query
 
-    def _run(self, statement: Statement) -> Work:
+    def _run(self, statement: ClientStatement) -> Work:
         called = yield from self._what_is_called(statement)
         if statement.takes_step:
             yield from self._run_private(statement)
@@ -226,7 +230,7 @@ class MessageFlows:
             else:
                 yield from self._run_portal(portal)
 
-    def _run_public(self, statement: Statement) -> Work:
+    def _run_public(self, statement: ClientStatement) -> Work:
         if statement.assumes is not None:
             yield Assume(statement.assumes)
         if statement.may_fetch and self._roles:
@@ -240,7 +244,7 @@ class MessageFlows:
         else:
             yield from self.name_prepared(m.execute("")[5:], statement)
 
-    def _run_private(self, statement: Statement) -> Work:
+    def _run_private(self, statement: ClientStatement) -> Work:
         self._line.inject(m.parse("", statement.text), ours=False, moved=statement.offset or 0)
         described = self._line.inject(m.describe("S", ""), ours=False)
         self._line.inject(m.close("S", ""))
@@ -258,7 +262,7 @@ class MessageFlows:
             portal = yield from self._planned(statement, (), m.NO_VALUES, b"\0\0", self._errors)
             yield from self._run_portal(portal, settings)
 
-    def _open_early(self, statement: Statement) -> Part[Portal | None]:
+    def _open_early(self, statement: ClientStatement) -> Part[Portal | None]:
         """The portal of a plan that is cached, opened in the round that asks for the session's settings; None where
         there is none. Whether it has the columns of dpproxy.error_columns is guessed by the last."""
         known = cast(Prepared | None, (yield Prepare(statement.query, (), self._errors, cached=True)))
@@ -300,7 +304,7 @@ class MessageFlows:
 
     # EXECUTE
 
-    def _what_is_called(self, statement: Statement) -> Part[str | None]:
+    def _what_is_called(self, statement: ClientStatement) -> Part[str | None]:
         """The name of the private statement that an EXECUTE calls, once the front has settled what it means."""
         if statement.carrier is None or statement.carrier.word != "EXECUTE":
             return None
@@ -310,7 +314,7 @@ class MessageFlows:
         found = self._statements.get(name)
         return name if found is not None and found.private else None
 
-    def _called(self, statement: Statement, name: str, results: bytes) -> Part[Portal | None]:
+    def _called(self, statement: ClientStatement, name: str, results: bytes) -> Part[Portal | None]:
         """The portal of an EXECUTE, with its arguments evaluated; None where the front is to raise the error."""
         called, carrier = self._statements.get(name), statement.carrier
         oids = yield from self._parameter_types(name)
@@ -351,7 +355,7 @@ class MessageFlows:
 
     def _planned(
         self,
-        statement: Statement,
+        statement: ClientStatement,
         oids: tuple[int, ...],
         values: m.Values,
         results: bytes,

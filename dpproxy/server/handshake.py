@@ -8,7 +8,7 @@ from concurrent.futures import Executor
 from functools import partial
 
 from dpproxy.pgwire import messages as m
-from dpproxy.pgwire.auth import Verifier
+from dpproxy.pgwire.auth import ScramVerifier
 from dpproxy.pgwire.startup import Startup, read_startup
 from dpproxy.server.jwt import Tokens
 from dpproxy.server.login import ask_in_cleartext, authenticate
@@ -95,8 +95,8 @@ class Entrance:
         await asyncio.sleep(wait)
 
     async def _ask_password(self, channel: Channel, user: str, known: str | None) -> None:
-        fake = Verifier.fake(self._fake_salt_key, user)
-        verifier = fake if known is None else Verifier.read(known)
+        fake = ScramVerifier.fake(self._fake_salt_key, user)
+        verifier = fake if known is None else ScramVerifier.read(known)
         binding = self._tls.binding if channel.is_secure else None
         turn = partial(self._turn, channel, user)
         await authenticate(channel, user, verifier, known is not None, binding, turn)

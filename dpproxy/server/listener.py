@@ -16,7 +16,7 @@ from typing import Literal
 from dpproxy.engine.request import QueryRequest
 from dpproxy.pgwire import messages as m
 from dpproxy.pgwire.startup import Startup
-from dpproxy.pgwire.step import Published
+from dpproxy.pgwire.step import PublishResult
 from dpproxy.server.cancel_forwarding import CancelForwarder
 from dpproxy.server.fair_pool import Turns
 from dpproxy.server.handshake import Entrance
@@ -103,7 +103,7 @@ class Rooms:
     identity: Identity = field(default_factory=Identity)
     watcher: Observer = field(default_factory=Observer)
     tokens: Tokens | None = None
-    publish: Callable[[QueryRequest], Published] = nothing_published
+    publish: Callable[[QueryRequest], PublishResult] = nothing_published
 
 
 @dataclass(frozen=True)

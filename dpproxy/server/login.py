@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 
 from dpproxy.pgwire import messages as m
-from dpproxy.pgwire.auth import MECHANISM, PLUS, AuthenticationFailed, ClientScram, ServerScram, Verifier
+from dpproxy.pgwire.auth import MECHANISM, PLUS, AuthenticationFailed, ClientScram, ScramVerifier, ServerScram
 from dpproxy.pgwire.startup import check_status, startup_packet
 from dpproxy.server.transport import Address, Channel, ConnectionEnded, connect
 from rewriter.refusal import Refusal
@@ -43,7 +43,7 @@ class FrontConnection:
 async def authenticate(
     channel: Channel,
     user: str,
-    verifier: Verifier,
+    verifier: ScramVerifier,
     known: bool,
     binding: bytes | None,
     turn: Callable[[], Awaitable[None]],

@@ -18,7 +18,17 @@ from dpproxy.front.waiting import working_for
 from dpproxy.pgwire import messages as m
 from dpproxy.pgwire.relay import Relay
 from dpproxy.pgwire.startup import milliseconds
-from dpproxy.pgwire.step import Answer, Assume, Job, Prepare, Prepared, Publish, Published, Read, Step
+from dpproxy.pgwire.step import (
+    Answer,
+    Assume,
+    Job,
+    Prepare,
+    Prepared,
+    Publish,
+    PublishResult,
+    SplitText,
+    Step,
+)
 from dpproxy.server.fair_pool import Turns
 from dpproxy.server.impersonation import Identity
 from dpproxy.server.login import FrontConnection, cancel_at_front
@@ -54,7 +64,7 @@ class Engine(Protocol):
         """Pays, runs and releases; raises Refusal."""
 
 
-def nothing_published(_: QueryRequest) -> Published:
+def nothing_published(_: QueryRequest) -> PublishResult:
     """0A000: of a server without a place for published answers."""
     raise Refusal("0A000", "nothing can be published here")
 
@@ -87,7 +97,7 @@ class Services:
     observe: Observe = unobserved
     identity: Identity = field(default_factory=Identity)
     watcher: Observer = field(default_factory=Observer)
-    publish: Callable[[QueryRequest], Published] = nothing_published
+    publish: Callable[[QueryRequest], PublishResult] = nothing_published
 
 
 @dataclass
@@ -379,7 +389,7 @@ class Session:
 
     def _job_ended(self, job: Job, stages: Stages, paid: ChargeTally, outcome: object) -> None:
         """Reports the outcome to the observer, attributed to the paying account."""
-        if isinstance(job, Read):
+        if isinstance(job, SplitText):
             return
         code, who = outcome.code if isinstance(outcome, Refusal) else "", self.analyst
         if isinstance(job, Step | Publish):
@@ -396,7 +406,7 @@ class Session:
             if isinstance(job, Assume):
                 identity.assume(self.analyst, job.role)
                 return None
-            if isinstance(job, Read):
+            if isinstance(job, SplitText):
                 return job.read()
             if isinstance(job, Prepare):
                 with stages.during("parse"):

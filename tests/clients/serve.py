@@ -15,7 +15,7 @@ from typing import cast
 from dpproxy.backends.base import Backend
 from dpproxy.deployment.service import BoundConfig, Service, configured
 from dpproxy.engine.executor import QueryEngine
-from dpproxy.pgwire.auth import Verifier
+from dpproxy.pgwire.auth import ScramVerifier
 from tests.clients.counted import CountedAnswering, CountedBackend, Counts
 from tests.clients.world import PASSWORD
 
@@ -28,7 +28,7 @@ def main(folder: Path, analyst: str) -> None:
         stack.callback(checked.backend.close)
         counted = replace(checked, backend=cast(Backend, CountedBackend(checked.backend, counts)))
         service = Service(counted, stack, None, 1)
-        service.ledger.analysts.add(analyst, str(Verifier.make(PASSWORD)))
+        service.ledger.analysts.add(analyst, str(ScramVerifier.make(PASSWORD)))
         service.answering = cast(QueryEngine, CountedAnswering(service.answering, counts))
         asyncio.run(service.serve(lambda _, port: print(f"listening on {port}", flush=True)))
 

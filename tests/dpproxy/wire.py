@@ -26,7 +26,7 @@ from dpproxy.backends.base import BackendColumn, BackendSchema, BackendTable, Ca
 from dpproxy.engine.request import QueryRequest
 from dpproxy.front.front import Front
 from dpproxy.pgwire import messages as m
-from dpproxy.pgwire.auth import ClientScram, Verifier
+from dpproxy.pgwire.auth import ClientScram, ScramVerifier
 from dpproxy.pgwire.startup import startup_packet
 from dpproxy.server.impersonation import Identity
 from dpproxy.server.listener import Rooms, Server, ServerSettings
@@ -181,7 +181,7 @@ def int8_array(values: Sequence[int]) -> bytes:
     return head + m.encoded([struct.pack(">q", value) for value in values])
 
 
-VERIFIERS = {"ann": str(Verifier.make("pencil", b"salt" * 4))}
+VERIFIERS = {"ann": str(ScramVerifier.make("pencil", b"salt" * 4))}
 
 
 SERVICES = {"bi": ("ann", "bob", "on_demand_*")}

@@ -11,7 +11,7 @@ import pytest
 
 from dpproxy.front.front import Front
 from dpproxy.pgwire import auth
-from dpproxy.pgwire.auth import AuthenticationFailed, ClientScram, ServerScram, Verifier, saslprep
+from dpproxy.pgwire.auth import AuthenticationFailed, ClientScram, ScramVerifier, ServerScram, saslprep
 from tests.dpproxy.wire import admin
 
 SALT = base64.b64decode("W22ZaJ0SNY7soEsUEjb6gQ==")
@@ -23,7 +23,7 @@ def exchange(server: ServerScram, client: ClientScram) -> None:
 
 
 def test_the_example_of_rfc_7677() -> None:
-    verifier = Verifier.make("pencil", SALT)
+    verifier = ScramVerifier.make("pencil", SALT)
     server = ServerScram(verifier)
     server.first(b"n,,n=user,r=rOprNGfwEbeRWgbNEkqO")
     nonce = "rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0"
@@ -40,27 +40,27 @@ def test_a_verifier_is_what_postgresql_makes(wire_front: Front) -> None:
     with admin(wire_front) as connection:
         found = connection.execute("SELECT rolpassword FROM pg_authid WHERE rolname = %s", (role,)).fetchone()
     assert found is not None
-    theirs = Verifier.read(found[0])
-    assert str(Verifier.make(password, theirs.salt, theirs.iterations)) == found[0]
+    theirs = ScramVerifier.read(found[0])
+    assert str(ScramVerifier.make(password, theirs.salt, theirs.iterations)) == found[0]
 
 
 @pytest.mark.parametrize("password", ["pencil", "", "пароль", "a,b=c", "\u2168", "x" * 1000])
 def test_both_sides_agree(password: str) -> None:
-    exchange(ServerScram(Verifier.read(str(Verifier.make(password)))), ClientScram(password))
+    exchange(ServerScram(ScramVerifier.read(str(ScramVerifier.make(password)))), ClientScram(password))
 
 
 def test_a_wrong_password_and_an_unknown_user_fail_alike() -> None:
     for server in (
-        ServerScram(Verifier.make("pencil")),
-        ServerScram(Verifier.fake(bytes(32), "eve"), known=False),
-        ServerScram(Verifier.make("pen"), known=False),
+        ServerScram(ScramVerifier.make("pencil")),
+        ServerScram(ScramVerifier.fake(bytes(32), "eve"), known=False),
+        ServerScram(ScramVerifier.make("pen"), known=False),
     ):
         with pytest.raises(AuthenticationFailed, match="password authentication failed"):
             exchange(server, ClientScram("pen"))
 
 
 def test_the_salt_of_an_unknown_user_stays_and_differs_by_user_and_key() -> None:
-    fake = Verifier.fake
+    fake = ScramVerifier.fake
     assert fake(bytes(32), "eve") == fake(bytes(32), "eve")
     salts = {fake(bytes(32), "eve").salt, fake(bytes(32), "adam").salt, fake(b"k" * 32, "eve").salt}
     assert len(salts) == 3
@@ -73,12 +73,12 @@ def test_the_salt_of_an_unknown_user_stays_and_differs_by_user_and_key() -> None
 )
 def test_malformed_first_messages(first: bytes) -> None:
     with pytest.raises(AuthenticationFailed, match="malformed"):
-        ServerScram(Verifier.make("pencil")).first(first)
+        ServerScram(ScramVerifier.make("pencil")).first(first)
 
 
 def test_malformed_last_messages() -> None:
     client = ClientScram("pencil")
-    server = ServerScram(Verifier.make("pencil"))
+    server = ServerScram(ScramVerifier.make("pencil"))
     final = client.final(server.first(client.first()))
     for bad in (
         b"",
@@ -112,12 +112,12 @@ def bound_login(server: ServerScram, header: bytes, data: bytes, mechanism: str)
 
 
 def test_a_client_that_can_bind_channels_may_say_so_where_nobody_offers_it() -> None:
-    server = ServerScram(Verifier.make("pencil"))
+    server = ServerScram(ScramVerifier.make("pencil"))
     assert bound_login(server, b"y,,", b"", auth.MECHANISM).startswith(b"v=")
 
 
 def test_a_login_bound_to_the_channel() -> None:
-    server = ServerScram(Verifier.make("pencil"), binding=BINDING)
+    server = ServerScram(ScramVerifier.make("pencil"), binding=BINDING)
     assert server.mechanisms == ("SCRAM-SHA-256-PLUS", "SCRAM-SHA-256")
     assert bound_login(server, b"p=tls-server-end-point,,", BINDING, auth.PLUS).startswith(b"v=")
 
@@ -134,13 +134,13 @@ def test_a_login_bound_to_the_channel() -> None:
     ],
 )
 def test_a_binding_that_does_not_hold(header: bytes, data: bytes, mechanism: str) -> None:
-    server = ServerScram(Verifier.make("pencil"), binding=BINDING)
+    server = ServerScram(ScramVerifier.make("pencil"), binding=BINDING)
     with pytest.raises(AuthenticationFailed, match="malformed"):
         bound_login(server, header, data, mechanism)
 
 
 def test_the_client_wants_the_servers_proof_and_its_own_nonce() -> None:
-    client, server = ClientScram("pencil"), ServerScram(Verifier.make("pencil"))
+    client, server = ClientScram("pencil"), ServerScram(ScramVerifier.make("pencil"))
     client.final(server.first(client.first()))
     with pytest.raises(AuthenticationFailed, match="does not know"):
         client.check(b"v=AAAA")
@@ -160,7 +160,7 @@ def test_the_client_wants_the_servers_proof_and_its_own_nonce() -> None:
 )
 def test_what_is_no_verifier(text: str) -> None:
     with pytest.raises(ValueError, match=r"verifier|padding|base64"):
-        Verifier.read(text)
+        ScramVerifier.read(text)
 
 
 def test_saslprep_is_rfc_4013_or_the_plain_bytes() -> None:
@@ -174,6 +174,6 @@ def test_saslprep_is_rfc_4013_or_the_plain_bytes() -> None:
 
 
 def test_nothing_secret_is_shown() -> None:
-    verifier = Verifier.make("pencil")
+    verifier = ScramVerifier.make("pencil")
     assert repr(verifier).startswith("<")
     assert auth.MECHANISM == "SCRAM-SHA-256"
