@@ -26,7 +26,7 @@ from budget.account import LedgerError
 from dpproxy.config.sections import ConfigError
 from dpproxy.console import pages
 from dpproxy.console.guarantees import guarantees
-from dpproxy.console.guard import Guard
+from dpproxy.console.guard import SecurityMiddleware
 from dpproxy.console.password import load, verifier_path
 from dpproxy.console.sources import Part, Sources
 from dpproxy.console.tickets import SECONDS, Ticket, Tickets
@@ -104,7 +104,7 @@ class _Console:
             ConfigError: self._broken,
             500: self._broken,
         }
-        return Guard(Starlette(routes=routes, exception_handlers=handlers), tls=self._tls)
+        return SecurityMiddleware(Starlette(routes=routes, exception_handlers=handlers), tls=self._tls)
 
     # Pages
 

@@ -35,7 +35,7 @@ class Bar:
 
 
 @dataclass(frozen=True)
-class Line:
+class Polyline:
     """A polyline of series number `series`: `points` as SVG wants them, `last` its end."""
 
     points: str
@@ -54,7 +54,7 @@ class Chart:
     y_ticks: tuple[Tick, ...]
     x_title: str = ""
     bars: tuple[Bar, ...] = ()
-    lines: tuple[Line, ...] = ()
+    lines: tuple[Polyline, ...] = ()
     width: int = WIDTH
     height: int = HEIGHT
     left: int = _LEFT
@@ -105,7 +105,7 @@ def by_number(title: str, about: str, x_title: str, series: Sequence[Series], mo
     lines = []
     for number, one in enumerate(series):
         points = [(_r(_x(place, last)), _r(_y(value, top))) for place, value in enumerate(one.values)]
-        lines.append(Line(" ".join(f"{x},{y}" for x, y in points), points[-1], number + 1))
+        lines.append(Polyline(" ".join(f"{x},{y}" for x, y in points), points[-1], number + 1))
     step = max(1, _nice(last / _MOST_TICKS))
     marks = tuple(Tick(_r(_x(place, last)), str(place)) for place in range(0, last + 1, int(step)))
     names = tuple(one.name for one in series)

@@ -24,7 +24,7 @@ REQUEST_SECONDS, ANSWER_SECONDS = 10.0, 60.0
 _FULL_SECONDS = 0.2
 
 
-class Line(H11Protocol):
+class HttpConnection(H11Protocol):
     """One connection, on which requests and answers have their seconds."""
 
     _timer: asyncio.TimerHandle | None = None
@@ -73,7 +73,7 @@ class Line(H11Protocol):
 class _Guest:
     address: str
     socket: socket.socket
-    line: Line
+    line: HttpConnection
 
     def end(self) -> None:
         """At whatever stage its connection is, TLS's first messages included."""
@@ -106,7 +106,9 @@ class Doors:
                 await asyncio.sleep(_FULL_SECONDS)
                 continue
             if self._makes_room(address):
-                line = Line(config=self._settings, server_state=self._state, app_state={}, _loop=loop)
+                line = HttpConnection(
+                    config=self._settings, server_state=self._state, app_state={}, _loop=loop
+                )
                 guest = _Guest(address, arrived, line)
                 self._guests[guest] = None
                 entering = asyncio.create_task(self._enter(guest))

@@ -28,7 +28,7 @@ HEADERS: Mapping[str, str] = {
 _YEAR = 31_536_000
 
 
-class Guard:
+class SecurityMiddleware:
     """Wraps an application. `tls`: browsers are required to use https from now on (HSTS).
 
     Without TLS only names of this machine are answered to, so that no page elsewhere can have a browser ask under a

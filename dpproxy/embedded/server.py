@@ -27,7 +27,7 @@ from typing import IO, Self
 
 from dpproxy.embedded import launcher
 from dpproxy.embedded.binaries import Binaries, find_binaries
-from dpproxy.embedded.supervisor import Guard
+from dpproxy.embedded.supervisor import Supervisor
 from mechanisms.randomness import random_bytes
 
 PORT = 5432
@@ -81,7 +81,7 @@ class Embedded:
     password: str = field(repr=False)
     owner: bool
     _lock: IO[bytes] | None = field(default=None, repr=False)
-    _guard: Guard | None = field(default=None, repr=False)
+    _supervisor: Supervisor | None = field(default=None, repr=False)
 
     @classmethod
     def start(
@@ -169,11 +169,11 @@ class Embedded:
 
         user, password = _credentials(data_dir)
         try:
-            guard = Guard(begin(), begin_again)
+            supervisor = Supervisor(begin(), begin_again)
         except BaseException:
             _remove_socket_directory(data_dir)
             raise
-        return cls(data_dir, socket_dir, user, password, True, lock, guard)
+        return cls(data_dir, socket_dir, user, password, True, lock, supervisor)
 
     @property
     def socket_path(self) -> Path:
@@ -191,9 +191,9 @@ class Embedded:
 
     def stop(self) -> None:
         """Stops an owned server (fast shutdown) and gives up the lock; leaves an attached one alone."""
-        if self._guard is not None:
-            _end(self._guard.stop())
-            self._guard = None
+        if self._supervisor is not None:
+            _end(self._supervisor.stop())
+            self._supervisor = None
             _remove_socket_directory(self.data_dir)
         if self._lock is not None:
             self._lock.close()

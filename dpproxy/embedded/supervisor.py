@@ -15,7 +15,7 @@ log = logging.getLogger("dpproxy.embedded.supervisor")
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 10.0
 
 
-class Guard:
+class Supervisor:
     """Watches a process from a thread of its own and replaces it when it ends before `stop`.
 
     `replace`: starts another one and gives it once it serves; it may raise, and is tried again after a pause

@@ -55,7 +55,7 @@ Place = tuple[int, Fraction | None]
 
 
 @dataclass(frozen=True)
-class Groups:
+class SelectedGroups:
     """Released groups in their order, the cost of finding them, and the measures that were released with them.
 
     `times`: how many times a running count covers.
@@ -93,7 +93,7 @@ class Selection(Protocol):
     def queries(self) -> tuple[HistogramQuery, ...]:
         """The SQL that the backend will run, as far as it is known before a group is released."""
 
-    def find(self, fetch: Fetch, stream: Stream) -> Groups:
+    def find(self, fetch: Fetch, stream: Stream) -> SelectedGroups:
         """The released groups."""
 
 
@@ -114,8 +114,8 @@ class FullDomain:
     def queries(self) -> tuple[HistogramQuery, ...]:
         return ()
 
-    def find(self, fetch: Fetch, stream: Stream) -> Groups:
-        return Groups(self.cells)
+    def find(self, fetch: Fetch, stream: Stream) -> SelectedGroups:
+        return SelectedGroups(self.cells)
 
 
 @dataclass(frozen=True)
@@ -143,7 +143,7 @@ class CountSelection:
     def queries(self) -> tuple[HistogramQuery, ...]:
         return (self.node.histogram((self.place,), self.mechanism.fetch),)
 
-    def find(self, fetch: Fetch, stream: Stream) -> Groups:
+    def find(self, fetch: Fetch, stream: Stream) -> SelectedGroups:
         fetched = fetch(self.queries()[0])
         if self.node.cells is not None:
             counts, labels = in_cell_order(fetched, 1, len(self.node.cells)), self.node.cells
@@ -155,11 +155,11 @@ class CountSelection:
         labels = tuple(zip(*(fetched.texts(n) for n in range(keys)), strict=True))
         return self._groups(release, labels)
 
-    def _groups(self, release: Release, labels: Cells) -> Groups:
+    def _groups(self, release: Release, labels: Cells) -> SelectedGroups:
         rows = [labels[i] for i in release.indices.tolist()]
         if release.values is None:
             ranks = MeasuredColumn(tuple(range(len(rows), 0, -1)))
-            return Groups(tuple(rows), release.cost, {(self.place, None): ranks})
+            return SelectedGroups(tuple(rows), release.cost, {(self.place, None): ranks})
         values = release.values.tolist()
         deviations = deviations_of(release, len(values))
         order = list(range(len(rows)))
@@ -170,7 +170,7 @@ class CountSelection:
             tuple(deviations[n] for n in order),
             width=width_of(self.mechanism.noise_family),
         )
-        return Groups(tuple(rows[n] for n in order), release.cost, {(self.place, None): counts})
+        return SelectedGroups(tuple(rows[n] for n in order), release.cost, {(self.place, None): counts})
 
 
 def is_top_k(selection: Selection | None) -> bool:

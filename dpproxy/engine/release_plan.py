@@ -14,9 +14,9 @@ from dpproxy.engine.group_selection import (
     CountSelection,
     Fetch,
     FullDomain,
-    Groups,
     MeasuredColumn,
     Place,
+    SelectedGroups,
     Selection,
     is_top_k,
 )
@@ -114,7 +114,7 @@ class ReleasePlan:
             return ReleasedTable.nothing(len(draft.keys), len(draft.outputs))
         if not isinstance(self.selection, FullDomain) or self.meters:
             return None
-        declared = self._result(Groups(self.selection.cells), {})
+        declared = self._result(SelectedGroups(self.selection.cells), {})
         return replace(declared, notes=(*declared.notes, _DECLARED)) if draft.keys else declared
 
     def release(self, fetch: Fetch, stream: randomness.Stream) -> ReleasedTable:
@@ -167,7 +167,7 @@ class ReleasePlan:
         least = f"groups of fewer than about {self.threshold} {what} are not shown"
         return f"{rows} rows, fewer than LIMIT asks for: {least}"
 
-    def _result(self, groups: Groups, measured: dict[Place, MeasuredColumn]) -> ReleasedTable:
+    def _result(self, groups: SelectedGroups, measured: dict[Place, MeasuredColumn]) -> ReleasedTable:
         draft, size = self.node.draft, len(groups.cells)
         return ReleasedTable(
             keys=tuple(tuple(row[n] for row in groups.cells) for n in range(len(draft.keys))),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from dpproxy.engine.group_selection import Fetch, Groups
+from dpproxy.engine.group_selection import Fetch, SelectedGroups
 from dpproxy.engine.planner import BoundNode
 from mechanisms.histogram import Cost
 from mechanisms.partition_selection import DPSips
@@ -45,7 +45,7 @@ class PartitionSelection:
     def queries(self) -> tuple[HistogramQuery, ...]:
         return (self.node.weights((), self.mechanism.delta0, 0, self.mechanism.floor),)
 
-    def find(self, fetch: Fetch, stream: Stream) -> Groups:
+    def find(self, fetch: Fetch, stream: Stream) -> SelectedGroups:
         released: list[tuple[str | None, ...]] = []
         keys = len(self.node.draft.keys)
         for turn, this in enumerate(self.mechanism.rounds):
@@ -53,7 +53,7 @@ class PartitionSelection:
             chosen = this.decide(fetched.counts(keys), stream.child("round", turn))
             labels = [fetched.texts(n, chosen) for n in range(keys)]
             released += zip(*labels, strict=True)
-        return Groups(_ordered(released), self.mechanism.cost_at_most)
+        return SelectedGroups(_ordered(released), self.mechanism.cost_at_most)
 
 
 def _ordered(rows: list[tuple[str | None, ...]]) -> Cells:

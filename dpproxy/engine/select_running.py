@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from dpproxy.backends.base import Fetched
-from dpproxy.engine.group_selection import GAUSSIAN, Fetch, Groups, MeasuredColumn
+from dpproxy.engine.group_selection import GAUSSIAN, Fetch, MeasuredColumn, SelectedGroups
 from dpproxy.engine.planner import BoundNode
 from mechanisms.continual import Events, UnknownDomainBinary
 from mechanisms.histogram import Cost
@@ -103,7 +103,7 @@ class RunningSelection:
     def queries(self) -> tuple[HistogramQuery, ...]:
         return (self.node.running(self.at),)
 
-    def find(self, fetch: Fetch, stream: Stream) -> Groups:
+    def find(self, fetch: Fetch, stream: Stream) -> SelectedGroups:
         """The groups; `stream` is the noise of the node's stream, the same at every look."""
         earlier = self.earlier
         if self.at <= earlier.times:
@@ -129,8 +129,8 @@ class RunningSelection:
         place = self._measure.time
         return (*item[:place], self.node.times[time - 1], *item[place:])
 
-    def _groups(self, cells: Cells, counts: MeasuredColumn, times: int) -> Groups:
-        return Groups(cells, self.mechanism.cost_at_most, {(0, None): counts}, times)
+    def _groups(self, cells: Cells, counts: MeasuredColumn, times: int) -> SelectedGroups:
+        return SelectedGroups(cells, self.mechanism.cost_at_most, {(0, None): counts}, times)
 
 
 def _label(item: tuple[str | None, ...]) -> bytes:

@@ -68,7 +68,7 @@ class Setting:
 
 
 @dataclass(frozen=True)
-class Kind:
+class TypicalQuestion:
     """A typical question and the mechanism that answers it."""
 
     question: str
@@ -116,7 +116,7 @@ def _only_laplace(config: Config) -> bool:
         return Accounting.read(config.privacy, vault.ledger.history).together.noise == "laplace"
 
 
-def kinds(setting: Setting) -> tuple[Kind, ...]:
+def kinds(setting: Setting) -> tuple[TypicalQuestion, ...]:
     """The typical questions of [AEA] Table 1, each with the mechanism of this setting; tau is 1.
 
     Those over unknown values are left out where delta_per is 0.
@@ -135,7 +135,7 @@ def kinds(setting: Setting) -> tuple[Kind, ...]:
             ("top 10 of unknown groups", None, None, 10),
         ]
     return tuple(
-        Kind(question, choose(settings, domain_size=size, delta0=delta0, tau=1, k=k, counts=True))
+        TypicalQuestion(question, choose(settings, domain_size=size, delta0=delta0, tau=1, k=k, counts=True))
         for question, size, delta0, k in questions
     )
 

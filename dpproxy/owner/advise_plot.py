@@ -19,7 +19,7 @@ _L0 = (1, 2, 3, 5, 10, 20, 50, 100)
 
 
 @dataclass(frozen=True)
-class Line:
+class LogLogLine:
     """Points of one curve, x and y above 0; `style` distinguishes settings that share a color."""
 
     label: str
@@ -29,16 +29,16 @@ class Line:
 
 
 @dataclass(frozen=True)
-class Chart:
+class LogLogChart:
     """A chart with logarithmic axes."""
 
     title: str
     x: str
     y: str
-    lines: tuple[Line, ...]
+    lines: tuple[LogLogLine, ...]
 
 
-def charts_of(settings: Sequence[Setting]) -> list[Chart]:
+def charts_of(settings: Sequence[Setting]) -> list[LogLogChart]:
     """Errors by the size of a count, and thresholds by l0 where values may be unknown; all settings in one chart."""
     several = len(settings) > 1
     errors, needed = [], []
@@ -46,22 +46,22 @@ def charts_of(settings: Sequence[Setting]) -> list[Chart]:
         suffix = f" ({one.label})" if several else ""
         for kind in (kinds(one)[0], *kinds(one)[2:4]):
             points = tuple(100 * (kind.error(n) or 0) for n in _COUNTS)
-            errors.append(Line(kind.question + suffix, _COUNTS, points, style))
+            errors.append(LogLogLine(kind.question + suffix, _COUNTS, points, style))
         found = thresholds(one, _L0)
         if found:
-            needed.append(Line("unknown groups" + suffix, _L0, tuple(map(float, found)), style))
-    charts = [Chart("Error of 95% of counts", "count", "%", tuple(errors))]
+            needed.append(LogLogLine("unknown groups" + suffix, _L0, tuple(map(float, found)), style))
+    charts = [LogLogChart("Error of 95% of counts", "count", "%", tuple(errors))]
     if needed:
         charts.append(
-            Chart("Threshold", "groups of one unit (l0)", "units that a group needs", tuple(needed))
+            LogLogChart("Threshold", "groups of one unit (l0)", "units that a group needs", tuple(needed))
         )
     return charts
 
 
-def in_characters(chart: Chart) -> str:
+def in_characters(chart: LogLogChart) -> str:
     """The chart for a terminal: each curve by its sign, where curves meet the first one's.
 
-    >>> print(in_characters(Chart("Error", "count", "%", (Line("a", (1.0, 10.0), (100.0, 10.0)),))))
+    >>> print(in_characters(LogLogChart("Error", "count", "%", (LogLogLine("a", (1.0, 10.0), (100.0, 10.0)),))))
     Error (%, logarithmic)
          100 |1
              |
@@ -105,7 +105,7 @@ def _place(value: float, values: Sequence[float]) -> float:
     return (value - least) / (most - least) if most > least else 0.0
 
 
-def as_image(charts: Sequence[Chart], path: Path) -> None:
+def as_image(charts: Sequence[LogLogChart], path: Path) -> None:
     """Writes the charts side by side, the kind by the name's ending (.png, .svg).
 
     Raises OutputError without matplotlib, and for another ending.

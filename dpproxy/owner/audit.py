@@ -15,7 +15,7 @@ from budget.trail import first_excess
 from dpproxy.config.sections import PERIOD_DAYS, Privacy
 from dpproxy.engine.bounded_range import UNSAID, accountable, of_bounded_range
 from dpproxy.owner.accounts import largest, limit_link
-from dpproxy.owner.audit_trail import Read, read_trail
+from dpproxy.owner.audit_trail import TrailFile, read_trail
 from dpproxy.owner.check import Guarantee, guarantee_of
 from dpproxy.reporting.rows import OutputError
 
@@ -71,7 +71,7 @@ def audited(file: Path) -> list[Audited]:
     return found
 
 
-def _privacy(read: Read) -> Privacy:
+def _privacy(read: TrailFile) -> Privacy:
     try:
         values = {
             name: Fraction(read.trail.pinned[name]) for name in ("epsilon_per", "delta_per", "delta_prime")

@@ -22,7 +22,7 @@ _KINDS = ("head", "limit", "balance", "entry")
 
 
 @dataclass(frozen=True)
-class Read:
+class TrailFile:
     """A trail that was read, and with which noise the deployment ran."""
 
     trail: Trail
@@ -54,7 +54,7 @@ def write_trail(file: TextIO, trail: Trail, noise: str) -> None:
 
 
 @contextmanager
-def read_trail(file: Path) -> Iterator[Read]:
+def read_trail(file: Path) -> Iterator[TrailFile]:
     """A trail whose entries are read as they are consumed; raises OutputError for what is none."""
     with file.open(encoding="utf-8") as opened:
         lines = _lines(file, opened)
@@ -78,7 +78,7 @@ def read_trail(file: Path) -> Iterator[Read]:
                     break
             at, noise = datetime.fromisoformat(head["at"]), str(head["noise"])
             pinned = {str(name): str(value) for name, value in head["pinned"].items()}
-        yield Read(Trail(at, pinned, limits, balances, _entries(file, first, lines)), noise)
+        yield TrailFile(Trail(at, pinned, limits, balances, _entries(file, first, lines)), noise)
 
 
 def _lines(file: Path, opened: TextIO) -> Iterator[tuple[str, dict[str, Any]]]:

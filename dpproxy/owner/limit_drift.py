@@ -17,14 +17,14 @@ from mechanisms import randomness
 
 
 @dataclass(frozen=True)
-class Found:
+class LedgerComparison:
     """A ledger compared with a configuration: the parameters that guarantees may use, and the differences (`told`)."""
 
     privacy: Privacy
     told: Sequence[str]
 
 
-def beside_ledger(checked: BoundConfig) -> Found:
+def beside_ledger(checked: BoundConfig) -> LedgerComparison:
     """Compares a running ledger with the configuration. No ledger is started, made or migrated.
 
     Without a running ledger its past noise is unknown, so no guarantee depends on that noise.
@@ -38,15 +38,17 @@ def beside_ledger(checked: BoundConfig) -> Found:
     if not conninfo or not is_current(conninfo):
         new = not config.ledger.url and not (data_dir / "cluster").exists()
         return (
-            Found(config.privacy, ()) if new else Found(accountable(config.privacy, UNSAID), _unsaid(config))
+            LedgerComparison(config.privacy, ())
+            if new
+            else LedgerComparison(accountable(config.privacy, UNSAID), _unsaid(config))
         )
     try:
         ledger = Ledger.open(conninfo, checked.pinned, instance=f"check {randomness.random_bytes(16).hex()}")
     except LedgerError as error:
-        return Found(accountable(config.privacy, UNSAID), [str(error)])
+        return LedgerComparison(accountable(config.privacy, UNSAID), [str(error)])
     try:
         accounting = Accounting.read(config.privacy, ledger.history)
-        return Found(accounting.together, [*drift(config.budget, ledger.accounts.all())])
+        return LedgerComparison(accounting.together, [*drift(config.budget, ledger.accounts.all())])
     finally:
         ledger.close()
 

@@ -31,7 +31,7 @@ _TIMES = ("date", "timestamp")
 
 
 @dataclass(frozen=True)
-class Line:
+class PolicyLine:
     """A line of dpproxy.toml: `key` = `value` in section `path`; `meaning`: what it says, and what to mind."""
 
     path: tuple[str, ...]
@@ -63,7 +63,7 @@ class Advice:
 def advice(assessor: Assessor, listed: Listed, refusal: Refusal) -> Advice | None:
     """The fewest lines found, at most three; None where no line of policy would do."""
     said = content(assessor.checked.config.file)
-    found: list[Line] = []
+    found: list[PolicyLine] = []
     while len(found) < MOST_LINES:
         outcomes = [*_tried(assessor, listed, refusal, said)]
         turned = next((line for line, left in outcomes if left is None), None)
@@ -78,15 +78,15 @@ def advice(assessor: Assessor, listed: Listed, refusal: Refusal) -> Advice | Non
     return None
 
 
-def _told(lines: list[Line], said: Mapping[str, Any]) -> Advice:
+def _told(lines: list[PolicyLine], said: Mapping[str, Any]) -> Advice:
     meanings = tuple(dict.fromkeys(line.meaning for line in lines))
     return Advice(written(lines, said), meanings, len({(line.path, line.key) for line in lines}))
 
 
-def written(lines: Iterable[Line], said: Mapping[str, Any]) -> tuple[str, ...]:
+def written(lines: Iterable[PolicyLine], said: Mapping[str, Any]) -> tuple[str, ...]:
     """Lines as they go into a file with this content, each section's head before its own.
 
-    >>> written([Line(("tables", "events", "columns"), "amount", {"bounds": [0, 100]}, "")], {})
+    >>> written([PolicyLine(("tables", "events", "columns"), "amount", {"bounds": [0, 100]}, "")], {})
     ('[tables.events.columns]', 'amount = { bounds = [0, 100] }')
     """
     sections: dict[tuple[str, ...], list[str]] = {}
@@ -119,7 +119,7 @@ def _further(before: Refusal, after: Refusal) -> bool:
 
 def _tried(
     assessor: Assessor, listed: Listed, refusal: Refusal, said: Mapping[str, Any]
-) -> Iterator[tuple[Line, Refusal | None]]:
+) -> Iterator[tuple[PolicyLine, Refusal | None]]:
     """Each candidate with what planning says under it, up to the first that turns the refusal."""
     for line in candidates(assessor, listed, refusal, said):
         try:
@@ -134,7 +134,7 @@ def _tried(
 
 def candidates(
     assessor: Assessor, listed: Listed, refusal: Refusal, said: Mapping[str, Any]
-) -> Iterator[Line]:
+) -> Iterator[PolicyLine]:
     """Lines that may help, the likeliest first."""
     try:
         words = {(token.name or token.text).lower() for token in tokens(listed.text)}
@@ -149,9 +149,11 @@ def candidates(
     if refusal.code == LIMITED:
         yield from _rows(tables, refusal)
     if refusal.code == "PV022":
-        yield Line(("privacy",), "delta_per", Fraction(1, 10**10), "groups of unknown domain fail with this")
+        yield PolicyLine(
+            ("privacy",), "delta_per", Fraction(1, 10**10), "groups of unknown domain fail with this"
+        )
     if refusal.code == "PV018" and assessor.checked.config.privacy.noise == "laplace":
-        yield Line(("privacy",), "noise", "gaussian", "another guarantee: see dpproxy advise")
+        yield PolicyLine(("privacy",), "noise", "gaussian", "another guarantee: see dpproxy advise")
     if refusal.code == ALLOWED:
         yield from _allowances(assessor.checked.config.privacy)
     if refusal.code in UNDECLARED:
@@ -159,10 +161,12 @@ def candidates(
         if refusal.code != SCANNED:
             yield from _groups(tables, words, said)
     if refusal.code == SCANNED:
-        yield Line(("privacy",), "scans", "charge", "lists that tools send automatically are then charged")
+        yield PolicyLine(
+            ("privacy",), "scans", "charge", "lists that tools send automatically are then charged"
+        )
 
 
-def _bounds(tables: list[Table], words: set[str], refusal: Refusal) -> Iterator[Line]:
+def _bounds(tables: list[Table], words: set[str], refusal: Refusal) -> Iterator[PolicyLine]:
     """Those of columns that the refusal names come first."""
     found = []
     for table in tables:
@@ -178,24 +182,24 @@ def _bounds(tables: list[Table], words: set[str], refusal: Refusal) -> Iterator[
             yield _column(table, column, {"range": _year()}, "what dates there can be")
 
 
-def _rows(tables: list[Table], refusal: Refusal) -> Iterator[Line]:
+def _rows(tables: list[Table], refusal: Refusal) -> Iterator[PolicyLine]:
     meaning = "more rows of one unit do not count"
     for table in sorted(tables, key=lambda t: f'"{t.name}"' not in refusal.message):
         if table.max_rows_per_unit is None:
-            yield Line(_section(table), "max_rows_per_unit", 100, meaning)
+            yield PolicyLine(_section(table), "max_rows_per_unit", 100, meaning)
         if table.max_rows_per_unit_per_group is None:
-            yield Line(_section(table), "max_rows_per_unit_per_group", 10, meaning)
+            yield PolicyLine(_section(table), "max_rows_per_unit_per_group", 10, meaning)
 
 
-def _allowances(privacy: Privacy) -> Iterator[Line]:
+def _allowances(privacy: Privacy) -> Iterator[PolicyLine]:
     """Each kind with what a query without LIMIT may spend."""
     for kind, most in privacy.allowances:
         if most is not None and most < privacy.query_information:
             said = {kind: privacy.query_information}
-            yield Line(("privacy",), "allowances", said, "most that a query may spend on this kind")
+            yield PolicyLine(("privacy",), "allowances", said, "most that a query may spend on this kind")
 
 
-def _domains(tables: list[Table], words: set[str]) -> Iterator[Line]:
+def _domains(tables: list[Table], words: set[str]) -> Iterator[PolicyLine]:
     for table in tables:
         for column in _named(table, words):
             if column.domain or column.domain_from or column.range or column.name == table.privacy_unit:
@@ -210,12 +214,12 @@ def _domains(tables: list[Table], words: set[str]) -> Iterator[Line]:
                 yield _column(table, column, {"range": _year()}, "what dates there can be")
 
 
-def _groups(tables: list[Table], words: set[str], said: Mapping[str, Any]) -> Iterator[Line]:
+def _groups(tables: list[Table], words: set[str], said: Mapping[str, Any]) -> Iterator[PolicyLine]:
     for table in tables:
         known = said.get("tables", {}).get(_section(table)[1], {}).get("max_groups_per_unit", {})
         for column in _named(table, words):
             if column.name != table.privacy_unit and column.name not in known:
-                yield Line(
+                yield PolicyLine(
                     _section(table),
                     "max_groups_per_unit",
                     {column.name: 5},
@@ -223,31 +227,33 @@ def _groups(tables: list[Table], words: set[str], said: Mapping[str, Any]) -> It
                 )
 
 
-def _missing(assessor: Assessor, words: set[str], policy: Policy) -> Iterator[Line]:
+def _missing(assessor: Assessor, words: set[str], policy: Policy) -> Iterator[PolicyLine]:
     """Tables that the backend has and the policy does not show, and hidden columns."""
     for table in policy.tables.values():
         for column in table.columns:
             if column.hidden and column.name.lower() in words and table.name.lower() in words:
-                yield Line((*_section(table), "columns"), column.name, {}, "analysts may use the column then")
+                yield PolicyLine(
+                    (*_section(table), "columns"), column.name, {}, "analysts may use the column then"
+                )
     for name, backend in assessor.checked.schema.tables.items():
         if name not in policy.tables and backend.name.lower() in words:
             yield from _shown(backend, policy)
 
 
-def _shown(backend: BackendTable, policy: Policy) -> Iterator[Line]:
+def _shown(backend: BackendTable, policy: Policy) -> Iterator[PolicyLine]:
     section = ("tables", backend.name if backend.schema == "public" else f"{backend.schema}.{backend.name}")
     meaning = "rows of units, protected as the others are; their number needs a bound, too"
     for key in backend.foreign_keys:
         target = policy.tables.get(key.target)
         if target is not None and not target.public and len(key.columns) == 1:
             way = f"{key.columns[0]} -> {_section(target)[1]}.{key.target_columns[0]}"
-            yield Line(section, "privacy_unit_path", [way], meaning)
+            yield PolicyLine(section, "privacy_unit_path", [way], meaning)
     units = {t.privacy_unit for t in policy.tables.values() if t.privacy_unit is not None}
     for column in backend.columns:
         if column.name in units:
-            yield Line(section, "privacy_unit", column.name, meaning)
+            yield PolicyLine(section, "privacy_unit", column.name, meaning)
     if not any(column.name in units for column in backend.columns) and not backend.foreign_keys:
-        yield Line(section, "public", True, "only if its rows are nobody's: anybody may read them then")
+        yield PolicyLine(section, "public", True, "only if its rows are nobody's: anybody may read them then")
 
 
 def _named(table: Table, words: set[str]) -> list[Column]:
@@ -258,8 +264,8 @@ def _section(table: Table) -> tuple[str, str]:
     return "tables", table.name if table.schema == "public" else f"{table.schema}.{table.name}"
 
 
-def _column(table: Table, column: Column, said: dict[str, Any], meaning: str) -> Line:
-    return Line((*_section(table), "columns"), column.name, said, meaning)
+def _column(table: Table, column: Column, said: dict[str, Any], meaning: str) -> PolicyLine:
+    return PolicyLine((*_section(table), "columns"), column.name, said, meaning)
 
 
 def _year() -> list[dt.date]:

@@ -25,7 +25,7 @@ _TIMES = ("date", "timestamp")
 
 
 @dataclass(frozen=True)
-class Column:
+class ColumnAccuracy:
     """A released column: its median relative error over groups and draws, None where nothing can be compared."""
 
     name: str
@@ -44,7 +44,7 @@ class Fit:
     groups: int
     released: float
     threshold: int | None
-    columns: tuple[Column, ...]
+    columns: tuple[ColumnAccuracy, ...]
     information: float
     calls: float
 
@@ -73,7 +73,7 @@ def fit(one: ReleasePlan, types: Sequence[str], exact: Truth, fetch: Fetch) -> F
     draws = DRAWS if len(exact.cells) <= MANY else 1
     results = [_drawn(one, fetch) for _ in range(draws)]
     columns = tuple(
-        Column(output.name, _error(results, rows, exact.columns[n], n, _width(draft, n, types[n])))
+        ColumnAccuracy(output.name, _error(results, rows, exact.columns[n], n, _width(draft, n, types[n])))
         for n, output in enumerate(exact.columns)
     )
     return Fit(

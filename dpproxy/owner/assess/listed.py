@@ -41,7 +41,7 @@ class Listed:
 
 
 @dataclass(frozen=True)
-class Listing:
+class StatementFile:
     """What a file holds: its `format` in words, its statements, each text once, and what was passed over."""
 
     format: str
@@ -49,7 +49,7 @@ class Listing:
     passed_over: tuple[str, ...] = ()
 
 
-def read(path: Path) -> Listing:
+def read(path: Path) -> StatementFile:
     """The statements of a pg_stat_statements, Metabase or Superset export, or of a file of SQL.
 
     Raises OutputError for a file that cannot be read, is larger than 64 MB or has no statement.
@@ -72,7 +72,7 @@ def read(path: Path) -> Listing:
     return replace(listing, statements=tuple(merged.values()))
 
 
-def _parsed(path: Path, content: bytes) -> Listing:
+def _parsed(path: Path, content: bytes) -> StatementFile:
     if content.startswith(b"PK"):
         return _zipped(path, content)
     try:
@@ -87,7 +87,7 @@ def _parsed(path: Path, content: bytes) -> Listing:
     return _sql(text) if table is None else _rows(table, "CSV")
 
 
-def _json(path: Path, text: str) -> Listing:
+def _json(path: Path, text: str) -> StatementFile:
     """One document, or one a line."""
     try:
         found = json.loads(text)
@@ -99,7 +99,7 @@ def _json(path: Path, text: str) -> Listing:
     return _values(found)
 
 
-def _values(found: object) -> Listing:
+def _values(found: object) -> StatementFile:
     if isinstance(found, dict):
         inner = next((found[key] for key in ("result", "data", "cards") if key in found), None)
         return _values(inner if isinstance(inner, list) else [found])
@@ -109,7 +109,7 @@ def _values(found: object) -> Listing:
     return _rows(rows, "JSON")
 
 
-def _zipped(path: Path, content: bytes) -> Listing:
+def _zipped(path: Path, content: bytes) -> StatementFile:
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
             members = [m for m in archive.infolist() if m.filename.lower().endswith((".yaml", ".yml"))]
@@ -120,7 +120,7 @@ def _zipped(path: Path, content: bytes) -> Listing:
         raise OutputError(f"{path} cannot be read as a ZIP file of YAML") from None
 
 
-def _documents(files: Sequence[tuple[str, str]]) -> Listing:
+def _documents(files: Sequence[tuple[str, str]]) -> StatementFile:
     """YAML: Superset's saved queries and datasets, or Metabase's cards."""
     rows: list[dict[str, Any]] = []
     for name, text in files:
@@ -135,7 +135,7 @@ def _documents(files: Sequence[tuple[str, str]]) -> Listing:
     return replace(_rows(asked, "YAML"), format="Superset export (YAML)")
 
 
-def _cards(rows: Sequence[Mapping[str, Any]]) -> Listing:
+def _cards(rows: Sequence[Mapping[str, Any]]) -> StatementFile:
     """Metabase's cards: native SQL; those of the query builder hold none."""
     found, builder = [], 0
     for row in rows:
@@ -146,7 +146,7 @@ def _cards(rows: Sequence[Mapping[str, Any]]) -> Listing:
         else:
             found.append(_filled(native[0], native[1], str(row.get("name", ""))))
     over = f"{builder} made in the query builder: they hold no SQL until Metabase runs them"
-    return Listing("Metabase export", tuple(found), (over,) if builder else ())
+    return StatementFile("Metabase export", tuple(found), (over,) if builder else ())
 
 
 def _native(query: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]] | None:
@@ -189,7 +189,7 @@ def _table(text: str) -> list[dict[str, Any]] | None:
     return list(reader)
 
 
-def _rows(rows: Sequence[Mapping[str, Any]], form: str) -> Listing:
+def _rows(rows: Sequence[Mapping[str, Any]], form: str) -> StatementFile:
     """Rows with a column that holds a statement; pg_stat_statements says how often it was sent, too."""
     column = next((name for name in _TEXTS if any(isinstance(row.get(name), str) for row in rows)), None)
     if column is None:
@@ -200,8 +200,8 @@ def _rows(rows: Sequence[Mapping[str, Any]], form: str) -> Listing:
         if isinstance(row.get(column), str) and row[column].strip()
     )
     if column == "query" and any("calls" in row for row in rows):
-        return Listing(f"pg_stat_statements ({form})", statements)
-    return Listing(f"{'Superset export' if column == 'sql' else 'statements'} ({form})", statements)
+        return StatementFile(f"pg_stat_statements ({form})", statements)
+    return StatementFile(f"{'Superset export' if column == 'sql' else 'statements'} ({form})", statements)
 
 
 def _named(row: Mapping[str, Any]) -> str:
@@ -215,9 +215,9 @@ def _times(written: object) -> int:
         return 1
 
 
-def _sql(text: str) -> Listing:
+def _sql(text: str) -> StatementFile:
     """Plain SQL, its statements apart by semicolons."""
     try:
-        return Listing("SQL", tuple(_one(part.text) for part in pieces(text, MOST_BYTES)))
+        return StatementFile("SQL", tuple(_one(part.text) for part in pieces(text, MOST_BYTES)))
     except Refusal as refusal:
         raise OutputError(f"the file is no SQL that can be cut into statements: {refusal.message}") from None

@@ -16,7 +16,7 @@ from dpproxy.config.sections import Budget, Config
 from dpproxy.owner.assess.advice import Advice, advice
 from dpproxy.owner.assess.assessor import Assessed, Assessor, Outcome, assessing
 from dpproxy.owner.assess.fit import Fit
-from dpproxy.owner.assess.listed import Listed, Listing, read
+from dpproxy.owner.assess.listed import Listed, StatementFile, read
 
 NOT_PRIVATE = (
     "NOT PRIVATE. This report was made of the data themselves, without noise: how far off released numbers would be "
@@ -92,7 +92,7 @@ def _with_advice(assessor: Assessor, listed: Listed) -> tuple[Assessed, Advice |
 
 def report(
     file: str,
-    listing: Listing,
+    listing: StatementFile,
     found: Sequence[tuple[Assessed, Advice | None]],
     unit: str,
     budget: Budget,

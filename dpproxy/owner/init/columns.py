@@ -50,7 +50,7 @@ SYSTEM_COLUMNS = {"tableoid", "xmin", "cmin", "xmax", "cmax", "ctid"}
 
 
 @dataclass(frozen=True)
-class Entry:
+class ColumnSetting:
     """One line of [tables.T.columns]: the column, what the file says of it, and why."""
 
     column: str
@@ -91,25 +91,25 @@ def identifying(column: BackendColumn, *, names: bool) -> str | None:
     return "by its comment" if said & _SAID else None
 
 
-def private_entries(schema: BackendSchema, table: TableName, plan: Layout) -> Iterator[Entry]:
+def private_entries(schema: BackendSchema, table: TableName, plan: Layout) -> Iterator[ColumnSetting]:
     """The entries of a private table's columns, in the backend's order."""
     found, way = schema.tables[table], plan.private[table]
     for column in found.columns:
         if column.name == way.column:
             continue
         if why := identifying(column, names=True) or _other_unit(found, column, table, plan):
-            yield Entry(column.name, _ENTRY_HIDDEN, why)
+            yield ColumnSetting(column.name, _ENTRY_HIDDEN, why)
         elif column.name == plan.unit.column and not _holds_unit(way, plan):
-            yield Entry(column.name, _ENTRY_HIDDEN, f"the name means the path's end, {plan.unit}")
+            yield ColumnSetting(column.name, _ENTRY_HIDDEN, f"the name means the path's end, {plan.unit}")
         else:
             yield _open_entry(schema, found, column, plan)
 
 
-def public_entries(table: BackendTable) -> Iterator[Entry]:
+def public_entries(table: BackendTable) -> Iterator[ColumnSetting]:
     """The entries of a public table: what is hidden all the same."""
     for column in table.columns:
         if why := identifying(column, names=False):
-            yield Entry(column.name, _ENTRY_HIDDEN, why)
+            yield ColumnSetting(column.name, _ENTRY_HIDDEN, why)
 
 
 def _other_unit(table: BackendTable, column: BackendColumn, name: TableName, plan: Layout) -> str | None:
@@ -130,7 +130,9 @@ def _holds_unit(way: Way, plan: Layout) -> bool:
     return True
 
 
-def _open_entry(schema: BackendSchema, table: BackendTable, column: BackendColumn, plan: Layout) -> Entry:
+def _open_entry(
+    schema: BackendSchema, table: BackendTable, column: BackendColumn, plan: Layout
+) -> ColumnSetting:
     kind = str(column.type)
     nullable = ", nullable = true" if column.nullable else ""
     for key in table.foreign_keys:
@@ -138,12 +140,14 @@ def _open_entry(schema: BackendSchema, table: BackendTable, column: BackendColum
             target = schema.tables[key.target].column(key.target_columns[0])
             if target is not None and target.type is not None and comparable(kind, target.type):
                 source = f'"{shown(key.target)}.{target.name}"'
-                return Entry(column.name, f"{{ domain_from = {source}{nullable} }}", f"{kind}; refers to it")
+                return ColumnSetting(
+                    column.name, f"{{ domain_from = {source}{nullable} }}", f"{kind}; refers to it"
+                )
     if column.values is not None:
-        return Entry(column.name, "{}", f"the {len(column.values)} values of its type are known")
+        return ColumnSetting(column.name, "{}", f"the {len(column.values)} values of its type are known")
     if kind == "boolean":
-        return Entry(column.name, f"{{ domain = [true, false]{nullable} }}", kind)
-    return Entry(column.name, "{}", f"{kind}{_advice(kind)}")
+        return ColumnSetting(column.name, f"{{ domain = [true, false]{nullable} }}", kind)
+    return ColumnSetting(column.name, "{}", f"{kind}{_advice(kind)}")
 
 
 def _advice(kind: str) -> str:

@@ -21,7 +21,7 @@ _TEXTS = ("text", "character varying")
 
 
 @dataclass(frozen=True)
-class Found:
+class ReleasedDomain:
     """The released values of a column, and the notice."""
 
     table: str
@@ -53,7 +53,7 @@ def domains(config: Config, wanted: Sequence[str], *, as_json: bool) -> None:
             answer = asyncio.run(service.ask(OWNER, statement))
             number = base(column.type) in NUMBERS
             place = shown((table.schema, table.name))
-            one = Found(place, column.name, _values(answer), number, tuple(answer.notices))
+            one = ReleasedDomain(place, column.name, _values(answer), number, tuple(answer.notices))
             found.append(one)
             if not as_json:
                 _print(one)
@@ -87,7 +87,7 @@ def _values(answer: RowSet) -> tuple[str, ...]:
     return tuple(sorted(value for (value,) in answer.rows if value is not None))
 
 
-def _print(one: Found) -> None:
+def _print(one: ReleasedDomain) -> None:
     for notice in one.notices:
         print(f"# {one.table}.{one.column}: {' '.join(notice.split())}")
     if one.values:

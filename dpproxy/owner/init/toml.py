@@ -12,7 +12,7 @@ from budget.accounting import shown_up
 from dpproxy.backends.base import BackendSchema, BackendTable
 from dpproxy.config.sections import Privacy
 from dpproxy.owner.attacker_advantage import lesson
-from dpproxy.owner.init.columns import Entry, private_entries, public_entries
+from dpproxy.owner.init.columns import ColumnSetting, private_entries, public_entries
 from dpproxy.owner.init.units import Layout, Way, shown, single_key
 from dpproxy.owner.presets import DEFAULT, Preset
 from rewriter.policy import TableName
@@ -120,7 +120,7 @@ def _private(schema: BackendSchema, name: TableName, way: Way, plan: Layout) -> 
     yield from _columns(name, list(private_entries(schema, name, plan)))
 
 
-def _columns(name: TableName, entries: list[Entry]) -> Iterator[str]:
+def _columns(name: TableName, entries: list[ColumnSetting]) -> Iterator[str]:
     if entries:
         yield f"[tables.{toml_key(shown(name))}.columns]"
     for entry in entries:
