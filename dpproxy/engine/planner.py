@@ -46,7 +46,7 @@ from rewriter.logical.plan import SYSTEM, SYSTEM_TABLES, Draft, NodeDraft, Syste
 from rewriter.plan import Cells, HistogramQuery
 from rewriter.policy import Policy, Table
 from rewriter.refusal import Refusal
-from rewriter.statements.classify import Statement, Verdict, classify
+from rewriter.statements.classify import ClassifiedStatement, Verdict, classify
 
 INT8_ARRAY, TEXT_ARRAY = 1016, 1009
 MOST_PLANS = 1000
@@ -247,7 +247,7 @@ class Planner:
         """How a statement is handled; raises Refusal for a statement that no analyst may send."""
         return self._statement(text).verdict
 
-    def _statement(self, text: str) -> Statement:
+    def _statement(self, text: str) -> ClassifiedStatement:
         return self._verdicts.get(text, lambda: classify(text, self._guarded))
 
     def prepare(self, text: str, oids: Sequence[int], errors: bool = False) -> PreparedQuery:
@@ -274,7 +274,7 @@ class Planner:
                 refusal.position += statement.offset
             raise
 
-    def _checked(self, statement: Statement, oids: tuple[int, ...], errors: bool) -> PreparedQuery:
+    def _checked(self, statement: ClassifiedStatement, oids: tuple[int, ...], errors: bool) -> PreparedQuery:
         body = statement.body
         described = self._front.describe(body, oids)
         parameters = tuple(Parameter(name, None) for name in self._type_names(oids))

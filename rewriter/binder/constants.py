@@ -38,7 +38,7 @@ LISTED = (exp.Array, exp.Identifier, exp.Dot)
 UNKNOWN_NAME = ("42P01", "42703")
 """PostgreSQL's errors for a correlated subquery that is evaluated alone."""
 
-Read = Callable[[int, str], Sequence[Parameter]]
+ConstantReader = Callable[[int, str], Sequence[Parameter]]
 """Gives constant number i, counted from 0, from the statement that the client's words for it make: its type, and
 its values (one, for a list any number) where they are known already."""
 
@@ -95,7 +95,7 @@ class Constants:
     """
 
     parameters: tuple[Parameter, ...]
-    read: Read
+    read: ConstantReader
     found: list[Constant] = field(default_factory=list)
     _known: dict[str, exp.Expr] = field(default_factory=dict)
 

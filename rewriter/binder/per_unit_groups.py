@@ -38,7 +38,7 @@ def grouped_by_unit(
     """
     if tree.args.get("distinct") is not None:
         raise mixes("DISTINCT", relation, tree.args["distinct"])
-    groups = Groups(relation, keys, aliases[0], parameters)
+    groups = PerUnitGroups(relation, keys, aliases[0], parameters)
     layer = Windows(aliases[1], groups.value)
     windows = any(item.find(exp.Window) for item in tree.expressions)
     value = layer.value if windows else groups.value
@@ -77,13 +77,13 @@ def distinct_with_unit(
             "ORDER BY 2 DESC LIMIT 10.",
             position=position(tree),
         )
-    groups = Groups(rows, tuple(f.value for f in rows.fields), alias, parameters)
+    groups = PerUnitGroups(rows, tuple(f.value for f in rows.fields), alias, parameters)
     fields = tuple(Field(f.name, groups.keyed(f.value, tree)) for f in rows.fields)
     return replace(groups.relation(), scope=(("", fields),))
 
 
 @dataclass
-class Groups:
+class PerUnitGroups:
     """The groups of a per-unit subquery, which will be source `alias`, and the aggregates asked of them so far."""
 
     rows: Relation

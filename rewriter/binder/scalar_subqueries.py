@@ -16,7 +16,7 @@ from sqlglot import exp
 from rewriter.binder.constants import one_row
 from rewriter.binder.joins import owned
 from rewriter.binder.names import folded, resolve
-from rewriter.binder.per_unit_groups import Groups
+from rewriter.binder.per_unit_groups import PerUnitGroups
 from rewriter.binder.rejections import uncorrelated
 from rewriter.binder.scan_filter import apart
 from rewriter.ir.relation import UNIT, Relation, Source, equated, is_inner_unit, leaf
@@ -87,7 +87,7 @@ def _aggregated(
     outer = next((unit for unit in units if unit is not None), None)
     if outer is None or None in units:
         raise uncorrelated(subquery)
-    groups = Groups(owned(inside, subquery), (), alias, parameters)
+    groups = PerUnitGroups(owned(inside, subquery), (), alias, parameters)
     try:
         value = groups.value(subquery.this.expressions[0].unalias().copy())
     except Refusal as refusal:

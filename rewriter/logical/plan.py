@@ -12,7 +12,7 @@ from rewriter.binder.contribution_bounds import Bound
 from rewriter.ir.measure import Count, Measure, Output
 from rewriter.ir.relation import Relation
 from rewriter.scalar.typecheck import Parameter, Parameters
-from rewriter.statements.value_listing import Listing
+from rewriter.statements.value_listing import ValueListing
 
 SYSTEM = "dpproxy"
 SYSTEM_TABLES = ("budget", "releases", "last_release")
@@ -41,7 +41,7 @@ class NodeDraft:
     order_by: int | None
     counts: bool
     names: tuple[str, ...] = ()
-    listing: Listing | None = None
+    listing: ValueListing | None = None
 
     @property
     def selecting(self) -> int | None:

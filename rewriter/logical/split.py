@@ -54,7 +54,7 @@ from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
-from rewriter.binder.constants import UNKNOWN_NAME, Constants, Read, one_row, unknown, visible
+from rewriter.binder.constants import UNKNOWN_NAME, ConstantReader, Constants, one_row, unknown, visible
 from rewriter.binder.group_by import aggregates, grouping, named_keys
 from rewriter.binder.joins import join, owned
 from rewriter.binder.names import folded, output_name
@@ -85,14 +85,14 @@ from rewriter.logical.where import Conditions, Cte, Ctes
 from rewriter.policy import Policy
 from rewriter.refusal import Refusal
 from rewriter.scalar.typecheck import Parameters
-from rewriter.statements.value_listing import Listing, listing
+from rewriter.statements.value_listing import ValueListing, listing
 from rewriter.syntax.allowlist import CONSTANT, describe, position
 from rewriter.syntax.parse import parse_query
 from rewriter.syntax.round_trip import spellings
 
 
 @bounded()
-def draft(text: str, policy: Policy, parameters: Parameters = (), read: Read = unknown) -> Draft:
+def draft(text: str, policy: Policy, parameters: Parameters = (), read: ConstantReader = unknown) -> Draft:
     """Split one query text into nodes and presentation. Raises Refusal for what is not answered.
 
     `parameters` are the client's, with value None before they are bound; `read` gives the type of each constant that
@@ -119,7 +119,7 @@ def draft(text: str, policy: Policy, parameters: Parameters = (), read: Read = u
     )
 
 
-def _listing(node: NodeDraft | SystemDraft, listed: Listing | None) -> NodeDraft | SystemDraft:
+def _listing(node: NodeDraft | SystemDraft, listed: ValueListing | None) -> NodeDraft | SystemDraft:
     """The node, marked with `listed` if the whole statement is a bare list of values: that may be a tool's scan."""
     if isinstance(node, SystemDraft) or node.measures or listed is None:
         return node

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from rewriter.refusal import Refusal
-from rewriter.statements.lexer import MAX_TEXT, Kind, Token, check_length, tokens
+from rewriter.statements.lexer import MAX_TEXT, Token, TokenKind, check_length, tokens
 from rewriter.statements.published_table import SCHEMA as PUBLISHED
 from rewriter.statements.published_table import publication
 from rewriter.statements.set_statement import check_setting
@@ -23,7 +23,7 @@ class Verdict(StrEnum):
 
 
 @dataclass(frozen=True)
-class Statement:
+class ClassifiedStatement:
     """One classified statement; `body` is the query in an EXPLAIN, DECLARE, COPY or PREPARE, else the text
     itself, and `offset` where it begins in the text."""
 
@@ -67,7 +67,7 @@ _CARRIERS = {
 _OFF = ("OFF", "FALSE", "0")
 
 
-def classify(text: str, guarded: Collection[str]) -> Statement:
+def classify(text: str, guarded: Collection[str]) -> ClassifiedStatement:
     """How `text` is to be handled; `guarded` are the lower-case names of the relations that the front guards.
 
     Raises Refusal for statements that no analyst may send. A private read that this function misses fails
@@ -84,15 +84,15 @@ def classify(text: str, guarded: Collection[str]) -> Statement:
     return statement
 
 
-def _classified(text: str, guarded: Collection[str]) -> Statement:
+def _classified(text: str, guarded: Collection[str]) -> ClassifiedStatement:
     found = tokens(text)
     if not found:
-        return Statement(Verdict.RELAY, False, text)
+        return ClassifiedStatement(Verdict.RELAY, False, text)
     _refuse_several(found)
     word = found[0].word
     if word in WRITES:
         if publication(text) is not None:
-            return Statement(Verdict.PUBLISH, False, text)
+            return ClassifiedStatement(Verdict.PUBLISH, False, text)
         raise Refusal(
             "25006",
             f"cannot execute {word}: dpproxy answers queries and changes no data",
@@ -110,10 +110,10 @@ def _classified(text: str, guarded: Collection[str]) -> Statement:
         return _explain(text, found, guarded)
     names = _names(found, guarded)
     if word in QUERY and names:
-        return Statement(Verdict.PRIVATE, False, text)
+        return ClassifiedStatement(Verdict.PRIVATE, False, text)
     if word in _CARRIERS and names:
         return _carried(text, word, names[0])
-    return Statement(Verdict.RELAY, False, text)
+    return ClassifiedStatement(Verdict.RELAY, False, text)
 
 
 def _names(found: Sequence[Token], guarded: Collection[str]) -> list[Token]:
@@ -128,7 +128,7 @@ def _names(found: Sequence[Token], guarded: Collection[str]) -> list[Token]:
 
 
 def _is_the_fronts(token: Token, following: Token | None) -> bool:
-    if token.kind not in (Kind.WORD, Kind.NAME):
+    if token.kind not in (TokenKind.WORD, TokenKind.NAME):
         return False
     name = (token.name or "").lower()
     called = following is not None and following.text in ("(", ".")
@@ -148,7 +148,7 @@ def _refuse_several(found: Sequence[Token]) -> None:
         )
 
 
-def _carried(text: str, word: str, name: Token) -> Statement:
+def _carried(text: str, word: str, name: Token) -> ClassifiedStatement:
     """A statement with a query on private tables in it."""
     carrier = utility(text)
     body = tokens(carrier.body) if carrier is not None else []
@@ -159,10 +159,10 @@ def _carried(text: str, word: str, name: Token) -> Statement:
             hint=f"Send {_CARRIERS[word]} with an aggregate query in it.",
             position=name.start + 1,
         )
-    return Statement(Verdict.PRIVATE, False, carrier.body, carrier.offset)
+    return ClassifiedStatement(Verdict.PRIVATE, False, carrier.body, carrier.offset)
 
 
-def _explain(text: str, found: Sequence[Token], guarded: Collection[str]) -> Statement:
+def _explain(text: str, found: Sequence[Token], guarded: Collection[str]) -> ClassifiedStatement:
     start = 1
     words = [t.word for t in found]
     options: dict[str, str] = {}
@@ -173,7 +173,7 @@ def _explain(text: str, found: Sequence[Token], guarded: Collection[str]) -> Sta
         options[words[start]] = ""
         start += 1
     if not _names(found[start:], guarded):
-        return Statement(Verdict.RELAY, False, text)
+        return ClassifiedStatement(Verdict.RELAY, False, text)
     if options.get("ANALYZE", options.get("ANALYSE", "OFF")) not in _OFF:
         raise Refusal(
             "0A000",
@@ -203,11 +203,11 @@ def _options(words: Sequence[str]) -> dict[str, str]:
     return options
 
 
-def _explained(text: str, first: Token, word: str) -> Statement:
+def _explained(text: str, first: Token, word: str) -> ClassifiedStatement:
     offset = first.start
     carrier = utility(text[offset:]) if word == "DECLARE" else None
     if carrier is not None:
-        return Statement(Verdict.PRIVATE, True, carrier.body, offset + carrier.offset)
+        return ClassifiedStatement(Verdict.PRIVATE, True, carrier.body, offset + carrier.offset)
     if word not in QUERY:
         raise Refusal(
             "0A000",
@@ -215,4 +215,4 @@ def _explained(text: str, first: Token, word: str) -> Statement:
             hint="Use EXPLAIN with the SELECT itself.",
             position=offset + 1,
         )
-    return Statement(Verdict.PRIVATE, True, text[offset:], offset)
+    return ClassifiedStatement(Verdict.PRIVATE, True, text[offset:], offset)

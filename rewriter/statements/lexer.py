@@ -22,7 +22,7 @@ PARAMETER_MARK = "\x01"
 """Stands for the $ of a parameter where sqlglot reads a text; PostgreSQL reads no text with it outside of quotes."""
 
 
-class Kind(Enum):
+class TokenKind(Enum):
     """The kind of a token. CODED: a literal or name whose value differs from its text, such as E'', U&"" and x''."""
 
     WORD = auto()
@@ -37,7 +37,7 @@ class Kind(Enum):
 class Token(NamedTuple):
     """A token: `text` as it is written, and the place of its first character."""
 
-    kind: Kind
+    kind: TokenKind
     text: str
     start: int
 
@@ -54,19 +54,19 @@ class Token(NamedTuple):
     @property
     def name(self) -> str | None:
         """The name as PostgreSQL keeps it, but of any length; None for tokens that are no names."""
-        if self.kind is Kind.WORD:
+        if self.kind is TokenKind.WORD:
             ascii_only = self.text.isascii()
             return (
                 self.text.lower()
                 if ascii_only
                 else "".join(c.lower() if c.isascii() else c for c in self.text)
             )
-        return self.text[1:-1].replace('""', '"') if self.kind is Kind.NAME else None
+        return self.text[1:-1].replace('""', '"') if self.kind is TokenKind.NAME else None
 
     @property
     def value(self) -> str | None:
         """The value of a plain literal, '...' or $$...$$; None for any other token."""
-        if self.kind is not Kind.TEXT:
+        if self.kind is not TokenKind.TEXT:
             return None
         if self.text[0] == "'":
             return self.text[1:-1].replace("''", "'")
@@ -101,7 +101,7 @@ _TOKEN = re.compile(
     | (?P<end> \Z) )""",
     re.VERBOSE | re.DOTALL,
 )
-_KINDS = {kind.name: kind for kind in Kind} | {"MARK": Kind.SIGN, "OTHER_WORD": Kind.WORD}
+_KINDS = {kind.name: kind for kind in TokenKind} | {"MARK": TokenKind.SIGN, "OTHER_WORD": TokenKind.WORD}
 _OPERATOR_SIGNS = frozenset("~!@#^&|`?%")
 _COMMENT_MARKS = re.compile(r"/\*|\*/")
 
@@ -174,9 +174,9 @@ def _signs(signs: str, start: int) -> Iterator[Token]:
     end = len(signs)
     while end > 1 and signs[end - 1] in "+-" and _OPERATOR_SIGNS.isdisjoint(signs[:end]):
         end -= 1
-    yield Token(Kind.SIGN, signs[:end], start)
+    yield Token(TokenKind.SIGN, signs[:end], start)
     for place in range(end, len(signs)):
-        yield Token(Kind.SIGN, signs[place], start + place)
+        yield Token(TokenKind.SIGN, signs[place], start + place)
 
 
 def _comment_end(text: str, start: int) -> int:
@@ -240,7 +240,7 @@ def marked(text: str) -> str:
 
     sqlglot takes the `$1,$` of `$1,$2` for the beginning of a dollar quote.
     """
-    places = [token.start for token in tokens(text, len(text) * 4) if token.kind is Kind.PARAMETER]
+    places = [token.start for token in tokens(text, len(text) * 4) if token.kind is TokenKind.PARAMETER]
     parts, done = [], 0
     for place in places:
         parts += [text[done:place], PARAMETER_MARK]
@@ -256,7 +256,7 @@ def substitute(text: str, values: Mapping[int, str]) -> str:
     """
     parts, done = [], 0
     for token in _scanned(text):
-        if token.kind is Kind.PARAMETER:
+        if token.kind is TokenKind.PARAMETER:
             number = int(token.text[1:])
             if number not in values:
                 raise Refusal("42P02", f"there is no parameter ${number}")

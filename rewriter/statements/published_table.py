@@ -12,7 +12,7 @@ from rewriter.statements.lexer import Token, statement_tokens
 from rewriter.statements.utility_statement import closing, name_of
 
 SCHEMA = "published"
-Kind = Literal["create", "drop", "rename", "comment", "schema"]
+PublicationKind = Literal["create", "drop", "rename", "comment", "schema"]
 _QUERY = frozenset({"SELECT", "WITH", "VALUES", "TABLE", "("})
 _FORMS = "CREATE TABLE published.name AS SELECT ..., ALTER TABLE published.name RENAME TO other, COMMENT ON, DROP TABLE"
 
@@ -31,7 +31,7 @@ class Publication:
         comment: the text, None to remove it.
     """
 
-    kind: Kind
+    kind: PublicationKind
     names: tuple[str, ...] = ()
     lenient: bool = False
     query: str = ""
@@ -111,7 +111,7 @@ class _Reader:
             body = body[1:-1]
         if not body or body[0].word not in _QUERY:
             self.refuse("a published table holds the answer to a SELECT")
-        if any(token.kind is lexer.Kind.PARAMETER for token in body):
+        if any(token.kind is lexer.TokenKind.PARAMETER for token in body):
             raise Refusal(
                 "42P02", "there is no parameter $1", hint="A published table keeps its text: write the value."
             )

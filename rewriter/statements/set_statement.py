@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from rewriter.refusal import Refusal
-from rewriter.statements.lexer import Kind, Token
+from rewriter.statements.lexer import Token, TokenKind
 
 ERROR_COLUMNS = "dpproxy.error_columns"
 ROLE = "role"
@@ -110,7 +110,7 @@ def _said(value: Sequence[Token]) -> str:
     """The value if it is a single plain token, else "": the value of E'' or U&'' may differ from its text."""
     if len(value) != 1:
         return ""
-    return value[0].value or value[0].name or ("" if value[0].kind is Kind.CODED else value[0].text)
+    return value[0].value or value[0].name or ("" if value[0].kind is TokenKind.CODED else value[0].text)
 
 
 def hears_notices(settings: Mapping[str, str]) -> bool:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
 
-from rewriter.statements.lexer import Kind, Token, statement_tokens
+from rewriter.statements.lexer import Token, TokenKind, statement_tokens
 
 Word = Literal["DECLARE", "COPY", "PREPARE", "EXECUTE"]
 WORDS: dict[str, Word] = {"DECLARE": "DECLARE", "COPY": "COPY", "PREPARE": "PREPARE", "EXECUTE": "EXECUTE"}
@@ -133,7 +133,7 @@ def _execute(text: str, found: list[Token]) -> Utility | None:
 
 
 def _parameters(found: list[Token]) -> bool:
-    return any(token.kind is Kind.PARAMETER for token in found)
+    return any(token.kind is TokenKind.PARAMETER for token in found)
 
 
 def _arguments(text: str, found: list[Token]) -> tuple[str, ...]:

@@ -16,13 +16,13 @@ _PARTS = {"expressions", "from_", "distinct", "group", "order", "limit", "offset
 
 
 @dataclass(frozen=True)
-class Listing:
+class ValueListing:
     """A bare list of one column's values; `limit`: the number that its LIMIT names, None without one."""
 
     limit: int | None
 
 
-def listing(tree: exp.Expr) -> Listing | None:
+def listing(tree: exp.Expr) -> ValueListing | None:
     """What a whole statement lists, None where it is anything but the bare values of one column of one table.
 
     `SELECT DISTINCT c FROM t` or `SELECT c FROM t GROUP BY c`, with ORDER BY and LIMIT or without; a WHERE, a join,
@@ -39,7 +39,7 @@ def listing(tree: exp.Expr) -> Listing | None:
         return None
     if (distinct is not None and distinct.args.get("on")) or tree.find(exp.AggFunc, exp.Window, exp.Subquery):
         return None
-    return Listing(_limit(tree.args.get("limit")))
+    return ValueListing(_limit(tree.args.get("limit")))
 
 
 def asks_for_nothing(text: str) -> bool:

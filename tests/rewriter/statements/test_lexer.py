@@ -7,7 +7,7 @@ from sqlglot import exp
 
 from rewriter.refusal import Refusal
 from rewriter.statements.classify import classify
-from rewriter.statements.lexer import Kind, is_one_command, pieces, tokens
+from rewriter.statements.lexer import TokenKind, is_one_command, pieces, tokens
 from rewriter.syntax.parse import parse_query
 
 
@@ -66,7 +66,7 @@ def test_what_a_literal_says() -> None:
     found = tokens("'it''s' $x$ $y$ $x$ E'a' 'a'\n'b' U&'a' \"b\" c 1 $2")
     said = ["it's", " $y$ ", *[None] * 7]
     assert [token.value for token in found] == said
-    assert [token.kind for token in found[2:5]] == [Kind.CODED] * 3
+    assert [token.kind for token in found[2:5]] == [TokenKind.CODED] * 3
 
 
 @pytest.mark.parametrize(
