@@ -73,7 +73,7 @@ class HttpConnection(H11Protocol):
 class _Guest:
     address: str
     socket: socket.socket
-    line: HttpConnection
+    connection: HttpConnection
 
     def end(self) -> None:
         """At whatever stage its connection is, TLS's first messages included."""
@@ -106,10 +106,10 @@ class Doors:
                 await asyncio.sleep(_FULL_SECONDS)
                 continue
             if self._makes_room(address):
-                line = HttpConnection(
+                connection = HttpConnection(
                     config=self._settings, server_state=self._state, app_state={}, _loop=loop
                 )
-                guest = _Guest(address, arrived, line)
+                guest = _Guest(address, arrived, connection)
                 self._guests[guest] = None
                 entering = asyncio.create_task(self._enter(guest))
                 self._entering.add(entering)
@@ -121,11 +121,11 @@ class Doors:
         def gone() -> None:
             self._guests.pop(guest, None)
 
-        guest.line.gone = gone
+        guest.connection.gone = gone
         seconds = None if self._tls is None else REQUEST_SECONDS
         try:
             await asyncio.get_running_loop().connect_accepted_socket(
-                lambda: guest.line, guest.socket, ssl=self._tls, ssl_handshake_timeout=seconds
+                lambda: guest.connection, guest.socket, ssl=self._tls, ssl_handshake_timeout=seconds
             )
         except OSError:
             gone()
@@ -138,7 +138,7 @@ class Doors:
             return True
         crowd = address if of[address] >= MOST_OF_ADDRESS else of.most_common(1)[0][0]
         for guest in self._guests:
-            if guest.address == crowd and not guest.line.busy:
+            if guest.address == crowd and not guest.connection.busy:
                 del self._guests[guest]
                 guest.end()
                 return True
