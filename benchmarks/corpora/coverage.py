@@ -50,7 +50,7 @@ NUMBERS = ("median price in units", "median relative error")
 
 
 @dataclass(frozen=True)
-class Statement:
+class CorpusStatement:
     """A statement to ask: where it is from, and whether the corpus says that it can be answered."""
 
     source: str
@@ -65,7 +65,7 @@ class Outcome:
     `rows`: some came, or the truth has none; `released`: how many came.
     """
 
-    statement: Statement
+    statement: CorpusStatement
     code: str = ""
     why: str = ""
     rows: bool = False
@@ -81,22 +81,22 @@ class Outcome:
         return "with rows" if self.rows else "empty"
 
 
-def legit(corpora: Path) -> Iterator[Statement]:
+def legit(corpora: Path) -> Iterator[CorpusStatement]:
     """Analysts' queries that must be answered, by their mechanism's class."""
     for entry in yaml.safe_load((corpora / "legit.yaml").read_text()):
-        yield Statement(f"legit: {entry['mechanism']}", entry["sql"], True)
+        yield CorpusStatement(f"legit: {entry['mechanism']}", entry["sql"], True)
 
 
-def others(corpora: Path) -> Iterator[Statement]:
+def others(corpora: Path) -> Iterator[CorpusStatement]:
     """Queries of other systems' documentation and tests."""
     for entry in yaml.safe_load((corpora / "queries-by-others.yaml").read_text()):
         sql = entry["sql"]
         for name, value in PARAMETERS.items():
             sql = sql.replace(name, value)
-        yield Statement(_source(entry["source"]), sql, entry["answerable"] == "yes")
+        yield CorpusStatement(_source(entry["source"]), sql, entry["answerable"] == "yes")
 
 
-def clients(corpora: Path) -> Iterator[Statement]:
+def clients(corpora: Path) -> Iterator[CorpusStatement]:
     """What clients were seen to send that reads private rows, without parameters, each by itself."""
     seen = set()
     for line in (corpora / "clients" / "corpus.jsonl").read_text().splitlines():
@@ -105,7 +105,7 @@ def clients(corpora: Path) -> Iterator[Statement]:
         wanted = sent["kind"] == "data" and not sent["leak"] and not sent.get("vals")
         if wanted and "$1" not in sent["sql"] and not LATER.match(sent["sql"]) and key not in seen:
             seen.add(key)
-            yield Statement(f"client: {sent['client']}", sent["sql"], aggregate(sent["sql"]))
+            yield CorpusStatement(f"client: {sent['client']}", sent["sql"], aggregate(sent["sql"]))
 
 
 def aggregate(sql: str) -> bool:
@@ -122,7 +122,7 @@ def _source(written: str) -> str:
     return written.split("@")[0].split(" ")[0].rstrip(",")
 
 
-def asked(ask: Ask, statement: Statement, truth: Rows) -> Outcome:
+def asked(ask: Ask, statement: CorpusStatement, truth: Rows) -> Outcome:
     """A statement asked through a proxy."""
     try:
         answer = ask(statement.sql)
@@ -248,7 +248,7 @@ def _of_clients(server: Databases, folder: Path, corpora: Path) -> list[Outcome]
         return [asked(ask, one, truth(server, database, one)) for one in listed]
 
 
-def truth(server: Databases, database: str, statement: Statement) -> Rows:
+def truth(server: Databases, database: str, statement: CorpusStatement) -> Rows:
     """PostgreSQL's rows; nothing for what has to be refused: joins of everything with everything are among them."""
     return true_rows(server, database, statement.sql) if statement.answerable else []
 

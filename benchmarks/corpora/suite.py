@@ -11,7 +11,7 @@ from statistics import median
 from rich.console import Console
 from rich.progress import track
 
-from benchmarks.corpora.coverage import Outcome, Statement, asked
+from benchmarks.corpora.coverage import CorpusStatement, Outcome, asked
 from benchmarks.corpora.errors import Rows, asking, configuration, filled, true_rows
 from benchmarks.deployed import ENGINES
 from dpproxy.deployment.service import configured
@@ -40,7 +40,7 @@ class Suite:
 
 
 @dataclass(frozen=True)
-class Found:
+class QueryOutcome:
     """What became of a query, on each engine; `lines`: what in the policy would turn its refusal into an answer."""
 
     truth: Rows
@@ -53,7 +53,9 @@ class Found:
         return [one.code for one in self.outcomes if one.code and one.code not in CATALOGUE]
 
 
-def run(suite: Suite, files: Mapping[str, Path], queries: Sequence[str], console: Console) -> list[Found]:
+def run(
+    suite: Suite, files: Mapping[str, Path], queries: Sequence[str], console: Console
+) -> list[QueryOutcome]:
     """Asks all queries over the rows of CSV files, by table, on both engines; each account can pay for everything."""
     with filled(suite.schema, files) as world:
         truths = [true_rows(world.server, world.database, sql) for sql in queries]
@@ -67,13 +69,15 @@ def run(suite: Suite, files: Mapping[str, Path], queries: Sequence[str], console
                 pairs = track(
                     [*zip(queries, truths, strict=True)], f"{suite.title} on {engine}", console=console
                 )
-                found.append([asked(ask, Statement(suite.title, sql, True), truth) for sql, truth in pairs])
+                found.append(
+                    [asked(ask, CorpusStatement(suite.title, sql, True), truth) for sql, truth in pairs]
+                )
         outcomes = [*zip(*found, strict=True)]
         lines = _turning(
             places[0], [sql for sql, (one, *_) in zip(queries, outcomes, strict=True) if one.code]
         )
     return [
-        Found(truth, of_it, lines.get(sql, ""))
+        QueryOutcome(truth, of_it, lines.get(sql, ""))
         for sql, truth, of_it in zip(queries, truths, outcomes, strict=True)
     ]
 
@@ -91,7 +95,7 @@ def _turning(file: Path, refused: Sequence[str]) -> dict[str, str]:
     return lines
 
 
-def part(suite: Suite, found: Sequence[Found]) -> str:
+def part(suite: Suite, found: Sequence[QueryOutcome]) -> str:
     """The suite's part of the page."""
     lines = [f"## {suite.title}", "", suite.preface, "", *summary(found), ""]
     lines += ["| " + " | ".join(HEADS) + " |", "|" + "---|" * len(HEADS)]
@@ -99,7 +103,7 @@ def part(suite: Suite, found: Sequence[Found]) -> str:
     return "\n".join(lines)
 
 
-def summary(found: Sequence[Found]) -> Iterator[str]:
+def summary(found: Sequence[QueryOutcome]) -> Iterator[str]:
     """A line for each engine."""
     for engine, outcomes in zip(ENGINES, zip(*(one.outcomes for one in found), strict=True), strict=True):
         answered = [one for one in outcomes if not one.code]
@@ -117,7 +121,7 @@ def summary(found: Sequence[Found]) -> Iterator[str]:
         )
 
 
-def _row(number: int, found: Found) -> Iterator[str]:
+def _row(number: int, found: QueryOutcome) -> Iterator[str]:
     yield f"Q{number}"
     yield _each("refused" if one.code else f"{one.released} of {len(found.truth)}" for one in found.outcomes)
     yield _each("" if one.code else f"{one.price:g}" for one in found.outcomes)

@@ -11,7 +11,7 @@ from rich.console import Console
 
 from benchmarks.corpora import clickbench, tpch
 from benchmarks.corpora.coverage import PAGE
-from benchmarks.corpora.suite import Found, Suite, part, run
+from benchmarks.corpora.suite import QueryOutcome, Suite, part, run
 from benchmarks.page_parts import rewritten
 
 
@@ -23,7 +23,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--clickbench", type=Path, help="ClickBench's postgresql/queries.sql")
     options = parser.parse_args(arguments)
     console = Console(width=170)
-    found: list[Found] = []
+    found: list[QueryOutcome] = []
     if options.tpch and options.tpchgen:
         with tpch.data(options.tpchgen) as files:
             asked = run(tpch.SUITE, files, tpch.queries(options.tpch), console)
@@ -39,7 +39,7 @@ def main(arguments: Sequence[str]) -> int:
     return int(any(one.unnamed for one in found))
 
 
-def _written(name: str, suite: Suite, found: list[Found], console: Console) -> list[Found]:
+def _written(name: str, suite: Suite, found: list[QueryOutcome], console: Console) -> list[QueryOutcome]:
     text = part(suite, found)
     console.print(text, markup=False, soft_wrap=True)
     PAGE.write_text(rewritten(PAGE.read_text(), name, text))

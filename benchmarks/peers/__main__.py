@@ -23,7 +23,7 @@ from benchmarks.peers import ours
 from benchmarks.peers.page import HEAD, Run, part
 from benchmarks.peers.plot import plot
 from benchmarks.peers.processes import asked, guarded
-from benchmarks.peers.tasks import DELTA, EPSILON, Groups, Outcome
+from benchmarks.peers.tasks import DELTA, EPSILON, GroupValues, Outcome
 from benchmarks.visits import make_postgres, policy, rows_query
 from tests.dpproxy.postgres_data import databases
 
@@ -61,7 +61,7 @@ def setup_lines(name: str) -> int:
     return code + (len(policy("").strip().splitlines()) if name == "ours" else 0)
 
 
-def prepared(file: Path) -> tuple[Mapping[str, Groups], int]:
+def prepared(file: Path) -> tuple[Mapping[str, GroupValues], int]:
     """Writes the rows as CSV; gives the truth by task, and how many people there are."""
     with duckdb.connect() as connection:
         connection.execute(f"CREATE TABLE visits AS {rows_query(ROWS)}")

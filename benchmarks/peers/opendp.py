@@ -19,9 +19,9 @@ from benchmarks.peers.tasks import (
     MOST_SECONDS,
     ROWS_OF_A_PERSON,
     TASKS,
-    Answer,
-    Groups,
+    GroupValues,
     Outcome,
+    PeerQuery,
     top,
 )
 
@@ -29,7 +29,7 @@ MOST_ROWS = 1_000_000
 """Of the whole data set: public knowledge that sums of integers need."""
 
 
-def answered(frame: Any, query: Callable[[Any], Any]) -> Groups:
+def answered(frame: Any, query: Callable[[Any], Any]) -> GroupValues:
     """One query with a budget of its own."""
     context = dp.Context.compositor(
         data=frame,
@@ -65,7 +65,7 @@ def main(file: Path) -> Outcome:
     def whole(query: Any, what: Any) -> Any:
         return query.truncate_per_group(ROWS_OF_A_PERSON).select(what)
 
-    answers: tuple[Answer, ...] = (
+    answers: tuple[PeerQuery, ...] = (
         partial(answered, frame, lambda q: by_country(q, 1, dp.len())),
         lambda: top(answered(frame, by_article)),
         partial(answered, frame, lambda q: whole(q, dp.len())),

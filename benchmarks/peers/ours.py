@@ -9,7 +9,7 @@ from functools import partial
 from itertools import count
 from pathlib import Path
 
-from benchmarks.peers.tasks import DELTA, EPSILON, ROWS_OF_A_PERSON, TASKS, Groups, Outcome, cannot
+from benchmarks.peers.tasks import DELTA, EPSILON, ROWS_OF_A_PERSON, TASKS, GroupValues, Outcome, cannot
 from benchmarks.visits import QUESTIONS, make_duckdb, policy
 from budget.accounting import solve
 from dpproxy.deployment.service import Service, configured
@@ -43,7 +43,7 @@ def limits(units: Fraction, noise: str) -> str:
     )
 
 
-def answered(service: Service, sql: str, numbers: Callable[[], int]) -> Groups:
+def answered(service: Service, sql: str, numbers: Callable[[], int]) -> GroupValues:
     """One query of an analyst who asks nothing else."""
     number = numbers()
     rows = asyncio.run(service.ask(f"analyst{number}", sql.format(n=number))).rows

@@ -6,7 +6,7 @@ import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from benchmarks.peers.tasks import DELTA, EPSILON, REPEATS, TASKS, Groups, Outcome, top
+from benchmarks.peers.tasks import DELTA, EPSILON, REPEATS, TASKS, GroupValues, Outcome, top
 
 HEAD = ("task", "peer", "seconds (first)", "median error", "right groups")
 PREFACE = """## Peers
@@ -37,7 +37,7 @@ class Figures:
     wanted: int
 
 
-def figures(outcome: Outcome, task: str, truth: Groups) -> Figures | None:
+def figures(outcome: Outcome, task: str, truth: GroupValues) -> Figures | None:
     """A peer's answers held against the truth; None where there is none.
 
     `truth`: by group, of all groups; of the top-10 articles, the ten largest are right.
@@ -66,7 +66,7 @@ class Run:
     there are, and the highest load average before a peer was asked."""
 
     outcomes: Sequence[tuple[Outcome, int]]
-    truth: Mapping[str, Groups]
+    truth: Mapping[str, GroupValues]
     people: int
     load: float
 

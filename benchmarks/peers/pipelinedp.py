@@ -20,9 +20,9 @@ from benchmarks.peers.tasks import (
     MOST_SECONDS,
     ROWS_OF_A_PERSON,
     TASKS,
-    Answer,
-    Groups,
+    GroupValues,
     Outcome,
+    PeerQuery,
     cannot,
     top,
 )
@@ -37,7 +37,7 @@ def answered(
     public: list[object] | None = None,
     partitions: int = 1,
     **bounds: int,
-) -> Groups:
+) -> GroupValues:
     """One aggregate with a budget of its own; `partitions`: so many groups of a person count."""
     accountant = pdp.NaiveBudgetAccountant(total_epsilon=EPSILON, total_delta=DELTA)
     engine = pdp.DPEngine(accountant, pdp.LocalBackend())
@@ -72,7 +72,7 @@ def main(file: Path) -> Outcome:
     by_article = partial(
         answered, rows, metrics.PRIVACY_ID_COUNT, lambda row: row[2], partitions=ROWS_OF_A_PERSON
     )
-    answers: tuple[Answer, ...] = (
+    answers: tuple[PeerQuery, ...] = (
         partial(answered, rows, metrics.PRIVACY_ID_COUNT, lambda row: row[1], countries),
         lambda: top(by_article()),
         lambda: {"": answered(rows, metrics.COUNT, lambda row: "", [""])[""]},

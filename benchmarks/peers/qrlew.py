@@ -18,9 +18,9 @@ from benchmarks.peers.tasks import (
     MOST_SECONDS,
     ROWS_OF_A_PERSON,
     TASKS,
-    Answer,
-    Groups,
+    GroupValues,
     Outcome,
+    PeerQuery,
     cannot,
 )
 
@@ -43,7 +43,7 @@ def declared(engine: sa.Engine) -> Dataset:
     return listed.with_range("public", "visits", "seconds", 0, MOST_SECONDS)
 
 
-def answered(engine: sa.Engine, dataset: Dataset, sql: str, norm: float, groups: int) -> Groups:
+def answered(engine: sa.Engine, dataset: Dataset, sql: str, norm: float, groups: int) -> GroupValues:
     """One query with a budget of its own; `norm`: of a person's rows by group, to which larger ones are scaled."""
     private = dataset.relation(sql, Dialect.PostgreSql).rewrite_with_differential_privacy(
         dataset,
@@ -71,7 +71,7 @@ def main(url: str) -> Outcome:
     )
     many = ROWS_OF_A_PERSON
     by_country, by_article = PAIRS.format("country"), PAIRS.format("article")
-    answers: tuple[Answer, ...] = (
+    answers: tuple[PeerQuery, ...] = (
         partial(answered, engine, dataset, by_country, 1, 1),
         partial(answered, engine, dataset, f"{by_article} ORDER BY n DESC LIMIT 10", math.sqrt(many), many),
         partial(answered, engine, dataset, "SELECT COUNT(*) AS n FROM visits", many, 1),

@@ -10,7 +10,7 @@ from pathlib import Path
 import pandas as pd
 import snsql
 
-from benchmarks.peers.tasks import DELTA, EPSILON, MOST_SECONDS, ROWS_OF_A_PERSON, TASKS, Groups, Outcome
+from benchmarks.peers.tasks import DELTA, EPSILON, MOST_SECONDS, ROWS_OF_A_PERSON, TASKS, GroupValues, Outcome
 
 COLUMNS = {
     "person_id": {"type": "int", "private_id": True},
@@ -31,7 +31,7 @@ QUERIES = (
 """Each with the rows of a person that the table is declared to have."""
 
 
-def answered(frame: pd.DataFrame, sql: str, rows_of_a_person: int) -> Groups:
+def answered(frame: pd.DataFrame, sql: str, rows_of_a_person: int) -> GroupValues:
     """One query with a budget of its own; groups are censored, by a count of people, where they are secret."""
     settings = {"max_ids": rows_of_a_person, "rows": len(frame), "censor_dims": "GROUP BY article" in sql}
     metadata = {"": {"t": {"visits": {**settings, **COLUMNS}}}}

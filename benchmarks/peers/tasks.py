@@ -14,9 +14,9 @@ MOST_SECONDS = 600
 ROWS_OF_A_PERSON = 20
 REPEATS = 9
 TASKS = ("people by country", "top-10 articles", "COUNT(*)", "SUM by country", "distinct articles")
-Groups = Mapping[str, float]
+GroupValues = Mapping[str, float]
 """The released value of each group, "" for one number."""
-Answer = Callable[[], Groups]
+PeerQuery = Callable[[], GroupValues]
 
 
 class Cannot(Exception):
@@ -36,7 +36,7 @@ class Outcome:
     cannot: dict[str, str] = field(default_factory=dict)
     failed: dict[str, str] = field(default_factory=dict)
 
-    def ask(self, task: str, answer: Answer, repeats: int = REPEATS) -> None:
+    def ask(self, task: str, answer: PeerQuery, repeats: int = REPEATS) -> None:
         """Asks so many times; what a peer raises is noted, and its other tasks go on."""
         answers, seconds = [], []
         try:
@@ -75,16 +75,16 @@ def short(text: str, most: int = 160) -> str:
     return " ".join(text.replace("|", "/").split())[:most]
 
 
-def cannot(reason: str) -> Answer:
+def cannot(reason: str) -> PeerQuery:
     """An answer that a peer cannot give."""
 
-    def answer() -> Groups:
+    def answer() -> GroupValues:
         raise Cannot(reason)
 
     return answer
 
 
-def top(groups: Groups, most: int = 10) -> Groups:
+def top(groups: GroupValues, most: int = 10) -> GroupValues:
     """The largest groups: post-processing.
 
     >>> top({"a": 1.0, "b": 3.0, "c": 2.0}, 2)

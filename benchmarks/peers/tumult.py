@@ -20,9 +20,9 @@ from benchmarks.peers.tasks import (
     MOST_SECONDS,
     ROWS_OF_A_PERSON,
     TASKS,
-    Answer,
-    Groups,
+    GroupValues,
     Outcome,
+    PeerQuery,
     top,
 )
 
@@ -37,12 +37,12 @@ def session_over(frame: Any) -> Any:
     )
 
 
-def groups_of(rows: list[Any]) -> Groups:
+def groups_of(rows: list[Any]) -> GroupValues:
     """The rows of an answer, by their first column."""
     return {str(row[0]) if len(row) > 1 else "": float(row[-1]) for row in rows}
 
 
-def answered(frame: Any, query: Callable[[], Any]) -> Groups:
+def answered(frame: Any, query: Callable[[], Any]) -> GroupValues:
     """One query with a budget of its own."""
     session = session_over(frame)
     return groups_of(session.evaluate(query(), session.remaining_privacy_budget).collect())
@@ -61,7 +61,7 @@ def within(column: str, groups: int, rows: int) -> Any:
     return bounded(tumult.MaxGroupsPerID(column, groups), tumult.MaxRowsPerGroupPerID(column, rows))
 
 
-def by_article(frame: Any) -> Groups:
+def by_article(frame: Any) -> GroupValues:
     """Half of epsilon, and delta, name the articles that pass a threshold, what is left counts their people."""
     session = session_over(frame)
     named = within("article", ROWS_OF_A_PERSON, 1).get_groups(["article"])
@@ -87,7 +87,7 @@ def main(file: Path) -> Outcome:
     )
     keys = tumult.KeySet.from_dict({"country": list(COUNTRIES)})
     few = tumult.MaxRowsPerID(ROWS_OF_A_PERSON)
-    answers: tuple[Answer, ...] = (
+    answers: tuple[PeerQuery, ...] = (
         partial(answered, frame, lambda: within("country", 1, 1).groupby(keys).count()),
         lambda: top(by_article(frame)),
         partial(answered, frame, lambda: bounded(few).count()),

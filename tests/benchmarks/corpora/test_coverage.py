@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks.corpora.coverage import Outcome, Statement, asked, table
+from benchmarks.corpora.coverage import CorpusStatement, Outcome, asked, table
 from benchmarks.corpora.errors import relative_error
 from dpproxy.reporting.rows import RowSet
 from dpproxy.server.local_client import ClientError
 
-YES, NO = Statement("a", "SELECT 1", True), Statement("a", "SELECT 2", False)
+YES, NO = CorpusStatement("a", "SELECT 1", True), CorpusStatement("a", "SELECT 2", False)
 
 
 def test_a_source_is_a_row() -> None:

@@ -12,8 +12,8 @@ import pytest
 from rich.console import Console
 
 from benchmarks.corpora import clickbench, tpch
-from benchmarks.corpora.coverage import Outcome, Statement
-from benchmarks.corpora.suite import Found, part, run, summary
+from benchmarks.corpora.coverage import CorpusStatement, Outcome
+from benchmarks.corpora.suite import QueryOutcome, part, run, summary
 from benchmarks.page_parts import rewritten
 
 CUSTOMERS = 400
@@ -40,7 +40,7 @@ QUERIES = (
 
 
 @pytest.fixture(scope="module")
-def found(tmp_path_factory: pytest.TempPathFactory) -> list[Found]:
+def found(tmp_path_factory: pytest.TempPathFactory) -> list[QueryOutcome]:
     folder: Path = tmp_path_factory.mktemp("tpch")
     return run(tpch.SUITE, _made(folder), QUERIES, Console(quiet=True))
 
@@ -53,7 +53,7 @@ def _made(folder: Path) -> Mapping[str, Path]:
 
 
 @pytest.mark.service
-def test_answers_prices_and_refusals_on_both_engines(found: list[Found]) -> None:
+def test_answers_prices_and_refusals_on_both_engines(found: list[QueryOutcome]) -> None:
     joined, public, unit, misspelt, _ = found
     for one in joined.outcomes:
         assert (one.code, one.released, one.price) == ("", 2, 1)
@@ -67,7 +67,7 @@ def test_answers_prices_and_refusals_on_both_engines(found: list[Found]) -> None
 
 
 @pytest.mark.service
-def test_the_page_has_a_line_for_each_engine_and_query(found: list[Found]) -> None:
+def test_the_page_has_a_line_for_each_engine_and_query(found: list[QueryOutcome]) -> None:
     page = part(tpch.SUITE, found)
     assert (
         "- PostgreSQL: of 5 queries 2 answered, 0 empty although the true answer has rows, 3 refused" in page
@@ -77,16 +77,16 @@ def test_the_page_has_a_line_for_each_engine_and_query(found: list[Found]) -> No
 
 
 @pytest.mark.service
-def test_what_a_line_of_policy_would_turn_is_said(found: list[Found]) -> None:
+def test_what_a_line_of_policy_would_turn_is_said(found: list[QueryOutcome]) -> None:
     assert [one.code for one in found[4].outcomes] == ["PV017"] * 2
     assert found[4].lines == '[tables.orders.columns] o_clerk = { domain = ["A", "B", "C"] }'
     assert f"→ `{found[4].lines}` |" in part(tpch.SUITE, found)
 
 
 def test_an_error_without_a_name_is_counted() -> None:
-    statement = Statement("x", "SELECT 1", True)
+    statement = CorpusStatement("x", "SELECT 1", True)
     named, unnamed = (Outcome(statement, code=code, why="no") for code in ("PV010", "XX000"))
-    one = Found([], (named, unnamed))
+    one = QueryOutcome([], (named, unnamed))
     assert one.unnamed == ["XX000"]
     duck, postgres = summary([one])
     assert "errors with an undocumented code 0" in duck

@@ -11,9 +11,9 @@ from benchmarks.page_parts import rewritten
 from benchmarks.peers import ours
 from benchmarks.peers.page import Run, figures, findings, part
 from benchmarks.peers.processes import asked, guarded
-from benchmarks.peers.tasks import REPEATS, TASKS, Groups, Outcome, cannot
+from benchmarks.peers.tasks import REPEATS, TASKS, GroupValues, Outcome, cannot
 
-TRUTH: dict[str, Groups] = {
+TRUTH: dict[str, GroupValues] = {
     "people by country": {"a": 100.0, "b": 200.0},
     "top-10 articles": {str(n): 1000.0 - n for n in range(20)},
     "COUNT(*)": {"": 1000.0},
@@ -31,7 +31,7 @@ def outcome(peer: str, value: float, seconds: float) -> Outcome:
     )
 
 
-def counted(peer: str, groups: Groups, seconds: float) -> Outcome:
+def counted(peer: str, groups: GroupValues, seconds: float) -> Outcome:
     """One that answers people by country alone."""
     return Outcome(peer, "", "", {TASKS[0]: [dict(groups)]}, {TASKS[0]: [seconds]})
 
