@@ -79,16 +79,16 @@ class MarkFile:
         os.fdatasync(file)
 
     def _last(self, file: int) -> tuple[int, HighWater]:
-        found = {}
+        marks = {}
         for slot in range(2):
             line, _, _ = os.pread(file, _SLOT, slot * _SLOT).partition(b"\n")
             seal, _, said = line.decode("ascii", "replace").partition(" ")
             if hmac.compare_digest(seal.encode(), self._seal(said).encode()):
                 number, _, mark = said.partition(" ")
-                found[int(number)] = HighWater.load(mark)
-        if not found:
+                marks[int(number)] = HighWater.load(mark)
+        if not marks:
             raise ConfigError(self.path, "", _EMPTY)
-        return max(found.items())
+        return max(marks.items())
 
     def _seal(self, said: str) -> str:
         return hmac.digest(self._secret, said.encode(), "sha256").hex()

@@ -23,30 +23,30 @@ from rewriter.ir.measure import Count, Measure, Moment
 from rewriter.plan import HistogramQuery
 
 
-def explanation(one: ReleasePlan, left: Charge | None) -> Iterator[str]:
+def explanation(plan: ReleasePlan, left: Charge | None) -> Iterator[str]:
     """The lines for one DP node; `left` is what the analyst's own account has."""
-    node = one.node
+    node = plan.node
     domain = "unknown domain" if node.cells is None else f"known domain of {len(node.cells)} cells"
     groups = "unrestricted" if node.delta0 is None else f"at most {node.delta0} groups of one unit"
     yield f"Groups of {domain}, {groups}"
-    if one.selection is None:
+    if plan.selection is None:
         yield "  Cost: nothing, the answer has no rows"
         return
-    if isinstance(one.selection, CountSelection):
-        top = f", top {one.k}" if one.lowered or is_top_k(one.selection) else ""
-        yield from _mechanism(one.selection.mechanism, one.node.draft.measures, one.selection.place, top)
-    elif isinstance(one.selection, PartitionSelection):
-        yield from _by_weight(one.selection)
-    elif isinstance(one.selection, RunningSelection):
-        yield from _by_time(one.selection, one.stream is not None)
-    for meter in one.meters:
-        yield from _meter(meter, one.selection.most)
+    if isinstance(plan.selection, CountSelection):
+        top = f", top {plan.k}" if plan.lowered or is_top_k(plan.selection) else ""
+        yield from _mechanism(plan.selection.mechanism, plan.node.draft.measures, plan.selection.place, top)
+    elif isinstance(plan.selection, PartitionSelection):
+        yield from _by_weight(plan.selection)
+    elif isinstance(plan.selection, RunningSelection):
+        yield from _by_time(plan.selection, plan.stream is not None)
+    for meter in plan.meters:
+        yield from _meter(meter, plan.selection.most)
     if capped := caps(node.draft):
         yield f"  Not covered by intervals: {capped}, {BEYOND}"
-    yield f"  Cost: at most {charge(one.cost_at_most)}"
+    yield f"  Cost: at most {charge(plan.cost_at_most)}"
     if left is not None:
         yield f"  Left: {left}"
-    for query in one.queries():
+    for query in plan.queries():
         yield from _query(query)
 
 

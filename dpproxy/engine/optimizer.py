@@ -161,36 +161,36 @@ def _stream_key(node: BoundNode, mechanism: UnknownDomainBinary, secret: Secret)
     )
 
 
-def smaller(one: ReleasePlan, left: Charge) -> ReleasePlan:
+def smaller(plan: ReleasePlan, left: Charge) -> ReleasePlan:
     """The plan lowered to what an account has left; unchanged if it fits, or if even the smallest does not.
 
     Top k is lowered to the largest k that `left` pays for. A query without LIMIT gets `left` as its allowance. The
     request key stays, so that the same question finds the answer again.
     """
-    if one.selection is None or isinstance(one.selection, RunningSelection) or _fits(one, left):
-        return one
-    if one.k is None:
-        return _thrifty(one, left)
-    low, high = 1, one.k
+    if plan.selection is None or isinstance(plan.selection, RunningSelection) or _fits(plan, left):
+        return plan
+    if plan.k is None:
+        return _thrifty(plan, left)
+    low, high = 1, plan.k
     while low < high:
         middle = (low + high + 1) // 2
-        fits = _fits(_ask(one.node, one.terms, middle, one.secret), left)
+        fits = _fits(_ask(plan.node, plan.terms, middle, plan.secret), left)
         low, high = (middle, high) if fits else (low, middle - 1)
-    least = _ask(one.node, one.terms, low, one.secret)
-    return replace(least, request_key=one.request_key) if _fits(least, left) else one
+    least = _ask(plan.node, plan.terms, low, plan.secret)
+    return replace(least, request_key=plan.request_key) if _fits(least, left) else plan
 
 
-def _thrifty(one: ReleasePlan, left: Charge) -> ReleasePlan:
+def _thrifty(plan: ReleasePlan, left: Charge) -> ReleasePlan:
     """The plan with `left` as its allowance, if that is enough for its smallest release."""
     try:
-        least = _ask(one.node, one.terms.within(left), None, one.secret)
+        least = _ask(plan.node, plan.terms.within(left), None, plan.secret)
     except ValueError:
-        return one
-    return replace(least, request_key=one.request_key) if _fits(least, left) else one
+        return plan
+    return replace(least, request_key=plan.request_key) if _fits(least, left) else plan
 
 
-def _fits(one: ReleasePlan, left: Charge) -> bool:
-    return left.covers(charge(one.cost_at_most))
+def _fits(plan: ReleasePlan, left: Charge) -> bool:
+    return left.covers(charge(plan.cost_at_most))
 
 
 def _ask(node: BoundNode, terms: ReleaseOptions, k: int | None, secret: Secret) -> ReleasePlan:
@@ -203,10 +203,10 @@ def _ask(node: BoundNode, terms: ReleaseOptions, k: int | None, secret: Secret) 
             place = len(draft.measures)
             node = replace(node, draft=replace(draft, measures=(*draft.measures, UNITS)))
     selection = _selection(node, terms, place, k) if draft.measures else _listed(node, terms)
-    found = () if isinstance(selection, FullDomain) or place is None else (place,)
+    released = () if isinstance(selection, FullDomain) or place is None else (place,)
     # A top-k selection is chosen where nothing bounds the groups of a unit: it may be in every selected one.
     restricted = not is_top_k(selection)
-    meters = _meters(node, terms, found, GroupBound(node.delta0 if restricted else None), restricted)
+    meters = _meters(node, terms, released, GroupBound(node.delta0 if restricted else None), restricted)
     _refuse_costly(meters, max(selection.most, 1), terms)
     described = [selection.parameters, *(m.parameters(selection.most) for m in meters)]
     key = _key(node, described, secret)
@@ -302,16 +302,16 @@ def _count_release(node: BoundNode, terms: ReleaseOptions, tau: int) -> CountSel
 
 
 def _meters(
-    node: BoundNode, terms: ReleaseOptions, found: tuple[int, ...], changed: GroupBound, restricted: bool
+    node: BoundNode, terms: ReleaseOptions, released: tuple[int, ...], changed: GroupBound, restricted: bool
 ) -> tuple[Measurement, ...]:
-    """The measurements of all measures except `found`, which the selection has released.
+    """The measurements of all measures except `released`, which the selection has released.
 
     After a top-k selection a unit may be in every group: each group is paid for unless the analyst asks for cheap.
     """
     settings = terms.settings
     if not restricted and settings.spend is None:
         settings = replace(settings, spend="accurate")
-    left = [(n, m) for n, m in enumerate(node.draft.measures) if n not in found]
+    left = [(n, m) for n, m in enumerate(node.draft.measures) if n not in released]
     sums = tuple(n for n, m in left if isinstance(m, (Count, Moment)))
     meters: list[Measurement] = [SumMeasurement(node, sums, settings, changed)] if sums else []
     for place, measure in left:

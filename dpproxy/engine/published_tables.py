@@ -102,10 +102,10 @@ class Publishing:
 
         def publish() -> Work:
             yield from placed(name, released.columns, rows, self._front.reader)
-            one = self._ledger.publications.publish(
+            published = self._ledger.publications.publish(
                 name, request.analyst, asked.query, settings, refresh, released
             )
-            yield from told(one)
+            yield from told(published)
 
         self._front.publish(publish())
         renewed = "" if released.due_at is None else f", refreshed from {released.due_at:%Y-%m-%d %H:%M} UTC"
@@ -118,20 +118,20 @@ class Publishing:
 
     def remove(self, name: str) -> bool:
         """Withdraws an answer of any publisher; False where there is none. Raises Refusal."""
-        one = self._ledger.publications.get(name)
-        if one is not None:
-            self._front.publish(self._drop(one, Publication("drop", (name,))))
-        return one is not None
+        published = self._ledger.publications.get(name)
+        if published is not None:
+            self._front.publish(self._drop(published, Publication("drop", (name,))))
+        return published is not None
 
     def refresh(self, name: str) -> PublishedAnswer | None:
         """Refreshes an answer before it is due; None where there is none.
 
         A failure is returned, not raised.
         """
-        one = self._ledger.publications.get(name)
-        if one is None:
+        published = self._ledger.publications.get(name)
+        if published is None:
             return None
-        self._refresh(one, self._now(), due=False)
+        self._refresh(published, self._now(), due=False)
         self.synchronise()
         return self._ledger.publications.get(name)
 
@@ -141,13 +141,13 @@ class Publishing:
         Nothing is charged twice: a process claims an answer before it renews it, and the claim moves the answer to its
         next turn, even if the process then dies. Raises LedgerError, FrontError.
         """
-        if any(_due(one, now) for one in self._ledger.publications.all()):
+        if any(_due(published, now) for published in self._ledger.publications.all()):
             # One process after the other: an answer may be made of another that is renewed before it.
             with self._ledger.single_flight.hold([_RENEWING]):
                 self.synchronise()
-                for one in self._ledger.publications.all():
-                    if _due(one, now) and self._refresh(one, now, due=True):
-                        self._show(one.name)
+                for published in self._ledger.publications.all():
+                    if _due(published, now) and self._refresh(published, now, due=True):
+                        self._show(published.name)
         self.synchronise()
 
     def synchronise(self, *, afresh: bool = False) -> None:
@@ -155,7 +155,7 @@ class Publishing:
 
         Raises LedgerError, FrontError.
         """
-        kept = {one.name: str(one.version) for one in self._ledger.publications.all()}
+        kept = {published.name: str(published.version) for published in self._ledger.publications.all()}
         there = self._front.published()
         for name in kept.keys() | there.keys():
             if afresh or kept.get(name) != there.get(name):
@@ -168,15 +168,15 @@ class Publishing:
 
     def _brought(self, name: str) -> Work:
         """The change of the front; the ledger is read only once no other process can change the table."""
-        one = self._ledger.publications.get(name)
-        answer = None if one is None else self._ledger.publications.answer(one)
-        if one is None:
+        published = self._ledger.publications.get(name)
+        answer = None if published is None else self._ledger.publications.answer(published)
+        if published is None:
             yield from removed(name)
         elif answer is not None:
-            yield from placed(one.name, one.columns, _rows(answer), self._front.reader)
-            yield from told(one)
+            yield from placed(published.name, published.columns, _rows(answer), self._front.reader)
+            yield from told(published)
 
-    # What is done to one that is there
+    # Changes of an existing answer
 
     def _each(
         self,
@@ -185,70 +185,76 @@ class Publishing:
         work: _OnOne,
         tag: Literal["DROP TABLE", "ALTER TABLE", "COMMENT"],
     ) -> Done:
-        found: list[PublishedAnswer] = []
+        answers: list[PublishedAnswer] = []
         notices = []
         for name in asked.names:
-            one = self._ledger.publications.get(name)
-            if one is None and not asked.lenient:
+            published = self._ledger.publications.get(name)
+            if published is None and not asked.lenient:
                 raise refusals.missing(name)
-            if one is None:
+            if published is None:
                 notices.append(f'table "{name}" does not exist, skipping')
-            elif one.publisher != analyst:
+            elif published.publisher != analyst:
                 raise refusals.not_the_publisher(name)
             else:
-                found.append(one)
-        for one in found:
-            self._front.publish(work(one, asked))
+                answers.append(published)
+        for published in answers:
+            self._front.publish(work(published, asked))
         return Done(tag, tuple(notices))
 
-    def _drop(self, one: PublishedAnswer, _: Publication) -> Work:
-        yield from removed(one.name)
-        self._ledger.publications.unpublish(one)
+    def _drop(self, published: PublishedAnswer, _: Publication) -> Work:
+        yield from removed(published.name)
+        self._ledger.publications.unpublish(published)
 
-    def _rename(self, one: PublishedAnswer, asked: Publication) -> Work:
+    def _rename(self, published: PublishedAnswer, asked: Publication) -> Work:
         if self._ledger.publications.get(asked.other) is not None:
             raise refusals.exists(asked.other)
-        yield from renamed(one.name, asked.other)
-        changed = self._ledger.publications.rename(one, asked.other)
+        yield from renamed(published.name, asked.other)
+        changed = self._ledger.publications.rename(published, asked.other)
         if changed is None:
-            raise refusals.missing(one.name)
+            raise refusals.missing(published.name)
         yield from told(changed)
 
-    def _comment(self, one: PublishedAnswer, asked: Publication) -> Work:
-        if asked.column is not None and asked.column not in dict(one.columns):
-            raise refusals.no_column(one.name, asked.column)
-        changed = self._ledger.publications.comment(one, asked.column or "", asked.comment)
+    def _comment(self, published: PublishedAnswer, asked: Publication) -> Work:
+        if asked.column is not None and asked.column not in dict(published.columns):
+            raise refusals.no_column(published.name, asked.column)
+        changed = self._ledger.publications.comment(published, asked.column or "", asked.comment)
         if changed is None:
-            raise refusals.missing(one.name)
+            raise refusals.missing(published.name)
         yield from told(changed)
 
     # Asking
 
-    def _refresh(self, one: PublishedAnswer, now: datetime, *, due: bool) -> bool:
+    def _refresh(self, published: PublishedAnswer, now: datetime, *, due: bool) -> bool:
         """Refreshes an answer; returns whether a new answer was stored."""
-        until = None if one.refresh == "once" else self._next(one.refresh, one.publisher, now)
+        until = (
+            None if published.refresh == "once" else self._next(published.refresh, published.publisher, now)
+        )
         under_way = f"begun at {now:%Y-%m-%d %H:%M} UTC and not ended yet"
-        claim = self._ledger.publications.claim_refresh(one, until, under_way, due=now if due else None)
+        claim = self._ledger.publications.claim_refresh(published, until, under_way, due=now if due else None)
         if claim is None:
             return False
-        request = QueryRequest(one.query, (), one.publisher, (), one.settings)
-        spent = self._spent(one.publisher)
+        request = QueryRequest(published.query, (), published.publisher, (), published.settings)
+        spent = self._spent(published.publisher)
         try:
             # The publisher had the right once; the current configuration decides about now.
-            if due and one.publisher != OWNER and not self._config.budget.may_publish(one.publisher):
-                raise refusals.may_not_publish(one.publisher)
+            if (
+                due
+                and published.publisher != OWNER
+                and not self._config.budget.may_publish(published.publisher)
+            ):
+                raise refusals.may_not_publish(published.publisher)
             with refusals.translated():
-                released, _ = self._released(request, one.refresh)
+                released, _ = self._released(request, published.refresh)
         except Refusal as refusal:
             # Where nothing was charged, trying again costs nothing either.
             again = (
                 until
-                if spent is None or self._spent(one.publisher) != spent or until is None
+                if spent is None or self._spent(published.publisher) != spent or until is None
                 else now + RETRY
             )
-            self._ledger.publications.refresh_failed(one, claim, _failure(refusal), again)
+            self._ledger.publications.refresh_failed(published, claim, _failure(refusal), again)
             return False
-        return self._ledger.publications.refreshed(one, claim, released) is not None
+        return self._ledger.publications.refreshed(published, claim, released) is not None
 
     def _spent(self, analyst: str) -> Sequence[Charge] | None:
         """The amounts that an account has used and reserved; None where they cannot be read."""
@@ -330,7 +336,7 @@ class Publishing:
 class _OnOne(Protocol):
     """An operation on one published answer."""
 
-    def __call__(self, one: PublishedAnswer, asked: Publication, /) -> Work: ...
+    def __call__(self, published: PublishedAnswer, asked: Publication, /) -> Work: ...
 
 
 @contextmanager
@@ -354,8 +360,8 @@ def _told(asked: Publication) -> Iterator[None]:
         raise
 
 
-def _due(one: PublishedAnswer, now: datetime) -> bool:
-    return one.due_at is not None and one.due_at <= now
+def _due(published: PublishedAnswer, now: datetime) -> bool:
+    return published.due_at is not None and published.due_at <= now
 
 
 def _check_columns(columns: Sequence[Described]) -> None:

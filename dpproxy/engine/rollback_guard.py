@@ -88,7 +88,7 @@ class RollbackGuardedLedger:
     def reserve(self, request: ReserveRequest) -> tuple[Reservation, ...]:
         """As the ledger's; its mark is written in the background."""
         held = self._ledger.reserve(request)
-        self._marks |= dict.fromkeys((one.id for one in held), self._marker.ask())
+        self._marks |= dict.fromkeys((reservation.id for reservation in held), self._marker.ask())
         return held
 
     def settle(self, reservation: Reservation, settlement: Settlement) -> Settled:
@@ -108,11 +108,11 @@ class RollbackGuardedLedger:
 
     def replay(self, account: str, request_key: bytes, attributed: str = "") -> bytes | None:
         """As the ledger's, but only after a mark covers the answers that were stored without one."""
-        found = self._ledger.replay(account, request_key, attributed)
-        if found is not None and self._behind:
+        answer = self._ledger.replay(account, request_key, attributed)
+        if answer is not None and self._behind:
             self._wait_for(self._marker.ask())
             self._behind = False
-        return found
+        return answer
 
     def _wait_for(self, mark: Future[None]) -> None:
         try:
