@@ -55,18 +55,19 @@ def placed(name: str, columns: Columns, rows: Iterable[Row], reader: str) -> Wor
     yield f"ANALYZE {table}"
 
 
-def told(one: PublishedAnswer) -> Work:
+def told(published: PublishedAnswer) -> Work:
     """Writes comments and the list of published answers: query, age, and time of the next refresh."""
-    table = qualified((SCHEMA, one.name))
-    yield f"COMMENT ON TABLE {table} IS {literal(age(one))}"
-    for name, _ in one.columns:
-        said = one.comments.get(name)
+    table = qualified((SCHEMA, published.name))
+    yield f"COMMENT ON TABLE {table} IS {literal(age(published))}"
+    for name, _ in published.columns:
+        said = published.comments.get(name)
         yield f"COMMENT ON COLUMN {table}.{identifier(name)} IS {'NULL' if said is None else literal(said)}"
-    yield f"DELETE FROM {NOTES} WHERE name = {literal(one.name)}"
+    yield f"DELETE FROM {NOTES} WHERE name = {literal(published.name)}"
     values = (
-        *(one.name, one.publisher, one.refresh, one.released_at.isoformat()),
-        one.due_at.isoformat() if one.due_at else None,
-        *(shown(one.charged.information), shown(one.charged.calls), one.failure, one.query, str(one.version)),
+        *(published.name, published.publisher, published.refresh, published.released_at.isoformat()),
+        published.due_at.isoformat() if published.due_at else None,
+        *(shown(published.charged.information), shown(published.charged.calls)),
+        *(published.failure, published.query, str(published.version)),
     )
     written = ", ".join("NULL" if value is None else literal(value) for value in values)
     yield f"INSERT INTO {NOTES} VALUES ({written})"
@@ -84,12 +85,12 @@ def renamed(name: str, other: str) -> Work:
     yield f"DELETE FROM {NOTES} WHERE name = {literal(name)}"
 
 
-def age(one: PublishedAnswer) -> str:
+def age(published: PublishedAnswer) -> str:
     """The table's comment: the publisher's own, and how old the answer is."""
-    again = _AGAIN[one.refresh]
-    when = f"published by {one.publisher}, released {one.released_at:%Y-%m-%d %H:%M} UTC, {again}"
-    failed = f"; the last refresh failed: {one.failure}" if one.failure else ""
-    own = one.comments.get("")
+    again = _AGAIN[published.refresh]
+    when = f"published by {published.publisher}, released {published.released_at:%Y-%m-%d %H:%M} UTC, {again}"
+    failed = f"; the last refresh failed: {published.failure}" if published.failure else ""
+    own = published.comments.get("")
     return (f"{own} " if own else "") + f"({when}{failed})"
 
 
