@@ -8,8 +8,7 @@ from statistics import median
 import pytest
 
 from benchmarks.deployed import on
-from benchmarks.papers import audience
-from benchmarks.papers import figures_in_sql as reproduce_sql
+from benchmarks.papers import audience, figures_in_sql
 from benchmarks.papers.report import Report
 
 
@@ -29,9 +28,9 @@ def test_a_draw_in_sql_is_near_the_librarys(shared: Path, tmp_path: Path) -> Non
     """The median of five: the chosen bound has a long tail."""
     if not (shared / "data" / "amazon_fashion_words.parquet").exists():
         pytest.skip("DPPROXY_SHARED has no data set amazon_fashion_words")
-    experiment = reproduce_sql.FASHION
+    experiment = figures_in_sql.FASHION
     with on("DuckDB", tmp_path, ("fashion",)) as ask:
-        draws = [reproduce_sql.read(experiment, ask(experiment.sql.format(-n))) for n in range(1, 6)]
-    library = [figures for figures, _ in zip(reproduce_sql.library(experiment), range(20), strict=False)]
+        draws = [figures_in_sql.read(experiment, ask(experiment.sql.format(-n))) for n in range(1, 6)]
+    library = [figures for figures, _ in zip(figures_in_sql.library(experiment), range(20), strict=False)]
     for ours, theirs in zip(zip(*draws, strict=True), zip(*library, strict=True), strict=True):
         assert min(theirs) / 2 < median(ours) < 2 * max(theirs)
