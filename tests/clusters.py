@@ -1,9 +1,13 @@
-"""One initdb for a run of tests: every other cluster that this process makes is a copy of the first."""
+"""One initdb for a run of tests: every other cluster that a process of it makes is a copy of the first."""
 
 from __future__ import annotations
 
+import atexit
+import shutil
 import subprocess
 from collections.abc import Callable
+from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from tempfile import mkdtemp
 
@@ -11,6 +15,14 @@ from dpproxy.embedded import server
 
 INITIALISE = server._initialise
 """What makes a cluster in truth."""
+
+
+@cache
+def folder() -> Path:
+    """Where this process keeps the clusters that others are copied from; it is removed with the process."""
+    made = Path(mkdtemp(prefix="dpproxy-initdb-"))
+    atexit.register(shutil.rmtree, made, ignore_errors=True)
+    return made
 
 
 def copying(folder: Path) -> Callable[[Path], None]:
@@ -28,8 +40,9 @@ def copying(folder: Path) -> Callable[[Path], None]:
         if not first.exists():
             new = Path(mkdtemp(dir=folder))
             INITIALISE(new)
-            new.rename(first)
-        for made in ("password", "cluster"):
-            subprocess.run(["cp", "-a", "--reflink=auto", first / made, data_dir / made], check=True)
+            with suppress(OSError):  # where another process was sooner
+                new.rename(first)
+        made = (first / "password", first / "cluster")
+        subprocess.run(["cp", "-a", "--reflink=auto", *made, data_dir], check=True)
 
     return initialise

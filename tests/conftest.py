@@ -11,7 +11,7 @@ from typing import NoReturn
 import pytest
 
 from dpproxy.embedded import server
-from tests.clusters import copying
+from tests.clusters import copying, folder
 
 ROOT = Path(__file__).parent.parent
 JDBC_JAR = Path("/usr/share/java/postgresql.jar")
@@ -25,10 +25,10 @@ def missing(what: str) -> NoReturn:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def copied_clusters(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+def copied_clusters() -> Iterator[None]:
     """Servers start on copies of one cluster: initdb takes longer than most tests."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(server, "_initialise", copying(tmp_path_factory.mktemp("initdb")))
+        patch.setattr(server, "_initialise", copying(folder()))
         yield
 
 

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -15,6 +12,7 @@ from typing import Any
 import psycopg
 
 from dpproxy.embedded.server import Embedded
+from tests import preloaded
 from tests.clients.counted import Counts
 from tests.clients.data import POLICY, fill_duckdb, fill_postgres
 
@@ -49,14 +47,8 @@ class World:
 def served(folder: Path, policy: str, *, backend: str, analyst: str = ANALYST) -> Iterator[World]:
     """Serves a policy over TLS and SCRAM, in a process and on a port of its own."""
     (folder / "dpproxy.toml").write_text(policy)
-    process = subprocess.Popen(
-        [sys.executable, "-m", "tests.clients.serve", str(folder), analyst],
-        cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    assert process.stdout is not None
+    program = ("-m", "tests.clients.serve", str(folder), analyst)
+    process = preloaded.start(program, folder=ROOT)
     try:
         said = process.stdout.readline()
         assert said.startswith("listening on "), f"nothing listens, exit status {process.wait(10)}"

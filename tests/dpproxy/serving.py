@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import IO
 
 import duckdb
@@ -19,6 +20,8 @@ from typer.testing import CliRunner
 
 from dpproxy.backends.duckdb_instance import LINGER_SECONDS
 from dpproxy.cli.app import app
+from tests import preloaded
+from tests.preloaded import Fork
 
 ROOT = Path(__file__).parent.parent.parent
 USERS, TOWNS = 900, ("Ulm", "Bonn", "Jena")
@@ -71,16 +74,15 @@ def make(folder: Path, policy: str = POLICY) -> Path:
 
 def command(*arguments: str, folder: Path = ROOT, entry: str = "") -> subprocess.CompletedProcess[str]:
     """Runs a command to its end; `entry`: its standard input."""
-    return subprocess.run(
-        [sys.executable, "-m", "dpproxy", *arguments],
-        cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        input=entry,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+    with TemporaryFile("w+") as stdin, TemporaryFile("w+") as stderr:
+        stdin.write(entry)
+        stdin.seek(0)
+        process = preloaded.start(("-m", "dpproxy", *arguments), folder=folder, entry=stdin, errors=stderr)
+        with process.stdout:
+            said = process.stdout.read()
+        status = process.wait(120)
+        stderr.seek(0)
+        return subprocess.CompletedProcess(arguments, status, said, stderr.read())
 
 
 def within(*arguments: str, entry: str = "") -> tuple[int, str, str]:
@@ -95,7 +97,7 @@ def within(*arguments: str, entry: str = "") -> tuple[int, str, str]:
 class Running:
     """A serving process, the port it announced, and the URL of its console, if it said one."""
 
-    process: subprocess.Popen[str]
+    process: Fork | subprocess.Popen[str]
     port: int
     console: str = ""
 
@@ -124,14 +126,18 @@ def serving(
 
     `root`: where the project is; `errors`: where standard error goes.
     """
-    process = subprocess.Popen(
-        [sys.executable, *program, *arguments],
-        cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(root)},
-        stdout=subprocess.PIPE,
-        stderr=errors,
-        text=True,
-    )
+    process: Fork | subprocess.Popen[str]
+    if root == ROOT and program[0] != "-c":
+        process = preloaded.start((*program, *arguments), folder=folder, errors=errors)
+    else:
+        process = subprocess.Popen(
+            [sys.executable, *program, *arguments],
+            cwd=folder,
+            env={**os.environ, "PYTHONPATH": str(root)},
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            text=True,
+        )
     assert process.stdout is not None
     try:
         console = ""
