@@ -50,15 +50,33 @@ LEVELS = Levels(
 CHECKS: tuple[Check, ...] = (*CASES, *(mutant.check for mutant in MUTANTS))
 
 
-def found(effort: int) -> Iterator[Finding]:
-    """Run all checks, cases first, on all cores; give their findings in order."""
+SHARES = (1 / 4, 1 / 2, 1.0)
+"""Of its samples a mutant gets so many, until it is caught."""
+
+
+def found(effort: int, least: float = 1.0) -> Iterator[Finding]:
+    """Run all checks on all cores; give their findings in order, cases first.
+
+    A case is looked at with the share of its samples that its mutants took to be caught, `least` at least.
+    """
     with ProcessPoolExecutor(os.cpu_count()) as pool:
-        yield from pool.map(_found, range(len(CHECKS)), [effort] * len(CHECKS))
+        caught = list(pool.map(_caught, range(len(MUTANTS)), [effort] * len(MUTANTS)))
+        shares = dict.fromkeys(((case.mechanism, case.what) for case in CASES), least)
+        for mutant, (_, share) in zip(MUTANTS, caught, strict=True):
+            case = (mutant.check.mechanism, mutant.check.what)
+            shares[case] = max(shares[case], share)
+        yield from pool.map(_case, range(len(CASES)), [effort * share for share in shares.values()])
+    yield from (finding for finding, _ in caught)
 
 
-def _found(number: int, effort: int) -> Finding:
-    """A mutant is caught by a quarter of the samples where it can be: what fails there fails."""
-    check = CHECKS[number]
-    if number >= len(CASES) and not (quick := check.run(LEVELS, effort / 4)).passed:
-        return quick
-    return check.run(LEVELS, effort)
+def _case(number: int, effort: float) -> Finding:
+    return CASES[number].run(LEVELS, effort)
+
+
+def _caught(number: int, effort: int) -> tuple[Finding, float]:
+    """What is found of a mutant, and in which share of the samples: what fails in fewer fails."""
+    for share in SHARES:
+        finding = MUTANTS[number].check.run(LEVELS, effort * share)
+        if not finding.passed:
+            break
+    return finding, share
