@@ -1,4 +1,4 @@
-"""Programs as forks of one process that has imported the proxy: they start in a fiftieth of the time of a `python`.
+"""Programs as forks of one process that has imported the proxy: they start without importing it again.
 
 A `python` of its own takes a second or two of a processor to import the proxy, and the tests start hundreds. A fork has
 its own arguments, folder, environment and standard streams, and ends as a `python` does. Its embedded PostgreSQL starts

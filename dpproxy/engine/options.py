@@ -27,7 +27,7 @@ class ReleaseOptions:
         max_k: the largest LIMIT of a top-k query.
         allowance: the most that a query without LIMIT may spend.
         relative_error: of each count where an allowance is spent on as many counts as it pays for.
-        max_items: the most distinct items of one unit that count in a group, and the most groups in a list.
+        max_items: the most distinct items of one unit that count in a group, and the most of its groups in a list.
         bins: the most bins of a quantile.
         present: SELECT DISTINCT over a known domain returns the values in the data, not the domain.
         kinds: the owner's allowances for costly kinds of queries.

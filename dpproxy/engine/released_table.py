@@ -24,7 +24,7 @@ class ReleasedTable:
 
     Attributes:
         keys: the key columns, a tuple of texts each; all columns have the same length.
-        measured: what was released of each measure, one value a row.
+        measured: the released values of each measure, one for each row.
         counts: the places of the measures that are counts of rows or units.
         mechanism: the mechanisms' names.
         notes: sentences for the notice.

@@ -57,7 +57,7 @@ SHARES = (1 / 4, 1 / 2, 1.0)
 def found(effort: int, least: float = 1.0) -> Iterator[Finding]:
     """Run all checks on all cores; give their findings in order, cases first.
 
-    A case is looked at with the share of its samples that its mutants took to be caught, `least` at least.
+    A case gets the share of its samples in which its mutants were caught, `least` at least.
     """
     with ProcessPoolExecutor(os.cpu_count()) as pool:
         caught = list(pool.map(_caught, range(len(MUTANTS)), [effort] * len(MUTANTS)))

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryFile
+from threading import Timer
 from typing import IO
 
 import duckdb
@@ -78,9 +79,12 @@ def command(*arguments: str, folder: Path = ROOT, entry: str = "") -> subprocess
         stdin.write(entry)
         stdin.seek(0)
         process = preloaded.start(("-m", "dpproxy", *arguments), folder=folder, entry=stdin, errors=stderr)
+        limit = Timer(120, process.kill)
+        limit.start()
         with process.stdout:
             said = process.stdout.read()
-        status = process.wait(120)
+        status = process.wait(10)
+        limit.cancel()
         stderr.seek(0)
         return subprocess.CompletedProcess(arguments, status, said, stderr.read())
 
