@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 
 from tests.audit import (
+    clip_cases,
+    clip_mutants,
     continual_cases,
     distinct_cases,
     domain_mutants,
@@ -34,6 +36,7 @@ CASES: tuple[Check, ...] = (
     *selection_cases.CASES,
     *distinct_cases.CASES,
     *numeric_cases.CASES,
+    *clip_cases.CASES,
     *continual_cases.CASES,
     *seed_cases.CASES,
 )
@@ -42,6 +45,7 @@ MUTANTS: tuple[Mutant, ...] = (
     *release_mutants.MUTANTS,
     *selection_mutants.MUTANTS,
     *other_mutants.MUTANTS,
+    *clip_mutants.MUTANTS,
 )
 LEVELS = Levels(
     privacy=PRIVACY_LEVEL / sum(check.privacy_looks for check in CASES),
