@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from rewriter.binder.constants import Constant
 from rewriter.binder.contribution_bounds import one_row_per_unit
+from rewriter.emit.clipped_totals import Vectors, averages_query, clipped_query, lengths_query
 from rewriter.emit.histogram import check_dialect, histogram_query, node_text, types_query
 from rewriter.emit.other_queries import Backend, bins_query, items_query, running_query, weights_query
 from rewriter.logical.key_domains import MAX_CELLS, domain_query, held
@@ -27,15 +28,19 @@ __all__ = [
     "Column",
     "Columns",
     "Constant",
+    "Vectors",
     "asks_for_nothing",
+    "averages_query",
     "bins_query",
     "check_dialect",
+    "clipped_query",
     "domain_query",
     "draft",
     "held",
     "histogram_query",
     "items_query",
     "lasting",
+    "lengths_query",
     "node_columns",
     "node_text",
     "one_row_per_unit",

@@ -8,6 +8,8 @@ from fractions import Fraction
 
 TableName = tuple[str, str]
 """(schema, table) as analysts see them."""
+UNBOUNDED = (str(2**31 - 1), str(2**63 - 1))
+"""Ends that a declared range has from its column's type alone: they bound no sum."""
 
 
 @dataclass(frozen=True)
@@ -25,6 +27,7 @@ class Column:
             unknown domain.
         hidden: analysts do not see it.
         bounds: the interval that sums clamp a row's value to.
+        ends: what the values of a computed column lie between, None where nothing says.
         unit_bounds: the interval that sums clamp a unit's total in a group to.
         scale: the decimals that sums keep.
         declared: the owner has named the column, with or without details, or in bounds of its groups.
@@ -38,6 +41,7 @@ class Column:
     range: tuple[str, str] | None = None
     hidden: bool = False
     bounds: tuple[Fraction, Fraction] | None = None
+    ends: tuple[Fraction | None, Fraction | None] = (None, None)
     unit_bounds: tuple[Fraction, Fraction] | None = None
     scale: int | None = None
     declared: bool = True
@@ -109,10 +113,18 @@ class Table:
 
 @dataclass(frozen=True)
 class Policy:
-    """Every table that analysts can see, by (schema, table); `search_path` is the order of lookup."""
+    """Every table that analysts can see, by (schema, table).
+
+    Attributes:
+        tables: the tables.
+        search_path: the order of lookup.
+        unit_clips: numbers of rows and sums are of units' vectors, clipped to a length that is found for each question;
+            otherwise they need declared bounds of a unit's rows and values.
+    """
 
     tables: Mapping[TableName, Table]
     search_path: tuple[str, ...] = ("public",)
+    unit_clips: bool = False
 
     def find(self, schema: str | None, name: str) -> Table | None:
         """The table that an analyst means by `name`, or None.

@@ -43,7 +43,7 @@ CATALOGUE: Mapping[str, Meaning] = {
     ),
     "PV016": Meaning(
         "An aggregate needs finite bounds of its values.",
-        "`SUM(LEAST(GREATEST(x, lo), hi))` or `WHERE x BETWEEN lo AND hi`; or ask the data owner to declare bounds.",
+        "`MAX(LEAST(GREATEST(x, lo), hi))` or `WHERE x BETWEEN lo AND hi`; or ask the data owner to declare bounds.",
     ),
     "PV017": Meaning(
         "One unit can be in any number of the groups.",

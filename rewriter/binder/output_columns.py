@@ -93,9 +93,9 @@ def computed_column(name: str, call: exp.Expr, relation: Relation, parameters: P
     """The column of an aggregate or window function in base form, with the type that PostgreSQL gives it."""
     column = _computed_column(name, call, relation, parameters)
     found = of_aggregate(call, relation, parameters)
-    if found.lo is None or found.hi is None or kind_of_type(column.type) not in NUMBERS:
+    if (found.lo, found.hi) == (None, None) or kind_of_type(column.type) not in NUMBERS:
         return column
-    return replace(column, bounds=(found.lo, found.hi), scale=found.scale)
+    return replace(column, ends=(found.lo, found.hi), scale=found.scale)
 
 
 def _computed_column(name: str, call: exp.Expr, relation: Relation, parameters: Parameters) -> Column:

@@ -60,7 +60,7 @@ from sqlglot import exp
 from rewriter.binder.contribution_bounds import Bound, rows_per_group
 from rewriter.effort import spend
 from rewriter.ir.relation import Relation, conjuncts, leaves
-from rewriter.policy import Column
+from rewriter.policy import UNBOUNDED, Column
 from rewriter.refusal import Refusal
 from rewriter.scalar.nullability import always_null, never_true
 from rewriter.scalar.timestamps import DAY, moment_of, truncated, year_of
@@ -68,8 +68,6 @@ from rewriter.scalar.typecheck import CASTS, Parameters, kind, kind_of_type
 from rewriter.syntax.allowlist import EXTRACTED
 
 End = Fraction | None
-UNBOUNDED = (str(2**31 - 1), str(2**63 - 1))
-"""Ends that a declared range has from its column's type alone: they bound no sum."""
 COMPARED = (exp.EQ, exp.GT, exp.GTE, exp.LT, exp.LTE)
 
 
@@ -339,10 +337,17 @@ def of_aggregate(call: exp.Expr, relation: Relation, parameters: Parameters) -> 
     found = Ranges.of(relation, parameters).interval(value)
     if not isinstance(call, exp.Sum):
         return replace(found, scale=None) if isinstance(call, exp.Avg) else found
-    if most is None or found.lo is None or found.hi is None:
-        return Interval(scale=found.scale)
     # Down to no rows with a value: 0 is among the sums.
-    return Interval(min(found.lo, Fraction(0)) * most, max(found.hi, Fraction(0)) * most, found.scale)
+    lo = None if found.lo is None else min(found.lo, Fraction(0))
+    hi = None if found.hi is None else max(found.hi, Fraction(0))
+    return Interval(_times(lo, most), _times(hi, most), found.scale)
+
+
+def _times(end: End, most: Fraction | None) -> End:
+    """The end of a sum of at most so many values, None of any number."""
+    if not end:
+        return end
+    return None if most is None else end * most
 
 
 def _extreme(choose: Callable[[list[Fraction]], Fraction], *ends: End) -> End:
@@ -424,6 +429,8 @@ def _declared(column: Column) -> Interval:
     scale = _scale(column, found)
     if column.bounds is not None:
         return Interval(*column.bounds, scale)
+    if column.ends != (None, None):
+        return Interval(*column.ends, scale)
     if column.range is not None:
         first, last = (None if e in UNBOUNDED else _parsed(e, found).point for e in column.range)
         return Interval(first, last, scale)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from sys import float_info
 
 from sqlglot import exp
 
@@ -18,7 +19,18 @@ from rewriter.canonical.normalize import canonical
 from rewriter.emit.context import Context, Output
 from rewriter.emit.dialects.base import Dialect
 from rewriter.emit.enforcement import Held, reach
-from rewriter.ir.measure import Count, DistinctItems, FixedPoint, Measure, Moment, Quantiles, named, parts
+from rewriter.ir.measure import (
+    Count,
+    DistinctItems,
+    FixedPoint,
+    Joint,
+    Measure,
+    Moment,
+    Quantiles,
+    Total,
+    named,
+    parts,
+)
 from rewriter.ir.relation import UNIT, Relation
 from rewriter.logical.plan import NodeDraft
 from rewriter.scalar.timestamps import written_date, written_stamp
@@ -26,7 +38,7 @@ from rewriter.scalar.typecheck import kind
 
 LARGEST_SUM = 1 << 61
 """Where the sum over all units is clamped: nothing in the backend can overflow."""
-Summed = Moment | Quantiles
+Summed = Moment | Total | Joint | Quantiles
 
 
 def unmeasured(node: NodeDraft) -> NodeDraft:
@@ -38,7 +50,7 @@ def summed(node: NodeDraft) -> dict[tuple[FixedPoint, exp.Expr | None], Summed]:
     """The different values that a node adds up or cuts into bins, each with the first of its measures."""
     found: dict[tuple[FixedPoint, exp.Expr | None], Summed] = {}
     for measure in node.measures:
-        if isinstance(measure, (Moment, Quantiles)):
+        if isinstance(measure, (Moment, Total, Joint, Quantiles)) and measure.value is not None:
             found.setdefault((measure.value, measure.argument), measure)
     return found
 
@@ -48,11 +60,13 @@ def row_columns(emitter: Context, node: NodeDraft) -> list[Output]:
     outputs: list[Output] = []
     for number, measure in enumerate(node.measures):
         items = measure.items if isinstance(measure, (Count, DistinctItems)) else ()
-        if not isinstance(measure, (Moment, Quantiles)) and (measure.argument is not None or items):
+        adds = isinstance(measure, (Moment, Total, Joint, Quantiles)) and measure.value is not None
+        if not adds and (measure.argument is not None or items):
             item = item_of(emitter, items, node.relation) if items else exp.Literal.number(1)
             outputs.append((f"x{number}", _where(emitter, measure.argument, node.relation, item)))
-    for number, (value, argument) in enumerate(summed(node)):
-        fixed = fixed_point(emitter, value, node.relation)
+    for number, ((value, argument), measure) in enumerate(summed(node).items()):
+        finite = isinstance(measure, (Total, Joint))
+        fixed = fixed_point(emitter, value, node.relation, finite=finite)
         outputs.append((f"y{number}", _where(emitter, argument, node.relation, fixed)))
     return outputs
 
@@ -92,10 +106,11 @@ def item_of(emitter: Context, items: Sequence[exp.Expr], relation: Relation) -> 
     return joined
 
 
-def fixed_point(emitter: Context, value: FixedPoint, relation: Relation) -> exp.Expr:
-    """floor(10^scale x + 1/2) of the clamped value as a BIGINT, NULL where it is NULL; NaN is clamped to hi.
+def fixed_point(emitter: Context, value: FixedPoint, relation: Relation, *, finite: bool = False) -> exp.Expr:
+    """floor(10^scale x + 1/2) of the clamped value as a BIGINT, NULL where it is NULL.
 
-    LEAST and GREATEST pass over NULL, so that it has to be kept apart.
+    NaN and infinities are NULL if `finite`, else clamped: NaN to hi. LEAST and GREATEST pass over NULL, so that it has
+    to be kept apart.
     """
     lo, hi = (0, 1) if value.lo is None or value.hi is None else (value.lo, value.hi)
     found = kind(value.value, relation, emitter.parameters)
@@ -113,7 +128,11 @@ def fixed_point(emitter: Context, value: FixedPoint, relation: Relation) -> exp.
             exp.cast(given, "DOUBLE"), _decimal(lo, value.scale), _decimal(hi, value.scale), "DOUBLE"
         )
     number = _scaled(number, value.scale) if found != "int" or value.scale else number
-    present = exp.not_(exp.Is(this=given.copy(), expression=exp.null()))
+    present: exp.Expr = exp.not_(exp.Is(this=given.copy(), expression=exp.null()))
+    if finite and found in ("float", "number"):
+        # NaN is larger than all numbers in every engine; NULL is not within the bound either.
+        size = exp.Abs(this=exp.cast(given.copy(), "DOUBLE"))
+        present = exp.LTE(this=size, expression=_literal(repr(float_info.max), "DOUBLE"))
     return exp.Case().when(present, exp.cast(number, "BIGINT"))
 
 
@@ -154,6 +173,8 @@ def numbered_rows(
     ranks, bounds = [], []
     together = [UNIT, *kept.grouped(keys)]
     for number, measure in enumerate(summed(node).values()):
+        if isinstance(measure, (Total, Joint)):
+            raise ValueError("clipped totals have queries of their own")
         if not _whole(measure) and not one_row_per_unit(node.relation):
             rank = numbered(emitter, node, keys, kinds, f"y{number}", together)
             ranks.append(exp.alias_(rank, f"_k{number}"))
@@ -275,10 +296,17 @@ def measure_text(emitter: Context, measure: Measure, relation: Relation) -> str:
     numbers: tuple[object, ...] = (measure.argument is not None,)
     if isinstance(measure, (Moment, Quantiles)):
         numbers += (measure.value.scale, measure.value.lo, measure.value.hi, measure.tau)
-    if isinstance(measure, Moment):
+    if isinstance(measure, Quantiles) and measure.weighted:
+        numbers += ("weighted",)
+    elif isinstance(measure, Moment):
         numbers += (measure.centred, measure.whole)
     elif isinstance(measure, Count):
         numbers += (measure.tau,)
+    elif isinstance(measure, Joint):
+        numbers += (measure.value.scale, measure.value.lo, measure.value.hi, measure.squares, measure.least)
+    elif isinstance(measure, Total):
+        value = measure.value
+        numbers += (measure.anchor, *((value.scale, value.lo, value.hi) if value else ()))
     elif not isinstance(measure, (Quantiles, DistinctItems)):
         numbers += (measure.time, measure.events)
     return f"{named(measure)} {values} {numbers}"

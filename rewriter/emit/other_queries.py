@@ -15,7 +15,7 @@ from rewriter.emit.dialects.base import Dialect
 from rewriter.emit.enforcement import held
 from rewriter.emit.histogram import Emitter
 from rewriter.emit.measures import item_kind, numbered, signed, unmeasured, with_ranks
-from rewriter.ir.measure import DistinctItems, Quantiles, Running
+from rewriter.ir.measure import ROW, DistinctItems, Quantiles, Running
 from rewriter.ir.relation import UNIT
 from rewriter.logical.plan import NodeDraft
 from rewriter.plan import Cells, HistogramQuery
@@ -41,20 +41,24 @@ def bins_query(
     """The rows (cell, bin, count) of the bins that are not empty: [lo, hi] of the quantiles `place` in `bins` parts.
 
     `cells` are numbered from 1, bins from 0; bin b of n holds the values v with floor((v - lo) n/(hi - lo + 1)) = b.
+    Of weighted quantiles a count is one of weights: a row of a unit with n rows in all cells has
+    floor(2^20 min(1, tau/n)), so that the weights of a unit are at most 2^20 tau.
     """
     measure = node.measures[place]
     assert isinstance(measure, Quantiles)
-    query = _Query(replace(node, measures=(measure,), outputs=()), backend, len(node.keys), typed=True)
+    query = CellQuery(replace(node, measures=(measure,), outputs=()), backend, len(node.keys), typed=True)
     lo, hi = measure.value.lo or 0, 1 if measure.value.hi is None else measure.value.hi
-    together = [UNIT, *query.keys]
-    rank = numbered(query.emitter, query.node, query.keys, query.kinds, "y0", together)
-    query.add("p", exp.select("*", *query.group_number(delta0)).from_("r").where(_present("y0")))
-    query.add_all(with_ranks("p", together, [exp.alias_(rank, "_k")], measure.tau))
     offset = exp.paren(exp.Sub(this=exp.column("y0"), expression=signed(lo)))
     spread = exp.Mul(this=offset, expression=exp.Literal.number(bins))
     number = exp.cast(
         exp.IntDiv(this=exp.paren(spread), expression=exp.Literal.number(hi - lo + 1)), "BIGINT"
     )
+    if measure.weighted:
+        return _weighted(query, number, measure.tau, cells)
+    together = [UNIT, *query.keys]
+    rank = numbered(query.emitter, query.node, query.keys, query.kinds, "y0", together)
+    query.add("p", exp.select("*", *query.group_number(delta0)).from_("r").where(_present("y0")))
+    query.add_all(with_ranks("p", together, [exp.alias_(rank, "_k")], measure.tau))
     kept = exp.select(*(exp.column(k) for k in query.keys), exp.alias_(number, "bin")).from_("k")
     kept = query.within(kept.where(_at_most("_k", measure.tau)), delta0)
     query.add("b", kept)
@@ -64,13 +68,37 @@ def bins_query(
     return query.written(counted.group_by(exp.Literal.number(1), exp.Literal.number(2)), cells)
 
 
+def _weighted(query: CellQuery, number: exp.Expr, tau: int, cells: Cells) -> HistogramQuery:
+    """The weights of the bins: `u` has the rows of a unit by cell and bin, `n` all of them."""
+    keys = [exp.column(k) for k in query.keys]
+    binned = exp.select(exp.column(UNIT), *keys, exp.alias_(number, "bin")).from_("r").where(_present("y0"))
+    query.add("p", binned)
+    columns = [exp.column(name, table="p") for name in (UNIT, "bin")]
+    counted = query.by_cell("p", cells).select(*columns, exp.alias_(exp.Count(this=exp.Star()), "m"))
+    query.add("u", counted.group_by(exp.Literal.number(1), *(c.copy() for c in columns)))
+    rows = exp.alias_(exp.cast(exp.Sum(this=exp.column("m")), "BIGINT"), "n")
+    query.add("n", exp.select(exp.column(UNIT), rows).from_("u").group_by(exp.column(UNIT)))
+    whole = exp.Greatest(
+        this=exp.column("n", table="n"), expressions=[exp.Literal.number(tau)], ignore_nulls=True
+    )
+    each = exp.cast(exp.IntDiv(this=exp.Literal.number(ROW * tau), expression=whole), "BIGINT")
+    weight = exp.Sum(this=exp.Mul(this=exp.column("m", table="u"), expression=each))
+    shown = [exp.column(name, table="u") for name in ("cell", "bin")]
+    weights = (
+        exp.select(*shown, exp.alias_(exp.cast(weight, "BIGINT"), "c"))
+        .from_("u")
+        .join("n", on=exp.column(UNIT, table="u").eq(exp.column(UNIT, table="n")))
+    )
+    return query.written(weights.group_by(*(c.copy() for c in shown)), cells)
+
+
 def items_query(
     node: NodeDraft, place: int, cells: Cells, most: int, delta0: int | None, backend: Backend
 ) -> HistogramQuery:
     """The rows (cell, unit, item), each once, of the items `place`: of one unit in a cell at most `most`."""
     measure = node.measures[place]
     assert isinstance(measure, DistinctItems)
-    query = _Query(replace(node, measures=(measure,), outputs=()), backend, len(node.keys), typed=True)
+    query = CellQuery(replace(node, measures=(measure,), outputs=()), backend, len(node.keys), typed=True)
     together = [exp.column(UNIT), *(exp.column(k) for k in query.keys)]
     query.add("e", exp.select(*together, exp.column("x0")).distinct().from_("r").where(_present("x0")))
     query.add("c", exp.select("*", *query.group_number(delta0)).from_("e"))
@@ -95,7 +123,7 @@ def weights_query(
     Each unit keeps at most `delta0` of its groups, by an order that is another one each `turn`, and adds
     floor(2^20/sqrt(n)) to each of its n. Groups of less weight than `floor` are left out.
     """
-    query = _Query(unmeasured(node), backend, len(node.keys) if released else 0)
+    query = CellQuery(unmeasured(node), backend, len(node.keys) if released else 0)
     dialect = backend.dialect
     columns = [exp.column(UNIT), *(exp.column(k) for k in query.keys)]
     pairs = exp.select(*columns).distinct().from_("r")
@@ -139,7 +167,7 @@ def running_query(node: NodeDraft, times: Sequence[str | None], backend: Backend
     """
     measure = node.measures[0]
     assert isinstance(measure, Running)
-    query = _Query(node, backend, 1)
+    query = CellQuery(node, backend, 1)
     name, of = query.keys[measure.time], query.kinds[measure.time]
     dialect = backend.dialect
     query.add("d", query.emitter.domain(["t"], [of]))
@@ -162,7 +190,7 @@ def running_query(node: NodeDraft, times: Sequence[str | None], backend: Backend
     return query.written(grouped, tuple((t,) for t in times))
 
 
-class _Query:
+class CellQuery:
     """A query in the making over the rows `r` of a node; `arrays` parameters come before the secret's.
 
     `typed`: keys are in the type of their cells, so that a unit is bounded in cells, of which several keys can be one.

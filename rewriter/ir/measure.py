@@ -66,6 +66,53 @@ class Moment:
 
 
 @dataclass(frozen=True)
+class Total:
+    """Each unit's number of rows, or sum of a value, in each group: a vector that is clipped to one length as a whole.
+
+    Attributes:
+        value: what is added up, None for the number of rows; its bounds clamp single rows.
+        argument: the condition, None for all rows.
+        anchor: the least length that a vector may be clipped to, in units of 10^-scale, or in rows.
+    """
+
+    value: FixedPoint | None
+    argument: exp.Expr | None
+    anchor: int
+
+
+@dataclass(frozen=True)
+class Joint:
+    """The number of the rows that have a value, its sum and perhaps the sum of its squares: of each unit one vector,
+    which is clipped as a whole.
+
+    Attributes:
+        value: what is averaged; its bounds clamp single rows.
+        argument: the condition, None for all rows.
+        squares: with the sum of squares, for a variance.
+        least: the least that a row counts for in the vector's length, in units of 10^-scale.
+    """
+
+    value: FixedPoint
+    argument: exp.Expr | None
+    squares: bool
+    least: int
+
+
+@dataclass(frozen=True)
+class Vector:
+    """One vector of each unit: of the total `place` of a node; of joint moments about `centre`, where a row counts for
+    `row` in a vector's length."""
+
+    place: int
+    centre: int = 0
+    row: int = 1
+
+
+ROW = 1 << 20
+"""What a row of a unit with few rows counts for in weighted quantiles."""
+
+
+@dataclass(frozen=True)
 class Quantiles:
     """The numbers of rows in the bins into which [lo, hi] is cut: enough for any number of quantiles.
 
@@ -74,12 +121,15 @@ class Quantiles:
         argument: the condition, None for all rows.
         fractions: the quantiles that are asked for, from 0 to 1; None until parameters have values.
         tau: the most rows of a unit in a group that count, chosen by a keyed order.
+        weighted: all rows of a unit count in place of that, and all of them together, over all groups, for `tau` rows
+            where they are more.
     """
 
     value: FixedPoint
     argument: exp.Expr | None
     fractions: tuple[Fraction | None, ...]
     tau: int
+    weighted: bool = False
 
 
 @dataclass(frozen=True)
@@ -107,7 +157,7 @@ class Running:
     horizon: bool
 
 
-Measure = Count | Moment | Quantiles | DistinctItems | Running
+Measure = Count | Moment | Total | Joint | Quantiles | DistinctItems | Running
 
 Function = Literal[
     "count",
@@ -131,8 +181,8 @@ class Output:
     Attributes:
         function: which function.
         measures: its measures by their places in the node. count, distinct and running: the count. sum: the first
-            moment, followed by the count where it is centred; or a count. avg: moment, count. Variances: squares,
-            moment, count. cont and disc: the quantiles.
+            moment, followed by the count where it is centred; or a count or total. avg: moment, count. Variances:
+            squares, moment, count. In place of any of these one joint measure. cont and disc: the quantiles.
         call: the aggregate in base form, whose type PostgreSQL gives.
         factor: what the result is multiplied by.
         fraction: which quantile; cont is PostgreSQL's interpolating percentile, disc one of the values.
@@ -157,6 +207,10 @@ def named(measure: Measure) -> str:
         return "count"
     if isinstance(measure, Moment):
         return "sum" if measure.power == 1 else "sum of squares"
+    if isinstance(measure, Joint):
+        return "rows, sum and squares" if measure.squares else "rows and sum"
+    if isinstance(measure, Total):
+        return "rows" if measure.value is None else "total"
     if isinstance(measure, Quantiles):
         return "quantiles"
     return "distinct items" if isinstance(measure, DistinctItems) else "running counts"
@@ -169,7 +223,7 @@ def parts(measure: Measure) -> tuple[exp.Expr, ...]:
     ()
     """
     argument = () if measure.argument is None else (measure.argument,)
-    if isinstance(measure, (Moment, Quantiles)):
+    if isinstance(measure, (Moment, Total, Joint, Quantiles)) and measure.value is not None:
         return (*argument, measure.value.value)
     if isinstance(measure, (Count, DistinctItems)):
         return (*argument, *measure.items)

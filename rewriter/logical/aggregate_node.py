@@ -39,14 +39,15 @@ def dp_nodes(
     parameters: Parameters,
     nested: Callable[[exp.Expr], None],
     known: Known,
+    clips: bool,
 ) -> tuple[list[NodeDraft], list[Edit]]:
     """Nodes `index`.. for an aggregating SELECT, one a grouping set, and the edits that let it read their rows.
 
-    `nested` analyses a query nested in its expressions, `known` says whether keys have a known domain. Raises
-    Refusal for what no mechanism answers.
+    `nested` analyses a query nested in its expressions, `known` says whether keys have a known domain, `clips` whether
+    units' totals are clipped. Raises Refusal for what no mechanism answers.
     """
     refuse_unit_keys(tree, relation, groups.keys)
-    writer = Writer(relation, groups, index, parameters, nested)
+    writer = Writer(relation, groups, index, parameters, nested, clips)
     if len(groups.sets) == 1:
         writer.running = running_count(tree, relation, groups.keys, parameters, writer.key_of, known)
     for number, item in enumerate(tree.expressions):
@@ -82,7 +83,7 @@ def _node(
         output = Output("running", (0,), exp.cast(exp.Count(this=exp.Star()), "DECIMAL"))
         return NodeDraft(writer.relation, keys, (writer.running,), (output,), bound, None, None, True)
     calls = list(writer.calls.values())
-    measures, outputs = measures_of(calls, writer.relation, keys, bound, writer.parameters)
+    measures, outputs = measures_of(calls, writer.relation, keys, bound, writer.parameters, writer.clips)
     order_by = None if ordering is None or k is None else outputs[ordering].measures[0]
     counts = ordering is None or ordering < shown
     return NodeDraft(writer.relation, keys, measures, outputs, bound, k, order_by, counts)
@@ -110,6 +111,7 @@ class Writer:
     index: int
     parameters: Parameters
     nested: Callable[[exp.Expr], None]
+    clips: bool
     running: Running | None = None
     edits: list[Edit] = field(default_factory=list)
     calls: dict[Call, Call] = field(default_factory=dict)

@@ -9,7 +9,7 @@ from sqlglot import exp
 
 from rewriter.canonical.normalize import canonical, text_of
 from rewriter.canonical.order import in_order
-from rewriter.ir.measure import Count, DistinctItems, Measure, Moment, Quantiles, Running, parts
+from rewriter.ir.measure import Count, DistinctItems, Joint, Measure, Moment, Quantiles, Running, Total, parts
 from rewriter.ir.relation import (
     Combined,
     Derived,
@@ -25,7 +25,7 @@ from rewriter.ir.relation import (
 )
 from rewriter.logical.plan import NodeDraft
 
-_KINDS = (Moment, Count, Quantiles, DistinctItems, Running)
+_KINDS = (Moment, Count, Quantiles, DistinctItems, Running, Total, Joint)
 
 
 def numbered(node: NodeDraft) -> NodeDraft:
@@ -66,7 +66,7 @@ def _measure_text(measure: Measure) -> str:
 def _measure(measure: Measure, names: _Names) -> Measure:
     if measure.argument is not None:
         measure = replace(measure, argument=names.renamed(measure.argument))
-    if isinstance(measure, (Moment, Quantiles)):
+    if isinstance(measure, (Moment, Total, Joint, Quantiles)) and measure.value is not None:
         return replace(measure, value=replace(measure.value, value=names.renamed(measure.value.value)))
     if isinstance(measure, (Count, DistinctItems)):
         return replace(measure, items=tuple(map(names.renamed, measure.items)))

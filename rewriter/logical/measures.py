@@ -13,10 +13,21 @@ from typing import Literal
 
 from sqlglot import exp
 
-from rewriter.binder.contribution_bounds import Bound, rows_per_group
+from rewriter.binder.contribution_bounds import Bound, one_row_per_unit, rows_per_group
 from rewriter.binder.value_ranges import Interval, Ranges
 from rewriter.effort import spend
-from rewriter.ir.measure import Count, DistinctItems, FixedPoint, Function, Measure, Moment, Output, Quantiles
+from rewriter.ir.measure import (
+    Count,
+    DistinctItems,
+    FixedPoint,
+    Function,
+    Joint,
+    Measure,
+    Moment,
+    Output,
+    Quantiles,
+    Total,
+)
 from rewriter.ir.relation import Relation, leaves
 from rewriter.logical.aggregate_calls import Call, conjunction, present
 from rewriter.refusal import Refusal
@@ -28,21 +39,36 @@ MOST = 1 << 40
 MOST_SQUARED = 1 << 20
 MOST_GUESSED = 1 << 20
 """The largest value where the policy says nothing of decimals: more would be lost in the noise."""
+MOST_ANCHOR = 1 << 20
+"""The largest row of a clipped total: the longest vector that noise can be drawn for has some 70,000 of them."""
+LEAST_SHARE = 64
+"""A row counts for at least this part of the largest one in the length of a vector of joint moments."""
+MOST_WEIGHT = 1 << 6
+"""The most rows that those of one unit count for in quantiles: the noise of more could not be drawn."""
+UNKNOWN_SCALE = 3
+"""The decimals of a number of which the policy says nothing, neither decimals nor bounds."""
 FINEST = 9
 VARIANCES: tuple[Function, ...] = ("var_samp", "var_pop", "stddev_samp", "stddev_pop")
-Part = Literal["count", "units", "items", "sum", "whole", "squares", "quantiles", "distinct"]
+Part = Literal["count", "units", "items", "sum", "whole", "squares", "joint", "quantiles", "distinct"]
 Slot = tuple[Part, str]
 """Which measure: what is measured, and the text of values and condition that tells two of them apart."""
 
 
 def measures_of(
-    calls: list[Call], relation: Relation, keys: tuple[exp.Expr, ...], bound: Bound, parameters: Parameters
+    calls: list[Call],
+    relation: Relation,
+    keys: tuple[exp.Expr, ...],
+    bound: Bound,
+    parameters: Parameters,
+    clips: bool,
 ) -> tuple[tuple[Measure, ...], tuple[Output, ...]]:
     """The measures and outputs of `calls`, one output a call, over groups of `keys`, a unit in `bound` of them.
 
-    Raises Refusal: PV016 where a value has no finite bounds, PV017 where nothing bounds the rows of a unit.
+    With `clips`, numbers of rows and sums are totals of units that are clipped as a whole. Raises Refusal: PV016 where
+    a value needs finite bounds and has none, PV017 where nothing bounds the rows of a unit and something has to.
     """
-    collector = _Collector(relation, keys, bound, parameters)
+    collector = _Collector(relation, keys, bound, parameters, clips)
+    collector.join(calls)
     used = [collector.slots_of(c) for c in calls]
     collector.centre()
     built = [collector.built(s) for s in collector.slots]
@@ -62,14 +88,44 @@ class _Collector:
     keys: tuple[exp.Expr, ...]
     bound: Bound
     parameters: Parameters
+    clips: bool
     slots: dict[Slot, Call] = field(default_factory=dict)
     fractions: dict[Slot, list[Fraction | None]] = field(default_factory=dict)
     centred: set[str] = field(default_factory=set)
     kept: dict[Slot, Measure] = field(default_factory=dict)
+    joint: dict[str, Call] = field(default_factory=dict)
+    squared: set[str] = field(default_factory=set)
+
+    def join(self, calls: list[Call]) -> None:
+        """Note what is averaged under clips: its count, sum and squares are one joint measure."""
+        for call in calls:
+            if (call.function == "avg" or call.function in VARIANCES) and self._clips(call):
+                self.joint[_name(call)] = call
+                if call.function in VARIANCES:
+                    self.squared.add(_name(call))
+
+    def _clips(self, call: Call) -> bool:
+        """Whether units' totals are clipped: not where a unit has one row, whose value is bounded."""
+        if not self.clips or not one_row_per_unit(self.relation):
+            return self.clips
+        found = Ranges.of(self.relation, self.parameters, call.argument).interval(call.values[0])
+        return found.lo is None or found.hi is None
+
+    def _joint_slot(self, call: Call) -> Slot | None:
+        """The joint measure that a call is part of."""
+        name = ""
+        if call.function in ("sum", "avg", *VARIANCES):
+            name = _name(call)
+        elif call.function == "count" and not call.values and not call.units:
+            counted = (name for name, one in self.joint.items() if _name(self._count_of(one)) == _name(call))
+            name = next(counted, "")
+        return self._slot("joint", name, self.joint[name]) if name in self.joint else None
 
     def slots_of(self, call: Call) -> list[Slot]:
         """The measures that a call needs, each noted once."""
         name = _name(call)
+        if (joint := self._joint_slot(call)) is not None:
+            return [joint]
         if call.function == "count":
             kind: Part = "items" if call.values else "units" if call.units else "count"
             return [self._slot(kind, name, call)]
@@ -90,9 +146,12 @@ class _Collector:
 
     def _counted(self, call: Call) -> Slot:
         """The count of the rows that have a value."""
-        condition = conjunction(call.argument, present(call.values[0], self.relation))
-        count = replace(call, function="count", argument=condition, values=())
+        count = self._count_of(call)
         return self._slot("count", _name(count), count)
+
+    def _count_of(self, call: Call) -> Call:
+        condition = conjunction(call.argument, present(call.values[0], self.relation))
+        return replace(call, function="count", argument=condition, values=())
 
     def _of_unit(self, call: Call) -> bool:
         value = call.values[0]
@@ -105,10 +164,8 @@ class _Collector:
         """Centre the sums whose rows are counted, too: that halves the noise."""
         counted = {name for part, name in self.slots if part == "count"}
         for (part, name), call in list(self.slots.items()):
-            if part == "sum":
-                condition = conjunction(call.argument, present(call.values[0], self.relation))
-                if _name(replace(call, function="count", argument=condition, values=())) in counted:
-                    self.centred.add(name)
+            if part == "sum" and not self._clips(call) and _name(self._count_of(call)) in counted:
+                self.centred.add(name)
 
     def completed(self, call: Call, slots: list[Slot]) -> list[Slot]:
         """The measures of a call, with the count that undoes the centring of a sum."""
@@ -124,6 +181,15 @@ class _Collector:
 
     def _built(self, slot: Slot, call: Call) -> Measure:
         part, name = slot
+        if part == "count" and self.clips and not one_row_per_unit(self.relation, self.keys):
+            return Total(None, call.argument, 1)
+        if part == "joint":
+            fixed, anchor = self._anchored(call)
+            least = max(1, anchor // LEAST_SHARE)
+            return Joint(fixed, call.argument, name in self.squared, least)
+        if part == "sum" and self._clips(call):
+            fixed, anchor = self._anchored(call)
+            return Total(fixed, call.argument, anchor)
         if part in ("count", "units", "items"):
             tau = 1 if part == "units" else self._most()
             return Count(call.argument, tau, call.values)
@@ -132,6 +198,8 @@ class _Collector:
         if part == "quantiles":
             fractions = tuple(dict.fromkeys(self.fractions[slot]))
             fixed = self._fixed(call, MOST)
+            if self.clips and not one_row_per_unit(self.relation):
+                return Quantiles(fixed, call.argument, fractions, self._weight(), weighted=True)
             return Quantiles(fixed, call.argument, fractions, self._most())
         if part == "whole":
             return Moment(self._of_units(call), call.argument, 1, False, 1, whole=True)
@@ -141,6 +209,26 @@ class _Collector:
         if part == "squares":
             return Moment(fixed, call.argument, 2, True, tau)
         return Moment(fixed, call.argument, 1, name in self.centred, tau)
+
+    def _anchored(self, call: Call) -> tuple[FixedPoint, int]:
+        """What is added up and the least length of a unit's vector: the largest row, where bounds are declared."""
+        value = call.values[0]
+        ranges = Ranges.of(self.relation, self.parameters, call.argument)
+        found = ranges.interval(value)
+        if found.lo is not None and found.hi is not None:
+            fixed = fixed_point(value, found, MOST, MOST_ANCHOR)
+            return fixed, max(abs(fixed.lo or 0), abs(fixed.hi or 0), 1)
+        if ranges.pending(value):
+            return FixedPoint(value, 0, None, None), 1
+        scale = UNKNOWN_SCALE if found.scale is None else found.scale
+        return FixedPoint(value, scale, 1 - MOST, MOST - 1), 10 ** max(scale, 0)
+
+    def _weight(self) -> int:
+        """How many rows all of a unit's count for, where nothing has to bound them: what is declared, else one."""
+        try:
+            return min(self._most(), MOST_WEIGHT)
+        except Refusal:
+            return 1
 
     def _most(self) -> int:
         """The most rows of a unit in a group."""
@@ -163,24 +251,24 @@ class _Collector:
         return fixed_point(value, found, most)
 
 
-def fixed_point(value: exp.Expr, found: Interval, most: int) -> FixedPoint:
-    """`value` with as many decimals as it has and as fit: no bound above 2^40, no range above `most`.
+def fixed_point(value: exp.Expr, found: Interval, most: int, largest: int = MOST) -> FixedPoint:
+    """`value` with as many decimals as it has and as fit: no bound above `largest`, no range above `most`.
 
     >>> fixed_point(exp.column("x"), Interval(Fraction(0), Fraction(100), 2), MOST).hi
     10000
     """
     lo, hi = found.lo or Fraction(0), found.hi or Fraction(0)
     scale, most = (FINEST, min(most, MOST_GUESSED)) if found.scale is None else (found.scale, most)
-    while _too_large(lo, hi, scale, most):
+    while _too_large(lo, hi, scale, most, largest):
         scale -= 1
     unit = Fraction(10) ** scale
     least = floor(lo * unit)
     return FixedPoint(value, scale, least, max(ceil(hi * unit), least + 1))
 
 
-def _too_large(lo: Fraction, hi: Fraction, scale: int, most: int) -> bool:
+def _too_large(lo: Fraction, hi: Fraction, scale: int, most: int, largest: int) -> bool:
     unit = Fraction(10) ** scale
-    return max(abs(lo), abs(hi)) * unit >= MOST - 1 or (most < MOST and (hi - lo) * unit >= most - 2)
+    return max(abs(lo), abs(hi)) * unit >= largest - 1 or (most < MOST and (hi - lo) * unit >= most - 2)
 
 
 def unbounded(call: Call, relation: Relation) -> Refusal:

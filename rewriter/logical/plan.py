@@ -49,7 +49,7 @@ class NodeDraft:
 
         It is the count that ORDER BY sorts by, or the only measure if that is a count, else the count of units.
         """
-        if self.order_by is not None:
+        if self.order_by is not None and isinstance(self.measures[self.order_by], Count):
             return self.order_by
         if len(self.measures) == 1 and isinstance(self.measures[0], Count):
             return 0

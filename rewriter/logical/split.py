@@ -378,6 +378,7 @@ class _Cutter(Conditions):
             self.parameters,
             lambda node: self._nested(node, ctes),
             lambda keys: self._known(relation, keys),
+            self.policy.unit_clips,
         )
         self.nodes[index : index + len(nodes)] = map(numbered, nodes)
         self.edits += edits

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import sqlglot
 from sqlglot import exp
 
-from rewriter.ir.measure import Count, DistinctItems, Measure, Moment, Quantiles, Running
+from rewriter.ir.measure import ROW, Count, DistinctItems, Measure, Moment, Quantiles, Running
 from tests.stability.compare import reach
 
 UNIT = "_o"
@@ -58,6 +58,92 @@ class Walk:
         """What bins of quantiles do not bound."""
         yield from self._kept("b", {"_k": measure.tau}, groups)
         yield from self._numbered_rows("k", "_k", measure.tau, {UNIT, *self._keys})
+
+    def weighted(self, measure: Quantiles) -> Iterator[str]:
+        """What weights of bins do not bound."""
+        if _names(self._select("n").args.get("group")) != {UNIT} or _from(self._select("n")) != "u":
+            yield "the rows of a unit are not counted over all cells"
+        yield from self._by_unit({"cell", UNIT, "bin"})
+        (weight,) = (e for e in self.whole.expressions if e.alias == "c")
+        (share,) = weight.find_all(exp.IntDiv, exp.Div)
+        whole = share.expression.find(exp.Greatest)
+        if (
+            int(share.this.name) > ROW * measure.tau
+            or whole is None
+            or not _is(whole.expressions[0], measure.tau)
+        ):
+            yield f"the rows of a unit count for more than {measure.tau}"
+        if {c.sql() for c in weight.find_all(exp.Column)} != {"u.m", "n.n"}:
+            yield "a row's weight is not that of its unit"
+
+    def places(self, anchors: Sequence[float] = ()) -> Iterator[str]:
+        """What the numbers of units by length or average do not bound."""
+        names = {c.name for c in self._select("l").find_all(exp.Column)}
+        if _names(self.whole.args.get("group")) != {"1", "2"} or self.whole.args.get("joins"):
+            yield "units are not counted by vector and place"
+        yield from self._by_unit({UNIT})
+        turns = self._select("l").args["joins"][0].this
+        if _from(self._select("l")) != "n" or len(turns.expressions) != len({*turns.expressions}):
+            yield "a unit is counted more than once for a vector"
+        if anchors and not {f"q{n}" for n in range(len(anchors))} <= names:
+            yield "a length is not that of its vector"
+
+    def clipped(self, parts: Sequence[int], clips: Sequence[tuple[int, int]]) -> Iterator[str]:
+        """What sums of vectors do not bound; `parts`: how many each vector has, `clips`: their lengths and scales."""
+        yield from self._by_unit({"cell"})
+        columns = [e for e in self.whole.expressions if e.alias != "" and e.alias.startswith("c")]
+        squares = {e.alias: e.this for e in self._select("n").expressions if e.alias}
+        place = 0
+        for number, (size, (length, scale)) in enumerate(zip(parts, clips, strict=True)):
+            own = _squared(squares[f"q{number}"])
+            if own is None or len(own) != size:
+                yield f"the square {number} is not one of whole numbers of all parts"
+                return
+            for column in columns[place : place + size]:
+                yield from self._shortened(column, number, own, length, scale)
+            place += size
+        if place != len(columns):
+            yield "there are sums of no vector"
+
+    def _shortened(
+        self, column: exp.Expr, number: int, own: set[str], length: int, scale: int
+    ) -> Iterator[str]:
+        """Whether a part is multiplied where the vector is short enough, else rounded towards 0 by its length."""
+        (total,) = column.find_all(exp.Sum)
+        case = total.find(exp.Case)
+        assert case is not None
+        (short,) = case.args["ifs"]
+        root = case.args["default"].find(exp.Sqrt)
+        if {c.sql() for c in total.find_all(exp.Column)} - {f"n.q{number}"} - {f"u.{name}" for name in own}:
+            yield f"sum {number} has parts of another vector"
+        if (
+            short.this.sql() != f"n.q{number} <= {length**2}"
+            or int(short.args["true"].expression.name) > scale
+        ):
+            yield f"vector {number} is not compared with its length"
+        if root is None or root.find(exp.Column).sql() != f"n.q{number}":
+            yield f"vector {number} is not divided by its length"
+            return
+        factor = root.parent
+        assert isinstance(factor, exp.Div)
+        if float(factor.this.this.name) > scale * length * (1 - 1e-12):
+            yield f"vector {number} may be longer than {length}"
+        if not case.args["default"].find(exp.Floor):
+            yield f"parts of vector {number} are not rounded unit by unit"
+
+    def _by_unit(self, together: set[str]) -> Iterator[str]:
+        """Whether totals are of one unit and cell, lengths of one unit, and meet by unit alone."""
+        if "pu" in self.parts and _names(self._select("pu").args.get("group")) != {UNIT, *self._keys}:
+            yield "totals are not of one unit and group"
+        if _names(self._select("n").args.get("group")) != {UNIT} or _from(self._select("n")) != "u":
+            yield "lengths are not of one unit"
+        if self._keys and not any("_n" in j.sql() for j in self._select("u").args["joins"]):
+            yield "a group is in several cells"
+        for join in self.whole.args.get("joins") or ():
+            if join.args["on"].sql() != f"u.{UNIT} = n.{UNIT}" or join.side:
+                yield "a vector does not meet its own length"
+        if "cell" in together and not together >= _names(self.whole.args.get("group")) > set():
+            yield "sums are not by cell"
 
     def items(self, measure: DistinctItems, most: int, groups: int | None) -> Iterator[str]:
         """What a unit's items do not bound."""
@@ -176,6 +262,21 @@ class Walk:
         if any(int(r.expression.name) > measure.tau for r in ranks):
             return "more rows are added than are paid for"
         return next(self._numbered_rows(source, ranks[0].this.name, measure.tau, together), None)
+
+
+def _squared(total: exp.Expr) -> set[str] | None:
+    """The columns whose squares, of whole numbers, a sum adds up; None for another form."""
+    if not isinstance(total, exp.Sum):
+        return None
+    names = set()
+    for term in total.this.flatten() if isinstance(total.this, exp.Add) else [total.this]:
+        cast = term.this
+        if not isinstance(term, exp.Mul) or term.expression != cast or not isinstance(cast, exp.Cast):
+            return None
+        if cast.to.is_type("double", "float") or not isinstance(cast.this, exp.Column):
+            return None
+        names.add(cast.this.name)
+    return names
 
 
 def _ends(clamp: exp.Least) -> tuple[int, int] | None:

@@ -13,7 +13,18 @@ import pytest
 
 from rewriter.emit.dialects.duckdb import DUCKDB
 from rewriter.emit.histogram import histogram_query
-from rewriter.ir.measure import Count, DistinctItems, Measure, Moment, Output, Quantiles, Running, named
+from rewriter.ir.measure import (
+    Count,
+    DistinctItems,
+    Joint,
+    Measure,
+    Moment,
+    Output,
+    Quantiles,
+    Running,
+    Total,
+    named,
+)
 from rewriter.logical.key_domains import domain_query
 from rewriter.logical.plan import NodeDraft, SystemDraft
 from rewriter.logical.presentation import Column, node_columns, present
@@ -81,6 +92,10 @@ def measured(measure: Measure) -> str:
         text += f" of {', '.join(i.sql() for i in measure.items)}"
     if isinstance(measure, Running):
         return f"{text}, {measure.events} events of one unit"
+    if isinstance(measure, Total):
+        return f"{text}, anchor {measure.anchor}"
+    if isinstance(measure, Joint):
+        return f"{text}, least {measure.least}"
     return text if isinstance(measure, DistinctItems) else f"{text}, tau {measure.tau}"
 
 

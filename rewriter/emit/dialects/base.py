@@ -98,6 +98,9 @@ class Dialect(Protocol):
     def addend(self, value: exp.Expr) -> exp.Expr:
         """A whole number such that the sum of many is right, however large it becomes."""
 
+    def exact(self, value: exp.Expr) -> exp.Expr:
+        """A whole number up to 2^50 in size in a type that holds the sums of its squares."""
+
     @property
     def partial(self) -> bool:
         """Whether `expression` raises Refusal for some of the grammar."""
@@ -117,6 +120,9 @@ class Usual:
 
     def ordered(self, value: exp.Expr, kind: str) -> exp.Expr:
         return value
+
+    def exact(self, value: exp.Expr) -> exp.Expr:
+        return exp.cast(value, "DECIMAL(38, 0)")
 
 
 class Bound(Usual):

@@ -32,6 +32,9 @@ class DuckDBDialect(Bound):
     def expression(self, node: exp.Expr, relation: Relation, parameters: Parameters) -> exp.Expr:
         return DuckDBWriter(relation, parameters).write(node)
 
+    def exact(self, value: exp.Expr) -> exp.Expr:
+        return exp.cast(value, "INT128")
+
     def cell(self, value: exp.Expr, kind: str) -> exp.Expr:
         return exp.TryCast(this=value, to=exp.DataType.build(cell_type(kind), dialect="duckdb"))
 

@@ -12,12 +12,13 @@ import pytest
 
 from dpproxy.catalog.build_policy import build_policy, open_backend
 from dpproxy.deployment.service import configured
+from rewriter.emit.clipped_totals import Vectors, averages_query, clipped_query, lengths_query
 from rewriter.emit.dialects.base import Dialect
 from rewriter.emit.dialects.duckdb import DUCKDB
 from rewriter.emit.dialects.postgres import POSTGRES
 from rewriter.emit.histogram import histogram_query
 from rewriter.emit.other_queries import Backend, bins_query, items_query, running_query, weights_query
-from rewriter.ir.measure import Count, DistinctItems, Moment, Quantiles, Running
+from rewriter.ir.measure import Count, DistinctItems, Joint, Moment, Quantiles, Running, Total, Vector
 from rewriter.logical.key_domains import domain_query
 from rewriter.logical.plan import NodeDraft
 from rewriter.logical.split import draft
@@ -37,6 +38,7 @@ from tests.stability.corpora import FILES, entries
 
 STATEMENTS = 99
 BINS, ITEMS, GROUPS = 64, 3, 3
+CENTRE, LENGTH, SCALE = -7, 3, 1024
 DIALECTS = (("duckdb", DUCKDB), ("postgres", POSTGRES))
 
 
@@ -50,7 +52,10 @@ def drafted(sql: str, policy: Policy) -> list[tuple[NodeDraft, tuple[Parameter, 
         (n, found.values)
         for n in found.nodes
         if isinstance(n, NodeDraft)
-        and not any(isinstance(m, (Moment, Quantiles)) and m.value.lo is None for m in n.measures)
+        and not any(
+            isinstance(m, (Moment, Total, Joint, Quantiles)) and m.value is not None and m.value.lo is None
+            for m in n.measures
+        )
     ]
 
 
@@ -95,10 +100,31 @@ def _unbounded(
     listed = cells or (("x",) * wide,)
     for place, measure in enumerate(node.measures):
         if isinstance(measure, Quantiles):
-            yield from walk(bins_query(node, place, listed, BINS, delta0, backend).sql).bins(measure, delta0)
+            binned = walk(bins_query(node, place, listed, BINS, delta0, backend).sql)
+            yield from binned.weighted(measure) if measure.weighted else binned.bins(measure, delta0)
         elif isinstance(measure, DistinctItems):
             text = items_query(node, place, listed, ITEMS, delta0, backend).sql
             yield from walk(text).items(measure, ITEMS, delta0)
+    yield from _totals(node, listed, backend, walk)
+
+
+def _totals(node: NodeDraft, cells: Cells, backend: Backend, walk: Callable[[str], Walk]) -> Iterator[str]:
+    """What the queries of a node's clipped totals do not bound, all of them together."""
+    measures = [(n, m) for n, m in enumerate(node.measures) if isinstance(m, (Total, Joint))]
+    if not measures:
+        return
+    vectors = [Vector(n) if isinstance(m, Total) else Vector(n, CENTRE, m.least) for n, m in measures]
+    every = Vectors(node, vectors, cells, backend)
+    joint = [v for v in vectors if isinstance(node.measures[v.place], Joint)]
+    if (
+        backend.dialect is DUCKDB
+    ):  # how they count units is the same text on all engines, and takes long to read
+        yield from walk(lengths_query(every, 4, BINS).sql).places(every.anchors)
+        if joint:
+            yield from walk(averages_query(replace(every, vectors=joint), 4, BINS).sql).places()
+    clips = [(LENGTH * anchor, SCALE) for anchor in every.anchors]
+    parts = [1 if isinstance(m, Total) else 2 + m.squares for _, m in measures]
+    yield from walk(clipped_query(every, clips).sql).clipped(parts, clips)
 
 
 def _cells(node: NodeDraft, policy: Policy, values: tuple[Parameter, ...]) -> Cells | None:
@@ -224,6 +250,46 @@ def test_a_query_of_another_measure_that_bounds_less_is_noticed(sql: str, right:
     assert drafted(sql, MEASURED)
     assert not list(unbounded(sql, MEASURED))
     assert list(unbounded(sql, MEASURED, lambda text: text.replace(right, wrong)))
+
+
+CLIPPED = "SELECT device, COUNT(*), SUM(quantity), AVG(amount) FROM events GROUP BY device"
+WEIGHTED = "SELECT device, PERCENTILE_CONT(0.5) WITHIN GROUP (ORDER BY amount) FROM events GROUP BY device"
+
+
+@pytest.mark.parametrize(
+    ("sql", "right", "wrong"),
+    [
+        (CLIPPED, r, w)
+        for r, w in (
+            ("n.q0 <= ", "n.q0 < 1 OR n.q0 > "),
+            ("n.q1 <= ", "n.q0 <= "),
+            ("u._o = n._o", "TRUE"),
+            ("JOIN n\n", "LEFT JOIN n\n"),
+            ("FROM u\n  GROUP BY\n    _o\n", "FROM u\n  GROUP BY\n    _o,\n    cell\n"),
+            ("AS INT128", "AS DOUBLE"),
+            ("FLOOR(", "ABS("),
+            (") AS q1", ") * 0 AS q1"),
+            ("CAST(w1 AS INT128) * CAST(w1 AS INT128)", "CAST(v1 AS INT128) * CAST(v1 AS INT128)"),
+            ("3071.999999996928", "3072.5"),
+            ("ON d._n = 1 AND ", "ON "),
+            ("FROM n\n  CROSS", "FROM u\n  CROSS"),
+        )
+    ]
+    + [
+        (WEIGHTED, r, w)
+        for r, w in (
+            ("GREATEST(n.n,", "GREATEST(u.m,"),
+            ("FROM u\n  GROUP BY\n    _o\n", "FROM u\n  GROUP BY\n    _o,\n    cell\n"),
+            ("67108864", "67108865"),
+            ("u._o = n._o", "TRUE"),
+        )
+    ],
+)
+def test_a_clipped_query_that_bounds_less_is_noticed(sql: str, right: str, wrong: str) -> None:
+    policy = replace(MEASURED, unit_clips=True)
+    assert drafted(sql, policy)
+    assert not list(unbounded(sql, policy))
+    assert list(unbounded(sql, policy, lambda text: text.replace(right, wrong)))
 
 
 def test_what_is_believed_of_a_derived_table_is_no_bound() -> None:

@@ -1,0 +1,240 @@
+"""The queries of clipped totals: units' averages, the lengths of their vectors, the sums of the clipped vectors.
+
+All totals of a node are read in one scan for their lengths and in another for their sums. `pu` has one row a unit and
+group with the unit's totals, v and for joint moments w and z, each with its vector's number behind it; `u` the same by
+cell; `n` the squares q of the lengths of each unit's vectors over all cells, added up in whole numbers. What one unit
+adds is a function of its own rows alone, and the last query clips it to the lengths that the price assumes, whatever
+was declared or inferred: clipped_totals.md.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from sqlglot import exp
+
+from rewriter.emit.measures import LARGEST_SUM, signed, summed
+from rewriter.emit.other_queries import Backend, CellQuery
+from rewriter.ir.measure import Joint, Total, Vector
+from rewriter.ir.relation import UNIT
+from rewriter.logical.plan import NodeDraft
+from rewriter.plan import Cells, HistogramQuery
+
+LARGEST_TOTAL = 1 << 50
+"""What a unit's total in a group is clamped to: a double holds it, and no square overflows."""
+MARGIN = 1e-12
+"""By how much the factor of a clipped vector is too small: more than all rounding of doubles adds up to."""
+
+
+@dataclass(frozen=True)
+class Vectors:
+    """The vectors of units for several totals of a node over `cells`, which one scan adds up."""
+
+    node: NodeDraft
+    vectors: Sequence[Vector]
+    cells: Cells
+    backend: Backend
+
+    @property
+    def measures(self) -> tuple[Total | Joint, ...]:
+        """The total of each vector."""
+        found = tuple(self.node.measures[vector.place] for vector in self.vectors)
+        return tuple(m for m in found if isinstance(m, (Total, Joint)))
+
+    @property
+    def anchors(self) -> tuple[int, ...]:
+        """The least length that each vector may be clipped to."""
+        pairs = zip(self.measures, self.vectors, strict=True)
+        return tuple(m.anchor if isinstance(m, Total) else vector.row for m, vector in pairs)
+
+
+def averages_query(vectors: Vectors, steps: int, most: int) -> HistogramQuery:
+    """The rows (vector, place, units): how many units have their average over all cells at a place.
+
+    Place 0 has averages up to 1/2 in size, place +-(n + 1) those of a size next to 2^(n/steps), `most` all larger ones.
+    """
+    numbers = range(len(vectors.vectors))
+    query = _totals(vectors, [("s", "m")] * len(numbers))
+    addend = vectors.backend.dialect.addend
+    sums = [exp.alias_(exp.Sum(this=addend(exp.column(f"s{n}"))), f"s{n}") for n in numbers]
+    rows = [exp.alias_(exp.Sum(this=exp.column(f"m{n}")), f"m{n}") for n in numbers]
+    query.add("n", exp.select(*sums, *rows).from_("u").group_by(exp.column(UNIT)))
+    query.add("l", _in_turn("n", s=[f"s{n}" for n in numbers], m=[f"m{n}" for n in numbers]))
+    means = [exp.cast(exp.column(name), "DOUBLE") for name in ("s", "m")]
+    mean = exp.alias_(exp.Div(this=means[0], expression=means[1], typed=True), "a")
+    query.add("a", exp.select("i", mean).from_("l").where(exp.GT(this=exp.column("m"), expression=_zero())))
+    size = exp.Greatest(this=exp.Abs(this=exp.column("a")), expressions=[_double(0.5)], ignore_nulls=True)
+    power = exp.Mul(this=exp.Ln(this=size), expression=_double(steps / math.log(2)))
+    number = exp.Floor(this=exp.Add(this=power, expression=_double(1.5)))
+    least = exp.Least(this=number, expressions=[_double(most)], ignore_nulls=True)
+    place = exp.Greatest(this=least, expressions=[_double(1)], ignore_nulls=True)
+    signs = exp.Case().when(exp.GT(this=exp.column("a"), expression=_double(0.5)), place)
+    signs = signs.when(exp.LT(this=exp.column("a"), expression=_double(-0.5)), exp.Neg(this=place.copy()))
+    return query.written(_counted(signs.else_(_double(0)), "place", "a"), vectors.cells)
+
+
+def lengths_query(vectors: Vectors, steps: int, most: int) -> HistogramQuery:
+    """The rows (vector, bin, units): how many units have a vector that is not 0, by its length.
+
+    Bin n has the lengths above anchor 2^((n - 1)/steps) + 1/2 up to anchor 2^(n/steps) + 1/2; all longer ones are in
+    the bin `most`.
+    """
+    query = _measured(vectors)
+    squares = [f"q{n}" for n in range(len(vectors.vectors))]
+    query.add("l", _in_turn("n", anchors=vectors.anchors, q=squares))
+    length = exp.Sqrt(this=exp.cast(exp.column("q"), "DOUBLE"))
+    above = exp.Greatest(
+        this=exp.Sub(this=length, expression=_double(0.5)), expressions=[_double(0.5)], ignore_nulls=True
+    )
+    ratio = exp.Div(this=above, expression=exp.column("b"), typed=True)
+    number = exp.Ceil(this=exp.Mul(this=exp.Ln(this=ratio), expression=_double(steps / math.log(2))))
+    last = exp.Least(this=number, expressions=[_double(most)], ignore_nulls=True)
+    within = exp.Greatest(this=_double(0), expressions=[last], ignore_nulls=True)
+    counted = _counted(within, "bin", "l").where(exp.GT(this=exp.column("q"), expression=_zero()))
+    return query.written(counted, vectors.cells)
+
+
+def clipped_query(vectors: Vectors, clips: Sequence[tuple[int, int]]) -> HistogramQuery:
+    """The rows (cell, sums...) of the cells in which a unit has a total: trunc(scale y min(1, length/|y|)) over units.
+
+    `clips`: length and scale of each vector, whose parts come one after the other. A vector that is short enough is
+    multiplied in whole numbers; of a longer one each part is rounded towards 0.
+    """
+    query = _measured(vectors)
+    columns: list[exp.Expr] = []
+    for number, (measure, (length, scale)) in enumerate(zip(vectors.measures, clips, strict=True)):
+        square = exp.column(f"q{number}", table="n")
+        short = exp.LTE(this=square, expression=exp.Literal.number(length**2))
+        root = exp.Sqrt(this=exp.cast(square.copy(), "DOUBLE"))
+        factor = exp.paren(exp.Div(this=_double(scale * length * (1 - MARGIN)), expression=root, typed=True))
+        for name in _parts(measure):
+            total = exp.column(f"{name}{number}", table="u")
+            whole = exp.Mul(this=total, expression=exp.Literal.number(scale))
+            size = exp.Mul(this=exp.Abs(this=exp.cast(total.copy(), "DOUBLE")), expression=factor.copy())
+            sign = exp.Case().when(exp.LT(this=total.copy(), expression=_zero()), signed(-1)).else_(signed(1))
+            shortened = exp.Mul(this=exp.cast(exp.Floor(this=size), "BIGINT"), expression=sign)
+            part = exp.Case().when(short.copy(), whole).else_(shortened)
+            summed = exp.Sum(this=vectors.backend.dialect.addend(part))
+            columns.append(exp.alias_(exp.cast(_clamped(summed, LARGEST_SUM), "BIGINT"), f"c{len(columns)}"))
+    selected = (
+        exp.select(exp.column("cell", table="u"), *columns)
+        .from_("u")
+        .join("n", on=exp.column(UNIT, table="u").eq(exp.column(UNIT, table="n")))
+        .group_by(exp.column("cell", table="u"))
+    )
+    return query.written(selected, vectors.cells)
+
+
+def _parts(measure: Total | Joint) -> Sequence[str]:
+    if isinstance(measure, Total):
+        return ("v",)
+    return ("v", "w", "z") if measure.squares else ("v", "w")
+
+
+def _measured(vectors: Vectors) -> CellQuery:
+    """The query up to `n`, the squares q0, q1 ... of the lengths."""
+    parts = [_parts(measure) for measure in vectors.measures]
+    query, exact = _totals(vectors, parts), vectors.backend.dialect.exact
+    lengths: list[exp.Expr] = []
+    for number, names in enumerate(parts):
+        columns = [exp.column(f"{name}{number}") for name in names]
+        squares = [exp.Mul(this=exact(column), expression=exact(column.copy())) for column in columns]
+        square: exp.Expr = squares[0]
+        for other in squares[1:]:
+            square = exp.Add(this=square, expression=other)
+        lengths.append(exp.alias_(exp.Sum(this=square), f"q{number}"))
+    query.add("n", exp.select(exp.column(UNIT), *lengths).from_("u").group_by(exp.column(UNIT)))
+    return query
+
+
+def _in_turn(source: str, anchors: Sequence[int] = (), **columns: Sequence[str]) -> exp.Select:
+    """For each row and vector i, from 0: the vector's column under each name, and its anchor b."""
+    (number, *_) = columns.values()
+    turns = exp.values([(n,) for n in range(len(number))], alias="t", columns=["i"])
+    shown = [exp.alias_(_of_turn([exp.column(c) for c in of]), name) for name, of in columns.items()]
+    if anchors:
+        shown.append(exp.alias_(_of_turn([_double(anchor) for anchor in anchors]), "b"))
+    return exp.select("i", *shown).from_(source).join(turns, join_type="CROSS")
+
+
+def _of_turn(values: Sequence[exp.Expr]) -> exp.Expr:
+    """The value of the vector i."""
+    if len(values) == 1:
+        return values[0]
+    chosen = exp.Case(this=exp.column("i"))
+    for number, value in enumerate(values):
+        chosen = chosen.when(exp.Literal.number(number), value)
+    return chosen
+
+
+def _totals(vectors: Vectors, parts: Sequence[Sequence[str]]) -> CellQuery:
+    """The query up to `u`, each unit's totals by cell: the parts of vector n are named with n behind them."""
+    node = replace(vectors.node, measures=vectors.measures, outputs=())
+    query = CellQuery(node, vectors.backend, len(node.keys), typed=True)
+    keys = [exp.column(k) for k in query.keys]
+    names = [f"{name}{number}" for number, of in enumerate(parts) for name in of]
+    values = [
+        exp.alias_(_written(vectors, node, number, name), f"{name}{number}")
+        for number, of in enumerate(parts)
+        for name in of
+    ]
+    units = exp.select(exp.column(UNIT), *keys, *values).from_("r")
+    query.add("pu", units.group_by(exp.column(UNIT), *(k.copy() for k in keys)))
+    columns = [exp.column(name, table="pu") for name in (UNIT, *names)]
+    query.add("u", query.by_cell("pu", vectors.cells).select(*columns))
+    return query
+
+
+def _written(vectors: Vectors, node: NodeDraft, number: int, name: str) -> exp.Expr:
+    """A unit's total in a group as a BIGINT, 0 where it has none: s and m are the sum and number of the rows with a
+    value, v, w and z the parts of its vector."""
+    dialect, measure, vector = vectors.backend.dialect, vectors.measures[number], vectors.vectors[number]
+    if isinstance(measure, Total) and measure.value is None:
+        counted = exp.Star() if measure.argument is None else exp.column(f"x{number}")
+        return exp.cast(_clamped(exp.Count(this=counted), LARGEST_TOTAL), "BIGINT")
+    assert measure.value is not None
+    column = f"y{list(summed(node)).index((measure.value, measure.argument))}"
+    total = _clamped(exp.Sum(this=dialect.addend(exp.column(column))), LARGEST_TOTAL)
+    rows: exp.Expr = exp.Count(this=exp.column(column))
+    if isinstance(measure, Total) or name == "s":
+        return exp.cast(total, "BIGINT")
+    if name == "m":
+        return exp.cast(rows, "BIGINT")
+    exact = dialect.exact
+    if name == "v":
+        taken = exp.Mul(this=exact(rows), expression=signed(vector.centre))
+        value: exp.Expr = exp.Sub(this=exact(total), expression=taken)
+    elif name == "w":
+        value = exp.Mul(this=exact(rows), expression=signed(vector.row))
+    else:
+        away = exp.paren(exp.Sub(this=exact(exp.column(column)), expression=signed(vector.centre)))
+        square = exp.Mul(this=away, expression=away.copy())
+        ratio = exp.Div(this=exp.cast(square, "DOUBLE"), expression=_double(vector.row), typed=True)
+        whole = exp.cast(exp.Floor(this=_clamped(ratio, LARGEST_TOTAL)), "BIGINT")
+        value = exp.Sum(this=dialect.addend(whole))
+    return exp.cast(_clamped(value, LARGEST_TOTAL), "BIGINT")
+
+
+def _counted(value: exp.Expr, name: str, source: str) -> exp.Select:
+    """How many rows of each vector have each whole value."""
+    whole = exp.alias_(exp.cast(value, "BIGINT"), name)
+    counted = exp.select("i", whole, exp.alias_(exp.Count(this=exp.Star()), "units")).from_(source)
+    return counted.group_by(exp.Literal.number(1), exp.Literal.number(2))
+
+
+def _clamped(value: exp.Expr, most: int) -> exp.Expr:
+    """A value within +-most, 0 where it is NULL."""
+    above = exp.Greatest(
+        this=exp.func("COALESCE", value, _zero()), expressions=[signed(-most)], ignore_nulls=True
+    )
+    return exp.Least(this=above, expressions=[signed(most)], ignore_nulls=True)
+
+
+def _zero() -> exp.Expr:
+    return exp.Literal.number(0)
+
+
+def _double(value: float) -> exp.Expr:
+    return exp.cast(exp.Literal.string(repr(float(value))), "DOUBLE")
