@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime
 from fractions import Fraction
@@ -154,6 +154,7 @@ class Settlement:
         mechanism: for the account's history, as `query` and `noise`.
         epoch: when the answer may be pruned.
         look: for a release of a stream, its step.
+        choices: the places of private choices in the answer, by what they were made for.
     """
 
     actual: Charge
@@ -165,6 +166,7 @@ class Settlement:
     epoch: str
     look: ContinualStep | None = None
     noise: str = ""
+    choices: Mapping[bytes, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -210,6 +210,7 @@ class Ledger:
             raise AboveReservation(f"{actual} settled on a reservation of {reservation.at_most}")
         # The parameters of the statement have the names of the fields.
         values: dict[str, object] = {"id": reservation.id, **vars(actual), **vars(settlement)}
+        values |= {"choice_keys": list(settlement.choices), "places": list(settlement.choices.values())}
         statement = statements.SETTLE
         if look is not None:
             values |= {"stream": look.key, "number": look.after + 1}
@@ -241,6 +242,11 @@ class Ledger:
         if rows:
             self._durable.add((account, request_key))
         return rows[0][0] if rows else None
+
+    def choices(self, account: str, keys: Sequence[bytes]) -> dict[bytes, tuple[int, bytes]]:
+        """The private choices that this account has paid for, by what they were made for: a place in an answer."""
+        rows = self._store.rows(statements.CHOICES, account=account, keys=list(keys))
+        return {key: (place, answer) for key, place, answer in rows}
 
     def stored(self, release_key: bytes) -> tuple[bytes, Charge] | None:
         """An answer that anybody paid for, and its cost.

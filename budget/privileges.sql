@@ -13,8 +13,8 @@ GRANT UPDATE (
     reserved_information, reserved_calls, period_number, period_first, period_started, seen_at, frozen
 ) ON dpproxy_ledger.account TO dpproxy_ledger;
 
-GRANT SELECT, INSERT, DELETE ON dpproxy_ledger.answer, dpproxy_ledger.request, dpproxy_ledger.held,
-    dpproxy_ledger.computing, dpproxy_ledger.analyst TO dpproxy_ledger;
+GRANT SELECT, INSERT, DELETE ON dpproxy_ledger.answer, dpproxy_ledger.request, dpproxy_ledger.choice,
+    dpproxy_ledger.held, dpproxy_ledger.computing, dpproxy_ledger.analyst TO dpproxy_ledger;
 
 GRANT SELECT, INSERT, UPDATE, DELETE ON dpproxy_ledger.publication TO dpproxy_ledger;
 

@@ -215,6 +215,13 @@ asked AS (
     SELECT account, %(request_key)s, %(release_key)s, %(mechanism)s, %(query)s FROM charge WHERE own
     ON CONFLICT (account, release_key, request_key) DO NOTHING
     RETURNING number
+),
+chosen AS (
+    INSERT INTO dpproxy_ledger.choice (account, choice_key, place, release_key)
+    SELECT charge.account, made_for.key, made_for.place, %(release_key)s
+    FROM charge, unnest(%(choice_keys)s::bytea[], %(places)s::integer[]) AS made_for (key, place) WHERE charge.own
+    ON CONFLICT (account, choice_key) DO NOTHING
+    RETURNING place
 )
 SELECT charge.answer, charge.charged_information, charge.charged_calls, charge.stored_before,
     moved.left_information, moved.left_calls, moved.number
@@ -302,6 +309,13 @@ commit AS MATERIALIZED (
 SELECT found.answer FROM found CROSS JOIN commit WHERE commit.waits IS NOT NULL
 """
 
+CHOICES = """
+SELECT choice.choice_key, choice.place, answer.answer
+FROM dpproxy_ledger.choice AS choice
+JOIN dpproxy_ledger.answer AS answer ON answer.release_key = choice.release_key
+WHERE choice.account = %(account)s AND choice.choice_key = ANY(%(keys)s::bytea[])
+"""
+
 STORED = """
 SELECT answer, information, calls FROM dpproxy_ledger.answer WHERE release_key = %(release_key)s
 """
@@ -334,6 +348,9 @@ WITH over AS (
 ),
 asked AS (
     DELETE FROM dpproxy_ledger.request WHERE release_key IN (SELECT release_key FROM over)
+),
+chosen AS (
+    DELETE FROM dpproxy_ledger.choice WHERE release_key IN (SELECT release_key FROM over)
 ),
 gone AS (
     DELETE FROM dpproxy_ledger.answer WHERE release_key IN (SELECT release_key FROM over)

@@ -117,7 +117,7 @@ def filled(schema: str, files: Mapping[str, Path]) -> Iterator[World]:
         folder = Path(name)
         server = stack.enter_context(databases(folder / "server"))
         database = _fill_postgres(server, schema, files)
-        yield World(folder, server, database, (_fill_duckdb(folder, schema, files), server.url(database)))
+        yield World(folder, server, database, (fill_duckdb(folder, schema, files), server.url(database)))
 
 
 @contextmanager
@@ -143,7 +143,7 @@ def asking(file: Path) -> Iterator[Ask]:
         yield lambda sql: asyncio.run(service.ask("analyst", sql))
 
 
-def _fill_duckdb(folder: Path, schema: str, files: Mapping[str, Path]) -> str:
+def fill_duckdb(folder: Path, schema: str, files: Mapping[str, Path]) -> str:
     """Makes the DuckDB file; gives its URL."""
     file = folder / "data.duckdb"
     with duckdb.connect(file) as connection:

@@ -15,6 +15,8 @@ PREFACE = """# Benchmarks
 Written by `make bench`{extent}; `BENCH=quick` takes a few minutes. Everything ran on one machine, clients included:
 {machine}.
 
+How far answers are off is in [accuracy.md](accuracy.md).
+
 Each question is measured in six ways, in turn, in one run:
 
 - *plain*: the analyst's text on the bare database, over a connection that stays open.

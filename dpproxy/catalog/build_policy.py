@@ -71,7 +71,7 @@ def build_policy(config: Config, schema: BackendSchema, data: PublicData) -> Pol
     except Mistake as mistake:
         raise ConfigError(config.file, mistake.key, mistake.message, mistake.nearest) from None
     others = dict.fromkeys(schema for schema, _ in tables if schema != "public")
-    return Policy(tables, (*others, "public"))
+    return Policy(tables, (*others, "public"), unit_clips=config.privacy.unit_clips)
 
 
 def policy_warnings(config: Config, schema: BackendSchema) -> tuple[str, ...]:

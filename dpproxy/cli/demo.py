@@ -17,11 +17,14 @@ from dpproxy.server.shutdown import leave
 FOLDER = Path(__file__).parent.parent.parent / "sample_data"
 ANALYST = "demo"
 QUERIES = (
+    "SELECT SUM(sales_value) AS sales FROM transactions",
+    "SELECT ROUND(AVG(basket), 2) AS average_basket FROM "
+    "(SELECT household_id, basket_id, SUM(sales_value) AS basket FROM transactions GROUP BY 1, 2) AS baskets",
     "SELECT p.product_category, COUNT(DISTINCT t.household_id) AS households "
     "FROM transactions t JOIN products p USING (product_id) GROUP BY 1 ORDER BY 2 DESC LIMIT 10",
     "SELECT product_id, COUNT(DISTINCT household_id) FROM transactions GROUP BY 1 ORDER BY 2 DESC LIMIT 10",
 )
-"""A known domain (the public catalogue's categories), then an unknown one."""
+"""A sum and an average, groups of a known domain (the public catalogue's categories), groups of an unknown one."""
 
 
 class DemoError(Exception):

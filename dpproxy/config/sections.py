@@ -177,6 +177,7 @@ class Privacy(_Section):
     delta_per: Annotated[Exact, Field(ge=0, lt=1)] = Fraction(1, 10**10)
     delta_prime: Annotated[Exact, Field(gt=0, lt=1)] = Fraction(1, 10**9)
     noise: Literal["gaussian", "laplace"] = "gaussian"
+    mechanisms: Literal["clipped", "paper"] = "clipped"
     d_bar: Positive = 1000
     max_k: Positive = 100
     epoch: Literal["hour", "day", "week", "month", "forever"] = "day"
@@ -191,6 +192,11 @@ class Privacy(_Section):
     min_units: int = Field(default=0, ge=0)
     nonnegative: bool = False
     scans: Literal["refuse", "charge"] = "refuse"
+
+    @property
+    def unit_clips(self) -> bool:
+        """Whether row counts, sums and averages need no declared bounds; Laplace noise has no such mechanism."""
+        return self.mechanisms == "clipped" and self.noise == "gaussian"
 
 
 class Limits(_Section):

@@ -177,7 +177,7 @@ def columns(sources: Sources, query: Mapping[str, str]) -> Context:
     for table in checked.policy.tables.values():
         rows = [astuple(column)[1:] for column in found if column.table == shown_name(table)]
         hidden = sum(column.hidden for column in table.columns)
-        tables.append((shown_name(table), rows_per_unit(table), table.public, rows, hidden))
+        tables.append((shown_name(table), rows_per_unit(table, checked.policy), table.public, rows, hidden))
     return {"tables": tables, "unit": unit_name(checked.policy)}
 
 

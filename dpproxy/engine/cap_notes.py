@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rewriter.api import one_row_per_unit
-from rewriter.ir.measure import Count, Moment, Quantiles, Running
+from rewriter.ir.measure import Count, Joint, Moment, Quantiles, Running, Total
 from rewriter.logical.plan import NodeDraft
 
 BEYOND = "the excess is not counted"
 NOT_COVERED = "and the interval does not cover it"
+LEFT_OUT = "one unit counts for at most {}: what it has above that is left out"
+LESS_WEIGHT = "{}: where such units differ from the others, it is not that of all rows"
 
 
 def caps(draft: NodeDraft) -> str:
@@ -34,7 +36,9 @@ def _counted(draft: NodeDraft) -> Iterator[int]:
             if isinstance(measure, Count):
                 if measure.tau > 1 or output.rows:
                     yield measure.tau
-            elif isinstance(measure, Quantiles) or (isinstance(measure, Moment) and not measure.whole):
+            elif (isinstance(measure, Quantiles) and not measure.weighted) or (
+                isinstance(measure, Moment) and not measure.whole
+            ):
                 yield measure.tau
 
 
@@ -44,7 +48,9 @@ def _sums(draft: NodeDraft) -> Iterator[str]:
 
 
 def _groups(draft: NodeDraft) -> Iterator[str]:
-    if draft.keys and draft.measures and draft.bound.enforce and draft.bound.value is not None:
+    whole = (m for m in draft.measures if isinstance(m, (Total, Joint)) or getattr(m, "weighted", False))
+    cut = len(list(whole)) < len(draft.measures)
+    if draft.keys and cut and draft.bound.enforce and draft.bound.value is not None:
         yield _at_most(draft.bound.value, "group")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from fractions import Fraction
 
 from budget.account import Charge
 from budget.units import micro, shown
@@ -10,6 +11,7 @@ from dpproxy.engine.cap_notes import BEYOND, caps
 from dpproxy.engine.group_selection import CountSelection, is_top_k
 from dpproxy.engine.measure_distinct import DistinctMeter
 from dpproxy.engine.measure_quantiles import QuantileMeter
+from dpproxy.engine.measure_totals import TotalsMeasurement
 from dpproxy.engine.measurement import Measurement, SumMeasurement
 from dpproxy.engine.release_plan import ReleasePlan, charge
 from dpproxy.engine.select_partitions import PartitionSelection
@@ -18,8 +20,10 @@ from mechanisms.count_release import KnownCountRelease, PrivateCountRelease
 from mechanisms.histogram import Cost, Mechanism
 from mechanisms.known_domain import KnownGumb
 from mechanisms.numeric import ClampedSum
+from mechanisms.unit_clip import UnitClip
+from mechanisms.unit_moments import LENGTH
 from mechanisms.unknown_domain import UnkGumb
-from rewriter.ir.measure import Count, Measure, Moment
+from rewriter.ir.measure import Count, Measure, Moment, named
 from rewriter.plan import HistogramQuery
 
 
@@ -129,17 +133,39 @@ def _meter(meter: Measurement, groups: int) -> Iterator[str]:
     if isinstance(meter, SumMeasurement):
         for place, mechanism in zip(meter.places, meter.mechanisms(groups), strict=True):
             yield from _mechanism(mechanism, meter.node.draft.measures, place, "")
+    elif isinstance(meter, TotalsMeasurement):
+        for place, found in zip(meter.places, meter.mechanisms(groups), strict=True):
+            yield f"  Mechanism: {found.name}, {named(meter.node.draft.measures[place])}"
+            if isinstance(found, UnitClip):
+                yield from _clip(found, "each unit's totals over all groups", found.choice)
+            else:
+                yield "  Centre: a private median of units' averages (10% of the price)"
+                yield from _clip(
+                    found.clip(found.centre_of(0)), "each unit's moments over all groups", LENGTH
+                )
+            yield f"  Price: {_units(found.cost_at_most)}, for all groups together"
     elif isinstance(meter, QuantileMeter):
         yield f"  Mechanism: {meter.name}, {1 << meter.bins.levels} bins"
+        if meter.weights:
+            yield f"  Weights: {meter.weights}"
         yield f"  Price: {_of_groups(meter, groups)}, for any number of quantiles of this value"
     elif isinstance(meter, DistinctMeter):
         yield f"  Mechanism: {meter.name}, a lower bound"
         yield f"  Price: {_of_groups(meter, groups)}"
 
 
+def _clip(clip: UnitClip, what: str, share: Fraction) -> Iterator[str]:
+    """What is known before a length is chosen."""
+    yield f"  Clip: {what} to a length chosen from the data ({100 * float(share):.0f}% of the price)"
+    yield f"  Noise: standard deviation {float(clip.sigma_squared) ** 0.5:.1f} times that length"
+    yield f"  Needs: about {clip.units_needed} units with rows; of fewer the answer may be NULL"
+
+
 def _of_groups(meter: QuantileMeter | DistinctMeter, groups: int) -> str:
     most = meter.changed.of(max(groups, 1))
     each = _units(meter.cost(1))
+    if isinstance(meter, QuantileMeter) and meter.weights:
+        return f"{each} for all groups together"
     return each if most == 1 else f"{each} for each of the {most} groups that a unit can be in"
 
 

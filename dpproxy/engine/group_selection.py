@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -27,7 +27,10 @@ class MeasuredColumn:
 
     `deviations` is empty where there is no such noise: of ranks, where no count was asked for, and of quantiles,
     whose values are places among `bins`. `notes` are said with the answer. `width`: how many standard deviations
-    to both sides of a value hold the true one with probability 95%, 0 where that is not known.
+    to both sides of a value hold the true one with probability 95%, 0 where that is not known. `absent`: nothing was
+    released, because no length of units' vectors serves; the values mean nothing. `centre`: what was taken from each
+    row before it was added up. `length`: what units' vectors were clipped to, in units of the measure's scale, 0 where
+    they were not.
     """
 
     values: tuple[int, ...]
@@ -35,6 +38,16 @@ class MeasuredColumn:
     notes: tuple[str, ...] = ()
     bins: Bins | None = None
     width: float = 0
+    absent: bool = False
+    centre: int = 0
+    length: int = 0
+
+
+class Choice(NamedTuple):
+    """What was chosen privately for a total: the centre of joint moments, else 0, and the length of vectors."""
+
+    centre: int
+    length: int
 
 
 GAUSSIAN, LAPLACE = 1.96, 2.12
@@ -51,7 +64,17 @@ def width_of(noise: NoiseFamily) -> float:
 
 
 Place = tuple[int, Fraction | None]
-"""A measure's place in its node and, of quantiles, which one."""
+"""A measure's place in its node and, of quantiles and joint moments, which one."""
+SUM, ROWS, SQUARES = None, Fraction(1), Fraction(2)
+"""The parts of joint moments: the sum of what rows have above the centre, their number, the sum of its squares."""
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What was released about groups that were found before, and what it cost."""
+
+    columns: Mapping[Place, MeasuredColumn]
+    cost: Cost
 
 
 @dataclass(frozen=True)

@@ -5,13 +5,12 @@ Why: docs/decisions/more-items-than-count.md.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
 
-from dpproxy.engine.group_selection import Fetch, MeasuredColumn, Place
+from dpproxy.engine.group_selection import FREE, Fetch, Measured, MeasuredColumn
 from dpproxy.engine.measurement import GroupBound
 from dpproxy.engine.options import ReleaseOptions
 from dpproxy.engine.planner import BoundNode
@@ -30,6 +29,7 @@ class DistinctMeter:
     place: int
     terms: ReleaseOptions
     changed: GroupBound
+    rounds: int = 1
 
     @property
     def mechanism(self) -> PersonLevelDistinctCount:
@@ -51,9 +51,9 @@ class DistinctMeter:
     def queries(self, cells: Cells) -> tuple[HistogramQuery, ...]:
         return (self.node.over(cells).items(self.place, self.mechanism.fetch),)
 
-    def measure(self, cells: Cells, fetch: Fetch, stream: Stream) -> Mapping[Place, MeasuredColumn]:
+    def measure(self, cells: Cells, fetch: Fetch, stream: Stream) -> Measured:
         if not cells:
-            return {(self.place, None): MeasuredColumn(())}
+            return Measured({(self.place, None): MeasuredColumn(())}, FREE)
         fetched = fetch(self.queries(cells)[0])
         rows, units, items = fetched.counts(0) - 1, fetched.codes(1), fetched.codes(2)
         order = np.lexsort((items, units, rows))
@@ -67,7 +67,8 @@ class DistinctMeter:
             bounds.append(release.bound)
         said = f"{min(bounds)}" if len(set(bounds)) == 1 else f"{min(bounds)} to {max(bounds)}"
         note = f"a lower bound of the distinct count, each unit counted for at most {said} values"
-        return {(self.place, None): MeasuredColumn(tuple(values), tuple(deviations), (note,))}
+        column = MeasuredColumn(tuple(values), tuple(deviations), (note,))
+        return Measured({(self.place, None): column}, self.cost(len(cells)))
 
 
 def _sets(units: Counts, items: Counts) -> ItemSets:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Protocol
@@ -10,6 +9,7 @@ from typing import Protocol
 from dpproxy.engine.group_selection import (
     FREE,
     Fetch,
+    Measured,
     MeasuredColumn,
     Place,
     deviations_of,
@@ -53,7 +53,11 @@ class Measurement(Protocol):
     def queries(self, cells: Cells) -> tuple[HistogramQuery, ...]:
         """The SQL that the backend will run."""
 
-    def measure(self, cells: Cells, fetch: Fetch, stream: Stream) -> Mapping[Place, MeasuredColumn]:
+    @property
+    def rounds(self) -> int:
+        """The most queries that the backend will run."""
+
+    def measure(self, cells: Cells, fetch: Fetch, stream: Stream) -> Measured:
         """The released values, by the measure's place in the node."""
 
 
@@ -65,6 +69,7 @@ class SumMeasurement:
     places: tuple[int, ...]
     settings: MechanismSettings
     changed: GroupBound
+    rounds: int = 1
 
     def mechanisms(self, groups: int) -> tuple[KnownLap | KnownGauss | ClampedSum, ...]:
         """A mechanism a measure."""
@@ -106,9 +111,9 @@ class SumMeasurement:
     def queries(self, cells: Cells) -> tuple[HistogramQuery, ...]:
         return (self.node.over(cells).histogram(self.places, None),)
 
-    def measure(self, cells: Cells, fetch: Fetch, stream: Stream) -> Mapping[Place, MeasuredColumn]:
+    def measure(self, cells: Cells, fetch: Fetch, stream: Stream) -> Measured:
         if not cells:
-            return {(place, None): MeasuredColumn(()) for place in self.places}
+            return Measured({(place, None): MeasuredColumn(()) for place in self.places}, FREE)
         fetched = fetch(self.queries(cells)[0])
         measured: dict[Place, MeasuredColumn] = {}
         for column, (place, mechanism) in enumerate(
@@ -126,7 +131,7 @@ class SumMeasurement:
                 tuple(deviations_of(release, len(cells))),
                 width=width_of(self.settings.noise),
             )
-        return measured
+        return Measured(measured, self.cost(len(cells)))
 
 
 def summands(measure: Moment) -> tuple[int, int]:

@@ -54,16 +54,17 @@ Traps.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from fractions import Fraction
 
 from budget.account import Charge
 from budget.units import micro, shown
 from dpproxy.engine import refusals
-from dpproxy.engine.group_selection import CountSelection, FullDomain, Selection, is_top_k
+from dpproxy.engine.group_selection import Choice, CountSelection, FullDomain, Selection, is_top_k
 from dpproxy.engine.measure_distinct import DistinctMeter
 from dpproxy.engine.measure_quantiles import QuantileMeter
+from dpproxy.engine.measure_totals import TotalsMeasurement
 from dpproxy.engine.measurement import GroupBound, Measurement, SumMeasurement
 from dpproxy.engine.options import ReleaseOptions
 from dpproxy.engine.planner import BoundNode
@@ -77,7 +78,7 @@ from mechanisms.count_release import KnownCountRelease, PrivateCountRelease
 from mechanisms.histogram import Cost
 from mechanisms.known_domain import KnownGumb
 from mechanisms.partition_selection import DPSips
-from rewriter.ir.measure import Count, DistinctItems, Moment, Quantiles, Running
+from rewriter.ir.measure import Count, DistinctItems, Joint, Moment, Quantiles, Running, Total
 from rewriter.ir.relation import leaves
 from rewriter.logical.plan import UNITS, NodeDraft
 
@@ -241,7 +242,8 @@ def _selection(node: BoundNode, terms: ReleaseOptions, place: int | None, k: int
     count = draft.measures[place]
     assert isinstance(count, Count)
     size = None if node.cells is None else len(node.cells)
-    ordered = draft.order_by == place
+    by_total = draft.order_by is not None and isinstance(draft.measures[draft.order_by], (Total, Joint))
+    ordered = draft.order_by == place or by_total
     try:
         mechanism = choose(
             settings,
@@ -252,8 +254,10 @@ def _selection(node: BoundNode, terms: ReleaseOptions, place: int | None, k: int
             counts=_shown(draft, place, ordered),
         )
     except NoMechanism:
-        if len(draft.measures) == 1 and settings.noise == "gaussian":
-            return _count_release(node, terms, count.tau)
+        # Totals of the groups that come out cost the same, however many these are.
+        others = [m for n, m in enumerate(draft.measures) if n != place]
+        if settings.noise == "gaussian" and all(isinstance(m, (Total, Joint)) for m in others):
+            return _count_release(node, terms, place, count.tau)
         if node.cells is not None:
             return FullDomain(node.cells)
         raise refusals.needs_limit() from None
@@ -273,7 +277,7 @@ def _shown(draft: NodeDraft, place: int, ordered: bool) -> bool:
     return any(f != "count" for f in using) or (draft.counts if ordered else bool(using))
 
 
-def _count_release(node: BoundNode, terms: ReleaseOptions, tau: int) -> CountSelection:
+def _count_release(node: BoundNode, terms: ReleaseOptions, place: int, tau: int) -> CountSelection:
     """As many counts as the allowance pays for: for groups that neither a bound nor a LIMIT restricts.
 
     Not with noise = "laplace": its accounting composes steps of bounded range only.
@@ -289,7 +293,7 @@ def _count_release(node: BoundNode, terms: ReleaseOptions, tau: int) -> CountSel
             relative_error=terms.relative_error,
             cells=len(node.cells),
         )
-        return CountSelection(node, 0, mechanism, len(node.cells))
+        return CountSelection(node, place, mechanism, len(node.cells))
     mechanism = PrivateCountRelease(
         eps_per=eps_per,
         information=most.information,
@@ -298,7 +302,7 @@ def _count_release(node: BoundNode, terms: ReleaseOptions, tau: int) -> CountSel
         delta_per=delta_per,
         calls=most.calls,
     )
-    return CountSelection(node, 0, mechanism, mechanism.k_bar)
+    return CountSelection(node, place, mechanism, mechanism.k_bar)
 
 
 def _meters(
@@ -313,7 +317,9 @@ def _meters(
         settings = replace(settings, spend="accurate")
     left = [(n, m) for n, m in enumerate(node.draft.measures) if n not in released]
     sums = tuple(n for n, m in left if isinstance(m, (Count, Moment)))
+    totals = tuple(n for n, m in left if isinstance(m, (Total, Joint)))
     meters: list[Measurement] = [SumMeasurement(node, sums, settings, changed)] if sums else []
+    meters += [TotalsMeasurement(node, totals, settings)] if totals else []
     for place, measure in left:
         if isinstance(measure, Quantiles):
             meters.append(QuantileMeter(node, place, settings, changed, terms.bins))
@@ -372,8 +378,39 @@ def _refuse_laplace(settings: MechanismSettings, what: str) -> None:
 def refuse_null_bounds(node: BoundNode) -> None:
     """Refuse sums and quantiles whose bounds are parameters, and NULL."""
     for measure in node.draft.measures:
-        if isinstance(measure, (Moment, Quantiles)) and measure.value.lo is None and not node.waits:
+        value = measure.value if isinstance(measure, (Moment, Total, Joint, Quantiles)) else None
+        if value is not None and value.lo is None and not node.waits:
             raise refusals.null_bound()
+
+
+def choices(plan: ReleasePlan) -> dict[int, bytes]:
+    """By place, the key of what has to be chosen for each total over known cells, whatever else is asked with it."""
+    if not isinstance(plan.selection, FullDomain):
+        return {}
+    keys, (nonce, fingerprint, key, _) = {}, plan.secret
+    for meter in plan.meters:
+        if isinstance(meter, TotalsMeasurement):
+            for place in meter.places:
+                law = repr(meter.made_for(place, plan.selection.most)).encode()
+                text = plan.node.text_of(place).encode()
+                parts = [b"choice", nonce, text, plan.node.domain, fingerprint, law]
+                keys[place] = randomness.release_key(key, parts)
+    return keys
+
+
+def with_choices(plan: ReleasePlan, known: Mapping[int, Choice]) -> ReleasePlan:
+    """The plan with what its account has paid for in other answers: it is not chosen again, and all of the price is
+    spent on noise."""
+    if not known or plan.selection is None:
+        return plan
+    meters = tuple(
+        replace(m, known={p: c for p, c in known.items() if p in m.places})
+        if isinstance(m, TotalsMeasurement)
+        else m
+        for m in plan.meters
+    )
+    described = [plan.selection.parameters, *(m.parameters(plan.selection.most) for m in meters)]
+    return replace(plan, meters=meters, release_key=_key(plan.node, described, plan.secret))
 
 
 def _key(node: BoundNode, described: object, secret: Secret) -> bytes:

@@ -19,15 +19,19 @@ from rewriter.api import (
     Column,
     Columns,
     Constant,
+    Vectors,
     asks_for_nothing,
+    averages_query,
     bins_query,
     check_dialect,
+    clipped_query,
     domain_query,
     draft,
     held,
     histogram_query,
     items_query,
     lasting,
+    lengths_query,
     node_columns,
     node_text,
     position,
@@ -41,6 +45,7 @@ from rewriter.api import (
 )
 from rewriter.effort import bounded
 from rewriter.emit.dialects.base import Dialect
+from rewriter.ir.measure import Vector
 from rewriter.ir.parameter import Parameter, Parameters
 from rewriter.logical.plan import SYSTEM, SYSTEM_TABLES, Draft, NodeDraft, SystemDraft
 from rewriter.plan import Cells, HistogramQuery
@@ -146,6 +151,15 @@ class BoundNode:
             self._noted[key] = value
         return cast(Value, value)
 
+    def text_of(self, place: int) -> str:
+        """As `text`, of one measure alone."""
+
+        def written(node: BoundNode) -> str:
+            alone = replace(node.draft, measures=(node.draft.measures[place],), outputs=())
+            return node_text(alone, node.policy, node.parameters)
+
+        return self.noted(("text", place), written)
+
     def over(self, cells: Cells) -> BoundNode:
         """The same node over these groups as a known domain."""
         return self if cells is self.cells else replace(self, cells=cells)
@@ -166,6 +180,25 @@ class BoundNode:
     def bins(self, place: int, bins: int) -> HistogramQuery:
         """The backend's SQL for the bins of the quantiles `place` in known groups."""
         return bins_query(self.draft, place, self.cells or (), bins, self.delta0, self._backend)
+
+    def averages(self, vectors: Sequence[Vector], steps: int, most: int) -> HistogramQuery:
+        """The backend's SQL for the number of units by their average of some joint moments."""
+        return self.noted(
+            ("averages", tuple(vectors)), lambda n: averages_query(n._vectors(vectors), steps, most)
+        )
+
+    def lengths(self, vectors: Sequence[Vector], steps: int, most: int) -> HistogramQuery:
+        """The backend's SQL for the number of units by the length of their vectors of some totals."""
+        return self.noted(
+            ("lengths", tuple(vectors), most), lambda n: lengths_query(n._vectors(vectors), steps, most)
+        )
+
+    def clipped(self, vectors: Sequence[Vector], clips: Sequence[tuple[int, int]]) -> HistogramQuery:
+        """The backend's SQL for totals in known groups, of vectors clipped to a length each."""
+        return clipped_query(self._vectors(vectors), clips)
+
+    def _vectors(self, vectors: Sequence[Vector]) -> Vectors:
+        return Vectors(self.draft, vectors, self.cells or ((),), self._backend)
 
     def items(self, place: int, most: int) -> HistogramQuery:
         """The backend's SQL for the items `place` of each unit in known groups, `most` of a unit in a group."""

@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 from decimal import Context, Decimal
 from fractions import Fraction
 
-from dpproxy.engine.group_selection import MeasuredColumn, Place
+from dpproxy.engine.group_selection import ROWS, SQUARES, SUM, MeasuredColumn, Place
 from mechanisms import numeric
-from rewriter.ir.measure import Count, Moment, Output, Quantiles
+from rewriter.ir.measure import Count, Joint, Moment, Output, Quantiles, Total
 from rewriter.logical.plan import NodeDraft
 
 Value = int | Fraction | None
@@ -24,13 +24,17 @@ _EPOCH = dt.datetime(1970, 1, 1)
 class OutputColumn:
     """One released column: its values, and the standard deviation of each one's noise, empty where it is not known.
 
-    `name`: the client's; `width`: of the 95% interval to both sides, in standard deviations, 0 where it is not known.
+    `name`: the client's; `width`: of the 95% interval to both sides, in standard deviations, 0 where it is not known;
+    `clip`: what one unit counts for at most over all groups, in words; `averages`: in an average a unit beyond that has
+    less weight.
     """
 
     values: tuple[Value, ...]
     deviations: tuple[float, ...] = ()
     name: str = ""
     width: float = 0
+    clip: str = ""
+    averages: bool = False
 
 
 def outputs(node: NodeDraft, measured: Mapping[Place, MeasuredColumn]) -> tuple[OutputColumn, ...]:
@@ -52,13 +56,33 @@ class _Column:
         columns = [m for (place, _), m in self.measured.items() if place in self.output.measures]
         widths = [m.width for m in columns] or [0.0]
         return replace(
-            self.shown(), name=name or self.output.function, width=max(widths) if min(widths) else 0
+            self.shown(),
+            name=name or self.output.function,
+            width=max(widths) if min(widths) else 0,
+            clip=self._clip(),
+            averages=self.output.function not in ("count", "sum"),
         )
+
+    def _clip(self) -> str:
+        """The length that units' vectors were clipped to: of a total in its own units, of joint moments in rows."""
+        measure, place = self._measure(0), self.output.measures[0]
+        if not isinstance(measure, (Total, Joint)) or not (length := self.measured[place, SUM].length):
+            return ""
+        if isinstance(measure, Joint):
+            return f"about {self.measured[place, ROWS].length:,} rows"
+        decimals = 0 if measure.value is None else measure.value.scale
+        return f"{length / 10**decimals:,.10g}" + (" rows" if measure.value is None else "")
 
     def shown(self) -> OutputColumn:
         kind = self.output.function
+        if any(m.absent for (place, _), m in self.measured.items() if place in self.output.measures):
+            return OutputColumn((None,) * len(self._values(0)))
+        if isinstance(self._measure(0), Joint):
+            return self._joint()
         if kind == "count" or (kind == "sum" and isinstance(self._measure(0), Count)):
             return self._count()
+        if isinstance(self._measure(0), Total):
+            return self._total_sum()
         if kind == "sum":
             return self._sum()
         if kind == "avg":
@@ -92,7 +116,9 @@ class _Column:
 
     @property
     def _unit(self) -> Fraction:
-        return self.output.factor / Fraction(10) ** self._moment.value.scale
+        first = self._measure(0)
+        value = first.value if isinstance(first, (Total, Joint)) else self._moment.value
+        return self.output.factor / Fraction(10) ** (0 if value is None else value.scale)
 
     def _count(self) -> OutputColumn:
         factor = _plain(self.output.factor)
@@ -113,6 +139,59 @@ class _Column:
         spread = tuple(math.hypot(m / 2, middle * c) * abs(float(unit)) for m, c in pairs)
         totals = (self._total(self._values(0)[n], self._values(1)[n]) for n in range(size))
         return OutputColumn(tuple(_plain(t * unit) for t in totals), spread)
+
+    def _total_sum(self) -> OutputColumn:
+        unit = _plain(self._unit)
+        values = tuple(_plain(v * unit) for v in self._values(0))
+        return OutputColumn(values, tuple(d * abs(float(unit)) for d in self._deviations(0)))
+
+    def _joint(self) -> OutputColumn:
+        """A column of joint moments: of what rows have above a centre the sum, their number, the sum of its squares."""
+        place, kind, unit = self.output.measures[0], self.output.function, self._unit
+        sums, rows = self.measured[place, SUM], self.measured[place, ROWS]
+        centre, size = sums.centre, abs(float(unit))
+        if kind == "count":
+            factor = _plain(self.output.factor)
+            spread = tuple(d * abs(float(factor)) for d in rows.deviations)
+            return OutputColumn(tuple(_plain(n * factor) for n in rows.values), spread)
+        pairs = list(zip(sums.values, rows.values, sums.deviations, rows.deviations, strict=True))
+        if kind == "sum":
+            totals = tuple(_plain((s + centre * n) * unit) for s, n, _, _ in pairs)
+            return OutputColumn(totals, tuple(math.hypot(d, centre * e) * size for _, _, d, e in pairs))
+        # Where the noise leaves nothing of the number of rows, it leaves nothing of an average.
+        above = [Fraction(s, n) if n > rows.width * e else None for s, n, _, e in pairs]
+        if kind == "avg":
+            means = tuple(None if a is None else _plain((centre + a) * unit) for a in above)
+            spread = tuple(
+                math.nan if a is None else math.hypot(d, float(a) * e) / n * size
+                for a, (_, n, d, e) in zip(above, pairs, strict=True)
+            )
+            return self._within(OutputColumn(means, spread))
+        squares = self.measured[place, SQUARES].values
+        return OutputColumn(tuple(map(self._variance, above, squares, rows.values)))
+
+    def _within(self, column: OutputColumn) -> OutputColumn:
+        """Averages within the bounds of the value; NULL where the noise is larger than these are wide."""
+        measure, unit = self._measure(0), self._unit
+        assert isinstance(measure, Joint)
+        ends = sorted([(measure.value.lo or 0) * unit, (measure.value.hi or 0) * unit])
+        width = float(ends[1] - ends[0])
+        values = tuple(
+            None if v is None or d > width else _plain(min(max(Fraction(v), ends[0]), ends[1]))
+            for v, d in zip(column.values, column.deviations, strict=True)
+        )
+        return replace(column, values=values)
+
+    def _variance(self, above: Fraction | None, squares: int, rows: int) -> Value:
+        """VAR or STDDEV of one group from its average above the centre, and the squares about the centre."""
+        function = self.output.function
+        if above is None:
+            return None
+        fixed = numeric.variance(Fraction(squares), above * rows, rows, sample=function.endswith("samp"))
+        if fixed is None:
+            return None
+        variance = fixed * self._unit**2
+        return variance if function.startswith("var") else Fraction(math.sqrt(variance))
 
     def _average(self) -> OutputColumn:
         lo, hi = self._ends

@@ -23,7 +23,7 @@ from budget.account import (
     Settlement,
 )
 from dpproxy.backends.base import Backend, BackendError, Cancellation, Cancelled, Fetched, Slot
-from dpproxy.engine.optimizer import smaller
+from dpproxy.engine.optimizer import choices, smaller, with_choices
 from dpproxy.engine.release_plan import ReleasePlan, charge
 from dpproxy.engine.released_table import ReleasedTable
 from dpproxy.engine.request import QueryRequest
@@ -68,6 +68,7 @@ class Purchases:
             results |= self._replayed(request, paid, chain[0])
             wanted = [p for key, p in missing.items() if key not in results]
             new = {p.release_key for p in wanted} - set(known)
+            wanted = [self._informed(p, chain[0]) if p.release_key in new else p for p in wanted]
             return results | (self._buy(request, wanted, chain, epoch, new) if wanted else {})
 
     def _replayed(
@@ -84,6 +85,17 @@ class Purchases:
             if stored is not None:
                 results[plan.request_key] = replace(plan.shown(ReleasedTable.load(stored)), replayed=True)
         return results
+
+    def _informed(self, plan: ReleasePlan, account: str) -> ReleasePlan:
+        """The plan with what was chosen in answers that this account has paid for."""
+        keys = {key: place for place, key in choices(plan).items()}
+        stored = self._ledger.choices(account, list(keys)) if keys else {}
+        known = {}
+        for key, (place, answer) in stored.items():
+            choice = ReleasedTable.load(answer).choice(place)
+            if choice is not None:
+                known[keys[key]] = choice
+        return with_choices(plan, known)
 
     def _buy(
         self,
@@ -131,6 +143,11 @@ class Purchases:
                         if plan.stream is None or stream is None
                         else ContinualStep(plan.stream, stream.looks),
                         noise=plan.shown(released).noise(),
+                        choices={
+                            key: place
+                            for place, key in choices(plan).items()
+                            if released.choice(place) is not None
+                        },
                     )
                     results[plan.request_key] = self._settle(plan, reservation, settlement, request)
                     unsettled.remove(reservation)

@@ -125,7 +125,7 @@ def beyond_limits() -> Refusal:
     return Refusal(
         "PV016",
         "the bounds of an aggregate are too wide for exact noise",
-        hint="Narrow them: SUM(LEAST(GREATEST(x, lo), hi)), or WHERE x BETWEEN lo AND hi.",
+        hint="Narrow them: LEAST(GREATEST(x, lo), hi) in place of x, or WHERE x BETWEEN lo AND hi.",
     )
 
 

@@ -29,7 +29,7 @@ from dpproxy.engine.select_running import RunningSelection, Seen
 from mechanisms import randomness
 from mechanisms.count_release import PrivateCountRelease
 from mechanisms.histogram import Cost
-from rewriter.ir.measure import Count, Running
+from rewriter.ir.measure import Count, Measure, Running, Total
 from rewriter.plan import HistogramQuery
 
 Secret = tuple[bytes, bytes, bytes, bytes]
@@ -96,7 +96,7 @@ class ReleasePlan:
     @property
     def rounds(self) -> int:
         """The most queries that the backend will run, whatever the data."""
-        return (0 if self.selection is None else self.selection.rounds) + len(self.meters)
+        return (0 if self.selection is None else self.selection.rounds) + sum(m.rounds for m in self.meters)
 
     def queries(self) -> Iterator[HistogramQuery]:
         """The SQL that the backend will run, as far as it is known before groups are selected."""
@@ -114,17 +114,19 @@ class ReleasePlan:
             return ReleasedTable.nothing(len(draft.keys), len(draft.outputs))
         if not isinstance(self.selection, FullDomain) or self.meters:
             return None
-        declared = self._result(SelectedGroups(self.selection.cells), {})
+        declared = self._result(SelectedGroups(self.selection.cells), {}, total(()))
         return replace(declared, notes=(*declared.notes, _DECLARED)) if draft.keys else declared
 
     def release(self, fetch: Fetch, stream: randomness.Stream) -> ReleasedTable:
         """The private answer; `fetch` runs a query at the backend. ValueError for rows that are not as asked for."""
         assert self.selection is not None
         groups = self.selection.find(fetch, stream.child("groups"))
-        measured = dict(groups.measured)
+        columns, costs = dict(groups.measured), [groups.cost]
         for number, meter in enumerate(self.meters):
-            measured |= meter.measure(groups.cells, fetch, stream.child("meter", number))
-        return self._result(groups, measured)
+            measured = meter.measure(groups.cells, fetch, stream.child("meter", number))
+            columns |= measured.columns
+            costs.append(measured.cost)
+        return self._result(groups, columns, total(costs))
 
     def noise(self, key: bytes, reservation: bytes) -> randomness.Stream:
         """The noise of one reservation, or of a stream for its life; `key`: the noise key."""
@@ -167,15 +169,17 @@ class ReleasePlan:
         least = f"groups of fewer than about {self.threshold} {what} are not shown"
         return f"{rows} rows, fewer than LIMIT asks for: {least}"
 
-    def _result(self, groups: SelectedGroups, measured: dict[Place, MeasuredColumn]) -> ReleasedTable:
+    def _result(
+        self, groups: SelectedGroups, measured: dict[Place, MeasuredColumn], cost: Cost
+    ) -> ReleasedTable:
         draft, size = self.node.draft, len(groups.cells)
         return ReleasedTable(
             keys=tuple(tuple(row[n] for row in groups.cells) for n in range(len(draft.keys))),
             measured=measured,
-            counts=tuple(n for n, m in enumerate(draft.measures) if isinstance(m, (Count, Running))),
+            counts=tuple(n for n, m in enumerate(draft.measures) if _counts(m)),
             mechanism=self.name,
             notes=(*self._notes(size), *(note for m in measured.values() for note in m.notes)),
-            cost=total([groups.cost, *(m.cost(size) for m in self.meters)]),
+            cost=cost,
             lowered=self.lowered,
             times=groups.times,
         )
@@ -185,6 +189,11 @@ class ReleasePlan:
             yield "the domain as it is declared, not what is present in the data: nothing was charged"
         if not size:
             yield "no group is large enough to be shown"
+
+
+def _counts(measure: Measure) -> bool:
+    """Whether a measure counts rows or units."""
+    return isinstance(measure, (Count, Running)) or (isinstance(measure, Total) and measure.value is None)
 
 
 def total(costs: Iterable[Cost]) -> Cost:

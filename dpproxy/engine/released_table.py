@@ -10,8 +10,8 @@ from typing import Any
 
 from budget.account import Charge
 from dpproxy.engine.bins import Bins
-from dpproxy.engine.cap_notes import BEYOND, NOT_COVERED
-from dpproxy.engine.group_selection import MeasuredColumn, Place
+from dpproxy.engine.cap_notes import BEYOND, LEFT_OUT, LESS_WEIGHT, NOT_COVERED
+from dpproxy.engine.group_selection import SUM, Choice, MeasuredColumn, Place
 from dpproxy.engine.postprocess import OutputColumn
 from mechanisms.histogram import Cost
 
@@ -62,7 +62,7 @@ class ReleasedTable:
         """An answer without rows, free of charge.
 
         >>> ReleasedTable.nothing(1, 1).columns
-        (OutputColumn(values=(), deviations=(), name='', width=0),)
+        (OutputColumn(values=(), deviations=(), name='', width=0, clip='', averages=False),)
         """
         free = Cost(Fraction(0), Fraction(0))
         return ReleasedTable(((),) * keys, {}, (), "nothing", (), free, columns=(OutputColumn(()),) * columns)
@@ -102,6 +102,11 @@ class ReleasedTable:
             read.get("times", 0),
         )
 
+    def choice(self, place: int) -> Choice | None:
+        """What was chosen for the total at a place; None for another measure, and where nothing was chosen."""
+        total = self.measured.get((place, SUM))
+        return None if total is None or not total.length else Choice(total.centre, total.length)
+
     def suppressed(self, least: int) -> ReleasedTable:
         """Without the rows that have a count below `least` (post-processing); ranks are no counts.
 
@@ -134,7 +139,18 @@ class ReleasedTable:
         Empty where none is known.
         """
         told = ", ".join(dict.fromkeys(f"{c.name} {text}" for c in self.columns if (text := _told(c))))
-        return f"{told}; {self.caps}: {BEYOND}, {NOT_COVERED}" if told and self.caps else told
+        kept_out = [f"{self.caps}: {BEYOND}, {NOT_COVERED}"] if self.caps and told else []
+        sums = [f"{c.clip} in {c.name}" for c in self.columns if c.clip and not c.averages]
+        means = [
+            f"in {c.name} a unit of more than {c.clip} has less weight than its rows"
+            for c in self.columns
+            if c.clip and c.averages
+        ]
+        for clipped, text in ((sums, LEFT_OUT), (means, LESS_WEIGHT)):
+            kept_out += (
+                [text.format(", ".join(dict.fromkeys(clipped))) + f", {NOT_COVERED}"] if clipped else []
+            )
+        return "; ".join(filter(None, [told, *kept_out]))
 
     def notice(self) -> str:
         """One line for the analyst: mechanism, noise, charge, what is left."""
@@ -182,11 +198,21 @@ def _stored(place: Place, measured: MeasuredColumn) -> list[object]:
     bins = measured.bins
     cut = None if bins is None else [bins.lo, bins.size, bins.levels]
     fraction = None if place[1] is None else str(place[1])
-    return [place[0], fraction, measured.values, measured.deviations, measured.notes, cut, measured.width]
+    shown: list[object] = [
+        place[0],
+        fraction,
+        measured.values,
+        measured.deviations,
+        measured.notes,
+        cut,
+        measured.width,
+    ]
+    more = [measured.absent, measured.centre, measured.length]
+    return [*shown, *more] if any(more) else shown
 
 
 def _loaded(stored: list[Any]) -> tuple[Place, MeasuredColumn]:
-    place, fraction, values, deviations, notes, cut, *width = stored
+    place, fraction, values, deviations, notes, cut, *rest = stored
     bins = None if cut is None else Bins(*cut)
     at = (place, None if fraction is None else Fraction(fraction))
-    return at, MeasuredColumn(tuple(values), tuple(deviations), tuple(notes), bins, *width)
+    return at, MeasuredColumn(tuple(values), tuple(deviations), tuple(notes), bins, *rest)

@@ -133,7 +133,7 @@ def _statements(policy: Policy, schema: BackendSchema, group: str) -> Iterator[s
         if where != "public":
             yield f"CREATE SCHEMA {identifier(where)}"
     for name, table in policy.tables.items():
-        yield from _table(table, schema.tables[name])
+        yield from _table(table, schema.tables[name], clips=policy.unit_clips)
     for name in policy.tables:
         for key in schema.tables[name].foreign_keys:
             if _visible_reference(name, key, policy, schema):
@@ -158,7 +158,7 @@ def _published_answers(reader: str) -> Iterator[str]:
     yield f"GRANT USAGE ON SCHEMA {PUBLISHED} TO {reader}"
 
 
-def _table(table: Table, backend: BackendTable) -> Iterator[str]:
+def _table(table: Table, backend: BackendTable, *, clips: bool) -> Iterator[str]:
     name = qualified((table.schema, table.name))
     visible = [column for column in table.columns if not column.hidden]
     filled = {column.name for column in backend.columns if not column.nullable}
@@ -169,10 +169,10 @@ def _table(table: Table, backend: BackendTable) -> Iterator[str]:
     yield f"CREATE TABLE {name} ({', '.join(columns)})"
     for kind, key in _keys(table, backend):
         yield f"ALTER TABLE {name} ADD {kind} ({_list(key)})"
-    yield f"COMMENT ON TABLE {name} IS {literal(backend.comment or table_words(table))}"
+    yield f"COMMENT ON TABLE {name} IS {literal(backend.comment or table_words(table, clips=clips))}"
     for column in visible:
         known = backend.column(column.name)
-        own, words = known.comment if known else None, column_words(table, column)
+        own, words = known.comment if known else None, column_words(table, column, clips=clips)
         yield f"COMMENT ON COLUMN {name}.{identifier(column.name)} IS {literal(own or words)}"
         told = ", ".join(map(literal, (table.schema, table.name, column.name, column.type, words)))
         yield f"INSERT INTO {SYSTEM}.columns VALUES ({told})"

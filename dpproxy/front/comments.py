@@ -11,41 +11,42 @@ from fractions import Fraction
 from rewriter.policy import Column, Table
 
 
-def table_words(table: Table) -> str:
-    """What a table is to a query, in words.
+def table_words(table: Table, *, clips: bool) -> str:
+    """What a table is to a query, in words; with `clips` the rows of a unit are not cut.
 
-    >>> table_words(Table("public", "t", (), True, ("t",), in_front=True))
+    >>> table_words(Table("public", "t", (), True, ("t",), in_front=True), clips=True)
     '(public)'
     """
     if table.public:
         return "(public)" if table.in_front else "(public, read by the backend only)"
-    rows = table.max_rows_per_unit
+    rows = None if clips else table.max_rows_per_unit
     bound = f", at most {rows} rows of a unit count" if rows is not None else ""
     return f"(private, the unit is {table.privacy_unit}{bound})"
 
 
-def column_words(table: Table, column: Column) -> str:
-    """What a column is to a query, in words; empty for a public table's.
+def column_words(table: Table, column: Column, *, clips: bool) -> str:
+    """What a column is to a query, in words, empty for a public table's; with `clips` the rows of a unit are not cut.
 
     >>> t = Table("public", "t", (), False, ("t",), max_groups_per_unit={frozenset({"device"}): 3})
-    >>> column_words(t, Column("device", "text"))
+    >>> column_words(t, Column("device", "text"), clips=True)
     'unknown domain, a unit counts in at most 3'
-    >>> column_words(t, Column("amount", "bigint", range=("0", "9"), bounds=(Fraction(0), Fraction(5)), scale=0))
+    >>> column_words(t, Column("amount", "bigint", range=("0", "9"), bounds=(Fraction(0), Fraction(5)), scale=0),
+    ...              clips=True)
     'known domain, 0 to 9 and NULL, in sums a row counts 0 to 5'
-    >>> column_words(t, Column("country", "text", True, ("US", "DE")))
+    >>> column_words(t, Column("country", "text", True, ("US", "DE")), clips=True)
     'known domain of 2 values and NULL'
     """
     if table.public:
         return ""
-    return ", ".join(_column(table, column))
+    return ", ".join(_column(table, column, clips=clips))
 
 
-def _column(table: Table, column: Column) -> Iterator[str]:
+def _column(table: Table, column: Column, *, clips: bool) -> Iterator[str]:
     if column.name == table.privacy_unit:
         yield "privacy unit"
-        if table.max_rows_per_unit is not None:
+        if table.max_rows_per_unit is not None and not clips:
             yield f"at most {table.max_rows_per_unit} rows of a unit count"
-        if table.max_rows_per_unit_per_group is not None:
+        if table.max_rows_per_unit_per_group is not None and not clips:
             yield f"at most {table.max_rows_per_unit_per_group} in one group"
         return
     yield _domain(column)

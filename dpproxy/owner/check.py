@@ -77,7 +77,9 @@ def report(checked: BoundConfig, *, as_json: bool) -> None:
     if as_json:
         print_json(
             {
-                "tables": {shown_name(t): rows_per_unit(t) for t in checked.policy.tables.values()},
+                "tables": {
+                    shown_name(t): rows_per_unit(t, checked.policy) for t in checked.policy.tables.values()
+                },
                 "columns": [asdict(column) for column in columns],
                 "guarantees": [asdict(bound) for bound in bounds],
                 "warnings": told,
@@ -86,7 +88,7 @@ def report(checked: BoundConfig, *, as_json: bool) -> None:
         return
     for table in checked.policy.tables.values():
         rows = [astuple(column)[1:] for column in columns if column.table == shown_name(table)]
-        title = f"{shown_name(table)}: {rows_per_unit(table)}"
+        title = f"{shown_name(table)}: {rows_per_unit(table, checked.policy)}"
         print_table(title, ("column", "type", "domain", "groups of a unit", "bounds", "cost"), rows)
     unit = unit_name(checked.policy)
     print_guarantees(f"Guarantee for each {unit}, by the limits", bounds)
@@ -174,11 +176,14 @@ def shown_name(table: Table) -> str:
     return table.name if table.schema == "public" else f"{table.schema}.{table.name}"
 
 
-def rows_per_unit(table: Table) -> str:
+def rows_per_unit(table: Table, policy: Policy) -> str:
     """How many rows of one unit count, in words.
 
-    >>> rows_per_unit(Table("public", "u", (), False, ("u",), privacy_unit="id", keys=(frozenset({"id"}),)))
-    'one row a unit'
+    >>> visits = Table("public", "v", (), False, ("v",), privacy_unit="id", max_rows_per_unit=5)
+    >>> rows_per_unit(visits, Policy({}, unit_clips=True))
+    'any number of rows a unit (quantiles and running counts: 5 rows a unit)'
+    >>> rows_per_unit(visits, Policy({}))
+    '5 rows a unit'
     """
     if table.public:
         return "public"
@@ -187,7 +192,10 @@ def rows_per_unit(table: Table) -> str:
     per_unit, per_group = table.max_rows_per_unit, table.max_rows_per_unit_per_group
     parts = [f"{per_unit} rows a unit"] if per_unit is not None else []
     parts += [f"{per_group} a unit and group"] if per_group is not None else []
-    return ", ".join(parts) or "rows of a unit not bounded: COUNT(*) is refused"
+    said = ", ".join(parts)
+    if policy.unit_clips:
+        return "any number of rows a unit" + (f" (quantiles and running counts: {said})" if said else "")
+    return said or "rows of a unit not bounded: COUNT(*) is refused"
 
 
 def _one_row_a_unit(table: Table) -> bool:

@@ -11,10 +11,12 @@ from dpproxy.config.sections import AccountLimit, Config, Privacy
 from dpproxy.config.values import NUMBERS, base
 from dpproxy.deployment.service import BoundConfig
 from dpproxy.owner.attacker_advantage import lessons
-from rewriter.policy import Table
+from rewriter.policy import UNBOUNDED, Column, Table
 
 MOST_EPSILON, MOST_EPSILON_TOGETHER = 50, 20
 """A guarantee beyond this epsilon is hardly one; and of everybody together, over a year, a weak one."""
+FAR_BELOW = 10
+"""A cap of rows in a group cuts where a unit may have this many times as many rows in all."""
 _FLOATS = ("real", "double precision")
 
 
@@ -25,6 +27,8 @@ def warnings(checked: BoundConfig, limits: list[AccountLimit], privacy: Privacy)
         yield from _floats(shown, table)
         if not table.public:
             yield from _times(shown, table)
+            yield from _caps(shown, table, clips=checked.policy.unit_clips)
+            yield from _narrow(shown, table, clips=checked.policy.unit_clips)
             yield from _units_missing(shown, table)
     yield from _weak(privacy, limits)
     yield from _together(privacy, limits)
@@ -49,8 +53,42 @@ def _times(shown: str, table: Table) -> Iterator[str]:
         for name in ranged:
             yield (
                 f"{shown}.{name} has a range and no horizon: running counts take the query's own range, "
-                "and need its bounds"
+                f"and need its bounds{'' if table.max_rows_per_unit else ' and max_rows_per_unit'}"
             )
+
+
+def _caps(shown: str, table: Table, *, clips: bool) -> Iterator[str]:
+    """Where row caps cut: a group gets few of the rows that a unit may have."""
+    whole, group = table.max_rows_per_unit, table.max_rows_per_unit_per_group
+    if not clips and whole is not None and group is not None and group * FAR_BELOW <= whole:
+        yield (
+            f"{shown}: max_rows_per_unit_per_group = {group} is far below max_rows_per_unit = {whole}: a unit's rows "
+            "beyond it in a group are not counted, and no interval covers them"
+        )
+
+
+def _narrow(shown: str, table: Table, *, clips: bool) -> Iterator[str]:
+    """Bounds that cut values which the policy itself expects, or sums that need no bounds."""
+    for column in table.columns:
+        ends = _ends(column)
+        if column.bounds is not None and ends and (ends[0] < column.bounds[0] or column.bounds[1] < ends[1]):
+            yield f"{shown}.{column.name}: bounds cut values of its own domain, and no interval covers that"
+        if column.unit_bounds is not None and clips:
+            yield (
+                f"{shown}.{column.name}: unit_bounds cut the sum of a unit in each group, and no interval covers that; "
+                "without them the length of a unit's sums is found privately"
+            )
+
+
+def _ends(column: Column) -> tuple[Fraction, Fraction] | None:
+    """The least and the greatest number of a declared domain."""
+    if base(column.type) not in NUMBERS or not (declared := column.range or column.domain):
+        return None
+    try:
+        values = [Fraction(value) for value in declared if value not in UNBOUNDED]
+    except ValueError:  # NaN, infinity
+        return None
+    return (min(values), max(values)) if values else None
 
 
 def _units_missing(shown: str, table: Table) -> Iterator[str]:

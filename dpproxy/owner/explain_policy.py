@@ -9,7 +9,8 @@ from dpproxy.catalog.build_policy import unit_name
 from dpproxy.config.sections import Config
 from dpproxy.deployment.service import Service
 from dpproxy.engine.cap_notes import BEYOND, NOT_COVERED, caps
-from dpproxy.engine.group_selection import CountSelection, FullDomain, width_of
+from dpproxy.engine.group_selection import GAUSSIAN, CountSelection, FullDomain, width_of
+from dpproxy.engine.measure_totals import TotalsMeasurement
 from dpproxy.engine.measurement import SumMeasurement
 from dpproxy.engine.optimizer import plan_release
 from dpproxy.engine.options import terms
@@ -20,6 +21,8 @@ from dpproxy.engine.select_running import RunningSelection
 from dpproxy.owner.init.units import shown
 from mechanisms.count_release import KnownCountRelease, PrivateCountRelease
 from mechanisms.known_domain import KnownGumb
+from mechanisms.unit_clip import UnitClip
+from mechanisms.unit_moments import UnitMoments
 from mechanisms.unknown_domain import UnkGumb
 from rewriter.ir.measure import Count, Moment
 from rewriter.ir.relation import Relation, Source, leaves
@@ -131,12 +134,37 @@ def _mechanism(one: ReleasePlan, unit: str) -> str:
 
 
 def _clamp(one: ReleasePlan, unit: str) -> Iterator[str]:
+    for place, mechanism in _clipping(one):
+        outputs = zip(one.node.draft.names, one.node.draft.outputs, strict=False)
+        what = ", ".join(name for name, output in outputs if name and place in output.measures)
+        needed = _clip(mechanism).units_needed
+        yield (
+            f"Each {unit}'s totals{f' of {what}' if what else ''} over all groups are clipped to a length that is "
+            f"found privately: nothing has to be declared. It takes about {needed} {unit}s that have rows."
+        )
+        if isinstance(mechanism, UnitMoments):
+            yield (
+                f"In an average, a {unit} with totals above that length has less weight: where averages depend on the "
+                "number of rows, the answer differs from the average of all rows."
+            )
     tau = max((m.tau for m in one.node.draft.measures if isinstance(m, (Count, Moment))), default=1)
     if tau > 1:
         yield (
             f"max_rows_per_unit (of a group: max_rows_per_unit_per_group) lets {tau} rows of one {unit} count: "
             f"noise and threshold are {tau} times as large."
         )
+
+
+def _clipping(one: ReleasePlan) -> Iterator[tuple[int, UnitClip | UnitMoments]]:
+    """The places of clipped totals with their mechanisms, over one group."""
+    for meter in one.meters:
+        if isinstance(meter, TotalsMeasurement):
+            yield from zip(meter.places, meter.mechanisms(1), strict=True)
+
+
+def _clip(mechanism: UnitClip | UnitMoments) -> UnitClip:
+    """What clips the vectors, before a centre is known."""
+    return mechanism if isinstance(mechanism, UnitClip) else mechanism.clip(mechanism.centre_of(0))
 
 
 def _error(one: ReleasePlan) -> Iterator[str]:
@@ -157,6 +185,13 @@ def _error(one: ReleasePlan) -> Iterator[str]:
     for what, within in (("counts", counts), ("sums", sums)):
         if within:
             yield f"Error to expect: 95% of the {what} lie within {max(within):,.4g} of the truth."
+    clips = [_clip(mechanism) for _, mechanism in _clipping(one)]
+    if clips:
+        times = GAUSSIAN * float(clips[0].sigma_squared) ** 0.5
+        yield (
+            f"Error to expect: 95% of the clipped totals lie within {times:.3g} times the length of the truth; "
+            "the answer says which length was found."
+        )
     if (counts or sums) and (capped := caps(one.node.draft)):
         yield f"That is the truth of what counts: {capped}, {BEYOND}, {NOT_COVERED}."
     if one.threshold is not None and isinstance(selection, CountSelection):

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from dpproxy.backends.base import Cancellation, Fetched
 from dpproxy.engine.group_selection import CountSelection
+from dpproxy.engine.measure_totals import TotalsMeasurement
 from dpproxy.engine.optimizer import plan_release
 from dpproxy.engine.options import terms
 from dpproxy.engine.planner import BoundNode
@@ -17,6 +18,7 @@ from dpproxy.engine.release_plan import ReleasePlan
 from mechanisms.histogram import Cost
 from mechanisms.randomness import Stream
 from rewriter.binder.contribution_bounds import Bound
+from rewriter.ir.measure import Vector
 from rewriter.plan import Cells, HistogramQuery
 from tests.audit.claims import Claim, bounded_range, concentrated
 from tests.audit.experiment import Draw, Experiment, View
@@ -31,12 +33,16 @@ SECRET = (b"nonce", b"policy", bytes(32), b"streams")
 
 @dataclass(frozen=True)
 class Question:
-    """A statement, the mechanism that answers it, and how many draws the short audit takes from each side."""
+    """A statement, the mechanism that answers it, and how many draws the short audit takes from each side.
+
+    `clips`: with clipped totals of units in place of declared caps.
+    """
 
     mechanism: str
     sql: str
     samples: int = 400
     noise: str = "gaussian"
+    clips: bool = False
 
 
 QUESTIONS = (
@@ -67,6 +73,19 @@ QUESTIONS = (
         "SELECT room, day, SUM(COUNT(*)) OVER (PARTITION BY room ORDER BY day) FROM visits GROUP BY room, day",
         samples=150,
     ),
+    Question("UnitClip", "SELECT COUNT(*) FROM visits", samples=200, clips=True),
+    Question(
+        "UnitClip x2",
+        "SELECT day, SUM(seconds), COUNT(*) FROM visits GROUP BY day",
+        samples=60,
+        clips=True,
+    ),
+    Question("UnitMoments", "SELECT day, AVG(seconds) FROM visits GROUP BY day", samples=60, clips=True),
+    Question(
+        "QuantileTree",
+        "SELECT percentile_cont(0.5) WITHIN GROUP (ORDER BY seconds), day FROM visits GROUP BY day",
+        clips=True,
+    ),
 )
 BY_SERVICE = "SELECT COUNT(*) FROM people WHERE person_id > {}"
 SERVICE_SAMPLES = 20
@@ -91,6 +110,18 @@ class Written(BoundNode):
 
     def bins(self, place: int, bins: int) -> HistogramQuery:
         return self._once(("bins", self.cells, place, bins), partial(super().bins, place, bins))
+
+    def averages(self, vectors: Sequence[Vector], steps: int, most: int) -> HistogramQuery:
+        key = "averages", self.cells, tuple(vectors), steps, most
+        return self._once(key, partial(super().averages, vectors, steps, most))
+
+    def lengths(self, vectors: Sequence[Vector], steps: int, most: int) -> HistogramQuery:
+        key = "lengths", self.cells, tuple(vectors), steps, most
+        return self._once(key, partial(super().lengths, vectors, steps, most))
+
+    def clipped(self, vectors: Sequence[Vector], clips: Sequence[tuple[int, int]]) -> HistogramQuery:
+        key = "clipped", self.cells, tuple(vectors), tuple(clips)
+        return self._once(key, partial(super().clipped, vectors, clips))
 
     def items(self, place: int, most: int) -> HistogramQuery:
         return self._once(("items", self.cells, place, most), partial(super().items, place, most))
@@ -135,6 +166,13 @@ class Unbounded(Written):
         return Written.histogram(loose, places, limit)
 
 
+class Longer(Written):
+    """A node whose vectors are clipped to sixteen times the length that was chosen."""
+
+    def clipped(self, vectors: Sequence[Vector], clips: Sequence[tuple[int, int]]) -> HistogramQuery:
+        return Written.clipped(self, vectors, [(16 * length, scale) for length, scale in clips])
+
+
 Change = Callable[[ReleasePlan], ReleasePlan]
 
 
@@ -156,6 +194,14 @@ def bounds_unenforced(one: ReleasePlan) -> ReleasePlan:
     return replace(one, node=node, selection=replace(one.selection, node=node))
 
 
+def clips_unenforced(one: ReleasePlan) -> ReleasePlan:
+    """A chosen length is believed: the backend's SQL leaves a unit's vector longer."""
+    (meter,) = one.meters
+    assert isinstance(meter, TotalsMeasurement)
+    listed = {f.name: getattr(meter.node, f.name) for f in fields(BoundNode) if f.init}
+    return replace(one, meters=(replace(meter, node=Longer(**listed)),))
+
+
 def drawn(question: Question, world: World, side: int, change: Change) -> Draw:
     """Gives the draws of a question on one side: each with a noise of its own."""
     database = Database(world, side)
@@ -170,7 +216,7 @@ def drawn(question: Question, world: World, side: int, change: Change) -> Draw:
 def asked(question: Question, world: World) -> ReleasePlan:
     """A question's node, priced on the world's loose terms."""
     privacy = world.privacy.model_copy(update={"noise": question.noise})
-    node = world.node(question.sql)
+    node = world.node(question.sql, question.clips)
     return plan_release(written_once(node), terms(privacy, {}), SECRET)
 
 
@@ -262,7 +308,11 @@ def cases(world: World) -> tuple[Experiment, ...]:
 def mutants(world: World) -> tuple[Experiment, ...]:
     """Everything that must not."""
     bounded = [q for q in QUESTIONS if q.mechanism in ("UnkGauss", "UnkLap")]
-    return tuple(experiment(question, world, bounds_unenforced) for question in bounded)
+    clipped = [q for q in QUESTIONS if q.mechanism == "UnitClip"]
+    return (
+        *(experiment(question, world, bounds_unenforced) for question in bounded),
+        *(experiment(question, world, clips_unenforced) for question in clipped),
+    )
 
 
 def found(world: World, effort: int) -> tuple[list[Finding], list[Finding]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -81,12 +81,14 @@ class World:
     services: tuple[Service, ...]
     backends: tuple[Backend, Backend]
     planner: Planner
+    clipping: Planner
     privacy: Privacy
 
-    def node(self, sql: str) -> BoundNode:
+    def node(self, sql: str, clips: bool) -> BoundNode:
         """The one node of a statement without constants: the same for both sides, whose policies are one."""
-        self.planner.prepare(sql, ())
-        (node,) = self.planner.plan(sql, (), ())
+        planner = self.clipping if clips else self.planner
+        planner.prepare(sql, ())
+        (node,) = planner.plan(sql, (), ())
         assert isinstance(node, BoundNode)
         return node
 
@@ -106,9 +108,14 @@ def world(*, whole: bool) -> Iterator[World]:
         for backend in backends:
             stack.callback(backend.close)
         first = services[0]
-        planner = Planner(first.checked.policy, first.front, first.checked.backend.dialect)
+        planner, clipping = (
+            Planner(
+                replace(first.checked.policy, unit_clips=clips), first.front, first.checked.backend.dialect
+            )
+            for clips in (False, True)
+        )
         privacy = first.config.privacy.model_copy(update=LOOSE)
-        yield World(tuple(services), (backends[0], backends[1]), planner, privacy)
+        yield World(tuple(services), (backends[0], backends[1]), planner, clipping, privacy)
 
 
 def _deployed(folder: Path, rows: str) -> Path:

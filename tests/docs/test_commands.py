@@ -68,6 +68,10 @@ NAMES = {
 MAKE = {
     "demo": ("dpproxy demo", "tests/docs/test_readme.py::test_psql"),
     "test": (" --dist loadfile --durations=20", "tests/docs/test_readme.py::test_make"),
+    "accuracy": (
+        "-m benchmarks.accuracy --keys 20 --parts sample shop tpch times --tpch .venv-tpch",
+        "tests/benchmarks/accuracy/test_accuracy.py::test_a_small_shop_down_to_the_page",
+    ),
     "audit": ("-m tests.audit", "tests/audit/test_audit.py::test_case"),
     "audit-sql": ("-m tests.audit sql", "tests/audit/test_audit_sql.py::test_question"),
     "availability": (

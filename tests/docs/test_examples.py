@@ -48,6 +48,8 @@ CHECKS = {
     "Sums, averages and quantiles of bounded numbers": Check(0, (283_000, 90, 300, 700, 2000)),
     "The largest groups with their counts": Check(1, (133,), 5),
     "The largest groups without their counts": Check(1, (), 5, 900),
+    "Sums of any number of rows": Check(0, (1_300_000,)),
+    "Averages of any number of rows": Check(0, (10,)),
 }
 LOWER_BOUNDS = ("How many different products", "How many different products, by group")
 BY_THE_ANSWER = "Counts of groups, without LIMIT"

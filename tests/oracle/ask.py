@@ -12,7 +12,17 @@ from sqlglot import exp
 from dpproxy.engine.planner import BoundNode
 from rewriter.emit.dialects.base import Bound
 from rewriter.emit.histogram import check_dialect
-from rewriter.ir.measure import Count, DistinctItems, Measure, Moment, Quantiles, Running
+from rewriter.ir.measure import (
+    Count,
+    DistinctItems,
+    Joint,
+    Measure,
+    Moment,
+    Quantiles,
+    Running,
+    Total,
+    Vector,
+)
 from rewriter.logical.key_domains import domain_query
 from rewriter.logical.lasting_streams import within_horizon
 from rewriter.logical.plan import UNITS, Draft, NodeDraft
@@ -30,10 +40,15 @@ CELLS = 600
 """Nodes with more cells are left out: they cost time and show nothing else."""
 BINS, MOST_ITEMS, MOST_GROUPS = 64, 3, 3
 """How finely a quantile's range is cut, and how many items and selected groups of one unit count."""
+SCALE, LENGTHS = 1 << 10, (1, 6)
+"""What clipped vectors are multiplied by, and to how many anchors they are clipped."""
+STEPS, PLACES = 4, 164
+"""How finely lengths and averages are told apart, and how many places there are for them."""
+CENTRE = 3
 WIDE = 1 << 40
 _NAMES = re.compile(r"^(?:WITH |\), )\"?(\w+)\"? AS \($", re.MULTILINE)
 _PARAMETER = re.compile(r"\$\d+")
-Asked = Literal["histogram", "bins", "items", "weights", "running"]
+Asked = Literal["histogram", "bins", "items", "weights", "running", "places", "clipped"]
 
 
 class TooLarge(Exception):
@@ -42,11 +57,15 @@ class TooLarge(Exception):
 
 @dataclass(frozen=True)
 class Query:
-    """One of a node's queries: `asked` for its measures; `node` is the node with those alone."""
+    """One of a node's queries: `asked` for its measures; `node` is the node with those alone.
+
+    `lengths`: of the clipped vector that each column is a part of, its number and its length times SCALE.
+    """
 
     asked: Asked
     node: BoundNode
     written: HistogramQuery
+    lengths: tuple[tuple[int, int], ...] = ()
 
     @property
     def measures(self) -> tuple[Measure, ...]:
@@ -89,7 +108,8 @@ def planned(sql: str, world: World) -> list[BoundNode]:
 
 
 def _planned(node: NodeDraft, drafted: Draft, world: World) -> BoundNode:
-    if any(isinstance(m, (Moment, Quantiles)) and m.value.lo is None for m in node.measures):
+    summed = (m for m in node.measures if isinstance(m, (Moment, Total, Joint, Quantiles)))
+    if any(m.value is not None and m.value.lo is None for m in summed):
         raise Refusal("PV016", "an aggregate needs finite bounds")
     check_dialect(node, world.policy, drafted.values, world.engine.dialect)
     cells: Cells | None = None
@@ -150,6 +170,28 @@ def others(node: BoundNode, cells: Cells) -> Iterator[Query]:
             yield Query("bins", one, over.bins(place, BINS))
         elif isinstance(measure, DistinctItems):
             yield Query("items", one, over.items(place, MOST_ITEMS))
+    yield from _vectors(over)
+
+
+def _vectors(over: BoundNode) -> Iterator[Query]:
+    """The queries of all clipped totals together: of lengths, of averages, and of sums at some lengths."""
+    totals = [(n, m) for n, m in enumerate(over.draft.measures) if isinstance(m, (Total, Joint))]
+    if not totals:
+        return
+    asked = replace(over, draft=replace(over.draft, measures=tuple(m for _, m in totals), outputs=()))
+    vectors = [Vector(n) if isinstance(m, Total) else Vector(n, CENTRE, m.least) for n, m in totals]
+    joint = [v for v in vectors if isinstance(over.draft.measures[v.place], Joint)]
+    if joint:
+        yield Query("places", asked, over.averages(joint, STEPS, PLACES))
+    yield Query("places", asked, over.lengths(vectors, STEPS, PLACES))
+    for times in LENGTHS:
+        clips, lengths = [], []
+        for number, (_, measure) in enumerate(totals):
+            length = times * (measure.anchor if isinstance(measure, Total) else measure.least)
+            parts = 1 if isinstance(measure, Total) else 2 + measure.squares
+            clips.append((length, SCALE))
+            lengths += [(number, length * SCALE)] * parts
+        yield Query("clipped", asked, over.clipped(vectors, clips), tuple(lengths))
 
 
 def selected(node: BoundNode, released: Cells, turn: int) -> Query:

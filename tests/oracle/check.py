@@ -15,7 +15,7 @@ from random import Random
 from dpproxy.backends.base import text
 from dpproxy.engine.planner import BoundNode
 from rewriter.emit.other_queries import ONE
-from rewriter.ir.measure import Count, DistinctItems, Measure, Moment, Quantiles, Running
+from rewriter.ir.measure import ROW, Count, DistinctItems, Joint, Measure, Moment, Quantiles, Running, Total
 from rewriter.plan import Cells
 from tests.oracle.ask import (
     MOST_ITEMS,
@@ -77,7 +77,7 @@ def _queries(node: BoundNode, world: World) -> list[Query]:
         return [selected(node, (), 0), selected(node, _some(node, world), 1)]
     query = counted(node)
     cells = node.cells
-    if cells is None and any(isinstance(m, (Quantiles, DistinctItems)) for m in measures):
+    if cells is None and any(isinstance(m, (Quantiles, DistinctItems, Total, Joint)) for m in measures):
         cells = _labels(_histogram(query, world, WHOLE))
     return [query, *others(node, cells)] if cells else [query]
 
@@ -230,12 +230,19 @@ def _items(query: Query, found: Found) -> Iterator[Cell]:
         yield (cell, unit, text(item)), (1,)
 
 
+def _clipped(query: Query, found: Found) -> Iterator[Cell]:
+    for cell, *values in found:
+        yield (cell,), tuple(values)
+
+
 _SHAPES: dict[str, Callable[[Query, Found], Iterator[Cell]]] = {
     "histogram": _groups,
     "bins": _weights,
     "items": _items,
     "weights": _weights,
     "running": _weights,
+    "places": _weights,
+    "clipped": _clipped,
 }
 
 
@@ -258,7 +265,18 @@ def _beyond(query: Query, own: Histogram) -> Iterator[str]:
         delta0 = most_groups(query.node)
         if sum(v * v for (v,) in own.values()) > ONE * ONE:
             yield "the weights of one unit are more than 1"
-    if query.asked == "running":
+    if query.asked == "places":
+        times = Counter(vector for vector, _ in own)
+        if max(times.values(), default=0) > 1 or any(v > 1 for (v,) in own.values()):
+            yield "one unit is in several places"
+    elif query.asked == "clipped":
+        for number, length, square in _squares(query, own):
+            if square > length**2:
+                yield f"vector {number} of one unit is longer than {length}"
+    elif _weighted(query):
+        if sum(v for (v,) in own.values()) > ROW * _tau(query.measures[0]):
+            yield "the rows of one unit count for more than their bound"
+    elif query.asked == "running":
         (measure,) = query.measures
         assert isinstance(measure, Running)
         events = sum(v for (v,) in own.values())
@@ -272,13 +290,25 @@ def _beyond(query: Query, own: Histogram) -> Iterator[str]:
             beyond = [v[number] for v in own.values() if not low <= v[number] <= high]
             if beyond:
                 yield f"measure {number} moves by {beyond[0]}, its reach is {low} to {high}"
-    if query.asked in ("bins", "items"):
+    if query.asked in ("bins", "items") and not _weighted(query):
         most = MOST_ITEMS if query.asked == "items" else _tau(query.measures[0])
         of_cells = Counter[object]()
         for cell, (value,) in own.items():
             of_cells[cell[0]] += value
         if of_cells and max(of_cells.values()) > most:
             yield f"one unit has {max(of_cells.values())} in a cell, the bound is {most}"
+
+
+def _squares(query: Query, own: Histogram) -> Iterator[tuple[int, int, int]]:
+    """Each clipped vector's number, its length and the square of what a unit has of it."""
+    for number, length in dict.fromkeys(query.lengths):
+        columns = [n for n, (vector, _) in enumerate(query.lengths) if vector == number]
+        yield number, length, sum(values[n] ** 2 for values in own.values() for n in columns)
+
+
+def _weighted(query: Query) -> bool:
+    measure = query.measures[0] if query.measures else None
+    return isinstance(measure, Quantiles) and measure.weighted
 
 
 def _tau(measure: Measure) -> int:
@@ -293,6 +323,10 @@ def _exceeds(query: Query, own: list[Row]) -> bool:
         (measure,) = measures
         assert isinstance(measure, Running)
         return len(own) > measure.events
+    if query.asked in ("places", "clipped"):
+        return len(own) > 1
+    if _weighted(query):
+        return len(own) > _tau(measures[0])
     keys = [f"g{n}" for n in range(len(node.draft.keys))]
     groups: dict[tuple[str | None, ...], list[Row]] = {}
     for row in own:
@@ -334,8 +368,14 @@ def _reaches_half(query: Query, own: Histogram) -> bool:
         return False
     if query.asked == "weights":
         return 4 * sum(v * v for (v,) in own.values()) >= ONE * ONE
+    if query.asked == "places":
+        return True
+    if query.asked == "clipped":
+        return any(4 * square >= length**2 for _, length, square in _squares(query, own))
     total = sum(v for (v,) in own.values())
     measure = query.measures[0]
+    if _weighted(query):
+        return 2 * total >= ROW * _tau(measure)
     if isinstance(measure, Running):
         return 2 * total >= measure.events
     most = MOST_ITEMS if isinstance(measure, DistinctItems) else _tau(measure)

@@ -98,12 +98,39 @@ MOODS = "SELECT place % 5, COUNT(*), SUM(LEAST(GREATEST(visit, 1), 9)) FROM visi
     ],
 )
 def test_a_query_that_bounds_less_or_mixes_units_is_noticed(world: World, right: str, wrong: str) -> None:
-    (node,) = planned(MOODS, world)
+    noticed(MOODS, capped(world), right, wrong)
+
+
+def capped(world: World) -> World:
+    """The same data under declared caps of rows."""
+    return replace(world, policy=replace(world.policy, unit_clips=False))
+
+
+def noticed(sql: str, world: World, right: str, wrong: str) -> None:
+    """The queries of a statement bound a unit, and no more when `right` in them is `wrong`."""
+    (node,) = planned(sql, world)
     assert checked(node, world).exceeds
     assert not checked(node, world).broken
     mutated = Mutated(world.engine, f"(?m){right}", wrong)
     assert checked(node, replace(world, engine=mutated)).broken
     assert mutated.times
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong"),
+    [
+        (r"n\.q1 <= \d+", "TRUE"),
+        (r"CAST\(FLOOR\(\s+ABS\(CAST\(u", "CAST(2 * FLOOR(ABS(CAST(u"),
+        (r"SUM\(CAST\(v1", "MAX(CAST(v1"),
+        (r"(SUM\(CAST\(v0 AS INT128\) \* CAST\(v0 AS INT128\)\))", r"SUM(\1) OVER ()"),
+        (r"ON u\._o = n\._o", "ON u._o >= n._o"),
+        (r"(SUM\([^()]*CASE\s+WHEN n\.q0)", r"COUNT(*) * \1"),
+    ],
+)
+def test_a_clipped_query_that_bounds_less_or_mixes_units_is_noticed(
+    world: World, right: str, wrong: str
+) -> None:
+    noticed(MOODS, world, right, wrong)
 
 
 def test_a_label_that_others_rows_decide_is_noticed(world: World) -> None:
@@ -133,6 +160,7 @@ def test_a_label_that_others_rows_decide_is_noticed(world: World) -> None:
     ],
 )
 def test_ranks_of_all_measures_are_checked(sql: str, rank: str, world: World) -> None:
+    world = capped(world)
     (node,) = planned(sql, world)
     outcome = checked(node, world)
     assert outcome.exceeds

@@ -242,7 +242,9 @@ def _missing(assessor: Assessor, words: set[str], policy: Policy) -> Iterator[Po
 
 def _shown(backend: BackendTable, policy: Policy) -> Iterator[PolicyLine]:
     section = ("tables", backend.name if backend.schema == "public" else f"{backend.schema}.{backend.name}")
-    meaning = "rows of units, protected as the others are; their number needs a bound, too"
+    meaning = "rows of units, protected as the others are"
+    if not policy.unit_clips:
+        meaning += "; their number needs a bound, too"
     for key in backend.foreign_keys:
         target = policy.tables.get(key.target)
         if target is not None and not target.public and len(key.columns) == 1:

@@ -12,14 +12,26 @@ from fractions import Fraction
 
 import numpy as np
 
-from dpproxy.engine.group_selection import Fetch, MeasuredColumn, Place, in_cell_order
+from dpproxy.engine.group_selection import ROWS, SQUARES, SUM, Fetch, MeasuredColumn, Place, in_cell_order
 from dpproxy.engine.measure_quantiles import QuantileMeter
+from dpproxy.engine.measure_totals import by_cell
 from dpproxy.engine.measurement import GroupBound
 from dpproxy.engine.planner import BoundNode
 from dpproxy.engine.release_plan import ReleasePlan
 from mechanisms.histogram import Counts
+from mechanisms.unit_clip import LARGEST_TOTAL
 from rewriter.binder.contribution_bounds import Bound
-from rewriter.ir.measure import Count, DistinctItems, Measure, Moment, Quantiles, Running
+from rewriter.ir.measure import (
+    Count,
+    DistinctItems,
+    Joint,
+    Measure,
+    Moment,
+    Quantiles,
+    Running,
+    Total,
+    Vector,
+)
 from rewriter.logical.plan import UNITS
 from rewriter.plan import Cells
 
@@ -54,7 +66,9 @@ def measured(one: ReleasePlan, cells: Cells, fetch: Fetch) -> dict[Place, Measur
             values = in_cell_order(fetched, column, len(cells))
             found[place, None] = _exact(values.tolist())
     for place, measure in enumerate(node.draft.measures):
-        if isinstance(measure, Quantiles):
+        if isinstance(measure, (Total, Joint)):
+            found |= _totals(node, place, cells, fetch)
+        elif isinstance(measure, Quantiles):
             found |= _quantiles(one, node, place, measure, cells, fetch)
         elif isinstance(measure, DistinctItems):
             found[place, None] = _distinct(node, place, cells, fetch)
@@ -78,9 +92,22 @@ def _unclamped(measure: Measure) -> Measure:
     """The measure without its bound. A count with tau 1 still counts units; a unit's bounded sum stays one value."""
     if isinstance(measure, Running):
         return replace(measure, events=UNCLAMPED)
-    if isinstance(measure, DistinctItems) or measure.tau == 1:
+    if isinstance(measure, Quantiles) and measure.weighted:
+        return replace(measure, tau=UNCLAMPED, weighted=False)
+    if isinstance(measure, (DistinctItems, Total, Joint)) or measure.tau == 1:
         return measure
     return replace(measure, tau=UNCLAMPED)
+
+
+def _totals(node: BoundNode, place: int, cells: Cells, fetch: Fetch) -> Mapping[Place, MeasuredColumn]:
+    """The sums of vectors of all lengths."""
+    measure = node.draft.measures[place]
+    squares = isinstance(measure, Joint) and measure.squares
+    parts = [SUM, ROWS, SQUARES] if squares else [SUM, ROWS] if isinstance(measure, Joint) else [SUM]
+    sums = by_cell(
+        fetch(node.over(cells).clipped([Vector(place)], [(LARGEST_TOTAL, 1)])), len(cells), len(parts)
+    )
+    return {(place, part): _exact(row.tolist()) for part, row in zip(parts, sums, strict=True)}
 
 
 def _quantiles(

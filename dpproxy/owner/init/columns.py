@@ -153,7 +153,7 @@ def _open_entry(
 def _advice(kind: str) -> str:
     """What an owner who knows more may write in place of {}."""
     if base(kind) in NUMBERS:
-        return "; for sums: { bounds = [0, 100] }"
+        return "; if you know them: { bounds = [0, 100] }"
     if base(kind) in RANGED:
         return '; if you know it: { range = ["2024-01-01", "2024-12-31"] }'
     return (

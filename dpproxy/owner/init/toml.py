@@ -22,7 +22,7 @@ _BARE = re.compile(r"[A-Za-z0-9_-]+\Z")
 
 def written(url: str, schema: BackendSchema, plan: Layout, preset: Preset = DEFAULT) -> str:
     """The file for a backend's URL; what a backend says of itself stays within strings and comments."""
-    return "\n".join([*_head(url, plan), *_budget(preset), *_tables(schema, plan)]) + "\n"
+    return "\n".join([*_head(url, plan), *_budget(preset), *_tables(schema, plan, preset)]) + "\n"
 
 
 def quoted(text: str) -> str:
@@ -59,7 +59,7 @@ def _budget(preset: Preset) -> Iterator[str]:
     said = [n for n in Privacy.model_fields if getattr(privacy, n) != getattr(Privacy(), n)]
     if said:
         yield from ("", "[privacy]                     # epsilon_per is pinned in the ledger at its creation")
-        yield from (f"{name} = {_decimal(getattr(privacy, name))}" for name in said)
+        yield from (f"{name} = {_value(getattr(privacy, name))}" for name in said)
     (anybody, *shared) = budget.chain("")
     one = lesson(privacy, anybody, 1, "")
     yield from (
@@ -82,14 +82,18 @@ def _budget(preset: Preset) -> Iterator[str]:
         yield from (f"information = {_decimal(cap.information)}", f"calls = {_decimal(cap.calls)}")
 
 
+def _value(value: Fraction | str) -> str:
+    return quoted(value) if isinstance(value, str) else _decimal(value)
+
+
 def _decimal(value: Fraction) -> str:
     return str(value) if value.denominator == 1 else str(float(value))
 
 
-def _tables(schema: BackendSchema, plan: Layout) -> Iterator[str]:
+def _tables(schema: BackendSchema, plan: Layout, preset: Preset) -> Iterator[str]:
     for name, way in plan.private.items():
         yield from ("", *_comment(schema.tables[name]), f"[tables.{toml_key(shown(name))}]")
-        yield from _private(schema, name, way, plan)
+        yield from _private(schema, name, way, plan, clips=preset.privacy.unit_clips)
     for name in plan.public:
         yield from ("", *_comment(schema.tables[name]), f"[tables.{toml_key(shown(name))}]")
         yield "public = true                 # by --public: anybody may read its rows"
@@ -101,7 +105,7 @@ def _tables(schema: BackendSchema, plan: Layout) -> Iterator[str]:
         yield f"# [tables.{_plain(toml_key(shown(name)))}]  # {_plain(why)}"
 
 
-def _private(schema: BackendSchema, name: TableName, way: Way, plan: Layout) -> Iterator[str]:
+def _private(schema: BackendSchema, name: TableName, way: Way, plan: Layout, *, clips: bool) -> Iterator[str]:
     table = schema.tables[name]
     if way.target is None:
         yield f"privacy_unit = {quoted(way.column)}"
@@ -112,6 +116,8 @@ def _private(schema: BackendSchema, name: TableName, way: Way, plan: Layout) -> 
         yield f"# Rows whose {_plain(way.column)} is NULL are nobody's, and do not count."
     if single_key(table) == way.column and (way.target is None or way.target == plan.unit):
         yield "# One row a unit, so that a unit is in one group at most: a count costs 1."
+    elif clips:
+        yield "# A unit may have any number of rows: COUNT(*), SUM and AVG need no bound of it."
     else:
         yield "# How many rows of one unit may count? Without an answer COUNT(*) is refused, and"
         yield f"# COUNT(DISTINCT {_plain(way.column)}) works. More rows than this do not count:"

@@ -35,7 +35,7 @@ QUERIES = (
     "SELECT SUM(ps_supplycost * ps_availqty) FROM partsupp",
     "SELECT c_custkey, COUNT(*) FROM customer GROUP BY c_custkey",
     "SELECT CAST(COUNT(*) AS string) FROM customer",
-    "SELECT o_clerk, SUM(o_totalprice) FROM orders GROUP BY o_clerk",
+    "SELECT o_clerk FROM orders GROUP BY o_clerk",
 )
 
 
@@ -78,7 +78,7 @@ def test_the_page_has_a_line_for_each_engine_and_query(found: list[QueryOutcome]
 
 @pytest.mark.service
 def test_what_a_line_of_policy_would_turn_is_said(found: list[QueryOutcome]) -> None:
-    assert [one.code for one in found[4].outcomes] == ["PV017"] * 2
+    assert [one.code for one in found[4].outcomes] == ["PV024"] * 2
     assert found[4].lines == '[tables.orders.columns] o_clerk = { domain = ["A", "B", "C"] }'
     assert f"→ `{found[4].lines}` |" in part(tpch.SUITE, found)
 

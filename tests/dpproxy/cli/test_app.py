@@ -55,7 +55,11 @@ def test_check_tells_classes_and_guarantee(file: str) -> None:
     assert columns["visits", "room"] == ("unknown", "2", "")
     assert columns["visits", "seconds"] == ("unknown", "unrestricted", "0 to 60.5 a row, scale 1")
     assert columns["rooms", "floor"] == ("known: public", "", "")
-    assert told["tables"] == {"people": "one row a unit", "visits": "5 rows a unit", "rooms": "public"}
+    assert told["tables"] == {
+        "people": "one row a unit",
+        "visits": "any number of rows a unit (quantiles and running counts: 5 rows a unit)",
+        "rooms": "public",
+    }
     tight = [row for row in told["guarantees"] if row["smallest"]]
     assert [(row["account"], row["epsilon"], row["delta"]) for row in tight] == [
         ("any analyst", "8.656", "4e-09")

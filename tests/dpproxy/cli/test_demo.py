@@ -20,6 +20,10 @@ CATEGORIES = (
     "SELECT p.product_category, count(DISTINCT t.household_id) FROM transactions t"
     " JOIN products p USING (product_id) GROUP BY 1"
 )
+NUMBERS = (
+    "SELECT sum(sales_value) FROM transactions",
+    "SELECT avg(basket) FROM (SELECT sum(sales_value) AS basket FROM transactions GROUP BY household_id, basket_id)",
+)
 PRODUCTS = "SELECT product_id::VARCHAR, count(DISTINCT household_id) FROM transactions GROUP BY 1"
 
 
@@ -36,22 +40,40 @@ def printed(clone: Path) -> list[str]:
     return lines
 
 
+def parts(lines: list[str]) -> list[str]:
+    """What is printed for each query."""
+    return "\n".join(lines).split("demo=> ")[1:]
+
+
 def answers(lines: list[str]) -> list[list[tuple[str, int]]]:
-    """The rows under each query."""
-    text = "\n".join(lines)
+    """The rows under each query for groups."""
     return [
         [(key.strip(), int(n)) for key, n in re.findall(r"^ *(.+?) *\| +(\d+)$", part, re.M)]
-        for part in text.split("demo=> ")[1:]
+        for part in parts(lines)[len(NUMBERS) :]
     ]
+
+
+def numbers(lines: list[str]) -> list[tuple[float, float]]:
+    """The sum and the average, each with its interval."""
+    found = []
+    for part in parts(lines)[: len(NUMBERS)]:
+        (value,) = re.findall(r"^ +([\d.]+)$", part, re.M)
+        (within,) = re.findall(r"\+- ([\d.]+) with 95%", part)
+        found.append((float(value), float(within)))
+    return found
 
 
 def test_first_queries_are_answered_near_the_truth_and_again_for_nothing(clone: Path) -> None:
     first = printed(clone)
     assert any(re.fullmatch(r"  \S*psql -h 127.0.0.1 -p \d+ -U demo -d demo", line) for line in first)
     assert [line for line in first if line.startswith("demo=> ")] == [f"demo=> {q};" for q in QUERIES]
-    assert "\n".join(first).count("charged") == 2
+    assert "\n".join(first).count("charged") == 4
     with duckdb.connect(database_of(clone / "sample_data"), read_only=True) as connection:
         truths = [dict(connection.execute(query).fetchall()) for query in (CATEGORIES, PRODUCTS)]
+        exact = [float(connection.execute(query).fetchall()[0][0]) for query in NUMBERS]
+    for (value, within), one in zip(numbers(first), exact, strict=True):
+        assert within < 0.15 * one
+        assert abs(value - one) <= 2.5 * within + 0.05 * one, "the noise, and what the clip leaves out"
     for rows, truth in zip(answers(first), truths, strict=True):
         assert len(rows) == 10
         assert all(abs(count - truth[key]) <= 0.1 * truth[key] for key, count in rows)
@@ -60,7 +82,8 @@ def test_first_queries_are_answered_near_the_truth_and_again_for_nothing(clone: 
     second = printed(clone)
     assert time.monotonic() - started < 30
     assert answers(second) == answers(first)
-    assert "\n".join(second).count("no charge") == 2
+    assert numbers(second) == numbers(first)
+    assert "\n".join(second).count("no charge") == 4
 
 
 def test_without_an_installed_psql_the_line_names_one_that_runs(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -60,6 +60,7 @@ def test_the_defaults_are_the_documented_ones(tmp_path: Path) -> None:
             "delta_per": Fraction(1, 10**10),
             "delta_prime": Fraction(1, 10**9),
             "noise": "gaussian",
+            "mechanisms": "clipped",
             "d_bar": 1000,
             "max_k": 100,
             "epoch": "day",

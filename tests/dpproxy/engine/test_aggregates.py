@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator
 from fractions import Fraction
 from hashlib import sha256
@@ -36,6 +37,8 @@ pieces = { range = [0, 9] }
 placed = { range = ["2024-01-01", "2024-12-31"] }
 [tables.homes]
 privacy_unit = "person_id"
+[tables.calls]
+privacy_unit = "person_id"
 """
 ROWS = """
 INSERT INTO orders SELECT i // 2, ['north', 'south'][1 + i % 2], 'item ' || (i % 5), (i % 100) + 0.25,
@@ -54,6 +57,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         )
         connection.execute(ROWS)
         connection.execute("CREATE TABLE homes (person_id INTEGER PRIMARY KEY, street VARCHAR NOT NULL)")
+        connection.execute("CREATE TABLE calls (person_id INTEGER NOT NULL, minutes INTEGER)")
+        connection.execute("INSERT INTO calls SELECT i // 10, 11 FROM range(10000) r(i)")
+        connection.execute("INSERT INTO calls SELECT 1000 + i // 1000, 1 FROM range(100000) r(i)")
         connection.execute(f"INSERT INTO homes SELECT i, 'street ' || (i % 16) FROM range({USERS}) r(i)")
     return folder
 
@@ -75,11 +81,11 @@ def ann(service: Service, request: pytest.FixtureRequest) -> Analyst:
     [
         ("SUM(amount)", 40_000, 1),
         ("SUM(2 * amount)", 80_000, 1),
-        ("AVG(amount)", 8, 2),
+        ("AVG(amount)", 8, 1),
         ("SUM(pieces)", 4000, 1),
         ("SUM(CASE WHEN pieces > 4 THEN 1 ELSE 0 END)", 400, 1),
-        ("VAR_POP(amount)", 300, 3),
-        ("STDDEV_POP(amount)", 8, 3),
+        ("VAR_POP(amount)", 300, 1),
+        ("STDDEV_POP(amount)", 8, 1),
         ("PERCENTILE_CONT(0.5) WITHIN GROUP (ORDER BY amount)", 40, 1),
         ("PERCENTILE_DISC(0.9) WITHIN GROUP (ORDER BY pieces)", 4, 1),
         ("MAX(amount)", 40, 1),
@@ -102,7 +108,18 @@ def test_aggregates_of_one_value_share_their_sums(ann: Analyst) -> None:
         assert abs(float(average) - 50) < 15
         assert abs(float(total) - float(average) * float(count)) < 0.02 * float(total)
         assert math.isclose(float(product), float(average) * float(count))
-    assert ann.used() == (4, 0), "two sums, each over two groups of a unit"
+    assert ann.used() == (1, 0), "one release of joint moments"
+
+
+def test_an_average_that_depends_on_the_number_of_rows_is_off_and_says_so(ann: Analyst) -> None:
+    """1,000 people with 10 calls of 11 minutes, 100 with 1,000 calls of one minute: 2.06 in truth (unit_moments.md)."""
+    ((average,),) = ann.ask("SELECT AVG(minutes) FROM calls")
+    assert float(average) > 5
+    assert re.search(
+        r"in avg a unit of more than about \d+ rows has less weight than its rows: where such units differ from the "
+        "others, it is not that of all rows, and the interval does not cover it",
+        ann.notices[0],
+    )
 
 
 def test_sums_of_unknown_groups_come_after_their_selection(ann: Analyst) -> None:
@@ -110,10 +127,10 @@ def test_sums_of_unknown_groups_come_after_their_selection(ann: Analyst) -> None
         "SELECT item, COUNT(*) AS n, AVG(pieces) FROM orders GROUP BY item ORDER BY n DESC LIMIT 3"
     )
     assert len(rows) == 3
-    assert all(item.startswith("item ") and abs(float(n) - 1200) < 300 for item, n, _ in rows)
+    assert all(item.startswith("item ") and abs(float(n) - 1200) < 900 for item, n, _ in rows)
     information, calls = ann.used()
     assert calls == 1
-    assert information >= 7 + 3
+    assert information == 3 + 2 + 2 + 1 + 1, "three groups by units, at 1 for each, rows and moments"
 
 
 def test_rows_of_unknown_groups_are_counted_where_there_are_units_enough(ann: Analyst) -> None:
@@ -155,7 +172,7 @@ def test_quantiles_and_distinct_counts_go_by_group(ann: Analyst) -> None:
         "FROM orders GROUP BY shop"
     )
     assert all(abs(float(middle) - 50) < 45 and 0 <= int(n) <= 400 for _, middle, n in rows)
-    assert ann.used() == (2 * (1 + 1.25), 0)
+    assert ann.used() == (1 + 2 * 1.25, 0), "a unit's rows have one weight over all shops"
 
 
 def test_an_average_by_a_count_that_only_orders_is_of_the_count_not_of_its_rank(ann: Analyst) -> None:

@@ -56,6 +56,7 @@ UNCAPPED = (
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     folder: Path = tmp_path_factory.mktemp("caps")
     file = make(folder, POLICY + MORE)
+    file.write_text(file.read_text() + '[privacy]\nmechanisms = "paper"\n')
     with owner_of(folder / "people.duckdb") as connection:
         connection.execute(LOGINS)
     with Service.start(load(file), alone=True) as running:

@@ -161,7 +161,7 @@ def test_comments_tell_a_columns_class(front: Front) -> None:
     assert asked(front, tables) == [
         ("Who buys",),
         ("(public)",),
-        ("(private, the unit is user_id, at most 100 rows of a unit count)",),
+        ("(private, the unit is user_id)",),
     ]
 
 

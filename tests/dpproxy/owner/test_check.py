@@ -49,6 +49,38 @@ def test_every_warning_has_its_cause(file: Path) -> None:
     assert [line.partition(" ")[0] for line in warned(file)] == ["lives.person_id"]
 
 
+def test_caps_and_bounds_that_may_bite(file: Path) -> None:
+    caps = "max_rows_per_unit = 100\nmax_rows_per_unit_per_group = 10"
+    seconds = "seconds = { range = [0, 100], bounds = [0, 60.5], scale = 1 }"
+    policy = POLICY.replace("max_rows_per_unit = 5", caps).replace(
+        "seconds = { bounds = [0, 60.5], scale = 1 }", seconds
+    )
+    file.write_text(policy)
+    bites = "visits.seconds: bounds cut values of its own domain, and no interval covers that"
+    assert warned(file) == [bites]
+    file.write_text(policy + '[privacy]\nmechanisms = "paper"\n')
+    cap, bounds = warned(file)
+    assert cap.startswith("visits: max_rows_per_unit_per_group = 10 is far below max_rows_per_unit = 100")
+    assert bounds == bites
+    file.write_text(POLICY.replace("{ bounds", "{ unit_bounds"))
+    (whole,) = warned(file)
+    assert whole.startswith("visits.seconds: unit_bounds cut the sum of a unit in each group")
+
+
+@pytest.mark.parametrize(
+    ("setting", "said"),
+    [
+        ("", "any number of rows a unit (quantiles and running counts: 5 rows a unit)"),
+        ('mechanisms = "paper"', "5 rows a unit"),
+        ('noise = "laplace"', "5 rows a unit"),
+    ],
+)
+def test_rows_of_a_unit_follow_the_setting(file: Path, setting: str, said: str) -> None:
+    file.write_text(f"{POLICY}[privacy]\n{setting}\n")
+    told = json.loads(within("check", "-c", str(file), "--json")[1])["tables"]
+    assert told == {"people": "one row a unit", "visits": said, "rooms": "public"}
+
+
 def test_weak_guarantees_and_open_keys(file: Path) -> None:
     file.write_text(POLICY + "[budget]\ninformation = 7000\n[budget.dataset]\ninformation = 5000\n")
     assert [line for line in warned(file) if "guarantee" in line] == [

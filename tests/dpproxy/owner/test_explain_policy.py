@@ -53,7 +53,10 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
             ["neither domain nor range", "unrestricted", "UnkGumb", "a smaller LIMIT", ", here 7"],
         ),
         (VISITS.format("seconds"), ["as many as its allowance pays for", "ORDER BY the count DESC LIMIT 10"]),
-        ("SELECT COUNT(*) FROM visits", ["one group, all rows", "lets 5 rows", "KnownGauss"]),
+        (
+            "SELECT COUNT(*) FROM visits",
+            ["one group, all rows", "found privately", "UnitClip", "times the length"],
+        ),
         ("SELECT DISTINCT seconds FROM visits", ["no number"]),
         ("SELECT DISTINCT town FROM people", ["nothing private is read"]),
         (
@@ -68,9 +71,11 @@ def test_each_class_has_its_sentences(service: Service, query: str, said: list[s
         assert part in told
 
 
-def test_errors_are_in_the_units_of_the_answer(service: Service) -> None:
+def test_errors_are_in_the_units_of_the_answer(tmp_path: Path) -> None:
     """Sums of up to 60.5 in tenths: 5 rows of a unit, one group."""
-    told = "\n".join(in_words(service, "SELECT SUM(seconds), COUNT(*) FROM visits"))
+    file = make(tmp_path, POLICY + '[privacy]\nmechanisms = "paper"\n')
+    with Service.start(load(file), alone=True) as service:
+        told = "\n".join(in_words(service, "SELECT SUM(seconds), COUNT(*) FROM visits"))
     (of_sums,) = re.findall(r"95% of the sums lie within ([\d,.]+) of", told)
     (of_counts,) = re.findall(r"95% of the counts lie within ([\d,.]+) of", told)
     assert math.isclose(float(of_sums.replace(",", "")), 1.96 * 2 * 5 * 60.5 / 0.15, rel_tol=0.01)
