@@ -1,0 +1,1 @@
+"""How far answers are off, question by question: docs/accuracy.md."""
