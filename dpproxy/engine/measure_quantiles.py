@@ -1,4 +1,4 @@
-"""Quantiles in groups already selected: one tree of noisy bin counts per group, from which all are read."""
+"""Quantiles in groups already selected: few of them chosen bin by bin, many read from a tree of noisy counts."""
 
 from __future__ import annotations
 
@@ -13,16 +13,24 @@ from dpproxy.engine.measurement import GroupBound
 from dpproxy.engine.planner import BoundNode
 from mechanisms.choose import MechanismSettings
 from mechanisms.histogram import Cost, Counts, Histogram
-from mechanisms.quantile import QuantileTree, tree_quantile
+from mechanisms.quantile import QuantileChoice, QuantileTree, tree_quantile
 from mechanisms.randomness import Stream
+from mechanisms.unit_clip import root_up
 from rewriter.ir.measure import ROW, Quantiles
 from rewriter.plan import Cells, HistogramQuery
+
+MOST_CHOSEN = 3
+"""More quantiles are more exact in a tree, which has all of them for one price."""
 
 
 @dataclass(frozen=True)
 class QuantileMeter:
     """The quantiles `place` of a node, cut into at most 2^levels bins: one information unit for each group that a
-    unit can be in, or for all of them where its rows are weighted."""
+    unit can be in, or for all of them where its rows are weighted.
+
+    Under unit clips up to three quantiles between least and largest value are chosen, which share the unit; all others
+    come from one tree.
+    """
 
     node: BoundNode
     place: int
@@ -43,10 +51,31 @@ class QuantileMeter:
         return bins_of(self._measure, self.most_bins)
 
     @property
-    def mechanism(self) -> QuantileTree:
+    def _tau(self) -> int:
+        """The most that a unit counts in all bins of a group, or of all groups where its rows are weighted."""
+        return self._measure.tau * (ROW if self._measure.weighted else 1)
+
+    @property
+    def tree(self) -> QuantileTree:
         """The tree of one group."""
-        tau = self._measure.tau * (ROW if self._measure.weighted else 1)
-        return QuantileTree(self.settings.eps_per, tau, self.bins.levels, self.settings.noise)
+        return QuantileTree(self.settings.eps_per, self._tau, self.bins.levels, self.settings.noise)
+
+    @property
+    def choices(self) -> tuple[QuantileChoice, ...]:
+        """The choices of one group, by fraction in ascending order; none where a tree answers.
+
+        Of n choices each costs 1/n of a unit. A fraction of 0 or 1 has no bins on its one side, so that its choice
+        would fall anywhere in the empty part of the range.
+        """
+        fractions = sorted({f for f in self._measure.fractions if f is not None and 0 < f < 1})
+        clips = self.node.policy.unit_clips and self.settings.noise == "gaussian"
+        if not clips or len(fractions) != len({*self._measure.fractions}) or len(fractions) > MOST_CHOSEN:
+            return ()
+        eps_per = 1 / root_up(len(fractions) / self.settings.eps_per**2)
+        try:
+            return tuple(QuantileChoice(eps_per, self._tau, 1 << self.bins.levels, f) for f in fractions)
+        except ValueError:  # a fraction of too many digits, or a scale beyond what is drawn
+            return ()
 
     @property
     def weights(self) -> str:
@@ -58,35 +87,52 @@ class QuantileMeter:
 
     @property
     def name(self) -> str:
-        return self.mechanism.name
+        return QuantileChoice.__name__ if self.choices else QuantileTree.__name__
 
     def cost(self, groups: int) -> Cost:
-        information = self.mechanism.cost_at_most.information
         if self._measure.weighted:  # a unit's weights are bounded over all groups
-            return Cost(information, Fraction(0)) if groups else FREE
-        return Cost(self.changed.of(groups) * information, Fraction(0))
+            return self.tree.cost_at_most if groups else FREE
+        return Cost(self.changed.of(groups) * self.tree.cost_at_most.information, Fraction(0))
 
     def parameters(self, groups: int) -> object:
-        return self.place, self.name, self.mechanism.parameters, self._measure.fractions
+        law = [one.parameters for one in self.choices] or self.tree.parameters
+        return self.place, self.name, law, self._measure.fractions
 
     def queries(self, cells: Cells) -> tuple[HistogramQuery, ...]:
         return (self.node.over(cells).bins(self.place, 1 << self.bins.levels),)
 
     def measure(self, cells: Cells, fetch: Fetch, stream: Stream) -> Measured:
         tables = self.counted(cells, fetch)
-        mechanism = self.mechanism
+        read = self._chosen if self.choices else self._from_trees
+        notes = (self.weights,) if self.weights else ()
+        measured: dict[Place, MeasuredColumn] = {
+            (self.place, fraction): MeasuredColumn(places, notes=notes, bins=self.bins)
+            for fraction, places in read(tables, stream).items()
+        }
+        return Measured(measured, self.cost(len(cells)))
+
+    def _chosen(self, tables: Counts, stream: Stream) -> dict[Fraction, tuple[int, ...]]:
+        """A bin of each group for each fraction; those of one group ascend with their fractions."""
+        rows = []
+        for cell, table in enumerate(tables):
+            drawn = stream.child("choices", cell)
+            found = [
+                one.release(Histogram(table, True), drawn.child(number)).indices[0]
+                for number, one in enumerate(self.choices)
+            ]
+            rows.append(sorted(map(int, found)))
+        columns = zip(*rows, strict=True) if rows else [()] * len(self.choices)
+        return {one.quantile: tuple(column) for one, column in zip(self.choices, columns, strict=True)}
+
+    def _from_trees(self, tables: Counts, stream: Stream) -> dict[Fraction, tuple[int, ...]]:
+        """The bins that hold the quantiles by one tree a group."""
         nodes = []
-        for cell in range(len(cells)):
-            release = mechanism.release(Histogram(tables[cell], True), stream.child("tree", cell))
+        for cell, table in enumerate(tables):
+            release = self.tree.release(Histogram(table, True), stream.child("tree", cell))
             assert release.values is not None
             nodes.append(release.values)
-        measured: dict[Place, MeasuredColumn] = {}
-        notes = (self.weights,) if self.weights else ()
-        for fraction in self._measure.fractions:
-            assert fraction is not None
-            places = tuple(tree_quantile(n, fraction) for n in nodes)
-            measured[self.place, fraction] = MeasuredColumn(places, notes=notes, bins=self.bins)
-        return Measured(measured, self.cost(len(cells)))
+        fractions = [f for f in self._measure.fractions if f is not None]
+        return {f: tuple(tree_quantile(n, f) for n in nodes) for f in fractions}
 
     def counted(self, cells: Cells, fetch: Fetch) -> Counts:
         """How many rows are in each bin of each group, shape (groups, bins)."""

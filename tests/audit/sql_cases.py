@@ -82,10 +82,11 @@ QUESTIONS = (
     ),
     Question("UnitMoments", "SELECT day, AVG(seconds) FROM visits GROUP BY day", samples=60, clips=True),
     Question(
-        "QuantileTree",
+        "QuantileChoice",
         "SELECT percentile_cont(0.5) WITHIN GROUP (ORDER BY seconds), day FROM visits GROUP BY day",
         clips=True,
     ),
+    Question("QuantileTree", "SELECT MAX(seconds), day FROM visits GROUP BY day", clips=True),
 )
 BY_SERVICE = "SELECT COUNT(*) FROM people WHERE person_id > {}"
 SERVICE_SAMPLES = 20

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from fractions import Fraction
 from hashlib import sha256
 from pathlib import Path
@@ -13,6 +14,11 @@ import duckdb
 import pytest
 
 from dpproxy.deployment.service import Service, configured
+from dpproxy.engine.measure_quantiles import QuantileMeter
+from dpproxy.engine.measurement import GroupBound
+from dpproxy.engine.options import terms
+from dpproxy.engine.planner import BoundNode, Planner
+from rewriter.ir.measure import ROW
 from tests.dpproxy.engine.test_executor import Analyst
 from tests.dpproxy.serving import POLICY, make
 
@@ -179,3 +185,37 @@ def test_an_average_by_a_count_that_only_orders_is_of_the_count_not_of_its_rank(
     rows = ann.ask("SELECT item, AVG(pieces) FROM orders GROUP BY item ORDER BY COUNT(pieces) DESC LIMIT 3")
     assert len(rows) == 3
     assert all(1 < float(average) < 8 for _, average in rows), "of 0 to 9, whatever the item"
+
+
+def test_up_to_three_quantiles_are_chosen_and_ascend(ann: Analyst) -> None:
+    columns = [f"PERCENTILE_CONT({f}) WITHIN GROUP (ORDER BY amount)" for f in (0.75, 0.5, 0.25)]
+    rows = ann.ask(f"SELECT shop, {', '.join(columns)} FROM orders GROUP BY shop")
+    assert "QuantileChoice;" in ann.notices[0]
+    for _, high, middle, low in rows:
+        assert float(low) <= float(middle) <= float(high)
+        assert abs(float(middle) - 50) < 15
+    assert ann.used() == (1, 0)
+    ann.ask(f"SELECT {', '.join(columns)}, PERCENTILE_CONT(0.1) WITHIN GROUP (ORDER BY amount) FROM orders")
+    assert "QuantileTree;" in ann.notices[0]
+    ann.ask("SELECT MAX(amount) FROM orders WHERE pieces > 1")
+    assert "QuantileTree;" in ann.notices[0]
+    ann.ask("SELECT PERCENTILE_CONT(0.12345) WITHIN GROUP (ORDER BY amount) FROM orders")
+    assert "QuantileTree;" in ann.notices[0], "a choice takes fractions of three digits"
+
+
+def test_quantiles_share_the_price_of_one(service: Service) -> None:
+    """In rho: n choices at eps/sqrt(n) cost no more than one unit together (quantile.md)."""
+    planner = Planner(service.checked.policy, service.front, service.checked.backend.dialect)
+    for fractions in ([0.5], [0.25, 0.5], [0.1, 0.5, 0.9]):
+        columns = ", ".join(f"PERCENTILE_CONT({f}) WITHIN GROUP (ORDER BY amount)" for f in fractions)
+        planner.prepare(f"SELECT {columns} FROM orders", ())
+        (node,) = planner.plan(f"SELECT {columns} FROM orders", (), ())
+        assert isinstance(node, BoundNode)
+        settings = terms(service.config.privacy, {}).settings
+        meter = QuantileMeter(node, 0, settings, GroupBound(None), 1024)
+        assert len(meter.choices) == len(fractions)
+        assert sum(one.eps_per**2 for one in meter.choices) <= settings.eps_per**2
+        assert all(one.eps_per**2 > settings.eps_per**2 / (len(fractions) + 1) for one in meter.choices)
+        assert all(one.tau == ROW * 4 for one in meter.choices), "what all rows of a unit weigh"
+        laplace = replace(meter, settings=replace(settings, noise="laplace"))
+        assert not laplace.choices
