@@ -4,6 +4,8 @@ PY := $(VENV)/bin/python
 QUIET := --quiet --disable-pip-version-check --no-input
 INSTALL := -m pip install $(QUIET) --require-hashes
 WHEELS := --only-binary :all:
+# Where the environment forbids it, each process of the tests would compile the tree again.
+export PYTHONDONTWRITEBYTECODE :=
 PIP_TOOLS := pip-tools==7.6.2
 
 .PHONY: help demo clients published availability accuracy bench bench-peers reproduce reproduce-sql audit audit-sql corpora coverage bench-scale stability generated oracle fuzz bench-noise bench-relay bench-planning ledger-torture bench-ledger spark test check test-slow lint format reference lock clean

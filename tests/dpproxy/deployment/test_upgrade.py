@@ -24,7 +24,7 @@ from dpproxy.deployment.service import Service, configured
 
 pytestmark = pytest.mark.service
 
-STATES = sorted(p for p in (Path(__file__).parent / "upgrade").iterdir() if p.is_dir())
+STATES = sorted(p.parent for p in (Path(__file__).parent / "upgrade").glob("*/dpproxy.toml"))
 
 
 @dataclass(frozen=True)
