@@ -179,11 +179,13 @@ KNOWN = (
     Mutant("half the scale", known_cases.scalar_lap("c/c+tau", _scaled_lap(HALF))),
     Mutant("5% less noise", known_cases.lap_noise(_scaled_lap(LESS))),
     Mutant("5% more noise", known_cases.lap_noise(_scaled_lap(1 / LESS))),
-    Mutant("half the sigma", known_cases.scalar_gauss("c/c+tau", _scaled_gauss(HALF))),
+    Mutant("half the sigma", known_cases.scalar_gauss("c/c+tau", _scaled_gauss(HALF)), 1 / 2),
     Mutant("5% less noise", known_cases.gauss_noise(_scaled_gauss(LESS))),
-    Mutant("half the Gumbel scale", known_cases.gumb("+tau on one of equals", False, wrong.HalfBeta)),
-    Mutant("5% less Gumbel noise", known_cases.pairs(FiveLessOrder)),
-    Mutant("the winning Gumbel score is shown", known_cases.gumb("+tau on the only key", True, ShownScore)),
+    Mutant("half the Gumbel scale", known_cases.gumb("+tau on one of equals", False, wrong.HalfBeta), 1.0),
+    Mutant("5% less Gumbel noise", known_cases.pairs(FiveLessOrder), 1 / 2),
+    Mutant(
+        "the winning Gumbel score is shown", known_cases.gumb("+tau on the only key", True, ShownScore), 1.0
+    ),
     Mutant("one draw for order and count", known_cases.shown_counts(wrong.OneDraw)),
 )
 RESTRICTED = (
@@ -198,7 +200,9 @@ RESTRICTED = (
         "no noise on the threshold",
         restricted_cases.restricted(UnkLap, "the threshold row moves", wrong.BareLap),
     ),
-    Mutant("equal values in true order", restricted_cases.restricted(UnkLap, "equals part", wrong.RankLap)),
+    Mutant(
+        "equal values in true order", restricted_cases.restricted(UnkLap, "equals part", wrong.RankLap), 1.0
+    ),
     Mutant(
         "engine-order ties",
         restricted_cases.restricted(UnkLap, "a crowd of ties at d_bar", fetch=engine_ties),

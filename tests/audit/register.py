@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+from collections import defaultdict
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
+from statistics import median_low
 
 from tests.audit import (
     clip_cases,
@@ -54,33 +56,36 @@ LEVELS = Levels(
 CHECKS: tuple[Check, ...] = (*CASES, *(mutant.check for mutant in MUTANTS))
 
 
-SHARES = (1 / 4, 1 / 2, 1.0)
-"""Of its samples a mutant gets so many, until it is caught."""
-
-
-def found(effort: int, least: float = 1.0) -> Iterator[Finding]:
+def found(effort: int, whole: bool = True) -> Iterator[Finding]:
     """Run all checks on all cores; give their findings in order, cases first.
 
-    A case gets the share of its samples in which its mutants were caught, `least` at least.
+    Where a case need not have its `whole` samples, it gets the share in which its mutants were caught. One without
+    mutants of its own gets the share in which at least half of its mechanism's were.
     """
     with ProcessPoolExecutor(os.cpu_count()) as pool:
         caught = list(pool.map(_caught, range(len(MUTANTS)), [effort] * len(MUTANTS)))
-        shares = dict.fromkeys(((case.mechanism, case.what) for case in CASES), least)
-        for mutant, (_, share) in zip(MUTANTS, caught, strict=True):
-            case = (mutant.check.mechanism, mutant.check.what)
-            shares[case] = max(shares[case], share)
-        yield from pool.map(_case, range(len(CASES)), [effort * share for share in shares.values()])
+        efforts = [float(effort)] * len(CASES) if whole else _efforts([share for _, share in caught])
+        yield from pool.map(_case, range(len(CASES)), efforts)
     yield from (finding for finding, _ in caught)
+
+
+def _efforts(caught: list[float]) -> list[float]:
+    """The samples that each case gets, by those that the mutants took; an exact check shows nothing of samples."""
+    own, near = defaultdict[tuple[str, str], list[float]](list), defaultdict[str, list[float]](list)
+    for mutant, effort in zip(MUTANTS, caught, strict=True):
+        own[mutant.check.mechanism, mutant.check.what].append(effort)
+        if mutant.check.privacy_looks or mutant.check.fit_looks:
+            near[mutant.check.mechanism].append(effort)
+    return [max(own[case.mechanism, case.what], default=median_low(near[case.mechanism])) for case in CASES]
 
 
 def _case(number: int, effort: float) -> Finding:
     return CASES[number].run(LEVELS, effort)
 
 
-def _caught(number: int, effort: int) -> tuple[Finding, float]:
-    """What is found of a mutant, and in which share of the samples: what fails in fewer fails."""
-    for share in SHARES:
-        finding = MUTANTS[number].check.run(LEVELS, effort * share)
-        if not finding.passed:
-            break
-    return finding, share
+def _caught(number: int, most: int) -> tuple[Finding, float]:
+    """What is found of a mutant, and with which effort: what fails in fewer samples fails."""
+    effort = MUTANTS[number].share
+    while (finding := MUTANTS[number].check.run(LEVELS, effort)).passed and effort < most:
+        effort = min(2 * effort, most)
+    return finding, effort

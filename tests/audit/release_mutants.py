@@ -126,7 +126,7 @@ MUTANTS = (
     Mutant("threshold rounded down", positive_cases.threshold("gaussian", 1, 1, RoundedDownPositive)),
     Mutant("threshold for one key", positive_cases.news("laplace", "delta0 new keys", OneKeyPositive)),
     Mutant("half the noise", positive_cases.positive("laplace", "equals part", HalfPositive)),
-    Mutant("half the noise", positive_cases.positive("gaussian", "equals part", HalfPositive)),
+    Mutant("half the noise", positive_cases.positive("gaussian", "equals part", HalfPositive), 1 / 2),
     Mutant("5% less noise", positive_cases.noise_law("gaussian", FiveLessPositive)),
     Mutant("5% less noise", positive_cases.noise_law("laplace", FiveLessPositive)),
     Mutant(
@@ -134,9 +134,11 @@ MUTANTS = (
         release_cases.walk("a row enters the fetched ones", ShiftingRow),
     ),
     Mutant("a count charged without tau^2", release_cases.price(3, FreeTau)),
-    Mutant("bottom lower by tau", release_cases.news("many of tau", LowBottom)),
+    Mutant("bottom lower by tau", release_cases.news("many of tau", LowBottom), 1 / 2),
     Mutant("ln(1/delta) for ln(k_bar/delta)", release_cases.news("many of tau", OneOverDelta)),
     Mutant("5% less noise", release_cases.noise(False, LessSigma)),
-    Mutant("5% less noise, to be reduced", release_cases.noise(True, LessSigma)),
-    Mutant("a quarter of the Gumbel scale", release_cases.known("+tau on all keys but one", HalfOrder)),
+    Mutant("5% less noise, to be reduced", release_cases.noise(True, LessSigma), 1 / 2),
+    Mutant(
+        "a quarter of the Gumbel scale", release_cases.known("+tau on all keys but one", HalfOrder), 1 / 2
+    ),
 )
