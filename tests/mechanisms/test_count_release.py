@@ -43,6 +43,7 @@ Walked = tuple[tuple[tuple[int, int], ...], int]
 """What came out: (place, bottoms before it) in order, and the number of steps."""
 
 
+@lru_cache
 def level(mechanism: _CountRelease, stddev: float) -> int:
     """Tell from a count's noise how many bottoms came before it."""
     known = [float(mechanism._sigma(mechanism._eps(n))) for n in range(8)]

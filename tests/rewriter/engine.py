@@ -15,7 +15,7 @@ from rewriter.logical.key_domains import domain_query, held
 from rewriter.logical.plan import NodeDraft, SystemDraft
 from rewriter.logical.presentation import Columns, node_columns, present
 from rewriter.logical.split import draft
-from rewriter.plan import Cells
+from rewriter.plan import Cells, HistogramQuery
 from rewriter.scalar.typecheck import Parameter
 from tests.rewriter.shop import POLICY
 
@@ -44,13 +44,23 @@ def histogram(
     parameters: Sequence[Parameter] = (),
 ) -> dict[Key, tuple[int, ...]]:
     """Exact counts by group, over every cell of a known domain."""
-    query = histogram_query(node, POLICY, parameters, cells, node.bound.value, MANY, DUCKDB)
+    return counts(written(node, cells, parameters), len(node.keys), backend, cells)
+
+
+def written(node: NodeDraft, cells: Cells | None, parameters: Sequence[Parameter] = ()) -> HistogramQuery:
+    """What DuckDB runs for the counts of a node."""
+    return histogram_query(node, POLICY, parameters, cells, node.bound.value, MANY, DUCKDB)
+
+
+def counts(
+    query: HistogramQuery, width: int, backend: duckdb.DuckDBPyConnection, cells: Cells | None
+) -> dict[Key, tuple[int, ...]]:
+    """What a query of so many keys counts in a database."""
     bound: list[Any] = [list(a) for a in query.arrays] + (["secret"] if query.rank_key else [])
     found = backend.execute(query.sql, bound).fetchall()
     if cells is not None:
         assert sorted(row[0] for row in found) == list(range(1, len(cells) + 1))
         return {cells[row[0] - 1]: tuple(row[1:]) for row in found}
-    width = len(node.keys)
     return {tuple(text(v) for v in row[:width]): tuple(row[width:]) for row in found}
 
 
@@ -106,9 +116,9 @@ def answer(
     arrays: list[list[Any]] = []
     for node in drafted.nodes:
         assert not isinstance(node, SystemDraft)
-        counts = histogram(node, backend, cells_of(node, postgres, parameters), parameters)
+        counted = histogram(node, backend, cells_of(node, postgres, parameters), parameters)
         columns.append(released_columns(node, postgres, parameters))
-        arrays += [[key[n] for key in counts] for n in range(len(node.keys))]
-        arrays += [[value[o.measures[0]] for value in counts.values()] for o in node.outputs]
+        arrays += [[key[n] for key in counted] for n in range(len(node.keys))]
+        arrays += [[value[o.measures[0]] for value in counted.values()] for o in node.outputs]
     presentation = present(drafted, columns, None)
     return executed(postgres, presentation.sql, parameters, arrays)

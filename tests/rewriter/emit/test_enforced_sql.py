@@ -40,9 +40,10 @@ STATEMENTS = 99
 BINS, ITEMS, GROUPS = 64, 3, 3
 CENTRE, LENGTH, SCALE = -7, 3, 1024
 DIALECTS = (("duckdb", DUCKDB), ("postgres", POSTGRES))
+Drafted = list[tuple[NodeDraft, tuple[Parameter, ...]]]
 
 
-def drafted(sql: str, policy: Policy) -> list[tuple[NodeDraft, tuple[Parameter, ...]]]:
+def drafted(sql: str, policy: Policy) -> Drafted:
     """The nodes of a statement that is not refused, its constants made up."""
     try:
         found = draft(sql, policy, (), lambda n, _: [READ[n % len(READ)]])
@@ -59,9 +60,9 @@ def drafted(sql: str, policy: Policy) -> list[tuple[NodeDraft, tuple[Parameter, 
     ]
 
 
-def unbounded(sql: str, policy: Policy, change: Callable[[str], str] = str) -> Iterator[str]:
+def unbounded(sql: str, nodes: Drafted, policy: Policy, change: Callable[[str], str] = str) -> Iterator[str]:
     """What the queries of a statement's nodes do not bound, on each engine; `change` is done to their texts."""
-    for node, values in drafted(sql, policy):
+    for node, values in nodes:
         for name, dialect in DIALECTS:
             try:
                 found = list(_unbounded(node, policy, values, name, dialect, change))
@@ -137,9 +138,10 @@ def _cells(node: NodeDraft, policy: Policy, values: tuple[Parameter, ...]) -> Ce
 
 def none(statements: list[str], policy: Policy) -> int:
     """How many of the statements have nodes; none of them may leave a unit unbounded."""
-    found = [what for sql in statements for what in unbounded(sql, policy)]
+    nodes = [(sql, drafted(sql, policy)) for sql in statements]
+    found = [what for sql, its in nodes for what in unbounded(sql, its, policy)]
     assert not found, f"{len(found)} queries do not bound a unit, such as:\n" + "\n".join(found[:5])
-    return sum(bool(drafted(sql, policy)) for sql in statements)
+    return sum(bool(its) for _, its in nodes)
 
 
 @pytest.mark.statistical
@@ -248,8 +250,9 @@ def test_a_query_that_bounds_less_is_noticed(right: str, wrong: str) -> None:
 )
 def test_a_query_of_another_measure_that_bounds_less_is_noticed(sql: str, right: str, wrong: str) -> None:
     assert drafted(sql, MEASURED)
-    assert not list(unbounded(sql, MEASURED))
-    assert list(unbounded(sql, MEASURED, lambda text: text.replace(right, wrong)))
+    nodes = drafted(sql, MEASURED)
+    assert not list(unbounded(sql, nodes, MEASURED))
+    assert list(unbounded(sql, nodes, MEASURED, lambda text: text.replace(right, wrong)))
 
 
 CLIPPED = "SELECT device, COUNT(*), SUM(quantity), AVG(amount) FROM events GROUP BY device"
@@ -287,9 +290,10 @@ WEIGHTED = "SELECT device, PERCENTILE_CONT(0.5) WITHIN GROUP (ORDER BY amount) F
 )
 def test_a_clipped_query_that_bounds_less_is_noticed(sql: str, right: str, wrong: str) -> None:
     policy = replace(MEASURED, unit_clips=True)
-    assert drafted(sql, policy)
-    assert not list(unbounded(sql, policy))
-    assert list(unbounded(sql, policy, lambda text: text.replace(right, wrong)))
+    nodes = drafted(sql, policy)
+    assert nodes
+    assert not list(unbounded(sql, nodes, policy))
+    assert list(unbounded(sql, nodes, policy, lambda text: text.replace(right, wrong)))
 
 
 def test_what_is_believed_of_a_derived_table_is_no_bound() -> None:
