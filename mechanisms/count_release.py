@@ -12,8 +12,8 @@ from abc import ABC, abstractmethod
 from bisect import bisect_left
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache
-from typing import ClassVar
+from functools import cached_property, lru_cache
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
@@ -121,11 +121,10 @@ class _CountRelease(ABC):
         """
         walk = _Walk(self.rho, self.most_steps, self._places)
         level = 0
-        while walk.goes_on(eps := self._eps(level)):
-            ahead = self._ahead(counts, left, floor, eps, stream.child("order", level))
-            noise = _Noise(self._sigma(eps), self.tau, self.relative_error, self._reductions)
-            values, parts = noise.measure(stream.child("counts", level), counts[ahead])
-            walk.pay(eps, noise, ahead, values, parts)
+        while walk.goes_on((rung := _rung(self, level)).step):
+            ahead = self._ahead(counts, left, floor, rung.eps, stream.child("order", level))
+            values, parts = rung.noise.measure(stream.child("counts", level), counts[ahead])
+            walk.pay(rung, ahead, values, parts)
             left = left[~np.isin(left, ahead)]
             level += 1
         return walk
@@ -152,32 +151,33 @@ class _Walk:
         self.deviations: list[float] = []
         self._ended = False
 
-    def goes_on(self, eps: Fraction) -> bool:
-        """Say whether the last steps ended in bottom and another one, at eps, is paid for."""
-        return not self._ended and self._pays(eps, 0, Fraction(0))
+    def goes_on(self, step: Fraction) -> bool:
+        """Say whether the last steps ended in bottom and another one, which costs `step`, is paid for."""
+        return not self._ended and self._pays(step, 0, Fraction(0))
 
-    def _pays(self, eps: Fraction, more: int, price: Fraction) -> bool:
+    def _pays(self, step: Fraction, more: int, price: Fraction) -> bool:
         """Say whether after `more` elements at eps, which cost `price`, one more step is paid for.
 
-        It can cost eps^2/8 for the order and, since sigma >= 2 tau/eps, as much again for a count.
+        It can cost `step`, eps^2/8, for the order and, since sigma >= 2 tau/eps, as much again for a count.
         """
         return (
-            self.spent + price + eps**2 / 4 <= self._rho
+            self.spent + price + 2 * step <= self._rho
             and self.steps + more < self._most_steps
             and len(self.indices) + more < self._places
         )
 
-    def pay(self, eps: Fraction, noise: _Noise, ahead: Integers, values: Integers, parts: Integers) -> None:
+    def pay(self, rung: _Rung, ahead: Integers, values: Integers, parts: Integers) -> None:
         """Take the steps at eps that are paid for: an element each, and bottom after the last one."""
-        total = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(parts)])
+        _, step, noise = rung
+        total: list[int] = [0, *np.cumsum(parts).tolist()]
 
         def price(n: int) -> Fraction:
-            return n * eps**2 / 8 + int(total[n]) * noise.part
+            return n * step + total[n] * noise.part
 
-        steps = bisect_left(range(len(ahead) + 1), True, key=lambda n: not self._pays(eps, n, price(n)))
+        steps = bisect_left(range(len(ahead) + 1), True, key=lambda n: not self._pays(step, n, price(n)))
         n = min(steps, len(ahead))
         bottom = steps > n
-        self.spent += price(n) + bottom * eps**2 / 8
+        self.spent += price(n) + bottom * step
         self.steps += steps
         self.indices += ahead[:n].tolist()
         self.values += values[:n].tolist()
@@ -197,14 +197,19 @@ class _Noise:
     relative_error: Fraction
     reductions: int
 
-    @property
+    @cached_property
+    def variance(self) -> Fraction:
+        """Of the first, the largest noise."""
+        return self.sigma**2 * self.reductions
+
+    @cached_property
     def part(self) -> Fraction:
         """The price of a measurement with the first, the largest noise: tau^2/(2 sigma^2 reductions)."""
-        return self.tau**2 / (2 * self.sigma**2 * self.reductions)
+        return self.tau**2 / (2 * self.variance)
 
     def stddev(self, parts: int) -> float:
         """Give the standard deviation of a count that cost this many parts."""
-        return _stddev(self.sigma**2 * self.reductions / parts)
+        return _stddev(self.variance / parts)
 
     def measure(self, stream: Stream, true: Integers) -> tuple[Integers, Integers]:
         """Give noisy counts and how many parts each cost.
@@ -226,13 +231,29 @@ class _Noise:
         return values, parts
 
     def _draw(self, stream: Stream, weight: int, n: int) -> Integers:
-        return discrete_gaussian(stream, self.sigma**2 * self.reductions / weight, n)
+        return discrete_gaussian(stream, self.variance / weight, n)
 
     def _enough(self, parts: int) -> int:
         """Give the least noisy count c with 1.5 s <= r (c - 1.5 s), s the deviation that these parts bought."""
-        variance = self.sigma**2 * self.reductions / parts
+        variance = self.variance / parts
         limit = (Fraction(3, 2) * (1 + 1 / self.relative_error)) ** 2 * variance
         return math.isqrt(math.floor(limit)) + 1
+
+
+class _Rung(NamedTuple):
+    """One eps of the walk, eps^2/8, which a step at it costs, and the noise of the counts found."""
+
+    eps: Fraction
+    step: Fraction
+    noise: _Noise
+
+
+@lru_cache(maxsize=256)
+def _rung(mechanism: _CountRelease, level: int) -> _Rung:
+    """Give the rung after `level` bottoms: exact numbers that take longer than the noise of a small release."""
+    eps = mechanism._eps(level)
+    noise = _Noise(mechanism._sigma(eps), mechanism.tau, mechanism.relative_error, mechanism._reductions)
+    return _Rung(eps, eps**2 / 8, noise)
 
 
 @dataclass(frozen=True, kw_only=True)
