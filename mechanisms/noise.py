@@ -30,6 +30,8 @@ MARGIN = 2.0**-40
 """Uniforms this close to an acceptance probability are decided in multiple precision."""
 ROUNDING = 2.0**-46
 """Relative error granted to each float64 step of a Gumbel score: 64 units in the last place."""
+_PLACES = (1 << np.arange(62, dtype=np.int64))[:, None]
+"""What each binary digit is worth."""
 
 
 def discrete_laplace(stream: Stream, scale: Fraction, n: int) -> Integers:
@@ -55,10 +57,9 @@ def _fill_laplace(stream: Stream, thresholds: Thresholds, out: Integers) -> None
     """Row 0 decides which samples are zero, row i + 1 the digit i of the others."""
     n, rows = len(out), len(thresholds[0])
     below = _below(stream.words(2 * n * rows).reshape(rows, 2, n), thresholds)
-    places = np.arange(rows - 1, dtype=np.int64)[:, None]
-    np.sum(below[1:].astype(np.int64) << places, axis=0, out=out)
+    np.add.reduce(below[1:] * _PLACES[: rows - 1], axis=0, out=out)
     out += 1
-    coins = np.unpackbits(stream.words(-(-n // 64)).view(np.uint8))[:n].astype(np.int64)
+    coins = np.unpackbits(stream.words(-(-n // 64)).view(np.uint8), count=n).view(np.int8)
     out *= 2 * coins - 1
     out *= ~below[0]
 
@@ -197,7 +198,7 @@ def _gumbel_values(
     G = -ln(E), E = -ln(1 - V), V known to 64 bits. The error of E relative to E is at most
     (error of V)/(V (1 - V - error of V)); where that is no use the bound is infinite.
     """
-    v = np.clip(words.astype(np.float64) * 2.0**-64, 2.0**-64, 1 - 2.0**-53)
+    v = np.minimum(np.maximum(words.astype(np.float64) * 2.0**-64, 2.0**-64), 1 - 2.0**-53)
     width = v * ROUNDING + 2.0**-62
     with np.errstate(divide="ignore"):
         relative = width / (v * np.maximum(1 - v - width, 0))
