@@ -19,6 +19,7 @@ from rich.console import Console
 from benchmarks.accuracy import shop, tpch
 from benchmarks.accuracy.asking import Measured, ask_all
 from benchmarks.accuracy.page import Part, plot, written
+from benchmarks.accuracy.peers import table as peers
 from benchmarks.accuracy.questions import questions
 from benchmarks.accuracy.times import times
 from benchmarks.accuracy.times import written as times_written
@@ -101,7 +102,10 @@ def main(arguments: Sequence[str]) -> int:
     parser = ArgumentParser(prog="python -m benchmarks.accuracy")
     parser.add_argument("--keys", type=int, default=20)
     parser.add_argument("--tpch", type=Path, help="the environment with tpchgen-cli and TPC-H's queries")
-    parser.add_argument("--parts", nargs="+", default=["sample", "shop", "tpch", "times"])
+    parser.add_argument(
+        "--venv", type=Path, help="what the names of the other libraries' environments begin with"
+    )
+    parser.add_argument("--parts", nargs="+", default=["sample", "shop", "tpch", "times", "peers"])
     options = parser.parse_args(arguments)
     console, keys, missed = Console(width=170), options.keys, False
     with tempfile.TemporaryDirectory(prefix="accuracy-") as name:
@@ -118,6 +122,12 @@ def main(arguments: Sequence[str]) -> int:
         for part in options.parts:
             if part == "times":
                 _kept_on_page(part, times_written(times(folder), machine()), console)
+                continue
+            if part == "peers":
+                file, policy = folder / "peers.duckdb", ROOT / "sample_data" / "dpproxy.toml"
+                sample.build(ROOT / "sample_data", file)
+                found_of_all = peers.rows(folder, file, policy, str(options.venv), keys)
+                _kept_on_page(part, peers.written(found_of_all, machine(), keys), console)
                 continue
             if part in parts:
                 title, preface, measure = parts[part]

@@ -1,0 +1,54 @@
+"""Ours beside other libraries: the same guarantee, and a table whatever a library does."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+
+from benchmarks.accuracy.peers import table
+from benchmarks.accuracy.peers.table import ANSWERS, ENVIRONMENTS, Row, eps_per, rows, written
+from benchmarks.accuracy.peers.tasks import COLUMNS, Released, errors
+from budget.accounting import guarantee
+from dpproxy.backends import sample
+
+
+def test_so_many_answers_have_the_guarantee_that_the_others_get() -> None:
+    half = Fraction(1, 2_000_000)
+    for answers in ANSWERS:
+        bounds = guarantee(Fraction(answers), Fraction(1), eps_per(answers), half, half)
+        assert 0.99 < float(min(bound.epsilon for bound in bounds)) <= 1
+
+
+@pytest.mark.service
+def test_ours_is_near_the_truth_and_what_was_not_built_is_named(
+    tmp_path: Path, sample_data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(table, "ANSWERS", (1,))
+    file = tmp_path / "sample.duckdb"
+    sample.build(sample_data, file)
+    ours, *others = rows(tmp_path, file, sample_data / "dpproxy.toml", str(tmp_path / "none"), 1)
+    assert set(ours.found) == {(1, task) for task in COLUMNS}
+    assert max(ours.found[1, "total sales"]) < 0.2
+    assert [(one.library, one.why) for one in others] == [
+        (name, "its environment was not built") for name in ENVIRONMENTS
+    ]
+    page = written([ours, *others], "a machine", 1)
+    assert page.count("\n| dpproxy") == 1
+    assert "tumult: its environment was not built." in page
+
+
+def test_what_a_library_raises_stands_in_place_of_its_figures() -> None:
+    done = Released("a library", "zCDP")
+
+    def raising(task: str, answers: int) -> float:
+        raise ValueError(f"{task} {answers}")
+
+    done.ask("its own bounds", raising, 1, 2)
+    assert not done.values
+    assert done.without == "ValueError: total sales 1"
+    done.ask("careful bounds", lambda *_: 2.0, 1, 2)
+    assert errors(done.values["careful bounds"], dict.fromkeys(COLUMNS, 4.0))["total sales"] == [0.5, 0.5]
+    page = written([Row("a library", "careful bounds", {(1, "total sales"): [0.5]})], "a machine", 1)
+    assert "| a library | careful bounds | 50% (50%) |  |  |  |  |  |" in page
