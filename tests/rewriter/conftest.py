@@ -20,8 +20,9 @@ def load_duckdb(data: Rows) -> duckdb.DuckDBPyConnection:
     for statement in SCHEMA:
         connection.execute(statement)
     for table, listed in data.items():
-        places = ", ".join("?" * len(listed[0]))
-        connection.executemany(f"INSERT INTO {table} VALUES ({places})", listed)
+        row = f"({', '.join('?' * len(listed[0]))})"
+        values = [value for one in listed for value in one]
+        connection.execute(f"INSERT INTO {table} VALUES {', '.join([row] * len(listed))}", values)
     return connection
 
 

@@ -296,8 +296,9 @@ def test_groups_beyond_a_declared_bound_are_cut_in_bins_and_items(judges: tuple[
             query = bins_query(found, 0, cells, 64, found.bound.value, BACKEND)
         else:
             query = items_query(found, 0, cells, 9, found.bound.value, BACKEND)
-        touched = {row[0] for row in judges[0].run(query)}
-        own = [row for row in judges[0].run(query) if row not in judges[1].run(query)]
+        everybody, others = (judge.run(query) for judge in judges)
+        touched = {row[0] for row in everybody}
+        own = [row for row in everybody if row not in others]
         assert touched == {1, 2, 3, 4, 5, 6}
         assert len({row[0] for row in own}) == 3
 
