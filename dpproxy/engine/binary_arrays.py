@@ -16,12 +16,17 @@ _ELEMENT = np.dtype([("length", ">i4"), ("value", ">i8")])
 _NULL = struct.pack(">i", -1)
 
 
-def int8_array(values: Counts) -> bytes:
-    """The binary form of an int8[]; `values`: int64, shape (n,).
+def int8_array(values: Counts | Sequence[int | None]) -> bytes:
+    """The binary form of an int8[]; `values`: int64, shape (n,), or whole numbers and NULLs.
 
     >>> int8_array(np.array([7])).hex(" ", 4)
     '00000001 00000000 00000014 00000001 00000001 00000008 00000000 00000007'
+    >>> int8_array([None]).hex(" ", 4)
+    '00000001 00000001 00000014 00000001 00000001 ffffffff'
     """
+    if not isinstance(values, np.ndarray) and None in values:
+        parts = (_NULL if v is None else struct.pack(">iq", 8, v) for v in values)
+        return _header(len(values), True, _INT8) + b"".join(parts)
     elements = np.empty(len(values), dtype=_ELEMENT)
     elements["length"] = 8
     elements["value"] = values

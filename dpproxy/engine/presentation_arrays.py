@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from decimal import Decimal
 from fractions import Fraction
-
-import numpy as np
+from typing import cast
 
 from dpproxy.backends.base import text as value_text
 from dpproxy.engine.binary_arrays import int8_array, text_array
@@ -50,7 +49,7 @@ def arrays(columns: Sequence[Sequence[object]], prepared: PreparedQuery) -> tupl
 
 def _array(column: Sequence[object], oid: int) -> bytes:
     if oid == INT8_ARRAY:
-        return int8_array(np.array(column, dtype=np.int64))
+        return int8_array(cast("Sequence[int | None]", column))
     return text_array([v if v is None or isinstance(v, str) else _text(v) for v in column])
 
 
