@@ -60,7 +60,8 @@ def ending(seconds: float, stop: Callable[[], None]) -> Iterator[asyncio.Event]:
         yield asked
     finally:
         left.set()
-        for number, handler in before.items():
+        # Once asked, it ends by itself: another signal must not kill it while it stops its servers.
+        for number, handler in before.items() if not asked.is_set() else ():
             signal.signal(number, handler)
         signals.put(0)
 
