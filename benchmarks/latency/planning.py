@@ -10,6 +10,7 @@ import os
 import statistics
 import tempfile
 import time
+from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -21,13 +22,18 @@ from rich.console import Console
 from rich.table import Table
 
 from dpproxy.catalog.build_policy import build_policy, open_backend
+from dpproxy.config.sections import Privacy
 from dpproxy.deployment.service import configured
+from dpproxy.engine.optimizer import plan_release
+from dpproxy.engine.options import terms
 from dpproxy.engine.planner import BoundNode, Planner
 from dpproxy.front.front import Front
 from rewriter.policy import Policy
 from rewriter.refusal import Refusal
 from rewriter.statements.classify import Verdict
 
+TERMS = terms(Privacy(), {})
+SECRET = (b"", b"", bytes(32), b"")
 ROUNDS = 5
 CACHED = 200
 
@@ -58,13 +64,13 @@ def planner(corpora: Path) -> Iterator[Callable[[], Planner]]:
 
 
 def planned(one: Planner, sql: str) -> None:
-    """Prepares, plans and emits a statement without parameters."""
+    """Prepares, plans, prices and emits a statement without parameters."""
     if one.classify(sql) is Verdict.RELAY:
         return
     one.prepare(sql, ())
     for node in one.plan(sql, (), ()):
         if isinstance(node, BoundNode):
-            node.histogram(range(len(node.draft.measures)), 1000)
+            deque(plan_release(node, TERMS, SECRET).queries(), maxlen=0)
 
 
 def miss(fresh: Callable[[], Planner], sql: str) -> None:

@@ -1,4 +1,4 @@
-"""Planning two queries."""
+"""Planning three queries."""
 
 from __future__ import annotations
 
@@ -12,7 +12,11 @@ from benchmarks.latency import planning
 
 pytestmark = pytest.mark.service
 
-COUNTS = ("SELECT COUNT(*) FROM users", "SELECT country, COUNT(*) FROM users GROUP BY country")
+COUNTS = (
+    "SELECT COUNT(*) FROM users",
+    "SELECT country, COUNT(*) FROM users GROUP BY country",
+    "SELECT COUNT(*), SUM(amount) FROM events",
+)
 
 
 def test_planning(shared: Path) -> None:
@@ -25,4 +29,4 @@ def test_planning(shared: Path) -> None:
         hits = [planning.seconds(partial(planning.hit, warm, sql)) for sql in COUNTS]
     planning.report(missed, list(missed.values()), hits, console)
     assert min(hits) < max(missed.values())
-    assert "2 queries" in console.export_text()
+    assert "3 queries" in console.export_text()
