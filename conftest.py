@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 from collections.abc import Iterator
 from importlib.util import find_spec
@@ -21,6 +22,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if not any(item.get_closest_marker(kind) for kind in _OTHERS):
             item.add_marker("unit")
+
+
+def pytest_collection_finish() -> None:
+    """The garbage collector leaves alone what was collected: six thousand tests that it would look through each time
+    take a third of the time of a test that makes many objects."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.hookimpl(wrapper=True)
