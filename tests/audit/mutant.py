@@ -16,4 +16,4 @@ class Mutant:
 
     name: str
     check: Check
-    share: float = 1 / 4
+    share: float = 1 / 8
