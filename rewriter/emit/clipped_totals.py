@@ -61,7 +61,7 @@ def averages_query(vectors: Vectors, steps: int, most: int) -> HistogramQuery:
     addend = vectors.backend.dialect.addend
     sums = [exp.alias_(exp.Sum(this=addend(exp.column(f"s{n}"))), f"s{n}") for n in numbers]
     rows = [exp.alias_(exp.Sum(this=exp.column(f"m{n}")), f"m{n}") for n in numbers]
-    query.add("n", exp.select(*sums, *rows).from_("u").group_by(exp.column(UNIT)))
+    query.add("n", exp.select(*sums, *rows).from_("u", copy=False).group_by(exp.column(UNIT), copy=False))
     query.add("l", _in_turn("n", s=[f"s{n}" for n in numbers], m=[f"m{n}" for n in numbers]))
     means = [exp.cast(exp.column(name), "DOUBLE") for name in ("s", "m")]
     mean = exp.alias_(exp.Div(this=means[0], expression=means[1], typed=True), "a")
@@ -121,9 +121,9 @@ def clipped_query(vectors: Vectors, clips: Sequence[tuple[int, int]]) -> Histogr
             columns.append(exp.alias_(exp.cast(_clamped(summed, LARGEST_SUM), "BIGINT"), f"c{len(columns)}"))
     selected = (
         exp.select(exp.column("cell", table="u"), *columns)
-        .from_("u")
-        .join("n", on=exp.column(UNIT, table="u").eq(exp.column(UNIT, table="n")))
-        .group_by(exp.column("cell", table="u"))
+        .from_("u", copy=False)
+        .join("n", on=exp.column(UNIT, table="u").eq(exp.column(UNIT, table="n")), copy=False)
+        .group_by(exp.column("cell", table="u"), copy=False)
     )
     return query.written(selected, vectors.cells)
 
@@ -146,7 +146,10 @@ def _measured(vectors: Vectors) -> CellQuery:
         for other in squares[1:]:
             square = exp.Add(this=square, expression=other)
         lengths.append(exp.alias_(exp.Sum(this=square), f"q{number}"))
-    query.add("n", exp.select(exp.column(UNIT), *lengths).from_("u").group_by(exp.column(UNIT)))
+    query.add(
+        "n",
+        exp.select(exp.column(UNIT), *lengths).from_("u", copy=False).group_by(exp.column(UNIT), copy=False),
+    )
     return query
 
 
@@ -157,7 +160,7 @@ def _in_turn(source: str, anchors: Sequence[int] = (), **columns: Sequence[str])
     shown = [exp.alias_(_of_turn([exp.column(c) for c in of]), name) for name, of in columns.items()]
     if anchors:
         shown.append(exp.alias_(_of_turn([_double(anchor) for anchor in anchors]), "b"))
-    return exp.select("i", *shown).from_(source).join(turns, join_type="CROSS")
+    return exp.select("i", *shown).from_(source, copy=False).join(turns, join_type="CROSS", copy=False)
 
 
 def _of_turn(values: Sequence[exp.Expr]) -> exp.Expr:
@@ -181,8 +184,8 @@ def _totals(vectors: Vectors, parts: Sequence[Sequence[str]]) -> CellQuery:
         for number, of in enumerate(parts)
         for name in of
     ]
-    units = exp.select(exp.column(UNIT), *keys, *values).from_("r")
-    query.add("pu", units.group_by(exp.column(UNIT), *(k.copy() for k in keys)))
+    units = exp.select(exp.column(UNIT), *keys, *values).from_("r", copy=False)
+    query.add("pu", units.group_by(exp.column(UNIT), *(k.copy() for k in keys), copy=False))
     columns = [exp.column(name, table="pu") for name in (UNIT, *names)]
     query.add("u", query.by_cell("pu", vectors.cells).select(*columns))
     return query

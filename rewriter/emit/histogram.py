@@ -71,8 +71,8 @@ def histogram_query(
         )
         query = (
             exp.select(_of("d", "cell"), *(_filled(c) for c in counts))
-            .from_("d")
-            .join("h", on=match, join_type="LEFT")
+            .from_("d", copy=False)
+            .join("h", on=match, join_type="LEFT", copy=False)
         )
     else:
         query = emitter.largest(keys, kinds, counts, f"c{node.selecting or 0}").limit(limit or 0)
@@ -234,13 +234,15 @@ class Emitter:
             if source.on is not None:
                 matched = canonical_conjuncts(source.on, relation)
                 on = exp.and_(*(self.written(c, relation) for c in matched)) if matched else exp.true()
-                select = select.join(item, on=on, join_type="LEFT")
+                select.join(item, on=on, join_type="LEFT", copy=False)
+            elif first:
+                select.from_(item, copy=False)
             else:
-                select = select.from_(item) if first else select.join(item, join_type="CROSS")
+                select.join(item, join_type="CROSS", copy=False)
             first = False
         written = sorted((self.written(c, relation) for c in conditions), key=text_of)
         written += [self.semi_join(relation, number) for number in range(len(relation.semi_joins))]
-        return select.where(*written) if written else select
+        return select.where(*written, copy=False) if written else select
 
     def semi_join(self, relation: Relation, number: int) -> exp.Expr:
         """A condition on other rows. Units without such rows are found by NOT EXISTS: units are never NULL, and
@@ -254,27 +256,28 @@ class Emitter:
         if join.value is None or join.output is None:
             one = exp.Literal.number(1)
             rows = self.select(join.relation, [("x", one)], join.across)
-            found: exp.Expr = exp.Exists(this=rows.where(*across) if across else rows)
+            found: exp.Expr = exp.Exists(this=rows.where(*across, copy=False) if across else rows)
         else:
             output = self.written(join.output, join.relation)
             rows = self.select(join.relation, [("x", output)], [join.output, *join.across])
-            rows = rows.where(*across) if across else rows
-            found = exp.In(this=self.written(join.value, relation), query=rows.subquery())
+            rows = rows.where(*across, copy=False) if across else rows
+            found = exp.In(this=self.written(join.value, relation), query=rows.subquery(copy=False))
         return exp.not_(found) if join.negated else found
 
     def source(self, source: Source, columns: Sequence[str]) -> exp.Expr:
         if not source.private:
             return self.public_scan(source, columns)
         if source.derived is not None:
-            return derived_rows(self, source.derived).subquery(source.alias)
-        return self.private_scan(source, [c for c in columns if c != UNIT]).subquery(source.alias)
+            return derived_rows(self, source.derived).subquery(source.alias, copy=False)
+        scan = self.private_scan(source, [c for c in columns if c != UNIT])
+        return scan.subquery(source.alias, copy=False)
 
     def public_scan(self, source: Source, columns: Sequence[str]) -> exp.Expr:
         name = self.dialect.table(source.table)
         scanned = self.scanned(source, "s", columns)
         if all(isinstance(value, exp.Column) for value in scanned):
             return _table(name, source.alias)
-        return exp.select(*scanned).from_(_table(name, "s")).subquery(source.alias)
+        return exp.select(*scanned).from_(_table(name, "s"), copy=False).subquery(source.alias, copy=False)
 
     def scanned(self, source: Source, alias: str, columns: Sequence[str]) -> list[exp.Expr]:
         """Stored columns under their own names."""
@@ -291,11 +294,10 @@ class Emitter:
         unit = frozenset({table.privacy_unit or ""})
         if source.single and unit not in table.keys:
             scan = self.first_rows(table, "s")
-        select = exp.select(*self.scanned(source, "s", columns)).from_(scan)
+        select = exp.select(*self.scanned(source, "s", columns)).from_(scan, copy=False)
         owner, select = self.owner(table, "s", select)
-        return select.select(exp.alias_(owner, UNIT, quoted=True)).where(
-            exp.not_(exp.Is(this=owner.copy(), expression=exp.null()))
-        )
+        present = exp.not_(exp.Is(this=owner.copy(), expression=exp.null()))
+        return select.select(exp.alias_(owner, UNIT, quoted=True), copy=False).where(present, copy=False)
 
     def first_rows(self, table: Table, alias: str) -> exp.Expr:
         """One row a unit, chosen by a keyed order of that unit's own rows: the declared key, enforced."""
@@ -304,8 +306,9 @@ class Emitter:
         order = exp.Order(expressions=self.keyed_order(values))
         rank = exp.Window(this=exp.RowNumber(), partition_by=[unit], order=order, over="OVER")
         scan = _table(self.dialect.table(table), "s0")
-        ranked = exp.select("*", exp.alias_(rank, "_n")).from_(scan).subquery("s1")
-        return exp.select("*").from_(ranked).where(_of("s1", "_n").eq(1)).subquery(alias)
+        ranked = exp.select("*", exp.alias_(rank, "_n")).from_(scan, copy=False).subquery("s1", copy=False)
+        first = exp.select("*").from_(ranked, copy=False).where(_of("s1", "_n").eq(1), copy=False)
+        return first.subquery(alias, copy=False)
 
     def stored(self, alias: str, table: Table, name: str) -> exp.Expr:
         """A column of `table`, hidden ones too."""
@@ -320,11 +323,13 @@ class Emitter:
             scan = self.dialect.table(target)
             if last and hop.target_column == target.privacy_unit:
                 known = exp.select(self.stored("u", target, hop.target_column)).from_(_table(scan, "u"))
-                return current, select.where(exp.In(this=current.copy(), query=known.subquery()))
+                return current, select.where(
+                    exp.In(this=current.copy(), query=known.subquery(copy=False)), copy=False
+                )
             self.unique |= {(target.backend_name, hop.target_column)}
             name = f"p{number}"
             match = self.stored(name, target, hop.target_column).eq(current)
-            select = select.join(_table(scan, name), on=match)
+            select = select.join(_table(scan, name), on=match, copy=False)
             following = target.privacy_unit or "" if last else table.path[number + 1].column
             current = self.stored(name, target, following)
         return current, select
@@ -346,8 +351,8 @@ class Emitter:
             order=exp.Order(expressions=self.keyed_order(_kinded(keys, kinds), of=unit)),
             over="OVER",
         )
-        ranked = exp.select("*", exp.alias_(rank, "_n")).from_("pu").subquery("q")
-        return exp.select("*").from_(ranked).where(_of("q", "_n") <= delta0)
+        ranked = exp.select("*", exp.alias_(rank, "_n")).from_("pu", copy=False).subquery("q", copy=False)
+        return exp.select("*").from_(ranked, copy=False).where(_of("q", "_n") <= delta0, copy=False)
 
     def domain(self, keys: list[str], kinds: list[str]) -> exp.Select:
         """The cells, bound as one array of texts a key and numbered from 1.
@@ -361,7 +366,7 @@ class Emitter:
             order=exp.Order(expressions=[exp.Ordered(this=exp.column("cell"))]),
             over="OVER",
         )
-        return exp.select("*", exp.alias_(rank, "_n")).from_(cells.subquery("c"))
+        return exp.select("*", exp.alias_(rank, "_n")).from_(cells.subquery("c", copy=False), copy=False)
 
     def largest(self, keys: list[str], kinds: list[str], counts: list[str], order: str) -> exp.Select:
         ordered = [
@@ -369,7 +374,11 @@ class Emitter:
             *self.keyed_order(_kinded(keys, kinds)),
         ]
         columns = [exp.column(k) for k in keys]
-        query = exp.select(*columns, *(exp.column(c) for c in counts)).from_("h").where(exp.column(order) > 0)
+        query = (
+            exp.select(*columns, *(exp.column(c) for c in counts))
+            .from_("h", copy=False)
+            .where(exp.column(order) > 0)
+        )
         return query.order_by(*ordered)
 
 

@@ -250,7 +250,7 @@ def per_unit(
             place = values.index((measure.value, measure.argument))
             ranked = not measure.whole and not one_row_per_unit(node.relation)
             columns.append(exp.alias_(_sum(measure, place, ranked, dialect), f"v{number}"))
-    return exp.select(*columns).from_(source).group_by(UNIT, *kept.grouped(keys))
+    return exp.select(*columns).from_(source, copy=False).group_by(UNIT, *kept.grouped(keys), copy=False)
 
 
 def _count(measure: Count, number: int) -> exp.Expr:

@@ -87,7 +87,7 @@ def _weighted(query: CellQuery, number: exp.Expr, tau: int, cells: Cells) -> His
     weights = (
         exp.select(*shown, exp.alias_(exp.cast(weight, "BIGINT"), "c"))
         .from_("u")
-        .join("n", on=exp.column(UNIT, table="u").eq(exp.column(UNIT, table="n")))
+        .join("n", on=exp.column(UNIT, table="u").eq(exp.column(UNIT, table="n")), copy=False)
     )
     return query.written(weights.group_by(*(c.copy() for c in shown)), cells)
 
@@ -146,7 +146,9 @@ def weights_query(
     ranked = exp.select("*", exp.alias_(rank, "_k")).from_("c").where(exp.not_(_at_most("n", delta0)))
     keys = [exp.column(k) for k in query.keys]
     whole = exp.select(*keys, exp.column("n")).from_("c").where(_at_most("n", delta0))
-    cut = exp.select(*keys, exp.alias_(exp.Literal.number(delta0), "n")).from_(ranked.subquery("q"))
+    cut = exp.select(*keys, exp.alias_(exp.Literal.number(delta0), "n")).from_(
+        ranked.subquery("q", copy=False), copy=False
+    )
     query.add("w", exp.union(whole, cut.where(_at_most("_k", delta0)), distinct=False))
     root = exp.Sqrt(this=exp.cast(exp.column("n"), "DOUBLE"))
     each = exp.cast(exp.Floor(this=exp.Div(this=exp.Literal.number(ONE), expression=root)), "BIGINT")
@@ -225,7 +227,7 @@ class CellQuery:
 
     def within(self, select: exp.Select, delta0: int | None) -> exp.Select:
         kept = held(self.node.bound, self.keys, delta0)
-        return select if kept.most is None else select.where(_at_most("_d", kept.most))
+        return select if kept.most is None else select.where(_at_most("_d", kept.most), copy=False)
 
     def by_cell(self, name: str, cells: Cells) -> exp.Select:
         """SELECT the number of its cell FROM `name`, whose keys are typed; rows outside of the cells are dropped."""
@@ -238,11 +240,11 @@ class CellQuery:
             for k, of in zip(self.keys, self.kinds, strict=True)
         ]
         match = exp.and_(exp.column("_n", table="d").eq(1), *same)
-        return exp.select(exp.column("cell", table="d")).from_("d").join(name, on=match)
+        return exp.select(exp.column("cell", table="d")).from_("d").join(name, on=match, copy=False)
 
     def written(self, query: exp.Select, cells: Cells) -> HistogramQuery:
         for name, body in self._ctes:
-            query = query.with_(name, as_=body)
+            query = query.with_(name, as_=body, copy=False)
         arrays = tuple(zip(*cells, strict=True)) if cells else tuple(() for _ in range(self.arrays))
         return HistogramQuery(
             self.backend.dialect.sql(query),

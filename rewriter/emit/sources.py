@@ -58,7 +58,7 @@ def _grouped(emitter: Context, grouped: Grouped) -> exp.Select:
     aggregates = [(f.name, _aggregate(emitter, f.value, relation)) for f in grouped.aggregates]
     used = [f.value for f in (*grouped.keys, *grouped.aggregates)]
     select = emitter.select(relation, [(UNIT, unit), *keys, *aggregates], used)
-    return select.group_by(unit.copy(), *(value.copy() for _, value in keys))
+    return select.group_by(unit.copy(), *(value.copy() for _, value in keys), copy=False)
 
 
 def _key(emitter: Context, value: exp.Expr, relation: Relation) -> exp.Expr:
@@ -90,8 +90,8 @@ def _outer(emitter: Context, outer: Outer) -> exp.Select:
     shown = [exp.alias_(f.value.copy(), f.name, quoted=True) for f in outer.fields]
     either = exp.Coalesce(this=units[0].copy(), expressions=[units[1].copy()])
     on = exp.and_(units[0].eq(units[1]), *(emitter.written(c, relation) for c in outer.on))
-    select = exp.select(exp.alias_(either, UNIT, quoted=True), *shown).from_(left)
-    return select.join(right, on=on, join_type="FULL")
+    select = exp.select(exp.alias_(either, UNIT, quoted=True), *shown).from_(left, copy=False)
+    return select.join(right, on=on, join_type="FULL", copy=False)
 
 
 def _window(emitter: Context, window: exp.Expr, relation: Relation) -> exp.Expr:
@@ -234,7 +234,9 @@ def front_rows(source: Source, scanned: Callable[[Source], exp.Expr]) -> exp.Exp
     if isinstance(derived, Combined):
         sides = [_front_select(r.relation, r.fields, scanned) for r in (derived.left, derived.right)]
         rows: exp.Query = derived.operator(this=sides[0], expression=sides[1], distinct=False)
-        rows = exp.select(exp.alias_(typed, UNIT, quoted=True), exp.Star()).from_(rows.subquery("x"))
+        rows = exp.select(exp.alias_(typed, UNIT, quoted=True), exp.Star()).from_(
+            rows.subquery("x", copy=False), copy=False
+        )
     else:
         fields = _front_fields(derived)
         relation = (
@@ -242,8 +244,8 @@ def front_rows(source: Source, scanned: Callable[[Source], exp.Expr]) -> exp.Exp
         )
         rows = _front_select(relation, fields, scanned).select(exp.alias_(typed, UNIT, quoted=True))
         if isinstance(derived, Grouped):
-            rows = rows.group_by(*(f.value.copy() for f in derived.keys))
-    return rows.subquery(source.alias)
+            rows = rows.group_by(*(f.value.copy() for f in derived.keys), copy=False)
+    return rows.subquery(source.alias, copy=False)
 
 
 def _front_fields(derived: Grouped | Rows | Outer) -> Sequence[Field]:
@@ -263,5 +265,9 @@ def _front_select(
     select = exp.select(*(exp.alias_(f.value.copy(), f.name, quoted=True) for f in fields))
     for number, part in enumerate(relation.sources):
         item = front_rows(part, scanned)
-        select = select.from_(item) if number == 0 else select.join(item, join_type="CROSS")
+        select = (
+            select.from_(item, copy=False)
+            if number == 0
+            else select.join(item, join_type="CROSS", copy=False)
+        )
     return select
