@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rewriter.api import one_row_per_unit
-from rewriter.ir.measure import Clipped, Count, Moment, Quantiles, Running
+from rewriter.ir.measure import Count, Joint, Moment, Quantiles, Running, Total
 from rewriter.logical.plan import NodeDraft
 
 BEYOND = "the excess is not counted"
 NOT_COVERED = "and the interval does not cover it"
 LEFT_OUT = "one unit counts for at most {}: what it has above that is left out"
-DROWNED = "NULL in {} is a value of which the noise leaves nothing"
+SWAMPED = "{} is NULL where the noise would swamp it"
 LESS_WEIGHT = "{}: where such units differ from the others, it is not that of all rows"
 
 
@@ -49,7 +49,7 @@ def _sums(draft: NodeDraft) -> Iterator[str]:
 
 
 def _groups(draft: NodeDraft) -> Iterator[str]:
-    whole = (m for m in draft.measures if isinstance(m, Clipped) or getattr(m, "weighted", False))
+    whole = (m for m in draft.measures if isinstance(m, (Total, Joint)) or getattr(m, "weighted", False))
     cut = len(list(whole)) < len(draft.measures)
     if draft.keys and cut and draft.bound.enforce and draft.bound.value is not None:
         yield _at_most(draft.bound.value, "group")

@@ -23,7 +23,7 @@ from mechanisms.numeric import ClampedSum
 from mechanisms.unit_clip import UnitClip
 from mechanisms.unit_moments import LENGTH
 from mechanisms.unknown_domain import UnkGumb
-from rewriter.ir.measure import Count, Measure, Moment, Ratio, named
+from rewriter.ir.measure import Count, Measure, Moment, named
 from rewriter.plan import HistogramQuery
 
 
@@ -139,8 +139,7 @@ def _meter(meter: Measurement, groups: int) -> Iterator[str]:
             if isinstance(found, UnitClip):
                 yield from _clip(found, "each unit's totals over all groups", found.choice)
             else:
-                what = "ratios" if isinstance(meter.node.draft.measures[place], Ratio) else "averages"
-                yield f"  Centre: a private median of units' {what} (10% of the price)"
+                yield "  Centre: a private median of units' averages (10% of the price)"
                 yield from _clip(
                     found.clip(found.centre_of(0)), "each unit's moments over all groups", LENGTH
                 )

@@ -30,14 +30,14 @@ from mechanisms.histogram import Cost, Counts
 from mechanisms.randomness import Stream
 from mechanisms.unit_clip import STEPS, UnitClip
 from mechanisms.unit_moments import PLACES, Centre, UnitMoments
-from rewriter.ir.measure import Clipped, Joint, Ratio, Total, Vector
+from rewriter.ir.measure import Joint, Total, Vector
 from rewriter.plan import Cells, HistogramQuery
 
 
 @dataclass(frozen=True)
 class TotalsMeasurement:
-    """The totals, joint moments and ratios `places` of a node over all released groups, read together: each of them is
-    one information unit, however many groups a unit is in."""
+    """The totals and joint moments `places` of a node over all released groups, read together: each of them is one
+    information unit, however many groups a unit is in."""
 
     node: BoundNode
     places: tuple[int, ...]
@@ -52,13 +52,13 @@ class TotalsMeasurement:
 
     @property
     def _joint(self) -> tuple[int, ...]:
-        """The joint moments and ratios whose centre is to be chosen."""
+        """The joint moments whose centre is to be chosen."""
         chosen = (p for p in self.places if p not in self.known)
-        return tuple(p for p in chosen if isinstance(self._measure(p), (Joint, Ratio)))
+        return tuple(p for p in chosen if isinstance(self._measure(p), Joint))
 
-    def _measure(self, place: int) -> Clipped:
+    def _measure(self, place: int) -> Total | Joint:
         measure = self.node.draft.measures[place]
-        assert isinstance(measure, Clipped)
+        assert isinstance(measure, (Total, Joint))
         return measure
 
     def mechanisms(self, groups: int) -> tuple[UnitClip | UnitMoments, ...]:
@@ -79,14 +79,14 @@ class TotalsMeasurement:
         moments = self._moments(measure, groups)
         return moments if known is None else moments.clip(moments.about(known.centre), known.length)
 
-    def _moments(self, measure: Joint | Ratio, groups: int) -> UnitMoments:
+    def _moments(self, measure: Joint, groups: int) -> UnitMoments:
         return UnitMoments(
             eps_per=self.settings.eps_per,
             least=measure.least,
             cells=groups,
             groups=public_groups(self.node),
             alone=self.node.delta0 == 1,
-            squares=isinstance(measure, Joint) and measure.squares,
+            squares=measure.squares,
         )
 
     @property
@@ -154,14 +154,13 @@ class TotalsMeasurement:
         measure = self._measure(place)
         if isinstance(measure, Total):
             return [(place, SUM)]
-        squares = isinstance(measure, Joint) and measure.squares
-        parts = [SUM, ROWS, SQUARES] if squares else [SUM, ROWS]
+        parts = [SUM, ROWS, SQUARES] if measure.squares else [SUM, ROWS]
         return [(place, part) for part in parts]
 
     def _centres(
         self, node: BoundNode, mechanisms: Mechanisms, fetch: Fetch, stream: Stream
     ) -> dict[int, Centre]:
-        """What the values of joint moments and ratios are taken from."""
+        """What the values of joint moments are taken from."""
         centres = self._known_centres(len(node.cells or ((),)))
         if not self._joint:
             return centres
@@ -179,7 +178,7 @@ class TotalsMeasurement:
         return {
             place: self._moments(measure, max(groups, 1)).about(self.known[place].centre)
             for place, measure in measures.items()
-            if isinstance(measure, (Joint, Ratio))
+            if isinstance(measure, Joint)
         }
 
     def _lengths(

@@ -78,17 +78,7 @@ from mechanisms.count_release import KnownCountRelease, PrivateCountRelease
 from mechanisms.histogram import Cost
 from mechanisms.known_domain import KnownGumb
 from mechanisms.partition_selection import DPSips
-from rewriter.ir.measure import (
-    Clipped,
-    Count,
-    DistinctItems,
-    Joint,
-    Moment,
-    Quantiles,
-    Ratio,
-    Running,
-    Total,
-)
+from rewriter.ir.measure import Count, DistinctItems, Joint, Moment, Quantiles, Running, Total
 from rewriter.ir.relation import leaves
 from rewriter.logical.plan import UNITS, NodeDraft
 
@@ -252,7 +242,7 @@ def _selection(node: BoundNode, terms: ReleaseOptions, place: int | None, k: int
     count = draft.measures[place]
     assert isinstance(count, Count)
     size = None if node.cells is None else len(node.cells)
-    by_total = draft.order_by is not None and isinstance(draft.measures[draft.order_by], Clipped)
+    by_total = draft.order_by is not None and isinstance(draft.measures[draft.order_by], (Total, Joint))
     ordered = draft.order_by == place or by_total
     try:
         mechanism = choose(
@@ -266,7 +256,7 @@ def _selection(node: BoundNode, terms: ReleaseOptions, place: int | None, k: int
     except NoMechanism:
         # Totals of the groups that come out cost the same, however many these are.
         others = [m for n, m in enumerate(draft.measures) if n != place]
-        if settings.noise == "gaussian" and all(isinstance(m, Clipped) for m in others):
+        if settings.noise == "gaussian" and all(isinstance(m, (Total, Joint)) for m in others):
             return _count_release(node, terms, place, count.tau)
         if node.cells is not None:
             return FullDomain(node.cells)
@@ -327,7 +317,7 @@ def _meters(
         settings = replace(settings, spend="accurate")
     left = [(n, m) for n, m in enumerate(node.draft.measures) if n not in released]
     sums = tuple(n for n, m in left if isinstance(m, (Count, Moment)))
-    totals = tuple(n for n, m in left if isinstance(m, Clipped))
+    totals = tuple(n for n, m in left if isinstance(m, (Total, Joint)))
     meters: list[Measurement] = [SumMeasurement(node, sums, settings, changed)] if sums else []
     meters += [TotalsMeasurement(node, totals, settings)] if totals else []
     for place, measure in left:
@@ -388,10 +378,9 @@ def _refuse_laplace(settings: MechanismSettings, what: str) -> None:
 def refuse_null_bounds(node: BoundNode) -> None:
     """Refuse sums and quantiles whose bounds are parameters, and NULL."""
     for measure in node.draft.measures:
-        for part in (measure.above, measure.below) if isinstance(measure, Ratio) else (measure,):
-            value = part.value if isinstance(part, (Moment, Total, Joint, Quantiles)) else None
-            if value is not None and value.lo is None and not node.waits:
-                raise refusals.null_bound()
+        value = measure.value if isinstance(measure, (Moment, Total, Joint, Quantiles)) else None
+        if value is not None and value.lo is None and not node.waits:
+            raise refusals.null_bound()
 
 
 def choices(plan: ReleasePlan) -> dict[int, bytes]:

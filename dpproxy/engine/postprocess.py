@@ -11,7 +11,7 @@ from fractions import Fraction
 
 from dpproxy.engine.group_selection import ROWS, SQUARES, SUM, MeasuredColumn, Place
 from mechanisms import numeric
-from rewriter.ir.measure import Clipped, Count, Joint, Moment, Output, Quantiles, Ratio, Total
+from rewriter.ir.measure import Count, Joint, Moment, Output, Quantiles, Total
 from rewriter.logical.plan import NodeDraft
 
 Value = int | Fraction | None
@@ -64,32 +64,23 @@ class _Column:
         )
 
     def _clip(self) -> str:
-        """The length that units' vectors were clipped to: of a total in its own units, of joint moments in rows, of a
-        ratio in units of the total below."""
+        """The length that units' vectors were clipped to: of a total in its own units, of joint moments in rows."""
         measure, place = self._measure(0), self.output.measures[0]
-        if not isinstance(measure, Clipped) or not (length := self.measured[place, SUM].length):
+        if not isinstance(measure, (Total, Joint)) or not (length := self.measured[place, SUM].length):
             return ""
         if isinstance(measure, Joint):
-            rows = self.measured[place, ROWS].length
-            return f"about {rows:,} row{'s' if rows != 1 else ''}"
-        if isinstance(measure, Ratio):
-            return (
-                f"about {_in_words(measure.below, self.measured[place, ROWS].length)} of the ratio's divisor"
-            )
-        return _in_words(measure, length)
+            return f"about {_rows(self.measured[place, ROWS].length)}"
+        return _rows(length) if measure.value is None else f"{length / 10**measure.value.scale:,.10g}"
 
     def shown(self) -> OutputColumn:
         kind = self.output.function
         if any(m.absent for (place, _), m in self.measured.items() if place in self.output.measures):
             return OutputColumn((None,) * len(self._values(0)))
-        measure = self._measure(0)
-        if isinstance(measure, Ratio):
-            return self._ratio(measure)
-        if isinstance(measure, Joint):
+        if isinstance(self._measure(0), Joint):
             return self._joint()
-        if kind == "count" or (kind == "sum" and isinstance(measure, Count)):
+        if kind == "count" or (kind == "sum" and isinstance(self._measure(0), Count)):
             return self._count()
-        if isinstance(measure, Total):
+        if isinstance(self._measure(0), Total):
             return self._total_sum()
         if kind == "sum":
             return self._sum()
@@ -178,21 +169,6 @@ class _Column:
         squares = self.measured[place, SQUARES].values
         return OutputColumn(tuple(map(self._variance, above, squares, rows.values)))
 
-    def _ratio(self, ratio: Ratio) -> OutputColumn:
-        """The total above or below the line; the sum is what the one above has beyond the other times a centre."""
-        place = self.output.measures[0]
-        sums, rows = self.measured[place, SUM], self.measured[place, ROWS]
-        if self.output.below:
-            unit = _plain(self.output.factor * _unit_of(ratio.below))
-            spread = tuple(d * abs(float(unit)) for d in rows.deviations)
-            return OutputColumn(tuple(_plain(n * unit) for n in rows.values), spread)
-        unit = _plain(self.output.factor * _unit_of(ratio.above) / ratio.multiple)
-        pairs = zip(sums.values, rows.values, strict=True)
-        totals = tuple(_plain((s + sums.centre * n) * unit) for s, n in pairs)
-        noise = zip(sums.deviations, rows.deviations, strict=True)
-        spread = tuple(math.hypot(d, sums.centre * e) * abs(float(unit)) for d, e in noise)
-        return OutputColumn(totals, spread)
-
     def _within(self, column: OutputColumn) -> OutputColumn:
         """Averages within the bounds of the value; NULL where the noise is larger than these are wide."""
         measure, unit = self._measure(0), self._unit
@@ -256,14 +232,12 @@ class _Column:
         return variance if function.startswith("var") else Fraction(math.sqrt(variance))
 
 
-def _unit_of(total: Total) -> Fraction:
-    return Fraction(1) if total.value is None else 1 / Fraction(10) ** total.value.scale
-
-
-def _in_words(total: Total, length: int) -> str:
-    """A length in rows, or in units of what is added up."""
-    found = f"{length * float(_unit_of(total)):,.10g}"
-    return found if total.value is not None else f"{found} row{'s' if length != 1 else ''}"
+def _rows(number: int) -> str:
+    """
+    >>> _rows(1), _rows(12_800)
+    ('1 row', '12,800 rows')
+    """
+    return f"{number:,} row{'s' if number != 1 else ''}"
 
 
 def _plain(value: Fraction | int) -> int | Fraction:

@@ -35,7 +35,10 @@ def released(
         values = shown.values
         if nonnegative and output.function == "count":
             values = tuple(None if v is None else max(v, 0) for v in values)
-        measured.append(values if column.transport == "int8" else column_texts(values, column.type))
+        if column.transport == "int8":
+            measured.append([None if v is None else round(v) for v in values])
+        else:
+            measured.append(column_texts(values, column.type))
     return [*keys, *measured]
 
 

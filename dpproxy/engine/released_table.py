@@ -10,7 +10,7 @@ from typing import Any
 
 from budget.account import Charge
 from dpproxy.engine.bins import Bins
-from dpproxy.engine.cap_notes import BEYOND, DROWNED, LEFT_OUT, LESS_WEIGHT, NOT_COVERED
+from dpproxy.engine.cap_notes import BEYOND, LEFT_OUT, LESS_WEIGHT, NOT_COVERED, SWAMPED
 from dpproxy.engine.group_selection import SUM, Choice, MeasuredColumn, Place
 from dpproxy.engine.postprocess import OutputColumn
 from mechanisms.histogram import Cost
@@ -151,7 +151,7 @@ class ReleasedTable:
                 [text.format(", ".join(dict.fromkeys(clipped))) + f", {NOT_COVERED}"] if clipped else []
             )
         swamped = [c.name for c in self.columns if c.deviations and None in c.values]
-        kept_out += [DROWNED.format(", ".join(dict.fromkeys(swamped)))] if swamped else []
+        kept_out += [SWAMPED.format(", ".join(dict.fromkeys(swamped)))] if swamped else []
         return "; ".join(filter(None, [told, *kept_out]))
 
     def notice(self) -> str:

@@ -15,10 +15,9 @@ from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
-from rewriter.emit.dialects.base import Dialect
 from rewriter.emit.measures import LARGEST_SUM, signed, summed
 from rewriter.emit.other_queries import Backend, CellQuery
-from rewriter.ir.measure import Clipped, FixedPoint, Joint, Total, Vector
+from rewriter.ir.measure import Joint, Total, Vector
 from rewriter.ir.relation import UNIT
 from rewriter.logical.plan import NodeDraft
 from rewriter.plan import Cells, HistogramQuery
@@ -39,10 +38,10 @@ class Vectors:
     backend: Backend
 
     @property
-    def measures(self) -> tuple[Clipped, ...]:
+    def measures(self) -> tuple[Total | Joint, ...]:
         """The total of each vector."""
         found = tuple(self.node.measures[vector.place] for vector in self.vectors)
-        return tuple(m for m in found if isinstance(m, Clipped))
+        return tuple(m for m in found if isinstance(m, (Total, Joint)))
 
     @property
     def anchors(self) -> tuple[int, ...]:
@@ -128,10 +127,10 @@ def clipped_query(vectors: Vectors, clips: Sequence[tuple[int, int]]) -> Histogr
     return query.written(selected, vectors.cells)
 
 
-def _parts(measure: Clipped) -> Sequence[str]:
+def _parts(measure: Total | Joint) -> Sequence[str]:
     if isinstance(measure, Total):
         return ("v",)
-    return ("v", "w", "z") if isinstance(measure, Joint) and measure.squares else ("v", "w")
+    return ("v", "w", "z") if measure.squares else ("v", "w")
 
 
 def _measured(vectors: Vectors) -> CellQuery:
@@ -193,49 +192,32 @@ def _totals(vectors: Vectors, parts: Sequence[Sequence[str]]) -> CellQuery:
 
 def _written(vectors: Vectors, node: NodeDraft, number: int, name: str) -> exp.Expr:
     """A unit's total in a group as a BIGINT, 0 where it has none: s and m are the sum and number of the rows with a
-    value, or the totals of a ratio, v, w and z the parts of its vector."""
+    value, v, w and z the parts of its vector."""
     dialect, measure, vector = vectors.backend.dialect, vectors.measures[number], vectors.vectors[number]
-    exact, values = dialect.exact, list(summed(node))
-    if isinstance(measure, Total):
-        return exp.cast(_total(measure, values, f"x{number}", dialect), "BIGINT")
-    if isinstance(measure, Joint):
-        column = f"y{values.index((measure.value, measure.argument))}"
-        total = _total(Total(measure.value, measure.argument, 1), values, "", dialect)
-        rows: exp.Expr = exp.Count(this=exp.column(column))
-    else:
-        total = _total(measure.above, values, f"x{number}", dialect)
-        if measure.multiple != 1:
-            total = exp.Mul(this=exact(total), expression=signed(measure.multiple))
-            total = _clamped(total, LARGEST_TOTAL)
-        rows = _total(measure.below, values, f"d{number}", dialect)
-    if name == "s":
+    if isinstance(measure, Total) and measure.value is None:
+        counted = exp.Star() if measure.argument is None else exp.column(f"x{number}")
+        return exp.cast(_clamped(exp.Count(this=counted), LARGEST_TOTAL), "BIGINT")
+    assert measure.value is not None
+    column = f"y{list(summed(node)).index((measure.value, measure.argument))}"
+    total = _clamped(exp.Sum(this=dialect.addend(exp.column(column))), LARGEST_TOTAL)
+    rows: exp.Expr = exp.Count(this=exp.column(column))
+    if isinstance(measure, Total) or name == "s":
         return exp.cast(total, "BIGINT")
     if name == "m":
         return exp.cast(rows, "BIGINT")
+    exact = dialect.exact
     if name == "v":
         taken = exp.Mul(this=exact(rows), expression=signed(vector.centre))
         value: exp.Expr = exp.Sub(this=exact(total), expression=taken)
     elif name == "w":
         value = exp.Mul(this=exact(rows), expression=signed(vector.row))
     else:
-        assert isinstance(measure, Joint)
         away = exp.paren(exp.Sub(this=exact(exp.column(column)), expression=signed(vector.centre)))
         square = exp.Mul(this=away, expression=away.copy())
         ratio = exp.Div(this=exp.cast(square, "DOUBLE"), expression=_double(vector.row), typed=True)
         whole = exp.cast(exp.Floor(this=_clamped(ratio, LARGEST_TOTAL)), "BIGINT")
         value = exp.Sum(this=dialect.addend(whole))
     return exp.cast(_clamped(value, LARGEST_TOTAL), "BIGINT")
-
-
-def _total(
-    total: Total, values: list[tuple[FixedPoint, exp.Expr | None]], counted: str, dialect: Dialect
-) -> exp.Expr:
-    """A unit's total in a group; a number of rows with a condition is that of the column `counted`."""
-    if total.value is not None:
-        column = exp.column(f"y{values.index((total.value, total.argument))}")
-        return _clamped(exp.Sum(this=dialect.addend(column)), LARGEST_TOTAL)
-    rows = exp.Star() if total.argument is None else exp.column(counted)
-    return _clamped(exp.Count(this=rows), LARGEST_TOTAL)
 
 
 def _counted(value: exp.Expr, name: str, source: str) -> exp.Select:

@@ -20,7 +20,6 @@ from rewriter.emit.context import Context, Output
 from rewriter.emit.dialects.base import Dialect
 from rewriter.emit.enforcement import Held, reach
 from rewriter.ir.measure import (
-    Clipped,
     Count,
     DistinctItems,
     FixedPoint,
@@ -28,7 +27,6 @@ from rewriter.ir.measure import (
     Measure,
     Moment,
     Quantiles,
-    Ratio,
     Total,
     named,
     parts,
@@ -40,7 +38,7 @@ from rewriter.scalar.typecheck import kind
 
 LARGEST_SUM = 1 << 61
 """Where the sum over all units is clamped: nothing in the backend can overflow."""
-Summed = Moment | Clipped | Quantiles
+Summed = Moment | Total | Joint | Quantiles
 
 
 def unmeasured(node: NodeDraft) -> NodeDraft:
@@ -52,33 +50,22 @@ def summed(node: NodeDraft) -> dict[tuple[FixedPoint, exp.Expr | None], Summed]:
     """The different values that a node adds up or cuts into bins, each with the first of its measures."""
     found: dict[tuple[FixedPoint, exp.Expr | None], Summed] = {}
     for measure in node.measures:
-        parted = (measure.above, measure.below) if isinstance(measure, Ratio) else (measure,)
-        for part in parted:
-            if isinstance(part, (Moment, Total, Joint, Quantiles)) and part.value is not None:
-                found.setdefault((part.value, part.argument), part)
+        if isinstance(measure, (Moment, Total, Joint, Quantiles)) and measure.value is not None:
+            found.setdefault((measure.value, measure.argument), measure)
     return found
 
 
 def row_columns(emitter: Context, node: NodeDraft) -> list[Output]:
-    """x0.. of the counts, 1 or the item where a row counts, and y0.. of the values, each NULL where it does not.
-
-    Of a ratio x0 counts above the line and d0 below it.
-    """
+    """x0.. of the counts, 1 or the item where a row counts, and y0.. of the values, each NULL where it does not."""
     outputs: list[Output] = []
     for number, measure in enumerate(node.measures):
-        if isinstance(measure, Ratio):
-            for name, side in (("x", measure.above), ("d", measure.below)):
-                if side.value is None and side.argument is not None:
-                    one = exp.Literal.number(1)
-                    outputs.append((f"{name}{number}", _where(emitter, side.argument, node.relation, one)))
-            continue
         items = measure.items if isinstance(measure, (Count, DistinctItems)) else ()
         adds = isinstance(measure, (Moment, Total, Joint, Quantiles)) and measure.value is not None
         if not adds and (measure.argument is not None or items):
             item = item_of(emitter, items, node.relation) if items else exp.Literal.number(1)
             outputs.append((f"x{number}", _where(emitter, measure.argument, node.relation, item)))
     for number, ((value, argument), measure) in enumerate(summed(node).items()):
-        finite = isinstance(measure, Clipped)
+        finite = isinstance(measure, (Total, Joint))
         fixed = fixed_point(emitter, value, node.relation, finite=finite)
         outputs.append((f"y{number}", _where(emitter, argument, node.relation, fixed)))
     return outputs
@@ -186,7 +173,7 @@ def numbered_rows(
     ranks, bounds = [], []
     together = [UNIT, *kept.grouped(keys)]
     for number, measure in enumerate(summed(node).values()):
-        if isinstance(measure, Clipped):
+        if isinstance(measure, (Total, Joint)):
             raise ValueError("clipped totals have queries of their own")
         if not _whole(measure) and not one_row_per_unit(node.relation):
             rank = numbered(emitter, node, keys, kinds, f"y{number}", together)
@@ -306,9 +293,6 @@ def total(number: int, measure: Measure, dialect: Dialect) -> exp.Expr:
 def measure_text(emitter: Context, measure: Measure, relation: Relation) -> str:
     """The text of everything that decides a measure's values, except which quantiles the mechanism reads from bins."""
     values = [emitter.written(canonical(p), relation).sql() for p in parts(measure)]
-    if isinstance(measure, Ratio):
-        sides = [measure_text(emitter, side, relation) for side in (measure.above, measure.below)]
-        return f"{named(measure)} {sides} {(measure.multiple, measure.least)}"
     numbers: tuple[object, ...] = (measure.argument is not None,)
     if isinstance(measure, (Moment, Quantiles)):
         numbers += (measure.value.scale, measure.value.lo, measure.value.hi, measure.tau)

@@ -265,9 +265,8 @@ def _front_select(
     select = exp.select(*(exp.alias_(f.value.copy(), f.name, quoted=True) for f in fields))
     for number, part in enumerate(relation.sources):
         item = front_rows(part, scanned)
-        select = (
+        if number == 0:
             select.from_(item, copy=False)
-            if number == 0
-            else select.join(item, join_type="CROSS", copy=False)
-        )
+        else:
+            select.join(item, join_type="CROSS", copy=False)
     return select

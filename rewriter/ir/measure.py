@@ -99,29 +99,9 @@ class Joint:
 
 
 @dataclass(frozen=True)
-class Ratio:
-    """Two totals of which the statement divides one by the other: of each unit one vector, which is clipped as a whole.
-
-    Attributes:
-        above, below: the totals, above the line and below it.
-        multiple: what the total above is multiplied by, so that ratios are told apart as whole numbers.
-        least: the least that one unit of the total below counts for in the vector's length, in units of the ratio.
-    """
-
-    above: Total
-    below: Total
-    multiple: int
-    least: int
-
-
-Clipped = Total | Joint | Ratio
-"""What is clipped unit by unit, not row by row."""
-
-
-@dataclass(frozen=True)
 class Vector:
-    """One vector of each unit: of the total `place` of a node; of joint moments and ratios about `centre`, where a row,
-    or a unit of the total below, counts for `row` in a vector's length."""
+    """One vector of each unit: of the total `place` of a node; of joint moments about `centre`, where a row counts for
+    `row` in a vector's length."""
 
     place: int
     centre: int = 0
@@ -177,7 +157,7 @@ class Running:
     horizon: bool
 
 
-Measure = Count | Moment | Clipped | Quantiles | DistinctItems | Running
+Measure = Count | Moment | Total | Joint | Quantiles | DistinctItems | Running
 
 Function = Literal[
     "count",
@@ -202,13 +182,11 @@ class Output:
         function: which function.
         measures: its measures by their places in the node. count, distinct and running: the count. sum: the first
             moment, followed by the count where it is centred; or a count or total. avg: moment, count. Variances:
-            squares, moment, count. In place of any of these one joint measure, or a ratio. cont and disc: the
-            quantiles.
+            squares, moment, count. In place of any of these one joint measure. cont and disc: the quantiles.
         call: the aggregate in base form, whose type PostgreSQL gives.
         factor: what the result is multiplied by.
         fraction: which quantile; cont is PostgreSQL's interpolating percentile, disc one of the values.
         rows: a count of rows, of which a unit may have more than are counted.
-        below: the total below the line of a ratio, not the one above it.
     """
 
     function: Function
@@ -217,7 +195,6 @@ class Output:
     factor: Fraction = Fraction(1)
     fraction: Fraction | None = None
     rows: bool = False
-    below: bool = False
 
 
 def named(measure: Measure) -> str:
@@ -232,8 +209,6 @@ def named(measure: Measure) -> str:
         return "sum" if measure.power == 1 else "sum of squares"
     if isinstance(measure, Joint):
         return "rows, sum and squares" if measure.squares else "rows and sum"
-    if isinstance(measure, Ratio):
-        return f"{named(measure.above)} and {named(measure.below)} of a ratio"
     if isinstance(measure, Total):
         return "rows" if measure.value is None else "total"
     if isinstance(measure, Quantiles):
@@ -247,8 +222,6 @@ def parts(measure: Measure) -> tuple[exp.Expr, ...]:
     >>> parts(Count(None, 1))
     ()
     """
-    if isinstance(measure, Ratio):
-        return (*parts(measure.above), *parts(measure.below))
     argument = () if measure.argument is None else (measure.argument,)
     if isinstance(measure, (Moment, Total, Joint, Quantiles)) and measure.value is not None:
         return (*argument, measure.value.value)

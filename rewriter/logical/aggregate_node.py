@@ -83,10 +83,7 @@ def _node(
         output = Output("running", (0,), exp.cast(exp.Count(this=exp.Star()), "DECIMAL"))
         return NodeDraft(writer.relation, keys, (writer.running,), (output,), bound, None, None, True)
     calls = list(writer.calls.values())
-    divided = writer.divided
-    measures, outputs = measures_of(
-        calls, writer.relation, keys, bound, writer.parameters, writer.clips, divided
-    )
+    measures, outputs = measures_of(calls, writer.relation, keys, bound, writer.parameters, writer.clips)
     order_by = None if ordering is None or k is None else outputs[ordering].measures[0]
     counts = ordering is None or ordering < shown
     return NodeDraft(writer.relation, keys, measures, outputs, bound, k, order_by, counts)
@@ -119,22 +116,6 @@ class Writer:
     edits: list[Edit] = field(default_factory=list)
     calls: dict[Call, Call] = field(default_factory=dict)
     places: dict[int, int] = field(default_factory=dict)
-    divisions: list[exp.Div] = field(default_factory=list)
-
-    @property
-    def divided(self) -> list[tuple[Call, Call]]:
-        """The aggregates of which one is divided by the other, alone on its side but for constants and keys."""
-        calls, found = list(self.calls), []
-        for division in self.divisions:
-            sides = [self._calls_in(part) for part in (division.this, division.expression)]
-            if [len(side) for side in sides] == [1, 1]:
-                found.append((calls[sides[0].pop()], calls[sides[1].pop()]))
-        return found
-
-    def _calls_in(self, node: exp.Expr) -> set[int]:
-        parts = [id(part) for part in own_parts(node)]
-        spend(len(parts) // 10)
-        return {self.places[part] for part in parts if part in self.places}
 
     def rewrite(self, node: exp.Expr) -> None:
         spend()
@@ -155,8 +136,6 @@ class Writer:
         elif isinstance(node, exp.Column) or looked_up:
             raise not_grouped(node)
         else:
-            if isinstance(node, exp.Div):
-                self.divisions.append(node)
             for part in node.iter_expressions():
                 self.rewrite(part)
 

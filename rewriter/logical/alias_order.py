@@ -9,18 +9,7 @@ from sqlglot import exp
 
 from rewriter.canonical.normalize import canonical, text_of
 from rewriter.canonical.order import in_order
-from rewriter.ir.measure import (
-    Count,
-    DistinctItems,
-    Joint,
-    Measure,
-    Moment,
-    Quantiles,
-    Ratio,
-    Running,
-    Total,
-    parts,
-)
+from rewriter.ir.measure import Count, DistinctItems, Joint, Measure, Moment, Quantiles, Running, Total, parts
 from rewriter.ir.relation import (
     Combined,
     Derived,
@@ -36,7 +25,7 @@ from rewriter.ir.relation import (
 )
 from rewriter.logical.plan import NodeDraft
 
-_KINDS = (Moment, Count, Quantiles, DistinctItems, Running, Total, Joint, Ratio)
+_KINDS = (Moment, Count, Quantiles, DistinctItems, Running, Total, Joint)
 
 
 def numbered(node: NodeDraft) -> NodeDraft:
@@ -69,15 +58,12 @@ def _with_measures_in_order(node: NodeDraft) -> NodeDraft:
 
 def _measure_text(measure: Measure) -> str:
     asked = [text_of(canonical(p)) for p in parts(measure)]
-    texts = ("argument", "value", "items", "above", "below")
-    numbers = {k: v for k, v in vars(measure).items() if k not in texts}
+    numbers = {k: v for k, v in vars(measure).items() if k not in ("argument", "value", "items")}
     kind = _KINDS.index(type(measure))
     return repr((kind, asked, sorted(numbers.items(), key=lambda item: item[0])))
 
 
 def _measure(measure: Measure, names: _Names) -> Measure:
-    if isinstance(measure, Ratio):
-        return replace(measure, above=_total(measure.above, names), below=_total(measure.below, names))
     if measure.argument is not None:
         measure = replace(measure, argument=names.renamed(measure.argument))
     if isinstance(measure, (Moment, Total, Joint, Quantiles)) and measure.value is not None:
@@ -85,12 +71,6 @@ def _measure(measure: Measure, names: _Names) -> Measure:
     if isinstance(measure, (Count, DistinctItems)):
         return replace(measure, items=tuple(map(names.renamed, measure.items)))
     return measure
-
-
-def _total(total: Total, names: _Names) -> Total:
-    renamed = _measure(total, names)
-    assert isinstance(renamed, Total)
-    return renamed
 
 
 class _Names(dict[str, str]):

@@ -6,7 +6,6 @@ Out: the sum of amount, the number of rows that have one, the sum of its squares
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from math import ceil, floor
@@ -27,7 +26,6 @@ from rewriter.ir.measure import (
     Moment,
     Output,
     Quantiles,
-    Ratio,
     Total,
 )
 from rewriter.ir.relation import Relation, leaves
@@ -45,18 +43,13 @@ MOST_ANCHOR = 1 << 20
 """The largest row of a clipped total: the longest vector that noise can be drawn for has some 70,000 of them."""
 LEAST_SHARE = 64
 """A row counts for at least this part of the largest one in the length of a vector of joint moments."""
-RATIO_SCALE = 3
-"""The decimals that a ratio is told apart by."""
-MOST_MULTIPLE = 6
 MOST_WEIGHT = 1 << 6
 """The most rows that those of one unit count for in quantiles: the noise of more could not be drawn."""
 UNKNOWN_SCALE = 3
 """The decimals of a number of which the policy says nothing, neither decimals nor bounds."""
 FINEST = 9
 VARIANCES: tuple[Function, ...] = ("var_samp", "var_pop", "stddev_samp", "stddev_pop")
-Part = Literal[
-    "count", "units", "items", "sum", "whole", "squares", "joint", "ratio", "quantiles", "distinct"
-]
+Part = Literal["count", "units", "items", "sum", "whole", "squares", "joint", "quantiles", "distinct"]
 Slot = tuple[Part, str]
 """Which measure: what is measured, and the text of values and condition that tells two of them apart."""
 
@@ -68,17 +61,14 @@ def measures_of(
     bound: Bound,
     parameters: Parameters,
     clips: bool,
-    divided: Sequence[tuple[Call, Call]] = (),
 ) -> tuple[tuple[Measure, ...], tuple[Output, ...]]:
     """The measures and outputs of `calls`, one output a call, over groups of `keys`, a unit in `bound` of them.
 
-    With `clips`, numbers of rows and sums are totals of units that are clipped as a whole, and those of which the
-    statement divides one by the other, the pairs `divided`, are one measure. Raises Refusal: PV016 where a value needs
-    finite bounds and has none, PV017 where nothing bounds the rows of a unit and something has to.
+    With `clips`, numbers of rows and sums are totals of units that are clipped as a whole. Raises Refusal: PV016 where
+    a value needs finite bounds and has none, PV017 where nothing bounds the rows of a unit and something has to.
     """
     collector = _Collector(relation, keys, bound, parameters, clips)
     collector.join(calls)
-    collector.pair(divided)
     used = [collector.slots_of(c) for c in calls]
     collector.centre()
     built = [collector.built(s) for s in collector.slots]
@@ -88,10 +78,7 @@ def measures_of(
         spend(len(measures) // 10)
         slots = collector.completed(call, slots)
         places = tuple(measures.index(collector.built(s)) for s in slots)
-        below = call in collector.below
-        outputs.append(
-            Output(call.function, places, call.text, call.factor, call.fraction, _of_rows(call), below)
-        )
+        outputs.append(Output(call.function, places, call.text, call.factor, call.fraction, _of_rows(call)))
     return measures, tuple(outputs)
 
 
@@ -108,9 +95,6 @@ class _Collector:
     kept: dict[Slot, Measure] = field(default_factory=dict)
     joint: dict[str, Call] = field(default_factory=dict)
     squared: set[str] = field(default_factory=set)
-    above: dict[Call, Call] = field(default_factory=dict)
-    """By the total above the line of a ratio, the one below it."""
-    below: dict[Call, Call] = field(default_factory=dict)
 
     def join(self, calls: list[Call]) -> None:
         """Note what is averaged under clips: its count, sum and squares are one joint measure."""
@@ -120,21 +104,6 @@ class _Collector:
                 if call.function in VARIANCES:
                     self.squared.add(_name(call))
 
-    def pair(self, divided: Sequence[tuple[Call, Call]]) -> None:
-        """Note which totals are a ratio: each is part of one at most, and of no joint measure."""
-        for above, below in divided:
-            taken = {*self.above, *self.below}
-            if above != below and all(c not in taken and self._total(c) for c in (above, below)):
-                self.above[above], self.below[below] = below, above
-
-    def _total(self, call: Call) -> bool:
-        """Whether a call is a clipped total by itself."""
-        if self._joint_name(call) in self.joint:
-            return False
-        if call.function == "count" and not call.values and not call.units:
-            return self.clips and not one_row_per_unit(self.relation, self.keys)
-        return call.function == "sum" and not self._of_unit(call) and self._clips(call)
-
     def _clips(self, call: Call) -> bool:
         """Whether units' totals are clipped: not where a unit has one row, whose value is bounded."""
         if not self.clips or not one_row_per_unit(self.relation):
@@ -142,23 +111,21 @@ class _Collector:
         found = Ranges.of(self.relation, self.parameters, call.argument).interval(call.values[0])
         return found.lo is None or found.hi is None
 
-    def _joint_name(self, call: Call) -> str:
-        """The name of the joint measure that a call is part of, if there is one."""
+    def _joint_slot(self, call: Call) -> Slot | None:
+        """The joint measure that a call is part of."""
+        name = ""
         if call.function in ("sum", "avg", *VARIANCES):
-            return _name(call)
-        if call.function == "count" and not call.values and not call.units:
+            name = _name(call)
+        elif call.function == "count" and not call.values and not call.units:
             counted = (name for name, one in self.joint.items() if _name(self._count_of(one)) == _name(call))
-            return next(counted, "")
-        return ""
+            name = next(counted, "")
+        return self._slot("joint", name, self.joint[name]) if name in self.joint else None
 
     def slots_of(self, call: Call) -> list[Slot]:
         """The measures that a call needs, each noted once."""
         name = _name(call)
-        if (joint := self._joint_name(call)) in self.joint:
-            return [self._slot("joint", joint, self.joint[joint])]
-        if call in self.above or call in self.below:
-            above = call if call in self.above else self.below[call]
-            return [self._slot("ratio", f"{_name(above)} / {_name(self.above[above])}", above)]
+        if (joint := self._joint_slot(call)) is not None:
+            return [joint]
         if call.function == "count":
             kind: Part = "items" if call.values else "units" if call.units else "count"
             return [self._slot(kind, name, call)]
@@ -214,16 +181,15 @@ class _Collector:
 
     def _built(self, slot: Slot, call: Call) -> Measure:
         part, name = slot
-        if part == "ratio":
-            return self._ratio(call)
         if part == "count" and self.clips and not one_row_per_unit(self.relation, self.keys):
-            return _rows(call)
+            return Total(None, call.argument, 1)
         if part == "joint":
             fixed, anchor = self._anchored(call)
             least = max(1, anchor // LEAST_SHARE)
             return Joint(fixed, call.argument, name in self.squared, least)
         if part == "sum" and self._clips(call):
-            return self._sum(call)
+            fixed, anchor = self._anchored(call)
+            return Total(fixed, call.argument, anchor)
         if part in ("count", "units", "items"):
             tau = 1 if part == "units" else self._most()
             return Count(call.argument, tau, call.values)
@@ -243,17 +209,6 @@ class _Collector:
         if part == "squares":
             return Moment(fixed, call.argument, 2, True, tau)
         return Moment(fixed, call.argument, 1, name in self.centred, tau)
-
-    def _sum(self, call: Call) -> Total:
-        fixed, anchor = self._anchored(call)
-        return Total(fixed, call.argument, anchor)
-
-    def _ratio(self, call: Call) -> Ratio:
-        above, below = (_rows(c) if c.function == "count" else self._sum(c) for c in (call, self.above[call]))
-        scales = [t.value.scale if t.value is not None else 0 for t in (above, below)]
-        multiple = 10 ** min(max(RATIO_SCALE + scales[1] - scales[0], 0), MOST_MULTIPLE)
-        least = multiple * above.anchor // (LEAST_SHARE * below.anchor)
-        return Ratio(above, below, multiple, max(1, least))
 
     def _anchored(self, call: Call) -> tuple[FixedPoint, int]:
         """What is added up and the least length of a unit's vector: the largest row, where bounds are declared."""
@@ -340,10 +295,6 @@ def shown_text(value: exp.Expr, relation: Relation) -> str:
 def _name(call: Call) -> str:
     values = ", ".join(v.sql() for v in call.values)
     return f"{values} | {call.argument.sql() if call.argument is not None else ''}"
-
-
-def _rows(call: Call) -> Total:
-    return Total(None, call.argument, 1)
 
 
 def _of_rows(call: Call) -> bool:

@@ -12,9 +12,7 @@ from sqlglot import exp
 from dpproxy.engine.planner import BoundNode
 from rewriter.emit.dialects.base import Bound
 from rewriter.emit.histogram import check_dialect
-from rewriter.emit.measures import summed
 from rewriter.ir.measure import (
-    Clipped,
     Count,
     DistinctItems,
     Joint,
@@ -110,7 +108,8 @@ def planned(sql: str, world: World) -> list[BoundNode]:
 
 
 def _planned(node: NodeDraft, drafted: Draft, world: World) -> BoundNode:
-    if any(value.lo is None for value, _ in summed(node)):
+    summed = (m for m in node.measures if isinstance(m, (Moment, Total, Joint, Quantiles)))
+    if any(m.value is not None and m.value.lo is None for m in summed):
         raise Refusal("PV016", "an aggregate needs finite bounds")
     check_dialect(node, world.policy, drafted.values, world.engine.dialect)
     cells: Cells | None = None
@@ -176,12 +175,12 @@ def others(node: BoundNode, cells: Cells) -> Iterator[Query]:
 
 def _vectors(over: BoundNode) -> Iterator[Query]:
     """The queries of all clipped totals together: of lengths, of averages, and of sums at some lengths."""
-    totals = [(n, m) for n, m in enumerate(over.draft.measures) if isinstance(m, Clipped)]
+    totals = [(n, m) for n, m in enumerate(over.draft.measures) if isinstance(m, (Total, Joint))]
     if not totals:
         return
     asked = replace(over, draft=replace(over.draft, measures=tuple(m for _, m in totals), outputs=()))
     vectors = [Vector(n) if isinstance(m, Total) else Vector(n, CENTRE, m.least) for n, m in totals]
-    joint = [v for v in vectors if not isinstance(over.draft.measures[v.place], Total)]
+    joint = [v for v in vectors if isinstance(over.draft.measures[v.place], Joint)]
     if joint:
         yield Query("places", asked, over.averages(joint, STEPS, PLACES))
     yield Query("places", asked, over.lengths(vectors, STEPS, PLACES))
@@ -189,7 +188,7 @@ def _vectors(over: BoundNode) -> Iterator[Query]:
         clips, lengths = [], []
         for number, (_, measure) in enumerate(totals):
             length = times * (measure.anchor if isinstance(measure, Total) else measure.least)
-            parts = 1 if isinstance(measure, Total) else 2 + (isinstance(measure, Joint) and measure.squares)
+            parts = 1 if isinstance(measure, Total) else 2 + measure.squares
             clips.append((length, SCALE))
             lengths += [(number, length * SCALE)] * parts
         yield Query("clipped", asked, over.clipped(vectors, clips), tuple(lengths))

@@ -15,16 +15,7 @@ from random import Random
 from dpproxy.backends.base import text
 from dpproxy.engine.planner import BoundNode
 from rewriter.emit.other_queries import ONE
-from rewriter.ir.measure import (
-    ROW,
-    Clipped,
-    Count,
-    DistinctItems,
-    Measure,
-    Moment,
-    Quantiles,
-    Running,
-)
+from rewriter.ir.measure import ROW, Count, DistinctItems, Joint, Measure, Moment, Quantiles, Running, Total
 from rewriter.plan import Cells
 from tests.oracle.ask import (
     MOST_ITEMS,
@@ -86,7 +77,7 @@ def _queries(node: BoundNode, world: World) -> list[Query]:
         return [selected(node, (), 0), selected(node, _some(node, world), 1)]
     query = counted(node)
     cells = node.cells
-    if cells is None and any(isinstance(m, (Quantiles, DistinctItems, Clipped)) for m in measures):
+    if cells is None and any(isinstance(m, (Quantiles, DistinctItems, Total, Joint)) for m in measures):
         cells = _labels(_histogram(query, world, WHOLE))
     return [query, *others(node, cells)] if cells else [query]
 

@@ -160,11 +160,6 @@ class Generator:
         else:
             function = self._rng.choice(("SUM", "SUM", "SUM", "AVG", "VARIANCE", "STDDEV_POP"))
             call = f"{function}({self._bounded(number)})"
-        if roll > 0.9:
-            below = self._rng.choice(
-                ("COUNT(*)", f"COUNT({number})", f"SUM({alias}.{self._rng.choice(numbers)})")
-            )
-            return f"SUM({self._bounded(number)}) / NULLIF({below}, 0)"
         if self._rng.random() < 0.15:
             call += f" FILTER (WHERE {self._condition(alias, rel)})"
         return call

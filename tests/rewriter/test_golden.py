@@ -21,7 +21,6 @@ from rewriter.ir.measure import (
     Moment,
     Output,
     Quantiles,
-    Ratio,
     Running,
     Total,
     named,
@@ -97,8 +96,6 @@ def measured(measure: Measure) -> str:
         return f"{text}, anchor {measure.anchor}"
     if isinstance(measure, Joint):
         return f"{text}, least {measure.least}"
-    if isinstance(measure, Ratio):
-        return f"{text}, times {measure.multiple}, least {measure.least}"
     return text if isinstance(measure, DistinctItems) else f"{text}, tau {measure.tau}"
 
 

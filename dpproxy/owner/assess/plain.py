@@ -22,7 +22,6 @@ from mechanisms.histogram import Counts
 from mechanisms.unit_clip import LARGEST_TOTAL
 from rewriter.binder.contribution_bounds import Bound
 from rewriter.ir.measure import (
-    Clipped,
     Count,
     DistinctItems,
     Joint,
@@ -67,7 +66,7 @@ def measured(one: ReleasePlan, cells: Cells, fetch: Fetch) -> dict[Place, Measur
             values = in_cell_order(fetched, column, len(cells))
             found[place, None] = _exact(values.tolist())
     for place, measure in enumerate(node.draft.measures):
-        if isinstance(measure, Clipped):
+        if isinstance(measure, (Total, Joint)):
             found |= _totals(node, place, cells, fetch)
         elif isinstance(measure, Quantiles):
             found |= _quantiles(one, node, place, measure, cells, fetch)
@@ -95,7 +94,7 @@ def _unclamped(measure: Measure) -> Measure:
         return replace(measure, events=UNCLAMPED)
     if isinstance(measure, Quantiles) and measure.weighted:
         return replace(measure, tau=UNCLAMPED, weighted=False)
-    if isinstance(measure, (DistinctItems, Clipped)) or measure.tau == 1:
+    if isinstance(measure, (DistinctItems, Total, Joint)) or measure.tau == 1:
         return measure
     return replace(measure, tau=UNCLAMPED)
 
@@ -104,7 +103,7 @@ def _totals(node: BoundNode, place: int, cells: Cells, fetch: Fetch) -> Mapping[
     """The sums of vectors of all lengths."""
     measure = node.draft.measures[place]
     squares = isinstance(measure, Joint) and measure.squares
-    parts = [SUM] if isinstance(measure, Total) else [SUM, ROWS, SQUARES] if squares else [SUM, ROWS]
+    parts = [SUM, ROWS, SQUARES] if squares else [SUM, ROWS] if isinstance(measure, Joint) else [SUM]
     sums = by_cell(
         fetch(node.over(cells).clipped([Vector(place)], [(LARGEST_TOTAL, 1)])), len(cells), len(parts)
     )

@@ -128,44 +128,13 @@ def test_an_average_that_depends_on_the_number_of_rows_is_off_and_says_so(ann: A
     )
 
 
-@pytest.mark.parametrize(
-    ("ratio", "error"),
-    [
-        ("SUM(amount) / COUNT(*)", 8),
-        ("1.0 * SUM(pieces) / NULLIF(SUM(amount), 0)", 0.02),
-        ("COUNT(*) FILTER (WHERE pieces > 4) * 100.0 / COUNT(*)", 8),
-    ],
-)
-def test_a_ratio_is_one_release(folder: Path, ann: Analyst, ratio: str, error: float) -> None:
-    ((found,),) = ann.ask(f"SELECT {ratio} FROM orders")
-    with duckdb.connect(folder / "people.duckdb", read_only=True) as connection:
-        (true,) = connection.execute(f"SELECT {ratio} FROM orders").fetchall()[0]
-    assert abs(float(found) - float(true)) < error
-    assert ann.used() == (1, 0)
-
-
-def test_the_totals_of_a_ratio_are_near_the_truth_too(folder: Path, ann: Analyst) -> None:
-    sql = "SELECT shop, SUM(amount) / SUM(pieces), SUM(amount), SUM(pieces) FROM orders GROUP BY shop ORDER BY shop"
-    rows = ann.ask(sql)
-    with duckdb.connect(folder / "people.duckdb", read_only=True) as connection:
-        truth = connection.execute(sql).fetchall()
-    assert [row[0] for row in rows] == [row[0] for row in truth]
-    for (_, *found), (_, *true) in zip(rows, truth, strict=True):
-        assert math.isclose(float(found[0]), float(found[1]) / float(found[2]))
-        assert all(abs(float(f) / float(t) - 1) < 0.3 for f, t in zip(found, true, strict=True))
-    assert re.search(
-        r"one unit counts for at most about [\d,.]+ of the ratio's divisor in sum", ann.notices[0]
-    )
-    assert ann.used() == (1, 0)
-
-
-@pytest.mark.parametrize("aggregate", ["COUNT(*)", "SUM(minutes)", "AVG(minutes)", "SUM(minutes) / COUNT(*)"])
+@pytest.mark.parametrize("aggregate", ["COUNT(*)", "SUM(minutes)", "AVG(minutes)"])
 def test_where_there_are_too_few_units_there_is_no_number(ann: Analyst, aggregate: str) -> None:
     told = {}
     for minutes in range(20, 26):
         ((number,),) = ann.ask(f"SELECT {aggregate} FROM calls WHERE minutes > {minutes}")
         told[number] = ann.notices[0]
-    why = "NULL in avg is a value of which the noise leaves nothing|no length of units' totals serves so few units"
+    why = "avg is NULL where the noise would swamp it|no length of units' totals serves so few units"
     assert re.search(why, told[None])
 
 

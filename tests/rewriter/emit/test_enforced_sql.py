@@ -17,19 +17,8 @@ from rewriter.emit.dialects.base import Dialect
 from rewriter.emit.dialects.duckdb import DUCKDB
 from rewriter.emit.dialects.postgres import POSTGRES
 from rewriter.emit.histogram import histogram_query
-from rewriter.emit.measures import summed
 from rewriter.emit.other_queries import Backend, bins_query, items_query, running_query, weights_query
-from rewriter.ir.measure import (
-    Clipped,
-    Count,
-    DistinctItems,
-    Joint,
-    Moment,
-    Quantiles,
-    Running,
-    Total,
-    Vector,
-)
+from rewriter.ir.measure import Count, DistinctItems, Joint, Moment, Quantiles, Running, Total, Vector
 from rewriter.logical.key_domains import domain_query
 from rewriter.logical.plan import NodeDraft
 from rewriter.logical.split import draft
@@ -63,7 +52,11 @@ def drafted(sql: str, policy: Policy) -> Drafted:
     return [
         (n, found.values)
         for n in found.nodes
-        if isinstance(n, NodeDraft) and not any(value.lo is None for value, _ in summed(n))
+        if isinstance(n, NodeDraft)
+        and not any(
+            isinstance(m, (Moment, Total, Joint, Quantiles)) and m.value is not None and m.value.lo is None
+            for m in n.measures
+        )
     ]
 
 
@@ -118,12 +111,12 @@ def _unbounded(
 
 def _totals(node: NodeDraft, cells: Cells, backend: Backend, walk: Callable[[str], Walk]) -> Iterator[str]:
     """What the queries of a node's clipped totals do not bound, all of them together."""
-    measures = [(n, m) for n, m in enumerate(node.measures) if isinstance(m, Clipped)]
+    measures = [(n, m) for n, m in enumerate(node.measures) if isinstance(m, (Total, Joint))]
     if not measures:
         return
     vectors = [Vector(n) if isinstance(m, Total) else Vector(n, CENTRE, m.least) for n, m in measures]
     every = Vectors(node, vectors, cells, backend)
-    joint = [v for v in vectors if not isinstance(node.measures[v.place], Total)]
+    joint = [v for v in vectors if isinstance(node.measures[v.place], Joint)]
     if (
         backend.dialect is DUCKDB
     ):  # how they count units is the same text on all engines, and takes long to read
@@ -131,7 +124,7 @@ def _totals(node: NodeDraft, cells: Cells, backend: Backend, walk: Callable[[str
         if joint:
             yield from walk(averages_query(replace(every, vectors=joint), 4, BINS).sql).places()
     clips = [(LENGTH * anchor, SCALE) for anchor in every.anchors]
-    parts = [1 if isinstance(m, Total) else 2 + (isinstance(m, Joint) and m.squares) for _, m in measures]
+    parts = [1 if isinstance(m, Total) else 2 + m.squares for _, m in measures]
     yield from walk(clipped_query(every, clips).sql).clipped(parts, clips)
 
 
