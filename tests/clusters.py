@@ -40,20 +40,12 @@ def copying(folder: Path) -> Callable[[Path], None]:
         if not first.exists():
             new = Path(mkdtemp(dir=folder))
             INITIALISE(new)
-            _shrink(new, binaries.directory)
+            # Maps that PostgreSQL makes anew as it goes: a quarter of the files.
+            for file in [*new.rglob("*_fsm"), *new.rglob("*_vm")]:
+                file.unlink()
             with suppress(OSError):  # where another process was sooner
                 new.rename(first)
         made = (first / "password", first / "cluster")
         subprocess.run(["cp", "-a", "--reflink=auto", *made, data_dir], check=True)
 
     return initialise
-
-
-def _shrink(data_dir: Path, programs: Path) -> None:
-    """Make a new cluster quick to copy: segments of 1 MB in its log, no maps that PostgreSQL makes anew as it goes."""
-    cluster, log = data_dir / "cluster", data_dir / "log"
-    command = [str(programs / "pg_resetwal"), "--wal-segsize=1", str(cluster)]
-    if server._spawn(server._identity_of(cluster), command, log).wait() != 0:
-        raise OSError(f"pg_resetwal: {log.read_text()}")
-    for file in [*cluster.rglob("*_fsm"), *cluster.rglob("*_vm")]:
-        file.unlink()

@@ -26,6 +26,8 @@ from tests.rewriter.engine import cells_of
 from tests.rewriter.queries import ANSWERED, TRUNCATED
 from tests.spark_server import copied, owner, url, with_spark
 
+pytestmark = pytest.mark.service
+
 SUMS = (
     "SELECT action, SUM(amount), AVG(amount), VAR_POP(amount), COUNT(*) FROM events GROUP BY action",
     "SELECT SUM(quantity), SUM(amount) FROM events",

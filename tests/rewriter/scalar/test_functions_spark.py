@@ -20,6 +20,8 @@ from tests.rewriter.scalar.test_functions import EXPRESSIONS, Answers, based, ju
 from tests.rewriter.values import COLUMNS, RELATION, ROWS
 from tests.spark_server import url, with_spark
 
+pytestmark = pytest.mark.service
+
 GOLDEN = Path(__file__).with_name("functions_spark.txt")
 KEPT = GOLDEN.read_text() if GOLDEN.exists() else ""
 RUN = "  in Spark: "
