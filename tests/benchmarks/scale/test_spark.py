@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from rich.console import Console
 
 from benchmarks.scale.spark import asked, made
 from tests.spark_server import serving, with_spark
+
+pytestmark = pytest.mark.service
 
 
 @with_spark
