@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal
 from uuid import UUID
@@ -15,19 +15,21 @@ from budget.store import Conflict, PostgresStore, Row
 Refresh = Literal["epoch", "period", "once"]
 Columns = tuple[tuple[str, str], ...]
 """The name and the type of each column."""
+Choices = Mapping[str, Sequence[int]]
 
 _SHOWN = (
     "id, name, version, publisher, query, settings, refresh, columns, comments, information, calls, released_at,"
-    " due_at, failure"
+    " due_at, failure, choices"
 )
 _ONE = f"SELECT {_SHOWN} FROM dpproxy_ledger.publication WHERE name = %(name)s"
 _ALL = f"SELECT {_SHOWN} FROM dpproxy_ledger.publication ORDER BY number"
 _ANSWER = "SELECT answer FROM dpproxy_ledger.publication WHERE id = %(id)s AND version = %(version)s"
 _ADD = f"""
 INSERT INTO dpproxy_ledger.publication
-    (name, publisher, query, settings, refresh, columns, comments, answer, information, calls, released_at, due_at)
+    (name, publisher, query, settings, refresh, columns, comments, answer, information, calls, released_at, due_at,
+    choices)
 VALUES (%(name)s, %(publisher)s, %(query)s, %(settings)s::jsonb, %(refresh)s, %(columns)s::jsonb, '{{}}'::jsonb,
-    %(answer)s, %(information)s, %(calls)s, %(released_at)s, %(due_at)s)
+    %(answer)s, %(information)s, %(calls)s, %(released_at)s, %(due_at)s, %(choices)s::jsonb)
 RETURNING {_SHOWN}
 """
 _DROP = "DELETE FROM dpproxy_ledger.publication WHERE id = %(id)s RETURNING name"
@@ -50,7 +52,8 @@ _TAKE = _CLAIM.replace(" AND due_at <= %(now)s", "")
 _RENEW = f"""
 UPDATE dpproxy_ledger.publication
 SET columns = %(columns)s::jsonb, answer = %(answer)s, information = %(information)s, calls = %(calls)s,
-    released_at = %(released_at)s, due_at = %(due_at)s, failure = NULL, claim = NULL, version = gen_random_uuid()
+    released_at = %(released_at)s, due_at = %(due_at)s, choices = %(choices)s::jsonb, failure = NULL, claim = NULL,
+    version = gen_random_uuid()
 WHERE id = %(id)s AND claim = %(claim)s
 RETURNING {_SHOWN}
 """
@@ -70,7 +73,8 @@ class NameTaken(LedgerError):
 class Released:
     """An answer as it is published: its columns, its rows in whatever form, and what the publisher paid for it.
 
-    `due_at`: when it is to be refreshed, None for never.
+    `due_at`: when it is to be refreshed, None for never. `choices`: the private choices in it, by what they were made
+    for, in whatever form.
     """
 
     columns: Columns
@@ -78,6 +82,7 @@ class Released:
     charged: Charge
     released_at: datetime
     due_at: datetime | None
+    choices: Choices = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -95,6 +100,7 @@ class PublishedAnswer:
         charged: the cost of the last release.
         released_at, due_at: when its rows were released, and when they are refreshed next.
         failure: why the last refresh failed, None where it did not.
+        choices: the private choices in it, which a refresh uses again.
     """
 
     id: UUID
@@ -110,6 +116,7 @@ class PublishedAnswer:
     released_at: datetime
     due_at: datetime | None
     failure: str | None
+    choices: Choices
 
 
 class Publications:
@@ -202,6 +209,7 @@ def _values(released: Released) -> dict[str, object]:
         "calls": released.charged.calls,
         "released_at": released.released_at,
         "due_at": released.due_at,
+        "choices": json.dumps(dict(released.choices)),
     }
 
 

@@ -44,7 +44,10 @@ class MeasuredColumn:
 
 
 class Choice(NamedTuple):
-    """What was chosen privately for a total: the centre of joint moments, else 0, and the length of vectors."""
+    """What was chosen privately for a total: the centre of joint moments, else 0, and the length of vectors.
+
+    `length`: 0 where the choice came to none, so that nothing can be released.
+    """
 
     centre: int
     length: int

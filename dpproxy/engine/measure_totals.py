@@ -48,7 +48,13 @@ class TotalsMeasurement:
     @property
     def rounds(self) -> int:
         """A query for averages where there are some, one for lengths, one for sums; none for what is known."""
-        return 1 + any(place not in self.known for place in self.places) + bool(self._joint)
+        choosing = any(place not in self.known for place in self.places)
+        return bool(self._served) + choosing + bool(self._joint)
+
+    @property
+    def _served(self) -> tuple[int, ...]:
+        """All but those for which no length was found in an answer that was paid for."""
+        return tuple(p for p in self.places if p not in self.known or self.known[p].length)
 
     @property
     def _joint(self) -> tuple[int, ...]:
@@ -66,7 +72,7 @@ class TotalsMeasurement:
         return tuple(self._mechanism(place, max(groups, 1)) for place in self.places)
 
     def _mechanism(self, place: int, groups: int) -> UnitClip | UnitMoments:
-        measure, known = self._measure(place), self.known.get(place)
+        measure, known = self._measure(place), self.known.get(place) if place in self._served else None
         if isinstance(measure, Total):
             return UnitClip(
                 eps_per=self.settings.eps_per,
@@ -95,7 +101,7 @@ class TotalsMeasurement:
         return ", ".join(n if names.count(n) == 1 else f"{n} x{names.count(n)}" for n in dict.fromkeys(names))
 
     def cost(self, groups: int) -> Cost:
-        return total(m.cost_at_most for m in self.mechanisms(groups)) if groups else FREE
+        return total(self._mechanism(p, groups).cost_at_most for p in self._served) if groups else FREE
 
     def parameters(self, groups: int) -> object:
         named = zip(self.places, self.mechanisms(groups), strict=True)
@@ -110,7 +116,9 @@ class TotalsMeasurement:
     def queries(self, cells: Cells) -> tuple[HistogramQuery, ...]:
         """Those for centres of 0 and the least lengths: which ones they will be is not known before."""
         node, centres = self.node.over(cells), self._known_centres(len(cells))
-        mechanisms = dict(zip(self.places, self.mechanisms(len(cells)), strict=True))
+        mechanisms = {place: self._mechanism(place, max(len(cells), 1)) for place in self._served}
+        if not mechanisms:
+            return ()
         for place, mechanism in mechanisms.items():
             if isinstance(mechanism, UnitMoments):
                 centres[place] = mechanism.centre_of(0)
@@ -126,17 +134,19 @@ class TotalsMeasurement:
                 {at: MeasuredColumn(()) for place in self.places for at in self._parts(place)}, FREE
             )
         node = self.node.over(cells)
-        mechanisms = dict(zip(self.places, self.mechanisms(len(cells)), strict=True))
+        mechanisms = {place: self._mechanism(place, len(cells)) for place in self._served}
         centres = self._centres(node, mechanisms, fetch, stream)
         clips = _clips(mechanisms, centres)
         lengths = self._lengths(node, clips, centres, fetch, stream)
         sums = self._sums(node, clips, lengths, centres, len(cells), fetch)
         columns: dict[Place, MeasuredColumn] = {}
         costs = []
+        for place in set(self.places) - set(self._served):
+            columns |= self._nothing(place, len(cells))
         for place, mechanism in mechanisms.items():
             clip, length = clips[place], lengths.get(place)
             if length is None:
-                columns |= dict.fromkeys(self._parts(place), nothing(clip, len(cells)))
+                columns |= self._nothing(place, len(cells))
                 costs += [clip.cost_of_choice]
                 costs += [mechanism.cost_of_centre] if isinstance(mechanism, UnitMoments) else []
                 continue
@@ -149,6 +159,14 @@ class TotalsMeasurement:
                 columns[at] = _column(values, release.stddev, number, centre, length)
             costs.append(mechanism.cost_at_most)
         return Measured(columns, total(costs))
+
+    def _nothing(self, place: int, cells: int) -> dict[Place, MeasuredColumn]:
+        """What is released where the choice came to no length."""
+        mechanism = self._mechanism(place, cells)
+        clip = mechanism.clip(mechanism.centre_of(0)) if isinstance(mechanism, UnitMoments) else mechanism
+        note = f"no length of units' totals serves so few units: about {clip.units_needed} are needed"
+        column = MeasuredColumn((0,) * cells, notes=(note,), absent=True)
+        return dict.fromkeys(self._parts(place), column)
 
     def _parts(self, place: int) -> list[Place]:
         measure = self._measure(place)
@@ -262,12 +280,6 @@ def _column(
 def public_groups(node: BoundNode) -> int:
     """A number of cells that is public: the size of a known domain; of groups that were found it is no such number."""
     return 1 if node.cells is None else max(len(node.cells), 1)
-
-
-def nothing(clip: UnitClip, cells: int) -> MeasuredColumn:
-    """What is released where the choice came to no length."""
-    note = f"no length of units' totals serves so few units: about {clip.units_needed} are needed"
-    return MeasuredColumn((0,) * cells, notes=(note,), absent=True)
 
 
 def by_cell(fetched: Fetched, cells: int, parts: int) -> Counts:

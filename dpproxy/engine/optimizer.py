@@ -383,11 +383,15 @@ def refuse_null_bounds(node: BoundNode) -> None:
             raise refusals.null_bound()
 
 
-def choices(plan: ReleasePlan) -> dict[int, bytes]:
-    """By place, the key of what has to be chosen for each total over known cells, whatever else is asked with it."""
+def choices(plan: ReleasePlan, *, lasting: bool = False) -> dict[int, bytes]:
+    """By place, the key of what has to be chosen for each total over known cells, whatever else is asked with it.
+
+    `lasting`: the key is the same in each epoch.
+    """
     if not isinstance(plan.selection, FullDomain):
         return {}
     keys, (nonce, fingerprint, key, _) = {}, plan.secret
+    nonce = b"" if lasting else nonce
     for meter in plan.meters:
         if isinstance(meter, TotalsMeasurement):
             for place in meter.places:

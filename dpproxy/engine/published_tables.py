@@ -23,6 +23,7 @@ from dpproxy.config.identity import OWNER
 from dpproxy.config.sections import Config
 from dpproxy.engine import refusals
 from dpproxy.engine.executor import QueryEngine
+from dpproxy.engine.group_selection import Choice
 from dpproxy.engine.request import QueryRequest
 from dpproxy.engine.rollback_guard import RollbackGuardedLedger
 from dpproxy.front.front import Front, FrontError
@@ -97,7 +98,8 @@ class Publishing:
                 return Done("CREATE TABLE AS", (f'relation "{name}" already exists, skipping',))
             raise refusals.exists(name)
         settings = {key: request.settings[key] for key in _KEPT if key in request.settings}
-        released, notices = self._released(replace(request, text=asked.query, settings=settings), refresh)
+        query = replace(request, text=asked.query, settings=settings, kept={})
+        released, notices = self._released(query, refresh)
         rows = _rows(released.answer)
 
         def publish() -> Work:
@@ -233,7 +235,8 @@ class Publishing:
         claim = self._ledger.publications.claim_refresh(published, until, under_way, due=now if due else None)
         if claim is None:
             return False
-        request = QueryRequest(published.query, (), published.publisher, (), published.settings)
+        kept = {bytes.fromhex(key): Choice(*choice) for key, choice in published.choices.items()}
+        request = QueryRequest(published.query, (), published.publisher, (), published.settings, kept=kept)
         spent = self._spent(published.publisher)
         try:
             # The publisher had the right once; the current configuration decides about now.
@@ -285,7 +288,9 @@ class Publishing:
             raise Refusal("54000", "the answer is too large to be published", hint="Publish fewer rows.")
         charged = Charge(request.paid.information, request.paid.calls)
         shown = tuple((column.name, column.type) for column in columns)
-        return Released(shown, packed, charged, at, self._next(refresh, request.analyst, at)), notices
+        choices = {key.hex(): choice for key, choice in (request.kept or {}).items()}
+        due_at = self._next(refresh, request.analyst, at)
+        return Released(shown, packed, charged, at, due_at, choices), notices
 
     def _planned(self, query: str) -> tuple[str, tuple[int, ...], bool]:
         """The presentation with the types of its arrays, with columns for the noise where their names are free."""

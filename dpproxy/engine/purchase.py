@@ -23,6 +23,7 @@ from budget.account import (
     Settlement,
 )
 from dpproxy.backends.base import Backend, BackendError, Cancellation, Cancelled, Fetched, Slot
+from dpproxy.engine.group_selection import Choice
 from dpproxy.engine.optimizer import choices, smaller, with_choices
 from dpproxy.engine.release_plan import ReleasePlan, charge
 from dpproxy.engine.released_table import ReleasedTable
@@ -50,6 +51,18 @@ class Purchases:
         self, request: QueryRequest, plans: Sequence[ReleasePlan], chain: Sequence[str], epoch: str
     ) -> dict[bytes, ReleasedTable]:
         """The result of every plan by its request key, paid for by the accounts of `chain`, the analyst's own first."""
+        results = self._results(request, plans, chain, epoch)
+        if request.kept is not None:
+            for plan in plans:
+                for place, key in choices(plan, lasting=True).items():
+                    choice = results[plan.request_key].choice(place)
+                    if choice is not None and choice.length:
+                        request.kept[key] = choice
+        return results
+
+    def _results(
+        self, request: QueryRequest, plans: Sequence[ReleasePlan], chain: Sequence[str], epoch: str
+    ) -> dict[bytes, ReleasedTable]:
         with request.stages.during("replay"):
             results = self._replayed(request, plans, chain[0])
         missing = {p.request_key: p for p in plans if p.request_key not in results}
@@ -68,7 +81,9 @@ class Purchases:
             results |= self._replayed(request, paid, chain[0])
             wanted = [p for key, p in missing.items() if key not in results]
             new = {p.release_key for p in wanted} - set(known)
-            wanted = [self._informed(p, chain[0]) if p.release_key in new else p for p in wanted]
+            wanted = [
+                self._informed(p, chain[0], request.kept or {}) if p.release_key in new else p for p in wanted
+            ]
             return results | (self._buy(request, wanted, chain, epoch, new) if wanted else {})
 
     def _replayed(
@@ -86,8 +101,8 @@ class Purchases:
                 results[plan.request_key] = replace(plan.shown(ReleasedTable.load(stored)), replayed=True)
         return results
 
-    def _informed(self, plan: ReleasePlan, account: str) -> ReleasePlan:
-        """The plan with what was chosen in answers that this account has paid for."""
+    def _informed(self, plan: ReleasePlan, account: str, kept: Mapping[bytes, Choice]) -> ReleasePlan:
+        """The plan with what was chosen in answers that this account has paid for: in this epoch, or `kept`."""
         keys = {key: place for place, key in choices(plan).items()}
         stored = self._ledger.choices(account, list(keys)) if keys else {}
         known = {}
@@ -95,6 +110,7 @@ class Purchases:
             choice = ReleasedTable.load(answer).choice(place)
             if choice is not None:
                 known[keys[key]] = choice
+        known |= {n: kept[key] for n, key in choices(plan, lasting=True).items() if key in kept}
         return with_choices(plan, known)
 
     def _buy(

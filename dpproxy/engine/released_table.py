@@ -103,9 +103,9 @@ class ReleasedTable:
         )
 
     def choice(self, place: int) -> Choice | None:
-        """What was chosen for the total at a place; None for another measure, and where nothing was chosen."""
+        """What was chosen for the total at a place, which may be no length; None for what needs no choice."""
         total = self.measured.get((place, SUM))
-        return None if total is None or not total.length else Choice(total.centre, total.length)
+        return Choice(total.centre, total.length) if total and (total.length or total.absent) else None
 
     def suppressed(self, least: int) -> ReleasedTable:
         """Without the rows that have a count below `least` (post-processing); ranks are no counts.

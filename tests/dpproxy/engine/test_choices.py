@@ -10,6 +10,7 @@ from pathlib import Path
 import duckdb
 import pytest
 
+from dpproxy.backends.base import Fetched
 from dpproxy.deployment.service import Service, configured
 from dpproxy.engine.group_selection import Choice
 from dpproxy.engine.measure_totals import TotalsMeasurement
@@ -17,7 +18,9 @@ from dpproxy.engine.optimizer import choices, plan_release, with_choices
 from dpproxy.engine.options import terms
 from dpproxy.engine.planner import BoundNode, Planner
 from dpproxy.engine.release_plan import ReleasePlan, Secret
+from mechanisms.randomness import seed
 from mechanisms.unit_clip import UnitClip
+from rewriter.ir.measure import Total
 from tests.dpproxy.engine.test_executor import Analyst
 from tests.dpproxy.serving import POLICY, make
 
@@ -130,6 +133,45 @@ def test_an_account_chooses_once_and_no_other_has_its_choice(service: Service) -
     ratio = spread(bob) / known * math.sqrt(0.84)
     assert any(math.isclose(ratio, 2 ** (n / 4), rel_tol=0.02) for n in range(-40, 41)), "bob pays to choose"
     assert bob.used() == (2, 0)
+
+
+@pytest.mark.parametrize("aggregate", ["SUM(amount)", "AVG(amount)"])
+def test_nothing_is_asked_or_paid_where_no_length_was_found(
+    planned: Planner, service: Service, aggregate: str
+) -> None:
+    fresh = plan(planned, service, f"SELECT shop, {aggregate}, COUNT(*) FROM orders GROUP BY shop")
+    (place,) = (n for n, m in enumerate(fresh.node.draft.measures) if m != Total(None, None, 1))
+    known = with_choices(fresh, {place: Choice(0, 0)})
+    assert known.cost_at_most.information == 1
+    assert known.rounds == 2, "those of the count of rows"
+    assert known.release_key != fresh.release_key
+    known = with_choices(fresh, {0: Choice(0, 0), 1: Choice(0, 0)})
+    assert known.cost_at_most.information == 0
+    assert known.rounds == 0
+    assert not list(known.queries())
+
+    def fetch(_: object) -> Fetched:
+        raise AssertionError("the backend is asked")
+
+    released = known.release(fetch, seed(bytes(32), known.release_key, b"a reservation"))
+    assert released.cost.information == 0
+    assert [c.values for c in known.shown(released).columns] == [(None, None), (None, None)]
+    assert "no length of units' totals serves so few units" in released.notes[0]
+    assert [released.choice(place) for place in (0, 1)] == [Choice(0, 0)] * 2
+
+
+def test_what_came_to_no_length_is_not_tried_again(service: Service) -> None:
+    eve = Analyst(service, "eve")
+    # Without units 19 of 20 choices come to no length.
+    amounts, paid = (f"SUM(amount) FILTER (WHERE amount > {least})" for least in range(1000, 1010)), 0.0
+    for amount in amounts:
+        ((answer,),) = eve.ask(f"SELECT {amount} AS a FROM orders")
+        paid = eve.used()[0]
+        if answer is None:
+            break
+    ((again, _),) = eve.ask(f"SELECT {amount} AS a, COUNT(*) AS n FROM orders")
+    assert again is None
+    assert eve.used() == (paid + 1, 0)
 
 
 def choices_of(service: Service) -> list[bytes]:

@@ -75,6 +75,25 @@ def test_each_epoch_once_and_what_is_made_of_it_after_it(service: Service) -> No
         assert rows(service, "SELECT town, n FROM published.once ORDER BY town") == first
 
 
+def test_a_length_is_chosen_once_for_all_refreshes(service: Service) -> None:
+    clock = Clock(service)
+    publish(
+        service, "CREATE TABLE published.towns AS SELECT SUM(seconds) AS s, AVG(seconds) AS a FROM visits"
+    )
+    (first,) = rows(service, "SELECT s, s_stddev, a_stddev FROM published.towns")
+    kept = [first]
+    for _ in range(2):
+        clock.tomorrow(service)
+        kept += rows(service, "SELECT s, s_stddev, a_stddev FROM published.towns")
+    assert len({s for s, _, _ in kept}) == 3, "another epoch's noise"
+    deviations = [float(s) for _, s, _ in kept]
+    # What the choice cost at first is spent on noise later.
+    assert deviations[1:] == pytest.approx([deviations[0] * 0.75**0.5] * 2, rel=0.05)
+    (answer,) = service.ledger.publications.all()
+    assert len(answer.choices) == 1
+    assert used(service) == 3
+
+
 def test_one_of_two_proxies_renews_and_both_show_it(tmp_path: Path) -> None:
     """Two fronts on one ledger; the second reads what the first publishes."""
     with Embedded.start(tmp_path / "server", durable=True) as server, ExitStack() as stack:
