@@ -30,6 +30,7 @@ class Column:
         ends: what the values of a computed column lie between, None where nothing says.
         unit_bounds: the interval that sums clamp a unit's total in a group to.
         scale: the decimals that sums keep.
+        magnitude: about how large a value is, where nothing bounds it: the shortest length that totals are clipped to.
         declared: the owner has named the column, with or without details, or in bounds of its groups.
     """
 
@@ -44,6 +45,7 @@ class Column:
     ends: tuple[Fraction | None, Fraction | None] = (None, None)
     unit_bounds: tuple[Fraction, Fraction] | None = None
     scale: int | None = None
+    magnitude: Fraction | None = None
     declared: bool = True
 
 

@@ -84,6 +84,7 @@ def _column(
         bounds=_ends(declared.bounds),
         unit_bounds=_ends(declared.unit_bounds),
         scale=declared.scale,
+        magnitude=declared.magnitude,
         declared=column.name in _named(section),
     )
     if domain is None and span is None and source is None:
@@ -155,6 +156,9 @@ def _check_bounds(place: str, declared: ColumnSection, kind: str) -> None:
     for key, bounds in (("bounds", declared.bounds), ("unit_bounds", declared.unit_bounds)):
         if bounds is not None and base(kind) not in NUMBERS:
             raise Mistake(f"{place}.{key}", f"a column of type {kind} can have no bounds")
+    for key, value in (("scale", declared.scale), ("magnitude", declared.magnitude)):
+        if value is not None and base(kind) not in NUMBERS:
+            raise Mistake(f"{place}.{key}", f"a column of type {kind} can have no {key}")
 
 
 def check_source(place: str, kind: str, table: Table, name: str) -> None:

@@ -23,6 +23,10 @@ LEAST_SESSION_MEMORY = 128_000_000
 """Indexes of public tables are built in half of it."""
 
 
+LATER = ("magnitude",)
+"""Keys of columns that the first fingerprints did not have."""
+
+
 class ConfigError(Exception):
     """A mistake in the configuration: which file, which key, what is wrong, and the nearest valid name.
 
@@ -286,6 +290,7 @@ class ColumnSection(_Section):
     bounds: list[Exact] | None = Field(default=None, min_length=2, max_length=2)
     unit_bounds: list[Exact] | None = Field(default=None, min_length=2, max_length=2)
     scale: int | None = Field(default=None, ge=0, le=18)
+    magnitude: Annotated[Exact, Field(gt=0)] | None = None
     hidden: bool = False
 
     @model_validator(mode="after")
@@ -297,8 +302,8 @@ class ColumnSection(_Section):
         for key, bounds in (("bounds", self.bounds), ("unit_bounds", self.unit_bounds)):
             if bounds is not None and bounds[0] > bounds[1]:
                 raise ValueError(f"{key}: the lower one is above the upper one")
-        if self.scale is not None and self.bounds is None and self.unit_bounds is None:
-            raise ValueError("scale goes with bounds or unit_bounds")
+        if self.magnitude is not None and (self.bounds is not None or self.unit_bounds is not None):
+            raise ValueError("magnitude goes without bounds: these say already how large a value is")
         if self.hidden and self.model_fields_set != {"hidden"}:
             raise ValueError("a hidden column is not usable: nothing else can be said of it")
         return self
@@ -354,7 +359,10 @@ class Config(_Section):
         return self.folder / written
 
     def fingerprint(self) -> bytes:
-        """Tables and columns with their defaults, not budgets: the same bytes for the same policy."""
+        """Tables and columns with their defaults, not budgets: the same bytes for the same policy.
+
+        Settings that came later are in it only where they are set, so that what was paid before stays valid.
+        """
         return json.dumps(self.tables, sort_keys=True, ensure_ascii=True, default=_tagged).encode()
 
     def warnings(self) -> tuple[str, ...]:
@@ -448,4 +456,6 @@ def _names_at(location: tuple[int | str, ...]) -> Iterable[str]:
 
 def _tagged(value: object) -> dict[str, Any]:
     """Sections as they are, numbers and dates apart from strings that look the same."""
-    return dict(value) if isinstance(value, _Section) else {type(value).__name__: str(value)}
+    if not isinstance(value, _Section):
+        return {type(value).__name__: str(value)}
+    return {key: held for key, held in value if held is not None or key not in LATER}

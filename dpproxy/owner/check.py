@@ -234,7 +234,8 @@ def _bounds(column: ColumnSection | None) -> str:
         if bounds is not None:
             scale = "" if column.scale is None else f", scale {column.scale}"
             return f"{_number(bounds[0])} to {_number(bounds[1])} {words}{scale}"
-    return ""
+    said = [] if column.magnitude is None else [f"about {_number(column.magnitude)}"]
+    return ", ".join([*said, *([] if column.scale is None else [f"scale {column.scale}"])])
 
 
 def _number(value: Fraction) -> str:

@@ -93,11 +93,15 @@ class Interval:
 
 @dataclass(frozen=True)
 class Ranges:
-    """Computes ranges of expressions, over the rows of `relation` for which all of `facts` are true."""
+    """Computes ranges of expressions, over the rows of `relation` for which all of `facts` are true.
+
+    `guessed`: a column without ends has those that its `magnitude` says; such a range bounds nothing.
+    """
 
     relation: Relation
     parameters: Parameters
     facts: tuple[exp.Expr, ...] = ()
+    guessed: bool = False
 
     @staticmethod
     def of(relation: Relation, parameters: Parameters, argument: exp.Expr | None = None) -> Ranges:
@@ -181,7 +185,9 @@ class Ranges:
             parameter = self.parameters[int(node.name) - 1]
             return _parsed(parameter.value, kind_of_type(parameter.type))
         if isinstance(node, exp.Column):
-            return _declared(self.relation.source(node.table).column(node.name))
+            column = self.relation.source(node.table).column(node.name)
+            found, size = _declared(column), column.magnitude if self.guessed else None
+            return found if size is None or found.lo is not None else replace(found, lo=-size, hi=size)
         if isinstance(node, (exp.Greatest, exp.Least)):
             return self._extreme(node)
         if isinstance(node, exp.Case):

@@ -221,7 +221,11 @@ class _Collector:
         if ranges.pending(value):
             return FixedPoint(value, 0, None, None), 1
         scale = UNKNOWN_SCALE if found.scale is None else found.scale
-        return FixedPoint(value, scale, 1 - MOST, MOST - 1), 10 ** max(scale, 0)
+        guess = replace(ranges, guessed=True).interval(value)
+        size = Fraction(1) if guess.lo is None or guess.hi is None else max(abs(guess.lo), abs(guess.hi))
+        while size * Fraction(10) ** scale > MOST_ANCHOR:
+            scale -= 1
+        return FixedPoint(value, scale, 1 - MOST, MOST - 1), max(1, ceil(size * Fraction(10) ** scale))
 
     def _weight(self) -> int:
         """How many rows all of a unit's count for, where nothing has to bound them: what is declared, else one."""

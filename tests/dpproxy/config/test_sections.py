@@ -169,7 +169,8 @@ MISTAKES = [
     ("[tables.t.columns]\nc = { bounds = [1] }", "tables.t.columns.c.bounds", None),
     ("[tables.t.columns]\nc = { bounds = [0, 1], unit_bounds = [0, 1] }", "tables.t.columns.c", None),
     ("[tables.t.columns]\nc = { bounds = [0, 1], scale = -1 }", "tables.t.columns.c.scale", None),
-    ("[tables.t.columns]\nc = { scale = 1 }", "tables.t.columns.c", None),
+    ("[tables.t.columns]\nc = { bounds = [0, 1], magnitude = 1 }", "tables.t.columns.c", None),
+    ("[tables.t.columns]\nc = { magnitude = 0 }", "tables.t.columns.c.magnitude", None),
     ("[tables.t.columns]\nc = { domain = [1], range = [1, 2] }", "tables.t.columns.c", None),
     ("[tables.t.columns]\nc = { hidden = true, domain = [1] }", "tables.t.columns.c", None),
     ("[tables.t]\nmax_rows_per_unit = 0", "tables.t.max_rows_per_unit", None),
@@ -211,7 +212,13 @@ def test_the_fingerprint_is_of_tables_and_columns(tmp_path: Path) -> None:
     assert loaded(tmp_path, SMALLEST + table + "[budget]\ncalls = 1\n").fingerprint() == first
     written_out = table.replace('"u"\n', '"u"\npublic = false\nunique = []\n')
     assert loaded(tmp_path, SMALLEST + written_out).fingerprint() == first
-    for other in (table.replace('["1"]', "[1]"), table.replace('"u"', '"v"'), table.replace("c =", "d =")):
+    sized = table.replace('["1"]', '["1"], magnitude = 7')
+    for other in (
+        sized,
+        table.replace('["1"]', "[1]"),
+        table.replace('"u"', '"v"'),
+        table.replace("c =", "d ="),
+    ):
         assert loaded(tmp_path, SMALLEST + other).fingerprint() != first
     alike = [
         table.replace('["1"]', other) for other in ("[0.5]", '["1/2"]', "[2024-01-01]", '["2024-01-01"]')

@@ -1,0 +1,82 @@
+"""The least length of clipped totals: what the policy says of the size of a value, else one."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+from typing import Any
+
+import pytest
+
+from rewriter.ir.measure import Joint, Total
+from rewriter.logical.plan import NodeDraft
+from rewriter.logical.split import draft
+from rewriter.policy import Policy
+from tests.rewriter.shop import EVENTS, POLICY
+
+
+def total_of(sql: str, **declared: Any) -> Total | Joint:
+    """The measure of a statement over events, with more declared of the amount."""
+    columns = tuple(replace(c, **declared) if c.name == "amount" else c for c in EVENTS.columns)
+    tables = {**POLICY.tables, ("public", "events"): replace(EVENTS, columns=columns)}
+    (node,) = draft(f"SELECT {sql} FROM events", Policy(tables, unit_clips=True)).nodes
+    assert isinstance(node, NodeDraft)
+    (measure,) = node.measures
+    assert isinstance(measure, (Total, Joint))
+    return measure
+
+
+@pytest.mark.parametrize(
+    ("declared", "scale", "anchor"),
+    [
+        ({}, 3, 1000),
+        ({"scale": 2}, 2, 100),
+        ({"scale": 0}, 0, 1),
+        ({"magnitude": Fraction(250)}, 3, 250_000),
+        ({"magnitude": Fraction(1, 2), "scale": 2}, 2, 50),
+        ({"magnitude": Fraction(1, 1000), "scale": 0}, 0, 1),
+        # Fewer decimals: longer vectors than these could not be served.
+        ({"magnitude": Fraction(10**9)}, -3, 10**6),
+        ({"scale": 18}, 6, 10**6),
+        ({"type": "numeric(20,12)"}, 6, 10**6),
+        ({"bounds": (Fraction(-5), Fraction(100)), "scale": 2}, 2, 10_000),
+    ],
+)
+def test_the_least_length_of_a_sum(declared: dict[str, object], scale: int, anchor: int) -> None:
+    measure = total_of("SUM(amount)", **declared)
+    assert isinstance(measure, Total)
+    assert measure.value is not None
+    assert (measure.value.scale, measure.anchor) == (scale, anchor)
+
+
+@pytest.mark.parametrize(
+    ("sql", "anchor"),
+    [
+        ("SUM(2 * amount)", 200_000),
+        # One decimal is left of such values.
+        ("SUM(amount * amount)", 400_000),
+        ("SUM(amount + 100)", 300_000),
+        ("SUM(CASE WHEN action = 'like' THEN amount ELSE 0 END)", 200_000),
+        # Nothing is known of the quantity.
+        ("SUM(amount * quantity)", 1000),
+        # The condition says more.
+        ("SUM(amount) FILTER (WHERE amount BETWEEN 0 AND 10)", 10_000),
+    ],
+)
+def test_the_size_of_a_computed_value(sql: str, anchor: int) -> None:
+    measure = total_of(sql, magnitude=Fraction(200), scale=3)
+    assert isinstance(measure, Total)
+    assert measure.anchor == anchor
+
+
+def test_a_row_of_an_average_counts_for_a_part_of_its_value() -> None:
+    measure = total_of("AVG(amount)", magnitude=Fraction(640), scale=1)
+    assert isinstance(measure, Joint)
+    assert measure.least == 100
+
+
+def test_what_is_said_of_the_size_bounds_nothing() -> None:
+    measure = total_of("SUM(amount)", magnitude=Fraction(1), scale=0)
+    assert measure.value is not None
+    assert measure.value.lo == 1 - 2**40
+    assert measure.value.hi == 2**40 - 1
