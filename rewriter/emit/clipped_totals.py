@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
+from rewriter.emit.build import alias, case, cast, func, join, paren, select
 from rewriter.emit.measures import LARGEST_SUM, signed, summed
 from rewriter.emit.other_queries import Backend, CellQuery
 from rewriter.ir.measure import Joint, Total, Vector
@@ -58,19 +59,21 @@ def averages_query(vectors: Vectors, steps: int, most: int) -> HistogramQuery:
     numbers = range(len(vectors.vectors))
     query = _totals(vectors, [("s", "m")] * len(numbers))
     addend = vectors.backend.dialect.addend
-    sums = [exp.alias_(exp.Sum(this=addend(exp.column(f"s{n}"))), f"s{n}") for n in numbers]
-    rows = [exp.alias_(exp.Sum(this=exp.column(f"m{n}")), f"m{n}") for n in numbers]
-    query.add("n", exp.select(*sums, *rows).from_("u", copy=False).group_by(exp.column(UNIT), copy=False))
+    sums = [alias(exp.Sum(this=addend(exp.column(f"s{n}"))), f"s{n}") for n in numbers]
+    rows = [alias(exp.Sum(this=exp.column(f"m{n}")), f"m{n}") for n in numbers]
+    query.add("n", select(*sums, *rows, source="u").group_by(exp.column(UNIT), copy=False))
     query.add("l", _in_turn("n", s=[f"s{n}" for n in numbers], m=[f"m{n}" for n in numbers]))
-    means = [exp.cast(exp.column(name), "DOUBLE") for name in ("s", "m")]
-    mean = exp.alias_(exp.Div(this=means[0], expression=means[1], typed=True), "a")
-    query.add("a", exp.select("i", mean).from_("l").where(exp.GT(this=exp.column("m"), expression=_zero())))
+    means = [cast(exp.column(name), "DOUBLE") for name in ("s", "m")]
+    mean = alias(exp.Div(this=means[0], expression=means[1], typed=True), "a")
+    query.add(
+        "a", select("i", mean, source="l").where(exp.GT(this=exp.column("m"), expression=_zero()), copy=False)
+    )
     size = exp.Greatest(this=exp.Abs(this=exp.column("a")), expressions=[_double(0.5)], ignore_nulls=True)
     power = exp.Mul(this=exp.Ln(this=size), expression=_double(steps / math.log(2)))
     number = exp.Floor(this=exp.Add(this=power, expression=_double(1.5)))
     least = exp.Least(this=number, expressions=[_double(most)], ignore_nulls=True)
     place = exp.Greatest(this=least, expressions=[_double(1)], ignore_nulls=True)
-    signs = exp.Case().when(exp.GT(this=exp.column("a"), expression=_double(0.5)), place)
+    signs = case((exp.GT(this=exp.column("a"), expression=_double(0.5)), place))
     signs = signs.when(exp.LT(this=exp.column("a"), expression=_double(-0.5)), exp.Neg(this=place.copy()))
     return query.written(_counted(signs.else_(_double(0)), "place", "a"), vectors.cells)
 
@@ -84,7 +87,7 @@ def lengths_query(vectors: Vectors, steps: int, most: int) -> HistogramQuery:
     query = _measured(vectors)
     squares = [f"q{n}" for n in range(len(vectors.vectors))]
     query.add("l", _in_turn("n", anchors=vectors.anchors, q=squares))
-    length = exp.Sqrt(this=exp.cast(exp.column("q"), "DOUBLE"))
+    length = exp.Sqrt(this=cast(exp.column("q"), "DOUBLE"))
     above = exp.Greatest(
         this=exp.Sub(this=length, expression=_double(0.5)), expressions=[_double(0.5)], ignore_nulls=True
     )
@@ -92,7 +95,7 @@ def lengths_query(vectors: Vectors, steps: int, most: int) -> HistogramQuery:
     number = exp.Ceil(this=exp.Mul(this=exp.Ln(this=ratio), expression=_double(steps / math.log(2))))
     last = exp.Least(this=number, expressions=[_double(most)], ignore_nulls=True)
     within = exp.Greatest(this=_double(0), expressions=[last], ignore_nulls=True)
-    counted = _counted(within, "bin", "l").where(exp.GT(this=exp.column("q"), expression=_zero()))
+    counted = _counted(within, "bin", "l").where(exp.GT(this=exp.column("q"), expression=_zero()), copy=False)
     return query.written(counted, vectors.cells)
 
 
@@ -107,24 +110,20 @@ def clipped_query(vectors: Vectors, clips: Sequence[tuple[int, int]]) -> Histogr
     for number, (measure, (length, scale)) in enumerate(zip(vectors.measures, clips, strict=True)):
         square = exp.column(f"q{number}", table="n")
         short = exp.LTE(this=square, expression=exp.Literal.number(length**2))
-        root = exp.Sqrt(this=exp.cast(square.copy(), "DOUBLE"))
-        factor = exp.paren(exp.Div(this=_double(scale * length * (1 - MARGIN)), expression=root, typed=True))
+        root = exp.Sqrt(this=cast(square.copy(), "DOUBLE"))
+        factor = paren(exp.Div(this=_double(scale * length * (1 - MARGIN)), expression=root, typed=True))
         for name in _parts(measure):
             total = exp.column(f"{name}{number}", table="u")
             whole = exp.Mul(this=total, expression=exp.Literal.number(scale))
-            size = exp.Mul(this=exp.Abs(this=exp.cast(total.copy(), "DOUBLE")), expression=factor.copy())
-            sign = exp.Case().when(exp.LT(this=total.copy(), expression=_zero()), signed(-1)).else_(signed(1))
-            shortened = exp.Mul(this=exp.cast(exp.Floor(this=size), "BIGINT"), expression=sign)
-            part = exp.Case().when(short.copy(), whole).else_(shortened)
+            size = exp.Mul(this=exp.Abs(this=cast(total.copy(), "DOUBLE")), expression=factor.copy())
+            sign = case((exp.LT(this=total.copy(), expression=_zero()), signed(-1)), otherwise=signed(1))
+            shortened = exp.Mul(this=cast(exp.Floor(this=size), "BIGINT"), expression=sign)
+            part = case((short.copy(), whole), otherwise=shortened)
             summed = exp.Sum(this=vectors.backend.dialect.addend(part))
-            columns.append(exp.alias_(exp.cast(_clamped(summed, LARGEST_SUM), "BIGINT"), f"c{len(columns)}"))
-    selected = (
-        exp.select(exp.column("cell", table="u"), *columns)
-        .from_("u", copy=False)
-        .join("n", on=exp.column(UNIT, table="u").eq(exp.column(UNIT, table="n")), copy=False)
-        .group_by(exp.column("cell", table="u"), copy=False)
-    )
-    return query.written(selected, vectors.cells)
+            columns.append(alias(cast(_clamped(summed, LARGEST_SUM), "BIGINT"), f"c{len(columns)}"))
+    same = exp.EQ(this=exp.column(UNIT, table="u"), expression=exp.column(UNIT, table="n"))
+    selected = join(select(exp.column("cell", table="u"), *columns, source="u"), "n", same)
+    return query.written(selected.group_by(exp.column("cell", table="u"), copy=False), vectors.cells)
 
 
 def _parts(measure: Total | Joint) -> Sequence[str]:
@@ -144,10 +143,10 @@ def _measured(vectors: Vectors) -> CellQuery:
         square: exp.Expr = squares[0]
         for other in squares[1:]:
             square = exp.Add(this=square, expression=other)
-        lengths.append(exp.alias_(exp.Sum(this=square), f"q{number}"))
+        lengths.append(alias(exp.Sum(this=square), f"q{number}"))
     query.add(
         "n",
-        exp.select(exp.column(UNIT), *lengths).from_("u", copy=False).group_by(exp.column(UNIT), copy=False),
+        select(exp.column(UNIT), *lengths, source="u").group_by(exp.column(UNIT), copy=False),
     )
     return query
 
@@ -156,10 +155,10 @@ def _in_turn(source: str, anchors: Sequence[int] = (), **columns: Sequence[str])
     """For each row and vector i, from 0: the vector's column under each name, and its anchor b."""
     (number, *_) = columns.values()
     turns = exp.values([(n,) for n in range(len(number))], alias="t", columns=["i"])
-    shown = [exp.alias_(_of_turn([exp.column(c) for c in of]), name) for name, of in columns.items()]
+    shown = [alias(_of_turn([exp.column(c) for c in of]), name) for name, of in columns.items()]
     if anchors:
-        shown.append(exp.alias_(_of_turn([_double(anchor) for anchor in anchors]), "b"))
-    return exp.select("i", *shown).from_(source, copy=False).join(turns, join_type="CROSS", copy=False)
+        shown.append(alias(_of_turn([_double(anchor) for anchor in anchors]), "b"))
+    return join(select("i", *shown, source=source), turns, kind="CROSS")
 
 
 def _of_turn(values: Sequence[exp.Expr]) -> exp.Expr:
@@ -179,14 +178,14 @@ def _totals(vectors: Vectors, parts: Sequence[Sequence[str]]) -> CellQuery:
     keys = [exp.column(k) for k in query.keys]
     names = [f"{name}{number}" for number, of in enumerate(parts) for name in of]
     values = [
-        exp.alias_(_written(vectors, node, number, name), f"{name}{number}")
+        alias(_written(vectors, node, number, name), f"{name}{number}")
         for number, of in enumerate(parts)
         for name in of
     ]
-    units = exp.select(exp.column(UNIT), *keys, *values).from_("r", copy=False)
+    units = select(exp.column(UNIT), *keys, *values, source="r")
     query.add("pu", units.group_by(exp.column(UNIT), *(k.copy() for k in keys), copy=False))
     columns = [exp.column(name, table="pu") for name in (UNIT, *names)]
-    query.add("u", query.by_cell("pu", vectors.cells).select(*columns))
+    query.add("u", query.by_cell("pu", vectors.cells).select(*columns, copy=False))
     return query
 
 
@@ -196,15 +195,15 @@ def _written(vectors: Vectors, node: NodeDraft, number: int, name: str) -> exp.E
     dialect, measure, vector = vectors.backend.dialect, vectors.measures[number], vectors.vectors[number]
     if isinstance(measure, Total) and measure.value is None:
         counted = exp.Star() if measure.argument is None else exp.column(f"x{number}")
-        return exp.cast(_clamped(exp.Count(this=counted), LARGEST_TOTAL), "BIGINT")
+        return cast(_clamped(exp.Count(this=counted), LARGEST_TOTAL), "BIGINT")
     assert measure.value is not None
     column = f"y{list(summed(node)).index((measure.value, measure.argument))}"
     total = _clamped(exp.Sum(this=dialect.addend(exp.column(column))), LARGEST_TOTAL)
     rows: exp.Expr = exp.Count(this=exp.column(column))
     if isinstance(measure, Total) or name == "s":
-        return exp.cast(total, "BIGINT")
+        return cast(total, "BIGINT")
     if name == "m":
-        return exp.cast(rows, "BIGINT")
+        return cast(rows, "BIGINT")
     exact = dialect.exact
     if name == "v":
         taken = exp.Mul(this=exact(rows), expression=signed(vector.centre))
@@ -212,25 +211,25 @@ def _written(vectors: Vectors, node: NodeDraft, number: int, name: str) -> exp.E
     elif name == "w":
         value = exp.Mul(this=exact(rows), expression=signed(vector.row))
     else:
-        away = exp.paren(exp.Sub(this=exact(exp.column(column)), expression=signed(vector.centre)))
+        away = paren(exp.Sub(this=exact(exp.column(column)), expression=signed(vector.centre)))
         square = exp.Mul(this=away, expression=away.copy())
-        ratio = exp.Div(this=exp.cast(square, "DOUBLE"), expression=_double(vector.row), typed=True)
-        whole = exp.cast(exp.Floor(this=_clamped(ratio, LARGEST_TOTAL)), "BIGINT")
+        ratio = exp.Div(this=cast(square, "DOUBLE"), expression=_double(vector.row), typed=True)
+        whole = cast(exp.Floor(this=_clamped(ratio, LARGEST_TOTAL)), "BIGINT")
         value = exp.Sum(this=dialect.addend(whole))
-    return exp.cast(_clamped(value, LARGEST_TOTAL), "BIGINT")
+    return cast(_clamped(value, LARGEST_TOTAL), "BIGINT")
 
 
 def _counted(value: exp.Expr, name: str, source: str) -> exp.Select:
     """How many rows of each vector have each whole value."""
-    whole = exp.alias_(exp.cast(value, "BIGINT"), name)
-    counted = exp.select("i", whole, exp.alias_(exp.Count(this=exp.Star()), "units")).from_(source)
-    return counted.group_by(exp.Literal.number(1), exp.Literal.number(2))
+    whole = alias(cast(value, "BIGINT"), name)
+    counted = select("i", whole, alias(exp.Count(this=exp.Star()), "units"), source=source)
+    return counted.group_by(exp.Literal.number(1), exp.Literal.number(2), copy=False)
 
 
 def _clamped(value: exp.Expr, most: int) -> exp.Expr:
     """A value within +-most, 0 where it is NULL."""
     above = exp.Greatest(
-        this=exp.func("COALESCE", value, _zero()), expressions=[signed(-most)], ignore_nulls=True
+        this=func("COALESCE", value, _zero()), expressions=[signed(-most)], ignore_nulls=True
     )
     return exp.Least(this=above, expressions=[signed(most)], ignore_nulls=True)
 
@@ -240,4 +239,4 @@ def _zero() -> exp.Expr:
 
 
 def _double(value: float) -> exp.Expr:
-    return exp.cast(exp.Literal.string(repr(float(value))), "DOUBLE")
+    return cast(exp.Literal.string(repr(float(value))), "DOUBLE")

@@ -18,6 +18,7 @@ from sqlglot import exp
 
 from rewriter.canonical.normalize import canonical, canonical_conjuncts, text_of
 from rewriter.effort import EXPANDED, spend
+from rewriter.emit.build import alias, and_, cast, func, join, not_, select, with_
 from rewriter.emit.context import Kinded, Output
 from rewriter.emit.dialects.base import NEUTRAL, Dialect, cell_type
 from rewriter.emit.enforcement import check_units, held
@@ -60,24 +61,19 @@ def histogram_query(
         ctes.append(("tr", emitter.truncated(node, keys, kinds, kept.most)))
     ctes.append(("h", _histogram(node, keys, ctes[-1][0], dialect)))
     if not keys:
-        query = exp.select(exp.alias_(exp.Literal.number(1), "cell"), *(_filled(c) for c in counts)).from_(
-            "h"
-        )
+        query = select(alias(exp.Literal.number(1), "cell"), *(_filled(c) for c in counts), source="h")
     elif cells is not None:
         ctes.append(("d", emitter.domain(keys, kinds)))
-        match = exp.and_(
+        match = and_(
             _of("d", "_n").eq(1),
             *(dialect.same(_of("d", k), _of("h", k), of) for k, of in zip(keys, kinds, strict=True)),
         )
-        query = (
-            exp.select(_of("d", "cell"), *(_filled(c) for c in counts))
-            .from_("d", copy=False)
-            .join("h", on=match, join_type="LEFT", copy=False)
-        )
+        query = select(_of("d", "cell"), *(_filled(c) for c in counts), source="d")
+        query = join(query, "h", match, side="LEFT")
     else:
-        query = emitter.largest(keys, kinds, counts, f"c{node.selecting or 0}").limit(limit or 0)
+        query = emitter.largest(keys, kinds, counts, f"c{node.selecting or 0}").limit(limit or 0, copy=False)
     for name, body in ctes:
-        query = query.with_(name, as_=body, copy=False)
+        query = with_(query, name, body)
     arrays = (
         tuple(zip(*cells, strict=True)) if cells else tuple(() for _ in keys) if cells is not None else ()
     )
@@ -108,18 +104,18 @@ def types_query(node: NodeDraft, parameters: Parameters, sent: int) -> str:
 
     Of the parameters the first `sent` are the client's; those behind them stand in it by their types alone.
     """
-    columns = [exp.alias_(k.copy(), f"g{n}") for n, k in enumerate(node.keys)]
-    columns += [exp.alias_(o.call.copy(), f"c{n}") for n, o in enumerate(node.outputs)]
-    select = exp.select(*columns)
+    columns = [alias(k.copy(), f"g{n}") for n, k in enumerate(node.keys)]
+    columns += [alias(o.call.copy(), f"c{n}") for n, o in enumerate(node.outputs)]
+    query = select(*columns)
     if node.outputs:
-        select = select.group_by(*(exp.Literal.number(n + 1) for n in range(len(node.keys))))
+        query = query.group_by(*(exp.Literal.number(n + 1) for n in range(len(node.keys))), copy=False)
     for number, source in enumerate(node.relation.sources):
         item = _front_source(source)
-        select = select.from_(item) if number == 0 else select.join(item, join_type="CROSS")
-    for found in list(select.find_all(exp.Parameter)):
+        query = query.from_(item, copy=False) if number == 0 else join(query, item, kind="CROSS")
+    for found in list(query.find_all(exp.Parameter)):
         if int(found.name) > sent:
             found.replace(exp.var(f"NULL::{parameters[int(found.name) - 1].type}"))
-    return select.sql("postgres")
+    return query.sql("postgres")
 
 
 def _front_source(source: Source) -> exp.Expr:
@@ -145,17 +141,17 @@ def _of(table: str, name: str) -> exp.Column:
 
 
 def _filled(count: str) -> exp.Expr:
-    return exp.alias_(exp.func("COALESCE", _of("h", count), exp.Literal.number(0)), count)
+    return alias(func("COALESCE", _of("h", count), exp.Literal.number(0)), count)
 
 
 def _histogram(node: NodeDraft, keys: list[str], source: str, dialect: Dialect) -> exp.Select:
     sums = [
-        exp.alias_(total(n, m, dialect), f"c{n}")
+        alias(total(n, m, dialect), f"c{n}")
         for n, m in enumerate(node.measures)
         if isinstance(m, (Count, Moment))
     ]
-    query = exp.select(*(exp.column(k) for k in keys), *sums).from_(source)
-    return query.group_by(*keys) if keys else query
+    query = select(*(exp.column(k) for k in keys), *sums, source=source)
+    return query.group_by(*(exp.column(k) for k in keys), copy=False) if keys else query
 
 
 @dataclass
@@ -185,8 +181,8 @@ class Emitter:
         parts: list[exp.Expr] = [self.rank_key()]
         for value, found in values:
             text = self.dialect.text(value.copy(), found)
-            size = exp.func("COALESCE", exp.Length(this=text), exp.Literal.number(-1))
-            parts += [exp.cast(size, "VARCHAR"), exp.func("COALESCE", text.copy(), exp.Literal.string(""))]
+            size = func("COALESCE", exp.Length(this=text), exp.Literal.number(-1))
+            parts += [cast(size, "VARCHAR"), func("COALESCE", text.copy(), exp.Literal.string(""))]
         joined = parts[0]
         for part in parts[1:]:
             joined = exp.DPipe(
@@ -227,22 +223,22 @@ class Emitter:
         ons = [c for s in relation.sources for c in s.on or ()]
         outside = [c for j in relation.semi_joins for c in j.outside]
         needed = leaves(*used, *conditions, *ons, *outside)
-        select = exp.select(*(exp.alias_(v, n, quoted=True) for n, v in outputs))
+        query = select(*(alias(v, n, quoted=True) for n, v in outputs))
         first = True
         for source in relation.sources:
             item = self.source(source, sorted(c for a, c in needed if a == source.alias))
             if source.on is not None:
                 matched = canonical_conjuncts(source.on, relation)
-                on = exp.and_(*(self.written(c, relation) for c in matched)) if matched else exp.true()
-                select.join(item, on=on, join_type="LEFT", copy=False)
+                on = and_(*(self.written(c, relation) for c in matched)) if matched else exp.true()
+                join(query, item, on, side="LEFT")
             elif first:
-                select.from_(item, copy=False)
+                query.from_(item, copy=False)
             else:
-                select.join(item, join_type="CROSS", copy=False)
+                join(query, item, kind="CROSS")
             first = False
         written = sorted((self.written(c, relation) for c in conditions), key=text_of)
         written += [self.semi_join(relation, number) for number in range(len(relation.semi_joins))]
-        return select.where(*written, copy=False) if written else select
+        return query.where(*written, copy=False) if written else query
 
     def semi_join(self, relation: Relation, number: int) -> exp.Expr:
         """A condition on other rows. Units without such rows are found by NOT EXISTS: units are never NULL, and
@@ -262,7 +258,7 @@ class Emitter:
             rows = self.select(join.relation, [("x", output)], [join.output, *join.across])
             rows = rows.where(*across, copy=False) if across else rows
             found = exp.In(this=self.written(join.value, relation), query=rows.subquery(copy=False))
-        return exp.not_(found) if join.negated else found
+        return not_(found) if join.negated else found
 
     def source(self, source: Source, columns: Sequence[str]) -> exp.Expr:
         if not source.private:
@@ -277,13 +273,13 @@ class Emitter:
         scanned = self.scanned(source, "s", columns)
         if all(isinstance(value, exp.Column) for value in scanned):
             return _table(name, source.alias)
-        return exp.select(*scanned).from_(_table(name, "s"), copy=False).subquery(source.alias, copy=False)
+        return select(*scanned, source=_table(name, "s")).subquery(source.alias, copy=False)
 
-    def scanned(self, source: Source, alias: str, columns: Sequence[str]) -> list[exp.Expr]:
+    def scanned(self, source: Source, of: str, columns: Sequence[str]) -> list[exp.Expr]:
         """Stored columns under their own names."""
-        values = [(name, self.dialect.scanned(alias, source.column(name))) for name in columns]
+        values = [(name, self.dialect.scanned(of, source.column(name))) for name in columns]
         return [
-            value if isinstance(value, exp.Column) else exp.alias_(value, name, quoted=True)
+            value if isinstance(value, exp.Column) else alias(value, name, quoted=True)
             for name, value in values
         ]
 
@@ -294,45 +290,45 @@ class Emitter:
         unit = frozenset({table.privacy_unit or ""})
         if source.single and unit not in table.keys:
             scan = self.first_rows(table, "s")
-        select = exp.select(*self.scanned(source, "s", columns)).from_(scan, copy=False)
-        owner, select = self.owner(table, "s", select)
-        present = exp.not_(exp.Is(this=owner.copy(), expression=exp.null()))
-        return select.select(exp.alias_(owner, UNIT, quoted=True), copy=False).where(present, copy=False)
+        query = select(*self.scanned(source, "s", columns), source=scan)
+        owner, query = self.owner(table, "s", query)
+        present = not_(exp.Is(this=owner.copy(), expression=exp.null()))
+        return query.select(alias(owner, UNIT, quoted=True), copy=False).where(present, copy=False)
 
-    def first_rows(self, table: Table, alias: str) -> exp.Expr:
+    def first_rows(self, table: Table, name: str) -> exp.Expr:
         """One row a unit, chosen by a keyed order of that unit's own rows: the declared key, enforced."""
         values = [(self.dialect.scanned("s0", c), kind_of_type(c.type)) for c in table.columns]
         unit = self.stored("s0", table, table.privacy_unit or "")
         order = exp.Order(expressions=self.keyed_order(values))
         rank = exp.Window(this=exp.RowNumber(), partition_by=[unit], order=order, over="OVER")
         scan = _table(self.dialect.table(table), "s0")
-        ranked = exp.select("*", exp.alias_(rank, "_n")).from_(scan, copy=False).subquery("s1", copy=False)
-        first = exp.select("*").from_(ranked, copy=False).where(_of("s1", "_n").eq(1), copy=False)
-        return first.subquery(alias, copy=False)
+        ranked = select("*", alias(rank, "_n"), source=scan).subquery("s1", copy=False)
+        first = select("*", source=ranked).where(_of("s1", "_n").eq(1), copy=False)
+        return first.subquery(name, copy=False)
 
-    def stored(self, alias: str, table: Table, name: str) -> exp.Expr:
+    def stored(self, of: str, table: Table, name: str) -> exp.Expr:
         """A column of `table`, hidden ones too."""
-        return self.dialect.scanned(alias, next(c for c in table.columns if c.name == name))
+        return self.dialect.scanned(of, next(c for c in table.columns if c.name == name))
 
-    def owner(self, table: Table, alias: str, select: exp.Select) -> tuple[exp.Expr, exp.Select]:
+    def owner(self, table: Table, of: str, query: exp.Select) -> tuple[exp.Expr, exp.Select]:
         """The unit of a row along the table's path; rows whose path leads nowhere are dropped."""
-        current = self.stored(alias, table, table.path[0].column if table.path else table.privacy_unit or "")
+        current = self.stored(of, table, table.path[0].column if table.path else table.privacy_unit or "")
         for number, hop in enumerate(table.path):
             target = self.policy.tables[hop.target]
             last = number == len(table.path) - 1
             scan = self.dialect.table(target)
             if last and hop.target_column == target.privacy_unit:
-                known = exp.select(self.stored("u", target, hop.target_column)).from_(_table(scan, "u"))
-                return current, select.where(
+                known = select(self.stored("u", target, hop.target_column), source=_table(scan, "u"))
+                return current, query.where(
                     exp.In(this=current.copy(), query=known.subquery(copy=False)), copy=False
                 )
             self.unique |= {(target.backend_name, hop.target_column)}
             name = f"p{number}"
             match = self.stored(name, target, hop.target_column).eq(current)
-            select = select.join(_table(scan, name), on=match, copy=False)
+            query = join(query, _table(scan, name), match)
             following = target.privacy_unit or "" if last else table.path[number + 1].column
             current = self.stored(name, target, following)
-        return current, select
+        return current, query
 
     def unit_kind(self, relation: Relation) -> str:
         """The kind of the privacy unit's column."""
@@ -351,8 +347,8 @@ class Emitter:
             order=exp.Order(expressions=self.keyed_order(_kinded(keys, kinds), of=unit)),
             over="OVER",
         )
-        ranked = exp.select("*", exp.alias_(rank, "_n")).from_("pu", copy=False).subquery("q", copy=False)
-        return exp.select("*").from_(ranked, copy=False).where(_of("q", "_n") <= delta0, copy=False)
+        ranked = select("*", alias(rank, "_n"), source="pu").subquery("q", copy=False)
+        return select("*", source=ranked).where(_of("q", "_n") <= delta0, copy=False)
 
     def domain(self, keys: list[str], kinds: list[str]) -> exp.Select:
         """The cells, bound as one array of texts a key and numbered from 1.
@@ -366,7 +362,7 @@ class Emitter:
             order=exp.Order(expressions=[exp.Ordered(this=exp.column("cell"))]),
             over="OVER",
         )
-        return exp.select("*", exp.alias_(rank, "_n")).from_(cells.subquery("c", copy=False), copy=False)
+        return select("*", alias(rank, "_n"), source=cells.subquery("c", copy=False))
 
     def largest(self, keys: list[str], kinds: list[str], counts: list[str], order: str) -> exp.Select:
         ordered = [
@@ -374,12 +370,10 @@ class Emitter:
             *self.keyed_order(_kinded(keys, kinds)),
         ]
         columns = [exp.column(k) for k in keys]
-        query = (
-            exp.select(*columns, *(exp.column(c) for c in counts))
-            .from_("h", copy=False)
-            .where(exp.column(order) > 0)
+        query = select(*columns, *(exp.column(c) for c in counts), source="h").where(
+            exp.column(order) > 0, copy=False
         )
-        return query.order_by(*ordered)
+        return query.order_by(*ordered, copy=False)
 
 
 def _kinded(keys: list[str], kinds: list[str]) -> list[Kinded]:

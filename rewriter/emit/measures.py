@@ -16,6 +16,7 @@ from sqlglot import exp
 
 from rewriter.binder.contribution_bounds import one_row_per_unit
 from rewriter.canonical.normalize import canonical
+from rewriter.emit.build import alias, case, cast, func, not_, paren, select
 from rewriter.emit.context import Context, Output
 from rewriter.emit.dialects.base import Dialect
 from rewriter.emit.enforcement import Held, reach
@@ -74,7 +75,7 @@ def row_columns(emitter: Context, node: NodeDraft) -> list[Output]:
 def _where(emitter: Context, argument: exp.Expr | None, relation: Relation, value: exp.Expr) -> exp.Expr:
     if argument is None:
         return value
-    return exp.Case().when(emitter.written(canonical(argument), relation), value)
+    return case((emitter.written(canonical(argument), relation), value))
 
 
 def item_kind(emitter: Context, items: Sequence[exp.Expr], relation: Relation) -> str:
@@ -96,11 +97,11 @@ def item_of(emitter: Context, items: Sequence[exp.Expr], relation: Relation) -> 
         return texts[0]
     joined: exp.Expr = exp.Literal.string("")
     for text in texts:
-        size = exp.cast(exp.func("COALESCE", exp.Length(this=text), exp.Literal.number(-1)), "VARCHAR")
+        size = cast(func("COALESCE", exp.Length(this=text), exp.Literal.number(-1)), "VARCHAR")
         for part in (
             size,
             exp.Literal.string("|"),
-            exp.func("COALESCE", text.copy(), exp.Literal.string("")),
+            func("COALESCE", text.copy(), exp.Literal.string("")),
         ):
             joined = exp.DPipe(this=joined, expression=part)
     return joined
@@ -125,15 +126,15 @@ def fixed_point(emitter: Context, value: FixedPoint, relation: Relation, *, fini
         number = _clamped(given, str(lo), str(hi), "BIGINT")
     else:
         number = _clamped(
-            exp.cast(given, "DOUBLE"), _decimal(lo, value.scale), _decimal(hi, value.scale), "DOUBLE"
+            cast(given, "DOUBLE"), _decimal(lo, value.scale), _decimal(hi, value.scale), "DOUBLE"
         )
     number = _scaled(number, value.scale) if found != "int" or value.scale else number
-    present: exp.Expr = exp.not_(exp.Is(this=given.copy(), expression=exp.null()))
+    present: exp.Expr = not_(exp.Is(this=given.copy(), expression=exp.null()))
     if finite and found in ("float", "number"):
         # NaN is larger than all numbers in every engine; NULL is not within the bound either.
-        size = exp.Abs(this=exp.cast(given.copy(), "DOUBLE"))
+        size = exp.Abs(this=cast(given.copy(), "DOUBLE"))
         present = exp.LTE(this=size, expression=_literal(repr(float_info.max), "DOUBLE"))
-    return exp.Case().when(present, exp.cast(number, "BIGINT"))
+    return case((present, cast(number, "BIGINT")))
 
 
 def _clamped(value: exp.Expr, lo: str, hi: str, target: str) -> exp.Expr:
@@ -142,7 +143,7 @@ def _clamped(value: exp.Expr, lo: str, hi: str, target: str) -> exp.Expr:
 
 
 def _literal(text: str, target: str) -> exp.Expr:
-    return exp.cast(exp.Literal.string(text), target)
+    return cast(exp.Literal.string(text), target)
 
 
 def _scaled(number: exp.Expr, scale: int) -> exp.Expr:
@@ -150,7 +151,7 @@ def _scaled(number: exp.Expr, scale: int) -> exp.Expr:
     if scale > 0:
         number = exp.Mul(this=number, expression=power)
     elif scale < 0:
-        number = exp.Div(this=exp.cast(number, "DOUBLE"), expression=power)
+        number = exp.Div(this=cast(number, "DOUBLE"), expression=power)
     return exp.Floor(this=exp.Add(this=number, expression=exp.Literal.number("0.5")))
 
 
@@ -177,7 +178,7 @@ def numbered_rows(
             raise ValueError("clipped totals have queries of their own")
         if not _whole(measure) and not one_row_per_unit(node.relation):
             rank = numbered(emitter, node, keys, kinds, f"y{number}", together)
-            ranks.append(exp.alias_(rank, f"_k{number}"))
+            ranks.append(alias(rank, f"_k{number}"))
             bounds.append(measure.tau)
     return with_ranks("r", together, ranks, min(bounds)) if ranks else []
 
@@ -193,10 +194,10 @@ def with_ranks(
         this=exp.Count(this=exp.Star()), partition_by=[exp.column(t) for t in together], over="OVER"
     )
     few = exp.LTE(this=exp.column("_rows"), expression=exp.Literal.number(tau))
-    firsts = [exp.alias_(exp.Literal.number(1), rank.alias_or_name) for rank in ranks]
-    whole = exp.select("*", *firsts).from_("n").where(few)
-    cut = exp.select("*", *ranks).from_("n").where(exp.not_(few.copy()))
-    counted = exp.select("*", exp.alias_(size, "_rows")).from_(source)
+    firsts = [alias(exp.Literal.number(1), rank.alias_or_name) for rank in ranks]
+    whole = select("*", *firsts, source="n").where(few, copy=False)
+    cut = select("*", *ranks, source="n").where(not_(few.copy()), copy=False)
+    counted = select("*", alias(size, "_rows"), source=source)
     return [("n", counted), ("k", exp.union(whole, cut, distinct=False))]
 
 
@@ -208,7 +209,7 @@ def numbered(
     emitter: Context, node: NodeDraft, keys: list[str], kinds: list[str], value: str, together: Sequence[str]
 ) -> exp.Window:
     """A row's number among those `together`: rows with a value first, by a keyed order of it; ties are equal values."""
-    absent = exp.Case().when(exp.Is(this=exp.column(value), expression=exp.null()), exp.Literal.number(1))
+    absent = case((exp.Is(this=exp.column(value), expression=exp.null()), exp.Literal.number(1)))
     order: list[exp.Expr] = [exp.Ordered(this=absent.else_(exp.Literal.number(0)))]
     unit = (exp.column(UNIT), emitter.unit_kind(node.relation))
     named_keys = [(exp.column(k), found) for k, found in zip(keys, kinds, strict=True)]
@@ -228,16 +229,16 @@ def per_unit(
     dialect, values = emitter.dialect, list(summed(node))
     columns: list[exp.Expr] = [exp.column(UNIT)]
     for key, found in zip(keys, kinds, strict=True):
-        one = exp.alias_(dialect.least(exp.column(key), found), key)
+        one = alias(dialect.least(exp.column(key), found), key)
         columns.append(one if kept.one else exp.column(key))
     for number, measure in enumerate(node.measures):
         if isinstance(measure, Count):
-            columns.append(exp.alias_(_count(measure, number), f"v{number}"))
+            columns.append(alias(_count(measure, number), f"v{number}"))
         elif isinstance(measure, Moment):
             place = values.index((measure.value, measure.argument))
             ranked = not measure.whole and not one_row_per_unit(node.relation)
-            columns.append(exp.alias_(_sum(measure, place, ranked, dialect), f"v{number}"))
-    return exp.select(*columns).from_(source, copy=False).group_by(UNIT, *kept.grouped(keys), copy=False)
+            columns.append(alias(_sum(measure, place, ranked, dialect), f"v{number}"))
+    return select(*columns, source=source).group_by(UNIT, *kept.grouped(keys), copy=False)
 
 
 def _count(measure: Count, number: int) -> exp.Expr:
@@ -256,26 +257,26 @@ def _sum(measure: Moment, place: int, ranked: bool, dialect: Dialect) -> exp.Exp
     if measure.centred:
         lo, hi = measure.value.lo or 0, 1 if measure.value.hi is None else measure.value.hi
         double = exp.Mul(this=exp.Literal.number(2), expression=value)
-        value = exp.paren(exp.Sub(this=double, expression=signed(lo + hi)))
+        value = paren(exp.Sub(this=double, expression=signed(lo + hi)))
     if measure.power == 2:
         value = exp.Mul(this=value, expression=value.copy())
     if ranked:
         counted = exp.LTE(this=exp.column(f"_k{place}"), expression=exp.Literal.number(measure.tau))
-        value = exp.Case().when(counted, value)
+        value = case((counted, value))
     total: exp.Expr = exp.Sum(this=dialect.addend(value))
     if not ranked:
         least, most = reach(measure)
         above = exp.Greatest(this=total.copy(), expressions=[signed(least)], ignore_nulls=True)
         clamped = exp.Least(this=above, expressions=[signed(most)], ignore_nulls=True)
-        present = exp.not_(exp.Is(this=total, expression=exp.null()))
-        total = exp.Case().when(present, clamped)
-    return exp.func("COALESCE", total, exp.Literal.number(0))
+        present = not_(exp.Is(this=total, expression=exp.null()))
+        total = case((present, clamped))
+    return func("COALESCE", total, exp.Literal.number(0))
 
 
 def signed(value: int) -> exp.Expr:
     """A whole constant that may stand behind an operator."""
     number = exp.Literal.number(abs(value))
-    return exp.paren(exp.Neg(this=number)) if value < 0 else number
+    return paren(exp.Neg(this=number)) if value < 0 else number
 
 
 def total(number: int, measure: Measure, dialect: Dialect) -> exp.Expr:
@@ -284,10 +285,10 @@ def total(number: int, measure: Measure, dialect: Dialect) -> exp.Expr:
     value = exp.Sum(this=dialect.addend(value) if isinstance(measure, Moment) else value)
     if isinstance(measure, Moment):
         # Of no rows SUM is NULL, which GREATEST passes over: the clamp would make a number of it.
-        value = exp.func("COALESCE", value, exp.Literal.number(0))
+        value = func("COALESCE", value, exp.Literal.number(0))
         above = exp.Greatest(this=value, expressions=[signed(-LARGEST_SUM)], ignore_nulls=True)
         value = exp.Least(this=above, expressions=[signed(LARGEST_SUM)], ignore_nulls=True)
-    return exp.cast(value, "BIGINT")
+    return cast(value, "BIGINT")
 
 
 def measure_text(emitter: Context, measure: Measure, relation: Relation) -> str:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
+from rewriter.emit.build import alias, and_, cast, join, not_, paren, select, with_
 from rewriter.emit.dialects.base import Dialect
 from rewriter.emit.enforcement import held
 from rewriter.emit.histogram import Emitter
@@ -48,48 +49,45 @@ def bins_query(
     assert isinstance(measure, Quantiles)
     query = CellQuery(replace(node, measures=(measure,), outputs=()), backend, len(node.keys), typed=True)
     lo, hi = measure.value.lo or 0, 1 if measure.value.hi is None else measure.value.hi
-    offset = exp.paren(exp.Sub(this=exp.column("y0"), expression=signed(lo)))
+    offset = paren(exp.Sub(this=exp.column("y0"), expression=signed(lo)))
     spread = exp.Mul(this=offset, expression=exp.Literal.number(bins))
-    number = exp.cast(
-        exp.IntDiv(this=exp.paren(spread), expression=exp.Literal.number(hi - lo + 1)), "BIGINT"
-    )
+    number = cast(exp.IntDiv(this=paren(spread), expression=exp.Literal.number(hi - lo + 1)), "BIGINT")
     if measure.weighted:
         return _weighted(query, number, measure.tau, cells)
     together = [UNIT, *query.keys]
     rank = numbered(query.emitter, query.node, query.keys, query.kinds, "y0", together)
-    query.add("p", exp.select("*", *query.group_number(delta0)).from_("r").where(_present("y0")))
-    query.add_all(with_ranks("p", together, [exp.alias_(rank, "_k")], measure.tau))
-    kept = exp.select(*(exp.column(k) for k in query.keys), exp.alias_(number, "bin")).from_("k")
-    kept = query.within(kept.where(_at_most("_k", measure.tau)), delta0)
+    query.add("p", select("*", *query.group_number(delta0), source="r").where(_present("y0"), copy=False))
+    query.add_all(with_ranks("p", together, [alias(rank, "_k")], measure.tau))
+    kept = select(*(exp.column(k) for k in query.keys), alias(number, "bin"), source="k")
+    kept = query.within(kept.where(_at_most("_k", measure.tau), copy=False), delta0)
     query.add("b", kept)
     counted = query.by_cell("b", cells).select(
-        exp.column("bin", table="b"), exp.alias_(exp.Count(this=exp.Star()), "c")
+        exp.column("bin", table="b"), alias(exp.Count(this=exp.Star()), "c"), copy=False
     )
-    return query.written(counted.group_by(exp.Literal.number(1), exp.Literal.number(2)), cells)
+    return query.written(counted.group_by(exp.Literal.number(1), exp.Literal.number(2), copy=False), cells)
 
 
 def _weighted(query: CellQuery, number: exp.Expr, tau: int, cells: Cells) -> HistogramQuery:
     """The weights of the bins: `u` has the rows of a unit by cell and bin, `n` all of them."""
     keys = [exp.column(k) for k in query.keys]
-    binned = exp.select(exp.column(UNIT), *keys, exp.alias_(number, "bin")).from_("r").where(_present("y0"))
+    binned = select(exp.column(UNIT), *keys, alias(number, "bin"), source="r").where(
+        _present("y0"), copy=False
+    )
     query.add("p", binned)
     columns = [exp.column(name, table="p") for name in (UNIT, "bin")]
-    counted = query.by_cell("p", cells).select(*columns, exp.alias_(exp.Count(this=exp.Star()), "m"))
-    query.add("u", counted.group_by(exp.Literal.number(1), *(c.copy() for c in columns)))
-    rows = exp.alias_(exp.cast(exp.Sum(this=exp.column("m")), "BIGINT"), "n")
-    query.add("n", exp.select(exp.column(UNIT), rows).from_("u").group_by(exp.column(UNIT)))
+    counted = query.by_cell("p", cells).select(*columns, alias(exp.Count(this=exp.Star()), "m"), copy=False)
+    query.add("u", counted.group_by(exp.Literal.number(1), *(c.copy() for c in columns), copy=False))
+    rows = alias(cast(exp.Sum(this=exp.column("m")), "BIGINT"), "n")
+    query.add("n", select(exp.column(UNIT), rows, source="u").group_by(exp.column(UNIT), copy=False))
     whole = exp.Greatest(
         this=exp.column("n", table="n"), expressions=[exp.Literal.number(tau)], ignore_nulls=True
     )
-    each = exp.cast(exp.IntDiv(this=exp.Literal.number(ROW * tau), expression=whole), "BIGINT")
+    each = cast(exp.IntDiv(this=exp.Literal.number(ROW * tau), expression=whole), "BIGINT")
     weight = exp.Sum(this=exp.Mul(this=exp.column("m", table="u"), expression=each))
     shown = [exp.column(name, table="u") for name in ("cell", "bin")]
-    weights = (
-        exp.select(*shown, exp.alias_(exp.cast(weight, "BIGINT"), "c"))
-        .from_("u")
-        .join("n", on=exp.column(UNIT, table="u").eq(exp.column(UNIT, table="n")), copy=False)
-    )
-    return query.written(weights.group_by(*(c.copy() for c in shown)), cells)
+    same = exp.EQ(this=exp.column(UNIT, table="u"), expression=exp.column(UNIT, table="n"))
+    weights = join(select(*shown, alias(cast(weight, "BIGINT"), "c"), source="u"), "n", same)
+    return query.written(weights.group_by(*(c.copy() for c in shown), copy=False), cells)
 
 
 def items_query(
@@ -100,19 +98,25 @@ def items_query(
     assert isinstance(measure, DistinctItems)
     query = CellQuery(replace(node, measures=(measure,), outputs=()), backend, len(node.keys), typed=True)
     together = [exp.column(UNIT), *(exp.column(k) for k in query.keys)]
-    query.add("e", exp.select(*together, exp.column("x0")).distinct().from_("r").where(_present("x0")))
-    query.add("c", exp.select("*", *query.group_number(delta0)).from_("e"))
+    query.add(
+        "e",
+        select(*together, exp.column("x0"))
+        .distinct()
+        .from_(exp.table_("r"), copy=False)
+        .where(_present("x0"), copy=False),
+    )
+    query.add("c", select("*", *query.group_number(delta0), source="e"))
     item = item_kind(query.emitter, measure.items, node.relation)
     order = query.emitter.keyed_order([(exp.column("x0"), item)], of=query.unit)
-    rank = exp.alias_(_ranked("ROW_NUMBER", together, order), "_k")
+    rank = alias(_ranked("ROW_NUMBER", together, order), "_k")
     query.add_all(with_ranks("c", [UNIT, *query.keys], [rank], most))
     unit: exp.Expr = exp.column(UNIT, table="k")
     if query.unit[1] != "int":
         unit = backend.dialect.text(unit, query.unit[1])
     found = query.by_cell("k", cells).select(
-        exp.alias_(unit, "unit"), exp.alias_(exp.column("x0", table="k"), "item")
+        alias(unit, "unit"), alias(exp.column("x0", table="k"), "item"), copy=False
     )
-    return query.written(query.within(found.where(_at_most("_k", most)), delta0), cells)
+    return query.written(query.within(found.where(_at_most("_k", most), copy=False), delta0), cells)
 
 
 def weights_query(
@@ -126,34 +130,32 @@ def weights_query(
     query = CellQuery(unmeasured(node), backend, len(node.keys) if released else 0)
     dialect = backend.dialect
     columns = [exp.column(UNIT), *(exp.column(k) for k in query.keys)]
-    pairs = exp.select(*columns).distinct().from_("r")
+    pairs = select(*columns).distinct().from_(exp.table_("r"), copy=False)
     if released:
         query.add("d", query.emitter.domain(query.keys, query.kinds))
         same = [
             dialect.same(exp.column(k, table="d"), dialect.cell(exp.column(k, table="r"), of), of)
             for k, of in zip(query.keys, query.kinds, strict=True)
         ]
-        known = exp.select(exp.Literal.number(1)).from_("d").where(*same)
-        pairs = pairs.where(exp.not_(exp.Exists(this=known)))
+        known = select(exp.Literal.number(1), source="d").where(*same, copy=False)
+        pairs = pairs.where(not_(exp.Exists(this=known)), copy=False)
     query.add("e", pairs)
     number = exp.Window(this=exp.Count(this=exp.Star()), partition_by=[exp.column(UNIT)], over="OVER")
-    query.add("c", exp.select("*", exp.alias_(number, "n")).from_("e"))
+    query.add("c", select("*", alias(number, "n"), source="e"))
     salt = (exp.Literal.string(str(turn)), "text")
     keyed = query.emitter.hashed([salt, query.unit, *query.named])
     order = [dialect.ordered(keyed, "text"), *(dialect.ordered(k.copy(), of) for k, of in query.named)]
     rank = _ranked("ROW_NUMBER", [exp.column(UNIT)], [exp.Ordered(this=o) for o in order])
     # Hashing and sorting take most of the time, so only units with items to leave out are ranked.
-    ranked = exp.select("*", exp.alias_(rank, "_k")).from_("c").where(exp.not_(_at_most("n", delta0)))
+    ranked = select("*", alias(rank, "_k"), source="c").where(not_(_at_most("n", delta0)), copy=False)
     keys = [exp.column(k) for k in query.keys]
-    whole = exp.select(*keys, exp.column("n")).from_("c").where(_at_most("n", delta0))
-    cut = exp.select(*keys, exp.alias_(exp.Literal.number(delta0), "n")).from_(
-        ranked.subquery("q", copy=False), copy=False
-    )
-    query.add("w", exp.union(whole, cut.where(_at_most("_k", delta0)), distinct=False))
-    root = exp.Sqrt(this=exp.cast(exp.column("n"), "DOUBLE"))
-    each = exp.cast(exp.Floor(this=exp.Div(this=exp.Literal.number(ONE), expression=root)), "BIGINT")
-    weight = exp.alias_(exp.cast(exp.Sum(this=each), "BIGINT"), "weight")
-    weights = exp.select(*keys, weight).from_("w").group_by(*query.keys)
+    whole = select(*keys, exp.column("n"), source="c").where(_at_most("n", delta0), copy=False)
+    cut = select(*keys, alias(exp.Literal.number(delta0), "n"), source=ranked.subquery("q", copy=False))
+    query.add("w", exp.union(whole, cut.where(_at_most("_k", delta0), copy=False), distinct=False))
+    root = exp.Sqrt(this=cast(exp.column("n"), "DOUBLE"))
+    each = cast(exp.Floor(this=exp.Div(this=exp.Literal.number(ONE), expression=root)), "BIGINT")
+    weight = alias(cast(exp.Sum(this=each), "BIGINT"), "weight")
+    weights = select(*keys, weight, source="w").group_by(*query.keys, copy=False)
     if floor > 1:
         weights = weights.having(
             exp.GTE(this=exp.Sum(this=each.copy()), expression=exp.Literal.number(floor))
@@ -174,21 +176,16 @@ def running_query(node: NodeDraft, times: Sequence[str | None], backend: Backend
     dialect = backend.dialect
     query.add("d", query.emitter.domain(["t"], [of]))
     same = dialect.same(exp.column("t", table="d"), dialect.cell(exp.column(name, table="r"), of), of)
-    match = exp.and_(exp.column("_n", table="d").eq(1), same)
-    rows = (
-        exp.select(exp.Column(this=exp.Star(), table=exp.to_identifier("r")), exp.column("cell", table="d"))
-        .from_("r")
-        .join("d", on=match)
-    )
-    query.add("j", rows.where(exp.column("x0").eq(1)) if measure.argument is not None else rows)
+    match = and_(exp.column("_n", table="d").eq(1), same)
+    every = exp.Column(this=exp.Star(), table=exp.to_identifier("r"))
+    rows = join(select(every, exp.column("cell", table="d"), source="r"), "d", match)
+    query.add("j", rows.where(exp.column("x0").eq(1), copy=False) if measure.argument is not None else rows)
     order = [exp.Ordered(this=exp.column("cell")), *query.emitter.keyed_order(query.named, of=query.unit)]
-    query.add(
-        "k", exp.select("*", exp.alias_(_ranked("ROW_NUMBER", [exp.column(UNIT)], order), "_k")).from_("j")
-    )
+    query.add("k", select("*", alias(_ranked("ROW_NUMBER", [exp.column(UNIT)], order), "_k"), source="j"))
     shown = [*(exp.column(k) for k in query.keys if k != name), exp.column("cell")]
-    count = exp.alias_(exp.Count(this=exp.Star()), "c")
-    counted = exp.select(*shown, count).from_("k").where(_at_most("_k", measure.events))
-    grouped = counted.group_by(*(c.copy() for c in shown))
+    count = alias(exp.Count(this=exp.Star()), "c")
+    counted = select(*shown, count, source="k").where(_at_most("_k", measure.events), copy=False)
+    grouped = counted.group_by(*(c.copy() for c in shown), copy=False)
     return query.written(grouped, tuple((t,) for t in times))
 
 
@@ -223,7 +220,7 @@ class CellQuery:
         ]
         if kept.ranked:
             order = self.emitter.keyed_order(self.named, of=self.unit)
-        return [exp.alias_(_ranked("DENSE_RANK", [exp.column(UNIT)], order), "_d")]
+        return [alias(_ranked("DENSE_RANK", [exp.column(UNIT)], order), "_d")]
 
     def within(self, select: exp.Select, delta0: int | None) -> exp.Select:
         kept = held(self.node.bound, self.keys, delta0)
@@ -232,19 +229,19 @@ class CellQuery:
     def by_cell(self, name: str, cells: Cells) -> exp.Select:
         """SELECT the number of its cell FROM `name`, whose keys are typed; rows outside of the cells are dropped."""
         if not self.keys:
-            return exp.select(exp.alias_(exp.Literal.number(1), "cell")).from_(name)
+            return select(alias(exp.Literal.number(1), "cell"), source=name)
         dialect = self.backend.dialect
         self.add("d", self.emitter.domain(self.keys, self.kinds))
         same = [
             dialect.same(exp.column(k, table="d"), exp.column(k, table=name), of)
             for k, of in zip(self.keys, self.kinds, strict=True)
         ]
-        match = exp.and_(exp.column("_n", table="d").eq(1), *same)
-        return exp.select(exp.column("cell", table="d")).from_("d").join(name, on=match, copy=False)
+        match = and_(exp.column("_n", table="d").eq(1), *same)
+        return join(select(exp.column("cell", table="d"), source="d"), name, match)
 
     def written(self, query: exp.Select, cells: Cells) -> HistogramQuery:
         for name, body in self._ctes:
-            query = query.with_(name, as_=body, copy=False)
+            query = with_(query, name, body)
         arrays = tuple(zip(*cells, strict=True)) if cells else tuple(() for _ in range(self.arrays))
         return HistogramQuery(
             self.backend.dialect.sql(query),
@@ -265,7 +262,7 @@ def _ranked(function: str, partition: Sequence[exp.Expr], order: Sequence[exp.Ex
 
 
 def _present(name: str) -> exp.Expr:
-    return exp.not_(exp.Is(this=exp.column(name), expression=exp.null()))
+    return not_(exp.Is(this=exp.column(name), expression=exp.null()))
 
 
 def _at_most(name: str, most: int) -> exp.Expr:

@@ -12,6 +12,7 @@ from sqlglot import exp
 
 from rewriter.binder.group_by import EXACT
 from rewriter.canonical.normalize import canonical
+from rewriter.emit.build import alias, and_, case, cast, func, join, paren, select
 from rewriter.emit.context import Context
 from rewriter.emit.enforcement import check_window
 from rewriter.ir.relation import (
@@ -87,11 +88,11 @@ def _outer(emitter: Context, outer: Outer) -> exp.Select:
     units = [leaf(s.alias, UNIT) for s in relation.sources]
     used = leaves(*(f.value for f in outer.fields), *outer.on)
     left, right = (emitter.source(s, sorted(c for a, c in used if a == s.alias)) for s in relation.sources)
-    shown = [exp.alias_(f.value.copy(), f.name, quoted=True) for f in outer.fields]
+    shown = [alias(f.value.copy(), f.name, quoted=True) for f in outer.fields]
     either = exp.Coalesce(this=units[0].copy(), expressions=[units[1].copy()])
-    on = exp.and_(units[0].eq(units[1]), *(emitter.written(c, relation) for c in outer.on))
-    select = exp.select(exp.alias_(either, UNIT, quoted=True), *shown).from_(left, copy=False)
-    return select.join(right, on=on, join_type="FULL", copy=False)
+    on = and_(units[0].eq(units[1]), *(emitter.written(c, relation) for c in outer.on))
+    query = select(alias(either, UNIT, quoted=True), *shown, source=left)
+    return join(query, right, on, side="FULL")
 
 
 def _window(emitter: Context, window: exp.Expr, relation: Relation) -> exp.Expr:
@@ -169,35 +170,35 @@ def _exact(value: exp.Expr, found: str) -> exp.Expr:
 
 
 def _within(value: exp.Expr, largest: str) -> exp.Expr:
-    double = exp.cast(value.copy(), "DOUBLE")
-    bound = exp.cast(exp.Literal.string(largest), "DOUBLE")
-    low = exp.cast(exp.Literal.string(f"-{largest}"), "DOUBLE")
-    return exp.case().when(exp.Between(this=double, low=low, high=bound), value)
+    double = cast(value.copy(), "DOUBLE")
+    bound = cast(exp.Literal.string(largest), "DOUBLE")
+    low = cast(exp.Literal.string(f"-{largest}"), "DOUBLE")
+    return case((exp.Between(this=double, low=low, high=bound), value))
 
 
 def _sum(made: Made, value: exp.Expr, found: str) -> exp.Expr:
     total = made(exp.Sum, _exact(value, found))
     if found == "float":
-        return exp.cast(total, "DOUBLE")
+        return cast(total, "DOUBLE")
     return exp.TryCast(this=total, to=exp.DataType.build(WHOLE if found == "int" else DECIMAL))
 
 
 def _mean(made: Made, value: exp.Expr, found: str) -> exp.Expr:
     exact = _exact(value, found)
-    total = exp.cast(made(exp.Sum, exact), "DOUBLE")
-    some = exp.func("NULLIF", made(exp.Count, exact.copy()), exp.Literal.number(0))
-    mean = exp.Div(this=total, expression=exp.cast(some, "DOUBLE"))
-    return mean if found == "float" else exp.TryCast(this=exp.paren(mean), to=exp.DataType.build(DECIMAL))
+    total = cast(made(exp.Sum, exact), "DOUBLE")
+    some = func("NULLIF", made(exp.Count, exact.copy()), exp.Literal.number(0))
+    mean = exp.Div(this=total, expression=cast(some, "DOUBLE"))
+    return mean if found == "float" else exp.TryCast(this=paren(mean), to=exp.DataType.build(DECIMAL))
 
 
 def _spread(made: Made, value: exp.Expr, call: exp.Expr, found: str) -> exp.Expr:
     """Variance or standard deviation from whole sums of x and x^2, x in units of 10^-4."""
     scaled = exp.Mul(
-        this=exp.cast(_within(value, LARGEST_SQUARED), "DOUBLE"), expression=exp.Literal.number(10000)
+        this=cast(_within(value, LARGEST_SQUARED), "DOUBLE"), expression=exp.Literal.number(10000)
     )
-    fixed = exp.TryCast(this=exp.func("ROUND", scaled), to=exp.DataType.build(WHOLE))
+    fixed = exp.TryCast(this=func("ROUND", scaled), to=exp.DataType.build(WHOLE))
     count, sums, squares = (
-        exp.cast(made(function, part), "DOUBLE")
+        cast(made(function, part), "DOUBLE")
         for function, part in (
             (exp.Count, fixed),
             (exp.Sum, fixed.copy()),
@@ -207,20 +208,18 @@ def _spread(made: Made, value: exp.Expr, call: exp.Expr, found: str) -> exp.Expr
     sample = not isinstance(call, (exp.StddevPop, exp.VariancePop))
     mean_square = exp.Div(this=exp.Mul(this=sums, expression=sums.copy()), expression=count.copy())
     around = exp.Greatest(
-        this=exp.paren(exp.Sub(this=squares, expression=mean_square)),
-        expressions=[exp.cast(exp.Literal.number(0), "DOUBLE")],
+        this=paren(exp.Sub(this=squares, expression=mean_square)),
+        expressions=[cast(exp.Literal.number(0), "DOUBLE")],
         ignore_nulls=True,
     )
-    freedom = (
-        exp.paren(exp.Sub(this=count.copy(), expression=exp.Literal.number(1))) if sample else count.copy()
-    )
+    freedom = paren(exp.Sub(this=count.copy(), expression=exp.Literal.number(1))) if sample else count.copy()
     variance = exp.Div(
         this=exp.Div(this=around, expression=freedom),
-        expression=exp.cast(exp.Literal.string("1e8"), "DOUBLE"),
+        expression=cast(exp.Literal.string("1e8"), "DOUBLE"),
     )
     enough = exp.GT(this=count.copy(), expression=exp.Literal.number(1 if sample else 0))
     deviation = isinstance(call, (exp.Stddev, exp.StddevSamp, exp.StddevPop))
-    result = exp.case().when(enough, exp.Sqrt(this=variance) if deviation else variance)
+    result = case((enough, exp.Sqrt(this=variance) if deviation else variance))
     return result if found == "float" else exp.TryCast(this=result, to=exp.DataType.build(DECIMAL))
 
 
@@ -230,19 +229,17 @@ def front_rows(source: Source, scanned: Callable[[Source], exp.Expr]) -> exp.Exp
     if derived is None:
         return scanned(source)
     unit = next(c.type for c in source.table.columns if c.name == UNIT)
-    typed = exp.cast(exp.null(), exp.DataType.build(unit, dialect="postgres", udt=True))
+    typed = cast(exp.null(), exp.DataType.build(unit, dialect="postgres", udt=True))
     if isinstance(derived, Combined):
         sides = [_front_select(r.relation, r.fields, scanned) for r in (derived.left, derived.right)]
         rows: exp.Query = derived.operator(this=sides[0], expression=sides[1], distinct=False)
-        rows = exp.select(exp.alias_(typed, UNIT, quoted=True), exp.Star()).from_(
-            rows.subquery("x", copy=False), copy=False
-        )
+        rows = select(alias(typed, UNIT, quoted=True), exp.Star(), source=rows.subquery("x", copy=False))
     else:
         fields = _front_fields(derived)
         relation = (
             Relation((derived.left, derived.right)) if isinstance(derived, Outer) else parts(derived)[0]
         )
-        rows = _front_select(relation, fields, scanned).select(exp.alias_(typed, UNIT, quoted=True))
+        rows = _front_select(relation, fields, scanned).select(alias(typed, UNIT, quoted=True), copy=False)
         if isinstance(derived, Grouped):
             rows = rows.group_by(*(f.value.copy() for f in derived.keys), copy=False)
     return rows.subquery(source.alias, copy=False)
@@ -262,11 +259,11 @@ def _front_fields(derived: Grouped | Rows | Outer) -> Sequence[Field]:
 def _front_select(
     relation: Relation, fields: Sequence[Field], scanned: Callable[[Source], exp.Expr]
 ) -> exp.Select:
-    select = exp.select(*(exp.alias_(f.value.copy(), f.name, quoted=True) for f in fields))
+    query = select(*(alias(f.value.copy(), f.name, quoted=True) for f in fields))
     for number, part in enumerate(relation.sources):
         item = front_rows(part, scanned)
         if number == 0:
-            select.from_(item, copy=False)
+            query.from_(item, copy=False)
         else:
-            select.join(item, join_type="CROSS", copy=False)
-    return select
+            join(query, item, kind="CROSS")
+    return query

@@ -12,6 +12,7 @@ from typing import Protocol
 from sqlglot import exp
 
 from rewriter.canonical.normalize import canonical
+from rewriter.emit.build import alias, cast, paren, select
 from rewriter.ir.relation import Relation, leaf
 from rewriter.policy import Column, Table
 from rewriter.scalar.parameter_literal import compared, plain_constant
@@ -122,7 +123,7 @@ class Usual:
         return value
 
     def exact(self, value: exp.Expr) -> exp.Expr:
-        return exp.cast(value, "DECIMAL(38, 0)")
+        return cast(value, "DECIMAL(38, 0)")
 
 
 class Bound(Usual):
@@ -131,23 +132,23 @@ class Bound(Usual):
     partial = False
 
     def secret(self, place: int) -> exp.Expr:
-        return exp.cast(exp.Parameter(this=exp.Literal.number(place)), "VARCHAR")
+        return cast(exp.Parameter(this=exp.Literal.number(place)), "VARCHAR")
 
     def cells(self, columns: Sequence[tuple[str, str]]) -> exp.Select:
-        first = exp.cast(exp.Parameter(this=exp.Literal.number(1)), "VARCHAR[]")
+        first = cast(exp.Parameter(this=exp.Literal.number(1)), "VARCHAR[]")
         numbered = exp.Anonymous(this="GENERATE_SUBSCRIPTS", expressions=[first, exp.Literal.number(1)])
-        shown: list[exp.Expr] = [exp.alias_(numbered, "cell")]
+        shown: list[exp.Expr] = [alias(numbered, "cell")]
         for number, (name, target) in enumerate(columns):
-            texts = exp.cast(exp.Parameter(this=exp.Literal.number(number + 1)), "VARCHAR[]")
+            texts = cast(exp.Parameter(this=exp.Literal.number(number + 1)), "VARCHAR[]")
             typed = exp.Cast(this=texts, to=exp.DataType.build(f"{target}[]", dialect="duckdb"))
-            shown.append(exp.alias_(exp.Anonymous(this="UNNEST", expressions=[typed]), name))
-        return exp.select(*shown)
+            shown.append(alias(exp.Anonymous(this="UNNEST", expressions=[typed]), name))
+        return select(*shown)
 
     def days(self, value: exp.Expr) -> exp.Expr:
-        return exp.paren(exp.Sub(this=value, expression=exp.cast(exp.Literal.string("1970-01-01"), "DATE")))
+        return paren(exp.Sub(this=value, expression=cast(exp.Literal.string("1970-01-01"), "DATE")))
 
     def seconds(self, value: exp.Expr) -> exp.Expr:
-        return exp.cast(exp.Extract(this=exp.var("EPOCH"), expression=value), "DOUBLE")
+        return cast(exp.Extract(this=exp.var("EPOCH"), expression=value), "DOUBLE")
 
     def addend(self, value: exp.Expr) -> exp.Expr:
         return value
@@ -176,7 +177,7 @@ class Neutral(Bound):
             whole = isinstance(value, exp.Literal) and value.is_int
             if whole and kind_of_type(parameter.type) == "number" and part.find_ancestor(exp.Div, exp.Mod):
                 # Divided by an integer of the same digits, an integer has no fraction.
-                return exp.cast(value, "DECIMAL")
+                return cast(value, "DECIMAL")
             return value
 
         return canonical(node.copy().transform(settled), relation)
@@ -188,7 +189,7 @@ class Neutral(Bound):
         return value
 
     def text(self, value: exp.Expr, kind: str) -> exp.Expr:
-        return exp.cast(value, "VARCHAR")
+        return cast(value, "VARCHAR")
 
 
 NEUTRAL = Neutral()

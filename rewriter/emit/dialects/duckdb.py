@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from sqlglot import exp
 
+from rewriter.emit.build import case, cast, func, paren
 from rewriter.emit.dialects.base import Bound, cell_type, collated
 from rewriter.emit.expressions.duckdb import DuckDBWriter, era_last
 from rewriter.ir.relation import Relation, leaf
@@ -27,13 +28,13 @@ class DuckDBDialect(Bound):
             return value
         # A column's own collation would go along through casts and subqueries. The cast is for enumerated types, which
         # have none and take none.
-        return collated(exp.cast(value, "VARCHAR"), "C")
+        return collated(cast(value, "VARCHAR"), "C")
 
     def expression(self, node: exp.Expr, relation: Relation, parameters: Parameters) -> exp.Expr:
         return DuckDBWriter(relation, parameters).write(node)
 
     def exact(self, value: exp.Expr) -> exp.Expr:
-        return exp.cast(value, "INT128")
+        return cast(value, "INT128")
 
     def cell(self, value: exp.Expr, kind: str) -> exp.Expr:
         return exp.TryCast(this=value, to=exp.DataType.build(cell_type(kind), dialect="duckdb"))
@@ -51,11 +52,11 @@ class DuckDBDialect(Bound):
         if kind == "float":
             return _bits(value)
         if kind == "timestamptz":
-            value = exp.cast(value, "TIMESTAMP")
+            value = cast(value, "TIMESTAMP")
         if kind == "bytea":
             digits = exp.Lower(this=exp.Anonymous(this="HEX", expressions=[value]))
-            return exp.paren(exp.DPipe(this=exp.Literal.string("\\x"), expression=digits))
-        text = exp.cast(value, "VARCHAR")
+            return paren(exp.DPipe(this=exp.Literal.string("\\x"), expression=digits))
+        text = cast(value, "VARCHAR")
         if kind in ("date", "timestamp", "timestamptz"):
             return era_last(text)
         return _trimmed(text) if kind == "number" else text
@@ -72,34 +73,34 @@ def _justified(value: exp.Expr) -> exp.Expr:
     micros = exp.Anonymous(this="EPOCH_US", expressions=[value])
     left = [exp.Mod(this=micros.copy(), expression=exp.Literal.number(size)) for size in (_MONTH, _DAY)]
     months = exp.IntDiv(this=micros, expression=exp.Literal.number(_MONTH))
-    days = exp.IntDiv(this=exp.paren(left[0]), expression=exp.Literal.number(_DAY))
+    days = exp.IntDiv(this=paren(left[0]), expression=exp.Literal.number(_DAY))
     parts = [
-        ("TO_MONTHS", exp.cast(months, "INT")),
-        ("TO_DAYS", exp.cast(days, "INT")),
+        ("TO_MONTHS", cast(months, "INT")),
+        ("TO_DAYS", cast(days, "INT")),
         ("TO_MICROSECONDS", left[1]),
     ]
     first, *others = (exp.Anonymous(this=name, expressions=[part]) for name, part in parts)
     whole: exp.Expr = first
     for other in others:
         whole = exp.Add(this=whole, expression=other)
-    ends = [exp.cast(exp.Literal.string(f"{sign}100000 years"), "INTERVAL") for sign in ("-", "")]
+    ends = [cast(exp.Literal.string(f"{sign}100000 years"), "INTERVAL") for sign in ("-", "")]
     near = exp.Between(this=value.copy(), low=ends[0], high=ends[1])
-    return exp.Anonymous(this="TRY", expressions=[exp.case().when(near, whole)])
+    return exp.Anonymous(this="TRY", expressions=[case((near, whole))])
 
 
 def _bits(value: exp.Expr) -> exp.Expr:
     """The 64 bits of a float, one text for all that are not a number and for both zeros."""
-    double = exp.Add(this=exp.cast(value, "DOUBLE"), expression=exp.Literal.number("0.0"))
-    bits = exp.cast(exp.cast(exp.paren(double), "BIT"), "VARCHAR")
-    unordered = exp.func("ISNAN", value.copy())
-    return exp.case().when(unordered, exp.Literal.string("NaN")).else_(bits)
+    double = exp.Add(this=cast(value, "DOUBLE"), expression=exp.Literal.number("0.0"))
+    bits = cast(cast(paren(double), "BIT"), "VARCHAR")
+    unordered = func("ISNAN", value.copy())
+    return case((unordered, exp.Literal.string("NaN")), otherwise=bits)
 
 
 def _trimmed(text: exp.Expr) -> exp.Expr:
     """A number's text without the zeros that end its fraction."""
-    fraction = exp.func("CONTAINS", text, exp.Literal.string("."))
-    trimmed = exp.func("RTRIM", text.copy(), exp.Literal.string("0"))
-    return exp.case().when(fraction, exp.func("RTRIM", trimmed, exp.Literal.string("."))).else_(text.copy())
+    fraction = func("CONTAINS", text, exp.Literal.string("."))
+    trimmed = func("RTRIM", text.copy(), exp.Literal.string("0"))
+    return case((fraction, func("RTRIM", trimmed, exp.Literal.string("."))), otherwise=text.copy())
 
 
 DUCKDB = DuckDBDialect()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from sqlglot import exp
 
+from rewriter.emit.build import and_, case, cast, func, paren
 from rewriter.emit.dialects.base import Bound, collated
 from rewriter.emit.expressions.postgres import PostgresWriter
 from rewriter.ir.relation import Relation, leaf
@@ -32,24 +33,24 @@ class PostgresDialect(Bound):
     """Emitted SQL for PostgreSQL 15 and later, under the settings that the backend pins."""
 
     def sql(self, query: exp.Expr) -> str:
-        return query.sql("postgres", pretty=True)
+        return query.sql("postgres", pretty=True, copy=False)
 
     def scanned(self, alias: str, column: Column) -> exp.Expr:
         value = leaf(alias, column.name)
         found = kind_of_type(column.type)
         if found == "text[]":
             return _bytewise(value)
-        return _bytewise(exp.cast(value, "TEXT")) if found == "text" else value
+        return _bytewise(cast(value, "TEXT")) if found == "text" else value
 
     def expression(self, node: exp.Expr, relation: Relation, parameters: Parameters) -> exp.Expr:
         return PostgresWriter(relation, parameters).write(node)
 
     def cell(self, value: exp.Expr, kind: str) -> exp.Expr:
         if kind != "number":
-            return exp.cast(value, _CELLS.get(kind, "TEXT"))
-        held = exp.LT(this=exp.Abs(this=value), expression=exp.cast(exp.Literal.string(HELD), "DECIMAL"))
-        rounded = exp.func("ROUND", value.copy(), exp.Literal.number(10))
-        return exp.case().when(held, rounded)
+            return cast(value, _CELLS.get(kind, "TEXT"))
+        held = exp.LT(this=exp.Abs(this=value), expression=cast(exp.Literal.string(HELD), "DECIMAL"))
+        rounded = func("ROUND", value.copy(), exp.Literal.number(10))
+        return case((held, rounded))
 
     def key(self, value: exp.Expr, kind: str) -> exp.Expr:
         if kind == "float":
@@ -58,32 +59,32 @@ class PostgresDialect(Bound):
             return exp.Anonymous(this="TRIM_SCALE", expressions=[value])
         if kind == "interval":
             return _justified(value)
-        return exp.cast(value, "TEXT") if _opaque(kind) else value
+        return cast(value, "TEXT") if _opaque(kind) else value
 
     def least(self, value: exp.Expr, kind: str) -> exp.Expr:
         if kind == "bool":
             return exp.LogicalAnd(this=value)
         if kind == "uuid":
-            return exp.cast(exp.Min(this=exp.cast(value, "TEXT")), "UUID")
+            return cast(exp.Min(this=cast(value, "TEXT")), "UUID")
         return exp.Min(this=value)
 
     def same(self, left: exp.Expr, right: exp.Expr, kind: str) -> exp.Expr:
         equal = exp.EQ(this=_filled(left, kind), expression=_filled(right, kind))
-        absent = (exp.paren(exp.Is(this=side.copy(), expression=exp.null())) for side in (left, right))
-        return exp.and_(equal, exp.EQ(this=next(absent), expression=next(absent)))
+        absent = (paren(exp.Is(this=side.copy(), expression=exp.null())) for side in (left, right))
+        return and_(equal, exp.EQ(this=next(absent), expression=next(absent)))
 
     def text(self, value: exp.Expr, kind: str) -> exp.Expr:
         if kind == "float":
             return _bits(value)
         if kind == "timestamptz":
-            value = exp.cast(value, "TIMESTAMP")
+            value = cast(value, "TIMESTAMP")
         if kind == "number":
             value = exp.Anonymous(this="TRIM_SCALE", expressions=[value])
-        return exp.cast(value, "TEXT")
+        return cast(value, "TEXT")
 
     def ordered(self, value: exp.Expr, kind: str) -> exp.Expr:
         if _opaque(kind):
-            value = exp.cast(value, "TEXT")
+            value = cast(value, "TEXT")
         return _bytewise(value) if kind == "text" or _opaque(kind) else value
 
 
@@ -106,9 +107,9 @@ def _opaque(kind: str) -> bool:
 
 def _justified(value: exp.Expr) -> exp.Expr:
     """One of the intervals that are equal, whichever row comes first; NULL beyond a hundred thousand years."""
-    ends = [exp.cast(exp.Literal.string(f"{sign}100000 years"), "INTERVAL") for sign in ("-", "")]
+    ends = [cast(exp.Literal.string(f"{sign}100000 years"), "INTERVAL") for sign in ("-", "")]
     near = exp.Between(this=value, low=ends[0], high=ends[1])
-    return exp.case().when(near, exp.Anonymous(this="JUSTIFY_INTERVAL", expressions=[value.copy()]))
+    return case((near, exp.Anonymous(this="JUSTIFY_INTERVAL", expressions=[value.copy()])))
 
 
 def _bytewise(value: exp.Expr) -> exp.Expr:
@@ -116,20 +117,20 @@ def _bytewise(value: exp.Expr) -> exp.Expr:
 
 
 def _filled(value: exp.Expr, kind: str) -> exp.Expr:
-    stand_in = exp.cast(exp.Literal.string(_STAND_INS.get(kind, "")), _CELLS.get(kind, "TEXT"))
+    stand_in = cast(exp.Literal.string(_STAND_INS.get(kind, "")), _CELLS.get(kind, "TEXT"))
     if kind == "number":
-        stand_in = exp.cast(exp.Literal.number(0), "DECIMAL")
-    return exp.func("COALESCE", value.copy(), stand_in)
+        stand_in = cast(exp.Literal.number(0), "DECIMAL")
+    return func("COALESCE", value.copy(), stand_in)
 
 
 def _bits(value: exp.Expr) -> exp.Expr:
     """The 64 bits of a float, one text for all that are not a number and for both zeros."""
-    double = exp.Add(this=exp.cast(value, "DOUBLE"), expression=exp.Literal.number("0.0"))
+    double = exp.Add(this=cast(value, "DOUBLE"), expression=exp.Literal.number("0.0"))
     sent = exp.Anonymous(this="FLOAT8SEND", expressions=[double])
     digits = exp.Anonymous(this="ENCODE", expressions=[sent, exp.Literal.string("hex")])
-    bits = exp.cast(exp.paren(exp.DPipe(this=exp.Literal.string("x"), expression=digits)), "BIT(64)")
-    unordered = exp.EQ(this=value.copy(), expression=exp.cast(exp.Literal.string("NaN"), "DOUBLE"))
-    return exp.case().when(unordered, exp.Literal.string("NaN")).else_(exp.cast(bits, "TEXT"))
+    bits = cast(paren(exp.DPipe(this=exp.Literal.string("x"), expression=digits)), "BIT(64)")
+    unordered = exp.EQ(this=value.copy(), expression=cast(exp.Literal.string("NaN"), "DOUBLE"))
+    return case((unordered, exp.Literal.string("NaN")), otherwise=cast(bits, "TEXT"))
 
 
 POSTGRES = PostgresDialect()

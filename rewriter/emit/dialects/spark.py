@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from sqlglot import exp
 
+from rewriter.emit.build import alias, case, cast, not_, select
 from rewriter.emit.dialects.base import Usual, cell_type
 from rewriter.emit.expressions.functions import calendar, dates, when
 from rewriter.emit.expressions.spark import SparkWriter, micros
@@ -39,7 +40,7 @@ class SparkDialect(Usual):
         return SparkWriter(relation, parameters).write(node)
 
     def cell(self, value: exp.Expr, kind: str) -> exp.Expr:
-        return exp.cast(value, cell_type(kind))
+        return cast(value, cell_type(kind))
 
     def key(self, value: exp.Expr, kind: str) -> exp.Expr:
         if kind == "float":
@@ -54,29 +55,29 @@ class SparkDialect(Usual):
         if kind == "float":
             return _bits(value)
         if kind == "timestamptz":
-            value = exp.cast(value, "TIMESTAMP")
-        text = exp.cast(value, "VARCHAR")
+            value = cast(value, "TIMESTAMP")
+        text = cast(value, "VARCHAR")
         return _trimmed(text) if kind == "number" else text
 
     def secret(self, place: int) -> exp.Expr:
-        return exp.select("secret").from_(SECRET).subquery()
+        return select("secret", source=SECRET).subquery()
 
     def cells(self, columns: Sequence[tuple[str, str]]) -> exp.Select:
         typed = [
-            exp.alias_(exp.cast(exp.column(f"a{number}"), target), name)
+            alias(cast(exp.column(f"a{number}"), target), name)
             for number, (name, target) in enumerate(columns)
         ]
-        return exp.select("cell", *typed).from_(CELLS)
+        return select("cell", *typed, source=CELLS)
 
     def days(self, value: exp.Expr) -> exp.Expr:
         return exp.Anonymous(this="UNIX_DATE", expressions=[value])
 
     def seconds(self, value: exp.Expr) -> exp.Expr:
         million = float_guards.double("1e6")
-        return exp.Div(this=exp.cast(micros(value), "DOUBLE"), expression=million, typed=True)
+        return exp.Div(this=cast(micros(value), "DOUBLE"), expression=million, typed=True)
 
     def addend(self, value: exp.Expr) -> exp.Expr:
-        return exp.cast(value, _ADDENDS)
+        return cast(value, _ADDENDS)
 
 
 def _tried(query: exp.Expr) -> exp.Expr:
@@ -95,7 +96,7 @@ def _bits(value: exp.Expr) -> exp.Expr:
 
     Spark has no function for them; they are read from its hexadecimal form, [-]0xH.HHHp[-]E.
     """
-    double = exp.Add(this=exp.cast(value.copy(), "DOUBLE"), expression=float_guards.double("0"))
+    double = exp.Add(this=cast(value.copy(), "DOUBLE"), expression=float_guards.double("0"))
     form = exp.Anonymous(this="FORMAT_STRING", expressions=[exp.Literal.string("%a"), double])
 
     def found(pattern: str) -> exp.Expr:
@@ -113,22 +114,18 @@ def _bits(value: exp.Expr) -> exp.Expr:
         return exp.Anonymous(this="CONV", expressions=[text, *bases])
 
     small = exp.Anonymous(this="CONTAINS", expressions=[form.copy(), exp.Literal.string("0x0.")])
-    power = exp.Add(this=exp.cast(found("p(-?[0-9]+)$"), "INT"), expression=exp.Literal.number(1023))
-    exponent = exp.case().when(small, exp.Literal.number(0)).else_(power)
-    high = padded(exp.Anonymous(this="BIN", expressions=[exp.cast(exponent, "BIGINT")]), 11, "LPAD")
+    power = exp.Add(this=cast(found("p(-?[0-9]+)$"), "INT"), expression=exp.Literal.number(1023))
+    exponent = case((small, exp.Literal.number(0)), otherwise=power)
+    high = padded(exp.Anonymous(this="BIN", expressions=[cast(exponent, "BIGINT")]), 11, "LPAD")
     low = padded(binary(padded(found("[.]([0-9a-f]+)p"), 13, "RPAD")), 52, "LPAD")
-    sign = exp.case().when(
-        exp.Anonymous(this="STARTSWITH", expressions=[form.copy(), exp.Literal.string("-")]),
-        exp.Literal.string("1"),
-    )
-    bits = exp.DPipe(
-        this=exp.DPipe(this=sign.else_(exp.Literal.string("0")), expression=high), expression=low
-    )
+    negative = exp.Anonymous(this="STARTSWITH", expressions=[form.copy(), exp.Literal.string("-")])
+    sign = case((negative, exp.Literal.string("1")), otherwise=exp.Literal.string("0"))
+    bits = exp.DPipe(this=exp.DPipe(this=sign, expression=high), expression=low)
     texts = {"NaN": "NaN", "Infinity": f"0{'1' * 11}{'0' * 52}", "-Infinity": f"1{'1' * 11}{'0' * 52}"}
     choice = exp.case()
     for name, text in texts.items():
         choice = choice.when(value.copy().eq(float_guards.double(name)), exp.Literal.string(text))
-    return choice.when(exp.not_(exp.Is(this=value.copy(), expression=exp.null())), bits)
+    return choice.when(not_(exp.Is(this=value.copy(), expression=exp.null())), bits)
 
 
 def _trimmed(text: exp.Expr) -> exp.Expr:
@@ -138,7 +135,7 @@ def _trimmed(text: exp.Expr) -> exp.Expr:
     def without(inner: exp.Expr, end: str) -> exp.Expr:
         return exp.Trim(this=inner, expression=exp.Literal.string(end), position="TRAILING")
 
-    return exp.case().when(fraction, without(without(text.copy(), "0"), ".")).else_(text.copy())
+    return case((fraction, without(without(text.copy(), "0"), ".")), otherwise=text.copy())
 
 
 SPARK = SparkDialect()

@@ -15,6 +15,7 @@ from decimal import Decimal
 from sqlglot import exp
 
 from rewriter.effort import spend
+from rewriter.emit.build import case, cast, paren
 from rewriter.emit.dialects.base import CELL_TYPES
 from rewriter.ir.relation import Relation
 from rewriter.scalar import float_guards
@@ -45,7 +46,7 @@ class Guarded:
         """The value, or NULL where it may not be computed."""
         found = self.value
         for guard in reversed(self.guards):
-            found = exp.case().when(guard, found)
+            found = case((guard, found))
         return found
 
 
@@ -66,7 +67,7 @@ class Writer(ABC):
         """A base-form expression in the engine's terms; it never raises."""
         spend()
         if isinstance(node, exp.Paren):
-            return exp.paren(self.write(node.this))
+            return paren(self.write(node.this))
         if isinstance(node, exp.Parameter):
             return self.parameter(self.parameters[int(node.name) - 1])
         if isinstance(node, exp.Literal):
@@ -115,14 +116,14 @@ class Writer(ABC):
     def operand(self, node: exp.Expr, of: str) -> Guarded:
         """A part that is no arithmetic, in the type in which arithmetic of width `of` is computed."""
         value = self.write(node)
-        return Guarded(exp.cast(value, self.types(of)) if of in INTEGERS or of == "real" else value)
+        return Guarded(cast(value, self.types(of)) if of in INTEGERS or of == "real" else value)
 
     def promoted(self, part: Guarded, before: str, after: str) -> Guarded:
         """A number of one width in the type in which those of another are computed."""
         if self.types(before) == self.types(after):
             return part
         target = "DECIMAL(19, 0)" if after == "number" else self.types(after)
-        return Guarded(exp.cast(part.value, target), part.guards)
+        return Guarded(cast(part.value, target), part.guards)
 
     @abstractmethod
     def computed(self, node: exp.Expr, parts: Sequence[exp.Expr], of: str) -> Guarded:
@@ -152,13 +153,13 @@ class Writer(ABC):
         )
         before = tuple(guard for part in parts for guard in part.guards)
         after = (float_guards.narrows(result.value),) if of == "real" else ()
-        return Guarded(exp.paren(result.value), (*before, *result.guards, *after))
+        return Guarded(paren(result.value), (*before, *result.guards, *after))
 
     def fitted(self, node: exp.Expr, of: str) -> Guarded:
         """A part of arithmetic of width `of`."""
         own = self.width(node)
         if own == "literal":
-            return Guarded(exp.cast(self.write(node), self.types(of)))
+            return Guarded(cast(self.write(node), self.types(of)))
         if own == "number" and of == "double" and isinstance(node.unnest(), exp.Literal):
             return Guarded(float_guards.double(node.unnest().name))
         return self.promoted(self.opened(node), own, of)

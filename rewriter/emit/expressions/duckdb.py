@@ -7,6 +7,7 @@ from decimal import Decimal
 
 from sqlglot import exp
 
+from rewriter.emit.build import case, cast, func, paren
 from rewriter.emit.dialects.base import CELL_TYPES
 from rewriter.emit.expressions.base import Guarded, operation
 from rewriter.emit.expressions.functions import Forms, number, when
@@ -75,7 +76,7 @@ class DuckDBWriter(Forms):
         if isinstance(node, exp.Div) and of == "number":
             left, right = _scaled(left, right)
         if isinstance(node, (exp.Div, exp.Mod)):
-            right = exp.func("NULLIF", right, number(0))
+            right = func("NULLIF", right, number(0))
         if isinstance(node, exp.Div) and of in INTEGERS:
             return Guarded(self.tried(exp.IntDiv(this=left, expression=right), node))
         return Guarded(self.tried(operation(node, left, right), node))
@@ -83,10 +84,10 @@ class DuckDBWriter(Forms):
     def close(self, part: Guarded, node: exp.Expr) -> exp.Expr:
         if self.width(node) != "real":
             return part.closed()
-        return self.tried(Guarded(exp.cast(part.value, "REAL"), part.guards).closed(), node)
+        return self.tried(Guarded(cast(part.value, "REAL"), part.guards).closed(), node)
 
     def days_between(self, first: exp.Expr, second: exp.Expr) -> exp.Expr:
-        return exp.cast(exp.paren(exp.Sub(this=first, expression=second)), "INT")
+        return cast(paren(exp.Sub(this=first, expression=second)), "INT")
 
     def half_even(self, value: exp.Expr) -> exp.Expr:
         return exp.Anonymous(this="ROUND_EVEN", expressions=[value, number(0)])
@@ -95,12 +96,12 @@ class DuckDBWriter(Forms):
         return exp.Anonymous(this="TRUNC", expressions=[value, *([number(places)] if places else [])])
 
     def decimal(self, value: exp.Expr) -> exp.Expr:
-        parts = [exp.Literal.string("%.15g"), exp.cast(value.copy(), "DOUBLE")]
+        parts = [exp.Literal.string("%.15g"), cast(value.copy(), "DOUBLE")]
         digits = exp.Anonymous(this="PRINTF", expressions=parts)
-        return exp.cast(digits, self.exact)
+        return cast(digits, self.exact)
 
     def spelt(self, value: exp.Expr, of: str) -> exp.Expr:
-        text = exp.cast(value, "TEXT")
+        text = cast(value, "TEXT")
         return era_last(text) if of in ("date", "timestamp") else text
 
     def stored(self, node: exp.Expr) -> exp.DataType:
@@ -115,8 +116,8 @@ class DuckDBWriter(Forms):
             micros = exp.Extract(this=exp.var("MICROSECOND"), expression=value)
         else:
             return exp.Extract(this=exp.var(field.upper()), expression=value)
-        whole = exp.cast(micros, "DECIMAL(28, 0)")
-        return exp.paren(exp.Mul(this=whole, expression=exp.Literal.number("0.000001")))
+        whole = cast(micros, "DECIMAL(28, 0)")
+        return paren(exp.Mul(this=whole, expression=exp.Literal.number("0.000001")))
 
     def substring(self, node: exp.Expr) -> exp.Expr:
         """Positions before the first count, where DuckDB would count from the end."""
@@ -125,10 +126,10 @@ class DuckDBWriter(Forms):
         if length is None:
             return exp.Substring(this=self.write(node.this), start=first)
         size = self.write(length)
-        before = exp.Sub(this=first.copy(), expression=exp.paren(start.copy()))
-        left = exp.Sub(this=exp.paren(size.copy()), expression=exp.paren(before))
+        before = exp.Sub(this=first.copy(), expression=paren(start.copy()))
+        left = exp.Sub(this=paren(size.copy()), expression=paren(before))
         rest = exp.Greatest(this=left, expressions=[number(0)], ignore_nulls=True)
-        asked = exp.GTE(this=exp.paren(size.copy()), expression=number(0))
+        asked = exp.GTE(this=paren(size.copy()), expression=number(0))
         return exp.Substring(this=self.write(node.this), start=first, length=when(asked, rest))
 
     def pattern(self, node: exp.Expr) -> str:
@@ -158,18 +159,18 @@ def typed(text: str, type_name: str) -> exp.Expr:
         element = type_name.removesuffix("[]")
         listed = elements(text, dimensions=1) or []
         parts = [exp.null() if one is None else typed(one, element) for one in listed]
-        return exp.cast(exp.Array(expressions=parts), of)
-    return exp.cast(exp.Literal.string(text), of)
+        return cast(exp.Array(expressions=parts), of)
+    return cast(exp.Literal.string(text), of)
 
 
 def era_last(text: exp.Expr) -> exp.Expr:
     """The text of a date or timestamp with its era behind the time, where PostgreSQL has it."""
     era = exp.Literal.string(" (BC)")
     without = exp.DPipe(
-        this=exp.func("REPLACE", text.copy(), era, exp.Literal.string("")),
+        this=func("REPLACE", text.copy(), era, exp.Literal.string("")),
         expression=exp.Literal.string(" BC"),
     )
-    return exp.case().when(exp.func("CONTAINS", text, era.copy()), without).else_(text.copy())
+    return case((func("CONTAINS", text, era.copy()), without), otherwise=text.copy())
 
 
 def _scaled(left: exp.Expr, right: exp.Expr) -> tuple[exp.Expr, exp.Expr]:
@@ -180,6 +181,6 @@ def _scaled(left: exp.Expr, right: exp.Expr) -> tuple[exp.Expr, exp.Expr]:
     if digits > 10:
         return left, right
     by = number(10**digits)
-    return exp.paren(exp.Mul(this=left, expression=by)), exp.Literal.number(
+    return paren(exp.Mul(this=left, expression=by)), exp.Literal.number(
         str(int(Decimal(right.this) * 10**digits))
     )

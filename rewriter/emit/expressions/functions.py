@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 
 from sqlglot import exp
 
+from rewriter.emit.build import and_, case, cast, func, not_, or_, paren
 from rewriter.emit.expressions.base import Guarded, Writer, divided
 from rewriter.scalar import float_guards, regexp
 from rewriter.scalar.function_checks import constant_text, whole_constant
@@ -34,20 +35,20 @@ def number(value: int) -> exp.Expr:
 
 def calendar(value: exp.Expr) -> exp.Expr:
     """Whether a date or timestamp is of the years 1 to 9999."""
-    last = exp.cast(exp.Literal.string(f"{LAST} 23:59:59.999999"), "TIMESTAMP")
-    first = exp.cast(exp.Literal.string(FIRST), "TIMESTAMP")
+    last = cast(exp.Literal.string(f"{LAST} 23:59:59.999999"), "TIMESTAMP")
+    first = cast(exp.Literal.string(FIRST), "TIMESTAMP")
     return exp.Between(this=value.copy(), low=first, high=last)
 
 
 def dates(value: exp.Expr) -> exp.Expr:
     """Whether a date is of the years 1 to 9999."""
-    ends = [exp.cast(exp.Literal.string(text), "DATE") for text in (FIRST, LAST)]
+    ends = [cast(exp.Literal.string(text), "DATE") for text in (FIRST, LAST)]
     return exp.Between(this=value.copy(), low=ends[0], high=ends[1])
 
 
 def when(guard: exp.Expr, value: exp.Expr) -> exp.Case:
     """`value` where the guard holds, else NULL."""
-    return exp.case().when(guard, value)
+    return case((guard, value))
 
 
 class Forms(Writer):
@@ -90,72 +91,68 @@ class Forms(Writer):
         value = self.folding(self.write(node.this)) if isinstance(node, exp.ILike) else self.write(node.this)
         found = type(node)(this=value, expression=self.write(node.expression))
         escaped = exp.Escape(this=found, expression=exp.Literal.string(escape))
-        return exp.not_(exp.paren(escaped)) if node.args.get("negate") else escaped
+        return not_(paren(escaped)) if node.args.get("negate") else escaped
 
     def escape(self, node: exp.Expr) -> exp.Expr:
         inner = node.this.unnest()
         negated = isinstance(inner, exp.Not)
         like = inner.this.unnest() if negated else inner
         found = self.like(like, constant_text(node.expression, self.parameters) or "\\")
-        return exp.not_(exp.paren(found)) if negated else found
+        return not_(paren(found)) if negated else found
 
     def nullif(self, node: exp.Expr) -> exp.Expr:
         equal = self.write(exp.EQ(this=node.this.copy(), expression=node.expression.copy()))
-        return exp.case().when(equal, exp.null()).else_(self.write(node.this))
+        return case((equal, exp.null()), otherwise=self.write(node.this))
 
     def date_form(self, node: exp.Expr) -> exp.Expr:
         left, right = node.this, node.expression
         kinds = self.kind(left), self.kind(right)
         first, second = self.write(left), self.write(right)
         if kinds == ("date", "date"):
-            return when(exp.and_(dates(first), dates(second)), self.days_between(first, second))
+            return when(and_(dates(first), dates(second)), self.days_between(first, second))
         if "interval" in kinds:
             moved, by = (first, second) if kinds[1] == "interval" else (second, first)
-            return when(calendar(moved), type(node)(this=exp.cast(moved, "TIMESTAMP"), expression=by))
+            return when(calendar(moved), type(node)(this=cast(moved, "TIMESTAMP"), expression=by))
         if set(kinds) <= {"date", "timestamp"}:
-            ends = [exp.cast(value, "TIMESTAMP") for value in (first, second)]
-            return when(
-                exp.and_(calendar(first), calendar(second)), exp.Sub(this=ends[0], expression=ends[1])
-            )
+            ends = [cast(value, "TIMESTAMP") for value in (first, second)]
+            return when(and_(calendar(first), calendar(second)), exp.Sub(this=ends[0], expression=ends[1]))
         date, steps = (first, second) if kinds[0] == "date" else (second, first)
         near = exp.Between(this=steps, low=number(-700_000), high=number(100_000_000))
-        added = type(node)(this=date, expression=exp.cast(steps.copy(), "INT"))
-        return when(exp.and_(dates(date), near), added)
+        added = type(node)(this=date, expression=cast(steps.copy(), "INT"))
+        return when(and_(dates(date), near), added)
 
     def rounded_to_whole(self, node: exp.Expr) -> exp.Expr:
         if self.kind(node.this) == "int":
-            return exp.cast(self.write(node.this), "DOUBLE")
+            return cast(self.write(node.this), "DOUBLE")
         return type(node)(this=self.write(node.this))
 
     def rounded(self, node: exp.Expr) -> exp.Expr:
         value, digits = self.write(node.this), node.args.get("decimals")
         if self.kind(node.this) == "number" or digits is not None:
             places = whole_constant(digits, self.parameters) or 0
-            return exp.Round(this=exp.cast(value, self.exact), decimals=number(places))
-        return exp.cast(value, "DOUBLE") if self.kind(node.this) == "int" else self.half_even(value)
+            return exp.Round(this=cast(value, self.exact), decimals=number(places))
+        return cast(value, "DOUBLE") if self.kind(node.this) == "int" else self.half_even(value)
 
     def truncated_number(self, node: exp.Expr) -> exp.Expr:
         value, digits = self.write(node.this), node.args.get("decimals")
         if self.kind(node.this) != "number" and digits is None:
-            return exp.Anonymous(this="TRUNC", expressions=[exp.cast(value, "DOUBLE")])
-        return self.cut_number(exp.cast(value, self.exact), whole_constant(digits, self.parameters) or 0)
+            return exp.Anonymous(this="TRUNC", expressions=[cast(value, "DOUBLE")])
+        return self.cut_number(cast(value, self.exact), whole_constant(digits, self.parameters) or 0)
 
     def sign(self, node: exp.Expr) -> exp.Expr:
         value = self.write(node.this)
         if self.kind(node.this) == "number":
-            return exp.cast(exp.Sign(this=value), self.exact)
-        signs = exp.case().when(self.undefined(value, self.kind(node.this)), number(0))
+            return cast(exp.Sign(this=value), self.exact)
+        signs = case((self.undefined(value, self.kind(node.this)), number(0)))
         signs = signs.when(exp.GT(this=value.copy(), expression=number(0)), number(1))
         signs = signs.when(exp.LT(this=value.copy(), expression=number(0)), number(-1))
-        return exp.cast(signs.when(float_guards.zero(value), number(0)), "DOUBLE")
+        return cast(signs.when(float_guards.zero(value), number(0)), "DOUBLE")
 
     def undefined(self, value: exp.Expr, of: str) -> exp.Expr:
         """Whether a value is NaN."""
         if of == "int":
             return exp.false()
-        nan = (
-            exp.cast(exp.Literal.string("NaN"), self.exact) if of == "number" else float_guards.double("NaN")
-        )
+        nan = cast(exp.Literal.string("NaN"), self.exact) if of == "number" else float_guards.double("NaN")
         return exp.EQ(this=value.copy(), expression=nan)
 
     def root(self, node: exp.Expr) -> exp.Expr:
@@ -175,7 +172,7 @@ class Forms(Writer):
 
         def within(value: exp.Expr) -> exp.Expr:
             reach = exp.Between(this=value.copy(), low=number(-700), high=number(700))
-            return exp.or_(float_guards.special(value), reach)
+            return or_(float_guards.special(value), reach)
 
         return self.function(part, within, exp.Exp(this=part.value))
 
@@ -194,10 +191,10 @@ class Forms(Writer):
         low, high, count = (node.args[name].copy() for name in ("min_value", "max_value", "num_buckets"))
         low, high = (self.plain(end, exact) for end in (low, high))
         count = number(whole_constant(count, self.parameters) or 1)
-        above = exp.paren(exp.Sub(this=value.copy(), expression=low.copy()))
-        whole = exp.paren(exp.Sub(this=high.copy(), expression=low.copy()))
+        above = paren(exp.Sub(this=value.copy(), expression=low.copy()))
+        whole = paren(exp.Sub(this=high.copy(), expression=low.copy()))
         step = divided(exp.Mul(this=above, expression=count), whole)
-        inside = exp.Add(this=exp.cast(exp.Floor(this=step), "INT"), expression=number(1))
+        inside = exp.Add(this=cast(exp.Floor(this=step), "INT"), expression=number(1))
         found = exp.case()
         if not exact or self.knows_nan:
             found = found.when(self.undefined(value, "number" if exact else "float"), exp.null())
@@ -211,7 +208,7 @@ class Forms(Writer):
 
     def plain(self, node: exp.Expr, exact: bool) -> exp.Expr:
         """A constant number in a type."""
-        return exp.cast(self.write(node), self.exact if exact else "DOUBLE")
+        return cast(self.write(node), self.exact if exact else "DOUBLE")
 
     def cast(self, node: exp.Expr) -> exp.Expr:
         source, target = self.kind(node.this), self.kind(node)
@@ -219,7 +216,7 @@ class Forms(Writer):
         if node.args["to"].this == exp.DType.INTERVAL:
             return self.interval(node)
         if source == "literal":
-            return exp.cast(self.write(node.this), self.stored(node))
+            return cast(self.write(node.this), self.stored(node))
         if target == "int" and source != "bool":
             return self.to_integer(node, source)
         if target == "number":
@@ -227,14 +224,14 @@ class Forms(Writer):
         if target == "float":
             part = self.fitted(node.this, self.width(node))
             guards = (float_guards.narrows(part.value),) if self.width(node) == "real" else ()
-            return exp.cast(Guarded(part.value, (*part.guards, *guards)).closed(), self.stored(node))
+            return cast(Guarded(part.value, (*part.guards, *guards)).closed(), self.stored(node))
         value = self.write(node.this)
         if target == "text":
             text = self.spelt(value, source)
             return exp.Left(this=text, expression=number(sizes[0])) if sizes else text
         if target == "timestamp" and source == "date":
-            return when(dates(value), exp.cast(value, "TIMESTAMP"))
-        return exp.cast(value, self.stored(node))
+            return when(dates(value), cast(value, "TIMESTAMP"))
+        return cast(value, self.stored(node))
 
     def to_integer(self, node: exp.Expr, source: str) -> exp.Expr:
         """A number as an integer: PostgreSQL rounds numerics half away from zero, doubles half to even."""
@@ -243,7 +240,7 @@ class Forms(Writer):
         if source == "int":
             within: exp.Expr = exp.Between(this=value, low=number(-most), high=number(most - 1))
         elif of == "int8" and source == "float":
-            within = exp.and_(
+            within = and_(
                 exp.GTE(this=value, expression=float_guards.double(str(-most))),
                 exp.LT(this=value.copy(), expression=float_guards.double(str(most))),
             )
@@ -251,14 +248,14 @@ class Forms(Writer):
             exact = source == "number"
             low, high = (self.plain_text(f"{end}.5", exact) for end in (-most, most - 1))
             least = (exp.GT if exact else exp.GTE)(this=value, expression=low)
-            within = exp.and_(least, exp.LT(this=value.copy(), expression=high))
+            within = and_(least, exp.LT(this=value.copy(), expression=high))
         if source == "number":
-            return when(within, exp.cast(exp.Round(this=value.copy()), self.stored(node)))
-        return when(within, exp.cast(value.copy(), self.stored(node)))
+            return when(within, cast(exp.Round(this=value.copy()), self.stored(node)))
+        return when(within, cast(value.copy(), self.stored(node)))
 
     def plain_text(self, text: str, exact: bool) -> exp.Expr:
         """A constant number written as a text."""
-        return exp.cast(exp.Literal.string(text), self.exact if exact else "DOUBLE")
+        return cast(exp.Literal.string(text), self.exact if exact else "DOUBLE")
 
     def to_number(self, node: exp.Expr, source: str, sizes: Sequence[int]) -> exp.Expr:
         value = self.write(node.this)
@@ -268,7 +265,7 @@ class Forms(Writer):
                 self.decimal(value),
             )
         elif source != "number":
-            value = exp.cast(value, self.exact)
+            value = cast(value, self.exact)
         if not sizes:
             return value
         rounded = exp.Round(this=value, decimals=number(sizes[1] if len(sizes) > 1 else 0))
@@ -281,13 +278,13 @@ class Forms(Writer):
         if found in ("interval", "age", "time"):
             return self.field(value, field)
         if found == "date":
-            moment = exp.cast(value.copy(), "TIMESTAMP") if field == "epoch" else value.copy()
+            moment = cast(value.copy(), "TIMESTAMP") if field == "epoch" else value.copy()
             return when(dates(value), self.field(moment, field))
         return when(calendar(value), self.field(value, field))
 
     def truncated_time(self, node: exp.Expr) -> exp.Expr:
         value, copy = self.write(node.this), node.copy()
-        copy.set("this", exp.cast(value, "TIMESTAMP") if self.kind(node.this) == "date" else value)
+        copy.set("this", cast(value, "TIMESTAMP") if self.kind(node.this) == "date" else value)
         return when(dates(value) if self.kind(node.this) == "date" else calendar(value), copy)
 
     def interval(self, node: exp.Expr) -> exp.Expr:
@@ -297,35 +294,31 @@ class Forms(Writer):
     def shown(self, node: exp.Expr) -> exp.Expr:
         value = self.write(node.this)
         guard = dates(value) if self.kind(node.this) == "date" else calendar(value)
-        return when(
-            guard, exp.TimeToStr(this=exp.cast(value, "TIMESTAMP"), format=node.args["format"].copy())
-        )
+        return when(guard, exp.TimeToStr(this=cast(value, "TIMESTAMP"), format=node.args["format"].copy()))
 
     def named(self, node: exp.Expr) -> exp.Expr:
         parts = [self.write(e) for e in node.expressions]
         if node.name.lower() == "age":
-            ends = [exp.cast(part, "TIMESTAMP") for part in parts]
-            finite = exp.and_(*(calendar(part) for part in parts))
+            ends = [cast(part, "TIMESTAMP") for part in parts]
+            finite = and_(*(calendar(part) for part in parts))
             return when(finite, exp.Anonymous(this="AGE", expressions=ends))
         return self.made_date(*parts)
 
     def made_date(self, year: exp.Expr, month: exp.Expr, day: exp.Expr) -> exp.Expr:
         def divides(by: int) -> exp.Expr:
-            return exp.EQ(
-                this=exp.Mod(this=exp.paren(year.copy()), expression=number(by)), expression=number(0)
-            )
+            return exp.EQ(this=exp.Mod(this=paren(year.copy()), expression=number(by)), expression=number(0))
 
-        leap = exp.or_(exp.and_(divides(4), exp.not_(divides(100))), divides(400))
-        short = exp.case().when(leap, number(29)).else_(number(28))
-        last = exp.case().when(exp.EQ(this=month.copy(), expression=number(2)), short)
+        leap = or_(and_(divides(4), not_(divides(100))), divides(400))
+        short = case((leap, number(29)), otherwise=number(28))
+        last = case((exp.EQ(this=month.copy(), expression=number(2)), short))
         months = [number(n) for n in (4, 6, 9, 11)]
         last = last.when(exp.In(this=month.copy(), expressions=months), number(30)).else_(number(31))
         known = [
             exp.Between(this=part.copy(), low=number(1), high=high)
             for part, high in ((year, number(9999)), (month, number(12)), (day, last))
         ]
-        parts = [exp.cast(part, "INT") for part in (year, month, day)]
-        return when(exp.and_(*known), exp.Anonymous(this="MAKE_DATE", expressions=parts))
+        parts = [cast(part, "INT") for part in (year, month, day)]
+        return when(and_(*known), exp.Anonymous(this="MAKE_DATE", expressions=parts))
 
     def trim(self, node: exp.Expr) -> exp.Expr:
         characters = node.args.get("expression")
@@ -340,18 +333,18 @@ class Forms(Writer):
             for part in (node.expressions if concat else [node.this, node.expression])
         ]
         if concat:
-            parts = [exp.func("COALESCE", part, exp.Literal.string("")) for part in parts]
+            parts = [func("COALESCE", part, exp.Literal.string("")) for part in parts]
         found = parts[0]
         for part in parts[1:]:
             found = exp.DPipe(this=found, expression=part)
-        return exp.paren(found)
+        return paren(found)
 
     def joinable(self, node: exp.Expr, alone: bool) -> exp.Expr:
         value = self.write(node)
         if not isinstance(node, exp.Column) or self.kind(node) != "text":
-            return exp.cast(value, "TEXT")
+            return cast(value, "TEXT")
         short = exp.LTE(this=exp.Length(this=value.copy()), expression=number(LONGEST_JOINED))
-        return when(short, exp.cast(value, "TEXT"))
+        return when(short, cast(value, "TEXT"))
 
     def replaced(self, node: exp.Expr) -> exp.Expr:
         value = self.write(node.this)
@@ -365,7 +358,7 @@ class Forms(Writer):
 
     def integer(self, node: exp.Expr) -> exp.Expr:
         """A whole number of 32 bits."""
-        return self.write(node) if self.width(node) in INTEGERS else exp.cast(self.write(node), "INT")
+        return self.write(node) if self.width(node) in INTEGERS else cast(self.write(node), "INT")
 
     exact = "DECIMAL"
     """The type of exact numbers."""
@@ -404,7 +397,7 @@ class Forms(Writer):
 
     def spelt(self, value: exp.Expr, of: str) -> exp.Expr:
         """A value of a kind as PostgreSQL prints it."""
-        return exp.cast(value, "TEXT")
+        return cast(value, "TEXT")
 
     @abstractmethod
     def stored(self, node: exp.Expr) -> exp.DataType:

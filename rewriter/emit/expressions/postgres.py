@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from sqlglot import exp
 
+from rewriter.emit.build import and_, cast, or_, paren
 from rewriter.emit.dialects.base import collated
 from rewriter.emit.expressions.base import Guarded, operation
 from rewriter.emit.expressions.functions import Forms, number, when
@@ -32,7 +33,7 @@ class PostgresWriter(Forms):
     def operand(self, node: exp.Expr, of: str) -> Guarded:
         value = self.write(node)
         if of in INTEGERS or of == "real":
-            return Guarded(exp.cast(value, self.types(of)))
+            return Guarded(cast(value, self.types(of)))
         if of == "number" and not self.bounded(node):
             return Guarded(value, (exp.LT(this=exp.Abs(this=value.copy()), expression=_exact(LARGEST)),))
         return Guarded(value)
@@ -47,14 +48,14 @@ class PostgresWriter(Forms):
         if self.types(before) == self.types(after):
             return part
         if before != "number":
-            return Guarded(exp.cast(part.value, self.types(after)), part.guards)
+            return Guarded(cast(part.value, self.types(after)), part.guards)
         size = exp.Abs(this=part.value.copy())
-        large = exp.and_(
+        large = and_(
             exp.LT(this=size, expression=_exact("1e300")),
             exp.GT(this=size.copy(), expression=_exact("1e-300")),
         )
-        held = exp.or_(float_guards.zero(part.value), large)
-        return Guarded(exp.cast(part.value, "DOUBLE"), (*part.guards, held))
+        held = or_(float_guards.zero(part.value), large)
+        return Guarded(cast(part.value, "DOUBLE"), (*part.guards, held))
 
     def computed(self, node: exp.Expr, parts: Sequence[exp.Expr], of: str) -> Guarded:
         guards: tuple[exp.Expr, ...] = ()
@@ -68,12 +69,12 @@ class PostgresWriter(Forms):
             value = type(node)(this=parts[0])
         if of in INTEGERS and not isinstance(node, exp.Mod):
             ends = number(-SPAN[of]), number(SPAN[of] - 1)
-            guards = (*guards, exp.Between(this=exp.paren(value.copy()), low=ends[0], high=ends[1]))
+            guards = (*guards, exp.Between(this=paren(value.copy()), low=ends[0], high=ends[1]))
         return Guarded(value, guards)
 
     def close(self, part: Guarded, node: exp.Expr) -> exp.Expr:
         stored = CLOSED.get(self.width(node))
-        value = part.value if stored is None else exp.cast(part.value, stored)
+        value = part.value if stored is None else cast(part.value, stored)
         return Guarded(value, part.guards).closed()
 
     def folding(self, value: exp.Expr) -> exp.Expr:
@@ -92,7 +93,7 @@ class PostgresWriter(Forms):
         return exp.Anonymous(this="TRUNC", expressions=[value, number(places)])
 
     def decimal(self, value: exp.Expr) -> exp.Expr:
-        return exp.cast(value.copy(), "DECIMAL")
+        return cast(value.copy(), "DECIMAL")
 
     def stored(self, node: exp.Expr) -> exp.DataType:
         return exp.DataType(this=node.args["to"].this)
@@ -109,7 +110,7 @@ class PostgresWriter(Forms):
         return exp.Substring(this=self.write(node.this), start=start, length=known)
 
     def matched(self, node: exp.Expr) -> exp.Expr:
-        value = exp.paren(self.bytewise(self.write(node.this)))
+        value = paren(self.bytewise(self.write(node.this)))
         return exp.RegexpLike(this=value, expression=exp.Literal.string(self.pattern(node)))
 
     def bytewise(self, value: exp.Expr) -> exp.Expr:
@@ -117,4 +118,4 @@ class PostgresWriter(Forms):
 
 
 def _exact(text: str) -> exp.Expr:
-    return exp.cast(exp.Literal.string(text), "DECIMAL")
+    return cast(exp.Literal.string(text), "DECIMAL")

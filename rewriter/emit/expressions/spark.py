@@ -11,6 +11,7 @@ from decimal import Decimal
 
 from sqlglot import exp
 
+from rewriter.emit.build import and_, case, cast, func, not_, paren
 from rewriter.emit.dialects.base import CELL_TYPES
 from rewriter.emit.expressions.base import Guarded, operation
 from rewriter.emit.expressions.functions import Form, Forms, calendar, dates, number, when
@@ -79,37 +80,37 @@ class SparkWriter(Forms):
             return Guarded(type(node)(this=parts[0]))
         left, right = parts
         if isinstance(node, exp.Div):
-            left = exp.cast(left, self.exact)
+            left = cast(left, self.exact)
         if isinstance(node, (exp.Div, exp.Mod)):
-            right = exp.func("NULLIF", right, number(0))
+            right = func("NULLIF", right, number(0))
         if isinstance(node, exp.Div):
-            right = exp.cast(right, self.exact)
+            right = cast(right, self.exact)
         return Guarded(operation(node, left, right))
 
     def whole_computed(self, node: exp.Expr, parts: Sequence[exp.Expr], of: str) -> exp.Expr:
         """One operation of integers of one type, NULL where it overflows; `of`: int2, int4 or int8."""
-        zero = exp.cast(number(0), self.types(of))
+        zero = cast(number(0), self.types(of))
         negative = exp.Anonymous(this="TRY_SUBTRACT", expressions=[zero, parts[0].copy()])
         if isinstance(node, exp.Neg):
             return negative
         if isinstance(node, exp.Abs):
             below = exp.LT(this=parts[0].copy(), expression=number(0))
-            return exp.case().when(below, negative).else_(parts[0])
+            return case((below, negative), otherwise=parts[0])
         left, right = parts
         if type(node) in _TRIED:
             return exp.Anonymous(this=_TRIED[type(node)], expressions=[left, right])
-        some = exp.func("NULLIF", right, number(0))
+        some = func("NULLIF", right, number(0))
         if isinstance(node, exp.Mod):
-            return exp.cast(exp.paren(exp.Mod(this=left, expression=some)), self.types(of))
+            return cast(paren(exp.Mod(this=left, expression=some)), self.types(of))
         # -2^63 DIV -1 would be -2^63 again.
         one_less = exp.EQ(this=right.copy(), expression=number(-1))
-        quotient = exp.cast(exp.paren(exp.IntDiv(this=left, expression=some)), self.types(of))
-        return exp.case().when(one_less, negative).else_(quotient)
+        quotient = cast(paren(exp.IntDiv(this=left, expression=some)), self.types(of))
+        return case((one_less, negative), otherwise=quotient)
 
     def close(self, part: Guarded, node: exp.Expr) -> exp.Expr:
         if self.width(node) != "real":
             return part.closed()
-        return Guarded(exp.cast(part.value, "REAL"), part.guards).closed()
+        return Guarded(cast(part.value, "REAL"), part.guards).closed()
 
     def compared(self, node: exp.Expr) -> exp.Expr:
         """As on other engines; a text constant is cast to the type of the other operand."""
@@ -134,7 +135,7 @@ class SparkWriter(Forms):
             raise self.refused(node, f"LIKE with more than {MOST_WILDCARDS} %")
         found = type(node)(this=self.write(node.this), expression=exp.Literal.string(pattern))
         escaped = exp.Escape(this=found, expression=exp.Literal.string("\\"))
-        return exp.not_(exp.paren(escaped)) if node.args.get("negate") else escaped
+        return not_(paren(escaped)) if node.args.get("negate") else escaped
 
     def date_form(self, node: exp.Expr) -> exp.Expr:
         left, right = node.this, node.expression
@@ -156,7 +157,7 @@ class SparkWriter(Forms):
             this="MAKE_INTERVAL", expressions=[*parts, exp.Neg(this=seconds) if rest < 0 else seconds]
         )
         value = self.write(moved)
-        later = type(node)(this=exp.cast(value.copy(), "TIMESTAMP"), expression=interval)
+        later = type(node)(this=cast(value.copy(), "TIMESTAMP"), expression=interval)
         return _still(when(calendar(value), later), calendar)
 
     def days_between(self, first: exp.Expr, second: exp.Expr) -> exp.Expr:
@@ -164,14 +165,14 @@ class SparkWriter(Forms):
 
     def rounded_to_whole(self, node: exp.Expr) -> exp.Expr:
         if self.kind(node.this) == "number":
-            return exp.cast(type(node)(this=self.write(node.this)), self.exact)
-        value = exp.cast(self.write(node.this), "DOUBLE")
+            return cast(type(node)(this=self.write(node.this)), self.exact)
+        value = cast(self.write(node.this), "DOUBLE")
         return _within_whole(value, type(node)(this=value.copy()))
 
     def truncated_number(self, node: exp.Expr) -> exp.Expr:
         if self.kind(node.this) != "number" and node.args.get("decimals") is None:
-            value = exp.cast(self.write(node.this), "DOUBLE")
-            return _within_whole(value, exp.cast(value.copy(), "BIGINT"))
+            value = cast(self.write(node.this), "DOUBLE")
+            return _within_whole(value, cast(value.copy(), "BIGINT"))
         return super().truncated_number(node)
 
     def half_even(self, value: exp.Expr) -> exp.Expr:
@@ -181,7 +182,7 @@ class SparkWriter(Forms):
         low, high = (
             exp.Anonymous(this=name, expressions=[value.copy(), number(places)]) for name in ("FLOOR", "CEIL")
         )
-        return exp.case().when(exp.LT(this=value, expression=number(0)), high).else_(low)
+        return case((exp.LT(this=value, expression=number(0)), high), otherwise=low)
 
     def to_integer(self, node: exp.Expr, source: str) -> exp.Expr:
         if source != "float":
@@ -214,15 +215,15 @@ class SparkWriter(Forms):
 
     def field(self, value: exp.Expr, field: str) -> exp.Expr:
         if field == "epoch":
-            whole = exp.cast(micros(value), "DECIMAL(28, 0)")
-            return exp.paren(exp.Mul(this=whole, expression=exp.Literal.number("0.000001")))
+            whole = cast(micros(value), "DECIMAL(28, 0)")
+            return paren(exp.Mul(this=whole, expression=exp.Literal.number("0.000001")))
         year = exp.Extract(this=exp.var("YEAR"), expression=value)
         if field in ("decade", "century"):
             by, more = (10, 0) if field == "decade" else (100, 99)
-            later = exp.paren(exp.Add(this=year, expression=number(more)))
+            later = paren(exp.Add(this=year, expression=number(more)))
             return exp.IntDiv(this=later, expression=number(by))
         found = exp.Extract(this=exp.var(_PARTS.get(field, field.upper())), expression=value)
-        return exp.paren(exp.Sub(this=found, expression=number(1))) if field == "dow" else found
+        return paren(exp.Sub(this=found, expression=number(1))) if field == "dow" else found
 
     def truncated_time(self, node: exp.Expr) -> exp.Expr:
         written = super().truncated_time(node)
@@ -230,7 +231,7 @@ class SparkWriter(Forms):
             made = branch.args["true"]
             unit = exp.Literal.string(made.args["unit"].name.upper())
             start = exp.Anonymous(this="DATE_TRUNC", expressions=[unit, made.this])
-            branch.set("true", exp.cast(start, "TIMESTAMP"))
+            branch.set("true", cast(start, "TIMESTAMP"))
         return written
 
     def interval(self, node: exp.Expr) -> exp.Expr:
@@ -265,12 +266,12 @@ class SparkWriter(Forms):
         if length is None:
             return exp.Substring(this=self.write(node.this), start=first)
         size = self.write(length)
-        end = exp.cast(exp.paren(start.copy()), "BIGINT") + exp.cast(exp.paren(size.copy()), "BIGINT")
-        rest = exp.Greatest(this=exp.paren(end - first.copy()), expressions=[number(0)], ignore_nulls=True)
-        asked = exp.GTE(this=exp.paren(size.copy()), expression=number(0))
-        known = exp.not_(exp.Is(this=start.copy(), expression=exp.null()))
-        found = exp.Substring(this=self.write(node.this), start=first, length=exp.cast(rest, "INT"))
-        return when(exp.and_(asked, known), found)
+        end = cast(paren(start.copy()), "BIGINT") + cast(paren(size.copy()), "BIGINT")
+        rest = exp.Greatest(this=paren(end - first.copy()), expressions=[number(0)], ignore_nulls=True)
+        asked = exp.GTE(this=paren(size.copy()), expression=number(0))
+        known = not_(exp.Is(this=start.copy(), expression=exp.null()))
+        found = exp.Substring(this=self.write(node.this), start=first, length=cast(rest, "INT"))
+        return when(and_(asked, known), found)
 
     def forms(self) -> Sequence[tuple[type[exp.Expr] | tuple[type[exp.Expr], ...], Form]]:
         return (((exp.Left, exp.Right), self.side), *super().forms())
@@ -279,15 +280,14 @@ class SparkWriter(Forms):
         """LEFT and RIGHT; a negative length leaves so many characters out."""
         value, size = self.write(node.this), self.write(node.expression)
         long = exp.Greatest(
-            this=exp.cast(exp.Length(this=value.copy()), "BIGINT")
-            + exp.cast(exp.paren(size.copy()), "BIGINT"),
+            this=cast(exp.Length(this=value.copy()), "BIGINT") + cast(paren(size.copy()), "BIGINT"),
             expressions=[number(0)],
             ignore_nulls=True,
         )
-        rest = type(node)(this=value.copy(), expression=exp.cast(long, "INT"))
-        some = exp.GTE(this=exp.paren(size.copy()), expression=number(0))
-        known = exp.not_(exp.Is(this=size.copy(), expression=exp.null()))
-        return exp.case().when(some, type(node)(this=value, expression=size)).when(known, rest)
+        rest = type(node)(this=value.copy(), expression=cast(long, "INT"))
+        some = exp.GTE(this=paren(size.copy()), expression=number(0))
+        known = not_(exp.Is(this=size.copy(), expression=exp.null()))
+        return case((some, type(node)(this=value, expression=size)), (known, rest))
 
     def logarithm(self, node: exp.Expr) -> exp.Expr:
         raise self.refused(node, "ln()")
@@ -308,14 +308,14 @@ class SparkWriter(Forms):
 def _still(written: exp.Expr, known: Callable[[exp.Expr], exp.Expr]) -> exp.Expr:
     """A date or timestamp that was moved, NULL where it has left the years 1 to 9999."""
     for branch in written.args["ifs"]:
-        branch.set("this", exp.and_(branch.this, exp.paren(known(exp.paren(branch.args["true"])))))
+        branch.set("this", and_(branch.this, paren(known(paren(branch.args["true"])))))
     return written
 
 
 def _within_whole(value: exp.Expr, rounded: exp.Expr) -> exp.Expr:
     """Spark rounds to a BIGINT: doubles that none holds, and those that are no number, are whole as they are."""
     small = exp.LT(this=float_guards.size(value), expression=float_guards.double(_WHOLE))
-    return exp.case().when(small, exp.cast(rounded, "DOUBLE")).else_(value.copy())
+    return case((small, cast(rounded, "DOUBLE")), otherwise=value.copy())
 
 
 def wider_kind(kinds: set[str]) -> str:
@@ -334,7 +334,7 @@ def _typed(value: exp.Expr, kind: str) -> exp.Expr:
     if not isinstance(value, exp.Literal) or not value.is_string:
         return value
     zoned = kind == "timestamptz"
-    return exp.cast(value, "TIMESTAMPTZ" if zoned else CELL_TYPES[kind])
+    return cast(value, "TIMESTAMPTZ" if zoned else CELL_TYPES[kind])
 
 
 def _plain_pattern(text: str, escape: str) -> str:
