@@ -54,12 +54,17 @@ def _resolved(node: exp.Expr, relation: Relation, outer: Relation | None) -> exp
             if isinstance(inner, (exp.Column, exp.Literal, exp.Parameter))
             else exp.paren(inner, copy=False)
         )
-    bare = node.copy()
-    for key, value in node.args.items():
-        if isinstance(value, exp.Expr):
-            bare.set(key, _resolved(value, relation, outer))
-        elif isinstance(value, list):
-            bare.set(key, [_resolved(v, relation, outer) if isinstance(v, exp.Expr) else v for v in value])
+    parts = {
+        key: _resolved(value, relation, outer)
+        if isinstance(value, exp.Expr)
+        else [_resolved(v, relation, outer) if isinstance(v, exp.Expr) else v for v in value]
+        if isinstance(value, list)
+        else value
+        for key, value in node.args.items()
+    }
+    bare = type(node)(**parts)
+    bare.type, bare.comments = node.type, node.comments
+    bare.meta.update(node.meta)
     return bare
 
 

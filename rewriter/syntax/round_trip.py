@@ -50,7 +50,7 @@ def spellings(tree: exp.Expr) -> Iterator[str]:
     frames = (False, True) if any(map(_to_here, tree.find_all(exp.WindowSpec))) else (False,)
     signs = (False, True) if any(type(n) in _ABSENT for n in negated) else (False,)
     for dialect, *choices in product(inward, commas, fields, frames, signs):
-        yield _respelt(said, *choices).sql(dialect)
+        yield _respelt(said, *choices).sql(dialect, copy=False)
 
 
 _NAMES = frozenset(
