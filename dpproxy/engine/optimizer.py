@@ -254,9 +254,11 @@ def _selection(node: BoundNode, terms: ReleaseOptions, place: int | None, k: int
             counts=_shown(draft, place, ordered),
         )
     except NoMechanism:
-        # Totals of the groups that come out cost the same, however many these are.
+        # Totals and weighted quantiles of the groups that come out cost the same, however many these are.
         others = [m for n, m in enumerate(draft.measures) if n != place]
-        if settings.noise == "gaussian" and all(isinstance(m, (Total, Joint)) for m in others):
+        if settings.noise == "gaussian" and all(
+            isinstance(m, (Total, Joint)) or (isinstance(m, Quantiles) and m.weighted) for m in others
+        ):
             return _count_release(node, terms, place, count.tau)
         if node.cells is not None:
             return FullDomain(node.cells)

@@ -1,0 +1,201 @@
+"""Sequences of statements: whatever an account repeats, mixes, breaks off or makes fail, it pays for all that is drawn,
+and no answer has a length that only another account has paid for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from fractions import Fraction
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import duckdb
+import pytest
+
+from budget.account import Settled
+from budget.units import MICRO
+from dpproxy.backends.base import BackendError, Cancellation
+from dpproxy.backends.duckdb import DuckDBSlot
+from dpproxy.deployment.service import Service, configured
+from dpproxy.engine.released_table import ReleasedTable
+from mechanisms.known_domain import KnownGauss
+from mechanisms.quantile import QuantileChoice
+from mechanisms.unit_clip import UnitClip
+from mechanisms.unknown_domain import UnkGauss
+from rewriter.refusal import Refusal
+from tests.dpproxy.engine.test_executor import Analyst
+from tests.dpproxy.serving import POLICY, make
+
+pytestmark = [pytest.mark.service, pytest.mark.statistical]
+
+EPS = Fraction(3, 20)
+STATEMENTS = 100
+ACCOUNTS = ("ann", "bob", "eve")
+TABLES = """
+[privacy]
+epoch = "forever"
+[budget]
+information = 100000
+calls = 100000
+period = "none"
+
+[tables.orders]
+privacy_unit = "person_id"
+[tables.orders.columns]
+shop = { domain = ["north", "south"] }
+town = {}
+pieces = { bounds = [0, 9] }
+amount = {}
+"""
+ROWS = """
+CREATE TABLE orders (person_id INTEGER NOT NULL, shop VARCHAR, town VARCHAR, pieces INTEGER, amount DOUBLE);
+INSERT INTO orders SELECT i // 2, ['north', 'south'][1 + i % 2], 'town ' || (i // 2 % 3), i % 10, (i % 100) + 0.25
+FROM range(4000) r(i)
+"""
+AGGREGATES = (
+    "COUNT(*)",
+    "COUNT(amount)",
+    "COUNT(DISTINCT person_id)",
+    "SUM(amount)",
+    "SUM(pieces)",
+    "SUM(amount) FILTER (WHERE amount > 1000)",
+    "AVG(amount)",
+    "AVG(pieces)",
+    "VAR_POP(amount)",
+    "AVG(amount) FILTER (WHERE amount > 1000)",
+    "PERCENTILE_CONT(0.5) WITHIN GROUP (ORDER BY pieces)",
+)
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    folder: Path = tmp_path_factory.mktemp("sequences")
+    make(folder, POLICY + TABLES)
+    with duckdb.connect(folder / "people.duckdb") as connection:
+        connection.execute(ROWS)
+    with Service.start(configured(folder / "dpproxy.toml"), alone=True) as running:
+        yield running
+
+
+class Draws:
+    """All draws of an answer, in information units, and the lengths that each account has drawn or bought in an answer.
+
+    The mechanisms are asked, not the plans: what is drawn has to be covered whatever was planned.
+    """
+
+    def __init__(self, patch: pytest.MonkeyPatch) -> None:
+        self.begin("")
+        self.own: dict[str, set[int]] = {name: set() for name in ACCOUNTS}
+        self.reused = 0
+        for mechanism in (KnownGauss, UnkGauss, QuantileChoice):
+            patch.setattr(mechanism, "release", self._priced(mechanism.release))
+        choose, release = UnitClip.choose, UnitClip.release
+
+        def chosen(clip: UnitClip, *given: Any) -> int | None:
+            self.spent += clip.choice * clip.price
+            length = choose(clip, *given)
+            self.own[self.account] |= {length} if length is not None else set()
+            return length
+
+        def released(clip: UnitClip, sums: Any, length: int, *given: Any) -> Any:
+            # rho of a Gaussian in units of eps_per^2/8: sigma^2 is in lengths squared (unit_clip.md, Theorem 2).
+            self.spent += 4 / (clip.sigma_squared * clip.eps_per**2)
+            assert length in self.own[self.account], "a length that this account has paid for"
+            self.reused += clip.length is not None
+            return release(clip, sums, length, *given)
+
+        patch.setattr(UnitClip, "choose", chosen)
+        patch.setattr(UnitClip, "release", released)
+
+    def bought(self, answer: bytes) -> None:
+        """An answer is paid for, which somebody else may have stored."""
+        released = ReleasedTable.load(answer)
+        self.own[self.account] |= {m.length for m in released.measured.values() if m.length}
+
+    def begin(self, account: str) -> None:
+        """A statement of an account."""
+        self.account, self.spent, self._quantile = account, Fraction(0), False
+
+    def _priced(self, release: Any) -> Any:
+        def priced(mechanism: Any, *given: Any) -> Any:
+            found = release(mechanism, *given)
+            share = (mechanism.eps_per / EPS) ** 2
+            # The rows of a unit weigh as much as one in all groups together: a quantile of each costs as one.
+            again = isinstance(mechanism, QuantileChoice) and share == 1 and self._quantile
+            self._quantile |= share == 1 and isinstance(mechanism, QuantileChoice)
+            self.spent += 0 if again else found.cost.information * share
+            return found
+
+        return priced
+
+
+class Trouble:
+    """What goes wrong at the backend's next query but `after`: nothing, a failure, or a cancellation."""
+
+    def __init__(self, patch: pytest.MonkeyPatch) -> None:
+        self.kind, self.after = "", 0
+        fetch = DuckDBSlot.fetch
+
+        def troubled(slot: DuckDBSlot, query: Any, key: str, cancellation: Cancellation, most: int) -> Any:
+            self.after -= 1
+            if self.after == 0 and self.kind == "fails":
+                raise BackendError
+            if self.after == 0 and self.kind == "cancelled":
+                cancellation.cancel()
+            return fetch(slot, query, key, cancellation, most)
+
+        patch.setattr(DuckDBSlot, "fetch", troubled)
+
+
+def statement(chance: Random) -> str:
+    """A statement of few that share measures, rows and cells."""
+    values = ", ".join(chance.sample(AGGREGATES, chance.randint(1, 3)))
+    where = chance.choice(["", "", " WHERE pieces < 5"])
+    key = chance.choice(["", "shop", "shop", "town"])
+    if not key:
+        return f"SELECT {values} FROM orders{where}"
+    return f"SELECT {key}, {values} FROM orders{where} GROUP BY {key}"
+
+
+def test_every_draw_is_paid_for(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    chance, draws, trouble = Random("sequences"), Draws(monkeypatch), Trouble(monkeypatch)
+    analysts = {name: Analyst(service, name) for name in ACCOUNTS}
+    for analyst in analysts.values():
+        assert analyst.used() == (0, 0)
+    asked: list[tuple[str, str]] = []
+    settle = service.ledger.settle
+
+    def settled(*given: Any) -> Settled:
+        found = settle(*given)
+        draws.bought(found.answer)
+        return found
+
+    monkeypatch.setattr(service.ledger, "settle", settled)
+    free = failed = 0
+    for _ in range(STATEMENTS):
+        name, sql = chance.choice(ACCOUNTS), statement(chance)
+        if asked and chance.random() < 0.15:
+            name, sql = chance.choice(asked)
+        trouble.kind, trouble.after = chance.choice(["", "", "", "fails", "cancelled"]), chance.randint(1, 3)
+        draws.begin(name)
+        before = charged(service, name)
+        code = ""
+        try:
+            analysts[name].ask(sql, cancellation=Cancellation())
+        except Refusal as refusal:
+            code = refusal.code
+        assert code in ("", "PV090", "57014"), sql
+        failed += bool(code)
+        paid = charged(service, name) - before
+        # Prices are rounded up to a millionth of a unit, each settlement by itself.
+        assert paid >= draws.spent - Fraction(1, 10**12), f"{name} has not paid for all draws of {sql}"
+        free += paid == 0
+        asked.append((name, sql))
+    assert free > 5
+    assert failed > 10
+    assert draws.reused > 5
+
+
+def charged(service: Service, name: str) -> Fraction:
+    """What an account has used, in information units."""
+    return Fraction(service.ledger.accounts.get(f"analyst:{name}").used.information, MICRO)
