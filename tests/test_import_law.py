@@ -49,7 +49,7 @@ DOORS = {
     "dpproxy/engine/": ("api", "ir", "logical.plan", "emit.dialects", "statements"),
     "dpproxy/owner/": ("ir", "logical.plan", "binder.contribution_bounds", "statements"),
     "dpproxy/backends/": ("emit.dialects",),
-    "dpproxy/cli/": ("statements", "syntax.allowlist_docs"),
+    "dpproxy/cli/": ("statements", "scalar.functions"),
     **{f"dpproxy/{room}/": ("statements",) for room in ("pgwire", "server", "front", "telemetry", "catalog")},
 }
 """What of the rewriter is seen from outside, where."""

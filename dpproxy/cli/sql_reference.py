@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 from rewriter.refusal import CATALOGUE
-from rewriter.syntax.allowlist_docs import fields, row_local, truncations
+from rewriter.scalar.functions import fields, truncations, words
 
 _MARKED = re.compile(r"(<!-- made: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
@@ -22,7 +22,7 @@ def page(text: str) -> str:
     '`second`, `minute`, `hour`, `day`, `week`, `month`, `quarter`, `year`'
     """
     made = {
-        "functions": _code(row_local()),
+        "functions": _code(words()),
         "known_fields": _code(fields()[0]),
         "other_fields": _code(fields()[1]),
         "truncations": _code(truncations()),
@@ -31,8 +31,8 @@ def page(text: str) -> str:
     return _MARKED.sub(lambda m: f"{m[1]}{made[m[2]]}\n{m[3]}", text)
 
 
-def _code(words: list[str] | tuple[str, ...]) -> str:
-    return ", ".join(f"`` {w} ``" if "`" in w else f"`{w}`" for w in words)
+def _code(listed: list[str] | tuple[str, ...]) -> str:
+    return ", ".join(f"`` {w} ``" if "`" in w else f"`{w}`" for w in listed)
 
 
 def _refusals() -> str:

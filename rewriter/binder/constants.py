@@ -20,9 +20,11 @@ from rewriter.effort import EXPANDED, spend
 from rewriter.ir.relation import Relation
 from rewriter.refusal import Refusal
 from rewriter.scalar.array_literal import elements
+from rewriter.scalar.functions import CHANGING, FOLDED, PLAIN, check_row_local
 from rewriter.scalar.interval import interval_text
-from rewriter.scalar.typecheck import CASTS, Parameter, Parameters, check, kind_of_type, spelt
-from rewriter.syntax.allowlist import CHANGING, CONSTANT, FOLDED, PLAIN, check_row_local, position
+from rewriter.scalar.kinds import CASTS, kind_of_type
+from rewriter.scalar.typecheck import Parameter, Parameters, check, spelt
+from rewriter.syntax.allowlist import CONSTANT, position
 from rewriter.syntax.desugar import plain
 from rewriter.syntax.parse import MAX_CONSTANTS
 

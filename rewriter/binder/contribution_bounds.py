@@ -72,7 +72,8 @@ from rewriter.ir.relation import (
 )
 from rewriter.policy import Table
 from rewriter.refusal import Refusal
-from rewriter.scalar.typecheck import LOGICAL, kind_of_type
+from rewriter.scalar.functions import LOGICAL
+from rewriter.scalar.kinds import kind_of_type
 from rewriter.syntax.allowlist import EXTRACTED
 
 # What computes a value of integers and texts exactly; anything else may map two keys to one value.

@@ -9,8 +9,9 @@ from sqlglot import exp
 from rewriter.effort import spend
 from rewriter.ir.relation import Field, Relation
 from rewriter.refusal import Refusal
+from rewriter.scalar.functions import check_row_local
 from rewriter.scalar.iso8601 import plain_times
-from rewriter.syntax.allowlist import CONSTANT, check_row_local, position
+from rewriter.syntax.allowlist import CONSTANT, position
 from rewriter.syntax.desugar import plain
 
 

@@ -10,7 +10,8 @@ from rewriter.binder.value_ranges import of_aggregate
 from rewriter.ir.relation import Relation
 from rewriter.policy import Column
 from rewriter.refusal import Refusal
-from rewriter.scalar.typecheck import Parameters, kind, kind_of_type
+from rewriter.scalar.kinds import kind_of_type
+from rewriter.scalar.typecheck import Parameters, kind
 from rewriter.syntax.allowlist import position
 
 MOST = str(2**63 - 1)

@@ -19,8 +19,9 @@ from rewriter.binder.subquery_source import derived_source
 from rewriter.binder.windows import Windows, windowed
 from rewriter.ir.relation import UNIT, Field, Grouped, Relation, conjuncts, is_inner_unit, leaf, leaves
 from rewriter.refusal import Refusal
+from rewriter.scalar.functions import check_row_local
 from rewriter.scalar.typecheck import Parameters, check, check_condition, kind
-from rewriter.syntax.allowlist import check_row_local, describe, position
+from rewriter.syntax.allowlist import describe, position
 
 NUMERIC = (exp.Sum, exp.Avg, exp.Stddev, exp.StddevSamp, exp.StddevPop, exp.Variance, exp.VariancePop)
 

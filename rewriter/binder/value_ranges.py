@@ -62,9 +62,10 @@ from rewriter.effort import spend
 from rewriter.ir.relation import Relation, conjuncts, leaves
 from rewriter.policy import UNBOUNDED, Column
 from rewriter.refusal import Refusal
+from rewriter.scalar.kinds import CASTS, kind_of_type
 from rewriter.scalar.nullability import always_null, never_true
 from rewriter.scalar.timestamps import DAY, moment_of, truncated, year_of
-from rewriter.scalar.typecheck import CASTS, Parameters, kind, kind_of_type
+from rewriter.scalar.typecheck import Parameters, kind
 from rewriter.syntax.allowlist import EXTRACTED
 
 End = Fraction | None

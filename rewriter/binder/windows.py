@@ -21,8 +21,9 @@ from rewriter.binder.rejections import mixes
 from rewriter.binder.subquery_source import derived_source
 from rewriter.ir.relation import UNIT, Field, Relation, Rows, is_inner_unit, is_unit, leaf, leaves
 from rewriter.refusal import Refusal
+from rewriter.scalar.functions import check_row_local
 from rewriter.scalar.typecheck import Parameters, check, kind
-from rewriter.syntax.allowlist import check_row_local, describe, position, surplus
+from rewriter.syntax.allowlist import describe, position, surplus
 
 PEERS = (exp.Rank, exp.DenseRank)
 """Ties share their result: they must stay ties."""

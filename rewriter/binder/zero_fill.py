@@ -15,42 +15,8 @@ from sqlglot import exp
 from rewriter.binder.names import resolve
 from rewriter.ir.relation import Relation, Source, leaves, shown_name
 from rewriter.refusal import Refusal
+from rewriter.scalar.functions import strict_operands
 from rewriter.syntax.allowlist import position
-
-STRICT = (
-    exp.Paren,
-    exp.EQ,
-    exp.NEQ,
-    exp.LT,
-    exp.LTE,
-    exp.GT,
-    exp.GTE,
-    exp.Between,
-    exp.In,
-    exp.Not,
-    exp.Like,
-    exp.ILike,
-    exp.Add,
-    exp.Sub,
-    exp.Mul,
-    exp.Div,
-    exp.Mod,
-    exp.Neg,
-    exp.Abs,
-    exp.Floor,
-    exp.Ceil,
-    exp.Lower,
-    exp.Upper,
-    exp.Length,
-    exp.Trim,
-    exp.Substring,
-    exp.DPipe,
-    exp.Extract,
-    exp.TimestampTrunc,
-    exp.DateTrunc,
-    exp.Cast,
-)
-"""What is NULL where its first operand is."""
 
 
 def refuse_kept(relation: Relation, at: exp.Expr) -> None:
@@ -136,12 +102,9 @@ def _null(value: exp.Expr, relation: Relation, zero: bool = False) -> bool:
         return untrue and (default is None or _null(default, relation, zero))
     if isinstance(value, (exp.And, exp.Or)):
         return _null(value.this, relation) and _null(value.expression, relation)
-    if not isinstance(value, STRICT):
-        return False
-    operands = [value.expression] if isinstance(value, exp.Extract) else [value.this]
-    if isinstance(value, exp.Binary) and not isinstance(value, (exp.Like, exp.ILike)):
-        operands.append(value.expression)
-    return any(_null(o, relation, zero and isinstance(value, exp.Paren)) for o in operands)
+    if isinstance(value, exp.Paren):
+        return _null(value.this, relation, zero)
+    return any(_null(part, relation) for part in strict_operands(value))
 
 
 def _untrue(condition: exp.Expr, relation: Relation) -> bool:

@@ -17,7 +17,7 @@ from sqlglot import exp
 
 from rewriter.effort import spend
 from rewriter.ir.relation import Relation, conjuncts
-from rewriter.scalar.typecheck import CASTS, kind_of_type
+from rewriter.scalar.kinds import CASTS, kind_of_type
 
 TURNED: dict[type[exp.Expr], type[exp.Binary]] = {
     exp.EQ: exp.EQ,

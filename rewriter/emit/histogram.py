@@ -30,7 +30,8 @@ from rewriter.ir.relation import UNIT, Relation, SemiJoin, Source, is_inner_unit
 from rewriter.logical.plan import NodeDraft
 from rewriter.plan import Cells, HistogramQuery, UniqueColumn
 from rewriter.policy import Policy, Table
-from rewriter.scalar.typecheck import Parameters, kind, kind_of_type
+from rewriter.scalar.kinds import kind_of_type
+from rewriter.scalar.typecheck import Parameters, kind
 
 
 def histogram_query(

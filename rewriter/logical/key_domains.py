@@ -19,8 +19,10 @@ from rewriter.ir.relation import Leaf, Relation, Source, leaf, leaves
 from rewriter.plan import Cells
 from rewriter.policy import Column, Policy
 from rewriter.scalar.function_checks import whole_constant
+from rewriter.scalar.functions import LOGICAL
+from rewriter.scalar.kinds import enumerable, kind_of_type
 from rewriter.scalar.parameter_literal import constant
-from rewriter.scalar.typecheck import LOGICAL, Parameters, enumerable, kind, kind_of_type
+from rewriter.scalar.typecheck import Parameters, kind
 from rewriter.syntax.allowlist import EXTRACTED
 
 MAX_CELLS = 1_000_000

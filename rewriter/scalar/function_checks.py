@@ -6,7 +6,7 @@ Why: docs/decisions/errors-become-null.md.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 from sqlglot import exp
 
@@ -14,22 +14,9 @@ from rewriter.ir.parameter import Parameters
 from rewriter.refusal import Refusal
 from rewriter.scalar import regexp
 from rewriter.scalar.interval import interval_text
+from rewriter.scalar.kinds import CASTS, NUMBERS, TEXTUAL
 from rewriter.syntax.allowlist import FIELDS, TRUNCATIONS, describe, position
 
-CASTS = {
-    exp.DType.SMALLINT: "int",
-    exp.DType.INT: "int",
-    exp.DType.BIGINT: "int",
-    exp.DType.DECIMAL: "number",
-    exp.DType.DOUBLE: "float",
-    exp.DType.FLOAT: "float",
-    exp.DType.TEXT: "text",
-    exp.DType.VARCHAR: "text",
-    exp.DType.BOOLEAN: "bool",
-    exp.DType.DATE: "date",
-    exp.DType.TIMESTAMP: "timestamp",
-    exp.DType.UUID: "uuid",
-}
 CAST_FROM = {
     "int": {"int", "bool", "number", "float", "literal"},
     "number": {"int", "number", "float", "literal"},
@@ -40,14 +27,15 @@ CAST_FROM = {
     "timestamp": {"date", "timestamp", "literal"},
     "uuid": {"uuid", "literal"},
 }
-NUMBERS = {"int", "number", "float"}
-TEXTUAL = {"text", "literal"}
 DIGITS = 10
 """The most digits behind the point that ROUND and TRUNC keep."""
 LONGEST = 100
 """Characters of a constant that is put into texts."""
 TO_CHAR = re.compile(r"(%[YmdHMSj]|[-/:., _])+")
 Of = Callable[[exp.Expr], str]
+"""The kind of a part of an expression."""
+Check = Callable[[exp.Expr, Of, Parameters], str | None]
+"""Why a call is refused, None where it is not."""
 
 
 def constant_text(node: exp.Expr, parameters: Parameters) -> str | None:
@@ -71,16 +59,6 @@ def whole_constant(node: exp.Expr | None, parameters: Parameters) -> int | None:
     return int(text) if text is not None and re.fullmatch(r"-?\d{1,9}", text) else None
 
 
-def check_function(part: exp.Expr, of: Of, parameters: Parameters) -> None:
-    """Refuse a function, operator or cast of `FUNCTIONS` with values that it may not be called with."""
-    for types, check in _CHECKS.items():
-        if isinstance(part, types):
-            why = check(part, of, parameters)
-            if why is not None:
-                raise not_allowed(part, why)
-            return
-
-
 def not_allowed(part: exp.Expr, why: str) -> Refusal:
     """PV020 for what would be allowed with other values."""
     return Refusal(
@@ -91,7 +69,7 @@ def not_allowed(part: exp.Expr, why: str) -> Refusal:
     )
 
 
-def _arithmetic(part: exp.Expr, of: Of, parameters: Parameters) -> str | None:
+def arithmetic(part: exp.Expr, of: Of, parameters: Parameters) -> str | None:
     parts = [p for p in (part.this, part.args.get("expression")) if p is not None]
     kinds = {of(p) for p in parts}
     if isinstance(part, (exp.Add, exp.Sub)) and kinds & {"date", "timestamp", "timestamptz", "interval"}:
@@ -99,7 +77,7 @@ def _arithmetic(part: exp.Expr, of: Of, parameters: Parameters) -> str | None:
     if isinstance(part, exp.Mod) and "float" in kinds:
         return "on floating point numbers"
     return (
-        None if kinds <= NUMBERS | {"literal"} and kinds != {"literal"} else "on values that are no numbers"
+        None if kinds <= {*NUMBERS, "literal"} and kinds != {"literal"} else "on values that are no numbers"
     )
 
 
@@ -112,46 +90,46 @@ def _dates(part: exp.Expr, of: Of, parameters: Parameters) -> str | None:
     return None
 
 
-def _number(part: exp.Expr, of: Of, parameters: Parameters) -> str | None:
+def number(part: exp.Expr, of: Of, parameters: Parameters) -> str | None:
     return None if of(part.this) in NUMBERS else "on values that are no numbers"
 
 
-def _rounded(part: exp.Expr, of: Of, parameters: Parameters) -> str | None:
+def rounded(part: exp.Expr, of: Of, parameters: Parameters) -> str | None:
     decimals = part.args.get("decimals")
     if decimals is not None:
         digits = whole_constant(decimals, parameters)
         if of(part.this) not in ("int", "number") or digits is None or not -DIGITS <= digits <= DIGITS:
             return f"of another type than numeric, or to other than {-DIGITS} to {DIGITS} digits,"
-    return _number(part, of, parameters)
+    return number(part, of, parameters)
 
 
-def _floating(part: exp.Expr, of: Of, parameters: Parameters) -> str | None:
+def floating(part: exp.Expr, of: Of, parameters: Parameters) -> str | None:
     return None if of(part.this) in ("int", "float") else "of another type than double precision"
 
 
-def _power(part: exp.Expr, of: Of, parameters: Parameters) -> str | None:
+def power(part: exp.Expr, of: Of, parameters: Parameters) -> str | None:
     exponent = part.expression.unnest()
     value = constant_text(exponent.this if isinstance(exponent, exp.Neg) else exponent, parameters)
     if value is None or not re.fullmatch(r"(\d{1,3}(\.\d{1,9})?)?", value):
         return "with an exponent that is no plain constant"
     if of(part.this) == "number" or (of(part.this) == "int" and of(exponent) == "number"):
         return "of another type than double precision"
-    return _number(part, of, parameters)
+    return number(part, of, parameters)
 
 
-def _extract(part: exp.Expr, of: Of, parameters: Parameters) -> str | None:
+def extract(part: exp.Expr, of: Of, parameters: Parameters) -> str | None:
     found = of(part.expression)
     if found == "interval" and not isinstance(part.expression.unnest(), exp.Sub):
         return "of this interval"
     return None if part.name.lower() in FIELDS.get(found, ()) else "of this field"
 
 
-def _truncated(part: exp.Expr, of: Of, parameters: Parameters) -> str | None:
+def truncated(part: exp.Expr, of: Of, parameters: Parameters) -> str | None:
     unit, found = part.args["unit"].name.lower(), of(part.this)
     return None if unit in TRUNCATIONS and found in ("date", "timestamp") else "with this unit or type"
 
 
-def _cast(part: exp.Expr, of: Of, parameters: Parameters) -> str | None:
+def cast(part: exp.Expr, of: Of, parameters: Parameters) -> str | None:
     to = part.args["to"]
     target = CASTS.get(to.this)
     constant = isinstance(part.this, exp.Literal) and to.this == exp.DType.INTERVAL
@@ -173,13 +151,13 @@ def _sized(target: object, sizes: list[int | None]) -> bool:
     return target == exp.DType.VARCHAR and len(known) == 1 and known[0] > 0
 
 
-def _pattern(part: exp.Expr, of: Of, parameters: Parameters) -> str | None:
+def pattern(part: exp.Expr, of: Of, parameters: Parameters) -> str | None:
     if isinstance(part.parent, exp.Escape):
         return None
     return _like(part, "\\", of, parameters)
 
 
-def _escape(part: exp.Expr, of: Of, parameters: Parameters) -> str | None:
+def escape(part: exp.Expr, of: Of, parameters: Parameters) -> str | None:
     escape = constant_text(part.expression, parameters)
     if not isinstance(part.this, (exp.Like, exp.ILike)) or escape is None or len(escape) != 1:
         return "with this escape"
@@ -199,7 +177,7 @@ def _like(part: exp.Expr, escape: str, of: Of, parameters: Parameters) -> str | 
     return None
 
 
-def _regexp(part: exp.Expr, of: Of, parameters: Parameters) -> str | None:
+def matched(part: exp.Expr, of: Of, parameters: Parameters) -> str | None:
     text = constant_text(part.expression, parameters)
     if of(part.this) not in TEXTUAL or text is None:
         return "with a pattern that is no constant"
@@ -216,44 +194,44 @@ def _regexp(part: exp.Expr, of: Of, parameters: Parameters) -> str | None:
     return None if plain else "with this replacement"
 
 
-def _substring(part: exp.Expr, of: Of, parameters: Parameters) -> str | None:
+def substring(part: exp.Expr, of: Of, parameters: Parameters) -> str | None:
     if part.args.get("start") is None:
         return "without the place where it starts"
     places = [p for p in (part.args["start"], part.args.get("length")) if p is not None]
-    return "with a pattern" if any(of(p) != "int" for p in places) else _text(part, of, parameters)
+    return "with a pattern" if any(of(p) != "int" for p in places) else text(part, of, parameters)
 
 
-def _text(part: exp.Expr, of: Of, parameters: Parameters) -> str | None:
+def text(part: exp.Expr, of: Of, parameters: Parameters) -> str | None:
     return None if of(part.this) in TEXTUAL else "on values that are no text"
 
 
-def _joined(part: exp.Expr, of: Of, parameters: Parameters) -> str | None:
+def joined(part: exp.Expr, of: Of, parameters: Parameters) -> str | None:
     parts = part.expressions or [part.this, part.expression]
     return None if {of(p) for p in parts} <= {"text", "int", "literal"} else "on values that are no text"
 
 
-def _cut(part: exp.Expr, of: Of, parameters: Parameters) -> str | None:
-    return "with this length" if of(part.expression) != "int" else _text(part, of, parameters)
+def cut(part: exp.Expr, of: Of, parameters: Parameters) -> str | None:
+    return "with this length" if of(part.expression) != "int" else text(part, of, parameters)
 
 
-def _replace(part: exp.Expr, of: Of, parameters: Parameters) -> str | None:
+def replaced(part: exp.Expr, of: Of, parameters: Parameters) -> str | None:
     texts = [constant_text(part.args[name], parameters) for name in ("expression", "replacement")]
     if any(text is None or len(text) > LONGEST for text in texts):
         return f"with other than constants of at most {LONGEST} characters"
-    return _text(part, of, parameters)
+    return text(part, of, parameters)
 
 
-def _split(part: exp.Expr, of: Of, parameters: Parameters) -> str | None:
+def split(part: exp.Expr, of: Of, parameters: Parameters) -> str | None:
     delimiter = constant_text(part.args["delimiter"], parameters)
     index = part.args["part_index"]
     known = isinstance(index, exp.Parameter) and not constant_text(index, parameters)
     if delimiter is None or (not known and whole_constant(index, parameters) in (None, 0)):
         return "with other than constants"
     waiting = isinstance(part.args["delimiter"].unnest(), exp.Parameter)
-    return _text(part, of, parameters) if delimiter or waiting else "with an empty delimiter"
+    return text(part, of, parameters) if delimiter or waiting else "with an empty delimiter"
 
 
-def _padded(part: exp.Expr, of: Of, parameters: Parameters) -> str | None:
+def padded(part: exp.Expr, of: Of, parameters: Parameters) -> str | None:
     length, fill = part.expression, part.args.get("fill_pattern")
     plain = isinstance(length, exp.Literal) and 0 < (whole_constant(length, parameters) or 0) <= LONGEST
     if length.args.get("is_string") or not plain:
@@ -261,15 +239,15 @@ def _padded(part: exp.Expr, of: Of, parameters: Parameters) -> str | None:
     # With an empty padding, DuckDB raises for texts that are too short.
     if fill is not None and not (isinstance(fill, exp.Literal) and fill.is_string and fill.this):
         return "with other than a written text"
-    return _text(part, of, parameters)
+    return text(part, of, parameters)
 
 
-def _found(part: exp.Expr, of: Of, parameters: Parameters) -> str | None:
+def found(part: exp.Expr, of: Of, parameters: Parameters) -> str | None:
     other = part.args.get("substr") or part.args["expression"]
-    return _text(part, of, parameters) if of(other) in TEXTUAL else "on values that are no text"
+    return text(part, of, parameters) if of(other) in TEXTUAL else "on values that are no text"
 
 
-def _bucket(part: exp.Expr, of: Of, parameters: Parameters) -> str | None:
+def bucket(part: exp.Expr, of: Of, parameters: Parameters) -> str | None:
     given = [part.args.get(name) for name in ("min_value", "max_value", "num_buckets")]
     if any(one is None for one in given):
         return "with fewer than four arguments"
@@ -277,7 +255,7 @@ def _bucket(part: exp.Expr, of: Of, parameters: Parameters) -> str | None:
     buckets = whole_constant(part.args["num_buckets"], parameters)
     if low is None or high is None or buckets is None or not low < high or not 0 < buckets <= 10**6:
         return "with other than constants low < high and a number of buckets"
-    return _number(part, of, parameters)
+    return number(part, of, parameters)
 
 
 def _plain_number(node: exp.Expr, parameters: Parameters) -> float | None:
@@ -288,7 +266,7 @@ def _plain_number(node: exp.Expr, parameters: Parameters) -> float | None:
     return -float(text) if isinstance(node, exp.Neg) else float(text)
 
 
-def _shown(part: exp.Expr, of: Of, parameters: Parameters) -> str | None:
+def shown(part: exp.Expr, of: Of, parameters: Parameters) -> str | None:
     text = part.args["format"]
     plain = isinstance(text, exp.Literal) and TO_CHAR.fullmatch(text.this) is not None
     if of(part.this) not in ("date", "timestamp") or not plain:
@@ -296,7 +274,7 @@ def _shown(part: exp.Expr, of: Of, parameters: Parameters) -> str | None:
     return None
 
 
-def _named(part: exp.Expr, of: Of, parameters: Parameters) -> str | None:
+def named(part: exp.Expr, of: Of, parameters: Parameters) -> str | None:
     kinds, name = [of(p) for p in part.expressions], part.name.lower()
     if name == "age":
         within = isinstance(part.parent, exp.Extract) and len(kinds) == 2
@@ -310,47 +288,14 @@ def _named(part: exp.Expr, of: Of, parameters: Parameters) -> str | None:
     return "with other than a list of constants"
 
 
-def _alike(part: exp.Expr, of: Of, parameters: Parameters) -> str | None:
+def alike(part: exp.Expr, of: Of, parameters: Parameters) -> str | None:
     kinds = {of(p) for p in (part.this, *part.expressions)} - {"literal"}
-    return None if len(kinds) <= 1 or kinds <= NUMBERS else "of different types"
+    return None if len(kinds) <= 1 or kinds <= {*NUMBERS} else "of different types"
 
 
-def _interval(part: exp.Expr, of: Of, parameters: Parameters) -> str | None:
+def interval(part: exp.Expr, of: Of, parameters: Parameters) -> str | None:
     return None if interval_text(part, parameters) is not None else "of this length"
 
 
-def _only_listed(part: exp.Expr, of: Of, parameters: Parameters) -> str | None:
+def only_listed(part: exp.Expr, of: Of, parameters: Parameters) -> str | None:
     return "with other than a list of constants"
-
-
-_CHECKS: Mapping[
-    type[exp.Expr] | tuple[type[exp.Expr], ...], Callable[[exp.Expr, Of, Parameters], str | None]
-] = {
-    (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod, exp.Neg, exp.Abs): _arithmetic,
-    (exp.Floor, exp.Ceil, exp.Sign): _number,
-    (exp.Round, exp.Trunc): _rounded,
-    (exp.Sqrt, exp.Ln, exp.Exp): _floating,
-    exp.Pow: _power,
-    exp.Extract: _extract,
-    (exp.TimestampTrunc, exp.DateTrunc): _truncated,
-    exp.Cast: _cast,
-    (exp.Like, exp.ILike): _pattern,
-    exp.Escape: _escape,
-    (exp.RegexpLike, exp.RegexpILike, exp.RegexpReplace): _regexp,
-    exp.Substring: _substring,
-    (exp.Lower, exp.Upper, exp.Trim, exp.Length): _text,
-    (exp.DPipe, exp.Concat): _joined,
-    (exp.Left, exp.Right): _cut,
-    exp.Replace: _replace,
-    exp.SplitPart: _split,
-    exp.Pad: _padded,
-    (exp.StrPosition, exp.StartsWith): _found,
-    exp.WidthBucket: _bucket,
-    exp.TimeToStr: _shown,
-    exp.Anonymous: _named,
-    (exp.Greatest, exp.Least): _alike,
-    exp.Interval: _interval,
-    (exp.Any, exp.All, exp.Array): _only_listed,
-}
-FUNCTIONS = tuple(t for types in _CHECKS for t in (types if isinstance(types, tuple) else (types,)))
-"""What has a check of its own."""

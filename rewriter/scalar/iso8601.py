@@ -7,7 +7,9 @@ import re
 from sqlglot import exp
 
 from rewriter.ir.relation import Relation
-from rewriter.scalar.typecheck import COMPARISONS, kind_of_type, operands
+from rewriter.scalar.functions import COMPARISONS
+from rewriter.scalar.kinds import kind_of_type
+from rewriter.scalar.typecheck import operands
 
 _ISO = re.compile(r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d(?::\d\d(?:\.\d{1,6})?)?)(Z?)")
 

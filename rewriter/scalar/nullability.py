@@ -12,9 +12,8 @@ from fractions import Fraction
 from sqlglot import exp
 
 from rewriter.ir.parameter import Parameters
+from rewriter.scalar.functions import strict_operands
 
-_UNARY = (exp.Neg, exp.Abs, exp.Floor, exp.Ceil, exp.Cast, exp.TimestampTrunc, exp.DateTrunc)
-_BINARY = (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod)
 _ORDERS: dict[type[exp.Expr], Callable[[Fraction, Fraction], bool]] = {
     exp.EQ: lambda a, b: a == b,
     exp.NEQ: lambda a, b: a != b,
@@ -44,13 +43,9 @@ def always_null(node: exp.Expr, parameters: Parameters, point: Point) -> bool:
         return True
     if isinstance(node, exp.Parameter):
         return parameters[int(node.name) - 1].null
-    if isinstance(node, _UNARY):
-        return always_null(node.this, parameters, point)
-    if not isinstance(node, _BINARY):
-        return False
     if isinstance(node, (exp.Div, exp.Mod)) and point(node.expression) == 0:
         return True
-    return any(always_null(side, parameters, point) for side in (node.this, node.expression))
+    return any(always_null(part, parameters, point) for part in strict_operands(node))
 
 
 def never_true(condition: exp.Expr, parameters: Parameters, point: Point) -> bool:

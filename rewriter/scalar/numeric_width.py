@@ -5,13 +5,13 @@ from __future__ import annotations
 from sqlglot import exp
 
 from rewriter.ir.relation import Relation
+from rewriter.scalar.functions import BY_TYPE
 from rewriter.scalar.typecheck import Parameters, kind
 
 NARROW = {"smallint": "int2", "integer": "int4", "real": "real"}
 CAST_WIDTHS = {exp.DType.SMALLINT: "int2", exp.DType.INT: "int4", exp.DType.FLOAT: "real"}
 INTEGERS = ("int2", "int4", "int8")
 SPAN = {"int2": 2**15, "int4": 2**31, "int8": 2**63}
-BINARY = (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod)
 
 
 def width(node: exp.Expr, relation: Relation, parameters: Parameters) -> str:
@@ -38,23 +38,18 @@ def _narrow(node: exp.Expr, relation: Relation, parameters: Parameters) -> str |
         return "int4" if int(node.this) < SPAN["int4"] else None
     if isinstance(node, exp.Cast):
         return CAST_WIDTHS.get(node.to.this)
-    if isinstance(node, (exp.Length, exp.StrPosition, exp.WidthBucket)):
-        return "int4"
-    if isinstance(node, (exp.Round, exp.Trunc, exp.Sign, exp.Sqrt, exp.Ln, exp.Exp, exp.Pow)):
-        return None
     if isinstance(node, exp.Sub) and kind(node.this, relation, parameters) == "date":
         return "int4"
-    if isinstance(node, (exp.Floor, exp.Ceil)):
-        return None
-    parts: list[exp.Expr] = []
-    if isinstance(node, (exp.Paren, exp.Neg, exp.Abs, exp.Nullif, exp.Min, exp.Max)):
-        parts = [node.this]
-    elif isinstance(node, BINARY):
-        parts = [node.this, node.expression]
-    elif isinstance(node, exp.Case):
-        parts = [i.args["true"] for i in node.args["ifs"]] + [d for d in [node.args.get("default")] if d]
-    elif isinstance(node, (exp.Coalesce, exp.Greatest, exp.Least)):
-        parts = [node.this, *node.expressions]
+    function = BY_TYPE.get(type(node))
+    if function is not None and function.width:
+        return function.width
+    parts = (
+        [node.this]
+        if isinstance(node, (exp.Paren, exp.Min, exp.Max))
+        else function.parts(node)
+        if function
+        else []
+    )
     widths = {width(p, relation, parameters) for p in parts} - {"literal"}
     return wider(widths) if widths else None
 

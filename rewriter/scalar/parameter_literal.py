@@ -6,7 +6,8 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from rewriter.scalar.typecheck import Parameter, kind_of_type
+from rewriter.scalar.kinds import kind_of_type
+from rewriter.scalar.typecheck import Parameter
 
 
 def constant(parameter: Parameter) -> exp.Expr:

@@ -12,75 +12,11 @@ from rewriter.ir.parameter import Parameters as Parameters
 from rewriter.ir.relation import Relation
 from rewriter.refusal import Refusal
 from rewriter.scalar.array_literal import elements
-from rewriter.scalar.function_checks import CASTS as CASTS
-from rewriter.scalar.function_checks import FUNCTIONS, check_function, not_allowed
+from rewriter.scalar.function_checks import not_allowed
+from rewriter.scalar.functions import BY_TYPE, CHECKED, COMPARISONS, LOGICAL, check_function
 from rewriter.scalar.interval import measured
+from rewriter.scalar.kinds import common, kind_of_type
 from rewriter.syntax.allowlist import position
-
-KINDS = {
-    "smallint": "int",
-    "integer": "int",
-    "bigint": "int",
-    "numeric": "number",
-    "real": "float",
-    "double precision": "float",
-    "text": "text",
-    "character varying": "text",
-    "character": "text",
-    "boolean": "bool",
-    "date": "date",
-    "timestamp without time zone": "timestamp",
-    "timestamp with time zone": "timestamptz",
-    "time without time zone": "time",
-    "uuid": "uuid",
-    "interval": "interval",
-    "bytea": "bytea",
-    "json": "json",
-    "jsonb": "jsonb",
-}
-LOGICAL = (
-    exp.Predicate,
-    exp.And,
-    exp.Or,
-    exp.Not,
-    exp.Boolean,
-    exp.NullSafeEQ,
-    exp.NullSafeNEQ,
-    exp.Escape,
-    exp.StartsWith,
-    exp.RegexpLike,
-    exp.RegexpILike,
-)
-TEXTS = (
-    exp.Lower,
-    exp.Upper,
-    exp.Trim,
-    exp.Substring,
-    exp.DPipe,
-    exp.Concat,
-    exp.Left,
-    exp.Right,
-    exp.Replace,
-    exp.SplitPart,
-    exp.Pad,
-    exp.RegexpReplace,
-    exp.TimeToStr,
-)
-DATED = {"date", "timestamp", "timestamptz"}
-NAMED = {"age": "age", "make_date": "date"}
-COMPARISONS = (
-    exp.EQ,
-    exp.NEQ,
-    exp.LT,
-    exp.LTE,
-    exp.GT,
-    exp.GTE,
-    exp.NullSafeEQ,
-    exp.NullSafeNEQ,
-    exp.Between,
-    exp.In,
-)
-"""What can raise only where DuckDB converts a value to compare it."""
 
 _DATE, _TIME = r"\d{4}-\d\d-\d\d", r"([01]\d|2[0-3]):[0-5]\d(:[0-5]\d(\.\d{1,6})?)?"
 SPELLINGS = {
@@ -103,27 +39,6 @@ MOST_WRITTEN = 50_000
 """Nodes of an expression as a backend gets it."""
 
 
-def kind_of_type(type_name: str) -> str:
-    """The kind of a PostgreSQL type as format_type prints it; "other" for those not computed with.
-
-    >>> kind_of_type("character varying(20)"), kind_of_type("bigint[]")
-    ('text', 'int[]')
-    """
-    if type_name.endswith("[]"):
-        return f"{kind_of_type(type_name[:-2])}[]"
-    head, _, rest = type_name.partition("(")
-    return KINDS.get((head.strip() + rest.partition(")")[2]).strip(), "other")
-
-
-def enumerable(found: str) -> bool:
-    """Whether one text stands for each value of a kind, so that its values can be listed as cells.
-
-    >>> enumerable("date"), enumerable("interval"), enumerable("int[]")
-    (True, False, False)
-    """
-    return found not in ("interval", "bytea", "json", "jsonb") and not found.endswith("[]")
-
-
 def kind(node: exp.Expr, relation: Relation, parameters: Parameters) -> str:
     """The kind of value of a base-form expression: int, number, float, text, bool, date, timestamp ... or literal."""
     spend()
@@ -140,64 +55,18 @@ def kind(node: exp.Expr, relation: Relation, parameters: Parameters) -> str:
         return "literal" if node.is_string else ("int" if whole else "number")
     if isinstance(node, LOGICAL):
         return "bool"
-    if isinstance(node, exp.Cast):
-        return CASTS.get(node.to.this, "other")
-    if isinstance(node, TEXTS):
-        return "text"
-    if isinstance(node, (exp.Length, exp.Count, exp.StrPosition, exp.WidthBucket)):
-        return "int"
-    if isinstance(node, exp.Interval):
-        return "interval"
-    if isinstance(node, exp.Anonymous):
-        return NAMED.get(node.name.lower(), "other")
-    if isinstance(node, exp.Extract):
-        return "number"
-    if isinstance(node, (exp.TimestampTrunc, exp.DateTrunc)):
-        return "timestamptz" if of(node.this) == "date" else of(node.this)
-    if isinstance(node, exp.Case):
-        return _common(
-            [of(i.args["true"]) for i in node.args["ifs"]] + [of(d) for d in [node.args.get("default")] if d]
-        )
-    if isinstance(node, (exp.Coalesce, exp.Greatest, exp.Least)):
-        return _common([of(node.this), *(of(e) for e in node.expressions)])
-    if isinstance(node, (exp.Paren, exp.Neg, exp.Abs, exp.Nullif, exp.Min, exp.Max)):
+    if isinstance(node, (exp.Paren, exp.Min, exp.Max)):
         return of(node.this)
-    if isinstance(node, (exp.Round, exp.Trunc)) and node.args.get("decimals") is not None:
-        return "number"
-    if isinstance(node, (exp.Floor, exp.Ceil, exp.Round, exp.Trunc, exp.Sign, exp.Pow)):
-        return "number" if of(node.this) == "number" else "float"
-    if isinstance(node, (exp.Sqrt, exp.Ln, exp.Exp)):
-        return "float"
-    if isinstance(node, (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod)):
-        left, right = of(node.this), of(node.expression)
-        if isinstance(node, (exp.Add, exp.Sub)) and {left, right} & (DATED | {"interval"}):
-            return _moved(left, right, isinstance(node, exp.Sub))
-        return _common([left, right])
-    return "literal" if isinstance(node, exp.Null) else "other"
-
-
-def _moved(left: str, right: str, subtracted: bool) -> str:
-    """The kind of a date or timestamp plus or minus something."""
-    if subtracted and left == right == "date":
+    if isinstance(node, exp.Count):
         return "int"
-    if subtracted and left in ("date", "timestamp") and right in ("date", "timestamp"):
-        return "interval"
-    if right == "interval" or (left == "interval" and not subtracted):
-        moved = left if right == "interval" else right
-        return "timestamp" if moved == "date" else moved
-    if left == "date" and right == "int":
-        return "date"
-    return "date" if right == "date" and left == "int" and not subtracted else "other"
-
-
-def _common(kinds: list[str]) -> str:
-    found = {k for k in kinds if k != "literal"}
-    if not found:
-        return "text"
-    for wider in ("float", "number", "int"):
-        if wider in found and found <= {"float", "number", "int"}:
-            return wider
-    return found.pop() if len(found) == 1 else "other"
+    function = BY_TYPE.get(type(node))
+    if function is None:
+        return "literal" if isinstance(node, exp.Null) else "other"
+    if isinstance(function.result, str):
+        return function.result
+    if function.result is not None:
+        return function.result(node, of)
+    return common([of(part) for part in function.parts(node)])
 
 
 def check(node: exp.Expr, relation: Relation, parameters: Parameters) -> None:
@@ -221,7 +90,7 @@ def check(node: exp.Expr, relation: Relation, parameters: Parameters) -> None:
                 _check_truth(operand, relation, parameters)
         elif isinstance(part, exp.Is) and isinstance(part.expression, exp.Boolean):
             _check_truth(part.this, relation, parameters)
-        if isinstance(part, FUNCTIONS):
+        if isinstance(part, CHECKED):
             check_function(part, of, parameters)
         elif isinstance(part, exp.Literal):
             if not part.is_string and len(part.this) > MOST_DIGITS:
@@ -244,7 +113,7 @@ def written_size(node: exp.Expr) -> tuple[int, int]:
     values, guards = sum(value for value, _ in parts), sum(guard for _, guard in parts)
     if isinstance(node, (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod, exp.Neg, exp.Abs)):
         return 1 + values, guards + 8 * (1 + values)
-    if isinstance(node, FUNCTIONS):
+    if isinstance(node, CHECKED):
         return 1 + 4 * (values + guards), 0
     return 1 + values + guards, 0
 

@@ -1,13 +1,10 @@
-"""Allow-lists: node types, their arguments and functions. What is not listed is refused."""
+"""The allow-list of query structure, the fields of dates, and how a part of a statement is named in a refusal."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from sqlglot import exp
-
-from rewriter.effort import spend
-from rewriter.refusal import Refusal
 
 STRUCTURE: dict[type[exp.Expr], frozenset[str]] = {
     exp.Select: frozenset(
@@ -48,146 +45,8 @@ STRUCTURE: dict[type[exp.Expr], frozenset[str]] = {
 }
 """Query structure, anywhere in a statement that reads private tables."""
 
-ROW_LOCAL: dict[type[exp.Expr], frozenset[str]] = {
-    exp.Column: frozenset({"this", "table"}),
-    exp.Identifier: frozenset({"this", "quoted"}),
-    exp.Literal: frozenset({"this", "is_string"}),
-    exp.Boolean: frozenset({"this"}),
-    exp.Null: frozenset(),
-    exp.Parameter: frozenset({"this"}),
-    exp.Paren: frozenset({"this"}),
-    exp.And: frozenset({"this", "expression"}),
-    exp.Or: frozenset({"this", "expression"}),
-    exp.Not: frozenset({"this"}),
-    exp.EQ: frozenset({"this", "expression"}),
-    exp.NEQ: frozenset({"this", "expression"}),
-    exp.LT: frozenset({"this", "expression"}),
-    exp.LTE: frozenset({"this", "expression"}),
-    exp.GT: frozenset({"this", "expression"}),
-    exp.GTE: frozenset({"this", "expression"}),
-    exp.NullSafeEQ: frozenset({"this", "expression"}),
-    exp.NullSafeNEQ: frozenset({"this", "expression"}),
-    exp.Between: frozenset({"this", "low", "high", "symmetric"}),
-    exp.In: frozenset({"this", "expressions"}),
-    exp.Is: frozenset({"this", "expression", "negate"}),
-    exp.Like: frozenset({"this", "expression", "negate"}),
-    exp.ILike: frozenset({"this", "expression", "negate"}),
-    exp.Add: frozenset({"this", "expression"}),
-    exp.Sub: frozenset({"this", "expression"}),
-    exp.Mul: frozenset({"this", "expression"}),
-    exp.Div: frozenset({"this", "expression", "typed", "safe"}),
-    exp.Mod: frozenset({"this", "expression"}),
-    exp.Neg: frozenset({"this"}),
-    exp.Abs: frozenset({"this"}),
-    exp.Floor: frozenset({"this"}),
-    exp.Ceil: frozenset({"this"}),
-    exp.Case: frozenset({"this", "ifs", "default"}),
-    exp.If: frozenset({"this", "true"}),
-    exp.Coalesce: frozenset({"this", "expressions"}),
-    exp.Nullif: frozenset({"this", "expression"}),
-    exp.Lower: frozenset({"this"}),
-    exp.Upper: frozenset({"this"}),
-    exp.Length: frozenset({"this"}),
-    exp.Trim: frozenset({"this", "position", "expression"}),
-    exp.Substring: frozenset({"this", "start", "length"}),
-    exp.DPipe: frozenset({"this", "expression", "safe"}),
-    exp.Extract: frozenset({"this", "expression"}),
-    exp.TimestampTrunc: frozenset({"this", "unit"}),
-    exp.DateTrunc: frozenset({"this", "unit"}),
-    exp.Cast: frozenset({"this", "to", "_type"}),
-    exp.Var: frozenset({"this"}),
-    exp.DataType: frozenset({"this", "nested", "expressions"}),
-    exp.DataTypeParam: frozenset({"this"}),
-    exp.Date: frozenset({"this"}),
-    exp.Interval: frozenset({"this", "unit"}),
-    exp.Any: frozenset({"this"}),
-    exp.All: frozenset({"this"}),
-    exp.Array: frozenset({"expressions", "bracket_notation"}),
-    exp.Escape: frozenset({"this", "expression"}),
-    exp.Round: frozenset({"this", "decimals"}),
-    exp.Trunc: frozenset({"this", "decimals"}),
-    exp.Sign: frozenset({"this"}),
-    exp.Sqrt: frozenset({"this"}),
-    exp.Ln: frozenset({"this"}),
-    exp.Exp: frozenset({"this"}),
-    exp.Pow: frozenset({"this", "expression"}),
-    exp.Greatest: frozenset({"this", "expressions", "ignore_nulls"}),
-    exp.Least: frozenset({"this", "expressions", "ignore_nulls"}),
-    exp.WidthBucket: frozenset({"this", "min_value", "max_value", "num_buckets"}),
-    exp.Concat: frozenset({"expressions", "safe", "coalesce"}),
-    exp.Left: frozenset({"this", "expression"}),
-    exp.Right: frozenset({"this", "expression"}),
-    exp.Replace: frozenset({"this", "expression", "replacement"}),
-    exp.SplitPart: frozenset({"this", "delimiter", "part_index"}),
-    exp.Pad: frozenset({"this", "expression", "fill_pattern", "is_left"}),
-    exp.StrPosition: frozenset({"this", "substr"}),
-    exp.StartsWith: frozenset({"this", "expression"}),
-    exp.RegexpLike: frozenset({"this", "expression"}),
-    exp.RegexpILike: frozenset({"this", "expression"}),
-    exp.RegexpReplace: frozenset({"this", "expression", "replacement", "modifiers", "single_replace"}),
-    exp.TimeToStr: frozenset({"this", "format"}),
-    exp.Anonymous: frozenset({"this", "expressions"}),
-}
-"""Expressions over private rows."""
-
-PLAIN = (
-    exp.Literal,
-    exp.Parameter,
-    exp.Null,
-    exp.Boolean,
-    exp.Neg,
-    exp.Paren,
-    exp.Cast,
-    exp.DataType,
-    exp.Var,
-)
-"""A constant that is written down as such."""
-
-FOLDED = (
-    exp.Add,
-    exp.Sub,
-    exp.Mul,
-    exp.Div,
-    exp.Mod,
-    exp.Neg,
-    exp.Paren,
-    exp.Cast,
-    exp.DataType,
-    exp.Interval,
-    exp.CurrentDate,
-    exp.CurrentTimestamp,
-    exp.Localtimestamp,
-    exp.AtTimeZone,
-    exp.TimestampTrunc,
-    exp.DateTrunc,
-    exp.Extract,
-    exp.Case,
-    exp.If,
-    exp.Coalesce,
-    exp.Nullif,
-    exp.Greatest,
-    exp.Least,
-    exp.Abs,
-    exp.Floor,
-    exp.Ceil,
-    exp.Round,
-    exp.Sqrt,
-    exp.Pow,
-    exp.Lower,
-    exp.Upper,
-    exp.Concat,
-    exp.DPipe,
-)
-"""Expressions that the front evaluates once where they read no column; none of them changes within a statement."""
-
-CHANGING = (exp.CurrentDate, exp.CurrentTimestamp, exp.Localtimestamp)
-"""What has another value in the next statement."""
-
 CONSTANT = "constant"
 """The mark of a part of the client's tree that stands for a constant: the base form in its place."""
-
-BY_NAME = ("age", "make_date", "date_part", "some", "all")
-"""Functions and operators that the parser knows by their name only."""
 
 TRUNCATIONS = ("second", "minute", "hour", "day", "week", "month", "quarter", "year")
 EXTRACTED: dict[str, tuple[int, int] | None] = {
@@ -220,7 +79,7 @@ FIELDS = {
 """The fields that a kind of value has; PostgreSQL raises at others once a row reaches them."""
 
 
-def surplus(node: exp.Expr, allowed: frozenset[str]) -> str | None:
+def surplus(node: exp.Expr, allowed: Collection[str]) -> str | None:
     """The first argument of `node` that is set and not in `allowed`, or None.
 
     >>> surplus(exp.Neg(this=exp.Null()), frozenset({"this"})) is None
@@ -238,35 +97,6 @@ def position(node: exp.Expr) -> int | None:
 def own_parts(node: exp.Expr) -> Iterator[exp.Expr]:
     """The parts of an expression of the client's tree, without those that stand for something else."""
     return (part for part in node.walk(prune=lambda n: CONSTANT in n.meta) if CONSTANT not in part.meta)
-
-
-def check_row_local(node: exp.Expr) -> None:
-    """Refuse (PV020) an expression over private rows that has a node or an argument outside the allow-list."""
-    for part in own_parts(node):
-        spend()
-        allowed = ROW_LOCAL.get(type(part))
-        if allowed is None:
-            raise not_row_local(part)
-        if isinstance(part, exp.Anonymous) and part.name.lower() not in BY_NAME:
-            raise not_row_local(part)
-        extra = surplus(part, allowed)
-        if extra is not None:
-            raise Refusal(
-                "PV020",
-                f"{describe(part)} with {extra} is not allowed on private rows",
-                position=position(part),
-            )
-
-
-def not_row_local(part: exp.Expr) -> Refusal:
-    """PV020 for what is not on the allow-list."""
-    return Refusal(
-        "PV020",
-        f"{describe(part)} is not allowed on private rows",
-        hint="Use comparisons, AND/OR/NOT, IN, BETWEEN, LIKE, ~, CASE, COALESCE, EXTRACT, date_trunc, "
-        "LOWER, UPPER, SUBSTRING, ROUND and arithmetic; other functions work on the released rows.",
-        position=position(part),
-    )
 
 
 def describe(node: exp.Expr) -> str:

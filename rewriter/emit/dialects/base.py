@@ -15,8 +15,10 @@ from rewriter.canonical.normalize import canonical
 from rewriter.emit.build import alias, cast, paren, select
 from rewriter.ir.relation import Relation, leaf
 from rewriter.policy import Column, Table
+from rewriter.scalar.functions import COMPARISONS
+from rewriter.scalar.kinds import kind_of_type
 from rewriter.scalar.parameter_literal import compared, plain_constant
-from rewriter.scalar.typecheck import COMPARISONS, Parameters, kind_of_type
+from rewriter.scalar.typecheck import Parameters
 
 CELL_TYPES = {
     "int": "BIGINT",

@@ -9,7 +9,8 @@ from rewriter.emit.dialects.base import Bound, cell_type, collated
 from rewriter.emit.expressions.duckdb import DuckDBWriter, era_last
 from rewriter.ir.relation import Relation, leaf
 from rewriter.policy import Column
-from rewriter.scalar.typecheck import Parameters, kind_of_type
+from rewriter.scalar.kinds import kind_of_type
+from rewriter.scalar.typecheck import Parameters
 
 _DAY = 86_400_000_000
 _MONTH = 30 * _DAY

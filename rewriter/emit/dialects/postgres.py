@@ -9,7 +9,8 @@ from rewriter.emit.dialects.base import Bound, collated
 from rewriter.emit.expressions.postgres import PostgresWriter
 from rewriter.ir.relation import Relation, leaf
 from rewriter.policy import Column
-from rewriter.scalar.typecheck import Parameters, enumerable, kind_of_type
+from rewriter.scalar.kinds import enumerable, kind_of_type
+from rewriter.scalar.typecheck import Parameters
 
 _STAND_INS = {
     "int": "0",

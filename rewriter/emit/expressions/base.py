@@ -19,6 +19,7 @@ from rewriter.emit.build import case, cast, paren
 from rewriter.emit.dialects.base import CELL_TYPES
 from rewriter.ir.relation import Relation
 from rewriter.scalar import float_guards
+from rewriter.scalar.functions import BY_TYPE
 from rewriter.scalar.numeric_width import INTEGERS, wider, width
 from rewriter.scalar.parameter_literal import plain_constant
 from rewriter.scalar.typecheck import Parameter, Parameters, kind, operands
@@ -97,11 +98,8 @@ class Writer(ABC):
 
     def form(self, node: exp.Expr) -> Callable[[exp.Expr], exp.Expr] | None:
         """The way in which a node of this type is written, None where its parts alone matter."""
-        return next((form for types, form in self.forms() if isinstance(node, types)), None)
-
-    @abstractmethod
-    def forms(self) -> Sequence[tuple[type[exp.Expr] | tuple[type[exp.Expr], ...], Callable[..., exp.Expr]]]:
-        """Node types and how they are written; the first that fits is taken."""
+        function = BY_TYPE.get(type(node))
+        return getattr(self, function.form) if function is not None and function.form else None
 
     @abstractmethod
     def date_form(self, node: exp.Expr) -> exp.Expr:

@@ -13,15 +13,13 @@ from rewriter.emit.expressions.base import Guarded, operation
 from rewriter.emit.expressions.functions import Forms, number, when
 from rewriter.scalar.array_literal import elements
 from rewriter.scalar.comparable import alike_operands
+from rewriter.scalar.functions import COMPARISONS, FUNCTIONS
 from rewriter.scalar.interval import measured
+from rewriter.scalar.kinds import enumerable, kind_of_type
 from rewriter.scalar.numeric_width import INTEGERS
-from rewriter.scalar.typecheck import COMPARISONS, Parameter, enumerable, kind_of_type
+from rewriter.scalar.typecheck import Parameter
 
-TRIED = (
-    *(exp.Round, exp.Trunc, exp.Floor, exp.Ceil, exp.Cast, exp.WidthBucket, exp.Substring, exp.Sign),
-    *(exp.Coalesce, exp.Case, exp.Nullif, exp.Greatest, exp.Least, exp.Extract, exp.TimestampTrunc),
-    *(exp.DateTrunc, exp.Anonymous, exp.Add, exp.Sub, exp.Sqrt, exp.Ln, exp.Exp, exp.Pow),
-)
+TRIED = tuple(function.node for function in FUNCTIONS if function.tried)
 """What may raise beside arithmetic and comparisons."""
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from sqlglot import exp
 
@@ -13,14 +13,12 @@ from rewriter.scalar import float_guards, regexp
 from rewriter.scalar.function_checks import constant_text, whole_constant
 from rewriter.scalar.interval import interval_text
 from rewriter.scalar.numeric_width import INTEGERS, SPAN
-from rewriter.scalar.typecheck import COMPARISONS
 
 LONGEST_JOINED = 100_000
 """Characters of a text that others are joined to: the whole stays within what a value may have."""
 LONGEST_REPLACED = 1_000_000
 FIRST, LAST = "0001-01-01", "9999-12-31"
 _TRIMS = {"LEADING": "LTRIM", "TRAILING": "RTRIM"}
-Form = Callable[..., exp.Expr]
 
 
 def number(value: int) -> exp.Expr:
@@ -53,39 +51,6 @@ def when(guard: exp.Expr, value: exp.Expr) -> exp.Case:
 
 class Forms(Writer):
     """The functions of the grammar."""
-
-    def forms(self) -> Sequence[tuple[type[exp.Expr] | tuple[type[exp.Expr], ...], Form]]:
-        return (
-            (exp.Case, self.branches),
-            ((exp.Coalesce, exp.Greatest, exp.Least), self.branches),
-            ((exp.Like, exp.ILike), self.like),
-            (exp.Escape, self.escape),
-            (COMPARISONS, self.compared),
-            (exp.Nullif, self.nullif),
-            ((exp.Add, exp.Sub), self.date_form),
-            ((exp.Floor, exp.Ceil), self.rounded_to_whole),
-            (exp.Round, self.rounded),
-            (exp.Trunc, self.truncated_number),
-            (exp.Sign, self.sign),
-            (exp.Sqrt, self.root),
-            (exp.Ln, self.logarithm),
-            (exp.Exp, self.exponential),
-            (exp.Pow, self.power),
-            (exp.WidthBucket, self.bucket),
-            (exp.Cast, self.cast),
-            (exp.Extract, self.extract),
-            ((exp.TimestampTrunc, exp.DateTrunc), self.truncated_time),
-            (exp.Interval, self.interval),
-            (exp.TimeToStr, self.shown),
-            (exp.Anonymous, self.named),
-            ((exp.Lower, exp.Upper), self.cased),
-            (exp.Trim, self.trim),
-            ((exp.DPipe, exp.Concat), self.joined),
-            (exp.Substring, self.substring),
-            (exp.Replace, self.replaced),
-            ((exp.RegexpLike, exp.RegexpILike), self.matched),
-            (exp.RegexpReplace, self.regexp_replaced),
-        )
 
     def like(self, node: exp.Expr, escape: str = "\\") -> exp.Expr:
         value = self.folding(self.write(node.this)) if isinstance(node, exp.ILike) else self.write(node.this)
@@ -325,6 +290,10 @@ class Forms(Writer):
         removed = exp.Literal.string(" ") if characters is None else self.write(characters)
         name = _TRIMS.get(str(node.args.get("position") or ""), self.both)
         return exp.Anonymous(this=name, expressions=[self.write(node.this), removed])
+
+    def side(self, node: exp.Expr) -> exp.Expr:
+        """LEFT and RIGHT."""
+        return self.parts(node)
 
     def joined(self, node: exp.Expr) -> exp.Expr:
         concat = isinstance(node, exp.Concat)

@@ -14,7 +14,7 @@ from sqlglot import exp
 from rewriter.emit.build import and_, case, cast, func, not_, paren
 from rewriter.emit.dialects.base import CELL_TYPES
 from rewriter.emit.expressions.base import Guarded, operation
-from rewriter.emit.expressions.functions import Form, Forms, calendar, dates, number, when
+from rewriter.emit.expressions.functions import Forms, calendar, dates, number, when
 from rewriter.refusal import Refusal
 from rewriter.scalar import float_guards
 from rewriter.scalar.function_checks import constant_text
@@ -272,9 +272,6 @@ class SparkWriter(Forms):
         known = not_(exp.Is(this=start.copy(), expression=exp.null()))
         found = exp.Substring(this=self.write(node.this), start=first, length=cast(rest, "INT"))
         return when(and_(asked, known), found)
-
-    def forms(self) -> Sequence[tuple[type[exp.Expr] | tuple[type[exp.Expr], ...], Form]]:
-        return (((exp.Left, exp.Right), self.side), *super().forms())
 
     def side(self, node: exp.Expr) -> exp.Expr:
         """LEFT and RIGHT; a negative length leaves so many characters out."""

@@ -14,7 +14,8 @@ from sqlglot import exp, parse_one
 from rewriter.emit.dialects.duckdb import DUCKDB
 from rewriter.emit.dialects.postgres import POSTGRES
 from rewriter.refusal import Refusal
-from rewriter.scalar.typecheck import kind, kind_of_type
+from rewriter.scalar.kinds import kind_of_type
+from rewriter.scalar.typecheck import kind
 from tests.rewriter.scalar.test_functions import EXPRESSIONS, based, statement, truth
 from tests.rewriter.scalar.test_functions import judge as judge
 from tests.rewriter.scalar.test_functions import values as values

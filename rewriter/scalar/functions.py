@@ -1,0 +1,520 @@
+"""The operators and functions that may stand on private rows: what is known of each, in one row.
+
+What has no row in `FUNCTIONS` is refused (PV020). What the rewriter knows of a function follows from its row: the
+allow-list, kind and width of its value, which calls are refused, whether it is NULL where an operand is, whether the
+front may compute it once, how the writers of the engines write it, its word in docs/sql.md. To add a function, add a
+row; and a check and a form where it needs them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from sqlglot import exp
+
+from rewriter.effort import spend
+from rewriter.ir.parameter import Parameters
+from rewriter.refusal import Refusal
+from rewriter.scalar import function_checks as checks
+from rewriter.scalar.function_checks import Check, Of
+from rewriter.scalar.kinds import CASTS, DATED, common, moved
+from rewriter.syntax.allowlist import EXTRACTED, TRUNCATIONS, describe, own_parts, position, surplus
+
+Parts = Callable[[exp.Expr], list[exp.Expr]]
+Result = Callable[[exp.Expr, Of], str]
+Kind = Literal["bool", "int", "number", "float", "text", "interval"]
+Width = Literal["", "int4"]
+
+
+@dataclass(frozen=True)
+class Function:
+    """An operator or function of private rows.
+
+    Attributes:
+        node: its type in a tree.
+        arguments: what it may be called with.
+        written: its words in docs/sql.md; where it is empty, the function's name.
+        result: the kind of its value: one, a function of the node and the kinds of its parts, or, where it is None,
+            what the `operands` have in common.
+        operands: the parts that have the type of the value.
+        width: the width of the value, where that is a whole number whatever the operands.
+        check: refuses a call that a row could make raise, or that engines read differently.
+        strict: the value is NULL where the first part is; of an operator where one of both is.
+        folds: where it reads no column, the front may compute it once.
+        tried: in DuckDB it may raise, or what it is written as.
+        form: the method of a writer that writes it; where it is empty, its parts are written.
+    """
+
+    node: type[exp.Expr]
+    arguments: tuple[str, ...] = ("this",)
+    written: str = ""
+    result: Kind | Result | None = "bool"
+    operands: Parts | None = None
+    width: Width = ""
+    check: Check | None = None
+    strict: bool = False
+    folds: bool = False
+    tried: bool = False
+    form: str = ""
+
+    def parts(self, node: exp.Expr) -> list[exp.Expr]:
+        """The parts of a call that have the type of its value."""
+        return [] if self.operands is None else self.operands(node)
+
+    @property
+    def words(self) -> str:
+        """What analysts write.
+
+        >>> Function(exp.Lower).words, Function(exp.Pad, written="lpad, rpad").words
+        ('lower', 'lpad, rpad')
+        """
+        name = self.node.sql_names()[0].lower() if issubclass(self.node, exp.Func) else self.node.__name__
+        return self.written or name
+
+
+BOTH = ("this", "expression")
+BY_NAME: Mapping[str, str] = {
+    "age": "age",
+    "make_date": "date",
+    "date_part": "other",
+    "some": "other",
+    "all": "other",
+}
+"""The kinds of functions and operators that the parser knows by their name only."""
+
+
+def _first(node: exp.Expr) -> list[exp.Expr]:
+    return [node.this]
+
+
+def _sides(node: exp.Expr) -> list[exp.Expr]:
+    return [node.this, node.expression]
+
+
+def _all(node: exp.Expr) -> list[exp.Expr]:
+    return [node.this, *node.expressions]
+
+
+def _branches(node: exp.Expr) -> list[exp.Expr]:
+    default = node.args.get("default")
+    return [*(i.args["true"] for i in node.args["ifs"]), *([] if default is None else [default])]
+
+
+def _same(node: exp.Expr, of: Of) -> str:
+    return of(node.this)
+
+
+def _sum(node: exp.Expr, of: Of) -> str:
+    left, right = of(node.this), of(node.expression)
+    if {left, right} & {*DATED, "interval"}:
+        return moved(left, right, subtracted=isinstance(node, exp.Sub))
+    return common([left, right])
+
+
+def _rounded(node: exp.Expr, of: Of) -> str:
+    return "number" if node.args.get("decimals") is not None or of(node.this) == "number" else "float"
+
+
+def _truncated(node: exp.Expr, of: Of) -> str:
+    return "timestamptz" if of(node.this) == "date" else of(node.this)
+
+
+def _cast(node: exp.Expr, _: Of) -> str:
+    return CASTS.get(node.args["to"].this, "other")
+
+
+def _named(node: exp.Expr, _: Of) -> str:
+    return BY_NAME.get(node.name.lower(), "other")
+
+
+def _other(_: exp.Expr, __: Of) -> str:
+    return "other"
+
+
+F = Function
+FUNCTIONS = (
+    F(exp.And, BOTH, "AND"),
+    F(exp.Or, BOTH, "OR"),
+    F(exp.Not, written="NOT", strict=True),
+    F(exp.EQ, BOTH, "=", strict=True, form="compared"),
+    F(exp.NEQ, BOTH, "<>", strict=True, form="compared"),
+    F(exp.LT, BOTH, "<", strict=True, form="compared"),
+    F(exp.LTE, BOTH, "<=", strict=True, form="compared"),
+    F(exp.GT, BOTH, ">", strict=True, form="compared"),
+    F(exp.GTE, BOTH, ">=", strict=True, form="compared"),
+    F(exp.NullSafeEQ, BOTH, "IS NOT DISTINCT FROM", form="compared"),
+    F(exp.NullSafeNEQ, BOTH, "IS DISTINCT FROM", form="compared"),
+    F(exp.Between, ("this", "low", "high", "symmetric"), "BETWEEN", strict=True, form="compared"),
+    F(exp.In, ("this", "expressions"), "IN (...)", strict=True, form="compared"),
+    F(exp.Is, (*BOTH, "negate"), "IS"),
+    F(exp.Like, (*BOTH, "negate"), "LIKE", check=checks.pattern, strict=True, form="like"),
+    F(exp.ILike, (*BOTH, "negate"), "ILIKE", check=checks.pattern, strict=True, form="like"),
+    F(
+        exp.Add,
+        BOTH,
+        "+",
+        _sum,
+        _sides,
+        check=checks.arithmetic,
+        strict=True,
+        folds=True,
+        tried=True,
+        form="date_form",
+    ),
+    F(
+        exp.Sub,
+        BOTH,
+        "-",
+        _sum,
+        _sides,
+        check=checks.arithmetic,
+        strict=True,
+        folds=True,
+        tried=True,
+        form="date_form",
+    ),
+    F(exp.Mul, BOTH, "*", None, _sides, check=checks.arithmetic, strict=True, folds=True),
+    F(exp.Div, (*BOTH, "typed", "safe"), "/", None, _sides, check=checks.arithmetic, strict=True, folds=True),
+    F(exp.Mod, BOTH, "%", None, _sides, check=checks.arithmetic, strict=True, folds=True),
+    F(exp.Neg, written="-", result=_same, operands=_first, check=checks.arithmetic, strict=True, folds=True),
+    F(exp.Abs, result=_same, operands=_first, check=checks.arithmetic, strict=True, folds=True),
+    F(
+        exp.Floor,
+        result=_rounded,
+        check=checks.number,
+        strict=True,
+        folds=True,
+        tried=True,
+        form="rounded_to_whole",
+    ),
+    F(
+        exp.Ceil,
+        result=_rounded,
+        check=checks.number,
+        strict=True,
+        folds=True,
+        tried=True,
+        form="rounded_to_whole",
+    ),
+    F(exp.Case, ("this", "ifs", "default"), "CASE", None, _branches, folds=True, tried=True, form="branches"),
+    F(exp.Coalesce, ("this", "expressions"), "", None, _all, folds=True, tried=True, form="branches"),
+    F(exp.Nullif, BOTH, "", _same, _first, folds=True, tried=True, form="nullif"),
+    F(exp.Lower, result="text", check=checks.text, strict=True, folds=True, form="cased"),
+    F(exp.Upper, result="text", check=checks.text, strict=True, folds=True, form="cased"),
+    F(exp.Length, result="int", width="int4", check=checks.text, strict=True),
+    F(
+        exp.Trim,
+        ("this", "position", "expression"),
+        result="text",
+        check=checks.text,
+        strict=True,
+        form="trim",
+    ),
+    F(
+        exp.Substring,
+        ("this", "start", "length"),
+        result="text",
+        check=checks.substring,
+        strict=True,
+        tried=True,
+        form="substring",
+    ),
+    F(exp.DPipe, (*BOTH, "safe"), "||", "text", check=checks.joined, strict=True, folds=True, form="joined"),
+    F(
+        exp.Extract,
+        BOTH,
+        "",
+        "number",
+        check=checks.extract,
+        strict=True,
+        folds=True,
+        tried=True,
+        form="extract",
+    ),
+    F(
+        exp.TimestampTrunc,
+        ("this", "unit"),
+        "date_trunc",
+        _truncated,
+        check=checks.truncated,
+        strict=True,
+        folds=True,
+        tried=True,
+        form="truncated_time",
+    ),
+    F(
+        exp.DateTrunc,
+        ("this", "unit"),
+        "date_trunc",
+        _truncated,
+        check=checks.truncated,
+        strict=True,
+        folds=True,
+        tried=True,
+        form="truncated_time",
+    ),
+    F(
+        exp.Cast,
+        ("this", "to", "_type"),
+        "CAST",
+        _cast,
+        check=checks.cast,
+        strict=True,
+        folds=True,
+        tried=True,
+        form="cast",
+    ),
+    F(exp.Date, result=_other),
+    F(
+        exp.Interval,
+        ("this", "unit"),
+        "INTERVAL",
+        "interval",
+        check=checks.interval,
+        folds=True,
+        form="interval",
+    ),
+    F(exp.Any, written="= ANY (...)", check=checks.only_listed),
+    F(exp.All, written="<> ALL (...)", check=checks.only_listed),
+    F(exp.Array, ("expressions", "bracket_notation"), "ARRAY[...]", _other, check=checks.only_listed),
+    F(exp.Escape, BOTH, "ESCAPE", check=checks.escape, form="escape"),
+    F(
+        exp.Round,
+        ("this", "decimals"),
+        "",
+        _rounded,
+        check=checks.rounded,
+        strict=True,
+        folds=True,
+        tried=True,
+        form="rounded",
+    ),
+    F(
+        exp.Trunc,
+        ("this", "decimals"),
+        "",
+        _rounded,
+        check=checks.rounded,
+        strict=True,
+        tried=True,
+        form="truncated_number",
+    ),
+    F(exp.Sign, result=_rounded, check=checks.number, strict=True, tried=True, form="sign"),
+    F(exp.Sqrt, result="float", check=checks.floating, strict=True, folds=True, tried=True, form="root"),
+    F(exp.Ln, result="float", check=checks.floating, strict=True, tried=True, form="logarithm"),
+    F(exp.Exp, result="float", check=checks.floating, strict=True, tried=True, form="exponential"),
+    F(
+        exp.Pow,
+        BOTH,
+        "power",
+        _rounded,
+        check=checks.power,
+        strict=True,
+        folds=True,
+        tried=True,
+        form="power",
+    ),
+    F(
+        exp.Greatest,
+        ("this", "expressions", "ignore_nulls"),
+        "",
+        None,
+        _all,
+        check=checks.alike,
+        folds=True,
+        tried=True,
+        form="branches",
+    ),
+    F(
+        exp.Least,
+        ("this", "expressions", "ignore_nulls"),
+        "",
+        None,
+        _all,
+        check=checks.alike,
+        folds=True,
+        tried=True,
+        form="branches",
+    ),
+    F(
+        exp.WidthBucket,
+        ("this", "min_value", "max_value", "num_buckets"),
+        result="int",
+        width="int4",
+        check=checks.bucket,
+        strict=True,
+        tried=True,
+        form="bucket",
+    ),
+    F(
+        exp.Concat,
+        ("expressions", "safe", "coalesce"),
+        "",
+        "text",
+        check=checks.joined,
+        folds=True,
+        form="joined",
+    ),
+    F(exp.Left, BOTH, "", "text", check=checks.cut, strict=True, form="side"),
+    F(exp.Right, BOTH, "", "text", check=checks.cut, strict=True, form="side"),
+    F(exp.Replace, (*BOTH, "replacement"), "", "text", check=checks.replaced, strict=True, form="replaced"),
+    F(exp.SplitPart, ("this", "delimiter", "part_index"), "", "text", check=checks.split, strict=True),
+    F(
+        exp.Pad,
+        (*BOTH, "fill_pattern", "is_left"),
+        "lpad, rpad",
+        "text",
+        check=checks.padded,
+        strict=True,
+    ),
+    F(exp.StrPosition, ("this", "substr"), "strpos", "int", width="int4", check=checks.found, strict=True),
+    F(exp.StartsWith, BOTH, check=checks.found, strict=True),
+    F(exp.RegexpLike, BOTH, "~", check=checks.matched, strict=True, form="matched"),
+    F(exp.RegexpILike, BOTH, "~*", check=checks.matched, strict=True, form="matched"),
+    F(
+        exp.RegexpReplace,
+        (*BOTH, "replacement", "modifiers", "single_replace"),
+        "",
+        "text",
+        check=checks.matched,
+        strict=True,
+        form="regexp_replaced",
+    ),
+    F(exp.TimeToStr, ("this", "format"), "to_char", "text", check=checks.shown, strict=True, form="shown"),
+    F(
+        exp.Anonymous,
+        ("this", "expressions"),
+        "age, make_date, date_part",
+        _named,
+        check=checks.named,
+        tried=True,
+        form="named",
+    ),
+)
+"""In the order of docs/sql.md."""
+
+BY_TYPE = {function.node: function for function in FUNCTIONS}
+CHECKED = tuple(f.node for f in FUNCTIONS if f.check)
+COMPARISONS = tuple(f.node for f in FUNCTIONS if f.form == "compared")
+"""What can raise only where DuckDB converts a value to compare it."""
+LOGICAL: tuple[type, ...] = (exp.Predicate, exp.Boolean, *(f.node for f in FUNCTIONS if f.result == "bool"))
+PARTS: Mapping[type[exp.Expr], tuple[str, ...]] = {
+    exp.Column: ("this", "table"),
+    exp.Identifier: ("this", "quoted"),
+    exp.Literal: ("this", "is_string"),
+    exp.Boolean: ("this",),
+    exp.Null: (),
+    exp.Parameter: ("this",),
+    exp.Paren: ("this",),
+    exp.If: ("this", "true"),
+    exp.Var: ("this",),
+    exp.DataType: ("this", "nested", "expressions"),
+    exp.DataTypeParam: ("this",),
+}
+"""The parts of an expression other than operators and functions, with their arguments."""
+_ALLOWED = {**PARTS, **{f.node: f.arguments for f in FUNCTIONS}}
+PLAIN = (
+    exp.Literal,
+    exp.Parameter,
+    exp.Null,
+    exp.Boolean,
+    exp.Neg,
+    exp.Paren,
+    exp.Cast,
+    exp.DataType,
+    exp.Var,
+)
+"""A constant that is written down as such."""
+CHANGING = (exp.CurrentDate, exp.CurrentTimestamp, exp.Localtimestamp)
+"""What has another value in the next statement."""
+FOLDED: tuple[type, ...] = (
+    exp.Paren,
+    exp.DataType,
+    exp.If,
+    exp.AtTimeZone,
+    *CHANGING,
+    *(f.node for f in FUNCTIONS if f.folds),
+)
+"""Expressions that the front evaluates once where they read no column; none of them changes within a statement."""
+
+
+def strict_operands(node: exp.Expr) -> list[exp.Expr]:
+    """The parts of which one that is NULL makes the value NULL.
+
+    >>> strict_operands(exp.column("a") + exp.column("b")) == [exp.column("a"), exp.column("b")]
+    True
+    >>> strict_operands(exp.Coalesce(this=exp.column("a")))
+    []
+    """
+    function = BY_TYPE.get(type(node))
+    if function is None or not function.strict:
+        return []
+    if isinstance(node, exp.Extract):
+        return [node.expression]
+    return (
+        _sides(node)
+        if isinstance(node, exp.Binary) and not isinstance(node, (exp.Like, exp.ILike))
+        else [node.this]
+    )
+
+
+def check_function(part: exp.Expr, of: Of, parameters: Parameters) -> None:
+    """Refuse (PV020) an operator or function with values that it may not be called with."""
+    function = BY_TYPE.get(type(part))
+    why = (
+        function.check(part, of, parameters) if function is not None and function.check is not None else None
+    )
+    if why is not None:
+        raise checks.not_allowed(part, why)
+
+
+def check_row_local(node: exp.Expr) -> None:
+    """Refuse (PV020) an expression over private rows that has a node or an argument outside the allow-list."""
+    for part in own_parts(node):
+        spend()
+        allowed = _ALLOWED.get(type(part))
+        if allowed is None or (isinstance(part, exp.Anonymous) and part.name.lower() not in BY_NAME):
+            raise not_row_local(part)
+        extra = surplus(part, allowed)
+        if extra is not None:
+            raise Refusal(
+                "PV020",
+                f"{describe(part)} with {extra} is not allowed on private rows",
+                position=position(part),
+            )
+
+
+def not_row_local(part: exp.Expr) -> Refusal:
+    """PV020 for what is not on the allow-list."""
+    return Refusal(
+        "PV020",
+        f"{describe(part)} is not allowed on private rows",
+        hint="Use comparisons, AND/OR/NOT, IN, BETWEEN, LIKE, ~, CASE, COALESCE, EXTRACT, date_trunc, "
+        "LOWER, UPPER, SUBSTRING, ROUND and arithmetic; other functions work on the released rows.",
+        position=position(part),
+    )
+
+
+def words() -> list[str]:
+    """The operators and functions in the order of the documentation, each once.
+
+    >>> words()[:3]
+    ['AND', 'OR', 'NOT']
+    """
+    return list(dict.fromkeys(f.words for f in FUNCTIONS))
+
+
+def fields() -> tuple[list[str], list[str]]:
+    """The fields of EXTRACT that have values of their own whatever the date, and those that need a declared range.
+
+    >>> fields()[0][:2]
+    ['quarter', 'month']
+    """
+    return [f for f, values in EXTRACTED.items() if values], [f for f, v in EXTRACTED.items() if not v]
+
+
+def truncations() -> tuple[str, ...]:
+    """The units of date_trunc."""
+    return TRUNCATIONS
