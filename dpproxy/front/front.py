@@ -33,6 +33,7 @@ from dpproxy.front.statement import (
     other_than_constant,
     parsed,
     run,
+    says_nothing,
     texts,
 )
 from dpproxy.front.visibility import hidden
@@ -281,7 +282,7 @@ class Front:
                 if parsed(checker, regenerated, types) != types:
                     return False
             except Refusal as refusal:
-                if refusal.code == "57014":
+                if says_nothing(refusal):
                     raise
                 return False
             meant = as_body(checker, text, types)

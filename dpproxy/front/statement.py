@@ -77,9 +77,18 @@ def as_body(checker: psycopg.Connection, sql: str, types: Sequence[int]) -> str 
             result = execute(checker, f"SELECT pg_get_function_sqlbody('{BODY}'::regproc)")
             return text(result.get_value(0, 0))
     except Refusal as refusal:
-        if refusal.code == "57014":
+        if says_nothing(refusal):
             raise
         return None
+
+
+def says_nothing(refusal: Refusal) -> bool:
+    """Whether an error is about PostgreSQL itself, such as a full disk or a cancellation, not about the statement.
+
+    >>> says_nothing(Refusal("53100", "no space left")), says_nothing(Refusal("42601", "syntax error"))
+    (True, False)
+    """
+    return refusal.code[:2] in ("08", "53", "57", "58")
 
 
 def become(checker: psycopg.Connection, sql: str, types: Sequence[int]) -> None:
