@@ -11,7 +11,7 @@ from typing import NoReturn
 import pytest
 
 from dpproxy.embedded import server
-from tests.clusters import copying, folder
+from tests.clusters import copying, folder, keep
 
 ROOT = Path(__file__).parent.parent
 JDBC_JAR = Path("/usr/share/java/postgresql.jar")
@@ -30,6 +30,13 @@ def copied_clusters() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(server, "_initialise", copying(folder()))
         yield
+
+
+@pytest.fixture
+def tmp_path(tmp_path: Path) -> Iterator[Path]:
+    """A folder of the test's own, whose clusters are used again."""
+    yield tmp_path
+    keep(tmp_path)
 
 
 @pytest.fixture(scope="session")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cache
 
 from budget.accounting import bounded_range_epsilon, information_rho, zcdp_epsilon
 from mechanisms.histogram import Cost
@@ -24,6 +25,7 @@ class Claim:
         return f"({self.epsilon:.3g}, {self.delta:.2g})"
 
 
+@cache
 def approximate_zcdp(rho: Fraction, delta: Fraction) -> tuple[Claim, ...]:
     """Give points of the curve of delta-approximate rho-zCDP: (eps, delta + delta'), tight (proof A1).
 

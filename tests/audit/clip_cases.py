@@ -533,7 +533,13 @@ def all_moments(what: str, kind: MomentsKind = UnitMoments) -> Experiment:
 
 def at_place(moments: UnitMoments, average: Fraction) -> int:
     """The place whose centre is next to an average."""
-    return min(range(-PLACES, PLACES + 1), key=lambda place: abs(moments.centre_of(place).centre - average))
+    return min(range(-PLACES, PLACES + 1), key=lambda place: abs(centres(moments)[place + PLACES] - average))
+
+
+@cache
+def centres(moments: UnitMoments) -> tuple[int, ...]:
+    """The candidates at all places."""
+    return tuple(moments.centre_of(place).centre for place in range(-PLACES, PLACES + 1))
 
 
 CASES: tuple[Check, ...] = (
