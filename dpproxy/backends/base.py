@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import datetime as dt
+import logging
 import math
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from decimal import Decimal
 from pathlib import Path
@@ -21,6 +22,8 @@ from mechanisms.histogram import Counts
 from rewriter.emit.dialects.base import Dialect
 from rewriter.plan import HistogramQuery, UniqueColumn
 from rewriter.policy import Table, TableName
+
+log = logging.getLogger("dpproxy.backends.base")
 
 Result = TypeVar("Result")
 Held = TypeVar("Held")
@@ -309,13 +312,17 @@ class Backend(Protocol):
 
 def masked(cancellation: Cancellation, run: Callable[[], Result]) -> Result:
     """The result of `run`. Every failure is raised as BackendError or Cancelled, outside of the handler,
-    so that neither text nor cause nor context of the original goes along."""
+    so that neither text nor cause nor context of the original goes along; the owner's log has its type alone."""
     result: list[Result] = []
-    with suppress(Exception):
+    failed = ""
+    try:
         result.append(run())
+    except Exception as error:
+        failed = type(error).__name__
     if cancellation.cancelled:
         raise Cancelled
     if not result:
+        log.warning("a query failed at the backend: %s", failed)
         raise BackendError
     return result[0]
 

@@ -130,6 +130,6 @@ def test_nothing_is_charged_twice(tmp_path: Path) -> None:
             one.join(60)
         with running.connect("ann") as connection:
             (found,) = connection.execute(USED).fetchall()
-        assert found == (QUESTIONS, 0)
+        assert found == (QUESTIONS, 0), heard
         assert set(heard) <= {"57P01", "57P03", None}
         assert "57P01" in heard or None in heard
