@@ -304,6 +304,7 @@ FUNCTIONS = (
     F(exp.Sign, result=_rounded, check=checks.number, strict=True, tried=True, form="sign"),
     F(exp.Sqrt, result="float", check=checks.floating, strict=True, folds=True, tried=True, form="root"),
     F(exp.Ln, result="float", check=checks.floating, strict=True, tried=True, form="logarithm"),
+    F(exp.Log, result="float", check=checks.floating, strict=True, tried=True, form="logarithm"),
     F(exp.Exp, result="float", check=checks.floating, strict=True, tried=True, form="exponential"),
     F(
         exp.Pow,

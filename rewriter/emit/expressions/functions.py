@@ -128,9 +128,10 @@ class Forms(Writer):
 
     def logarithm(self, node: exp.Expr) -> exp.Expr:
         part = self.as_float(node.this)
-        return self.function(
-            part, lambda v: exp.GT(this=v.copy(), expression=number(0)), exp.Ln(this=part.value)
-        )
+        # Spark's LOG is the natural one.
+        common = exp.Anonymous(this="LOG10", expressions=[part.value])
+        found = exp.Ln(this=part.value) if isinstance(node, exp.Ln) else common
+        return self.function(part, lambda v: exp.GT(this=v.copy(), expression=number(0)), found)
 
     def exponential(self, node: exp.Expr) -> exp.Expr:
         part = self.as_float(node.this)

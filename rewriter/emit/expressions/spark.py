@@ -287,7 +287,7 @@ class SparkWriter(Forms):
         return case((some, type(node)(this=value, expression=size)), (known, rest))
 
     def logarithm(self, node: exp.Expr) -> exp.Expr:
-        raise self.refused(node, "ln()")
+        raise self.refused(node, "ln()" if isinstance(node, exp.Ln) else "log()")
 
     def exponential(self, node: exp.Expr) -> exp.Expr:
         raise self.refused(node, "exp()")
