@@ -16,6 +16,7 @@ Refresh = Literal["epoch", "period", "once"]
 Columns = tuple[tuple[str, str], ...]
 """The name and the type of each column."""
 Choices = Mapping[str, Sequence[int]]
+"""Private choices, by what they were made for."""
 
 _SHOWN = (
     "id, name, version, publisher, query, settings, refresh, columns, comments, information, calls, released_at,"

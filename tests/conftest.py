@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import NoReturn
 
@@ -32,11 +32,23 @@ def copied_clusters() -> Iterator[None]:
         yield
 
 
+_FAILED = pytest.StashKey[bool]()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Notes which tests have failed."""
+    report = yield
+    item.stash[_FAILED] = item.stash.get(_FAILED, False) or report.failed
+    return report
+
+
 @pytest.fixture
-def tmp_path(tmp_path: Path) -> Iterator[Path]:
-    """A folder of the test's own, whose clusters are used again."""
+def tmp_path(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Path]:
+    """A folder of the test's own, whose clusters are used again; what a failed test leaves stays as it is."""
     yield tmp_path
-    keep(tmp_path)
+    if not request.node.stash.get(_FAILED, False):
+        keep(tmp_path)
 
 
 @pytest.fixture(scope="session")

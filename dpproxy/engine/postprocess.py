@@ -70,7 +70,7 @@ class _Column:
             return ""
         if isinstance(measure, Joint):
             return f"about {_rows(self.measured[place, ROWS].length)}"
-        return _rows(length) if measure.value is None else f"{length / 10**measure.value.scale:,.10g}"
+        return _rows(length) if measure.value is None else _size(length / 10**measure.value.scale)
 
     def shown(self) -> OutputColumn:
         kind = self.output.function
@@ -230,6 +230,14 @@ class _Column:
             return None
         variance = fixed * self._unit**2 / (4 if self._moment.centred else 1)
         return variance if function.startswith("var") else Fraction(math.sqrt(variance))
+
+
+def _size(number: float) -> str:
+    """
+    >>> _size(0.25), _size(12_800.0), _size(53_817_371_000.0)
+    ('0.25', '12,800', '53,817,371,000')
+    """
+    return f"{number:,.0f}" if number >= 10**6 else f"{number:,.10g}"
 
 
 def _rows(number: int) -> str:

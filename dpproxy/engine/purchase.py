@@ -112,7 +112,8 @@ class Purchases:
             choice = ReleasedTable.load(answer).choice(place)
             if choice is not None:
                 known[keys[key]] = choice
-        known |= {n: kept[key] for n, key in choices(plan, lasting=True).items() if key in kept}
+        if kept:
+            known |= {n: kept[key] for n, key in choices(plan, lasting=True).items() if key in kept}
         return with_choices(plan, known)
 
     def _unasked(self, plan: ReleasePlan) -> ReleasedTable:

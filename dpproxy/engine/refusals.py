@@ -85,7 +85,8 @@ def needs_limit() -> Refusal:
     return Refusal(
         "PV017",
         "one privacy unit can appear in any number of these groups",
-        detail="Without a LIMIT they are answered only for a single count, with Gaussian noise.",
+        detail="Without a LIMIT they are answered only for one count, beside which sums, averages and quantiles may "
+        "stand, with Gaussian noise.",
         hint="Add ORDER BY <the count> DESC LIMIT 10, group by fewer columns, or ask the data owner to declare "
         "max_groups_per_unit.",
     )
