@@ -136,7 +136,7 @@ spark: $(VENV)-spark/.ready
 # a disk or a clock.
 WORKERS ?= $(shell expr 2 \* $$(nproc))
 test: lint
-	$(PY) -m pytest -n $(WORKERS) --dist loadfile --durations=20
+	$(PY) -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder --durations=20
 
 # What to run after each change: the checks of `make lint`, where mypy looks at what has changed, and the
 # unit tests, which start no process.

@@ -3,25 +3,35 @@
 from __future__ import annotations
 
 import gc
-import sys
-from collections.abc import Iterator
+import multiprocessing.util
+import os
+import subprocess
+from collections.abc import Callable, Iterator
+from functools import wraps
 from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 collect_ignore_glob = [] if find_spec("pyspark") else ["dpproxy/backends/spark*.py", "tests/oracle/spark.py"]
 
-_OTHERS = ("service", "client", "statistical", "slow")
-_PROCESSES = {"subprocess.Popen", "os.fork", "os.forkpty", "os.posix_spawn"}
+_LONGEST_FIRST = ("statistical", "slow", "client", "service")
 _running_unit = False
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """A test without another mark is a unit test."""
+    """A test without another mark is a unit test. What takes long comes first: the last files that the workers share
+    are short ones then, so that none waits for another at the end."""
+    kinds = dict[Path, int]()
     for item in items:
-        if not any(item.get_closest_marker(kind) for kind in _OTHERS):
+        kind = next((n for n, name in enumerate(_LONGEST_FIRST) if item.get_closest_marker(name)), None)
+        if kind is None:
             item.add_marker("unit")
+            kind = len(_LONGEST_FIRST)
+        kinds[item.path] = min(kind, kinds.get(item.path, kind))
+    items.sort(key=lambda item: kinds[item.path])
 
 
 def pytest_collection_finish() -> None:
@@ -41,10 +51,24 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
         _running_unit = False
 
 
-def _no_process(event: str, arguments: object) -> None:
-    """`make check` is quick because a unit test starts nothing."""
-    if _running_unit and event in _PROCESSES:
-        raise AssertionError(f"a unit test starts no process: mark it `service` or `client` ({event})")
+def _refused_in_unit_tests(start: Callable[..., Any]) -> Callable[..., Any]:
+    """`make check` is quick because a unit test starts nothing. An audit hook would see each way to start one, but
+    is called for every object whose id is asked for."""
+
+    @wraps(start)
+    def started(*args: Any, **options: Any) -> Any:
+        if _running_unit:
+            raise AssertionError(f"a unit test starts no process: mark it `service` or `client` ({args[:2]})")
+        return start(*args, **options)
+
+    return started
 
 
-sys.addaudithook(_no_process)
+for _owner, _name in (
+    (subprocess.Popen, "_execute_child"),
+    (os, "fork"),
+    (os, "forkpty"),
+    (os, "posix_spawn"),
+    (multiprocessing.util, "spawnv_passfds"),
+):
+    setattr(_owner, _name, _refused_in_unit_tests(getattr(_owner, _name)))
