@@ -14,7 +14,7 @@ from typing import Literal
 from sqlglot import exp
 
 from rewriter.binder.contribution_bounds import Bound, one_row_per_unit, rows_per_group
-from rewriter.binder.value_ranges import Interval, Ranges
+from rewriter.binder.value_ranges import Ranges
 from rewriter.effort import spend
 from rewriter.ir.measure import (
     Count,
@@ -32,6 +32,7 @@ from rewriter.ir.relation import Relation, leaves
 from rewriter.logical.aggregate_calls import Call, conjunction, present
 from rewriter.refusal import Refusal
 from rewriter.scalar.typecheck import Parameters
+from rewriter.scalar.value_interval import Interval
 from rewriter.syntax.allowlist import describe
 
 MOST = 1 << 40

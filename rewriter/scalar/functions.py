@@ -18,11 +18,15 @@ from rewriter.effort import spend
 from rewriter.ir.parameter import Parameters
 from rewriter.refusal import Refusal
 from rewriter.scalar import function_checks as checks
+from rewriter.scalar import function_ranges as ranges
 from rewriter.scalar.function_checks import Check, Of
+from rewriter.scalar.function_ranges import Ranging
 from rewriter.scalar.kinds import CASTS, DATED, common, moved
+from rewriter.scalar.value_interval import Interval
 from rewriter.syntax.allowlist import EXTRACTED, TRUNCATIONS, describe, own_parts, position, surplus
 
 Parts = Callable[[exp.Expr], list[exp.Expr]]
+Rule = Callable[[exp.Expr, Ranging], Interval]
 Result = Callable[[exp.Expr, Of], str]
 Kind = Literal["bool", "int", "number", "float", "text", "interval"]
 Width = Literal["", "int4"]
@@ -44,6 +48,7 @@ class Function:
         strict: the value is NULL where the first part is; of an operator where one of both is.
         folds: where it reads no column, the front may compute it once.
         tried: in DuckDB it may raise, or what it is written as.
+        range: between which bounds its value lies, by those of its parts; None where nothing is known.
         form: the method of a writer that writes it; where it is empty, its parts are written.
     """
 
@@ -57,6 +62,7 @@ class Function:
     strict: bool = False
     folds: bool = False
     tried: bool = False
+    range: Rule | None = None
     form: str = ""
 
     def parts(self, node: exp.Expr) -> list[exp.Expr]:
@@ -161,6 +167,7 @@ FUNCTIONS = (
         strict=True,
         folds=True,
         tried=True,
+        range=ranges.sum_of,
         form="date_form",
     ),
     F(
@@ -173,13 +180,61 @@ FUNCTIONS = (
         strict=True,
         folds=True,
         tried=True,
+        range=ranges.difference,
         form="date_form",
     ),
-    F(exp.Mul, BOTH, "*", None, _sides, check=checks.arithmetic, strict=True, folds=True),
-    F(exp.Div, (*BOTH, "typed", "safe"), "/", None, _sides, check=checks.arithmetic, strict=True, folds=True),
-    F(exp.Mod, BOTH, "%", None, _sides, check=checks.arithmetic, strict=True, folds=True),
-    F(exp.Neg, written="-", result=_same, operands=_first, check=checks.arithmetic, strict=True, folds=True),
-    F(exp.Abs, result=_same, operands=_first, check=checks.arithmetic, strict=True, folds=True),
+    F(
+        exp.Mul,
+        BOTH,
+        "*",
+        None,
+        _sides,
+        check=checks.arithmetic,
+        strict=True,
+        folds=True,
+        range=ranges.product,
+    ),
+    F(
+        exp.Div,
+        (*BOTH, "typed", "safe"),
+        "/",
+        None,
+        _sides,
+        check=checks.arithmetic,
+        strict=True,
+        folds=True,
+        range=ranges.quotient,
+    ),
+    F(
+        exp.Mod,
+        BOTH,
+        "%",
+        None,
+        _sides,
+        check=checks.arithmetic,
+        strict=True,
+        folds=True,
+        range=ranges.remainder,
+    ),
+    F(
+        exp.Neg,
+        written="-",
+        result=_same,
+        operands=_first,
+        check=checks.arithmetic,
+        strict=True,
+        folds=True,
+        range=ranges.negated,
+    ),
+    F(
+        exp.Abs,
+        result=_same,
+        operands=_first,
+        check=checks.arithmetic,
+        strict=True,
+        folds=True,
+        range=ranges.size,
+    ),
     F(
         exp.Floor,
         result=_rounded,
@@ -187,6 +242,7 @@ FUNCTIONS = (
         strict=True,
         folds=True,
         tried=True,
+        range=ranges.whole,
         form="rounded_to_whole",
     ),
     F(
@@ -196,14 +252,35 @@ FUNCTIONS = (
         strict=True,
         folds=True,
         tried=True,
+        range=ranges.whole,
         form="rounded_to_whole",
     ),
-    F(exp.Case, ("this", "ifs", "default"), "CASE", None, _branches, folds=True, tried=True, form="branches"),
-    F(exp.Coalesce, ("this", "expressions"), "", None, _all, folds=True, tried=True, form="branches"),
-    F(exp.Nullif, BOTH, "", _same, _first, folds=True, tried=True, form="nullif"),
+    F(
+        exp.Case,
+        ("this", "ifs", "default"),
+        "CASE",
+        None,
+        _branches,
+        folds=True,
+        tried=True,
+        range=ranges.branches,
+        form="branches",
+    ),
+    F(
+        exp.Coalesce,
+        ("this", "expressions"),
+        "",
+        None,
+        _all,
+        folds=True,
+        tried=True,
+        range=ranges.any_of,
+        form="branches",
+    ),
+    F(exp.Nullif, BOTH, "", _same, _first, folds=True, tried=True, range=ranges.first, form="nullif"),
     F(exp.Lower, result="text", check=checks.text, strict=True, folds=True, form="cased"),
     F(exp.Upper, result="text", check=checks.text, strict=True, folds=True, form="cased"),
-    F(exp.Length, result="int", width="int4", check=checks.text, strict=True),
+    F(exp.Length, result="int", width="int4", check=checks.text, strict=True, range=ranges.length),
     F(
         exp.Trim,
         ("this", "position", "expression"),
@@ -231,6 +308,7 @@ FUNCTIONS = (
         strict=True,
         folds=True,
         tried=True,
+        range=ranges.field,
         form="extract",
     ),
     F(
@@ -242,6 +320,7 @@ FUNCTIONS = (
         strict=True,
         folds=True,
         tried=True,
+        range=ranges.period,
         form="truncated_time",
     ),
     F(
@@ -253,6 +332,7 @@ FUNCTIONS = (
         strict=True,
         folds=True,
         tried=True,
+        range=ranges.period,
         form="truncated_time",
     ),
     F(
@@ -264,6 +344,7 @@ FUNCTIONS = (
         strict=True,
         folds=True,
         tried=True,
+        range=ranges.cast,
         form="cast",
     ),
     F(exp.Date, result=_other),
@@ -326,6 +407,7 @@ FUNCTIONS = (
         check=checks.alike,
         folds=True,
         tried=True,
+        range=ranges.extreme,
         form="branches",
     ),
     F(
@@ -337,6 +419,7 @@ FUNCTIONS = (
         check=checks.alike,
         folds=True,
         tried=True,
+        range=ranges.extreme,
         form="branches",
     ),
     F(

@@ -12,8 +12,9 @@ from sqlglot import exp, parse_one
 
 from rewriter.binder.names import resolve
 from rewriter.binder.scan_filter import scan, where
-from rewriter.binder.value_ranges import Interval, Ranges
+from rewriter.binder.value_ranges import Ranges
 from rewriter.scalar.typecheck import Parameter
+from rewriter.scalar.value_interval import Interval
 from tests.rewriter.shop import EVENTS, USERS
 
 BOUNDED = replace(
