@@ -8,7 +8,7 @@ WHEELS := --only-binary :all:
 export PYTHONDONTWRITEBYTECODE :=
 PIP_TOOLS := pip-tools==7.6.2
 
-.PHONY: help demo clients published availability accuracy bench bench-peers reproduce reproduce-sql audit audit-sql corpora coverage bench-scale stability generated oracle fuzz bench-noise bench-relay bench-planning ledger-torture bench-ledger spark test check test-slow lint format reference lock clean
+.PHONY: help demo clients published availability accuracy bench bench-peers reproduce reproduce-sql audit audit-sql corpora coverage bench-scale stability generated oracle fuzz bench-noise bench-relay bench-planning ledger-torture bench-ledger spark test check test-slow lint format reference lines lock clean
 
 # What each target does, the first sentence of it.
 help:
@@ -162,6 +162,10 @@ format: $(VENV)/.dev
 reference: $(VENV)/.run
 	$(PY) -m dpproxy.cli.reference > docs/cli.md
 	$(PY) -m dpproxy.cli.sql_reference docs/sql.md
+
+# Logical statements and rows of tables in each room of the code.
+lines: $(VENV)/.run
+	@$(PY) -m benchmarks.lines
 
 # Resolves pyproject.toml and the .in files into the lock files again: the file, what it is made of, what it keeps to.
 LOCKS := "requirements.lock pyproject.toml --extra build" \
