@@ -67,7 +67,10 @@ NAMES = {
 
 MAKE = {
     "demo": ("dpproxy demo", "tests/docs/test_readme.py::test_psql"),
-    "test": (" --dist loadfile --durations=20", "tests/docs/test_readme.py::test_make"),
+    "test": (
+        " --dist loadfile --no-loadscope-reorder --durations=20",
+        "tests/docs/test_readme.py::test_make",
+    ),
     "accuracy": (
         "-m benchmarks.accuracy --keys 20 --parts sample shop tpch times peers --tpch .venv-tpch --venv .venv",
         "tests/benchmarks/accuracy/test_accuracy.py::test_a_small_shop_down_to_the_page",
