@@ -18,15 +18,12 @@ from rewriter.effort import spend
 from rewriter.ir.relation import Leaf, Relation, Source, leaf, leaves
 from rewriter.plan import Cells
 from rewriter.policy import Column, Policy
-from rewriter.scalar.function_checks import whole_constant
-from rewriter.scalar.functions import LOGICAL
+from rewriter.scalar.functions import BY_TYPE, LOGICAL
 from rewriter.scalar.kinds import enumerable, kind_of_type
-from rewriter.scalar.parameter_literal import constant
+from rewriter.scalar.parameter_literal import with_constants
 from rewriter.scalar.typecheck import Parameters, kind
-from rewriter.syntax.allowlist import EXTRACTED
 
 MAX_CELLS = 1_000_000
-MOST_BUCKETS = 10_000
 HELD = re.compile(r"-?\d{1,28}(\.\d{1,10}0*)?")
 GRAINS = ("minute", "hour", "day", "week", "month", "quarter", "year")
 STEPS = {"quarter": "3 months", "week": "7 days"}
@@ -79,7 +76,7 @@ class _Dimensions:
         """`node` over enumerated columns, or None."""
         spend()
         if not leaves(node):
-            return self._constants(node)
+            return with_constants(node, self.parameters)
         if isinstance(node, exp.Column):
             return self._column(node)
         grain = self._grain(node)
@@ -115,11 +112,6 @@ class _Dimensions:
                 return None
             copy.set(key, images if isinstance(value, list) else images[0])
         return copy
-
-    def _constants(self, node: exp.Expr) -> exp.Expr:
-        return node.copy().transform(
-            lambda n: constant(self.parameters[int(n.name) - 1]) if isinstance(n, exp.Parameter) else n
-        )
 
     def _column(self, node: exp.Column) -> exp.Expr | None:
         at = (node.table, node.name)
@@ -259,7 +251,11 @@ class _Dimensions:
                 found.append((type(condition), condition.expression))
             elif type(condition) in turned and self._is(condition.expression, at):
                 found.append((turned[type(condition)], condition.this))
-        return [(o, self._constants(v)) for o, v in found if not leaves(v) and not v.find(exp.Query)]
+        return [
+            (o, with_constants(v, self.parameters))
+            for o, v in found
+            if not leaves(v) and not v.find(exp.Query)
+        ]
 
     def _compared(self, at: Leaf) -> bool:
         return bool(self._comparisons(at)) or self._members(at) is not None
@@ -293,7 +289,7 @@ class _Dimensions:
             return None
         if not listed or not self._is(column, at) or any(leaves(e) or e.find(exp.Query) for e in listed):
             return None
-        return [self._constants(e) for e in listed]
+        return [with_constants(e, self.parameters) for e in listed]
 
     def _listed(self, at: Leaf, column: Column) -> exp.Query | None:
         members = self._members(at)
@@ -306,23 +302,17 @@ class _Dimensions:
 
     def _grain(self, node: exp.Expr) -> str | None:
         """The grain at which `node` is a function of the timestamp column it wraps, or None."""
-        if isinstance(node, exp.Extract):
-            inner, name = node.expression, node.name.lower()
-            grain = "day" if name not in ("hour", "minute", "second", "epoch") else None
-        elif isinstance(node, (exp.TimestampTrunc, exp.DateTrunc)):
-            inner, grain = node.this, node.args["unit"].name.lower()
-        elif isinstance(node, exp.Cast) and node.to.this == exp.DType.DATE:
-            inner, grain = node.this, "day"
-        elif isinstance(node, exp.TimeToStr):
-            inner, grain = node.this, None if re.search("%[HMS]", node.args["format"].name) else "day"
-        else:
+        function = BY_TYPE.get(type(node))
+        if function is None or function.grain is None:
             return None
+        inner = node.args[function.operand]
         if isinstance(inner, exp.Column) and kind(inner, self.relation, self.parameters) == "timestamp":
-            return grain
+            return function.grain(node)
         return None
 
     def _timed(self, node: exp.Expr, grain: str) -> exp.Expr | None:
-        inner = node.expression if isinstance(node, exp.Extract) else node.this
+        operand = BY_TYPE[type(node)].operand
+        inner = node.args[operand]
         at = (inner.table, inner.name)
         source = self.relation.source(at[0])
         low, high = self._bounds(at, source.column(at[1]))
@@ -331,7 +321,7 @@ class _Dimensions:
         self.series.setdefault(at, set()).add(grain)
         value = exp.cast(exp.column("v", table=self._name(at)), "TIMESTAMP")
         copy = node.copy()
-        copy.set("expression" if isinstance(node, exp.Extract) else "this", value)
+        copy.set(operand, value)
         return copy
 
     def _series(self, at: Leaf, grain: str) -> exp.Expr:
@@ -345,21 +335,12 @@ class _Dimensions:
 
     def _static(self, node: exp.Expr) -> exp.Expr | None:
         """A finite set that the form of the expression gives: booleans, fields of a date, constant branches."""
+        function = BY_TYPE.get(type(node))
         values: list[exp.Expr] | None = None
-        span = EXTRACTED[node.name.lower()] if isinstance(node, exp.Extract) else None
         if isinstance(node, LOGICAL):
             values = [exp.true(), exp.false()]
-        elif isinstance(node, exp.WidthBucket):
-            buckets = whole_constant(node.args["num_buckets"], self.parameters) or MOST_BUCKETS
-            values = [exp.Literal.number(n) for n in range(buckets + 2)] if buckets < MOST_BUCKETS else None
-        elif span is not None:
-            values = [exp.cast(exp.Literal.number(v), "DECIMAL") for v in range(span[0], span[1] + 1)]
-        elif isinstance(node, exp.Case):
-            default = node.args.get("default")
-            branches = [i.args["true"] for i in node.args["ifs"]] + ([default] if default else [])
-            if any(leaves(b) for b in branches):
-                return None
-            values = [self._constants(b) for b in branches]
+        elif function is not None and function.values is not None:
+            values = function.values(node, self.parameters)
         if values is None:
             return None
         rows: exp.Query = exp.select("*").from_(_values(values))

@@ -18,6 +18,7 @@ from rewriter.effort import spend
 from rewriter.ir.parameter import Parameters
 from rewriter.refusal import Refusal
 from rewriter.scalar import function_checks as checks
+from rewriter.scalar import function_domains as domains
 from rewriter.scalar import function_ranges as ranges
 from rewriter.scalar.function_checks import Check, Of
 from rewriter.scalar.function_ranges import Ranging
@@ -27,6 +28,7 @@ from rewriter.syntax.allowlist import EXTRACTED, TRUNCATIONS, describe, own_part
 
 Parts = Callable[[exp.Expr], list[exp.Expr]]
 Rule = Callable[[exp.Expr, Ranging], Interval]
+Values = Callable[[exp.Expr, Parameters], list[exp.Expr] | None]
 Result = Callable[[exp.Expr, Of], str]
 Kind = Literal["bool", "int", "number", "float", "text", "interval"]
 Width = Literal["", "int4"]
@@ -45,10 +47,13 @@ class Function:
         operands: the parts that have the type of the value.
         width: the width of the value, where that is a whole number whatever the operands.
         check: refuses a call that a row could make raise, or that engines read differently.
-        strict: the value is NULL where the first part is; of an operator where one of both is.
+        operand: the part that the value is computed from.
+        strict: the value is NULL where its operand is; of an operator where one of both is.
         folds: where it reads no column, the front may compute it once.
         tried: in DuckDB it may raise, or what it is written as.
         range: between which bounds its value lies, by those of its parts; None where nothing is known.
+        values: the values that it can have whatever its operands; None where they are many.
+        grain: the period of a time within which its value is the same, where that is its operand.
         form: the method of a writer that writes it; where it is empty, its parts are written.
     """
 
@@ -58,11 +63,14 @@ class Function:
     result: Kind | Result | None = "bool"
     operands: Parts | None = None
     width: Width = ""
+    operand: str = "this"
     check: Check | None = None
     strict: bool = False
     folds: bool = False
     tried: bool = False
     range: Rule | None = None
+    values: Values | None = None
+    grain: Callable[[exp.Expr], str | None] | None = None
     form: str = ""
 
     def parts(self, node: exp.Expr) -> list[exp.Expr]:
@@ -264,6 +272,7 @@ FUNCTIONS = (
         folds=True,
         tried=True,
         range=ranges.branches,
+        values=domains.branches,
         form="branches",
     ),
     F(
@@ -304,11 +313,14 @@ FUNCTIONS = (
         BOTH,
         "",
         "number",
+        operand="expression",
         check=checks.extract,
         strict=True,
         folds=True,
         tried=True,
         range=ranges.field,
+        values=domains.fields,
+        grain=domains.grain_of_field,
         form="extract",
     ),
     F(
@@ -321,6 +333,7 @@ FUNCTIONS = (
         folds=True,
         tried=True,
         range=ranges.period,
+        grain=domains.grain_of_period,
         form="truncated_time",
     ),
     F(
@@ -333,6 +346,7 @@ FUNCTIONS = (
         folds=True,
         tried=True,
         range=ranges.period,
+        grain=domains.grain_of_period,
         form="truncated_time",
     ),
     F(
@@ -345,6 +359,7 @@ FUNCTIONS = (
         folds=True,
         tried=True,
         range=ranges.cast,
+        grain=domains.grain_of_cast,
         form="cast",
     ),
     F(exp.Date, result=_other),
@@ -430,6 +445,7 @@ FUNCTIONS = (
         check=checks.bucket,
         strict=True,
         tried=True,
+        values=domains.buckets,
         form="bucket",
     ),
     F(
@@ -466,7 +482,16 @@ FUNCTIONS = (
         strict=True,
         form="regexp_replaced",
     ),
-    F(exp.TimeToStr, ("this", "format"), "to_char", "text", check=checks.shown, strict=True, form="shown"),
+    F(
+        exp.TimeToStr,
+        ("this", "format"),
+        "to_char",
+        "text",
+        check=checks.shown,
+        strict=True,
+        grain=domains.grain_of_text,
+        form="shown",
+    ),
     F(
         exp.Anonymous,
         ("this", "expressions"),
@@ -535,13 +560,9 @@ def strict_operands(node: exp.Expr) -> list[exp.Expr]:
     function = BY_TYPE.get(type(node))
     if function is None or not function.strict:
         return []
-    if isinstance(node, exp.Extract):
-        return [node.expression]
-    return (
-        _sides(node)
-        if isinstance(node, exp.Binary) and not isinstance(node, (exp.Like, exp.ILike))
-        else [node.this]
-    )
+    if isinstance(node, exp.Binary) and not isinstance(node, (exp.Like, exp.ILike)):
+        return _sides(node)
+    return [node.args[function.operand]]
 
 
 def check_function(part: exp.Expr, of: Of, parameters: Parameters) -> None:

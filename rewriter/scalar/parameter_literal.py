@@ -6,8 +6,8 @@ from dataclasses import replace
 
 from sqlglot import exp
 
+from rewriter.ir.parameter import Parameter, Parameters
 from rewriter.scalar.kinds import kind_of_type
-from rewriter.scalar.typecheck import Parameter
 
 
 def constant(parameter: Parameter) -> exp.Expr:
@@ -19,6 +19,17 @@ def constant(parameter: Parameter) -> exp.Expr:
     value = exp.null() if parameter.value is None else exp.Literal.string(parameter.value)
     name = "text" if kind_of_type(parameter.type) == "text" else parameter.type
     return exp.cast(value, exp.DataType.build(name, dialect="postgres"))
+
+
+def with_constants(node: exp.Expr, parameters: Parameters) -> exp.Expr:
+    """A copy of an expression with the values of its parameters.
+
+    >>> with_constants(exp.Parameter(this=exp.Literal.number(1)), (Parameter("integer", "7"),)).sql("postgres")
+    "CAST('7' AS INT)"
+    """
+    return node.copy().transform(
+        lambda n: constant(parameters[int(n.name) - 1]) if isinstance(n, exp.Parameter) else n
+    )
 
 
 def compared(parameter: Parameter) -> Parameter:
