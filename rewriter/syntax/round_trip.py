@@ -10,27 +10,8 @@ from collections.abc import Iterator
 from itertools import product
 
 from sqlglot import exp
-from sqlglot.dialects.postgres import Postgres
-from sqlglot.generators.postgres import PostgresGenerator
 
 from rewriter.syntax.postgres_dialect import CALLED, UNKNOWN
-
-
-class _Inward(Postgres):
-    """PostgreSQL with negations written inside: x NOT IN (...), x NOT BETWEEN ..., x IS NOT TRUE."""
-
-    class Generator(PostgresGenerator):
-        def not_sql(self, expression: exp.Not) -> str:
-            inner = expression.this
-            if isinstance(inner, exp.In) and inner.expressions:
-                return f"{self.sql(inner, 'this')} NOT IN ({self.expressions(inner, flat=True)})"
-            if isinstance(inner, exp.Between):
-                within = f"{self.sql(inner, 'low')} AND {self.sql(inner, 'high')}"
-                return f"{self.sql(inner, 'this')} NOT BETWEEN {within}"
-            if isinstance(inner, exp.Is) and isinstance(inner.expression, exp.Boolean):
-                return f"{self.sql(inner, 'this')} IS NOT {self.sql(inner, 'expression')}"
-            return str(super().not_sql(expression))
-
 
 NEGATED = (exp.In, exp.Between, exp.Is)
 
@@ -44,13 +25,13 @@ def spellings(tree: exp.Expr) -> Iterator[str]:
     """
     said = _said(tree)
     negated = [n.this for n in tree.find_all(exp.Not)]
-    inward = (_Inward, Postgres) if any(isinstance(n, NEGATED) for n in negated) else (Postgres,)
+    inward = (True, False) if any(isinstance(n, NEGATED) for n in negated) else (False,)
     commas = (False, True) if tree.find(exp.Substring) else (False,)
     fields = (False, True) if tree.find(exp.Interval) else (False,)
     frames = (False, True) if any(map(_to_here, tree.find_all(exp.WindowSpec))) else (False,)
     signs = (False, True) if any(type(n) in _ABSENT for n in negated) else (False,)
-    for dialect, *choices in product(inward, commas, fields, frames, signs):
-        yield _respelt(said, *choices).sql(dialect, copy=False)
+    for choices in product(inward, commas, fields, frames, signs):
+        yield _respelt(said, *choices).sql("postgres", copy=False)
 
 
 _NAMES = frozenset(
@@ -118,8 +99,24 @@ def _to_here(spec: exp.Expr) -> bool:
     return str(spec.args.get("end") or "CURRENT ROW").upper() == "CURRENT ROW"
 
 
-def _respelt(tree: exp.Expr, comma: bool, field: bool, frame: bool, sign: bool) -> exp.Expr:
+def _inward(inner: exp.Expr) -> str:
+    """A negation written inside: x NOT IN (...), x NOT BETWEEN ..., x IS NOT TRUE; else empty."""
+    value = inner.this.sql("postgres")
+    if isinstance(inner, exp.In) and inner.expressions:
+        return f"{value} NOT IN ({', '.join(e.sql('postgres') for e in inner.expressions)})"
+    if isinstance(inner, exp.Between):
+        low, high = (inner.args[end].sql("postgres") for end in ("low", "high"))
+        return f"{value} NOT BETWEEN {low} AND {high}"
+    if isinstance(inner, exp.Is) and isinstance(inner.expression, exp.Boolean):
+        return f"{value} IS NOT {inner.expression.sql('postgres')}"
+    return ""
+
+
+def _respelt(tree: exp.Expr, inward: bool, comma: bool, field: bool, frame: bool, sign: bool) -> exp.Expr:
     copy = tree.copy()
+    for negation in reversed(list(copy.find_all(exp.Not))) if inward else []:
+        if isinstance(negation.this, NEGATED) and (written := _inward(negation.this)):
+            negation.replace(exp.var(written))
     for spec in list(copy.find_all(exp.WindowSpec)) if frame else []:
         if _to_here(spec):
             spec.replace(exp.var(f"{spec.args['kind']} {spec.args['start']} {spec.args['start_side']}"))
