@@ -22,8 +22,8 @@ _running_unit = False
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """A test without another mark is a unit test. What takes long comes first: the last files that the workers share
-    are short ones then, so that none waits for another at the end."""
+    """A test without another mark is a unit test. Files whose tests take long come first, so that only short ones are
+    left when the first worker has nothing more to do."""
     kinds = dict[Path, int]()
     for item in items:
         kind = next((n for n, name in enumerate(_LONGEST_FIRST) if item.get_closest_marker(name)), None)

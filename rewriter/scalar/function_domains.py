@@ -41,7 +41,7 @@ def branches(node: exp.Expr, parameters: Parameters) -> list[exp.Expr] | None:
 
 
 def grain_of_field(node: exp.Expr) -> str | None:
-    """EXTRACT: all times of a day have one value, but of the fields of a clock."""
+    """EXTRACT: all times of a day have one value, except for the fields of the time of day."""
     return "day" if node.name.lower() not in ("hour", "minute", "second", "epoch") else None
 
 

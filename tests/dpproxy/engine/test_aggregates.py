@@ -101,7 +101,7 @@ def ann(service: Service, request: pytest.FixtureRequest) -> Analyst:
 def test_an_aggregate_is_near_the_truth(
     folder: Path, ann: Analyst, aggregate: str, error: float, information: Fraction
 ) -> None:
-    """Two of three accounts are told so: one length in a hundred is far too long, and its average NULL."""
+    """One length in a hundred is far too long, and an average NULL with it: then two other accounts have to be near."""
     with duckdb.connect(folder / "people.duckdb", read_only=True) as connection:
         (true,) = connection.execute(f"SELECT {aggregate} FROM orders").fetchall()[0]
 
