@@ -17,6 +17,7 @@ from sqlglot import exp
 
 from rewriter.effort import spend
 from rewriter.ir.relation import Relation, conjuncts
+from rewriter.scalar.functions import BY_TYPE
 from rewriter.scalar.kinds import CASTS, kind_of_type
 
 TURNED: dict[type[exp.Expr], type[exp.Binary]] = {
@@ -298,7 +299,18 @@ def _searched(node: exp.Expr, relation: Relation | None) -> exp.Expr:
     return node
 
 
+def _default(node: exp.Expr, relation: Relation | None) -> exp.Expr:
+    """A call without arguments that have their default; COALESCE, GREATEST and LEAST of one value as that value."""
+    function = BY_TYPE.get(type(node))
+    for name, value in () if function is None else function.defaults.items():
+        if node.args.get(name) == value:
+            node.set(name, None)
+    alone = isinstance(node, (exp.Coalesce, exp.Greatest, exp.Least)) and not node.expressions
+    return _moved(node.this) if alone else node
+
+
 PASSES: tuple[Pass, ...] = (
+    _default,
     _constant,
     _typed,
     _searched,

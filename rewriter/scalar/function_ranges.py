@@ -51,8 +51,38 @@ def whole(node: exp.Expr, of: Ranging) -> Interval:
     return of.interval(node.this).whole()
 
 
+def rounded(node: exp.Expr, of: Ranging) -> Interval:
+    """round and trunc, to whole numbers or to decimals."""
+    inner, decimals = of.interval(node.this), node.args.get("decimals")
+    if decimals is None:
+        return inner.whole()
+    kept = of.constant(decimals, "int")
+    if kept is None or abs(kept) > 30:
+        return Interval()
+    unit = Fraction(10) ** int(kept)
+    whole = inner.mapped(lambda end: end * unit, None).whole()
+    return whole.mapped(lambda end: end / unit, max(int(kept), 0))
+
+
+def sign(node: exp.Expr, of: Ranging) -> Interval:
+    """sign."""
+    found = of.interval(node.this).mapped(lambda end: Fraction((end > 0) - (end < 0)), 0)
+    return found.within(Fraction(-1), Fraction(1))
+
+
+def bucket(node: exp.Expr, of: Ranging) -> Interval:
+    """width_bucket: from 0, below all buckets, to one above their number."""
+    count = of.constant(node.args["num_buckets"], "int")
+    return Interval(Fraction(0), None if count is None else count + 1, 0)
+
+
+def not_negative(node: exp.Expr, of: Ranging) -> Interval:
+    """sqrt and exp."""
+    return Interval(Fraction(0))
+
+
 def length(node: exp.Expr, of: Ranging) -> Interval:
-    """length."""
+    """length, and the place of a text in another."""
     return Interval(Fraction(0), None, 0)
 
 

@@ -9,7 +9,7 @@ row; and a check and a form where it needs them.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from sqlglot import exp
@@ -52,6 +52,7 @@ class Function:
         folds: where it reads no column, the front may compute it once.
         tried: in DuckDB it may raise, or what it is written as.
         range: between which bounds its value lies, by those of its parts; None where nothing is known.
+        defaults: what arguments are where they are left out.
         values: the values that it can have whatever its operands; None where they are many.
         grain: the period of a time within which its value is the same, where that is its operand.
         form: the method of a writer that writes it; where it is empty, its parts are written.
@@ -69,6 +70,7 @@ class Function:
     folds: bool = False
     tried: bool = False
     range: Rule | None = None
+    defaults: Mapping[str, object] = field(default_factory=dict)
     values: Values | None = None
     grain: Callable[[exp.Expr], str | None] | None = None
     form: str = ""
@@ -296,6 +298,7 @@ FUNCTIONS = (
         result="text",
         check=checks.text,
         strict=True,
+        defaults={"position": "BOTH", "expression": exp.Literal.string(" ")},
         form="trim",
     ),
     F(
@@ -385,6 +388,7 @@ FUNCTIONS = (
         strict=True,
         folds=True,
         tried=True,
+        range=ranges.rounded,
         form="rounded",
     ),
     F(
@@ -395,13 +399,39 @@ FUNCTIONS = (
         check=checks.rounded,
         strict=True,
         tried=True,
+        range=ranges.rounded,
         form="truncated_number",
     ),
-    F(exp.Sign, result=_rounded, check=checks.number, strict=True, tried=True, form="sign"),
-    F(exp.Sqrt, result="float", check=checks.floating, strict=True, folds=True, tried=True, form="root"),
+    F(
+        exp.Sign,
+        result=_rounded,
+        check=checks.number,
+        strict=True,
+        tried=True,
+        range=ranges.sign,
+        form="sign",
+    ),
+    F(
+        exp.Sqrt,
+        result="float",
+        check=checks.floating,
+        strict=True,
+        folds=True,
+        tried=True,
+        range=ranges.not_negative,
+        form="root",
+    ),
     F(exp.Ln, result="float", check=checks.floating, strict=True, tried=True, form="logarithm"),
     F(exp.Log, result="float", check=checks.floating, strict=True, tried=True, form="logarithm"),
-    F(exp.Exp, result="float", check=checks.floating, strict=True, tried=True, form="exponential"),
+    F(
+        exp.Exp,
+        result="float",
+        check=checks.floating,
+        strict=True,
+        tried=True,
+        range=ranges.not_negative,
+        form="exponential",
+    ),
     F(
         exp.Pow,
         BOTH,
@@ -445,6 +475,7 @@ FUNCTIONS = (
         check=checks.bucket,
         strict=True,
         tried=True,
+        range=ranges.bucket,
         values=domains.buckets,
         form="bucket",
     ),
@@ -468,8 +499,18 @@ FUNCTIONS = (
         "text",
         check=checks.padded,
         strict=True,
+        defaults={"fill_pattern": exp.Literal.string(" ")},
     ),
-    F(exp.StrPosition, ("this", "substr"), "strpos", "int", width="int4", check=checks.found, strict=True),
+    F(
+        exp.StrPosition,
+        ("this", "substr"),
+        "strpos",
+        "int",
+        width="int4",
+        check=checks.found,
+        strict=True,
+        range=ranges.length,
+    ),
     F(exp.StartsWith, BOTH, check=checks.found, strict=True),
     F(exp.RegexpLike, BOTH, "~", check=checks.matched, strict=True, form="matched"),
     F(exp.RegexpILike, BOTH, "~*", check=checks.matched, strict=True, form="matched"),
