@@ -2,7 +2,7 @@
 
 `draft` reads a private statement and splits it: aggregate nodes, which the backend computes, and what remains above
 them, which `present` writes as SQL over released arrays. Before that `types_query` and `draft`'s constants are put to
-the front, which is PostgreSQL. `domain_query` says which cells a node has; the functions that end in `_query` write
+the front, which is PostgreSQL. `known_cells` says which cells a node has; the functions that end in `_query` write
 the backend's SQL, the last stage of which bounds what one unit contributes.
 """
 
@@ -11,9 +11,10 @@ from __future__ import annotations
 from rewriter.binder.constants import Constant
 from rewriter.binder.contribution_bounds import one_row_per_unit
 from rewriter.emit.clipped_totals import Vectors, averages_query, clipped_query, lengths_query
-from rewriter.emit.histogram import check_dialect, histogram_query, node_text, types_query
+from rewriter.emit.enforcement import held
+from rewriter.emit.histogram import Scanned, check_dialect, histogram_query, node_text, types_query
 from rewriter.emit.other_queries import Backend, bins_query, items_query, running_query, weights_query
-from rewriter.logical.key_domains import MAX_CELLS, domain_query, held
+from rewriter.logical.key_domains import MAX_CELLS, domain_queries, known_cells
 from rewriter.logical.lasting_streams import lasting, public_tables, running, within_horizon
 from rewriter.logical.presentation import Column, Columns, node_columns, present
 from rewriter.logical.split import draft
@@ -28,17 +29,19 @@ __all__ = [
     "Column",
     "Columns",
     "Constant",
+    "Scanned",
     "Vectors",
     "asks_for_nothing",
     "averages_query",
     "bins_query",
     "check_dialect",
     "clipped_query",
-    "domain_query",
+    "domain_queries",
     "draft",
     "held",
     "histogram_query",
     "items_query",
+    "known_cells",
     "lasting",
     "lengths_query",
     "node_columns",

@@ -2,14 +2,70 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from itertools import product
+from math import prod
+from typing import Literal, overload
 
-Cells = tuple[tuple[str | None, ...], ...]
-"""The cells of a known domain: one text (or NULL) a key column, as PostgreSQL prints it."""
+Cell = tuple[str | None, ...]
+"""One text (or NULL) a key column, as PostgreSQL prints it."""
+Cells = Sequence[Cell]
+"""The cells of a known domain."""
 
 UniqueColumn = tuple[tuple[str, ...], str]
 """(the parts of a table's name in the backend, the column)."""
+
+
+@dataclass(frozen=True)
+class Factor:
+    """Key columns that depend on one another: their places among the keys, and the combinations of their values."""
+
+    places: tuple[int, ...]
+    cells: tuple[Cell, ...]
+
+
+@dataclass(frozen=True)
+class Product(Sequence[Cell]):
+    """The cells of independent key columns: each combination of the factors' cells, made when it is read.
+
+    >>> cells = Product((Factor((0, 2), (("a", "x"), ("b", None))), Factor((1,), (("1",), ("2",), ("3",)))))
+    >>> len(cells), cells[0], cells[5], list(cells)[5] == cells[5]
+    (6, ('a', '1', 'x'), ('b', '3', None), True)
+    """
+
+    factors: tuple[Factor, ...]
+
+    def __len__(self) -> int:
+        return prod(len(f.cells) for f in self.factors)
+
+    def __iter__(self) -> Iterator[Cell]:
+        order = self._order
+        for parts in product(*(f.cells for f in self.factors)):
+            values = [value for part in parts for value in part]
+            yield tuple(values[at] for at in order)
+
+    @overload
+    def __getitem__(self, index: int) -> Cell: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Cell]: ...
+
+    def __getitem__(self, index: int | slice) -> Cell | Sequence[Cell]:
+        if isinstance(index, slice):
+            return [self[n] for n in range(len(self))[index]]
+        left, parts = range(len(self))[index], []
+        for factor in reversed(self.factors):
+            left, at = divmod(left, len(factor.cells))
+            parts.append(factor.cells[at])
+        values = [value for part in reversed(parts) for value in part]
+        return tuple(values[at] for at in self._order)
+
+    @property
+    def _order(self) -> list[int]:
+        """Where each key stands in the joined cells of the factors."""
+        places = [place for f in self.factors for place in f.places]
+        return sorted(range(len(places)), key=places.__getitem__)
 
 
 @dataclass(frozen=True)

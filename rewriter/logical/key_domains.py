@@ -1,8 +1,8 @@
-"""Known domains: the query over public tables and constants whose rows are the cells of GROUP BY.
+"""Known domains: queries over public tables and constants whose rows are the cells of GROUP BY.
 
-The front evaluates it, so the images of expressions (CASE, EXTRACT, date_trunc, arithmetic) are
-PostgreSQL's own. Nothing in it depends on private data: declared domains, public tables and the
-query's constants only.
+The front evaluates them, so the images of expressions (CASE, EXTRACT, date_trunc, arithmetic) are PostgreSQL's own.
+Nothing in them depends on private data: declared domains, public tables and the query's constants only. Keys that
+neither a public table nor a condition ties together have a query each: their product is not made.
 
 Why: docs/decisions/domains-come-from-the-front.md.
 """
@@ -10,13 +10,15 @@ Why: docs/decisions/domains-come-from-the-front.md.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from sqlglot import exp
 
+from rewriter.canonical.normalize import canonical_conjuncts
 from rewriter.effort import spend
 from rewriter.ir.relation import Leaf, Relation, Source, leaf, leaves
-from rewriter.plan import Cells
+from rewriter.plan import Cell, Factor, Product
 from rewriter.policy import Column, Policy
 from rewriter.scalar.functions import BY_TYPE, LOGICAL
 from rewriter.scalar.kinds import enumerable, kind_of_type
@@ -29,36 +31,85 @@ GRAINS = ("minute", "hour", "day", "week", "month", "quarter", "year")
 STEPS = {"quarter": "3 months", "week": "7 days"}
 
 
-def domain_query(
-    relation: Relation, keys: tuple[exp.Expr, ...], policy: Policy, parameters: Parameters
-) -> exp.Select | None:
-    """SELECT DISTINCT of the cells of `keys`, or None where one of them has an unknown domain.
+def known_cells(
+    relation: Relation,
+    keys: tuple[exp.Expr, ...],
+    policy: Policy,
+    parameters: Parameters,
+    rows: Callable[[str], Sequence[Cell]],
+) -> Product | None:
+    """The cells of `keys`, None where one has an unknown domain or where there are more than MAX_CELLS of them.
 
-    WHERE conditions over enumerated columns narrow the domain; rows outside it are dropped later.
-    At most MAX_CELLS + 1 rows come back.
+    WHERE conditions over enumerated columns narrow the domain; rows outside it are dropped later. `rows` runs a query
+    at the front.
     """
+    queries = domain_queries(relation, keys, policy, parameters)
+    if queries is None:
+        return None
+    numbers = {n for n, k in enumerate(keys) if kind(k, relation, parameters) == "number"}
+    factors: list[Factor] = []
+    most = MAX_CELLS
+    for places, query in queries:
+        factor = Factor(places, tuple(rows(query.limit(most + 1).sql("postgres"))))
+        if len(factor.cells) > most or not _held(factor, numbers):
+            return None
+        factors.append(factor)
+        most //= max(len(factor.cells), 1)
+    return Product(tuple(factors))
+
+
+def domain_queries(
+    relation: Relation, keys: tuple[exp.Expr, ...], policy: Policy, parameters: Parameters
+) -> list[tuple[tuple[int, ...], exp.Select]] | None:
+    """The places of each set of keys that belong together, and SELECT DISTINCT of their cells, MAX_CELLS + 1 at most;
+    None where a key has an unknown domain."""
     if not all(enumerable(kind(k, relation, parameters)) for k in keys):
         return None
     dimensions = _Dimensions(relation, policy, parameters)
     images = [dimensions.image(k) for k in keys]
     if any(i is None for i in images):
         return None
-    query = exp.select(*(exp.alias_(i, f"g{n}") for n, i in enumerate(images) if i is not None)).distinct()
-    for number, item in enumerate(dimensions.from_items()):
-        query = query.from_(item) if number == 0 else query.join(item, join_type="CROSS")
-    conditions = [c for c in map(dimensions.exact, relation.conditions) if c is not None]
-    if conditions:
-        query = query.where(*conditions)
-    return query.order_by(*(exp.Literal.number(n + 1) for n in range(len(keys)))).limit(MAX_CELLS + 1)
+    # In canonical form, so that each spelling of a question has the same factors.
+    conditions = [dimensions.exact(c) for c in canonical_conjuncts(relation.conditions, relation)]
+    return _factored(
+        [i for i in images if i is not None], [c for c in conditions if c is not None], dimensions
+    )
 
 
-def held(
-    cells: Cells, relation: Relation, keys: tuple[exp.Expr, ...], parameters: Parameters
-) -> Cells | None:
-    """`cells` where the backend's DECIMAL holds their numbers to the last digit, else None: an unknown domain."""
-    numbers = [n for n, k in enumerate(keys) if kind(k, relation, parameters) == "number"]
-    fits = all(HELD.fullmatch(row[n] or "0") is not None for row in cells for n in numbers)
-    return cells if fits else None
+def _factored(
+    images: list[exp.Expr], conditions: list[exp.Expr], dimensions: _Dimensions
+) -> list[tuple[tuple[int, ...], exp.Select]]:
+    """The queries of the images, apart as far as they and the conditions read different FROM items."""
+    groups: list[set[str]] = []
+    for read in map(_read, (*images, *conditions)):
+        tied = [g for g in groups if g & read]
+        groups = [*(g for g in groups if not g & read), read.union(*tied)]
+    items, found = dimensions.from_items(), []
+    for number, image in enumerate(images):
+        group = next((g for g in groups if g & _read(image)), set())
+        places = [n for n, i in enumerate(images) if (_read(i) & group if group else n == number)]
+        if places[0] != number:
+            continue
+        query = exp.select(*(exp.alias_(images[n], f"g{n}") for n in places)).distinct()
+        for name in (name for name in items if name in group):
+            crossed = query.args.get("from_") is not None
+            query = query.join(items[name], join_type="CROSS") if crossed else query.from_(items[name])
+        tying = [c for c in conditions if _read(c) & group]
+        query = query.where(*tying) if tying else query
+        query = query.order_by(*(exp.Literal.number(n + 1) for n in range(len(places))))
+        found.append((tuple(places), query.limit(MAX_CELLS + 1)))
+    return found
+
+
+def _read(node: exp.Expr) -> set[str]:
+    """The FROM items that an image reads."""
+    return {column.table for column in node.find_all(exp.Column)}
+
+
+def _held(factor: Factor, numbers: set[int]) -> bool:
+    """Whether the backend's DECIMAL holds the numbers of its cells to the last digit."""
+    at = [n for n, place in enumerate(factor.places) if place in numbers]
+    return all(HELD.fullmatch(cell[n] or "0") is not None for cell in factor.cells for n in at)
 
 
 @dataclass
@@ -89,12 +140,12 @@ class _Dimensions:
             image = self._static(node)
         return image
 
-    def from_items(self) -> list[exp.Expr]:
-        """The FROM items, the series of timestamps with the finest grain that their uses need."""
+    def from_items(self) -> dict[str, exp.Expr]:
+        """The FROM items by name, the series of timestamps with the finest grain that their uses need."""
         items = dict(self.items)
         for at, grains in self.series.items():
             items[self._name(at)] = self._series(at, _finest(grains))
-        return list(items.values())
+        return items
 
     def exact(self, condition: exp.Expr) -> exp.Expr | None:
         """A WHERE condition over the enumerated columns, or None where it needs another column."""

@@ -71,7 +71,7 @@ from rewriter.effort import EXPANDED, bounded, spend
 from rewriter.ir.relation import Field, Relation, is_inner_unit, leaves
 from rewriter.logical.aggregate_node import dp_nodes
 from rewriter.logical.alias_order import numbered
-from rewriter.logical.key_domains import domain_query
+from rewriter.logical.key_domains import domain_queries
 from rewriter.logical.plan import (
     SYSTEM,
     SYSTEM_TABLES,
@@ -421,7 +421,7 @@ class _Cutter(Conditions):
         """Whether keys have a known domain, whatever the values of parameters are."""
         # Without values: the answer decides the shape of the plan, which is the same for all of them.
         unbound = [replace(p, value=None) for p in self.parameters]
-        return domain_query(relation, keys, self.policy, unbound) is not None
+        return domain_queries(relation, keys, self.policy, unbound) is not None
 
     def rows(self, tree: exp.Select, relation: Relation) -> Relation:
         refuse_kept(relation, tree)

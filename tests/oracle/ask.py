@@ -23,7 +23,7 @@ from rewriter.ir.measure import (
     Total,
     Vector,
 )
-from rewriter.logical.key_domains import domain_query
+from rewriter.logical.key_domains import domain_queries
 from rewriter.logical.lasting_streams import within_horizon
 from rewriter.logical.plan import UNITS, Draft, NodeDraft
 from rewriter.logical.split import draft
@@ -31,7 +31,7 @@ from rewriter.plan import Cells, HistogramQuery
 from rewriter.refusal import Refusal
 from rewriter.scalar.typecheck import Parameter
 from tests.oracle.world import World
-from tests.rewriter.engine import executed
+from tests.rewriter.engine import texts
 from tests.stability.question import cells_of
 
 WHOLE = 10_000_000
@@ -120,17 +120,15 @@ def _planned(node: NodeDraft, drafted: Draft, world: World) -> BoundNode:
         cells = cells_of(node, world.policy, world.front, drafted.values)
     if cells is not None and len(cells) > CELLS:
         raise TooLarge
-    return BoundNode(node, cells, "", b"", world.policy, drafted.values, world.engine.dialect, times=times)
+    return BoundNode(
+        node, cells, "", (), b"", world.policy, drafted.values, world.engine.dialect, times=times
+    )
 
 
 def _times(node: NodeDraft, measure: Running, values: tuple[Parameter, ...], world: World) -> tuple[str, ...]:
     time = node.keys[measure.time]
-    query = domain_query(within_horizon(node.relation, time), (time,), world.policy, values)
-    if query is None:
-        return ()
-    rows = executed(
-        world.front.connection, f"SELECT g0::text FROM ({query.sql('postgres')}) AS d ORDER BY g0"
-    )
+    queries = domain_queries(within_horizon(node.relation, time), (time,), world.policy, values)
+    rows = [row for _, query in queries or () for row in texts(world.front.connection, query.sql("postgres"))]
     return tuple(text for (text,) in rows if text is not None)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import duckdb
@@ -11,11 +12,11 @@ import psycopg
 from dpproxy.backends.base import text
 from rewriter.emit.dialects.duckdb import DUCKDB
 from rewriter.emit.histogram import histogram_query, types_query
-from rewriter.logical.key_domains import domain_query, held
+from rewriter.logical.key_domains import known_cells
 from rewriter.logical.plan import NodeDraft, SystemDraft
 from rewriter.logical.presentation import Columns, node_columns, present
 from rewriter.logical.split import draft
-from rewriter.plan import Cells, HistogramQuery
+from rewriter.plan import Cell, Cells, HistogramQuery
 from rewriter.scalar.typecheck import Parameter
 from tests.rewriter.shop import POLICY
 
@@ -29,12 +30,7 @@ def cells_of(
     """The known domain's cells, as texts."""
     if not node.keys:
         return ((),)
-    query = domain_query(node.relation, node.keys, POLICY, parameters)
-    if query is None:
-        return None
-    shown = ", ".join(f"g{n}::text" for n in range(len(node.keys)))
-    found = executed(postgres, f"SELECT {shown} FROM ({query.sql('postgres')}) AS d")
-    return held(tuple(found), node.relation, node.keys, parameters)
+    return known_cells(node.relation, node.keys, POLICY, parameters, partial(texts, postgres))
 
 
 def histogram(
@@ -62,6 +58,16 @@ def counts(
         assert sorted(row[0] for row in found) == list(range(1, len(cells) + 1))
         return {cells[row[0] - 1]: tuple(row[1:]) for row in found}
     return {tuple(text(v) for v in row[:width]): tuple(row[width:]) for row in found}
+
+
+def texts(postgres: psycopg.Connection, sql: str) -> list[Cell]:
+    """The rows of a statement in PostgreSQL, as the texts that it prints."""
+    result = postgres.execute(sql.encode()).pgresult
+    assert result is not None
+    rows = [
+        [result.get_value(row, column) for column in range(result.nfields)] for row in range(result.ntuples)
+    ]
+    return [tuple(None if value is None else value.decode() for value in row) for row in rows]
 
 
 def executed(

@@ -24,7 +24,7 @@ from dpproxy.front.front import Front
 from rewriter.emit.dialects.duckdb import DUCKDB
 from rewriter.emit.dialects.postgres import POSTGRES
 from rewriter.emit.histogram import histogram_query, node_text, types_query
-from rewriter.logical.key_domains import domain_query
+from rewriter.logical.key_domains import domain_queries
 from rewriter.logical.plan import NodeDraft, SystemDraft
 from rewriter.logical.presentation import Column, Columns, node_columns, present
 from rewriter.logical.split import draft
@@ -101,7 +101,7 @@ def through(text: str, parameters: Sequence[Parameter] = (), pick: int = 0) -> s
 def emitted(node: NodeDraft, parameters: Sequence[Parameter]) -> None:
     """Writes all that is written of a node, for both engines."""
     types_query(node, parameters, 0)
-    domain = domain_query(node.relation, node.keys, POLICY, parameters) if node.keys else None
+    domain = domain_queries(node.relation, node.keys, POLICY, parameters) if node.keys else None
     cells = ((),) if not node.keys else None if domain is None else (("1",) * len(node.keys),)
     node_text(node, POLICY, parameters)
     for dialect in (DUCKDB, POSTGRES):

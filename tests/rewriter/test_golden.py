@@ -25,7 +25,7 @@ from rewriter.ir.measure import (
     Total,
     named,
 )
-from rewriter.logical.key_domains import domain_query
+from rewriter.logical.key_domains import domain_queries
 from rewriter.logical.plan import NodeDraft, SystemDraft
 from rewriter.logical.presentation import Column, node_columns, present
 from rewriter.logical.split import draft
@@ -70,9 +70,10 @@ def node_lines(number: int, node: NodeDraft | SystemDraft) -> Iterator[str]:
     yield f"node {number}: {groups}{enforced}{top}, {'; '.join(map(measured, node.measures)) or 'groups alone'}"
     if any(o.function != "count" or o.factor != 1 for o in node.outputs):
         yield f"  outputs: {', '.join(map(made, node.outputs))}"
-    domain = domain_query(node.relation, node.keys, POLICY, ()) if node.keys else None
+    domain = domain_queries(node.relation, node.keys, POLICY, ()) if node.keys else None
     if node.keys:
-        yield f"  domain: {'unknown' if domain is None else domain.sql('postgres')}"
+        written = [query.sql("postgres") for _, query in domain or ()]
+        yield f"  domain: {'unknown' if domain is None else ' x '.join(written)}"
     cells = ((),) if not node.keys else None if domain is None else (("x",) * len(node.keys),)
     counted = [m for m in node.measures if isinstance(m, (Count, Moment))]
     if counted:

@@ -14,7 +14,7 @@ from rewriter.emit.dialects.spark import SPARK
 from rewriter.emit.histogram import check_dialect, histogram_query
 from rewriter.emit.other_queries import ONE, Backend, bins_query, items_query, running_query, weights_query
 from rewriter.ir.measure import Count, DistinctItems, Moment, Quantiles, Running
-from rewriter.logical.key_domains import domain_query
+from rewriter.logical.key_domains import domain_queries
 from rewriter.logical.plan import NodeDraft
 from rewriter.logical.split import draft
 from rewriter.plan import HistogramQuery
@@ -52,7 +52,7 @@ def queries(node: NodeDraft) -> Iterator[tuple[str, HistogramQuery]]:
     """Everything that the backend can be asked about a node."""
     backend = Backend(POLICY, (), SPARK)
     keys = len(node.keys)
-    domain = domain_query(node.relation, node.keys, POLICY, ()) if keys else None
+    domain = domain_queries(node.relation, node.keys, POLICY, ()) if keys else None
     cells = ((),) if not keys else None if domain is None else (("x",) * keys,)
     some = cells or (("x",) * keys,)
     if any(isinstance(m, (Count, Moment)) for m in node.measures):

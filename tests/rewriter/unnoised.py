@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from fractions import Fraction
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -22,13 +23,13 @@ from rewriter.emit.dialects.postgres import POSTGRES
 from rewriter.emit.histogram import histogram_query, types_query
 from rewriter.emit.other_queries import Backend, bins_query, items_query, running_query, weights_query
 from rewriter.ir.measure import Count, DistinctItems, Moment, Output, Quantiles, Running
-from rewriter.logical.key_domains import domain_query, held
+from rewriter.logical.key_domains import domain_queries, known_cells
 from rewriter.logical.plan import UNITS, NodeDraft
 from rewriter.logical.presentation import Columns, node_columns, present
 from rewriter.logical.split import draft
 from rewriter.plan import Cells, HistogramQuery
 from rewriter.policy import Policy
-from tests.rewriter.engine import described, executed
+from tests.rewriter.engine import described, executed, texts
 
 BINS = 1 << 12
 MANY = 1_000_000
@@ -153,13 +154,9 @@ def cells_of(node: NodeDraft, judge: Judge) -> Cells:
     """The cells of a known domain; of an unknown one all groups that there are."""
     if not node.keys:
         return ((),)
-    query = domain_query(node.relation, node.keys, judge.policy, ())
-    if query is not None:
-        shown = ", ".join(f"g{n}::text" for n in range(len(node.keys)))
-        found = executed(judge.front, f"SELECT {shown} FROM ({query.sql('postgres')}) AS d")
-        cells = held(tuple(found), node.relation, node.keys, ())
-        if cells is not None:
-            return cells
+    cells = known_cells(node.relation, node.keys, judge.policy, (), partial(texts, judge.front))
+    if cells is not None:
+        return cells
     if not node.measures:
         return selected(node, judge)
     counted = replace(node, measures=(UNITS,), order_by=0)
@@ -222,12 +219,9 @@ def running(node: NodeDraft, judge: Judge) -> tuple[Cells, list[Sequence[Any]]]:
     """The running count of each item at the times at which it has rows."""
     measure = node.measures[0]
     assert isinstance(measure, Running)
-    query = domain_query(node.relation, (node.keys[measure.time],), judge.policy, ())
-    assert query is not None
-    times = [
-        t
-        for (t,) in executed(judge.front, f"SELECT g0::text FROM ({query.sql('postgres')}) AS d ORDER BY g0")
-    ]
+    queries = domain_queries(node.relation, (node.keys[measure.time],), judge.policy, ())
+    assert queries is not None
+    times = [t for (t,) in texts(judge.front, queries[0][1].sql("postgres")) if t is not None]
     assert all(a < b for a, b in pairwise(times))
     rows = judge.run(running_query(node, times, judge.backend))
     keys, counts = [], []

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 
 from dpproxy.backends.base import text
 from rewriter.emit.histogram import histogram_query
 from rewriter.ir.measure import Count, Moment, Quantiles
-from rewriter.logical.key_domains import MAX_CELLS, domain_query, held
+from rewriter.logical.key_domains import known_cells
 from rewriter.logical.plan import UNITS, NodeDraft
 from rewriter.logical.split import draft
 from rewriter.plan import Cells, HistogramQuery
 from rewriter.policy import Policy
 from rewriter.refusal import Refusal
 from rewriter.scalar.typecheck import Parameter
-from tests.rewriter.engine import executed
+from tests.rewriter.engine import texts
 from tests.stability.engine import DuckDBEngine, Engine, PostgresEngine
 
 Histogram = dict[tuple[str | None, ...], tuple[int, ...]]
@@ -93,9 +93,4 @@ def cells_of(
     """The cells of a node's known domain as texts, None for an unknown one."""
     if not node.keys:
         return ((),)
-    query = domain_query(node.relation, node.keys, policy, parameters)
-    if query is None:
-        return None
-    shown = ", ".join(f"g{n}::text" for n in range(len(node.keys)))
-    listed = executed(front.connection, f"SELECT {shown} FROM ({query.sql('postgres')}) AS d")
-    return held(tuple(listed), node.relation, node.keys, parameters) if len(listed) <= MAX_CELLS else None
+    return known_cells(node.relation, node.keys, policy, parameters, partial(texts, front.connection))

@@ -19,7 +19,7 @@ from rewriter.emit.dialects.postgres import POSTGRES
 from rewriter.emit.histogram import histogram_query
 from rewriter.emit.other_queries import Backend, bins_query, items_query, running_query, weights_query
 from rewriter.ir.measure import Count, DistinctItems, Joint, Moment, Quantiles, Running, Total, Vector
-from rewriter.logical.key_domains import domain_query
+from rewriter.logical.key_domains import domain_queries
 from rewriter.logical.plan import NodeDraft
 from rewriter.logical.split import draft
 from rewriter.plan import Cells
@@ -132,7 +132,7 @@ def _cells(node: NodeDraft, policy: Policy, values: tuple[Parameter, ...]) -> Ce
     """Some cell of a known domain, None for an unknown one."""
     if not node.keys:
         return ((),)
-    known = domain_query(node.relation, node.keys, policy, values) is not None
+    known = domain_queries(node.relation, node.keys, policy, values) is not None
     return (("1",) * len(node.keys),) if known else None
 
 

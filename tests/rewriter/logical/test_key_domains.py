@@ -10,7 +10,7 @@ import pytest
 
 from rewriter.emit.dialects.duckdb import DUCKDB
 from rewriter.emit.histogram import histogram_query
-from rewriter.logical.key_domains import domain_query
+from rewriter.logical.key_domains import domain_queries, known_cells
 from rewriter.logical.plan import NodeDraft
 from rewriter.logical.split import draft
 from rewriter.policy import Policy
@@ -35,8 +35,8 @@ CELLS = (
     ("CASE WHEN device = 'tv' THEN 'a' WHEN device = 'car' THEN 'b' END", "events", {"a", "b", None}),
     ("CASE WHEN device = 'tv' THEN 'a' ELSE 'b' END", "events", {"a", "b"}),
     ("CASE device WHEN 'tv' THEN 'a' END", "events", {"a", None}),
-    ("device = 'tv'", "events", {"true", "false", None}),
-    ("action = 'like'", "events", {"true", "false"}),
+    ("device = 'tv'", "events", {"t", "f", None}),
+    ("action = 'like'", "events", {"t", "f"}),
     ("a.topic", ON_ARTICLES, {"ai", "food", "law"}),
     ("a.topic", ON_ARTICLES.replace("JOIN", "LEFT JOIN"), {"ai", "food", "law", None}),
     ("extract(quarter FROM signup_date)", "users WHERE signup_date >= '2024-07-01'", {"3", "4"}),
@@ -53,7 +53,8 @@ def test_cells(key: str, rows: str, cells: set[str | None], postgres: psycopg.Co
 
 
 def drafted(key: str, rows: str, policy: Policy = POLICY) -> NodeDraft:
-    node = draft(f"SELECT {key}, COUNT(*) FROM {rows} GROUP BY 1", policy).nodes[0]
+    """The node of one key, or of several between commas."""
+    node = draft(f"SELECT {key}, COUNT(*) FROM {rows} GROUP BY {key}", policy).nodes[0]
     assert isinstance(node, NodeDraft)
     return node
 
@@ -74,7 +75,7 @@ def drafted(key: str, rows: str, policy: Policy = POLICY) -> NodeDraft:
 )
 def test_unknown(key: str, rows: str) -> None:
     node = drafted(key, rows)
-    assert domain_query(node.relation, node.keys, POLICY, ()) is None
+    assert domain_queries(node.relation, node.keys, POLICY, ()) is None
 
 
 def test_a_table_that_the_front_does_not_hold_gives_no_domain() -> None:
@@ -82,7 +83,7 @@ def test_a_table_that_the_front_does_not_hold_gives_no_domain() -> None:
     policy = Policy({(t.schema, t.name): t for t in (USERS, EVENTS, away, TAGS)})
     for key, rows in (("article_id", "events"), ("a.topic", ON_ARTICLES)):
         node = drafted(key, rows, policy)
-        assert domain_query(node.relation, node.keys, policy, ()) is None
+        assert domain_queries(node.relation, node.keys, policy, ()) is None
 
 
 def test_a_declared_key_of_the_unit_is_enforced(backend: duckdb.DuckDBPyConnection) -> None:
@@ -124,3 +125,36 @@ def test_buckets_and_dates_as_texts(sql: str, cells: int | None, postgres: psyco
     assert isinstance(node, NodeDraft)
     found = cells_of(node, postgres)
     assert (None if found is None else len(found)) == cells
+
+
+@pytest.mark.parametrize(
+    ("keys", "rows", "places"),
+    [
+        (
+            "country, birth_year / 10, job_title",
+            "users WHERE job_title IN ('King', 'Queen')",
+            [(0,), (1,), (2,)],
+        ),
+        ("country, birth_year / 10", "users WHERE country = 'US' OR birth_year > 1990", [(0, 1)]),
+        ("country, birth_year, upper(country)", "users", [(0,), (1, 2)]),
+        ("a.topic, action, a.title", ON_ARTICLES, [(0, 1), (2,)]),
+    ],
+)
+def test_keys_that_nothing_ties_are_apart(keys: str, rows: str, places: list[tuple[int, ...]]) -> None:
+    node = drafted(keys, rows)
+    queries = domain_queries(node.relation, node.keys, POLICY, ())
+    assert queries is not None
+    assert [one for one, _ in queries] == places
+
+
+def test_a_product_that_is_too_large_is_not_made() -> None:
+    node = drafted("country, birth_year, action, device = 'tv'", "users JOIN events USING (user_id)")
+    sizes = iter((1000, 100, 10, 2))
+    asked: list[str] = []
+
+    def rows(sql: str) -> list[tuple[str | None, ...]]:
+        asked.append(sql)
+        return [(str(n),) for n in range(next(sizes))]
+
+    assert known_cells(node.relation, node.keys, POLICY, (), rows) is None
+    assert [sql.rpartition(" ")[2] for sql in asked] == ["1000001", "1001", "11", "2"]
