@@ -128,8 +128,7 @@ class UnknownDomainBinary:
         `key`: the noise key (32 bytes). `identity`: which events are counted, and how, in canonical form, without
         any time at which they are looked at. The parameters are part of the seed.
         """
-        texts = [part.encode() for parameter in self.parameters for part in parameter]
-        return seed(key, release_key(key, [b"stream", identity, *texts]), b"continual")
+        return seed(key, release_key(key, ["stream", identity, self.parameters]), b"continual")
 
     def release(self, events: Events, at: Sequence[int], stream: Stream) -> RunningCounts:
         """Release the running counts at the times `at` of the items seen by then, strictly above T.

@@ -6,6 +6,7 @@ import hashlib
 import hmac
 import os
 from collections.abc import Sequence
+from fractions import Fraction
 
 import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, CipherContext, algorithms
@@ -14,6 +15,10 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from numpy.typing import NDArray
 
 Words = NDArray[np.uint64]
+Plain = None | bool | int | str | bytes | Fraction | Sequence["Plain"]
+"""What keys are made of."""
+KEY_VERSION = b"\x01"
+"""Begins whatever keys are made of: another encoding has another version, so that no two values have one key."""
 
 KEY_BYTES = 32
 MOST_WORDS = 1 << 34
@@ -75,13 +80,45 @@ def seed(key: bytes, release_key: bytes, reservation: bytes) -> Stream:
     return Stream(hmac.digest(key, _framed([b"seed", release_key, reservation]), hashlib.sha256))
 
 
-def release_key(key: bytes, parts: Sequence[bytes]) -> bytes:
-    """Name a release by HMAC-SHA256 over its length-prefixed parts: 32 bytes, the answer store's key.
+def release_key(key: bytes, value: Plain) -> bytes:
+    """Name a release by HMAC-SHA256 over a plain value in canonical encoding: 32 bytes, the answer store's key.
 
-    >>> release_key(bytes(32), [b"a", b"bc"]) == release_key(bytes(32), [b"ab", b"c"])
+    >>> release_key(bytes(32), ["a", "bc"]) == release_key(bytes(32), ["ab", "c"])
     False
+
+    TypeError for a value that is not plain.
     """
-    return hmac.digest(key, _framed([b"release", *parts]), hashlib.sha256)
+    return hmac.digest(key, KEY_VERSION + encoded(value), hashlib.sha256)
+
+
+def encoded(value: Plain) -> bytes:
+    """A plain value as bytes that no other one has: a type's letter, the content's length, the content.
+
+    >>> encoded(["a", None, Fraction(1, 2)])
+    b'l13:s1:an0:q3:1/2'
+    >>> encoded(1) == encoded(True), encoded([]) == encoded([[]])
+    (False, False)
+
+    TypeError for a float, whose text is no exact value, and for any other type.
+    """
+    match value:
+        case None:
+            letter, content = b"n", b""
+        case bool():
+            letter, content = b"b", b"1" if value else b"0"
+        case int():
+            letter, content = b"i", str(value).encode()
+        case str():
+            letter, content = b"s", value.encode(errors="surrogatepass")
+        case bytes():
+            letter, content = b"y", value
+        case Fraction():
+            letter, content = b"q", str(value).encode()
+        case tuple() | list():
+            letter, content = b"l", b"".join(map(encoded, value))
+        case _:
+            raise TypeError(f"a {type(value).__name__} has no canonical encoding")
+    return b"%c%d:%b" % (letter, len(content), content)
 
 
 def derive(master: bytes, purpose: str) -> bytes:

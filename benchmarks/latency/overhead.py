@@ -20,6 +20,7 @@ from dpproxy.deployment.service import Service, configured
 from dpproxy.engine.optimizer import plan_release
 from dpproxy.engine.options import terms
 from dpproxy.engine.planner import BoundNode
+from dpproxy.engine.release_keys import ReleaseKeys
 from rewriter.plan import HistogramQuery
 from tests.dpproxy.postgres_data import Databases, databases
 
@@ -70,13 +71,13 @@ def _written(file: Path, rounds: int) -> list[list[tuple[int, HistogramQuery]]]:
     found = []
     with Service.start(configured(file), alone=True) as service:
         on = terms(service.config.privacy, {})
-        secret = (b"", b"", bytes(32), b"")
+        keys = ReleaseKeys(bytes(32), b"", b"")
         for one in QUESTIONS:
             queries = []
             for number in (next(FRESH) for _ in range(rounds)):
                 (node,) = service.answering._planner.plan(one.sql.format(n=number), (), ())
                 assert isinstance(node, BoundNode)
-                queries.append((number, next(plan_release(node, on, secret).queries())))
+                queries.append((number, next(plan_release(node, on, keys).queries())))
             found.append(queries)
     return found
 

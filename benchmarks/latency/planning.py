@@ -27,13 +27,14 @@ from dpproxy.deployment.service import configured
 from dpproxy.engine.optimizer import plan_release
 from dpproxy.engine.options import terms
 from dpproxy.engine.planner import BoundNode, Planner
+from dpproxy.engine.release_keys import ReleaseKeys
 from dpproxy.front.front import Front
 from rewriter.policy import Policy
 from rewriter.refusal import Refusal
 from rewriter.statements.classify import Verdict
 
 TERMS = terms(Privacy(), {})
-SECRET = (b"", b"", bytes(32), b"")
+KEYS = ReleaseKeys(bytes(32), b"", b"")
 ROUNDS = 5
 CACHED = 200
 
@@ -70,7 +71,7 @@ def planned(one: Planner, sql: str) -> None:
     one.prepare(sql, ())
     for node in one.plan(sql, (), ()):
         if isinstance(node, BoundNode):
-            deque(plan_release(node, TERMS, SECRET).queries(), maxlen=0)
+            deque(plan_release(node, TERMS, KEYS).queries(), maxlen=0)
 
 
 def miss(fresh: Callable[[], Planner], sql: str) -> None:

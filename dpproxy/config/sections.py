@@ -23,10 +23,6 @@ LEAST_SESSION_MEMORY = 128_000_000
 """Indexes of public tables are built in half of it."""
 
 
-LATER = ("magnitude",)
-"""Keys of columns that the first fingerprints did not have."""
-
-
 class ConfigError(Exception):
     """A mistake in the configuration: which file, which key, what is wrong, and the nearest valid name.
 
@@ -359,10 +355,7 @@ class Config(_Section):
         return self.folder / written
 
     def fingerprint(self) -> bytes:
-        """Tables and columns with their defaults, not budgets: the same bytes for the same policy.
-
-        Settings that came later are in it only where they are set, so that what was paid before stays valid.
-        """
+        """Tables and columns with their defaults, not budgets: the same bytes for the same policy."""
         return json.dumps(self.tables, sort_keys=True, ensure_ascii=True, default=_tagged).encode()
 
     def warnings(self) -> tuple[str, ...]:
@@ -458,4 +451,4 @@ def _tagged(value: object) -> dict[str, Any]:
     """Sections as they are, numbers and dates apart from strings that look the same."""
     if not isinstance(value, _Section):
         return {type(value).__name__: str(value)}
-    return {key: held for key, held in value if held is not None or key not in LATER}
+    return dict(value)

@@ -20,6 +20,7 @@ from dpproxy.engine.planner import BoundNode, Planned, Planner, PreparedQuery
 from dpproxy.engine.postprocess import OutputColumn
 from dpproxy.engine.presentation_arrays import arrays, released
 from dpproxy.engine.purchase import Purchases, write_queries
+from dpproxy.engine.release_keys import ReleaseKeys
 from dpproxy.engine.release_plan import ReleasePlan, charge, total
 from dpproxy.engine.released_table import ReleasedTable
 from dpproxy.engine.request import QueryRequest
@@ -63,7 +64,7 @@ class QueryEngine:
             planner.forget()
 
         self._config, self._planner, self._ledger = config, planner, ledger
-        self._release_key, self._fingerprint = randomness.derive(key, "release"), config.fingerprint()
+        self._release_key = randomness.derive(key, "release")
         self.epochs = EpochClock(config.privacy.epoch, ledger.epochs, ledger.origins, begin)
         self._accounts = PayingAccounts(config.budget, ledger.accounts)
         self._purchases = Purchases(backend, ledger, key, config.backend.max_rows)
@@ -175,7 +176,7 @@ class QueryEngine:
             privacy = self._config.privacy
             options = replace(terms(privacy, settings), length=privacy.epoch, epoch=epoch)
             nonce, streams = self.epochs.nonces(epoch)
-            return plan_release(node, options, (nonce, self._fingerprint, self._release_key, streams))
+            return plan_release(node, options, ReleaseKeys(self._release_key, nonce, streams))
 
         key = ("plan", epoch, *settings.items())
         with bounded():

@@ -13,7 +13,7 @@ from dpproxy.backends.base import Fetched
 from dpproxy.engine.bins import Bins
 from dpproxy.engine.planner import BoundNode
 from mechanisms.histogram import Cost, Counts, Histogram, Mechanism, NoiseFamily, Release
-from mechanisms.randomness import Stream
+from mechanisms.randomness import Plain, Stream
 from rewriter.plan import Cells, HistogramQuery
 
 Fetch = Callable[[HistogramQuery], Fetched]
@@ -101,7 +101,7 @@ class Selection(Protocol):
         """The mechanism's name, None where none is needed."""
 
     @property
-    def parameters(self) -> object:
+    def parameters(self) -> Plain:
         """Every parameter of the distribution of the result, for the release key."""
 
     @property
@@ -130,7 +130,7 @@ class FullDomain:
     cells: Cells
     name: str | None = None
     cost_at_most: Cost = FREE
-    parameters: object = None
+    parameters: Plain = None
     rounds: int = 0
 
     @property
@@ -159,8 +159,8 @@ class CountSelection:
         return self.mechanism.name
 
     @property
-    def parameters(self) -> object:
-        return self.place, self.mechanism.name, self.mechanism.parameters
+    def parameters(self) -> Plain:
+        return self.place, self.node.kept, self.mechanism.name, self.mechanism.parameters
 
     @property
     def cost_at_most(self) -> Cost:

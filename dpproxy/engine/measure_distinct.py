@@ -17,7 +17,7 @@ from dpproxy.engine.planner import BoundNode
 from mechanisms.distinct_count import PersonLevelDistinctCount
 from mechanisms.histogram import Cost, Counts
 from mechanisms.item_sets import ItemSets
-from mechanisms.randomness import Stream
+from mechanisms.randomness import Plain, Stream
 from rewriter.plan import Cells, HistogramQuery
 
 
@@ -45,8 +45,8 @@ class DistinctMeter:
     def cost(self, groups: int) -> Cost:
         return Cost(self.changed.of(groups) * self.mechanism.cost_at_most.information, Fraction(0))
 
-    def parameters(self, groups: int) -> object:
-        return self.place, self.name, self.mechanism.parameters
+    def parameters(self, groups: int) -> Plain:
+        return self.place, self.node.kept, self.name, self.mechanism.parameters
 
     def queries(self, cells: Cells) -> tuple[HistogramQuery, ...]:
         return (self.node.over(cells).items(self.place, self.mechanism.fetch),)

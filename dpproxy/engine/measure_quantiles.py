@@ -14,7 +14,7 @@ from dpproxy.engine.planner import BoundNode
 from mechanisms.choose import MechanismSettings
 from mechanisms.histogram import Cost, Counts, Histogram
 from mechanisms.quantile import QuantileChoice, QuantileTree, tree_quantile
-from mechanisms.randomness import Stream
+from mechanisms.randomness import Plain, Stream
 from mechanisms.unit_clip import root_up
 from rewriter.ir.measure import ROW, Quantiles
 from rewriter.plan import Cells, HistogramQuery
@@ -94,9 +94,10 @@ class QuantileMeter:
             return self.tree.cost_at_most if groups else FREE
         return Cost(self.changed.of(groups) * self.tree.cost_at_most.information, Fraction(0))
 
-    def parameters(self, groups: int) -> object:
+    def parameters(self, groups: int) -> Plain:
         law = [one.parameters for one in self.choices] or self.tree.parameters
-        return self.place, self.name, law, self._measure.fractions
+        kept = None if self._measure.weighted else self.node.kept
+        return self.place, kept, self.name, law, self._measure.fractions
 
     def queries(self, cells: Cells) -> tuple[HistogramQuery, ...]:
         return (self.node.over(cells).bins(self.place, 1 << self.bins.levels),)

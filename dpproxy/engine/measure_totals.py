@@ -27,7 +27,7 @@ from dpproxy.engine.planner import BoundNode
 from dpproxy.engine.release_plan import total
 from mechanisms.choose import MechanismSettings
 from mechanisms.histogram import Cost, Counts
-from mechanisms.randomness import Stream
+from mechanisms.randomness import Plain, Stream
 from mechanisms.unit_clip import STEPS, UnitClip
 from mechanisms.unit_moments import PLACES, Centre, UnitMoments
 from rewriter.ir.measure import Joint, Total, Vector
@@ -103,12 +103,12 @@ class TotalsMeasurement:
     def cost(self, groups: int) -> Cost:
         return total(self._mechanism(p, groups).cost_at_most for p in self._served) if groups else FREE
 
-    def parameters(self, groups: int) -> object:
+    def parameters(self, groups: int) -> Plain:
         named = zip(self.places, self.mechanisms(groups), strict=True)
-        described: list[tuple[object, ...]] = [(place, m.name, m.parameters) for place, m in named]
+        described: list[Plain] = [(place, m.name, m.parameters) for place, m in named]
         return [*described, *((place, "chosen", *choice) for place, choice in sorted(self.known.items()))]
 
-    def made_for(self, place: int, groups: int) -> object:
+    def made_for(self, place: int, groups: int) -> Plain:
         """All that decides the law of what is chosen for a total, but its text and cells."""
         mechanism = replace(self, known={})._mechanism(place, max(groups, 1))
         return "choice", mechanism.name, mechanism.parameters

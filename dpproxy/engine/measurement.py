@@ -21,7 +21,7 @@ from mechanisms.choose import MechanismSettings, noisy_cells
 from mechanisms.histogram import Cost, Histogram, Release
 from mechanisms.known_domain import KnownGauss, KnownLap
 from mechanisms.numeric import ClampedSum
-from mechanisms.randomness import Stream
+from mechanisms.randomness import Plain, Stream
 from rewriter.ir.measure import Count, Moment
 from rewriter.plan import Cells, HistogramQuery
 
@@ -47,7 +47,7 @@ class Measurement(Protocol):
     def cost(self, groups: int) -> Cost:
         """What measuring this many groups costs, whatever the data."""
 
-    def parameters(self, groups: int) -> object:
+    def parameters(self, groups: int) -> Plain:
         """All that decides the law of the release over this many groups."""
 
     def queries(self, cells: Cells) -> tuple[HistogramQuery, ...]:
@@ -105,8 +105,12 @@ class SumMeasurement:
         costs = [m.cost_at_most for m in self.mechanisms(groups)]
         return Cost(sum((c.information for c in costs), Fraction(0)), Fraction(0))
 
-    def parameters(self, groups: int) -> object:
-        return [(m.name, m.parameters) for m in self.mechanisms(max(groups, 1))]
+    def parameters(self, groups: int) -> Plain:
+        return [
+            self.places,
+            self.node.kept,
+            *((m.name, m.parameters) for m in self.mechanisms(max(groups, 1))),
+        ]
 
     def queries(self, cells: Cells) -> tuple[HistogramQuery, ...]:
         return (self.node.over(cells).histogram(self.places, None),)

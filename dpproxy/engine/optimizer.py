@@ -45,7 +45,7 @@ Invariants.
    taken where nothing bounds them) the number of selected groups.
 
 Traps.
-- Keys are made of `repr`: names of mechanism classes and their parameters must not change (tests of keys pin them).
+- Names of mechanism classes and of their parameters are part of keys, so they must not change (tests of keys pin them).
 - The constructors of mechanisms raise ValueError for parameters beyond their limits, which is a refusal here.
 - Groups of rows may be selected by their units, for one more count: docs/decisions/groups-are-found-by-units.md.
 - LIMIT is lowered before anything is reserved: docs/decisions/top-k-is-lowered.md.
@@ -68,10 +68,10 @@ from dpproxy.engine.measure_totals import TotalsMeasurement
 from dpproxy.engine.measurement import GroupBound, Measurement, SumMeasurement
 from dpproxy.engine.options import ReleaseOptions
 from dpproxy.engine.planner import BoundNode
-from dpproxy.engine.release_plan import ReleasePlan, Secret, charge, running, total
+from dpproxy.engine.release_keys import ReleaseKeys
+from dpproxy.engine.release_plan import ReleasePlan, charge, running, total
 from dpproxy.engine.select_partitions import PartitionSelection
 from dpproxy.engine.select_running import RunningSelection, times_over
-from mechanisms import randomness
 from mechanisms.choose import MechanismSettings, NoMechanism, choose
 from mechanisms.continual import UnknownDomainBinary
 from mechanisms.count_release import KnownCountRelease, PrivateCountRelease
@@ -86,22 +86,22 @@ MOST_ROWS_TO_FIND_BY = 2
 """Rows of a unit in a group; above that, groups of an unknown domain are selected by their number of units."""
 
 
-def plan_release(node: BoundNode, terms: ReleaseOptions, secret: Secret) -> ReleasePlan:
+def plan_release(node: BoundNode, terms: ReleaseOptions, keys: ReleaseKeys) -> ReleasePlan:
     """The release plan of a node under these options. Raises Refusal where no mechanism answers.
 
     The order of the checks matters: what comes to nothing is free, even if the node could not be priced.
     """
     k = None if node.draft.k is None else min(node.draft.k, terms.max_k)
     if any(running(node)):
-        return _stream(node, terms, secret)
-    if k == 0 or node.cells == ():
-        key = _key(node, (), secret)
-        return ReleasePlan(node, terms, None, (), k, key, key, secret)
+        return _stream(node, terms, keys)
+    if k == 0 or (node.cells is not None and not node.cells):
+        key = keys.release(node, ())
+        return ReleasePlan(node, terms, None, (), k, key, key, keys)
     refuse_null_bounds(node)
     if node.cells is None and not terms.scans:
         _refuse_scan(node.draft, terms.max_k)
     try:
-        return _ask(node, terms, k, secret)
+        return _ask(node, terms, k, keys)
     except ValueError:
         raise refusals.beyond_limits() from None
 
@@ -121,7 +121,7 @@ def _refuse_scan(draft: NodeDraft, max_k: int) -> None:
         raise refusals.scan(table, name)
 
 
-def _stream(node: BoundNode, terms: ReleaseOptions, secret: Secret) -> ReleasePlan:
+def _stream(node: BoundNode, terms: ReleaseOptions, keys: ReleaseKeys) -> ReleasePlan:
     """The plan of a running count.
 
     For append-only history one stream of releases continues through all epochs, and times that are not over wait for a
@@ -145,21 +145,9 @@ def _stream(node: BoundNode, terms: ReleaseOptions, secret: Secret) -> ReleasePl
         selection = RunningSelection(node, mechanism, at) if at else None
     except ValueError:
         raise refusals.beyond_limits() from None
-    key = _key(node, None if selection is None else selection.parameters, secret)
-    stream = _stream_key(node, mechanism, secret) if begin is not None else None
-    return ReleasePlan(node, terms, selection, (), None, key, key, secret, stream)
-
-
-def _stream_key(node: BoundNode, mechanism: UnknownDomainBinary, secret: Secret) -> bytes:
-    """HMAC over all that decides a stream's events and the law of its noise, but not over the times of its releases.
-
-    The nonce is the ledger's, not the epoch's: the stream outlives epochs.
-    """
-    _, fingerprint, key, nonce = secret
-    law = repr((mechanism.name, mechanism.parameters)).encode()
-    return randomness.release_key(
-        key, [b"stream", nonce, node.text.encode(), node.domain, node.public, fingerprint, law]
-    )
+    key = keys.release(node, None if selection is None else selection.parameters)
+    stream = keys.stream(node, mechanism) if begin is not None else None
+    return ReleasePlan(node, terms, selection, (), None, key, key, keys, stream)
 
 
 def smaller(plan: ReleasePlan, left: Charge) -> ReleasePlan:
@@ -175,16 +163,16 @@ def smaller(plan: ReleasePlan, left: Charge) -> ReleasePlan:
     low, high = 1, plan.k
     while low < high:
         middle = (low + high + 1) // 2
-        fits = _fits(_ask(plan.node, plan.terms, middle, plan.secret), left)
+        fits = _fits(_ask(plan.node, plan.terms, middle, plan.keys), left)
         low, high = (middle, high) if fits else (low, middle - 1)
-    least = _ask(plan.node, plan.terms, low, plan.secret)
+    least = _ask(plan.node, plan.terms, low, plan.keys)
     return replace(least, request_key=plan.request_key) if _fits(least, left) else plan
 
 
 def _thrifty(plan: ReleasePlan, left: Charge) -> ReleasePlan:
     """The plan with `left` as its allowance, if that is enough for its smallest release."""
     try:
-        least = _ask(plan.node, plan.terms.within(left), None, plan.secret)
+        least = _ask(plan.node, plan.terms.within(left), None, plan.keys)
     except ValueError:
         return plan
     return replace(least, request_key=plan.request_key) if _fits(least, left) else plan
@@ -194,7 +182,7 @@ def _fits(plan: ReleasePlan, left: Charge) -> bool:
     return left.covers(charge(plan.cost_at_most))
 
 
-def _ask(node: BoundNode, terms: ReleaseOptions, k: int | None, secret: Secret) -> ReleasePlan:
+def _ask(node: BoundNode, terms: ReleaseOptions, k: int | None, keys: ReleaseKeys) -> ReleasePlan:
     draft, place = node.draft, node.draft.selecting
     if node.cells is None:
         if not terms.settings.delta_per:
@@ -210,8 +198,8 @@ def _ask(node: BoundNode, terms: ReleaseOptions, k: int | None, secret: Secret) 
     meters = _meters(node, terms, released, GroupBound(node.delta0 if restricted else None), restricted)
     _refuse_costly(meters, max(selection.most, 1), terms)
     described = [selection.parameters, *(m.parameters(selection.most) for m in meters)]
-    key = _key(node, described, secret)
-    return ReleasePlan(node, terms, selection, meters, k, key, key, secret)
+    key = keys.release(node, described)
+    return ReleasePlan(node, terms, selection, meters, k, key, key, keys)
 
 
 def _better_by_units(node: BoundNode, place: int) -> bool:
@@ -392,15 +380,12 @@ def choices(plan: ReleasePlan, *, lasting: bool = False) -> dict[int, bytes]:
     """
     if not isinstance(plan.selection, FullDomain):
         return {}
-    keys, (nonce, fingerprint, key, _) = {}, plan.secret
-    nonce = b"" if lasting else nonce
+    keys = {}
     for meter in plan.meters:
         if isinstance(meter, TotalsMeasurement):
             for place in meter.places:
-                law = repr(meter.made_for(place, plan.selection.most)).encode()
-                text = plan.node.text_of(place).encode()
-                parts = [b"choice", nonce, text, plan.node.domain, fingerprint, law]
-                keys[place] = randomness.release_key(key, parts)
+                law = meter.made_for(place, plan.selection.most)
+                keys[place] = plan.keys.choice(plan.node, place, law, lasting=lasting)
     return keys
 
 
@@ -416,14 +401,4 @@ def with_choices(plan: ReleasePlan, known: Mapping[int, Choice]) -> ReleasePlan:
         for m in plan.meters
     )
     described = [plan.selection.parameters, *(m.parameters(plan.selection.most) for m in meters)]
-    return replace(plan, meters=meters, release_key=_key(plan.node, described, plan.secret))
-
-
-def _key(node: BoundNode, described: object, secret: Secret) -> bytes:
-    """HMAC over all that decides the answer's law: epoch, node, domain, policy, mechanisms and their parameters.
-
-    `repr` is part of the key: another name of a mechanism's class or parameter makes a paid answer unfindable.
-    """
-    nonce, fingerprint, key, _ = secret
-    parts = [nonce, node.text.encode(), node.domain, fingerprint, repr(described).encode()]
-    return randomness.release_key(key, parts)
+    return replace(plan, meters=meters, release_key=plan.keys.release(plan.node, described))

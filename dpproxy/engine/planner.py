@@ -12,6 +12,7 @@ from typing import TypeVar, cast
 from dpproxy.front.front import CONSTANT_TIMEOUT, Front
 from dpproxy.front.statement import Described
 from dpproxy.pgwire.identifiers import identifier
+from mechanisms.randomness import Plain, encoded
 from rewriter.api import (
     MAX_CELLS,
     MAX_CONSTANTS,
@@ -19,17 +20,19 @@ from rewriter.api import (
     Column,
     Columns,
     Constant,
+    Scanned,
     Vectors,
     asks_for_nothing,
     averages_query,
     bins_query,
     check_dialect,
     clipped_query,
-    domain_query,
+    domain_queries,
     draft,
     held,
     histogram_query,
     items_query,
+    known_cells,
     lasting,
     lengths_query,
     node_columns,
@@ -115,17 +118,19 @@ class BoundNode:
         draft: the node.
         cells: the cells of a known domain, None for an unknown one.
         text: the node in canonical form, the same for equal questions.
+        scanned: the stored columns that it reads, with their kinds.
         domain: a digest of the cells.
         policy, parameters, dialect: what its SQL is written with.
         waits: constants in it are not known yet, so that it can be priced but not released.
         times: the possible times of a running count, ascending.
         lasting: the unit of time of a running count over append-only history, None for others.
-        public: a digest of the public rows that such a running count reads.
+        public: digests of the public tables that such a running count reads.
     """
 
     draft: NodeDraft
     cells: Cells | None
     text: str
+    scanned: Scanned
     domain: bytes
     policy: Policy
     parameters: tuple[Parameter, ...]
@@ -133,13 +138,19 @@ class BoundNode:
     waits: bool = False
     times: tuple[str, ...] = ()
     lasting: str | None = None
-    public: bytes = b""
+    public: tuple[tuple[str, str], ...] = ()
     _noted: dict[Hashable, object] = field(init=False, repr=False, compare=False, default_factory=dict)
 
     @property
     def delta0(self) -> int | None:
         """The most groups one unit can be in by declaration or structure, None if unrestricted."""
         return self.draft.bound.value
+
+    @property
+    def kept(self) -> Plain:
+        """In how many groups the SQL keeps a unit, and whether by a keyed order."""
+        kept = held(self.draft.bound, self.draft.keys, self.delta0)
+        return kept.most, kept.ranked
 
     def noted(self, key: Hashable, make: Callable[[BoundNode], Value]) -> Value:
         """The result of `make` for this node, kept for as long as its plan."""
@@ -151,10 +162,10 @@ class BoundNode:
             self._noted[key] = value
         return cast(Value, value)
 
-    def text_of(self, place: int) -> str:
-        """As `text`, of one measure alone."""
+    def text_of(self, place: int) -> tuple[str, Scanned]:
+        """As `text` and `scanned`, of one measure alone."""
 
-        def written(node: BoundNode) -> str:
+        def written(node: BoundNode) -> tuple[str, Scanned]:
             alone = replace(node.draft, measures=(node.draft.measures[place],), outputs=())
             return node_text(alone, node.policy, node.parameters)
 
@@ -484,30 +495,27 @@ class Planner:
         if running(node) is not None:
             return self._stream(node, parameters)
         cells: Cells | None = ((),)
+        domain: Plain = None
         if node.keys:
-            query = domain_query(node.relation, node.keys, self._policy, parameters)
-            cells = None if query is None else self._front.rows(query.sql("postgres"))
-            if cells is not None:
-                cells = held(cells, node.relation, node.keys, parameters) if len(cells) <= MAX_CELLS else None
+            cells = known_cells(node.relation, node.keys, self._policy, parameters, self._front.rows)
+            domain = None if cells is None else [(f.places, f.cells) for f in cells.factors]
+        return self._bound(node, parameters, cells, domain)
+
+    def _bound(
+        self, node: NodeDraft, parameters: tuple[Parameter, ...], cells: Cells | None, domain: Plain
+    ) -> BoundNode:
         check_dialect(node, self._policy, parameters, self._dialect)
-        domain = sha256(repr(cells).encode()).digest()
-        return BoundNode(
-            node,
-            cells,
-            node_text(node, self._policy, parameters),
-            domain,
-            self._policy,
-            parameters,
-            self._dialect,
-        )
+        text, scanned = node_text(node, self._policy, parameters)
+        digest = sha256(encoded(domain)).digest()
+        return BoundNode(node, cells, text, scanned, digest, self._policy, parameters, self._dialect)
 
     def _stream(self, node: NodeDraft, parameters: tuple[Parameter, ...]) -> BoundNode:
         """A running count with its times; it lasts while the public rows that it reads stay as they are."""
         count = running(node)
         assert count is not None
         time = node.keys[count.time]
-        query = domain_query(within_horizon(node.relation, time), (time,), self._policy, parameters)
-        rows = () if query is None else self._front.rows(query.sql("postgres"))
+        queries = domain_queries(within_horizon(node.relation, time), (time,), self._policy, parameters)
+        rows = [row for _, query in queries or () for row in self._front.rows(query.sql("postgres"))]
         times = tuple(text for (text,) in rows if text is not None)
         if len(times) > MAX_CELLS:
             raise Refusal(
@@ -517,30 +525,17 @@ class Planner:
             )
         tables = public_tables(node.relation)
         grain = lasting(node) if all(t.in_front for t in tables) else None
-        check_dialect(node, self._policy, parameters, self._dialect)
-        public = b"" if grain is None else b"".join(map(self._digest, tables))
-        return BoundNode(
-            node,
-            None,
-            node_text(node, self._policy, parameters),
-            sha256(repr(times).encode()).digest(),
-            self._policy,
-            parameters,
-            self._dialect,
-            times=times,
-            lasting=grain,
-            public=public,
-        )
+        public = () if grain is None else tuple(map(self._digest, tables))
+        return replace(self._bound(node, parameters, None, times), times=times, lasting=grain, public=public)
 
-    def _digest(self, table: Table) -> bytes:
-        """A digest of the rows of a public table."""
+    def _digest(self, table: Table) -> tuple[str, str]:
+        """A public table's name, and a digest of its rows."""
         name = ".".join('"' + part.replace('"', '""') + '"' for part in (table.schema, table.name))
         sql = (
             "SELECT md5(string_agg(h.row, '' ORDER BY h.row)) "
             f"FROM (SELECT md5(CAST(t.* AS text)) AS row FROM {name} AS t) AS h"
         )
-        digest = self._digests.get(name, lambda: self._front.rows(sql)[0][0])
-        return sha256(f"{name} {digest}".encode()).digest()
+        return name, str(self._digests.get(name, lambda: self._front.rows(sql)[0][0]))
 
 
 def _cells(planned: Planned) -> int:

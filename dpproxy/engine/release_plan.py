@@ -24,6 +24,7 @@ from dpproxy.engine.measurement import Measurement
 from dpproxy.engine.options import ReleaseOptions
 from dpproxy.engine.planner import BoundNode
 from dpproxy.engine.postprocess import outputs
+from dpproxy.engine.release_keys import ReleaseKeys
 from dpproxy.engine.released_table import ReleasedTable
 from dpproxy.engine.select_running import RunningSelection, Seen
 from mechanisms import randomness
@@ -31,9 +32,6 @@ from mechanisms.count_release import PrivateCountRelease
 from mechanisms.histogram import Cost
 from rewriter.ir.measure import Count, Measure, Running, Total
 from rewriter.plan import HistogramQuery
-
-Secret = tuple[bytes, bytes, bytes, bytes]
-"""(epoch nonce, policy fingerprint, release-key key, nonce of the ledger's streams)."""
 
 _DECLARED = "the declared values, whether they are in the data or not; nothing was read or charged"
 
@@ -50,7 +48,7 @@ class ReleasePlan:
         k: the most groups of a top-k query, None for other queries.
         request_key: what was asked.
         release_key: what is released; it differs from request_key where the account can pay for less only.
-        secret: what keys are derived from.
+        keys: makes the keys.
         stream: the key of a running count that continues in later epochs, None for all else.
     """
 
@@ -61,7 +59,7 @@ class ReleasePlan:
     k: int | None
     request_key: bytes
     release_key: bytes
-    secret: Secret
+    keys: ReleaseKeys
     stream: bytes | None = None
 
     @property

@@ -8,7 +8,7 @@ from dpproxy.engine.group_selection import Fetch, SelectedGroups
 from dpproxy.engine.planner import BoundNode
 from mechanisms.histogram import Cost
 from mechanisms.partition_selection import DPSips
-from mechanisms.randomness import Stream
+from mechanisms.randomness import Plain, Stream
 from rewriter.plan import Cells, HistogramQuery
 
 
@@ -27,7 +27,7 @@ class PartitionSelection:
         return self.mechanism.name
 
     @property
-    def parameters(self) -> object:
+    def parameters(self) -> Plain:
         return self.mechanism.name, self.mechanism.parameters
 
     @property

@@ -14,7 +14,7 @@ from dpproxy.engine.group_selection import GAUSSIAN, Fetch, MeasuredColumn, Sele
 from dpproxy.engine.planner import BoundNode
 from mechanisms.continual import Events, UnknownDomainBinary
 from mechanisms.histogram import Cost
-from mechanisms.randomness import Stream
+from mechanisms.randomness import Plain, Stream
 from rewriter.ir.measure import Running
 from rewriter.plan import Cells, HistogramQuery
 
@@ -79,7 +79,7 @@ class RunningSelection:
         return self.mechanism.name
 
     @property
-    def parameters(self) -> object:
+    def parameters(self) -> Plain:
         return self.mechanism.name, self.mechanism.parameters, self.at
 
     @property

@@ -15,6 +15,7 @@ from dpproxy.engine.measurement import SumMeasurement
 from dpproxy.engine.optimizer import plan_release
 from dpproxy.engine.options import terms
 from dpproxy.engine.planner import BoundNode, Planner
+from dpproxy.engine.release_keys import ReleaseKeys
 from dpproxy.engine.release_plan import ReleasePlan, charge
 from dpproxy.engine.select_partitions import PartitionSelection
 from dpproxy.engine.select_running import RunningSelection
@@ -29,7 +30,7 @@ from rewriter.ir.relation import Relation, Source, leaves
 from rewriter.policy import Column, Policy, Table
 from rewriter.statements.classify import Verdict
 
-_SECRET = (b"", b"", bytes(32), b"")
+_KEYS = ReleaseKeys(bytes(32), b"", b"")
 """In place of the deployment's: nothing is released here."""
 
 
@@ -43,7 +44,7 @@ def in_words(service: Service, statement: str) -> list[str]:
     lines: list[str] = []
     for node in planner.plan(f"EXPLAIN {statement}", (), ()):
         if isinstance(node, BoundNode):
-            lines += words(plan_release(node, on, _SECRET), checked.policy, checked.config)
+            lines += words(plan_release(node, on, _KEYS), checked.policy, checked.config)
     return lines
 
 

@@ -12,7 +12,7 @@ Why: docs/decisions/keys-are-no-engines.md.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
 
@@ -29,9 +29,12 @@ from rewriter.ir.measure import parts as read_by
 from rewriter.ir.relation import UNIT, Relation, SemiJoin, Source, is_inner_unit, leaf, leaves, parts
 from rewriter.logical.plan import NodeDraft
 from rewriter.plan import Cells, HistogramQuery, UniqueColumn
-from rewriter.policy import Policy, Table
+from rewriter.policy import Column, Policy, Table
 from rewriter.scalar.kinds import kind_of_type
 from rewriter.scalar.typecheck import Parameters, kind
+
+Scanned = tuple[tuple[str, str, str, str], ...]
+"""Stored columns that a node reads, in order: schema, table, column, and the kind of its values."""
 
 
 def histogram_query(
@@ -84,14 +87,16 @@ def histogram_query(
     )
 
 
-def node_text(node: NodeDraft, policy: Policy, parameters: Parameters) -> str:
-    """The node in canonical form with all constants: what its release key covers besides domain and mechanism.
+def node_text(node: NodeDraft, policy: Policy, parameters: Parameters) -> tuple[str, Scanned]:
+    """The node in canonical form with all constants, and the stored columns that it reads: what its release key covers
+    besides domain and mechanism.
 
-    The text is independent of the engine: the same question has the same key on every backend.
+    Both are independent of the engine: the same question has the same key on every backend.
     """
     emitter = Emitter(policy, parameters, 1, NEUTRAL)
     rows = NEUTRAL.sql(emitter.rows(unmeasured(node), typed=False))
-    return "\n".join([rows, *(measure_text(emitter, m, node.relation) for m in node.measures)])
+    text = "\n".join([rows, *(measure_text(emitter, m, node.relation) for m in node.measures)])
+    return text, tuple(sorted(emitter.read))
 
 
 def check_dialect(node: NodeDraft, policy: Policy, parameters: Parameters, dialect: Dialect) -> None:
@@ -157,9 +162,14 @@ def _histogram(node: NodeDraft, keys: list[str], source: str, dialect: Dialect) 
 
 @dataclass
 class Emitter:
-    """The parts of a node's query in one dialect; `rank`: which parameter holds the secret of the keyed order.
+    """The parts of a node's query in one dialect.
 
-    `unique`: the columns that paths have been found to rest on so far.
+    Attributes:
+        policy, parameters, dialect: what it is written with.
+        rank: which parameter holds the secret of the keyed order.
+        rank_used: the keyed order has been written.
+        unique: the columns that paths have been found to rest on so far.
+        read: the stored columns that have been written so far.
     """
 
     policy: Policy
@@ -168,6 +178,7 @@ class Emitter:
     dialect: Dialect
     rank_used: bool = False
     unique: frozenset[UniqueColumn] = frozenset()
+    read: set[tuple[str, str, str, str]] = field(default_factory=set)
 
     def rank_key(self) -> exp.Expr:
         self.rank_used = True
@@ -271,14 +282,14 @@ class Emitter:
 
     def public_scan(self, source: Source, columns: Sequence[str]) -> exp.Expr:
         name = self.dialect.table(source.table)
-        scanned = self.scanned(source, "s", columns)
+        scanned = self.columns(source, "s", columns)
         if all(isinstance(value, exp.Column) for value in scanned):
             return _table(name, source.alias)
         return select(*scanned, source=_table(name, "s")).subquery(source.alias, copy=False)
 
-    def scanned(self, source: Source, of: str, columns: Sequence[str]) -> list[exp.Expr]:
+    def columns(self, source: Source, of: str, columns: Sequence[str]) -> list[exp.Expr]:
         """Stored columns under their own names."""
-        values = [(name, self.dialect.scanned(of, source.column(name))) for name in columns]
+        values = [(name, self.scanned(of, source.table, source.column(name))) for name in columns]
         return [
             value if isinstance(value, exp.Column) else alias(value, name, quoted=True)
             for name, value in values
@@ -291,14 +302,14 @@ class Emitter:
         unit = frozenset({table.privacy_unit or ""})
         if source.single and unit not in table.keys:
             scan = self.first_rows(table, "s")
-        query = select(*self.scanned(source, "s", columns), source=scan)
+        query = select(*self.columns(source, "s", columns), source=scan)
         owner, query = self.owner(table, "s", query)
         present = not_(exp.Is(this=owner.copy(), expression=exp.null()))
         return query.select(alias(owner, UNIT, quoted=True), copy=False).where(present, copy=False)
 
     def first_rows(self, table: Table, name: str) -> exp.Expr:
         """One row a unit, chosen by a keyed order of that unit's own rows: the declared key, enforced."""
-        values = [(self.dialect.scanned("s0", c), kind_of_type(c.type)) for c in table.columns]
+        values = [(self.scanned("s0", table, c), kind_of_type(c.type)) for c in table.columns]
         unit = self.stored("s0", table, table.privacy_unit or "")
         order = exp.Order(expressions=self.keyed_order(values))
         rank = exp.Window(this=exp.RowNumber(), partition_by=[unit], order=order, over="OVER")
@@ -309,7 +320,12 @@ class Emitter:
 
     def stored(self, of: str, table: Table, name: str) -> exp.Expr:
         """A column of `table`, hidden ones too."""
-        return self.dialect.scanned(of, next(c for c in table.columns if c.name == name))
+        return self.scanned(of, table, next(c for c in table.columns if c.name == name))
+
+    def scanned(self, of: str, table: Table, column: Column) -> exp.Expr:
+        """A stored column, as a value of its type in the front."""
+        self.read.add((table.schema, table.name, column.name, kind_of_type(column.type)))
+        return self.dialect.scanned(of, column)
 
     def owner(self, table: Table, of: str, query: exp.Select) -> tuple[exp.Expr, exp.Select]:
         """The unit of a row along the table's path; rows whose path leads nowhere are dropped."""

@@ -28,6 +28,7 @@ from rewriter.ir.measure import (
     Measure,
     Moment,
     Quantiles,
+    Running,
     Total,
     named,
     parts,
@@ -292,22 +293,24 @@ def total(number: int, measure: Measure, dialect: Dialect) -> exp.Expr:
 
 
 def measure_text(emitter: Context, measure: Measure, relation: Relation) -> str:
-    """The text of everything that decides a measure's values, except which quantiles the mechanism reads from bins."""
-    values = [emitter.written(canonical(p), relation).sql() for p in parts(measure)]
-    numbers: tuple[object, ...] = (measure.argument is not None,)
-    if isinstance(measure, (Moment, Quantiles)):
-        numbers += (measure.value.scale, measure.value.lo, measure.value.hi, measure.tau)
-    if isinstance(measure, Quantiles) and measure.weighted:
-        numbers += ("weighted",)
-    elif isinstance(measure, Moment):
-        numbers += (measure.centred, measure.whole)
-    elif isinstance(measure, Count):
-        numbers += (measure.tau,)
+    """The text of everything that decides a measure's values, except which quantiles the mechanism reads from bins.
+
+    No expression has a semicolon outside of quotes, so that different measures have different texts.
+    """
+    written = [emitter.written(canonical(p), relation).sql() for p in parts(measure)]
+    said: dict[str, object] = {"condition": measure.argument is not None}
+    if isinstance(measure, (Moment, Total, Joint, Quantiles)) and measure.value is not None:
+        said |= {"scale": measure.value.scale, "lo": measure.value.lo, "hi": measure.value.hi}
+    if isinstance(measure, (Count, Moment, Quantiles)):
+        said["tau"] = measure.tau
+    if isinstance(measure, Moment):
+        said |= {"centred": measure.centred, "whole": measure.whole}
+    elif isinstance(measure, Quantiles):
+        said["weighted"] = measure.weighted
     elif isinstance(measure, Joint):
-        numbers += (measure.value.scale, measure.value.lo, measure.value.hi, measure.squares, measure.least)
+        said |= {"squares": measure.squares, "least": measure.least}
     elif isinstance(measure, Total):
-        value = measure.value
-        numbers += (measure.anchor, *((value.scale, value.lo, value.hi) if value else ()))
-    elif not isinstance(measure, (Quantiles, DistinctItems)):
-        numbers += (measure.time, measure.events)
-    return f"{named(measure)} {values} {numbers}"
+        said["anchor"] = measure.anchor
+    elif isinstance(measure, Running):
+        said |= {"time": measure.time, "events": measure.events}
+    return "; ".join([named(measure), *written, *(f"{name} {value}" for name, value in said.items())])

@@ -14,6 +14,7 @@ from dpproxy.engine.measure_totals import TotalsMeasurement
 from dpproxy.engine.optimizer import plan_release
 from dpproxy.engine.options import terms
 from dpproxy.engine.planner import BoundNode
+from dpproxy.engine.release_keys import ReleaseKeys
 from dpproxy.engine.release_plan import ReleasePlan
 from mechanisms.histogram import Cost
 from mechanisms.randomness import Stream
@@ -28,7 +29,7 @@ from tests.audit.sql_world import SHARED, World
 RANK_KEYS = 8
 """Secrets of the keyed orders that the draws take turns with; what they fetch is fetched once for each."""
 MOST_ROWS = 100_000
-SECRET = (b"nonce", b"policy", bytes(32), b"streams")
+KEYS = ReleaseKeys(bytes(32), b"nonce", b"streams")
 
 
 @dataclass(frozen=True)
@@ -218,7 +219,7 @@ def asked(question: Question, world: World) -> ReleasePlan:
     """A question's node, priced on the world's loose terms."""
     privacy = world.privacy.model_copy(update={"noise": question.noise})
     node = world.node(question.sql, question.clips)
-    return plan_release(written_once(node), terms(privacy, {}), SECRET)
+    return plan_release(written_once(node), terms(privacy, {}), KEYS)
 
 
 def released(one: ReleasePlan, stream: Stream, database: Database, rank_key: str) -> Drawn:

@@ -23,6 +23,7 @@ from dpproxy.engine.optimizer import plan_release
 from dpproxy.engine.options import terms
 from dpproxy.engine.planner import BoundNode, Planner, PreparedQuery
 from dpproxy.engine.presentation_arrays import Texts, arrays, released
+from dpproxy.engine.release_keys import ReleaseKeys
 from dpproxy.engine.release_plan import ReleasePlan, charge, total
 from dpproxy.front.front import Front
 from dpproxy.owner.assess.fit import Fit, Truth, fit, truth
@@ -90,7 +91,7 @@ class Assessor:
         self._rank = randomness.derive(self._key, "rank").hex()
         self._shown: object = None
         self._planner = self._planner_of(checked.policy)
-        self._secret = (b"", checked.config.fingerprint(), self._key, b"")
+        self._keys = ReleaseKeys(self._key, b"", b"")
 
     def assess(self, listed: Listed) -> Assessed:
         """How a statement would be answered."""
@@ -144,7 +145,7 @@ class Assessor:
                 constants.append(planner.constant(text, oids, number, (), ()))
         on = terms(config.privacy, {})
         nodes = planner.plan(text, oids, (), constants[: _first_waiting(prepared)])
-        asks = [plan_release(n, on, self._secret) for n in nodes if isinstance(n, BoundNode)]
+        asks = [plan_release(n, on, self._keys) for n in nodes if isinstance(n, BoundNode)]
         return charge(total(one.cost_at_most for one in asks))
 
     def _fitted(self, text: str) -> tuple[Charge, tuple[Fit, ...], bool]:
@@ -170,7 +171,7 @@ class Assessor:
                 if isinstance(node, SystemDraft):
                     columns += [()] * len(prepared.columns[number])
                     continue
-                one = plan_release(node, on, self._secret)
+                one = plan_release(node, on, self._keys)
                 asks.append(one)
                 exact, found = self._compared(one, prepared, number)
                 unread = unread or found is None

@@ -17,7 +17,8 @@ from dpproxy.engine.measure_totals import TotalsMeasurement
 from dpproxy.engine.optimizer import choices, plan_release, with_choices
 from dpproxy.engine.options import terms
 from dpproxy.engine.planner import BoundNode, Planner
-from dpproxy.engine.release_plan import ReleasePlan, Secret
+from dpproxy.engine.release_keys import ReleaseKeys
+from dpproxy.engine.release_plan import ReleasePlan
 from mechanisms.randomness import seed
 from mechanisms.unit_clip import UnitClip
 from rewriter.ir.measure import Total
@@ -26,7 +27,7 @@ from tests.dpproxy.serving import POLICY, make
 
 pytestmark = pytest.mark.service
 
-SECRET: Secret = (b"nonce", b"policy", bytes(32), b"streams")
+KEYS = ReleaseKeys(bytes(32), b"nonce", b"streams")
 TABLES = """
 [budget]
 information = 100
@@ -60,11 +61,11 @@ def planned(service: Service) -> Planner:
     return Planner(service.checked.policy, service.front, service.checked.backend.dialect)
 
 
-def plan(planner: Planner, service: Service, sql: str, secret: Secret = SECRET) -> ReleasePlan:
+def plan(planner: Planner, service: Service, sql: str, keys: ReleaseKeys = KEYS) -> ReleasePlan:
     planner.prepare(sql, ())
     (node,) = planner.plan(sql, (), ())
     assert isinstance(node, BoundNode)
-    return plan_release(node, terms(service.config.privacy, {}), secret)
+    return plan_release(node, terms(service.config.privacy, {}), keys)
 
 
 def keys(planner: Planner, service: Service, sql: str) -> set[bytes]:
@@ -88,7 +89,7 @@ def test_what_a_length_is_kept_for(planned: Planner, service: Service) -> None:
     assert all(len(k) == 1 for k in found)
     assert len({one, *(key for k in found for key in k)}) == 1 + len(others)
     sql = "SELECT shop, SUM(amount) FROM orders GROUP BY shop"
-    again = plan(planned, service, sql, (b"another epoch", *SECRET[1:]))
+    again = plan(planned, service, sql, replace(KEYS, epoch=b"another epoch"))
     assert one not in choices(again).values()
     assert not choices(plan(planned, service, "SELECT amount, SUM(amount) FROM orders GROUP BY amount"))
 

@@ -27,6 +27,7 @@ from dpproxy.deployment.service import configured
 from dpproxy.engine.optimizer import plan_release, smaller
 from dpproxy.engine.options import terms
 from dpproxy.engine.planner import BoundNode, Planner
+from dpproxy.engine.release_keys import ReleaseKeys
 from dpproxy.engine.release_plan import charge
 from dpproxy.front.front import Front
 from rewriter.refusal import Refusal
@@ -105,7 +106,7 @@ def _keys(sql: str, planner: Planner, config: Config) -> Iterator[bytes]:
     if planner.classify(sql) is Verdict.RELAY:
         return
     planner.prepare(sql, ())
-    secret = (bytes(32), config.fingerprint(), b"\1" * 32, b"\2" * 32)
+    makes = ReleaseKeys(b"\1" * 32, bytes(32), b"\2" * 32)
     for node in planner.plan(sql, (), ()):
         if not isinstance(node, BoundNode):
             continue
@@ -114,7 +115,7 @@ def _keys(sql: str, planner: Planner, config: Config) -> Iterator[bytes]:
             for wishes in WISHES:
                 on = replace(terms(privacy, wishes), length="day", epoch="2026-11-23")
                 try:
-                    one = plan_release(node, on, secret)
+                    one = plan_release(node, on, makes)
                 except Refusal as refusal:
                     yield refusal.code.encode()
                     continue

@@ -33,7 +33,7 @@ OTHER = (
 def text(sql: str, *parameters: Parameter) -> str:
     node = draft(sql, POLICY, parameters).nodes[0]
     assert isinstance(node, NodeDraft)
-    return node_text(node, POLICY, parameters)
+    return node_text(node, POLICY, parameters)[0]
 
 
 @pytest.mark.parametrize("spellings", SAME)
@@ -97,6 +97,6 @@ def test_a_question_is_the_same_wherever_it_stands() -> None:
         for sql in placed:
             node = draft(sql, POLICY).nodes[-1]
             assert isinstance(node, NodeDraft)
-            assert node_text(node, POLICY, ()) == text(question), sql
+            assert node_text(node, POLICY, ())[0] == text(question), sql
     cte = "WITH e AS (SELECT * FROM events WHERE quantity > 1) SELECT COUNT(*) FROM e"
     assert text(cte) == text("SELECT COUNT(*) FROM events WHERE quantity > 1")

@@ -31,7 +31,7 @@ NEAR_MISSES = [COUNT + line for line in (FOLDER / "near_misses.txt").read_text()
 def texts(sql: str) -> list[tuple[str, int | None]]:
     """Each node's text, with its top-k form: that decides the mechanism."""
     nodes = [n for n in draft(sql, POLICY).nodes if isinstance(n, NodeDraft)]
-    return [(node_text(n, POLICY, ()), n.k) for n in nodes]
+    return [(node_text(n, POLICY, ())[0], n.k) for n in nodes]
 
 
 @pytest.mark.parametrize("group", EQUIVALENT, ids=lambda group: group[0][:80])

@@ -1,0 +1,49 @@
+"""The names of requests, releases, streams and choices: HMACs over all that decides them, in canonical encoding.
+
+Of the policy a key covers what reaches the release: declarations are in the node's text (paths, caps and bounds are
+written there), in the kinds of the columns that it reads, in its cells and in the parameters of its mechanisms. Another
+declaration leaves a paid answer as it is. A test changes every field of a policy one at a time and compares keys with
+what is emitted, drawn and presented.
+
+Why: docs/decisions/keys-cover-what-is-released.md.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dpproxy.engine.planner import BoundNode
+from mechanisms.continual import UnknownDomainBinary
+from mechanisms.randomness import Plain, release_key
+
+
+@dataclass(frozen=True)
+class ReleaseKeys:
+    """Makes keys.
+
+    Attributes:
+        secret: the deployment's key of keys, 32 bytes.
+        epoch: the nonce of the epoch.
+        streams: the nonce of the ledger's streams, which outlive epochs.
+    """
+
+    secret: bytes
+    epoch: bytes
+    streams: bytes
+
+    def release(self, node: BoundNode, described: Plain) -> bytes:
+        """The key of a release; `described`: the mechanisms and their parameters."""
+        return self._key("release", self.epoch, node.text, node.scanned, node.domain, described)
+
+    def stream(self, node: BoundNode, mechanism: UnknownDomainBinary) -> bytes:
+        """The key of a stream: all that decides its events and the law of its noise, but not its releases' times."""
+        law = (mechanism.name, mechanism.parameters)
+        return self._key("stream", self.streams, node.text, node.scanned, node.domain, node.public, law)
+
+    def choice(self, node: BoundNode, place: int, law: Plain, *, lasting: bool) -> bytes:
+        """The key of what is chosen for a total, whatever else is asked with it; `lasting`: in every epoch."""
+        text, scanned = node.text_of(place)
+        return self._key("choice", b"" if lasting else self.epoch, text, scanned, node.domain, law)
+
+    def _key(self, *parts: Plain) -> bytes:
+        return release_key(self.secret, parts)
