@@ -334,7 +334,7 @@ class Planner:
             if refusal.code == "PV010" and asks_for_nothing(body) and not statement.explain:
                 return self._nothing(described, oids)
             raise
-        if drafted.nodes and not any(self._front.agrees(body, text, oids) for text in drafted.spellings):
+        if drafted.nodes and not any(self._front.agrees(body, text, oids) for text in drafted.spellings()):
             raise Refusal(
                 "0A000",
                 "PostgreSQL and dpproxy read this query differently",

@@ -18,6 +18,7 @@ from rewriter.binder.group_by import aggregates
 from rewriter.binder.rejections import uncorrelated
 from rewriter.effort import EXPANDED, spend
 from rewriter.ir.relation import Relation
+from rewriter.ir.trees import walk
 from rewriter.refusal import Refusal
 from rewriter.scalar.array_literal import elements
 from rewriter.scalar.functions import CHANGING, FOLDED, PLAIN, check_row_local
@@ -63,7 +64,7 @@ class Constant:
         """Whether the expression calls a function that only PostgreSQL can evaluate."""
         if self.column is not None or self.listed or self.node.find(exp.Query) is not None:
             return False
-        return any(not isinstance(part, (*FOLDED, *PLAIN)) for part in self.node.walk())
+        return any(not isinstance(part, (*FOLDED, *PLAIN)) for part in walk(self.node))
 
     def statement(self) -> exp.Select:
         """SELECT of the constant alone, with the CTEs that it can see and that were not dropped."""
@@ -256,7 +257,7 @@ def _whole_array(node: exp.Expr) -> bool:
     return (
         isinstance(node, exp.Array)
         and compared
-        and all(isinstance(p, (*PLAIN, exp.Array)) for p in node.walk())
+        and all(isinstance(p, (*PLAIN, exp.Array)) for p in walk(node))
     )
 
 
@@ -272,7 +273,7 @@ def _elements(text: str, at: exp.Expr) -> list[str | None]:
 def _written(node: exp.Expr) -> bool:
     """Whether `node` is a cast of constants to a type whose texts the front has to read."""
     if not isinstance(node, exp.Cast) or not all(
-        isinstance(p, (*FOLDED, *PLAIN, *LISTED)) for p in node.walk()
+        isinstance(p, (*FOLDED, *PLAIN, *LISTED)) for p in walk(node)
     ):
         return False
     if node.to.this == exp.DType.INTERVAL:
@@ -292,7 +293,7 @@ def _foldable(node: exp.Expr, parameters: Parameters) -> bool:
         return False
     if node.find(exp.Column, exp.Query, exp.Star, exp.AggFunc, exp.Window, *_LISTS):
         return False
-    return any(map(_timed, node.walk())) or not _written_out(node, parameters)
+    return any(map(_timed, walk(node))) or not _written_out(node, parameters)
 
 
 def _written_out(node: exp.Expr, parameters: Parameters) -> bool:

@@ -70,6 +70,7 @@ from rewriter.ir.relation import (
     unit_column,
     unit_source,
 )
+from rewriter.ir.trees import walk
 from rewriter.policy import Table
 from rewriter.refusal import Refusal
 from rewriter.scalar.functions import LOGICAL
@@ -278,7 +279,7 @@ def key_partners(relation: Relation, alias: str) -> frozenset[Leaf] | None:
 def _exactly_comparable(key: exp.Column, other: exp.Expr, relation: Relation) -> bool:
     """Whether at most one value of `key` equals a value of `other`: 2^53 and 2^53 + 1 are equal as DOUBLE."""
     wanted = kind_of_type(relation.source(key.table).column(key.name).type)
-    for part in other.walk():
+    for part in walk(other):
         if isinstance(part, exp.Column):
             if kind_of_type(relation.source(part.table).column(part.name).type) != wanted:
                 return False

@@ -8,6 +8,7 @@ from sqlglot import exp
 
 from rewriter.binder.value_ranges import of_aggregate
 from rewriter.ir.relation import Relation
+from rewriter.ir.trees import walk
 from rewriter.policy import Column
 from rewriter.refusal import Refusal
 from rewriter.scalar.kinds import kind_of_type
@@ -67,7 +68,7 @@ def _whole_type(text: str) -> str:
 
 def wide(value: exp.Expr, relation: Relation, parameters: Parameters) -> bool:
     """Whether PostgreSQL computes an expression of integers as bigint."""
-    for part in value.walk():
+    for part in walk(value):
         if isinstance(part, exp.Column) and relation.source(part.table).column(part.name).type == "bigint":
             return True
         if isinstance(part, exp.Parameter) and parameters[int(part.name) - 1].type == "bigint":

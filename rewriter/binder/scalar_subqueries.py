@@ -20,6 +20,7 @@ from rewriter.binder.per_unit_groups import PerUnitGroups
 from rewriter.binder.rejections import uncorrelated
 from rewriter.binder.scan_filter import apart
 from rewriter.ir.relation import UNIT, Relation, Source, equated, is_inner_unit, leaf
+from rewriter.ir.trees import walk
 from rewriter.refusal import Refusal
 from rewriter.scalar.typecheck import Parameters
 
@@ -53,7 +54,7 @@ def looks_around(subquery: exp.Subquery) -> exp.Select | None:
     if not all(isinstance(i, exp.Table) for i in items):
         return None
     own = {folded(i.args["alias"].this if i.args.get("alias") else i.this) for i in items}
-    named = {folded(c.args["table"]) for c in condition.find_all(exp.Column) if c.args.get("table")}
+    named = {folded(c.args["table"]) for c in walk(condition, exp.Column) if c.args.get("table")}
     return select if named - own else None
 
 

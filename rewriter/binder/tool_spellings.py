@@ -7,6 +7,7 @@ from sqlglot import exp
 from rewriter.binder.names import folded
 from rewriter.ir.parameter import Parameter as Parameter
 from rewriter.ir.parameter import Parameters
+from rewriter.ir.trees import walk
 
 
 def drop_schemas(tree: exp.Query) -> exp.Query:
@@ -20,7 +21,7 @@ def drop_schemas(tree: exp.Query) -> exp.Query:
     >>> drop_schemas(parse_one('SELECT app.users.age FROM app.users AS u', dialect="postgres")).sql("postgres")
     'SELECT app.users.age FROM app.users AS u'
     """
-    for column in tree.find_all(exp.Column):
+    for column in walk(tree, exp.Column):
         if column.args.get("db") is not None and column.args.get("catalog") is None and _named(column):
             column.set("db", None)
     return tree
@@ -60,7 +61,7 @@ def drop_casts(tree: exp.Query, parameters: Parameters) -> exp.Query:
     >>> drop_casts(query, (Parameter("interval", None), Parameter("text", None))).sql("postgres")
     'SELECT $1, CAST($2 AS DATE)'
     """
-    for cast in tree.find_all(exp.Cast):
+    for cast in walk(tree, exp.Cast):
         if isinstance(cast.this, exp.Parameter):
             own = exp.DataType.build(parameters[int(cast.this.name) - 1].type, dialect="postgres")
             if own == cast.to:

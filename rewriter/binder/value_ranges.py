@@ -60,6 +60,7 @@ from sqlglot import exp
 from rewriter.binder.contribution_bounds import Bound, rows_per_group
 from rewriter.effort import spend
 from rewriter.ir.relation import Relation, conjuncts, leaves
+from rewriter.ir.trees import walk
 from rewriter.policy import UNBOUNDED, Column
 from rewriter.refusal import Refusal
 from rewriter.scalar.functions import BY_TYPE
@@ -126,7 +127,7 @@ class Ranges:
 
     def pending(self, *nodes: exp.Expr) -> bool:
         """Whether a range may become finite once the values of parameters are known."""
-        used = [p for n in (*nodes, *self.facts) for p in n.find_all(exp.Parameter)]
+        used = [p for n in (*nodes, *self.facts) for p in walk(n, exp.Parameter)]
         found = (self.parameters[int(p.name) - 1] for p in used)
         return any(p.value is None and not p.null for p in found)
 

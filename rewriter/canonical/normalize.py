@@ -50,13 +50,15 @@ TIMES = {exp.DType.DATE: "date", exp.DType.TIMESTAMP: "timestamp"}
 Pass = Callable[[exp.Expr, Relation | None], exp.Expr]
 
 
-def canonical(expression: exp.Expr, relation: Relation | None = None) -> exp.Expr:
+def canonical(expression: exp.Expr, relation: Relation | None = None, *, copy: bool = True) -> exp.Expr:
     """The canonical form of a base-form expression over `relation`, whose types let constants be written alike.
+
+    Without `copy` the expression is used up.
 
     >>> canonical(exp.condition("NOT (3 >= a)")).sql(), canonical(exp.condition("a = 1 OR a IN (2, 1)")).sql()
     ('a > 3', 'a IN (1, 2)')
     """
-    value = expression.copy().transform(lambda n: n.unnest(), copy=False)
+    value = expression.transform(lambda n: n.unnest(), copy=copy)
     before = ""
     while before != (before := text_of(value)):
         value = _inside_out(value, relation)

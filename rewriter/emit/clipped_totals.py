@@ -15,11 +15,11 @@ from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
-from rewriter.emit.build import alias, case, cast, func, join, paren, select
 from rewriter.emit.measures import LARGEST_SUM, signed, summed
 from rewriter.emit.other_queries import Backend, CellQuery
 from rewriter.ir.measure import Joint, Total, Vector
 from rewriter.ir.relation import UNIT
+from rewriter.ir.trees import alias, case, cast, func, join, paren, select
 from rewriter.logical.plan import NodeDraft
 from rewriter.plan import Cells, HistogramQuery
 

@@ -18,7 +18,6 @@ from sqlglot import exp
 
 from rewriter.canonical.normalize import canonical, canonical_conjuncts, text_of
 from rewriter.effort import EXPANDED, spend
-from rewriter.emit.build import alias, and_, cast, func, join, not_, select, with_
 from rewriter.emit.context import Kinded, Output
 from rewriter.emit.dialects.base import NEUTRAL, Dialect, cell_type
 from rewriter.emit.enforcement import check_units, held
@@ -27,6 +26,7 @@ from rewriter.emit.sources import derived_rows, front_rows
 from rewriter.ir.measure import Count, Moment
 from rewriter.ir.measure import parts as read_by
 from rewriter.ir.relation import UNIT, Relation, SemiJoin, Source, is_inner_unit, leaf, leaves, parts
+from rewriter.ir.trees import alias, and_, cast, func, join, not_, select, walk, with_
 from rewriter.logical.plan import NodeDraft
 from rewriter.plan import Cells, HistogramQuery, UniqueColumn
 from rewriter.policy import Column, Policy, Table
@@ -118,7 +118,7 @@ def types_query(node: NodeDraft, parameters: Parameters, sent: int) -> str:
     for number, source in enumerate(node.relation.sources):
         item = _front_source(source)
         query = query.from_(item, copy=False) if number == 0 else join(query, item, kind="CROSS")
-    for found in list(query.find_all(exp.Parameter)):
+    for found in walk(query, exp.Parameter):
         if int(found.name) > sent:
             found.replace(exp.var(f"NULL::{parameters[int(found.name) - 1].type}"))
     return query.sql("postgres")

@@ -16,7 +16,6 @@ from sqlglot import exp
 
 from rewriter.binder.contribution_bounds import one_row_per_unit
 from rewriter.canonical.normalize import canonical
-from rewriter.emit.build import alias, case, cast, func, not_, paren, select
 from rewriter.emit.context import Context, Output
 from rewriter.emit.dialects.base import Dialect
 from rewriter.emit.enforcement import Held, reach
@@ -34,6 +33,7 @@ from rewriter.ir.measure import (
     parts,
 )
 from rewriter.ir.relation import UNIT, Relation
+from rewriter.ir.trees import alias, case, cast, func, not_, paren, select
 from rewriter.logical.plan import NodeDraft
 from rewriter.scalar.timestamps import written_date, written_stamp
 from rewriter.scalar.typecheck import kind
@@ -239,7 +239,7 @@ def per_unit(
             place = values.index((measure.value, measure.argument))
             ranked = not measure.whole and not one_row_per_unit(node.relation)
             columns.append(alias(_sum(measure, place, ranked, dialect), f"v{number}"))
-    return select(*columns, source=source).group_by(UNIT, *kept.grouped(keys), copy=False)
+    return select(*columns, source=source).group_by(exp.column(UNIT), *kept.grouped(keys), copy=False)
 
 
 def _count(measure: Count, number: int) -> exp.Expr:

@@ -11,13 +11,13 @@ from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
-from rewriter.emit.build import alias, and_, cast, join, not_, paren, select, with_
 from rewriter.emit.dialects.base import Dialect
 from rewriter.emit.enforcement import held
 from rewriter.emit.histogram import Emitter
 from rewriter.emit.measures import item_kind, numbered, signed, unmeasured, with_ranks
 from rewriter.ir.measure import ROW, DistinctItems, Quantiles, Running
 from rewriter.ir.relation import UNIT
+from rewriter.ir.trees import alias, and_, cast, join, not_, paren, select, with_
 from rewriter.logical.plan import NodeDraft
 from rewriter.plan import Cells, HistogramQuery
 from rewriter.policy import Policy

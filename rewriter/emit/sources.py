@@ -12,7 +12,6 @@ from sqlglot import exp
 
 from rewriter.binder.group_by import EXACT
 from rewriter.canonical.normalize import canonical
-from rewriter.emit.build import alias, and_, case, cast, func, join, paren, select
 from rewriter.emit.context import Context
 from rewriter.emit.enforcement import check_window
 from rewriter.ir.relation import (
@@ -29,6 +28,7 @@ from rewriter.ir.relation import (
     leaves,
     parts,
 )
+from rewriter.ir.trees import alias, and_, case, cast, data_type, func, join, paren, select
 from rewriter.scalar.typecheck import kind
 
 LARGEST = "1e15"
@@ -166,7 +166,7 @@ def _exact(value: exp.Expr, found: str) -> exp.Expr:
     """A number such that the order in which values are added up does not matter."""
     if found == "int":
         return value
-    return exp.TryCast(this=_within(value, LARGEST), to=exp.DataType.build(DECIMAL))
+    return exp.TryCast(this=_within(value, LARGEST), to=data_type(DECIMAL))
 
 
 def _within(value: exp.Expr, largest: str) -> exp.Expr:
@@ -180,7 +180,7 @@ def _sum(made: Made, value: exp.Expr, found: str) -> exp.Expr:
     total = made(exp.Sum, _exact(value, found))
     if found == "float":
         return cast(total, "DOUBLE")
-    return exp.TryCast(this=total, to=exp.DataType.build(WHOLE if found == "int" else DECIMAL))
+    return exp.TryCast(this=total, to=data_type(WHOLE if found == "int" else DECIMAL))
 
 
 def _mean(made: Made, value: exp.Expr, found: str) -> exp.Expr:
@@ -188,7 +188,7 @@ def _mean(made: Made, value: exp.Expr, found: str) -> exp.Expr:
     total = cast(made(exp.Sum, exact), "DOUBLE")
     some = func("NULLIF", made(exp.Count, exact.copy()), exp.Literal.number(0))
     mean = exp.Div(this=total, expression=cast(some, "DOUBLE"))
-    return mean if found == "float" else exp.TryCast(this=paren(mean), to=exp.DataType.build(DECIMAL))
+    return mean if found == "float" else exp.TryCast(this=paren(mean), to=data_type(DECIMAL))
 
 
 def _spread(made: Made, value: exp.Expr, call: exp.Expr, found: str) -> exp.Expr:
@@ -196,7 +196,7 @@ def _spread(made: Made, value: exp.Expr, call: exp.Expr, found: str) -> exp.Expr
     scaled = exp.Mul(
         this=cast(_within(value, LARGEST_SQUARED), "DOUBLE"), expression=exp.Literal.number(10000)
     )
-    fixed = exp.TryCast(this=func("ROUND", scaled), to=exp.DataType.build(WHOLE))
+    fixed = exp.TryCast(this=func("ROUND", scaled), to=data_type(WHOLE))
     count, sums, squares = (
         cast(made(function, part), "DOUBLE")
         for function, part in (
@@ -220,7 +220,7 @@ def _spread(made: Made, value: exp.Expr, call: exp.Expr, found: str) -> exp.Expr
     enough = exp.GT(this=count.copy(), expression=exp.Literal.number(1 if sample else 0))
     deviation = isinstance(call, (exp.Stddev, exp.StddevSamp, exp.StddevPop))
     result = case((enough, exp.Sqrt(this=variance) if deviation else variance))
-    return result if found == "float" else exp.TryCast(this=result, to=exp.DataType.build(DECIMAL))
+    return result if found == "float" else exp.TryCast(this=result, to=data_type(DECIMAL))
 
 
 def front_rows(source: Source, scanned: Callable[[Source], exp.Expr]) -> exp.Expr:

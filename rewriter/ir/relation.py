@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from sqlglot import exp
 
 from rewriter.effort import spend
+from rewriter.ir.trees import walk
 from rewriter.policy import Column, Table
 
 Leaf = tuple[str, str]
@@ -185,7 +186,9 @@ def leaf(alias: str, name: str) -> exp.Column:
     >>> leaf("t0", "Age").sql()
     '"t0"."Age"'
     """
-    return exp.column(exp.to_identifier(name, quoted=True), table=exp.to_identifier(alias, quoted=True))
+    return exp.Column(
+        this=exp.Identifier(this=name, quoted=True), table=exp.Identifier(this=alias, quoted=True)
+    )
 
 
 def leaves(*expressions: exp.Expr) -> frozenset[Leaf]:
@@ -196,7 +199,7 @@ def leaves(*expressions: exp.Expr) -> frozenset[Leaf]:
     """
     found = set()
     for one in expressions:
-        for node in one.walk():
+        for node in walk(one):
             spend()
             if isinstance(node, exp.Column) and not _inner(node, one):
                 found.add((node.table, node.name))

@@ -18,6 +18,7 @@ from sqlglot import exp
 from rewriter.canonical.normalize import canonical_conjuncts
 from rewriter.effort import spend
 from rewriter.ir.relation import Leaf, Relation, Source, leaf, leaves
+from rewriter.ir.trees import alias, cast, data_type, join, rebuilt, select, walk
 from rewriter.plan import Cell, Factor, Product
 from rewriter.policy import Column, Policy
 from rewriter.scalar.functions import BY_TYPE, LOGICAL
@@ -90,20 +91,23 @@ def _factored(
         places = [n for n, i in enumerate(images) if (_read(i) & group if group else n == number)]
         if places[0] != number:
             continue
-        query = exp.select(*(exp.alias_(images[n], f"g{n}") for n in places)).distinct()
+        query = select(*(alias(images[n], f"g{n}") for n in places)).distinct(copy=False)
         for name in (name for name in items if name in group):
             crossed = query.args.get("from_") is not None
-            query = query.join(items[name], join_type="CROSS") if crossed else query.from_(items[name])
+            query = (
+                join(query, items[name], kind="CROSS") if crossed else query.from_(items[name], copy=False)
+            )
         tying = [c for c in conditions if _read(c) & group]
-        query = query.where(*tying) if tying else query
-        query = query.order_by(*(exp.Literal.number(n + 1) for n in range(len(places))))
-        found.append((tuple(places), query.limit(MAX_CELLS + 1)))
+        query = query.where(*tying, copy=False) if tying else query
+        order = [exp.Ordered(this=exp.Literal.number(n + 1)) for n in range(len(places))]
+        query = query.order_by(*order, copy=False).limit(MAX_CELLS + 1, copy=False)
+        found.append((tuple(places), query))
     return found
 
 
 def _read(node: exp.Expr) -> set[str]:
     """The FROM items that an image reads."""
-    return {column.table for column in node.find_all(exp.Column)}
+    return {column.table for column in walk(node, exp.Column)}
 
 
 def _held(factor: Factor, numbers: set[int]) -> bool:
@@ -155,14 +159,16 @@ class _Dimensions:
         return self._parts(condition)
 
     def _parts(self, node: exp.Expr) -> exp.Expr | None:
-        copy = node.copy()
-        for key, value in node.args.items():
-            values = value if isinstance(value, list) else [value]
-            images = [self.image(v) if isinstance(v, exp.Expr) else v for v in values]
-            if any(i is None and v is not None for i, v in zip(images, values, strict=True)):
-                return None
-            copy.set(key, images if isinstance(value, list) else images[0])
-        return copy
+        known = True
+
+        def image(part: exp.Expr) -> exp.Expr:
+            nonlocal known
+            found = self.image(part) if known else None
+            known = found is not None
+            return found or part
+
+        made = rebuilt(node, image)
+        return made if known else None
 
     def _column(self, node: exp.Column) -> exp.Expr | None:
         at = (node.table, node.name)
@@ -186,8 +192,8 @@ class _Dimensions:
         if rows is None:
             return None
         if (column.nullable or source.on is not None) and not self._compared(at):
-            rows = rows.union(exp.select(exp.null()), distinct=False)
-        return exp.cast(self._item(at, rows), exp.DataType.build(column.type, dialect="postgres"))
+            rows = rows.union(select(exp.null()), distinct=False, copy=False)
+        return cast(self._item(at, rows), data_type(column.type, "postgres"))
 
     def _item(self, at: Leaf, rows: exp.Query) -> exp.Column:
         name = self._name(at)
@@ -208,8 +214,10 @@ class _Dimensions:
         )
         if source.on is not None:
             rows = exp.select(exp.column(exp.to_identifier(name, quoted=True))).distinct().from_(scan)
-            return self._item((source.alias, name), rows.union(exp.select(exp.null()), distinct=False))
-        self.items.setdefault(source.alias, exp.alias_(scan, source.alias, table=True))
+            return self._item(
+                (source.alias, name), rows.union(select(exp.null()), distinct=False, copy=False)
+            )
+        self.items.setdefault(source.alias, exp.alias_(scan, source.alias, table=True, copy=False))
         return leaf(source.alias, name)
 
     def _public_partners(self, at: Leaf) -> list[Leaf]:
@@ -227,7 +235,7 @@ class _Dimensions:
 
     def _declared(self, column: Column) -> exp.Query | None:
         if column.domain is not None:
-            return exp.select("*").from_(_values([exp.Literal.string(v) for v in column.domain]))
+            return select("*", source=_values([exp.Literal.string(v) for v in column.domain]))
         if column.domain_from is not None:
             (schema, name), target = column.domain_from
             if not self.policy.tables[schema, name].in_front:
@@ -238,7 +246,7 @@ class _Dimensions:
             )
             return exp.select(value).distinct().from_(scan).where(exp.not_(value.copy().is_(exp.null())))
         if column.range is None and kind_of_type(column.type) == "bool":
-            return exp.select("*").from_(_values([exp.true(), exp.false()]))
+            return select("*", source=_values([exp.true(), exp.false()]))
         return None
 
     def _numbers(self, at: Leaf, column: Column) -> exp.Query | None:
@@ -252,16 +260,16 @@ class _Dimensions:
             return self._calendar(low, high, "day")
         if _span(low, high) > MAX_CELLS:
             return None
-        ends = [exp.cast(_extreme(f, e), "BIGINT") for f, e in ((exp.Greatest, low), (exp.Least, high))]
-        return exp.select("*").from_(exp.Table(this=exp.GenerateSeries(start=ends[0], end=ends[1])))
+        ends = [cast(_extreme(f, e), "BIGINT") for f, e in ((exp.Greatest, low), (exp.Least, high))]
+        return select("*", source=exp.Table(this=exp.GenerateSeries(start=ends[0], end=ends[1])))
 
     def _calendar(self, low: list[exp.Expr], high: list[exp.Expr], grain: str) -> exp.Query:
-        starts: list[exp.Expr] = [exp.cast(e, "TIMESTAMP") for e in low]
-        ends: list[exp.Expr] = [e if isinstance(e, exp.Sub) else exp.cast(e, "TIMESTAMP") for e in high]
+        starts: list[exp.Expr] = [cast(e, "TIMESTAMP") for e in low]
+        ends: list[exp.Expr] = [e if isinstance(e, exp.Sub) else cast(e, "TIMESTAMP") for e in high]
         start = exp.TimestampTrunc(this=_extreme(exp.Greatest, starts), unit=exp.var(grain))
         step = exp.Interval(this=exp.Literal.string(STEPS.get(grain, f"1 {grain}")))
         series = exp.GenerateSeries(start=start, end=_extreme(exp.Least, ends), step=step)
-        return exp.select("*").from_(exp.Table(this=series))
+        return select("*", source=exp.Table(this=series))
 
     def _bounds(self, at: Leaf, column: Column) -> tuple[list[exp.Expr], list[exp.Expr]]:
         low: list[exp.Expr] = []
@@ -272,17 +280,17 @@ class _Dimensions:
             last = f"{last} 23:59:59.999999" if timed and len(last) == 10 else last
             ends: list[exp.Expr] = [exp.Literal.string(first), exp.Literal.string(last)]
             if kind_of_type(column.type) == "int":
-                ends = [exp.cast(e, "BIGINT") for e in ends]
+                ends = [cast(e, "BIGINT") for e in ends]
             low.append(ends[0])
             high.append(ends[1])
         for operator, value in self._comparisons(at):
             if operator in (exp.GT, exp.GTE, exp.EQ):
                 low.append(value)
             if operator in (exp.LTE, exp.EQ) or (operator is exp.LT and not timed):
-                high.append(value)
+                high.append(value.copy())
             elif operator is exp.LT:
                 tick = exp.Interval(this=exp.Literal.string("1 microsecond"))
-                high.append(exp.Sub(this=exp.cast(value, "TIMESTAMP"), expression=tick))
+                high.append(exp.Sub(this=cast(value, "TIMESTAMP"), expression=tick))
         return low, high
 
     def _comparisons(self, at: Leaf) -> list[tuple[type[exp.Expr], exp.Expr]]:
@@ -346,10 +354,8 @@ class _Dimensions:
         members = self._members(at)
         if members is None or kind_of_type(column.type) in ("float", "other"):
             return None
-        typed: list[exp.Expr] = [
-            exp.cast(m, exp.DataType.build(column.type, dialect="postgres")) for m in members
-        ]
-        return exp.select("*").from_(_values(typed))
+        typed: list[exp.Expr] = [cast(m, data_type(column.type, "postgres")) for m in members]
+        return select("*", source=_values(typed))
 
     def _grain(self, node: exp.Expr) -> str | None:
         """The grain at which `node` is a function of the timestamp column it wraps, or None."""
@@ -370,7 +376,7 @@ class _Dimensions:
         if not source.private or not low or not high:
             return self._static(node)
         self.series.setdefault(at, set()).add(grain)
-        value = exp.cast(exp.column("v", table=self._name(at)), "TIMESTAMP")
+        value = cast(exp.column("v", table=self._name(at)), "TIMESTAMP")
         copy = node.copy()
         copy.set(operand, value)
         return copy
@@ -380,7 +386,7 @@ class _Dimensions:
         column = source.column(at[1])
         rows = self._calendar(*self._bounds(at, column), grain)
         if (column.nullable or source.on is not None) and not self._comparisons(at):
-            rows = rows.union(exp.select(exp.null()), distinct=False)
+            rows = rows.union(select(exp.null()), distinct=False, copy=False)
         alias = exp.TableAlias(this=exp.to_identifier(self._name(at)), columns=[exp.to_identifier("v")])
         return exp.Subquery(this=rows, alias=alias)
 
@@ -394,9 +400,9 @@ class _Dimensions:
             values = function.values(node, self.parameters)
         if values is None:
             return None
-        rows: exp.Query = exp.select("*").from_(_values(values))
+        rows: exp.Query = select("*", source=_values(values))
         if self._may_be_null(node):
-            rows = rows.union(exp.select(exp.null()), distinct=False)
+            rows = rows.union(select(exp.null()), distinct=False, copy=False)
         name = f"s{len(self.items)}"
         alias = exp.TableAlias(this=exp.to_identifier(name), columns=[exp.to_identifier("v")])
         self.items[name] = exp.Subquery(this=rows, alias=alias)

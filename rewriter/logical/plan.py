@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from sqlglot import exp
@@ -13,6 +13,7 @@ from rewriter.ir.measure import Count, Measure, Output
 from rewriter.ir.relation import Relation
 from rewriter.scalar.typecheck import Parameter, Parameters
 from rewriter.statements.value_listing import ValueListing
+from rewriter.syntax.round_trip import spellings
 
 SYSTEM = "dpproxy"
 SYSTEM_TABLES = ("budget", "releases", "last_release")
@@ -69,18 +70,21 @@ class SystemDraft:
 
 @dataclass
 class Draft:
-    """One statement, analysed: `spellings` is our reading of its text, `nodes` what must be released, in order.
+    """One statement, analysed: `nodes` are what must be released, in order.
 
     `parameters` are the client's; `values` are these and behind them the `constants`', as base forms name them.
     """
 
     tree: exp.Query
-    spellings: tuple[str, ...]
     nodes: list[NodeDraft | SystemDraft]
     edits: list[Edit]
     parameters: Parameters
     constants: tuple[Constant, ...]
     values: tuple[Parameter, ...]
+
+    def spellings(self) -> Iterator[str]:
+        """Our reading of the statement's text as text, before it is edited."""
+        return spellings(self.tree)
 
 
 def released(index: int) -> str:

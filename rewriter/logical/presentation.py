@@ -11,6 +11,7 @@ from sqlglot import exp
 
 from rewriter.effort import PARSED, spend
 from rewriter.ir.measure import Output
+from rewriter.ir.trees import walk
 from rewriter.logical.plan import NODE, SETS, Draft, NodeDraft, Sets
 from rewriter.plan import Presentation
 
@@ -83,7 +84,7 @@ def _error_columns(tree: exp.Expr) -> tuple[tuple[int, int], ...]:
 
 def _filled(tree: exp.Query, bodies: Mapping[int, exp.Select]) -> exp.Query:
     """`tree` with the released rows in their places."""
-    for table in list(tree.find_all(exp.Table)):
+    for table in walk(tree, exp.Table):
         index, sets = table.meta.get(NODE, -1), table.meta.get(SETS, ())
         body = _together(bodies, index, sets) if len(sets) > 1 else bodies.get(index)
         if body is not None:

@@ -69,6 +69,7 @@ from rewriter.binder.windows import first_rows, with_windows
 from rewriter.binder.zero_fill import check_zero_fill, refuse_kept
 from rewriter.effort import EXPANDED, bounded, spend
 from rewriter.ir.relation import Field, Relation, is_inner_unit, leaves
+from rewriter.ir.trees import walk
 from rewriter.logical.aggregate_node import dp_nodes
 from rewriter.logical.alias_order import numbered
 from rewriter.logical.key_domains import domain_queries
@@ -88,7 +89,6 @@ from rewriter.scalar.typecheck import Parameters
 from rewriter.statements.value_listing import ValueListing, listing
 from rewriter.syntax.allowlist import CONSTANT, describe, position
 from rewriter.syntax.parse import parse_query
-from rewriter.syntax.round_trip import spellings
 
 
 @bounded()
@@ -110,7 +110,6 @@ def draft(text: str, policy: Policy, parameters: Parameters = (), read: Constant
     constants = cutter.constants
     return Draft(
         tree,
-        tuple(spellings(tree)),
         [_listing(node, listed) for node in cutter.nodes],
         cutter.edits,
         tuple(parameters),
@@ -127,14 +126,14 @@ def _listing(node: NodeDraft | SystemDraft, listed: ValueListing | None) -> Node
 
 
 def _check_parameters(tree: exp.Expr, parameters: Parameters) -> None:
-    for node in tree.find_all(exp.Parameter):
+    for node in walk(tree, exp.Parameter):
         if not 1 <= int(node.name) <= len(parameters):
             raise Refusal("42P02", f"there is no parameter ${node.name}", position=position(node))
 
 
 def _spell_units(tree: exp.Expr) -> None:
     """Write the units of date_trunc in lower case, as PostgreSQL does; the parser turns them into upper case."""
-    for node in tree.find_all(exp.TimestampTrunc, exp.DateTrunc):
+    for node in walk(tree, exp.TimestampTrunc, exp.DateTrunc):
         node.set("unit", exp.var(node.args["unit"].name.lower()))
 
 
@@ -388,10 +387,10 @@ class _Cutter(Conditions):
         """Mark the constants in the keys of GROUP BY, and wherever the SELECT repeats such a key."""
         keys = list(named_keys(tree))
         self._fold(ctes, keys)
-        said = {key.sql() for key in keys if any(CONSTANT in part.meta for part in key.walk())}
+        said = {key.sql() for key in keys if any(CONSTANT in part.meta for part in walk(key))}
         if said:
             clauses = [*tree.expressions, tree.args.get("having"), tree.args.get("order")]
-            parts = [part for clause in clauses if clause is not None for part in clause.walk()]
+            parts = [part for clause in clauses if clause is not None for part in walk(clause)]
             self._fold(ctes, [part for part in parts if part.sql() in said])
 
     def _with_lookups(self, tree: exp.Select, relation: Relation, ctes: Ctes) -> Relation:

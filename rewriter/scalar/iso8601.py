@@ -7,6 +7,7 @@ import re
 from sqlglot import exp
 
 from rewriter.ir.relation import Relation
+from rewriter.ir.trees import walk
 from rewriter.scalar.functions import COMPARISONS
 from rewriter.scalar.kinds import kind_of_type
 from rewriter.scalar.typecheck import operands
@@ -20,7 +21,7 @@ def plain_times(node: exp.Expr, relation: Relation) -> exp.Expr:
     For a timestamp without time zone the Z is ignored, as in PostgreSQL; with time zone it means UTC. The client's
     own text stays as it is.
     """
-    for comparison in node.find_all(*COMPARISONS):
+    for comparison in walk(node, *COMPARISONS):
         compared = operands(comparison)
         kinds = {_kind(one, relation) for one in compared} - {""}
         if len(kinds) == 1 and "other" not in kinds:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from sqlglot import exp
 
 from rewriter.ir.parameter import Parameter, Parameters
+from rewriter.ir.trees import cast, data_type
 from rewriter.scalar.kinds import kind_of_type
 
 
@@ -18,7 +19,7 @@ def constant(parameter: Parameter) -> exp.Expr:
     """
     value = exp.null() if parameter.value is None else exp.Literal.string(parameter.value)
     name = "text" if kind_of_type(parameter.type) == "text" else parameter.type
-    return exp.cast(value, exp.DataType.build(name, dialect="postgres"))
+    return cast(value, data_type(name, "postgres"))
 
 
 def with_constants(node: exp.Expr, parameters: Parameters) -> exp.Expr:
@@ -28,7 +29,7 @@ def with_constants(node: exp.Expr, parameters: Parameters) -> exp.Expr:
     "CAST('7' AS INT)"
     """
     return node.copy().transform(
-        lambda n: constant(parameters[int(n.name) - 1]) if isinstance(n, exp.Parameter) else n
+        lambda n: constant(parameters[int(n.name) - 1]) if isinstance(n, exp.Parameter) else n, copy=False
     )
 
 

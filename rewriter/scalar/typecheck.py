@@ -10,6 +10,7 @@ from rewriter.effort import spend
 from rewriter.ir.parameter import Parameter as Parameter
 from rewriter.ir.parameter import Parameters as Parameters
 from rewriter.ir.relation import Relation
+from rewriter.ir.trees import walk
 from rewriter.refusal import Refusal
 from rewriter.scalar.array_literal import elements
 from rewriter.scalar.function_checks import not_allowed
@@ -81,7 +82,7 @@ def check(node: exp.Expr, relation: Relation, parameters: Parameters) -> None:
             "an expression is too long after the guards against errors are added",
             position=position(node),
         )
-    for part in node.find_all(exp.Expr):
+    for part in walk(node):
         spend()
         if isinstance(part, COMPARISONS):
             _check_compared(part, relation, parameters)

@@ -6,6 +6,8 @@ from collections.abc import Collection, Iterator
 
 from sqlglot import exp
 
+from rewriter.ir.trees import walk
+
 STRUCTURE: dict[type[exp.Expr], frozenset[str]] = {
     exp.Select: frozenset(
         [
@@ -90,7 +92,7 @@ def surplus(node: exp.Expr, allowed: Collection[str]) -> str | None:
 
 def position(node: exp.Expr) -> int | None:
     """Where `node` begins in the client's text, counted from 1, if the parser kept it."""
-    starts = [n.meta["start"] for n in node.walk() if "start" in n.meta]
+    starts = [n.meta["start"] for n in walk(node) if "start" in n.meta]
     return min(starts) + 1 if starts else None
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from sqlglot import exp
 
+from rewriter.ir.trees import walk
 from rewriter.refusal import Refusal
 from rewriter.syntax.allowlist import position
 
@@ -19,12 +20,12 @@ def plain_lists(condition: exp.Expr) -> exp.Expr:
     >>> plain_lists(parse_one("(a, b) IN ((1, 2))", dialect="postgres")).sql()
     '(a = 1 AND b = 2)'
     """
-    if not any(_plain(n) is not None for n in condition.find_all(exp.In, exp.EQ, exp.NEQ)):
+    if not any(_plain(n) is not None for n in walk(condition, exp.In, exp.EQ, exp.NEQ)):
         return condition
     copy = condition.copy()
     root = exp.paren(copy, copy=False)
     root.parent = condition.parent
-    for node in list(copy.find_all(exp.In, exp.EQ, exp.NEQ)):
+    for node in walk(copy, exp.In, exp.EQ, exp.NEQ):
         plain = _plain(node)
         if plain is not None:
             node.replace(plain)

@@ -11,6 +11,7 @@ from sqlglot.errors import SqlglotError
 from sqlglot.tokenizer_core import Token, TokenType
 
 from rewriter.effort import spend
+from rewriter.ir.trees import walk
 from rewriter.refusal import Refusal
 from rewriter.statements.lexer import marked
 from rewriter.syntax.allowlist import STRUCTURE, describe, position, surplus
@@ -61,7 +62,7 @@ def parse_query(text: str) -> exp.Query:
 
 def _drop_databases(tree: exp.Query) -> None:
     """Drop database names, which tools write before schemas; PostgreSQL checks them in the client's own text."""
-    for table in tree.find_all(exp.Table):
+    for table in walk(tree, exp.Table):
         if table.args.get("db") is not None:
             table.set("catalog", None)
 
@@ -90,7 +91,7 @@ def _check_limits(tree: exp.Query) -> None:
     depths = {id(tree): 1}
     predicates = constants = 0
     levels = {id(tree): 1}
-    for node in tree.walk():
+    for node in walk(tree):
         parent = node.parent
         # Several passes look at, or copy, all that is below a node for each node.
         levels[id(node)] = level = levels.get(id(parent), 0) + 1
@@ -124,7 +125,7 @@ def _check_number(node: exp.Literal) -> None:
 
 
 def _check_structure(tree: exp.Query) -> None:
-    for node in tree.walk():
+    for node in walk(tree):
         if any(needed and node.args.get(part) is None for part, needed in node.arg_types.items()):
             raise Refusal("42601", f"{describe(node)} is not complete", position=position(node))
         if isinstance(node, exp.Count) and node.this is None:

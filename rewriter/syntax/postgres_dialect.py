@@ -9,6 +9,7 @@ from sqlglot.dialects.postgres import Postgres
 from sqlglot.parsers.postgres import PostgresParser
 
 from rewriter.effort import spend
+from rewriter.ir.trees import walk
 from rewriter.statements.lexer import PARAMETER_MARK
 
 CALLED = "called"
@@ -26,7 +27,7 @@ _STRINGS = (exp.ByteString, exp.RawString)
 
 def plain_strings(tree: exp.Expr) -> None:
     """Put the texts that they are in the places of E'...' and $$...$$; the parser has resolved their escapes."""
-    for node in list(tree.find_all(*_STRINGS)):
+    for node in walk(tree, *_STRINGS):
         node.replace(exp.Literal.string(node.name))
 
 

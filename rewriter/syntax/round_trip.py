@@ -11,6 +11,7 @@ from itertools import product
 
 from sqlglot import exp
 
+from rewriter.ir.trees import walk
 from rewriter.syntax.postgres_dialect import CALLED, UNKNOWN
 
 NEGATED = (exp.In, exp.Between, exp.Is)
@@ -23,15 +24,14 @@ def spellings(tree: exp.Expr) -> Iterator[str]:
     >>> list(spellings(parse_one("SELECT a NOT IN (1)", dialect="postgres")))
     ['SELECT a NOT IN (1)', 'SELECT NOT a IN (1)']
     """
-    said = _said(tree)
-    negated = [n.this for n in tree.find_all(exp.Not)]
+    negated = [n.this for n in walk(tree, exp.Not)]
     inward = (True, False) if any(isinstance(n, NEGATED) for n in negated) else (False,)
     commas = (False, True) if tree.find(exp.Substring) else (False,)
     fields = (False, True) if tree.find(exp.Interval) else (False,)
-    frames = (False, True) if any(map(_to_here, tree.find_all(exp.WindowSpec))) else (False,)
+    frames = (False, True) if any(map(_to_here, walk(tree, exp.WindowSpec))) else (False,)
     signs = (False, True) if any(type(n) in _ABSENT for n in negated) else (False,)
     for choices in product(inward, commas, fields, frames, signs):
-        yield _respelt(said, *choices).sql("postgres", copy=False)
+        yield _respelt(_said(tree), *choices).sql("postgres", copy=False)
 
 
 _NAMES = frozenset(
@@ -62,7 +62,7 @@ _ABSENT: dict[type[exp.Expr], str] = {exp.RegexpLike: "!~", exp.RegexpILike: "!~
 def _said(tree: exp.Expr) -> exp.Expr:
     """The tree with functions by the names that they were called by, and operators where nothing was called."""
     copy = tree.copy()
-    for node in reversed(list(copy.walk())):
+    for node in reversed(walk(copy)):
         name = str(node.meta.get(CALLED, "")).lower()
         if name in _NAMES:
             node.replace(exp.Anonymous(this=name, expressions=_arguments(node)))
@@ -113,21 +113,21 @@ def _inward(inner: exp.Expr) -> str:
 
 
 def _respelt(tree: exp.Expr, inward: bool, comma: bool, field: bool, frame: bool, sign: bool) -> exp.Expr:
-    copy = tree.copy()
-    for negation in reversed(list(copy.find_all(exp.Not))) if inward else []:
+    """The tree, which is used up, with its constructs in these spellings."""
+    for negation in reversed(walk(tree, exp.Not)) if inward else []:
         if isinstance(negation.this, NEGATED) and (written := _inward(negation.this)):
             negation.replace(exp.var(written))
-    for spec in list(copy.find_all(exp.WindowSpec)) if frame else []:
+    for spec in walk(tree, exp.WindowSpec) if frame else []:
         if _to_here(spec):
             spec.replace(exp.var(f"{spec.args['kind']} {spec.args['start']} {spec.args['start_side']}"))
-    for interval in list(copy.find_all(exp.Interval)) if field else []:
+    for interval in walk(tree, exp.Interval) if field else []:
         if isinstance(interval.this, exp.Literal) and isinstance(interval.args.get("unit"), exp.Var):
             interval.replace(
                 exp.var(f"INTERVAL {interval.this.sql('postgres')} {interval.args['unit'].name}")
             )
-    for node in list(copy.find_all(exp.Substring)) if comma else []:
+    for node in walk(tree, exp.Substring) if comma else []:
         node.replace(exp.Anonymous(this="substring", expressions=_arguments(node)))
-    for negated in list(copy.find_all(exp.Not)) if sign else []:
+    for negated in walk(tree, exp.Not) if sign else []:
         if type(negated.this) in _ABSENT:
             negated.replace(_operator(negated.this, _ABSENT[type(negated.this)]))
-    return copy
+    return tree

@@ -32,7 +32,7 @@ def test_the_answer_without_noise_is_postgresqls(
 
 def test_regenerated_text_is_the_same_statement_to_postgresql(postgres: psycopg.Connection) -> None:
     for sql in ANSWERED:
-        assert _body(postgres, sql) in [_body(postgres, text) for text in draft(sql, POLICY).spellings], sql
+        assert _body(postgres, sql) in [_body(postgres, text) for text in draft(sql, POLICY).spellings()], sql
 
 
 def _body(postgres: psycopg.Connection, sql: str, types: Sequence[str] = ()) -> str:

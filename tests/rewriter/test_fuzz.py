@@ -65,7 +65,7 @@ def checked(
         return False
     assert _shape(prepared) == _shape(drafted), asked
     types = [p.type for p in parameters]
-    assert _body(postgres, sql, types) in [_body(postgres, t, types) for t in drafted.spellings], asked
+    assert _body(postgres, sql, types) in [_body(postgres, t, types) for t in drafted.spellings()], asked
     for node in drafted.nodes:
         assert isinstance(node, NodeDraft)
         check_stability(asked, node, backend, neighbours, postgres, parameters)

@@ -12,8 +12,8 @@ from typing import Protocol
 from sqlglot import exp
 
 from rewriter.canonical.normalize import canonical
-from rewriter.emit.build import alias, cast, paren, select
 from rewriter.ir.relation import Relation, leaf
+from rewriter.ir.trees import alias, cast, data_type, paren, select
 from rewriter.policy import Column, Table
 from rewriter.scalar.functions import COMPARISONS
 from rewriter.scalar.kinds import kind_of_type
@@ -142,7 +142,7 @@ class Bound(Usual):
         shown: list[exp.Expr] = [alias(numbered, "cell")]
         for number, (name, target) in enumerate(columns):
             texts = cast(exp.Parameter(this=exp.Literal.number(number + 1)), "VARCHAR[]")
-            typed = exp.Cast(this=texts, to=exp.DataType.build(f"{target}[]", dialect="duckdb"))
+            typed = exp.Cast(this=texts, to=data_type(f"{target}[]", "duckdb"))
             shown.append(alias(exp.Anonymous(this="UNNEST", expressions=[typed]), name))
         return select(*shown)
 
@@ -182,7 +182,7 @@ class Neutral(Bound):
                 return cast(value, "DECIMAL")
             return value
 
-        return canonical(node.copy().transform(settled), relation)
+        return canonical(node.transform(settled), relation, copy=False)
 
     def cell(self, value: exp.Expr, kind: str) -> exp.Expr:
         return value

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from rewriter.emit.build import case, cast, func, paren
 from rewriter.emit.dialects.base import Bound, cell_type, collated
 from rewriter.emit.expressions.duckdb import DuckDBWriter, era_last
 from rewriter.ir.relation import Relation, leaf
+from rewriter.ir.trees import case, cast, data_type, func, paren
 from rewriter.policy import Column
 from rewriter.scalar.kinds import kind_of_type
 from rewriter.scalar.typecheck import Parameters
@@ -38,7 +38,7 @@ class DuckDBDialect(Bound):
         return cast(value, "INT128")
 
     def cell(self, value: exp.Expr, kind: str) -> exp.Expr:
-        return exp.TryCast(this=value, to=exp.DataType.build(cell_type(kind), dialect="duckdb"))
+        return exp.TryCast(this=value, to=data_type(cell_type(kind), "duckdb"))
 
     def key(self, value: exp.Expr, kind: str) -> exp.Expr:
         if kind.endswith("[]"):

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from rewriter.emit.build import and_, case, cast, func, paren
 from rewriter.emit.dialects.base import Bound, collated
 from rewriter.emit.expressions.postgres import PostgresWriter
 from rewriter.ir.relation import Relation, leaf
+from rewriter.ir.trees import and_, case, cast, func, paren
 from rewriter.policy import Column
 from rewriter.scalar.kinds import enumerable, kind_of_type
 from rewriter.scalar.typecheck import Parameters

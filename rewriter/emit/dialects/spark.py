@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 from sqlglot import exp
 
-from rewriter.emit.build import alias, case, cast, not_, select
 from rewriter.emit.dialects.base import Usual, cell_type
 from rewriter.emit.expressions.functions import calendar, dates, when
 from rewriter.emit.expressions.spark import SparkWriter, micros
 from rewriter.ir.relation import Relation, leaf
+from rewriter.ir.trees import alias, case, cast, not_, select, walk
 from rewriter.policy import Column
 from rewriter.scalar import float_guards
 from rewriter.scalar.typecheck import Parameters
@@ -82,9 +82,9 @@ class SparkDialect(Usual):
 
 def _tried(query: exp.Expr) -> exp.Expr:
     """Casts that give NULL where a value does not fit; timestamps without a zone where PostgreSQL's have none."""
-    for kind in list(query.find_all(exp.DataType)):
+    for kind in walk(query, exp.DataType):
         kind.set("this", _ZONELESS.get(kind.this, kind.this))
-    for part in list(query.find_all(exp.Cast)):
+    for part in walk(query, exp.Cast):
         tried = exp.TryCast(this=part.this, to=part.args["to"], safe=True)
         query = tried if part is query else query
         part.replace(tried)

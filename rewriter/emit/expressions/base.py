@@ -15,9 +15,9 @@ from decimal import Decimal
 from sqlglot import exp
 
 from rewriter.effort import spend
-from rewriter.emit.build import case, cast, paren
 from rewriter.emit.dialects.base import CELL_TYPES
 from rewriter.ir.relation import Relation
+from rewriter.ir.trees import case, cast, paren, rebuilt
 from rewriter.scalar import float_guards
 from rewriter.scalar.functions import BY_TYPE
 from rewriter.scalar.numeric_width import INTEGERS, wider, width
@@ -88,13 +88,7 @@ class Writer(ABC):
 
     def parts(self, node: exp.Expr) -> exp.Expr:
         """`node` with its parts written."""
-        copy = node.copy()
-        for key, value in node.args.items():
-            if isinstance(value, exp.Expr):
-                copy.set(key, self.write(value))
-            elif isinstance(value, list):
-                copy.set(key, [self.write(v) if isinstance(v, exp.Expr) else v for v in value])
-        return copy
+        return rebuilt(node, self.write)
 
     def form(self, node: exp.Expr) -> Callable[[exp.Expr], exp.Expr] | None:
         """The way in which a node of this type is written, None where its parts alone matter."""
@@ -196,13 +190,7 @@ class Writer(ABC):
         numbers = found <= {*INTEGERS, "number", "real", "double"} and len(found) > 1
         target = wider(found) if numbers else ""
         beside = self.column_type(compared)
-        copy = node.copy()
-        for key, value in node.args.items():
-            if isinstance(value, exp.Expr):
-                copy.set(key, self.beside(value, beside, target))
-            elif isinstance(value, list):
-                copy.set(key, [self.beside(v, beside, target) for v in value])
-        return copy
+        return rebuilt(node, lambda part: self.beside(part, beside, target))
 
     def column_type(self, compared: Sequence[exp.Expr]) -> str:
         """The type of the first column among operands, "" where there is none."""

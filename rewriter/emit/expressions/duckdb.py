@@ -7,10 +7,10 @@ from decimal import Decimal
 
 from sqlglot import exp
 
-from rewriter.emit.build import case, cast, func, paren
 from rewriter.emit.dialects.base import CELL_TYPES
 from rewriter.emit.expressions.base import Guarded, operation
 from rewriter.emit.expressions.functions import Forms, number, when
+from rewriter.ir.trees import case, cast, func, paren
 from rewriter.scalar.array_literal import elements
 from rewriter.scalar.comparable import alike_operands
 from rewriter.scalar.functions import COMPARISONS, FUNCTIONS

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 from sqlglot import exp
 
-from rewriter.emit.build import and_, case, cast, func, not_, or_, paren
 from rewriter.emit.expressions.base import Guarded, Writer, divided
+from rewriter.ir.trees import and_, case, cast, func, not_, or_, paren
 from rewriter.scalar import float_guards, regexp
 from rewriter.scalar.function_checks import constant_text, whole_constant
 from rewriter.scalar.interval import interval_text

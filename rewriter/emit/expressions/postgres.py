@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 from sqlglot import exp
 
-from rewriter.emit.build import and_, cast, or_, paren
 from rewriter.emit.dialects.base import collated
 from rewriter.emit.expressions.base import Guarded, operation
 from rewriter.emit.expressions.functions import Forms, number, when
+from rewriter.ir.trees import and_, cast, or_, paren
 from rewriter.scalar import float_guards
 from rewriter.scalar.numeric_width import INTEGERS, SPAN
 

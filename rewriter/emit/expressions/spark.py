@@ -11,10 +11,10 @@ from decimal import Decimal
 
 from sqlglot import exp
 
-from rewriter.emit.build import and_, case, cast, func, not_, paren
 from rewriter.emit.dialects.base import CELL_TYPES
 from rewriter.emit.expressions.base import Guarded, operation
 from rewriter.emit.expressions.functions import Forms, calendar, dates, number, when
+from rewriter.ir.trees import and_, case, cast, func, not_, paren
 from rewriter.refusal import Refusal
 from rewriter.scalar import float_guards
 from rewriter.scalar.function_checks import constant_text

@@ -80,7 +80,9 @@ def _apart(one: object, other: object) -> bool:
 
 def test_regenerated_text_is_the_same_statement_to_postgresql(postgres: psycopg.Connection) -> None:
     for sql in (*QUERIES, *NEAR):
-        assert _body(postgres, sql) in [_body(postgres, text) for text in draft(sql, MEASURED).spellings], sql
+        assert _body(postgres, sql) in [_body(postgres, text) for text in draft(sql, MEASURED).spellings()], (
+            sql
+        )
 
 
 def _body(postgres: psycopg.Connection, sql: str) -> str:

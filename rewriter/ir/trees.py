@@ -1,13 +1,17 @@
-"""Builders of the backend's SQL: what sqlglot's own build, without a parse of each name and a copy of each argument.
+"""Trees of SQL: built without a parse of each name and a copy of each argument, walked without a generator a node.
 
 A tree that is written once needs neither. An argument becomes a part of what is built; who uses it twice copies it.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from functools import cache
+from typing import TypeVar, overload
 
 from sqlglot import exp
+
+Node = TypeVar("Node", bound=exp.Expr)
 
 
 def select(*columns: exp.Expr | str, source: exp.Expr | str | None = None) -> exp.Select:
@@ -121,6 +125,68 @@ def _named(column: str) -> exp.Expr:
     return exp.Star() if column == "*" else exp.column(column)
 
 
+@overload
+def walk(root: exp.Expr) -> list[exp.Expr]: ...
+
+
+@overload
+def walk(root: exp.Expr, *types: type[Node]) -> list[Node]: ...
+
+
+def walk(root: exp.Expr, *types: type[exp.Expr]) -> Sequence[exp.Expr]:
+    """The nodes of a tree of these types, from the top: first the root, then its parts, then theirs.
+
+    >>> [n.sql() for n in walk(exp.column("a", "t").eq(exp.null()), exp.Column, exp.Null)]
+    ['t.a', 'NULL']
+    """
+    nodes = [root]
+    for node in nodes:
+        for value in node.args.values():
+            if isinstance(value, exp.Expr):
+                nodes.append(value)
+            elif type(value) is list:
+                nodes += [part for part in value if isinstance(part, exp.Expr)]
+    return [node for node in nodes if isinstance(node, types)] if types else nodes
+
+
+def column(name: str, table: str = "", *, quoted: bool = False) -> exp.Column:
+    """table.name.
+
+    >>> column("a", "t").sql(), column("a", "t", quoted=True).sql()
+    ('t.a', '"t"."a"')
+    """
+    places = {"this": name, "table": table} if table else {"this": name}
+    return exp.Column(**{place: exp.Identifier(this=text, quoted=quoted) for place, text in places.items()})
+
+
+def rebuilt(node: exp.Expr, part: Callable[[exp.Expr], exp.Expr]) -> exp.Expr:
+    """A node like `node` whose parts are what `part` gives for its parts.
+
+    >>> rebuilt(exp.column("a").eq(exp.Literal.number(1)), lambda p: paren(p.copy())).sql()
+    '(a) = (1)'
+    """
+    arguments = {
+        key: part(value)
+        if isinstance(value, exp.Expr)
+        else [part(v) if isinstance(v, exp.Expr) else v for v in value]
+        if isinstance(value, list)
+        else value
+        for key, value in node.args.items()
+    }
+    made = type(node)(**arguments)
+    made.meta.update(node.meta)
+    return made
+
+
+def data_type(text: str, dialect: str = "") -> exp.DataType:
+    """A type by its name in a dialect.
+
+    >>> data_type("bigint", "postgres").sql()
+    'BIGINT'
+    """
+    return _type(text, dialect).copy()
+
+
 @cache
-def _type(text: str) -> exp.DataType:
-    return exp.DataType.build(text)
+def _type(text: str, dialect: str = "") -> exp.DataType:
+    return exp.DataType.build(text, dialect=dialect or None)
