@@ -156,7 +156,9 @@ def test_every_function_is_read_as_postgresql_reads_it(judge: psycopg.Connection
         if " interval " in expression or expression.endswith("is unknown"):
             continue
         sql = f"SELECT COUNT(*) FROM vals WHERE ({expression}) IS NOT NULL"
-        assert _body(judge, sql) in [_body(judge, text) for text in draft(sql, policy).spellings()], expression
+        assert _body(judge, sql) in [_body(judge, text) for text in draft(sql, policy).spellings()], (
+            expression
+        )
 
 
 @pytest.mark.parametrize(("text", "allowed"), [("1 mon 2 days 03:00:00", True), ("2000 years", False)])
