@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-collect_ignore_glob = [] if find_spec("pyspark") else ["dpproxy/backends/spark*.py", "tests/oracle/spark.py"]
+collect_ignore_glob = [] if find_spec("pyspark") else ["dpproxy/backends/spark/*.py", "tests/oracle/spark.py"]
 
 _LONGEST_FIRST = ("statistical", "slow", "client", "service")
 _running_unit = False

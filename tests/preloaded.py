@@ -34,8 +34,8 @@ ROOT = Path(__file__).parent.parent
 MODULES = (
     "dpproxy.cli.app",
     "dpproxy.deployment.worker",
-    "dpproxy.backends.duckdb",
-    "dpproxy.backends.postgres",
+    "dpproxy.backends.duckdb.adapter",
+    "dpproxy.backends.postgres.adapter",
 )
 LONGEST = 1 << 17
 """Bytes of a message."""

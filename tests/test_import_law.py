@@ -160,7 +160,7 @@ def test_a_breach_is_seen(path: str, source: str) -> None:
         ("rewriter/syntax/parse.py", "import sqlglot\nfrom rewriter.refusal import Refusal"),
         ("budget/store.py", "import psycopg"),
         ("dpproxy/front/front.py", "import psycopg.sql"),
-        ("dpproxy/backends/duckdb.py", "import duckdb"),
+        ("dpproxy/backends/duckdb/adapter.py", "import duckdb"),
         ("dpproxy/engine/executor.py", "import rewriter.plan, mechanisms.choose, budget.ledger"),
         ("mechanisms/randomness.py", "import os\nos.urandom(32)"),
         ("mechanisms/noise.py", "import numpy as np\nnp.int64(1)\nrandom = 1\nrandom.bit_length()"),

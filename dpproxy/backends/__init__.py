@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from dpproxy.backends.base import Backend, BackendUnavailable
-from dpproxy.backends.duckdb import DuckDB
-from dpproxy.backends.postgres import Postgres
+from dpproxy.backends.duckdb.adapter import DuckDB
+from dpproxy.backends.postgres.adapter import Postgres
 
 
 def connect(url: str, *, folder: Path, memory: str, slots: int, seconds: float = 0) -> Backend:
@@ -34,7 +34,7 @@ def connect(url: str, *, folder: Path, memory: str, slots: int, seconds: float =
 
 def _spark(url: str, slots: int) -> Backend:
     try:
-        from dpproxy.backends.spark import Spark
+        from dpproxy.backends.spark.adapter import Spark
     except ImportError:
         raise BackendUnavailable(
             "for Spark another package is needed: pip install 'dpproxy[spark]'"

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from budget.ledger import Ledger
-from dpproxy.backends.duckdb import DuckDB, DuckDBSlot
+from dpproxy.backends.duckdb.adapter import DuckDB, DuckDBSlot
 from dpproxy.engine.executor import QueryEngine
 from dpproxy.engine.release_plan import ReleasePlan
 

@@ -19,7 +19,7 @@ import duckdb
 import psycopg
 from typer.testing import CliRunner
 
-from dpproxy.backends.duckdb_instance import LINGER_SECONDS
+from dpproxy.backends.duckdb.instance import LINGER_SECONDS
 from dpproxy.cli.app import app
 from tests import preloaded
 from tests.preloaded import Fork

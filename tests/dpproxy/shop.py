@@ -6,7 +6,7 @@ from pathlib import Path
 
 import duckdb
 
-from dpproxy.backends.duckdb import DuckDB
+from dpproxy.backends.duckdb.adapter import DuckDB
 from dpproxy.catalog.build_policy import build_policy, open_backend
 from dpproxy.config.sections import Config, load
 from rewriter.policy import Policy

@@ -12,7 +12,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql.connect.plan import SQL
 from pyspark.sql.connect.session import SparkSession
 
-from dpproxy.backends.spark_session import connected, end
+from dpproxy.backends.spark.session import connected, end
 from rewriter.emit.dialects.spark import CELLS, SECRET, SPARK
 from tests.oracle.data import PUBLIC, Rows
 from tests.spark_server import Server, owner, serving

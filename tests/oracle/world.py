@@ -19,7 +19,7 @@ from unittest.mock import patch
 import duckdb
 import psycopg
 
-from dpproxy.backends.duckdb import RAISING, UNSAFE
+from dpproxy.backends.duckdb.adapter import RAISING, UNSAFE
 from dpproxy.catalog.build_policy import build_policy, open_backend
 from dpproxy.config.sections import ConfigError
 from dpproxy.deployment.service import configured

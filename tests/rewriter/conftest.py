@@ -9,7 +9,7 @@ import duckdb
 import psycopg
 import pytest
 
-from dpproxy.backends.duckdb import RAISING
+from dpproxy.backends.duckdb.adapter import RAISING
 from dpproxy.embedded.server import Embedded
 from tests.rewriter.shop import SCHEMA, Rows, rows
 

@@ -9,7 +9,7 @@ from typing import Any
 import duckdb
 import psycopg
 
-from dpproxy.backends.duckdb import RAISING, UNSAFE
+from dpproxy.backends.duckdb.adapter import RAISING, UNSAFE
 from dpproxy.front.statement import other_than_constant
 from rewriter.emit.dialects.duckdb import DUCKDB
 from rewriter.emit.dialects.postgres import POSTGRES

@@ -1,19 +1,379 @@
-"""Spark's SQL: every cast is a try_cast, and sums are of decimals, since a BIGINT would wrap."""
+"""Spark's SQL: NULL where PostgreSQL raises; what Spark has no equal of is refused.
+
+Every cast is a try_cast, and sums are of decimals, since a BIGINT would wrap.
+
+Why: docs/decisions/spark-raises-nowhere.md.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Sequence
+from decimal import Decimal
 
 from sqlglot import exp
 
-from rewriter.emit.dialects.base import Usual, cell_type
-from rewriter.emit.expressions.functions import calendar, dates, when
-from rewriter.emit.expressions.spark import SparkWriter, micros
+from rewriter.emit.dialects.base import CELL_TYPES, Usual, cell_type
+from rewriter.emit.dialects.expressions import Guarded, operation
+from rewriter.emit.dialects.functions import Forms, calendar, dates, number, when
 from rewriter.ir.relation import Relation, leaf
-from rewriter.ir.trees import alias, case, cast, not_, select, walk
+from rewriter.ir.trees import alias, and_, case, cast, func, not_, paren, select, walk
 from rewriter.policy import Column
+from rewriter.refusal import Refusal
 from rewriter.scalar import float_guards
-from rewriter.scalar.typecheck import Parameters
+from rewriter.scalar.function_checks import constant_text
+from rewriter.scalar.interval import interval_text
+from rewriter.scalar.numeric_width import INTEGERS
+from rewriter.scalar.typecheck import Parameters, operands
+from rewriter.syntax.allowlist import position
+
+_TRIED: dict[type[exp.Expr], str] = {exp.Add: "TRY_ADD", exp.Sub: "TRY_SUBTRACT", exp.Mul: "TRY_MULTIPLY"}
+KINDS = {"int", "number", "float", "text", "bool", "date", "timestamp", "timestamptz", "literal"}
+"""Of values that Spark computes with as PostgreSQL does."""
+_PARTS = {"dow": "DAYOFWEEK", "isodow": "DAYOFWEEK_ISO", "isoyear": "YEAROFWEEK"}
+_PATTERNS = {"%Y": "yyyy", "%m": "MM", "%d": "dd", "%H": "HH", "%M": "mm", "%S": "ss", "%j": "DDD"}
+_WHOLE = "9007199254740992"
+"""2^53: every double from here on is whole."""
+MOST_WILDCARDS = 3
+"""Of % in a pattern of LIKE, which Spark searches by trying: one more, and a long text could take hours."""
+_MOVE = re.compile(r"(-?\d+) ?([a-z]+?)s?(?: +|$)", re.IGNORECASE)
+_CLOCK = re.compile(r"(-?)(\d+):(\d\d):(\d\d(?:\.\d{1,6})?)")
+_MONTHS = {"MONTH": 1, "MON": 1, "YEAR": 12}
+_DAYS = {"DAY": 1, "WEEK": 7}
+_MICROS = {
+    "MICROSECOND": 1,
+    "MILLISECOND": 1000,
+    "SECOND": 10**6,
+    "MINUTE": 60 * 10**6,
+    "HOUR": 3600 * 10**6,
+}
+
+
+def micros(value: exp.Expr) -> exp.Expr:
+    """A timestamp as whole microseconds since 1970; the session's zone is UTC."""
+    zoned = exp.Cast(this=value, to=exp.DataType(this=exp.DType.TIMESTAMPLTZ))
+    return exp.Anonymous(this="UNIX_MICROS", expressions=[zoned])
+
+
+class SparkWriter(Forms):
+    """Spark 4.0 and later."""
+
+    exact = CELL_TYPES["number"]
+    knows_nan = False
+    both = "BTRIM"
+
+    def refused(self, node: exp.Expr, what: str) -> Refusal:
+        """PV020 for what Spark computes otherwise than PostgreSQL, or not at all."""
+        return Refusal(
+            "PV020",
+            f"{what} is not supported on Spark",
+            hint="Spark computes it differently from PostgreSQL: leave it out, or compute it on the released rows.",
+            position=position(node),
+        )
+
+    def write(self, node: exp.Expr) -> exp.Expr:
+        valued = isinstance(node, (exp.Column, exp.Parameter, exp.Cast))
+        if valued and self.kind(node) not in KINDS:
+            raise self.refused(node, "a value of this type")
+        return super().write(node)
+
+    def computed(self, node: exp.Expr, parts: Sequence[exp.Expr], of: str) -> Guarded:
+        if of in INTEGERS:
+            return Guarded(self.whole_computed(node, parts, of))
+        if not isinstance(node, exp.Binary):
+            return Guarded(type(node)(this=parts[0]))
+        left, right = parts
+        if isinstance(node, exp.Div):
+            left = cast(left, self.exact)
+        if isinstance(node, (exp.Div, exp.Mod)):
+            right = func("NULLIF", right, number(0))
+        if isinstance(node, exp.Div):
+            right = cast(right, self.exact)
+        return Guarded(operation(node, left, right))
+
+    def whole_computed(self, node: exp.Expr, parts: Sequence[exp.Expr], of: str) -> exp.Expr:
+        """One operation of integers of one type, NULL where it overflows; `of`: int2, int4 or int8."""
+        zero = cast(number(0), self.types(of))
+        negative = exp.Anonymous(this="TRY_SUBTRACT", expressions=[zero, parts[0].copy()])
+        if isinstance(node, exp.Neg):
+            return negative
+        if isinstance(node, exp.Abs):
+            below = exp.LT(this=parts[0].copy(), expression=number(0))
+            return case((below, negative), otherwise=parts[0])
+        left, right = parts
+        if type(node) in _TRIED:
+            return exp.Anonymous(this=_TRIED[type(node)], expressions=[left, right])
+        some = func("NULLIF", right, number(0))
+        if isinstance(node, exp.Mod):
+            return cast(paren(exp.Mod(this=left, expression=some)), self.types(of))
+        # -2^63 DIV -1 would be -2^63 again.
+        one_less = exp.EQ(this=right.copy(), expression=number(-1))
+        quotient = cast(paren(exp.IntDiv(this=left, expression=some)), self.types(of))
+        return case((one_less, negative), otherwise=quotient)
+
+    def close(self, part: Guarded, node: exp.Expr) -> exp.Expr:
+        if self.width(node) != "real":
+            return part.closed()
+        return Guarded(cast(part.value, "REAL"), part.guards).closed()
+
+    def compared(self, node: exp.Expr) -> exp.Expr:
+        """As on other engines; a text constant is cast to the type of the other operand."""
+        written = super().compared(node)
+        found = {self.kind(o) for o in operands(node)} - {"literal"}
+        kind = found.pop() if len(found) == 1 else wider_kind(found)
+        if node.args.get("query") is not None or kind not in CELL_TYPES or kind == "text":
+            return written
+        for key, value in written.args.items():
+            if isinstance(value, exp.Expr):
+                written.set(key, _typed(value, kind))
+            elif isinstance(value, list):
+                written.set(key, [_typed(one, kind) for one in value])
+        return written
+
+    def like(self, node: exp.Expr, escape: str = "\\") -> exp.Expr:
+        """LIKE with a pattern in which only wildcards and the escape are escaped: Spark raises at others."""
+        if isinstance(node.expression, exp.Null):
+            return exp.null()
+        pattern = _plain_pattern(constant_text(node.expression, self.parameters) or "", escape)
+        if len(re.findall(r"(?<!\\)(?:\\\\)*%", pattern)) > MOST_WILDCARDS:
+            raise self.refused(node, f"LIKE with more than {MOST_WILDCARDS} %")
+        found = type(node)(this=self.write(node.this), expression=exp.Literal.string(pattern))
+        escaped = exp.Escape(this=found, expression=exp.Literal.string("\\"))
+        return not_(paren(escaped)) if node.args.get("negate") else escaped
+
+    def date_form(self, node: exp.Expr) -> exp.Expr:
+        left, right = node.this, node.expression
+        kinds = self.kind(left), self.kind(right)
+        if "interval" in kinds:
+            moved, by = (left, right) if kinds[1] == "interval" else (right, left)
+            return self.moved(node, moved, by)
+        if kinds != ("date", "date") and set(kinds) <= {"date", "timestamp"}:
+            raise self.refused(node, "the time between two timestamps")
+        written = super().date_form(node)
+        return written if kinds == ("date", "date") else _still(written, dates)
+
+    def moved(self, node: exp.Expr, moved: exp.Expr, by: exp.Expr) -> exp.Expr:
+        """A date or timestamp plus or minus a constant interval."""
+        months, days, rest = _interval_parts(interval_text(by, self.parameters) or "0 days")
+        seconds = exp.Literal.number(format(Decimal(rest) / 10**6, "f").lstrip("-"))
+        parts = [number(0), number(months), number(0), number(days), number(0), number(0)]
+        interval = exp.Anonymous(
+            this="MAKE_INTERVAL", expressions=[*parts, exp.Neg(this=seconds) if rest < 0 else seconds]
+        )
+        value = self.write(moved)
+        later = type(node)(this=cast(value.copy(), "TIMESTAMP"), expression=interval)
+        return _still(when(calendar(value), later), calendar)
+
+    def days_between(self, first: exp.Expr, second: exp.Expr) -> exp.Expr:
+        return exp.Anonymous(this="DATEDIFF", expressions=[first, second])
+
+    def rounded_to_whole(self, node: exp.Expr) -> exp.Expr:
+        if self.kind(node.this) == "number":
+            return cast(type(node)(this=self.write(node.this)), self.exact)
+        value = cast(self.write(node.this), "DOUBLE")
+        return _within_whole(value, type(node)(this=value.copy()))
+
+    def truncated_number(self, node: exp.Expr) -> exp.Expr:
+        if self.kind(node.this) != "number" and node.args.get("decimals") is None:
+            value = cast(self.write(node.this), "DOUBLE")
+            return _within_whole(value, cast(value.copy(), "BIGINT"))
+        return super().truncated_number(node)
+
+    def half_even(self, value: exp.Expr) -> exp.Expr:
+        return exp.Anonymous(this="RINT", expressions=[value])
+
+    def cut_number(self, value: exp.Expr, places: int) -> exp.Expr:
+        low, high = (
+            exp.Anonymous(this=name, expressions=[value.copy(), number(places)]) for name in ("FLOOR", "CEIL")
+        )
+        return case((exp.LT(this=value, expression=number(0)), high), otherwise=low)
+
+    def to_integer(self, node: exp.Expr, source: str) -> exp.Expr:
+        if source != "float":
+            return super().to_integer(node, source)
+        guarded = super().to_integer(node, source)
+        for branch in guarded.args["ifs"]:
+            inner = branch.args["true"].this
+            branch.args["true"].set("this", exp.Anonymous(this="RINT", expressions=[inner]))
+        return guarded
+
+    def to_number(self, node: exp.Expr, source: str, sizes: Sequence[int]) -> exp.Expr:
+        if source == "float":
+            raise self.refused(node, "a cast from double precision to numeric")
+        return super().to_number(node, source, sizes)
+
+    def decimal(self, value: exp.Expr) -> exp.Expr:
+        raise self.refused(value, "a cast from double precision to numeric")
+
+    def stored(self, node: exp.Expr) -> exp.DataType:
+        if node.args["to"].this == exp.DType.DECIMAL:
+            return exp.DataType.build(self.exact)
+        if node.args["to"].this == exp.DType.UUID:
+            raise self.refused(node, "a cast to uuid")
+        return exp.DataType(this=node.args["to"].this)
+
+    def extract(self, node: exp.Expr) -> exp.Expr:
+        if self.kind(node.expression) not in ("date", "timestamp", "timestamptz"):
+            raise self.refused(node, "EXTRACT from other than dates and timestamps")
+        return super().extract(node)
+
+    def field(self, value: exp.Expr, field: str) -> exp.Expr:
+        if field == "epoch":
+            whole = cast(micros(value), "DECIMAL(28, 0)")
+            return paren(exp.Mul(this=whole, expression=exp.Literal.number("0.000001")))
+        year = exp.Extract(this=exp.var("YEAR"), expression=value)
+        if field in ("decade", "century"):
+            by, more = (10, 0) if field == "decade" else (100, 99)
+            later = paren(exp.Add(this=year, expression=number(more)))
+            return exp.IntDiv(this=later, expression=number(by))
+        found = exp.Extract(this=exp.var(_PARTS.get(field, field.upper())), expression=value)
+        return paren(exp.Sub(this=found, expression=number(1))) if field == "dow" else found
+
+    def truncated_time(self, node: exp.Expr) -> exp.Expr:
+        written = super().truncated_time(node)
+        for branch in written.args["ifs"]:
+            made = branch.args["true"]
+            unit = exp.Literal.string(made.args["unit"].name.upper())
+            start = exp.Anonymous(this="DATE_TRUNC", expressions=[unit, made.this])
+            branch.set("true", cast(start, "TIMESTAMP"))
+        return written
+
+    def interval(self, node: exp.Expr) -> exp.Expr:
+        raise self.refused(node, "an interval in this place")
+
+    def shown(self, node: exp.Expr) -> exp.Expr:
+        written = super().shown(node)
+        for branch in written.args["ifs"]:
+            made = branch.args["true"]
+            pattern = re.sub("%.", lambda match: _PATTERNS[match[0]], made.args["format"].this)
+            texts = [made.this, exp.Literal.string(pattern)]
+            branch.set("true", exp.Anonymous(this="DATE_FORMAT", expressions=texts))
+        return written
+
+    def named(self, node: exp.Expr) -> exp.Expr:
+        if node.name.lower() == "age":
+            raise self.refused(node, "age()")
+        return super().named(node)
+
+    def trim(self, node: exp.Expr) -> exp.Expr:
+        side = str(node.args.get("position") or "")
+        if side not in ("LEADING", "TRAILING"):
+            return super().trim(node)
+        characters = node.args.get("expression")
+        removed = exp.Literal.string(" ") if characters is None else self.write(characters)
+        return exp.Trim(this=self.write(node.this), expression=removed, position=side)
+
+    def substring(self, node: exp.Expr) -> exp.Expr:
+        """Positions before the first count, where Spark would count from the end."""
+        start, length = self.write(node.args["start"]), node.args.get("length")
+        first = when(exp.LT(this=start.copy(), expression=number(1)), number(1)).else_(start.copy())
+        if length is None:
+            return exp.Substring(this=self.write(node.this), start=first)
+        size = self.write(length)
+        end = cast(paren(start.copy()), "BIGINT") + cast(paren(size.copy()), "BIGINT")
+        rest = exp.Greatest(this=paren(end - first.copy()), expressions=[number(0)], ignore_nulls=True)
+        asked = exp.GTE(this=paren(size.copy()), expression=number(0))
+        known = not_(exp.Is(this=start.copy(), expression=exp.null()))
+        found = exp.Substring(this=self.write(node.this), start=first, length=cast(rest, "INT"))
+        return when(and_(asked, known), found)
+
+    def side(self, node: exp.Expr) -> exp.Expr:
+        """LEFT and RIGHT; a negative length leaves so many characters out."""
+        value, size = self.write(node.this), self.write(node.expression)
+        long = exp.Greatest(
+            this=cast(exp.Length(this=value.copy()), "BIGINT") + cast(paren(size.copy()), "BIGINT"),
+            expressions=[number(0)],
+            ignore_nulls=True,
+        )
+        rest = type(node)(this=value.copy(), expression=cast(long, "INT"))
+        some = exp.GTE(this=paren(size.copy()), expression=number(0))
+        known = not_(exp.Is(this=size.copy(), expression=exp.null()))
+        return case((some, type(node)(this=value, expression=size)), (known, rest))
+
+    def logarithm(self, node: exp.Expr) -> exp.Expr:
+        raise self.refused(node, "ln()" if isinstance(node, exp.Ln) else "log()")
+
+    def exponential(self, node: exp.Expr) -> exp.Expr:
+        raise self.refused(node, "exp()")
+
+    def power(self, node: exp.Expr) -> exp.Expr:
+        raise self.refused(node, "power()")
+
+    def matched(self, node: exp.Expr) -> exp.Expr:
+        raise self.refused(node, "a regular expression")
+
+    def regexp_replaced(self, node: exp.Expr) -> exp.Expr:
+        raise self.refused(node, "a regular expression")
+
+
+def _still(written: exp.Expr, known: Callable[[exp.Expr], exp.Expr]) -> exp.Expr:
+    """A date or timestamp that was moved, NULL where it has left the years 1 to 9999."""
+    for branch in written.args["ifs"]:
+        branch.set("this", and_(branch.this, paren(known(paren(branch.args["true"])))))
+    return written
+
+
+def _within_whole(value: exp.Expr, rounded: exp.Expr) -> exp.Expr:
+    """Spark rounds to a BIGINT: doubles that none holds, and those that are no number, are whole as they are."""
+    small = exp.LT(this=float_guards.size(value), expression=float_guards.double(_WHOLE))
+    return case((small, cast(rounded, "DOUBLE")), otherwise=value.copy())
+
+
+def wider_kind(kinds: set[str]) -> str:
+    """In which of the kinds of numbers several of them are compared; empty for others.
+
+    >>> wider_kind({"int", "float"}), wider_kind({"int", "date"})
+    ('float', '')
+    """
+    if not kinds <= {"int", "number", "float"}:
+        return ""
+    return next((kind for kind in ("float", "number", "int") if kind in kinds), "")
+
+
+def _typed(value: exp.Expr, kind: str) -> exp.Expr:
+    """A constant that is written as a text in the type of what it is compared with."""
+    if not isinstance(value, exp.Literal) or not value.is_string:
+        return value
+    zoned = kind == "timestamptz"
+    return cast(value, "TIMESTAMPTZ" if zoned else CELL_TYPES[kind])
+
+
+def _plain_pattern(text: str, escape: str) -> str:
+    r"""A pattern of LIKE with `\` as its escape, before wildcards and itself only.
+
+    >>> _plain_pattern("a#%%#b", "#"), _plain_pattern("a\\b", "#")
+    ('a\\%%b', 'a\\\\b')
+    """
+    found, escaped = "", False
+    for character in text:
+        if not escaped and character == escape:
+            escaped = True
+            continue
+        plain = character == "\\" or (escaped and character in "%_")
+        found += f"\\{character}" if plain else character
+        escaped = False
+    return found
+
+
+def _interval_parts(text: str) -> tuple[int, int, int]:
+    """Months, days and microseconds of a constant interval.
+
+    >>> _interval_parts("1 mon 2 days -03:00:00.5"), _interval_parts("1 year 2 months"), _interval_parts("90 minutes")
+    ((1, 2, -10800500000), (14, 0, 0), (0, 0, 5400000000))
+    """
+    months = days = rest = 0
+    clock = _CLOCK.search(text)
+    head = text[: clock.start()] if clock else text
+    if clock:
+        seconds = int(clock[2]) * 3600 + int(clock[3]) * 60 + Decimal(clock[4])
+        rest = int(seconds * 10**6) * (-1 if clock[1] else 1)
+    for amount, unit in _MOVE.findall(head.strip()):
+        name = unit.upper()
+        months += int(amount) * _MONTHS.get(name, 0)
+        days += int(amount) * _DAYS.get(name, 0)
+        rest += int(amount) * _MICROS.get(name, 0)
+    return months, days, rest
+
 
 SECRET, CELLS = "dpproxy_secret", "dpproxy_cells"
 """The views of a session in which the backend binds the secret of the keyed order, and the cells: a0, a1... by row."""

@@ -403,8 +403,8 @@ def test_urls_that_are_not_served(tmp_path: Path, url: str) -> None:
 
 @with_spark
 def test_no_plan_of_spark_shows_the_secret() -> None:
-    from dpproxy.backends.spark import _bind
-    from dpproxy.backends.spark_session import connected, end
+    from dpproxy.backends.spark.adapter import _bind
+    from dpproxy.backends.spark.session import connected, end
     from rewriter.emit.dialects.spark import SECRET
 
     session = connected(url())

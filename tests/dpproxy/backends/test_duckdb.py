@@ -27,8 +27,8 @@ from dpproxy.backends.base import (
     ForeignKey,
     text,
 )
-from dpproxy.backends.duckdb import DuckDB
-from dpproxy.backends.duckdb_instance import LINGER_SECONDS
+from dpproxy.backends.duckdb.adapter import DuckDB
+from dpproxy.backends.duckdb.instance import LINGER_SECONDS
 from dpproxy.catalog.build_policy import build_policy, open_backend
 from dpproxy.config.sections import ConfigError, load
 from rewriter.emit.dialects.duckdb import DUCKDB
@@ -200,7 +200,7 @@ def test_a_count_that_is_no_int64(backend: DuckDB, value: str) -> None:
 def test_the_connection_is_locked_down(
     backend: DuckDB, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, statement: str
 ) -> None:
-    monkeypatch.setattr("dpproxy.backends.duckdb.frame", {"x": np.array([1])}, raising=False)
+    monkeypatch.setattr("dpproxy.backends.duckdb.adapter.frame", {"x": np.array([1])}, raising=False)
     (tmp_path / "some.csv").write_text("a,b\n1,2\n")
     written = statement.format(file=tmp_path / "some.csv", folder=tmp_path)
     with pytest.raises(BackendError):

@@ -10,7 +10,7 @@ import psycopg
 import pytest
 
 from dpproxy.backends.base import BackendError, BackendUnavailable, Cancellation, Fetched
-from dpproxy.backends.postgres import Postgres
+from dpproxy.backends.postgres.adapter import Postgres
 from dpproxy.catalog.build_policy import build_policy
 from dpproxy.config.sections import ConfigError, load
 from rewriter.plan import HistogramQuery

@@ -16,7 +16,7 @@ import psycopg
 import pytest
 
 from budget.highwater import HighWater
-from dpproxy.backends.postgres import PostgresSlot
+from dpproxy.backends.postgres.adapter import PostgresSlot
 from dpproxy.config.highwater_file import MarkFile
 from dpproxy.deployment.service import Service, configured
 from dpproxy.embedded.server import Embedded

@@ -12,7 +12,7 @@ import psycopg
 import pytest
 
 from budget import statements, store
-from dpproxy.backends.duckdb import DuckDBSlot
+from dpproxy.backends.duckdb.adapter import DuckDBSlot
 from dpproxy.deployment.service import Service, configured
 from dpproxy.embedded.server import EmbeddedError
 from rewriter.refusal import Refusal

@@ -12,7 +12,7 @@ import pytest
 
 from budget.ledger import Ledger
 from dpproxy.backends.base import Cancellation, Fetched
-from dpproxy.backends.duckdb import DuckDBSlot
+from dpproxy.backends.duckdb.adapter import DuckDBSlot
 from dpproxy.deployment.service import Service, configured
 from dpproxy.engine.release_plan import ReleasePlan
 from dpproxy.engine.released_table import ReleasedTable

@@ -12,7 +12,7 @@ import psycopg
 import pytest
 
 from dpproxy.backends.base import Cancellation
-from dpproxy.backends.duckdb import DuckDBSlot
+from dpproxy.backends.duckdb.adapter import DuckDBSlot
 from dpproxy.config.sections import load
 from dpproxy.deployment.service import Service
 from dpproxy.pgwire import messages as m

@@ -15,7 +15,7 @@ import pytest
 from budget.account import Settled
 from budget.units import MICRO
 from dpproxy.backends.base import BackendError, Cancellation
-from dpproxy.backends.duckdb import DuckDBSlot
+from dpproxy.backends.duckdb.adapter import DuckDBSlot
 from dpproxy.deployment.service import Service, configured
 from dpproxy.engine.released_table import ReleasedTable
 from mechanisms.known_domain import KnownGauss

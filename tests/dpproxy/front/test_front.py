@@ -12,7 +12,7 @@ import psycopg
 import pytest
 
 from dpproxy.backends.base import BackendSchema
-from dpproxy.backends.duckdb import DuckDB
+from dpproxy.backends.duckdb.adapter import DuckDB
 from dpproxy.engine.binary_arrays import INT8_ARRAY, TEXT_ARRAY, int8_array, text_array
 from dpproxy.front.front import Front, FrontError
 from dpproxy.front.statement import Described

@@ -13,7 +13,7 @@ import pytest
 from rich.console import Console
 
 from dpproxy.backends.base import Fetched
-from dpproxy.backends.duckdb import DuckDBSlot
+from dpproxy.backends.duckdb.adapter import DuckDBSlot
 from dpproxy.cli.progress import progress_bar
 from dpproxy.deployment.service import Service, configured
 from dpproxy.telemetry.progress import Progress

@@ -14,7 +14,7 @@ import numpy as np
 import psycopg
 import pytest
 
-from dpproxy.backends.duckdb import RAISING
+from dpproxy.backends.duckdb.adapter import RAISING
 from dpproxy.embedded.server import Embedded
 from mechanisms.unit_clip import clipped
 from rewriter.emit.clipped_totals import Vectors, averages_query, clipped_query, lengths_query

@@ -16,7 +16,7 @@ import psycopg
 import pytest
 from sqlglot import exp, parse_one
 
-from dpproxy.backends.duckdb import RAISING
+from dpproxy.backends.duckdb.adapter import RAISING
 from rewriter.binder.names import resolve
 from rewriter.emit.dialects.base import Dialect
 from rewriter.emit.dialects.duckdb import DUCKDB

@@ -74,7 +74,7 @@ def spark() -> Iterator[Sequence[Answers]]:
     """The answers to every expression that is not refused, in their order."""
     from pyspark.sql.types import LongType, StringType, StructField, StructType
 
-    from dpproxy.backends.spark_session import connected
+    from dpproxy.backends.spark.session import connected
 
     session = connected(url())
     with closing(session.client):

@@ -28,8 +28,8 @@ from dpproxy.backends.base import (
     quoted,
     text,
 )
-from dpproxy.backends.duckdb_instance import DuckDBSettings, Instance
-from dpproxy.backends.duckdb_schema import read_schema
+from dpproxy.backends.duckdb.instance import DuckDBSettings, Instance
+from dpproxy.backends.duckdb.schema import read_schema
 from rewriter.emit.dialects.base import Dialect
 from rewriter.emit.dialects.duckdb import DUCKDB
 from rewriter.plan import HistogramQuery

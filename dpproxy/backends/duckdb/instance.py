@@ -14,7 +14,7 @@ from time import monotonic
 import duckdb
 
 from dpproxy.backends.base import BackendUnavailable, literal
-from dpproxy.backends.duckdb_schema import read_schema
+from dpproxy.backends.duckdb.schema import read_schema
 from rewriter.plan import UniqueColumn
 
 DuckDBSettings = Mapping[str, str | bool | int | float | list[str]]

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from sqlglot import exp
 
-from rewriter.emit.expressions.base import Guarded, Writer, divided
+from rewriter.emit.dialects.expressions import Guarded, Writer, divided
 from rewriter.ir.trees import and_, case, cast, func, not_, or_, paren
 from rewriter.scalar import float_guards, regexp
 from rewriter.scalar.function_checks import constant_text, whole_constant

@@ -27,8 +27,8 @@ from dpproxy.backends.base import (
     masked,
     public_name,
 )
-from dpproxy.backends.spark_schema import named, read_schema
-from dpproxy.backends.spark_session import connected, end, place
+from dpproxy.backends.spark.schema import named, read_schema
+from dpproxy.backends.spark.session import connected, end, place
 from rewriter.emit.dialects.base import Dialect
 from rewriter.emit.dialects.spark import CELLS, SECRET, SPARK
 from rewriter.plan import HistogramQuery

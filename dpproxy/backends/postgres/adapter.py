@@ -27,8 +27,8 @@ from dpproxy.backends.base import (
     public_name,
     quoted,
 )
-from dpproxy.backends.postgres_schema import keeps_unique, read_schema
-from dpproxy.backends.postgres_session import OLDEST, objection, pinned
+from dpproxy.backends.postgres.schema import keeps_unique, read_schema
+from dpproxy.backends.postgres.session import OLDEST, objection, pinned
 from rewriter.emit.dialects.base import Dialect
 from rewriter.emit.dialects.postgres import POSTGRES
 from rewriter.plan import HistogramQuery, UniqueColumn

@@ -1,0 +1,1 @@
+"""DuckDB: a file, in this process."""

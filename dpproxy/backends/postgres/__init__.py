@@ -1,0 +1,1 @@
+"""PostgreSQL: a server, by a role that only reads."""

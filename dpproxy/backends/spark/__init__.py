@@ -1,0 +1,1 @@
+"""Spark: a cluster, by Spark Connect."""

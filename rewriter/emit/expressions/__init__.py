@@ -1,1 +1,0 @@
-"""Scalar expressions as each engine writes them."""
