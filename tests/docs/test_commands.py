@@ -71,6 +71,10 @@ MAKE = {
         " --dist loadfile --no-loadscope-reorder --durations=20",
         "tests/docs/test_readme.py::test_make",
     ),
+    "test-slow": (
+        "-m pytest -m slow",
+        "tests/dpproxy/engine/test_release_keys.py::test_keys_change_with_what_is_released",
+    ),
     "accuracy": (
         "-m benchmarks.accuracy --keys 20 --parts sample shop tpch times peers --tpch .venv-tpch --venv .venv",
         "tests/benchmarks/accuracy/test_accuracy.py::test_a_small_shop_down_to_the_page",

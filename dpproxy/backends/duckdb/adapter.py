@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import threading
 from collections.abc import Iterator, Sequence
@@ -34,6 +35,8 @@ from rewriter.emit.dialects.base import Dialect
 from rewriter.emit.dialects.duckdb import DUCKDB
 from rewriter.plan import HistogramQuery
 from rewriter.policy import Table
+
+log = logging.getLogger(__name__)
 
 RAISING = "common_subexpressions"
 """An optimizer that computes a repeated expression once, outside of its TRY, so that a row could make it raise."""
@@ -153,9 +156,10 @@ class DuckDBSlot(HeldSlot[duckdb.DuckDBPyConnection]):
                 return _fetched(quick, query, rank_key, max_rows)
             except duckdb.OutOfMemoryException:
                 raise
-            except duckdb.Error:
+            except duckdb.Error as error:
                 if cancellation.cancelled:
                     raise
+                log.warning("a query is run again without statistics: %s", type(error).__name__)
             with (
                 self._backend.careful.cursor() as cursor,
                 interrupting(cancellation, cursor.interrupt, _EVERY),
