@@ -31,7 +31,7 @@ DIGITS = 10
 """The most digits behind the point that ROUND and TRUNC keep."""
 LONGEST = 100
 """Characters of a constant that is put into texts."""
-TO_CHAR = re.compile(r"(%[YmdHMSj]|[-/:., _])+")
+TO_CHAR = re.compile(r"(?!.*%S%S)(%[YmdHMSj]|[-/:., _])+")
 Of = Callable[[exp.Expr], str]
 """The kind of a part of an expression."""
 Check = Callable[[exp.Expr, Of, Parameters], str | None]

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
 from typing import ClassVar
 
 from sqlglot import TokenType, exp
+from sqlglot.dialects.dialect import Dialect
 from sqlglot.dialects.postgres import Postgres
 from sqlglot.parsers.postgres import PostgresParser
 
@@ -18,6 +21,9 @@ CALLED = "called"
 UNKNOWN = "unknown"
 """The mark of IS UNKNOWN, which is IS NULL to the parser."""
 
+WRITTEN = "written"
+"""The mark of date_trunc and to_char: their unit or format as the client wrote it, which may be in lower case."""
+
 BY_THEIR_NAMES = ("TO_TIMESTAMP", "TO_DATE", "TO_HEX", "DATE_ADD", "LOG10", "DIV", "IFNULL")
 """Functions that the parser would take for others, or for one without its name."""
 
@@ -29,6 +35,30 @@ def plain_strings(tree: exp.Expr) -> None:
     """Put the texts that they are in the places of E'...' and $$...$$; the parser has resolved their escapes."""
     for node in walk(tree, *_STRINGS):
         node.replace(exp.Literal.string(node.name))
+
+
+_FORMAT = re.compile(r'(YYYY|yyyy|MM|mm|DDD|ddd|DD|dd|HH24|hh24|MI|mi|SS|ss|[^A-Za-z"\\])*')
+"""Formats that mean the same in capitals: each keyword in letters of one case, and no quoted text."""
+
+
+def _in_capitals(place: int, build: Callable[..., exp.Expr]) -> Callable[..., exp.Expr]:
+    """A builder of date_trunc or to_char that reads its unit or format, at `place`, in capitals, and keeps the text
+    where PostgreSQL means the same by both."""
+
+    def built(args: list[exp.Expr], dialect: Dialect) -> exp.Expr:
+        text = args[place] if place < len(args) else None
+        written = text.this if isinstance(text, exp.Literal) and text.is_string else ""
+        alike = _FORMAT.fullmatch(written) is not None
+        if alike:
+            args = [*args[:place], exp.Literal.string(written.upper()), *args[place + 1 :]]
+        node = build(args, dialect=dialect) if "dialect" in build.__code__.co_varnames else build(args)
+        if isinstance(node, (exp.TimestampTrunc, exp.DateTrunc)):
+            alike = written.lower() == node.args["unit"].name.lower()
+        if alike:
+            node.meta[WRITTEN] = written
+        return node
+
+    return built
 
 
 class Reading(Postgres):
@@ -44,7 +74,11 @@ class Reading(Postgres):
         SINGLE_TOKENS: ClassVar = {**Postgres.Tokenizer.SINGLE_TOKENS, PARAMETER_MARK: TokenType.PARAMETER}
 
     class Parser(PostgresParser):
-        FUNCTIONS: ClassVar = {n: f for n, f in PostgresParser.FUNCTIONS.items() if n not in BY_THEIR_NAMES}
+        FUNCTIONS: ClassVar = {
+            **{n: f for n, f in PostgresParser.FUNCTIONS.items() if n not in BY_THEIR_NAMES},
+            "DATE_TRUNC": _in_capitals(0, PostgresParser.FUNCTIONS["DATE_TRUNC"]),
+            "TO_CHAR": _in_capitals(1, PostgresParser.FUNCTIONS["TO_CHAR"]),
+        }
         FUNCTION_PARSERS: ClassVar = {
             n: f for n, f in PostgresParser.FUNCTION_PARSERS.items() if n != "DATE_PART"
         }

@@ -12,7 +12,7 @@ from itertools import product
 from sqlglot import exp
 
 from rewriter.ir.trees import walk
-from rewriter.syntax.postgres_dialect import CALLED, UNKNOWN
+from rewriter.syntax.postgres_dialect import CALLED, UNKNOWN, WRITTEN
 
 NEGATED = (exp.In, exp.Between, exp.Is)
 
@@ -68,6 +68,8 @@ def _said(tree: exp.Expr) -> exp.Expr:
             node.replace(exp.Anonymous(this=name, expressions=_arguments(node)))
         elif type(node) in _OPERATORS and not name:
             node.replace(_operator(node, _OPERATORS[type(node)]))
+        elif WRITTEN in node.meta:
+            node.replace(_as_written(node))
         elif UNKNOWN in node.meta:
             node.replace(exp.var("UNKNOWN"))
         elif isinstance(node, exp.Trim) and not name and node.args.get("position"):
@@ -81,6 +83,15 @@ def _arguments(node: exp.Expr) -> list[exp.Expr]:
         return [node.this.unnest(), node.expression.unnest()]
     names = ("this", "expression", "substr", "start", "length")
     return [part for part in (node.args.get(name) for name in names) if isinstance(part, exp.Expr)]
+
+
+def _as_written(node: exp.Expr) -> exp.Expr:
+    """date_trunc or to_char with its unit or format in the client's letters."""
+    text = exp.Literal.string(node.meta[WRITTEN])
+    if isinstance(node, exp.TimeToStr):
+        return exp.Anonymous(this="to_char", expressions=[node.this, text])
+    zone = [node.args["zone"]] if node.args.get("zone") else []
+    return exp.Anonymous(this="date_trunc", expressions=[text, node.this, *zone])
 
 
 def _operator(node: exp.Expr, sign: str) -> exp.Expr:
