@@ -1,1 +1,1 @@
-"""What each engine's SQL can say."""
+"""How each engine writes queries and expressions: a file each, over what they share."""
