@@ -134,7 +134,7 @@ def _check_parameters(tree: exp.Expr, parameters: Parameters) -> None:
 def _spell_units(tree: exp.Expr) -> None:
     """Write the units of date_trunc in lower case, as PostgreSQL does; the parser turns them into upper case."""
     for node in walk(tree, exp.TimestampTrunc, exp.DateTrunc):
-        node.set("unit", exp.var(node.args["unit"].name.lower()))
+        node.set("unit", exp.Var(this=node.args["unit"].name.lower()))
 
 
 @dataclass

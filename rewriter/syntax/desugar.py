@@ -51,7 +51,7 @@ def _part(node: exp.Anonymous) -> exp.Expr:
     if len(node.expressions) != 2 or not node.expressions[0].is_string:
         return node
     field, value = node.expressions
-    return exp.cast(exp.Extract(this=exp.var(field.name.upper()), expression=value), "DOUBLE")
+    return exp.cast(exp.Extract(this=exp.Var(this=field.name.upper()), expression=value), "DOUBLE")
 
 
 def _ways(low: exp.Expr, high: exp.Expr) -> tuple[tuple[exp.Expr, exp.Expr], ...]:

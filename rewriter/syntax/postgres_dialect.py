@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import partial
+from inspect import signature
 from typing import ClassVar
 
 from sqlglot import TokenType, exp
@@ -44,14 +46,18 @@ _FORMAT = re.compile(r'(YYYY|yyyy|MM|mm|DDD|ddd|DD|dd|HH24|hh24|MI|mi|SS|ss|[^A-
 def _in_capitals(place: int, build: Callable[..., exp.Expr]) -> Callable[..., exp.Expr]:
     """A builder of date_trunc or to_char that reads its unit or format, at `place`, in capitals, and keeps the text
     where PostgreSQL means the same by both."""
+    takes_dialect = "dialect" in signature(build).parameters
 
     def built(args: list[exp.Expr], dialect: Dialect) -> exp.Expr:
+        read = partial(build, dialect=dialect) if takes_dialect else build
         text = args[place] if place < len(args) else None
-        written = text.this if isinstance(text, exp.Literal) and text.is_string else ""
+        if not (isinstance(text, exp.Literal) and text.is_string):
+            return read(args)
+        written = text.this
         alike = _FORMAT.fullmatch(written) is not None
         if alike:
             args = [*args[:place], exp.Literal.string(written.upper()), *args[place + 1 :]]
-        node = build(args, dialect=dialect) if "dialect" in build.__code__.co_varnames else build(args)
+        node = read(args)
         if isinstance(node, (exp.TimestampTrunc, exp.DateTrunc)):
             alike = written.lower() == node.args["unit"].name.lower()
         if alike:

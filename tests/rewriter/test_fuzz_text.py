@@ -36,6 +36,9 @@ def test_nothing_but_a_refusal_leaves_the_rewriter() -> None:
             "PV020",
         ),
         ("SELECT COUNT(*) FROM users WHERE substring(job_title, = 'Eng'", "PV020"),
+        ("SELECT date_trunc('', now()), COUNT(*) FROM users", "answered"),
+        ("SELECT date_trunc(', now()), COUNT(*) FROM users", "42601"),
+        ("SELECT date_part('', signup_date), COUNT(*) FROM users GROUP BY 1", "PV020"),
         (
             "SELECT a.article_id,LATERALCOUNT(*) FILTER (WHERE NOT (e.amount IS NULL)) FROM articles a "
             "LEFT JOIN events e ON e.article_id = a.article_id GROUP BY a.article_id",
