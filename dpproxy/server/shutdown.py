@@ -68,6 +68,9 @@ def ending(seconds: float, stop: Callable[[], None]) -> Iterator[asyncio.Event]:
 
 def leave() -> None:
     """Ends the process, of which all servers are stopped, where only threads keep it from ending."""
+    # The interpreter takes its handlers away before it has ended: a second signal would kill it there.
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, signal.SIG_IGN)
     deadline = time.monotonic() + _THREADS_SECONDS
     others = [
         thread

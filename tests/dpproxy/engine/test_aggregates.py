@@ -123,9 +123,13 @@ def test_aggregates_of_one_value_share_their_sums(ann: Analyst) -> None:
 
 
 def test_an_average_that_depends_on_the_number_of_rows_is_off_and_says_so(ann: Analyst) -> None:
-    """1,000 people with 10 calls of 11 minutes, 100 with 1,000 calls of one minute: 2.06 in truth (unit_moments.md)."""
-    ((average,),) = ann.ask("SELECT AVG(minutes) FROM calls")
-    assert float(average) > 5
+    """1,000 people with 10 calls of 11 minutes, 100 with 1,000 calls of one minute: 2.06 in truth (unit_moments.md).
+
+    A far too long length, one in fifty, brings an average near the truth: three accounts do not all draw one.
+    """
+    accounts = [ann, *(Analyst(ann.service, f"{ann.name} {n}") for n in "ab")]
+    averages = [float(a.ask("SELECT AVG(minutes) FROM calls")[0][0] or 0) for a in accounts]
+    assert max(averages) > 5
     assert re.search(
         r"in avg a unit of more than about \d+ rows has less weight than its rows: where such units differ from the "
         "others, it is not that of all rows, and the interval does not cover it",

@@ -13,7 +13,7 @@ import pytest
 pytestmark = pytest.mark.service
 
 _PROGRAM = """
-import asyncio, sys, threading, time
+import asyncio, signal, sys, threading, time
 import uvloop
 from dpproxy.server import shutdown
 
@@ -46,6 +46,8 @@ uvloop.run(main(sys.argv[1]))
 if sys.argv[1] == "stop":
     endless()
 shutdown.leave()
+if sys.argv[1] == "again":
+    say(signal.getsignal(signal.SIGTERM).name)
 """
 FORCED = ["ready", "servers stopped"]
 
@@ -55,6 +57,7 @@ FORCED = ["ready", "servers stopped"]
     [
         ("nothing", 0, ["ready", "drained"], signal.SIGTERM),
         ("nothing", 0, ["ready", "drained"], signal.SIGINT),
+        ("again", 0, ["ready", "drained", "SIG_IGN"], signal.SIGTERM),
         ("thread", 0, ["ready", "drained"], signal.SIGTERM),
         ("loop", 1, FORCED, signal.SIGTERM),
         ("body", 1, FORCED, signal.SIGINT),
