@@ -9,7 +9,7 @@ Why: docs/decisions/constants-do-not-change.md.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
@@ -18,7 +18,7 @@ from rewriter.binder.group_by import aggregates
 from rewriter.binder.rejections import uncorrelated
 from rewriter.effort import EXPANDED, spend
 from rewriter.ir.relation import Relation
-from rewriter.ir.trees import walk
+from rewriter.ir.trees import copied, walk
 from rewriter.refusal import Refusal
 from rewriter.scalar.array_literal import elements
 from rewriter.scalar.functions import CHANGING, FOLDED, PLAIN, check_row_local
@@ -66,16 +66,21 @@ class Constant:
             return False
         return any(not isinstance(part, (*FOLDED, *PLAIN)) for part in walk(self.node))
 
-    def statement(self) -> exp.Select:
-        """SELECT of the constant alone, with the CTEs that it can see and that were not dropped."""
-        body = self.node.copy()
+    def statement(
+        self, above: Callable[[exp.Expr], exp.Expr] = copied, dropped: Container[int] = ()
+    ) -> exp.Select:
+        """SELECT of the constant alone, with the CTEs that it can see and whose ids are not `dropped`.
+
+        `above` gives what stands for a part of the client's tree, without it a copy of that part.
+        """
+        body = above(self.node)
         if self.column is not None or self.listed:
             item = body if isinstance(body, exp.Table) else _subquery(body)
             name = exp.column(exp.to_identifier(self.column, quoted=True)) if self.column else exp.Star()
             select = exp.select(name).from_(item)
         else:
             select = exp.select(body)
-        ctes = [cte.copy() for cte in self.ctes if _is_there(cte)]
+        ctes = [above(cte) for cte in self.ctes if id(cte) not in dropped]
         if ctes:
             select.set("with_", exp.With(expressions=ctes))
         return select
@@ -326,11 +331,6 @@ def _subquery(query: exp.Expr) -> exp.Subquery:
     inner = query if isinstance(query, exp.Subquery) else exp.Subquery(this=query)
     inner.set("alias", exp.TableAlias(this=exp.to_identifier("x")))
     return inner
-
-
-def _is_there(cte: exp.CTE) -> bool:
-    """Whether a CTE is still in the tree: CTEs of private rows are dropped."""
-    return cte.parent is not None and any(other is cte for other in cte.parent.expressions)
 
 
 def visible(node: exp.Expr) -> tuple[exp.CTE, ...]:

@@ -149,6 +149,15 @@ def walk(root: exp.Expr, *types: type[exp.Expr]) -> Sequence[exp.Expr]:
     return [node for node in nodes if isinstance(node, types)] if types else nodes
 
 
+def copied(node: exp.Expr) -> exp.Expr:
+    """A copy of a tree.
+
+    >>> copied(exp.null()).sql()
+    'NULL'
+    """
+    return node.copy()
+
+
 def column(name: str, table: str = "", *, quoted: bool = False) -> exp.Column:
     """table.name.
 
@@ -159,8 +168,8 @@ def column(name: str, table: str = "", *, quoted: bool = False) -> exp.Column:
     return exp.Column(**{place: exp.Identifier(this=text, quoted=quoted) for place, text in places.items()})
 
 
-def rebuilt(node: exp.Expr, part: Callable[[exp.Expr], exp.Expr]) -> exp.Expr:
-    """A node like `node` whose parts are what `part` gives for its parts.
+def rebuilt(node: exp.Expr, part: Callable[[exp.Expr], exp.Expr], without: Sequence[str] = ()) -> exp.Expr:
+    """A node like `node` whose parts are what `part` gives for its parts, those called `without` left out.
 
     >>> rebuilt(exp.column("a").eq(exp.Literal.number(1)), lambda p: paren(p.copy())).sql()
     '(a) = (1)'
@@ -172,6 +181,7 @@ def rebuilt(node: exp.Expr, part: Callable[[exp.Expr], exp.Expr]) -> exp.Expr:
         if isinstance(value, list)
         else value
         for key, value in node.args.items()
+        if key not in without
     }
     made = type(node)(**arguments)
     made.meta.update(node.meta)

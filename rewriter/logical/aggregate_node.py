@@ -21,10 +21,11 @@ from rewriter.binder.rejections import not_grouped
 from rewriter.effort import spend
 from rewriter.ir.measure import Output, Running
 from rewriter.ir.relation import Relation, leaves
+from rewriter.logical.above import Replacements
 from rewriter.logical.aggregate_calls import Call, read_call
 from rewriter.logical.limit import limit_of
 from rewriter.logical.measures import measures_of
-from rewriter.logical.plan import Edit, NodeDraft, released, released_rows, replace_later
+from rewriter.logical.plan import NodeDraft, released, released_rows
 from rewriter.logical.running_counts import Known, running_count
 from rewriter.refusal import Refusal
 from rewriter.scalar.typecheck import Parameters
@@ -40,21 +41,20 @@ def dp_nodes(
     nested: Callable[[exp.Expr], None],
     known: Known,
     clips: bool,
-) -> tuple[list[NodeDraft], list[Edit]]:
-    """Nodes `index`.. for an aggregating SELECT, one a grouping set, and the edits that let it read their rows.
+    replacements: Replacements,
+) -> list[NodeDraft]:
+    """Nodes `index`.. for an aggregating SELECT, one a grouping set; `replacements` get what lets it read their rows.
 
     `nested` analyses a query nested in its expressions, `known` says whether keys have a known domain, `clips` whether
     units' totals are clipped. Raises Refusal for what no mechanism answers.
     """
     refuse_unit_keys(tree, relation, groups.keys)
-    writer = Writer(relation, groups, index, parameters, nested, clips)
+    writer = Writer(relation, groups, index, parameters, nested, clips, replacements)
     if len(groups.sets) == 1:
         writer.running = running_count(tree, relation, groups.keys, parameters, writer.key_of, known)
-    for number, item in enumerate(tree.expressions):
+    for item in tree.expressions:
         if isinstance(item, exp.Star):
             raise Refusal("42803", "SELECT * cannot be grouped: name the grouping columns", position=1)
-        if not isinstance(item, exp.Alias):
-            writer.edits.append(_alias_later(tree, number, output_name(item)))
         writer.rewrite(item.unalias())
     having = tree.args.get("having")
     if having is not None:
@@ -66,11 +66,11 @@ def dp_nodes(
             nested(tree.args[part])
     ordering = _ordering_count(tree, writer) if len(groups.sets) == 1 else None
     k = None if ordering is None else limit_of(tree, parameters)
-    nodes = [
+    replacements.rows[id(tree)] = released_rows(index, groups.sets)
+    return [
         replace(_node(writer, places, ordering, k, shown), names=_names(tree, writer))
         for places in groups.sets
     ]
-    return nodes, [*writer.edits, lambda: _above(tree, index, groups)]
 
 
 def _node(
@@ -112,8 +112,8 @@ class Writer:
     parameters: Parameters
     nested: Callable[[exp.Expr], None]
     clips: bool
+    replacements: Replacements
     running: Running | None = None
-    edits: list[Edit] = field(default_factory=list)
     calls: dict[Call, Call] = field(default_factory=dict)
     places: dict[int, int] = field(default_factory=dict)
 
@@ -192,10 +192,10 @@ class Writer:
                 )
         for part in node.expressions:
             resolve(part, self.relation)
-        self.edits.append(replace_later(node, digits))
+        self.replacements.parts[id(node)] = digits
 
     def _replace(self, node: exp.Expr, name: str) -> None:
-        self.edits.append(replace_later(node, exp.column(name, table=released(self.index))))
+        self.replacements.parts[id(node)] = exp.column(name, table=released(self.index))
 
 
 def _rewrite_order(tree: exp.Select, writer: Writer) -> None:
@@ -229,22 +229,3 @@ def _ordering_count(tree: exp.Select, writer: Writer) -> int | None:
         return None
     call = list(writer.calls)[place]
     return place if call.function == "count" and call.factor == 1 else None
-
-
-def _alias_later(tree: exp.Select, number: int, name: str) -> Edit:
-    def edit() -> None:
-        items = list(tree.expressions)
-        items[number] = exp.Alias(this=items[number], alias=exp.to_identifier(name, quoted=True))
-        tree.set("expressions", items)
-
-    return edit
-
-
-def _above(tree: exp.Select, index: int, groups: Grouping) -> None:
-    """Put the released rows in the place of FROM, WHERE and GROUP BY; HAVING becomes WHERE."""
-    having = tree.args.get("having")
-    tree.set("from_", exp.From(this=released_rows(index, groups.sets)))
-    for part in ("joins", "group", "having", "where"):
-        tree.set(part, None)
-    if having is not None:
-        tree.set("where", exp.Where(this=having.this))

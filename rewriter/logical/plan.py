@@ -1,8 +1,8 @@
-"""The result of the split: DP nodes in base form, references to the proxy's own tables, edits of the client's tree."""
+"""The result of the split: DP nodes in base form, references to the proxy's own tables, what stands above them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from sqlglot import exp
@@ -20,7 +20,6 @@ SYSTEM_TABLES = ("budget", "releases", "last_release")
 NODE, SETS = "node", "sets"
 Sets = tuple[tuple[int, ...], ...]
 """Of each grouping set the places of its keys among all keys of the query."""
-Edit = Callable[[], None]
 
 
 @dataclass(frozen=True)
@@ -68,22 +67,30 @@ class SystemDraft:
     name: str
 
 
-@dataclass
+@dataclass(frozen=True)
 class Draft:
-    """One statement, analysed: `nodes` are what must be released, in order.
+    """One statement, analysed. Nothing of it changes any more.
 
-    `parameters` are the client's; `values` are these and behind them the `constants`', as base forms name them.
+    Attributes:
+        tree: our reading of the client's text.
+        nodes: what must be released, in order.
+        above: the same statement over released rows, each node's in the place that `released_rows` made.
+        parameters: the client's.
+        constants: what the front has to evaluate for the nodes.
+        statements: the SELECT of each constant, over released rows.
+        values: the parameters and, behind them, the constants, as base forms name them.
     """
 
     tree: exp.Query
-    nodes: list[NodeDraft | SystemDraft]
-    edits: list[Edit]
+    nodes: tuple[NodeDraft | SystemDraft, ...]
+    above: exp.Query
     parameters: Parameters
     constants: tuple[Constant, ...]
+    statements: tuple[exp.Select, ...]
     values: tuple[Parameter, ...]
 
     def spellings(self) -> Iterator[str]:
-        """Our reading of the statement's text as text, before it is edited."""
+        """Our reading of the statement's text as text."""
         return spellings(self.tree)
 
 
@@ -101,12 +108,3 @@ def released_rows(index: int, sets: Sets = ()) -> exp.Table:
     table.meta[NODE] = index
     table.meta[SETS] = sets
     return table
-
-
-def replace_later(node: exp.Expr, new: exp.Expr) -> Edit:
-    """The edit that puts `new` in the place of `node`."""
-
-    def edit() -> None:
-        node.replace(new)
-
-    return edit

@@ -36,12 +36,8 @@ def present(
     """The statement for the front; `columns` are each node's released columns, `names` the client's output names.
 
     With `errors` the outermost SELECT shows <name>_stddev for each output that it shows by itself.
-
-    The edits of the draft are applied to its tree: a draft is presented once.
     """
-    for edit in draft.edits:
-        edit()
-    tree = draft.tree
+    tree = draft.above.copy()
     if names is not None:
         _name_outputs(tree, names)
     transports: list[Literal["int8", "text"]] = []
@@ -57,8 +53,10 @@ def present(
         bodies[index] = _rows(shown, [*numbers, *(n for n, _ in added)])
         transports += [c.transport for c in own]
     transports += ["text"] * len(asked)
-    constants = tuple(_filled(c.statement(), plain).sql("postgres") for c in draft.constants)
-    return Presentation(_filled(tree, bodies).sql("postgres"), tuple(transports), constants, asked)
+    constants = tuple(_filled(s.copy(), plain).sql("postgres", copy=False) for s in draft.statements)
+    return Presentation(
+        _filled(tree, bodies).sql("postgres", copy=False), tuple(transports), constants, asked
+    )
 
 
 def _error_columns(tree: exp.Expr) -> tuple[tuple[int, int], ...]:

@@ -20,8 +20,8 @@ around it reads released rows. A plain `GROUP BY` with the privacy unit among it
 its groups belongs to one unit: it is a relation again, with exact aggregates. A statement that is a relation at the end
 asks for rows of persons, and is refused (PV010).
 
-What happens in order, in `draft`: parse; remove tools' casts; read the tree, which collects `nodes`, `edits` and
-constants; return all of it. In `_private`, for a SELECT over a relation:
+What happens in order, in `draft`: parse; remove tools' casts; read the tree, which collects nodes, constants and what
+takes the place of private rows (above.py); return all of it. In `_private`, for a SELECT over a relation:
 1. scalar subqueries that read the row around them are joined to the relation (`_with_lookups`);
 2. parts that read no column are marked as constants (`_fold`), which PostgreSQL evaluates before the node;
 3. WHERE is split into conditions on a row, semi-joins and constants (where.py);
@@ -38,8 +38,8 @@ Invariants.
 5. The text of a node does not depend on where in a statement it stands (`numbered`): equal questions replay one answer.
 
 Traps.
-- The tree is not changed while it is read. Keys and clauses are compared by text, and a CTE may be read again; changes
-  are collected as `edits`, which the presentation applies once.
+- The tree is not changed while it is read, but for names of tables that its columns get: keys and clauses are compared
+  by text, and a CTE may be read again.
 - Constants are marked before the condition or key around them is resolved: base forms take the mark in their place.
 - A CTE of private rows is read for each place that names it, since each needs sources with names of their own.
 - The places of nodes are taken (`SystemDraft("")`) before their expressions are read, as a query nested in those adds
@@ -51,6 +51,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import cast
 
 from sqlglot import exp
 
@@ -80,7 +81,6 @@ from rewriter.logical.plan import (
     NodeDraft,
     SystemDraft,
     released_rows,
-    replace_later,
 )
 from rewriter.logical.where import Conditions, Cte, Ctes
 from rewriter.policy import Policy
@@ -107,13 +107,14 @@ def draft(text: str, policy: Policy, parameters: Parameters = (), read: Constant
     if relation is not None:
         raise row_level(relation, tree)
     _spell_units(tree)
-    constants = cutter.constants
+    constants, replacements = cutter.constants, cutter.replacements
     return Draft(
         tree,
-        [_listing(node, listed) for node in cutter.nodes],
-        cutter.edits,
+        tuple(_listing(node, listed) for node in cutter.nodes),
+        cast(exp.Query, replacements.above(tree)),
         tuple(parameters),
         tuple(constants.found),
+        tuple(c.statement(replacements.above, replacements.dropped) for c in constants.found),
         constants.parameters,
     )
 
@@ -192,15 +193,14 @@ class _Cutter(Conditions):
             return ctes
         if clause.args.get("recursive"):
             raise recursive(clause)
-        private = []
         for cte in clause.expressions:
             name = folded(cte.args["alias"].this)
             rows = self.query(cte.this, ctes)
             columns = tuple(folded(c) for c in cte.args["alias"].columns)
             read = [] if rows is None else [rows]
             ctes = {**ctes, name: Cte(cte.this, ctes, columns, read, rows is not None)}
-            private += [] if rows is None else [cte]
-        self.edits.append(lambda: _drop(tree, private))
+            if rows is not None:
+                self.replacements.dropped.add(id(cte))
         return ctes
 
     def _presented(self, tree: exp.Expr, ctes: Ctes, skip: Sequence[str]) -> None:
@@ -331,7 +331,7 @@ class _Cutter(Conditions):
         alias = exp.TableAlias(this=exp.to_identifier(shown, quoted=True))
         rows = released_rows(index)
         rows.set("alias", alias)
-        self.edits.append(replace_later(item, rows))
+        self.replacements.parts[id(item)] = rows
 
     def _private(
         self, tree: exp.Select, relation: Relation, ctes: Ctes, outer: Relation | None
@@ -369,7 +369,7 @@ class _Cutter(Conditions):
         check_zero_fill(tree, relation, keys)
         index = len(self.nodes)
         self.nodes += [SystemDraft("")] * len(groups.sets)
-        nodes, edits = dp_nodes(
+        nodes = dp_nodes(
             tree,
             relation,
             groups,
@@ -378,9 +378,9 @@ class _Cutter(Conditions):
             lambda node: self._nested(node, ctes),
             lambda keys: self._known(relation, keys),
             self.policy.unit_clips,
+            self.replacements,
         )
         self.nodes[index : index + len(nodes)] = map(numbered, nodes)
-        self.edits += edits
         return None
 
     def _fold_keys(self, tree: exp.Select, ctes: Ctes) -> None:
@@ -446,12 +446,3 @@ def _counted(part: object) -> Iterator[exp.Expr]:
     elif isinstance(part, exp.Expr) and not isinstance(part, exp.Query):
         for one in part.iter_expressions():
             yield from _counted(one)
-
-
-def _drop(tree: exp.Expr, ctes: list[exp.Expr]) -> None:
-    clause = tree.args.get("with_")
-    if clause is None:
-        return
-    clause.set("expressions", [c for c in clause.expressions if c not in ctes])
-    if not clause.expressions:
-        tree.set("with_", None)

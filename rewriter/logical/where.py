@@ -16,7 +16,8 @@ from rewriter.binder.rejections import refuse_limited, uncorrelated, unlike
 from rewriter.binder.scan_filter import aliases, exists, row_in, semi_join, where
 from rewriter.binder.select_parts import correlated, projected, split
 from rewriter.ir.relation import Relation, leaves
-from rewriter.logical.plan import Edit, NodeDraft, SystemDraft
+from rewriter.logical.above import Replacements
+from rewriter.logical.plan import NodeDraft, SystemDraft
 from rewriter.policy import Policy
 from rewriter.refusal import Refusal
 from rewriter.scalar.comparable import alike
@@ -53,7 +54,7 @@ class Conditions(ABC):
     policy: Policy
     constants: Constants
     nodes: list[NodeDraft | SystemDraft] = field(default_factory=list)
-    edits: list[Edit] = field(default_factory=list)
+    replacements: Replacements = field(default_factory=Replacements)
     names: Iterator[str] = field(default_factory=aliases)
 
     @property
