@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import product
+from itertools import chain, product, repeat
 from math import prod
 from typing import Literal, overload
 
@@ -32,12 +32,21 @@ class Product(Sequence[Cell]):
     >>> cells = Product((Factor((0, 2), (("a", "x"), ("b", None))), Factor((1,), (("1",), ("2",), ("3",)))))
     >>> len(cells), cells[0], cells[5], list(cells)[5] == cells[5]
     (6, ('a', '1', 'x'), ('b', '3', None), True)
+    >>> [tuple(c) for c in zip(*map(cells.column, range(3)))] == list(cells)
+    True
     """
 
     factors: tuple[Factor, ...]
 
     def __len__(self) -> int:
         return prod(len(f.cells) for f in self.factors)
+
+    def column(self, place: int) -> Iterator[str | None]:
+        """The values of one key in all cells, in order."""
+        number, factor = next((n, f) for n, f in enumerate(self.factors) if place in f.places)
+        at, repeated = factor.places.index(place), prod(len(f.cells) for f in self.factors[number + 1 :])
+        values = [value for cell in factor.cells for value in repeat(cell[at], repeated)]
+        return chain.from_iterable(repeat(values, prod(len(f.cells) for f in self.factors[:number])))
 
     def __iter__(self) -> Iterator[Cell]:
         order = self._order
@@ -69,6 +78,23 @@ class Product(Sequence[Cell]):
 
 
 @dataclass(frozen=True)
+class CellTexts:
+    """The texts of one key in all cells, made when they are read.
+
+    >>> list(CellTexts((("a", "1"), ("b", None)), 1))
+    ['1', None]
+    """
+
+    cells: Cells
+    place: int
+
+    def __iter__(self) -> Iterator[str | None]:
+        if isinstance(self.cells, Product):
+            return self.cells.column(self.place)
+        return (cell[self.place] for cell in self.cells)
+
+
+@dataclass(frozen=True)
 class HistogramQuery:
     """The SQL that the backend runs for one node.
 
@@ -85,7 +111,7 @@ class HistogramQuery:
     """
 
     sql: str
-    arrays: tuple[tuple[str | None, ...], ...]
+    arrays: tuple[Iterable[str | None], ...]
     rank_key: bool
     limit: int | None
     integers: bool = False

@@ -186,7 +186,7 @@ def _query(query: HistogramQuery) -> Iterator[str]:
     yield "  Backend:"
     yield from (f"    {line}" for line in query.sql.splitlines())
     for number, array in enumerate(query.arrays, 1):
-        shown_ones = ", ".join("NULL" if v is None else v for v in array[:5])
-        yield f"    ${number}: {len(array)} cells: {shown_ones}{', ...' if len(array) > 5 else ''}"
+        texts = ["NULL" if v is None else v for v in array]
+        yield f"    ${number}: {len(texts)} cells: {', '.join(texts[:5])}{', ...' if len(texts) > 5 else ''}"
     if query.rank_key:
         yield f"    ${len(query.arrays) + 1}: the secret key of the rank"

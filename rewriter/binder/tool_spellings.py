@@ -7,7 +7,7 @@ from sqlglot import exp
 from rewriter.binder.names import folded
 from rewriter.ir.parameter import Parameter as Parameter
 from rewriter.ir.parameter import Parameters
-from rewriter.ir.trees import walk
+from rewriter.ir.trees import data_type, walk
 
 
 def drop_schemas(tree: exp.Query) -> exp.Query:
@@ -63,7 +63,7 @@ def drop_casts(tree: exp.Query, parameters: Parameters) -> exp.Query:
     """
     for cast in walk(tree, exp.Cast):
         if isinstance(cast.this, exp.Parameter):
-            own = exp.DataType.build(parameters[int(cast.this.name) - 1].type, dialect="postgres")
+            own = data_type(parameters[int(cast.this.name) - 1].type, "postgres")
             if own == cast.to:
                 cast.replace(cast.this)
     return tree

@@ -28,7 +28,7 @@ from rewriter.ir.measure import parts as read_by
 from rewriter.ir.relation import UNIT, Relation, SemiJoin, Source, is_inner_unit, leaf, leaves, parts
 from rewriter.ir.trees import alias, and_, cast, func, join, not_, select, walk, with_
 from rewriter.logical.plan import NodeDraft
-from rewriter.plan import Cells, HistogramQuery, UniqueColumn
+from rewriter.plan import Cells, CellTexts, HistogramQuery, UniqueColumn
 from rewriter.policy import Column, Policy, Table
 from rewriter.scalar.kinds import kind_of_type
 from rewriter.scalar.typecheck import Parameters, kind
@@ -78,13 +78,9 @@ def histogram_query(
         query = emitter.largest(keys, kinds, counts, f"c{node.selecting or 0}").limit(limit or 0, copy=False)
     for name, body in ctes:
         query = with_(query, name, body)
-    arrays = (
-        tuple(zip(*cells, strict=True)) if cells else tuple(() for _ in keys) if cells is not None else ()
-    )
+    arrays = () if cells is None else tuple(CellTexts(cells, n) for n in range(len(keys)))
     known = cells is not None or not keys
-    return HistogramQuery(
-        dialect.sql(query), arrays if keys else (), emitter.rank_used, limit, known, emitter.unique
-    )
+    return HistogramQuery(dialect.sql(query), arrays, emitter.rank_used, limit, known, emitter.unique)
 
 
 def node_text(node: NodeDraft, policy: Policy, parameters: Parameters) -> tuple[str, Scanned]:
@@ -121,7 +117,7 @@ def types_query(node: NodeDraft, parameters: Parameters, sent: int) -> str:
     for found in walk(query, exp.Parameter):
         if int(found.name) > sent:
             found.replace(exp.var(f"NULL::{parameters[int(found.name) - 1].type}"))
-    return query.sql("postgres")
+    return query.sql("postgres", copy=False)
 
 
 def _front_source(source: Source) -> exp.Expr:

@@ -19,7 +19,7 @@ from rewriter.ir.measure import ROW, DistinctItems, Quantiles, Running
 from rewriter.ir.relation import UNIT
 from rewriter.ir.trees import alias, and_, cast, join, not_, paren, select, with_
 from rewriter.logical.plan import NodeDraft
-from rewriter.plan import Cells, HistogramQuery
+from rewriter.plan import Cells, CellTexts, HistogramQuery
 from rewriter.policy import Policy
 from rewriter.scalar.typecheck import Parameters, kind
 
@@ -242,10 +242,9 @@ class CellQuery:
     def written(self, query: exp.Select, cells: Cells) -> HistogramQuery:
         for name, body in self._ctes:
             query = with_(query, name, body)
-        arrays = tuple(zip(*cells, strict=True)) if cells else tuple(() for _ in range(self.arrays))
         return HistogramQuery(
             self.backend.dialect.sql(query),
-            arrays,
+            tuple(CellTexts(cells, n) for n in range(self.arrays)),
             self.emitter.rank_used,
             None,
             unique=self.emitter.unique,

@@ -229,7 +229,7 @@ def front_rows(source: Source, scanned: Callable[[Source], exp.Expr]) -> exp.Exp
     if derived is None:
         return scanned(source)
     unit = next(c.type for c in source.table.columns if c.name == UNIT)
-    typed = cast(exp.null(), exp.DataType.build(unit, dialect="postgres", udt=True))
+    typed = cast(exp.null(), data_type(unit, "postgres"))
     if isinstance(derived, Combined):
         sides = [_front_select(r.relation, r.fields, scanned) for r in (derived.left, derived.right)]
         rows: exp.Query = derived.operator(this=sides[0], expression=sides[1], distinct=False)

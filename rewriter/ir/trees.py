@@ -6,7 +6,7 @@ A tree that is written once needs neither. An argument becomes a part of what is
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cache
+from functools import lru_cache
 from typing import TypeVar, overload
 
 from sqlglot import exp
@@ -197,6 +197,6 @@ def data_type(text: str, dialect: str = "") -> exp.DataType:
     return _type(text, dialect).copy()
 
 
-@cache
+@lru_cache(1000)
 def _type(text: str, dialect: str = "") -> exp.DataType:
-    return exp.DataType.build(text, dialect=dialect or None)
+    return exp.DataType.build(text, dialect=dialect or None, udt=True)

@@ -51,7 +51,7 @@ def known_cells(
     factors: list[Factor] = []
     most = MAX_CELLS
     for places, query in queries:
-        factor = Factor(places, tuple(rows(query.limit(most + 1).sql("postgres"))))
+        factor = Factor(places, tuple(rows(query.limit(most + 1, copy=False).sql("postgres", copy=False))))
         if len(factor.cells) > most or not _held(factor, numbers):
             return None
         factors.append(factor)

@@ -11,7 +11,8 @@ from sqlglot import exp
 
 from rewriter.effort import PARSED, spend
 from rewriter.ir.measure import Output
-from rewriter.ir.trees import walk
+from rewriter.ir.trees import alias, cast, data_type, select, walk
+from rewriter.ir.trees import column as column_of
 from rewriter.logical.plan import NODE, SETS, Draft, NodeDraft, Sets
 from rewriter.plan import Presentation
 
@@ -148,19 +149,15 @@ def _name_outputs(tree: exp.Expr, names: Sequence[str]) -> None:
 def _rows(columns: Columns, numbers: Sequence[int]) -> exp.Select:
     """SELECT of the arrays, which are the parameters `numbers`, side by side, each column cast to its type."""
     arrays = [
-        exp.cast(
-            exp.Parameter(this=exp.Literal.number(n)),
-            "BIGINT[]" if c.transport == "int8" else "TEXT[]",
-        )
+        cast(exp.Parameter(this=exp.Literal.number(n)), "BIGINT[]" if c.transport == "int8" else "TEXT[]")
         for n, c in zip(numbers, columns, strict=True)
     ]
     names = [exp.to_identifier(f"x{n}") for n in range(len(columns))]
-    alias = exp.TableAlias(this=exp.to_identifier("x"), columns=names)
-    rows = exp.Table(this=exp.Anonymous(this="unnest", expressions=arrays), alias=alias)
+    shown = exp.TableAlias(this=exp.to_identifier("x"), columns=names)
+    rows = exp.Table(this=exp.Anonymous(this="unnest", expressions=arrays), alias=shown)
     values = []
     for number, column in enumerate(columns):
         spend(PARSED)
-        target = exp.DataType.build(column.type, dialect="postgres", udt=True)
-        value = exp.cast(exp.column(f"x{number}", table="x"), target)
-        values.append(exp.alias_(value, exp.to_identifier(column.name, quoted=True)))
-    return exp.select(*values).from_(rows)
+        value = cast(column_of(f"x{number}", "x"), data_type(column.type, "postgres"))
+        values.append(alias(value, column.name, quoted=True))
+    return select(*values, source=rows)
