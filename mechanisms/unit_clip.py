@@ -112,9 +112,10 @@ class UnitClip:
     def lengths(self) -> tuple[int, ...]:
         """The candidates, ascending; equal ones only once. Bin n holds the units that are longer than length n - 1."""
         found: list[int] = []
+        longest = self._longest
         for place in range(STEPS * LARGEST_TOTAL.bit_length()):
             length = self.length_of(place)
-            if length > self._longest:
+            if length > longest:
                 break
             if not found or length > found[-1]:
                 found.append(length)

@@ -44,6 +44,8 @@ OPPOSITE: dict[type[exp.Expr], type[exp.Binary]] = {
     exp.Or: exp.And,
 }
 """Negated comparisons; both engines order NaN like a number, so these hold for it too."""
+ATOMS = (exp.Column, exp.Parameter, exp.Literal)
+"""What is canonical as it is."""
 OPERATORS = (exp.Binary, exp.Unary, exp.Between, exp.In)
 TIME = re.compile(r"(\d{4}-\d\d-\d\d)(?:[ T](\d\d:\d\d)(?::(\d\d)(?:\.(\d{1,6}))?)?)?")
 TIMES = {exp.DType.DATE: "date", exp.DType.TIMESTAMP: "timestamp"}
@@ -58,6 +60,8 @@ def canonical(expression: exp.Expr, relation: Relation | None = None, *, copy: b
     >>> canonical(exp.condition("NOT (3 >= a)")).sql(), canonical(exp.condition("a = 1 OR a IN (2, 1)")).sql()
     ('a > 3', 'a IN (1, 2)')
     """
+    if isinstance(expression, ATOMS):
+        return expression.copy() if copy else expression
     value = expression.transform(lambda n: n.unnest(), copy=copy)
     before = ""
     while before != (before := text_of(value)):

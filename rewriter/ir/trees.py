@@ -73,7 +73,12 @@ def cast(value: exp.Expr, to: str | exp.DataType) -> exp.Expr:
     >>> cast(cast(exp.column("a"), "DECIMAL(38, 0)"), "DECIMAL(38, 0)").sql()
     'CAST(a AS DECIMAL(38, 0))'
     """
-    return exp.cast(value, _type(to).copy() if isinstance(to, str) else to, copy=False)
+    target = _type(to).copy() if isinstance(to, str) else to
+    if isinstance(value, exp.Cast):
+        return exp.cast(value, target, copy=False)
+    made = exp.Cast(this=value, to=target)
+    made.type = target
+    return made
 
 
 def func(name: str, *arguments: exp.Expr) -> exp.Expr:
