@@ -12,6 +12,7 @@ BEYOND = "the excess is not counted"
 NOT_COVERED = "and the interval does not cover it"
 LEFT_OUT = "one unit counts for at most {}: what it has above that is left out"
 SWAMPED = "{} is NULL where the noise would swamp it"
+ROWS_OF_UNIT = "its rows"
 LESS_WEIGHT = "{}: where such units differ from the others, it is not that of all rows"
 
 

@@ -16,8 +16,10 @@ The most that both can cost is reserved before the backend is asked; what they d
     known domain                    groups alone                            FullDomain, free; PartitionSelection where
                                                                             the analyst wants those that are present
     known domain, no bound          top k by a count, k < cells / 2         CountSelection, KnownGumb
-    known domain, > 64 cells        one count; neither LIMIT nor bound      CountSelection, KnownCountRelease
-    known domain                    measures otherwise                      FullDomain: each cell is measured
+    known domain, > 10,000 cells    one count; neither LIMIT nor bound      CountSelection, KnownCountRelease
+    known domain                    measures otherwise                      FullDomain: each cell is measured; counts of
+                                                                            units over more than 64 cells that nothing
+                                                                            bounds as totals (`_as_totals`)
     unknown domain                  groups alone                            PartitionSelection, DPSips
     unknown domain, g(C) bounded    measures                                CountSelection, UnkGauss or UnkLap
     unknown domain, no bound        top k by a count                        CountSelection, UnkGumb
@@ -72,7 +74,7 @@ from dpproxy.engine.release_keys import ReleaseKeys
 from dpproxy.engine.release_plan import ReleasePlan, charge, running, total
 from dpproxy.engine.select_partitions import PartitionSelection
 from dpproxy.engine.select_running import RunningSelection, times_over
-from mechanisms.choose import MechanismSettings, NoMechanism, choose
+from mechanisms.choose import CELLS_WITHOUT_K, MechanismSettings, NoMechanism, choose
 from mechanisms.continual import UnknownDomainBinary
 from mechanisms.count_release import KnownCountRelease, PrivateCountRelease
 from mechanisms.histogram import Cost
@@ -84,6 +86,8 @@ from rewriter.logical.plan import UNITS, NodeDraft
 
 MOST_ROWS_TO_FIND_BY = 2
 """Rows of a unit in a group; above that, groups of an unknown domain are selected by their number of units."""
+MOST_COMPLETE = 10_000
+"""The largest known domain of which every cell is released: hardly any cell of a larger one is above the noise."""
 
 
 def plan_release(node: BoundNode, terms: ReleaseOptions, keys: ReleaseKeys) -> ReleasePlan:
@@ -183,6 +187,7 @@ def _fits(plan: ReleasePlan, left: Charge) -> bool:
 
 
 def _ask(node: BoundNode, terms: ReleaseOptions, k: int | None, keys: ReleaseKeys) -> ReleasePlan:
+    node = _as_totals(node, terms, k)
     draft, place = node.draft, node.draft.selecting
     if node.cells is None:
         if not terms.settings.delta_per:
@@ -200,6 +205,29 @@ def _ask(node: BoundNode, terms: ReleaseOptions, k: int | None, keys: ReleaseKey
     described = [selection.parameters, *(m.parameters(selection.most) for m in meters)]
     key = keys.release(node, described)
     return ReleasePlan(node, terms, selection, meters, k, key, key, keys)
+
+
+def _as_totals(node: BoundNode, terms: ReleaseOptions, k: int | None) -> BoundNode:
+    """The node with its counts of units as totals, where they are of a large known domain and nothing bounds the cells
+    of a unit: the noise then grows with the number of cells that units are in, not with that of all cells."""
+    draft, settings = node.draft, terms.settings
+    cells = 0 if node.cells is None else len(node.cells)
+    if not node.policy.unit_clips or not CELLS_WITHOUT_K < cells <= MOST_COMPLETE:
+        return node
+    if (node.delta0 or cells) < cells or _is_top(draft, k, cells, settings):
+        return node
+    measures = tuple(
+        Total(None, m.argument, 1, once=True) if isinstance(m, Count) and m.tau == 1 and not m.items else m
+        for m in draft.measures
+    )
+    return replace(node, draft=replace(draft, measures=measures))
+
+
+def _is_top(draft: NodeDraft, k: int | None, cells: int, settings: MechanismSettings) -> bool:
+    """Whether a count of units orders groups of which less than half are asked for."""
+    if k is None or draft.order_by is None or 2 * k >= cells or settings.spend == "cheap":
+        return False
+    return isinstance(draft.measures[draft.order_by], Count)
 
 
 def _better_by_units(node: BoundNode, place: int) -> bool:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from decimal import Context, Decimal
 from fractions import Fraction
 
+from dpproxy.engine.cap_notes import ROWS_OF_UNIT
 from dpproxy.engine.group_selection import ROWS, SQUARES, SUM, MeasuredColumn, Place
 from mechanisms import numeric
 from rewriter.ir.measure import Count, Joint, Moment, Output, Quantiles, Total
@@ -25,8 +26,8 @@ class OutputColumn:
     """One released column: its values, and the standard deviation of each one's noise, empty where it is not known.
 
     `name`: the client's; `width`: of the 95% interval to both sides, in standard deviations, 0 where it is not known;
-    `clip`: what one unit counts for at most over all groups, in words; `averages`: in an average a unit beyond that has
-    less weight.
+    `clip`: what one unit counts for at most over all groups, in words; `less`: a unit beyond that has less weight than
+    this, empty where only what it has above that is left out.
     """
 
     values: tuple[Value, ...]
@@ -34,7 +35,7 @@ class OutputColumn:
     name: str = ""
     width: float = 0
     clip: str = ""
-    averages: bool = False
+    less: str = ""
 
 
 def outputs(node: NodeDraft, measured: Mapping[Place, MeasuredColumn]) -> tuple[OutputColumn, ...]:
@@ -60,7 +61,7 @@ class _Column:
             name=name or self.output.function,
             width=max(widths) if min(widths) else 0,
             clip=self._clip(),
-            averages=self.output.function not in ("count", "sum"),
+            less=self._less(),
         )
 
     def _clip(self) -> str:
@@ -70,7 +71,16 @@ class _Column:
             return ""
         if isinstance(measure, Joint):
             return f"about {_rows(self.measured[place, ROWS].length)}"
+        if measure.once:
+            return f"about {length**2} group{'s' if length > 1 else ''}"
         return _rows(length) if measure.value is None else _size(length / 10**measure.value.scale)
+
+    def _less(self) -> str:
+        """What a unit beyond the clip has less weight than: in an average its rows, in counts of units itself."""
+        if self.output.function not in ("count", "sum"):
+            return ROWS_OF_UNIT
+        measure = self._measure(0)
+        return "one unit in each" if isinstance(measure, Total) and measure.once else ""
 
     def shown(self) -> OutputColumn:
         kind = self.output.function

@@ -28,7 +28,7 @@ from dpproxy.engine.release_keys import ReleaseKeys
 from dpproxy.engine.released_table import ReleasedTable
 from dpproxy.engine.select_running import RunningSelection, Seen
 from mechanisms import randomness
-from mechanisms.count_release import PrivateCountRelease
+from mechanisms.count_release import KnownCountRelease, PrivateCountRelease
 from mechanisms.histogram import Cost
 from rewriter.ir.measure import Count, Measure, Running, Total
 from rewriter.plan import HistogramQuery
@@ -187,6 +187,12 @@ class ReleasePlan:
             yield "the domain as it is declared, not what is present in the data: nothing was charged"
         if not size:
             yield "no group is large enough to be shown"
+        elif isinstance(self.selection, CountSelection) and isinstance(
+            self.selection.mechanism, KnownCountRelease
+        ):
+            cells = len(self.node.cells or ())
+            if size < cells:
+                yield f"{size} of the {cells} groups: what is computed from them is of these alone"
 
 
 def _counts(measure: Measure) -> bool:

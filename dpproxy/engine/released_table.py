@@ -10,7 +10,7 @@ from typing import Any
 
 from budget.account import Charge
 from dpproxy.engine.bins import Bins
-from dpproxy.engine.cap_notes import BEYOND, LEFT_OUT, LESS_WEIGHT, NOT_COVERED, SWAMPED
+from dpproxy.engine.cap_notes import BEYOND, LEFT_OUT, LESS_WEIGHT, NOT_COVERED, ROWS_OF_UNIT, SWAMPED
 from dpproxy.engine.group_selection import SUM, Choice, MeasuredColumn, Place
 from dpproxy.engine.postprocess import OutputColumn
 from mechanisms.histogram import Cost
@@ -62,7 +62,7 @@ class ReleasedTable:
         """An answer without rows, free of charge.
 
         >>> ReleasedTable.nothing(1, 1).columns
-        (OutputColumn(values=(), deviations=(), name='', width=0, clip='', averages=False),)
+        (OutputColumn(values=(), deviations=(), name='', width=0, clip='', less=''),)
         """
         free = Cost(Fraction(0), Fraction(0))
         return ReleasedTable(((),) * keys, {}, (), "nothing", (), free, columns=(OutputColumn(()),) * columns)
@@ -140,13 +140,15 @@ class ReleasedTable:
         """
         told = ", ".join(dict.fromkeys(f"{c.name} {text}" for c in self.columns if (text := _told(c))))
         kept_out = [f"{self.caps}: {BEYOND}, {NOT_COVERED}"] if self.caps and told else []
-        sums = [f"{c.clip} in {c.name}" for c in self.columns if c.clip and not c.averages]
-        means = [
-            f"in {c.name} a unit of more than {c.clip} has less weight than its rows"
-            for c in self.columns
-            if c.clip and c.averages
+        clips = [c for c in self.columns if c.clip]
+        sums = [f"{c.clip} in {c.name}" for c in clips if not c.less]
+        less = [
+            (f"in {c.name} a unit of more than {c.clip} has less weight than {c.less}", c.less)
+            for c in clips
+            if c.less
         ]
-        for clipped, text in ((sums, LEFT_OUT), (means, LESS_WEIGHT)):
+        units, means = ([text for text, of in less if (of == ROWS_OF_UNIT) == mean] for mean in (False, True))
+        for clipped, text in ((sums, LEFT_OUT), (units, "{}"), (means, LESS_WEIGHT)):
             kept_out += (
                 [text.format(", ".join(dict.fromkeys(clipped))) + f", {NOT_COVERED}"] if clipped else []
             )

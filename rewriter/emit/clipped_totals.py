@@ -195,7 +195,7 @@ def _written(vectors: Vectors, node: NodeDraft, number: int, name: str) -> exp.E
     dialect, measure, vector = vectors.backend.dialect, vectors.measures[number], vectors.vectors[number]
     if isinstance(measure, Total) and measure.value is None:
         counted = exp.Star() if measure.argument is None else exp.column(f"x{number}")
-        return cast(_clamped(exp.Count(this=counted), LARGEST_TOTAL), "BIGINT")
+        return cast(_clamped(exp.Count(this=counted), 1 if measure.once else LARGEST_TOTAL), "BIGINT")
     assert measure.value is not None
     column = f"y{list(summed(node)).index((measure.value, measure.argument))}"
     total = _clamped(exp.Sum(this=dialect.addend(exp.column(column))), LARGEST_TOTAL)

@@ -73,11 +73,13 @@ class Total:
         value: what is added up, None for the number of rows; its bounds clamp single rows.
         argument: the condition, None for all rows.
         anchor: the least length that a vector may be clipped to, in units of 10^-scale, or in rows.
+        once: a unit counts once in each group in which it has rows, so that the total is one of units.
     """
 
     value: FixedPoint | None
     argument: exp.Expr | None
     anchor: int
+    once: bool = False
 
 
 @dataclass(frozen=True)
@@ -210,7 +212,7 @@ def named(measure: Measure) -> str:
     if isinstance(measure, Joint):
         return "rows, sum and squares" if measure.squares else "rows and sum"
     if isinstance(measure, Total):
-        return "rows" if measure.value is None else "total"
+        return "units" if measure.once else "rows" if measure.value is None else "total"
     if isinstance(measure, Quantiles):
         return "quantiles"
     return "distinct items" if isinstance(measure, DistinctItems) else "running counts"
