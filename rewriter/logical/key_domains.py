@@ -17,7 +17,7 @@ from sqlglot import exp
 
 from rewriter.canonical.normalize import canonical_conjuncts
 from rewriter.effort import spend
-from rewriter.ir.relation import Leaf, Relation, Source, leaf, leaves
+from rewriter.ir.relation import Leaf, Relation, Source, equated, leaf, leaves
 from rewriter.ir.trees import alias, cast, data_type, join, rebuilt, select, walk
 from rewriter.plan import Cell, Factor, Product
 from rewriter.policy import Column, Policy
@@ -70,8 +70,10 @@ def domain_queries(
     images = [dimensions.image(k) for k in keys]
     if any(i is None for i in images):
         return None
+    dimensions.reach()
     # In canonical form, so that each spelling of a question has the same factors.
     conditions = [dimensions.exact(c) for c in canonical_conjuncts(relation.conditions, relation)]
+    conditions += dimensions.own_domains()
     return _factored(
         [i for i in images if i is not None], [c for c in conditions if c is not None], dimensions
     )
@@ -107,7 +109,7 @@ def _factored(
 
 def _read(node: exp.Expr) -> set[str]:
     """The FROM items that an image reads."""
-    return {column.table for column in walk(node, exp.Column)}
+    return {name for name, _ in leaves(node)}
 
 
 def _held(factor: Factor, numbers: set[int]) -> bool:
@@ -151,12 +153,59 @@ class _Dimensions:
             items[self._name(at)] = self._series(at, _finest(grains))
         return items
 
+    def reach(self) -> None:
+        """Join the public tables that the query equates to those among the items, directly or by others."""
+        pairs = [columns for columns in map(equated, self.relation.conditions) if columns is not None]
+        turned = [*pairs, *((two, one) for one, two in pairs)]
+        found = True
+        while found:
+            found = False
+            for here, there in turned:
+                if here.table in self.items and there.table not in self.items and self._joins(there.table):
+                    found = self._column(there) is not None or found
+
+    def _joins(self, alias: str) -> bool:
+        """Whether a source is a public table of the front, of which every row of the query has one."""
+        source = self.relation.source(alias)
+        return not source.private and source.on is None and source.derived is None and source.table.in_front
+
     def exact(self, condition: exp.Expr) -> exp.Expr | None:
-        """A WHERE condition over the enumerated columns, or None where it needs another column."""
+        """A WHERE condition over enumerated columns and tables among the items, or None where it needs another one."""
         needed = leaves(condition)
-        if not needed or not needed <= self.columns.keys() or condition.find(exp.Query):
+        if not needed or condition.find(exp.Query):
             return None
-        return self._parts(condition)
+        parameters = (self.parameters[int(p.name) - 1] for p in walk(condition, exp.Parameter))
+        if any(p.value is None and not p.null for p in parameters):
+            # Without its value the condition would leave no cell, and the price would be that of nothing.
+            return None
+        known = all(at in self.columns or (at[0] in self.items and self._joins(at[0])) for at in needed)
+        return self._parts(condition) if known else None
+
+    def own_domains(self) -> list[exp.Expr]:
+        """Where a public column is equated to a private one: it has the values of that one's own domain alone."""
+        found: list[exp.Expr] = []
+        for columns in map(equated, self.relation.conditions):
+            for private, public in (columns, columns[::-1]) if columns is not None else ():
+                source = self.relation.source(private.table)
+                if source.private and public.table in self.items and self._joins(public.table):
+                    found += self._own_values(source.column(private.name), private, public)
+        return found
+
+    def _own_values(self, column: Column, private: exp.Column, public: exp.Column) -> list[exp.Expr]:
+        """The conditions on a public column that the values of a private one make."""
+        at, table = (private.table, private.name), self.relation.source(public.table).table
+        same = column.domain_from == ((table.schema, table.name), public.name)
+        found: list[exp.Expr] = []
+        for rows in (None if same else self._declared(column), self._listed(at, column)):
+            if rows is not None:
+                value = cast(exp.column("v", table="d"), data_type(column.type, "postgres"))
+                own = select(value, source=_listed(rows, "d")).subquery(copy=False)
+                found.append(exp.In(this=public.copy(), query=own))
+        if kind_of_type(column.type) in ("int", "date"):
+            low, high = self._bounds(at, column)
+            found += [exp.GTE(this=public.copy(), expression=end) for end in low]
+            found += [exp.LTE(this=public.copy(), expression=end) for end in high]
+        return found
 
     def _parts(self, node: exp.Expr) -> exp.Expr | None:
         known = True
@@ -197,8 +246,7 @@ class _Dimensions:
 
     def _item(self, at: Leaf, rows: exp.Query) -> exp.Column:
         name = self._name(at)
-        alias = exp.TableAlias(this=exp.to_identifier(name), columns=[exp.to_identifier("v")])
-        self.items[name] = exp.Subquery(this=rows, alias=alias)
+        self.items[name] = _listed(rows, name)
         return exp.column("v", table=name)
 
     def _name(self, at: Leaf) -> str:
@@ -387,8 +435,7 @@ class _Dimensions:
         rows = self._calendar(*self._bounds(at, column), grain)
         if (column.nullable or source.on is not None) and not self._comparisons(at):
             rows = rows.union(select(exp.null()), distinct=False, copy=False)
-        alias = exp.TableAlias(this=exp.to_identifier(self._name(at)), columns=[exp.to_identifier("v")])
-        return exp.Subquery(this=rows, alias=alias)
+        return _listed(rows, self._name(at))
 
     def _static(self, node: exp.Expr) -> exp.Expr | None:
         """A finite set that the form of the expression gives: booleans, fields of a date, constant branches."""
@@ -404,8 +451,7 @@ class _Dimensions:
         if self._may_be_null(node):
             rows = rows.union(select(exp.null()), distinct=False, copy=False)
         name = f"s{len(self.items)}"
-        alias = exp.TableAlias(this=exp.to_identifier(name), columns=[exp.to_identifier("v")])
-        self.items[name] = exp.Subquery(this=rows, alias=alias)
+        self.items[name] = _listed(rows, name)
         return exp.column("v", table=name)
 
     def _may_be_null(self, node: exp.Expr) -> bool:
@@ -443,6 +489,13 @@ def _integer(bound: exp.Expr) -> int | None:
 
 
 def _values(values: list[exp.Expr]) -> exp.Expr:
-    rows = [exp.Tuple(expressions=[v]) for v in values]
-    alias = exp.TableAlias(this=exp.to_identifier("c"), columns=[exp.to_identifier("v")])
-    return exp.Values(expressions=rows, alias=alias)
+    return exp.Values(expressions=[exp.Tuple(expressions=[v]) for v in values], alias=_of_v("c"))
+
+
+def _listed(rows: exp.Query, name: str) -> exp.Subquery:
+    """A query of one column as the FROM item `name`, whose column is v."""
+    return exp.Subquery(this=rows, alias=_of_v(name))
+
+
+def _of_v(name: str) -> exp.TableAlias:
+    return exp.TableAlias(this=exp.to_identifier(name), columns=[exp.to_identifier("v")])

@@ -19,7 +19,7 @@ from tests.rewriter.shop import ARTICLES, EVENTS, POLICY, TAGS, USERS
 
 LEFT = "users u LEFT JOIN events e ON e.user_id = u.user_id"
 ON_ARTICLES = "events e JOIN articles a ON a.article_id = e.article_id"
-CELLS = (
+CELLS: tuple[tuple[str, str, set[str | None]], ...] = (
     ("e.action", LEFT, {"view", "like", "share", None}),
     ("action", "events", {"view", "like", "share"}),
     ("country", "users WHERE country <> 'US'", {"DE", "FR", "LI"}),
@@ -39,6 +39,16 @@ CELLS = (
     ("action = 'like'", "events", {"t", "f"}),
     ("a.topic", ON_ARTICLES, {"ai", "food", "law"}),
     ("a.topic", ON_ARTICLES.replace("JOIN", "LEFT JOIN"), {"ai", "food", "law", None}),
+    ("a.title", f"{ON_ARTICLES} WHERE a.topic = 'food' AND a.article_id < 5", {"Title 1", "Title 4"}),
+    ("a.title", f"{ON_ARTICLES} WHERE e.article_id IN (1, 2)", {"Title 1", "Title 2"}),
+    ("e.article_id", f"{ON_ARTICLES} WHERE a.title IN ('Title 1', 'Title 7')", {"1", "7"}),
+    ("t.tag", f"{ON_ARTICLES} JOIN tags t ON t.article_id = a.article_id WHERE a.topic = 'ai'", set()),
+    (
+        "u.country",
+        f"{ON_ARTICLES} JOIN users u USING (user_id) WHERE a.topic = 'ai'",
+        {"US", "DE", "FR", "LI", None},
+    ),
+    ("a.title", f"{ON_ARTICLES} WHERE a.title = 'Title 3' AND e.device = a.topic", {"Title 3"}),
     ("extract(quarter FROM signup_date)", "users WHERE signup_date >= '2024-07-01'", {"3", "4"}),
     ("date_trunc('month', ts)", "events WHERE ts < '2024-02-01'", {"2024-01-01 00:00:00"}),
 )
