@@ -14,11 +14,11 @@ from rewriter.emit.clipped_totals import Vectors, averages_query, clipped_query,
 from rewriter.emit.enforcement import held
 from rewriter.emit.histogram import Scanned, check_dialect, histogram_query, node_text, types_query
 from rewriter.emit.other_queries import Backend, bins_query, items_query, running_query, weights_query
+from rewriter.logical.empty import has_no_rows, probe, without_rows
 from rewriter.logical.key_domains import MAX_CELLS, domain_queries, known_cells
 from rewriter.logical.lasting_streams import lasting, public_tables, running, within_horizon
 from rewriter.logical.presentation import Column, Columns, node_columns, present
 from rewriter.logical.split import draft
-from rewriter.statements.value_listing import asks_for_nothing
 from rewriter.syntax.allowlist import position
 from rewriter.syntax.parse import MAX_CONSTANTS
 
@@ -31,13 +31,13 @@ __all__ = [
     "Constant",
     "Scanned",
     "Vectors",
-    "asks_for_nothing",
     "averages_query",
     "bins_query",
     "check_dialect",
     "clipped_query",
     "domain_queries",
     "draft",
+    "has_no_rows",
     "held",
     "histogram_query",
     "items_query",
@@ -49,10 +49,12 @@ __all__ = [
     "one_row_per_unit",
     "position",
     "present",
+    "probe",
     "public_tables",
     "running",
     "running_query",
     "types_query",
     "weights_query",
     "within_horizon",
+    "without_rows",
 ]

@@ -22,13 +22,13 @@ from rewriter.api import (
     Constant,
     Scanned,
     Vectors,
-    asks_for_nothing,
     averages_query,
     bins_query,
     check_dialect,
     clipped_query,
     domain_queries,
     draft,
+    has_no_rows,
     held,
     histogram_query,
     items_query,
@@ -39,12 +39,14 @@ from rewriter.api import (
     node_text,
     position,
     present,
+    probe,
     public_tables,
     running,
     running_query,
     types_query,
     weights_query,
     within_horizon,
+    without_rows,
 )
 from rewriter.effort import bounded
 from rewriter.emit.dialects.base import Dialect
@@ -331,9 +333,14 @@ class Planner:
         try:
             drafted = draft(body, self._policy, parameters, typed)
         except Refusal as refusal:
-            if refusal.code == "PV010" and asks_for_nothing(body) and not statement.explain:
-                return self._nothing(described, oids)
+            if refusal.code.startswith("PV") and not statement.explain:
+                if without_rows(body):
+                    return self._unasked(_no_rows(described), described, oids)
+                if (asked := probe(body)) is not None:
+                    return self._unasked(asked, described, oids)
             raise
+        if drafted.nodes and has_no_rows(drafted.tree) and not statement.explain:
+            return self._unasked(_no_rows(described), described, oids)
         if drafted.nodes and not any(self._front.agrees(body, text, oids) for text in drafted.spellings()):
             raise Refusal(
                 "0A000",
@@ -377,10 +384,10 @@ class Planner:
                 position=position(constant.node),
             )
 
-    def _nothing(self, described: Sequence[Described], oids: Sequence[int]) -> PreparedQuery:
-        """The answer to LIMIT 0: the columns that the client's text has, and no row, whatever it reads."""
-        columns = ", ".join(f"NULL::{kind} AS {identifier(name)}" for name, kind, _ in described)
-        presentation = f"SELECT {columns} WHERE false"
+    def _unasked(
+        self, presentation: str, described: Sequence[Described], oids: Sequence[int]
+    ) -> PreparedQuery:
+        """A statement that is answered without the backend, if that has the columns of the client's text."""
         if [(c.name, c.oid) for c in self._front.describe(presentation, oids)] != [
             (c.name, c.oid) for c in described
         ]:
@@ -536,6 +543,12 @@ class Planner:
             f"FROM (SELECT md5(CAST(t.* AS text)) AS row FROM {name} AS t) AS h"
         )
         return name, str(self._digests.get(name, lambda: self._front.rows(sql)[0][0]))
+
+
+def _no_rows(described: Sequence[Described]) -> str:
+    """SELECT of no rows with these columns."""
+    columns = ", ".join(f"NULL::{kind} AS {identifier(name)}" for name, kind, _ in described)
+    return f"SELECT {columns} WHERE false"
 
 
 def _cells(planned: Planned) -> int:

@@ -1,0 +1,123 @@
+"""Queries whose answer no row decides: tools ask for a table's columns, or whether the table is there.
+
+In:  SELECT * FROM (SELECT * FROM users) AS q WHERE 0 = 1
+Out: no rows
+In:  SELECT 1 FROM users LIMIT 1
+Out: the row of SELECT 1
+
+Both say that the table is declared, and nothing of its rows.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+
+from sqlglot import exp
+
+from rewriter.binder.group_by import aggregates
+from rewriter.ir.trees import walk
+from rewriter.refusal import Refusal
+from rewriter.statements.value_listing import asks_for_nothing
+from rewriter.syntax.parse import parse_query
+
+_COMPARED: dict[type[exp.Expr], Callable[[int, int], bool]] = {
+    exp.EQ: operator.eq,
+    exp.NEQ: operator.ne,
+    exp.LT: operator.lt,
+    exp.LTE: operator.le,
+    exp.GT: operator.gt,
+    exp.GTE: operator.ge,
+}
+_PROBE = {"expressions", "from_", "limit"}
+_CONSTANT = (exp.Literal, exp.Boolean, exp.Null, exp.Alias, exp.Identifier)
+
+
+def without_rows(text: str) -> bool:
+    """Whether the query of a text has no rows, whatever it reads; False for a text that is not a query of ours.
+
+    >>> without_rows("SELECT * FROM t WHERE 1=0"), without_rows("SELECT COUNT(*) FROM t WHERE false")
+    (True, False)
+    """
+    try:
+        return asks_for_nothing(text) or has_no_rows(parse_query(text))
+    except Refusal:
+        return False
+
+
+def has_no_rows(tree: exp.Expr) -> bool:
+    """Whether a query has no rows, by its LIMIT or by a condition of constants.
+
+    >>> [has_no_rows(parse_query(f"SELECT a FROM t {end}")) for end in ("FETCH FIRST 0 ROWS ONLY", "LIMIT 1")]
+    [True, False]
+    """
+    if _limit(tree) == 0:
+        return True
+    if isinstance(tree, exp.Subquery):
+        return has_no_rows(tree.this)
+    if isinstance(tree, exp.SetOperation):
+        sides = [has_no_rows(side) for side in (tree.this, tree.expression)]
+        if isinstance(tree, exp.Except):
+            return sides[0]
+        return any(sides) if isinstance(tree, exp.Intersect) else all(sides)
+    if not isinstance(tree, exp.Select) or _always_a_row(tree):
+        return False
+    where, source = tree.args.get("where"), tree.args.get("from_")
+    if where is not None and _truth(where.this) is False:
+        return True
+    return source is not None and not tree.args.get("joins") and has_no_rows(source.this)
+
+
+def _always_a_row(tree: exp.Select) -> bool:
+    """Whether a SELECT has a row of no rows: aggregates without keys, or a grouping set without keys."""
+    group = tree.args.get("group")
+    if group is not None:
+        return any(part for name, part in group.args.items() if name != "expressions")
+    return tree.args.get("having") is not None or any(aggregates(e) for e in tree.expressions)
+
+
+def probe(text: str) -> str | None:
+    """SELECT of the same constants without a table, where a text asks for one row of constants of a table.
+
+    >>> probe("SELECT 1 FROM t LIMIT 1"), probe("SELECT 1 FROM t"), probe("SELECT a FROM t LIMIT 1")
+    ('SELECT 1', None, None)
+    """
+    try:
+        tree = parse_query(text)
+    except Refusal:
+        return None
+    if not isinstance(tree, exp.Select) or {name for name, part in tree.args.items() if part} != _PROBE:
+        return None
+    constant = all(isinstance(node, _CONSTANT) for item in tree.expressions for node in walk(item))
+    if _limit(tree) != 1 or not constant or not isinstance(tree.args["from_"].this, exp.Table):
+        return None
+    return exp.Select(expressions=tree.expressions).sql("postgres", copy=False)
+
+
+def _limit(tree: exp.Expr) -> int | None:
+    clause = tree.args.get("limit")
+    number = None if clause is None else clause.args.get("expression") or clause.args.get("count")
+    return int(number.name) if isinstance(number, exp.Literal) and number.name.isdigit() else None
+
+
+def _truth(condition: exp.Expr) -> bool | None:
+    """Whether a condition of constants is true; None where that depends on rows, or is not seen."""
+    condition = condition.unnest()
+    if isinstance(condition, exp.Boolean):
+        return bool(condition.this)
+    if isinstance(condition, exp.Not):
+        inner = _truth(condition.this)
+        return None if inner is None else not inner
+    if isinstance(condition, (exp.And, exp.Or)):
+        decides = isinstance(condition, exp.Or)
+        sides = [_truth(side) for side in (condition.this, condition.expression)]
+        return decides if decides in sides else None if None in sides else not decides
+    compared = _COMPARED.get(type(condition))
+    if compared is None:
+        return None
+    sides_of = [side.unnest() for side in (condition.this, condition.expression)]
+    if not all(
+        isinstance(side, exp.Literal) and side.name.isdigit() and not side.is_string for side in sides_of
+    ):
+        return None
+    return compared(*(int(side.name) for side in sides_of))
