@@ -13,7 +13,7 @@ from itertools import product
 
 from sqlglot import exp
 
-from rewriter.binder.names import folded, resolve
+from rewriter.binder.names import folded, output_name, resolve
 from rewriter.binder.rejections import stored_table, unit_groups
 from rewriter.canonical.order import key_order
 from rewriter.ir.relation import Relation, is_unit, leaf, leaves
@@ -90,6 +90,8 @@ def grouping(tree: exp.Select, relation: Relation, parameters: Parameters) -> Gr
     sets = [tuple(dict.fromkeys(k for part in parts for k in part)) for parts in _products(found, group)]
     if group.args.get("all") is False:
         sets = list({frozenset(s): s for s in reversed(sets)}.values())[::-1]
+    if len(sets) == 1:
+        sets = [(*sets[0], *reader.dependent())]
     return _in_order(tuple(reader.keys.values()), tuple(sets), relation)
 
 
@@ -181,6 +183,54 @@ class _Reader:
         if isinstance(item, exp.GroupingSets):
             return [one for inner in item.expressions for one in self.sets(inner)]
         return [self._together(item)]
+
+    def dependent(self) -> Iterator[int]:
+        """Keys for the columns of public tables that the query shows where a key of theirs is grouped by: each has one
+        value in a group. Whether the key is one by which a column may be shown, PostgreSQL decides."""
+        columns = [key for key in self.keys.values() if isinstance(key, exp.Column)]
+        whole = {
+            source.alias
+            for source in self._relation.sources
+            if not source.private and source.on is None
+            for key in source.table.keys
+            if key <= {c.name for c in columns if c.table == source.alias}
+        }
+        for column in [column for part in self._clauses() if whole for column in self._shown(part)]:
+            value = self._base(column)
+            if isinstance(value, exp.Column) and value.table in whole and value.sql() not in self.keys:
+                yield self._key(column, column)
+
+    def _clauses(self) -> Iterator[exp.Expr]:
+        """The expressions over groups; a name in ORDER BY means an output first."""
+        yield from self._tree.expressions
+        having, order = self._tree.args.get("having"), self._tree.args.get("order")
+        if having is not None:
+            yield having
+        names = {output_name(item) for item in self._tree.expressions}
+        for item in order.expressions if order is not None else ():
+            target = item.this
+            named = isinstance(target, exp.Column) and not target.table and folded(target.this) in names
+            if not named:
+                yield target
+
+    def _shown(self, node: exp.Expr) -> Iterator[exp.Column]:
+        """The columns that an expression shows by themselves: neither aggregated nor part of a key."""
+        if isinstance(node, (exp.AggFunc, exp.WithinGroup, exp.Query)):
+            return
+        base = self._base(node)
+        if base is not None and base.sql() in self.keys:
+            return
+        if isinstance(node, exp.Column):
+            yield node
+        for part in node.iter_expressions():
+            yield from self._shown(part)
+
+    def _base(self, node: exp.Expr) -> exp.Expr | None:
+        """The base form of an expression, None for one that has none."""
+        try:
+            return resolve(node.copy(), self._relation)
+        except Refusal:
+            return None
 
     def _together(self, item: exp.Expr) -> tuple[int, ...]:
         """The keys of one element: (a, b) is both, () none."""

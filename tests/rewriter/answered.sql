@@ -181,3 +181,6 @@ SELECT w, COUNT(DISTINCT user_id) FROM (SELECT user_id, CASE WHEN ROW_NUMBER() O
 SELECT h, COUNT(DISTINCT user_id) FROM (SELECT user_id, date_part('hour', LAG(ts) OVER (PARTITION BY user_id ORDER BY ts)) AS h FROM events) AS t GROUP BY h ORDER BY 2 DESC
 SELECT n, COUNT(DISTINCT user_id) FROM (SELECT user_id, 1 AS one, ROW_NUMBER() OVER (PARTITION BY user_id ORDER BY ts) = ANY (ARRAY[1, 3]) AS n FROM events) AS t WHERE one = 1 GROUP BY n
 WITH w AS (SELECT e.user_id, e.device AS d FROM events e WHERE (SELECT MAX(i.birth_year) FROM users i WHERE i.user_id = e.user_id AND i.country = 'US') > 1950) SELECT COUNT(DISTINCT t.user_id) FROM w t JOIN w u USING (user_id) WHERE t.d LIKE '%h%'
+SELECT a.article_id, a.title, COUNT(DISTINCT e.user_id) FROM events e JOIN articles a ON a.article_id = e.article_id GROUP BY a.article_id ORDER BY a.topic, 1
+SELECT upper(a.title) AS shown, COUNT(DISTINCT user_id) AS n FROM events e JOIN articles a ON a.article_id = e.article_id GROUP BY a.article_id HAVING a.topic <> 'ai' ORDER BY n, shown
+SELECT a.article_id, rank() OVER (PARTITION BY a.topic ORDER BY COUNT(DISTINCT e.user_id) DESC), COUNT(DISTINCT e.user_id) FROM events e JOIN articles a ON a.article_id = e.article_id GROUP BY a.article_id
