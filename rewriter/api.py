@@ -9,7 +9,7 @@ the backend's SQL, the last stage of which bounds what one unit contributes.
 from __future__ import annotations
 
 from rewriter.binder.constants import Constant
-from rewriter.binder.contribution_bounds import one_row_per_unit
+from rewriter.binder.contribution_bounds import groups_per_unit, one_row_per_unit
 from rewriter.emit.clipped_totals import Vectors, averages_query, clipped_query, lengths_query
 from rewriter.emit.enforcement import held
 from rewriter.emit.histogram import Scanned, check_dialect, histogram_query, node_text, types_query
@@ -37,6 +37,7 @@ __all__ = [
     "clipped_query",
     "domain_queries",
     "draft",
+    "groups_per_unit",
     "has_no_rows",
     "held",
     "histogram_query",

@@ -10,6 +10,7 @@ from budget.units import micro, shown
 from dpproxy.engine.cap_notes import BEYOND, caps
 from dpproxy.engine.group_selection import CountSelection, is_top_k
 from dpproxy.engine.measure_distinct import DistinctMeter
+from dpproxy.engine.measure_presence import PresenceMeter
 from dpproxy.engine.measure_quantiles import QuantileMeter
 from dpproxy.engine.measure_totals import TotalsMeasurement
 from dpproxy.engine.measurement import Measurement, SumMeasurement
@@ -149,6 +150,10 @@ def _meter(meter: Measurement, groups: int) -> Iterator[str]:
         if meter.weights:
             yield f"  Weights: {meter.weights}"
         yield f"  Price: {_of_groups(meter, groups)}, for any number of quantiles of this value"
+    elif isinstance(meter, PresenceMeter):
+        yield f"  Mechanism: {meter.name}, the units of each of {len(meter.values.cells or ())} values"
+        yield f"  Counted: values of more than about {meter.threshold} units"
+        yield f"  Price: {_units(meter.cost(1))}"
     elif isinstance(meter, DistinctMeter):
         yield f"  Mechanism: {meter.name}, a lower bound"
         yield f"  Price: {_of_groups(meter, groups)}"

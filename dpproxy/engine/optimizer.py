@@ -65,6 +65,7 @@ from budget.units import micro, shown
 from dpproxy.engine import refusals
 from dpproxy.engine.group_selection import Choice, CountSelection, FullDomain, Selection, is_top_k
 from dpproxy.engine.measure_distinct import DistinctMeter
+from dpproxy.engine.measure_presence import PresenceMeter
 from dpproxy.engine.measure_quantiles import QuantileMeter
 from dpproxy.engine.measure_totals import TotalsMeasurement
 from dpproxy.engine.measurement import GroupBound, Measurement, SumMeasurement
@@ -342,6 +343,9 @@ def _meters(
         if isinstance(measure, Quantiles):
             meters.append(QuantileMeter(node, place, settings, changed, terms.bins))
         elif isinstance(measure, DistinctItems):
+            if place in node.values:
+                meters.append(PresenceMeter(place, node.values[place], settings))
+                continue
             _refuse_laplace(settings, "a distinct count of values")
             meters.append(DistinctMeter(node, place, terms, changed))
     return tuple(meters)

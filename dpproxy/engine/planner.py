@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from typing import TypeVar, cast
@@ -28,6 +28,7 @@ from rewriter.api import (
     clipped_query,
     domain_queries,
     draft,
+    groups_per_unit,
     has_no_rows,
     held,
     histogram_query,
@@ -50,7 +51,7 @@ from rewriter.api import (
 )
 from rewriter.effort import bounded
 from rewriter.emit.dialects.base import Dialect
-from rewriter.ir.measure import Vector
+from rewriter.ir.measure import Count, DistinctItems, Vector
 from rewriter.ir.parameter import Parameter, Parameters
 from rewriter.logical.plan import SYSTEM, SYSTEM_TABLES, Draft, NodeDraft, SystemDraft
 from rewriter.plan import Cells, HistogramQuery
@@ -65,6 +66,8 @@ MOST_BYTES = 64 << 20
 """Of each cache, about: of classified texts, of prepared statements, of plans."""
 BYTES_A_STEP, BYTES_A_CELL = 64, 128
 """What a step of planning leaves in memory, and a value of a domain, at most: measured over long statements."""
+MOST_SEEN = 64
+"""The largest domain of which the values that units have are counted one by one."""
 MOST_NOTED = 16
 """What is kept of one node: queries as they were written, prices by terms."""
 
@@ -127,6 +130,7 @@ class BoundNode:
         times: the possible times of a running count, ascending.
         lasting: the unit of time of a running count over append-only history, None for others.
         public: digests of the public tables that such a running count reads.
+        values: by its place, of each distinct count of values with a small known domain, the units of each value.
     """
 
     draft: NodeDraft
@@ -141,6 +145,7 @@ class BoundNode:
     times: tuple[str, ...] = ()
     lasting: str | None = None
     public: tuple[tuple[str, str], ...] = ()
+    values: Mapping[int, BoundNode] = field(default_factory=dict)
     _noted: dict[Hashable, object] = field(init=False, repr=False, compare=False, default_factory=dict)
 
     @property
@@ -506,7 +511,22 @@ class Planner:
         if node.keys:
             cells = known_cells(node.relation, node.keys, self._policy, parameters, self._front.rows)
             domain = None if cells is None else [(f.places, f.cells) for f in cells.factors]
-        return self._bound(node, parameters, cells, domain)
+        bound = self._bound(node, parameters, cells, domain)
+        return replace(bound, values=dict(self._values(node, parameters)))
+
+    def _values(self, node: NodeDraft, parameters: tuple[Parameter, ...]) -> Iterator[tuple[int, BoundNode]]:
+        """The units of each value of what is counted without keys, where its values are few and known."""
+        for place, measure in enumerate(node.measures):
+            if not isinstance(measure, DistinctItems) or not _one_by_one(node, measure, self._policy):
+                continue
+            count = Count(measure.argument, 1)
+            keys, rows = measure.items, node.relation
+            found = known_cells(rows, keys, self._policy, parameters, self._front.rows, MOST_SEEN)
+            cells = () if found is None else tuple(cell for cell in found if None not in cell)
+            if cells:
+                bound = groups_per_unit(rows, keys)
+                units = replace(node, keys=keys, measures=(count,), outputs=(), bound=bound, names=())
+                yield place, self._bound(units, parameters, cells, [list(cell) for cell in cells])
 
     def _bound(
         self, node: NodeDraft, parameters: tuple[Parameter, ...], cells: Cells | None, domain: Plain
@@ -543,6 +563,11 @@ class Planner:
             f"FROM (SELECT md5(CAST(t.* AS text)) AS row FROM {name} AS t) AS h"
         )
         return name, str(self._digests.get(name, lambda: self._front.rows(sql)[0][0]))
+
+
+def _one_by_one(node: NodeDraft, measure: DistinctItems, policy: Policy) -> bool:
+    """Whether each value of a distinct count may be looked at by itself: it is of one expression, without keys."""
+    return policy.unit_clips and not node.keys and len(measure.items) == 1
 
 
 def _no_rows(described: Sequence[Described]) -> str:

@@ -38,8 +38,9 @@ def known_cells(
     policy: Policy,
     parameters: Parameters,
     rows: Callable[[str], Sequence[Cell]],
+    most: int = MAX_CELLS,
 ) -> Product | None:
-    """The cells of `keys`, None where one has an unknown domain or where there are more than MAX_CELLS of them.
+    """The cells of `keys`, None where one has an unknown domain or where there are more than `most` of them.
 
     WHERE conditions over enumerated columns narrow the domain; rows outside it are dropped later. `rows` runs a query
     at the front.
@@ -49,7 +50,6 @@ def known_cells(
         return None
     numbers = {n for n, k in enumerate(keys) if kind(k, relation, parameters) == "number"}
     factors: list[Factor] = []
-    most = MAX_CELLS
     for places, query in queries:
         factor = Factor(places, tuple(rows(query.limit(most + 1, copy=False).sql("postgres", copy=False))))
         if len(factor.cells) > most or not _held(factor, numbers):

@@ -166,6 +166,34 @@ def test_rows_of_unknown_groups_are_counted_where_there_are_units_enough(ann: An
     assert ann.used() == (2, 1)
 
 
+def test_every_day_is_there_for_one_unit(ann: Analyst) -> None:
+    """Some 16 units a day, each on two days: the noise is that of two days, not of a year."""
+    rows = ann.ask("SELECT placed, COUNT(DISTINCT person_id) AS n FROM orders GROUP BY placed")
+    (notice,) = ann.notices
+    assert len(rows) == 366
+    assert abs(sum(float(n) for _, n in rows) - 6000) < 5000
+    assert "has less weight than one unit in each, and the interval does not cover it" in notice
+    (total,) = ann.ask(
+        "SELECT SUM(n) FROM (SELECT placed, COUNT(DISTINCT person_id) AS n FROM orders GROUP BY placed) AS days"
+    )
+    assert float(total[0]) == sum(float(n) for _, n in rows)
+    assert ann.used() == (1, 0), "one release"
+
+
+def test_values_of_a_small_domain_are_counted_one_by_one(ann: Analyst) -> None:
+    sql = (
+        "SELECT COUNT(DISTINCT shop), COUNT(DISTINCT pieces), COUNT(DISTINCT pieces) FILTER (WHERE pieces < 4) "
+        "FROM orders"
+    )
+    ((shops, pieces, few),) = ann.ask(sql)
+    (notice,) = ann.notices
+    assert (int(shops), int(pieces), int(few)) == (2, 10, 4)
+    assert re.search(r"values that fewer than about \d+ units have are not counted", notice)
+    assert ann.used() == (3, 0), "one unit for each"
+    plan = "\n".join(line for (line,) in ann.ask(f"EXPLAIN {sql}"))
+    assert "the units of each of 2 values" in plan
+
+
 def test_dates_have_quantiles(ann: Analyst) -> None:
     rows = ann.ask(
         "SELECT MIN(placed), PERCENTILE_DISC(0.5) WITHIN GROUP (ORDER BY placed), MAX(placed) FROM orders"

@@ -10,7 +10,6 @@ SELECT product_id, count(DISTINCT o.user_id) FROM items JOIN orders o USING (ord
 SELECT p.color, count(*) FROM items JOIN products p USING (product_id) GROUP BY p.color;
 SELECT product_id, size, count(*) FROM items GROUP BY product_id, size;
 SELECT page, count(*) FROM app.visits GROUP BY page ORDER BY count(*) DESC LIMIT 5;
-SELECT page, count(*) FROM app.visits GROUP BY page ORDER BY count(*) DESC LIMIT 0;
 SELECT page, count(DISTINCT visitor) FROM app.visits GROUP BY page;
 SELECT page, count(DISTINCT visitor), count(*) FROM app.visits GROUP BY page ORDER BY 2 DESC LIMIT 3;
 SELECT page, extract(year FROM placed), count(*) FROM app.visits JOIN orders ON visitor = user_id GROUP BY 1, 2 ORDER BY 3 DESC LIMIT 4;
