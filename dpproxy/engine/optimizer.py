@@ -50,7 +50,7 @@ Traps.
 - Names of mechanism classes and of their parameters are part of keys, so they must not change (tests of keys pin them).
 - The constructors of mechanisms raise ValueError for parameters beyond their limits, which is a refusal here.
 - Groups of rows may be selected by their units, for one more count: docs/decisions/groups-are-found-by-units.md.
-- LIMIT is lowered before anything is reserved: docs/decisions/top-k-is-lowered.md.
+- A LIMIT that the account cannot pay for is refused: docs/decisions/limits-are-paid-whole.md.
 - Tools' lists of values are refused by their text alone: docs/decisions/scans-are-refused.md.
 """
 

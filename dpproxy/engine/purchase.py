@@ -2,6 +2,7 @@
 
 A purchase reserves the most that the releases can cost, fetches, releases and settles: cost and answer are stored in
 one transaction, and only its result may be sent. A release that fails after the backend was reached stays charged.
+A LIMIT that the account cannot pay for is refused before: docs/decisions/limits-are-paid-whole.md.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from budget.account import (
     Settlement,
 )
 from dpproxy.backends.base import Backend, BackendError, Cancellation, Cancelled, Fetched, Slot
+from dpproxy.engine import refusals
 from dpproxy.engine.group_selection import Choice
 from dpproxy.engine.optimizer import choices, smaller, with_choices
 from dpproxy.engine.release_plan import ReleasePlan, charge
@@ -204,7 +206,10 @@ class Purchases:
 
     def _affordable(self, plan: ReleasePlan, account: str) -> ReleasePlan:
         row = self._ledger.accounts.get(account)
-        return plan if row.limit.mode == "track" else smaller(plan, row.left)
+        fitting = plan if row.limit.mode == "track" else smaller(plan, row.left)
+        if plan.k is not None and fitting.k is not None and fitting.k < plan.k:
+            raise refusals.limit_beyond(str(charge(plan.cost_at_most)), str(row.left), fitting.k)
+        return fitting
 
     def _release(
         self,

@@ -70,6 +70,15 @@ def exhausted(error: Exhausted) -> Refusal:
     )
 
 
+def limit_beyond(needed: str, left: str, k: int) -> Refusal:
+    """PV001: the groups that LIMIT asks for cost more than is left; `k`: how many could be paid."""
+    return Refusal(
+        "PV001",
+        f"the privacy budget does not cover this LIMIT: it needs up to {needed}, {left} left",
+        hint=f"LIMIT {k}",
+    )
+
+
 def frozen(error: Frozen) -> Refusal:
     """PV001: the owner has stopped the account, or a shared one."""
     whose = "this privacy budget is frozen" if error.own else "a shared budget is frozen"

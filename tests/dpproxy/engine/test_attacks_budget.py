@@ -131,17 +131,18 @@ def test_budget_08(server: Running) -> None:
 
 
 def test_budget_14(server: Running) -> None:
-    """The most that a top-k can cost is reserved first: k is lowered to what is left, or it is refused."""
+    """A top-k that costs more than what is left is refused, with the LIMIT that could be paid."""
     with server.connect("poor") as connection:
         with pytest.raises(psycopg.Error) as refused:
             rows(connection, TOP_K.format(50))
         assert refused.value.sqlstate == "PV001"
     assert used(server, "poor") == (0, 0)
     with server.connect("rich") as connection:
-        rows(connection, TOP_K.format(100))
-        lowered = rows(connection, "SELECT notice FROM dpproxy.last_release")
-        assert "at most 29 rows" in lowered[0][0]
-    assert used(server, "rich")[0] <= 59
+        with pytest.raises(psycopg.Error) as refused:
+            rows(connection, TOP_K.format(100))
+        assert refused.value.sqlstate == "PV001"
+        assert refused.value.diag.message_hint == "LIMIT 29"
+    assert used(server, "rich") == (0, 0)
 
 
 @pytest.mark.parametrize(

@@ -134,17 +134,19 @@ def test_many_askers_at_once_get_one_answer(service: Service) -> None:
     assert twins[0].used() == (1, 0)
 
 
-def test_limit_is_lowered_to_what_is_left_and_found_again(ann: Analyst) -> None:
+def test_a_limit_that_is_not_covered_names_the_one_that_is(ann: Analyst) -> None:
     ann.ask(HOBBIES.format(14))
     information, _ = ann.used()
     assert information > 20, "the rest must not pay for another 14"
     other = HOBBIES.format(13).replace("FROM hobbies", "FROM hobbies WHERE hobby <> 'hobby 1'")
-    rows = ann.ask(other)
-    assert len(rows) < 13
-    assert "fewer than LIMIT asks for" in ann.notices[0]
     used = ann.used()
-    assert ann.ask(other) == rows
+    with pytest.raises(Refusal, match="does not cover this LIMIT") as refused:
+        ann.ask(other)
     assert ann.used() == used
+    assert refused.value.code == "PV001"
+    covered = refused.value.hint
+    assert covered is not None
+    assert len(ann.ask(other.replace("LIMIT 13", covered))) == int(covered.removeprefix("LIMIT "))
 
 
 def test_an_exhausted_budget_refuses_and_still_replays(ann: Analyst) -> None:
