@@ -19,11 +19,11 @@ from rewriter.binder.rejections import uncorrelated
 from rewriter.effort import EXPANDED, spend
 from rewriter.ir.relation import Relation
 from rewriter.ir.trees import copied, walk
+from rewriter.ir.types import CASTS, Type, type_named
 from rewriter.refusal import Refusal
 from rewriter.scalar.array_literal import elements
 from rewriter.scalar.functions import CHANGING, FOLDED, PLAIN, check_row_local
 from rewriter.scalar.interval import interval_text
-from rewriter.scalar.kinds import CASTS, kind_of_type
 from rewriter.scalar.typecheck import Parameter, Parameters, check, spelt
 from rewriter.syntax.allowlist import CONSTANT, position
 from rewriter.syntax.desugar import plain
@@ -197,7 +197,7 @@ def in_utc(value: Parameter) -> Parameter:
     >>> in_utc(Parameter("timestamp with time zone", "2024-01-01 00:00:00+00")).value
     '2024-01-01 00:00:00'
     """
-    if kind_of_type(value.type) != "timestamptz":
+    if type_named(value.type) is not Type.TIMESTAMPTZ:
         return value
     text = value.value
     if text is not None and not text.endswith("infinity"):
@@ -324,7 +324,7 @@ def _unusual(node: exp.Expr) -> bool:
     """Whether `node` is a text as a value in a spelling that is PostgreSQL's alone, such as DATE 'today'."""
     if not isinstance(node, exp.Cast) or not isinstance(node.this, exp.Literal) or not node.this.is_string:
         return False
-    return not spelt(node.this.this, CASTS.get(node.to.this, "timestamptz"))
+    return not spelt(node.this.this, CASTS.get(node.to.this, Type.TIMESTAMPTZ))
 
 
 def _subquery(query: exp.Expr) -> exp.Subquery:

@@ -71,10 +71,10 @@ from rewriter.ir.relation import (
     unit_source,
 )
 from rewriter.ir.trees import walk
+from rewriter.ir.types import Type, type_named
 from rewriter.policy import Table
 from rewriter.refusal import Refusal
 from rewriter.scalar.functions import LOGICAL
-from rewriter.scalar.kinds import kind_of_type
 from rewriter.syntax.allowlist import EXTRACTED
 
 # What computes a value of integers and texts exactly; anything else may map two keys to one value.
@@ -124,7 +124,7 @@ def _size(key: exp.Expr, relation: Relation) -> int | None:
         column = relation.source(key.table).column(key.name)
         if column.domain is not None:
             return len(column.domain) + 1
-        return 3 if kind_of_type(column.type) == "bool" else None
+        return 3 if type_named(column.type) is Type.BOOL else None
     if isinstance(key, exp.Extract):
         span = EXTRACTED.get(key.name.lower())
         return None if span is None else span[1] - span[0] + 2
@@ -278,10 +278,10 @@ def key_partners(relation: Relation, alias: str) -> frozenset[Leaf] | None:
 
 def _exactly_comparable(key: exp.Column, other: exp.Expr, relation: Relation) -> bool:
     """Whether at most one value of `key` equals a value of `other`: 2^53 and 2^53 + 1 are equal as DOUBLE."""
-    wanted = kind_of_type(relation.source(key.table).column(key.name).type)
+    wanted = type_named(relation.source(key.table).column(key.name).type).family
     for part in walk(other):
         if isinstance(part, exp.Column):
-            if kind_of_type(relation.source(part.table).column(part.name).type) != wanted:
+            if type_named(relation.source(part.table).column(part.name).type).family != wanted:
                 return False
         elif isinstance(part, exp.Literal):
             if not part.is_string and not part.this.isdigit():

@@ -9,10 +9,10 @@ from sqlglot import exp
 from rewriter.binder.value_ranges import of_aggregate
 from rewriter.ir.relation import Relation
 from rewriter.ir.trees import walk
+from rewriter.ir.types import FLOATS, INTEGERS, NUMBERS, Type, type_named
 from rewriter.policy import Column
 from rewriter.refusal import Refusal
-from rewriter.scalar.kinds import kind_of_type
-from rewriter.scalar.typecheck import Parameters, kind
+from rewriter.scalar.typecheck import Parameters, type_of
 from rewriter.syntax.allowlist import position
 
 MOST = str(2**63 - 1)
@@ -32,7 +32,6 @@ RANKS = (exp.RowNumber, exp.Rank, exp.DenseRank)
 PICKS = (exp.Min, exp.Max, exp.Lag, exp.Lead, exp.FirstValue, exp.LastValue)
 """Functions that give one of the values that they read, or NULL."""
 
-NUMBERS = ("int", "number", "float")
 """Kinds that have bounds."""
 
 WIDTHS = ("smallint", "integer", "bigint", "numeric", "real", "double precision")
@@ -54,10 +53,10 @@ def row_column(name: str, value: exp.Expr, relation: Relation, parameters: Param
         text = constant.this
         of = "text" if constant.is_string else _whole_type(text)
         return Column(name, of, nullable=False, domain=(text,))
-    found = kind(value, relation, parameters)
-    if found == "int":
+    found = type_of(value, relation, parameters)
+    if found in INTEGERS:
         return Column(name, "bigint" if wide(value, relation, parameters) else "integer")
-    return Column(name, TYPES.get(found, found))
+    return Column(name, TYPES.get(found.family, found.family))
 
 
 def _whole_type(text: str) -> str:
@@ -82,7 +81,7 @@ def wide(value: exp.Expr, relation: Relation, parameters: Parameters) -> bool:
 
 def refuse_intervals(value: exp.Expr, relation: Relation, parameters: Parameters) -> None:
     """Refuse (PV020) to order or group by intervals: a month and 30 days are equal there, and yet two values."""
-    if kind(value, relation, parameters) == "interval":
+    if type_of(value, relation, parameters) is Type.INTERVAL:
         raise Refusal(
             "PV020",
             "an interval is not allowed here on private rows",
@@ -95,7 +94,7 @@ def computed_column(name: str, call: exp.Expr, relation: Relation, parameters: P
     """The column of an aggregate or window function in base form, with the type that PostgreSQL gives it."""
     column = _computed_column(name, call, relation, parameters)
     found = of_aggregate(call, relation, parameters)
-    if (found.lo, found.hi) == (None, None) or kind_of_type(column.type) not in NUMBERS:
+    if (found.lo, found.hi) == (None, None) or type_named(column.type) not in NUMBERS:
         return column
     return replace(column, ends=(found.lo, found.hi), scale=found.scale)
 
@@ -113,10 +112,10 @@ def _computed_column(name: str, call: exp.Expr, relation: Relation, parameters: 
     column = row_column(name, value, relation, parameters)
     if isinstance(call, PICKS):
         return replace(column, nullable=True)
-    found = kind_of_type(column.type)
-    if found == "float":
+    found = type_named(column.type)
+    if found in FLOATS:
         return Column(name, "double precision")
-    if isinstance(call, exp.Sum) and found == "int" and column.type != "bigint":
+    if isinstance(call, exp.Sum) and found in INTEGERS and column.type != "bigint":
         return Column(name, "bigint")
     return Column(name, "numeric")
 
@@ -136,10 +135,9 @@ def common_column(name: str, one: Column, other: Column) -> Column:
 
     Raises Refusal 42804 for sides of different types, as PostgreSQL does.
     """
-    kinds = {kind_of_type(one.type), kind_of_type(other.type)}
-    numbers = kinds <= {"int", "number", "float"}
-    unknown = kinds == {"other"} and one.type != other.type
-    if unknown or not (len(kinds) == 1 or numbers):
+    types = {type_named(one.type), type_named(other.type)}
+    unknown = types == {Type.OTHER} and one.type != other.type
+    if unknown or not (len({found.family for found in types}) == 1 or types <= NUMBERS):
         raise Refusal(
             "42804",
             f"the two sides of this set operation have different types: {one.type} and {other.type}",

@@ -18,9 +18,10 @@ from rewriter.binder.rejections import mixes, not_grouped
 from rewriter.binder.subquery_source import derived_source
 from rewriter.binder.windows import Windows, windowed
 from rewriter.ir.relation import UNIT, Field, Grouped, Relation, conjuncts, is_inner_unit, leaf, leaves
+from rewriter.ir.types import NUMBERS
 from rewriter.refusal import Refusal
 from rewriter.scalar.functions import check_row_local
-from rewriter.scalar.typecheck import Parameters, check, check_condition, kind
+from rewriter.scalar.typecheck import Parameters, check, check_condition, type_of
 from rewriter.syntax.allowlist import describe, position
 
 NUMERIC = (exp.Sum, exp.Avg, exp.Stddev, exp.StddevSamp, exp.StddevPop, exp.Variance, exp.VariancePop)
@@ -180,10 +181,10 @@ def exact(call: exp.Expr, condition: exp.Expr | None, relation: Relation, parame
         raise Refusal("42883", "an aggregate takes one argument", position=position(call))
     value = resolve(inner.expressions[0] if distinct else inner, relation)
     check(value, relation, parameters)
-    found = kind(value, relation, parameters)
+    found = type_of(value, relation, parameters)
     if not isinstance(call, exp.Count):
         refuse_intervals(value, relation, parameters)
-    if isinstance(call, NUMERIC) and found not in ("int", "number", "float"):
+    if isinstance(call, NUMERIC) and found not in NUMBERS:
         raise Refusal("42883", f"{describe(call)} takes numbers", position=position(call))
     if isinstance(call, (exp.LogicalAnd, exp.LogicalOr)):
         check_condition(value, relation, parameters)

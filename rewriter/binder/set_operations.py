@@ -11,9 +11,10 @@ from rewriter.binder.output_columns import common_column, row_column
 from rewriter.binder.rejections import base_table, mixes, refuse_limited
 from rewriter.binder.subquery_source import derived_source
 from rewriter.ir.relation import UNIT, Combined, Field, Relation, Rows, is_inner_unit, is_unit, leaf
+from rewriter.ir.types import Type
 from rewriter.policy import Column
 from rewriter.refusal import Refusal
-from rewriter.scalar.typecheck import Parameters, kind
+from rewriter.scalar.typecheck import Parameters, type_of
 from rewriter.syntax.allowlist import position
 
 NAMES = {exp.Union: "UNION", exp.Intersect: "INTERSECT", exp.Except: "EXCEPT"}
@@ -88,7 +89,9 @@ def _column(
     for value, known in ((one.value, theirs), (other.value, ours)):
         if isinstance(value.unnest(), exp.Null):
             return replace(known, nullable=True)
-    untyped = [v for v, r in ((one.value, left), (other.value, right)) if kind(v, r, parameters) == "literal"]
+    untyped = [
+        v for v, r in ((one.value, left), (other.value, right)) if type_of(v, r, parameters) is Type.LITERAL
+    ]
     if len(untyped) == 1 and {ours.type, theirs.type} != {"text"}:
         raise Refusal(
             "PV020",

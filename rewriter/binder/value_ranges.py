@@ -61,13 +61,13 @@ from rewriter.binder.contribution_bounds import Bound, rows_per_group
 from rewriter.effort import spend
 from rewriter.ir.relation import Relation, conjuncts, leaves
 from rewriter.ir.trees import walk
+from rewriter.ir.types import INTEGERS, ZONELESS, Type, type_named
 from rewriter.policy import UNBOUNDED, Column
 from rewriter.refusal import Refusal
 from rewriter.scalar.functions import BY_TYPE
-from rewriter.scalar.kinds import kind_of_type
 from rewriter.scalar.nullability import always_null, never_true
 from rewriter.scalar.timestamps import DAY
-from rewriter.scalar.typecheck import Parameters, kind
+from rewriter.scalar.typecheck import Parameters, type_of
 from rewriter.scalar.value_interval import NOTHING, End, Interval, parsed, written
 
 COMPARED = (exp.EQ, exp.GT, exp.GTE, exp.LT, exp.LTE)
@@ -102,24 +102,24 @@ class Ranges:
             found = self._narrowed(found, fact.unnest(), node)
         return found
 
-    def kind_of(self, node: exp.Expr) -> str:
-        """The kind of a part."""
-        return kind(node, self.relation, self.parameters)
+    def type_of(self, node: exp.Expr) -> Type:
+        """The type of a part."""
+        return type_of(node, self.relation, self.parameters)
 
-    def constant(self, node: exp.Expr, of: str) -> Fraction | None:
-        """The value of an expression without columns, converted to the kind `of`; None for any other expression."""
+    def constant(self, node: exp.Expr, of: Type) -> Fraction | None:
+        """The value of an expression without columns, converted to the type `of`; None for any other expression."""
         node = node.unnest()
         if leaves(node) or node.find(exp.Query):
             return None
         if isinstance(node, exp.Literal) and node.is_string:
             return parsed(node.this, of).point
-        value, own = self._interval(node).point, self.kind_of(node)
+        value, own = self._interval(node).point, self.type_of(node)
         # Which local time a timestamptz is depends on the session, and a text is no number.
-        if value is None or {own, of} & {"timestamptz", "text"}:
+        if value is None or {own, of} & {Type.TIMESTAMPTZ, Type.TEXT}:
             return None
-        if own == of or not {own, of} & {"date", "timestamp"}:
+        if own is of or not {own, of} & ZONELESS:
             return value
-        return value * DAY if (own, of) == ("date", "timestamp") else value / DAY
+        return value * DAY if (own, of) == (Type.DATE, Type.TIMESTAMP) else value / DAY
 
     def under(self, condition: exp.Expr) -> Ranges:
         """The same over the rows for which a condition is true as well."""
@@ -137,7 +137,7 @@ class Ranges:
             return False
 
         def point(part: exp.Expr) -> Fraction | None:
-            return self.constant(part, self.kind_of(part))
+            return self.constant(part, self.type_of(part))
 
         facts = self.facts if leaves(node) else ()
         return always_null(node, self.parameters, point) or any(
@@ -146,7 +146,7 @@ class Ranges:
 
     def _narrowed(self, found: Interval, fact: exp.Expr, node: exp.Expr) -> Interval:
         """`found`, the range of `node`, narrowed by one condition, if that compares `node` with constants."""
-        text, of = node.sql(), self.kind_of(node)
+        text, of = node.sql(), self.type_of(node)
         about = isinstance(fact, (*COMPARED, exp.Between, exp.In)) and fact.this.unnest().sql() == text
         if about and isinstance(fact, exp.Between):
             return found.within(self.constant(fact.args["low"], of), self.constant(fact.args["high"], of))
@@ -173,7 +173,7 @@ class Ranges:
             return written(node.this)
         if isinstance(node, exp.Parameter):
             parameter = self.parameters[int(node.name) - 1]
-            return parsed(parameter.value, kind_of_type(parameter.type))
+            return parsed(parameter.value, type_named(parameter.type))
         if isinstance(node, exp.Column):
             column = self.relation.source(node.table).column(node.name)
             found, size = _declared(column), column.magnitude if self.guessed else None
@@ -213,7 +213,7 @@ def _times(end: End, most: Fraction | None) -> End:
 
 
 def _declared(column: Column) -> Interval:
-    found = kind_of_type(column.type)
+    found = type_named(column.type)
     scale = _scale(column, found)
     if column.bounds is not None:
         return Interval(*column.bounds, scale)
@@ -231,12 +231,12 @@ def _declared(column: Column) -> Interval:
     )
 
 
-def _scale(column: Column, found: str) -> int | None:
+def _scale(column: Column, found: Type) -> int | None:
     if column.scale is not None:
         return column.scale
-    if found in ("int", "date"):
+    if found in INTEGERS or found is Type.DATE:
         return 0
-    if found == "timestamp":
+    if found is Type.TIMESTAMP:
         return 6
     _, comma, digits = column.type.removesuffix(")").partition(",")
     return int(digits) if comma and digits.isdigit() else None

@@ -20,9 +20,10 @@ from rewriter.binder.output_columns import computed_column, refuse_intervals, ro
 from rewriter.binder.rejections import mixes
 from rewriter.binder.subquery_source import derived_source
 from rewriter.ir.relation import UNIT, Field, Relation, Rows, is_inner_unit, is_unit, leaf, leaves
+from rewriter.ir.types import NUMBERS
 from rewriter.refusal import Refusal
 from rewriter.scalar.functions import check_row_local
-from rewriter.scalar.typecheck import Parameters, check, kind
+from rewriter.scalar.typecheck import Parameters, check, type_of
 from rewriter.syntax.allowlist import describe, position, surplus
 
 PEERS = (exp.Rank, exp.DenseRank)
@@ -219,7 +220,7 @@ def _check_parts(window: exp.Expr, relation: Relation, parameters: Parameters) -
     for part in (*window.args["partition_by"], *keys, *read):
         check(part, relation, parameters)
     added = isinstance(function, (exp.Sum, exp.Avg))
-    if added and kind(function.this, relation, parameters) not in ("int", "number", "float"):
+    if added and type_of(function.this, relation, parameters) not in NUMBERS:
         raise Refusal("42883", f"{describe(function)} takes numbers", position=position(function))
 
 

@@ -17,8 +17,8 @@ from sqlglot import exp
 
 from rewriter.effort import spend
 from rewriter.ir.relation import Relation, conjuncts
+from rewriter.ir.types import CASTS, ZONELESS, Type, type_named
 from rewriter.scalar.functions import BY_TYPE
-from rewriter.scalar.kinds import CASTS, kind_of_type
 
 TURNED: dict[type[exp.Expr], type[exp.Binary]] = {
     exp.EQ: exp.EQ,
@@ -48,7 +48,6 @@ ATOMS = (exp.Column, exp.Parameter, exp.Literal)
 """What is canonical as it is."""
 OPERATORS = (exp.Binary, exp.Unary, exp.Between, exp.In)
 TIME = re.compile(r"(\d{4}-\d\d-\d\d)(?:[ T](\d\d:\d\d)(?::(\d\d)(?:\.(\d{1,6}))?)?)?")
-TIMES = {exp.DType.DATE: "date", exp.DType.TIMESTAMP: "timestamp"}
 Pass = Callable[[exp.Expr, Relation | None], exp.Expr]
 
 
@@ -129,20 +128,20 @@ def _constant(node: exp.Expr, relation: Relation | None) -> exp.Expr:
     if not isinstance(node, exp.Cast) or not isinstance(node.this, exp.Literal) or not node.this.is_string:
         return node
     target, text = CASTS.get(node.to.this), node.this.this
-    if target == "text" and not node.to.expressions:
+    if target is Type.TEXT and not node.to.expressions:
         return exp.Literal.string(text)
     if node.to.this == exp.DType.INT and text.isascii() and text.isdigit() and int(text) < 2**31:
         return exp.Literal.number(text)
-    return _time(text, target or "") or node
+    return _time(text, target) or node
 
 
-def _time(text: str, target: str) -> exp.Expr | None:
-    """An ISO text as a constant of kind date or timestamp, None for other texts."""
+def _time(text: str, target: Type | None) -> exp.Expr | None:
+    """An ISO text as a constant of type date or timestamp, None for other texts."""
     found = TIME.fullmatch(text)
-    if found is None or target not in TIMES.values():
+    if found is None or target not in ZONELESS:
         return None
     day, minute, second, fraction = found.groups()
-    if target == "date":
+    if target is Type.DATE:
         return exp.cast(exp.Literal.string(day), "DATE") if minute is None else None
     rest = f".{fraction.rstrip('0')}" if (fraction or "").strip("0") else ""
     return exp.cast(exp.Literal.string(f"{day} {minute or '00:00'}:{second or '00'}{rest}"), "TIMESTAMP")
@@ -152,11 +151,11 @@ def _typed(node: exp.Expr, relation: Relation | None) -> exp.Expr:
     """A constant compared with a column of dates, timestamps or texts in the column's type; texts are not cast."""
     if relation is None:
         return node
-    if isinstance(node, exp.Cast) and CASTS.get(node.to.this) == "text" and not node.to.expressions:
-        return node.this if _kind(node.this, relation) == "text" else node
+    if isinstance(node, exp.Cast) and CASTS.get(node.to.this) is Type.TEXT and not node.to.expressions:
+        return node.this if _column_type(node.this, relation) is Type.TEXT else node
     if isinstance(node, (exp.Binary, exp.In)) and isinstance(node, (exp.Predicate, exp.In)):
-        of = _kind(node.this, relation)
-        if of in TIMES.values():
+        of = _column_type(node.this, relation)
+        if of in ZONELESS:
             for side in [node.expression] if isinstance(node, exp.Binary) else node.expressions:
                 written = _as_time(side, of)
                 if written is not None:
@@ -164,20 +163,18 @@ def _typed(node: exp.Expr, relation: Relation | None) -> exp.Expr:
     return node
 
 
-def _as_time(side: exp.Expr, of: str) -> exp.Expr | None:
-    """A constant text, or a date compared with a timestamp, as a constant of the column's kind."""
+def _as_time(side: exp.Expr, of: Type) -> exp.Expr | None:
+    """A constant text, or a date compared with a timestamp, as a constant of the column's type."""
     if isinstance(side, exp.Literal) and side.is_string:
         return _time(side.this, of)
     if isinstance(side, exp.Cast) and isinstance(side.this, exp.Literal) and side.to.this == exp.DType.DATE:
-        return _time(side.this.this, of) if of == "timestamp" else None
+        return _time(side.this.this, of) if of is Type.TIMESTAMP else None
     return None
 
 
-def _kind(node: exp.Expr, relation: Relation) -> str:
-    if not isinstance(node, exp.Column):
-        return "other"
-    name = relation.source(node.table).column(node.name).type
-    return "other" if "(" in name else kind_of_type(name)
+def _column_type(node: exp.Expr, relation: Relation) -> Type:
+    name = relation.source(node.table).column(node.name).type if isinstance(node, exp.Column) else ""
+    return Type.OTHER if "(" in name else type_named(name)
 
 
 def _negated(node: exp.Expr, relation: Relation | None) -> exp.Expr:

@@ -10,11 +10,12 @@ from sqlglot import exp
 from rewriter.emit.dialects.base import Dialect
 from rewriter.ir.parameter import Parameters
 from rewriter.ir.relation import Relation, Source
+from rewriter.ir.types import Type
 
 Output = tuple[str, exp.Expr]
 """A column's name and value."""
-Kinded = tuple[exp.Expr, str]
-"""An expression and the kind of its values."""
+Typed = tuple[exp.Expr, Type]
+"""An expression and the type of its values."""
 
 
 class Context(Protocol):
@@ -26,10 +27,10 @@ class Context(Protocol):
     def written(self, node: exp.Expr, relation: Relation) -> exp.Expr:
         """A base-form expression for the engine."""
 
-    def hashed(self, values: Sequence[Kinded]) -> exp.Expr:
+    def hashed(self, values: Sequence[Typed]) -> exp.Expr:
         """The keyed hash of values."""
 
-    def keyed_order(self, values: Sequence[Kinded], of: Kinded | None = None) -> list[exp.Expr]:
+    def keyed_order(self, values: Sequence[Typed], of: Typed | None = None) -> list[exp.Expr]:
         """ORDER BY the keyed hash of values, then by themselves."""
 
     def unit(self, relation: Relation) -> exp.Column:
@@ -41,5 +42,5 @@ class Context(Protocol):
     def source(self, source: Source, columns: Sequence[str]) -> exp.Expr:
         """A source with these columns."""
 
-    def unit_kind(self, relation: Relation) -> str:
-        """The kind of the privacy unit's column."""
+    def unit_type(self, relation: Relation) -> Type:
+        """The type of the privacy unit's column."""

@@ -18,8 +18,8 @@ from sqlglot import exp
 
 from rewriter.canonical.normalize import canonical, canonical_conjuncts, text_of
 from rewriter.effort import EXPANDED, spend
-from rewriter.emit.context import Kinded, Output
-from rewriter.emit.dialects.base import NEUTRAL, Dialect, cell_type
+from rewriter.emit.context import Output, Typed
+from rewriter.emit.dialects.base import NEUTRAL, Dialect
 from rewriter.emit.enforcement import check_units, held
 from rewriter.emit.measures import measure_text, numbered_rows, per_unit, row_columns, total, unmeasured
 from rewriter.emit.sources import derived_rows, front_rows
@@ -27,14 +27,14 @@ from rewriter.ir.measure import Count, Moment
 from rewriter.ir.measure import parts as read_by
 from rewriter.ir.relation import UNIT, Relation, SemiJoin, Source, is_inner_unit, leaf, leaves, parts
 from rewriter.ir.trees import alias, and_, cast, func, join, not_, select, walk, with_
+from rewriter.ir.types import Type, type_named
 from rewriter.logical.plan import NodeDraft
 from rewriter.plan import Cells, CellTexts, HistogramQuery, UniqueColumn
 from rewriter.policy import Column, Policy, Table
-from rewriter.scalar.kinds import kind_of_type
-from rewriter.scalar.typecheck import Parameters, kind
+from rewriter.scalar.typecheck import Parameters, type_of
 
 Scanned = tuple[tuple[str, str, str, str], ...]
-"""Stored columns that a node reads, in order: schema, table, column, and the kind of its values."""
+"""Stored columns that a node reads, in order: schema, table, column, and the family of its type."""
 
 
 def histogram_query(
@@ -54,28 +54,28 @@ def histogram_query(
     emitter = Emitter(
         policy, parameters, 1 + (len(node.keys) if cells is not None and node.keys else 0), dialect
     )
-    kinds = [kind(k, node.relation, parameters) for k in node.keys]
+    types = [type_of(k, node.relation, parameters) for k in node.keys]
     keys = [f"g{n}" for n in range(len(node.keys))]
     counts = [f"c{n}" for n, m in enumerate(node.measures) if isinstance(m, (Count, Moment))]
     ctes: list[tuple[str, exp.Query]] = [("r", emitter.rows(node, typed=cells is not None))]
     kept = held(node.bound, keys, delta0)
-    ctes += numbered_rows(emitter, node, keys, kinds, kept)
-    ctes.append(("pu", per_unit(emitter, node, keys, kinds, ctes[-1][0], kept)))
+    ctes += numbered_rows(emitter, node, keys, types, kept)
+    ctes.append(("pu", per_unit(emitter, node, keys, types, ctes[-1][0], kept)))
     if kept.ranked and kept.most is not None:
-        ctes.append(("tr", emitter.truncated(node, keys, kinds, kept.most)))
+        ctes.append(("tr", emitter.truncated(node, keys, types, kept.most)))
     ctes.append(("h", _histogram(node, keys, ctes[-1][0], dialect)))
     if not keys:
         query = select(alias(exp.Literal.number(1), "cell"), *(_filled(c) for c in counts), source="h")
     elif cells is not None:
-        ctes.append(("d", emitter.domain(keys, kinds)))
+        ctes.append(("d", emitter.domain(keys, types)))
         match = and_(
             _of("d", "_n").eq(1),
-            *(dialect.same(_of("d", k), _of("h", k), of) for k, of in zip(keys, kinds, strict=True)),
+            *(dialect.same(_of("d", k), _of("h", k), of) for k, of in zip(keys, types, strict=True)),
         )
         query = select(_of("d", "cell"), *(_filled(c) for c in counts), source="d")
         query = join(query, "h", match, side="LEFT")
     else:
-        query = emitter.largest(keys, kinds, counts, f"c{node.selecting or 0}").limit(limit or 0, copy=False)
+        query = emitter.largest(keys, types, counts, f"c{node.selecting or 0}").limit(limit or 0, copy=False)
     for name, body in ctes:
         query = with_(query, name, body)
     arrays = () if cells is None else tuple(CellTexts(cells, n) for n in range(len(keys)))
@@ -184,7 +184,7 @@ class Emitter:
         """A base-form expression for the engine."""
         return self.dialect.expression(node, relation, self.parameters)
 
-    def hashed(self, values: Sequence[Kinded]) -> exp.Expr:
+    def hashed(self, values: Sequence[Typed]) -> exp.Expr:
         """MD5 of the secret and the values' texts, NULL and the empty text kept apart by length."""
         parts: list[exp.Expr] = [self.rank_key()]
         for value, found in values:
@@ -198,9 +198,9 @@ class Emitter:
             )
         return exp.MD5(this=joined)
 
-    def keyed_order(self, values: Sequence[Kinded], of: Kinded | None = None) -> list[exp.Expr]:
+    def keyed_order(self, values: Sequence[Typed], of: Typed | None = None) -> list[exp.Expr]:
         """ORDER BY the keyed hash of `values` (of one unit, where it is given), then by themselves."""
-        order = [self.dialect.ordered(self.hashed([of, *values] if of else values), "text")]
+        order = [self.dialect.ordered(self.hashed([of, *values] if of else values), Type.TEXT)]
         order += [self.dialect.ordered(value.copy(), found) for value, found in values]
         return [exp.Ordered(this=one) for one in order]
 
@@ -209,7 +209,7 @@ class Emitter:
         outputs: list[Output] = [(UNIT, self.unit(relation))]
         for number, key in enumerate(node.keys):
             value = self.written(canonical(key), relation)
-            found = kind(key, relation, self.parameters)
+            found = type_of(key, relation, self.parameters)
             value = self.dialect.key(value, found)
             value = self.dialect.cell(value, found) if typed else value
             outputs.append((f"g{number}", value))
@@ -305,7 +305,7 @@ class Emitter:
 
     def first_rows(self, table: Table, name: str) -> exp.Expr:
         """One row a unit, chosen by a keyed order of that unit's own rows: the declared key, enforced."""
-        values = [(self.scanned("s0", table, c), kind_of_type(c.type)) for c in table.columns]
+        values = [(self.scanned("s0", table, c), type_named(c.type)) for c in table.columns]
         unit = self.stored("s0", table, table.privacy_unit or "")
         order = exp.Order(expressions=self.keyed_order(values))
         rank = exp.Window(this=exp.RowNumber(), partition_by=[unit], order=order, over="OVER")
@@ -320,7 +320,7 @@ class Emitter:
 
     def scanned(self, of: str, table: Table, column: Column) -> exp.Expr:
         """A stored column, as a value of its type in the front."""
-        self.read.add((table.schema, table.name, column.name, kind_of_type(column.type)))
+        self.read.add((table.schema, table.name, column.name, type_named(column.type).family))
         return self.dialect.scanned(of, column)
 
     def owner(self, table: Table, of: str, query: exp.Select) -> tuple[exp.Expr, exp.Select]:
@@ -343,32 +343,32 @@ class Emitter:
             current = self.stored(name, target, following)
         return current, query
 
-    def unit_kind(self, relation: Relation) -> str:
-        """The kind of the privacy unit's column."""
+    def unit_type(self, relation: Relation) -> Type:
+        """The type of the privacy unit's column."""
         source = next(s for s in relation.sources if s.private and s.on is None)
         if source.derived is not None:
-            return self.unit_kind(parts(source.derived)[0])
+            return self.unit_type(parts(source.derived)[0])
         table = source.table
         holder = self.policy.tables[table.path[-1].target] if table.path else table
-        return kind_of_type(next(c.type for c in holder.columns if c.name == holder.privacy_unit))
+        return type_named(next(c.type for c in holder.columns if c.name == holder.privacy_unit))
 
-    def truncated(self, node: NodeDraft, keys: list[str], kinds: list[str], delta0: int) -> exp.Select:
-        unit = exp.column(UNIT), self.unit_kind(node.relation)
+    def truncated(self, node: NodeDraft, keys: list[str], types: list[Type], delta0: int) -> exp.Select:
+        unit = exp.column(UNIT), self.unit_type(node.relation)
         rank = exp.Window(
             this=exp.RowNumber(),
             partition_by=[exp.column(UNIT)],
-            order=exp.Order(expressions=self.keyed_order(_kinded(keys, kinds), of=unit)),
+            order=exp.Order(expressions=self.keyed_order(_typed(keys, types), of=unit)),
             over="OVER",
         )
         ranked = select("*", alias(rank, "_n"), source="pu").subquery("q", copy=False)
         return select("*", source=ranked).where(_of("q", "_n") <= delta0, copy=False)
 
-    def domain(self, keys: list[str], kinds: list[str]) -> exp.Select:
+    def domain(self, keys: list[str], types: list[Type]) -> exp.Select:
         """The cells, bound as one array of texts a key and numbered from 1.
 
         Where the backend's type makes one value of several cells, only the first of them (_n = 1) counts.
         """
-        cells = self.dialect.cells([(k, cell_type(of)) for k, of in zip(keys, kinds, strict=True)])
+        cells = self.dialect.cells([(k, of.cell) for k, of in zip(keys, types, strict=True)])
         rank = exp.Window(
             this=exp.RowNumber(),
             partition_by=[exp.column(k) for k in keys],
@@ -377,10 +377,10 @@ class Emitter:
         )
         return select("*", alias(rank, "_n"), source=cells.subquery("c", copy=False))
 
-    def largest(self, keys: list[str], kinds: list[str], counts: list[str], order: str) -> exp.Select:
+    def largest(self, keys: list[str], types: list[Type], counts: list[str], order: str) -> exp.Select:
         ordered = [
             exp.Ordered(this=exp.column(order), desc=True, nulls_first=False),
-            *self.keyed_order(_kinded(keys, kinds)),
+            *self.keyed_order(_typed(keys, types)),
         ]
         columns = [exp.column(k) for k in keys]
         query = select(*columns, *(exp.column(c) for c in counts), source="h").where(
@@ -389,5 +389,5 @@ class Emitter:
         return query.order_by(*ordered, copy=False)
 
 
-def _kinded(keys: list[str], kinds: list[str]) -> list[Kinded]:
-    return [(exp.column(k), found) for k, found in zip(keys, kinds, strict=True)]
+def _typed(keys: list[str], types: list[Type]) -> list[Typed]:
+    return [(exp.column(k), found) for k, found in zip(keys, types, strict=True)]

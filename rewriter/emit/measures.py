@@ -34,9 +34,10 @@ from rewriter.ir.measure import (
 )
 from rewriter.ir.relation import UNIT, Relation
 from rewriter.ir.trees import alias, case, cast, func, not_, paren, select
+from rewriter.ir.types import FLOATS, INTEGERS, Type
 from rewriter.logical.plan import NodeDraft
 from rewriter.scalar.timestamps import written_date, written_stamp
-from rewriter.scalar.typecheck import kind
+from rewriter.scalar.typecheck import type_of
 
 LARGEST_SUM = 1 << 61
 """Where the sum over all units is clamped: nothing in the backend can overflow."""
@@ -79,19 +80,20 @@ def _where(emitter: Context, argument: exp.Expr | None, relation: Relation, valu
     return case((emitter.written(canonical(argument), relation), value))
 
 
-def item_kind(emitter: Context, items: Sequence[exp.Expr], relation: Relation) -> str:
-    """The kind of `item_of`: int or text."""
-    alone = len(items) == 1 and kind(items[0], relation, emitter.parameters) == "int"
-    return "int" if alone else "text"
+def item_type(emitter: Context, items: Sequence[exp.Expr], relation: Relation) -> Type:
+    """The type of `item_of`, of integers or texts."""
+    found = type_of(items[0], relation, emitter.parameters) if len(items) == 1 else Type.TEXT
+    return found if found in INTEGERS else Type.TEXT
 
 
 def item_of(emitter: Context, items: Sequence[exp.Expr], relation: Relation) -> exp.Expr:
     """An item: an integer, else a text: its value's, or those of a row value with their lengths, NULL kept apart."""
-    if item_kind(emitter, items, relation) == "int":
-        return emitter.dialect.key(emitter.written(canonical(items[0]), relation), "int")
+    alone = item_type(emitter, items, relation)
+    if alone in INTEGERS:
+        return emitter.dialect.key(emitter.written(canonical(items[0]), relation), alone)
     texts = []
     for item in items:
-        found = kind(item, relation, emitter.parameters)
+        found = type_of(item, relation, emitter.parameters)
         value = emitter.dialect.key(emitter.written(canonical(item), relation), found)
         texts.append(emitter.dialect.text(value, found))
     if len(texts) == 1:
@@ -115,23 +117,23 @@ def fixed_point(emitter: Context, value: FixedPoint, relation: Relation, *, fini
     to be kept apart.
     """
     lo, hi = (0, 1) if value.lo is None or value.hi is None else (value.lo, value.hi)
-    found = kind(value.value, relation, emitter.parameters)
+    found = type_of(value.value, relation, emitter.parameters)
     given = emitter.written(canonical(value.value), relation)
-    if found == "date":
+    if found is Type.DATE:
         clamped = _clamped(given, written_date(lo, value.scale), written_date(hi, value.scale), "DATE")
         number = emitter.dialect.days(clamped)
-    elif found == "timestamp":
+    elif found is Type.TIMESTAMP:
         clamped = _clamped(given, written_stamp(lo, value.scale), written_stamp(hi, value.scale), "TIMESTAMP")
         number = emitter.dialect.seconds(clamped)
-    elif found == "int" and value.scale == 0:
+    elif found in INTEGERS and value.scale == 0:
         number = _clamped(given, str(lo), str(hi), "BIGINT")
     else:
         number = _clamped(
             cast(given, "DOUBLE"), _decimal(lo, value.scale), _decimal(hi, value.scale), "DOUBLE"
         )
-    number = _scaled(number, value.scale) if found != "int" or value.scale else number
+    number = _scaled(number, value.scale) if found not in INTEGERS or value.scale else number
     present: exp.Expr = not_(exp.Is(this=given.copy(), expression=exp.null()))
-    if finite and found in ("float", "number"):
+    if finite and found in FLOATS | {Type.NUMERIC}:
         # NaN is larger than all numbers in every engine; NULL is not within the bound either.
         size = exp.Abs(this=cast(given.copy(), "DOUBLE"))
         present = exp.LTE(this=size, expression=_literal(repr(float_info.max), "DOUBLE"))
@@ -169,7 +171,7 @@ def _decimal(units: int, scale: int) -> str:
 
 
 def numbered_rows(
-    emitter: Context, node: NodeDraft, keys: list[str], kinds: list[str], kept: Held
+    emitter: Context, node: NodeDraft, keys: list[str], types: list[Type], kept: Held
 ) -> list[tuple[str, exp.Query]]:
     """`k`: the rows with the number _k0.. of each in its unit and group, those with a value first; or nothing."""
     ranks, bounds = [], []
@@ -178,7 +180,7 @@ def numbered_rows(
         if isinstance(measure, (Total, Joint)):
             raise ValueError("clipped totals have queries of their own")
         if not _whole(measure) and not one_row_per_unit(node.relation):
-            rank = numbered(emitter, node, keys, kinds, f"y{number}", together)
+            rank = numbered(emitter, node, keys, types, f"y{number}", together)
             ranks.append(alias(rank, f"_k{number}"))
             bounds.append(measure.tau)
     return with_ranks("r", together, ranks, min(bounds)) if ranks else []
@@ -207,14 +209,14 @@ def _whole(measure: Summed) -> bool:
 
 
 def numbered(
-    emitter: Context, node: NodeDraft, keys: list[str], kinds: list[str], value: str, together: Sequence[str]
+    emitter: Context, node: NodeDraft, keys: list[str], types: list[Type], value: str, together: Sequence[str]
 ) -> exp.Window:
     """A row's number among those `together`: rows with a value first, by a keyed order of it; ties are equal values."""
     absent = case((exp.Is(this=exp.column(value), expression=exp.null()), exp.Literal.number(1)))
     order: list[exp.Expr] = [exp.Ordered(this=absent.else_(exp.Literal.number(0)))]
-    unit = (exp.column(UNIT), emitter.unit_kind(node.relation))
-    named_keys = [(exp.column(k), found) for k, found in zip(keys, kinds, strict=True)]
-    order += emitter.keyed_order([*named_keys, (exp.column(value), "int")], of=unit)
+    unit = (exp.column(UNIT), emitter.unit_type(node.relation))
+    named_keys = [(exp.column(k), found) for k, found in zip(keys, types, strict=True)]
+    order += emitter.keyed_order([*named_keys, (exp.column(value), Type.INT8)], of=unit)
     return exp.Window(
         this=exp.RowNumber(),
         partition_by=[exp.column(t) for t in together],
@@ -224,12 +226,12 @@ def numbered(
 
 
 def per_unit(
-    emitter: Context, node: NodeDraft, keys: list[str], kinds: list[str], source: str, kept: Held
+    emitter: Context, node: NodeDraft, keys: list[str], types: list[Type], source: str, kept: Held
 ) -> exp.Select:
     """`pu`: one row a unit and group, or one a unit, each count and sum of it clamped, in v0..."""
     dialect, values = emitter.dialect, list(summed(node))
     columns: list[exp.Expr] = [exp.column(UNIT)]
-    for key, found in zip(keys, kinds, strict=True):
+    for key, found in zip(keys, types, strict=True):
         one = alias(dialect.least(exp.column(key), found), key)
         columns.append(one if kept.one else exp.column(key))
     for number, measure in enumerate(node.measures):

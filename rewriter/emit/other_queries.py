@@ -14,14 +14,15 @@ from sqlglot import exp
 from rewriter.emit.dialects.base import Dialect
 from rewriter.emit.enforcement import held
 from rewriter.emit.histogram import Emitter
-from rewriter.emit.measures import item_kind, numbered, signed, unmeasured, with_ranks
+from rewriter.emit.measures import item_type, numbered, signed, unmeasured, with_ranks
 from rewriter.ir.measure import ROW, DistinctItems, Quantiles, Running
 from rewriter.ir.relation import UNIT
 from rewriter.ir.trees import alias, and_, cast, join, not_, paren, select, with_
+from rewriter.ir.types import INTEGERS, Type
 from rewriter.logical.plan import NodeDraft
 from rewriter.plan import Cells, CellTexts, HistogramQuery
 from rewriter.policy import Policy
-from rewriter.scalar.typecheck import Parameters, kind
+from rewriter.scalar.typecheck import Parameters, type_of
 
 ONE = 1 << 20
 """Weight 1 in fixed point, as the mechanism counts it."""
@@ -55,7 +56,7 @@ def bins_query(
     if measure.weighted:
         return _weighted(query, number, measure.tau, cells)
     together = [UNIT, *query.keys]
-    rank = numbered(query.emitter, query.node, query.keys, query.kinds, "y0", together)
+    rank = numbered(query.emitter, query.node, query.keys, query.types, "y0", together)
     query.add("p", select("*", *query.group_number(delta0), source="r").where(_present("y0"), copy=False))
     query.add_all(with_ranks("p", together, [alias(rank, "_k")], measure.tau))
     kept = select(*(exp.column(k) for k in query.keys), alias(number, "bin"), source="k")
@@ -106,12 +107,12 @@ def items_query(
         .where(_present("x0"), copy=False),
     )
     query.add("c", select("*", *query.group_number(delta0), source="e"))
-    item = item_kind(query.emitter, measure.items, node.relation)
+    item = item_type(query.emitter, measure.items, node.relation)
     order = query.emitter.keyed_order([(exp.column("x0"), item)], of=query.unit)
     rank = alias(_ranked("ROW_NUMBER", together, order), "_k")
     query.add_all(with_ranks("c", [UNIT, *query.keys], [rank], most))
     unit: exp.Expr = exp.column(UNIT, table="k")
-    if query.unit[1] != "int":
+    if query.unit[1] not in INTEGERS:
         unit = backend.dialect.text(unit, query.unit[1])
     found = query.by_cell("k", cells).select(
         alias(unit, "unit"), alias(exp.column("x0", table="k"), "item"), copy=False
@@ -132,19 +133,19 @@ def weights_query(
     columns = [exp.column(UNIT), *(exp.column(k) for k in query.keys)]
     pairs = select(*columns).distinct().from_(exp.table_("r"), copy=False)
     if released:
-        query.add("d", query.emitter.domain(query.keys, query.kinds))
+        query.add("d", query.emitter.domain(query.keys, query.types))
         same = [
             dialect.same(exp.column(k, table="d"), dialect.cell(exp.column(k, table="r"), of), of)
-            for k, of in zip(query.keys, query.kinds, strict=True)
+            for k, of in zip(query.keys, query.types, strict=True)
         ]
         known = select(exp.Literal.number(1), source="d").where(*same, copy=False)
         pairs = pairs.where(not_(exp.Exists(this=known)), copy=False)
     query.add("e", pairs)
     number = exp.Window(this=exp.Count(this=exp.Star()), partition_by=[exp.column(UNIT)], over="OVER")
     query.add("c", select("*", alias(number, "n"), source="e"))
-    salt = (exp.Literal.string(str(turn)), "text")
+    salt = (exp.Literal.string(str(turn)), Type.TEXT)
     keyed = query.emitter.hashed([salt, query.unit, *query.named])
-    order = [dialect.ordered(keyed, "text"), *(dialect.ordered(k.copy(), of) for k, of in query.named)]
+    order = [dialect.ordered(keyed, Type.TEXT), *(dialect.ordered(k.copy(), of) for k, of in query.named)]
     rank = _ranked("ROW_NUMBER", [exp.column(UNIT)], [exp.Ordered(this=o) for o in order])
     # Hashing and sorting take most of the time, so only units with items to leave out are ranked.
     ranked = select("*", alias(rank, "_k"), source="c").where(not_(_at_most("n", delta0)), copy=False)
@@ -172,7 +173,7 @@ def running_query(node: NodeDraft, times: Sequence[str | None], backend: Backend
     measure = node.measures[0]
     assert isinstance(measure, Running)
     query = CellQuery(node, backend, 1)
-    name, of = query.keys[measure.time], query.kinds[measure.time]
+    name, of = query.keys[measure.time], query.types[measure.time]
     dialect = backend.dialect
     query.add("d", query.emitter.domain(["t"], [of]))
     same = dialect.same(exp.column("t", table="d"), dialect.cell(exp.column(name, table="r"), of), of)
@@ -199,9 +200,9 @@ class CellQuery:
         self.node, self.backend, self.arrays = node, backend, arrays
         self.emitter = Emitter(backend.policy, backend.parameters, arrays + 1, backend.dialect)
         self.keys = [f"g{n}" for n in range(len(node.keys))]
-        self.kinds = [kind(k, node.relation, backend.parameters) for k in node.keys]
-        self.named = [(exp.column(k), of) for k, of in zip(self.keys, self.kinds, strict=True)]
-        self.unit = (exp.column(UNIT), self.emitter.unit_kind(node.relation))
+        self.types = [type_of(k, node.relation, backend.parameters) for k in node.keys]
+        self.named = [(exp.column(k), of) for k, of in zip(self.keys, self.types, strict=True)]
+        self.unit = (exp.column(UNIT), self.emitter.unit_type(node.relation))
         self._ctes: list[tuple[str, exp.Query]] = [("r", self.emitter.rows(node, typed=typed))]
 
     def add(self, name: str, body: exp.Query) -> None:
@@ -231,10 +232,10 @@ class CellQuery:
         if not self.keys:
             return select(alias(exp.Literal.number(1), "cell"), source=name)
         dialect = self.backend.dialect
-        self.add("d", self.emitter.domain(self.keys, self.kinds))
+        self.add("d", self.emitter.domain(self.keys, self.types))
         same = [
             dialect.same(exp.column(k, table="d"), exp.column(k, table=name), of)
-            for k, of in zip(self.keys, self.kinds, strict=True)
+            for k, of in zip(self.keys, self.types, strict=True)
         ]
         match = and_(exp.column("_n", table="d").eq(1), *same)
         return join(select(exp.column("cell", table="d"), source="d"), name, match)

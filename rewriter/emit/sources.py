@@ -29,7 +29,8 @@ from rewriter.ir.relation import (
     parts,
 )
 from rewriter.ir.trees import alias, and_, case, cast, data_type, func, join, paren, select
-from rewriter.scalar.typecheck import kind
+from rewriter.ir.types import FLOATS, INTEGERS, Type
+from rewriter.scalar.typecheck import type_of
 
 LARGEST = "1e15"
 """Decimals of 38 digits, ten of them behind the point, add up 10^13 values of this size."""
@@ -64,15 +65,15 @@ def _grouped(emitter: Context, grouped: Grouped) -> exp.Select:
 
 def _key(emitter: Context, value: exp.Expr, relation: Relation) -> exp.Expr:
     return emitter.dialect.key(
-        emitter.written(canonical(value), relation), kind(value, relation, emitter.parameters)
+        emitter.written(canonical(value), relation), type_of(value, relation, emitter.parameters)
     )
 
 
 def _settled(emitter: Context, value: exp.Expr, relation: Relation) -> exp.Expr:
     """A value such that those that are equal are the same: floats have one zero."""
     written = emitter.written(canonical(value), relation)
-    found = kind(value, relation, emitter.parameters)
-    return emitter.dialect.key(written, found) if found == "float" else written
+    found = type_of(value, relation, emitter.parameters)
+    return emitter.dialect.key(written, found) if found in FLOATS else written
 
 
 def _rows(emitter: Context, rows: Rows) -> exp.Select:
@@ -122,7 +123,7 @@ def _window(emitter: Context, window: exp.Expr, relation: Relation) -> exp.Expr:
 
 def _ordered(emitter: Context, item: exp.Expr, relation: Relation) -> exp.Expr:
     value = emitter.written(item.this, relation)
-    found = kind(item.this, relation, emitter.parameters)
+    found = type_of(item.this, relation, emitter.parameters)
     copy = item.copy()
     copy.set("this", emitter.dialect.ordered(value, found))
     return copy
@@ -143,7 +144,7 @@ def _aggregate(emitter: Context, call: exp.Expr, relation: Relation, over: Over 
     distinct = isinstance(inner, exp.Distinct)
     argument = inner.expressions[0] if distinct else inner
     value = emitter.written(canonical(argument), relation)
-    found = kind(argument, relation, emitter.parameters)
+    found = type_of(argument, relation, emitter.parameters)
 
     def made(function: type[exp.Expr], part: exp.Expr) -> exp.Expr:
         return over(function(this=exp.Distinct(expressions=[part]) if distinct else part))
@@ -151,9 +152,9 @@ def _aggregate(emitter: Context, call: exp.Expr, relation: Relation, over: Over 
     if isinstance(call, (exp.Count, exp.LogicalAnd, exp.LogicalOr)):
         return made(type(call), value)
     if isinstance(call, (exp.Min, exp.Max)):
-        return made(type(call), emitter.dialect.key(value, found) if found == "float" else value)
+        return made(type(call), emitter.dialect.key(value, found) if found in FLOATS else value)
     if isinstance(call, exp.Sum):
-        return _sum(made, emitter.dialect.addend(value) if found == "int" else value, found)
+        return _sum(made, emitter.dialect.addend(value) if found in INTEGERS else value, found)
     if isinstance(call, exp.Avg):
         return _mean(made, value, found)
     return _spread(made, value, call, found)
@@ -162,9 +163,9 @@ def _aggregate(emitter: Context, call: exp.Expr, relation: Relation, over: Over 
 Made = Callable[[type[exp.Expr], exp.Expr], exp.Expr]
 
 
-def _exact(value: exp.Expr, found: str) -> exp.Expr:
+def _exact(value: exp.Expr, found: Type) -> exp.Expr:
     """A number such that the order in which values are added up does not matter."""
-    if found == "int":
+    if found in INTEGERS:
         return value
     return exp.TryCast(this=_within(value, LARGEST), to=data_type(DECIMAL))
 
@@ -176,22 +177,22 @@ def _within(value: exp.Expr, largest: str) -> exp.Expr:
     return case((exp.Between(this=double, low=low, high=bound), value))
 
 
-def _sum(made: Made, value: exp.Expr, found: str) -> exp.Expr:
+def _sum(made: Made, value: exp.Expr, found: Type) -> exp.Expr:
     total = made(exp.Sum, _exact(value, found))
-    if found == "float":
+    if found in FLOATS:
         return cast(total, "DOUBLE")
-    return exp.TryCast(this=total, to=data_type(WHOLE if found == "int" else DECIMAL))
+    return exp.TryCast(this=total, to=data_type(WHOLE if found in INTEGERS else DECIMAL))
 
 
-def _mean(made: Made, value: exp.Expr, found: str) -> exp.Expr:
+def _mean(made: Made, value: exp.Expr, found: Type) -> exp.Expr:
     exact = _exact(value, found)
     total = cast(made(exp.Sum, exact), "DOUBLE")
     some = func("NULLIF", made(exp.Count, exact.copy()), exp.Literal.number(0))
     mean = exp.Div(this=total, expression=cast(some, "DOUBLE"))
-    return mean if found == "float" else exp.TryCast(this=paren(mean), to=data_type(DECIMAL))
+    return mean if found in FLOATS else exp.TryCast(this=paren(mean), to=data_type(DECIMAL))
 
 
-def _spread(made: Made, value: exp.Expr, call: exp.Expr, found: str) -> exp.Expr:
+def _spread(made: Made, value: exp.Expr, call: exp.Expr, found: Type) -> exp.Expr:
     """Variance or standard deviation from whole sums of x and x^2, x in units of 10^-4."""
     scaled = exp.Mul(
         this=cast(_within(value, LARGEST_SQUARED), "DOUBLE"), expression=exp.Literal.number(10000)
@@ -220,7 +221,7 @@ def _spread(made: Made, value: exp.Expr, call: exp.Expr, found: str) -> exp.Expr
     enough = exp.GT(this=count.copy(), expression=exp.Literal.number(1 if sample else 0))
     deviation = isinstance(call, (exp.Stddev, exp.StddevSamp, exp.StddevPop))
     result = case((enough, exp.Sqrt(this=variance) if deviation else variance))
-    return result if found == "float" else exp.TryCast(this=result, to=data_type(DECIMAL))
+    return result if found in FLOATS else exp.TryCast(this=result, to=data_type(DECIMAL))
 
 
 def front_rows(source: Source, scanned: Callable[[Source], exp.Expr]) -> exp.Expr:

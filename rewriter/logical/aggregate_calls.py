@@ -15,10 +15,11 @@ from rewriter.binder.names import resolve
 from rewriter.effort import PARSED, spend
 from rewriter.ir.measure import Function
 from rewriter.ir.relation import Field, Relation, is_inner_unit, is_unit
+from rewriter.ir.types import NUMBERS, ZONELESS, Type
 from rewriter.policy import Column
 from rewriter.refusal import Refusal
 from rewriter.scalar.constant_factor import constant_of, scaled
-from rewriter.scalar.typecheck import Parameters, check, check_condition, kind
+from rewriter.scalar.typecheck import Parameters, check, check_condition, type_of
 from rewriter.scalar.unsupported import available, no_such_function, unavailable
 from rewriter.syntax.allowlist import describe, own_parts, position
 
@@ -31,8 +32,7 @@ SUMS: dict[type[exp.Expr], Function] = {
     exp.StddevSamp: "stddev_samp",
     exp.StddevPop: "stddev_pop",
 }
-NUMBERS = ("int", "number", "float")
-ORDERED = (*NUMBERS, "date", "timestamp")
+ORDERED = NUMBERS | ZONELESS
 
 
 @dataclass(frozen=True)
@@ -112,8 +112,8 @@ class _Reader:
             value = branch.args["true"].unnest()
         return value
 
-    def kind(self, value: exp.Expr) -> str:
-        return kind(value, self.relation, self.parameters)
+    def type_of(self, value: exp.Expr) -> Type:
+        return type_of(value, self.relation, self.parameters)
 
     def count(self, node: exp.Count) -> Call:
         if isinstance(node.this, exp.Distinct):
@@ -156,28 +156,28 @@ class _Reader:
         if isinstance(node.this, exp.Star) or node.this is None:
             raise no_such_function(describe(node).removeprefix("function "), "of no argument", self.at)
         value = self.value(node.this)
-        if self.kind(value) not in NUMBERS:
+        if self.type_of(value) not in NUMBERS:
             raise no_such_function(
                 describe(node).removeprefix("function "),
-                f"of {self.kind(value)}",
+                f"of {self.type_of(value).family}",
                 self.at,
                 "Aggregate numbers.",
             )
         text = type(node)(this=value.copy())
         if function == "sum":
             return self._sum(value, text)
-        core, factor = scaled(value, self.kind)
+        core, factor = scaled(value, self.type_of)
         return Call(function, text, self.condition, (core,), factor)
 
     def _sum(self, value: exp.Expr, text: exp.Expr) -> Call:
         """SUM, where rows that add 0 need not be counted; a sum of a constant is a count."""
-        core, factor = scaled(value, self.kind)
+        core, factor = scaled(value, self.type_of)
         branch = _only_branch(core)
         while branch is not None and (
             _is_null(core.args.get("default")) or _is_zero(core.args.get("default"))
         ):
             self.condition = conjunction(self.condition, branch.this)
-            core, more = scaled(branch.args["true"].unnest(), self.kind)
+            core, more = scaled(branch.args["true"].unnest(), self.type_of)
             factor *= more
             branch = _only_branch(core)
         constant = constant_of(core)
@@ -202,9 +202,12 @@ class _Reader:
         if fraction is not None and ordered.args.get("desc"):
             fraction = 1 - fraction
         function: Function = "cont" if isinstance(node, exp.PercentileCont) else "disc"
-        if function == "cont" and self.kind(value) not in NUMBERS:
+        if function == "cont" and self.type_of(value) not in NUMBERS:
             raise no_such_function(
-                "percentile_cont", f"of {self.kind(value)}", self.at, "Use PERCENTILE_DISC for dates."
+                "percentile_cont",
+                f"of {self.type_of(value).family}",
+                self.at,
+                "Use PERCENTILE_DISC for dates.",
             )
         inner = exp.Order(expressions=[exp.Ordered(this=value.copy())])
         text = exp.WithinGroup(this=type(node)(this=node.this.copy()), expression=inner)
@@ -213,8 +216,8 @@ class _Reader:
     def _quantile(
         self, function: Function, text: exp.Expr, value: exp.Expr, fraction: Fraction | None
     ) -> Call:
-        if self.kind(value) not in ORDERED:
-            raise available(f"{describe(text)} of {self.kind(value)}", self.at)
+        if self.type_of(value) not in ORDERED:
+            raise available(f"{describe(text)} of {self.type_of(value).family}", self.at)
         return Call(function, text, self.condition, (value,), fraction=fraction)
 
     def _fraction(self, node: exp.Expr) -> Fraction | None:
@@ -293,7 +296,7 @@ def per_unit_column(field: Field, relation: Relation, parameters: Parameters) ->
         base = relation.source(inner.table).column(inner.name)
         return Column(field.name, base.type) if isinstance(value, exp.AggFunc) else _renamed(base, field.name)
     names = {"int": "bigint", "number": "numeric", "float": "double precision", "bool": "boolean"}
-    found = kind(inner, relation, parameters)
+    found = type_of(inner, relation, parameters).family
     return Column(
         field.name, names.get(found, "timestamp without time zone" if found == "timestamp" else found)
     )

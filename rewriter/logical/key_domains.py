@@ -19,12 +19,12 @@ from rewriter.canonical.normalize import canonical_conjuncts
 from rewriter.effort import spend
 from rewriter.ir.relation import Leaf, Relation, Source, equated, leaf, leaves
 from rewriter.ir.trees import alias, cast, data_type, join, rebuilt, select, walk
+from rewriter.ir.types import FLOATS, INTEGERS, Type, type_named
 from rewriter.plan import Cell, Factor, Product
 from rewriter.policy import Column, Policy
 from rewriter.scalar.functions import BY_TYPE, LOGICAL
-from rewriter.scalar.kinds import enumerable, kind_of_type
 from rewriter.scalar.parameter_literal import with_constants
-from rewriter.scalar.typecheck import Parameters, kind
+from rewriter.scalar.typecheck import Parameters, type_of
 
 MAX_CELLS = 1_000_000
 HELD = re.compile(r"-?\d{1,28}(\.\d{1,10}0*)?")
@@ -48,7 +48,7 @@ def known_cells(
     queries = domain_queries(relation, keys, policy, parameters)
     if queries is None:
         return None
-    numbers = {n for n, k in enumerate(keys) if kind(k, relation, parameters) == "number"}
+    numbers = {n for n, k in enumerate(keys) if type_of(k, relation, parameters) is Type.NUMERIC}
     factors: list[Factor] = []
     for places, query in queries:
         factor = Factor(places, tuple(rows(query.limit(most + 1, copy=False).sql("postgres", copy=False))))
@@ -64,7 +64,7 @@ def domain_queries(
 ) -> list[tuple[tuple[int, ...], exp.Select]] | None:
     """The places of each set of keys that belong together, and SELECT DISTINCT of their cells, MAX_CELLS + 1 at most;
     None where a key has an unknown domain."""
-    if not all(enumerable(kind(k, relation, parameters)) for k in keys):
+    if not all(type_of(k, relation, parameters).enumerable for k in keys):
         return None
     dimensions = _Dimensions(relation, policy, parameters)
     images = [dimensions.image(k) for k in keys]
@@ -201,7 +201,7 @@ class _Dimensions:
                 value = cast(exp.column("v", table="d"), data_type(column.type, "postgres"))
                 own = select(value, source=_listed(rows, "d")).subquery(copy=False)
                 found.append(exp.In(this=public.copy(), query=own))
-        if kind_of_type(column.type) in ("int", "date"):
+        if type_named(column.type) in INTEGERS | {Type.DATE}:
             low, high = self._bounds(at, column)
             found += [exp.GTE(this=public.copy(), expression=end) for end in low]
             found += [exp.LTE(this=public.copy(), expression=end) for end in high]
@@ -293,18 +293,18 @@ class _Dimensions:
                 this=exp.to_identifier(name, quoted=True), db=exp.to_identifier(schema, quoted=True)
             )
             return exp.select(value).distinct().from_(scan).where(exp.not_(value.copy().is_(exp.null())))
-        if column.range is None and kind_of_type(column.type) == "bool":
+        if column.range is None and type_named(column.type) is Type.BOOL:
             return select("*", source=_values([exp.true(), exp.false()]))
         return None
 
     def _numbers(self, at: Leaf, column: Column) -> exp.Query | None:
-        column_kind = kind_of_type(column.type)
-        if column_kind not in ("int", "date"):
+        found = type_named(column.type)
+        if found not in INTEGERS and found is not Type.DATE:
             return None
         low, high = self._bounds(at, column)
         if not low or not high:
             return None
-        if column_kind == "date":
+        if found is Type.DATE:
             return self._calendar(low, high, "day")
         if _span(low, high) > MAX_CELLS:
             return None
@@ -322,12 +322,12 @@ class _Dimensions:
     def _bounds(self, at: Leaf, column: Column) -> tuple[list[exp.Expr], list[exp.Expr]]:
         low: list[exp.Expr] = []
         high: list[exp.Expr] = []
-        timed = kind_of_type(column.type) == "timestamp"
+        timed = type_named(column.type) is Type.TIMESTAMP
         if column.range is not None:
             first, last = column.range
             last = f"{last} 23:59:59.999999" if timed and len(last) == 10 else last
             ends: list[exp.Expr] = [exp.Literal.string(first), exp.Literal.string(last)]
-            if kind_of_type(column.type) == "int":
+            if type_named(column.type) in INTEGERS:
                 ends = [cast(e, "BIGINT") for e in ends]
             low.append(ends[0])
             high.append(ends[1])
@@ -400,7 +400,7 @@ class _Dimensions:
 
     def _listed(self, at: Leaf, column: Column) -> exp.Query | None:
         members = self._members(at)
-        if members is None or kind_of_type(column.type) in ("float", "other"):
+        if members is None or type_named(column.type) in FLOATS | {Type.OTHER}:
             return None
         typed: list[exp.Expr] = [cast(m, data_type(column.type, "postgres")) for m in members]
         return select("*", source=_values(typed))
@@ -411,9 +411,10 @@ class _Dimensions:
         if function is None or function.grain is None:
             return None
         inner = node.args[function.operand]
-        if isinstance(inner, exp.Column) and kind(inner, self.relation, self.parameters) == "timestamp":
-            return function.grain(node)
-        return None
+        timed = (
+            isinstance(inner, exp.Column) and type_of(inner, self.relation, self.parameters) is Type.TIMESTAMP
+        )
+        return function.grain(node) if timed else None
 
     def _timed(self, node: exp.Expr, grain: str) -> exp.Expr | None:
         operand = BY_TYPE[type(node)].operand

@@ -18,14 +18,14 @@ from sqlglot import exp
 from rewriter.binder.contribution_bounds import Bound, rows_per_group
 from rewriter.ir.measure import Running
 from rewriter.ir.relation import Relation
+from rewriter.ir.types import DATED
 from rewriter.logical.aggregate_calls import Call, read_call
 from rewriter.logical.lasting_streams import declared_horizon, grain_of
-from rewriter.scalar.typecheck import Parameters, kind
+from rewriter.scalar.typecheck import Parameters, type_of
 
 Keys = tuple[exp.Expr, ...]
 Known = Callable[[Keys], bool]
 """Whether expressions have a known domain."""
-TIMES = ("date", "timestamp", "timestamptz")
 
 
 def running_count(
@@ -45,7 +45,7 @@ def running_count(
     if found or shape is None or set(shape[1]) | {shape[0]} != set(range(len(keys))):
         return None
     time, call = keys[shape[0]], _counted(windows[0], relation, parameters)
-    if call is None or kind(time, relation, parameters) not in TIMES:
+    if call is None or type_of(time, relation, parameters) not in DATED:
         return None
     declared = declared_horizon(time, relation)
     if not known((time,)) and (declared is None or grain_of(time) is None):

@@ -16,12 +16,13 @@ from rewriter.binder.rejections import refuse_limited, uncorrelated, unlike
 from rewriter.binder.scan_filter import aliases, exists, row_in, semi_join, where
 from rewriter.binder.select_parts import correlated, projected, split
 from rewriter.ir.relation import Relation, leaves
+from rewriter.ir.types import TEXTUAL
 from rewriter.logical.above import Replacements
 from rewriter.logical.plan import NodeDraft, SystemDraft
 from rewriter.policy import Policy
 from rewriter.refusal import Refusal
 from rewriter.scalar.comparable import alike
-from rewriter.scalar.typecheck import Parameters, check, check_condition, kind
+from rewriter.scalar.typecheck import Parameters, check, check_condition, type_of
 from rewriter.syntax.allowlist import position
 from rewriter.syntax.desugar_rows import plain_lists
 
@@ -153,8 +154,8 @@ class Conditions(ABC):
             )
             if columns[0].type == columns[1].type:
                 return True
-        kinds = {kind(value, relation, self.parameters), kind(output, inner, self.parameters)}
-        return alike(kinds) or kinds <= {"text", "literal"}
+        types = {type_of(value, relation, self.parameters), type_of(output, inner, self.parameters)}
+        return alike(types) or types <= TEXTUAL
 
     def _in_list(self, relation: Relation, value: exp.Expr, query: exp.Expr, negated: bool) -> Relation:
         """`value [NOT] IN` the rows of a query over public and released rows, which the front evaluates."""

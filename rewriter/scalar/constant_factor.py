@@ -7,6 +7,8 @@ from fractions import Fraction
 
 from sqlglot import exp
 
+from rewriter.ir.types import INTEGERS, Type
+
 
 def constant_of(node: exp.Expr) -> Fraction | None:
     """The value of arithmetic on numbers that are written down, None for anything else.
@@ -30,10 +32,10 @@ def constant_of(node: exp.Expr) -> Fraction | None:
     return None
 
 
-def scaled(value: exp.Expr, kind: Callable[[exp.Expr], str]) -> tuple[exp.Expr, Fraction]:
+def scaled(value: exp.Expr, type_of: Callable[[exp.Expr], Type]) -> tuple[exp.Expr, Fraction]:
     """An expression as another one times a constant; integers are not divided, since PostgreSQL rounds there.
 
-    >>> core, factor = scaled(exp.condition("-(2 * (x * 0.5))"), lambda _: "number")
+    >>> core, factor = scaled(exp.condition("-(2 * (x * 0.5))"), lambda _: Type.NUMERIC)
     >>> core.sql(), factor
     ('x', Fraction(-1, 1))
     """
@@ -49,7 +51,7 @@ def scaled(value: exp.Expr, kind: Callable[[exp.Expr], str]) -> tuple[exp.Expr, 
             value, factor = sides[1], factor * before
         elif isinstance(value, exp.Mul) and after and before is None:
             value, factor = sides[0], factor * after
-        elif isinstance(value, exp.Div) and after and before is None and kind(value) != "int":
+        elif isinstance(value, exp.Div) and after and before is None and type_of(value) not in INTEGERS:
             value, factor = sides[0], factor / after
         else:
             return value, factor

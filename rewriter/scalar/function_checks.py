@@ -11,29 +11,28 @@ from collections.abc import Callable
 from sqlglot import exp
 
 from rewriter.ir.parameter import Parameters
+from rewriter.ir.types import CASTS, DATED, FLOATS, INTEGERS, NUMBERS, TEXTUAL, ZONELESS, Type
 from rewriter.refusal import Refusal
 from rewriter.scalar import regexp
 from rewriter.scalar.interval import interval_text
-from rewriter.scalar.kinds import CASTS, NUMBERS, TEXTUAL
 from rewriter.syntax.allowlist import FIELDS, TRUNCATIONS, describe, position
 
 CAST_FROM = {
-    "int": {"int", "bool", "number", "float", "literal"},
-    "number": {"int", "number", "float", "literal"},
-    "float": {"int", "number", "float", "literal"},
-    "text": {"int", "text", "bool", "date", "timestamp", "uuid", "json", "jsonb", "literal"},
-    "bool": {"bool", "literal"},
-    "date": {"date", "timestamp", "literal"},
-    "timestamp": {"date", "timestamp", "literal"},
-    "uuid": {"uuid", "literal"},
+    **dict.fromkeys(NUMBERS, NUMBERS),
+    **dict.fromkeys(INTEGERS, NUMBERS | {Type.BOOL}),
+    Type.TEXT: INTEGERS | ZONELESS | {Type.TEXT, Type.BOOL, Type.UUID, Type.JSON, Type.JSONB},
+    **dict.fromkeys(ZONELESS, ZONELESS),
+    Type.BOOL: {Type.BOOL},
+    Type.UUID: {Type.UUID},
 }
+"""What is cast to each type, beside constants."""
 DIGITS = 10
 """The most digits behind the point that ROUND and TRUNC keep."""
 LONGEST = 100
 """Characters of a constant that is put into texts."""
 TO_CHAR = re.compile(r"(?!.*%S%S)(%[YmdHMSj]|[-/:., _])+")
-Of = Callable[[exp.Expr], str]
-"""The kind of a part of an expression."""
+Of = Callable[[exp.Expr], Type]
+"""The type of a part of an expression."""
 Check = Callable[[exp.Expr, Of, Parameters], str | None]
 """Why a call is refused, None where it is not."""
 
@@ -71,20 +70,19 @@ def not_allowed(part: exp.Expr, why: str) -> Refusal:
 
 def arithmetic(part: exp.Expr, of: Of, parameters: Parameters) -> str | None:
     parts = [p for p in (part.this, part.args.get("expression")) if p is not None]
-    kinds = {of(p) for p in parts}
-    if isinstance(part, (exp.Add, exp.Sub)) and kinds & {"date", "timestamp", "timestamptz", "interval"}:
+    types = {of(p) for p in parts}
+    if isinstance(part, (exp.Add, exp.Sub)) and types & (DATED | {Type.INTERVAL}):
         return _dates(part, of, parameters)
-    if isinstance(part, exp.Mod) and "float" in kinds:
+    if isinstance(part, exp.Mod) and types & FLOATS:
         return "on floating point numbers"
-    return (
-        None if kinds <= {*NUMBERS, "literal"} and kinds != {"literal"} else "on values that are no numbers"
-    )
+    numbers = types - {Type.LITERAL}
+    return None if numbers and numbers <= NUMBERS else "on values that are no numbers"
 
 
 def _dates(part: exp.Expr, of: Of, parameters: Parameters) -> str | None:
-    if of(part) == "other" or "timestamptz" in (of(part.this), of(part.expression)):
+    if of(part) is Type.OTHER or Type.TIMESTAMPTZ in (of(part.this), of(part.expression)):
         return "between these types"
-    moves = [p for p in (part.this, part.expression) if of(p) == "interval"]
+    moves = [p for p in (part.this, part.expression) if of(p) is Type.INTERVAL]
     if any(interval_text(p, parameters) is None for p in moves):
         return "with an interval that is no plain constant of at most 1000 years"
     return None
@@ -98,13 +96,17 @@ def rounded(part: exp.Expr, of: Of, parameters: Parameters) -> str | None:
     decimals = part.args.get("decimals")
     if decimals is not None:
         digits = whole_constant(decimals, parameters)
-        if of(part.this) not in ("int", "number") or digits is None or not -DIGITS <= digits <= DIGITS:
+        if (
+            of(part.this) not in INTEGERS | {Type.NUMERIC}
+            or digits is None
+            or not -DIGITS <= digits <= DIGITS
+        ):
             return f"of another type than numeric, or to other than {-DIGITS} to {DIGITS} digits,"
     return number(part, of, parameters)
 
 
 def floating(part: exp.Expr, of: Of, parameters: Parameters) -> str | None:
-    return None if of(part.this) in ("int", "float") else "of another type than double precision"
+    return None if of(part.this) in INTEGERS | FLOATS else "of another type than double precision"
 
 
 def power(part: exp.Expr, of: Of, parameters: Parameters) -> str | None:
@@ -112,21 +114,21 @@ def power(part: exp.Expr, of: Of, parameters: Parameters) -> str | None:
     value = constant_text(exponent.this if isinstance(exponent, exp.Neg) else exponent, parameters)
     if value is None or not re.fullmatch(r"(\d{1,3}(\.\d{1,9})?)?", value):
         return "with an exponent that is no plain constant"
-    if of(part.this) == "number" or (of(part.this) == "int" and of(exponent) == "number"):
+    if of(part.this) is Type.NUMERIC or (of(part.this) in INTEGERS and of(exponent) is Type.NUMERIC):
         return "of another type than double precision"
     return number(part, of, parameters)
 
 
 def extract(part: exp.Expr, of: Of, parameters: Parameters) -> str | None:
     found = of(part.expression)
-    if found == "interval" and not isinstance(part.expression.unnest(), exp.Sub):
+    if found is Type.INTERVAL and not isinstance(part.expression.unnest(), exp.Sub):
         return "of this interval"
     return None if part.name.lower() in FIELDS.get(found, ()) else "of this field"
 
 
 def truncated(part: exp.Expr, of: Of, parameters: Parameters) -> str | None:
     unit, found = part.args["unit"].name.lower(), of(part.this)
-    return None if unit in TRUNCATIONS and found in ("date", "timestamp") else "with this unit or type"
+    return None if unit in TRUNCATIONS and found in ZONELESS else "with this unit or type"
 
 
 def cast(part: exp.Expr, of: Of, parameters: Parameters) -> str | None:
@@ -135,7 +137,7 @@ def cast(part: exp.Expr, of: Of, parameters: Parameters) -> str | None:
     constant = isinstance(part.this, exp.Literal) and to.this == exp.DType.INTERVAL
     if constant:
         return None if interval_text(part, parameters) is not None else "to an interval"
-    if target is None or of(part.this) not in CAST_FROM[target]:
+    if target is None or of(part.this) not in CAST_FROM[target] | {Type.LITERAL}:
         return "between these types"
     sizes = [whole_constant(size.this, parameters) for size in to.expressions]
     return None if not sizes or _sized(to.this, sizes) else "to a type of this size"
@@ -170,7 +172,7 @@ def _like(part: exp.Expr, escape: str, of: Of, parameters: Parameters) -> str | 
     text = constant_text(part.expression, parameters)
     if text is None:
         return "with a pattern that is no constant"
-    if of(part.this) == "bytea":
+    if of(part.this) is Type.BYTEA:
         return "of bytes"
     if (len(text) - len(text.rstrip(escape))) % 2:
         raise Refusal("22025", "LIKE pattern must not end with escape character", position=position(part))
@@ -198,7 +200,7 @@ def substring(part: exp.Expr, of: Of, parameters: Parameters) -> str | None:
     if part.args.get("start") is None:
         return "without the place where it starts"
     places = [p for p in (part.args["start"], part.args.get("length")) if p is not None]
-    return "with a pattern" if any(of(p) != "int" for p in places) else text(part, of, parameters)
+    return "with a pattern" if any(of(p) not in INTEGERS for p in places) else text(part, of, parameters)
 
 
 def text(part: exp.Expr, of: Of, parameters: Parameters) -> str | None:
@@ -207,11 +209,11 @@ def text(part: exp.Expr, of: Of, parameters: Parameters) -> str | None:
 
 def joined(part: exp.Expr, of: Of, parameters: Parameters) -> str | None:
     parts = part.expressions or [part.this, part.expression]
-    return None if {of(p) for p in parts} <= {"text", "int", "literal"} else "on values that are no text"
+    return None if {of(p) for p in parts} <= TEXTUAL | INTEGERS else "on values that are no text"
 
 
 def cut(part: exp.Expr, of: Of, parameters: Parameters) -> str | None:
-    return "with this length" if of(part.expression) != "int" else text(part, of, parameters)
+    return "with this length" if of(part.expression) not in INTEGERS else text(part, of, parameters)
 
 
 def replaced(part: exp.Expr, of: Of, parameters: Parameters) -> str | None:
@@ -269,28 +271,24 @@ def _plain_number(node: exp.Expr, parameters: Parameters) -> float | None:
 def shown(part: exp.Expr, of: Of, parameters: Parameters) -> str | None:
     text = part.args["format"]
     plain = isinstance(text, exp.Literal) and TO_CHAR.fullmatch(text.this) is not None
-    if of(part.this) not in ("date", "timestamp") or not plain:
+    if of(part.this) not in ZONELESS or not plain:
         return "of other than dates with YYYY, MM, DD, HH24, MI, SS, DDD"
     return None
 
 
 def named(part: exp.Expr, of: Of, parameters: Parameters) -> str | None:
-    kinds, name = [of(p) for p in part.expressions], part.name.lower()
+    types, name = [of(p) for p in part.expressions], part.name.lower()
     if name == "age":
-        within = isinstance(part.parent, exp.Extract) and len(kinds) == 2
-        return (
-            None
-            if within and set(kinds) <= {"date", "timestamp"}
-            else "other than EXTRACT(... FROM age(a, b))"
-        )
+        within = isinstance(part.parent, exp.Extract) and len(types) == 2
+        return None if within and ZONELESS.issuperset(types) else "other than EXTRACT(... FROM age(a, b))"
     if name == "make_date":
-        return None if kinds == ["int"] * 3 else "with these arguments"
+        return None if len(types) == 3 and INTEGERS.issuperset(types) else "with these arguments"
     return "with other than a list of constants"
 
 
 def alike(part: exp.Expr, of: Of, parameters: Parameters) -> str | None:
-    kinds = {of(p) for p in (part.this, *part.expressions)} - {"literal"}
-    return None if len(kinds) <= 1 or kinds <= {*NUMBERS} else "of different types"
+    types = {of(p) for p in (part.this, *part.expressions)} - {Type.LITERAL}
+    return None if len({one.family for one in types}) <= 1 or types <= NUMBERS else "of different types"
 
 
 def interval(part: exp.Expr, of: Of, parameters: Parameters) -> str | None:

@@ -14,7 +14,7 @@ from typing import Protocol
 
 from sqlglot import exp
 
-from rewriter.scalar.kinds import CASTS
+from rewriter.ir.types import CASTS, INTEGERS, NUMBERS, ZONELESS, Type
 from rewriter.scalar.timestamps import DAY, truncated, year_of
 from rewriter.scalar.value_interval import Interval, furthest, parsed, union
 from rewriter.syntax.allowlist import EXTRACTED
@@ -26,11 +26,11 @@ class Ranging(Protocol):
     def interval(self, node: exp.Expr) -> Interval:
         """The range of a part's values that are not NULL."""
 
-    def kind_of(self, node: exp.Expr) -> str:
-        """The kind of a part."""
+    def type_of(self, node: exp.Expr) -> Type:
+        """The type of a part."""
 
-    def constant(self, node: exp.Expr, of: str) -> Fraction | None:
-        """The value of a part without columns, converted to the kind `of`; None for any other part."""
+    def constant(self, node: exp.Expr, of: Type) -> Fraction | None:
+        """The value of a part without columns, converted to the type `of`; None for any other part."""
 
     def under(self, condition: exp.Expr) -> Ranging:
         """The same where a condition is true."""
@@ -56,7 +56,7 @@ def rounded(node: exp.Expr, of: Ranging) -> Interval:
     inner, decimals = of.interval(node.this), node.args.get("decimals")
     if decimals is None:
         return inner.whole()
-    kept = of.constant(decimals, "int")
+    kept = of.constant(decimals, Type.INT4)
     if kept is None or abs(kept) > 30:
         return Interval()
     unit = Fraction(10) ** int(kept)
@@ -72,7 +72,7 @@ def sign(node: exp.Expr, of: Ranging) -> Interval:
 
 def bucket(node: exp.Expr, of: Ranging) -> Interval:
     """width_bucket: from 0, below all buckets, to one above their number."""
-    count = of.constant(node.args["num_buckets"], "int")
+    count = of.constant(node.args["num_buckets"], Type.INT4)
     return Interval(Fraction(0), None if count is None else count + 1, 0)
 
 
@@ -107,7 +107,7 @@ def quotient(node: exp.Expr, of: Ranging) -> Interval:
     if inverse is None:
         return Interval()
     found = of.interval(node.this).times(inverse)
-    return found.whole() if of.kind_of(node) == "int" else replace(found, scale=None)
+    return found.whole() if of.type_of(node) in INTEGERS else replace(found, scale=None)
 
 
 def remainder(node: exp.Expr, of: Ranging) -> Interval:
@@ -127,28 +127,28 @@ def any_of(node: exp.Expr, of: Ranging) -> Interval:
 
 def extreme(node: exp.Expr, of: Ranging) -> Interval:
     """greatest and least."""
-    kind = of.kind_of(node)
-    parts = [(p, _as_kind(p, of, kind)) for p in (node.this, *node.expressions)]
+    own = of.type_of(node)
+    parts = [(p, _as_type(p, of, own)) for p in (node.this, *node.expressions)]
     values = union([found for _, found in parts])
-    sure = [found for p, found in parts if _never_null(p, of, kind)]
+    sure = [found for p, found in parts if _never_null(p, of, own)]
     if isinstance(node, exp.Greatest):
         return replace(values, lo=furthest(max, values.lo, *(s.lo for s in sure)))
     return replace(values, hi=furthest(min, values.hi, *(s.hi for s in sure)))
 
 
-def _as_kind(node: exp.Expr, of: Ranging, kind: str) -> Interval:
-    """The range of an expression as values of a kind."""
-    value, found = of.constant(node, kind), of.interval(node)
+def _as_type(node: exp.Expr, of: Ranging, own: Type) -> Interval:
+    """The range of an expression as values of a type."""
+    value, found = of.constant(node, own), of.interval(node)
     if value is None:
         return found
-    return Interval(value, value, 0 if kind in ("date", "timestamp") else found.scale)
+    return Interval(value, value, 0 if own in ZONELESS else found.scale)
 
 
-def _never_null(node: exp.Expr, of: Ranging, kind: str) -> bool:
+def _never_null(node: exp.Expr, of: Ranging, own: Type) -> bool:
     node = node.unnest()
     if isinstance(node, (exp.Greatest, exp.Least, exp.Coalesce)):
-        return any(_never_null(p, of, kind) for p in (node.this, *node.expressions))
-    return of.constant(node, kind) is not None
+        return any(_never_null(p, of, own) for p in (node.this, *node.expressions))
+    return of.constant(node, own) is not None
 
 
 def branches(node: exp.Expr, of: Ranging) -> Interval:
@@ -188,23 +188,23 @@ def period(node: exp.Expr, of: Ranging) -> Interval:
 
 def cast(node: exp.Expr, of: Ranging) -> Interval:
     """CAST."""
-    source, target = of.kind_of(node.this), CASTS.get(node.args["to"].this)
+    source, target = of.type_of(node.this), CASTS.get(node.args["to"].this)
     literal = node.this.unnest()
     if isinstance(literal, exp.Literal) and literal.is_string:
-        return parsed(literal.this, target or "")
+        return parsed(literal.this, target)
     inner = of.interval(node.this)
-    if target == "date" and source == "timestamp":
+    if target is Type.DATE and source is Type.TIMESTAMP:
         return inner.mapped(lambda end: Fraction(floor(end / DAY)), 0)
-    if target == "timestamp":
+    if target is Type.TIMESTAMP:
         return _seconds(node.this, of)
-    if source == "bool":
+    if source is Type.BOOL:
         return Interval(Fraction(0), Fraction(1), 0)
-    if target == "int":
+    if target in INTEGERS:
         return inner.whole()
-    return inner if target in ("float", "number", "date") else Interval()
+    return inner if target in NUMBERS | {Type.DATE} else Interval()
 
 
 def _seconds(node: exp.Expr, of: Ranging) -> Interval:
     """The range of a date or a time in seconds."""
     inner = of.interval(node)
-    return inner.mapped(lambda end: end * DAY, 0) if of.kind_of(node) == "date" else inner
+    return inner.mapped(lambda end: end * DAY, 0) if of.type_of(node) is Type.DATE else inner

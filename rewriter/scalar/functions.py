@@ -1,7 +1,7 @@
 """The operators and functions that may stand on private rows: what is known of each, in one row.
 
 What has no row in `FUNCTIONS` is refused (PV020). What the rewriter knows of a function follows from its row: the
-allow-list, kind and width of its value, which calls are refused, whether it is NULL where an operand is, whether the
+allow-list, type of its value, which calls are refused, whether it is NULL where an operand is, whether the
 front may compute it once, how the writers of the engines write it, its word in docs/sql.md. To add a function, add a
 row; and a check and a form where it needs them.
 """
@@ -10,28 +10,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Literal
 
 from sqlglot import exp
 
 from rewriter.effort import spend
 from rewriter.ir.parameter import Parameters
+from rewriter.ir.types import CASTS, DATED, Type, common, moved
 from rewriter.refusal import Refusal
 from rewriter.scalar import function_checks as checks
 from rewriter.scalar import function_domains as domains
 from rewriter.scalar import function_ranges as ranges
 from rewriter.scalar.function_checks import Check, Of
 from rewriter.scalar.function_ranges import Ranging
-from rewriter.scalar.kinds import CASTS, DATED, common, moved
 from rewriter.scalar.value_interval import Interval
 from rewriter.syntax.allowlist import EXTRACTED, TRUNCATIONS, describe, own_parts, position, surplus
 
 Parts = Callable[[exp.Expr], list[exp.Expr]]
 Rule = Callable[[exp.Expr, Ranging], Interval]
 Values = Callable[[exp.Expr, Parameters], list[exp.Expr] | None]
-Result = Callable[[exp.Expr, Of], str]
-Kind = Literal["bool", "int", "number", "float", "text", "interval"]
-Width = Literal["", "int4"]
+Result = Callable[[exp.Expr, Of], Type]
 
 
 @dataclass(frozen=True)
@@ -42,10 +39,9 @@ class Function:
         node: its type in a tree.
         arguments: what it may be called with.
         written: its words in docs/sql.md; where it is empty, the function's name.
-        result: the kind of its value: one, a function of the node and the kinds of its parts, or, where it is None,
+        result: the type of its value: one, a function of the node and the types of its parts, or, where it is None,
             what the `operands` have in common.
         operands: the parts that have the type of the value.
-        width: the width of the value, where that is a whole number whatever the operands.
         check: refuses a call that a row could make raise, or that engines read differently.
         operand: the part that the value is computed from.
         strict: the value is NULL where its operand is; of an operator where one of both is.
@@ -61,9 +57,8 @@ class Function:
     node: type[exp.Expr]
     arguments: tuple[str, ...] = ("this",)
     written: str = ""
-    result: Kind | Result | None = "bool"
+    result: Type | Result | None = Type.BOOL
     operands: Parts | None = None
-    width: Width = ""
     operand: str = "this"
     check: Check | None = None
     strict: bool = False
@@ -91,14 +86,14 @@ class Function:
 
 
 BOTH = ("this", "expression")
-BY_NAME: Mapping[str, str] = {
-    "age": "age",
-    "make_date": "date",
-    "date_part": "other",
-    "some": "other",
-    "all": "other",
+BY_NAME = {
+    "age": Type.AGE,
+    "make_date": Type.DATE,
+    "date_part": Type.OTHER,
+    "some": Type.OTHER,
+    "all": Type.OTHER,
 }
-"""The kinds of functions and operators that the parser knows by their name only."""
+"""The types of functions and operators that the parser knows by their name only."""
 
 
 def _first(node: exp.Expr) -> list[exp.Expr]:
@@ -118,35 +113,32 @@ def _branches(node: exp.Expr) -> list[exp.Expr]:
     return [*(i.args["true"] for i in node.args["ifs"]), *([] if default is None else [default])]
 
 
-def _same(node: exp.Expr, of: Of) -> str:
+def _same(node: exp.Expr, of: Of) -> Type:
     return of(node.this)
 
 
-def _sum(node: exp.Expr, of: Of) -> str:
+def _sum(node: exp.Expr, of: Of) -> Type:
     left, right = of(node.this), of(node.expression)
-    if {left, right} & {*DATED, "interval"}:
+    if {left, right} & (DATED | {Type.INTERVAL}):
         return moved(left, right, subtracted=isinstance(node, exp.Sub))
     return common([left, right])
 
 
-def _rounded(node: exp.Expr, of: Of) -> str:
-    return "number" if node.args.get("decimals") is not None or of(node.this) == "number" else "float"
+def _rounded(node: exp.Expr, of: Of) -> Type:
+    exact = node.args.get("decimals") is not None or of(node.this) is Type.NUMERIC
+    return Type.NUMERIC if exact else Type.FLOAT8
 
 
-def _truncated(node: exp.Expr, of: Of) -> str:
-    return "timestamptz" if of(node.this) == "date" else of(node.this)
+def _truncated(node: exp.Expr, of: Of) -> Type:
+    return Type.TIMESTAMPTZ if of(node.this) is Type.DATE else of(node.this)
 
 
-def _cast(node: exp.Expr, _: Of) -> str:
-    return CASTS.get(node.args["to"].this, "other")
+def _cast(node: exp.Expr, _: Of) -> Type:
+    return CASTS.get(node.args["to"].this, Type.OTHER)
 
 
-def _named(node: exp.Expr, _: Of) -> str:
-    return BY_NAME.get(node.name.lower(), "other")
-
-
-def _other(_: exp.Expr, __: Of) -> str:
-    return "other"
+def _named(node: exp.Expr, _: Of) -> Type:
+    return BY_NAME.get(node.name.lower(), Type.OTHER)
 
 
 F = Function
@@ -289,13 +281,13 @@ FUNCTIONS = (
         form="branches",
     ),
     F(exp.Nullif, BOTH, "", _same, _first, folds=True, tried=True, range=ranges.first, form="nullif"),
-    F(exp.Lower, result="text", check=checks.text, strict=True, folds=True, form="cased"),
-    F(exp.Upper, result="text", check=checks.text, strict=True, folds=True, form="cased"),
-    F(exp.Length, result="int", width="int4", check=checks.text, strict=True, range=ranges.length),
+    F(exp.Lower, result=Type.TEXT, check=checks.text, strict=True, folds=True, form="cased"),
+    F(exp.Upper, result=Type.TEXT, check=checks.text, strict=True, folds=True, form="cased"),
+    F(exp.Length, result=Type.INT4, check=checks.text, strict=True, range=ranges.length),
     F(
         exp.Trim,
         ("this", "position", "expression"),
-        result="text",
+        result=Type.TEXT,
         check=checks.text,
         strict=True,
         defaults={"position": "BOTH", "expression": exp.Literal.string(" ")},
@@ -304,18 +296,27 @@ FUNCTIONS = (
     F(
         exp.Substring,
         ("this", "start", "length"),
-        result="text",
+        result=Type.TEXT,
         check=checks.substring,
         strict=True,
         tried=True,
         form="substring",
     ),
-    F(exp.DPipe, (*BOTH, "safe"), "||", "text", check=checks.joined, strict=True, folds=True, form="joined"),
+    F(
+        exp.DPipe,
+        (*BOTH, "safe"),
+        "||",
+        Type.TEXT,
+        check=checks.joined,
+        strict=True,
+        folds=True,
+        form="joined",
+    ),
     F(
         exp.Extract,
         BOTH,
         "",
-        "number",
+        Type.NUMERIC,
         operand="expression",
         check=checks.extract,
         strict=True,
@@ -365,19 +366,19 @@ FUNCTIONS = (
         grain=domains.grain_of_cast,
         form="cast",
     ),
-    F(exp.Date, result=_other),
+    F(exp.Date, result=Type.OTHER),
     F(
         exp.Interval,
         ("this", "unit"),
         "INTERVAL",
-        "interval",
+        Type.INTERVAL,
         check=checks.interval,
         folds=True,
         form="interval",
     ),
     F(exp.Any, written="= ANY (...)", check=checks.only_listed),
     F(exp.All, written="<> ALL (...)", check=checks.only_listed),
-    F(exp.Array, ("expressions", "bracket_notation"), "ARRAY[...]", _other, check=checks.only_listed),
+    F(exp.Array, ("expressions", "bracket_notation"), "ARRAY[...]", Type.OTHER, check=checks.only_listed),
     F(exp.Escape, BOTH, "ESCAPE", check=checks.escape, form="escape"),
     F(
         exp.Round,
@@ -413,7 +414,7 @@ FUNCTIONS = (
     ),
     F(
         exp.Sqrt,
-        result="float",
+        result=Type.FLOAT8,
         check=checks.floating,
         strict=True,
         folds=True,
@@ -421,11 +422,11 @@ FUNCTIONS = (
         range=ranges.not_negative,
         form="root",
     ),
-    F(exp.Ln, result="float", check=checks.floating, strict=True, tried=True, form="logarithm"),
-    F(exp.Log, result="float", check=checks.floating, strict=True, tried=True, form="logarithm"),
+    F(exp.Ln, result=Type.FLOAT8, check=checks.floating, strict=True, tried=True, form="logarithm"),
+    F(exp.Log, result=Type.FLOAT8, check=checks.floating, strict=True, tried=True, form="logarithm"),
     F(
         exp.Exp,
-        result="float",
+        result=Type.FLOAT8,
         check=checks.floating,
         strict=True,
         tried=True,
@@ -470,8 +471,7 @@ FUNCTIONS = (
     F(
         exp.WidthBucket,
         ("this", "min_value", "max_value", "num_buckets"),
-        result="int",
-        width="int4",
+        result=Type.INT4,
         check=checks.bucket,
         strict=True,
         tried=True,
@@ -483,20 +483,28 @@ FUNCTIONS = (
         exp.Concat,
         ("expressions", "safe", "coalesce"),
         "",
-        "text",
+        Type.TEXT,
         check=checks.joined,
         folds=True,
         form="joined",
     ),
-    F(exp.Left, BOTH, "", "text", check=checks.cut, strict=True, form="side"),
-    F(exp.Right, BOTH, "", "text", check=checks.cut, strict=True, form="side"),
-    F(exp.Replace, (*BOTH, "replacement"), "", "text", check=checks.replaced, strict=True, form="replaced"),
-    F(exp.SplitPart, ("this", "delimiter", "part_index"), "", "text", check=checks.split, strict=True),
+    F(exp.Left, BOTH, "", Type.TEXT, check=checks.cut, strict=True, form="side"),
+    F(exp.Right, BOTH, "", Type.TEXT, check=checks.cut, strict=True, form="side"),
+    F(
+        exp.Replace,
+        (*BOTH, "replacement"),
+        "",
+        Type.TEXT,
+        check=checks.replaced,
+        strict=True,
+        form="replaced",
+    ),
+    F(exp.SplitPart, ("this", "delimiter", "part_index"), "", Type.TEXT, check=checks.split, strict=True),
     F(
         exp.Pad,
         (*BOTH, "fill_pattern", "is_left"),
         "lpad, rpad",
-        "text",
+        Type.TEXT,
         check=checks.padded,
         strict=True,
         defaults={"fill_pattern": exp.Literal.string(" ")},
@@ -505,8 +513,7 @@ FUNCTIONS = (
         exp.StrPosition,
         ("this", "substr"),
         "strpos",
-        "int",
-        width="int4",
+        Type.INT4,
         check=checks.found,
         strict=True,
         range=ranges.length,
@@ -518,7 +525,7 @@ FUNCTIONS = (
         exp.RegexpReplace,
         (*BOTH, "replacement", "modifiers", "single_replace"),
         "",
-        "text",
+        Type.TEXT,
         check=checks.matched,
         strict=True,
         form="regexp_replaced",
@@ -527,7 +534,7 @@ FUNCTIONS = (
         exp.TimeToStr,
         ("this", "format"),
         "to_char",
-        "text",
+        Type.TEXT,
         check=checks.shown,
         strict=True,
         grain=domains.grain_of_text,
@@ -549,7 +556,11 @@ BY_TYPE = {function.node: function for function in FUNCTIONS}
 CHECKED = tuple(f.node for f in FUNCTIONS if f.check)
 COMPARISONS = tuple(f.node for f in FUNCTIONS if f.form == "compared")
 """What can raise only where DuckDB converts a value to compare it."""
-LOGICAL: tuple[type, ...] = (exp.Predicate, exp.Boolean, *(f.node for f in FUNCTIONS if f.result == "bool"))
+LOGICAL: tuple[type, ...] = (
+    exp.Predicate,
+    exp.Boolean,
+    *(f.node for f in FUNCTIONS if f.result is Type.BOOL),
+)
 PARTS: Mapping[type[exp.Expr], tuple[str, ...]] = {
     exp.Column: ("this", "table"),
     exp.Identifier: ("this", "quoted"),

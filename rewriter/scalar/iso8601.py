@@ -8,8 +8,8 @@ from sqlglot import exp
 
 from rewriter.ir.relation import Relation
 from rewriter.ir.trees import walk
+from rewriter.ir.types import STAMPS, Type, type_named
 from rewriter.scalar.functions import COMPARISONS
-from rewriter.scalar.kinds import kind_of_type
 from rewriter.scalar.typecheck import operands
 
 _ISO = re.compile(r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d(?::\d\d(?:\.\d{1,6})?)?)(Z?)")
@@ -23,23 +23,19 @@ def plain_times(node: exp.Expr, relation: Relation) -> exp.Expr:
     """
     for comparison in walk(node, *COMPARISONS):
         compared = operands(comparison)
-        kinds = {_kind(one, relation) for one in compared} - {""}
-        if len(kinds) == 1 and "other" not in kinds:
-            zoned = "timestamptz" in kinds
+        types = {_column_type(one, relation) for one in compared} - {None}
+        if len(types) == 1 and types <= STAMPS:
             for constant in (one.unnest() for one in compared):
-                _respell(constant, zoned)
+                _respell(constant, Type.TIMESTAMPTZ in types)
     return node
 
 
-def _kind(operand: exp.Expr, relation: Relation) -> str:
+def _column_type(operand: exp.Expr, relation: Relation) -> Type | None:
     column = operand.unnest()
     if not isinstance(column, exp.Column):
-        return ""
+        return None
     source = next((s for s in relation.sources if s.alias == column.table), None)
-    if source is None:
-        return "other"
-    found = kind_of_type(source.column(column.name).type)
-    return found if found in ("timestamp", "timestamptz") else "other"
+    return Type.OTHER if source is None else type_named(source.column(column.name).type)
 
 
 def _respell(constant: exp.Expr, zoned: bool) -> None:

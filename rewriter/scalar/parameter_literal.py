@@ -8,7 +8,7 @@ from sqlglot import exp
 
 from rewriter.ir.parameter import Parameter, Parameters
 from rewriter.ir.trees import cast, data_type
-from rewriter.scalar.kinds import kind_of_type
+from rewriter.ir.types import INTEGERS, Type, type_named
 
 
 def constant(parameter: Parameter) -> exp.Expr:
@@ -18,7 +18,7 @@ def constant(parameter: Parameter) -> exp.Expr:
     "CAST('2024-01-01' AS DATE)"
     """
     value = exp.null() if parameter.value is None else exp.Literal.string(parameter.value)
-    name = "text" if kind_of_type(parameter.type) == "text" else parameter.type
+    name = "text" if type_named(parameter.type) is Type.TEXT else parameter.type
     return cast(value, data_type(name, "postgres"))
 
 
@@ -40,7 +40,7 @@ def compared(parameter: Parameter) -> Parameter:
     ['1950', '1950', '1950.5', '100']
     """
     value = parameter.value or ""
-    if kind_of_type(parameter.type) != "number" or not value.lstrip("-").replace(".", "", 1).isdigit():
+    if type_named(parameter.type) is not Type.NUMERIC or not value.lstrip("-").replace(".", "", 1).isdigit():
         return parameter
     whole, point, decimals = value.partition(".")
     return replace(parameter, value=f"{whole}{point}{decimals}".rstrip("0").rstrip(".") if point else whole)
@@ -52,10 +52,10 @@ def plain_constant(parameter: Parameter) -> exp.Expr:
     >>> plain_constant(Parameter("numeric", "-1.50")).sql(), plain_constant(Parameter("text", "x")).sql()
     ('(-1.50)', "'x'")
     """
-    value, found = parameter.value, kind_of_type(parameter.type)
-    if value is not None and (found == "text" or (found == "int" and value.isdigit())):
-        return exp.Literal(this=value, is_string=found == "text")
-    if value is None or found != "number":
+    value, found = parameter.value, type_named(parameter.type)
+    if value is not None and (found is Type.TEXT or (found in INTEGERS and value.isdigit())):
+        return exp.Literal(this=value, is_string=found is Type.TEXT)
+    if value is None or found is not Type.NUMERIC:
         return constant(parameter)
     if not value.lstrip("-").replace(".", "", 1).isdigit():
         return exp.cast(exp.Literal.string(value), "DOUBLE")

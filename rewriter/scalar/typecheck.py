@@ -1,4 +1,4 @@
-"""Expressions over private rows: what kind of value each is, and which of them are allowed with which values."""
+"""Expressions over private rows: the type of each, and which of them are allowed with which values."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from rewriter.ir.parameter import Parameter as Parameter
 from rewriter.ir.parameter import Parameters as Parameters
 from rewriter.ir.relation import Relation
 from rewriter.ir.trees import walk
+from rewriter.ir.types import SPAN, TEXTUAL, Type, common, type_named
 from rewriter.refusal import Refusal
 from rewriter.scalar.array_literal import elements
 from rewriter.scalar.function_checks import not_allowed
 from rewriter.scalar.functions import BY_TYPE, CHECKED, COMPARISONS, LOGICAL, check_function
 from rewriter.scalar.interval import measured
-from rewriter.scalar.kinds import common, kind_of_type
 from rewriter.syntax.allowlist import position
 
 _DATE, _TIME = r"\d{4}-\d\d-\d\d", r"([01]\d|2[0-3]):[0-5]\d(:[0-5]\d(\.\d{1,6})?)?"
@@ -32,50 +32,71 @@ SPELLINGS = {
     "uuid": "[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}",
     "bytea": r"\\x([0-9a-f]{2})*",
 }
-"""How a constant of a kind is spelt that PostgreSQL and DuckDB read alike; DuckDB would raise at many others,
-but only where a row reaches it: the error would reveal that there is one."""
+"""How a constant of a family of types is spelt that PostgreSQL and DuckDB read alike; DuckDB would raise at many
+others, but only where a row reaches it: the error would reveal that there is one."""
 
 MOST_DIGITS = 38
 MOST_WRITTEN = 50_000
 """Nodes of an expression as a backend gets it."""
 
 
-def kind(node: exp.Expr, relation: Relation, parameters: Parameters) -> str:
-    """The kind of value of a base-form expression: int, number, float, text, bool, date, timestamp ... or literal."""
-    spend()
+class Types:
+    """The types of base-form expressions over one relation; each node is looked at once."""
 
-    def of(part: exp.Expr) -> str:
-        return kind(part, relation, parameters)
+    def __init__(self, relation: Relation, parameters: Parameters) -> None:
+        self.relation, self.parameters = relation, parameters
+        self._found: dict[int, tuple[Type, exp.Expr]] = {}
 
-    if isinstance(node, exp.Column):
-        return kind_of_type(relation.source(node.table).column(node.name).type)
-    if isinstance(node, exp.Parameter):
-        return kind_of_type(parameters[int(node.name) - 1].type)
-    if isinstance(node, exp.Literal):
-        whole = node.this.isdigit() and int(node.this) < 2**63
-        return "literal" if node.is_string else ("int" if whole else "number")
-    if isinstance(node, LOGICAL):
-        return "bool"
-    if isinstance(node, (exp.Paren, exp.Min, exp.Max)):
-        return of(node.this)
-    if isinstance(node, exp.Count):
-        return "int"
-    function = BY_TYPE.get(type(node))
-    if function is None:
-        return "literal" if isinstance(node, exp.Null) else "other"
-    if isinstance(function.result, str):
-        return function.result
-    if function.result is not None:
-        return function.result(node, of)
-    return common([of(part) for part in function.parts(node)])
+    def of(self, node: exp.Expr) -> Type:
+        """The type of an expression, which PostgreSQL gives it too."""
+        known = self._found.get(id(node))
+        if known is None:
+            # With the node, so that no other can have its id.
+            known = self._found[id(node)] = self._of(node), node
+        return known[0]
+
+    def _of(self, node: exp.Expr) -> Type:
+        spend()
+        if isinstance(node, exp.Column):
+            return type_named(self.relation.source(node.table).column(node.name).type)
+        if isinstance(node, exp.Parameter):
+            return type_named(self.parameters[int(node.name) - 1].type)
+        if isinstance(node, exp.Literal):
+            return Type.LITERAL if node.is_string else type_of_number(node.this)
+        if isinstance(node, LOGICAL):
+            return Type.BOOL
+        if isinstance(node, (exp.Paren, exp.Min, exp.Max)):
+            return self.of(node.this)
+        if isinstance(node, exp.Count):
+            return Type.INT8
+        function = BY_TYPE.get(type(node))
+        if function is None:
+            return Type.LITERAL if isinstance(node, exp.Null) else Type.OTHER
+        if isinstance(function.result, Type):
+            return function.result
+        if function.result is not None:
+            return function.result(node, self.of)
+        return common([self.of(part) for part in function.parts(node)])
+
+
+def type_of(node: exp.Expr, relation: Relation, parameters: Parameters) -> Type:
+    """The type of a base-form expression."""
+    return Types(relation, parameters).of(node)
+
+
+def type_of_number(text: str) -> Type:
+    """The type of a number that is written down.
+
+    >>> [type_of_number(text).name for text in ("7", "2147483648", "9223372036854775808", "0.5")]
+    ['INT4', 'INT8', 'NUMERIC', 'NUMERIC']
+    """
+    holds = (of for of in (Type.INT4, Type.INT8) if text.isdigit() and int(text) < SPAN[of])
+    return next(holds, Type.NUMERIC)
 
 
 def check(node: exp.Expr, relation: Relation, parameters: Parameters) -> None:
-    """Refuse (PV020) nodes of the allow-list that have kinds of values or arguments that are not allowed."""
-
-    def of(part: exp.Expr) -> str:
-        return kind(part, relation, parameters)
-
+    """Refuse (PV020) nodes of the allow-list that have types of values or arguments that are not allowed."""
+    types = Types(relation, parameters)
     if written_size(node)[0] + written_size(node)[1] > MOST_WRITTEN:
         raise Refusal(
             "54001",
@@ -85,21 +106,24 @@ def check(node: exp.Expr, relation: Relation, parameters: Parameters) -> None:
     for part in walk(node):
         spend()
         if isinstance(part, COMPARISONS):
-            _check_compared(part, relation, parameters)
+            _check_compared(part, types)
         if isinstance(part, (exp.And, exp.Or, exp.Not)):
             for operand in part.iter_expressions():
-                _check_truth(operand, relation, parameters)
+                _check_truth(operand, types)
         elif isinstance(part, exp.Is) and isinstance(part.expression, exp.Boolean):
-            _check_truth(part.this, relation, parameters)
+            _check_truth(part.this, types)
         if isinstance(part, CHECKED):
-            check_function(part, of, parameters)
+            check_function(part, types.of, parameters)
         elif isinstance(part, exp.Literal):
             if not part.is_string and len(part.this) > MOST_DIGITS:
                 raise not_allowed(part, f"of more than {MOST_DIGITS} digits")
         elif isinstance(part, exp.Parameter):
-            if of(part).startswith("other"):
+            if types.of(part) in (Type.OTHER, Type.OTHER_ARRAY):
                 raise not_allowed(part, "of this type")
-            if of(part) == "number" and len(parameters[int(part.name) - 1].value or "") > MOST_DIGITS:
+            if (
+                types.of(part) is Type.NUMERIC
+                and len(parameters[int(part.name) - 1].value or "") > MOST_DIGITS
+            ):
                 raise not_allowed(part, f"of more than {MOST_DIGITS} digits")
 
 
@@ -121,53 +145,53 @@ def written_size(node: exp.Expr) -> tuple[int, int]:
 
 def check_condition(node: exp.Expr, relation: Relation, parameters: Parameters) -> None:
     """`check` of a condition: a text that PostgreSQL would read as a truth value is refused (42804)."""
-    _check_truth(node, relation, parameters)
+    _check_truth(node, Types(relation, parameters))
     check(node, relation, parameters)
 
 
-def _check_truth(node: exp.Expr, relation: Relation, parameters: Parameters) -> None:
-    if kind(node, relation, parameters) != "bool" and not isinstance(node.unnest(), exp.Null):
+def _check_truth(node: exp.Expr, types: Types) -> None:
+    if types.of(node) is not Type.BOOL and not isinstance(node.unnest(), exp.Null):
         raise Refusal("42804", "a condition must be a truth value", position=position(node))
 
 
-def _check_compared(part: exp.Expr, relation: Relation, parameters: Parameters) -> None:
-    if not readable(part, relation, parameters):
+def _check_compared(part: exp.Expr, types: Types) -> None:
+    if not readable(part, types):
         raise _unreadable(part)
-    arrays = any(kind(o, relation, parameters).endswith("[]") for o in operands(part))
+    arrays = any(types.of(o).element for o in operands(part))
     if arrays and not isinstance(part, (exp.EQ, exp.NEQ, exp.NullSafeEQ, exp.NullSafeNEQ, exp.In)):
         raise not_allowed(part, "of arrays")
 
 
-def readable(part: exp.Expr, relation: Relation, parameters: Parameters) -> bool:
+def readable(part: exp.Expr, types: Types) -> bool:
     """Whether DuckDB reads the constants of a comparison as PostgreSQL does."""
     compared = operands(part)
-    kinds = {kind(o, relation, parameters) for o in compared} - {"literal", "text"}
+    found = {types.of(o) for o in compared} - TEXTUAL
     for operand in compared:
         constant = operand.unnest()
         if isinstance(constant, exp.Literal) and constant.is_string:
-            text, possible = constant.this, kinds
+            text, possible = constant.this, found
         elif isinstance(constant, exp.Parameter):
-            parameter = parameters[int(constant.name) - 1]
-            text, possible = parameter.value, {kind_of_type(parameter.type)}
+            text, possible = types.parameters[int(constant.name) - 1].value, {types.of(constant)}
         else:
             continue
-        if text is not None and not all(spelt(text, k) for k in possible):
+        if text is not None and not all(spelt(text, of) for of in possible):
             return False
     return True
 
 
-def spelt(text: str, found: str) -> bool:
-    """Whether every engine reads a text as the same value of a kind.
+def spelt(text: str, of: Type) -> bool:
+    """Whether every engine reads a text as the same value of a type.
 
-    >>> spelt("2024-01-31", "date"), spelt("yesterday", "date")
+    >>> spelt("2024-01-31", Type.DATE), spelt("yesterday", Type.DATE)
     (True, False)
     """
-    if found.endswith("[]"):
+    if of.element is not None:
         listed = elements(text, dimensions=1)
-        return listed is not None and all(one is None or spelt(one, found[:-2]) for one in listed)
-    if found == "interval":
+        return listed is not None and all(one is None or spelt(one, of.element) for one in listed)
+    if of is Type.INTERVAL:
         return measured(text) is not None
-    return found not in SPELLINGS or re.fullmatch(SPELLINGS[found], text, re.IGNORECASE) is not None
+    spelling = SPELLINGS.get(of.family)
+    return spelling is None or re.fullmatch(spelling, text, re.IGNORECASE) is not None
 
 
 def operands(comparison: exp.Expr) -> list[exp.Expr]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import ceil, floor
 
+from rewriter.ir.types import DATED, NUMBERS, Type
 from rewriter.scalar.timestamps import DAY, moment_of
 
 End = Fraction | None
@@ -122,17 +123,17 @@ def written(text: str) -> Interval:
     return Interval(value, value, len(text.partition(".")[2]) if "e" not in text.lower() else None)
 
 
-def parsed(text: str | None, kind: str) -> Interval:
-    """A constant's text as a value of a kind: a date as a number of days, or as a timestamp at the day's begin."""
+def parsed(text: str | None, of: Type | None) -> Interval:
+    """A constant's text as a value of a type: a date as a number of days, or as a timestamp at the day's begin."""
     if text is None:
         return Interval()
-    if kind in ("date", "timestamp", "timestamptz"):
+    if of in DATED:
         moment = moment_of(text)
         if moment is None:
             return Interval()
-        value = moment if kind != "date" else Fraction(floor(moment / DAY))
+        value = moment if of is not Type.DATE else Fraction(floor(moment / DAY))
         return Interval(value, value, 0)
-    return written(text) if kind in ("int", "number", "float") else Interval()
+    return written(text) if of in NUMBERS else Interval()
 
 
 def _finest(*parts: Interval) -> int | None:

@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterator
 from sqlglot import exp
 
 from rewriter.ir.trees import walk
+from rewriter.ir.types import Type
 
 STRUCTURE: dict[type[exp.Expr], frozenset[str]] = {
     exp.Select: frozenset(
@@ -71,14 +72,14 @@ EXTRACTED: dict[str, tuple[int, int] | None] = {
 """Fields of EXTRACT with the values they can take whatever the date."""
 
 FIELDS = {
-    "timestamp": frozenset(EXTRACTED),
-    "date": frozenset(EXTRACTED) - {"hour", "minute", "second"},
-    "time": frozenset({"hour", "minute", "second"}),
-    "timestamptz": frozenset(EXTRACTED),
-    "interval": frozenset({"epoch", "day", "hour", "minute", "second"}),
-    "age": frozenset({"year", "month", "day"}),
+    Type.TIMESTAMP: frozenset(EXTRACTED),
+    Type.DATE: frozenset(EXTRACTED) - {"hour", "minute", "second"},
+    Type.TIME: frozenset({"hour", "minute", "second"}),
+    Type.TIMESTAMPTZ: frozenset(EXTRACTED),
+    Type.INTERVAL: frozenset({"epoch", "day", "hour", "minute", "second"}),
+    Type.AGE: frozenset({"year", "month", "day"}),
 }
-"""The fields that a kind of value has; PostgreSQL raises at others once a row reaches them."""
+"""The fields that values of a type have; PostgreSQL raises at others once a row reaches them."""
 
 
 def surplus(node: exp.Expr, allowed: Collection[str]) -> str | None:

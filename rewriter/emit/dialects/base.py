@@ -14,34 +14,11 @@ from sqlglot import exp
 from rewriter.canonical.normalize import canonical
 from rewriter.ir.relation import Relation, leaf
 from rewriter.ir.trees import alias, cast, data_type, paren, select
+from rewriter.ir.types import Type, type_named
 from rewriter.policy import Column, Table
 from rewriter.scalar.functions import COMPARISONS
-from rewriter.scalar.kinds import kind_of_type
 from rewriter.scalar.parameter_literal import compared, plain_constant
 from rewriter.scalar.typecheck import Parameters
-
-CELL_TYPES = {
-    "int": "BIGINT",
-    "number": "DECIMAL(38, 10)",
-    "float": "DOUBLE",
-    "text": "VARCHAR",
-    "bool": "BOOLEAN",
-    "date": "DATE",
-    "timestamp": "TIMESTAMP",
-    "timestamptz": "TIMESTAMP",
-    "time": "TIME",
-    "uuid": "UUID",
-}
-"""The type in which cells of a kind are compared with rows; texts for all others."""
-
-
-def cell_type(kind: str) -> str:
-    """The type of a kind's cells, in sqlglot's words.
-
-    >>> cell_type("int"), cell_type("other")
-    ('BIGINT', 'VARCHAR')
-    """
-    return CELL_TYPES.get(kind, "VARCHAR")
 
 
 def collated(value: exp.Expr, name: str) -> exp.Expr:
@@ -54,7 +31,7 @@ def collated(value: exp.Expr, name: str) -> exp.Expr:
 
 
 class Dialect(Protocol):
-    """One engine's way of writing. A `kind` is what `rewriter.scalar.typecheck.kind` says of a value."""
+    """One engine's way of writing."""
 
     def sql(self, query: exp.Expr) -> str:
         """The text of a query, whose tree is used up."""
@@ -68,22 +45,22 @@ class Dialect(Protocol):
     def expression(self, node: exp.Expr, relation: Relation, parameters: Parameters) -> exp.Expr:
         """A base-form expression: PostgreSQL's meaning, NULL where PostgreSQL would raise; it never raises."""
 
-    def cell(self, value: exp.Expr, kind: str) -> exp.Expr:
+    def cell(self, value: exp.Expr, of: Type) -> exp.Expr:
         """A key's value in the type of its cells, NULL where that cannot hold it."""
 
-    def key(self, value: exp.Expr, kind: str) -> exp.Expr:
+    def key(self, value: exp.Expr, of: Type) -> exp.Expr:
         """A key as a value of which all of a group have the same text."""
 
-    def least(self, value: exp.Expr, kind: str) -> exp.Expr:
+    def least(self, value: exp.Expr, of: Type) -> exp.Expr:
         """The aggregate that gives the least of some keys, NULL aside; of equal keys that key."""
 
-    def same(self, left: exp.Expr, right: exp.Expr, kind: str) -> exp.Expr:
+    def same(self, left: exp.Expr, right: exp.Expr, of: Type) -> exp.Expr:
         """Whether two keys are the same value or both NULL, in a form that can be hashed to join."""
 
-    def text(self, value: exp.Expr, kind: str) -> exp.Expr:
+    def text(self, value: exp.Expr, of: Type) -> exp.Expr:
         """A value as PostgreSQL prints it: no zeros behind a number, the bits of a float."""
 
-    def ordered(self, value: exp.Expr, kind: str) -> exp.Expr:
+    def ordered(self, value: exp.Expr, of: Type) -> exp.Expr:
         """The expression that a value is ordered by, with the same order on every engine."""
 
     def secret(self, place: int) -> exp.Expr:
@@ -115,13 +92,13 @@ class Usual:
     def table(self, table: Table) -> Sequence[str]:
         return table.backend_name
 
-    def least(self, value: exp.Expr, kind: str) -> exp.Expr:
+    def least(self, value: exp.Expr, of: Type) -> exp.Expr:
         return exp.Min(this=value)
 
-    def same(self, left: exp.Expr, right: exp.Expr, kind: str) -> exp.Expr:
+    def same(self, left: exp.Expr, right: exp.Expr, of: Type) -> exp.Expr:
         return exp.NullSafeEQ(this=left, expression=right)
 
-    def ordered(self, value: exp.Expr, kind: str) -> exp.Expr:
+    def ordered(self, value: exp.Expr, of: Type) -> exp.Expr:
         return value
 
     def exact(self, value: exp.Expr) -> exp.Expr:
@@ -177,20 +154,20 @@ class Neutral(Bound):
                 return plain_constant(compared(parameter))
             value = plain_constant(parameter)
             whole = isinstance(value, exp.Literal) and value.is_int
-            if whole and kind_of_type(parameter.type) == "number" and part.find_ancestor(exp.Div, exp.Mod):
+            if whole and type_named(parameter.type) is Type.NUMERIC and part.find_ancestor(exp.Div, exp.Mod):
                 # Divided by an integer of the same digits, an integer has no fraction.
                 return cast(value, "DECIMAL")
             return value
 
         return canonical(node.transform(settled), relation, copy=False)
 
-    def cell(self, value: exp.Expr, kind: str) -> exp.Expr:
+    def cell(self, value: exp.Expr, of: Type) -> exp.Expr:
         return value
 
-    def key(self, value: exp.Expr, kind: str) -> exp.Expr:
+    def key(self, value: exp.Expr, of: Type) -> exp.Expr:
         return value
 
-    def text(self, value: exp.Expr, kind: str) -> exp.Expr:
+    def text(self, value: exp.Expr, of: Type) -> exp.Expr:
         return cast(value, "VARCHAR")
 
 

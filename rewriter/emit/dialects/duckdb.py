@@ -7,18 +7,17 @@ from decimal import Decimal
 
 from sqlglot import exp
 
-from rewriter.emit.dialects.base import CELL_TYPES, Bound, cell_type, collated
+from rewriter.emit.dialects.base import Bound, collated
 from rewriter.emit.dialects.expressions import Guarded, operation
 from rewriter.emit.dialects.functions import Forms, number, when
 from rewriter.ir.relation import Relation, leaf
 from rewriter.ir.trees import case, cast, data_type, func, paren
+from rewriter.ir.types import DATED, FLOATS, INTEGERS, ZONELESS, Type, type_named
 from rewriter.policy import Column
 from rewriter.scalar.array_literal import elements
 from rewriter.scalar.comparable import alike_operands
 from rewriter.scalar.functions import COMPARISONS, FUNCTIONS
 from rewriter.scalar.interval import measured
-from rewriter.scalar.kinds import enumerable, kind_of_type
-from rewriter.scalar.numeric_width import INTEGERS
 from rewriter.scalar.typecheck import Parameter, Parameters
 
 TRIED = tuple(function.node for function in FUNCTIONS if function.tried)
@@ -28,13 +27,13 @@ TRIED = tuple(function.node for function in FUNCTIONS if function.tried)
 class DuckDBWriter(Forms):
     """DuckDB 1.4 and later."""
 
-    exact = CELL_TYPES["number"]
+    exact = Type.NUMERIC.cell
     knows_nan = False
 
     def write(self, node: exp.Expr) -> exp.Expr:
         written = super().write(node)
         if isinstance(node, COMPARISONS) and node.args.get("query") is None:
-            risky = not alike_operands(node, self.relation, self.parameters)
+            risky = not alike_operands(node, self.types)
         else:
             risky = isinstance(node, TRIED) and not isinstance(written, exp.Column) and self.may_raise(node)
         return self.tried(written, node) if risky else written
@@ -42,10 +41,13 @@ class DuckDBWriter(Forms):
     def may_raise(self, node: exp.Expr) -> bool:
         """Whether the form of `node` itself converts or computes something."""
         if isinstance(node, exp.Cast):
-            return not isinstance(node.this, exp.Literal) and self.kind(node.this) != self.kind(node)
+            return (
+                not isinstance(node.this, exp.Literal)
+                and self.type(node.this).family != self.type(node).family
+            )
         if isinstance(node, (exp.Coalesce, exp.Case, exp.Nullif, exp.Greatest, exp.Least)):
-            return self.kind(node) in ("number", "float", "other")
-        return self.width(node) not in INTEGERS or not isinstance(node, (exp.Add, exp.Sub))
+            return self.type(node) in FLOATS | {Type.NUMERIC, Type.OTHER}
+        return self.type(node) not in INTEGERS or not isinstance(node, (exp.Add, exp.Sub))
 
     def tried(self, written: exp.Expr, node: exp.Expr) -> exp.Expr:
         """TRY cannot stand around an aggregate, nor does it twice."""
@@ -56,24 +58,24 @@ class DuckDBWriter(Forms):
         return exp.Anonymous(this="TRY", expressions=[written])
 
     def parameter(self, parameter: Parameter) -> exp.Expr:
-        value, found = parameter.value, kind_of_type(parameter.type)
+        value, found = parameter.value, type_named(parameter.type)
         return (
             super().parameter(parameter)
-            if value is None or enumerable(found)
+            if value is None or found.enumerable
             else typed(value, parameter.type)
         )
 
-    def beside(self, node: exp.Expr, type_name: str, target: str) -> exp.Expr:
-        if isinstance(node, exp.Literal) and node.is_string and not enumerable(kind_of_type(type_name)):
+    def beside(self, node: exp.Expr, type_name: str, target: Type | None) -> exp.Expr:
+        if isinstance(node, exp.Literal) and node.is_string and not type_named(type_name).enumerable:
             return typed(node.this, type_name)
         return super().beside(node, type_name, target)
 
-    def computed(self, node: exp.Expr, parts: Sequence[exp.Expr], of: str) -> Guarded:
+    def computed(self, node: exp.Expr, parts: Sequence[exp.Expr], of: Type) -> Guarded:
         """Each operation has its own TRY: DuckDB may compute a repeated expression once, outside the enclosing TRY."""
         if not isinstance(node, exp.Binary):
             return Guarded(self.tried(type(node)(this=parts[0]), node))
         left, right = parts
-        if isinstance(node, exp.Div) and of == "number":
+        if isinstance(node, exp.Div) and of is Type.NUMERIC:
             left, right = _scaled(left, right)
         if isinstance(node, (exp.Div, exp.Mod)):
             right = func("NULLIF", right, number(0))
@@ -82,7 +84,7 @@ class DuckDBWriter(Forms):
         return Guarded(self.tried(operation(node, left, right), node))
 
     def close(self, part: Guarded, node: exp.Expr) -> exp.Expr:
-        if self.width(node) != "real":
+        if self.type(node) is not Type.FLOAT4:
             return part.closed()
         return self.tried(Guarded(cast(part.value, "REAL"), part.guards).closed(), node)
 
@@ -100,9 +102,9 @@ class DuckDBWriter(Forms):
         digits = exp.Anonymous(this="PRINTF", expressions=parts)
         return cast(digits, self.exact)
 
-    def spelt(self, value: exp.Expr, of: str) -> exp.Expr:
+    def spelt(self, value: exp.Expr, of: Type) -> exp.Expr:
         text = cast(value, "TEXT")
-        return era_last(text) if of in ("date", "timestamp") else text
+        return era_last(text) if of in ZONELESS else text
 
     def stored(self, node: exp.Expr) -> exp.DataType:
         if node.args["to"].this == exp.DType.DECIMAL:
@@ -148,14 +150,14 @@ def typed(text: str, type_name: str) -> exp.Expr:
     >>> typed('{1,NULL}', "integer[]").sql("duckdb")
     "CAST([CAST('1' AS INT), NULL] AS INT[])"
     """
-    found = kind_of_type(type_name)
-    if found == "bytea":
+    found = type_named(type_name)
+    if found is Type.BYTEA:
         return exp.Anonymous(this="UNHEX", expressions=[exp.Literal.string(text.removeprefix("\\x"))])
-    if found == "interval":
+    if found is Type.INTERVAL:
         months, days, micros = measured(text) or (0, 0, 0)
         text = f"{months} months {days} days {micros} microseconds"
-    of = exp.DataType.build(CELL_TYPES["number"] if found == "number" else type_name, dialect="postgres")
-    if found.endswith("[]"):
+    of = exp.DataType.build(Type.NUMERIC.cell if found is Type.NUMERIC else type_name, dialect="postgres")
+    if found.element is not None:
         element = type_name.removesuffix("[]")
         listed = elements(text, dimensions=1) or []
         parts = [exp.null() if one is None else typed(one, element) for one in listed]
@@ -199,7 +201,7 @@ class DuckDBDialect(Bound):
 
     def scanned(self, alias: str, column: Column) -> exp.Expr:
         value = leaf(alias, column.name)
-        if kind_of_type(column.type) != "text":
+        if type_named(column.type) is not Type.TEXT:
             return value
         # A column's own collation would go along through casts and subqueries. The cast is for enumerated types, which
         # have none and take none.
@@ -211,30 +213,30 @@ class DuckDBDialect(Bound):
     def exact(self, value: exp.Expr) -> exp.Expr:
         return cast(value, "INT128")
 
-    def cell(self, value: exp.Expr, kind: str) -> exp.Expr:
-        return exp.TryCast(this=value, to=data_type(cell_type(kind), "duckdb"))
+    def cell(self, value: exp.Expr, of: Type) -> exp.Expr:
+        return exp.TryCast(this=value, to=data_type(of.cell, "duckdb"))
 
-    def key(self, value: exp.Expr, kind: str) -> exp.Expr:
-        if kind.endswith("[]"):
+    def key(self, value: exp.Expr, of: Type) -> exp.Expr:
+        if of.element is not None:
             element = exp.column("x")
-            settled = self.key(element, kind.removesuffix("[]"))
+            settled = self.key(element, of.element)
             return value if settled is element else _each(value, element, settled)
-        if kind == "interval":
+        if of is Type.INTERVAL:
             return _justified(value)
-        return exp.Add(this=value, expression=exp.Literal.number("0.0")) if kind == "float" else value
+        return exp.Add(this=value, expression=exp.Literal.number("0.0")) if of in FLOATS else value
 
-    def text(self, value: exp.Expr, kind: str) -> exp.Expr:
-        if kind == "float":
+    def text(self, value: exp.Expr, of: Type) -> exp.Expr:
+        if of in FLOATS:
             return _bits(value)
-        if kind == "timestamptz":
+        if of is Type.TIMESTAMPTZ:
             value = cast(value, "TIMESTAMP")
-        if kind == "bytea":
+        if of is Type.BYTEA:
             digits = exp.Lower(this=exp.Anonymous(this="HEX", expressions=[value]))
             return paren(exp.DPipe(this=exp.Literal.string("\\x"), expression=digits))
         text = cast(value, "VARCHAR")
-        if kind in ("date", "timestamp", "timestamptz"):
+        if of in DATED:
             return era_last(text)
-        return _trimmed(text) if kind == "number" else text
+        return _trimmed(text) if of is Type.NUMERIC else text
 
 
 def _each(values: exp.Expr, element: exp.Column, settled: exp.Expr) -> exp.Expr:

@@ -15,25 +15,22 @@ from decimal import Decimal
 from sqlglot import exp
 
 from rewriter.effort import spend
-from rewriter.emit.dialects.base import CELL_TYPES
 from rewriter.ir.relation import Relation
 from rewriter.ir.trees import case, cast, paren, rebuilt
+from rewriter.ir.types import FLOATS, INTEGERS, NUMBERS, Type, common
 from rewriter.scalar import float_guards
 from rewriter.scalar.functions import BY_TYPE
-from rewriter.scalar.numeric_width import INTEGERS, wider, width
 from rewriter.scalar.parameter_literal import plain_constant
-from rewriter.scalar.typecheck import Parameter, Parameters, kind, operands
+from rewriter.scalar.typecheck import Parameter, Parameters, Types, operands
 
 TYPES = {
-    "int2": "SMALLINT",
-    "int4": "INT",
-    "int8": "BIGINT",
-    "number": CELL_TYPES["number"],
-    "real": "DOUBLE",
+    Type.INT2: "SMALLINT",
+    Type.INT4: "INT",
+    Type.INT8: "BIGINT",
+    Type.NUMERIC: Type.NUMERIC.cell,
 }
-"""In which integers and exact numbers of a width are computed where a failed operation can be had as NULL."""
+"""In which integers and exact numbers of a type are computed where a failed operation can be had as NULL."""
 ARITHMETIC = (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod, exp.Neg, exp.Abs)
-NUMBERS = ("int", "number", "float")
 
 
 @dataclass(frozen=True)
@@ -57,12 +54,10 @@ class Writer(ABC):
     def __init__(self, relation: Relation, parameters: Parameters) -> None:
         self.relation = relation
         self.parameters = parameters
+        self.types = Types(relation, parameters)
 
-    def kind(self, node: exp.Expr) -> str:
-        return kind(node, self.relation, self.parameters)
-
-    def width(self, node: exp.Expr) -> str:
-        return width(node, self.relation, self.parameters)
+    def type(self, node: exp.Expr) -> Type:
+        return self.types.of(node)
 
     def write(self, node: exp.Expr) -> exp.Expr:
         """A base-form expression in the engine's terms; it never raises."""
@@ -75,8 +70,8 @@ class Writer(ABC):
             return self.literal(node)
         if isinstance(node, exp.Query):
             return node.copy()
-        if isinstance(node, ARITHMETIC) and self.kind(node) in NUMBERS and not _negative(node):
-            if isinstance(node, exp.Sub) and self.kind(node.this) == "date":
+        if isinstance(node, ARITHMETIC) and self.type(node) in NUMBERS and not _negative(node):
+            if isinstance(node, exp.Sub) and self.type(node.this) is Type.DATE:
                 return self.date_form(node)
             return self.close(self.opened(node), node)
         form = self.form(node)
@@ -105,20 +100,20 @@ class Writer(ABC):
             return exp.Literal.number(format(Decimal(node.this), "f"))
         return node.copy()
 
-    def operand(self, node: exp.Expr, of: str) -> Guarded:
-        """A part that is no arithmetic, in the type in which arithmetic of width `of` is computed."""
+    def operand(self, node: exp.Expr, of: Type) -> Guarded:
+        """A part that is no arithmetic, in the type in which arithmetic of type `of` is computed."""
         value = self.write(node)
-        return Guarded(cast(value, self.types(of)) if of in INTEGERS or of == "real" else value)
+        return Guarded(cast(value, self.computed_in(of)) if of in INTEGERS or of is Type.FLOAT4 else value)
 
-    def promoted(self, part: Guarded, before: str, after: str) -> Guarded:
-        """A number of one width in the type in which those of another are computed."""
-        if self.types(before) == self.types(after):
+    def promoted(self, part: Guarded, before: Type, after: Type) -> Guarded:
+        """A number of one type in the one in which those of another are computed."""
+        if self.computed_in(before) == self.computed_in(after):
             return part
-        target = "DECIMAL(19, 0)" if after == "number" else self.types(after)
+        target = "DECIMAL(19, 0)" if after is Type.NUMERIC else self.computed_in(after)
         return Guarded(cast(part.value, target), part.guards)
 
     @abstractmethod
-    def computed(self, node: exp.Expr, parts: Sequence[exp.Expr], of: str) -> Guarded:
+    def computed(self, node: exp.Expr, parts: Sequence[exp.Expr], of: Type) -> Guarded:
         """One operation of integers or numerics over its computed parts."""
 
     @abstractmethod
@@ -126,38 +121,32 @@ class Writer(ABC):
         """Arithmetic as a value of its type."""
 
     def opened(self, node: exp.Expr) -> Guarded:
-        """Arithmetic as a value with guards, in the type in which its width is computed."""
+        """Arithmetic as a value with guards, in the type in which it is computed."""
         node = node.unnest()
-        of = self.width(node)
-        if (
-            not isinstance(node, ARITHMETIC)
-            or of not in (*INTEGERS, "number", "real", "double")
-            or _negative(node)
-        ):
+        of = self.type(node)
+        if not isinstance(node, ARITHMETIC) or of not in NUMBERS or _negative(node):
             return self.operand(node, of)
-        if isinstance(node, exp.Sub) and self.kind(node.this) == "date":
+        if isinstance(node, exp.Sub) and self.type(node.this) is Type.DATE:
             return self.operand(node, of)
         sides = [node.this] + ([node.expression] if isinstance(node, exp.Binary) else [])
         parts = [self.fitted(side, of) for side in sides]
         values = [part.value for part in parts]
-        result = (
-            self.float_computed(node, values) if of in ("real", "double") else self.computed(node, values, of)
-        )
+        result = self.float_computed(node, values) if of in FLOATS else self.computed(node, values, of)
         before = tuple(guard for part in parts for guard in part.guards)
-        after = (float_guards.narrows(result.value),) if of == "real" else ()
+        after = (float_guards.narrows(result.value),) if of is Type.FLOAT4 else ()
         return Guarded(paren(result.value), (*before, *result.guards, *after))
 
-    def fitted(self, node: exp.Expr, of: str) -> Guarded:
-        """A part of arithmetic of width `of`."""
-        own = self.width(node)
-        if own == "literal":
-            return Guarded(cast(self.write(node), self.types(of)))
-        if own == "number" and of == "double" and isinstance(node.unnest(), exp.Literal):
+    def fitted(self, node: exp.Expr, of: Type) -> Guarded:
+        """A part of arithmetic of type `of`."""
+        own = self.type(node)
+        if own is Type.LITERAL:
+            return Guarded(cast(self.write(node), self.computed_in(of)))
+        if own is Type.NUMERIC and of is Type.FLOAT8 and isinstance(node.unnest(), exp.Literal):
             return Guarded(float_guards.double(node.unnest().name))
         return self.promoted(self.opened(node), own, of)
 
-    def types(self, of: str) -> str:
-        """The type in which a width is computed."""
+    def computed_in(self, of: Type) -> str:
+        """The type in which values of a type are computed."""
         return TYPES.get(of, "DOUBLE")
 
     def float_computed(self, node: exp.Expr, values: Sequence[exp.Expr]) -> Guarded:
@@ -175,7 +164,7 @@ class Writer(ABC):
 
     def as_float(self, node: exp.Expr) -> Guarded:
         """A number as a double."""
-        return self.fitted(node, "double")
+        return self.fitted(node, Type.FLOAT8)
 
     def function(self, part: Guarded, guard: Callable[[exp.Expr], exp.Expr], value: exp.Expr) -> exp.Expr:
         """A function of a closed part where its guard holds."""
@@ -186,9 +175,8 @@ class Writer(ABC):
         if node.args.get("query") is not None:
             return self.parts(node)
         compared = operands(node)
-        found = {self.width(o) for o in compared} - {"literal"}
-        numbers = found <= {*INTEGERS, "number", "real", "double"} and len(found) > 1
-        target = wider(found) if numbers else ""
+        found = {self.type(o) for o in compared} - {Type.LITERAL}
+        target = common(found) if found <= NUMBERS and len(found) > 1 else None
         beside = self.column_type(compared)
         return rebuilt(node, lambda part: self.beside(part, beside, target))
 
@@ -198,23 +186,23 @@ class Writer(ABC):
         types = (self.relation.source(c.table).column(c.name).type for c in columns)
         return next(types, "")
 
-    def beside(self, node: exp.Expr, type_name: str, target: str) -> exp.Expr:
+    def beside(self, node: exp.Expr, type_name: str, target: Type | None) -> exp.Expr:
         """An operand of a comparison with a column of a type."""
         return self.common(node, target)
 
-    def common(self, node: exp.Expr, target: str) -> exp.Expr:
+    def common(self, node: exp.Expr, target: Type | None) -> exp.Expr:
         """A value as one of the number type `target`, or as it is."""
-        own = self.width(node)
-        if not target or own in (target, "literal") or {own, target} <= {*INTEGERS}:
+        own = self.type(node)
+        if target is None or own in (target, Type.LITERAL) or {own, target} <= INTEGERS:
             return self.write(node)
-        if target == "number" and own in INTEGERS:
+        if target is Type.NUMERIC and own in INTEGERS:
             return self.write(node)
         return self.fitted(node, target).closed()
 
     def branches(self, node: exp.Expr) -> exp.Expr:
         """CASE, COALESCE, GREATEST, LEAST: the values in one type."""
-        target = self.width(node)
-        target = target if target in ("number", "double", "real") else ""
+        own = self.type(node)
+        target = own if own in FLOATS | {Type.NUMERIC} else None
         if isinstance(node, exp.Case):
             ifs = [
                 exp.If(this=self.write(i.this), true=self.common(i.args["true"], target))

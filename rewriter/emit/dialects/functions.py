@@ -9,10 +9,10 @@ from sqlglot import exp
 
 from rewriter.emit.dialects.expressions import Guarded, Writer, divided
 from rewriter.ir.trees import and_, case, cast, func, not_, or_, paren
+from rewriter.ir.types import FLOATS, INTEGERS, SPAN, ZONELESS, Type
 from rewriter.scalar import float_guards, regexp
 from rewriter.scalar.function_checks import constant_text, whole_constant
 from rewriter.scalar.interval import interval_text
-from rewriter.scalar.numeric_width import INTEGERS, SPAN
 
 LONGEST_JOINED = 100_000
 """Characters of a text that others are joined to: the whole stays within what a value may have."""
@@ -71,53 +71,55 @@ class Forms(Writer):
 
     def date_form(self, node: exp.Expr) -> exp.Expr:
         left, right = node.this, node.expression
-        kinds = self.kind(left), self.kind(right)
+        types = self.type(left), self.type(right)
         first, second = self.write(left), self.write(right)
-        if kinds == ("date", "date"):
+        if types == (Type.DATE, Type.DATE):
             return when(and_(dates(first), dates(second)), self.days_between(first, second))
-        if "interval" in kinds:
-            moved, by = (first, second) if kinds[1] == "interval" else (second, first)
+        if Type.INTERVAL in types:
+            moved, by = (first, second) if types[1] is Type.INTERVAL else (second, first)
             return when(calendar(moved), type(node)(this=cast(moved, "TIMESTAMP"), expression=by))
-        if set(kinds) <= {"date", "timestamp"}:
+        if {*types} <= ZONELESS:
             ends = [cast(value, "TIMESTAMP") for value in (first, second)]
             return when(and_(calendar(first), calendar(second)), exp.Sub(this=ends[0], expression=ends[1]))
-        date, steps = (first, second) if kinds[0] == "date" else (second, first)
+        date, steps = (first, second) if types[0] is Type.DATE else (second, first)
         near = exp.Between(this=steps, low=number(-700_000), high=number(100_000_000))
         added = type(node)(this=date, expression=cast(steps.copy(), "INT"))
         return when(and_(dates(date), near), added)
 
     def rounded_to_whole(self, node: exp.Expr) -> exp.Expr:
-        if self.kind(node.this) == "int":
+        if self.type(node.this) in INTEGERS:
             return cast(self.write(node.this), "DOUBLE")
         return type(node)(this=self.write(node.this))
 
     def rounded(self, node: exp.Expr) -> exp.Expr:
         value, digits = self.write(node.this), node.args.get("decimals")
-        if self.kind(node.this) == "number" or digits is not None:
+        if self.type(node.this) is Type.NUMERIC or digits is not None:
             places = whole_constant(digits, self.parameters) or 0
             return exp.Round(this=cast(value, self.exact), decimals=number(places))
-        return cast(value, "DOUBLE") if self.kind(node.this) == "int" else self.half_even(value)
+        return cast(value, "DOUBLE") if self.type(node.this) in INTEGERS else self.half_even(value)
 
     def truncated_number(self, node: exp.Expr) -> exp.Expr:
         value, digits = self.write(node.this), node.args.get("decimals")
-        if self.kind(node.this) != "number" and digits is None:
+        if self.type(node.this) is not Type.NUMERIC and digits is None:
             return exp.Anonymous(this="TRUNC", expressions=[cast(value, "DOUBLE")])
         return self.cut_number(cast(value, self.exact), whole_constant(digits, self.parameters) or 0)
 
     def sign(self, node: exp.Expr) -> exp.Expr:
         value = self.write(node.this)
-        if self.kind(node.this) == "number":
+        if self.type(node.this) is Type.NUMERIC:
             return cast(exp.Sign(this=value), self.exact)
-        signs = case((self.undefined(value, self.kind(node.this)), number(0)))
+        signs = case((self.undefined(value, self.type(node.this)), number(0)))
         signs = signs.when(exp.GT(this=value.copy(), expression=number(0)), number(1))
         signs = signs.when(exp.LT(this=value.copy(), expression=number(0)), number(-1))
         return cast(signs.when(float_guards.zero(value), number(0)), "DOUBLE")
 
-    def undefined(self, value: exp.Expr, of: str) -> exp.Expr:
+    def undefined(self, value: exp.Expr, of: Type) -> exp.Expr:
         """Whether a value is NaN."""
-        if of == "int":
+        if of in INTEGERS:
             return exp.false()
-        nan = cast(exp.Literal.string("NaN"), self.exact) if of == "number" else float_guards.double("NaN")
+        nan = (
+            cast(exp.Literal.string("NaN"), self.exact) if of is Type.NUMERIC else float_guards.double("NaN")
+        )
         return exp.EQ(this=value.copy(), expression=nan)
 
     def root(self, node: exp.Expr) -> exp.Expr:
@@ -152,7 +154,7 @@ class Forms(Writer):
         return self.function(part, lambda v: float_guards.power(v, power), raised)
 
     def bucket(self, node: exp.Expr) -> exp.Expr:
-        exact = self.kind(node.this) == "number"
+        exact = self.type(node.this) is Type.NUMERIC
         value = self.write(node.this) if exact else self.as_float(node.this).closed()
         low, high, count = (node.args[name].copy() for name in ("min_value", "max_value", "num_buckets"))
         low, high = (self.plain(end, exact) for end in (low, high))
@@ -163,7 +165,7 @@ class Forms(Writer):
         inside = exp.Add(this=cast(exp.Floor(this=step), "INT"), expression=number(1))
         found = exp.case()
         if not exact or self.knows_nan:
-            found = found.when(self.undefined(value, "number" if exact else "float"), exp.null())
+            found = found.when(self.undefined(value, Type.NUMERIC if exact else Type.FLOAT8), exp.null())
         found = found.when(exp.LT(this=value.copy(), expression=low.copy()), number(0))
         beyond = exp.Add(this=count.copy(), expression=number(1))
         found = found.when(exp.GTE(this=value.copy(), expression=high.copy()), beyond)
@@ -177,45 +179,45 @@ class Forms(Writer):
         return cast(self.write(node), self.exact if exact else "DOUBLE")
 
     def cast(self, node: exp.Expr) -> exp.Expr:
-        source, target = self.kind(node.this), self.kind(node)
+        source, target = self.type(node.this), self.type(node)
         sizes = [whole_constant(s.this, self.parameters) or 0 for s in node.args["to"].expressions]
         if node.args["to"].this == exp.DType.INTERVAL:
             return self.interval(node)
-        if source == "literal":
+        if source is Type.LITERAL:
             return cast(self.write(node.this), self.stored(node))
-        if target == "int" and source != "bool":
+        if target in INTEGERS and source is not Type.BOOL:
             return self.to_integer(node, source)
-        if target == "number":
+        if target is Type.NUMERIC:
             return self.to_number(node, source, sizes)
-        if target == "float":
-            part = self.fitted(node.this, self.width(node))
-            guards = (float_guards.narrows(part.value),) if self.width(node) == "real" else ()
+        if target in FLOATS:
+            part = self.fitted(node.this, target)
+            guards = (float_guards.narrows(part.value),) if target is Type.FLOAT4 else ()
             return cast(Guarded(part.value, (*part.guards, *guards)).closed(), self.stored(node))
         value = self.write(node.this)
-        if target == "text":
+        if target is Type.TEXT:
             text = self.spelt(value, source)
             return exp.Left(this=text, expression=number(sizes[0])) if sizes else text
-        if target == "timestamp" and source == "date":
+        if target is Type.TIMESTAMP and source is Type.DATE:
             return when(dates(value), cast(value, "TIMESTAMP"))
         return cast(value, self.stored(node))
 
-    def to_integer(self, node: exp.Expr, source: str) -> exp.Expr:
+    def to_integer(self, node: exp.Expr, source: Type) -> exp.Expr:
         """A number as an integer: PostgreSQL rounds numerics half away from zero, doubles half to even."""
-        of, value = self.width(node), self.write(node.this)
+        of, value = self.type(node), self.write(node.this)
         most = SPAN[of]
-        if source == "int":
+        if source in INTEGERS:
             within: exp.Expr = exp.Between(this=value, low=number(-most), high=number(most - 1))
-        elif of == "int8" and source == "float":
+        elif of is Type.INT8 and source in FLOATS:
             within = and_(
                 exp.GTE(this=value, expression=float_guards.double(str(-most))),
                 exp.LT(this=value.copy(), expression=float_guards.double(str(most))),
             )
         else:
-            exact = source == "number"
+            exact = source is Type.NUMERIC
             low, high = (self.plain_text(f"{end}.5", exact) for end in (-most, most - 1))
             least = (exp.GT if exact else exp.GTE)(this=value, expression=low)
             within = and_(least, exp.LT(this=value.copy(), expression=high))
-        if source == "number":
+        if source is Type.NUMERIC:
             return when(within, cast(exp.Round(this=value.copy()), self.stored(node)))
         return when(within, cast(value.copy(), self.stored(node)))
 
@@ -223,14 +225,14 @@ class Forms(Writer):
         """A constant number written as a text."""
         return cast(exp.Literal.string(text), self.exact if exact else "DOUBLE")
 
-    def to_number(self, node: exp.Expr, source: str, sizes: Sequence[int]) -> exp.Expr:
+    def to_number(self, node: exp.Expr, source: Type, sizes: Sequence[int]) -> exp.Expr:
         value = self.write(node.this)
-        if source == "float":
+        if source in FLOATS:
             value = when(
                 exp.LT(this=float_guards.size(value), expression=float_guards.double("1e28")),
                 self.decimal(value),
             )
-        elif source != "number":
+        elif source is not Type.NUMERIC:
             value = cast(value, self.exact)
         if not sizes:
             return value
@@ -240,18 +242,18 @@ class Forms(Writer):
 
     def extract(self, node: exp.Expr) -> exp.Expr:
         value, field = self.write(node.expression), node.name.lower()
-        found = self.kind(node.expression)
-        if found in ("interval", "age", "time"):
+        found = self.type(node.expression)
+        if found in (Type.INTERVAL, Type.AGE, Type.TIME):
             return self.field(value, field)
-        if found == "date":
+        if found is Type.DATE:
             moment = cast(value.copy(), "TIMESTAMP") if field == "epoch" else value.copy()
             return when(dates(value), self.field(moment, field))
         return when(calendar(value), self.field(value, field))
 
     def truncated_time(self, node: exp.Expr) -> exp.Expr:
         value, copy = self.write(node.this), node.copy()
-        copy.set("this", cast(value, "TIMESTAMP") if self.kind(node.this) == "date" else value)
-        return when(dates(value) if self.kind(node.this) == "date" else calendar(value), copy)
+        copy.set("this", cast(value, "TIMESTAMP") if self.type(node.this) is Type.DATE else value)
+        return when(dates(value) if self.type(node.this) is Type.DATE else calendar(value), copy)
 
     def interval(self, node: exp.Expr) -> exp.Expr:
         text = interval_text(node, self.parameters) or ""
@@ -259,7 +261,7 @@ class Forms(Writer):
 
     def shown(self, node: exp.Expr) -> exp.Expr:
         value = self.write(node.this)
-        guard = dates(value) if self.kind(node.this) == "date" else calendar(value)
+        guard = dates(value) if self.type(node.this) is Type.DATE else calendar(value)
         return when(guard, exp.TimeToStr(this=cast(value, "TIMESTAMP"), format=node.args["format"].copy()))
 
     def named(self, node: exp.Expr) -> exp.Expr:
@@ -311,7 +313,7 @@ class Forms(Writer):
 
     def joinable(self, node: exp.Expr, alone: bool) -> exp.Expr:
         value = self.write(node)
-        if not isinstance(node, exp.Column) or self.kind(node) != "text":
+        if not isinstance(node, exp.Column) or self.type(node) is not Type.TEXT:
             return cast(value, "TEXT")
         short = exp.LTE(this=exp.Length(this=value.copy()), expression=number(LONGEST_JOINED))
         return when(short, cast(value, "TEXT"))
@@ -328,7 +330,7 @@ class Forms(Writer):
 
     def integer(self, node: exp.Expr) -> exp.Expr:
         """A whole number of 32 bits."""
-        return self.write(node) if self.width(node) in INTEGERS else cast(self.write(node), "INT")
+        return self.write(node) if self.type(node) in INTEGERS else cast(self.write(node), "INT")
 
     exact = "DECIMAL"
     """The type of exact numbers."""
@@ -365,8 +367,8 @@ class Forms(Writer):
     def decimal(self, value: exp.Expr) -> exp.Expr:
         """A double as the exact number of its first 15 digits."""
 
-    def spelt(self, value: exp.Expr, of: str) -> exp.Expr:
-        """A value of a kind as PostgreSQL prints it."""
+    def spelt(self, value: exp.Expr, of: Type) -> exp.Expr:
+        """A value of a type as PostgreSQL prints it."""
         return cast(value, "TEXT")
 
     @abstractmethod

@@ -11,14 +11,13 @@ from rewriter.emit.dialects.expressions import Guarded, operation
 from rewriter.emit.dialects.functions import Forms, number, when
 from rewriter.ir.relation import Relation, leaf
 from rewriter.ir.trees import and_, case, cast, func, or_, paren
+from rewriter.ir.types import FLOATS, INTEGERS, SPAN, Type, type_named
 from rewriter.policy import Column
 from rewriter.scalar import float_guards
-from rewriter.scalar.kinds import enumerable, kind_of_type
-from rewriter.scalar.numeric_width import INTEGERS, SPAN
 from rewriter.scalar.typecheck import Parameters
 
-COMPUTED = {"int2": "BIGINT", "int4": "BIGINT", "int8": "DECIMAL", "number": "DECIMAL"}
-CLOSED = {"int2": "SMALLINT", "int4": "INT", "int8": "BIGINT", "real": "REAL"}
+COMPUTED = {Type.INT2: "BIGINT", Type.INT4: "BIGINT", Type.INT8: "DECIMAL", Type.NUMERIC: "DECIMAL"}
+CLOSED = {Type.INT2: "SMALLINT", Type.INT4: "INT", Type.INT8: "BIGINT", Type.FLOAT4: "REAL"}
 LARGEST = "1e38"
 """Numerics from here on are NULL in arithmetic: products of many could be beyond what a numeric holds."""
 
@@ -31,14 +30,14 @@ class PostgresWriter(Forms):
     def literal(self, node: exp.Expr) -> exp.Expr:
         return node.copy()
 
-    def types(self, of: str) -> str:
+    def computed_in(self, of: Type) -> str:
         return COMPUTED.get(of, "DOUBLE")
 
-    def operand(self, node: exp.Expr, of: str) -> Guarded:
+    def operand(self, node: exp.Expr, of: Type) -> Guarded:
         value = self.write(node)
-        if of in INTEGERS or of == "real":
-            return Guarded(cast(value, self.types(of)))
-        if of == "number" and not self.bounded(node):
+        if of in INTEGERS or of is Type.FLOAT4:
+            return Guarded(cast(value, self.computed_in(of)))
+        if of is Type.NUMERIC and not self.bounded(node):
             return Guarded(value, (exp.LT(this=exp.Abs(this=value.copy()), expression=_exact(LARGEST)),))
         return Guarded(value)
 
@@ -48,11 +47,11 @@ class PostgresWriter(Forms):
             return "(" in self.relation.source(node.table).column(node.name).type
         return isinstance(node, (exp.Literal, exp.Parameter, exp.Extract, exp.Neg))
 
-    def promoted(self, part: Guarded, before: str, after: str) -> Guarded:
-        if self.types(before) == self.types(after):
+    def promoted(self, part: Guarded, before: Type, after: Type) -> Guarded:
+        if self.computed_in(before) == self.computed_in(after):
             return part
-        if before != "number":
-            return Guarded(cast(part.value, self.types(after)), part.guards)
+        if before is not Type.NUMERIC:
+            return Guarded(cast(part.value, self.computed_in(after)), part.guards)
         size = exp.Abs(this=part.value.copy())
         large = and_(
             exp.LT(this=size, expression=_exact("1e300")),
@@ -61,11 +60,11 @@ class PostgresWriter(Forms):
         held = or_(float_guards.zero(part.value), large)
         return Guarded(cast(part.value, "DOUBLE"), (*part.guards, held))
 
-    def computed(self, node: exp.Expr, parts: Sequence[exp.Expr], of: str) -> Guarded:
+    def computed(self, node: exp.Expr, parts: Sequence[exp.Expr], of: Type) -> Guarded:
         guards: tuple[exp.Expr, ...] = ()
         if isinstance(node, (exp.Div, exp.Mod)):
             guards = (exp.NEQ(this=parts[1].copy(), expression=number(0)),)
-        if isinstance(node, exp.Div) and of == "int8":
+        if isinstance(node, exp.Div) and of is Type.INT8:
             value: exp.Expr = exp.Anonymous(this="DIV", expressions=list(parts))
         elif isinstance(node, exp.Binary):
             value = operation(node, parts[0], parts[1])
@@ -77,7 +76,7 @@ class PostgresWriter(Forms):
         return Guarded(value, guards)
 
     def close(self, part: Guarded, node: exp.Expr) -> exp.Expr:
-        stored = CLOSED.get(self.width(node))
+        stored = CLOSED.get(self.type(node))
         value = part.value if stored is None else cast(part.value, stored)
         return Guarded(value, part.guards).closed()
 
@@ -126,18 +125,15 @@ def _exact(text: str) -> exp.Expr:
 
 
 _STAND_INS = {
-    "int": "0",
-    "number": "0",
-    "float": "0",
-    "text": "",
-    "bool": "false",
-    "date": "2000-01-01",
-    "timestamp": "2000-01-01 00:00:00",
-    "timestamptz": "2000-01-01 00:00:00",
-    "time": "00:00:00",
-    "uuid": "00000000-0000-0000-0000-000000000000",
+    "BIGINT": "0",
+    "DOUBLE": "0",
+    "BOOLEAN": "false",
+    "DATE": "2000-01-01",
+    "TIMESTAMP": "2000-01-01 00:00:00",
+    "TIME": "00:00:00",
+    "UUID": "00000000-0000-0000-0000-000000000000",
 }
-"""A value of each kind that stands for NULL in a join; whether it was NULL is compared beside it."""
+"""A value of each type of cells that stands for NULL in a join; whether it was NULL is compared beside it."""
 
 HELD = "1e28"
 """What the cells' DECIMAL of 38 digits, ten of them behind the point, can hold."""
@@ -151,72 +147,64 @@ class PostgresDialect(Bound):
 
     def scanned(self, alias: str, column: Column) -> exp.Expr:
         value = leaf(alias, column.name)
-        found = kind_of_type(column.type)
-        if found == "text[]":
+        found = type_named(column.type)
+        if found is Type.TEXT_ARRAY:
             return _bytewise(value)
-        return _bytewise(cast(value, "TEXT")) if found == "text" else value
+        return _bytewise(cast(value, "TEXT")) if found is Type.TEXT else value
 
     def expression(self, node: exp.Expr, relation: Relation, parameters: Parameters) -> exp.Expr:
         return PostgresWriter(relation, parameters).write(node)
 
-    def cell(self, value: exp.Expr, kind: str) -> exp.Expr:
-        if kind != "number":
-            return cast(value, _CELLS.get(kind, "TEXT"))
+    def cell(self, value: exp.Expr, of: Type) -> exp.Expr:
+        if of is not Type.NUMERIC:
+            return cast(value, _cell(of))
         held = exp.LT(this=exp.Abs(this=value), expression=cast(exp.Literal.string(HELD), "DECIMAL"))
         rounded = func("ROUND", value.copy(), exp.Literal.number(10))
         return case((held, rounded))
 
-    def key(self, value: exp.Expr, kind: str) -> exp.Expr:
-        if kind == "float":
+    def key(self, value: exp.Expr, of: Type) -> exp.Expr:
+        if of in FLOATS:
             return exp.Add(this=value, expression=exp.Literal.number("0.0"))
-        if kind == "number":
+        if of is Type.NUMERIC:
             return exp.Anonymous(this="TRIM_SCALE", expressions=[value])
-        if kind == "interval":
+        if of is Type.INTERVAL:
             return _justified(value)
-        return cast(value, "TEXT") if _opaque(kind) else value
+        return cast(value, "TEXT") if _opaque(of) else value
 
-    def least(self, value: exp.Expr, kind: str) -> exp.Expr:
-        if kind == "bool":
+    def least(self, value: exp.Expr, of: Type) -> exp.Expr:
+        if of is Type.BOOL:
             return exp.LogicalAnd(this=value)
-        if kind == "uuid":
+        if of is Type.UUID:
             return cast(exp.Min(this=cast(value, "TEXT")), "UUID")
         return exp.Min(this=value)
 
-    def same(self, left: exp.Expr, right: exp.Expr, kind: str) -> exp.Expr:
-        equal = exp.EQ(this=_filled(left, kind), expression=_filled(right, kind))
+    def same(self, left: exp.Expr, right: exp.Expr, of: Type) -> exp.Expr:
+        equal = exp.EQ(this=_filled(left, of), expression=_filled(right, of))
         absent = (paren(exp.Is(this=side.copy(), expression=exp.null())) for side in (left, right))
         return and_(equal, exp.EQ(this=next(absent), expression=next(absent)))
 
-    def text(self, value: exp.Expr, kind: str) -> exp.Expr:
-        if kind == "float":
+    def text(self, value: exp.Expr, of: Type) -> exp.Expr:
+        if of in FLOATS:
             return _bits(value)
-        if kind == "timestamptz":
+        if of is Type.TIMESTAMPTZ:
             value = cast(value, "TIMESTAMP")
-        if kind == "number":
+        if of is Type.NUMERIC:
             value = exp.Anonymous(this="TRIM_SCALE", expressions=[value])
         return cast(value, "TEXT")
 
-    def ordered(self, value: exp.Expr, kind: str) -> exp.Expr:
-        if _opaque(kind):
+    def ordered(self, value: exp.Expr, of: Type) -> exp.Expr:
+        if _opaque(of):
             value = cast(value, "TEXT")
-        return _bytewise(value) if kind == "text" or _opaque(kind) else value
+        return _bytewise(value) if of is Type.TEXT or _opaque(of) else value
 
 
-_CELLS = {
-    "int": "BIGINT",
-    "float": "DOUBLE",
-    "bool": "BOOLEAN",
-    "date": "DATE",
-    "timestamp": "TIMESTAMP",
-    "timestamptz": "TIMESTAMP",
-    "time": "TIME",
-    "uuid": "UUID",
-}
+def _cell(of: Type) -> str:
+    return "TEXT" if of.cell == "VARCHAR" else of.cell
 
 
-def _opaque(kind: str) -> bool:
-    """Whether values of a kind are grouped by their texts."""
-    return kind == "other" or (kind != "interval" and not enumerable(kind))
+def _opaque(of: Type) -> bool:
+    """Whether values of a type are grouped by their texts."""
+    return of is Type.OTHER or (of is not Type.INTERVAL and not of.enumerable)
 
 
 def _justified(value: exp.Expr) -> exp.Expr:
@@ -230,9 +218,9 @@ def _bytewise(value: exp.Expr) -> exp.Expr:
     return collated(value, "C")
 
 
-def _filled(value: exp.Expr, kind: str) -> exp.Expr:
-    stand_in = cast(exp.Literal.string(_STAND_INS.get(kind, "")), _CELLS.get(kind, "TEXT"))
-    if kind == "number":
+def _filled(value: exp.Expr, of: Type) -> exp.Expr:
+    stand_in = cast(exp.Literal.string(_STAND_INS.get(_cell(of), "")), _cell(of))
+    if of is Type.NUMERIC:
         stand_in = cast(exp.Literal.number(0), "DECIMAL")
     return func("COALESCE", value.copy(), stand_in)
 

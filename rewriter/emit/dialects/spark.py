@@ -13,22 +13,22 @@ from decimal import Decimal
 
 from sqlglot import exp
 
-from rewriter.emit.dialects.base import CELL_TYPES, Usual, cell_type
+from rewriter.emit.dialects.base import Usual
 from rewriter.emit.dialects.expressions import Guarded, operation
 from rewriter.emit.dialects.functions import Forms, calendar, dates, number, when
 from rewriter.ir.relation import Relation, leaf
 from rewriter.ir.trees import alias, and_, case, cast, func, not_, paren, select, walk
+from rewriter.ir.types import DATED, FLOATS, INTEGERS, NUMBERS, STAMPS, TEXTUAL, ZONELESS, Type, common
 from rewriter.policy import Column
 from rewriter.refusal import Refusal
 from rewriter.scalar import float_guards
 from rewriter.scalar.function_checks import constant_text
 from rewriter.scalar.interval import interval_text
-from rewriter.scalar.numeric_width import INTEGERS
 from rewriter.scalar.typecheck import Parameters, operands
 from rewriter.syntax.allowlist import position
 
 _TRIED: dict[type[exp.Expr], str] = {exp.Add: "TRY_ADD", exp.Sub: "TRY_SUBTRACT", exp.Mul: "TRY_MULTIPLY"}
-KINDS = {"int", "number", "float", "text", "bool", "date", "timestamp", "timestamptz", "literal"}
+COMPUTED = NUMBERS | TEXTUAL | DATED | {Type.BOOL}
 """Of values that Spark computes with as PostgreSQL does."""
 _PARTS = {"dow": "DAYOFWEEK", "isodow": "DAYOFWEEK_ISO", "isoyear": "YEAROFWEEK"}
 _PATTERNS = {"%Y": "yyyy", "%m": "MM", "%d": "dd", "%H": "HH", "%M": "mm", "%S": "ss", "%j": "DDD"}
@@ -58,7 +58,7 @@ def micros(value: exp.Expr) -> exp.Expr:
 class SparkWriter(Forms):
     """Spark 4.0 and later."""
 
-    exact = CELL_TYPES["number"]
+    exact = Type.NUMERIC.cell
     knows_nan = False
     both = "BTRIM"
 
@@ -73,11 +73,11 @@ class SparkWriter(Forms):
 
     def write(self, node: exp.Expr) -> exp.Expr:
         valued = isinstance(node, (exp.Column, exp.Parameter, exp.Cast))
-        if valued and self.kind(node) not in KINDS:
+        if valued and self.type(node) not in COMPUTED:
             raise self.refused(node, "a value of this type")
         return super().write(node)
 
-    def computed(self, node: exp.Expr, parts: Sequence[exp.Expr], of: str) -> Guarded:
+    def computed(self, node: exp.Expr, parts: Sequence[exp.Expr], of: Type) -> Guarded:
         if of in INTEGERS:
             return Guarded(self.whole_computed(node, parts, of))
         if not isinstance(node, exp.Binary):
@@ -91,9 +91,9 @@ class SparkWriter(Forms):
             right = cast(right, self.exact)
         return Guarded(operation(node, left, right))
 
-    def whole_computed(self, node: exp.Expr, parts: Sequence[exp.Expr], of: str) -> exp.Expr:
-        """One operation of integers of one type, NULL where it overflows; `of`: int2, int4 or int8."""
-        zero = cast(number(0), self.types(of))
+    def whole_computed(self, node: exp.Expr, parts: Sequence[exp.Expr], of: Type) -> exp.Expr:
+        """One operation of integers of one type, NULL where it overflows; `of`."""
+        zero = cast(number(0), self.computed_in(of))
         negative = exp.Anonymous(this="TRY_SUBTRACT", expressions=[zero, parts[0].copy()])
         if isinstance(node, exp.Neg):
             return negative
@@ -105,29 +105,28 @@ class SparkWriter(Forms):
             return exp.Anonymous(this=_TRIED[type(node)], expressions=[left, right])
         some = func("NULLIF", right, number(0))
         if isinstance(node, exp.Mod):
-            return cast(paren(exp.Mod(this=left, expression=some)), self.types(of))
+            return cast(paren(exp.Mod(this=left, expression=some)), self.computed_in(of))
         # -2^63 DIV -1 would be -2^63 again.
         one_less = exp.EQ(this=right.copy(), expression=number(-1))
-        quotient = cast(paren(exp.IntDiv(this=left, expression=some)), self.types(of))
+        quotient = cast(paren(exp.IntDiv(this=left, expression=some)), self.computed_in(of))
         return case((one_less, negative), otherwise=quotient)
 
     def close(self, part: Guarded, node: exp.Expr) -> exp.Expr:
-        if self.width(node) != "real":
+        if self.type(node) is not Type.FLOAT4:
             return part.closed()
         return Guarded(cast(part.value, "REAL"), part.guards).closed()
 
     def compared(self, node: exp.Expr) -> exp.Expr:
         """As on other engines; a text constant is cast to the type of the other operand."""
         written = super().compared(node)
-        found = {self.kind(o) for o in operands(node)} - {"literal"}
-        kind = found.pop() if len(found) == 1 else wider_kind(found)
-        if node.args.get("query") is not None or kind not in CELL_TYPES or kind == "text":
+        of = common([self.type(o) for o in operands(node)])
+        if node.args.get("query") is not None or of.cell == "VARCHAR":
             return written
         for key, value in written.args.items():
             if isinstance(value, exp.Expr):
-                written.set(key, _typed(value, kind))
+                written.set(key, _typed(value, of))
             elif isinstance(value, list):
-                written.set(key, [_typed(one, kind) for one in value])
+                written.set(key, [_typed(one, of) for one in value])
         return written
 
     def like(self, node: exp.Expr, escape: str = "\\") -> exp.Expr:
@@ -143,14 +142,14 @@ class SparkWriter(Forms):
 
     def date_form(self, node: exp.Expr) -> exp.Expr:
         left, right = node.this, node.expression
-        kinds = self.kind(left), self.kind(right)
-        if "interval" in kinds:
-            moved, by = (left, right) if kinds[1] == "interval" else (right, left)
+        types = self.type(left), self.type(right)
+        if Type.INTERVAL in types:
+            moved, by = (left, right) if types[1] is Type.INTERVAL else (right, left)
             return self.moved(node, moved, by)
-        if kinds != ("date", "date") and set(kinds) <= {"date", "timestamp"}:
+        if types != (Type.DATE, Type.DATE) and {*types} <= ZONELESS:
             raise self.refused(node, "the time between two timestamps")
         written = super().date_form(node)
-        return written if kinds == ("date", "date") else _still(written, dates)
+        return written if types == (Type.DATE, Type.DATE) else _still(written, dates)
 
     def moved(self, node: exp.Expr, moved: exp.Expr, by: exp.Expr) -> exp.Expr:
         """A date or timestamp plus or minus a constant interval."""
@@ -168,13 +167,13 @@ class SparkWriter(Forms):
         return exp.Anonymous(this="DATEDIFF", expressions=[first, second])
 
     def rounded_to_whole(self, node: exp.Expr) -> exp.Expr:
-        if self.kind(node.this) == "number":
+        if self.type(node.this) is Type.NUMERIC:
             return cast(type(node)(this=self.write(node.this)), self.exact)
         value = cast(self.write(node.this), "DOUBLE")
         return _within_whole(value, type(node)(this=value.copy()))
 
     def truncated_number(self, node: exp.Expr) -> exp.Expr:
-        if self.kind(node.this) != "number" and node.args.get("decimals") is None:
+        if self.type(node.this) is not Type.NUMERIC and node.args.get("decimals") is None:
             value = cast(self.write(node.this), "DOUBLE")
             return _within_whole(value, cast(value.copy(), "BIGINT"))
         return super().truncated_number(node)
@@ -188,8 +187,8 @@ class SparkWriter(Forms):
         )
         return case((exp.LT(this=value, expression=number(0)), high), otherwise=low)
 
-    def to_integer(self, node: exp.Expr, source: str) -> exp.Expr:
-        if source != "float":
+    def to_integer(self, node: exp.Expr, source: Type) -> exp.Expr:
+        if source not in FLOATS:
             return super().to_integer(node, source)
         guarded = super().to_integer(node, source)
         for branch in guarded.args["ifs"]:
@@ -197,8 +196,8 @@ class SparkWriter(Forms):
             branch.args["true"].set("this", exp.Anonymous(this="RINT", expressions=[inner]))
         return guarded
 
-    def to_number(self, node: exp.Expr, source: str, sizes: Sequence[int]) -> exp.Expr:
-        if source == "float":
+    def to_number(self, node: exp.Expr, source: Type, sizes: Sequence[int]) -> exp.Expr:
+        if source in FLOATS:
             raise self.refused(node, "a cast from double precision to numeric")
         return super().to_number(node, source, sizes)
 
@@ -213,7 +212,7 @@ class SparkWriter(Forms):
         return exp.DataType(this=node.args["to"].this)
 
     def extract(self, node: exp.Expr) -> exp.Expr:
-        if self.kind(node.expression) not in ("date", "timestamp", "timestamptz"):
+        if self.type(node.expression) not in DATED:
             raise self.refused(node, "EXTRACT from other than dates and timestamps")
         return super().extract(node)
 
@@ -319,23 +318,11 @@ def _within_whole(value: exp.Expr, rounded: exp.Expr) -> exp.Expr:
     return case((small, cast(rounded, "DOUBLE")), otherwise=value.copy())
 
 
-def wider_kind(kinds: set[str]) -> str:
-    """In which of the kinds of numbers several of them are compared; empty for others.
-
-    >>> wider_kind({"int", "float"}), wider_kind({"int", "date"})
-    ('float', '')
-    """
-    if not kinds <= {"int", "number", "float"}:
-        return ""
-    return next((kind for kind in ("float", "number", "int") if kind in kinds), "")
-
-
-def _typed(value: exp.Expr, kind: str) -> exp.Expr:
+def _typed(value: exp.Expr, of: Type) -> exp.Expr:
     """A constant that is written as a text in the type of what it is compared with."""
     if not isinstance(value, exp.Literal) or not value.is_string:
         return value
-    zoned = kind == "timestamptz"
-    return cast(value, "TIMESTAMPTZ" if zoned else CELL_TYPES[kind])
+    return cast(value, "TIMESTAMPTZ" if of is Type.TIMESTAMPTZ else of.cell)
 
 
 def _plain_pattern(text: str, escape: str) -> str:
@@ -399,25 +386,25 @@ class SparkDialect(Usual):
     def expression(self, node: exp.Expr, relation: Relation, parameters: Parameters) -> exp.Expr:
         return SparkWriter(relation, parameters).write(node)
 
-    def cell(self, value: exp.Expr, kind: str) -> exp.Expr:
-        return cast(value, cell_type(kind))
+    def cell(self, value: exp.Expr, of: Type) -> exp.Expr:
+        return cast(value, of.cell)
 
-    def key(self, value: exp.Expr, kind: str) -> exp.Expr:
-        if kind == "float":
+    def key(self, value: exp.Expr, of: Type) -> exp.Expr:
+        if of in FLOATS:
             return exp.Add(this=value, expression=float_guards.double("0"))
-        if kind == "text":
+        if of is Type.TEXT:
             return exp.Anonymous(this="TRY_VALIDATE_UTF8", expressions=[value])
-        if kind == "date":
+        if of is Type.DATE:
             return when(dates(value), value)
-        return when(calendar(value), value) if kind in ("timestamp", "timestamptz") else value
+        return when(calendar(value), value) if of in STAMPS else value
 
-    def text(self, value: exp.Expr, kind: str) -> exp.Expr:
-        if kind == "float":
+    def text(self, value: exp.Expr, of: Type) -> exp.Expr:
+        if of in FLOATS:
             return _bits(value)
-        if kind == "timestamptz":
+        if of is Type.TIMESTAMPTZ:
             value = cast(value, "TIMESTAMP")
         text = cast(value, "VARCHAR")
-        return _trimmed(text) if kind == "number" else text
+        return _trimmed(text) if of is Type.NUMERIC else text
 
     def secret(self, place: int) -> exp.Expr:
         return select("secret", source=SECRET).subquery()

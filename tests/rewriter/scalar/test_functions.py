@@ -26,7 +26,7 @@ from rewriter.logical.split import draft
 from rewriter.policy import Policy
 from rewriter.refusal import Refusal
 from rewriter.scalar.functions import FUNCTIONS, PARTS, check_row_local
-from rewriter.scalar.typecheck import Parameter, check, kind
+from rewriter.scalar.typecheck import Parameter, check, type_of
 from rewriter.syntax.postgres_dialect import Reading
 from tests.rewriter.test_executed import _body
 from tests.rewriter.values import BEYOND, COLUMNS, DUCKDB_TYPES, RELATION, ROWS, VALUES
@@ -99,12 +99,12 @@ def statement(base: exp.Expr, dialect: Dialect) -> str:
     ).from_("vals AS s")
     value = exp.select(exp.alias_(exp.column("id", table="t0"), "id"))
     value = value.select(exp.alias_(dialect.expression(base, RELATION, ()), "v")).from_(scan.subquery("t0"))
-    text = dialect.text(exp.column("v", table="q"), kind(base, RELATION, ()))
+    text = dialect.text(exp.column("v", table="q"), type_of(base, RELATION, ()))
     return dialect.sql(exp.select("q.id", text).from_(value.subquery("q")))
 
 
 def truth(expression: str, base: exp.Expr, judge: psycopg.Connection) -> Answers:
-    text = POSTGRES.sql(POSTGRES.text(exp.column("v", table="q"), kind(base, RELATION, ())))
+    text = POSTGRES.sql(POSTGRES.text(exp.column("v", table="q"), type_of(base, RELATION, ())))
     query = f"SELECT {text} FROM (SELECT {expression} AS v FROM vals WHERE id = $1) AS q"
     rows = judge.execute("SELECT id, judged(%s, id) FROM vals", (query,)).fetchall()
     return {int(number): answer for number, answer in rows}

@@ -13,9 +13,9 @@ from sqlglot import exp, parse_one
 
 from rewriter.emit.dialects.duckdb import DUCKDB
 from rewriter.emit.dialects.postgres import POSTGRES
+from rewriter.ir.types import type_named
 from rewriter.refusal import Refusal
-from rewriter.scalar.kinds import kind_of_type
-from rewriter.scalar.typecheck import kind
+from rewriter.scalar.typecheck import type_of
 from tests.rewriter.scalar.test_functions import EXPRESSIONS, based, statement, truth
 from tests.rewriter.scalar.test_functions import judge as judge
 from tests.rewriter.scalar.test_functions import values as values
@@ -35,9 +35,9 @@ def kinds() -> dict[str, list[str]]:
     """The expressions of each kind."""
     found: dict[str, list[str]] = {}
     for name, type_name in COLUMNS.items():
-        found.setdefault(kind_of_type(type_name), []).append(name)
+        found.setdefault(type_named(type_name).family, []).append(name)
     for expression in EXPRESSIONS:
-        found.setdefault(kind(based(expression), RELATION, ()), []).append(expression)
+        found.setdefault(type_of(based(expression), RELATION, ()).family, []).append(expression)
     return found
 
 
@@ -47,7 +47,9 @@ def nested(rng: random.Random, by_kind: dict[str, list[str]], deep: int) -> exp.
     def put(node: exp.Expr) -> exp.Expr:
         if deep == 0 or not isinstance(node, exp.Column) or rng.random() < 0.4:
             return node
-        inner = parse_one(rng.choice(by_kind[kind(based(node.name), RELATION, ())]), dialect="postgres")
+        inner = parse_one(
+            rng.choice(by_kind[type_of(based(node.name), RELATION, ()).family]), dialect="postgres"
+        )
         return exp.paren(inner.transform(lambda part: nested_column(part, rng, by_kind, deep)))
 
     return parse_one(rng.choice(EXPRESSIONS), dialect="postgres").transform(put)
@@ -56,7 +58,7 @@ def nested(rng: random.Random, by_kind: dict[str, list[str]], deep: int) -> exp.
 def nested_column(node: exp.Expr, rng: random.Random, by_kind: dict[str, list[str]], deep: int) -> exp.Expr:
     if not isinstance(node, exp.Column) or rng.random() < 0.6 or deep < 2:
         return node
-    inner = rng.choice(by_kind[kind(based(node.name), RELATION, ())])
+    inner = rng.choice(by_kind[type_of(based(node.name), RELATION, ()).family])
     return exp.paren(parse_one(inner, dialect="postgres"))
 
 

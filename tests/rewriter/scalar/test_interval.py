@@ -9,6 +9,7 @@ from sqlglot import exp
 
 from rewriter.emit.dialects.duckdb import DUCKDB
 from rewriter.emit.dialects.postgres import POSTGRES
+from rewriter.ir.types import Type
 
 pytestmark = pytest.mark.service
 
@@ -31,7 +32,7 @@ def test_intervals_are_named_alike(postgres: psycopg.Connection) -> None:
         value = exp.cast(exp.Literal.string(text), "INTERVAL")
         found = [
             connection.execute(
-                dialect.sql(exp.select(exp.cast(dialect.key(value, "interval"), "TEXT")))
+                dialect.sql(exp.select(exp.cast(dialect.key(value, Type.INTERVAL), "TEXT")))
             ).fetchone()
             for connection, dialect in ((values, DUCKDB), (postgres, POSTGRES))
         ]
