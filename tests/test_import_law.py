@@ -46,9 +46,9 @@ MORE = {
 """What a room may import besides."""
 DOORS = {
     "dpproxy/": FACE["rewriter"],
-    "dpproxy/engine/": ("api", "ir", "logical.plan", "emit.dialects", "statements"),
+    "dpproxy/engine/": ("api", "ir", "logical.plan", "emit.engines", "statements"),
     "dpproxy/owner/": ("ir", "logical.plan", "binder.contribution_bounds", "statements"),
-    "dpproxy/backends/": ("emit.dialects",),
+    "dpproxy/backends/": ("emit.engines",),
     "dpproxy/cli/": ("statements", "scalar.functions"),
     **{f"dpproxy/{room}/": ("statements",) for room in ("pgwire", "server", "front", "telemetry", "catalog")},
 }

@@ -19,7 +19,7 @@ from uuid import UUID
 import numpy as np
 
 from mechanisms.histogram import Counts
-from rewriter.emit.dialects.base import Dialect
+from rewriter.emit.engines.base import Engine
 from rewriter.plan import HistogramQuery, UniqueColumn
 from rewriter.policy import Table, TableName
 
@@ -285,7 +285,7 @@ class Backend(Protocol):
     """The database that holds the data."""
 
     @property
-    def dialect(self) -> Dialect:
+    def dialect(self) -> Engine:
         """The SQL dialect of its histogram queries."""
 
     def place(self, near: Path | None) -> str:

@@ -50,7 +50,7 @@ from rewriter.api import (
     without_rows,
 )
 from rewriter.effort import bounded
-from rewriter.emit.dialects.base import Dialect
+from rewriter.emit.engines.base import Engine
 from rewriter.ir.measure import Count, DistinctItems, Vector
 from rewriter.ir.parameter import Parameter, Parameters
 from rewriter.logical.plan import SYSTEM, SYSTEM_TABLES, Draft, NodeDraft, SystemDraft
@@ -140,7 +140,7 @@ class BoundNode:
     domain: bytes
     policy: Policy
     parameters: tuple[Parameter, ...]
-    dialect: Dialect
+    dialect: Engine
     waits: bool = False
     times: tuple[str, ...] = ()
     lasting: str | None = None
@@ -280,7 +280,7 @@ class _Kept:
 class Planner:
     """Plans statements under one policy; everything is cached by text (and bound values), nothing depends on data."""
 
-    def __init__(self, policy: Policy, front: Front, dialect: Dialect) -> None:
+    def __init__(self, policy: Policy, front: Front, dialect: Engine) -> None:
         self._policy = policy
         self._front = front
         self._dialect = dialect

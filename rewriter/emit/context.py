@@ -7,7 +7,7 @@ from typing import Protocol
 
 from sqlglot import exp
 
-from rewriter.emit.dialects.base import Dialect
+from rewriter.emit.engines.base import Engine
 from rewriter.ir.parameter import Parameters
 from rewriter.ir.relation import Relation, Source
 from rewriter.ir.types import Type
@@ -21,7 +21,7 @@ Typed = tuple[exp.Expr, Type]
 class Context(Protocol):
     """A node's query in one dialect, as far as it is written."""
 
-    dialect: Dialect
+    dialect: Engine
     parameters: Parameters
 
     def written(self, node: exp.Expr, relation: Relation) -> exp.Expr:

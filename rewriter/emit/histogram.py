@@ -19,8 +19,9 @@ from sqlglot import exp
 from rewriter.canonical.normalize import canonical, canonical_conjuncts, text_of
 from rewriter.effort import EXPANDED, spend
 from rewriter.emit.context import Output, Typed
-from rewriter.emit.dialects.base import NEUTRAL, Dialect
 from rewriter.emit.enforcement import check_units, held
+from rewriter.emit.engines.base import Engine
+from rewriter.emit.engines.neutral import NEUTRAL
 from rewriter.emit.measures import measure_text, numbered_rows, per_unit, row_columns, total, unmeasured
 from rewriter.emit.sources import derived_rows, front_rows
 from rewriter.ir.measure import Count, Moment
@@ -44,7 +45,7 @@ def histogram_query(
     cells: Cells | None,
     delta0: int | None,
     limit: int | None,
-    dialect: Dialect,
+    dialect: Engine,
 ) -> HistogramQuery:
     """The backend's query for the counts and sums of `node`: over `cells` where the domain is known, else the largest
     `limit` groups.
@@ -95,7 +96,7 @@ def node_text(node: NodeDraft, policy: Policy, parameters: Parameters) -> tuple[
     return text, tuple(sorted(emitter.read))
 
 
-def check_dialect(node: NodeDraft, policy: Policy, parameters: Parameters, dialect: Dialect) -> None:
+def check_dialect(node: NodeDraft, policy: Policy, parameters: Parameters, dialect: Engine) -> None:
     """Raises Refusal where the engine has no form of the node that means what PostgreSQL's does."""
     if dialect.partial:
         Emitter(policy, parameters, 1, dialect).rows(node, typed=False)
@@ -146,7 +147,7 @@ def _filled(count: str) -> exp.Expr:
     return alias(func("COALESCE", _of("h", count), exp.Literal.number(0)), count)
 
 
-def _histogram(node: NodeDraft, keys: list[str], source: str, dialect: Dialect) -> exp.Select:
+def _histogram(node: NodeDraft, keys: list[str], source: str, dialect: Engine) -> exp.Select:
     sums = [
         alias(total(n, m, dialect), f"c{n}")
         for n, m in enumerate(node.measures)
@@ -171,7 +172,7 @@ class Emitter:
     policy: Policy
     parameters: Parameters
     rank: int
-    dialect: Dialect
+    dialect: Engine
     rank_used: bool = False
     unique: frozenset[UniqueColumn] = frozenset()
     read: set[tuple[str, str, str, str]] = field(default_factory=set)

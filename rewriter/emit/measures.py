@@ -17,8 +17,8 @@ from sqlglot import exp
 from rewriter.binder.contribution_bounds import one_row_per_unit
 from rewriter.canonical.normalize import canonical
 from rewriter.emit.context import Context, Output
-from rewriter.emit.dialects.base import Dialect
 from rewriter.emit.enforcement import Held, reach
+from rewriter.emit.engines.base import Engine
 from rewriter.ir.measure import (
     Count,
     DistinctItems,
@@ -255,7 +255,7 @@ def _count(measure: Count, number: int) -> exp.Expr:
     )
 
 
-def _sum(measure: Moment, place: int, ranked: bool, dialect: Dialect) -> exp.Expr:
+def _sum(measure: Moment, place: int, ranked: bool, dialect: Engine) -> exp.Expr:
     value: exp.Expr = exp.column(f"y{place}")
     if measure.centred:
         lo, hi = measure.value.lo or 0, 1 if measure.value.hi is None else measure.value.hi
@@ -282,7 +282,7 @@ def signed(value: int) -> exp.Expr:
     return paren(exp.Neg(this=number)) if value < 0 else number
 
 
-def total(number: int, measure: Measure, dialect: Dialect) -> exp.Expr:
+def total(number: int, measure: Measure, dialect: Engine) -> exp.Expr:
     """The sum over units of what a measure counts; one of numbers ends at 2^61, so that nothing overflows."""
     value: exp.Expr = exp.column(f"v{number}")
     value = exp.Sum(this=dialect.addend(value) if isinstance(measure, Moment) else value)

@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
-from rewriter.emit.dialects.base import Dialect
 from rewriter.emit.enforcement import held
+from rewriter.emit.engines.base import Engine
 from rewriter.emit.histogram import Emitter
 from rewriter.emit.measures import item_type, numbered, signed, unmeasured, with_ranks
 from rewriter.ir.measure import ROW, DistinctItems, Quantiles, Running
@@ -34,7 +34,7 @@ class Backend:
 
     policy: Policy
     parameters: Parameters
-    dialect: Dialect
+    dialect: Engine
 
 
 def bins_query(

@@ -2,7 +2,7 @@
 
 What has no row in `FUNCTIONS` is refused (PV020). What the rewriter knows of a function follows from its row: the
 allow-list, type of its value, which calls are refused, whether it is NULL where an operand is, whether the
-front may compute it once, how the writers of the engines write it, its word in docs/sql.md. To add a function, add a
+front may compute it once, how the engines write it, its word in docs/sql.md. To add a function, add a
 row; and a check and a form where it needs them.
 """
 
@@ -46,12 +46,11 @@ class Function:
         operand: the part that the value is computed from.
         strict: the value is NULL where its operand is; of an operator where one of both is.
         folds: where it reads no column, the front may compute it once.
-        tried: in DuckDB it may raise, or what it is written as.
         range: between which bounds its value lies, by those of its parts; None where nothing is known.
         defaults: what arguments are where they are left out.
         values: the values that it can have whatever its operands; None where they are many.
         grain: the period of a time within which its value is the same, where that is its operand.
-        form: the method of a writer that writes it; where it is empty, its parts are written.
+        form: the method of an engine that writes it; where it is empty, its parts are written.
     """
 
     node: type[exp.Expr]
@@ -63,7 +62,6 @@ class Function:
     check: Check | None = None
     strict: bool = False
     folds: bool = False
-    tried: bool = False
     range: Rule | None = None
     defaults: Mapping[str, object] = field(default_factory=dict)
     values: Values | None = None
@@ -73,6 +71,15 @@ class Function:
     def parts(self, node: exp.Expr) -> list[exp.Expr]:
         """The parts of a call that have the type of its value."""
         return [] if self.operands is None else self.operands(node)
+
+    @property
+    def computes(self) -> bool:
+        """Whether its form computes numbers or times, where engines may raise; what makes texts tries its own parts.
+
+        >>> BY_TYPE[exp.Round].computes, BY_TYPE[exp.Lower].computes
+        (True, False)
+        """
+        return bool(self.form) and self.result not in (Type.BOOL, Type.TEXT, Type.INTERVAL)
 
     @property
     def words(self) -> str:
@@ -168,7 +175,6 @@ FUNCTIONS = (
         check=checks.arithmetic,
         strict=True,
         folds=True,
-        tried=True,
         range=ranges.sum_of,
         form="date_form",
     ),
@@ -181,7 +187,6 @@ FUNCTIONS = (
         check=checks.arithmetic,
         strict=True,
         folds=True,
-        tried=True,
         range=ranges.difference,
         form="date_form",
     ),
@@ -243,7 +248,6 @@ FUNCTIONS = (
         check=checks.number,
         strict=True,
         folds=True,
-        tried=True,
         range=ranges.whole,
         form="rounded_to_whole",
     ),
@@ -253,7 +257,6 @@ FUNCTIONS = (
         check=checks.number,
         strict=True,
         folds=True,
-        tried=True,
         range=ranges.whole,
         form="rounded_to_whole",
     ),
@@ -264,7 +267,6 @@ FUNCTIONS = (
         None,
         _branches,
         folds=True,
-        tried=True,
         range=ranges.branches,
         values=domains.branches,
         form="branches",
@@ -276,11 +278,10 @@ FUNCTIONS = (
         None,
         _all,
         folds=True,
-        tried=True,
         range=ranges.any_of,
         form="branches",
     ),
-    F(exp.Nullif, BOTH, "", _same, _first, folds=True, tried=True, range=ranges.first, form="nullif"),
+    F(exp.Nullif, BOTH, "", _same, _first, folds=True, range=ranges.first, form="nullif"),
     F(exp.Lower, result=Type.TEXT, check=checks.text, strict=True, folds=True, form="cased"),
     F(exp.Upper, result=Type.TEXT, check=checks.text, strict=True, folds=True, form="cased"),
     F(exp.Length, result=Type.INT4, check=checks.text, strict=True, range=ranges.length),
@@ -299,7 +300,6 @@ FUNCTIONS = (
         result=Type.TEXT,
         check=checks.substring,
         strict=True,
-        tried=True,
         form="substring",
     ),
     F(
@@ -321,7 +321,6 @@ FUNCTIONS = (
         check=checks.extract,
         strict=True,
         folds=True,
-        tried=True,
         range=ranges.field,
         values=domains.fields,
         grain=domains.grain_of_field,
@@ -335,7 +334,6 @@ FUNCTIONS = (
         check=checks.truncated,
         strict=True,
         folds=True,
-        tried=True,
         range=ranges.period,
         grain=domains.grain_of_period,
         form="truncated_time",
@@ -348,7 +346,6 @@ FUNCTIONS = (
         check=checks.truncated,
         strict=True,
         folds=True,
-        tried=True,
         range=ranges.period,
         grain=domains.grain_of_period,
         form="truncated_time",
@@ -361,7 +358,6 @@ FUNCTIONS = (
         check=checks.cast,
         strict=True,
         folds=True,
-        tried=True,
         range=ranges.cast,
         grain=domains.grain_of_cast,
         form="cast",
@@ -388,7 +384,6 @@ FUNCTIONS = (
         check=checks.rounded,
         strict=True,
         folds=True,
-        tried=True,
         range=ranges.rounded,
         form="rounded",
     ),
@@ -399,7 +394,6 @@ FUNCTIONS = (
         _rounded,
         check=checks.rounded,
         strict=True,
-        tried=True,
         range=ranges.rounded,
         form="truncated_number",
     ),
@@ -408,7 +402,6 @@ FUNCTIONS = (
         result=_rounded,
         check=checks.number,
         strict=True,
-        tried=True,
         range=ranges.sign,
         form="sign",
     ),
@@ -418,18 +411,16 @@ FUNCTIONS = (
         check=checks.floating,
         strict=True,
         folds=True,
-        tried=True,
         range=ranges.not_negative,
         form="root",
     ),
-    F(exp.Ln, result=Type.FLOAT8, check=checks.floating, strict=True, tried=True, form="logarithm"),
-    F(exp.Log, result=Type.FLOAT8, check=checks.floating, strict=True, tried=True, form="logarithm"),
+    F(exp.Ln, result=Type.FLOAT8, check=checks.floating, strict=True, form="logarithm"),
+    F(exp.Log, result=Type.FLOAT8, check=checks.floating, strict=True, form="logarithm"),
     F(
         exp.Exp,
         result=Type.FLOAT8,
         check=checks.floating,
         strict=True,
-        tried=True,
         range=ranges.not_negative,
         form="exponential",
     ),
@@ -441,7 +432,6 @@ FUNCTIONS = (
         check=checks.power,
         strict=True,
         folds=True,
-        tried=True,
         form="power",
     ),
     F(
@@ -452,7 +442,6 @@ FUNCTIONS = (
         _all,
         check=checks.alike,
         folds=True,
-        tried=True,
         range=ranges.extreme,
         form="branches",
     ),
@@ -464,7 +453,6 @@ FUNCTIONS = (
         _all,
         check=checks.alike,
         folds=True,
-        tried=True,
         range=ranges.extreme,
         form="branches",
     ),
@@ -474,7 +462,6 @@ FUNCTIONS = (
         result=Type.INT4,
         check=checks.bucket,
         strict=True,
-        tried=True,
         range=ranges.bucket,
         values=domains.buckets,
         form="bucket",
@@ -546,7 +533,6 @@ FUNCTIONS = (
         "age, make_date, date_part",
         _named,
         check=checks.named,
-        tried=True,
         form="named",
     ),
 )

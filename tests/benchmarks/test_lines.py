@@ -19,7 +19,7 @@ def test_a_row_counts_as_much_as_a_statement() -> None:
 
 
 def test_rooms_are_folders_of_packages(tmp_path: Path) -> None:
-    for name in ("rewriter/a.py", "rewriter/emit/b.py", "rewriter/emit/dialects/c.py", "tests/d.py"):
+    for name in ("rewriter/a.py", "rewriter/emit/b.py", "rewriter/emit/engines/c.py", "tests/d.py"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text("x = 1\n")
     assert rooms(tmp_path) == {"rewriter": 1, "rewriter/emit": 2}

@@ -10,7 +10,6 @@ from typing import Literal
 from sqlglot import exp
 
 from dpproxy.engine.planner import BoundNode
-from rewriter.emit.dialects.base import Bound
 from rewriter.emit.histogram import check_dialect
 from rewriter.ir.measure import (
     Count,
@@ -89,7 +88,7 @@ class Query:
         types = ["VARCHAR[]"] * len(self.written.arrays) + ["VARCHAR"] * self.written.rank_key
         places = [(f"${n}", of) for n, of in enumerate(types, 1)]
         read = set(_PARAMETER.findall(before))
-        numbered = isinstance(self.node.dialect, Bound)
+        numbered = self.node.dialect.numbered
         unread = [f"(CAST({n} AS {of}) IS NULL OR TRUE)" for n, of in places if numbered and n not in read]
         return f"{before}SELECT * FROM {name}" + (f" WHERE {' AND '.join(unread)}" if unread else "")
 

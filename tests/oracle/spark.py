@@ -13,7 +13,7 @@ from pyspark.sql.connect.plan import SQL
 from pyspark.sql.connect.session import SparkSession
 
 from dpproxy.backends.spark.session import connected, end
-from rewriter.emit.dialects.spark import CELLS, SECRET, SPARK
+from rewriter.emit.engines.spark import CELLS, SECRET, SPARK
 from tests.oracle.data import PUBLIC, Rows
 from tests.spark_server import Server, owner, serving
 from tests.stability.engine import BackendRaised

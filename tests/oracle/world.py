@@ -25,9 +25,9 @@ from dpproxy.config.sections import ConfigError
 from dpproxy.deployment.service import configured
 from dpproxy.embedded.binaries import find_binaries
 from dpproxy.embedded.server import Embedded
-from rewriter.emit.dialects.base import Dialect
-from rewriter.emit.dialects.duckdb import DUCKDB
-from rewriter.emit.dialects.postgres import POSTGRES
+from rewriter.emit.engines import base
+from rewriter.emit.engines.duckdb import DUCKDB
+from rewriter.emit.engines.postgres import POSTGRES
 from rewriter.policy import Policy
 from tests.dpproxy.postgres_data import READER, Databases
 from tests.oracle import data
@@ -64,7 +64,7 @@ class Engine(Protocol):
         """What it is called."""
 
     @property
-    def dialect(self) -> Dialect:
+    def dialect(self) -> base.Engine:
         """How it is written to."""
 
     def run(self, database: str, sql: str, values: Sequence[object]) -> tuple[list[str], Found]:

@@ -10,7 +10,7 @@ import duckdb
 import psycopg
 
 from dpproxy.backends.base import text
-from rewriter.emit.dialects.duckdb import DUCKDB
+from rewriter.emit.engines.duckdb import DUCKDB
 from rewriter.emit.histogram import histogram_query, types_query
 from rewriter.logical.key_domains import known_cells
 from rewriter.logical.plan import NodeDraft, SystemDraft

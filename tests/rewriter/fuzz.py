@@ -21,8 +21,8 @@ from tempfile import TemporaryDirectory
 import psycopg
 
 from dpproxy.front.front import Front
-from rewriter.emit.dialects.duckdb import DUCKDB
-from rewriter.emit.dialects.postgres import POSTGRES
+from rewriter.emit.engines.duckdb import DUCKDB
+from rewriter.emit.engines.postgres import POSTGRES
 from rewriter.emit.histogram import histogram_query, node_text, types_query
 from rewriter.logical.key_domains import domain_queries
 from rewriter.logical.plan import NodeDraft, SystemDraft

@@ -9,7 +9,7 @@ from types import FrameType
 import pytest
 
 from rewriter import effort
-from rewriter.emit.dialects.duckdb import DUCKDB
+from rewriter.emit.engines.duckdb import DUCKDB
 from rewriter.emit.histogram import histogram_query, node_text, types_query
 from rewriter.logical.plan import NodeDraft
 from rewriter.logical.split import draft

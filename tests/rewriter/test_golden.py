@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from rewriter.emit.dialects.duckdb import DUCKDB
+from rewriter.emit.engines.duckdb import DUCKDB
 from rewriter.emit.histogram import histogram_query
 from rewriter.ir.measure import (
     Count,

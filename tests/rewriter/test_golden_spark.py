@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from rewriter.emit.dialects.spark import SPARK
+from rewriter.emit.engines.spark import SPARK
 from rewriter.emit.histogram import check_dialect, histogram_query
 from rewriter.emit.other_queries import ONE, Backend, bins_query, items_query, running_query, weights_query
 from rewriter.ir.measure import Count, DistinctItems, Moment, Quantiles, Running

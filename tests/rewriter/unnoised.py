@@ -17,9 +17,9 @@ import psycopg
 
 from dpproxy.backends.base import text
 from mechanisms import numeric
-from rewriter.emit.dialects.base import Dialect
-from rewriter.emit.dialects.duckdb import DUCKDB
-from rewriter.emit.dialects.postgres import POSTGRES
+from rewriter.emit.engines.base import Engine
+from rewriter.emit.engines.duckdb import DUCKDB
+from rewriter.emit.engines.postgres import POSTGRES
 from rewriter.emit.histogram import histogram_query, types_query
 from rewriter.emit.other_queries import Backend, bins_query, items_query, running_query, weights_query
 from rewriter.ir.measure import Count, DistinctItems, Moment, Output, Quantiles, Running
@@ -42,7 +42,7 @@ class Judge:
     """A backend of one dialect, and the front: `run` gives the rows of an emitted query."""
 
     policy: Policy
-    dialect: Dialect
+    dialect: Engine
     run: Run
     front: psycopg.Connection
 

@@ -11,8 +11,8 @@ import psycopg
 
 from dpproxy.backends.duckdb.adapter import RAISING, UNSAFE
 from dpproxy.front.statement import other_than_constant
-from rewriter.emit.dialects.duckdb import DUCKDB
-from rewriter.emit.dialects.postgres import POSTGRES
+from rewriter.emit.engines.duckdb import DUCKDB
+from rewriter.emit.engines.postgres import POSTGRES
 from rewriter.refusal import Refusal
 from rewriter.scalar.typecheck import Parameter
 from tests.rewriter.engine import executed

@@ -31,8 +31,8 @@ from dpproxy.backends.base import (
 )
 from dpproxy.backends.duckdb.instance import DuckDBSettings, Instance
 from dpproxy.backends.duckdb.schema import read_schema
-from rewriter.emit.dialects.base import Dialect
-from rewriter.emit.dialects.duckdb import DUCKDB
+from rewriter.emit.engines.base import Engine
+from rewriter.emit.engines.duckdb import DUCKDB
 from rewriter.plan import HistogramQuery
 from rewriter.policy import Table
 
@@ -62,7 +62,7 @@ class DuckDB(PublicCounts):
     `memory`: DuckDB's own limit, e.g. "4GB"; `slots`: how many queries run at once.
     """
 
-    dialect: Dialect = DUCKDB
+    dialect: Engine = DUCKDB
 
     def __init__(self, path: Path, *, memory: str, slots: int, threads: int | None = None) -> None:
         self.path = path

@@ -29,8 +29,8 @@ from dpproxy.backends.base import (
 )
 from dpproxy.backends.postgres.schema import keeps_unique, read_schema
 from dpproxy.backends.postgres.session import OLDEST, objection, pinned
-from rewriter.emit.dialects.base import Dialect
-from rewriter.emit.dialects.postgres import POSTGRES
+from rewriter.emit.engines.base import Engine
+from rewriter.emit.engines.postgres import POSTGRES
 from rewriter.plan import HistogramQuery, UniqueColumn
 from rewriter.policy import Table
 
@@ -64,7 +64,7 @@ class Postgres(PublicCounts):
     Connections are opened when they are needed and kept.
     """
 
-    dialect: Dialect = POSTGRES
+    dialect: Engine = POSTGRES
 
     def __init__(self, url: str, *, slots: int, seconds: float) -> None:
         self._parameters = _parameters(url)

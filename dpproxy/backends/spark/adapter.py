@@ -29,8 +29,8 @@ from dpproxy.backends.base import (
 )
 from dpproxy.backends.spark.schema import named, read_schema
 from dpproxy.backends.spark.session import connected, end, place
-from rewriter.emit.dialects.base import Dialect
-from rewriter.emit.dialects.spark import CELLS, SECRET, SPARK
+from rewriter.emit.engines.base import Engine
+from rewriter.emit.engines.spark import CELLS, SECRET, SPARK
 from rewriter.plan import HistogramQuery
 from rewriter.policy import Table
 
@@ -42,7 +42,7 @@ class Spark(PublicCounts):
     slot: a session that had read a table before would look for the files that the table had then.
     """
 
-    dialect: Dialect = SPARK
+    dialect: Engine = SPARK
 
     def __init__(self, url: str, *, slots: int) -> None:
         self._url, self._place = url, place(url)

@@ -405,7 +405,7 @@ def test_urls_that_are_not_served(tmp_path: Path, url: str) -> None:
 def test_no_plan_of_spark_shows_the_secret() -> None:
     from dpproxy.backends.spark.adapter import _bind
     from dpproxy.backends.spark.session import connected, end
-    from rewriter.emit.dialects.spark import SECRET
+    from rewriter.emit.engines.spark import SECRET
 
     session = connected(url())
     try:

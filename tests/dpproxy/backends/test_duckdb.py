@@ -31,7 +31,7 @@ from dpproxy.backends.duckdb.adapter import DuckDB
 from dpproxy.backends.duckdb.instance import LINGER_SECONDS
 from dpproxy.catalog.build_policy import build_policy, open_backend
 from dpproxy.config.sections import ConfigError, load
-from rewriter.emit.dialects.duckdb import DUCKDB
+from rewriter.emit.engines.duckdb import DUCKDB
 from rewriter.emit.histogram import histogram_query
 from rewriter.logical.plan import NodeDraft
 from rewriter.logical.split import draft

@@ -18,7 +18,7 @@ from dpproxy.engine.options import ReleaseOptions, terms
 from dpproxy.engine.planner import BoundNode, Planner
 from dpproxy.engine.release_keys import ReleaseKeys
 from dpproxy.front.front import Front
-from rewriter.emit.dialects.duckdb import DUCKDB
+from rewriter.emit.engines.duckdb import DUCKDB
 from rewriter.policy import Column, Horizon, Policy, Table
 from rewriter.refusal import Refusal
 from tests.dpproxy import shop

@@ -7,7 +7,7 @@ from dataclasses import replace
 import duckdb
 import pytest
 
-from rewriter.emit.dialects.duckdb import DUCKDB
+from rewriter.emit.engines.duckdb import DUCKDB
 from rewriter.emit.histogram import histogram_query
 from rewriter.ir.measure import Count
 from rewriter.logical.plan import NodeDraft

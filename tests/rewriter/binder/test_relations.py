@@ -10,7 +10,7 @@ import duckdb
 import psycopg
 import pytest
 
-from rewriter.emit.dialects.postgres import POSTGRES
+from rewriter.emit.engines.postgres import POSTGRES
 from rewriter.emit.histogram import histogram_query
 from rewriter.logical.plan import NodeDraft
 from rewriter.logical.split import draft

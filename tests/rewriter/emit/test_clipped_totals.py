@@ -18,9 +18,9 @@ from dpproxy.backends.duckdb.adapter import RAISING
 from dpproxy.embedded.server import Embedded
 from mechanisms.unit_clip import clipped
 from rewriter.emit.clipped_totals import Vectors, averages_query, clipped_query, lengths_query
-from rewriter.emit.dialects.base import Dialect
-from rewriter.emit.dialects.duckdb import DUCKDB
-from rewriter.emit.dialects.postgres import POSTGRES
+from rewriter.emit.engines.base import Engine
+from rewriter.emit.engines.duckdb import DUCKDB
+from rewriter.emit.engines.postgres import POSTGRES
 from rewriter.emit.other_queries import Backend
 from rewriter.ir.measure import Joint, Total, Vector
 from rewriter.logical.plan import NodeDraft
@@ -170,7 +170,7 @@ class Queries:
     parts: list[range]
 
 
-def queries(sql: str, dialect: Dialect) -> Queries:
+def queries(sql: str, dialect: Engine) -> Queries:
     node = draft(sql, POLICY).nodes[0]
     assert isinstance(node, NodeDraft)
     vectors, joint, parts = [], [], [range(0)]
@@ -198,7 +198,7 @@ def counted(run: Run, query: HistogramQuery, data: Part) -> Counter[tuple[int, i
     return Counter({(vector, number): units for vector, number, units in run(query, data)})
 
 
-def check(run: Run, sql: str, dialect: Dialect, units: Sequence[int]) -> None:
+def check(run: Run, sql: str, dialect: Engine, units: Sequence[int]) -> None:
     asked = queries(sql, dialect)
     whole = [counted(run, query, ALL) for query in asked.bins]
     totals = [added(run, query, ALL) for query in asked.sums]

@@ -10,8 +10,8 @@ import pytest
 
 from dpproxy.backends import connect
 from dpproxy.backends.base import Backend, Cancellation
-from rewriter.emit.dialects.duckdb import DUCKDB
-from rewriter.emit.dialects.spark import SPARK
+from rewriter.emit.engines.duckdb import DUCKDB
+from rewriter.emit.engines.spark import SPARK
 from rewriter.plan import HistogramQuery
 from tests.rewriter.emit.test_clipped_totals import ALL, QUESTIONS, Part, in_duckdb, loaded, queries
 from tests.spark_server import copied, owner, url, with_spark

@@ -13,9 +13,9 @@ import pytest
 from dpproxy.catalog.build_policy import build_policy, open_backend
 from dpproxy.deployment.service import configured
 from rewriter.emit.clipped_totals import Vectors, averages_query, clipped_query, lengths_query
-from rewriter.emit.dialects.base import Dialect
-from rewriter.emit.dialects.duckdb import DUCKDB
-from rewriter.emit.dialects.postgres import POSTGRES
+from rewriter.emit.engines.base import Engine
+from rewriter.emit.engines.duckdb import DUCKDB
+from rewriter.emit.engines.postgres import POSTGRES
 from rewriter.emit.histogram import histogram_query
 from rewriter.emit.other_queries import Backend, bins_query, items_query, running_query, weights_query
 from rewriter.ir.measure import Count, DistinctItems, Joint, Moment, Quantiles, Running, Total, Vector
@@ -76,7 +76,7 @@ def _unbounded(
     policy: Policy,
     values: tuple[Parameter, ...],
     name: str,
-    dialect: Dialect,
+    dialect: Engine,
     change: Callable[[str], str],
 ) -> Iterator[str]:
     delta0, backend = node.bound.value, Backend(policy, values, dialect)

@@ -13,10 +13,10 @@ import pytest
 
 from rewriter.binder.contribution_bounds import Bound
 from rewriter.emit import measures
-from rewriter.emit.dialects.base import Dialect
-from rewriter.emit.dialects.duckdb import DUCKDB
-from rewriter.emit.dialects.postgres import POSTGRES
 from rewriter.emit.enforcement import reach
+from rewriter.emit.engines.base import Engine
+from rewriter.emit.engines.duckdb import DUCKDB
+from rewriter.emit.engines.postgres import POSTGRES
 from rewriter.emit.histogram import histogram_query, node_text
 from rewriter.emit.other_queries import Backend, bins_query, items_query
 from rewriter.ir.measure import Count, DistinctItems, Measure, Moment, Quantiles
@@ -178,7 +178,7 @@ CELLS = (("phone",), ("tv",), ("web",), ("car",), ("watch",), (None,))
 @pytest.mark.service
 @pytest.mark.parametrize("dialect", [DUCKDB, POSTGRES])
 def test_bins_and_items_of_a_unit_are_of_one_group(
-    dialect: Dialect,
+    dialect: Engine,
     backend: duckdb.DuckDBPyConnection,
     fewer: duckdb.DuckDBPyConnection,
     postgres: psycopg.Connection,
@@ -210,7 +210,7 @@ def test_bins_and_items_of_a_unit_are_of_one_group(
 
 
 def asked(
-    query: HistogramQuery, backend: duckdb.DuckDBPyConnection, postgres: psycopg.Connection, dialect: Dialect
+    query: HistogramQuery, backend: duckdb.DuckDBPyConnection, postgres: psycopg.Connection, dialect: Engine
 ) -> list[tuple[Any, ...]]:
     """The rows of an emitted query."""
     values = [list(a) for a in query.arrays] + (["secret"] if query.rank_key else [])

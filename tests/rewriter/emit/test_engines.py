@@ -10,9 +10,9 @@ import psycopg
 import pytest
 
 from dpproxy.backends.base import text
-from rewriter.emit.dialects.base import Dialect
-from rewriter.emit.dialects.duckdb import DUCKDB
-from rewriter.emit.dialects.postgres import POSTGRES
+from rewriter.emit.engines.base import Engine
+from rewriter.emit.engines.duckdb import DUCKDB
+from rewriter.emit.engines.postgres import POSTGRES
 from rewriter.emit.histogram import histogram_query
 from rewriter.ir.measure import Count
 from rewriter.logical.plan import NodeDraft
@@ -46,7 +46,7 @@ def normal(value: object) -> object:
 
 
 def rows_of(
-    node: NodeDraft, engine: duckdb.DuckDBPyConnection | psycopg.Connection, dialect: Dialect, cells: Any
+    node: NodeDraft, engine: duckdb.DuckDBPyConnection | psycopg.Connection, dialect: Engine, cells: Any
 ) -> list[tuple[object, ...]]:
     query = histogram_query(node, POLICY, (), cells, node.bound.value, 20, dialect)
     bound: list[Any] = [list(a) for a in query.arrays] + (["secret"] if query.rank_key else [])

@@ -13,8 +13,8 @@ import pytest
 
 from dpproxy.backends import connect
 from dpproxy.backends.base import Backend, Cancellation
-from rewriter.emit.dialects.duckdb import DUCKDB
-from rewriter.emit.dialects.spark import SPARK
+from rewriter.emit.engines.duckdb import DUCKDB
+from rewriter.emit.engines.spark import SPARK
 from rewriter.emit.histogram import check_dialect, histogram_query
 from rewriter.ir.measure import Count
 from rewriter.logical.plan import NodeDraft

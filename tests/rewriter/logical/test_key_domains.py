@@ -8,7 +8,7 @@ import duckdb
 import psycopg
 import pytest
 
-from rewriter.emit.dialects.duckdb import DUCKDB
+from rewriter.emit.engines.duckdb import DUCKDB
 from rewriter.emit.histogram import histogram_query
 from rewriter.logical.key_domains import domain_queries, known_cells
 from rewriter.logical.plan import NodeDraft

@@ -18,9 +18,9 @@ from sqlglot import exp, parse_one
 
 from dpproxy.backends.duckdb.adapter import RAISING
 from rewriter.binder.names import resolve
-from rewriter.emit.dialects.base import Dialect
-from rewriter.emit.dialects.duckdb import DUCKDB
-from rewriter.emit.dialects.postgres import POSTGRES
+from rewriter.emit.engines.base import Engine
+from rewriter.emit.engines.duckdb import DUCKDB
+from rewriter.emit.engines.postgres import POSTGRES
 from rewriter.ir.relation import leaf
 from rewriter.logical.split import draft
 from rewriter.policy import Policy
@@ -92,7 +92,7 @@ def based(expression: str) -> exp.Expr:
     return base
 
 
-def statement(base: exp.Expr, dialect: Dialect) -> str:
+def statement(base: exp.Expr, dialect: Engine) -> str:
     """The values of an expression as texts, in an engine's terms."""
     scan = exp.select(
         *(exp.alias_(dialect.scanned("s", column), column.name, quoted=True) for column in VALUES.columns)

@@ -11,8 +11,8 @@ import psycopg
 import pytest
 from sqlglot import exp, parse_one
 
-from rewriter.emit.dialects.duckdb import DUCKDB
-from rewriter.emit.dialects.postgres import POSTGRES
+from rewriter.emit.engines.duckdb import DUCKDB
+from rewriter.emit.engines.postgres import POSTGRES
 from rewriter.ir.types import type_named
 from rewriter.refusal import Refusal
 from rewriter.scalar.typecheck import type_of

@@ -14,7 +14,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from rewriter.emit.dialects.spark import SPARK
+from rewriter.emit.engines.spark import SPARK
 from rewriter.refusal import Refusal
 from tests.rewriter.scalar.test_functions import EXPRESSIONS, Answers, based, judge, statement, truth
 from tests.rewriter.values import COLUMNS, RELATION, ROWS

@@ -7,8 +7,8 @@ import psycopg
 import pytest
 from sqlglot import exp
 
-from rewriter.emit.dialects.duckdb import DUCKDB
-from rewriter.emit.dialects.postgres import POSTGRES
+from rewriter.emit.engines.duckdb import DUCKDB
+from rewriter.emit.engines.postgres import POSTGRES
 from rewriter.ir.types import Type
 
 pytestmark = pytest.mark.service

@@ -7,63 +7,73 @@ from decimal import Decimal
 
 from sqlglot import exp
 
-from rewriter.emit.dialects.base import Bound, collated
-from rewriter.emit.dialects.expressions import Guarded, operation
-from rewriter.emit.dialects.functions import Forms, number, when
-from rewriter.ir.relation import Relation, leaf
+from rewriter.emit.engines.base import Engine
+from rewriter.emit.engines.parts import Guarded, collated, number, operation, when
+from rewriter.ir.relation import leaf
 from rewriter.ir.trees import case, cast, data_type, func, paren
-from rewriter.ir.types import DATED, FLOATS, INTEGERS, ZONELESS, Type, type_named
+from rewriter.ir.types import DATED, INTEGERS, ZONELESS, Type, type_named
 from rewriter.policy import Column
 from rewriter.scalar.array_literal import elements
-from rewriter.scalar.comparable import alike_operands
-from rewriter.scalar.functions import COMPARISONS, FUNCTIONS
 from rewriter.scalar.interval import measured
-from rewriter.scalar.typecheck import Parameter, Parameters
+from rewriter.scalar.typecheck import Parameter
 
-TRIED = tuple(function.node for function in FUNCTIONS if function.tried)
-"""What may raise beside arithmetic and comparisons."""
+_DAY = 86_400_000_000
+_MONTH = 30 * _DAY
+"""Microseconds, by which both engines compare intervals."""
 
 
-class DuckDBWriter(Forms):
+class DuckDB(Engine):
     """DuckDB 1.4 and later."""
 
-    exact = Type.NUMERIC.cell
+    name = "duckdb"
+    has_try = True
     knows_nan = False
+    numeric = Type.NUMERIC.cell
+    squares = "INT128"
 
-    def write(self, node: exp.Expr) -> exp.Expr:
-        written = super().write(node)
-        if isinstance(node, COMPARISONS) and node.args.get("query") is None:
-            risky = not alike_operands(node, self.types)
-        else:
-            risky = isinstance(node, TRIED) and not isinstance(written, exp.Column) and self.may_raise(node)
-        return self.tried(written, node) if risky else written
+    def scanned(self, alias: str, column: Column) -> exp.Expr:
+        value = leaf(alias, column.name)
+        if type_named(column.type) is not Type.TEXT:
+            return value
+        # A column's own collation would go along through casts and subqueries. The cast is for enumerated types, which
+        # have none and take none.
+        return collated(cast(value, "VARCHAR"), "C")
 
-    def may_raise(self, node: exp.Expr) -> bool:
-        """Whether the form of `node` itself converts or computes something."""
-        if isinstance(node, exp.Cast):
-            return (
-                not isinstance(node.this, exp.Literal)
-                and self.type(node.this).family != self.type(node).family
-            )
-        if isinstance(node, (exp.Coalesce, exp.Case, exp.Nullif, exp.Greatest, exp.Least)):
-            return self.type(node) in FLOATS | {Type.NUMERIC, Type.OTHER}
-        return self.type(node) not in INTEGERS or not isinstance(node, (exp.Add, exp.Sub))
+    def cell(self, value: exp.Expr, of: Type) -> exp.Expr:
+        return exp.TryCast(this=value, to=data_type(of.cell, "duckdb"))
 
-    def tried(self, written: exp.Expr, node: exp.Expr) -> exp.Expr:
-        """TRY cannot stand around an aggregate, nor does it twice."""
-        if node.find(exp.AggFunc) is not None or (
-            isinstance(written, exp.Anonymous) and written.name == "TRY"
-        ):
-            return written
-        return exp.Anonymous(this="TRY", expressions=[written])
+    def key(self, value: exp.Expr, of: Type) -> exp.Expr:
+        if of.element is not None:
+            element = exp.column("x")
+            settled = self.key(element, of.element)
+            return value if settled is element else _each(value, element, settled)
+        if of is Type.INTERVAL:
+            return _justified(value)
+        return super().key(value, of)
+
+    def text(self, value: exp.Expr, of: Type) -> exp.Expr:
+        if of is Type.BYTEA:
+            digits = exp.Lower(this=exp.Anonymous(this="HEX", expressions=[value]))
+            return paren(exp.DPipe(this=exp.Literal.string("\\x"), expression=digits))
+        text = super().text(value, of)
+        return era_last(text) if of in DATED else text
+
+    def bits(self, value: exp.Expr) -> exp.Expr:
+        double = exp.Add(this=cast(value, "DOUBLE"), expression=exp.Literal.number("0.0"))
+        bits = cast(cast(paren(double), "BIT"), "VARCHAR")
+        unordered = func("ISNAN", value.copy())
+        return case((unordered, exp.Literal.string("NaN")), otherwise=bits)
+
+    def digits(self, value: exp.Expr) -> exp.Expr:
+        text = cast(value, "VARCHAR")
+        fraction = func("CONTAINS", text, exp.Literal.string("."))
+        trimmed = func("RTRIM", text.copy(), exp.Literal.string("0"))
+        return case((fraction, func("RTRIM", trimmed, exp.Literal.string("."))), otherwise=text.copy())
 
     def parameter(self, parameter: Parameter) -> exp.Expr:
-        value, found = parameter.value, type_named(parameter.type)
-        return (
-            super().parameter(parameter)
-            if value is None or found.enumerable
-            else typed(value, parameter.type)
-        )
+        if parameter.value is None or type_named(parameter.type).enumerable:
+            return super().parameter(parameter)
+        return typed(parameter.value, parameter.type)
 
     def beside(self, node: exp.Expr, type_name: str, target: Type | None) -> exp.Expr:
         if isinstance(node, exp.Literal) and node.is_string and not type_named(type_name).enumerable:
@@ -83,11 +93,6 @@ class DuckDBWriter(Forms):
             return Guarded(self.tried(exp.IntDiv(this=left, expression=right), node))
         return Guarded(self.tried(operation(node, left, right), node))
 
-    def close(self, part: Guarded, node: exp.Expr) -> exp.Expr:
-        if self.type(node) is not Type.FLOAT4:
-            return part.closed()
-        return self.tried(Guarded(cast(part.value, "REAL"), part.guards).closed(), node)
-
     def days_between(self, first: exp.Expr, second: exp.Expr) -> exp.Expr:
         return cast(paren(exp.Sub(this=first, expression=second)), "INT")
 
@@ -100,16 +105,11 @@ class DuckDBWriter(Forms):
     def decimal(self, value: exp.Expr) -> exp.Expr:
         parts = [exp.Literal.string("%.15g"), cast(value.copy(), "DOUBLE")]
         digits = exp.Anonymous(this="PRINTF", expressions=parts)
-        return cast(digits, self.exact)
+        return cast(digits, self.numeric)
 
     def spelt(self, value: exp.Expr, of: Type) -> exp.Expr:
-        text = cast(value, "TEXT")
+        text = super().spelt(value, of)
         return era_last(text) if of in ZONELESS else text
-
-    def stored(self, node: exp.Expr) -> exp.DataType:
-        if node.args["to"].this == exp.DType.DECIMAL:
-            return exp.DataType.build(self.exact)
-        return exp.DataType(this=node.args["to"].this)
 
     def field(self, value: exp.Expr, field: str) -> exp.Expr:
         if field == "epoch":
@@ -126,13 +126,14 @@ class DuckDBWriter(Forms):
         start, length = self.write(node.args["start"]), node.args.get("length")
         first = when(exp.LT(this=start.copy(), expression=number(1)), number(1)).else_(start.copy())
         if length is None:
-            return exp.Substring(this=self.write(node.this), start=first)
+            return self.tried(exp.Substring(this=self.write(node.this), start=first), node)
         size = self.write(length)
         before = exp.Sub(this=first.copy(), expression=paren(start.copy()))
         left = exp.Sub(this=paren(size.copy()), expression=paren(before))
         rest = exp.Greatest(this=left, expressions=[number(0)], ignore_nulls=True)
         asked = exp.GTE(this=paren(size.copy()), expression=number(0))
-        return exp.Substring(this=self.write(node.this), start=first, length=when(asked, rest))
+        found = exp.Substring(this=self.write(node.this), start=first, length=when(asked, rest))
+        return self.tried(found, node)
 
     def pattern(self, node: exp.Expr) -> str:
         return f"(?s){super().pattern(node)}"
@@ -188,57 +189,6 @@ def _scaled(left: exp.Expr, right: exp.Expr) -> tuple[exp.Expr, exp.Expr]:
     )
 
 
-_DAY = 86_400_000_000
-_MONTH = 30 * _DAY
-"""Microseconds, by which both engines compare intervals."""
-
-
-class DuckDBDialect(Bound):
-    """Emitted SQL for DuckDB 1.4 and later."""
-
-    def sql(self, query: exp.Expr) -> str:
-        return query.sql("duckdb", pretty=True, copy=False)
-
-    def scanned(self, alias: str, column: Column) -> exp.Expr:
-        value = leaf(alias, column.name)
-        if type_named(column.type) is not Type.TEXT:
-            return value
-        # A column's own collation would go along through casts and subqueries. The cast is for enumerated types, which
-        # have none and take none.
-        return collated(cast(value, "VARCHAR"), "C")
-
-    def expression(self, node: exp.Expr, relation: Relation, parameters: Parameters) -> exp.Expr:
-        return DuckDBWriter(relation, parameters).write(node)
-
-    def exact(self, value: exp.Expr) -> exp.Expr:
-        return cast(value, "INT128")
-
-    def cell(self, value: exp.Expr, of: Type) -> exp.Expr:
-        return exp.TryCast(this=value, to=data_type(of.cell, "duckdb"))
-
-    def key(self, value: exp.Expr, of: Type) -> exp.Expr:
-        if of.element is not None:
-            element = exp.column("x")
-            settled = self.key(element, of.element)
-            return value if settled is element else _each(value, element, settled)
-        if of is Type.INTERVAL:
-            return _justified(value)
-        return exp.Add(this=value, expression=exp.Literal.number("0.0")) if of in FLOATS else value
-
-    def text(self, value: exp.Expr, of: Type) -> exp.Expr:
-        if of in FLOATS:
-            return _bits(value)
-        if of is Type.TIMESTAMPTZ:
-            value = cast(value, "TIMESTAMP")
-        if of is Type.BYTEA:
-            digits = exp.Lower(this=exp.Anonymous(this="HEX", expressions=[value]))
-            return paren(exp.DPipe(this=exp.Literal.string("\\x"), expression=digits))
-        text = cast(value, "VARCHAR")
-        if of in DATED:
-            return era_last(text)
-        return _trimmed(text) if of is Type.NUMERIC else text
-
-
 def _each(values: exp.Expr, element: exp.Column, settled: exp.Expr) -> exp.Expr:
     """A list with `settled`, an expression over `element`, in the place of each of its elements."""
     function = exp.Lambda(this=settled, expressions=[element.this.copy()])
@@ -265,19 +215,4 @@ def _justified(value: exp.Expr) -> exp.Expr:
     return exp.Anonymous(this="TRY", expressions=[case((near, whole))])
 
 
-def _bits(value: exp.Expr) -> exp.Expr:
-    """The 64 bits of a float, one text for all that are not a number and for both zeros."""
-    double = exp.Add(this=cast(value, "DOUBLE"), expression=exp.Literal.number("0.0"))
-    bits = cast(cast(paren(double), "BIT"), "VARCHAR")
-    unordered = func("ISNAN", value.copy())
-    return case((unordered, exp.Literal.string("NaN")), otherwise=bits)
-
-
-def _trimmed(text: exp.Expr) -> exp.Expr:
-    """A number's text without the zeros that end its fraction."""
-    fraction = func("CONTAINS", text, exp.Literal.string("."))
-    trimmed = func("RTRIM", text.copy(), exp.Literal.string("0"))
-    return case((fraction, func("RTRIM", trimmed, exp.Literal.string("."))), otherwise=text.copy())
-
-
-DUCKDB = DuckDBDialect()
+DUCKDB = DuckDB()

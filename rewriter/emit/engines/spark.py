@@ -13,10 +13,9 @@ from decimal import Decimal
 
 from sqlglot import exp
 
-from rewriter.emit.dialects.base import Usual
-from rewriter.emit.dialects.expressions import Guarded, operation
-from rewriter.emit.dialects.functions import Forms, calendar, dates, number, when
-from rewriter.ir.relation import Relation, leaf
+from rewriter.emit.engines.base import Engine
+from rewriter.emit.engines.parts import Guarded, calendar, dates, number, operation, when
+from rewriter.ir.relation import leaf
 from rewriter.ir.trees import alias, and_, case, cast, func, not_, paren, select, walk
 from rewriter.ir.types import DATED, FLOATS, INTEGERS, NUMBERS, STAMPS, TEXTUAL, ZONELESS, Type, common
 from rewriter.policy import Column
@@ -24,7 +23,7 @@ from rewriter.refusal import Refusal
 from rewriter.scalar import float_guards
 from rewriter.scalar.function_checks import constant_text
 from rewriter.scalar.interval import interval_text
-from rewriter.scalar.typecheck import Parameters, operands
+from rewriter.scalar.typecheck import operands
 from rewriter.syntax.allowlist import position
 
 _TRIED: dict[type[exp.Expr], str] = {exp.Add: "TRY_ADD", exp.Sub: "TRY_SUBTRACT", exp.Mul: "TRY_MULTIPLY"}
@@ -47,6 +46,9 @@ _MICROS = {
     "MINUTE": 60 * 10**6,
     "HOUR": 3600 * 10**6,
 }
+SECRET, CELLS = "dpproxy_secret", "dpproxy_cells"
+"""The views of a session in which the backend binds the secret of the keyed order, and the cells: a0, a1... by row."""
+_ZONELESS = {exp.DType.TIMESTAMP: exp.DType.TIMESTAMPNTZ, exp.DType.TIMESTAMPTZ: exp.DType.TIMESTAMPLTZ}
 
 
 def micros(value: exp.Expr) -> exp.Expr:
@@ -55,12 +57,93 @@ def micros(value: exp.Expr) -> exp.Expr:
     return exp.Anonymous(this="UNIX_MICROS", expressions=[zoned])
 
 
-class SparkWriter(Forms):
-    """Spark 4.0 and later."""
+class Spark(Engine):
+    """Spark 4.0 and later, under the settings that the backend pins."""
 
-    exact = Type.NUMERIC.cell
+    name = "spark"
+    partial = True
+    numbered = False
+    sums_wrap = True
     knows_nan = False
+    numeric = Type.NUMERIC.cell
     both = "BTRIM"
+
+    def sql(self, query: exp.Expr) -> str:
+        return super().sql(_tried(query))
+
+    def scanned(self, alias: str, column: Column) -> exp.Expr:
+        value = leaf(alias, column.name)
+        if column.type == "date":
+            return when(dates(value), value.copy())
+        return when(calendar(value), value.copy()) if column.type.startswith("timestamp") else value
+
+    def key(self, value: exp.Expr, of: Type) -> exp.Expr:
+        if of in FLOATS:
+            return exp.Add(this=value, expression=float_guards.double("0"))
+        if of is Type.TEXT:
+            return exp.Anonymous(this="TRY_VALIDATE_UTF8", expressions=[value])
+        if of is Type.DATE:
+            return when(dates(value), value)
+        return when(calendar(value), value) if of in STAMPS else value
+
+    def secret(self, place: int) -> exp.Expr:
+        return select("secret", source=SECRET).subquery()
+
+    def cells(self, columns: Sequence[tuple[str, str]]) -> exp.Select:
+        typed = [
+            alias(cast(exp.column(f"a{number}"), target), name)
+            for number, (name, target) in enumerate(columns)
+        ]
+        return select("cell", *typed, source=CELLS)
+
+    def days(self, value: exp.Expr) -> exp.Expr:
+        return exp.Anonymous(this="UNIX_DATE", expressions=[value])
+
+    def seconds(self, value: exp.Expr) -> exp.Expr:
+        million = float_guards.double("1e6")
+        return exp.Div(this=cast(micros(value), "DOUBLE"), expression=million, typed=True)
+
+    def bits(self, value: exp.Expr) -> exp.Expr:
+        """Spark has no function for them; they are read from its hexadecimal form, [-]0xH.HHHp[-]E."""
+        double = exp.Add(this=cast(value.copy(), "DOUBLE"), expression=float_guards.double("0"))
+        form = exp.Anonymous(this="FORMAT_STRING", expressions=[exp.Literal.string("%a"), double])
+
+        def found(pattern: str) -> exp.Expr:
+            return exp.Anonymous(
+                this="REGEXP_EXTRACT",
+                expressions=[form.copy(), exp.Literal.string(pattern), exp.Literal.number(1)],
+            )
+
+        def padded(text: exp.Expr, length: int, side: str) -> exp.Expr:
+            ends = [text, exp.Literal.number(length), exp.Literal.string("0")]
+            return exp.Anonymous(this=side, expressions=ends)
+
+        def binary(text: exp.Expr) -> exp.Expr:
+            bases = [exp.Literal.number(16), exp.Literal.number(2)]
+            return exp.Anonymous(this="CONV", expressions=[text, *bases])
+
+        small = exp.Anonymous(this="CONTAINS", expressions=[form.copy(), exp.Literal.string("0x0.")])
+        power = exp.Add(this=cast(found("p(-?[0-9]+)$"), "INT"), expression=exp.Literal.number(1023))
+        exponent = case((small, exp.Literal.number(0)), otherwise=power)
+        high = padded(exp.Anonymous(this="BIN", expressions=[cast(exponent, "BIGINT")]), 11, "LPAD")
+        low = padded(binary(padded(found("[.]([0-9a-f]+)p"), 13, "RPAD")), 52, "LPAD")
+        negative = exp.Anonymous(this="STARTSWITH", expressions=[form.copy(), exp.Literal.string("-")])
+        sign = case((negative, exp.Literal.string("1")), otherwise=exp.Literal.string("0"))
+        bits = exp.DPipe(this=exp.DPipe(this=sign, expression=high), expression=low)
+        texts = {"NaN": "NaN", "Infinity": f"0{'1' * 11}{'0' * 52}", "-Infinity": f"1{'1' * 11}{'0' * 52}"}
+        choice = exp.case()
+        for name, text in texts.items():
+            choice = choice.when(value.copy().eq(float_guards.double(name)), exp.Literal.string(text))
+        return choice.when(not_(exp.Is(this=value.copy(), expression=exp.null())), bits)
+
+    def digits(self, value: exp.Expr) -> exp.Expr:
+        text = cast(value, "VARCHAR")
+        fraction = exp.Anonymous(this="CONTAINS", expressions=[text, exp.Literal.string(".")])
+
+        def without(inner: exp.Expr, end: str) -> exp.Expr:
+            return exp.Trim(this=inner, expression=exp.Literal.string(end), position="TRAILING")
+
+        return case((fraction, without(without(text.copy(), "0"), ".")), otherwise=text.copy())
 
     def refused(self, node: exp.Expr, what: str) -> Refusal:
         """PV020 for what Spark computes otherwise than PostgreSQL, or not at all."""
@@ -73,7 +156,7 @@ class SparkWriter(Forms):
 
     def write(self, node: exp.Expr) -> exp.Expr:
         valued = isinstance(node, (exp.Column, exp.Parameter, exp.Cast))
-        if valued and self.type(node) not in COMPUTED:
+        if valued and self.type_of(node) not in COMPUTED:
             raise self.refused(node, "a value of this type")
         return super().write(node)
 
@@ -84,15 +167,15 @@ class SparkWriter(Forms):
             return Guarded(type(node)(this=parts[0]))
         left, right = parts
         if isinstance(node, exp.Div):
-            left = cast(left, self.exact)
+            left = cast(left, self.numeric)
         if isinstance(node, (exp.Div, exp.Mod)):
             right = func("NULLIF", right, number(0))
         if isinstance(node, exp.Div):
-            right = cast(right, self.exact)
+            right = cast(right, self.numeric)
         return Guarded(operation(node, left, right))
 
     def whole_computed(self, node: exp.Expr, parts: Sequence[exp.Expr], of: Type) -> exp.Expr:
-        """One operation of integers of one type, NULL where it overflows; `of`."""
+        """One operation of integers of one type, NULL where it overflows."""
         zero = cast(number(0), self.computed_in(of))
         negative = exp.Anonymous(this="TRY_SUBTRACT", expressions=[zero, parts[0].copy()])
         if isinstance(node, exp.Neg):
@@ -111,15 +194,10 @@ class SparkWriter(Forms):
         quotient = cast(paren(exp.IntDiv(this=left, expression=some)), self.computed_in(of))
         return case((one_less, negative), otherwise=quotient)
 
-    def close(self, part: Guarded, node: exp.Expr) -> exp.Expr:
-        if self.type(node) is not Type.FLOAT4:
-            return part.closed()
-        return Guarded(cast(part.value, "REAL"), part.guards).closed()
-
     def compared(self, node: exp.Expr) -> exp.Expr:
         """As on other engines; a text constant is cast to the type of the other operand."""
         written = super().compared(node)
-        of = common([self.type(o) for o in operands(node)])
+        of = common([self.type_of(o) for o in operands(node)])
         if node.args.get("query") is not None or of.cell == "VARCHAR":
             return written
         for key, value in written.args.items():
@@ -142,7 +220,7 @@ class SparkWriter(Forms):
 
     def date_form(self, node: exp.Expr) -> exp.Expr:
         left, right = node.this, node.expression
-        types = self.type(left), self.type(right)
+        types = self.type_of(left), self.type_of(right)
         if Type.INTERVAL in types:
             moved, by = (left, right) if types[1] is Type.INTERVAL else (right, left)
             return self.moved(node, moved, by)
@@ -167,13 +245,13 @@ class SparkWriter(Forms):
         return exp.Anonymous(this="DATEDIFF", expressions=[first, second])
 
     def rounded_to_whole(self, node: exp.Expr) -> exp.Expr:
-        if self.type(node.this) is Type.NUMERIC:
-            return cast(type(node)(this=self.write(node.this)), self.exact)
+        if self.type_of(node.this) is Type.NUMERIC:
+            return cast(type(node)(this=self.write(node.this)), self.numeric)
         value = cast(self.write(node.this), "DOUBLE")
         return _within_whole(value, type(node)(this=value.copy()))
 
     def truncated_number(self, node: exp.Expr) -> exp.Expr:
-        if self.type(node.this) is not Type.NUMERIC and node.args.get("decimals") is None:
+        if self.type_of(node.this) is not Type.NUMERIC and node.args.get("decimals") is None:
             value = cast(self.write(node.this), "DOUBLE")
             return _within_whole(value, cast(value.copy(), "BIGINT"))
         return super().truncated_number(node)
@@ -205,14 +283,12 @@ class SparkWriter(Forms):
         raise self.refused(value, "a cast from double precision to numeric")
 
     def stored(self, node: exp.Expr) -> exp.DataType:
-        if node.args["to"].this == exp.DType.DECIMAL:
-            return exp.DataType.build(self.exact)
         if node.args["to"].this == exp.DType.UUID:
             raise self.refused(node, "a cast to uuid")
-        return exp.DataType(this=node.args["to"].this)
+        return super().stored(node)
 
     def extract(self, node: exp.Expr) -> exp.Expr:
-        if self.type(node.expression) not in DATED:
+        if self.type_of(node.expression) not in DATED:
             raise self.refused(node, "EXTRACT from other than dates and timestamps")
         return super().extract(node)
 
@@ -362,71 +438,6 @@ def _interval_parts(text: str) -> tuple[int, int, int]:
     return months, days, rest
 
 
-SECRET, CELLS = "dpproxy_secret", "dpproxy_cells"
-"""The views of a session in which the backend binds the secret of the keyed order, and the cells: a0, a1... by row."""
-_ADDENDS = "DECIMAL(28, 0)"
-"""Sums of these have 38 digits: 10^10 of the largest BIGINT."""
-_ZONELESS = {exp.DType.TIMESTAMP: exp.DType.TIMESTAMPNTZ, exp.DType.TIMESTAMPTZ: exp.DType.TIMESTAMPLTZ}
-
-
-class SparkDialect(Usual):
-    """Emitted SQL for Spark 4.0 and later, under the settings that the backend pins."""
-
-    partial = True
-
-    def sql(self, query: exp.Expr) -> str:
-        return _tried(query).sql("spark", pretty=True, copy=False)
-
-    def scanned(self, alias: str, column: Column) -> exp.Expr:
-        value = leaf(alias, column.name)
-        if column.type == "date":
-            return when(dates(value), value.copy())
-        return when(calendar(value), value.copy()) if column.type.startswith("timestamp") else value
-
-    def expression(self, node: exp.Expr, relation: Relation, parameters: Parameters) -> exp.Expr:
-        return SparkWriter(relation, parameters).write(node)
-
-    def cell(self, value: exp.Expr, of: Type) -> exp.Expr:
-        return cast(value, of.cell)
-
-    def key(self, value: exp.Expr, of: Type) -> exp.Expr:
-        if of in FLOATS:
-            return exp.Add(this=value, expression=float_guards.double("0"))
-        if of is Type.TEXT:
-            return exp.Anonymous(this="TRY_VALIDATE_UTF8", expressions=[value])
-        if of is Type.DATE:
-            return when(dates(value), value)
-        return when(calendar(value), value) if of in STAMPS else value
-
-    def text(self, value: exp.Expr, of: Type) -> exp.Expr:
-        if of in FLOATS:
-            return _bits(value)
-        if of is Type.TIMESTAMPTZ:
-            value = cast(value, "TIMESTAMP")
-        text = cast(value, "VARCHAR")
-        return _trimmed(text) if of is Type.NUMERIC else text
-
-    def secret(self, place: int) -> exp.Expr:
-        return select("secret", source=SECRET).subquery()
-
-    def cells(self, columns: Sequence[tuple[str, str]]) -> exp.Select:
-        typed = [
-            alias(cast(exp.column(f"a{number}"), target), name)
-            for number, (name, target) in enumerate(columns)
-        ]
-        return select("cell", *typed, source=CELLS)
-
-    def days(self, value: exp.Expr) -> exp.Expr:
-        return exp.Anonymous(this="UNIX_DATE", expressions=[value])
-
-    def seconds(self, value: exp.Expr) -> exp.Expr:
-        million = float_guards.double("1e6")
-        return exp.Div(this=cast(micros(value), "DOUBLE"), expression=million, typed=True)
-
-    def addend(self, value: exp.Expr) -> exp.Expr:
-        return cast(value, _ADDENDS)
-
-
 def _tried(query: exp.Expr) -> exp.Expr:
     """Casts that give NULL where a value does not fit; timestamps without a zone where PostgreSQL's have none."""
     for kind in walk(query, exp.DataType):
@@ -438,51 +449,4 @@ def _tried(query: exp.Expr) -> exp.Expr:
     return query
 
 
-def _bits(value: exp.Expr) -> exp.Expr:
-    """The 64 bits of a float, one text for all that are not a number and for both zeros.
-
-    Spark has no function for them; they are read from its hexadecimal form, [-]0xH.HHHp[-]E.
-    """
-    double = exp.Add(this=cast(value.copy(), "DOUBLE"), expression=float_guards.double("0"))
-    form = exp.Anonymous(this="FORMAT_STRING", expressions=[exp.Literal.string("%a"), double])
-
-    def found(pattern: str) -> exp.Expr:
-        return exp.Anonymous(
-            this="REGEXP_EXTRACT",
-            expressions=[form.copy(), exp.Literal.string(pattern), exp.Literal.number(1)],
-        )
-
-    def padded(text: exp.Expr, length: int, side: str) -> exp.Expr:
-        ends = [text, exp.Literal.number(length), exp.Literal.string("0")]
-        return exp.Anonymous(this=side, expressions=ends)
-
-    def binary(text: exp.Expr) -> exp.Expr:
-        bases = [exp.Literal.number(16), exp.Literal.number(2)]
-        return exp.Anonymous(this="CONV", expressions=[text, *bases])
-
-    small = exp.Anonymous(this="CONTAINS", expressions=[form.copy(), exp.Literal.string("0x0.")])
-    power = exp.Add(this=cast(found("p(-?[0-9]+)$"), "INT"), expression=exp.Literal.number(1023))
-    exponent = case((small, exp.Literal.number(0)), otherwise=power)
-    high = padded(exp.Anonymous(this="BIN", expressions=[cast(exponent, "BIGINT")]), 11, "LPAD")
-    low = padded(binary(padded(found("[.]([0-9a-f]+)p"), 13, "RPAD")), 52, "LPAD")
-    negative = exp.Anonymous(this="STARTSWITH", expressions=[form.copy(), exp.Literal.string("-")])
-    sign = case((negative, exp.Literal.string("1")), otherwise=exp.Literal.string("0"))
-    bits = exp.DPipe(this=exp.DPipe(this=sign, expression=high), expression=low)
-    texts = {"NaN": "NaN", "Infinity": f"0{'1' * 11}{'0' * 52}", "-Infinity": f"1{'1' * 11}{'0' * 52}"}
-    choice = exp.case()
-    for name, text in texts.items():
-        choice = choice.when(value.copy().eq(float_guards.double(name)), exp.Literal.string(text))
-    return choice.when(not_(exp.Is(this=value.copy(), expression=exp.null())), bits)
-
-
-def _trimmed(text: exp.Expr) -> exp.Expr:
-    """A number's text without the zeros that end its fraction."""
-    fraction = exp.Anonymous(this="CONTAINS", expressions=[text, exp.Literal.string(".")])
-
-    def without(inner: exp.Expr, end: str) -> exp.Expr:
-        return exp.Trim(this=inner, expression=exp.Literal.string(end), position="TRAILING")
-
-    return case((fraction, without(without(text.copy(), "0"), ".")), otherwise=text.copy())
-
-
-SPARK = SparkDialect()
+SPARK = Spark()

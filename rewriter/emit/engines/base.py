@@ -1,0 +1,692 @@
+"""What all engines write alike, and where they differ.
+
+The same node over the same data has the same histogram on every engine, ties included: a keyed order hashes the texts
+of values as PostgreSQL prints them. An expression over private rows has PostgreSQL's meaning, and no error that a row
+could decide: a backend error would reveal something about the row that raised it, so every part that could raise is
+NULL instead. Strict arithmetic is written as a value with guards, the conditions under which it may be computed,
+in their order; what stands around it sees the closed form CASE WHEN guard THEN value END.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from decimal import Decimal
+
+from sqlglot import exp
+
+from rewriter.effort import spend
+from rewriter.emit.engines.parts import Guarded, calendar, dates, divided, number, operation, when
+from rewriter.ir.relation import Relation
+from rewriter.ir.trees import alias, and_, case, cast, data_type, func, not_, or_, paren, rebuilt, select
+from rewriter.ir.types import FLOATS, INTEGERS, NUMBERS, SPAN, ZONELESS, Type, common
+from rewriter.policy import Column, Table
+from rewriter.scalar import float_guards, regexp
+from rewriter.scalar.comparable import alike_operands
+from rewriter.scalar.function_checks import constant_text, whole_constant
+from rewriter.scalar.functions import BY_TYPE, COMPARISONS
+from rewriter.scalar.interval import interval_text
+from rewriter.scalar.parameter_literal import plain_constant
+from rewriter.scalar.typecheck import Parameter, Parameters, Types, operands
+
+ADDENDS = "DECIMAL(28, 0)"
+"""Sums of these have 38 digits: 10^10 of the largest BIGINT."""
+ARITHMETIC = (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod, exp.Neg, exp.Abs)
+LONGEST_JOINED = 100_000
+"""Characters of a text that others are joined to: the whole stays within what a value may have."""
+LONGEST_REPLACED = 1_000_000
+NOWHERE = Relation(())
+_TRIMS = {"LEADING": "LTRIM", "TRAILING": "RTRIM"}
+
+
+class Engine(ABC):
+    """The SQL of an engine, over the rows of `relation` where it writes base-form expressions.
+
+    Its abstract methods are what no two engines write alike. Functions are written by the methods that the `form` of
+    their rows in the registry names.
+
+    Attributes:
+        name: the engine's name in sqlglot.
+        partial: `expression` raises Refusal for some of the grammar.
+        numbered: it has parameters $1, $2...
+        has_try: TRY(x) is NULL where x raises.
+        sums_wrap: a sum of BIGINTs is a BIGINT, without an error where that is too small.
+        knows_nan: an exact number can be NaN.
+        numeric: the type of exact numbers.
+        squares: a type that holds the sums of the squares of whole numbers up to 2^50 in size.
+        texts: the type of texts.
+        both: the function that trims both ends.
+        operand_types: in which numbers of a type are computed; DOUBLE for those that are not listed.
+        result_types: to which results of a type are cast; those that are not listed stay as they were computed.
+    """
+
+    name: str
+    partial = False
+    numbered = True
+    has_try = False
+    sums_wrap = False
+    knows_nan = True
+    numeric = "DECIMAL"
+    squares = "DECIMAL(38, 0)"
+    texts = "VARCHAR"
+    both = "TRIM"
+    operand_types: Mapping[Type, str] = {
+        Type.INT2: "SMALLINT",
+        Type.INT4: "INT",
+        Type.INT8: "BIGINT",
+        Type.NUMERIC: Type.NUMERIC.cell,
+    }
+    result_types: Mapping[Type, str] = {Type.FLOAT4: "REAL"}
+
+    def __init__(self, relation: Relation = NOWHERE, parameters: Parameters = ()) -> None:
+        self.relation, self.parameters = relation, parameters
+        self.types = Types(relation, parameters)
+
+    def sql(self, query: exp.Expr) -> str:
+        """The text of a query, whose tree is used up."""
+        return query.sql(self.name, pretty=True, copy=False)
+
+    def table(self, table: Table) -> Sequence[str]:
+        """The parts of a table's name."""
+        return table.backend_name
+
+    @abstractmethod
+    def scanned(self, alias: str, column: Column) -> exp.Expr:
+        """A stored column as a value of its type in the front; texts compare and order by their bytes."""
+
+    def expression(self, node: exp.Expr, relation: Relation, parameters: Parameters) -> exp.Expr:
+        """A base-form expression: PostgreSQL's meaning, NULL where PostgreSQL would raise; it never raises."""
+        return type(self)(relation, parameters).write(node)
+
+    def cell(self, value: exp.Expr, of: Type) -> exp.Expr:
+        """A key's value in the type of its cells, NULL where that cannot hold it."""
+        return cast(value, of.cell)
+
+    def key(self, value: exp.Expr, of: Type) -> exp.Expr:
+        """A key as a value of which all of a group have the same text: floats have one zero."""
+        return exp.Add(this=value, expression=exp.Literal.number("0.0")) if of in FLOATS else value
+
+    def least(self, value: exp.Expr, of: Type) -> exp.Expr:
+        """The aggregate that gives the least of some keys, NULL aside; of equal keys that key."""
+        return exp.Min(this=value)
+
+    def same(self, left: exp.Expr, right: exp.Expr, of: Type) -> exp.Expr:
+        """Whether two keys are the same value or both NULL, in a form that can be hashed to join."""
+        return exp.NullSafeEQ(this=left, expression=right)
+
+    def text(self, value: exp.Expr, of: Type) -> exp.Expr:
+        """A value as PostgreSQL prints it: no zeros behind a number, the bits of a float."""
+        if of in FLOATS:
+            return self.bits(value)
+        if of is Type.NUMERIC:
+            return self.digits(value)
+        return cast(cast(value, "TIMESTAMP") if of is Type.TIMESTAMPTZ else value, self.texts)
+
+    @abstractmethod
+    def bits(self, value: exp.Expr) -> exp.Expr:
+        """The 64 bits of a float as a text, one for all that are not a number and for both zeros."""
+
+    @abstractmethod
+    def digits(self, value: exp.Expr) -> exp.Expr:
+        """An exact number's text, without the zeros that end its fraction."""
+
+    def ordered(self, value: exp.Expr, of: Type) -> exp.Expr:
+        """The expression that a value is ordered by, with the same order on every engine."""
+        return value
+
+    def secret(self, place: int) -> exp.Expr:
+        """The secret of the keyed order, which is bound behind the arrays, at `place`."""
+        return cast(exp.Parameter(this=exp.Literal.number(place)), "VARCHAR")
+
+    def cells(self, columns: Sequence[tuple[str, str]]) -> exp.Select:
+        """The bound cells: `cell`, from 1, and these columns by name and type, one array of texts each."""
+        first = cast(exp.Parameter(this=exp.Literal.number(1)), "VARCHAR[]")
+        numbered = exp.Anonymous(this="GENERATE_SUBSCRIPTS", expressions=[first, exp.Literal.number(1)])
+        shown: list[exp.Expr] = [alias(numbered, "cell")]
+        for place, (name, target) in enumerate(columns, 1):
+            texts = cast(exp.Parameter(this=exp.Literal.number(place)), "VARCHAR[]")
+            typed = exp.Cast(this=texts, to=data_type(f"{target}[]", "duckdb"))
+            shown.append(alias(exp.Anonymous(this="UNNEST", expressions=[typed]), name))
+        return select(*shown)
+
+    def days(self, value: exp.Expr) -> exp.Expr:
+        """A date of the years 1 to 9999 as a whole number of days since 1970."""
+        return paren(exp.Sub(this=value, expression=cast(exp.Literal.string("1970-01-01"), "DATE")))
+
+    def seconds(self, value: exp.Expr) -> exp.Expr:
+        """A timestamp of the years 1 to 9999 as a double, in seconds since 1970."""
+        return cast(exp.Extract(this=exp.var("EPOCH"), expression=value), "DOUBLE")
+
+    def addend(self, value: exp.Expr) -> exp.Expr:
+        """A whole number such that the sum of many is right, however large it becomes."""
+        return cast(value, ADDENDS) if self.sums_wrap else value
+
+    def exact(self, value: exp.Expr) -> exp.Expr:
+        """A whole number up to 2^50 in size in a type that holds the sums of its squares."""
+        return cast(value, self.squares)
+
+    def type_of(self, node: exp.Expr) -> Type:
+        """The type of a base-form expression."""
+        return self.types.of(node)
+
+    def write(self, node: exp.Expr) -> exp.Expr:
+        """A base-form expression in the engine's terms; it never raises."""
+        spend()
+        written = self.formed(node)
+        if not self.has_try or isinstance(written, exp.Column) or not self.may_raise(node):
+            return written
+        return self.tried(written, node)
+
+    def may_raise(self, node: exp.Expr) -> bool:
+        """Whether the form of `node` itself converts or computes something, by its row in the registry."""
+        function = BY_TYPE.get(type(node))
+        if isinstance(node, COMPARISONS):
+            return node.args.get("query") is None and not alike_operands(node, self.types)
+        if function is None or not function.computes:
+            return False
+        of = self.type_of(node)
+        if function.form == "cast":
+            return not isinstance(node.this, exp.Literal) and self.type_of(node.this).family != of.family
+        if function.form in ("branches", "nullif"):
+            return of in FLOATS | {Type.NUMERIC, Type.OTHER}
+        return function.form != "date_form" or of not in INTEGERS
+
+    def tried(self, written: exp.Expr, node: exp.Expr) -> exp.Expr:
+        """NULL where what is written raises. TRY cannot stand around an aggregate, nor does it twice."""
+        twice = isinstance(written, exp.Anonymous) and written.name == "TRY"
+        if not self.has_try or twice or node.find(exp.AggFunc) is not None:
+            return written
+        return exp.Anonymous(this="TRY", expressions=[written])
+
+    def formed(self, node: exp.Expr) -> exp.Expr:
+        """A node in its form, without the TRY that it may need."""
+        if isinstance(node, exp.Paren):
+            return paren(self.write(node.this))
+        if isinstance(node, exp.Parameter):
+            return self.parameter(self.parameters[int(node.name) - 1])
+        if isinstance(node, exp.Literal):
+            return self.literal(node)
+        if isinstance(node, exp.Query):
+            return node.copy()
+        if self.is_arithmetic(node):
+            return self.close(self.opened(node), node)
+        function = BY_TYPE.get(type(node))
+        return self.parts(node) if function is None else getattr(self, function.form or "parts")(node)
+
+    def parameter(self, parameter: Parameter) -> exp.Expr:
+        """A parameter's value."""
+        return self.literal(plain_constant(parameter))
+
+    def parts(self, node: exp.Expr) -> exp.Expr:
+        """`node` with its parts written."""
+        return rebuilt(node, self.write)
+
+    def literal(self, node: exp.Expr) -> exp.Expr:
+        """A constant, as digits alone: with an exponent it would be a double."""
+        if isinstance(node, exp.Literal) and not node.is_string and "e" in node.this.lower():
+            return exp.Literal.number(format(Decimal(node.this), "f"))
+        return node.copy()
+
+    def is_arithmetic(self, node: exp.Expr) -> bool:
+        """Whether a node computes a number from numbers; a negative constant is one already."""
+        if not isinstance(node, ARITHMETIC) or self.type_of(node) not in NUMBERS:
+            return False
+        negative = isinstance(node, exp.Neg) and isinstance(node.this.unnest(), exp.Literal)
+        return not negative and not (isinstance(node, exp.Sub) and self.type_of(node.this) is Type.DATE)
+
+    def operand(self, node: exp.Expr, of: Type) -> Guarded:
+        """A part that is no arithmetic, in the type in which arithmetic of type `of` is computed."""
+        value = self.write(node)
+        return Guarded(cast(value, self.computed_in(of)) if of in INTEGERS or of is Type.FLOAT4 else value)
+
+    def promoted(self, part: Guarded, before: Type, after: Type) -> Guarded:
+        """A number of one type in the one in which those of another are computed."""
+        if self.computed_in(before) == self.computed_in(after):
+            return part
+        target = "DECIMAL(19, 0)" if after is Type.NUMERIC else self.computed_in(after)
+        return Guarded(cast(part.value, target), part.guards)
+
+    @abstractmethod
+    def computed(self, node: exp.Expr, parts: Sequence[exp.Expr], of: Type) -> Guarded:
+        """One operation of integers or numerics over its computed parts."""
+
+    def close(self, part: Guarded, node: exp.Expr) -> exp.Expr:
+        """Arithmetic as a value of its type."""
+        target = self.result_types.get(self.type_of(node))
+        if target is None:
+            return part.closed()
+        return self.tried(Guarded(cast(part.value, target), part.guards).closed(), node)
+
+    def opened(self, node: exp.Expr) -> Guarded:
+        """Arithmetic as a value with guards, in the type in which it is computed."""
+        node = node.unnest()
+        of = self.type_of(node)
+        if not self.is_arithmetic(node):
+            return self.operand(node, of)
+        sides = [node.this] + ([node.expression] if isinstance(node, exp.Binary) else [])
+        parts = [self.fitted(side, of) for side in sides]
+        values = [part.value for part in parts]
+        result = self.float_computed(node, values) if of in FLOATS else self.computed(node, values, of)
+        before = tuple(guard for part in parts for guard in part.guards)
+        after = (float_guards.narrows(result.value),) if of is Type.FLOAT4 else ()
+        return Guarded(paren(result.value), (*before, *result.guards, *after))
+
+    def fitted(self, node: exp.Expr, of: Type) -> Guarded:
+        """A part of arithmetic of type `of`."""
+        own = self.type_of(node)
+        if own is Type.LITERAL:
+            return Guarded(cast(self.write(node), self.computed_in(of)))
+        if own is Type.NUMERIC and of is Type.FLOAT8 and isinstance(node.unnest(), exp.Literal):
+            return Guarded(float_guards.double(node.unnest().name))
+        return self.promoted(self.opened(node), own, of)
+
+    def computed_in(self, of: Type) -> str:
+        """The type in which values of a type are computed."""
+        return self.operand_types.get(of, "DOUBLE")
+
+    def float_computed(self, node: exp.Expr, values: Sequence[exp.Expr]) -> Guarded:
+        """One operation of doubles; the guards are the same on every engine."""
+        if not isinstance(node, exp.Binary):
+            return Guarded(type(node)(this=values[0]))
+        left, right = values
+        guard = {
+            exp.Add: float_guards.sums,
+            exp.Sub: float_guards.sums,
+            exp.Mul: float_guards.multiplies,
+            exp.Div: float_guards.divides,
+        }[type(node)]
+        return Guarded(operation(node, left, right), (guard(left, right),))
+
+    def as_float(self, node: exp.Expr) -> Guarded:
+        """A number as a double."""
+        return self.fitted(node, Type.FLOAT8)
+
+    def function(self, part: Guarded, guard: Callable[[exp.Expr], exp.Expr], value: exp.Expr) -> exp.Expr:
+        """A function of a closed part where its guard holds."""
+        return Guarded(value, (*part.guards, guard(part.value))).closed()
+
+    def compared(self, node: exp.Expr) -> exp.Expr:
+        """A comparison, its operands in one type."""
+        if node.args.get("query") is not None:
+            return self.parts(node)
+        compared = operands(node)
+        found = {self.type_of(o) for o in compared} - {Type.LITERAL}
+        target = common(found) if found <= NUMBERS and len(found) > 1 else None
+        beside = self.column_type(compared)
+        return rebuilt(node, lambda part: self.beside(part, beside, target))
+
+    def column_type(self, compared: Sequence[exp.Expr]) -> str:
+        """The type of the first column among operands, "" where there is none."""
+        columns = (c for c in (one.unnest() for one in compared) if isinstance(c, exp.Column))
+        types = (self.relation.source(c.table).column(c.name).type for c in columns)
+        return next(types, "")
+
+    def beside(self, node: exp.Expr, type_name: str, target: Type | None) -> exp.Expr:
+        """An operand of a comparison with a column of a type."""
+        return self.common(node, target)
+
+    def common(self, node: exp.Expr, target: Type | None) -> exp.Expr:
+        """A value as one of the number type `target`, or as it is."""
+        own = self.type_of(node)
+        if target is None or own in (target, Type.LITERAL) or {own, target} <= INTEGERS:
+            return self.write(node)
+        if target is Type.NUMERIC and own in INTEGERS:
+            return self.write(node)
+        return self.fitted(node, target).closed()
+
+    def branches(self, node: exp.Expr) -> exp.Expr:
+        """CASE, COALESCE, GREATEST, LEAST: the values in one type."""
+        own = self.type_of(node)
+        target = own if own in FLOATS | {Type.NUMERIC} else None
+        if isinstance(node, exp.Case):
+            ifs = [
+                exp.If(this=self.write(i.this), true=self.common(i.args["true"], target))
+                for i in node.args["ifs"]
+            ]
+            default = node.args.get("default")
+            return exp.Case(ifs=ifs, default=None if default is None else self.common(default, target))
+        copy = node.copy()
+        copy.set("this", self.common(node.this, target))
+        copy.set("expressions", [self.common(e, target) for e in node.expressions])
+        return copy
+
+    def like(self, node: exp.Expr, escape: str = "\\") -> exp.Expr:
+        value = self.folding(self.write(node.this)) if isinstance(node, exp.ILike) else self.write(node.this)
+        found = type(node)(this=value, expression=self.write(node.expression))
+        escaped = exp.Escape(this=found, expression=exp.Literal.string(escape))
+        return not_(paren(escaped)) if node.args.get("negate") else escaped
+
+    def escape(self, node: exp.Expr) -> exp.Expr:
+        inner = node.this.unnest()
+        negated = isinstance(inner, exp.Not)
+        like = inner.this.unnest() if negated else inner
+        found = self.like(like, constant_text(node.expression, self.parameters) or "\\")
+        return not_(paren(found)) if negated else found
+
+    def nullif(self, node: exp.Expr) -> exp.Expr:
+        equal = self.write(exp.EQ(this=node.this.copy(), expression=node.expression.copy()))
+        return case((equal, exp.null()), otherwise=self.write(node.this))
+
+    def date_form(self, node: exp.Expr) -> exp.Expr:
+        left, right = node.this, node.expression
+        types = self.type_of(left), self.type_of(right)
+        first, second = self.write(left), self.write(right)
+        if types == (Type.DATE, Type.DATE):
+            return when(and_(dates(first), dates(second)), self.days_between(first, second))
+        if Type.INTERVAL in types:
+            moved, by = (first, second) if types[1] is Type.INTERVAL else (second, first)
+            return when(calendar(moved), type(node)(this=cast(moved, "TIMESTAMP"), expression=by))
+        if {*types} <= ZONELESS:
+            ends = [cast(value, "TIMESTAMP") for value in (first, second)]
+            return when(and_(calendar(first), calendar(second)), exp.Sub(this=ends[0], expression=ends[1]))
+        date, steps = (first, second) if types[0] is Type.DATE else (second, first)
+        near = exp.Between(this=steps, low=number(-700_000), high=number(100_000_000))
+        added = type(node)(this=date, expression=cast(steps.copy(), "INT"))
+        return when(and_(dates(date), near), added)
+
+    def rounded_to_whole(self, node: exp.Expr) -> exp.Expr:
+        if self.type_of(node.this) in INTEGERS:
+            return cast(self.write(node.this), "DOUBLE")
+        return type(node)(this=self.write(node.this))
+
+    def rounded(self, node: exp.Expr) -> exp.Expr:
+        value, digits = self.write(node.this), node.args.get("decimals")
+        if self.type_of(node.this) is Type.NUMERIC or digits is not None:
+            places = whole_constant(digits, self.parameters) or 0
+            return exp.Round(this=cast(value, self.numeric), decimals=number(places))
+        return cast(value, "DOUBLE") if self.type_of(node.this) in INTEGERS else self.half_even(value)
+
+    def truncated_number(self, node: exp.Expr) -> exp.Expr:
+        value, digits = self.write(node.this), node.args.get("decimals")
+        if self.type_of(node.this) is not Type.NUMERIC and digits is None:
+            return exp.Anonymous(this="TRUNC", expressions=[cast(value, "DOUBLE")])
+        return self.cut_number(cast(value, self.numeric), whole_constant(digits, self.parameters) or 0)
+
+    def sign(self, node: exp.Expr) -> exp.Expr:
+        value = self.write(node.this)
+        if self.type_of(node.this) is Type.NUMERIC:
+            return cast(exp.Sign(this=value), self.numeric)
+        signs = case((self.undefined(value, self.type_of(node.this)), number(0)))
+        signs = signs.when(exp.GT(this=value.copy(), expression=number(0)), number(1))
+        signs = signs.when(exp.LT(this=value.copy(), expression=number(0)), number(-1))
+        return cast(signs.when(float_guards.zero(value), number(0)), "DOUBLE")
+
+    def undefined(self, value: exp.Expr, of: Type) -> exp.Expr:
+        """Whether a value is NaN."""
+        if of in INTEGERS:
+            return exp.false()
+        nan = (
+            cast(exp.Literal.string("NaN"), self.numeric)
+            if of is Type.NUMERIC
+            else float_guards.double("NaN")
+        )
+        return exp.EQ(this=value.copy(), expression=nan)
+
+    def root(self, node: exp.Expr) -> exp.Expr:
+        part = self.as_float(node.this)
+        return self.function(
+            part, lambda v: exp.GTE(this=v.copy(), expression=number(0)), exp.Sqrt(this=part.value)
+        )
+
+    def logarithm(self, node: exp.Expr) -> exp.Expr:
+        part = self.as_float(node.this)
+        # Spark's LOG is the natural one.
+        common = exp.Anonymous(this="LOG10", expressions=[part.value])
+        found = exp.Ln(this=part.value) if isinstance(node, exp.Ln) else common
+        return self.function(part, lambda v: exp.GT(this=v.copy(), expression=number(0)), found)
+
+    def exponential(self, node: exp.Expr) -> exp.Expr:
+        part = self.as_float(node.this)
+
+        def within(value: exp.Expr) -> exp.Expr:
+            reach = exp.Between(this=value.copy(), low=number(-700), high=number(700))
+            return or_(float_guards.special(value), reach)
+
+        return self.function(part, within, exp.Exp(this=part.value))
+
+    def power(self, node: exp.Expr) -> exp.Expr:
+        exponent = node.expression.unnest()
+        negative = isinstance(exponent, exp.Neg)
+        text = constant_text(exponent.this if negative else exponent, self.parameters) or "1"
+        power = -float(text) if negative else float(text)
+        part = self.as_float(node.this)
+        raised = exp.Pow(this=part.value, expression=float_guards.double(repr(power)))
+        return self.function(part, lambda v: float_guards.power(v, power), raised)
+
+    def bucket(self, node: exp.Expr) -> exp.Expr:
+        exact = self.type_of(node.this) is Type.NUMERIC
+        value = self.write(node.this) if exact else self.as_float(node.this).closed()
+        low, high, count = (node.args[name].copy() for name in ("min_value", "max_value", "num_buckets"))
+        low, high = (self.plain(end, exact) for end in (low, high))
+        count = number(whole_constant(count, self.parameters) or 1)
+        above = paren(exp.Sub(this=value.copy(), expression=low.copy()))
+        whole = paren(exp.Sub(this=high.copy(), expression=low.copy()))
+        step = divided(exp.Mul(this=above, expression=count), whole)
+        inside = exp.Add(this=cast(exp.Floor(this=step), "INT"), expression=number(1))
+        found = exp.case()
+        if not exact or self.knows_nan:
+            found = found.when(self.undefined(value, Type.NUMERIC if exact else Type.FLOAT8), exp.null())
+        found = found.when(exp.LT(this=value.copy(), expression=low.copy()), number(0))
+        beyond = exp.Add(this=count.copy(), expression=number(1))
+        found = found.when(exp.GTE(this=value.copy(), expression=high.copy()), beyond)
+        if not exact:
+            # A smaller value would underflow a double after the division.
+            found = found.when(exp.LT(this=above.copy(), expression=float_guards.double("1e-290")), number(1))
+        return found.when(exp.GTE(this=value.copy(), expression=low.copy()), inside)
+
+    def plain(self, node: exp.Expr, exact: bool) -> exp.Expr:
+        """A constant number in a type."""
+        return cast(self.write(node), self.numeric if exact else "DOUBLE")
+
+    def cast(self, node: exp.Expr) -> exp.Expr:
+        source, target = self.type_of(node.this), self.type_of(node)
+        sizes = [whole_constant(s.this, self.parameters) or 0 for s in node.args["to"].expressions]
+        if node.args["to"].this == exp.DType.INTERVAL:
+            return self.interval(node)
+        if source is Type.LITERAL:
+            return cast(self.write(node.this), self.stored(node))
+        if target in INTEGERS and source is not Type.BOOL:
+            return self.to_integer(node, source)
+        if target is Type.NUMERIC:
+            return self.to_number(node, source, sizes)
+        if target in FLOATS:
+            part = self.fitted(node.this, target)
+            guards = (float_guards.narrows(part.value),) if target is Type.FLOAT4 else ()
+            return cast(Guarded(part.value, (*part.guards, *guards)).closed(), self.stored(node))
+        value = self.write(node.this)
+        if target is Type.TEXT:
+            text = self.spelt(value, source)
+            return exp.Left(this=text, expression=number(sizes[0])) if sizes else text
+        if target is Type.TIMESTAMP and source is Type.DATE:
+            return when(dates(value), cast(value, "TIMESTAMP"))
+        return cast(value, self.stored(node))
+
+    def to_integer(self, node: exp.Expr, source: Type) -> exp.Expr:
+        """A number as an integer: PostgreSQL rounds numerics half away from zero, doubles half to even."""
+        of, value = self.type_of(node), self.write(node.this)
+        most = SPAN[of]
+        if source in INTEGERS:
+            within: exp.Expr = exp.Between(this=value, low=number(-most), high=number(most - 1))
+        elif of is Type.INT8 and source in FLOATS:
+            within = and_(
+                exp.GTE(this=value, expression=float_guards.double(str(-most))),
+                exp.LT(this=value.copy(), expression=float_guards.double(str(most))),
+            )
+        else:
+            exact = source is Type.NUMERIC
+            low, high = (self.plain_text(f"{end}.5", exact) for end in (-most, most - 1))
+            least = (exp.GT if exact else exp.GTE)(this=value, expression=low)
+            within = and_(least, exp.LT(this=value.copy(), expression=high))
+        if source is Type.NUMERIC:
+            return when(within, cast(exp.Round(this=value.copy()), self.stored(node)))
+        return when(within, cast(value.copy(), self.stored(node)))
+
+    def plain_text(self, text: str, exact: bool) -> exp.Expr:
+        """A constant number written as a text."""
+        return cast(exp.Literal.string(text), self.numeric if exact else "DOUBLE")
+
+    def to_number(self, node: exp.Expr, source: Type, sizes: Sequence[int]) -> exp.Expr:
+        value = self.write(node.this)
+        if source in FLOATS:
+            value = when(
+                exp.LT(this=float_guards.size(value), expression=float_guards.double("1e28")),
+                self.decimal(value),
+            )
+        elif source is not Type.NUMERIC:
+            value = cast(value, self.numeric)
+        if not sizes:
+            return value
+        rounded = exp.Round(this=value, decimals=number(sizes[1] if len(sizes) > 1 else 0))
+        most = 10 ** (sizes[0] - (sizes[1] if len(sizes) > 1 else 0))
+        return when(exp.LT(this=exp.Abs(this=rounded.copy()), expression=number(most)), rounded)
+
+    def extract(self, node: exp.Expr) -> exp.Expr:
+        value, field = self.write(node.expression), node.name.lower()
+        found = self.type_of(node.expression)
+        if found in (Type.INTERVAL, Type.AGE, Type.TIME):
+            return self.field(value, field)
+        if found is Type.DATE:
+            moment = cast(value.copy(), "TIMESTAMP") if field == "epoch" else value.copy()
+            return when(dates(value), self.field(moment, field))
+        return when(calendar(value), self.field(value, field))
+
+    def truncated_time(self, node: exp.Expr) -> exp.Expr:
+        value, copy = self.write(node.this), node.copy()
+        copy.set("this", cast(value, "TIMESTAMP") if self.type_of(node.this) is Type.DATE else value)
+        return when(dates(value) if self.type_of(node.this) is Type.DATE else calendar(value), copy)
+
+    def interval(self, node: exp.Expr) -> exp.Expr:
+        text = interval_text(node, self.parameters) or ""
+        return exp.Cast(this=exp.Literal.string(text), to=exp.DataType(this=exp.DType.INTERVAL))
+
+    def shown(self, node: exp.Expr) -> exp.Expr:
+        value = self.write(node.this)
+        guard = dates(value) if self.type_of(node.this) is Type.DATE else calendar(value)
+        return when(guard, exp.TimeToStr(this=cast(value, "TIMESTAMP"), format=node.args["format"].copy()))
+
+    def named(self, node: exp.Expr) -> exp.Expr:
+        parts = [self.write(e) for e in node.expressions]
+        if node.name.lower() == "age":
+            ends = [cast(part, "TIMESTAMP") for part in parts]
+            finite = and_(*(calendar(part) for part in parts))
+            return when(finite, exp.Anonymous(this="AGE", expressions=ends))
+        return self.made_date(*parts)
+
+    def made_date(self, year: exp.Expr, month: exp.Expr, day: exp.Expr) -> exp.Expr:
+        def divides(by: int) -> exp.Expr:
+            return exp.EQ(this=exp.Mod(this=paren(year.copy()), expression=number(by)), expression=number(0))
+
+        leap = or_(and_(divides(4), not_(divides(100))), divides(400))
+        short = case((leap, number(29)), otherwise=number(28))
+        last = case((exp.EQ(this=month.copy(), expression=number(2)), short))
+        months = [number(n) for n in (4, 6, 9, 11)]
+        last = last.when(exp.In(this=month.copy(), expressions=months), number(30)).else_(number(31))
+        known = [
+            exp.Between(this=part.copy(), low=number(1), high=high)
+            for part, high in ((year, number(9999)), (month, number(12)), (day, last))
+        ]
+        parts = [cast(part, "INT") for part in (year, month, day)]
+        return when(and_(*known), exp.Anonymous(this="MAKE_DATE", expressions=parts))
+
+    def trim(self, node: exp.Expr) -> exp.Expr:
+        characters = node.args.get("expression")
+        removed = exp.Literal.string(" ") if characters is None else self.write(characters)
+        name = _TRIMS.get(str(node.args.get("position") or ""), self.both)
+        return exp.Anonymous(this=name, expressions=[self.write(node.this), removed])
+
+    def side(self, node: exp.Expr) -> exp.Expr:
+        """LEFT and RIGHT."""
+        return self.parts(node)
+
+    def joined(self, node: exp.Expr) -> exp.Expr:
+        concat = isinstance(node, exp.Concat)
+        parts = [
+            self.joinable(part, concat)
+            for part in (node.expressions if concat else [node.this, node.expression])
+        ]
+        if concat:
+            parts = [func("COALESCE", part, exp.Literal.string("")) for part in parts]
+        found = parts[0]
+        for part in parts[1:]:
+            found = exp.DPipe(this=found, expression=part)
+        return paren(found)
+
+    def joinable(self, node: exp.Expr, alone: bool) -> exp.Expr:
+        value = self.write(node)
+        if not isinstance(node, exp.Column) or self.type_of(node) is not Type.TEXT:
+            return cast(value, "TEXT")
+        short = exp.LTE(this=exp.Length(this=value.copy()), expression=number(LONGEST_JOINED))
+        return when(short, cast(value, "TEXT"))
+
+    def replaced(self, node: exp.Expr) -> exp.Expr:
+        value = self.write(node.this)
+        short = exp.LTE(this=exp.Length(this=value), expression=number(LONGEST_REPLACED))
+        texts = [self.write(node.args[name]) for name in ("expression", "replacement")]
+        return when(short, exp.Anonymous(this="REPLACE", expressions=[value.copy(), *texts]))
+
+    def pattern(self, node: exp.Expr) -> str:
+        found = regexp.tokens(constant_text(node.expression, self.parameters) or "x") or []
+        return regexp.either_case(found) if isinstance(node, exp.RegexpILike) else "".join(found)
+
+    def folding(self, value: exp.Expr) -> exp.Expr:
+        """A text whose letters have two cases."""
+        return value
+
+    def cased(self, node: exp.Expr) -> exp.Expr:
+        """LOWER and UPPER."""
+        return type(node)(this=self.write(node.this))
+
+    def bytewise(self, value: exp.Expr) -> exp.Expr:
+        """A text that is compared and searched by its bytes, whatever its own collation."""
+        return value
+
+    @abstractmethod
+    def days_between(self, first: exp.Expr, second: exp.Expr) -> exp.Expr:
+        """How many days a date is after another."""
+
+    @abstractmethod
+    def half_even(self, value: exp.Expr) -> exp.Expr:
+        """A double rounded to the nearest whole number, halves to even ones."""
+
+    @abstractmethod
+    def cut_number(self, value: exp.Expr, places: int) -> exp.Expr:
+        """An exact number without the digits behind `places`."""
+
+    @abstractmethod
+    def decimal(self, value: exp.Expr) -> exp.Expr:
+        """A double as the exact number of its first 15 digits."""
+
+    def spelt(self, value: exp.Expr, of: Type) -> exp.Expr:
+        """A value of a type as PostgreSQL prints it."""
+        return cast(value, "TEXT")
+
+    def stored(self, node: exp.Expr) -> exp.DataType:
+        """The engine's type of a cast."""
+        of = node.args["to"].this
+        return data_type(self.numeric) if of == exp.DType.DECIMAL else exp.DataType(this=of)
+
+    @abstractmethod
+    def field(self, value: exp.Expr, field: str) -> exp.Expr:
+        """EXTRACT of a value of years 1 to 9999, an exact number."""
+
+    @abstractmethod
+    def substring(self, node: exp.Expr) -> exp.Expr:
+        """SUBSTRING by places."""
+
+    @abstractmethod
+    def matched(self, node: exp.Expr) -> exp.Expr:
+        """Whether a regular expression is found."""
+
+    def regexp_replaced(self, node: exp.Expr) -> exp.Expr:
+        """What a regular expression finds in a text that is not too long, replaced."""
+        value = self.write(node.this)
+        short = exp.LTE(this=exp.Length(this=value), expression=number(LONGEST_REPLACED))
+        texts = [exp.Literal.string(self.pattern(node)), self.write(node.args["replacement"])]
+        modifiers = node.args.get("modifiers")
+        flags = (
+            []
+            if modifiers is None
+            else [exp.Literal.string(constant_text(modifiers, self.parameters) or "g")]
+        )
+        parts = [self.bytewise(value.copy()), *texts, *flags]
+        return when(short, exp.Anonymous(this="REGEXP_REPLACE", expressions=parts))

@@ -1,0 +1,77 @@
+"""The pieces that expressions are built from: constants, guards, and values that may be computed under guards only."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sqlglot import exp
+
+from rewriter.ir.trees import case, cast
+
+FIRST, LAST = "0001-01-01", "9999-12-31"
+
+
+@dataclass(frozen=True)
+class Guarded:
+    """A value that may be computed only if its guards hold. A guard may be evaluated only if those before it hold."""
+
+    value: exp.Expr
+    guards: tuple[exp.Expr, ...] = ()
+
+    def closed(self) -> exp.Expr:
+        """The value, or NULL where it may not be computed."""
+        found = self.value
+        for guard in reversed(self.guards):
+            found = case((guard, found))
+        return found
+
+
+def number(value: int) -> exp.Expr:
+    """A whole constant.
+
+    >>> number(-3).sql()
+    '-3'
+    """
+    literal = exp.Literal.number(abs(value))
+    return exp.Neg(this=literal) if value < 0 else literal
+
+
+def calendar(value: exp.Expr) -> exp.Expr:
+    """Whether a date or timestamp is of the years 1 to 9999."""
+    last = cast(exp.Literal.string(f"{LAST} 23:59:59.999999"), "TIMESTAMP")
+    first = cast(exp.Literal.string(FIRST), "TIMESTAMP")
+    return exp.Between(this=value.copy(), low=first, high=last)
+
+
+def dates(value: exp.Expr) -> exp.Expr:
+    """Whether a date is of the years 1 to 9999."""
+    ends = [cast(exp.Literal.string(text), "DATE") for text in (FIRST, LAST)]
+    return exp.Between(this=value.copy(), low=ends[0], high=ends[1])
+
+
+def when(guard: exp.Expr, value: exp.Expr) -> exp.Case:
+    """`value` where the guard holds, else NULL."""
+    return case((guard, value))
+
+
+def divided(left: exp.Expr, right: exp.Expr) -> exp.Expr:
+    """A division that is printed as one: sqlglot would cast to double otherwise.
+
+    >>> divided(exp.column("a"), exp.column("b")).sql("postgres")
+    'a / b'
+    """
+    return exp.Div(this=left, expression=right, typed=True)
+
+
+def operation(node: exp.Expr, left: exp.Expr, right: exp.Expr) -> exp.Expr:
+    """The operation of `node` over other operands."""
+    return divided(left, right) if isinstance(node, exp.Div) else type(node)(this=left, expression=right)
+
+
+def collated(value: exp.Expr, name: str) -> exp.Expr:
+    """A text under a collation.
+
+    >>> collated(exp.column("x"), "C").sql("postgres")
+    'x COLLATE "C"'
+    """
+    return exp.Collate(this=value, expression=exp.to_identifier(name, quoted=True))

@@ -1,0 +1,211 @@
+"""PostgreSQL's SQL: it has no TRY, so every expression is written in a form that cannot raise."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from sqlglot import exp
+
+from rewriter.emit.engines.base import Engine
+from rewriter.emit.engines.parts import Guarded, collated, number, operation, when
+from rewriter.ir.relation import leaf
+from rewriter.ir.trees import and_, case, cast, func, or_, paren
+from rewriter.ir.types import INTEGERS, SPAN, Type, type_named
+from rewriter.policy import Column
+from rewriter.scalar import float_guards
+
+LARGEST = "1e38"
+"""Numerics from here on are NULL in arithmetic: products of many could be beyond what a numeric holds."""
+_STAND_INS = {
+    "BIGINT": "0",
+    "DOUBLE": "0",
+    "BOOLEAN": "false",
+    "DATE": "2000-01-01",
+    "TIMESTAMP": "2000-01-01 00:00:00",
+    "TIME": "00:00:00",
+    "UUID": "00000000-0000-0000-0000-000000000000",
+}
+"""A value of each type of cells that stands for NULL in a join; whether it was NULL is compared beside it."""
+
+HELD = "1e28"
+"""What the cells' DECIMAL of 38 digits, ten of them behind the point, can hold."""
+
+
+class Postgres(Engine):
+    """PostgreSQL 15 and later, under the settings that the backend pins; columns of text come with collation C."""
+
+    name = "postgres"
+    texts = "TEXT"
+    both = "BTRIM"
+    operand_types: Mapping[Type, str] = {
+        Type.INT2: "BIGINT",
+        Type.INT4: "BIGINT",
+        Type.INT8: "DECIMAL",
+        Type.NUMERIC: "DECIMAL",
+    }
+    result_types: Mapping[Type, str] = {
+        Type.INT2: "SMALLINT",
+        Type.INT4: "INT",
+        Type.INT8: "BIGINT",
+        Type.FLOAT4: "REAL",
+    }
+
+    def scanned(self, alias: str, column: Column) -> exp.Expr:
+        value = leaf(alias, column.name)
+        found = type_named(column.type)
+        if found is Type.TEXT_ARRAY:
+            return self.bytewise(value)
+        return self.bytewise(cast(value, "TEXT")) if found is Type.TEXT else value
+
+    def cell(self, value: exp.Expr, of: Type) -> exp.Expr:
+        if of is not Type.NUMERIC:
+            return cast(value, _cell(of))
+        held = exp.LT(this=exp.Abs(this=value), expression=cast(exp.Literal.string(HELD), "DECIMAL"))
+        rounded = func("ROUND", value.copy(), exp.Literal.number(10))
+        return case((held, rounded))
+
+    def key(self, value: exp.Expr, of: Type) -> exp.Expr:
+        if of is Type.NUMERIC:
+            return exp.Anonymous(this="TRIM_SCALE", expressions=[value])
+        if of is Type.INTERVAL:
+            return _justified(value)
+        return cast(value, "TEXT") if _opaque(of) else super().key(value, of)
+
+    def least(self, value: exp.Expr, of: Type) -> exp.Expr:
+        if of is Type.BOOL:
+            return exp.LogicalAnd(this=value)
+        if of is Type.UUID:
+            return cast(exp.Min(this=cast(value, "TEXT")), "UUID")
+        return exp.Min(this=value)
+
+    def same(self, left: exp.Expr, right: exp.Expr, of: Type) -> exp.Expr:
+        equal = exp.EQ(this=_filled(left, of), expression=_filled(right, of))
+        absent = (paren(exp.Is(this=side.copy(), expression=exp.null())) for side in (left, right))
+        return and_(equal, exp.EQ(this=next(absent), expression=next(absent)))
+
+    def bits(self, value: exp.Expr) -> exp.Expr:
+        double = exp.Add(this=cast(value, "DOUBLE"), expression=exp.Literal.number("0.0"))
+        sent = exp.Anonymous(this="FLOAT8SEND", expressions=[double])
+        digits = exp.Anonymous(this="ENCODE", expressions=[sent, exp.Literal.string("hex")])
+        bits = cast(paren(exp.DPipe(this=exp.Literal.string("x"), expression=digits)), "BIT(64)")
+        unordered = exp.EQ(this=value.copy(), expression=cast(exp.Literal.string("NaN"), "DOUBLE"))
+        return case((unordered, exp.Literal.string("NaN")), otherwise=cast(bits, "TEXT"))
+
+    def digits(self, value: exp.Expr) -> exp.Expr:
+        return cast(exp.Anonymous(this="TRIM_SCALE", expressions=[value]), "TEXT")
+
+    def ordered(self, value: exp.Expr, of: Type) -> exp.Expr:
+        if _opaque(of):
+            value = cast(value, "TEXT")
+        return self.bytewise(value) if of is Type.TEXT or _opaque(of) else value
+
+    def literal(self, node: exp.Expr) -> exp.Expr:
+        return node.copy()
+
+    def operand(self, node: exp.Expr, of: Type) -> Guarded:
+        part = super().operand(node, of)
+        if of is not Type.NUMERIC or self.bounded(node):
+            return part
+        return Guarded(
+            part.value, (exp.LT(this=exp.Abs(this=part.value.copy()), expression=_exact(LARGEST)),)
+        )
+
+    def bounded(self, node: exp.Expr) -> bool:
+        """Whether a numeric has few digits by its type or because it is a constant."""
+        if isinstance(node, exp.Column):
+            return "(" in self.relation.source(node.table).column(node.name).type
+        return isinstance(node, (exp.Literal, exp.Parameter, exp.Extract, exp.Neg))
+
+    def promoted(self, part: Guarded, before: Type, after: Type) -> Guarded:
+        if self.computed_in(before) == self.computed_in(after):
+            return part
+        if before is not Type.NUMERIC:
+            return Guarded(cast(part.value, self.computed_in(after)), part.guards)
+        size = exp.Abs(this=part.value.copy())
+        large = and_(
+            exp.LT(this=size, expression=_exact("1e300")),
+            exp.GT(this=size.copy(), expression=_exact("1e-300")),
+        )
+        held = or_(float_guards.zero(part.value), large)
+        return Guarded(cast(part.value, "DOUBLE"), (*part.guards, held))
+
+    def computed(self, node: exp.Expr, parts: Sequence[exp.Expr], of: Type) -> Guarded:
+        guards: tuple[exp.Expr, ...] = ()
+        if isinstance(node, (exp.Div, exp.Mod)):
+            guards = (exp.NEQ(this=parts[1].copy(), expression=number(0)),)
+        if isinstance(node, exp.Div) and of is Type.INT8:
+            value: exp.Expr = exp.Anonymous(this="DIV", expressions=list(parts))
+        elif isinstance(node, exp.Binary):
+            value = operation(node, parts[0], parts[1])
+        else:
+            value = type(node)(this=parts[0])
+        if of in INTEGERS and not isinstance(node, exp.Mod):
+            ends = number(-SPAN[of]), number(SPAN[of] - 1)
+            guards = (*guards, exp.Between(this=paren(value.copy()), low=ends[0], high=ends[1]))
+        return Guarded(value, guards)
+
+    def folding(self, value: exp.Expr) -> exp.Expr:
+        return collated(value, "default")
+
+    def cased(self, node: exp.Expr) -> exp.Expr:
+        return collated(type(node)(this=collated(self.write(node.this), "default")), "C")
+
+    def days_between(self, first: exp.Expr, second: exp.Expr) -> exp.Expr:
+        return exp.Sub(this=first, expression=second)
+
+    def half_even(self, value: exp.Expr) -> exp.Expr:
+        return exp.Round(this=value)
+
+    def cut_number(self, value: exp.Expr, places: int) -> exp.Expr:
+        return exp.Anonymous(this="TRUNC", expressions=[value, number(places)])
+
+    def decimal(self, value: exp.Expr) -> exp.Expr:
+        return cast(value.copy(), "DECIMAL")
+
+    def field(self, value: exp.Expr, field: str) -> exp.Expr:
+        return exp.Extract(this=exp.var(field.upper()), expression=value)
+
+    def substring(self, node: exp.Expr) -> exp.Expr:
+        start, length = self.write(node.args["start"]), node.args.get("length")
+        if length is None:
+            return exp.Substring(this=self.write(node.this), start=start)
+        size = self.write(length)
+        known = when(exp.GTE(this=size, expression=number(0)), size.copy())
+        return exp.Substring(this=self.write(node.this), start=start, length=known)
+
+    def matched(self, node: exp.Expr) -> exp.Expr:
+        value = paren(self.bytewise(self.write(node.this)))
+        return exp.RegexpLike(this=value, expression=exp.Literal.string(self.pattern(node)))
+
+    def bytewise(self, value: exp.Expr) -> exp.Expr:
+        return collated(value, "C")
+
+
+def _exact(text: str) -> exp.Expr:
+    return cast(exp.Literal.string(text), "DECIMAL")
+
+
+def _cell(of: Type) -> str:
+    return "TEXT" if of.cell == "VARCHAR" else of.cell
+
+
+def _opaque(of: Type) -> bool:
+    """Whether values of a type are grouped by their texts."""
+    return of is Type.OTHER or (of is not Type.INTERVAL and not of.enumerable)
+
+
+def _justified(value: exp.Expr) -> exp.Expr:
+    """One of the intervals that are equal, whichever row comes first; NULL beyond a hundred thousand years."""
+    ends = [cast(exp.Literal.string(f"{sign}100000 years"), "INTERVAL") for sign in ("-", "")]
+    near = exp.Between(this=value, low=ends[0], high=ends[1])
+    return case((near, exp.Anonymous(this="JUSTIFY_INTERVAL", expressions=[value.copy()])))
+
+
+def _filled(value: exp.Expr, of: Type) -> exp.Expr:
+    stand_in = cast(exp.Literal.string(_STAND_INS.get(_cell(of), "")), _cell(of))
+    if of is Type.NUMERIC:
+        stand_in = cast(exp.Literal.number(0), "DECIMAL")
+    return func("COALESCE", value.copy(), stand_in)
+
+
+POSTGRES = Postgres()
