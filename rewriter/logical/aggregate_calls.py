@@ -14,9 +14,8 @@ from sqlglot import exp
 from rewriter.binder.names import resolve
 from rewriter.effort import PARSED, spend
 from rewriter.ir.measure import Function
-from rewriter.ir.relation import Field, Relation, is_inner_unit, is_unit
+from rewriter.ir.relation import Relation, is_inner_unit, is_unit
 from rewriter.ir.types import NUMBERS, ZONELESS, Type
-from rewriter.policy import Column
 from rewriter.refusal import Refusal
 from rewriter.scalar.constant_factor import constant_of, scaled
 from rewriter.scalar.typecheck import Parameters, check, check_condition, type_of
@@ -284,23 +283,3 @@ def conjunction(left: exp.Expr | None, right: exp.Expr | None) -> exp.Expr | Non
     if left is None or right is None:
         return left if right is None else right
     return exp.and_(left, right)
-
-
-def per_unit_column(field: Field, relation: Relation, parameters: Parameters) -> Column:
-    """The column that an output of a per-unit subquery becomes: its name, and its type as far as it is known."""
-    value = field.value
-    if isinstance(value, exp.Count):
-        return Column(field.name, "bigint", nullable=False)
-    inner = value.this if isinstance(value, exp.AggFunc) else value
-    if isinstance(inner, exp.Column):
-        base = relation.source(inner.table).column(inner.name)
-        return Column(field.name, base.type) if isinstance(value, exp.AggFunc) else _renamed(base, field.name)
-    names = {"int": "bigint", "number": "numeric", "float": "double precision", "bool": "boolean"}
-    found = type_of(inner, relation, parameters).family
-    return Column(
-        field.name, names.get(found, "timestamp without time zone" if found == "timestamp" else found)
-    )
-
-
-def _renamed(column: Column, name: str) -> Column:
-    return Column(name, column.type, column.nullable, column.domain, column.domain_from, column.range)
