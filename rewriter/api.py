@@ -1,9 +1,9 @@
 """The public interface of the rewriter, in the order in which the planner calls it, from text to the backend's SQL.
 
-`draft` reads a private statement and splits it: aggregate nodes, which the backend computes, and what remains above
-them, which `present` writes as SQL over released arrays. Before that `types_query` and `draft`'s constants are put to
-the front, which is PostgreSQL. `known_cells` says which cells a node has; the functions that end in `_query` write
-the backend's SQL, the last stage of which bounds what one unit contributes.
+`split_query` reads a private statement and splits it into a logical plan: aggregate nodes, which the backend computes,
+and what remains above them, which `present` writes as SQL over released arrays. Before that `types_query` and its
+constants are put to the front, which is PostgreSQL. `known_cells` says which cells a node has; the functions that end
+in `_query` write the backend's SQL, the last stage of which bounds what one unit contributes.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from rewriter.logical.empty import has_no_rows, probe, without_rows
 from rewriter.logical.key_domains import MAX_CELLS, domain_queries, known_cells
 from rewriter.logical.lasting_streams import lasting, public_tables, running, within_horizon
 from rewriter.logical.presentation import Column, Columns, node_columns, present
-from rewriter.logical.split import draft
+from rewriter.logical.split import split_query
 from rewriter.syntax.allowlist import position
 from rewriter.syntax.parse import MAX_CONSTANTS
 
@@ -36,7 +36,6 @@ __all__ = [
     "check_dialect",
     "clipped_query",
     "domain_queries",
-    "draft",
     "groups_per_unit",
     "has_no_rows",
     "held",
@@ -54,6 +53,7 @@ __all__ = [
     "public_tables",
     "running",
     "running_query",
+    "split_query",
     "types_query",
     "weights_query",
     "within_horizon",

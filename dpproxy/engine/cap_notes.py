@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from rewriter.api import one_row_per_unit
 from rewriter.ir.measure import Count, Joint, Moment, Quantiles, Running, Total
-from rewriter.logical.plan import NodeDraft
+from rewriter.logical.plan import AggregateNode
 
 BEYOND = "the excess is not counted"
 NOT_COVERED = "and the interval does not cover it"
@@ -16,24 +16,24 @@ ROWS_OF_UNIT = "its rows"
 LESS_WEIGHT = "{}: where such units differ from the others, it is not that of all rows"
 
 
-def caps(draft: NodeDraft) -> str:
+def caps(aggregate: AggregateNode) -> str:
     """Which caps hold for a node's numbers, where its units may have more than that; empty where they cannot."""
-    return " and ".join((*_rows(draft), *_sums(draft), *_groups(draft)))
+    return " and ".join((*_rows(aggregate), *_sums(aggregate), *_groups(aggregate)))
 
 
-def _rows(draft: NodeDraft) -> Iterator[str]:
+def _rows(aggregate: AggregateNode) -> Iterator[str]:
     """Of the largest number of rows of a unit that any measure counts."""
-    for running in (m for m in draft.measures if isinstance(m, Running)):
-        if not one_row_per_unit(draft.relation):
+    for running in (m for m in aggregate.measures if isinstance(m, Running)):
+        if not one_row_per_unit(aggregate.relation):
             yield f"{_at_most(running.events, 'row')}, its first"
-    most = max(_counted(draft), default=None)
-    if most is not None and not one_row_per_unit(draft.relation, draft.keys):
-        yield _at_most(most, "row") + (" in a group" if draft.keys else "")
+    most = max(_counted(aggregate), default=None)
+    if most is not None and not one_row_per_unit(aggregate.relation, aggregate.keys):
+        yield _at_most(most, "row") + (" in a group" if aggregate.keys else "")
 
 
-def _counted(draft: NodeDraft) -> Iterator[int]:
-    for output in draft.outputs:
-        for measure in (draft.measures[place] for place in output.measures):
+def _counted(aggregate: AggregateNode) -> Iterator[int]:
+    for output in aggregate.outputs:
+        for measure in (aggregate.measures[place] for place in output.measures):
             # With tau 1 a count is one of units, unless it was asked for as one of rows.
             if isinstance(measure, Count):
                 if measure.tau > 1 or output.rows:
@@ -44,16 +44,16 @@ def _counted(draft: NodeDraft) -> Iterator[int]:
                 yield measure.tau
 
 
-def _sums(draft: NodeDraft) -> Iterator[str]:
-    if any(isinstance(m, Moment) and m.whole for m in draft.measures):
+def _sums(aggregate: AggregateNode) -> Iterator[str]:
+    if any(isinstance(m, Moment) and m.whole for m in aggregate.measures):
         yield "the sum of one unit counts within its unit_bounds"
 
 
-def _groups(draft: NodeDraft) -> Iterator[str]:
-    whole = (m for m in draft.measures if isinstance(m, (Total, Joint)) or getattr(m, "weighted", False))
-    cut = len(list(whole)) < len(draft.measures)
-    if draft.keys and cut and draft.bound.enforce and draft.bound.value is not None:
-        yield _at_most(draft.bound.value, "group")
+def _groups(aggregate: AggregateNode) -> Iterator[str]:
+    whole = (m for m in aggregate.measures if isinstance(m, (Total, Joint)) or getattr(m, "weighted", False))
+    cut = len(list(whole)) < len(aggregate.measures)
+    if aggregate.keys and cut and aggregate.bound.enforce and aggregate.bound.value is not None:
+        yield _at_most(aggregate.bound.value, "group")
 
 
 def _at_most(number: int, what: str) -> str:

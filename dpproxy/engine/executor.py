@@ -28,7 +28,7 @@ from dpproxy.engine.rollback_guard import RollbackGuardedLedger
 from dpproxy.engine.system_tables import system_columns
 from mechanisms import randomness
 from rewriter.effort import bounded
-from rewriter.logical.plan import SystemDraft
+from rewriter.logical.plan import SystemTableNode
 from rewriter.statements.classify import Verdict
 from rewriter.statements.set_statement import ERROR_COLUMNS
 
@@ -127,7 +127,7 @@ class QueryEngine:
             wanted = [plan for plan in plans[: ready - done] if plan is not None]
             results |= self._purchases.results(request, wanted, chain, epoch)
             for number, (node, plan) in enumerate(zip(planned[done:ready], plans, strict=False), done):
-                if isinstance(node, SystemDraft):
+                if isinstance(node, SystemTableNode):
                     columns += system_columns(
                         node.name, chain[0], self._ledger.accounts, self._ledger.history, request.last
                     )
@@ -137,7 +137,7 @@ class QueryEngine:
                 columns += released(
                     shown[number].keys,
                     shown[number].columns,
-                    node.draft,
+                    node.aggregate,
                     prepared.columns[number],
                     nonnegative=self._config.privacy.nonnegative,
                 )

@@ -39,14 +39,16 @@ def explanation(plan: ReleasePlan, left: Charge | None) -> Iterator[str]:
         return
     if isinstance(plan.selection, CountSelection):
         top = f", top {plan.k}" if plan.lowered or is_top_k(plan.selection) else ""
-        yield from _mechanism(plan.selection.mechanism, plan.node.draft.measures, plan.selection.place, top)
+        yield from _mechanism(
+            plan.selection.mechanism, plan.node.aggregate.measures, plan.selection.place, top
+        )
     elif isinstance(plan.selection, PartitionSelection):
         yield from _by_weight(plan.selection)
     elif isinstance(plan.selection, RunningSelection):
         yield from _by_time(plan.selection, plan.stream is not None)
     for meter in plan.meters:
         yield from _meter(meter, plan.selection.most)
-    if capped := caps(node.draft):
+    if capped := caps(node.aggregate):
         yield f"  Not covered by intervals: {capped}, {BEYOND}"
     yield f"  Cost: at most {charge(plan.cost_at_most)}"
     if left is not None:
@@ -133,10 +135,10 @@ def _by_time(selection: RunningSelection, lasts: bool) -> Iterator[str]:
 def _meter(meter: Measurement, groups: int) -> Iterator[str]:
     if isinstance(meter, SumMeasurement):
         for place, mechanism in zip(meter.places, meter.mechanisms(groups), strict=True):
-            yield from _mechanism(mechanism, meter.node.draft.measures, place, "")
+            yield from _mechanism(mechanism, meter.node.aggregate.measures, place, "")
     elif isinstance(meter, TotalsMeasurement):
         for place, found in zip(meter.places, meter.mechanisms(groups), strict=True):
-            yield f"  Mechanism: {found.name}, {named(meter.node.draft.measures[place])}"
+            yield f"  Mechanism: {found.name}, {named(meter.node.aggregate.measures[place])}"
             if isinstance(found, UnitClip):
                 yield from _clip(found, "each unit's totals over all groups", found.choice)
             else:

@@ -175,7 +175,7 @@ class CountSelection:
             counts, labels = in_cell_order(fetched, 1, len(self.node.cells)), self.node.cells
             release = self.mechanism.release(Histogram(counts, True), stream)
             return self._groups(release, labels)
-        keys = len(self.node.draft.keys)
+        keys = len(self.node.aggregate.keys)
         complete = self.mechanism.fetch is None or fetched.rows < self.mechanism.fetch
         release = self.mechanism.release(Histogram(fetched.counts(keys), complete), stream)
         labels = tuple(zip(*(fetched.texts(n) for n in range(keys)), strict=True))

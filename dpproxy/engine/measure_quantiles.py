@@ -41,7 +41,7 @@ class QuantileMeter:
 
     @property
     def _measure(self) -> Quantiles:
-        measure = self.node.draft.measures[self.place]
+        measure = self.node.aggregate.measures[self.place]
         assert isinstance(measure, Quantiles)
         return measure
 

@@ -63,7 +63,7 @@ class TotalsMeasurement:
         return tuple(p for p in chosen if isinstance(self._measure(p), Joint))
 
     def _measure(self, place: int) -> Total | Joint:
-        measure = self.node.draft.measures[place]
+        measure = self.node.aggregate.measures[place]
         assert isinstance(measure, (Total, Joint))
         return measure
 

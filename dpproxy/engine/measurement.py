@@ -76,7 +76,7 @@ class SumMeasurement:
         return tuple(self._mechanism(place, groups) for place in self.places)
 
     def _mechanism(self, place: int, groups: int) -> KnownLap | KnownGauss | ClampedSum:
-        measure, delta0 = self.node.draft.measures[place], self.changed.of(groups)
+        measure, delta0 = self.node.aggregate.measures[place], self.changed.of(groups)
         if isinstance(measure, Count):
             return noisy_cells(self.settings, groups, delta0, measure.tau)
         assert isinstance(measure, Moment)

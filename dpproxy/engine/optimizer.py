@@ -83,7 +83,7 @@ from mechanisms.known_domain import KnownGumb
 from mechanisms.partition_selection import DPSips
 from rewriter.ir.measure import Count, DistinctItems, Joint, Moment, Quantiles, Running, Total
 from rewriter.ir.relation import leaves
-from rewriter.logical.plan import UNITS, NodeDraft
+from rewriter.logical.plan import UNITS, AggregateNode
 
 MOST_ROWS_TO_FIND_BY = 2
 """Rows of a unit in a group; above that, groups of an unknown domain are selected by their number of units."""
@@ -96,7 +96,7 @@ def plan_release(node: BoundNode, terms: ReleaseOptions, keys: ReleaseKeys) -> R
 
     The order of the checks matters: what comes to nothing is free, even if the node could not be priced.
     """
-    k = None if node.draft.k is None else min(node.draft.k, terms.max_k)
+    k = None if node.aggregate.k is None else min(node.aggregate.k, terms.max_k)
     if any(running(node)):
         return _stream(node, terms, keys)
     if k == 0 or (node.cells is not None and not node.cells):
@@ -104,24 +104,24 @@ def plan_release(node: BoundNode, terms: ReleaseOptions, keys: ReleaseKeys) -> R
         return ReleasePlan(node, terms, None, (), k, key, key, keys)
     refuse_null_bounds(node)
     if node.cells is None and not terms.scans:
-        _refuse_scan(node.draft, terms.max_k)
+        _refuse_scan(node.aggregate, terms.max_k)
     try:
         return _ask(node, terms, k, keys)
     except ValueError:
         raise refusals.beyond_limits() from None
 
 
-def _refuse_scan(draft: NodeDraft, max_k: int) -> None:
+def _refuse_scan(aggregate: AggregateNode, max_k: int) -> None:
     """PV024 for a bare list of values that most likely a tool asks for, judged by its text and the policy.
 
     Its LIMIT is above `max_k`, which no answer may have, or the policy does not name its column.
     """
-    if draft.listing is None:
+    if aggregate.listing is None:
         return
-    alias, name = next(iter(leaves(*draft.keys)))
-    table = draft.relation.source(alias).table
+    alias, name = next(iter(leaves(*aggregate.keys)))
+    table = aggregate.relation.source(alias).table
     column = table.column(name)
-    limit = draft.listing.limit
+    limit = aggregate.listing.limit
     if (limit is not None and limit > max_k) or column is None or not column.declared:
         raise refusals.scan(table, name)
 
@@ -132,7 +132,7 @@ def _stream(node: BoundNode, terms: ReleaseOptions, keys: ReleaseKeys) -> Releas
     For append-only history one stream of releases continues through all epochs, and times that are not over wait for a
     later one. Otherwise each epoch has a stream of its own with a single release.
     """
-    (measure,) = node.draft.measures
+    (measure,) = node.aggregate.measures
     assert isinstance(measure, Running)
     settings = terms.settings
     _refuse_laplace(settings, "a running count over items of unknown domain")
@@ -189,15 +189,15 @@ def _fits(plan: ReleasePlan, left: Charge) -> bool:
 
 def _ask(node: BoundNode, terms: ReleaseOptions, k: int | None, keys: ReleaseKeys) -> ReleasePlan:
     node = _as_totals(node, terms, k)
-    draft, place = node.draft, node.draft.selecting
+    aggregate, place = node.aggregate, node.aggregate.selecting
     if node.cells is None:
         if not terms.settings.delta_per:
             raise refusals.no_delta()
         # The number of units is one more measure, that no output shows.
-        if draft.measures and (place is None or _better_by_units(node, place)):
-            place = len(draft.measures)
-            node = replace(node, draft=replace(draft, measures=(*draft.measures, UNITS)))
-    selection = _selection(node, terms, place, k) if draft.measures else _listed(node, terms)
+        if aggregate.measures and (place is None or _better_by_units(node, place)):
+            place = len(aggregate.measures)
+            node = replace(node, aggregate=replace(aggregate, measures=(*aggregate.measures, UNITS)))
+    selection = _selection(node, terms, place, k) if aggregate.measures else _listed(node, terms)
     released = () if isinstance(selection, FullDomain) or place is None else (place,)
     # A top-k selection is chosen where nothing bounds the groups of a unit: it may be in every selected one.
     restricted = not is_top_k(selection)
@@ -211,24 +211,24 @@ def _ask(node: BoundNode, terms: ReleaseOptions, k: int | None, keys: ReleaseKey
 def _as_totals(node: BoundNode, terms: ReleaseOptions, k: int | None) -> BoundNode:
     """The node with its counts of units as totals, where they are of a large known domain and nothing bounds the cells
     of a unit: the noise then grows with the number of cells that units are in, not with that of all cells."""
-    draft, settings = node.draft, terms.settings
+    aggregate, settings = node.aggregate, terms.settings
     cells = 0 if node.cells is None else len(node.cells)
     if not node.policy.unit_clips or not CELLS_WITHOUT_K < cells <= MOST_COMPLETE:
         return node
-    if (node.delta0 or cells) < cells or _is_top(draft, k, cells, settings):
+    if (node.delta0 or cells) < cells or _is_top(aggregate, k, cells, settings):
         return node
     measures = tuple(
         Total(None, m.argument, 1, once=True) if isinstance(m, Count) and m.tau == 1 and not m.items else m
-        for m in draft.measures
+        for m in aggregate.measures
     )
-    return replace(node, draft=replace(draft, measures=measures))
+    return replace(node, aggregate=replace(aggregate, measures=measures))
 
 
-def _is_top(draft: NodeDraft, k: int | None, cells: int, settings: MechanismSettings) -> bool:
+def _is_top(aggregate: AggregateNode, k: int | None, cells: int, settings: MechanismSettings) -> bool:
     """Whether a count of units orders groups of which less than half are asked for."""
-    if k is None or draft.order_by is None or 2 * k >= cells or settings.spend == "cheap":
+    if k is None or aggregate.order_by is None or 2 * k >= cells or settings.spend == "cheap":
         return False
-    return isinstance(draft.measures[draft.order_by], Count)
+    return isinstance(aggregate.measures[aggregate.order_by], Count)
 
 
 def _better_by_units(node: BoundNode, place: int) -> bool:
@@ -237,7 +237,7 @@ def _better_by_units(node: BoundNode, place: int) -> bool:
     The threshold on rows is tau times the one on units, but a unit rarely has tau rows. The price is one more count.
     Not for the top k of unrestricted groups, which are ordered by the count of rows.
     """
-    count = node.draft.measures[place]
+    count = node.aggregate.measures[place]
     return isinstance(count, Count) and count.tau > MOST_ROWS_TO_FIND_BY and node.delta0 is not None
 
 
@@ -252,15 +252,17 @@ def _listed(node: BoundNode, terms: ReleaseOptions) -> Selection:
 
 def _selection(node: BoundNode, terms: ReleaseOptions, place: int | None, k: int | None) -> Selection:
     """How the groups are found: `place` is the count that may select them, `k` the LIMIT of a top-k query."""
-    draft, settings = node.draft, terms.settings
+    aggregate, settings = node.aggregate, terms.settings
     if place is None:
         assert node.cells is not None
         return FullDomain(node.cells)
-    count = draft.measures[place]
+    count = aggregate.measures[place]
     assert isinstance(count, Count)
     size = None if node.cells is None else len(node.cells)
-    by_total = draft.order_by is not None and isinstance(draft.measures[draft.order_by], (Total, Joint))
-    ordered = draft.order_by == place or by_total
+    by_total = aggregate.order_by is not None and isinstance(
+        aggregate.measures[aggregate.order_by], (Total, Joint)
+    )
+    ordered = aggregate.order_by == place or by_total
     try:
         mechanism = choose(
             settings,
@@ -268,11 +270,11 @@ def _selection(node: BoundNode, terms: ReleaseOptions, place: int | None, k: int
             delta0=node.delta0,
             tau=count.tau,
             k=k if ordered else None,
-            counts=_shown(draft, place, ordered),
+            counts=_shown(aggregate, place, ordered),
         )
     except NoMechanism:
         # Totals and weighted quantiles of the groups that come out cost the same, however many these are.
-        others = [m for n, m in enumerate(draft.measures) if n != place]
+        others = [m for n, m in enumerate(aggregate.measures) if n != place]
         if settings.noise == "gaussian" and all(
             isinstance(m, (Total, Joint)) or (isinstance(m, Quantiles) and m.weighted) for m in others
         ):
@@ -287,13 +289,13 @@ def _selection(node: BoundNode, terms: ReleaseOptions, place: int | None, k: int
     return CountSelection(node, place, mechanism, most)
 
 
-def _shown(draft: NodeDraft, place: int, ordered: bool) -> bool:
+def _shown(aggregate: AggregateNode, place: int, ordered: bool) -> bool:
     """Whether the selecting count has to be released, shown by itself or used by another output.
 
     A query that only orders by it pays for the rank alone.
     """
-    using = [o.function for o in draft.outputs if place in o.measures]
-    return any(f != "count" for f in using) or (draft.counts if ordered else bool(using))
+    using = [o.function for o in aggregate.outputs if place in o.measures]
+    return any(f != "count" for f in using) or (aggregate.counts if ordered else bool(using))
 
 
 def _count_release(node: BoundNode, terms: ReleaseOptions, place: int, tau: int) -> CountSelection:
@@ -334,7 +336,7 @@ def _meters(
     settings = terms.settings
     if not restricted and settings.spend is None:
         settings = replace(settings, spend="accurate")
-    left = [(n, m) for n, m in enumerate(node.draft.measures) if n not in released]
+    left = [(n, m) for n, m in enumerate(node.aggregate.measures) if n not in released]
     sums = tuple(n for n, m in left if isinstance(m, (Count, Moment)))
     totals = tuple(n for n, m in left if isinstance(m, (Total, Joint)))
     meters: list[Measurement] = [SumMeasurement(node, sums, settings, changed)] if sums else []
@@ -399,7 +401,7 @@ def _refuse_laplace(settings: MechanismSettings, what: str) -> None:
 
 def refuse_null_bounds(node: BoundNode) -> None:
     """Refuse sums and quantiles whose bounds are parameters, and NULL."""
-    for measure in node.draft.measures:
+    for measure in node.aggregate.measures:
         value = measure.value if isinstance(measure, (Moment, Total, Joint, Quantiles)) else None
         if value is not None and value.lo is None and not node.waits:
             raise refusals.null_bound()

@@ -27,7 +27,6 @@ from rewriter.api import (
     check_dialect,
     clipped_query,
     domain_queries,
-    draft,
     groups_per_unit,
     has_no_rows,
     held,
@@ -44,6 +43,7 @@ from rewriter.api import (
     public_tables,
     running,
     running_query,
+    split_query,
     types_query,
     weights_query,
     within_horizon,
@@ -53,7 +53,7 @@ from rewriter.effort import bounded
 from rewriter.emit.engines.base import Engine
 from rewriter.ir.measure import Count, DistinctItems, Vector
 from rewriter.ir.parameter import Parameter, Parameters
-from rewriter.logical.plan import SYSTEM, SYSTEM_TABLES, Draft, NodeDraft, SystemDraft
+from rewriter.logical.plan import SYSTEM, SYSTEM_TABLES, AggregateNode, LogicalPlan, SystemTableNode
 from rewriter.plan import Cells, HistogramQuery
 from rewriter.policy import Policy, Table
 from rewriter.refusal import Refusal
@@ -95,7 +95,7 @@ class PreparedQuery:
     columns: tuple[Columns, ...]
     explain: bool
     constants: tuple[PreparedConstant, ...]
-    nodes: tuple[NodeDraft | SystemDraft, ...]
+    nodes: tuple[AggregateNode | SystemTableNode, ...]
     errors: tuple[tuple[int, int], ...] = ()
     steps: int = 0
 
@@ -120,7 +120,7 @@ class BoundNode:
     """A DP node with everything public that decides its release.
 
     Attributes:
-        draft: the node.
+        aggregate: the node.
         cells: the cells of a known domain, None for an unknown one.
         text: the node in canonical form, the same for equal questions.
         scanned: the stored columns that it reads, with their kinds.
@@ -133,7 +133,7 @@ class BoundNode:
         values: by its place, of each distinct count of values with a small known domain, the units of each value.
     """
 
-    draft: NodeDraft
+    aggregate: AggregateNode
     cells: Cells | None
     text: str
     scanned: Scanned
@@ -151,12 +151,12 @@ class BoundNode:
     @property
     def delta0(self) -> int | None:
         """The most groups one unit can be in by declaration or structure, None if unrestricted."""
-        return self.draft.bound.value
+        return self.aggregate.bound.value
 
     @property
     def kept(self) -> Plain:
         """In how many groups the SQL keeps a unit, and whether by a keyed order."""
-        kept = held(self.draft.bound, self.draft.keys, self.delta0)
+        kept = held(self.aggregate.bound, self.aggregate.keys, self.delta0)
         return kept.most, kept.ranked
 
     def noted(self, key: Hashable, make: Callable[[BoundNode], Value]) -> Value:
@@ -173,7 +173,7 @@ class BoundNode:
         """As `text` and `scanned`, of one measure alone."""
 
         def written(node: BoundNode) -> tuple[str, Scanned]:
-            alone = replace(node.draft, measures=(node.draft.measures[place],), outputs=())
+            alone = replace(node.aggregate, measures=(node.aggregate.measures[place],), outputs=())
             return node_text(alone, node.policy, node.parameters)
 
         return self.noted(("text", place), written)
@@ -187,17 +187,17 @@ class BoundNode:
         where the domain is unknown."""
 
         def written(node: BoundNode) -> HistogramQuery:
-            measures = tuple(node.draft.measures[p] for p in places)
-            draft = replace(node.draft, measures=measures, order_by=0)
+            measures = tuple(node.aggregate.measures[p] for p in places)
+            aggregate = replace(node.aggregate, measures=measures, order_by=0)
             return histogram_query(
-                draft, node.policy, node.parameters, node.cells, node.delta0, limit, node.dialect
+                aggregate, node.policy, node.parameters, node.cells, node.delta0, limit, node.dialect
             )
 
         return self.noted(("histogram", tuple(places), limit), written)
 
     def bins(self, place: int, bins: int) -> HistogramQuery:
         """The backend's SQL for the bins of the quantiles `place` in known groups."""
-        return bins_query(self.draft, place, self.cells or (), bins, self.delta0, self._backend)
+        return bins_query(self.aggregate, place, self.cells or (), bins, self.delta0, self._backend)
 
     def averages(self, vectors: Sequence[Vector], steps: int, most: int) -> HistogramQuery:
         """The backend's SQL for the number of units by their average of some joint moments."""
@@ -216,27 +216,27 @@ class BoundNode:
         return clipped_query(self._vectors(vectors), clips)
 
     def _vectors(self, vectors: Sequence[Vector]) -> Vectors:
-        return Vectors(self.draft, vectors, self.cells or ((),), self._backend)
+        return Vectors(self.aggregate, vectors, self.cells or ((),), self._backend)
 
     def items(self, place: int, most: int) -> HistogramQuery:
         """The backend's SQL for the items `place` of each unit in known groups, `most` of a unit in a group."""
-        return items_query(self.draft, place, self.cells or (), most, self.delta0, self._backend)
+        return items_query(self.aggregate, place, self.cells or (), most, self.delta0, self._backend)
 
     def weights(self, released: Cells, delta0: int, turn: int, floor: int) -> HistogramQuery:
         """The backend's SQL for a round of partition selection: without the groups released before, and those of less
         weight than `floor`."""
-        return weights_query(self.draft, released, delta0, turn, self._backend, floor)
+        return weights_query(self.aggregate, released, delta0, turn, self._backend, floor)
 
     def running(self, times: int) -> HistogramQuery:
         """The backend's SQL for the events of each item at the first `times` times."""
-        return running_query(self.draft, self.times[:times], self._backend)
+        return running_query(self.aggregate, self.times[:times], self._backend)
 
     @property
     def _backend(self) -> Backend:
         return Backend(self.policy, self.parameters, self.dialect)
 
 
-Planned = tuple[BoundNode | SystemDraft, ...]
+Planned = tuple[BoundNode | SystemTableNode, ...]
 
 
 class _Kept:
@@ -336,7 +336,7 @@ class Planner:
             return [Parameter(types[-1], None)]
 
         try:
-            drafted = draft(body, self._policy, parameters, typed)
+            logical = split_query(body, self._policy, parameters, typed)
         except Refusal as refusal:
             if refusal.code.startswith("PV") and not statement.explain:
                 if without_rows(body):
@@ -344,22 +344,22 @@ class Planner:
                 if (asked := probe(body)) is not None:
                     return self._unasked(asked, described, oids)
             raise
-        if drafted.nodes and has_no_rows(drafted.tree) and not statement.explain:
+        if logical.nodes and has_no_rows(logical.tree) and not statement.explain:
             return self._unasked(_no_rows(described), described, oids)
-        if drafted.nodes and not any(self._front.agrees(body, text, oids) for text in drafted.spellings()):
+        if logical.nodes and not any(self._front.agrees(body, text, oids) for text in logical.spellings()):
             raise Refusal(
                 "0A000",
                 "PostgreSQL and dpproxy read this query differently",
                 hint="Write it more plainly: add parentheses, CAST(x AS type) and standard spellings.",
             )
-        for constant in drafted.constants:
+        for constant in logical.constants:
             self._check_constant(constant, oids)
-        columns = tuple(self._columns(node, oids, drafted.values) for node in drafted.nodes)
-        presentation = present(drafted, columns, [name for name, _, _ in described], errors)
+        columns = tuple(self._columns(node, oids, logical.values) for node in logical.nodes)
+        presentation = present(logical, columns, [name for name, _, _ in described], errors)
         array_oids = tuple(INT8_ARRAY if t == "int8" else TEXT_ARRAY for t in presentation.transports)
         constants = tuple(
             PreparedConstant(sql, c.nodes, t, c.listed)
-            for sql, c, t in zip(presentation.constants, drafted.constants, types, strict=True)
+            for sql, c, t in zip(presentation.constants, logical.constants, types, strict=True)
         )
         shown = self._front.describe(presentation.sql, (*oids, *array_oids))
         if shown[: len(described)] != described or (len(shown) > len(described) and not presentation.errors):
@@ -370,8 +370,8 @@ class Planner:
             )
         if statement.explain:
             plan = f'SELECT x.line AS "QUERY PLAN" FROM unnest(${len(oids) + 1}::text[]) AS x(line)'
-            return PreparedQuery(plan, (TEXT_ARRAY,), columns, True, constants, tuple(drafted.nodes))
-        nodes = tuple(drafted.nodes)
+            return PreparedQuery(plan, (TEXT_ARRAY,), columns, True, constants, tuple(logical.nodes))
+        nodes = tuple(logical.nodes)
         return PreparedQuery(
             presentation.sql, array_oids, columns, False, constants, nodes, presentation.errors
         )
@@ -406,8 +406,10 @@ class Planner:
             raise Refusal("42601", "subquery must return only one column")
         return columns[0].type
 
-    def _columns(self, node: NodeDraft | SystemDraft, oids: tuple[int, ...], values: Parameters) -> Columns:
-        if isinstance(node, SystemDraft):
+    def _columns(
+        self, node: AggregateNode | SystemTableNode, oids: tuple[int, ...], values: Parameters
+    ) -> Columns:
+        if isinstance(node, SystemTableNode):
             described = self._front.describe(f"SELECT * FROM {SYSTEM}.{node.name}", ())
             return tuple(Column(name, type_name) for name, type_name, _ in described)
         sql = types_query(node, values, len(oids))
@@ -493,17 +495,17 @@ class Planner:
 
         nodes, all_values = prepared.nodes, parameters
         if values or prepared.constants:
-            drafted: Draft = draft(self._statement(text).body, self._policy, parameters, known)
-            nodes, all_values = tuple(drafted.nodes), drafted.values
+            logical: LogicalPlan = split_query(self._statement(text).body, self._policy, parameters, known)
+            nodes, all_values = tuple(logical.nodes), logical.values
         ready = prepared.ready(len(constants))
         return tuple(
             node
-            if isinstance(node, SystemDraft)
+            if isinstance(node, SystemTableNode)
             else replace(self._complete(node, all_values), waits=number >= ready)
             for number, node in enumerate(nodes)
         )
 
-    def _complete(self, node: NodeDraft, parameters: tuple[Parameter, ...]) -> BoundNode:
+    def _complete(self, node: AggregateNode, parameters: tuple[Parameter, ...]) -> BoundNode:
         if running(node) is not None:
             return self._stream(node, parameters)
         cells: Cells | None = ((),)
@@ -514,7 +516,9 @@ class Planner:
         bound = self._bound(node, parameters, cells, domain)
         return replace(bound, values=dict(self._values(node, parameters)))
 
-    def _values(self, node: NodeDraft, parameters: tuple[Parameter, ...]) -> Iterator[tuple[int, BoundNode]]:
+    def _values(
+        self, node: AggregateNode, parameters: tuple[Parameter, ...]
+    ) -> Iterator[tuple[int, BoundNode]]:
         """The units of each value of what is counted without keys, where its values are few and known."""
         for place, measure in enumerate(node.measures):
             if not isinstance(measure, DistinctItems) or not _one_by_one(node, measure, self._policy):
@@ -529,14 +533,14 @@ class Planner:
                 yield place, self._bound(units, parameters, cells, [list(cell) for cell in cells])
 
     def _bound(
-        self, node: NodeDraft, parameters: tuple[Parameter, ...], cells: Cells | None, domain: Plain
+        self, node: AggregateNode, parameters: tuple[Parameter, ...], cells: Cells | None, domain: Plain
     ) -> BoundNode:
         check_dialect(node, self._policy, parameters, self._dialect)
         text, scanned = node_text(node, self._policy, parameters)
         digest = sha256(encoded(domain)).digest()
         return BoundNode(node, cells, text, scanned, digest, self._policy, parameters, self._dialect)
 
-    def _stream(self, node: NodeDraft, parameters: tuple[Parameter, ...]) -> BoundNode:
+    def _stream(self, node: AggregateNode, parameters: tuple[Parameter, ...]) -> BoundNode:
         """A running count with its times; it lasts while the public rows that it reads stay as they are."""
         count = running(node)
         assert count is not None
@@ -565,7 +569,7 @@ class Planner:
         return name, str(self._digests.get(name, lambda: self._front.rows(sql)[0][0]))
 
 
-def _one_by_one(node: NodeDraft, measure: DistinctItems, policy: Policy) -> bool:
+def _one_by_one(node: AggregateNode, measure: DistinctItems, policy: Policy) -> bool:
     """Whether each value of a distinct count may be looked at by itself: it is of one expression, without keys."""
     return policy.unit_clips and not node.keys and len(measure.items) == 1
 
@@ -579,7 +583,7 @@ def _no_rows(described: Sequence[Described]) -> str:
 def _cells(planned: Planned) -> int:
     """How many values the domains of a plan have."""
     nodes = [n for n in planned if isinstance(n, BoundNode)]
-    return sum(len(n.draft.keys) * len(n.cells or ()) + len(n.times) for n in nodes)
+    return sum(len(n.aggregate.keys) * len(n.cells or ()) + len(n.times) for n in nodes)
 
 
 def _written(key: object) -> int:

@@ -13,7 +13,7 @@ from dpproxy.engine.cap_notes import ROWS_OF_UNIT
 from dpproxy.engine.group_selection import ROWS, SQUARES, SUM, MeasuredColumn, Place
 from mechanisms import numeric
 from rewriter.ir.measure import Count, Joint, Moment, Output, Quantiles, Total
-from rewriter.logical.plan import NodeDraft
+from rewriter.logical.plan import AggregateNode
 
 Value = int | Fraction | None
 INTEGERS = ("smallint", "integer", "bigint")
@@ -38,7 +38,7 @@ class OutputColumn:
     less: str = ""
 
 
-def outputs(node: NodeDraft, measured: Mapping[Place, MeasuredColumn]) -> tuple[OutputColumn, ...]:
+def outputs(node: AggregateNode, measured: Mapping[Place, MeasuredColumn]) -> tuple[OutputColumn, ...]:
     """The columns of a node's outputs, in their order."""
     names = node.names or ("",) * len(node.outputs)
     return tuple(
@@ -48,7 +48,7 @@ def outputs(node: NodeDraft, measured: Mapping[Place, MeasuredColumn]) -> tuple[
 
 @dataclass(frozen=True)
 class _Column:
-    node: NodeDraft
+    node: AggregateNode
     output: Output
     measured: Mapping[Place, MeasuredColumn]
 

@@ -13,7 +13,7 @@ from dpproxy.engine.planner import INT8_ARRAY, PreparedQuery
 from dpproxy.engine.postprocess import OutputColumn
 from dpproxy.engine.postprocess import column as column_texts
 from rewriter.api import Columns
-from rewriter.logical.plan import NodeDraft
+from rewriter.logical.plan import AggregateNode
 
 Texts = tuple[str | None, ...]
 
@@ -21,7 +21,7 @@ Texts = tuple[str | None, ...]
 def released(
     keys: Sequence[Texts],
     outputs: Sequence[OutputColumn],
-    node: NodeDraft,
+    node: AggregateNode,
     columns: Columns,
     *,
     nonnegative: bool,

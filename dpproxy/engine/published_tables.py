@@ -29,7 +29,7 @@ from dpproxy.engine.rollback_guard import RollbackGuardedLedger
 from dpproxy.front.front import Front, FrontError
 from dpproxy.front.published_tables import Work, placed, removed, renamed, told
 from dpproxy.front.statement import Described
-from rewriter.logical.plan import SystemDraft
+from rewriter.logical.plan import SystemTableNode
 from rewriter.refusal import Refusal
 from rewriter.statements.classify import Verdict
 from rewriter.statements.published_table import Publication, publication
@@ -296,7 +296,7 @@ class Publishing:
         """The presentation with the types of its arrays, with columns for the noise where their names are free."""
         for errors in (True, False):
             prepared = self._answering.prepare(query, (), errors)
-            if any(isinstance(node, SystemDraft) for node in prepared.nodes):
+            if any(isinstance(node, SystemTableNode) for node in prepared.nodes):
                 raise Refusal(
                     "0A000",
                     "the tables of the schema dpproxy cannot be published",

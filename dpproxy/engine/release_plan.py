@@ -88,7 +88,7 @@ class ReleasePlan:
     @property
     def lowered(self) -> int | None:
         """The number of groups that can come out where it is less than LIMIT asks for."""
-        asked, top = self.node.draft.k, is_top_k(self.selection)
+        asked, top = self.node.aggregate.k, is_top_k(self.selection)
         return self.k if top and self.k is not None and asked is not None and self.k < asked else None
 
     @property
@@ -107,13 +107,13 @@ class ReleasePlan:
     @property
     def free(self) -> ReleasedTable | None:
         """The answer, where it needs no private rows: no groups, or a known domain alone; else None."""
-        draft = self.node.draft
+        aggregate = self.node.aggregate
         if self.selection is None:
-            return ReleasedTable.nothing(len(draft.keys), len(draft.outputs))
+            return ReleasedTable.nothing(len(aggregate.keys), len(aggregate.outputs))
         if not isinstance(self.selection, FullDomain) or self.meters:
             return None
         declared = self._result(SelectedGroups(self.selection.cells), {}, total(()))
-        return replace(declared, notes=(*declared.notes, _DECLARED)) if draft.keys else declared
+        return replace(declared, notes=(*declared.notes, _DECLARED)) if aggregate.keys else declared
 
     def release(self, fetch: Fetch, stream: randomness.Stream) -> ReleasedTable:
         """The private answer; `fetch` runs a query at the backend. ValueError for rows that are not as asked for."""
@@ -143,9 +143,9 @@ class ReleasePlan:
 
     def shown(self, result: ReleasedTable) -> ReleasedTable:
         """A release, of this plan or stored earlier, with this query's outputs."""
-        columns = outputs(self.node.draft, result.measured)
+        columns = outputs(self.node.aggregate, result.measured)
         fewer = "" if not result.keys else self._fewer(len(result.keys[0]))
-        capped = caps(self.node.draft)
+        capped = caps(self.node.aggregate)
         return replace(result, columns=columns, threshold=self.threshold, fewer=fewer, caps=capped)
 
     @property
@@ -158,11 +158,11 @@ class ReleasePlan:
 
     def _fewer(self, rows: int) -> str:
         """The notice about an answer with fewer rows than its LIMIT; it names public parameters alone."""
-        asked, selection = self.node.draft.k, self.selection
+        asked, selection = self.node.aggregate.k, self.selection
         if asked is None or self.k is None or rows >= min(asked, self.k) or self.threshold is None:
             return ""
         assert isinstance(selection, CountSelection)
-        measure = self.node.draft.measures[selection.place] if self.node.draft.measures else None
+        measure = self.node.aggregate.measures[selection.place] if self.node.aggregate.measures else None
         what = "rows" if isinstance(measure, Count) and measure.tau > 1 else "units"
         least = f"groups of fewer than about {self.threshold} {what} are not shown"
         return f"{rows} rows, fewer than LIMIT asks for: {least}"
@@ -170,11 +170,11 @@ class ReleasePlan:
     def _result(
         self, groups: SelectedGroups, measured: dict[Place, MeasuredColumn], cost: Cost
     ) -> ReleasedTable:
-        draft, size = self.node.draft, len(groups.cells)
+        aggregate, size = self.node.aggregate, len(groups.cells)
         return ReleasedTable(
-            keys=tuple(tuple(row[n] for row in groups.cells) for n in range(len(draft.keys))),
+            keys=tuple(tuple(row[n] for row in groups.cells) for n in range(len(aggregate.keys))),
             measured=measured,
-            counts=tuple(n for n, m in enumerate(draft.measures) if _counts(m)),
+            counts=tuple(n for n, m in enumerate(aggregate.measures) if _counts(m)),
             mechanism=self.name,
             notes=(*self._notes(size), *(note for m in measured.values() for note in m.notes)),
             cost=cost,
@@ -215,4 +215,4 @@ def charge(cost: Cost) -> Charge:
 
 def running(node: BoundNode) -> Iterator[Running]:
     """The running count that a node is, if it is one."""
-    yield from (m for m in node.draft.measures if isinstance(m, Running))
+    yield from (m for m in node.aggregate.measures if isinstance(m, Running))

@@ -47,7 +47,7 @@ class PartitionSelection:
 
     def find(self, fetch: Fetch, stream: Stream) -> SelectedGroups:
         released: list[tuple[str | None, ...]] = []
-        keys = len(self.node.draft.keys)
+        keys = len(self.node.aggregate.keys)
         for turn, this in enumerate(self.mechanism.rounds):
             fetched = fetch(self.node.weights(tuple(released), self.mechanism.delta0, turn, this.floor))
             chosen = this.decide(fetched.counts(keys), stream.child("round", turn))

@@ -92,7 +92,7 @@ class RunningSelection:
 
     @property
     def _measure(self) -> Running:
-        (measure,) = self.node.draft.measures
+        (measure,) = self.node.aggregate.measures
         assert isinstance(measure, Running)
         return measure
 
@@ -108,7 +108,7 @@ class RunningSelection:
         earlier = self.earlier
         if self.at <= earlier.times:
             return self._groups(earlier.cells, earlier.counts, earlier.times)
-        keys = len(self.node.draft.keys)
+        keys = len(self.node.aggregate.keys)
         fetched = fetch(self.queries()[0])
         items = [tuple(row) for row in zip(*(fetched.texts(n) for n in range(keys - 1)), strict=True)]
         labels = sorted(set(items), key=_label)

@@ -51,7 +51,7 @@ def in_words(service: Service, statement: str) -> list[str]:
 def words(one: ReleasePlan, policy: Policy, config: Config) -> Iterator[str]:
     """The sentences about one DP node."""
     unit = unit_name(policy)
-    yield from _protected(one.node.draft.relation, unit, config)
+    yield from _protected(one.node.aggregate.relation, unit, config)
     yield from _groups(one, unit)
     if one.selection is None:
         yield "The answer has no rows, so it costs nothing."
@@ -77,11 +77,11 @@ def _protected(relation: Relation, unit: str, config: Config) -> Iterator[str]:
 
 def _groups(one: ReleasePlan, unit: str) -> Iterator[str]:
     node = one.node
-    if not node.draft.keys:
+    if not node.aggregate.keys:
         yield "There is one group, all rows, and every answer has it: a known domain of one cell."
         return
-    relation = node.draft.relation
-    for alias, name in sorted(leaves(*node.draft.keys)):
+    relation = node.aggregate.relation
+    for alias, name in sorted(leaves(*node.aggregate.keys)):
         source = relation.source(alias)
         if source.derived is None:
             yield _sentence(source, source.column(name), known=node.cells is not None)
@@ -136,7 +136,7 @@ def _mechanism(one: ReleasePlan, unit: str) -> str:
 
 def _clamp(one: ReleasePlan, unit: str) -> Iterator[str]:
     for place, mechanism in _clipping(one):
-        outputs = zip(one.node.draft.names, one.node.draft.outputs, strict=False)
+        outputs = zip(one.node.aggregate.names, one.node.aggregate.outputs, strict=False)
         what = ", ".join(name for name, output in outputs if name and place in output.measures)
         needed = _clip(mechanism).units_needed
         yield (
@@ -148,7 +148,7 @@ def _clamp(one: ReleasePlan, unit: str) -> Iterator[str]:
                 f"In an average, a {unit} with totals above that length has less weight: where averages depend on the "
                 "number of rows, the answer differs from the average of all rows."
             )
-    tau = max((m.tau for m in one.node.draft.measures if isinstance(m, (Count, Moment))), default=1)
+    tau = max((m.tau for m in one.node.aggregate.measures if isinstance(m, (Count, Moment))), default=1)
     if tau > 1:
         yield (
             f"max_rows_per_unit (of a group: max_rows_per_unit_per_group) lets {tau} rows of one {unit} count: "
@@ -177,7 +177,7 @@ def _error(one: ReleasePlan) -> Iterator[str]:
         if isinstance(meter, SumMeasurement) and selection is not None:
             width = width_of(meter.settings.noise)
             for place, mechanism in zip(meter.places, meter.mechanisms(max(1, selection.most)), strict=True):
-                measure = one.node.draft.measures[place]
+                measure = one.node.aggregate.measures[place]
                 if isinstance(measure, Count):
                     counts.append(width * mechanism.stddev)
                 elif isinstance(measure, Moment) and measure.power == 1:
@@ -193,7 +193,7 @@ def _error(one: ReleasePlan) -> Iterator[str]:
             f"Error to expect: 95% of the clipped totals lie within {times:.3g} times the length of the truth; "
             "the answer says which length was found."
         )
-    if (counts or sums) and (capped := caps(one.node.draft)):
+    if (counts or sums) and (capped := caps(one.node.aggregate)):
         yield f"That is the truth of what counts: {capped}, {BEYOND}, {NOT_COVERED}."
     if one.threshold is not None and isinstance(selection, CountSelection):
         yield f"A group is released from a count of about {one.threshold} above the first one that is not fetched."
@@ -202,7 +202,7 @@ def _error(one: ReleasePlan) -> Iterator[str]:
 def _cheaper(one: ReleasePlan) -> Iterator[str]:
     """How to change the query or the policy to pay less, or to get more."""
     node, selection = one.node, one.selection
-    unknown = node.cells is None and bool(node.draft.keys)
+    unknown = node.cells is None and bool(node.aggregate.keys)
     if isinstance(selection, CountSelection) and isinstance(selection.mechanism, (KnownGumb, UnkGumb)):
         yield f"To pay less: a smaller LIMIT (each group costs 2), here {selection.most}."
         if not unknown:

@@ -56,13 +56,13 @@ from sqlglot import exp
 
 from rewriter.ir.relation import (
     UNIT,
-    Combined,
     Derived,
+    FullJoin,
     Grouped,
     Leaf,
-    Outer,
     Relation,
-    Rows,
+    RowSubquery,
+    SetOperation,
     Source,
     is_inner_unit,
     leaves,
@@ -164,7 +164,7 @@ def _derived_bound(derived: Derived, columns: frozenset[str]) -> Bound:
             if f.name in columns or any(a.name in columns for a in derived.aggregates)
         ]
         return groups_per_unit(derived.relation, tuple(keys))
-    if isinstance(derived, Rows):
+    if isinstance(derived, RowSubquery):
         read = [f.value for f in derived.fields if f.name in columns]
         for window in (f.value for f in derived.windows if f.name in columns):
             # Numbers, ranks and running aggregates may be another value in each row.
@@ -172,7 +172,7 @@ def _derived_bound(derived: Derived, columns: frozenset[str]) -> Bound:
                 return Bound(None, False)
             read += window.args["partition_by"]
         return groups_per_unit(derived.relation, tuple(read))
-    if isinstance(derived, Combined):
+    if isinstance(derived, SetOperation):
         one, other = (_derived_bound(side, columns) for side in (derived.left, derived.right))
         if issubclass(derived.operator, exp.Union):
             return _sum(one, other)
@@ -180,7 +180,7 @@ def _derived_bound(derived: Derived, columns: frozenset[str]) -> Bound:
     return _outer_bound(derived, [f.value for f in derived.fields if f.name in columns])
 
 
-def _outer_bound(outer: Outer, read: list[exp.Expr]) -> Bound:
+def _outer_bound(outer: FullJoin, read: list[exp.Expr]) -> Bound:
     """g of columns of a FULL JOIN: those of each side, or all of that side NULL."""
     reached = []
     for source in (outer.left, outer.right):
@@ -208,7 +208,7 @@ def _single(source: Source, relation: Relation) -> bool:
 
 def _numbered_rows(source: Source, relation: Relation) -> int | None:
     """r if the relation keeps at most r rows of a unit, by ROW_NUMBER() <= r over all rows of the unit; else None."""
-    if not isinstance(source.derived, Rows):
+    if not isinstance(source.derived, RowSubquery):
         return None
     inner = source.derived.relation
     numbers = {
@@ -323,7 +323,7 @@ def _rows(source: Source, relation: Relation, whole: bool) -> int:
     if numbered is not None:
         return numbered
     counts = [_all_rows(r, whole) for r in parts(source.derived)]
-    if isinstance(source.derived, Combined):
+    if isinstance(source.derived, SetOperation):
         return sum(counts) if issubclass(source.derived.operator, exp.Union) else counts[0]
     return max(counts)
 
@@ -366,7 +366,7 @@ def one_row_per_unit(relation: Relation, keys: tuple[exp.Expr, ...] = ()) -> boo
 
     def keyed(source: Source) -> bool:
         own = {c for a, c in given if a == source.alias} | {UNIT, unit_column(source.table)}
-        inner = source.on is None and not isinstance(source.derived, Outer)
+        inner = source.on is None and not isinstance(source.derived, FullJoin)
         return inner and any(key <= own for key in source.table.keys)
 
     return all(

@@ -25,10 +25,10 @@ from rewriter.binder.zero_fill import refuse_kept
 from rewriter.ir.relation import (
     UNIT,
     Field,
-    Filled,
-    Outer,
+    FullJoin,
     Relation,
     Source,
+    ZeroFill,
     conjuncts,
     equated,
     is_inner_unit,
@@ -169,7 +169,7 @@ def _outer_source(
     one, other = left.sources[0], right.sources[0]
     source = derived_source(
         alias,
-        Outer(one, other, on, tuple(fields.values())),
+        FullJoin(one, other, on, tuple(fields.values())),
         columns,
         both,
         # A unit whose rows do not match under a further equality has a row of each side.
@@ -198,7 +198,7 @@ def _filled(
     if private.filled is not None:
         raise _keeps(kept, str(node.args["side"]).upper(), node)
     on = _on(both, sides[0], sides[1], node, parameters)
-    filled = Filled(frozenset(s.alias for s in kept.sources), (*private.conditions, *on))
+    filled = ZeroFill(frozenset(s.alias for s in kept.sources), (*private.conditions, *on))
     return replace(both, conditions=kept.conditions, filled=filled)
 
 

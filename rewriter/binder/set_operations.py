@@ -10,7 +10,16 @@ from rewriter.binder.contribution_bounds import one_row_per_unit
 from rewriter.binder.output_columns import common_column, row_column
 from rewriter.binder.rejections import base_table, mixes, refuse_limited
 from rewriter.binder.subquery_source import derived_source
-from rewriter.ir.relation import UNIT, Combined, Field, Relation, Rows, is_inner_unit, is_unit, leaf
+from rewriter.ir.relation import (
+    UNIT,
+    Field,
+    Relation,
+    RowSubquery,
+    SetOperation,
+    is_inner_unit,
+    is_unit,
+    leaf,
+)
 from rewriter.ir.types import Type
 from rewriter.policy import Column
 from rewriter.refusal import Refusal
@@ -64,7 +73,7 @@ def combined(
         shown.append(Field(one.name, leaf(alias, label)))
     source = derived_source(
         alias,
-        Combined(type(node), distinct, Rows(left, tuple(ours)), Rows(right, tuple(theirs))),
+        SetOperation(type(node), distinct, RowSubquery(left, tuple(ours)), RowSubquery(right, tuple(theirs))),
         columns,
         left,
         single=_single(node, distinct and not columns, left, right),

@@ -8,7 +8,17 @@ from sqlglot import exp
 
 from rewriter.binder.contribution_bounds import one_row_per_unit
 from rewriter.binder.output_columns import row_column
-from rewriter.ir.relation import UNIT, Derived, Field, Relation, Rows, Source, is_inner_unit, is_unit, leaf
+from rewriter.ir.relation import (
+    UNIT,
+    Derived,
+    Field,
+    Relation,
+    RowSubquery,
+    Source,
+    is_inner_unit,
+    is_unit,
+    leaf,
+)
 from rewriter.policy import Column, Table
 from rewriter.scalar.typecheck import Parameters
 
@@ -63,7 +73,7 @@ def as_rows(relation: Relation, alias: str, parameters: Parameters) -> Relation:
 
     columns = [row_column(f.name, f.value, relation, parameters) for f in fields.values()]
     copies = frozenset(f.name for f in fields.values() if is_unit(f.value, relation))
-    rows = Rows(relation, tuple(fields.values()))
+    rows = RowSubquery(relation, tuple(fields.values()))
     source = derived_source(alias, rows, columns, relation, single=one_row_per_unit(relation), copies=copies)
     scope = tuple((name, tuple(Field(f.name, shown(f.value)) for f in fs)) for name, fs in relation.scope)
     return Relation((source,), scope=scope, merged={n: shown(v) for n, v in relation.merged.items()})

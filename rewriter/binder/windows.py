@@ -19,7 +19,7 @@ from rewriter.binder.names import folded, output_name, plainly, resolve, starred
 from rewriter.binder.output_columns import computed_column, refuse_intervals, row_column
 from rewriter.binder.rejections import mixes
 from rewriter.binder.subquery_source import derived_source
-from rewriter.ir.relation import UNIT, Field, Relation, Rows, is_inner_unit, is_unit, leaf, leaves
+from rewriter.ir.relation import UNIT, Field, Relation, RowSubquery, is_inner_unit, is_unit, leaf, leaves
 from rewriter.ir.types import NUMBERS
 from rewriter.refusal import Refusal
 from rewriter.scalar.functions import check_row_local
@@ -191,7 +191,7 @@ def windowed(
     copies = frozenset(f.name for f in rest if is_unit(f.value, relation))
     source = derived_source(
         layer.alias,
-        Rows(relation, rest, tuple(windows)),
+        RowSubquery(relation, rest, tuple(windows)),
         columns,
         relation,
         single=one_row_per_unit(relation),

@@ -12,7 +12,26 @@ from dataclasses import replace
 from sqlglot import exp
 
 from rewriter.canonical.normalize import canonical, text_of
-from rewriter.ir.relation import Relation, SemiJoin, Source, leaf, leaves
+from rewriter.ir.relation import (
+    Derived,
+    FullJoin,
+    Grouped,
+    Relation,
+    RowSubquery,
+    SemiJoin,
+    SetOperation,
+    Source,
+    leaf,
+    leaves,
+)
+
+KINDS: dict[type[Derived], str] = {
+    Grouped: "Grouped",
+    RowSubquery: "Rows",
+    SetOperation: "Combined",
+    FullJoin: "Outer",
+}
+"""What sources are put in order by, and so a part of keys: another name of a class must not change it."""
 
 
 def in_order(relation: Relation, used: Sequence[exp.Expr] = ()) -> Relation:
@@ -63,7 +82,7 @@ def shape(expression: exp.Expr, relation: Relation, own: str | None = None) -> s
 
 def _name(source: Source) -> str:
     table = source.table
-    kind = "" if source.derived is None else type(source.derived).__name__
+    kind = "" if source.derived is None else KINDS[type(source.derived)]
     columns = [] if source.derived is None else sorted(c.name for c in table.columns)
     return repr((kind, table.schema, "" if kind else table.name, columns))
 

@@ -20,7 +20,7 @@ from rewriter.emit.other_queries import Backend, CellQuery
 from rewriter.ir.measure import Joint, Total, Vector
 from rewriter.ir.relation import UNIT
 from rewriter.ir.trees import alias, case, cast, func, join, paren, select
-from rewriter.logical.plan import NodeDraft
+from rewriter.logical.plan import AggregateNode
 from rewriter.plan import Cells, HistogramQuery
 
 LARGEST_TOTAL = 1 << 50
@@ -33,7 +33,7 @@ MARGIN = 1e-12
 class Vectors:
     """The vectors of units for several totals of a node over `cells`, which one scan adds up."""
 
-    node: NodeDraft
+    node: AggregateNode
     vectors: Sequence[Vector]
     cells: Cells
     backend: Backend
@@ -189,7 +189,7 @@ def _totals(vectors: Vectors, parts: Sequence[Sequence[str]]) -> CellQuery:
     return query
 
 
-def _written(vectors: Vectors, node: NodeDraft, number: int, name: str) -> exp.Expr:
+def _written(vectors: Vectors, node: AggregateNode, number: int, name: str) -> exp.Expr:
     """A unit's total in a group as a BIGINT, 0 where it has none: s and m are the sum and number of the rows with a
     value, v, w and z the parts of its vector."""
     dialect, measure, vector = vectors.backend.dialect, vectors.measures[number], vectors.vectors[number]

@@ -29,7 +29,7 @@ from rewriter.ir.measure import parts as read_by
 from rewriter.ir.relation import UNIT, Relation, SemiJoin, Source, is_inner_unit, leaf, leaves, parts
 from rewriter.ir.trees import alias, and_, cast, func, join, not_, select, walk, with_
 from rewriter.ir.types import Type, type_named
-from rewriter.logical.plan import NodeDraft
+from rewriter.logical.plan import AggregateNode
 from rewriter.plan import Cells, CellTexts, HistogramQuery, UniqueColumn
 from rewriter.policy import Column, Policy, Table
 from rewriter.scalar.typecheck import Parameters, type_of
@@ -39,7 +39,7 @@ Scanned = tuple[tuple[str, str, str, str], ...]
 
 
 def histogram_query(
-    node: NodeDraft,
+    node: AggregateNode,
     policy: Policy,
     parameters: Parameters,
     cells: Cells | None,
@@ -84,7 +84,7 @@ def histogram_query(
     return HistogramQuery(dialect.sql(query), arrays, emitter.rank_used, limit, known, emitter.unique)
 
 
-def node_text(node: NodeDraft, policy: Policy, parameters: Parameters) -> tuple[str, Scanned]:
+def node_text(node: AggregateNode, policy: Policy, parameters: Parameters) -> tuple[str, Scanned]:
     """The node in canonical form with all constants, and the stored columns that it reads: what its release key covers
     besides domain and mechanism.
 
@@ -96,13 +96,13 @@ def node_text(node: NodeDraft, policy: Policy, parameters: Parameters) -> tuple[
     return text, tuple(sorted(emitter.read))
 
 
-def check_dialect(node: NodeDraft, policy: Policy, parameters: Parameters, dialect: Engine) -> None:
+def check_dialect(node: AggregateNode, policy: Policy, parameters: Parameters, dialect: Engine) -> None:
     """Raises Refusal where the engine has no form of the node that means what PostgreSQL's does."""
     if dialect.partial:
         Emitter(policy, parameters, 1, dialect).rows(node, typed=False)
 
 
-def types_query(node: NodeDraft, parameters: Parameters, sent: int) -> str:
+def types_query(node: AggregateNode, parameters: Parameters, sent: int) -> str:
     """A statement of the front whose columns have the types of the node's keys and outputs; described, never run.
 
     Of the parameters the first `sent` are the client's; those behind them stand in it by their types alone.
@@ -147,7 +147,7 @@ def _filled(count: str) -> exp.Expr:
     return alias(func("COALESCE", _of("h", count), exp.Literal.number(0)), count)
 
 
-def _histogram(node: NodeDraft, keys: list[str], source: str, dialect: Engine) -> exp.Select:
+def _histogram(node: AggregateNode, keys: list[str], source: str, dialect: Engine) -> exp.Select:
     sums = [
         alias(total(n, m, dialect), f"c{n}")
         for n, m in enumerate(node.measures)
@@ -205,7 +205,7 @@ class Emitter:
         order += [self.dialect.ordered(value.copy(), found) for value, found in values]
         return [exp.Ordered(this=one) for one in order]
 
-    def rows(self, node: NodeDraft, typed: bool) -> exp.Select:
+    def rows(self, node: AggregateNode, typed: bool) -> exp.Select:
         relation = node.relation
         outputs: list[Output] = [(UNIT, self.unit(relation))]
         for number, key in enumerate(node.keys):
@@ -353,7 +353,7 @@ class Emitter:
         holder = self.policy.tables[table.path[-1].target] if table.path else table
         return type_named(next(c.type for c in holder.columns if c.name == holder.privacy_unit))
 
-    def truncated(self, node: NodeDraft, keys: list[str], types: list[Type], delta0: int) -> exp.Select:
+    def truncated(self, node: AggregateNode, keys: list[str], types: list[Type], delta0: int) -> exp.Select:
         unit = exp.column(UNIT), self.unit_type(node.relation)
         rank = exp.Window(
             this=exp.RowNumber(),

@@ -35,7 +35,7 @@ from rewriter.ir.measure import (
 from rewriter.ir.relation import UNIT, Relation
 from rewriter.ir.trees import alias, case, cast, func, not_, paren, select
 from rewriter.ir.types import FLOATS, INTEGERS, Type
-from rewriter.logical.plan import NodeDraft
+from rewriter.logical.plan import AggregateNode
 from rewriter.scalar.timestamps import written_date, written_stamp
 from rewriter.scalar.typecheck import type_of
 
@@ -44,12 +44,12 @@ LARGEST_SUM = 1 << 61
 Summed = Moment | Total | Joint | Quantiles
 
 
-def unmeasured(node: NodeDraft) -> NodeDraft:
+def unmeasured(node: AggregateNode) -> AggregateNode:
     """A node's groups alone."""
     return replace(node, measures=(), outputs=())
 
 
-def summed(node: NodeDraft) -> dict[tuple[FixedPoint, exp.Expr | None], Summed]:
+def summed(node: AggregateNode) -> dict[tuple[FixedPoint, exp.Expr | None], Summed]:
     """The different values that a node adds up or cuts into bins, each with the first of its measures."""
     found: dict[tuple[FixedPoint, exp.Expr | None], Summed] = {}
     for measure in node.measures:
@@ -58,7 +58,7 @@ def summed(node: NodeDraft) -> dict[tuple[FixedPoint, exp.Expr | None], Summed]:
     return found
 
 
-def row_columns(emitter: Context, node: NodeDraft) -> list[Output]:
+def row_columns(emitter: Context, node: AggregateNode) -> list[Output]:
     """x0.. of the counts, 1 or the item where a row counts, and y0.. of the values, each NULL where it does not."""
     outputs: list[Output] = []
     for number, measure in enumerate(node.measures):
@@ -171,7 +171,7 @@ def _decimal(units: int, scale: int) -> str:
 
 
 def numbered_rows(
-    emitter: Context, node: NodeDraft, keys: list[str], types: list[Type], kept: Held
+    emitter: Context, node: AggregateNode, keys: list[str], types: list[Type], kept: Held
 ) -> list[tuple[str, exp.Query]]:
     """`k`: the rows with the number _k0.. of each in its unit and group, those with a value first; or nothing."""
     ranks, bounds = [], []
@@ -209,7 +209,12 @@ def _whole(measure: Summed) -> bool:
 
 
 def numbered(
-    emitter: Context, node: NodeDraft, keys: list[str], types: list[Type], value: str, together: Sequence[str]
+    emitter: Context,
+    node: AggregateNode,
+    keys: list[str],
+    types: list[Type],
+    value: str,
+    together: Sequence[str],
 ) -> exp.Window:
     """A row's number among those `together`: rows with a value first, by a keyed order of it; ties are equal values."""
     absent = case((exp.Is(this=exp.column(value), expression=exp.null()), exp.Literal.number(1)))
@@ -226,7 +231,7 @@ def numbered(
 
 
 def per_unit(
-    emitter: Context, node: NodeDraft, keys: list[str], types: list[Type], source: str, kept: Held
+    emitter: Context, node: AggregateNode, keys: list[str], types: list[Type], source: str, kept: Held
 ) -> exp.Select:
     """`pu`: one row a unit and group, or one a unit, each count and sum of it clamped, in v0..."""
     dialect, values = emitter.dialect, list(summed(node))

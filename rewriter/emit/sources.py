@@ -16,13 +16,13 @@ from rewriter.emit.context import Context
 from rewriter.emit.enforcement import check_window
 from rewriter.ir.relation import (
     UNIT,
-    Combined,
     Derived,
     Field,
+    FullJoin,
     Grouped,
-    Outer,
     Relation,
-    Rows,
+    RowSubquery,
+    SetOperation,
     Source,
     leaf,
     leaves,
@@ -45,9 +45,9 @@ def derived_rows(emitter: Context, derived: Derived) -> exp.Query:
     """The subquery of a derived source."""
     if isinstance(derived, Grouped):
         return _grouped(emitter, derived)
-    if isinstance(derived, Rows):
+    if isinstance(derived, RowSubquery):
         return _rows(emitter, derived)
-    if isinstance(derived, Combined):
+    if isinstance(derived, SetOperation):
         sides = _rows(emitter, derived.left), _rows(emitter, derived.right)
         return derived.operator(this=sides[0], expression=sides[1], distinct=derived.distinct)
     return _outer(emitter, derived)
@@ -76,7 +76,7 @@ def _settled(emitter: Context, value: exp.Expr, relation: Relation) -> exp.Expr:
     return emitter.dialect.key(written, found) if found in FLOATS else written
 
 
-def _rows(emitter: Context, rows: Rows) -> exp.Select:
+def _rows(emitter: Context, rows: RowSubquery) -> exp.Select:
     relation = rows.relation
     outputs: list[tuple[str, exp.Expr]] = [(UNIT, emitter.unit(relation))]
     outputs += [(f.name, _settled(emitter, f.value, relation)) for f in rows.fields]
@@ -84,7 +84,7 @@ def _rows(emitter: Context, rows: Rows) -> exp.Select:
     return emitter.select(relation, outputs, [f.value for f in (*rows.fields, *rows.windows)])
 
 
-def _outer(emitter: Context, outer: Outer) -> exp.Select:
+def _outer(emitter: Context, outer: FullJoin) -> exp.Select:
     relation = Relation((outer.left, outer.right))
     units = [leaf(s.alias, UNIT) for s in relation.sources]
     used = leaves(*(f.value for f in outer.fields), *outer.on)
@@ -231,14 +231,14 @@ def front_rows(source: Source, scanned: Callable[[Source], exp.Expr]) -> exp.Exp
         return scanned(source)
     unit = next(c.type for c in source.table.columns if c.name == UNIT)
     typed = cast(exp.null(), data_type(unit, "postgres"))
-    if isinstance(derived, Combined):
+    if isinstance(derived, SetOperation):
         sides = [_front_select(r.relation, r.fields, scanned) for r in (derived.left, derived.right)]
         rows: exp.Query = derived.operator(this=sides[0], expression=sides[1], distinct=False)
         rows = select(alias(typed, UNIT, quoted=True), exp.Star(), source=rows.subquery("x", copy=False))
     else:
         fields = _front_fields(derived)
         relation = (
-            Relation((derived.left, derived.right)) if isinstance(derived, Outer) else parts(derived)[0]
+            Relation((derived.left, derived.right)) if isinstance(derived, FullJoin) else parts(derived)[0]
         )
         rows = _front_select(relation, fields, scanned).select(alias(typed, UNIT, quoted=True), copy=False)
         if isinstance(derived, Grouped):
@@ -246,10 +246,10 @@ def front_rows(source: Source, scanned: Callable[[Source], exp.Expr]) -> exp.Exp
     return rows.subquery(source.alias, copy=False)
 
 
-def _front_fields(derived: Grouped | Rows | Outer) -> Sequence[Field]:
+def _front_fields(derived: Grouped | RowSubquery | FullJoin) -> Sequence[Field]:
     if isinstance(derived, Grouped):
         return (*derived.keys, *derived.aggregates)
-    if isinstance(derived, Outer):
+    if isinstance(derived, FullJoin):
         return derived.fields
     return (
         *derived.fields,

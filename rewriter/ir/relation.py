@@ -67,7 +67,7 @@ class Grouped:
 
 
 @dataclass(frozen=True)
-class Rows:
+class RowSubquery:
     """A subquery of rows: fields of each, and windows over the rows of its unit, in base form."""
 
     relation: Relation
@@ -76,17 +76,17 @@ class Rows:
 
 
 @dataclass(frozen=True)
-class Combined:
+class SetOperation:
     """A set operation of two subqueries whose fields are called alike, each with its own unit."""
 
     operator: type[exp.SetOperation]
     distinct: bool
-    left: Rows
-    right: Rows
+    left: RowSubquery
+    right: RowSubquery
 
 
 @dataclass(frozen=True)
-class Outer:
+class FullJoin:
     """The FULL JOIN of two sources on the unit, and on the equalities `on`; a row's unit is that of either side."""
 
     left: Source
@@ -95,14 +95,14 @@ class Outer:
     fields: tuple[Field, ...]
 
 
-Derived = Grouped | Rows | Combined | Outer
+Derived = Grouped | RowSubquery | SetOperation | FullJoin
 
 
 def parts(derived: Derived) -> tuple[Relation, ...]:
     """The relations that a derived source's rows come from."""
-    if isinstance(derived, (Grouped, Rows)):
+    if isinstance(derived, (Grouped, RowSubquery)):
         return (derived.relation,)
-    if isinstance(derived, Combined):
+    if isinstance(derived, SetOperation):
         return derived.left.relation, derived.right.relation
     return Relation((derived.left,)), Relation((derived.right,))
 
@@ -127,7 +127,7 @@ class SemiJoin:
 
 
 @dataclass(frozen=True)
-class Filled:
+class ZeroFill:
     """Public tables (their aliases) that a LEFT JOIN keeps the rows of, where private rows are met under `on`."""
 
     kept: frozenset[str]
@@ -148,7 +148,7 @@ class Relation:
     limit: exp.Expr | None = None
     scope: tuple[tuple[str, tuple[Field, ...]], ...] = ()
     merged: Mapping[str, exp.Expr] = field(default_factory=dict)
-    filled: Filled | None = None
+    filled: ZeroFill | None = None
 
     @property
     def private(self) -> bool:
@@ -278,7 +278,7 @@ def _covers(expression: exp.Expr, source: Source) -> bool:
         parts = [part.unnest() for part in (expression.this, *expression.expressions)]
     if any(part.name not in source.copies for part in parts):
         return True
-    if not isinstance(source.derived, Outer):
+    if not isinstance(source.derived, FullJoin):
         return False
     shown = {f.name: f.value for f in source.derived.fields}
     values = [shown[part.name] for part in parts]

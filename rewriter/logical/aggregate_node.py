@@ -25,7 +25,7 @@ from rewriter.logical.above import Replacements
 from rewriter.logical.aggregate_calls import Call, read_call
 from rewriter.logical.limit import limit_of
 from rewriter.logical.measures import measures_of
-from rewriter.logical.plan import NodeDraft, released, released_rows
+from rewriter.logical.plan import AggregateNode, released, released_rows
 from rewriter.logical.running_counts import Known, running_count
 from rewriter.refusal import Refusal
 from rewriter.scalar.typecheck import Parameters
@@ -42,14 +42,14 @@ def dp_nodes(
     known: Known,
     clips: bool,
     replacements: Replacements,
-) -> list[NodeDraft]:
+) -> list[AggregateNode]:
     """Nodes `index`.. for an aggregating SELECT, one a grouping set; `replacements` get what lets it read their rows.
 
     `nested` analyses a query nested in its expressions, `known` says whether keys have a known domain, `clips` whether
     units' totals are clipped. Raises Refusal for what no mechanism answers.
     """
     refuse_unit_keys(tree, relation, groups.keys)
-    writer = Writer(relation, groups, index, parameters, nested, clips, replacements)
+    writer = ReleasedExpressionRewriter(relation, groups, index, parameters, nested, clips, replacements)
     if len(groups.sets) == 1:
         writer.running = running_count(tree, relation, groups.keys, parameters, writer.key_of, known)
     for item in tree.expressions:
@@ -74,22 +74,26 @@ def dp_nodes(
 
 
 def _node(
-    writer: Writer, places: tuple[int, ...], ordering: int | None, k: int | None, shown: int
-) -> NodeDraft:
+    writer: ReleasedExpressionRewriter,
+    places: tuple[int, ...],
+    ordering: int | None,
+    k: int | None,
+    shown: int,
+) -> AggregateNode:
     """The node of one grouping set; `ordering`: the output that ORDER BY puts first, shown if before `shown`."""
     keys = tuple(writer.groups.keys[p] for p in places)
     bound = groups_per_unit(writer.relation, keys)
     if writer.running is not None:
         output = Output("running", (0,), exp.cast(exp.Count(this=exp.Star()), "DECIMAL"))
-        return NodeDraft(writer.relation, keys, (writer.running,), (output,), bound, None, None, True)
+        return AggregateNode(writer.relation, keys, (writer.running,), (output,), bound, None, None, True)
     calls = list(writer.calls.values())
     measures, outputs = measures_of(calls, writer.relation, keys, bound, writer.parameters, writer.clips)
     order_by = None if ordering is None or k is None else outputs[ordering].measures[0]
     counts = ordering is None or ordering < shown
-    return NodeDraft(writer.relation, keys, measures, outputs, bound, k, order_by, counts)
+    return AggregateNode(writer.relation, keys, measures, outputs, bound, k, order_by, counts)
 
 
-def _names(tree: exp.Select, writer: Writer) -> tuple[str, ...]:
+def _names(tree: exp.Select, writer: ReleasedExpressionRewriter) -> tuple[str, ...]:
     """What the SELECT calls each output, "" for one that it does not list by itself."""
     if writer.running is not None:
         listed = [output_name(e) for e in tree.expressions if isinstance(e.unalias(), exp.Window)]
@@ -103,7 +107,7 @@ def _names(tree: exp.Select, writer: Writer) -> tuple[str, ...]:
 
 
 @dataclass
-class Writer:
+class ReleasedExpressionRewriter:
     """Rewrites the expressions of a node's SELECT over its released columns; `calls` are the aggregates so far."""
 
     relation: Relation
@@ -198,7 +202,7 @@ class Writer:
         self.replacements.parts[id(node)] = exp.column(name, table=released(self.index))
 
 
-def _rewrite_order(tree: exp.Select, writer: Writer) -> None:
+def _rewrite_order(tree: exp.Select, writer: ReleasedExpressionRewriter) -> None:
     """ORDER BY items: ordinals and output names stay, expressions read the released columns."""
     order = tree.args.get("order")
     names = {output_name(e) for e in tree.expressions}
@@ -209,7 +213,7 @@ def _rewrite_order(tree: exp.Select, writer: Writer) -> None:
             writer.rewrite(target)
 
 
-def _ordering_count(tree: exp.Select, writer: Writer) -> int | None:
+def _ordering_count(tree: exp.Select, writer: ReleasedExpressionRewriter) -> int | None:
     """The count that is the first item of ORDER BY, descending, or None."""
     order = tree.args.get("order")
     if order is None or not order.expressions[0].args.get("desc"):

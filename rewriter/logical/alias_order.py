@@ -11,24 +11,24 @@ from rewriter.canonical.normalize import canonical, text_of
 from rewriter.canonical.order import in_order
 from rewriter.ir.measure import Count, DistinctItems, Joint, Measure, Moment, Quantiles, Running, Total, parts
 from rewriter.ir.relation import (
-    Combined,
     Derived,
     Field,
-    Filled,
+    FullJoin,
     Grouped,
-    Outer,
     Relation,
-    Rows,
+    RowSubquery,
     SemiJoin,
+    SetOperation,
     Source,
+    ZeroFill,
     leaf,
 )
-from rewriter.logical.plan import NodeDraft
+from rewriter.logical.plan import AggregateNode
 
 _KINDS = (Moment, Count, Quantiles, DistinctItems, Running, Total, Joint)
 
 
-def numbered(node: NodeDraft) -> NodeDraft:
+def numbered(node: AggregateNode) -> AggregateNode:
     """`node` with its sources called t0, t1, ... in their order, derived sources before the sources inside them."""
     names = _Names()
     used = [*node.keys, *(p for m in node.measures for p in parts(m))]
@@ -42,7 +42,7 @@ def numbered(node: NodeDraft) -> NodeDraft:
     return _with_measures_in_order(renamed)
 
 
-def _with_measures_in_order(node: NodeDraft) -> NodeDraft:
+def _with_measures_in_order(node: AggregateNode) -> AggregateNode:
     """`node` with its measures in the order of their texts; its outputs stay where they are."""
     order = sorted(range(len(node.measures)), key=lambda place: _measure_text(node.measures[place]))
     if order == list(range(len(order))):
@@ -94,7 +94,7 @@ def _relation(relation: Relation, names: _Names, used: Sequence[exp.Expr] = ()) 
     filled = relation.filled
     if filled is not None:
         kept = frozenset(names[a] for a in sorted(filled.kept))
-        filled = Filled(kept, tuple(map(names.renamed, filled.on)))
+        filled = ZeroFill(kept, tuple(map(names.renamed, filled.on)))
     return replace(
         relation,
         sources=sources,
@@ -126,14 +126,14 @@ def _derived(derived: Derived, names: _Names) -> Derived:
     if isinstance(derived, Grouped):
         relation = _relation(derived.relation, names)
         return Grouped(relation, names.fields(derived.keys), names.fields(derived.aggregates))
-    if isinstance(derived, Rows):
+    if isinstance(derived, RowSubquery):
         return _rows(derived, names)
-    if isinstance(derived, Combined):
+    if isinstance(derived, SetOperation):
         return replace(derived, left=_rows(derived.left, names), right=_rows(derived.right, names))
     left, right = _source(derived.left, names), _source(derived.right, names)
-    return Outer(left, right, tuple(map(names.renamed, derived.on)), names.fields(derived.fields))
+    return FullJoin(left, right, tuple(map(names.renamed, derived.on)), names.fields(derived.fields))
 
 
-def _rows(rows: Rows, names: _Names) -> Rows:
+def _rows(rows: RowSubquery, names: _Names) -> RowSubquery:
     relation = _relation(rows.relation, names)
-    return Rows(relation, names.fields(rows.fields), names.fields(rows.windows))
+    return RowSubquery(relation, names.fields(rows.fields), names.fields(rows.windows))

@@ -15,11 +15,11 @@ from sqlglot import exp
 
 from rewriter.ir.measure import Running
 from rewriter.ir.relation import Relation, leaf, leaves
-from rewriter.logical.plan import NodeDraft
+from rewriter.logical.plan import AggregateNode
 from rewriter.policy import Horizon, Table
 
 
-def running(node: NodeDraft) -> Running | None:
+def running(node: AggregateNode) -> Running | None:
     """The running count that a node is, or None."""
     return next((m for m in node.measures if isinstance(m, Running)), None)
 
@@ -63,7 +63,7 @@ def within_horizon(relation: Relation, time: exp.Expr) -> Relation:
     return replace(relation, conditions=(*relation.conditions, *ends))
 
 
-def lasting(node: NodeDraft) -> str | None:
+def lasting(node: AggregateNode) -> str | None:
     """The unit of time of a running count whose past never changes; None where that is not known."""
     found = running(node)
     if found is None or not found.horizon:

@@ -23,7 +23,7 @@ Sets = tuple[tuple[int, ...], ...]
 
 
 @dataclass(frozen=True)
-class NodeDraft:
+class AggregateNode:
     """A DP node in base form: what it releases about each group, and the columns that are made of that.
 
     `bound`: what one unit can do to its groups. `k`: LIMIT + OFFSET in top-k form, which orders by the count
@@ -61,14 +61,14 @@ UNITS = Count(None, 1)
 
 
 @dataclass(frozen=True)
-class SystemDraft:
+class SystemTableNode:
     """A reference to one of the proxy's own tables (dpproxy.budget and the like)."""
 
     name: str
 
 
 @dataclass(frozen=True)
-class Draft:
+class LogicalPlan:
     """One statement, analysed. Nothing of it changes any more.
 
     Attributes:
@@ -82,7 +82,7 @@ class Draft:
     """
 
     tree: exp.Query
-    nodes: tuple[NodeDraft | SystemDraft, ...]
+    nodes: tuple[AggregateNode | SystemTableNode, ...]
     above: exp.Query
     parameters: Parameters
     constants: tuple[Constant, ...]

@@ -13,7 +13,7 @@ from rewriter.effort import PARSED, spend
 from rewriter.ir.measure import Output
 from rewriter.ir.trees import alias, cast, data_type, select, walk
 from rewriter.ir.trees import column as column_of
-from rewriter.logical.plan import NODE, SETS, Draft, NodeDraft, Sets
+from rewriter.logical.plan import NODE, SETS, AggregateNode, LogicalPlan, Sets
 from rewriter.plan import Presentation
 
 
@@ -32,21 +32,21 @@ Columns = tuple[Column, ...]
 
 
 def present(
-    draft: Draft, columns: Sequence[Columns], names: Sequence[str] | None, errors: bool = False
+    aggregate: LogicalPlan, columns: Sequence[Columns], names: Sequence[str] | None, errors: bool = False
 ) -> Presentation:
     """The statement for the front; `columns` are each node's released columns, `names` the client's output names.
 
     With `errors` the outermost SELECT shows <name>_stddev for each output that it shows by itself.
     """
-    tree = draft.above.copy()
+    tree = aggregate.above.copy()
     if names is not None:
         _name_outputs(tree, names)
     transports: list[Literal["int8", "text"]] = []
     asked = _error_columns(tree) if errors else ()
-    behind = len(draft.parameters) + sum(map(len, columns)) + 1
+    behind = len(aggregate.parameters) + sum(map(len, columns)) + 1
     bodies, plain = {}, {}
     for index, own in enumerate(columns):
-        start = len(draft.parameters) + len(transports) + 1
+        start = len(aggregate.parameters) + len(transports) + 1
         numbers = [*range(start, start + len(own))]
         added = [(n, place) for n, (node, place) in enumerate(asked, behind) if node == index]
         shown = (*own, *(Column(f"e{place}", "double precision") for _, place in added))
@@ -54,7 +54,7 @@ def present(
         bodies[index] = _rows(shown, [*numbers, *(n for n, _ in added)])
         transports += [c.transport for c in own]
     transports += ["text"] * len(asked)
-    constants = tuple(_filled(s.copy(), plain).sql("postgres", copy=False) for s in draft.statements)
+    constants = tuple(_filled(s.copy(), plain).sql("postgres", copy=False) for s in aggregate.statements)
     return Presentation(
         _filled(tree, bodies).sql("postgres", copy=False), tuple(transports), constants, asked
     )
@@ -111,14 +111,14 @@ def _together(bodies: Mapping[int, exp.Select], index: int, sets: Sets) -> exp.Q
     return exp.union(*selects, distinct=False)
 
 
-def node_columns(node: NodeDraft, types: Sequence[str]) -> Columns:
+def node_columns(node: AggregateNode, types: Sequence[str]) -> Columns:
     """The released columns of a node: its keys g0.. and outputs c0.. with their types in the front.
 
     >>> from rewriter.binder.contribution_bounds import Bound
     >>> from rewriter.ir.measure import Count, Output
     >>> from rewriter.ir.relation import Relation
     >>> count = Output("count", (0,), exp.Count(this=exp.Star()))
-    >>> one = NodeDraft(Relation(()), (), (Count(None, 1),), (count,), Bound(1, False), None, None, True)
+    >>> one = AggregateNode(Relation(()), (), (Count(None, 1),), (count,), Bound(1, False), None, None, True)
     >>> node_columns(one, ["bigint"])
     (Column(name='c0', type='bigint', transport='int8'),)
     """

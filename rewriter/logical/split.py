@@ -20,8 +20,8 @@ around it reads released rows. A plain `GROUP BY` with the privacy unit among it
 its groups belongs to one unit: it is a relation again, with exact aggregates. A statement that is a relation at the end
 asks for rows of persons, and is refused (PV010).
 
-What happens in order, in `draft`: parse; remove tools' casts; read the tree, which collects nodes, constants and what
-takes the place of private rows (above.py); return all of it. In `_private`, for a SELECT over a relation:
+What happens in order, in `split_query`: parse; remove tools' casts; read the tree, which collects nodes, constants and
+what takes the place of private rows (above.py); return all of it. In `_private`, for a SELECT over a relation:
 1. scalar subqueries that read the row around them are joined to the relation (`_with_lookups`);
 2. parts that read no column are marked as constants (`_fold`), which PostgreSQL evaluates before the node;
 3. WHERE is split into conditions on a row, semi-joins and constants (where.py);
@@ -42,8 +42,8 @@ Traps.
   by text, and a CTE may be read again.
 - Constants are marked before the condition or key around them is resolved: base forms take the mark in their place.
 - A CTE of private rows is read for each place that names it, since each needs sources with names of their own.
-- The places of nodes are taken (`SystemDraft("")`) before their expressions are read, as a query nested in those adds
-  nodes behind them.
+- The places of nodes are taken (`SystemTableNode("")`) before their expressions are read, as a query nested in those
+  adds nodes behind them.
 - Reading costs steps (rewriter/effort.py): a CTE named twice within a CTE named twice grows exponentially.
 """
 
@@ -77,9 +77,9 @@ from rewriter.logical.key_domains import domain_queries
 from rewriter.logical.plan import (
     SYSTEM,
     SYSTEM_TABLES,
-    Draft,
-    NodeDraft,
-    SystemDraft,
+    AggregateNode,
+    LogicalPlan,
+    SystemTableNode,
     released_rows,
 )
 from rewriter.logical.where import Conditions, Cte, Ctes
@@ -92,7 +92,9 @@ from rewriter.syntax.parse import parse_query
 
 
 @bounded()
-def draft(text: str, policy: Policy, parameters: Parameters = (), read: ConstantReader = unknown) -> Draft:
+def split_query(
+    text: str, policy: Policy, parameters: Parameters = (), read: ConstantReader = unknown
+) -> LogicalPlan:
     """Split one query text into nodes and presentation. Raises Refusal for what is not answered.
 
     `parameters` are the client's, with value None before they are bound; `read` gives the type of each constant that
@@ -102,13 +104,13 @@ def draft(text: str, policy: Policy, parameters: Parameters = (), read: Constant
     _check_parameters(tree, parameters)
     drop_casts(tree, parameters)
     listed = listing(tree)
-    cutter = _Cutter(policy, Constants(tuple(parameters), read))
+    cutter = QueryAnalyzer(policy, Constants(tuple(parameters), read))
     relation = cutter.query(tree, {})
     if relation is not None:
         raise row_level(relation, tree)
     _spell_units(tree)
     constants, replacements = cutter.constants, cutter.replacements
-    return Draft(
+    return LogicalPlan(
         tree,
         tuple(_listing(node, listed) for node in cutter.nodes),
         cast(exp.Query, replacements.above(tree)),
@@ -119,9 +121,11 @@ def draft(text: str, policy: Policy, parameters: Parameters = (), read: Constant
     )
 
 
-def _listing(node: NodeDraft | SystemDraft, listed: ValueListing | None) -> NodeDraft | SystemDraft:
+def _listing(
+    node: AggregateNode | SystemTableNode, listed: ValueListing | None
+) -> AggregateNode | SystemTableNode:
     """The node, marked with `listed` if the whole statement is a bare list of values: that may be a tool's scan."""
-    if isinstance(node, SystemDraft) or node.measures or listed is None:
+    if isinstance(node, SystemTableNode) or node.measures or listed is None:
         return node
     return replace(node, listing=listed)
 
@@ -139,7 +143,7 @@ def _spell_units(tree: exp.Expr) -> None:
 
 
 @dataclass
-class _Cutter(Conditions):
+class QueryAnalyzer(Conditions):
     """Reads a whole statement."""
 
     def _fold(self, ctes: Ctes, *parts: object) -> None:
@@ -327,7 +331,7 @@ class _Cutter(Conditions):
 
     def _system(self, item: exp.Table, name: str, shown: str) -> None:
         index = len(self.nodes)
-        self.nodes.append(SystemDraft(name))
+        self.nodes.append(SystemTableNode(name))
         alias = exp.TableAlias(this=exp.to_identifier(shown, quoted=True))
         rows = released_rows(index)
         rows.set("alias", alias)
@@ -368,7 +372,7 @@ class _Cutter(Conditions):
             return grouped_by_unit(tree, relation, keys, names, self.parameters)
         check_zero_fill(tree, relation, keys)
         index = len(self.nodes)
-        self.nodes += [SystemDraft("")] * len(groups.sets)
+        self.nodes += [SystemTableNode("")] * len(groups.sets)
         nodes = dp_nodes(
             tree,
             relation,

@@ -18,7 +18,7 @@ from rewriter.binder.select_parts import correlated, projected, split
 from rewriter.ir.relation import Relation, leaves
 from rewriter.ir.types import TEXTUAL
 from rewriter.logical.above import Replacements
-from rewriter.logical.plan import NodeDraft, SystemDraft
+from rewriter.logical.plan import AggregateNode, SystemTableNode
 from rewriter.policy import Policy
 from rewriter.refusal import Refusal
 from rewriter.scalar.comparable import alike
@@ -54,7 +54,7 @@ class Conditions(ABC):
 
     policy: Policy
     constants: Constants
-    nodes: list[NodeDraft | SystemDraft] = field(default_factory=list)
+    nodes: list[AggregateNode | SystemTableNode] = field(default_factory=list)
     replacements: Replacements = field(default_factory=Replacements)
     names: Iterator[str] = field(default_factory=aliases)
 

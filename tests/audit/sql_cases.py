@@ -164,7 +164,7 @@ class Unbounded(Written):
     """A node whose histograms keep all groups of a unit, whatever its price assumes."""
 
     def histogram(self, places: Sequence[int], limit: int | None) -> HistogramQuery:
-        loose = replace(self, draft=replace(self.draft, bound=Bound(None, False)))
+        loose = replace(self, aggregate=replace(self.aggregate, bound=Bound(None, False)))
         return Written.histogram(loose, places, limit)
 
 

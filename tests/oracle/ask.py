@@ -24,8 +24,8 @@ from rewriter.ir.measure import (
 )
 from rewriter.logical.key_domains import domain_queries
 from rewriter.logical.lasting_streams import within_horizon
-from rewriter.logical.plan import UNITS, Draft, NodeDraft
-from rewriter.logical.split import draft
+from rewriter.logical.plan import UNITS, AggregateNode, LogicalPlan
+from rewriter.logical.split import split_query
 from rewriter.plan import Cells, HistogramQuery
 from rewriter.refusal import Refusal
 from rewriter.scalar.typecheck import Parameter
@@ -69,7 +69,7 @@ class Query:
     @property
     def measures(self) -> tuple[Measure, ...]:
         """What the query measures, in the order of its columns."""
-        return self.node.draft.measures
+        return self.node.aggregate.measures
 
     @property
     def ctes(self) -> list[str]:
@@ -100,31 +100,33 @@ def planned(sql: str, world: World) -> list[BoundNode]:
     """
     world.front.connection.execute(f"PREPARE asked AS {sql}".encode())
     world.front.connection.execute("DEALLOCATE asked")
-    drafted = draft(sql, world.policy)
-    if drafted.constants:
-        drafted = draft(sql, world.policy, (), lambda _, constant: world.front.constant(constant, ()))
-    return [_planned(node, drafted, world) for node in drafted.nodes if isinstance(node, NodeDraft)]
+    logical = split_query(sql, world.policy)
+    if logical.constants:
+        logical = split_query(sql, world.policy, (), lambda _, constant: world.front.constant(constant, ()))
+    return [_planned(node, logical, world) for node in logical.nodes if isinstance(node, AggregateNode)]
 
 
-def _planned(node: NodeDraft, drafted: Draft, world: World) -> BoundNode:
+def _planned(node: AggregateNode, logical: LogicalPlan, world: World) -> BoundNode:
     summed = (m for m in node.measures if isinstance(m, (Moment, Total, Joint, Quantiles)))
     if any(m.value is not None and m.value.lo is None for m in summed):
         raise Refusal("PV016", "an aggregate needs finite bounds")
-    check_dialect(node, world.policy, drafted.values, world.engine.dialect)
+    check_dialect(node, world.policy, logical.values, world.engine.dialect)
     cells: Cells | None = None
     times: tuple[str, ...] = ()
     if node.measures and isinstance(node.measures[0], Running):
-        times = _times(node, node.measures[0], drafted.values, world)
+        times = _times(node, node.measures[0], logical.values, world)
     else:
-        cells = cells_of(node, world.policy, world.front, drafted.values)
+        cells = cells_of(node, world.policy, world.front, logical.values)
     if cells is not None and len(cells) > CELLS:
         raise TooLarge
     return BoundNode(
-        node, cells, "", (), b"", world.policy, drafted.values, world.engine.dialect, times=times
+        node, cells, "", (), b"", world.policy, logical.values, world.engine.dialect, times=times
     )
 
 
-def _times(node: NodeDraft, measure: Running, values: tuple[Parameter, ...], world: World) -> tuple[str, ...]:
+def _times(
+    node: AggregateNode, measure: Running, values: tuple[Parameter, ...], world: World
+) -> tuple[str, ...]:
     time = node.keys[measure.time]
     queries = domain_queries(within_horizon(node.relation, time), (time,), world.policy, values)
     rows = [row for _, query in queries or () for row in texts(world.front.connection, query.sql("postgres"))]
@@ -134,7 +136,9 @@ def _times(node: NodeDraft, measure: Running, values: tuple[Parameter, ...], wor
 def unclamped(query: Query) -> Query:
     """The histogram of a query's measures with no value clamped: its part `r` has the values as they are."""
     measures = tuple(map(_unclamped, query.measures))
-    wide = replace(query.node, draft=replace(query.node.draft, measures=(*measures, UNITS), order_by=None))
+    wide = replace(
+        query.node, aggregate=replace(query.node.aggregate, measures=(*measures, UNITS), order_by=None)
+    )
     return Query("histogram", wide, wide.histogram(range(len(measures) + 1), WHOLE))
 
 
@@ -153,16 +157,16 @@ def _unclamped(measure: Measure) -> Measure:
 
 def counted(node: BoundNode) -> Query:
     """The query of a node's units and of its measures of one number a group, over all groups that there are."""
-    numbers = [m for m in node.draft.measures if isinstance(m, (Count, Moment))]
-    asked = replace(node, draft=replace(node.draft, measures=(UNITS, *numbers), outputs=()))
+    numbers = [m for m in node.aggregate.measures if isinstance(m, (Count, Moment))]
+    asked = replace(node, aggregate=replace(node.aggregate, measures=(UNITS, *numbers), outputs=()))
     return Query("histogram", asked, asked.histogram(range(len(numbers) + 1), WHOLE))
 
 
 def others(node: BoundNode, cells: Cells) -> Iterator[Query]:
     """The queries of the other measures, over these cells."""
     over = node.over(cells)
-    for place, measure in enumerate(node.draft.measures):
-        one = replace(over, draft=replace(over.draft, measures=(measure,), outputs=()))
+    for place, measure in enumerate(node.aggregate.measures):
+        one = replace(over, aggregate=replace(over.aggregate, measures=(measure,), outputs=()))
         if isinstance(measure, Quantiles):
             yield Query("bins", one, over.bins(place, BINS))
         elif isinstance(measure, DistinctItems):
@@ -172,12 +176,12 @@ def others(node: BoundNode, cells: Cells) -> Iterator[Query]:
 
 def _vectors(over: BoundNode) -> Iterator[Query]:
     """The queries of all clipped totals together: of lengths, of averages, and of sums at some lengths."""
-    totals = [(n, m) for n, m in enumerate(over.draft.measures) if isinstance(m, (Total, Joint))]
+    totals = [(n, m) for n, m in enumerate(over.aggregate.measures) if isinstance(m, (Total, Joint))]
     if not totals:
         return
-    asked = replace(over, draft=replace(over.draft, measures=tuple(m for _, m in totals), outputs=()))
+    asked = replace(over, aggregate=replace(over.aggregate, measures=tuple(m for _, m in totals), outputs=()))
     vectors = [Vector(n) if isinstance(m, Total) else Vector(n, CENTRE, m.least) for n, m in totals]
-    joint = [v for v in vectors if isinstance(over.draft.measures[v.place], Joint)]
+    joint = [v for v in vectors if isinstance(over.aggregate.measures[v.place], Joint)]
     if joint:
         yield Query("places", asked, over.averages(joint, STEPS, PLACES))
     yield Query("places", asked, over.lengths(vectors, STEPS, PLACES))

@@ -70,7 +70,7 @@ def check(node: BoundNode, world: World, rng: Random) -> Outcome:
 def _queries(node: BoundNode, world: World) -> list[Query]:
     if node.cells == ():
         return []
-    measures = node.draft.measures
+    measures = node.aggregate.measures
     if measures and isinstance(measures[0], Running):
         return [streamed(node)] if node.times else []
     if not measures:
@@ -212,7 +212,7 @@ Cell = tuple[tuple[object, ...], tuple[int, ...]]
 
 def _groups(query: Query, found: Found) -> Iterator[Cell]:
     cells = query.node.cells
-    width = len(query.node.draft.keys)
+    width = len(query.node.aggregate.keys)
     for row in found:
         if cells is not None:
             yield cells[row[0] - 1], tuple(row[1:])
@@ -327,7 +327,7 @@ def _exceeds(query: Query, own: list[Row]) -> bool:
         return len(own) > 1
     if _weighted(query):
         return len(own) > _tau(measures[0])
-    keys = [f"g{n}" for n in range(len(node.draft.keys))]
+    keys = [f"g{n}" for n in range(len(node.aggregate.keys))]
     groups: dict[tuple[str | None, ...], list[Row]] = {}
     for row in own:
         groups.setdefault(tuple(text(row[k]) for k in keys), []).append(row)

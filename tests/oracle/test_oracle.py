@@ -173,7 +173,7 @@ def test_ranks_of_all_measures_are_checked(sql: str, rank: str, world: World) ->
 def test_a_bound_that_is_too_small_is_kept_by_the_sql_and_noticed_without(world: World) -> None:
     (node,) = planned("SELECT kind, place, COUNT(*) FROM visits GROUP BY kind, place", world)
     assert not checked(node, world).broken
-    lie = replace(node, draft=replace(node.draft, bound=Bound(1, False)))
+    lie = replace(node, aggregate=replace(node.aggregate, bound=Bound(1, False)))
     assert not checked(lie, world).broken
     apart = Mutated(world.engine, r"MIN\((g\d)\) AS \1", r"\1")
     apart = Mutated(apart, r"(FROM r\s+GROUP BY\s+_o)\b", r"\1, g0, g1")

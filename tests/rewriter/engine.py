@@ -1,4 +1,4 @@
-"""Runs a draft without noise: domains and types from PostgreSQL, histograms from DuckDB, the presentation on top."""
+"""Runs a plan without noise: domains and types from PostgreSQL, histograms from DuckDB, the presentation on top."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from dpproxy.backends.base import text
 from rewriter.emit.engines.duckdb import DUCKDB
 from rewriter.emit.histogram import histogram_query, types_query
 from rewriter.logical.key_domains import known_cells
-from rewriter.logical.plan import NodeDraft, SystemDraft
+from rewriter.logical.plan import AggregateNode, SystemTableNode
 from rewriter.logical.presentation import Columns, node_columns, present
-from rewriter.logical.split import draft
+from rewriter.logical.split import split_query
 from rewriter.plan import Cell, Cells, HistogramQuery
 from rewriter.scalar.typecheck import Parameter
 from tests.rewriter.shop import POLICY
@@ -25,7 +25,7 @@ MANY = 1_000_000
 
 
 def cells_of(
-    node: NodeDraft, postgres: psycopg.Connection, parameters: Sequence[Parameter] = ()
+    node: AggregateNode, postgres: psycopg.Connection, parameters: Sequence[Parameter] = ()
 ) -> Cells | None:
     """The known domain's cells, as texts."""
     if not node.keys:
@@ -34,7 +34,7 @@ def cells_of(
 
 
 def histogram(
-    node: NodeDraft,
+    node: AggregateNode,
     backend: duckdb.DuckDBPyConnection,
     cells: Cells | None,
     parameters: Sequence[Parameter] = (),
@@ -43,7 +43,7 @@ def histogram(
     return counts(written(node, cells, parameters), len(node.keys), backend, cells)
 
 
-def written(node: NodeDraft, cells: Cells | None, parameters: Sequence[Parameter] = ()) -> HistogramQuery:
+def written(node: AggregateNode, cells: Cells | None, parameters: Sequence[Parameter] = ()) -> HistogramQuery:
     """What DuckDB runs for the counts of a node."""
     return histogram_query(node, POLICY, parameters, cells, node.bound.value, MANY, DUCKDB)
 
@@ -91,7 +91,7 @@ def executed(
 
 
 def released_columns(
-    node: NodeDraft, postgres: psycopg.Connection, parameters: Sequence[Parameter] = ()
+    node: AggregateNode, postgres: psycopg.Connection, parameters: Sequence[Parameter] = ()
 ) -> Columns:
     """The node's columns with PostgreSQL's types for its keys."""
     return node_columns(node, described(postgres, types_query(node, parameters, len(parameters)), parameters))
@@ -117,14 +117,14 @@ def answer(
     parameters: Sequence[Parameter] = (),
 ) -> list[tuple[Any, ...]]:
     """What an analyst would get if mechanisms added nothing."""
-    drafted = draft(sql, POLICY, parameters)
+    logical = split_query(sql, POLICY, parameters)
     columns: list[Columns] = []
     arrays: list[list[Any]] = []
-    for node in drafted.nodes:
-        assert not isinstance(node, SystemDraft)
+    for node in logical.nodes:
+        assert not isinstance(node, SystemTableNode)
         counted = histogram(node, backend, cells_of(node, postgres, parameters), parameters)
         columns.append(released_columns(node, postgres, parameters))
         arrays += [[key[n] for key in counted] for n in range(len(node.keys))]
         arrays += [[value[o.measures[0]] for value in counted.values()] for o in node.outputs]
-    presentation = present(drafted, columns, None)
+    presentation = present(logical, columns, None)
     return executed(postgres, presentation.sql, parameters, arrays)

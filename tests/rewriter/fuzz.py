@@ -1,6 +1,6 @@
 """`python -m tests.rewriter.fuzz [SECONDS [SEED]]`: bytes and mutated statements through the whole rewriter.
 
-Nothing but a Refusal may leave it: not from classify, parse, draft, emission or presentation. And PostgreSQL
+Nothing but a Refusal may leave it: not from classify, parse, split, emission or presentation. And PostgreSQL
 has to cut texts of awkward tokens as we do. Exit code 1 otherwise.
 """
 
@@ -25,9 +25,9 @@ from rewriter.emit.engines.duckdb import DUCKDB
 from rewriter.emit.engines.postgres import POSTGRES
 from rewriter.emit.histogram import histogram_query, node_text, types_query
 from rewriter.logical.key_domains import domain_queries
-from rewriter.logical.plan import NodeDraft, SystemDraft
+from rewriter.logical.plan import AggregateNode, SystemTableNode
 from rewriter.logical.presentation import Column, Columns, node_columns, present
-from rewriter.logical.split import draft
+from rewriter.logical.split import split_query
 from rewriter.refusal import Refusal
 from rewriter.scalar.typecheck import Parameter
 from rewriter.statements.classify import Verdict, classify
@@ -84,21 +84,21 @@ def through(text: str, parameters: Sequence[Parameter] = (), pick: int = 0) -> s
         statement = classify(text, GUARDED)
         if statement.verdict is Verdict.RELAY:
             return "relay"
-        drafted = draft(statement.body, POLICY, parameters, lambda n, _: [READ[(n + pick) % len(READ)]])
+        logical = split_query(statement.body, POLICY, parameters, lambda n, _: [READ[(n + pick) % len(READ)]])
         columns: list[Columns] = []
-        for node in drafted.nodes:
-            if isinstance(node, SystemDraft):
+        for node in logical.nodes:
+            if isinstance(node, SystemTableNode):
                 columns.append((Column("account", "text"),))
             else:
-                emitted(node, drafted.values)
+                emitted(node, logical.values)
                 columns.append(node_columns(node, ["text"] * (len(node.keys) + len(node.outputs))))
-        present(drafted, columns, None)
+        present(logical, columns, None)
     except Refusal as refusal:
         return refusal.code
     return "answered"
 
 
-def emitted(node: NodeDraft, parameters: Sequence[Parameter]) -> None:
+def emitted(node: AggregateNode, parameters: Sequence[Parameter]) -> None:
     """Writes all that is written of a node, for both engines."""
     types_query(node, parameters, 0)
     domain = domain_queries(node.relation, node.keys, POLICY, parameters) if node.keys else None

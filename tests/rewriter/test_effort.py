@@ -11,8 +11,8 @@ import pytest
 from rewriter import effort
 from rewriter.emit.engines.duckdb import DUCKDB
 from rewriter.emit.histogram import histogram_query, node_text, types_query
-from rewriter.logical.plan import NodeDraft
-from rewriter.logical.split import draft
+from rewriter.logical.plan import AggregateNode
+from rewriter.logical.split import split_query
 from rewriter.refusal import Refusal
 from rewriter.statements.classify import classify
 from tests.rewriter.shop import POLICY
@@ -115,13 +115,13 @@ class _Calls:
 def planned(text: str) -> None:
     """Everything that the rewriter makes of a text before it is priced."""
     with effort.bounded():
-        drafted = draft(classify(text, {"users", "events"}).body, POLICY)
-        for node in drafted.nodes:
-            assert isinstance(node, NodeDraft)
-            types_query(node, drafted.values, 0)
-            node_text(node, POLICY, drafted.values)
+        logical = split_query(classify(text, {"users", "events"}).body, POLICY)
+        for node in logical.nodes:
+            assert isinstance(node, AggregateNode)
+            types_query(node, logical.values, 0)
+            node_text(node, POLICY, logical.values)
             cells = None if node.keys else ((),)
-            histogram_query(node, POLICY, drafted.values, cells, node.bound.value, 1001, DUCKDB)
+            histogram_query(node, POLICY, logical.values, cells, node.bound.value, 1001, DUCKDB)
 
 
 @pytest.mark.statistical
@@ -147,7 +147,7 @@ def test_whether_a_statement_is_refused_does_not_depend_on_the_clock() -> None:
     spent = []
     for _ in range(2):
         with effort.bounded():
-            draft(levels(4, "SELECT a.* FROM {0} a JOIN {0} b USING (user_id)"), POLICY)
+            split_query(levels(4, "SELECT a.* FROM {0} a JOIN {0} b USING (user_id)"), POLICY)
             current = effort._effort.get()
             assert current is not None
             spent.append(current.left)
@@ -167,12 +167,12 @@ def test_a_long_pipeline_of_ctes_reads_each_once(body: str) -> None:
 
 
 def test_a_cte_that_is_named_twice_has_sources_of_its_own() -> None:
-    (node,) = draft(
+    (node,) = split_query(
         "WITH c AS (SELECT user_id, action FROM events) SELECT COUNT(DISTINCT a.user_id) FROM c a JOIN c b "
         "USING (user_id) WHERE a.action = 'like' AND b.action = 'view'",
         POLICY,
     ).nodes
-    assert isinstance(node, NodeDraft)
+    assert isinstance(node, AggregateNode)
     assert len({source.alias for source in node.relation.sources}) == 2
 
 

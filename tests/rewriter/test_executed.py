@@ -9,8 +9,8 @@ import duckdb
 import psycopg
 import pytest
 
-from rewriter.logical.plan import NodeDraft
-from rewriter.logical.split import draft
+from rewriter.logical.plan import AggregateNode
+from rewriter.logical.split import split_query
 from rewriter.refusal import Refusal
 from rewriter.scalar.typecheck import Parameter
 from tests.rewriter.engine import answer, cells_of, executed, histogram
@@ -32,7 +32,9 @@ def test_the_answer_without_noise_is_postgresqls(
 
 def test_regenerated_text_is_the_same_statement_to_postgresql(postgres: psycopg.Connection) -> None:
     for sql in ANSWERED:
-        assert _body(postgres, sql) in [_body(postgres, text) for text in draft(sql, POLICY).spellings()], sql
+        assert _body(postgres, sql) in [
+            _body(postgres, text) for text in split_query(sql, POLICY).spellings()
+        ], sql
 
 
 def _body(postgres: psycopg.Connection, sql: str, types: Sequence[str] = ()) -> str:
@@ -46,8 +48,8 @@ def _body(postgres: psycopg.Connection, sql: str, types: Sequence[str] = ()) -> 
 def test_values_outside_a_declared_domain_make_no_cells(
     backend: duckdb.DuckDBPyConnection, postgres: psycopg.Connection
 ) -> None:
-    node = draft("SELECT country, COUNT(*) FROM users GROUP BY country", POLICY).nodes[0]
-    assert isinstance(node, NodeDraft)
+    node = split_query("SELECT country, COUNT(*) FROM users GROUP BY country", POLICY).nodes[0]
+    assert isinstance(node, AggregateNode)
     cells = cells_of(node, postgres)
     assert cells is not None
     assert set(cells) == {("US",), ("DE",), ("FR",), ("LI",), (None,)}
@@ -95,14 +97,14 @@ def test_parameters_keep_all_their_digits(
         "SELECT COUNT(*) FROM users WHERE user_id - 0.0001 < $1",
         [Parameter("numeric", "6.9999")],
     )
-    node = draft(sql, POLICY, parameters).nodes[0]
-    assert isinstance(node, NodeDraft)
+    node = split_query(sql, POLICY, parameters).nodes[0]
+    assert isinstance(node, AggregateNode)
     truth = postgres.execute("SELECT COUNT(*) FROM users WHERE user_id - 0.0001 < 6.9999").fetchone()
     assert histogram(node, backend, ((),), parameters) == {(): truth}
     with pytest.raises(Refusal, match="Parameter of this type"):
-        draft(sql, POLICY, [Parameter("oid", "7")])
+        split_query(sql, POLICY, [Parameter("oid", "7")])
     with pytest.raises(Refusal, match="more than 38 digits"):
-        draft(sql, POLICY, [Parameter("numeric", "9" * 39)])
+        split_query(sql, POLICY, [Parameter("numeric", "9" * 39)])
 
 
 UNREADABLE = (
@@ -129,7 +131,7 @@ def test_no_constant_raises_for_the_rows_that_reach_it(
     sql, parameters = f"SELECT COUNT(*) FROM users WHERE {condition}", [Parameter("date", "0044-03-15 BC")]
     assert executed(postgres, sql, parameters)
     with pytest.raises(Refusal) as refused:
-        draft(sql, POLICY, parameters)
+        split_query(sql, POLICY, parameters)
     assert refused.value.code in ("PV020", "42804")
 
 

@@ -14,8 +14,8 @@ import pytest
 from rewriter.binder.contribution_bounds import groups_per_unit
 from rewriter.ir.measure import Count
 from rewriter.ir.relation import Grouped, Relation, parts
-from rewriter.logical.plan import Draft, NodeDraft
-from rewriter.logical.split import draft
+from rewriter.logical.plan import AggregateNode, LogicalPlan
+from rewriter.logical.split import split_query
 from rewriter.refusal import Refusal
 from rewriter.scalar.typecheck import Parameter
 from tests.rewriter.conftest import load_duckdb
@@ -60,17 +60,17 @@ def checked(
         return False
     unbound = [Parameter(p.type, None) for p in parameters]
     try:
-        prepared, drafted = draft(sql, POLICY, unbound), draft(sql, POLICY, parameters)
+        prepared, logical = split_query(sql, POLICY, unbound), split_query(sql, POLICY, parameters)
     except Refusal:
         return False
-    assert _shape(prepared) == _shape(drafted), asked
+    assert _shape(prepared) == _shape(logical), asked
     types = [p.type for p in parameters]
-    assert _body(postgres, sql, types) in [_body(postgres, t, types) for t in drafted.spellings()], asked
-    for node in drafted.nodes:
-        assert isinstance(node, NodeDraft)
+    assert _body(postgres, sql, types) in [_body(postgres, t, types) for t in logical.spellings()], asked
+    for node in logical.nodes:
+        assert isinstance(node, AggregateNode)
         check_stability(asked, node, backend, neighbours, postgres, parameters)
     truncated = any(
-        n.bound.enforce or declared(n.relation) for n in drafted.nodes if isinstance(n, NodeDraft)
+        n.bound.enforce or declared(n.relation) for n in logical.nodes if isinstance(n, AggregateNode)
     )
     if truth is not None and not truncated and QUOTIENT.search(sql) is None:
         try:
@@ -98,13 +98,13 @@ def _row(row: Row) -> Row:
     return tuple("NaN" if value != value else value for value in row)
 
 
-def _shape(drafted: Draft) -> list[tuple[int, int]]:
-    return [(len(n.keys), len(n.measures)) for n in drafted.nodes if isinstance(n, NodeDraft)]
+def _shape(logical: LogicalPlan) -> list[tuple[int, int]]:
+    return [(len(n.keys), len(n.measures)) for n in logical.nodes if isinstance(n, AggregateNode)]
 
 
 def check_stability(
     sql: str,
-    node: NodeDraft,
+    node: AggregateNode,
     backend: duckdb.DuckDBPyConnection,
     neighbours: list[duckdb.DuckDBPyConnection],
     postgres: psycopg.Connection,

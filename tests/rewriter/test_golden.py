@@ -26,9 +26,9 @@ from rewriter.ir.measure import (
     named,
 )
 from rewriter.logical.key_domains import domain_queries
-from rewriter.logical.plan import NodeDraft, SystemDraft
+from rewriter.logical.plan import AggregateNode, SystemTableNode
 from rewriter.logical.presentation import Column, node_columns, present
-from rewriter.logical.split import draft
+from rewriter.logical.split import split_query
 from rewriter.refusal import Refusal
 from rewriter.statements.classify import Verdict, classify
 from tests.rewriter.shop import POLICY
@@ -43,15 +43,15 @@ def rendered(sql: str) -> Iterator[str]:
         if statement.verdict is Verdict.RELAY:
             yield "relayed to the front"
             return
-        drafted = draft(statement.body, POLICY)
+        logical = split_query(statement.body, POLICY)
         columns = []
-        for number, node in enumerate(drafted.nodes):
+        for number, node in enumerate(logical.nodes):
             yield from node_lines(number, node)
-            if isinstance(node, NodeDraft):
+            if isinstance(node, AggregateNode):
                 columns.append(node_columns(node, ["text"] * len(node.keys) + ["bigint"] * len(node.outputs)))
             else:
                 columns.append((Column("account", "text"),))
-        yield f"presentation: {present(drafted, columns, None).sql}"
+        yield f"presentation: {present(logical, columns, None).sql}"
     except Refusal as refusal:
         at = f" at {refusal.position}" if refusal.position is not None else ""
         yield f"REFUSED {refusal.code}{at}: {refusal.message}"
@@ -60,8 +60,8 @@ def rendered(sql: str) -> Iterator[str]:
                 yield f"  {part}"
 
 
-def node_lines(number: int, node: NodeDraft | SystemDraft) -> Iterator[str]:
-    if isinstance(node, SystemDraft):
+def node_lines(number: int, node: AggregateNode | SystemTableNode) -> Iterator[str]:
+    if isinstance(node, SystemTableNode):
         yield f"node {number}: dpproxy.{node.name}"
         return
     groups = "unrestricted" if node.bound.value is None else f"at most {node.bound.value} groups of one unit"

@@ -15,8 +15,8 @@ from rewriter.emit.histogram import check_dialect, histogram_query
 from rewriter.emit.other_queries import ONE, Backend, bins_query, items_query, running_query, weights_query
 from rewriter.ir.measure import Count, DistinctItems, Moment, Quantiles, Running
 from rewriter.logical.key_domains import domain_queries
-from rewriter.logical.plan import NodeDraft
-from rewriter.logical.split import draft
+from rewriter.logical.plan import AggregateNode
+from rewriter.logical.split import split_query
 from rewriter.plan import HistogramQuery
 from rewriter.refusal import Refusal
 from tests.rewriter.bounded import MEASURED as POLICY
@@ -48,7 +48,7 @@ FEATURES = (
 )
 
 
-def queries(node: NodeDraft) -> Iterator[tuple[str, HistogramQuery]]:
+def queries(node: AggregateNode) -> Iterator[tuple[str, HistogramQuery]]:
     """Everything that the backend can be asked about a node."""
     backend = Backend(POLICY, (), SPARK)
     keys = len(node.keys)
@@ -71,8 +71,8 @@ def queries(node: NodeDraft) -> Iterator[tuple[str, HistogramQuery]]:
 
 def sent(sql: str) -> Iterator[str]:
     yield sql
-    for node in draft(sql, POLICY).nodes:
-        assert isinstance(node, NodeDraft)
+    for node in split_query(sql, POLICY).nodes:
+        assert isinstance(node, AggregateNode)
         try:
             check_dialect(node, POLICY, (), SPARK)
         except Refusal as refusal:

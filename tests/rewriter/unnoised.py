@@ -24,9 +24,9 @@ from rewriter.emit.histogram import histogram_query, types_query
 from rewriter.emit.other_queries import Backend, bins_query, items_query, running_query, weights_query
 from rewriter.ir.measure import Count, DistinctItems, Moment, Output, Quantiles, Running
 from rewriter.logical.key_domains import domain_queries, known_cells
-from rewriter.logical.plan import UNITS, NodeDraft
+from rewriter.logical.plan import UNITS, AggregateNode
 from rewriter.logical.presentation import Columns, node_columns, present
-from rewriter.logical.split import draft
+from rewriter.logical.split import split_query
 from rewriter.plan import Cells, HistogramQuery
 from rewriter.policy import Policy
 from tests.rewriter.engine import described, executed, texts
@@ -72,21 +72,21 @@ def _bound(query: HistogramQuery) -> list[Any]:
 
 def answer(sql: str, judge: Judge) -> list[Row]:
     """What an analyst would get if mechanisms added nothing."""
-    drafted = draft(sql, judge.policy)
+    logical = split_query(sql, judge.policy)
     columns: list[Columns] = []
     arrays: list[list[Any]] = []
-    for node in drafted.nodes:
-        assert isinstance(node, NodeDraft)
-        columns.append(node_columns(node, described(judge.front, types_query(node, drafted.values, 0))))
+    for node in logical.nodes:
+        assert isinstance(node, AggregateNode)
+        columns.append(node_columns(node, described(judge.front, types_query(node, logical.values, 0))))
         keys, shown = released(node, judge, [c.type for c in columns[-1][len(node.keys) :]])
         arrays += [[row[n] for row in keys] for n in range(len(node.keys))]
         plain = [c.transport == "int8" for c in columns[-1][len(node.keys) :]]
         arrays += [[int(v) for v in c] if p else list(c) for c, p in zip(shown, plain, strict=True)]
-    presentation = present(drafted, columns, None)
+    presentation = present(logical, columns, None)
     return executed(judge.front, presentation.sql, (), arrays)
 
 
-def released(node: NodeDraft, judge: Judge, types: Sequence[str]) -> tuple[Cells, list[Sequence[Any]]]:
+def released(node: AggregateNode, judge: Judge, types: Sequence[str]) -> tuple[Cells, list[Sequence[Any]]]:
     """The groups of a node and its outputs as texts."""
     if node.measures and isinstance(node.measures[0], Running):
         return running(node, judge)
@@ -109,7 +109,7 @@ def released(node: NodeDraft, judge: Judge, types: Sequence[str]) -> tuple[Cells
     return groups, found
 
 
-def computed(node: NodeDraft, output: Output, values: Sequence[int]) -> Fraction | None:
+def computed(node: AggregateNode, output: Output, values: Sequence[int]) -> Fraction | None:
     """An output from the exact values of its measures."""
     moment = next((m for m in (node.measures[p] for p in output.measures) if isinstance(m, Moment)), None)
     if moment is None:
@@ -150,7 +150,7 @@ def written(value: Fraction | None, type_name: str) -> str | None:
     return str(Decimal(value.numerator) / Decimal(value.denominator))
 
 
-def cells_of(node: NodeDraft, judge: Judge) -> Cells:
+def cells_of(node: AggregateNode, judge: Judge) -> Cells:
     """The cells of a known domain; of an unknown one all groups that there are."""
     if not node.keys:
         return ((),)
@@ -164,7 +164,7 @@ def cells_of(node: NodeDraft, judge: Judge) -> Cells:
     return tuple(tuple(text(v) for v in row[:-1]) for row in rows)
 
 
-def selected(node: NodeDraft, judge: Judge) -> Cells:
+def selected(node: AggregateNode, judge: Judge) -> Cells:
     """All groups, in two rounds of which the second leaves out what came out of the first."""
     first = _groups(judge.run(weights_query(node, (), MANY, 0, judge.backend)))
     kept = first[::2]
@@ -180,7 +180,7 @@ def _groups(rows: list[Row]) -> Cells:
     return tuple(tuple(text(v) for v in row[:-1]) for row in rows)
 
 
-def histogram(node: NodeDraft, place: int, groups: Cells, judge: Judge) -> list[int]:
+def histogram(node: AggregateNode, place: int, groups: Cells, judge: Judge) -> list[int]:
     """A count or sum of each group."""
     one = replace(node, measures=(node.measures[place],), order_by=None)
     query = histogram_query(one, judge.policy, (), groups, node.bound.value, None, judge.dialect)
@@ -189,7 +189,7 @@ def histogram(node: NodeDraft, place: int, groups: Cells, judge: Judge) -> list[
     return [found[n + 1] for n in range(len(groups))]
 
 
-def quantiles(node: NodeDraft, output: Output, groups: Cells, judge: Judge) -> list[Fraction | None]:
+def quantiles(node: AggregateNode, output: Output, groups: Cells, judge: Judge) -> list[Fraction | None]:
     """The middle of the bin that holds the quantile of each group, None without values."""
     measure = node.measures[output.measures[0]]
     assert isinstance(measure, Quantiles)
@@ -208,14 +208,14 @@ def quantiles(node: NodeDraft, output: Output, groups: Cells, judge: Judge) -> l
     return found
 
 
-def distinct(node: NodeDraft, place: int, groups: Cells, judge: Judge) -> list[int]:
+def distinct(node: AggregateNode, place: int, groups: Cells, judge: Judge) -> list[int]:
     """How many different items there are in each group."""
     rows = judge.run(items_query(node, place, groups, MANY, node.bound.value, judge.backend))
     assert len(set(rows)) == len(rows)
     return [len({item for cell, _, item in rows if cell == n + 1}) for n in range(len(groups))]
 
 
-def running(node: NodeDraft, judge: Judge) -> tuple[Cells, list[Sequence[Any]]]:
+def running(node: AggregateNode, judge: Judge) -> tuple[Cells, list[Sequence[Any]]]:
     """The running count of each item at the times at which it has rows."""
     measure = node.measures[0]
     assert isinstance(measure, Running)

@@ -10,8 +10,8 @@ from dpproxy.backends.base import text
 from rewriter.emit.histogram import histogram_query
 from rewriter.ir.measure import Count, Moment, Quantiles
 from rewriter.logical.key_domains import known_cells
-from rewriter.logical.plan import UNITS, NodeDraft
-from rewriter.logical.split import draft
+from rewriter.logical.plan import UNITS, AggregateNode
+from rewriter.logical.split import split_query
 from rewriter.plan import Cells, HistogramQuery
 from rewriter.policy import Policy
 from rewriter.refusal import Refusal
@@ -30,13 +30,13 @@ class Question:
     """A node of the statement `sql`; `cells` is None for an unknown domain."""
 
     sql: str
-    node: NodeDraft
+    node: AggregateNode
     cells: Cells | None
     policy: Policy
     parameters: tuple[Parameter, ...]
 
     @property
-    def counted(self) -> NodeDraft:
+    def counted(self) -> AggregateNode:
         """The node with its measures of one number a group, and the units, which say what groups there are."""
         numbers = tuple(m for m in self.node.measures if isinstance(m, (Count, Moment)))
         return replace(self.node, measures=(*numbers, UNITS), order_by=len(numbers))
@@ -69,26 +69,26 @@ def questions(
     """The nodes of a statement, its constants made of the exact data; raises Refusal, and psycopg.Error where
     PostgreSQL cannot say a constant or the domain."""
     found = []
-    for constant in draft(sql, policy, parameters).constants:
+    for constant in split_query(sql, policy, parameters).constants:
         if constant.calls:
             front.refuse_changing(constant.statement().sql("postgres"), parameters)
-    drafted = draft(sql, policy, parameters, lambda _, constant: front.constant(constant, parameters))
-    for node in drafted.nodes:
-        if isinstance(node, NodeDraft):
+    logical = split_query(sql, policy, parameters, lambda _, constant: front.constant(constant, parameters))
+    for node in logical.nodes:
+        if isinstance(node, AggregateNode):
             _refuse_boundless(node)
-            cells = cells_of(node, policy, front, drafted.values)
-            found.append(Question(sql, node, cells, policy, drafted.values))
+            cells = cells_of(node, policy, front, logical.values)
+            found.append(Question(sql, node, cells, policy, logical.values))
     return found
 
 
-def _refuse_boundless(node: NodeDraft) -> None:
+def _refuse_boundless(node: AggregateNode) -> None:
     """As at the price: a bound that is a NULL parameter is none."""
     if any(isinstance(m, (Moment, Quantiles)) and m.value.lo is None for m in node.measures):
         raise Refusal("PV016", "an aggregate needs finite bounds")
 
 
 def cells_of(
-    node: NodeDraft, policy: Policy, front: PostgresEngine, parameters: Sequence[Parameter]
+    node: AggregateNode, policy: Policy, front: PostgresEngine, parameters: Sequence[Parameter]
 ) -> Cells | None:
     """The cells of a node's known domain as texts, None for an unknown one."""
     if not node.keys:

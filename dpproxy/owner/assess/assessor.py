@@ -29,7 +29,7 @@ from dpproxy.front.front import Front
 from dpproxy.owner.assess.fit import Fit, Truth, fit, truth
 from dpproxy.owner.assess.listed import Listed
 from mechanisms import randomness
-from rewriter.logical.plan import SystemDraft
+from rewriter.logical.plan import SystemTableNode
 from rewriter.plan import HistogramQuery
 from rewriter.policy import Policy
 from rewriter.refusal import Refusal
@@ -168,7 +168,7 @@ class Assessor:
             ready = prepared.ready(len(constants))
             for number in range(done, ready):
                 node = planned[number]
-                if isinstance(node, SystemDraft):
+                if isinstance(node, SystemTableNode):
                     columns += [()] * len(prepared.columns[number])
                     continue
                 one = plan_release(node, on, self._keys)
@@ -185,7 +185,7 @@ class Assessor:
     ) -> tuple[Truth | None, Fit | None]:
         if one.selection is None:
             return None, Fit(one.name, 0, 0, None, (), 0, 0)
-        types = [column.type for column in prepared.columns[number][len(one.node.draft.keys) :]]
+        types = [column.type for column in prepared.columns[number][len(one.node.aggregate.keys) :]]
         kept: dict[HistogramQuery, Fetched] = {}
         try:
             with self.checked.backend.open() as slot:
@@ -225,8 +225,8 @@ def _plain_columns(
     columns = prepared.columns[number]
     if exact is None:
         return [()] * len(columns)
-    keys = tuple(zip(*exact.cells, strict=True)) or ((),) * len(one.node.draft.keys)
-    return released(keys, exact.columns, one.node.draft, columns, nonnegative=False)
+    keys = tuple(zip(*exact.cells, strict=True)) or ((),) * len(one.node.aggregate.keys)
+    return released(keys, exact.columns, one.node.aggregate, columns, nonnegative=False)
 
 
 @contextmanager

@@ -16,7 +16,7 @@ from dpproxy.engine.released_table import ReleasedTable
 from dpproxy.owner.assess import plain
 from mechanisms import randomness
 from rewriter.ir.measure import Moment, Quantiles
-from rewriter.logical.plan import NodeDraft
+from rewriter.logical.plan import AggregateNode
 from rewriter.plan import Cells
 
 DRAWS, MANY = 5, 10_000
@@ -60,7 +60,7 @@ class Truth:
 def truth(one: ReleasePlan, fetch: Fetch) -> Truth:
     """The node's exact rows, without any protection."""
     cells = plain.groups(one, fetch)
-    return Truth(cells, outputs(one.node.draft, plain.measured(one, cells, fetch)))
+    return Truth(cells, outputs(one.node.aggregate, plain.measured(one, cells, fetch)))
 
 
 def fit(one: ReleasePlan, types: Sequence[str], exact: Truth, fetch: Fetch) -> Fit:
@@ -68,18 +68,20 @@ def fit(one: ReleasePlan, types: Sequence[str], exact: Truth, fetch: Fetch) -> F
 
     Raises BackendError, ValueError for rows that are not as asked for.
     """
-    draft = one.node.draft
+    aggregate = one.node.aggregate
     rows = {cell: n for n, cell in enumerate(exact.cells)}
     draws = DRAWS if len(exact.cells) <= MANY else 1
     results = [_drawn(one, fetch) for _ in range(draws)]
     columns = tuple(
-        ColumnAccuracy(output.name, _error(results, rows, exact.columns[n], n, _width(draft, n, types[n])))
+        ColumnAccuracy(
+            output.name, _error(results, rows, exact.columns[n], n, _width(aggregate, n, types[n]))
+        )
         for n, output in enumerate(exact.columns)
     )
     return Fit(
         one.name,
         len(exact.cells),
-        sum(_size(result, draft) for result in results) / draws,
+        sum(_size(result, aggregate) for result in results) / draws,
         one.threshold,
         columns,
         float(sum(result.cost.information for result in results)) / draws,
@@ -94,10 +96,10 @@ def _drawn(one: ReleasePlan, fetch: Fetch) -> ReleasedTable:
     return one.shown(one.release(fetch, stream))
 
 
-def _size(result: ReleasedTable, draft: NodeDraft) -> int:
+def _size(result: ReleasedTable, aggregate: AggregateNode) -> int:
     if result.keys:
         return len(result.keys[0])
-    return len(result.columns[0].values) if result.columns else int(not draft.keys)
+    return len(result.columns[0].values) if result.columns else int(not aggregate.keys)
 
 
 def _error(
@@ -126,10 +128,10 @@ def _at(exact: OutputColumn, row: int | None) -> Value:
     return 0 if row is None else exact.values[row]
 
 
-def _width(draft: NodeDraft, n: int, type_name: str) -> float:
+def _width(aggregate: AggregateNode, n: int, type_name: str) -> float:
     """The range of a column of dates, 0 for numbers."""
     if not type_name.startswith(_TIMES):
         return 0
-    measures = [draft.measures[place] for place in draft.outputs[n].measures]
+    measures = [aggregate.measures[place] for place in aggregate.outputs[n].measures]
     values = [m.value for m in measures if isinstance(m, (Moment, Quantiles))]
     return max(float((v.hi or 0) - (v.lo or 0)) / 10.0**v.scale for v in values) if values else 0

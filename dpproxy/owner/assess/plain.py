@@ -45,11 +45,11 @@ def groups(one: ReleasePlan, fetch: Fetch) -> Cells:
     node = unclamped(one.node)
     if node.cells is not None:
         return node.cells
-    if any(isinstance(m, Running) for m in node.draft.measures):
+    if any(isinstance(m, Running) for m in node.aggregate.measures):
         return tuple(_running(node, fetch))
-    draft = replace(node.draft, measures=(UNITS,), order_by=0, outputs=(), names=())
-    fetched = fetch(replace(node, draft=draft).histogram((0,), MOST_GROUPS))
-    keys = len(node.draft.keys)
+    aggregate = replace(node.aggregate, measures=(UNITS,), order_by=0, outputs=(), names=())
+    fetched = fetch(replace(node, aggregate=aggregate).histogram((0,), MOST_GROUPS))
+    keys = len(node.aggregate.keys)
     return tuple(zip(*(fetched.texts(n) for n in range(keys)), strict=True))
 
 
@@ -57,15 +57,15 @@ def measured(one: ReleasePlan, cells: Cells, fetch: Fetch) -> dict[Place, Measur
     """The exact measures of these groups, from which the node's outputs are computed."""
     node = unclamped(one.node)
     found: dict[Place, MeasuredColumn] = {}
-    if not cells or not node.draft.measures:
-        return {(n, None): _exact(()) for n in range(len(node.draft.measures))}
-    numbers = [n for n, m in enumerate(node.draft.measures) if isinstance(m, (Count, Moment))]
+    if not cells or not node.aggregate.measures:
+        return {(n, None): _exact(()) for n in range(len(node.aggregate.measures))}
+    numbers = [n for n, m in enumerate(node.aggregate.measures) if isinstance(m, (Count, Moment))]
     if numbers:
         fetched = fetch(node.over(cells).histogram(numbers, None))
         for column, place in enumerate(numbers, 1):
             values = in_cell_order(fetched, column, len(cells))
             found[place, None] = _exact(values.tolist())
-    for place, measure in enumerate(node.draft.measures):
+    for place, measure in enumerate(node.aggregate.measures):
         if isinstance(measure, (Total, Joint)):
             found |= _totals(node, place, cells, fetch)
         elif isinstance(measure, Quantiles):
@@ -84,8 +84,8 @@ def _exact(values: Sequence[int]) -> MeasuredColumn:
 
 def unclamped(node: BoundNode) -> BoundNode:
     """The node as if no unit had to be bounded; values stay within their bounds."""
-    measures = tuple(map(_unclamped, node.draft.measures))
-    return replace(node, draft=replace(node.draft, measures=measures, bound=Bound(None, False)))
+    measures = tuple(map(_unclamped, node.aggregate.measures))
+    return replace(node, aggregate=replace(node.aggregate, measures=measures, bound=Bound(None, False)))
 
 
 def _unclamped(measure: Measure) -> Measure:
@@ -101,7 +101,7 @@ def _unclamped(measure: Measure) -> Measure:
 
 def _totals(node: BoundNode, place: int, cells: Cells, fetch: Fetch) -> Mapping[Place, MeasuredColumn]:
     """The sums of vectors of all lengths."""
-    measure = node.draft.measures[place]
+    measure = node.aggregate.measures[place]
     squares = isinstance(measure, Joint) and measure.squares
     parts = [SUM, ROWS, SQUARES] if squares else [SUM, ROWS] if isinstance(measure, Joint) else [SUM]
     sums = by_cell(
@@ -138,9 +138,9 @@ def _distinct(node: BoundNode, place: int, cells: Cells, fetch: Fetch) -> Measur
 
 def _running(node: BoundNode, fetch: Fetch) -> dict[tuple[str | None, ...], int]:
     """The running count of each item at each time from its first row on."""
-    (measure,) = node.draft.measures
+    (measure,) = node.aggregate.measures
     assert isinstance(measure, Running)
-    keys, times = len(node.draft.keys), node.times
+    keys, times = len(node.aggregate.keys), node.times
     fetched = fetch(node.running(len(times)))
     events: dict[tuple[str | None, ...], np.ndarray[tuple[int], np.dtype[np.int64]]] = {}
     items: Sequence[tuple[str | None, ...]] = [

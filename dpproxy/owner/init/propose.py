@@ -77,9 +77,9 @@ def propose(
         raise OutputError(_no_tables(url))
     unit, *links = [place(schema, one) for one in persons] or [_unit(schema, ask)]
     plan = layout(schema, unit, links, {table_called(schema, name) for name in public})
-    with _new_file(file, written(url, schema, plan, preset)) as draft:
+    with _new_file(file, written(url, schema, plan, preset)) as aggregate:
         try:
-            build_policy(load(draft), schema, _NoRows())
+            build_policy(load(aggregate), schema, _NoRows())
         except ConfigError as error:
             raise OutputError(f"the proposal would not do: {error.key}: {error.message}") from None
         key = file.absolute().parent / Privacy().key_file
@@ -110,13 +110,13 @@ def _unit(schema: BackendSchema, ask: Callable[[Sequence[str]], str]) -> Place:
 def _new_file(file: Path, text: str) -> Iterator[Path]:
     """A draft beside `file` that takes its name when all went well; only its owner reads it, it may hold a password."""
     handle, name = tempfile.mkstemp(prefix=f"{file.name}.", dir=file.absolute().parent)
-    draft = Path(name)
+    aggregate = Path(name)
     try:
         with open(handle, "w", encoding="utf-8") as opened:
             opened.write(text)
-        yield draft
-        os.link(draft, file)
+        yield aggregate
+        os.link(aggregate, file)
     except FileExistsError:
         raise OutputError(f"{file} is there already, and is not overwritten") from None
     finally:
-        draft.unlink()
+        aggregate.unlink()

@@ -33,8 +33,8 @@ from dpproxy.catalog.build_policy import build_policy, open_backend
 from dpproxy.config.sections import ConfigError, load
 from rewriter.emit.engines.duckdb import DUCKDB
 from rewriter.emit.histogram import histogram_query
-from rewriter.logical.plan import NodeDraft
-from rewriter.logical.split import draft
+from rewriter.logical.plan import AggregateNode
+from rewriter.logical.split import split_query
 from rewriter.plan import HistogramQuery
 from rewriter.policy import Column, Policy, Table
 from tests.dpproxy import shop
@@ -488,8 +488,8 @@ def test_texts_compare_by_their_bytes_whatever_their_columns_collation(
     tmp_path: Path, sql: str, cells: list[str] | None, wanted: dict[object, int]
 ) -> None:
     policy = spelt(tmp_path)
-    (node,) = draft(sql, policy).nodes
-    assert isinstance(node, NodeDraft)
+    (node,) = split_query(sql, policy).nodes
+    assert isinstance(node, AggregateNode)
     known = None if cells is None else tuple((c,) for c in cells)
     query = histogram_query(node, policy, (), known, node.bound.value, 100, DUCKDB)
     backend = DuckDB(tmp_path / "spelt.duckdb", memory="500MB", slots=1)
@@ -501,8 +501,8 @@ def test_texts_compare_by_their_bytes_whatever_their_columns_collation(
 
 def test_a_list_of_floats_has_one_zero_as_its_label(tmp_path: Path) -> None:
     policy = spelt(tmp_path)
-    (node,) = draft("SELECT f, COUNT(*) FROM people GROUP BY 1", policy).nodes
-    assert isinstance(node, NodeDraft)
+    (node,) = split_query("SELECT f, COUNT(*) FROM people GROUP BY 1", policy).nodes
+    assert isinstance(node, AggregateNode)
     query = histogram_query(node, policy, (), None, 1, 100, DUCKDB)
     labels = set()
     for unit in (0, 1):
@@ -539,8 +539,8 @@ def test_a_path_is_followed_while_its_keys_are_kept_in_the_attached_file(tmp_pat
     declared = shop.POLICY.replace("max_groups_per_unit", "max_rows_per_unit = 9\nmax_groups_per_unit")
     _, backend, policy = shop.opened(shop.make(tmp_path, declared))
     policy = replace(policy, unit_clips=False)
-    (node,) = draft("SELECT COUNT(*) FROM items", policy).nodes
-    assert isinstance(node, NodeDraft)
+    (node,) = split_query("SELECT COUNT(*) FROM items", policy).nodes
+    assert isinstance(node, AggregateNode)
     query = histogram_query(node, policy, (), ((),), None, None, DUCKDB)
     assert query.unique == {(("main", "orders"), "order_id")}
 

@@ -141,7 +141,7 @@ def test_nothing_is_asked_or_paid_where_no_length_was_found(
     planned: Planner, service: Service, aggregate: str
 ) -> None:
     fresh = plan(planned, service, f"SELECT shop, {aggregate}, COUNT(*) FROM orders GROUP BY shop")
-    (place,) = (n for n, m in enumerate(fresh.node.draft.measures) if m != Total(None, None, 1))
+    (place,) = (n for n, m in enumerate(fresh.node.aggregate.measures) if m != Total(None, None, 1))
     known = with_choices(fresh, {place: Choice(0, 0)})
     assert known.cost_at_most.information == 1
     assert known.rounds == 2, "those of the count of rows"

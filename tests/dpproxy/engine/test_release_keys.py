@@ -82,7 +82,7 @@ def released(world: World, policy: Policy, sql: str, on: ReleaseOptions) -> Rele
             if not queries:
                 continue  # Nothing is read, so nothing is stored.
             keys += [plan.release_key, plan.stream or b""]
-            outputs = [(o.function, o.measures, o.factor, o.fraction) for o in node.draft.outputs]
+            outputs = [(o.function, o.measures, o.factor, o.fraction) for o in node.aggregate.outputs]
             effects.append(
                 (plan.name, laws, queries, outputs, list(node.cells or ()), node.times, plan.stream is None)
             )

@@ -10,8 +10,8 @@ import pytest
 from rewriter.emit.engines.duckdb import DUCKDB
 from rewriter.emit.histogram import histogram_query
 from rewriter.ir.measure import Count
-from rewriter.logical.plan import NodeDraft
-from rewriter.logical.split import draft
+from rewriter.logical.plan import AggregateNode
+from rewriter.logical.split import split_query
 from rewriter.policy import Column, Hop, Policy, Table
 from rewriter.refusal import Refusal
 from rewriter.scalar.typecheck import Parameter
@@ -149,9 +149,9 @@ BOUNDS = (
 )
 
 
-def node(sql: str) -> NodeDraft:
-    found = draft(sql, POLICY).nodes[0]
-    assert isinstance(found, NodeDraft)
+def node(sql: str) -> AggregateNode:
+    found = split_query(sql, POLICY).nodes[0]
+    assert isinstance(found, AggregateNode)
     return found
 
 
@@ -230,7 +230,7 @@ REFUSED = (
 @pytest.mark.parametrize(("sql", "code"), REFUSED)
 def test_refused(sql: str, code: str) -> None:
     with pytest.raises(Refusal) as refused:
-        draft(sql, POLICY)
+        split_query(sql, POLICY)
     assert refused.value.code == code
 
 
@@ -260,8 +260,8 @@ def test_a_declared_reference_joins_rows_of_one_unit(
 ) -> None:
     rows = "items i JOIN events e ON i.event_id = e.event_id"
     sql = f"SELECT COUNT(DISTINCT e.user_id) FROM {rows} WHERE e.quantity < {below}"
-    (found,) = draft(sql, POLICY, parameters).nodes
-    assert isinstance(found, NodeDraft)
+    (found,) = split_query(sql, POLICY, parameters).nodes
+    assert isinstance(found, AggregateNode)
     query = histogram_query(found, POLICY, parameters, ((),), found.bound.value, 10, DUCKDB)
     with backend.cursor() as cursor:
         cursor.execute(

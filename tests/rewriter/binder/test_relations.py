@@ -12,8 +12,8 @@ import pytest
 
 from rewriter.emit.engines.postgres import POSTGRES
 from rewriter.emit.histogram import histogram_query
-from rewriter.logical.plan import NodeDraft
-from rewriter.logical.split import draft
+from rewriter.logical.plan import AggregateNode
+from rewriter.logical.split import split_query
 from rewriter.refusal import Refusal
 from tests.rewriter.conftest import load_duckdb
 from tests.rewriter.engine import answer, cells_of, histogram
@@ -116,7 +116,7 @@ def test_what_counts_rows_of_no_unit_is_refused(counted: str) -> None:
 
 def _refused(sql: str) -> str:
     with pytest.raises(Refusal) as refused:
-        draft(sql, POLICY)
+        split_query(sql, POLICY)
     assert refused.value.hint or not refused.value.code.startswith("PV")
     return refused.value.code
 
@@ -154,8 +154,8 @@ def shuffled() -> Iterator[list[duckdb.DuckDBPyConnection]]:
 def test_the_order_of_rows_decides_nothing(
     sql: str, shuffled: list[duckdb.DuckDBPyConnection], postgres: psycopg.Connection
 ) -> None:
-    node = draft(sql, POLICY).nodes[0]
-    assert isinstance(node, NodeDraft)
+    node = split_query(sql, POLICY).nodes[0]
+    assert isinstance(node, AggregateNode)
     cells = cells_of(node, postgres)
     found = [histogram(node, database, cells) for database in shuffled]
     assert found[0] == found[1] == found[2]
@@ -241,7 +241,9 @@ def test_no_value_makes_an_aggregate_raise_in_postgresql(value: str, postgres: p
             f"UPDATE events SET amount = '{value}', quantity = 2147483647, event_id = {2**63 - 1}".encode()
         )
         for rows_of in (grouped, windowed):
-            node = draft(f"SELECT COUNT(*) FROM {rows_of} WHERE x > a OR d > 1 OR v > s", POLICY).nodes[0]
-            assert isinstance(node, NodeDraft)
+            node = split_query(f"SELECT COUNT(*) FROM {rows_of} WHERE x > a OR d > 1 OR v > s", POLICY).nodes[
+                0
+            ]
+            assert isinstance(node, AggregateNode)
             query = histogram_query(node, POLICY, (), ((),), None, None, POSTGRES)
             assert psycopg.RawCursor(postgres).execute(query.sql.encode()).fetchall()

@@ -9,8 +9,8 @@ import psycopg
 import pytest
 
 from rewriter.ir.measure import Count
-from rewriter.logical.plan import NodeDraft
-from rewriter.logical.split import draft
+from rewriter.logical.plan import AggregateNode
+from rewriter.logical.split import split_query
 from tests.rewriter.conftest import load_duckdb
 from tests.rewriter.engine import cells_of, counts, histogram, written
 from tests.rewriter.queries import ANSWERED, TRUNCATED
@@ -36,8 +36,8 @@ def test_one_unit_moves_no_more_than_the_calculus_says(
     neighbours: dict[int, duckdb.DuckDBPyConnection],
     postgres: psycopg.Connection,
 ) -> None:
-    for node in draft(sql, POLICY).nodes:
-        assert isinstance(node, NodeDraft)
+    for node in split_query(sql, POLICY).nodes:
+        assert isinstance(node, AggregateNode)
         cells = cells_of(node, postgres)
         query = written(node, cells)
         whole = counts(query, len(node.keys), backend, cells)
@@ -60,8 +60,8 @@ def test_one_unit_moves_no_more_than_the_calculus_says(
 def test_an_enforced_bound_holds_for_data_that_break_the_declaration(
     backend: duckdb.DuckDBPyConnection, neighbours: dict[int, duckdb.DuckDBPyConnection]
 ) -> None:
-    node = draft("SELECT device, COUNT(*) FROM events GROUP BY device", POLICY).nodes[0]
-    assert isinstance(node, NodeDraft)
+    node = split_query("SELECT device, COUNT(*) FROM events GROUP BY device", POLICY).nodes[0]
+    assert isinstance(node, AggregateNode)
     assert node.bound.value == 3
     assert node.bound.enforce
     row = backend.execute(f"SELECT COUNT(DISTINCT device) FROM events WHERE user_id = {OUTLIER}").fetchone()
@@ -75,8 +75,8 @@ def test_of_cells_that_are_one_value_in_the_backend_only_one_counts(
     backend: duckdb.DuckDBPyConnection, postgres: psycopg.Connection
 ) -> None:
     sql = "SELECT CASE WHEN user_id > 9 THEN 0.00000000001 ELSE 0.00000000002 END, COUNT(*) FROM users GROUP BY 1"
-    node = draft(sql, POLICY).nodes[0]
-    assert isinstance(node, NodeDraft)
+    node = split_query(sql, POLICY).nodes[0]
+    assert isinstance(node, AggregateNode)
     assert cells_of(node, postgres) is None, "a number that the backend cannot hold makes no known domain"
     counts = histogram(node, backend, (("0.00000000001",), ("0.00000000002",)))
     assert counts == {("0.00000000001",): (120,), ("0.00000000002",): (0,)}

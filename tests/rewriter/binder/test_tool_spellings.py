@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rewriter.ir.parameter import Parameter
-from rewriter.logical.split import draft
+from rewriter.logical.split import split_query
 from rewriter.policy import Column, Policy, Table
 from rewriter.refusal import Refusal
 
@@ -39,7 +39,7 @@ POLICY = Policy({("app", "users"): USERS, ("public", "users"): OTHER}, ("app", "
     ],
 )
 def test_a_schema_before_a_column_is_its_tables(text: str, short: str) -> None:
-    assert draft(text, POLICY).nodes == draft(short, POLICY).nodes
+    assert split_query(text, POLICY).nodes == split_query(short, POLICY).nodes
 
 
 @pytest.mark.parametrize(
@@ -53,18 +53,18 @@ def test_a_schema_before_a_column_is_its_tables(text: str, short: str) -> None:
 )
 def test_a_schema_that_no_table_in_from_has_is_refused(text: str) -> None:
     with pytest.raises(Refusal):
-        draft(text, POLICY)
+        split_query(text, POLICY)
 
 
 def test_a_parameter_needs_no_cast_to_its_own_type() -> None:
     moment = (Parameter("timestamp with time zone", "2024-01-01 00:00:00+00"),)
-    plain = draft("SELECT COUNT(*) FROM app.users WHERE seen > $1", POLICY, moment)
+    plain = split_query("SELECT COUNT(*) FROM app.users WHERE seen > $1", POLICY, moment)
     for written in ("$1::timestamptz", "CAST($1 AS TIMESTAMP WITH TIME ZONE)"):
         assert (
-            draft(f"SELECT COUNT(*) FROM app.users WHERE seen > {written}", POLICY, moment).nodes
+            split_query(f"SELECT COUNT(*) FROM app.users WHERE seen > {written}", POLICY, moment).nodes
             == plain.nodes
         )
     with pytest.raises(Refusal, match="PostgreSQL has to evaluate"):
-        draft(
+        split_query(
             "SELECT COUNT(*) FROM app.users WHERE seen > $1::timestamptz", POLICY, (Parameter("text", "x"),)
         )

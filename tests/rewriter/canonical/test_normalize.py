@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from rewriter.emit.histogram import node_text
-from rewriter.logical.plan import NodeDraft
-from rewriter.logical.split import draft
+from rewriter.logical.plan import AggregateNode
+from rewriter.logical.split import split_query
 from rewriter.scalar.typecheck import Parameter
 from tests.rewriter.shop import POLICY
 
@@ -31,8 +31,8 @@ OTHER = (
 
 
 def text(sql: str, *parameters: Parameter) -> str:
-    node = draft(sql, POLICY, parameters).nodes[0]
-    assert isinstance(node, NodeDraft)
+    node = split_query(sql, POLICY, parameters).nodes[0]
+    assert isinstance(node, AggregateNode)
     return node_text(node, POLICY, parameters)[0]
 
 
@@ -95,8 +95,8 @@ def test_a_question_is_the_same_wherever_it_stands() -> None:
             f"WITH seen AS (SELECT * FROM events) {question}",
         )
         for sql in placed:
-            node = draft(sql, POLICY).nodes[-1]
-            assert isinstance(node, NodeDraft)
+            node = split_query(sql, POLICY).nodes[-1]
+            assert isinstance(node, AggregateNode)
             assert node_text(node, POLICY, ())[0] == text(question), sql
     cte = "WITH e AS (SELECT * FROM events WHERE quantity > 1) SELECT COUNT(*) FROM e"
     assert text(cte) == text("SELECT COUNT(*) FROM events WHERE quantity > 1")

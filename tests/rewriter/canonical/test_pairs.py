@@ -9,8 +9,8 @@ import psycopg
 import pytest
 
 from rewriter.emit.histogram import node_text
-from rewriter.logical.plan import NodeDraft
-from rewriter.logical.split import draft
+from rewriter.logical.plan import AggregateNode
+from rewriter.logical.split import split_query
 from tests.rewriter.engine import answer
 from tests.rewriter.shop import POLICY
 
@@ -30,7 +30,7 @@ NEAR_MISSES = [COUNT + line for line in (FOLDER / "near_misses.txt").read_text()
 
 def texts(sql: str) -> list[tuple[str, int | None]]:
     """Each node's text, with its top-k form: that decides the mechanism."""
-    nodes = [n for n in draft(sql, POLICY).nodes if isinstance(n, NodeDraft)]
+    nodes = [n for n in split_query(sql, POLICY).nodes if isinstance(n, AggregateNode)]
     return [(node_text(n, POLICY, ())[0], n.k) for n in nodes]
 
 

@@ -23,8 +23,8 @@ from rewriter.emit.engines.duckdb import DUCKDB
 from rewriter.emit.engines.postgres import POSTGRES
 from rewriter.emit.other_queries import Backend
 from rewriter.ir.measure import Joint, Total, Vector
-from rewriter.logical.plan import NodeDraft
-from rewriter.logical.split import draft
+from rewriter.logical.plan import AggregateNode
+from rewriter.logical.split import split_query
 from rewriter.plan import Cells, HistogramQuery
 from rewriter.policy import Column, Policy, Table
 
@@ -171,8 +171,8 @@ class Queries:
 
 
 def queries(sql: str, dialect: Engine) -> Queries:
-    node = draft(sql, POLICY).nodes[0]
-    assert isinstance(node, NodeDraft)
+    node = split_query(sql, POLICY).nodes[0]
+    assert isinstance(node, AggregateNode)
     vectors, joint, parts = [], [], [range(0)]
     for place, measure in enumerate(node.measures):
         assert isinstance(measure, (Total, Joint))

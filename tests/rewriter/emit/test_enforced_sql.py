@@ -20,8 +20,8 @@ from rewriter.emit.histogram import histogram_query
 from rewriter.emit.other_queries import Backend, bins_query, items_query, running_query, weights_query
 from rewriter.ir.measure import Count, DistinctItems, Joint, Moment, Quantiles, Running, Total, Vector
 from rewriter.logical.key_domains import domain_queries
-from rewriter.logical.plan import NodeDraft
-from rewriter.logical.split import draft
+from rewriter.logical.plan import AggregateNode
+from rewriter.logical.split import split_query
 from rewriter.plan import Cells
 from rewriter.policy import Policy
 from rewriter.refusal import Refusal
@@ -40,19 +40,19 @@ STATEMENTS = 99
 BINS, ITEMS, GROUPS = 64, 3, 3
 CENTRE, LENGTH, SCALE = -7, 3, 1024
 DIALECTS = (("duckdb", DUCKDB), ("postgres", POSTGRES))
-Drafted = list[tuple[NodeDraft, tuple[Parameter, ...]]]
+Nodes = list[tuple[AggregateNode, tuple[Parameter, ...]]]
 
 
-def drafted(sql: str, policy: Policy) -> Drafted:
+def nodes_of(sql: str, policy: Policy) -> Nodes:
     """The nodes of a statement that is not refused, its constants made up."""
     try:
-        found = draft(sql, policy, (), lambda n, _: [READ[n % len(READ)]])
+        found = split_query(sql, policy, (), lambda n, _: [READ[n % len(READ)]])
     except Refusal:
         return []
     return [
         (n, found.values)
         for n in found.nodes
-        if isinstance(n, NodeDraft)
+        if isinstance(n, AggregateNode)
         and not any(
             isinstance(m, (Moment, Total, Joint, Quantiles)) and m.value is not None and m.value.lo is None
             for m in n.measures
@@ -60,7 +60,7 @@ def drafted(sql: str, policy: Policy) -> Drafted:
     ]
 
 
-def unbounded(sql: str, nodes: Drafted, policy: Policy, change: Callable[[str], str] = str) -> Iterator[str]:
+def unbounded(sql: str, nodes: Nodes, policy: Policy, change: Callable[[str], str] = str) -> Iterator[str]:
     """What the queries of a statement's nodes do not bound, on each engine; `change` is done to their texts."""
     for node, values in nodes:
         for name, dialect in DIALECTS:
@@ -72,7 +72,7 @@ def unbounded(sql: str, nodes: Drafted, policy: Policy, change: Callable[[str], 
 
 
 def _unbounded(
-    node: NodeDraft,
+    node: AggregateNode,
     policy: Policy,
     values: tuple[Parameter, ...],
     name: str,
@@ -109,7 +109,9 @@ def _unbounded(
     yield from _totals(node, listed, backend, walk)
 
 
-def _totals(node: NodeDraft, cells: Cells, backend: Backend, walk: Callable[[str], Walk]) -> Iterator[str]:
+def _totals(
+    node: AggregateNode, cells: Cells, backend: Backend, walk: Callable[[str], Walk]
+) -> Iterator[str]:
     """What the queries of a node's clipped totals do not bound, all of them together."""
     measures = [(n, m) for n, m in enumerate(node.measures) if isinstance(m, (Total, Joint))]
     if not measures:
@@ -128,7 +130,7 @@ def _totals(node: NodeDraft, cells: Cells, backend: Backend, walk: Callable[[str
     yield from walk(clipped_query(every, clips).sql).clipped(parts, clips)
 
 
-def _cells(node: NodeDraft, policy: Policy, values: tuple[Parameter, ...]) -> Cells | None:
+def _cells(node: AggregateNode, policy: Policy, values: tuple[Parameter, ...]) -> Cells | None:
     """Some cell of a known domain, None for an unknown one."""
     if not node.keys:
         return ((),)
@@ -138,7 +140,7 @@ def _cells(node: NodeDraft, policy: Policy, values: tuple[Parameter, ...]) -> Ce
 
 def none(statements: list[str], policy: Policy) -> int:
     """How many of the statements have nodes; none of them may leave a unit unbounded."""
-    nodes = [(sql, drafted(sql, policy)) for sql in statements]
+    nodes = [(sql, nodes_of(sql, policy)) for sql in statements]
     found = [what for sql, its in nodes for what in unbounded(sql, its, policy)]
     assert not found, f"{len(found)} queries do not bound a unit, such as:\n" + "\n".join(found[:5])
     return sum(bool(its) for _, its in nodes)
@@ -204,7 +206,7 @@ GROUPED = "SELECT e.device, COUNT(*), SUM(LEAST(GREATEST(e.quantity, 0), 9)) FRO
     ],
 )
 def test_a_query_that_bounds_less_is_noticed(right: str, wrong: str) -> None:
-    ((node, values),) = drafted(GROUPED, POLICY)
+    ((node, values),) = nodes_of(GROUPED, POLICY)
     sql = histogram_query(node, POLICY, values, None, node.bound.value, 10, DUCKDB).sql
     assert right in sql
     assert not list(Walk(sql, "duckdb", 1).histogram(node.measures, 3))
@@ -249,8 +251,8 @@ def test_a_query_that_bounds_less_is_noticed(right: str, wrong: str) -> None:
     ],
 )
 def test_a_query_of_another_measure_that_bounds_less_is_noticed(sql: str, right: str, wrong: str) -> None:
-    assert drafted(sql, MEASURED)
-    nodes = drafted(sql, MEASURED)
+    assert nodes_of(sql, MEASURED)
+    nodes = nodes_of(sql, MEASURED)
     assert not list(unbounded(sql, nodes, MEASURED))
     assert list(unbounded(sql, nodes, MEASURED, lambda text: text.replace(right, wrong)))
 
@@ -290,7 +292,7 @@ WEIGHTED = "SELECT device, PERCENTILE_CONT(0.5) WITHIN GROUP (ORDER BY amount) F
 )
 def test_a_clipped_query_that_bounds_less_is_noticed(sql: str, right: str, wrong: str) -> None:
     policy = replace(MEASURED, unit_clips=True)
-    nodes = drafted(sql, policy)
+    nodes = nodes_of(sql, policy)
     assert nodes
     assert not list(unbounded(sql, nodes, policy))
     assert list(unbounded(sql, nodes, policy, lambda text: text.replace(right, wrong)))
@@ -298,7 +300,7 @@ def test_a_clipped_query_that_bounds_less_is_noticed(sql: str, right: str, wrong
 
 def test_what_is_believed_of_a_derived_table_is_no_bound() -> None:
     sql = "SELECT s.n, COUNT(*) FROM (SELECT user_id, COUNT(*) AS n FROM events GROUP BY user_id) s GROUP BY s.n"
-    ((node, values),) = drafted(sql, POLICY)
+    ((node, values),) = nodes_of(sql, POLICY)
     text = histogram_query(node, POLICY, values, None, 1, 10, DUCKDB).sql
     assert not list(Walk(text, "duckdb", 1).histogram(node.measures, 1))
     apart = text.replace("MIN(g0) AS g0", "g0").replace("GROUP BY\n    _o\n", "GROUP BY\n    _o,\n    g0\n")

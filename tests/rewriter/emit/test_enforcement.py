@@ -21,8 +21,8 @@ from rewriter.emit.histogram import histogram_query, node_text
 from rewriter.emit.other_queries import Backend, bins_query, items_query
 from rewriter.ir.measure import Count, DistinctItems, Measure, Moment, Quantiles
 from rewriter.ir.relation import Relation, SemiJoin, leaf
-from rewriter.logical.plan import UNITS, NodeDraft
-from rewriter.logical.split import draft
+from rewriter.logical.plan import UNITS, AggregateNode
+from rewriter.logical.split import split_query
 from rewriter.plan import HistogramQuery
 from tests.rewriter.conftest import load_duckdb
 from tests.rewriter.engine import histogram
@@ -40,13 +40,13 @@ def fewer() -> Iterator[duckdb.DuckDBPyConnection]:
     database.close()
 
 
-def node(sql: str) -> NodeDraft:
-    found = draft(sql, POLICY).nodes[0]
-    assert isinstance(found, NodeDraft)
+def node(sql: str) -> AggregateNode:
+    found = split_query(sql, POLICY).nodes[0]
+    assert isinstance(found, AggregateNode)
     return found
 
 
-def moved(one: NodeDraft, backend: duckdb.DuckDBPyConnection, fewer: duckdb.DuckDBPyConnection) -> Moved:
+def moved(one: AggregateNode, backend: duckdb.DuckDBPyConnection, fewer: duckdb.DuckDBPyConnection) -> Moved:
     """What the removal of the unit changes, by group."""
     counted = replace(one, measures=(*one.measures, UNITS), order_by=len(one.measures))
     cells = None if one.keys else ((),)
@@ -133,7 +133,7 @@ def test_on_the_unit_alone_a_copy_of_a_full_join_is_null_for_all_rows_of_a_unit(
 
 
 @contextmanager
-def believed(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[NodeDraft], NodeDraft]]:
+def believed(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[AggregateNode], AggregateNode]]:
     """The calculus says of whatever node that a unit has one row in it, in one group."""
     with monkeypatch.context() as patched:
         patched.setattr(measures, "one_row_per_unit", lambda *_: True)

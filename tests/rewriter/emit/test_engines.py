@@ -15,8 +15,8 @@ from rewriter.emit.engines.duckdb import DUCKDB
 from rewriter.emit.engines.postgres import POSTGRES
 from rewriter.emit.histogram import histogram_query
 from rewriter.ir.measure import Count
-from rewriter.logical.plan import NodeDraft
-from rewriter.logical.split import draft
+from rewriter.logical.plan import AggregateNode
+from rewriter.logical.split import split_query
 from tests.rewriter.engine import cells_of
 from tests.rewriter.queries import ANSWERED, TRUNCATED
 from tests.rewriter.shop import POLICY
@@ -46,7 +46,7 @@ def normal(value: object) -> object:
 
 
 def rows_of(
-    node: NodeDraft, engine: duckdb.DuckDBPyConnection | psycopg.Connection, dialect: Engine, cells: Any
+    node: AggregateNode, engine: duckdb.DuckDBPyConnection | psycopg.Connection, dialect: Engine, cells: Any
 ) -> list[tuple[object, ...]]:
     query = histogram_query(node, POLICY, (), cells, node.bound.value, 20, dialect)
     bound: list[Any] = [list(a) for a in query.arrays] + (["secret"] if query.rank_key else [])
@@ -61,8 +61,8 @@ def rows_of(
 def test_both_engines_have_one_histogram(
     sql: str, backend: duckdb.DuckDBPyConnection, postgres: psycopg.Connection
 ) -> None:
-    for node in draft(sql, POLICY).nodes:
-        if not isinstance(node, NodeDraft) or not node.measures or type(node.measures[0]) is not Count:
+    for node in split_query(sql, POLICY).nodes:
+        if not isinstance(node, AggregateNode) or not node.measures or type(node.measures[0]) is not Count:
             continue
         cells = cells_of(node, postgres)
         found = rows_of(node, backend, DUCKDB, cells), rows_of(node, postgres, POSTGRES, cells)

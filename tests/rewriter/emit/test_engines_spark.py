@@ -17,8 +17,8 @@ from rewriter.emit.engines.duckdb import DUCKDB
 from rewriter.emit.engines.spark import SPARK
 from rewriter.emit.histogram import check_dialect, histogram_query
 from rewriter.ir.measure import Count
-from rewriter.logical.plan import NodeDraft
-from rewriter.logical.split import draft
+from rewriter.logical.plan import AggregateNode
+from rewriter.logical.split import split_query
 from rewriter.refusal import Refusal
 from tests.rewriter.bounded import MEASURED, TIGHT
 from tests.rewriter.emit.test_engines import TIED, normal, rows_of
@@ -60,8 +60,8 @@ def test_spark_has_the_histogram_of_duckdb(
     sql: str, backend: duckdb.DuckDBPyConnection, postgres: psycopg.Connection, spark: Backend
 ) -> None:
     policy = TIGHT if sql in SUMS else MEASURED
-    for node in draft(sql, policy).nodes:
-        if not isinstance(node, NodeDraft) or not node.measures or type(node.measures[0]) is not Count:
+    for node in split_query(sql, policy).nodes:
+        if not isinstance(node, AggregateNode) or not node.measures or type(node.measures[0]) is not Count:
             continue
         cells = cells_of(node, postgres)
         try:
@@ -82,8 +82,8 @@ def test_spark_has_the_histogram_of_duckdb(
 def test_few_statements_are_refused() -> None:
     refused = 0
     for sql in ANSWERED:
-        for node in draft(sql, MEASURED).nodes:
-            if isinstance(node, NodeDraft):
+        for node in split_query(sql, MEASURED).nodes:
+            if isinstance(node, AggregateNode):
                 try:
                     check_dialect(node, MEASURED, (), SPARK)
                 except Refusal:

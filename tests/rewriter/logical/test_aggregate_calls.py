@@ -15,8 +15,8 @@ from rewriter.emit.engines.duckdb import DUCKDB
 from rewriter.emit.histogram import histogram_query, node_text
 from rewriter.emit.other_queries import Backend, bins_query, items_query, running_query, weights_query
 from rewriter.ir.measure import Count, DistinctItems, Measure, Moment, Output, Quantiles, Running, named
-from rewriter.logical.plan import NodeDraft
-from rewriter.logical.split import draft
+from rewriter.logical.plan import AggregateNode
+from rewriter.logical.split import split_query
 from rewriter.policy import Policy
 from rewriter.refusal import Refusal
 from rewriter.scalar.typecheck import Parameter
@@ -30,9 +30,9 @@ RUNNING = (
 )
 
 
-def node(sql: str, policy: Policy = MEASURED, parameters: tuple[Parameter, ...] = ()) -> NodeDraft:
-    found = draft(sql, policy, parameters).nodes[0]
-    assert isinstance(found, NodeDraft)
+def node(sql: str, policy: Policy = MEASURED, parameters: tuple[Parameter, ...] = ()) -> AggregateNode:
+    found = split_query(sql, policy, parameters).nodes[0]
+    assert isinstance(found, AggregateNode)
     return found
 
 

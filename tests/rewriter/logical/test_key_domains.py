@@ -11,8 +11,8 @@ import pytest
 from rewriter.emit.engines.duckdb import DUCKDB
 from rewriter.emit.histogram import histogram_query
 from rewriter.logical.key_domains import domain_queries, known_cells
-from rewriter.logical.plan import NodeDraft
-from rewriter.logical.split import draft
+from rewriter.logical.plan import AggregateNode
+from rewriter.logical.split import split_query
 from rewriter.policy import Policy
 from tests.rewriter.engine import cells_of
 from tests.rewriter.shop import ARTICLES, EVENTS, POLICY, TAGS, USERS
@@ -57,15 +57,15 @@ CELLS: tuple[tuple[str, str, set[str | None]], ...] = (
 @pytest.mark.service
 @pytest.mark.parametrize(("key", "rows", "cells"), CELLS)
 def test_cells(key: str, rows: str, cells: set[str | None], postgres: psycopg.Connection) -> None:
-    found = cells_of(drafted(key, rows), postgres)
+    found = cells_of(node_of(key, rows), postgres)
     assert found is not None
     assert sorted(map(repr, found)) == sorted(repr((cell,)) for cell in cells)
 
 
-def drafted(key: str, rows: str, policy: Policy = POLICY) -> NodeDraft:
+def node_of(key: str, rows: str, policy: Policy = POLICY) -> AggregateNode:
     """The node of one key, or of several between commas."""
-    node = draft(f"SELECT {key}, COUNT(*) FROM {rows} GROUP BY {key}", policy).nodes[0]
-    assert isinstance(node, NodeDraft)
+    node = split_query(f"SELECT {key}, COUNT(*) FROM {rows} GROUP BY {key}", policy).nodes[0]
+    assert isinstance(node, AggregateNode)
     return node
 
 
@@ -84,7 +84,7 @@ def drafted(key: str, rows: str, policy: Policy = POLICY) -> NodeDraft:
     ],
 )
 def test_unknown(key: str, rows: str) -> None:
-    node = drafted(key, rows)
+    node = node_of(key, rows)
     assert domain_queries(node.relation, node.keys, POLICY, ()) is None
 
 
@@ -92,14 +92,14 @@ def test_a_table_that_the_front_does_not_hold_gives_no_domain() -> None:
     away = replace(ARTICLES, in_front=False)
     policy = Policy({(t.schema, t.name): t for t in (USERS, EVENTS, away, TAGS)})
     for key, rows in (("article_id", "events"), ("a.topic", ON_ARTICLES)):
-        node = drafted(key, rows, policy)
+        node = node_of(key, rows, policy)
         assert domain_queries(node.relation, node.keys, policy, ()) is None
 
 
 def test_a_declared_key_of_the_unit_is_enforced(backend: duckdb.DuckDBPyConnection) -> None:
     declared = replace(USERS, keys=(), declared_keys=USERS.keys)
     policy = Policy({("public", "users"): declared})
-    node = drafted("job_title", "users", policy)
+    node = node_of("job_title", "users", policy)
     assert node.bound.value == 1
     query = histogram_query(node, policy, (), None, 1, 100, DUCKDB)
     backend.execute("BEGIN")
@@ -114,7 +114,7 @@ def test_a_declared_key_of_the_unit_is_enforced(backend: duckdb.DuckDBPyConnecti
 
 
 def test_minus_zero_is_the_group_of_zero(backend: duckdb.DuckDBPyConnection) -> None:
-    node = drafted("amount * 0", "events WHERE amount < 0")
+    node = node_of("amount * 0", "events WHERE amount < 0")
     query = histogram_query(node, POLICY, (), None, None, 10, DUCKDB)
     found = backend.execute(query.sql, ["secret"] if query.rank_key else []).fetchall()
     assert [str(row[0]) for row in found if row[0] is not None] == ["0.0"]
@@ -131,8 +131,8 @@ def test_minus_zero_is_the_group_of_zero(backend: duckdb.DuckDBPyConnection) -> 
     ],
 )
 def test_buckets_and_dates_as_texts(sql: str, cells: int | None, postgres: psycopg.Connection) -> None:
-    node = draft(sql, POLICY).nodes[0]
-    assert isinstance(node, NodeDraft)
+    node = split_query(sql, POLICY).nodes[0]
+    assert isinstance(node, AggregateNode)
     found = cells_of(node, postgres)
     assert (None if found is None else len(found)) == cells
 
@@ -151,14 +151,14 @@ def test_buckets_and_dates_as_texts(sql: str, cells: int | None, postgres: psyco
     ],
 )
 def test_keys_that_nothing_ties_are_apart(keys: str, rows: str, places: list[tuple[int, ...]]) -> None:
-    node = drafted(keys, rows)
+    node = node_of(keys, rows)
     queries = domain_queries(node.relation, node.keys, POLICY, ())
     assert queries is not None
     assert [one for one, _ in queries] == places
 
 
 def test_a_product_that_is_too_large_is_not_made() -> None:
-    node = drafted("country, birth_year, action, device = 'tv'", "users JOIN events USING (user_id)")
+    node = node_of("country, birth_year, action, device = 'tv'", "users JOIN events USING (user_id)")
     sizes = iter((1000, 100, 10, 2))
     asked: list[str] = []
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from rewriter.ir.measure import Joint, Total
-from rewriter.logical.plan import NodeDraft
-from rewriter.logical.split import draft
+from rewriter.logical.plan import AggregateNode
+from rewriter.logical.split import split_query
 from rewriter.policy import Policy
 from tests.rewriter.shop import EVENTS, POLICY
 
@@ -19,8 +19,8 @@ def total_of(sql: str, **declared: Any) -> Total | Joint:
     """The measure of a statement over events, with more declared of the amount."""
     columns = tuple(replace(c, **declared) if c.name == "amount" else c for c in EVENTS.columns)
     tables = {**POLICY.tables, ("public", "events"): replace(EVENTS, columns=columns)}
-    (node,) = draft(f"SELECT {sql} FROM events", Policy(tables, unit_clips=True)).nodes
-    assert isinstance(node, NodeDraft)
+    (node,) = split_query(f"SELECT {sql} FROM events", Policy(tables, unit_clips=True)).nodes
+    assert isinstance(node, AggregateNode)
     (measure,) = node.measures
     assert isinstance(measure, (Total, Joint))
     return measure

@@ -22,7 +22,7 @@ from rewriter.emit.engines.base import Engine
 from rewriter.emit.engines.duckdb import DUCKDB
 from rewriter.emit.engines.postgres import POSTGRES
 from rewriter.ir.relation import leaf
-from rewriter.logical.split import draft
+from rewriter.logical.split import split_query
 from rewriter.policy import Policy
 from rewriter.refusal import Refusal
 from rewriter.scalar.functions import FUNCTIONS, PARTS, check_row_local
@@ -156,7 +156,7 @@ def test_every_function_is_read_as_postgresql_reads_it(judge: psycopg.Connection
         if " interval " in expression or expression.endswith("is unknown"):
             continue
         sql = f"SELECT COUNT(*) FROM vals WHERE ({expression}) IS NOT NULL"
-        assert _body(judge, sql) in [_body(judge, text) for text in draft(sql, policy).spellings()], (
+        assert _body(judge, sql) in [_body(judge, text) for text in split_query(sql, policy).spellings()], (
             expression
         )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rewriter.logical.split import draft
+from rewriter.logical.split import split_query
 from rewriter.policy import Column, Policy, Table
 from rewriter.refusal import Refusal
 
@@ -37,20 +37,20 @@ COUNT = "SELECT COUNT(*) FROM users WHERE "
     ],
 )
 def test_a_time_in_iso_8601(iso: str, plain: str) -> None:
-    assert draft(COUNT + iso, POLICY).nodes == draft(COUNT + plain, POLICY).nodes
+    assert split_query(COUNT + iso, POLICY).nodes == split_query(COUNT + plain, POLICY).nodes
 
 
 def test_the_text_of_the_client_stays_as_it_is() -> None:
-    tree = draft(COUNT + "seen >= '2024-01-01T10:00:00Z'", POLICY).tree
+    tree = split_query(COUNT + "seen >= '2024-01-01T10:00:00Z'", POLICY).tree
     assert "'2024-01-01T10:00:00Z'" in tree.sql("postgres")
 
 
 def test_a_text_stays_a_text() -> None:
-    nodes = draft(COUNT + "note > '2024-01-01T10:00:00Z'", POLICY).nodes
-    assert nodes != draft(COUNT + "note > '2024-01-01 10:00:00'", POLICY).nodes
+    nodes = split_query(COUNT + "note > '2024-01-01T10:00:00Z'", POLICY).nodes
+    assert nodes != split_query(COUNT + "note > '2024-01-01 10:00:00'", POLICY).nodes
 
 
 @pytest.mark.parametrize("written", ["2024-01-01T10:00:00+01:00", "2024-01-01T", "2024-01-01t10:00:00z"])
 def test_other_spellings_are_refused(written: str) -> None:
     with pytest.raises(Refusal, match="spelling"):
-        draft(f"{COUNT}at >= '{written}'", POLICY)
+        split_query(f"{COUNT}at >= '{written}'", POLICY)
