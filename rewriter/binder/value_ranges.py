@@ -61,7 +61,7 @@ from rewriter.binder.contribution_bounds import Bound, rows_per_group
 from rewriter.effort import spend
 from rewriter.ir.relation import Relation, conjuncts, leaves
 from rewriter.ir.trees import walk
-from rewriter.ir.types import INTEGERS, ZONELESS, Type, type_named
+from rewriter.ir.types import INTEGERS, STAMPS, ZONELESS, Type, type_named
 from rewriter.policy import UNBOUNDED, Column
 from rewriter.refusal import Refusal
 from rewriter.scalar.functions import BY_TYPE
@@ -236,7 +236,7 @@ def _scale(column: Column, found: Type) -> int | None:
         return column.scale
     if found in INTEGERS or found is Type.DATE:
         return 0
-    if found is Type.TIMESTAMP:
+    if found in STAMPS:
         return 6
     _, comma, digits = column.type.removesuffix(")").partition(",")
     return int(digits) if comma and digits.isdigit() else None

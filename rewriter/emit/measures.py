@@ -34,7 +34,7 @@ from rewriter.ir.measure import (
 )
 from rewriter.ir.relation import UNIT, Relation
 from rewriter.ir.trees import alias, case, cast, func, not_, paren, select
-from rewriter.ir.types import FLOATS, INTEGERS, Type
+from rewriter.ir.types import FLOATS, INTEGERS, STAMPS, Type
 from rewriter.logical.plan import AggregateNode
 from rewriter.scalar.timestamps import written_date, written_stamp
 from rewriter.scalar.typecheck import type_of
@@ -122,7 +122,8 @@ def fixed_point(emitter: Context, value: FixedPoint, relation: Relation, *, fini
     if found is Type.DATE:
         clamped = _clamped(given, written_date(lo, value.scale), written_date(hi, value.scale), "DATE")
         number = emitter.dialect.days(clamped)
-    elif found is Type.TIMESTAMP:
+    elif found in STAMPS:
+        given = given if found is Type.TIMESTAMP else cast(given, "TIMESTAMP")
         clamped = _clamped(given, written_stamp(lo, value.scale), written_stamp(hi, value.scale), "TIMESTAMP")
         number = emitter.dialect.seconds(clamped)
     elif found in INTEGERS and value.scale == 0:

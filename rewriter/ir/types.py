@@ -136,7 +136,7 @@ def moved(left: Type, right: Type, *, subtracted: bool) -> Type:
     """
     if subtracted and left is right is Type.DATE:
         return Type.INT4
-    if subtracted and {left, right} <= ZONELESS:
+    if subtracted and {left, right} <= DATED:
         return Type.INTERVAL
     if right is Type.INTERVAL or (left is Type.INTERVAL and not subtracted):
         of = left if right is Type.INTERVAL else right

@@ -15,7 +15,7 @@ from rewriter.binder.names import resolve
 from rewriter.effort import PARSED, spend
 from rewriter.ir.measure import Function
 from rewriter.ir.relation import Relation, is_inner_unit, is_unit
-from rewriter.ir.types import NUMBERS, ZONELESS, Type
+from rewriter.ir.types import DATED, NUMBERS, Type
 from rewriter.refusal import Refusal
 from rewriter.scalar.constant_factor import constant_of, scaled
 from rewriter.scalar.typecheck import Parameters, check, check_condition, type_of
@@ -31,7 +31,7 @@ SUMS: dict[type[exp.Expr], Function] = {
     exp.StddevSamp: "stddev_samp",
     exp.StddevPop: "stddev_pop",
 }
-ORDERED = NUMBERS | ZONELESS
+ORDERED = NUMBERS | DATED
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from rewriter.canonical.normalize import canonical_conjuncts
 from rewriter.effort import spend
 from rewriter.ir.relation import Leaf, Relation, Source, equated, leaf, leaves
 from rewriter.ir.trees import alias, cast, data_type, join, rebuilt, select, walk
-from rewriter.ir.types import FLOATS, INTEGERS, Type, type_named
+from rewriter.ir.types import FLOATS, INTEGERS, STAMPS, Type, type_named
 from rewriter.plan import Cell, Factor, Product
 from rewriter.policy import Column, Policy
 from rewriter.scalar.functions import BY_TYPE, LOGICAL
@@ -322,7 +322,7 @@ class _Dimensions:
     def _bounds(self, at: Leaf, column: Column) -> tuple[list[exp.Expr], list[exp.Expr]]:
         low: list[exp.Expr] = []
         high: list[exp.Expr] = []
-        timed = type_named(column.type) is Type.TIMESTAMP
+        timed = type_named(column.type) in STAMPS
         if column.range is not None:
             first, last = column.range
             last = f"{last} 23:59:59.999999" if timed and len(last) == 10 else last
@@ -410,24 +410,25 @@ class _Dimensions:
         function = BY_TYPE.get(type(node))
         if function is None or function.grain is None:
             return None
-        inner = node.args[function.operand]
-        timed = (
-            isinstance(inner, exp.Column) and type_of(inner, self.relation, self.parameters) is Type.TIMESTAMP
-        )
+        inner = _moment(node)
+        timed = isinstance(inner, exp.Column) and self._type(inner) in STAMPS
         return function.grain(node) if timed else None
 
+    def _type(self, node: exp.Expr) -> Type:
+        return type_of(node, self.relation, self.parameters)
+
     def _timed(self, node: exp.Expr, grain: str) -> exp.Expr | None:
-        operand = BY_TYPE[type(node)].operand
-        inner = node.args[operand]
-        at = (inner.table, inner.name)
+        inner = _moment(node)
+        at = (inner.text("table"), inner.name)
         source = self.relation.source(at[0])
         low, high = self._bounds(at, source.column(at[1]))
         if not source.private or not low or not high:
             return self._static(node)
         self.series.setdefault(at, set()).add(grain)
-        value = cast(exp.column("v", table=self._name(at)), "TIMESTAMP")
+        zoned = self._type(inner) is Type.TIMESTAMPTZ
+        value = exp.column("v", table=self._name(at))
         copy = node.copy()
-        copy.set(operand, value)
+        _moment(copy).replace(cast(value, "TIMESTAMPTZ" if zoned else "TIMESTAMP"))
         return copy
 
     def _series(self, at: Leaf, grain: str) -> exp.Expr:
@@ -462,6 +463,13 @@ class _Dimensions:
             self.relation.source(a).on is not None or self.relation.source(a).column(c).nullable
             for a, c in leaves(node)
         )
+
+
+def _moment(node: exp.Expr) -> exp.Expr:
+    """The operand of a function of time, without the zone in which it is read."""
+    inner: exp.Expr = node.args[BY_TYPE[type(node)].operand].unnest()
+    zoneless = isinstance(inner, exp.Cast) and inner.to.this == exp.DType.TIMESTAMP
+    return inner.this.unnest() if zoneless or isinstance(inner, exp.AtTimeZone) else inner
 
 
 def _finest(grains: set[str]) -> str:

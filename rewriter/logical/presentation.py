@@ -158,6 +158,10 @@ def _rows(columns: Columns, numbers: Sequence[int]) -> exp.Select:
     values = []
     for number, column in enumerate(columns):
         spend(PARSED)
-        value = cast(column_of(f"x{number}", "x"), data_type(column.type, "postgres"))
+        value: exp.Expr = column_of(f"x{number}", "x")
+        if column.type == "timestamp with time zone":
+            # The session of the analyst may be in another zone than those of the backends.
+            value = exp.AtTimeZone(this=cast(value, "TIMESTAMP"), zone=exp.Literal.string("UTC"))
+        value = cast(value, data_type(column.type, "postgres"))
         values.append(alias(value, column.name, quoted=True))
     return select(*values, source=rows)

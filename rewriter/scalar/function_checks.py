@@ -11,7 +11,7 @@ from collections.abc import Callable
 from sqlglot import exp
 
 from rewriter.ir.parameter import Parameters
-from rewriter.ir.types import CASTS, DATED, FLOATS, INTEGERS, NUMBERS, TEXTUAL, ZONELESS, Type
+from rewriter.ir.types import CASTS, DATED, FLOATS, INTEGERS, NUMBERS, STAMPS, TEXTUAL, ZONELESS, Type
 from rewriter.refusal import Refusal
 from rewriter.scalar import regexp
 from rewriter.scalar.interval import interval_text
@@ -21,7 +21,7 @@ CAST_FROM = {
     **dict.fromkeys(NUMBERS, NUMBERS),
     **dict.fromkeys(INTEGERS, NUMBERS | {Type.BOOL}),
     Type.TEXT: INTEGERS | ZONELESS | {Type.TEXT, Type.BOOL, Type.UUID, Type.JSON, Type.JSONB},
-    **dict.fromkeys(ZONELESS, ZONELESS),
+    **dict.fromkeys(ZONELESS, DATED),
     Type.BOOL: {Type.BOOL},
     Type.UUID: {Type.UUID},
 }
@@ -80,7 +80,7 @@ def arithmetic(part: exp.Expr, of: Of, parameters: Parameters) -> str | None:
 
 
 def _dates(part: exp.Expr, of: Of, parameters: Parameters) -> str | None:
-    if of(part) is Type.OTHER or Type.TIMESTAMPTZ in (of(part.this), of(part.expression)):
+    if of(part) is Type.OTHER:
         return "between these types"
     moves = [p for p in (part.this, part.expression) if of(p) is Type.INTERVAL]
     if any(interval_text(p, parameters) is None for p in moves):
@@ -128,7 +128,14 @@ def extract(part: exp.Expr, of: Of, parameters: Parameters) -> str | None:
 
 def truncated(part: exp.Expr, of: Of, parameters: Parameters) -> str | None:
     unit, found = part.args["unit"].name.lower(), of(part.this)
-    return None if unit in TRUNCATIONS and found in ZONELESS else "with this unit or type"
+    return None if unit in TRUNCATIONS and found in DATED else "with this unit or type"
+
+
+def zoned(part: exp.Expr, of: Of, parameters: Parameters) -> str | None:
+    zone = constant_text(part.args["zone"], parameters)
+    if of(part.this) not in STAMPS:
+        return "of other than a timestamp"
+    return None if zone is not None and zone.upper() in ("UTC", "ETC/UTC", "GMT", "") else "other than UTC"
 
 
 def cast(part: exp.Expr, of: Of, parameters: Parameters) -> str | None:
@@ -271,7 +278,7 @@ def _plain_number(node: exp.Expr, parameters: Parameters) -> float | None:
 def shown(part: exp.Expr, of: Of, parameters: Parameters) -> str | None:
     text = part.args["format"]
     plain = isinstance(text, exp.Literal) and TO_CHAR.fullmatch(text.this) is not None
-    if of(part.this) not in ZONELESS or not plain:
+    if of(part.this) not in DATED or not plain:
         return "of other than dates with YYYY, MM, DD, HH24, MI, SS, DDD"
     return None
 

@@ -14,7 +14,7 @@ from typing import Protocol
 
 from sqlglot import exp
 
-from rewriter.ir.types import CASTS, INTEGERS, NUMBERS, ZONELESS, Type
+from rewriter.ir.types import CASTS, INTEGERS, NUMBERS, STAMPS, ZONELESS, Type
 from rewriter.scalar.timestamps import DAY, truncated, year_of
 from rewriter.scalar.value_interval import Interval, furthest, parsed, union
 from rewriter.syntax.allowlist import EXTRACTED
@@ -186,6 +186,11 @@ def period(node: exp.Expr, of: Ranging) -> Interval:
     return Interval(None if inner.lo is None else truncated(inner.lo, unit), inner.hi, 0)
 
 
+def moment(node: exp.Expr, of: Ranging) -> Interval:
+    """AT TIME ZONE 'UTC'."""
+    return _seconds(node.this, of)
+
+
 def cast(node: exp.Expr, of: Ranging) -> Interval:
     """CAST."""
     source, target = of.type_of(node.this), CASTS.get(node.args["to"].this)
@@ -193,7 +198,7 @@ def cast(node: exp.Expr, of: Ranging) -> Interval:
     if isinstance(literal, exp.Literal) and literal.is_string:
         return parsed(literal.this, target)
     inner = of.interval(node.this)
-    if target is Type.DATE and source is Type.TIMESTAMP:
+    if target is Type.DATE and source in STAMPS:
         return inner.mapped(lambda end: Fraction(floor(end / DAY)), 0)
     if target is Type.TIMESTAMP:
         return _seconds(node.this, of)

@@ -140,6 +140,10 @@ def _truncated(node: exp.Expr, of: Of) -> Type:
     return Type.TIMESTAMPTZ if of(node.this) is Type.DATE else of(node.this)
 
 
+def _zoned(node: exp.Expr, of: Of) -> Type:
+    return Type.TIMESTAMP if of(node.this) is Type.TIMESTAMPTZ else Type.TIMESTAMPTZ
+
+
 def _cast(node: exp.Expr, _: Of) -> Type:
     return CASTS.get(node.args["to"].this, Type.OTHER)
 
@@ -349,6 +353,17 @@ FUNCTIONS = (
         range=ranges.period,
         grain=domains.grain_of_period,
         form="truncated_time",
+    ),
+    F(
+        exp.AtTimeZone,
+        ("this", "zone"),
+        "AT TIME ZONE 'UTC'",
+        _zoned,
+        check=checks.zoned,
+        strict=True,
+        folds=True,
+        range=ranges.moment,
+        form="zoned",
     ),
     F(
         exp.Cast,
@@ -580,7 +595,6 @@ FOLDED: tuple[type, ...] = (
     exp.Paren,
     exp.DataType,
     exp.If,
-    exp.AtTimeZone,
     *CHANGING,
     *(f.node for f in FUNCTIONS if f.folds),
 )

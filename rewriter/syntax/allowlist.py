@@ -124,5 +124,6 @@ def describe(node: exp.Expr) -> str:
         exp.Tuple: "a row value",
         exp.Dot: "field selection",
         exp.Interval: "interval arithmetic",
+        exp.AtTimeZone: "AT TIME ZONE",
     }
     return names.get(type(node), type(node).__name__)

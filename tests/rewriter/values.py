@@ -24,6 +24,7 @@ COLUMNS = {
     "ts": "timestamp without time zone",
     "tu": "timestamp without time zone",
     "tm": "time without time zone",
+    "tz": "timestamp with time zone",
 }
 DUCKDB_TYPES = {"numeric": "DECIMAL(38,10)"}
 VALUES = Table(

@@ -19,7 +19,7 @@ from rewriter.effort import spend
 from rewriter.emit.engines.parts import Guarded, calendar, dates, divided, number, operation, when
 from rewriter.ir.relation import Relation
 from rewriter.ir.trees import alias, and_, case, cast, data_type, func, not_, or_, paren, rebuilt, select
-from rewriter.ir.types import FLOATS, INTEGERS, NUMBERS, SPAN, ZONELESS, Type, common
+from rewriter.ir.types import DATED, FLOATS, INTEGERS, NUMBERS, SPAN, Type, common
 from rewriter.policy import Column, Table
 from rewriter.scalar import float_guards, regexp
 from rewriter.scalar.comparable import alike_operands
@@ -376,7 +376,7 @@ class Engine(ABC):
         if Type.INTERVAL in types:
             moved, by = (first, second) if types[1] is Type.INTERVAL else (second, first)
             return when(calendar(moved), type(node)(this=cast(moved, "TIMESTAMP"), expression=by))
-        if {*types} <= ZONELESS:
+        if {*types} <= DATED:
             ends = [cast(value, "TIMESTAMP") for value in (first, second)]
             return when(and_(calendar(first), calendar(second)), exp.Sub(this=ends[0], expression=ends[1]))
         date, steps = (first, second) if types[0] is Type.DATE else (second, first)
@@ -499,6 +499,8 @@ class Engine(ABC):
             return exp.Left(this=text, expression=number(sizes[0])) if sizes else text
         if target is Type.TIMESTAMP and source is Type.DATE:
             return when(dates(value), cast(value, "TIMESTAMP"))
+        if source is Type.TIMESTAMPTZ:
+            value = cast(value, "TIMESTAMP")
         return cast(value, self.stored(node))
 
     def to_integer(self, node: exp.Expr, source: Type) -> exp.Expr:
@@ -552,8 +554,13 @@ class Engine(ABC):
 
     def truncated_time(self, node: exp.Expr) -> exp.Expr:
         value, copy = self.write(node.this), node.copy()
-        copy.set("this", cast(value, "TIMESTAMP") if self.type_of(node.this) is Type.DATE else value)
+        zoneless = self.type_of(node.this) is Type.TIMESTAMP
+        copy.set("this", value if zoneless else cast(value, "TIMESTAMP"))
         return when(dates(value) if self.type_of(node.this) is Type.DATE else calendar(value), copy)
+
+    def zoned(self, node: exp.Expr) -> exp.Expr:
+        """A timestamp at UTC with a zone or without one: the sessions of all engines are in UTC."""
+        return cast(self.write(node.this), "TIMESTAMP")
 
     def interval(self, node: exp.Expr) -> exp.Expr:
         text = interval_text(node, self.parameters) or ""

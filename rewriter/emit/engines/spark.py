@@ -17,7 +17,7 @@ from rewriter.emit.engines.base import Engine
 from rewriter.emit.engines.parts import Guarded, calendar, dates, number, operation, when
 from rewriter.ir.relation import leaf
 from rewriter.ir.trees import alias, and_, case, cast, func, not_, paren, select, walk
-from rewriter.ir.types import DATED, FLOATS, INTEGERS, NUMBERS, STAMPS, TEXTUAL, ZONELESS, Type, common
+from rewriter.ir.types import DATED, FLOATS, INTEGERS, NUMBERS, STAMPS, TEXTUAL, Type, common
 from rewriter.policy import Column
 from rewriter.refusal import Refusal
 from rewriter.scalar import float_guards
@@ -224,7 +224,7 @@ class Spark(Engine):
         if Type.INTERVAL in types:
             moved, by = (left, right) if types[1] is Type.INTERVAL else (right, left)
             return self.moved(node, moved, by)
-        if types != (Type.DATE, Type.DATE) and {*types} <= ZONELESS:
+        if types != (Type.DATE, Type.DATE) and {*types} <= DATED:
             raise self.refused(node, "the time between two timestamps")
         written = super().date_form(node)
         return written if types == (Type.DATE, Type.DATE) else _still(written, dates)

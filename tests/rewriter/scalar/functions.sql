@@ -261,3 +261,21 @@ s NOT LIKE 'a#%%' ESCAPE '#'
 (i4 > 5) IS NOT UNKNOWN
 char_length(s) + length(s)
 mod(i4, 7) + i4 % 3
+date_trunc('month', tz)
+date_trunc('day', tz)::date
+date_trunc('month', d)::date
+tz::date
+tz::timestamp
+tz AT TIME ZONE 'UTC'
+ts AT TIME ZONE 'UTC'
+(tz AT TIME ZONE 'utc')::date
+date_trunc('week', tz AT TIME ZONE 'UTC')
+to_char(tz, 'YYYY-MM-DD HH24:MI')
+tz + interval '1 month'
+tz - interval '90 minutes'
+tz - ts
+EXTRACT(epoch FROM tz - ts)
+EXTRACT(hour FROM tz AT TIME ZONE 'UTC')
+tz > ts
+tz >= date_trunc('month', ts)
+CASE WHEN tz::date > d THEN 1 ELSE 0 END

@@ -35,6 +35,7 @@ TYPES = {
     "real": "FLOAT",
     "text": "STRING",
     "timestamp without time zone": "TIMESTAMP_NTZ",
+    "timestamp with time zone": "TIMESTAMP",
     "time without time zone": "STRING",
 }
 __all__ = ["judge"]
