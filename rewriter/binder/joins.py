@@ -11,7 +11,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from sqlglot import exp
@@ -249,21 +249,22 @@ def owned(relation: Relation, at: exp.Expr) -> Relation:
     if apart is None:
         return relation
     one, other = (shown_name(s, relation) for s in apart)
-    raise _not_joined(one, other, stored_table(apart[0]).privacy_unit, at)
+    raise _not_joined(one, other, apart, at)
 
 
 def _apart(left: Relation, right: Relation, at: exp.Expr) -> Refusal:
     sources = [next(s for s in r.sources if s.private) for r in (left, right)]
     names = [shown_name(s, r) for s, r in zip(sources, (left, right), strict=True)]
-    return _not_joined(names[0], names[1], stored_table(sources[0]).privacy_unit, at)
+    return _not_joined(names[0], names[1], sources, at)
 
 
-def _not_joined(one: str, other: str, unit: str | None, at: exp.Expr) -> Refusal:
+def _not_joined(one: str, other: str, sources: Sequence[Source], at: exp.Expr) -> Refusal:
+    here, there = (stored_table(source).privacy_unit for source in sources)
     return Refusal(
         "PV012",
         f'private tables "{one}" and "{other}" must be joined on the privacy unit',
         detail="A join on anything else would let one person's rows decide about another's.",
-        hint=f"Add AND {one}.{unit} = {other}.{unit} (an equality under OR, or through a function, does not count).",
+        hint=f"Add AND {one}.{here} = {other}.{there} (an equality under OR, or through a function, does not count).",
         position=position(at),
     )
 
