@@ -32,6 +32,7 @@ class Column:
         scale: the decimals that sums keep.
         magnitude: about how large a value is, where nothing bounds it: the shortest length that totals are clipped to.
         declared: the owner has named the column, with or without details, or in bounds of its groups.
+        virtual: the unit at the end of the table's path, under a name of ours; the backend's table has no such column.
     """
 
     name: str
@@ -47,6 +48,7 @@ class Column:
     scale: int | None = None
     magnitude: Fraction | None = None
     declared: bool = True
+    virtual: bool = False
 
 
 @dataclass(frozen=True)
@@ -77,7 +79,8 @@ class Table:
         public: its rows belong to no unit.
         backend_name: the parts of its name in the backend.
         in_front: the front has its rows.
-        privacy_unit: the column of a private table that names the unit; with a `path` the unit is found along it.
+        privacy_unit: the column of a private table that names the unit; with a `path` the unit is found along it, and
+            no stored column but the first of the path is meant.
         path: the references that lead to the unit.
         keys: column sets that cannot repeat: constraints of the backend or, for a public table, checked on its rows.
         declared_keys: column sets that do not repeat by the owner's word alone; the SQL enforces them where a proof

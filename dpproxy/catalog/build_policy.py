@@ -150,7 +150,7 @@ def _table(one: _Found, found: Sequence[_Found]) -> Table:
     if section.horizon is not None:
         horizon = build_horizon(f"{place}.horizon", section.horizon, backend)
     # Rows without a unit are dropped, so that a key may leave its NULLs alone.
-    unit = frozenset(filter(backend.column, [section.privacy_unit or ""]))
+    unit = frozenset(filter(backend.column, [_own_unit(section)]))
     keys = [frozenset(key) for key in (backend.primary_key, *backend.unique) if key]
     kept = tuple(dict.fromkeys(key for key in keys if backend.enforced(key, but=unit)))
     return replace(
@@ -164,6 +164,12 @@ def _table(one: _Found, found: Sequence[_Found]) -> Table:
         horizon=horizon,
         comment=backend.comment,
     )
+
+
+def _own_unit(section: TableSection) -> str:
+    """The table's own column that it names as its privacy unit; empty where that is the path's end."""
+    path, written = section.privacy_unit_path, section.privacy_unit or ""
+    return written if not path or path[0].partition("->")[0].strip() == written else ""
 
 
 def _refuse_private_keys(place: str, section: TableSection) -> None:

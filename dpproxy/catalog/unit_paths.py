@@ -8,12 +8,14 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import replace
+from itertools import chain, count
 
 from dpproxy.backends.base import BackendTable
 from dpproxy.catalog.columns import Mistake
 from dpproxy.config.sections import TableSection, nearest
 from dpproxy.config.values import comparable
-from rewriter.policy import Hop, Table, TableName
+from dpproxy.pgwire.identifiers import NAME_BYTES
+from rewriter.policy import Column, Hop, Table, TableName
 
 _HOP = re.compile(r"\s*(\S.*?)\s*->\s*(\S.*)\.([^.]*\S)\s*\Z")
 _UNIT_TYPES = ("smallint", "integer", "bigint", "numeric", "text", "uuid", "date")
@@ -26,7 +28,8 @@ def resolve_paths(sections: Sections, tables: Mapping[TableName, Table]) -> dict
     """The tables with their paths to the privacy unit, each led on to where the unit is a column of its own.
 
     The privacy unit of a table with a path is its own column where the path compares nothing but that
-    column's value, and otherwise the column at the path's end. Raises Mistake.
+    column's value, and otherwise the column at the path's end: under that column's name or, where a column of the table
+    is called so, as a virtual column of another name. Raises Mistake.
     """
     resolved = dict(tables)
     for name, table in tables.items():
@@ -34,7 +37,7 @@ def resolve_paths(sections: Sections, tables: Mapping[TableName, Table]) -> dict
             path = _path(name, sections)
             unit, own = _unit(name, path, sections)
             table = replace(table, path=path, privacy_unit=unit)
-            resolved[name] = table if own else _without_key(table, frozenset([unit]))
+            resolved[name] = table if own else _at_the_end(table, tables[path[-1].target], unit)
     _check_one_unit(sections, resolved)
     return resolved
 
@@ -51,6 +54,24 @@ def _path(name: TableName, sections: Sections) -> tuple[Hop, ...]:
                 raise Mistake(_key(name, sections), f'the path comes back to table "{place[1]}"')
             seen.add(place)
     return tuple(hops)
+
+
+def _at_the_end(table: Table, end: Table, unit: str) -> Table:
+    """The table whose unit is the column `unit` of `end`, which its path leads to."""
+    if table.column(unit) is None:
+        return _without_key(table, frozenset([unit]))
+    name, held = _free_name(table, f"{end.name}_{unit}"), end.column(unit)
+    shown = () if held is None else (Column(name, held.type, nullable=False, declared=False, virtual=True),)
+    return replace(table, privacy_unit=name, columns=(*table.columns, *shown))
+
+
+def _free_name(table: Table, wanted: str) -> str:
+    """`wanted`, or the first of `wanted`_2, _3 ... that no column has; some engines do not tell names apart by case."""
+    taken = {column.name.lower() for column in table.columns}
+    ends = chain([""], (f"_{number}" for number in count(2)))
+    # PostgreSQL would cut a name that is too long.
+    names = (wanted.encode()[: NAME_BYTES - len(end)].decode(errors="ignore") + end for end in ends)
+    return next(name for name in names if name.lower() not in taken)
 
 
 def _without_key(table: Table, key: frozenset[str]) -> Table:
@@ -125,9 +146,6 @@ def _unit(name: TableName, path: tuple[Hop, ...], sections: Sections) -> tuple[s
         return path[0].column, True
     if written not in (None, end):
         raise Mistake(key, f'the path leads to "{end}"', end)
-    own = backend.column(end)
-    if own is not None and not section.columns.get(end, _VISIBLE).hidden:
-        raise Mistake(key, f'column "{end}" of this table is not what the path leads to: hide it')
     return end, False
 
 
@@ -153,6 +171,3 @@ def _check_one_unit(sections: Sections, tables: Mapping[TableName, Table]) -> No
         if unit != first[0] or not comparable(kind, first[1]):
             message = f'"{unit}" ({kind}) and "{first[0]}" ({first[1]}) are two privacy units; '
             raise Mistake(key, message + "lead one to the other by privacy_unit_path")
-
-
-_VISIBLE = TableSection(columns={"": {}}).columns[""]  # type: ignore[dict-item]

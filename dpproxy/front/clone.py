@@ -162,6 +162,7 @@ def _table(table: Table, backend: BackendTable, *, clips: bool) -> Iterator[str]
     name = qualified((table.schema, table.name))
     visible = [column for column in table.columns if not column.hidden]
     filled = {column.name for column in backend.columns if not column.nullable}
+    filled |= {column.name for column in visible if column.virtual}
     columns = (
         f"{identifier(column.name)} {column.type}{' NOT NULL' if column.name in filled else ''}"
         for column in visible

@@ -43,7 +43,7 @@ def column_words(table: Table, column: Column, *, clips: bool) -> str:
 
 def _column(table: Table, column: Column, *, clips: bool) -> Iterator[str]:
     if column.name == table.privacy_unit:
-        yield "privacy unit"
+        yield f"privacy unit, which {table.path[0].column} leads to" if column.virtual else "privacy unit"
         if table.max_rows_per_unit is not None and not clips:
             yield f"at most {table.max_rows_per_unit} rows of a unit count"
         if table.max_rows_per_unit_per_group is not None and not clips:

@@ -299,8 +299,11 @@ class Emitter:
         unit = frozenset({table.privacy_unit or ""})
         if source.single and unit not in table.keys:
             scan = self.first_rows(table, "s")
-        query = select(*self.columns(source, "s", columns), source=scan)
+        virtual = {c.name for c in table.columns if c.virtual}
+        query = select(*self.columns(source, "s", [c for c in columns if c not in virtual]), source=scan)
         owner, query = self.owner(table, "s", query)
+        shown = (alias(owner.copy(), name, quoted=True) for name in columns if name in virtual)
+        query = query.select(*shown, copy=False)
         present = not_(exp.Is(this=owner.copy(), expression=exp.null()))
         return query.select(alias(owner, UNIT, quoted=True), copy=False).where(present, copy=False)
 

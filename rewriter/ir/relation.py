@@ -287,5 +287,6 @@ def _covers(expression: exp.Expr, source: Source) -> bool:
 
 
 def unit_column(table: Table) -> str | None:
-    """The table's own column that holds the privacy unit, if it has one (a longer path holds it elsewhere)."""
-    return table.privacy_unit if len(table.path) <= 1 else None
+    """The table's column that holds the privacy unit: its own or a virtual one (a longer path may have neither)."""
+    virtual = any(c.virtual and c.name == table.privacy_unit for c in table.columns)
+    return table.privacy_unit if virtual or len(table.path) <= 1 else None

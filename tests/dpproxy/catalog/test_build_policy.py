@@ -10,6 +10,7 @@ import pytest
 from dpproxy.backends.base import BackendSchema
 from dpproxy.catalog.build_policy import build_policy, open_backend, policy_warnings, unit_name
 from dpproxy.config.sections import ConfigError, load
+from rewriter.ir.relation import unit_column
 from rewriter.policy import Column, Hop
 from tests.dpproxy import shop
 
@@ -101,21 +102,69 @@ def test_public_tables_are_copied_up_to_a_size(tmp_path: Path) -> None:
     assert not shop.opened(file)[2].tables[PRODUCTS].in_front
 
 
-def test_a_hidden_column_whose_name_means_the_paths_end(tmp_path: Path) -> None:
-    schema = shop.SCHEMA.replace("CREATE TABLE items (", "CREATE TABLE items (user_id INTEGER PRIMARY KEY, ")
-    schema = schema.replace(
-        "INSERT INTO items VALUES",
-        "INSERT INTO items BY POSITION SELECT row_number() OVER (), * FROM (VALUES",
+NUMBERED = shop.SCHEMA.replace(
+    "CREATE TABLE items (", "CREATE TABLE items (user_id INTEGER UNIQUE, "
+).replace("INSERT INTO items VALUES", "INSERT INTO items (order_id, product_id, size, price, extra) VALUES")
+"""The shop whose items have a column of their own that is called as the unit, which may be NULL."""
+
+
+def test_the_unit_at_a_paths_end_has_another_name_than_a_column_of_the_table(tmp_path: Path) -> None:
+    items = shop.opened(shop.make(tmp_path, schema=NUMBERED))[2].tables[ITEMS]
+    assert items.privacy_unit == "users_user_id"
+    assert items.column("user_id") == Column("user_id", "integer", declared=False)
+    assert items.columns[-1] == Column(
+        "users_user_id", "bigint", nullable=False, declared=False, virtual=True
     )
-    schema = schema.rstrip().removesuffix(";") + ");"
-    with pytest.raises(ConfigError, match="hide it") as caught:
-        shop.opened(shop.make(tmp_path, schema=schema))
-    assert caught.value.key == "tables.items.privacy_unit"
+    assert (items.keys, unit_column(items)) == ((), "users_user_id"), "of the table's own there may be NULLs"
+
+
+@pytest.mark.parametrize(
+    ("columns", "name"),
+    [
+        ("users_user_id INTEGER, ", "users_user_id_2"),
+        ("users_user_id_2 INTEGER, USERS_USER_ID INTEGER, ", "users_user_id_3"),
+    ],
+)
+def test_another_name_that_is_taken_too(tmp_path: Path, columns: str, name: str) -> None:
+    """Without regard to case, by which DuckDB does not tell columns apart."""
+    schema = NUMBERED.replace("CREATE TABLE items (", f"CREATE TABLE items ({columns}")
+    assert shop.opened(shop.make(tmp_path, schema=schema))[2].tables[ITEMS].privacy_unit == name
+
+
+def test_another_name_is_one_that_postgresql_keeps_whole(tmp_path: Path) -> None:
+    long = "\u00fc" * 30
+    policy = shop.POLICY.replace("[tables.users", f'[tables."{long}"').replace("-> users.", f"-> {long}.")
+    name = (
+        shop.opened(shop.make(tmp_path, policy, NUMBERED.replace("users", long)))[2]
+        .tables[ITEMS]
+        .privacy_unit
+    )
+    assert name == f"{long}_us"
+
+
+def test_a_path_that_names_its_end_says_nothing_of_a_column_called_so(tmp_path: Path) -> None:
+    """UNIQUE (user_id) leaves NULLs alone: only of rows without a unit may they be left aside."""
+    named = shop.POLICY.replace("[tables.items]\n", '[tables.items]\nprivacy_unit = "user_id"\n')
+    assert shop.opened(shop.make(tmp_path, named, NUMBERED))[2].tables[ITEMS].keys == ()
+
+
+def test_a_hidden_column_whose_name_means_the_paths_end(tmp_path: Path) -> None:
     hidden = shop.POLICY.replace(
         "[tables.items.columns]", "[tables.items.columns]\nuser_id = { hidden = true }"
     )
-    items = shop.opened(shop.write(tmp_path, hidden))[2].tables[ITEMS]
+    schema = NUMBERED.replace(
+        "user_id INTEGER UNIQUE", "user_id INTEGER PRIMARY KEY DEFAULT (nextval('numbers'))"
+    )
+    items = shop.opened(shop.make(tmp_path, hidden, f"CREATE SEQUENCE numbers; {schema}"))[2].tables[ITEMS]
     assert (items.privacy_unit, items.keys) == ("user_id", ())
+    assert not any(column.virtual for column in items.columns)
+
+
+def test_a_hidden_unit_is_shown_under_no_other_name(tmp_path: Path) -> None:
+    hidden = shop.POLICY.replace("email = { hidden", "user_id = { hidden = true }\nemail = { hidden")
+    items = shop.opened(shop.make(tmp_path, hidden, NUMBERED))[2].tables[ITEMS]
+    assert items.privacy_unit == "users_user_id"
+    assert items.column("users_user_id") is None
 
 
 MISTAKES = [
