@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from dpproxy.backends.base import BackendColumn, BackendSchema, BackendTable
 from dpproxy.config.values import NUMBERS, RANGED, base, comparable
-from dpproxy.owner.init.units import Layout, Way, shown, words
+from dpproxy.owner.init.units import Layout, Way, shown, single_key, words
 from rewriter.policy import TableName
 
 _CONTACT = {
@@ -99,8 +99,10 @@ def private_entries(schema: BackendSchema, table: TableName, plan: Layout) -> It
             continue
         if why := identifying(column, names=True) or _other_unit(found, column, table, plan):
             yield ColumnSetting(column.name, _ENTRY_HIDDEN, why)
-        elif column.name == plan.unit.column and not _holds_unit(way, plan):
-            yield ColumnSetting(column.name, _ENTRY_HIDDEN, f"the name means the path's end, {plan.unit}")
+        elif column.name == plan.unit.column and not (
+            single_key(found) == column.name or _holds_unit(way, plan)
+        ):
+            yield ColumnSetting(column.name, _ENTRY_HIDDEN, f"by its name a unit, though not {plan.unit}")
         else:
             yield _open_entry(schema, found, column, plan)
 

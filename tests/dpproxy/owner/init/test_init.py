@@ -175,6 +175,21 @@ def test_the_owners_word_leads_where_no_foreign_key_does(clinic: Path) -> None:
     assert tables["replies"]["privacy_unit_path"] == ["sender -> patients.patient_id"]
 
 
+def test_a_table_keeps_its_own_key_if_that_is_called_as_the_unit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with duckdb.connect("own.duckdb") as connection:
+        connection.execute(
+            "CREATE TABLE users (id INTEGER PRIMARY KEY);"
+            "CREATE TABLE sales (id INTEGER PRIMARY KEY, user_id INTEGER REFERENCES users (id));"
+            "CREATE TABLE payments (id INTEGER PRIMARY KEY, sale_id INTEGER REFERENCES sales (id))"
+        )
+    tables = made(url="duckdb:///own.duckdb")
+    assert tables["payments"]["privacy_unit_path"] == ["sale_id -> sales.id"]
+    assert tables["payments"]["columns"] == {"id": {}}
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
