@@ -18,7 +18,10 @@ from dpproxy.pgwire.identifiers import NAME_BYTES
 from rewriter.policy import Column, Hop, Table, TableName
 
 _HOP = re.compile(r"\s*(\S.*?)\s*->\s*(\S.*)\.([^.]*\S)\s*\Z")
-_UNIT_TYPES = ("smallint", "integer", "bigint", "numeric", "text", "uuid", "date")
+_UNIT_TYPES = (
+    *("smallint", "integer", "bigint", "numeric", "text", "character varying", "uuid", "bytea", "date"),
+)
+"""Types whose values are equal in the backend where they are in the SQL that we write; char(n) is text there."""
 
 Sections = Mapping[TableName, tuple[str, TableSection, BackendTable]]
 """By name: a table's key in the file, its section, the backend's table."""
@@ -115,6 +118,9 @@ def _hop(written: str, place: TableName, start: TableName, sections: Sections) -
 
 def _kind(key: str, table: BackendTable, name: str) -> str:
     column = table.column(name)
+    if column is not None and column.type is None:
+        told = f'"{table.name}"."{name}" has type {column.native}'
+        raise Mistake(key, f"{told}, which can neither name a privacy unit nor lead to one: use another key")
     if column is None or column.type is None:
         known = nearest(name, [column.name for column in table.columns])
         raise Mistake(key, f'table "{table.name}" has no column "{name}"', known)
@@ -166,7 +172,8 @@ def _check_one_unit(sections: Sections, tables: Mapping[TableName, Table]) -> No
         unit = sections[end][1].privacy_unit or ""
         kind = _kind(key, sections[end][2], unit)
         if kind.split("(")[0] not in _UNIT_TYPES:
-            raise Mistake(key, f"a column of type {kind} cannot name a privacy unit")
+            could = "an integer, numeric, text, varchar, char, uuid, bytea or date can"
+            raise Mistake(key, f"a column of type {kind} cannot name a privacy unit: {could}")
         first = first or (unit, kind)
         if unit != first[0] or not comparable(kind, first[1]):
             message = f'"{unit}" ({kind}) and "{first[0]}" ({first[1]}) are two privacy units; '

@@ -1,0 +1,173 @@
+"""One unit that is spelt in several ways counts once on every backend, as its own equality has it.
+
+The SQL that we write has to be as coarse as the equality of the backend's keys: where it told two spellings of one key
+apart, a person would be two units, and removing them would change twice what a price assumes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import duckdb
+import pytest
+
+from dpproxy.backends.base import Backend, Cancellation
+from dpproxy.catalog.build_policy import build_policy, open_backend
+from dpproxy.config.sections import ConfigError, load
+from rewriter.api import histogram_query, split_query
+from rewriter.logical.plan import AggregateNode
+from rewriter.policy import Policy
+from tests.dpproxy.postgres_data import Databases, databases
+
+pytestmark = pytest.mark.service
+
+POLICY = """
+[backend]
+url = "{url}"
+[privacy]
+mechanisms = "paper"
+[tables.people]
+privacy_unit = "u"
+[tables.visits]
+privacy_unit_path = ["u -> people.u"]
+max_rows_per_unit = 2
+max_groups_per_unit = {{ page = 1 }}
+[tables.stays]
+privacy_unit = "u"
+unique = ["u"]
+"""
+Make = Callable[[Sequence[str]], str]
+"""A database with the outcome of statements; gives its URL."""
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Databases]:
+    with databases(tmp_path_factory.mktemp("unit_types") / "server") as started:
+        yield started
+
+
+@pytest.fixture
+def on_postgres(server: Databases) -> Make:
+    return lambda statements: server.url(server.make(statements))
+
+
+@pytest.fixture
+def on_duckdb(tmp_path: Path) -> Make:
+    def made(statements: Sequence[str]) -> str:
+        with duckdb.connect(tmp_path / "units.duckdb") as database:
+            for statement in statements:
+                database.execute(statement)
+        return "duckdb:///units.duckdb"
+
+    return made
+
+
+@contextmanager
+def opened(folder: Path, url: str) -> Iterator[tuple[Backend, Policy]]:
+    """The backend behind `url`, and the policy over it."""
+    file = folder / "dpproxy.toml"
+    file.write_text(POLICY.format(url=url))
+    config = load(file)
+    backend = open_backend(config, slots=1)
+    with closing(backend):
+        yield backend, build_policy(config, backend.schema(), backend)
+
+
+def total(backend: Backend, policy: Policy, sql: str, delta0: int | None = None) -> int:
+    """The sum of a statement's first measure over all groups, without noise."""
+    (node,) = split_query(sql, policy).nodes
+    assert isinstance(node, AggregateNode)
+    query = histogram_query(node, policy, (), None if node.keys else ((),), delta0, 100, backend.dialect)
+    with backend.open() as slot:
+        fetched = slot.fetch(query, "secret", Cancellation(), 100)
+    return int(fetched.counts(len(node.keys) or 1).sum())
+
+
+QUESTIONS = {
+    "SELECT COUNT(DISTINCT u) FROM visits": 1,
+    "SELECT page, COUNT(DISTINCT u) FROM visits GROUP BY page": 1,
+    "SELECT COUNT(*) FROM visits": 2,
+    "SELECT COUNT(*) FROM stays": 1,
+    "SELECT COUNT(DISTINCT p.u) FROM people p JOIN visits v ON p.u = v.u JOIN stays s ON s.u = p.u": 1,
+    "SELECT COUNT(*) FROM (SELECT u, MAX(page) AS last FROM visits GROUP BY u) t WHERE last > 'a'": 1,
+    "SELECT COUNT(*) FROM people WHERE u NOT IN (SELECT u FROM visits WHERE page = 'never')": 1,
+}
+"""By how much a unit can change each: what its price assumes of one group, caps, and a key that our SQL enforces."""
+
+
+def rows(kind: str, spelt: Sequence[str], others: Sequence[str]) -> list[str]:
+    """Tables with units of type `kind`: one that is spelt in these ways, others, and rows without a unit."""
+    made = [
+        f"CREATE TABLE people (u {kind} PRIMARY KEY)",
+        f"CREATE TABLE visits (u {kind}, page VARCHAR(9))",
+        f"CREATE TABLE stays (u {kind}, ward INTEGER)",
+    ]
+    for key in (spelt[0], *others):
+        made.append(f"INSERT INTO people VALUES ({key})")
+    for number, key in enumerate((*spelt, *others, "NULL", "NULL")):
+        made.append(f"INSERT INTO visits VALUES ({key}, 'page {number}'), ({key}, 'page {number + 1}')")
+        made.append(f"INSERT INTO stays VALUES ({key}, 1), ({key}, 2)")
+    return made
+
+
+def without(kind: str, key: str) -> list[str]:
+    """Takes a unit's rows out, as the backend itself compares keys."""
+    return [f"DELETE FROM {name} WHERE u = CAST({key} AS {kind})" for name in ("people", "visits", "stays")]
+
+
+def changes(folder: Path, make: Make, kind: str, spelt: Sequence[str], others: Sequence[str]) -> list[int]:
+    """By how much each answer changes as one unit's rows are taken out."""
+    found: list[list[int]] = []
+    for removed in ((), without(kind, spelt[-1])):
+        (folder / "units.duckdb").unlink(missing_ok=True)
+        with opened(folder, make([*rows(kind, spelt, others), *removed])) as (backend, policy):
+            found.append([total(backend, policy, sql, 1) for sql in QUESTIONS])
+    assert found[1][0] == len(others), "each unit counts once, and rows without one do not count"
+    return [whole - rest for whole, rest in zip(*found, strict=True)]
+
+
+HYPHENS = "'a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11'"
+UUIDS = (HYPHENS, HYPHENS.upper(), "'a0eebc999c0b4ef8bb6d6bb9bd380a11'"), (HYPHENS.replace("a0", "b0"),)
+ON_POSTGRES = {
+    "varchar(8)": (("'ab'", "'ab'"), ("'AB'", "'ab '", "'ab  '")),
+    "char(4)": (("'ab'", "'ab  '", "'ab '"), ("'AB'", "' ab'")),
+    "uuid": UUIDS,
+    "bytea": ((r"'\x00ff'", r"'\000\377'", r"'\x00FF'"), (r"'\x00'", r"'\x00ff00'")),
+    "numeric": (("1", "1.0", "1.00"), ("2", "1.5")),
+    "date": (("'2024-01-02'", "'20240102'"), ("'2024-02-01'",)),
+}
+"""Types of keys: spellings of one unit, and other units."""
+ON_DUCKDB = {
+    "VARCHAR(8)": (("'ab'", "'ab'"), ("'AB'", "'ab '")),
+    "CHAR(4)": (("'ab'", "'ab'"), ("'AB'", "'ab  '")),
+    "UUID": UUIDS,
+    "BLOB": ((r"'\x00\xFF'::BLOB", r"'\x00\xff'::BLOB"), (r"'\x00'::BLOB", r"'\x00\xff\x00'::BLOB")),
+    "DECIMAL(9, 2)": (("1", "1.0", "1.00"), ("2", "1.5")),
+    "DATE": (("'2024-01-02'", "DATE '2024-01-02'"), ("'2024-02-01'",)),
+}
+
+
+@pytest.mark.parametrize("kind", ON_POSTGRES)
+def test_a_unit_counts_once_on_postgres(kind: str, on_postgres: Make, tmp_path: Path) -> None:
+    assert changes(tmp_path, on_postgres, kind, *ON_POSTGRES[kind]) == list(QUESTIONS.values())
+
+
+@pytest.mark.parametrize("kind", ON_DUCKDB)
+def test_a_unit_counts_once_on_duckdb(kind: str, on_duckdb: Make, tmp_path: Path) -> None:
+    assert changes(tmp_path, on_duckdb, kind, *ON_DUCKDB[kind]) == list(QUESTIONS.values())
+
+
+@pytest.mark.parametrize(
+    ("kind", "key", "said"),
+    [
+        ("inet", "'10.0.0.1'", "type inet, which can neither name"),
+        ("timestamptz", "'2024-01-01'", "timestamp with time zone cannot name a privacy unit: an integer"),
+        ("boolean", "true", "boolean cannot name"),
+    ],
+)
+def test_other_types_are_refused(kind: str, key: str, said: str, on_postgres: Make, tmp_path: Path) -> None:
+    url = on_postgres(rows(kind, [key], []))
+    with pytest.raises(ConfigError, match=said), opened(tmp_path, url):
+        pass
