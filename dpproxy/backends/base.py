@@ -103,6 +103,7 @@ class BackendColumn:
         values: the values of an enumerated type, in its order.
         comment: the backend's comment.
         folds: its collation takes different texts for equal, as one that ignores case does.
+        caseless: its type takes texts for equal that are in lower case, as citext does.
     """
 
     name: str
@@ -112,6 +113,7 @@ class BackendColumn:
     values: tuple[str, ...] | None = None
     comment: str | None = None
     folds: bool = False
+    caseless: bool = False
 
 
 @dataclass(frozen=True)

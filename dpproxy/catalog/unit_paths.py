@@ -6,6 +6,7 @@ Why: docs/decisions/paths-need-keys.md and docs/decisions/spark-keeps-no-keys.md
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import replace
 from itertools import chain, count
@@ -18,8 +19,10 @@ from dpproxy.pgwire.identifiers import NAME_BYTES
 from rewriter.policy import Column, Hop, Table, TableName
 
 _HOP = re.compile(r"\s*(\S.*?)\s*->\s*(\S.*)\.([^.]*\S)\s*\Z")
+_CASELESS = "citext"
 _UNIT_TYPES = (
     *("smallint", "integer", "bigint", "numeric", "text", "character varying", "uuid", "bytea", "date"),
+    _CASELESS,
 )
 """Types whose values are equal in the backend where they are in the SQL that we write; char(n) is text there."""
 
@@ -42,7 +45,25 @@ def resolve_paths(sections: Sections, tables: Mapping[TableName, Table]) -> dict
             table = replace(table, path=path, privacy_unit=unit)
             resolved[name] = table if own else _at_the_end(table, tables[path[-1].target], unit)
     _check_one_unit(sections, resolved)
-    return resolved
+    return _caseless(sections, resolved)
+
+
+def _caseless(sections: Sections, tables: dict[TableName, Table]) -> dict[TableName, Table]:
+    """The tables, where columns that name units or lead to them are read as the backend compares them."""
+    leading: dict[TableName, set[str]] = defaultdict(set)
+    for name, table in tables.items():
+        place = name
+        for hop in table.path:
+            leading[place].add(hop.column)
+            leading[hop.target].add(hop.target_column)
+            place = hop.target
+        if not table.public:
+            leading[place].add(sections[place][1].privacy_unit or "")
+    for name, columns in leading.items():
+        known = {c.name for c in sections[name][2].columns if c.caseless} & columns
+        kept = tuple(replace(c, caseless=c.name in known) for c in tables[name].columns)
+        tables[name] = replace(tables[name], columns=kept)
+    return tables
 
 
 def _path(name: TableName, sections: Sections) -> tuple[Hop, ...]:
@@ -101,7 +122,7 @@ def _hop(written: str, place: TableName, start: TableName, sections: Sections) -
         _kind(key, sections[place][2], column),
         _kind(key, sections[target][2], target_column),
     ]
-    if not comparable(*kinds):
+    if not _alike(*kinds):
         raise Mistake(key, f"{written}: types {kinds[0]} and {kinds[1]} are not alike")
     _, section, backend = sections[target]
     if section.public:
@@ -130,7 +151,12 @@ def _kind(key: str, table: BackendTable, name: str) -> str:
         raise Mistake(
             key, f"{told}, so that one person would be many units: give the column another collation"
         )
-    return column.type
+    return _CASELESS if column.caseless else column.type
+
+
+def _alike(one: str, other: str) -> bool:
+    """Whether values of two types are equal in the backend where they are in our SQL."""
+    return one == other or (_CASELESS not in (one, other) and comparable(one, other))
 
 
 def _unit(name: TableName, path: tuple[Hop, ...], sections: Sections) -> tuple[str, bool]:
@@ -172,9 +198,9 @@ def _check_one_unit(sections: Sections, tables: Mapping[TableName, Table]) -> No
         unit = sections[end][1].privacy_unit or ""
         kind = _kind(key, sections[end][2], unit)
         if kind.split("(")[0] not in _UNIT_TYPES:
-            could = "an integer, numeric, text, varchar, char, uuid, bytea or date can"
+            could = "an integer, numeric, text, varchar, char, citext, uuid, bytea or date can"
             raise Mistake(key, f"a column of type {kind} cannot name a privacy unit: {could}")
         first = first or (unit, kind)
-        if unit != first[0] or not comparable(kind, first[1]):
+        if unit != first[0] or not _alike(kind, first[1]):
             message = f'"{unit}" ({kind}) and "{first[0]}" ({first[1]}) are two privacy units; '
             raise Mistake(key, message + "lead one to the other by privacy_unit_path")

@@ -324,7 +324,10 @@ class Emitter:
 
     def scanned(self, of: str, table: Table, column: Column) -> exp.Expr:
         """A stored column, as a value of its type in the front."""
-        self.read.add((table.schema, table.name, column.name, type_named(column.type).family))
+        found = type_named(column.type).family
+        self.read.add(
+            (table.schema, table.name, column.name, f"caseless {found}" if column.caseless else found)
+        )
         return self.dialect.scanned(of, column)
 
     def owner(self, table: Table, of: str, query: exp.Select) -> tuple[exp.Expr, exp.Select]:

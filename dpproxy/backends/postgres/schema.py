@@ -42,13 +42,27 @@ WHERE c.relkind IN ('r', 'p') AND NOT c.relispartition AND n.nspname !~ '^pg_' A
     AND NOT pg_catalog.row_security_active(c.oid)
 ORDER BY n.nspname, c.relname
 """
-_COLUMNS = """
+_BASE = """
 WITH RECURSIVE base(oid, type, typmod) AS (
     SELECT oid, oid, -1 FROM pg_catalog.pg_type WHERE typtype <> 'd'
     UNION ALL
     SELECT t.oid, b.type, CASE WHEN b.typmod = -1 THEN t.typtypmod ELSE b.typmod END
     FROM pg_catalog.pg_type AS t JOIN base AS b ON b.oid = t.typbasetype WHERE t.typtype = 'd'
-)
+), citext(oid) AS (
+    SELECT t.oid FROM pg_catalog.pg_type AS t
+    JOIN pg_catalog.pg_depend AS d ON d.classid = 'pg_catalog.pg_type'::pg_catalog.regclass AND d.objid = t.oid
+        AND d.refclassid = 'pg_catalog.pg_extension'::pg_catalog.regclass AND d.deptype = 'e'
+    JOIN pg_catalog.pg_extension AS e ON e.oid = d.refobjid
+    WHERE t.typname = 'citext' AND e.extname = 'citext'
+), finer(indexrelid) AS (
+    SELECT i.indexrelid FROM pg_catalog.pg_index AS i
+    CROSS JOIN unnest(i.indkey::int2[], i.indclass::oid[]) AS k(attnum, class)
+    JOIN pg_catalog.pg_attribute AS a ON a.attrelid = i.indrelid AND a.attnum = k.attnum
+    JOIN base AS b ON b.oid = a.atttypid JOIN citext AS c ON c.oid = b.type
+    JOIN pg_catalog.pg_opclass AS o ON o.oid = k.class WHERE o.opcintype <> c.oid
+)"""
+"""`base`: the types within domains; `finer`: indexes that compare citext by its bytes, and so keep no key of it."""
+_COLUMNS = f"""{_BASE}
 SELECT a.attrelid::bigint, a.attname, pg_catalog.format_type(a.atttypid, a.atttypmod),
     pg_catalog.format_type(b.type, CASE WHEN b.oid = b.type THEN a.atttypmod ELSE b.typmod END),
     NOT a.attnotnull OR EXISTS (
@@ -57,29 +71,32 @@ SELECT a.attrelid::bigint, a.attname, pg_catalog.format_type(a.atttypid, a.attty
     CASE WHEN t.typtype = 'e' THEN pg_catalog.to_json(ARRAY(
         SELECT e.enumlabel::text FROM pg_catalog.pg_enum AS e WHERE e.enumtypid = t.oid ORDER BY e.enumsortorder)) END,
     pg_catalog.col_description(a.attrelid, a.attnum), a.attgenerated = 'v', t.typtype = 'e',
-    EXISTS (SELECT FROM pg_catalog.pg_collation AS l WHERE l.oid = a.attcollation AND NOT l.collisdeterministic)
+    EXISTS (SELECT FROM pg_catalog.pg_collation AS l WHERE l.oid = a.attcollation AND NOT l.collisdeterministic),
+    b.type IN (SELECT oid FROM citext)
 FROM pg_catalog.pg_attribute AS a JOIN base AS b ON b.oid = a.atttypid
 JOIN pg_catalog.pg_type AS t ON t.oid = b.type
 WHERE a.attnum > 0 AND NOT a.attisdropped AND a.attrelid = $1
     AND pg_catalog.has_column_privilege(a.attrelid, a.attnum, 'SELECT')
 ORDER BY a.attnum
 """
-_KEYS = """
+_KEYS = f"""{_BASE}
 SELECT i.indisprimary, pg_catalog.to_json(ARRAY(
     SELECT a.attname::text FROM pg_catalog.unnest(i.indkey::int2[]) WITH ORDINALITY AS k(attnum, place)
     JOIN pg_catalog.pg_attribute AS a ON a.attrelid = i.indrelid AND a.attnum = k.attnum
     WHERE k.place <= i.indnkeyatts ORDER BY k.place))
 FROM pg_catalog.pg_index AS i
 WHERE i.indrelid = $1 AND i.indisunique AND i.indisvalid AND i.indpred IS NULL AND i.indexprs IS NULL
+    AND i.indexrelid NOT IN (SELECT indexrelid FROM finer)
 ORDER BY i.indexrelid
 """
-_UNIQUE = """
+_UNIQUE = f"""{_BASE}
 SELECT count(*) FROM unnest($1::text[], $2::text[], $3::text[]) AS wanted(space, name, named)
 WHERE EXISTS (
     SELECT FROM pg_catalog.pg_namespace AS n JOIN pg_catalog.pg_class AS c ON c.relnamespace = n.oid
     JOIN pg_catalog.pg_attribute AS a ON a.attrelid = c.oid JOIN pg_catalog.pg_index AS i ON i.indrelid = c.oid
     WHERE n.nspname = wanted.space AND c.relname = wanted.name AND a.attname = wanted.named
         AND i.indisunique AND i.indisvalid AND i.indpred IS NULL AND i.indexprs IS NULL AND i.indnkeyatts = 1
+        AND i.indexrelid NOT IN (SELECT indexrelid FROM finer)
         AND i.indkey[0] = a.attnum AND (i.indisprimary OR a.attnotnull)
         AND NOT (c.relkind = 'r' AND EXISTS (SELECT FROM pg_catalog.pg_inherits AS h WHERE h.inhparent = c.oid)))
 """
@@ -141,10 +158,11 @@ def keeps_unique(connection: Connection, columns: frozenset[UniqueColumn]) -> bo
 
 
 def _column(row: tuple[Any, ...]) -> BackendColumn:
-    _, name, native, base, nullable, values, comment, computed, enumerated, folds = row
-    kind = None if _true(computed) else front_type(base, _true(enumerated))
+    _, name, native, base, nullable, values, comment, computed, enumerated, folds, caseless = row
+    shown = "text" if _true(caseless) else base
+    kind = None if _true(computed) else front_type(shown, _true(enumerated))
     listed = None if values is None else tuple(_list(values))
-    return BackendColumn(name, kind, native, _true(nullable), listed, comment, _true(folds))
+    return BackendColumn(name, kind, native, _true(nullable), listed, comment, _true(folds), _true(caseless))
 
 
 def _keys(connection: Connection, number: int) -> tuple[tuple[str, ...] | None, tuple[tuple[str, ...], ...]]:

@@ -55,7 +55,11 @@ class Postgres(Engine):
         found = type_named(column.type)
         if found is Type.TEXT_ARRAY:
             return self.bytewise(value)
-        return self.bytewise(cast(value, "TEXT")) if found is Type.TEXT else value
+        if found is not Type.TEXT:
+            return value
+        text = cast(value, "TEXT")
+        # As citext does it.
+        return self.bytewise(exp.Lower(this=collated(text, "default")) if column.caseless else text)
 
     def cell(self, value: exp.Expr, of: Type) -> exp.Expr:
         if of is not Type.NUMERIC:
