@@ -105,10 +105,10 @@ def on_duckdb(tmp_path: Path) -> Make:
 
 
 @contextmanager
-def opened(folder: Path, url: str) -> Iterator[tuple[Backend, Policy]]:
+def opened(folder: Path, url: str, policy: str = POLICY) -> Iterator[tuple[Backend, Policy]]:
     """The backend behind `url`, and the policy over it."""
     file = folder / "dpproxy.toml"
-    file.write_text(POLICY.format(url=url))
+    file.write_text(policy.format(url=url))
     config = load(file)
     backend = open_backend(config, slots=1)
     with closing(backend):
@@ -252,3 +252,66 @@ def test_citext_and_text_are_two_units(on_postgres: Make, tmp_path: Path) -> Non
     url = on_postgres(made)
     with pytest.raises(ConfigError, match="types text and citext are not alike"), opened(tmp_path, url):
         pass
+
+
+OWN_IDS = """
+[backend]
+url = "{url}"
+[privacy]
+mechanisms = "paper"
+[tables.users]
+privacy_unit = "id"
+[tables.sales]
+privacy_unit_path = ["user_id -> users.id"]
+[tables.payments]
+privacy_unit_path = ["sale_id -> sales.id"]
+max_rows_per_unit = 3
+max_groups_per_unit = {{ kind = 1 }}
+"""
+OVER_SALES = {
+    "SELECT COUNT(DISTINCT users_id) FROM payments": 1,
+    "SELECT COUNT(*) FROM payments WHERE id > 0": 3,
+    "SELECT kind, COUNT(DISTINCT users_id) FROM payments GROUP BY kind": 1,
+    "SELECT COUNT(*) FROM (SELECT users_id, MAX(id) AS last FROM payments GROUP BY users_id) t WHERE last > 1": 1,
+    "SELECT COUNT(*) FROM (SELECT ROW_NUMBER() OVER (PARTITION BY users_id ORDER BY id) AS n FROM payments) t "
+    "WHERE n = 1": 1,
+    "SELECT COUNT(*) FROM users WHERE id IN (SELECT users_id FROM payments)": 1,
+    "SELECT COUNT(DISTINCT p.users_id) FROM payments p JOIN users u ON u.id = p.users_id": 1,
+    "SELECT COUNT(DISTINCT u.id) FROM payments p JOIN users u ON u.id = p.users_id": 1,
+    "SELECT COUNT(DISTINCT s.user_id) FROM payments p JOIN sales s ON s.id = p.sale_id": 1,
+}
+
+
+def over_sales(kind: str, removed: str | None) -> list[str]:
+    """Three units with three sales each and two payments for each; one of them is spelt in several ways."""
+    made = [
+        f"CREATE TABLE users (id {kind} PRIMARY KEY)",
+        f"CREATE TABLE sales (id INTEGER PRIMARY KEY, user_id {kind})",
+        "CREATE TABLE payments (id INTEGER PRIMARY KEY, sale_id INTEGER, kind VARCHAR(9))",
+        "INSERT INTO users VALUES ('a@b'), ('c'), ('d')",
+        "INSERT INTO payments SELECT i, i % 10, 'kind ' || i % 4 FROM generate_series(1, 20) AS r(i)",
+    ]
+    other = "A@b" if kind == "citext" else "a@b"
+    for number, key in enumerate(("a@b", other, "a@b", "c", "c", "c", "d", "d", "d", None)):
+        made.append(f"INSERT INTO sales VALUES ({number}, {'NULL' if key is None else repr(key)})")
+    if removed is not None:
+        mine = f"(SELECT id FROM sales WHERE user_id = CAST('{removed}' AS {kind}))"
+        made.append(f"DELETE FROM payments WHERE sale_id IN {mine}")
+        made.append(f"DELETE FROM sales WHERE user_id = CAST('{removed}' AS {kind})")
+        made.append(f"DELETE FROM users WHERE id = CAST('{removed}' AS {kind})")
+    return made
+
+
+@pytest.mark.parametrize(
+    ("engine", "kind"), [("duckdb", "VARCHAR"), ("postgres", "varchar(9)"), ("postgres", "citext")]
+)
+def test_a_unit_over_two_hops_counts_once_beside_an_own_id(
+    engine: str, kind: str, on_duckdb: Make, on_postgres: Make, tmp_path: Path
+) -> None:
+    found: list[list[int]] = []
+    for removed in (None, "a@b"):
+        (tmp_path / "units.duckdb").unlink(missing_ok=True)
+        url = (on_duckdb if engine == "duckdb" else on_postgres)(over_sales(kind, removed))
+        with opened(tmp_path, url, OWN_IDS) as (backend, policy):
+            found.append([total(backend, policy, sql, 1) for sql in OVER_SALES])
+    assert [whole - rest for whole, rest in zip(*found, strict=True)] == list(OVER_SALES.values())
