@@ -14,7 +14,7 @@ from rewriter.emit.clipped_totals import Vectors, averages_query, clipped_query,
 from rewriter.emit.enforcement import held
 from rewriter.emit.histogram import Scanned, check_dialect, histogram_query, node_text, types_query
 from rewriter.emit.other_queries import Backend, bins_query, items_query, running_query, weights_query
-from rewriter.logical.empty import has_no_rows, probe, without_rows
+from rewriter.logical.empty import has_no_rows, is_empty, probe, without_rows
 from rewriter.logical.key_domains import MAX_CELLS, domain_queries, known_cells
 from rewriter.logical.lasting_streams import lasting, public_tables, running, within_horizon
 from rewriter.logical.presentation import Column, Columns, node_columns, present
@@ -40,6 +40,7 @@ __all__ = [
     "has_no_rows",
     "held",
     "histogram_query",
+    "is_empty",
     "items_query",
     "known_cells",
     "lasting",

@@ -32,6 +32,7 @@ class Column:
         scale: the decimals that sums keep.
         magnitude: about how large a value is, where nothing bounds it: the shortest length that totals are clipped to.
         declared: the owner has named the column, with or without details, or in bounds of its groups.
+        required: the backend lets it not be NULL.
         caseless: it names a unit or leads to one, and the backend compares its texts in lower case; so they are read.
         virtual: the unit at the end of the table's path, under a name of ours; the backend's table has no such column.
     """
@@ -50,6 +51,7 @@ class Column:
     magnitude: Fraction | None = None
     declared: bool = True
     caseless: bool = False
+    required: bool = False
     virtual: bool = False
 
 

@@ -34,7 +34,11 @@ def build_columns(
             known = nearest(name, [column.name for column in table.columns])
             raise Mistake(f"{place}.columns.{name}", "the table has no such column", known)
     return tuple(
-        _column(f"{place}.columns.{column.name}", column, section, names) for column in table.columns
+        replace(
+            _column(f"{place}.columns.{column.name}", column, section, names),
+            required=table.keeps_keys and not column.nullable,
+        )
+        for column in table.columns
     )
 
 

@@ -81,6 +81,7 @@ from mechanisms.count_release import KnownCountRelease, PrivateCountRelease
 from mechanisms.histogram import Cost
 from mechanisms.known_domain import KnownGumb
 from mechanisms.partition_selection import DPSips
+from rewriter.api import is_empty
 from rewriter.ir.measure import Count, DistinctItems, Joint, Moment, Quantiles, Running, Total
 from rewriter.ir.relation import leaves
 from rewriter.logical.plan import UNITS, AggregateNode
@@ -99,9 +100,13 @@ def plan_release(node: BoundNode, terms: ReleaseOptions, keys: ReleaseKeys) -> R
     k = None if node.aggregate.k is None else min(node.aggregate.k, terms.max_k)
     if any(running(node)):
         return _stream(node, terms, keys)
-    if k == 0 or (node.cells is not None and not node.cells):
+    empty = is_empty(node.aggregate)
+    if k == 0 or (node.cells is not None and not node.cells) or (empty and node.aggregate.keys):
         key = keys.release(node, ())
         return ReleasePlan(node, terms, None, (), k, key, key, keys)
+    if empty:
+        key = keys.release(node, None)
+        return ReleasePlan(node, terms, FullDomain(((),)), (), k, key, key, keys)
     refuse_null_bounds(node)
     if node.cells is None and not terms.scans:
         _refuse_scan(node.aggregate, terms.max_k)

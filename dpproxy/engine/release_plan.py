@@ -112,8 +112,14 @@ class ReleasePlan:
             return ReleasedTable.nothing(len(aggregate.keys), len(aggregate.outputs))
         if not isinstance(self.selection, FullDomain) or self.meters:
             return None
-        declared = self._result(SelectedGroups(self.selection.cells), {}, total(()))
-        return replace(declared, notes=(*declared.notes, _DECLARED)) if aggregate.keys else declared
+        # Without keys: numbers of rows of which the schema says that there are none.
+        zeros: dict[Place, MeasuredColumn] = {
+            (place, None): MeasuredColumn((0,)) for place in range(len(aggregate.measures))
+        }
+        declared = self._result(SelectedGroups(self.selection.cells), zeros, total(()))
+        return (
+            replace(declared, notes=(*declared.notes, _DECLARED)) if aggregate.keys else self.shown(declared)
+        )
 
     def release(self, fetch: Fetch, stream: randomness.Stream) -> ReleasedTable:
         """The private answer; `fetch` runs a query at the backend. ValueError for rows that are not as asked for."""
@@ -184,7 +190,9 @@ class ReleasePlan:
 
     def _notes(self, size: int) -> Iterator[str]:
         if isinstance(self.selection, FullDomain) and not self.meters:
-            yield "the domain as it is declared, not what is present in the data: nothing was charged"
+            declared = "the domain as it is declared, not what is present in the data"
+            never = "the column is never NULL, so that there is nothing to count"
+            yield f"{declared if self.node.aggregate.keys else never}: nothing was charged"
         if not size:
             yield "no group is large enough to be shown"
         elif isinstance(self.selection, CountSelection) and isinstance(

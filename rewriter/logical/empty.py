@@ -5,7 +5,10 @@ Out: no rows
 In:  SELECT 1 FROM users LIMIT 1
 Out: the row of SELECT 1
 
-Both say that the table is declared, and nothing of its rows.
+In:  SELECT COUNT(*) FROM users WHERE user_id IS NULL
+Out: 0, where the backend lets no user_id be NULL
+
+All three say what is declared, and nothing of the rows.
 """
 
 from __future__ import annotations
@@ -16,7 +19,9 @@ from collections.abc import Callable
 from sqlglot import exp
 
 from rewriter.binder.group_by import aggregates
+from rewriter.ir.measure import Count, DistinctItems, Measure, Total
 from rewriter.ir.trees import walk
+from rewriter.logical.plan import AggregateNode
 from rewriter.refusal import Refusal
 from rewriter.statements.value_listing import asks_for_nothing
 from rewriter.syntax.parse import parse_query
@@ -92,6 +97,26 @@ def probe(text: str) -> str | None:
     if _limit(tree) != 1 or not constant or not isinstance(tree.args["from_"].this, exp.Table):
         return None
     return exp.Select(expressions=tree.expressions).sql("postgres", copy=False)
+
+
+def is_empty(node: AggregateNode) -> bool:
+    """Whether a node counts the rows of one table in which a column is NULL that the backend lets not be NULL."""
+    relation = node.relation
+    if len(relation.sources) != 1 or relation.semi_joins or relation.sources[0].derived is not None:
+        return False
+    (source,) = relation.sources
+    counts = all(isinstance(m, (Count, DistinctItems)) or _counts_rows(m) for m in node.measures)
+    return counts and any(
+        isinstance(condition, exp.Is)
+        and isinstance(condition.this, exp.Column)
+        and isinstance(condition.expression, exp.Null)
+        and source.column(condition.this.name).required
+        for condition in relation.conditions
+    )
+
+
+def _counts_rows(measure: Measure) -> bool:
+    return isinstance(measure, Total) and measure.value is None
 
 
 def _limit(tree: exp.Expr) -> int | None:

@@ -156,6 +156,30 @@ def test_rows_stay_refused(ann: Analyst, sql: str) -> None:
     assert refused.value.code == "PV010"
 
 
+@pytest.mark.parametrize(
+    ("sql", "rows"),
+    [
+        ("SELECT COUNT(*) FROM words WHERE person_id IS NULL", [("0",)]),
+        (
+            "SELECT COUNT(*) AS failures, COUNT(*) <> 0 AS should_warn FROM "
+            "(SELECT person_id FROM words WHERE person_id IS NULL) AS dbt_internal_test",
+            [("0", "f")],
+        ),
+        ("SELECT place, COUNT(*) FROM words WHERE person_id IS NULL GROUP BY place", []),
+    ],
+)
+def test_what_a_constraint_says_is_free(ann: Analyst, sql: str, rows: list[tuple[str, ...]]) -> None:
+    assert ann.ask(sql) == rows
+    assert ann.used() == (0, 0)
+
+
+def test_what_no_constraint_says_is_charged(ann: Analyst) -> None:
+    ann.ask("SELECT COUNT(*) FROM words WHERE tag IS NULL")
+    (before, _) = ann.used()
+    ann.ask("SELECT COUNT(*) FROM words w JOIN people p USING (person_id) WHERE w.person_id IS NULL")
+    assert 0 < before < ann.used()[0]
+
+
 def test_a_count_of_rows_costs_once(ann: Analyst) -> None:
     for _ in range(3):
         assert len(ann.ask("SELECT COUNT(*) FROM words")) == 1

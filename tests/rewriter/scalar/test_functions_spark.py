@@ -35,7 +35,7 @@ TYPES = {
     "real": "FLOAT",
     "text": "STRING",
     "timestamp without time zone": "TIMESTAMP_NTZ",
-    "timestamp with time zone": "TIMESTAMP",
+    "timestamp with time zone": "TIMESTAMP_LTZ",
     "time without time zone": "STRING",
 }
 __all__ = ["judge"]
