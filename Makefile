@@ -91,7 +91,7 @@ oracle: $(VENV)/.dev
 fuzz: $(VENV)/.dev
 	$(PY) -m tests.rewriter.fuzz 600
 
-# Planning from text, and from the cache, over the legitimate queries of the corpora.
+# Planning from text, and from the cache, over the queries of the corpora that are answered, four keys and nine tables.
 bench-planning: $(VENV)/.dev
 	$(PY) -m benchmarks.latency.planning
 

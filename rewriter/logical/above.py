@@ -4,6 +4,8 @@ In:  SELECT country, COUNT(*) FROM users WHERE birth_year > 1970 GROUP BY countr
 Out: SELECT _r0.g0 AS country, _r0.c0 AS count FROM <released rows of node 0> AS _r0 WHERE _r0.c0 > 9
 
 The analysis of a statement collects what takes the place of what, and leaves the client's tree as it is.
+
+Why: docs/decisions/the-plan-keeps-the-clients-statement.md.
 """
 
 from __future__ import annotations

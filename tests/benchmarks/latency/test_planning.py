@@ -21,12 +21,16 @@ COUNTS = (
 
 def test_planning(shared: Path) -> None:
     console = Console(width=120, record=True)
-    with planning.planner(shared / "corpora") as fresh:
+    fronts: list[planning.TimedFront] = []
+    with planning.planner(shared / "corpora", fronts) as fresh:
         warm = fresh()
         missed = {sql: planning.seconds(partial(planning.miss, fresh, sql)) for sql in COUNTS}
         for sql in COUNTS:
             planning.planned(warm, sql)
+        own = [planning.rewriting(fresh, fronts[0], sql) for sql in COUNTS]
         hits = [planning.seconds(partial(planning.hit, warm, sql)) for sql in COUNTS]
-    planning.report(missed, list(missed.values()), hits, console)
+    planning.report(missed, own, hits, console)
+    assert fronts[0].spent > 0
+    assert min(own) > 0
     assert min(hits) < max(missed.values())
     assert "3 queries" in console.export_text()
