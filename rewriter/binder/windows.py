@@ -170,6 +170,12 @@ def _check_frame(spec: exp.Expr, order: exp.Expr | None) -> None:
         raise _open("this frame of a window", spec)
 
 
+def _quantile(window: exp.Expr) -> str:
+    """What a window that numbers the rows of all units in order is written for, most often."""
+    value = window.args["order"].expressions[0].this.sql("postgres")
+    return f"For a median or another quantile: PERCENTILE_CONT(0.5) WITHIN GROUP (ORDER BY {value})"
+
+
 def windowed(
     layer: Windows, shown: Sequence[tuple[str, exp.Expr]], relation: Relation, parameters: Parameters
 ) -> Relation:
@@ -184,7 +190,9 @@ def windowed(
     windows, columns = [], [row_column(f.name, f.value, relation, parameters) for f in rest]
     for one, at in layer.windows.values():
         if not any(is_inner_unit(p, relation) for p in one.value.args["partition_by"]):
-            raise mixes("a window", relation, at)
+            order = one.value.args.get("order")
+            by_unit = order is None or is_unit(order.expressions[0].this, relation)
+            raise mixes("a window", relation, at, None if by_unit else _quantile(at))
         _check_parts(one.value, relation, parameters)
         windows.append(Field(one.name, _total(one.value, total)))
         columns.append(computed_column(one.name, one.value.this, relation, parameters))
