@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from dpproxy.backends.base import BackendSchema, BackendTable, ForeignKey
@@ -224,6 +225,11 @@ def _system_refusal(name: str) -> tuple[str, str]:
     )
 
 
+def _written(name: str) -> str:
+    """A name as it can be written in a query."""
+    return name if re.fullmatch("[a-z_][a-z0-9_]*", name) else identifier(name)
+
+
 def _table_refusal(table: Table) -> tuple[str, str]:
     if table.public:
         return (
@@ -232,5 +238,5 @@ def _table_refusal(table: Table) -> tuple[str, str]:
         )
     return (
         f'private table "{table.name}" can only be read by a query that dpproxy can rewrite',
-        f"Send a single SELECT that aggregates it, e.g. SELECT COUNT(*) FROM {table.name}",
+        f"Send a single SELECT that aggregates it, e.g. SELECT COUNT(*) FROM {_written(table.name)}",
     )

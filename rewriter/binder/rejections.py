@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
+
 from sqlglot import exp
 
-from rewriter.ir.relation import Relation, Source, parts
+from rewriter.ir.relation import Relation, Source, parts, unit_column
+from rewriter.ir.types import type_named
 from rewriter.policy import Table
 from rewriter.refusal import Refusal
 from rewriter.syntax.allowlist import position
@@ -15,17 +18,40 @@ def row_level(relation: Relation, tree: exp.Expr, code: str = "PV010") -> Refusa
     table = base_table(relation)
     if code == "PV010" and tree.args.get("group") is not None:
         return unit_groups(table, tree)
-    column = next((c.name for c in table.columns if not c.hidden and c.name != table.privacy_unit), "x")
-    name = table.name
     return Refusal(
         code,
-        f'row-level output from private table "{name}" is not allowed'
+        f'row-level output from private table "{table.name}" is not allowed'
         if code == "PV010"
-        else f'subquery reads private table "{name}" across units',
-        hint=f"Aggregate it, e.g. SELECT {column}, COUNT(DISTINCT {table.privacy_unit}) FROM {name} "
-        f"GROUP BY {column} ORDER BY 2 DESC LIMIT 10.",
+        else f'subquery reads private table "{table.name}" across units',
+        hint=f"Aggregate it, e.g. {example(table)}.",
         position=position(tree),
     )
+
+
+def example(table: Table) -> str:
+    """A query on a private table that is answered, by a column of which many rows can have one value.
+
+    >>> from rewriter.policy import Column
+    >>> columns = Column("Id", "uuid"), Column("Ward", "text")
+    >>> example(Table("public", "Stays", columns, False, (), privacy_unit="Id", keys=(frozenset({"Id"}),)))
+    'SELECT "Ward", COUNT(DISTINCT "Id") FROM "Stays" GROUP BY "Ward" ORDER BY 2 DESC LIMIT 10'
+    """
+    shown = [column for column in table.columns if not column.hidden]
+    unit = next((c.name for c in shown if c.virtual or c.name == unit_column(table)), None)
+    counted = "COUNT(*)" if unit is None else f"COUNT(DISTINCT {_quoted(unit)})"
+    single = {name for key in (*table.keys, *table.declared_keys) if len(key) == 1 for name in key}
+    columns = [c for c in shown if c.name != unit and c.name not in single and type_named(c.type).enumerable]
+    name = _quoted(table.name)
+    if not columns:
+        return f"SELECT {counted} FROM {name}"
+    known = (c.name for c in columns if c.domain or c.domain_from or c.range)
+    column = _quoted(next(known, columns[0].name))
+    return f"SELECT {column}, {counted} FROM {name} GROUP BY {column} ORDER BY 2 DESC LIMIT 10"
+
+
+def _quoted(name: str) -> str:
+    """A name as it can be written in a query."""
+    return name if re.fullmatch("[a-z_][a-z0-9_]*", name) else '"' + name.replace('"', '""') + '"'
 
 
 def unit_groups(table: Table, tree: exp.Expr) -> Refusal:
