@@ -75,6 +75,7 @@ def limit_beyond(needed: str, left: str, k: int) -> Refusal:
     return Refusal(
         "PV001",
         f"the privacy budget does not cover this LIMIT: it needs up to {needed}, {left} left",
+        detail="Rows that OFFSET passes over are paid for, too.",
         hint=f"LIMIT {k}",
     )
 

@@ -16,7 +16,7 @@ from sqlglot import exp
 
 from rewriter.binder.names import output_name
 from rewriter.effort import spend
-from rewriter.ir.trees import alias, rebuilt
+from rewriter.ir.trees import rebuilt
 
 ANSWERED = ("from_", "joins", "where", "group", "having")
 """The clauses of a SELECT that its nodes answer."""
@@ -55,7 +55,7 @@ class Replacements:
         outputs = [
             self.above(item)
             if isinstance(item, exp.Alias)
-            else alias(self.above(item), output_name(item), quoted=True)
+            else exp.Alias(this=self.above(item), alias=exp.to_identifier(output_name(item), quoted=True))
             for item in tree.expressions
         ]
         made.set("expressions", outputs)

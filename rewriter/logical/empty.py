@@ -18,7 +18,6 @@ from collections.abc import Callable
 
 from sqlglot import exp
 
-from rewriter.binder.group_by import aggregates
 from rewriter.ir.measure import Count, DistinctItems, Measure, Total
 from rewriter.ir.trees import walk
 from rewriter.logical.plan import AggregateNode
@@ -34,6 +33,13 @@ _COMPARED: dict[type[exp.Expr], Callable[[int, int], bool]] = {
     exp.GT: operator.gt,
     exp.GTE: operator.ge,
 }
+_PLAIN = (
+    *(exp.Column, exp.Star, exp.Identifier, exp.Literal, exp.Boolean, exp.Null, exp.Alias, exp.Paren),
+    *(exp.Add, exp.Sub, exp.Mul, exp.Div, exp.DPipe, exp.Neg, exp.Not),
+    *(exp.Cast, exp.DataType, exp.DataTypeParam, exp.Ordered, exp.Order, exp.Distinct),
+)
+"""What has no value without a row: no aggregate is among it, by whatever name it may be called."""
+_SETS = (exp.Tuple, exp.Rollup, exp.Cube, exp.GroupingSets)
 _PROBE = {"expressions", "from_", "limit"}
 _CONSTANT = (exp.Literal, exp.Boolean, exp.Null, exp.Alias, exp.Identifier)
 
@@ -59,26 +65,38 @@ def has_no_rows(tree: exp.Expr) -> bool:
     if _limit(tree) == 0:
         return True
     if isinstance(tree, exp.Subquery):
-        return has_no_rows(tree.this)
+        return not tree.args.get("joins") and has_no_rows(tree.this)
     if isinstance(tree, exp.SetOperation):
         sides = [has_no_rows(side) for side in (tree.this, tree.expression)]
         if isinstance(tree, exp.Except):
             return sides[0]
         return any(sides) if isinstance(tree, exp.Intersect) else all(sides)
-    if not isinstance(tree, exp.Select) or _always_a_row(tree):
+    if not isinstance(tree, exp.Select) or not _a_row_for_a_row(tree):
         return False
     where, source = tree.args.get("where"), tree.args.get("from_")
     if where is not None and _truth(where.this) is False:
         return True
-    return source is not None and not tree.args.get("joins") and has_no_rows(source.this)
+    alone = not tree.args.get("joins") and not tree.args.get("laterals")
+    return source is not None and alone and has_no_rows(source.this)
 
 
-def _always_a_row(tree: exp.Select) -> bool:
-    """Whether a SELECT has a row of no rows: aggregates without keys, or a grouping set without keys."""
+def _a_row_for_a_row(tree: exp.Select) -> bool:
+    """Whether a SELECT has no row of no rows: it has keys, and no set of none, or nothing that could aggregate."""
     group = tree.args.get("group")
     if group is not None:
-        return any(part for name, part in group.args.items() if name != "expressions")
-    return tree.args.get("having") is not None or any(aggregates(e) for e in tree.expressions)
+        others = any(part for name, part in group.args.items() if name != "expressions")
+        return (
+            bool(group.expressions)
+            and not others
+            and not any(isinstance(k, _SETS) for k in group.expressions)
+        )
+    clauses = [*tree.expressions, *(tree.args.get(part) for part in ("order", "distinct"))]
+    parts = (node for clause in clauses if clause is not None for node in walk(clause))
+    return tree.args.get("having") is None and all(type(node) in _PLAIN or _compares(node) for node in parts)
+
+
+def _compares(node: exp.Expr) -> bool:
+    return isinstance(node, (exp.Predicate, exp.Connector)) and isinstance(node, exp.Binary)
 
 
 def probe(text: str) -> str | None:

@@ -10,7 +10,7 @@ Why: docs/decisions/domains-come-from-the-front.md.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from sqlglot import exp
@@ -22,6 +22,7 @@ from rewriter.ir.trees import alias, cast, data_type, join, rebuilt, select, wal
 from rewriter.ir.types import FLOATS, INTEGERS, STAMPS, Type, type_named
 from rewriter.plan import Cell, Factor, Product
 from rewriter.policy import Column, Policy
+from rewriter.refusal import Refusal
 from rewriter.scalar.functions import BY_TYPE, LOGICAL
 from rewriter.scalar.parameter_literal import with_constants
 from rewriter.scalar.typecheck import Parameters, type_of
@@ -48,6 +49,24 @@ def known_cells(
     queries = domain_queries(relation, keys, policy, parameters)
     if queries is None:
         return None
+    try:
+        return _cells(queries, relation, keys, parameters, rows, most)
+    except Refusal as refusal:
+        if not refusal.code.startswith("22"):
+            raise
+    # A condition raises for a public row, which the backend's form of it would not, nor another order of conditions.
+    queries = domain_queries(relation, keys, policy, parameters, narrowed=False)
+    return None if queries is None else _cells(queries, relation, keys, parameters, rows, most)
+
+
+def _cells(
+    queries: Sequence[tuple[tuple[int, ...], exp.Select]],
+    relation: Relation,
+    keys: tuple[exp.Expr, ...],
+    parameters: Parameters,
+    rows: Callable[[str], Sequence[Cell]],
+    most: int,
+) -> Product | None:
     numbers = {n for n, k in enumerate(keys) if type_of(k, relation, parameters) is Type.NUMERIC}
     factors: list[Factor] = []
     for places, query in queries:
@@ -60,20 +79,30 @@ def known_cells(
 
 
 def domain_queries(
-    relation: Relation, keys: tuple[exp.Expr, ...], policy: Policy, parameters: Parameters
+    relation: Relation,
+    keys: tuple[exp.Expr, ...],
+    policy: Policy,
+    parameters: Parameters,
+    *,
+    narrowed: bool = True,
 ) -> list[tuple[tuple[int, ...], exp.Select]] | None:
     """The places of each set of keys that belong together, and SELECT DISTINCT of their cells, MAX_CELLS + 1 at most;
-    None where a key has an unknown domain."""
+    None where a key has an unknown domain.
+
+    `narrowed`: by all that public rows decide, not by conditions on the keys alone.
+    """
     if not all(type_of(k, relation, parameters).enumerable for k in keys):
         return None
     dimensions = _Dimensions(relation, policy, parameters)
     images = [dimensions.image(k) for k in keys]
     if any(i is None for i in images):
         return None
-    dimensions.reach()
+    if narrowed:
+        dimensions.reach()
     # In canonical form, so that each spelling of a question has the same factors.
-    conditions = [dimensions.exact(c) for c in canonical_conjuncts(relation.conditions, relation)]
-    conditions += dimensions.own_domains()
+    written = canonical_conjuncts(relation.conditions, relation)
+    conditions = [dimensions.exact(c, narrowed=narrowed) for c in written]
+    conditions += dimensions.own_domains(written) if narrowed else []
     return _factored(
         [i for i in images if i is not None], [c for c in conditions if c is not None], dimensions
     )
@@ -154,14 +183,16 @@ class _Dimensions:
         return items
 
     def reach(self) -> None:
-        """Join the public tables that the query equates to those among the items, directly or by others."""
+        """Join the public tables by whose key the query equates them to those among the items, directly or by others:
+        none of them makes more rows."""
         pairs = [columns for columns in map(equated, self.relation.conditions) if columns is not None]
         turned = [*pairs, *((two, one) for one, two in pairs)]
         found = True
         while found:
             found = False
             for here, there in turned:
-                if here.table in self.items and there.table not in self.items and self._joins(there.table):
+                new = here.table in self.items and there.table not in self.items
+                if new and self._joins(there.table) and self._is_key(there):
                     found = self._column(there) is not None or found
 
     def _joins(self, alias: str) -> bool:
@@ -169,7 +200,10 @@ class _Dimensions:
         source = self.relation.source(alias)
         return not source.private and source.on is None and source.derived is None and source.table.in_front
 
-    def exact(self, condition: exp.Expr) -> exp.Expr | None:
+    def _is_key(self, column: exp.Column) -> bool:
+        return frozenset({column.name}) in self.relation.source(column.table).table.keys
+
+    def exact(self, condition: exp.Expr, *, narrowed: bool = True) -> exp.Expr | None:
         """A WHERE condition over enumerated columns and tables among the items, or None where it needs another one."""
         needed = leaves(condition)
         if not needed or condition.find(exp.Query):
@@ -178,34 +212,53 @@ class _Dimensions:
         if any(p.value is None and not p.null for p in parameters):
             # Without its value the condition would leave no cell, and the price would be that of nothing.
             return None
-        known = all(at in self.columns or (at[0] in self.items and self._joins(at[0])) for at in needed)
+        joined = {at for at in needed if narrowed and at[0] in self.items and self._joins(at[0])}
+        known = needed <= self.columns.keys() | joined
         return self._parts(condition) if known else None
 
-    def own_domains(self) -> list[exp.Expr]:
-        """Where a public column is equated to a private one: it has the values of that one's own domain alone."""
-        found: list[exp.Expr] = []
+    def own_domains(self, conditions: Sequence[exp.Expr]) -> list[exp.Expr | None]:
+        """Where a public column is equated to a private one of its type: what is known of that one's values."""
+        found: list[exp.Expr | None] = []
         for columns in map(equated, self.relation.conditions):
             for private, public in (columns, columns[::-1]) if columns is not None else ():
                 source = self.relation.source(private.table)
                 if source.private and public.table in self.items and self._joins(public.table):
-                    found += self._own_values(source.column(private.name), private, public)
+                    column = source.column(private.name)
+                    found += self._declared_values(column, public) if self._alike(private, public) else []
+                    found += self._same_conditions(conditions, private, public)
         return found
 
-    def _own_values(self, column: Column, private: exp.Column, public: exp.Column) -> list[exp.Expr]:
-        """The conditions on a public column that the values of a private one make."""
-        at, table = (private.table, private.name), self.relation.source(public.table).table
-        same = column.domain_from == ((table.schema, table.name), public.name)
-        found: list[exp.Expr] = []
-        for rows in (None if same else self._declared(column), self._listed(at, column)):
-            if rows is not None:
-                value = cast(exp.column("v", table="d"), data_type(column.type, "postgres"))
-                own = select(value, source=_listed(rows, "d")).subquery(copy=False)
-                found.append(exp.In(this=public.copy(), query=own))
-        if type_named(column.type) in INTEGERS | {Type.DATE}:
-            low, high = self._bounds(at, column)
-            found += [exp.GTE(this=public.copy(), expression=end) for end in low]
-            found += [exp.LTE(this=public.copy(), expression=end) for end in high]
-        return found
+    def _alike(self, one: exp.Expr, other: exp.Expr) -> bool:
+        return self._type(one).family == self._type(other).family
+
+    def _declared_values(self, column: Column, public: exp.Column) -> list[exp.Expr]:
+        """The conditions on a public column that the declaration of a private one makes."""
+        table = self.relation.source(public.table).table
+        if column.domain_from == ((table.schema, table.name), public.name):
+            return []
+        rows = self._declared(column)
+        if rows is not None:
+            value = cast(exp.column("v", table="d"), data_type(column.type, "postgres"))
+            own = select(value, source=_listed(rows, "d")).subquery(copy=False)
+            return [exp.In(this=public.copy(), query=own)]
+        if column.range is None or type_named(column.type) not in INTEGERS | {Type.DATE}:
+            return []
+        low, high = (
+            cast(exp.Literal.string(end), data_type(column.type, "postgres")) for end in column.range
+        )
+        return [exp.Between(this=public.copy(), low=low, high=high)]
+
+    def _same_conditions(
+        self, conditions: Sequence[exp.Expr], private: exp.Column, public: exp.Column
+    ) -> Iterator[exp.Expr | None]:
+        """The conditions on a private column alone, as conditions on the public one of its value."""
+        for condition in conditions:
+            if leaves(condition) == {(private.table, private.name)} and self._alike(private, public):
+
+                def shown(node: exp.Expr) -> exp.Expr:
+                    return public.copy() if isinstance(node, exp.Column) else node
+
+                yield self.exact(condition.transform(shown))
 
     def _parts(self, node: exp.Expr) -> exp.Expr | None:
         known = True
@@ -233,7 +286,7 @@ class _Dimensions:
         if not source.private:
             return self._public(source, at[1])
         for partner in self._public_partners(at):
-            found = self._column(leaf(*partner))
+            found = self._column(leaf(*partner)) if self._alike(leaf(*at), leaf(*partner)) else None
             if found is not None:
                 return found
         column = source.column(at[1])

@@ -147,7 +147,10 @@ def _name_outputs(tree: exp.Expr, names: Sequence[str]) -> None:
 
 
 def _rows(columns: Columns, numbers: Sequence[int]) -> exp.Select:
-    """SELECT of the arrays, which are the parameters `numbers`, side by side, each column cast to its type."""
+    """SELECT of the arrays, which are the parameters `numbers`, side by side, each column cast to its type; of no
+    arrays one row."""
+    if not columns:
+        return select(alias(exp.Literal.number(1), "x"))
     arrays = [
         cast(exp.Parameter(this=exp.Literal.number(n)), "BIGINT[]" if c.transport == "int8" else "TEXT[]")
         for n, c in zip(numbers, columns, strict=True)

@@ -184,3 +184,5 @@ WITH w AS (SELECT e.user_id, e.device AS d FROM events e WHERE (SELECT MAX(i.bir
 SELECT a.article_id, a.title, COUNT(DISTINCT e.user_id) FROM events e JOIN articles a ON a.article_id = e.article_id GROUP BY a.article_id ORDER BY a.topic, 1
 SELECT upper(a.title) AS shown, COUNT(DISTINCT user_id) AS n FROM events e JOIN articles a ON a.article_id = e.article_id GROUP BY a.article_id HAVING a.topic <> 'ai' ORDER BY n, shown
 SELECT a.article_id, rank() OVER (PARTITION BY a.topic ORDER BY COUNT(DISTINCT e.user_id) DESC), COUNT(DISTINCT e.user_id) FROM events e JOIN articles a ON a.article_id = e.article_id GROUP BY a.article_id
+SELECT COUNT(DISTINCT user_id), (SELECT max(title) FROM articles) FROM users
+SELECT country, COUNT(DISTINCT user_id), (SELECT COUNT(*) FROM articles) FROM users GROUP BY country ORDER BY (SELECT 1), 2

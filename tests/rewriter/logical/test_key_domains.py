@@ -10,10 +10,12 @@ import pytest
 
 from rewriter.emit.engines.duckdb import DUCKDB
 from rewriter.emit.histogram import histogram_query
+from rewriter.ir.parameter import Parameter
 from rewriter.logical.key_domains import domain_queries, known_cells
 from rewriter.logical.plan import AggregateNode
 from rewriter.logical.split import split_query
 from rewriter.policy import Policy
+from rewriter.refusal import Refusal
 from tests.rewriter.engine import cells_of
 from tests.rewriter.shop import ARTICLES, EVENTS, POLICY, TAGS, USERS
 
@@ -86,6 +88,45 @@ def node_of(key: str, rows: str, policy: Policy = POLICY) -> AggregateNode:
 def test_unknown(key: str, rows: str) -> None:
     node = node_of(key, rows)
     assert domain_queries(node.relation, node.keys, POLICY, ()) is None
+
+
+@pytest.mark.parametrize(
+    ("rows", "parameters", "without"),
+    [
+        (
+            f"{ON_ARTICLES} JOIN tags t ON t.article_id = a.article_id JOIN tags s ON s.tag = t.tag",
+            (),
+            '"tags"',
+        ),
+        (f"{ON_ARTICLES} WHERE e.article_id > $1", (Parameter("bigint", None),), '"article_id" >'),
+        (f"{ON_ARTICLES} WHERE a.article_id < $1", (Parameter("bigint", None),), '"article_id" <'),
+        (f"{ON_ARTICLES} WHERE e.article_id IN (3000000000, 3)", (), "CAST(3000000000"),
+    ],
+)
+def test_what_does_not_cut_a_domain(rows: str, parameters: tuple[Parameter, ...], without: str) -> None:
+    """A join that makes more rows, a constant that is not known yet, a constant beyond the column's type."""
+    plan = split_query(f"SELECT a.topic, COUNT(*) FROM {rows} GROUP BY 1", POLICY, parameters)
+    (node,) = plan.nodes
+    assert isinstance(node, AggregateNode)
+    queries = domain_queries(node.relation, node.keys, POLICY, parameters)
+    assert queries is not None
+    assert without not in queries[0][1].sql("postgres")
+
+
+def test_a_condition_that_raises_does_not_cut_a_domain() -> None:
+    """Of conditions in another order than PostgreSQL's one may divide by zero."""
+    node = node_of("a.topic", f"{ON_ARTICLES} WHERE a.article_id <> 1 AND 100 / (a.article_id - 1) > 10")
+    asked: list[str] = []
+
+    def rows(sql: str) -> list[tuple[str]]:
+        asked.append(sql)
+        if "/" in sql:
+            raise Refusal("22012", "division by zero")
+        return [("ai",)]
+
+    cells = known_cells(node.relation, node.keys, POLICY, (), rows)
+    assert list(cells or ()) == [("ai",)]
+    assert len(asked) == 2
 
 
 def test_a_table_that_the_front_does_not_hold_gives_no_domain() -> None:
