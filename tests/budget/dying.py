@@ -6,7 +6,10 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from fractions import Fraction
+
+import psycopg
 
 from budget.account import Charge, Pinned
 from budget.ledger import Ledger
@@ -47,6 +50,7 @@ with ledger.single_flight.hold([key]):
     ledger.high_water.now()
     print("answered", done.answer.decode(), flush=True)
 """
+DIES = "dies"
 PINNED = Pinned(Fraction("0.15"), Fraction("1e-10"), Fraction("1e-9"), "household")
 WAYS = ("one by one", "in a pipeline", "reached at once")
 
@@ -54,7 +58,7 @@ WAYS = ("one by one", "in a pipeline", "reached at once")
 def life(server: Embedded, chain: str, last: int, how: str) -> tuple[list[str], int]:
     """What a process said that was killed before its statement number `last`, and how it ended."""
     said = subprocess.run(
-        [sys.executable, "-c", ASKS, server.conninfo(), chain, str(last), how],
+        [sys.executable, "-c", ASKS, f"{server.conninfo()} application_name={DIES}", chain, str(last), how],
         stdout=subprocess.PIPE,
         text=True,
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
@@ -74,6 +78,7 @@ def lives(ledger: Ledger, server: Embedded, chains: list[str], how: str) -> list
     for last, chain in enumerate(chains):
         own, *shared = chain.split()
         said, status = life(server, chain, last, how)
+        _gone(server)
         Ledger.open(server.conninfo(), PINNED, instance="the killed one").close()
         row = ledger.accounts.get(own)
         assert row.reserved == Charge(0, 0)
@@ -91,3 +96,14 @@ def lives(ledger: Ledger, server: Embedded, chains: list[str], how: str) -> list
         assert status == -signal.SIGKILL
         assert said in (["ran"] * last, ["ran"] * last + ["answered rows"])
     raise AssertionError("the life has more statements than chains")
+
+
+def _gone(server: Embedded) -> None:
+    """Waits until the server has ended what a killed process sent: a commit may come after its death."""
+    with psycopg.connect(server.conninfo(), autocommit=True) as connection:
+        for _ in range(1000):
+            counted = "SELECT count(*) FROM pg_stat_activity WHERE application_name = %s"
+            if connection.execute(counted, [DIES]).fetchone() == (0,):
+                return
+            time.sleep(0.01)
+    raise AssertionError("the backends of a killed process stay")

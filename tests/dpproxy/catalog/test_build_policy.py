@@ -24,7 +24,7 @@ def test_the_policy_of_the_shop(tmp_path: Path) -> None:
     assert policy.search_path == ("app", "public")
     users, orders = policy.tables[USERS], policy.tables[ORDERS]
     assert users.columns == (
-        Column("user_id", "bigint", nullable=False, declared=False),
+        Column("user_id", "bigint", nullable=False, declared=False, required=True),
         Column("country", "text", domain=("DE", "FR", "US")),
         Column("birth_year", "integer", range=("1900", "2020")),
         Column("email", "text", hidden=True),
