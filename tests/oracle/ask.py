@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Literal, TypeGuard
 
 from sqlglot import exp
 
@@ -172,6 +172,14 @@ def others(node: BoundNode, cells: Cells) -> Iterator[Query]:
         elif isinstance(measure, DistinctItems):
             yield Query("items", one, over.items(place, MOST_ITEMS))
     yield from _vectors(over)
+    if any(map(_of_units, node.aggregate.measures)):
+        totals = (Total(None, m.argument, 1, once=True) for m in node.aggregate.measures if _of_units(m))
+        yield from _vectors(replace(over, aggregate=replace(over.aggregate, measures=tuple(totals))))
+
+
+def _of_units(measure: Measure) -> TypeGuard[Count]:
+    """Whether a measure is a count of units, which is asked as a clipped total where its domain is large."""
+    return isinstance(measure, Count) and measure.tau == 1 and not measure.items
 
 
 def _vectors(over: BoundNode) -> Iterator[Query]:
