@@ -19,6 +19,7 @@ from rewriter.logical.key_domains import MAX_CELLS, domain_queries, known_cells
 from rewriter.logical.lasting_streams import lasting, public_tables, running, within_horizon
 from rewriter.logical.presentation import Column, Columns, node_columns, present
 from rewriter.logical.split import split_query
+from rewriter.scalar.array_literal import array_text
 from rewriter.syntax.allowlist import position
 from rewriter.syntax.parse import MAX_CONSTANTS
 
@@ -31,6 +32,7 @@ __all__ = [
     "Constant",
     "Scanned",
     "Vectors",
+    "array_text",
     "averages_query",
     "bins_query",
     "check_dialect",

@@ -22,6 +22,7 @@ from rewriter.api import (
     Constant,
     Scanned,
     Vectors,
+    array_text,
     averages_query,
     bins_query,
     check_dialect,
@@ -66,6 +67,8 @@ MOST_BYTES = 64 << 20
 """Of each cache, about: of classified texts, of prepared statements, of plans."""
 BYTES_A_STEP, BYTES_A_CELL = 64, 128
 """What a step of planning leaves in memory, and a value of a domain, at most: measured over long statements."""
+MOST_ROWS, MOST_IN_ROWS = 10_000, 1_000_000
+"""Rows, and characters in them, that are evaluated for one item of FROM."""
 MOST_SEEN = 64
 """The largest domain of which the values that units have are counted one by one."""
 MOST_NOTED = 16
@@ -107,12 +110,21 @@ class PreparedQuery:
 
 @dataclass(frozen=True)
 class PreparedConstant:
-    """A constant's statement, over the parameters of the presentation; it reads the first `nodes` nodes at most."""
+    """A constant's statement, over the parameters of the presentation; it reads the first `nodes` nodes at most.
+
+    `columns`: its columns without values, one unless it is all rows of an item of FROM.
+    """
 
     sql: str
     nodes: int
-    type: str
+    columns: tuple[Parameter, ...]
     listed: bool
+    whole: bool
+
+    @property
+    def most(self) -> int:
+        """How many rows it may have."""
+        return MOST_ROWS if self.whole else MAX_CONSTANTS if self.listed else 1
 
 
 @dataclass(frozen=True)
@@ -329,14 +341,19 @@ class Planner:
         body = statement.body
         described = self._front.describe(body, oids)
         parameters = tuple(Parameter(name, None) for name in self._type_names(oids))
-        types: list[str] = []
+        read: list[tuple[Parameter, ...]] = []
 
-        def typed(_: int, sql: str) -> list[Parameter]:
-            types.append(self._only_type(sql, oids))
-            return [Parameter(types[-1], None)]
+        def typed(_: int, sql: str) -> tuple[Parameter, ...]:
+            read.append((Parameter(self._only_type(sql, oids), None),))
+            return read[-1]
+
+        def rows(_: int, sql: str) -> tuple[Parameter, ...]:
+            columns = self._front.describe(sql, oids)
+            read.append(tuple(Parameter(f"{c.type}[]", None, name=c.name) for c in columns))
+            return read[-1]
 
         try:
-            logical = split_query(body, self._policy, parameters, typed)
+            logical = split_query(body, self._policy, parameters, typed, rows)
         except Refusal as refusal:
             if refusal.code.startswith("PV") and not statement.explain:
                 if without_rows(body):
@@ -358,8 +375,8 @@ class Planner:
         presentation = present(logical, columns, [name for name, _, _ in described], errors)
         array_oids = tuple(INT8_ARRAY if t == "int8" else TEXT_ARRAY for t in presentation.transports)
         constants = tuple(
-            PreparedConstant(sql, c.nodes, t, c.listed)
-            for sql, c, t in zip(presentation.constants, logical.constants, types, strict=True)
+            PreparedConstant(sql, c.nodes, columns_read, c.listed, c.whole)
+            for sql, c, columns_read in zip(presentation.constants, logical.constants, read, strict=True)
         )
         shown = self._front.describe(presentation.sql, (*oids, *array_oids))
         if shown[: len(described)] != described or (len(shown) > len(described) and not presentation.errors):
@@ -380,7 +397,9 @@ class Planner:
         """Refuse (PV020) an expression that may have another value for the next row, or for the client's session."""
         if not constant.calls:
             return
-        name = self._front.other_than_constant(constant.statement().sql("postgres"), oids)
+        name = self._front.other_than_constant(
+            constant.statement().sql("postgres"), oids, rows=constant.whole
+        )
         if name is not None:
             raise Refusal(
                 "PV020",
@@ -433,7 +452,8 @@ class Planner:
         values: Sequence[str | None],
         arrays: Sequence[bytes],
     ) -> tuple[str | None, ...]:
-        """The values of constant `number` of a statement (one, of a list any number), evaluated by the front.
+        """The values of constant `number` of a statement (one, of a list any number, of rows those of one row after the
+        other), evaluated by the front.
 
         `arrays`: the released columns as far as they are there, empty arrays for the others. Raises Refusal.
         """
@@ -442,16 +462,19 @@ class Planner:
         arrays = arrays[: len(prepared.array_oids)]
         types = (*oids, *prepared.array_oids[: len(arrays)])
         try:
-            rows = self._front.evaluate(
-                wanted.sql, types, values, arrays, MAX_CONSTANTS if wanted.listed else 1
-            )
+            rows = self._front.evaluate(wanted.sql, types, values, arrays, wanted.most)
         except Refusal as refusal:
             if refusal.code == "57014":
                 refusal.hint = f"A constant of a private query is computed for {CONSTANT_TIMEOUT} at most."
             raise
-        if any(len(value or "") > MOST_CHARACTERS for (value, *_) in rows):
+        texts = tuple(value for row in rows for value in row)
+        if any(len(value or "") > MOST_CHARACTERS for value in texts):
             raise Refusal("54000", f"a constant has more than {MOST_CHARACTERS} characters")
-        return tuple(row[0] for row in rows) if wanted.listed or rows else (None,)
+        if sum(len(value or "") for value in texts) > MOST_IN_ROWS:
+            raise Refusal(
+                "54000", f"rows joined with private tables have more than {MOST_IN_ROWS} characters"
+            )
+        return texts if wanted.listed or wanted.whole or rows else (None,)
 
     def plan(
         self,
@@ -488,14 +511,24 @@ class Planner:
         prepared = self.prepare(text, oids)
 
         def known(number: int, _: str) -> list[Parameter]:
-            of = prepared.constants[number].type
+            (column,) = prepared.constants[number].columns
             if number >= len(constants):
-                return [Parameter(of, None)]
-            return [Parameter(of, value, null=value is None) for value in constants[number]]
+                return [column]
+            return [Parameter(column.type, value, null=value is None) for value in constants[number]]
+
+        def rows(number: int, _: str) -> Sequence[Parameter]:
+            columns = prepared.constants[number].columns
+            if number >= len(constants):
+                return columns
+            found = constants[number]
+            return [
+                replace(c, value=array_text(found[place :: len(columns)])) for place, c in enumerate(columns)
+            ]
 
         nodes, all_values = prepared.nodes, parameters
         if values or prepared.constants:
-            logical: LogicalPlan = split_query(self._statement(text).body, self._policy, parameters, known)
+            body = self._statement(text).body
+            logical: LogicalPlan = split_query(body, self._policy, parameters, known, rows)
             nodes, all_values = tuple(logical.nodes), logical.values
         ready = prepared.ready(len(constants))
         return tuple(

@@ -288,12 +288,14 @@ class Front:
             meant = as_body(checker, text, types)
             return meant is not None and meant == as_body(checker, regenerated, types)
 
-    def other_than_constant(self, sql: str, oids: Sequence[int]) -> str | None:
+    def other_than_constant(self, sql: str, oids: Sequence[int], *, rows: bool = False) -> str | None:
         """The name of a function in `sql`, a SELECT of an expression without columns, whose value may change within
         a statement or depends on the session; None where there is none. Raises Refusal.
+
+        `rows`: of any SELECT, with aggregates, windows and functions that give rows.
         """
         with self._checker() as checker:
-            return other_than_constant(checker, sql, oids)
+            return other_than_constant(checker, sql, oids, rows=rows)
 
     def describe(self, sql: str, oids: Sequence[int]) -> tuple[Described, ...]:
         """The columns of a statement's result, which is neither planned nor run.

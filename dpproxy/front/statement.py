@@ -10,7 +10,7 @@ import psycopg
 from psycopg import pq
 
 from dpproxy.backends.base import Row
-from dpproxy.front.volatility import BODY, OTHERS
+from dpproxy.front.volatility import BODY, OTHERS, OTHERS_OF_ROWS
 from rewriter.refusal import Refusal
 
 _BOOL = 16
@@ -133,9 +133,11 @@ def described(
     return tuple(Described(name, types[oid, modifier], oid) for name, oid, modifier in fields)
 
 
-def other_than_constant(checker: psycopg.Connection, sql: str, oids: Sequence[int]) -> str | None:
+def other_than_constant(
+    checker: psycopg.Connection, sql: str, oids: Sequence[int], *, rows: bool = False
+) -> str | None:
     """As `Front.other_than_constant`."""
     with checker.transaction(force_rollback=True):
         become(checker, sql, parsed(checker, sql, oids))
-        result = execute(checker, OTHERS)
+        result = execute(checker, OTHERS_OF_ROWS if rows else OTHERS)
         return text(result.get_value(0, 0)) if result.ntuples else None

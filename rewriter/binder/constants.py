@@ -9,8 +9,10 @@ Why: docs/decisions/constants-do-not-change.md.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Container, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from decimal import ROUND_HALF_UP, Decimal, localcontext
 
 from sqlglot import exp
 
@@ -21,7 +23,7 @@ from rewriter.ir.relation import Relation
 from rewriter.ir.trees import copied, walk
 from rewriter.ir.types import CASTS, Type, type_named
 from rewriter.refusal import Refusal
-from rewriter.scalar.array_literal import elements
+from rewriter.scalar.array_literal import array_text, elements
 from rewriter.scalar.functions import CHANGING, FOLDED, PLAIN, check_row_local
 from rewriter.scalar.interval import interval_text
 from rewriter.scalar.typecheck import Parameter, Parameters, check, spelt
@@ -37,6 +39,11 @@ READ = (
     *(exp.DType.TIME, exp.DType.TIMESTAMPTZ, exp.DType.USERDEFINED),
 )
 """Types whose constants the front reads, and prints as both engines read them."""
+DECIMALS = 10
+"""Of the exact numbers in cells, whose type is DECIMAL(38, 10)."""
+MOST_DIGITS = 200_000
+"""Of a number of PostgreSQL's."""
+_LONG = re.compile(r"-?\d+\.\d{11,}")
 LISTED = (exp.Array, exp.Identifier, exp.Dot)
 UNKNOWN_NAME = ("42P01", "42703")
 """PostgreSQL's errors for a correlated subquery that is evaluated alone."""
@@ -50,7 +57,8 @@ its values (one, for a list any number) where they are known already."""
 class Constant:
     """A constant of a statement: `node` in its tree, which reads the first `nodes` nodes' released rows at most.
 
-    `column`: the one column that is meant where `node` stands in FROM; `listed`: all rows of `node` are meant.
+    `column`: the one column that is meant where `node` stands in FROM; `listed`: all rows of `node` are meant, which
+    has one column; `whole`: all rows and columns of `node`, which stands in FROM.
     """
 
     node: exp.Expr
@@ -58,10 +66,13 @@ class Constant:
     ctes: tuple[exp.CTE, ...]
     column: str | None = None
     listed: bool = False
+    whole: bool = False
 
     @property
     def calls(self) -> bool:
         """Whether the expression calls a function that only PostgreSQL can evaluate."""
+        if self.whole:
+            return True
         if self.column is not None or self.listed or self.node.find(exp.Query) is not None:
             return False
         return any(not isinstance(part, (*FOLDED, *PLAIN)) for part in walk(self.node))
@@ -74,7 +85,9 @@ class Constant:
         `above` gives what stands for a part of the client's tree, without it a copy of that part.
         """
         body = above(self.node)
-        if self.column is not None or self.listed:
+        if self.whole:
+            select = exp.select(exp.Star()).from_(body)
+        elif self.column is not None or self.listed:
             item = body if isinstance(body, exp.Table) else _subquery(body)
             name = exp.column(exp.to_identifier(self.column, quoted=True)) if self.column else exp.Star()
             select = exp.select(name).from_(item)
@@ -95,15 +108,22 @@ def unknown(_: int, sql: str) -> Sequence[Parameter]:
     )
 
 
+def no_rows(_: int, sql: str) -> Sequence[Parameter]:
+    """Refuse (0A000) all rows that PostgreSQL has to evaluate: for callers without a front."""
+    raise Refusal("0A000", "rows that PostgreSQL has to evaluate cannot be joined with private tables here")
+
+
 @dataclass
 class Constants:
-    """The constants of one statement in the order in which they were found; `read` gives the type and value of each.
+    """The constants of one statement in the order in which they were found.
 
-    `parameters` are the client's parameters and, behind them, the constants': base forms name them $1, $2, ...
+    `read` gives the type and value of each, `read_rows` of rows the name, type and array of each column. `parameters`
+    are the client's parameters and, behind them, the constants': base forms name them $1, $2, ...
     """
 
     parameters: tuple[Parameter, ...]
     read: ConstantReader
+    read_rows: ConstantReader
     found: list[Constant] = field(default_factory=list)
     _known: dict[str, exp.Expr] = field(default_factory=dict)
 
@@ -138,13 +158,21 @@ class Constants:
         """The base form of a column of an item of FROM that has exactly one row."""
         return self._add(Constant(item, nodes, visible(item), column=name), item)[0]
 
-    def listed(self, query: exp.Expr, nodes: int) -> list[exp.Expr]:
+    def listed(self, query: exp.Expr, nodes: int) -> list[exp.Parameter]:
         """The base forms of the rows of a query with one column; one where they are not known yet."""
         return self._add(Constant(query, nodes, visible(query), listed=True), query)
 
+    def rows(self, item: exp.Expr, nodes: int) -> list[tuple[Parameter, exp.Parameter]]:
+        """The columns of an item of FROM that reads no private rows: each with the base form of its array.
+
+        Exact numbers are rounded to the decimals that every engine holds.
+        """
+        forms = self._add(Constant(item, nodes, visible(item), whole=True), item)
+        return [(self.parameters[int(form.name) - 1], form) for form in forms]
+
     def _spread(self, node: exp.Expr, array: exp.Expr, nodes: int) -> None:
         """Mark ANY, SOME or ALL of an array without columns as that of its elements; one of no value is NULL."""
-        found: list[exp.Expr]
+        found: Sequence[exp.Expr]
         if isinstance(array, exp.Literal):
             texts = _elements(array.this, array)
             found = [exp.null() if t is None else exp.Literal.string(t) for t in texts]
@@ -162,27 +190,28 @@ class Constants:
                 hint="Split the query, or join with a public table that lists the values.",
                 position=position(array),
             )
-        spread, listed = node.copy(), exp.Array(expressions=found)
+        spread, listed = node.copy(), exp.Array(expressions=list(found))
         spread.set(*(("expressions", [listed]) if isinstance(node, exp.Anonymous) else ("this", listed)))
         node.meta[CONSTANT] = spread
 
     def _scalar(self, node: exp.Expr, nodes: int) -> None:
         node.meta[CONSTANT] = self._add(_constant(node, nodes), node)[0]
 
-    def _add(self, constant: Constant, at: exp.Expr) -> list[exp.Expr]:
+    def _add(self, constant: Constant, at: exp.Expr) -> list[exp.Parameter]:
         spend(EXPANDED)
+        read = self.read_rows if constant.whole else self.read
         try:
-            values = self.read(len(self.found), constant.statement().sql("postgres"))
+            values = read(len(self.found), constant.statement().sql("postgres"))
         except Refusal as refusal:
             if refusal.code in UNKNOWN_NAME:
                 raise uncorrelated(at) from None
             refusal.position = position(at)
             raise
-        values = [in_utc(value) for value in values]
+        values = [rounded(value) if constant.whole else in_utc(value) for value in values]
         self.found.append(constant)
         return self._appended(values)
 
-    def _appended(self, values: Sequence[Parameter]) -> list[exp.Expr]:
+    def _appended(self, values: Sequence[Parameter]) -> list[exp.Parameter]:
         """The base forms of values behind all parameters."""
         start = len(self.parameters) + 1
         self.parameters = (*self.parameters, *values)
@@ -206,6 +235,23 @@ def in_utc(value: Parameter) -> Parameter:
             raise Refusal("0A000", "the front's time zone is not UTC")
         text = moment + era
     return Parameter("timestamp without time zone", text)
+
+
+def rounded(value: Parameter) -> Parameter:
+    """An array of exact numbers with as many decimals as the cells of every engine hold; any other as it is.
+
+    >>> rounded(Parameter("numeric[]", '{"0.33333333333","2",NULL}')).value
+    '{"0.3333333333","2",NULL}'
+    """
+    if type_named(value.type) is not Type.NUMERIC_ARRAY or value.value is None:
+        return value
+    texts = [t if t is None or not _LONG.fullmatch(t) else _cut(t) for t in elements(value.value) or []]
+    return replace(value, value=array_text(texts))
+
+
+def _cut(number: str) -> str:
+    with localcontext(prec=MOST_DIGITS):
+        return format(Decimal(number).quantize(Decimal(1).scaleb(-DECIMALS), ROUND_HALF_UP), "f")
 
 
 def unread(node: exp.Expr) -> exp.Expr | None:

@@ -177,7 +177,10 @@ def _derived_bound(derived: Derived, columns: frozenset[str]) -> Bound:
         if issubclass(derived.operator, exp.Union):
             return _sum(one, other)
         return other if one.value is None and issubclass(derived.operator, exp.Intersect) else one
-    return _outer_bound(derived, [f.value for f in derived.fields if f.name in columns])
+    if isinstance(derived, FullJoin):
+        return _outer_bound(derived, [f.value for f in derived.fields if f.name in columns])
+    # Rows of no unit.
+    return Bound(None, False)
 
 
 def _outer_bound(outer: FullJoin, read: list[exp.Expr]) -> Bound:

@@ -16,6 +16,7 @@ from rewriter.ir.relation import (
     Derived,
     FullJoin,
     Grouped,
+    ListedRows,
     Relation,
     RowSubquery,
     SemiJoin,
@@ -30,6 +31,7 @@ KINDS: dict[type[Derived], str] = {
     RowSubquery: "Rows",
     SetOperation: "Combined",
     FullJoin: "Outer",
+    ListedRows: "Listed",
 }
 """What sources are put in order by, and so a part of keys: another name of a class must not change it."""
 

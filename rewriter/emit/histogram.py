@@ -270,10 +270,11 @@ class Emitter:
         return not_(found) if join.negated else found
 
     def source(self, source: Source, columns: Sequence[str]) -> exp.Expr:
+        if source.derived is not None:
+            rows = derived_rows(self, source.derived, source.table.columns)
+            return rows.subquery(source.alias, copy=False)
         if not source.private:
             return self.public_scan(source, columns)
-        if source.derived is not None:
-            return derived_rows(self, source.derived).subquery(source.alias, copy=False)
         scan = self.private_scan(source, [c for c in columns if c != UNIT])
         return scan.subquery(source.alias, copy=False)
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from sqlglot import exp
 
 from rewriter.binder.group_by import EXACT
+from rewriter.binder.listed_rows import in_postgres
 from rewriter.canonical.normalize import canonical
 from rewriter.emit.context import Context
 from rewriter.emit.enforcement import check_window
@@ -20,6 +21,7 @@ from rewriter.ir.relation import (
     Field,
     FullJoin,
     Grouped,
+    ListedRows,
     Relation,
     RowSubquery,
     SetOperation,
@@ -30,6 +32,8 @@ from rewriter.ir.relation import (
 )
 from rewriter.ir.trees import alias, and_, case, cast, data_type, func, join, paren, select
 from rewriter.ir.types import FLOATS, INTEGERS, Type
+from rewriter.policy import Column
+from rewriter.scalar.array_literal import elements
 from rewriter.scalar.typecheck import type_of
 
 LARGEST = "1e15"
@@ -41,8 +45,10 @@ LARGEST_SQUARED = "1e10"
 DECIMAL, WHOLE = "DECIMAL(38, 10)", "DECIMAL(38, 0)"
 
 
-def derived_rows(emitter: Context, derived: Derived) -> exp.Query:
-    """The subquery of a derived source."""
+def derived_rows(emitter: Context, derived: Derived, columns: Sequence[Column]) -> exp.Query:
+    """The subquery of a derived source with these columns."""
+    if isinstance(derived, ListedRows):
+        return _listed(emitter, derived, columns)
     if isinstance(derived, Grouped):
         return _grouped(emitter, derived)
     if isinstance(derived, RowSubquery):
@@ -51,6 +57,15 @@ def derived_rows(emitter: Context, derived: Derived) -> exp.Query:
         sides = _rows(emitter, derived.left), _rows(emitter, derived.right)
         return derived.operator(this=sides[0], expression=sides[1], distinct=derived.distinct)
     return _outer(emitter, derived)
+
+
+def _listed(emitter: Context, listed: ListedRows, columns: Sequence[Column]) -> exp.Select:
+    """The rows that the front has evaluated, as constants."""
+    arrays = [emitter.parameters[int(form.name) - 1] for form in listed.columns]
+    texts = [elements(array.value or "") or [] for array in arrays]
+    rows = emitter.dialect.listed(columns, texts)
+    shown = [alias(emitter.dialect.scanned("s", c), c.name, quoted=True) for c in columns]
+    return select(*shown, source=rows.subquery("s", copy=False))
 
 
 def _grouped(emitter: Context, grouped: Grouped) -> exp.Select:
@@ -229,6 +244,9 @@ def front_rows(source: Source, scanned: Callable[[Source], exp.Expr]) -> exp.Exp
     derived = source.derived
     if derived is None:
         return scanned(source)
+    if isinstance(derived, ListedRows):
+        nothing = [[None]] * len(derived.columns)
+        return in_postgres(source.table.columns, nothing).subquery(source.alias, copy=False)
     unit = next(c.type for c in source.table.columns if c.name == UNIT)
     typed = cast(exp.null(), data_type(unit, "postgres"))
     if isinstance(derived, SetOperation):

@@ -95,11 +95,20 @@ class FullJoin:
     fields: tuple[Field, ...]
 
 
-Derived = Grouped | RowSubquery | SetOperation | FullJoin
+@dataclass(frozen=True)
+class ListedRows:
+    """Rows without a unit that the front has evaluated: each column a parameter, the array of its values."""
+
+    columns: tuple[exp.Parameter, ...]
+
+
+Derived = Grouped | RowSubquery | SetOperation | FullJoin | ListedRows
 
 
 def parts(derived: Derived) -> tuple[Relation, ...]:
-    """The relations that a derived source's rows come from."""
+    """The relations that a derived source's rows come from; none where the front has evaluated them."""
+    if isinstance(derived, ListedRows):
+        return ()
     if isinstance(derived, (Grouped, RowSubquery)):
         return (derived.relation,)
     if isinstance(derived, SetOperation):

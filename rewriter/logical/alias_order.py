@@ -15,6 +15,7 @@ from rewriter.ir.relation import (
     Field,
     FullJoin,
     Grouped,
+    ListedRows,
     Relation,
     RowSubquery,
     SemiJoin,
@@ -130,6 +131,8 @@ def _derived(derived: Derived, names: _Names) -> Derived:
         return _rows(derived, names)
     if isinstance(derived, SetOperation):
         return replace(derived, left=_rows(derived.left, names), right=_rows(derived.right, names))
+    if isinstance(derived, ListedRows):
+        return derived
     left, right = _source(derived.left, names), _source(derived.right, names)
     return FullJoin(left, right, tuple(map(names.renamed, derived.on)), names.fields(derived.fields))
 

@@ -15,14 +15,16 @@ from dataclasses import dataclass, field
 
 from sqlglot import exp
 
+from rewriter.binder.listed_rows import in_postgres
 from rewriter.canonical.normalize import canonical_conjuncts
 from rewriter.effort import spend
-from rewriter.ir.relation import Leaf, Relation, Source, equated, leaf, leaves
+from rewriter.ir.relation import Leaf, ListedRows, Relation, Source, equated, leaf, leaves
 from rewriter.ir.trees import alias, cast, data_type, join, rebuilt, select, walk
 from rewriter.ir.types import FLOATS, INTEGERS, STAMPS, Type, type_named
 from rewriter.plan import Cell, Factor, Product
 from rewriter.policy import Column, Policy
 from rewriter.refusal import Refusal
+from rewriter.scalar.array_literal import elements
 from rewriter.scalar.functions import BY_TYPE, LOGICAL
 from rewriter.scalar.parameter_literal import with_constants
 from rewriter.scalar.typecheck import Parameters, type_of
@@ -198,7 +200,8 @@ class _Dimensions:
     def _joins(self, alias: str) -> bool:
         """Whether a source is a public table of the front, of which every row of the query has one."""
         source = self.relation.source(alias)
-        return not source.private and source.on is None and source.derived is None and source.table.in_front
+        there = source.table.in_front or isinstance(source.derived, ListedRows)
+        return not source.private and source.on is None and there
 
     def _is_key(self, column: exp.Column) -> bool:
         return frozenset({column.name}) in self.relation.source(column.table).table.keys
@@ -307,12 +310,9 @@ class _Dimensions:
         return f"{at[0]}_{names.index(at[1])}"
 
     def _public(self, source: Source, name: str) -> exp.Expr | None:
-        table = source.table
-        if not table.in_front or source.derived is not None:
+        scan = self._scan(source)
+        if scan is None:
             return None
-        scan = exp.Table(
-            this=exp.to_identifier(table.name, quoted=True), db=exp.to_identifier(table.schema, quoted=True)
-        )
         if source.on is not None:
             rows = exp.select(exp.column(exp.to_identifier(name, quoted=True))).distinct().from_(scan)
             return self._item(
@@ -320,6 +320,20 @@ class _Dimensions:
             )
         self.items.setdefault(source.alias, exp.alias_(scan, source.alias, table=True, copy=False))
         return leaf(source.alias, name)
+
+    def _scan(self, source: Source) -> exp.Expr | None:
+        """The rows of a public source as an item of FROM, None where the front does not have them."""
+        table = source.table
+        if isinstance(source.derived, ListedRows):
+            arrays = [self.parameters[int(form.name) - 1].value for form in source.derived.columns]
+            # Before they are known there is one row, since of no groups the price would be nothing.
+            texts = [[None] if a is None else elements(a) or [] for a in arrays]
+            return in_postgres(table.columns, texts).subquery(copy=False)
+        if not table.in_front:
+            return None
+        return exp.Table(
+            this=exp.to_identifier(table.name, quoted=True), db=exp.to_identifier(table.schema, quoted=True)
+        )
 
     def _public_partners(self, at: Leaf) -> list[Leaf]:
         found = []
@@ -459,13 +473,14 @@ class _Dimensions:
         return select("*", source=_values(typed))
 
     def _grain(self, node: exp.Expr) -> str | None:
-        """The grain at which `node` is a function of the timestamp column it wraps, or None."""
+        """The grain at which `node` is a function of the private timestamp column it wraps, or None."""
         function = BY_TYPE.get(type(node))
         if function is None or function.grain is None:
             return None
         inner = _moment(node)
-        timed = isinstance(inner, exp.Column) and self._type(inner) in STAMPS
-        return function.grain(node) if timed else None
+        if not isinstance(inner, exp.Column) or not self.relation.source(inner.table).private:
+            return None
+        return function.grain(node) if self._type(inner) in STAMPS else None
 
     def _type(self, node: exp.Expr) -> Type:
         return type_of(node, self.relation, self.parameters)
@@ -475,7 +490,7 @@ class _Dimensions:
         at = (inner.text("table"), inner.name)
         source = self.relation.source(at[0])
         low, high = self._bounds(at, source.column(at[1]))
-        if not source.private or not low or not high:
+        if not low or not high:
             return self._static(node)
         self.series.setdefault(at, set()).add(grain)
         zoned = self._type(inner) is Type.TIMESTAMPTZ

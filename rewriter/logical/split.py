@@ -29,8 +29,8 @@ what takes the place of private rows (above.py); return all of it. In `_private`
 5. the SELECT is rows, DISTINCT or groups of a unit (a relation), or else groups over units (nodes, aggregate_node.py).
 
 Invariants.
-1. Private rows reach the presentation through a node alone. Private rows are joined with private rows, public tables
-   and single rows of constants; any other join is refused, as is a set operation of private and other rows.
+1. Private rows reach the presentation through a node alone. Private rows are joined with private rows, public tables,
+   and rows that PostgreSQL evaluates before; a set operation of private and other rows is refused.
 2. The reading is pure. What needs PostgreSQL comes by `read`: the type of a constant and, once known, its value.
 3. Nodes and presentation have one shape, whatever the values of parameters and constants: a statement is planned before
    its parameters are bound, and nodes are planned again with them.
@@ -55,9 +55,18 @@ from typing import cast
 
 from sqlglot import exp
 
-from rewriter.binder.constants import UNKNOWN_NAME, ConstantReader, Constants, one_row, unknown, visible
+from rewriter.binder.constants import (
+    UNKNOWN_NAME,
+    ConstantReader,
+    Constants,
+    no_rows,
+    one_row,
+    unknown,
+    visible,
+)
 from rewriter.binder.group_by import aggregates, grouping, named_keys
 from rewriter.binder.joins import join, owned
+from rewriter.binder.listed_rows import listed_rows
 from rewriter.binder.names import folded, output_name
 from rewriter.binder.per_unit_groups import distinct_with_unit, grouped_by_unit
 from rewriter.binder.rejections import mixed, recursive, refuse_limited, row_level, uncorrelated
@@ -93,18 +102,22 @@ from rewriter.syntax.parse import parse_query
 
 @bounded()
 def split_query(
-    text: str, policy: Policy, parameters: Parameters = (), read: ConstantReader = unknown
+    text: str,
+    policy: Policy,
+    parameters: Parameters = (),
+    read: ConstantReader = unknown,
+    read_rows: ConstantReader = no_rows,
 ) -> LogicalPlan:
     """Split one query text into nodes and presentation. Raises Refusal for what is not answered.
 
     `parameters` are the client's, with value None before they are bound; `read` gives the type of each constant that
-    PostgreSQL has to evaluate, and its value once that is known.
+    PostgreSQL has to evaluate, and its value once that is known; `read_rows` of rows the same for each column.
     """
     tree = drop_schemas(parse_query(text))
     _check_parameters(tree, parameters)
     drop_casts(tree, parameters)
     listed = listing(tree)
-    cutter = QueryAnalyzer(policy, Constants(tuple(parameters), read))
+    cutter = QueryAnalyzer(policy, Constants(tuple(parameters), read, read_rows))
     relation = cutter.query(tree, {})
     if relation is not None:
         raise row_level(relation, tree)
@@ -263,9 +276,8 @@ class QueryAnalyzer(Conditions):
             if relation is None:
                 raise Refusal(
                     "0A000",
-                    "private tables can be joined with private tables on the unit and with public tables",
-                    hint="Aggregate the private rows in a subquery and join its result; instead of VALUES write CASE, "
-                    "instead of generate_series GROUP BY date_trunc(...) within WHERE: empty groups are included.",
+                    "published answers, catalogs and the proxy's own tables cannot be joined with private tables",
+                    hint="Aggregate the private rows in a subquery and join its result with them.",
                     position=position(item),
                 )
         relations = [r for r in found if r is not None]
@@ -275,9 +287,9 @@ class QueryAnalyzer(Conditions):
         return whole
 
     def _public_item(self, item: exp.Expr, ctes: Ctes) -> Relation | None:
-        """An item without private rows that is joined with private ones; None if it is neither of two kinds.
+        """An item without private rows that is joined with private ones; None for tables of no policy.
 
-        A plain selection from public tables is read by the backend; one row of constants is evaluated before.
+        A plain selection from public tables is read by the backend; all other rows are evaluated before.
         """
         alias = item.args.get("alias")
         shown = folded(alias.this) if alias is not None and alias.this is not None else folded(item.this)
@@ -287,7 +299,25 @@ class QueryAnalyzer(Conditions):
             found = shown_as(self.public_rows(body.query, body.ctes), shown, body.columns)
         else:
             found = self.public_rows(item, ctes) if isinstance(item, exp.Subquery) else None
-        return self._one_row(item) if found is None else shown_as(found, shown, renamed)
+        if found is not None:
+            return shown_as(found, shown, renamed)
+        found = self._one_row(item)
+        if found is None and self._evaluable(item):
+            columns = self.constants.rows(item, len(self.nodes))
+            found = listed_rows(item, columns, next(self.names))
+        return found
+
+    def _evaluable(self, item: exp.Expr) -> bool:
+        """Whether an item reads public tables and released rows alone: published answers and catalogs may be others
+        when the statement is asked again."""
+        bodies = [item, *visible(item)]
+        ctes = {folded(body.args["alias"].this) for body in bodies if isinstance(body, exp.CTE)}
+        ctes |= {folded(cte.args["alias"].this) for body in bodies for cte in walk(body, exp.CTE)}
+        tables = [t for body in bodies for t in walk(body, exp.Table) if isinstance(t.this, exp.Identifier)]
+        names = ((folded(t.args.get("db")), folded(t.this)) for t in tables)
+        return all(
+            (not schema and name in ctes) or self.policy.find(schema or None, name) for schema, name in names
+        )
 
     def _one_row(self, item: exp.Expr) -> Relation | None:
         """Released or public rows that are one row, as constants; None for others."""

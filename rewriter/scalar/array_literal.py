@@ -1,13 +1,15 @@
-"""Parses arrays as PostgreSQL prints them."""
+"""Arrays as PostgreSQL prints them, read and written."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 _BOUNDS = re.compile(r"\s*(\[-?\d+:-?\d+\])+=")
 _QUOTED, _BARE = r'"(?P<quoted>(?:[^"\\]|\\.)*)"', r'(?P<bare>[^\s{},"\\]+(?:\s+[^\s{},"\\]+)*)'
 _TOKEN = re.compile(rf"\s*(?:(?P<sign>[{{}},])|{_QUOTED}|{_BARE})\s*", re.DOTALL)
 _ESCAPED = re.compile(r"\\(.)", re.DOTALL)
+_SPECIAL, _BEFORE = re.compile(r'["\\]'), r"\\\g<0>"
 _AFTER = {
     "": ("{",),
     "{": ("{", "}", "value"),
@@ -16,6 +18,17 @@ _AFTER = {
     "value": ("}", ","),
 }
 """What may stand behind what."""
+
+
+def array_text(values: Iterable[str | None]) -> str:
+    """The text of an array of texts.
+
+    >>> print(array_text(["a", None, "x, y"]))
+    {"a",NULL,"x, y"}
+    >>> elements(array_text(["", "NULL", chr(92) + chr(34)]))[2] == chr(92) + chr(34)
+    True
+    """
+    return "{" + ",".join("NULL" if v is None else f'"{_SPECIAL.sub(_BEFORE, v)}"' for v in values) + "}"
 
 
 def elements(text: str, *, dimensions: int = 6) -> list[str | None] | None:

@@ -100,9 +100,10 @@ def planned(sql: str, world: World) -> list[BoundNode]:
     """
     world.front.connection.execute(f"PREPARE asked AS {sql}".encode())
     world.front.connection.execute("DEALLOCATE asked")
-    logical = split_query(sql, world.policy)
-    if logical.constants:
-        logical = split_query(sql, world.policy, (), lambda _, constant: world.front.constant(constant, ()))
+    front = world.front
+    logical = split_query(
+        sql, world.policy, (), lambda _, c: front.constant(c, ()), lambda _, c: front.rows(c, ())
+    )
     return [_planned(node, logical, world) for node in logical.nodes if isinstance(node, AggregateNode)]
 
 

@@ -622,14 +622,37 @@ class Generator:
             for c, r in {column: TEXT if column == "word" else INT, **others}.items()
             if c in self._visible.get(table, ())
         }
+        rows = f"{table} q"
+        if column in seen and self._rng.random() < 0.5:
+            rows, seen = self._evaluated(table, column, seen)
         public = Rel(table, seen, frozenset(), 0, {c: c for c in seen})
         side = self._rng.choice(("JOIN", "JOIN", "LEFT JOIN"))
-        on = f"s.{self._rng.choice(matching)} = q.{column}"
+        compared = self._rng.choice(("=", "=", "=", "<="))
+        on = f"s.{self._rng.choice(matching)} {compared} q.{column}"
         if self._rng.random() < 0.2 and seen:
             on += f" AND {self._condition('q', public)}"
         items, roles, base = self._shown((("s", rel), ("q", public)))
-        text = f"SELECT {', '.join(['s.person', *items])} FROM {rel.text} s {side} {table} q ON {on}"
+        text = f"SELECT {', '.join(['s.person', *items])} FROM {rel.text} s {side} {rows} ON {on}"
         return self._made(text, roles, base, "public join", rel)
+
+    def _evaluated(self, table: str, column: str, seen: dict[str, str]) -> tuple[str, dict[str, str]]:
+        """Rows that the front evaluates, as an item of FROM called q, and their columns."""
+        others = [c for c in seen if c != column]
+        listed = ", ".join([column, *others])
+        least = ", ".join([column, *(f"MIN({c}) AS {c}" for c in others)])
+        forms = [
+            f"(SELECT DISTINCT {listed} FROM {table}) q",
+            f"(SELECT {least} FROM {table} GROUP BY {column}) q",
+            f"(SELECT {listed} FROM {table} ORDER BY 1 LIMIT 3) q",
+            f"(SELECT {listed} FROM {table} UNION ALL SELECT {listed} FROM {table}) q",
+            f"(SELECT {listed}, ROW_NUMBER() OVER (ORDER BY {listed}) AS nr FROM {table}) q",
+        ]
+        if seen[column] == INT:
+            plain = f"generate_series({self._rng.randrange(3)}, 7) q({column})", {column: INT}
+            values = f"(VALUES (1, 'a'), (2, NULL), (2, 'b')) q({column}, mark)", {column: INT, "mark": TEXT}
+            if self._rng.random() < 0.4:
+                return self._rng.choice((plain, values))
+        return self._rng.choice(forms), seen
 
     # What stands around a relation.
 

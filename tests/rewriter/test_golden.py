@@ -25,6 +25,7 @@ from rewriter.ir.measure import (
     Total,
     named,
 )
+from rewriter.ir.parameter import Parameter, Parameters
 from rewriter.logical.key_domains import domain_queries
 from rewriter.logical.plan import AggregateNode, SystemTableNode
 from rewriter.logical.presentation import Column, node_columns, present
@@ -33,6 +34,8 @@ from rewriter.refusal import Refusal
 from rewriter.statements.classify import Verdict, classify
 from tests.rewriter.shop import POLICY
 
+ROWS = [Parameter("integer[]", "{2,1,1}", name="n"), Parameter("text[]", "{a,NULL,b}", name="label")]
+"""What all rows are that the front would evaluate."""
 FILES = sorted((Path(__file__).parent / "golden").rglob("*.txt"))
 GUARDED = {"users", "events", "budget", "releases"}
 
@@ -43,10 +46,10 @@ def rendered(sql: str) -> Iterator[str]:
         if statement.verdict is Verdict.RELAY:
             yield "relayed to the front"
             return
-        logical = split_query(statement.body, POLICY)
+        logical = split_query(statement.body, POLICY, read_rows=lambda *_: ROWS)
         columns = []
         for number, node in enumerate(logical.nodes):
-            yield from node_lines(number, node)
+            yield from node_lines(number, node, logical.values)
             if isinstance(node, AggregateNode):
                 columns.append(node_columns(node, ["text"] * len(node.keys) + ["bigint"] * len(node.outputs)))
             else:
@@ -60,7 +63,7 @@ def rendered(sql: str) -> Iterator[str]:
                 yield f"  {part}"
 
 
-def node_lines(number: int, node: AggregateNode | SystemTableNode) -> Iterator[str]:
+def node_lines(number: int, node: AggregateNode | SystemTableNode, values: Parameters = ()) -> Iterator[str]:
     if isinstance(node, SystemTableNode):
         yield f"node {number}: dpproxy.{node.name}"
         return
@@ -70,14 +73,14 @@ def node_lines(number: int, node: AggregateNode | SystemTableNode) -> Iterator[s
     yield f"node {number}: {groups}{enforced}{top}, {'; '.join(map(measured, node.measures)) or 'groups alone'}"
     if any(o.function != "count" or o.factor != 1 for o in node.outputs):
         yield f"  outputs: {', '.join(map(made, node.outputs))}"
-    domain = domain_queries(node.relation, node.keys, POLICY, ()) if node.keys else None
+    domain = domain_queries(node.relation, node.keys, POLICY, values) if node.keys else None
     if node.keys:
         written = [query.sql("postgres") for _, query in domain or ()]
         yield f"  domain: {'unknown' if domain is None else ' x '.join(written)}"
     cells = ((),) if not node.keys else None if domain is None else (("x",) * len(node.keys),)
     counted = [m for m in node.measures if isinstance(m, (Count, Moment))]
     if counted:
-        query = histogram_query(node, POLICY, (), cells, node.bound.value, 1001, DUCKDB)
+        query = histogram_query(node, POLICY, values, cells, node.bound.value, 1001, DUCKDB)
         yield f"  backend: {' '.join(query.sql.split())}"
 
 

@@ -14,6 +14,7 @@ from dpproxy.front.statement import other_than_constant
 from rewriter.emit.engines.duckdb import DUCKDB
 from rewriter.emit.engines.postgres import POSTGRES
 from rewriter.refusal import Refusal
+from rewriter.scalar.array_literal import array_text
 from rewriter.scalar.typecheck import Parameter
 from tests.rewriter.engine import executed
 
@@ -133,13 +134,30 @@ class PostgresEngine:
         self._connection.execute("DEALLOCATE t")
         return [Parameter(of, value) for (value,) in values]
 
-    def refuse_changing(self, sql: str, parameters: Sequence[Parameter]) -> None:
-        """Raises Refusal for an expression that the front would not take for a constant."""
+    def rows(self, sql: str, parameters: Sequence[Parameter]) -> list[Parameter]:
+        """The columns of a statement, each as the array of its values."""
+        self._connection.execute(f"CREATE TEMP VIEW v AS {sql}".encode())
+        query = (
+            "SELECT attname::text, format_type(atttypid, atttypmod) FROM pg_attribute "
+            "WHERE attrelid = 'v'::regclass ORDER BY attnum"
+        )
+        columns = self._connection.execute(query).fetchall()
+        shown = ", ".join(f"c{n}::text" for n in range(len(columns)))
+        names = ", ".join(f"c{n}" for n in range(len(columns)))
+        rows = executed(self._connection, f"SELECT {shown} FROM v AS s({names})", parameters)
+        self._connection.execute("DROP VIEW v")
+        return [
+            Parameter(f"{of}[]", array_text(row[place] for row in rows), name=name)
+            for place, (name, of) in enumerate(columns)
+        ]
+
+    def refuse_changing(self, sql: str, parameters: Sequence[Parameter], *, rows: bool = False) -> None:
+        """Raises Refusal for an expression, or rows, that the front would not take for a constant."""
         oids = [
             self._connection.execute("SELECT %s::regtype::oid", (p.type,)).fetchall()[0][0]
             for p in parameters
         ]
-        if other_than_constant(self._connection, sql, oids) is not None:
+        if other_than_constant(self._connection, sql, oids, rows=rows) is not None:
             raise Refusal("PV020", "a function may change from row to row")
 
     def run(self, sql: str, values: Sequence[object]) -> list[Row]:

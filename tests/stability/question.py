@@ -69,10 +69,16 @@ def questions(
     """The nodes of a statement, its constants made of the exact data; raises Refusal, and psycopg.Error where
     PostgreSQL cannot say a constant or the domain."""
     found = []
-    for constant in split_query(sql, policy, parameters).constants:
+    logical = split_query(
+        sql,
+        policy,
+        parameters,
+        lambda _, constant: front.constant(constant, parameters),
+        lambda _, constant: front.rows(constant, parameters),
+    )
+    for constant in logical.constants:
         if constant.calls:
-            front.refuse_changing(constant.statement().sql("postgres"), parameters)
-    logical = split_query(sql, policy, parameters, lambda _, constant: front.constant(constant, parameters))
+            front.refuse_changing(constant.statement().sql("postgres"), parameters, rows=constant.whole)
     for node in logical.nodes:
         if isinstance(node, AggregateNode):
             _refuse_boundless(node)

@@ -149,6 +149,10 @@ class Engine(ABC):
             shown.append(alias(exp.Anonymous(this="UNNEST", expressions=[typed]), name))
         return select(*shown)
 
+    @abstractmethod
+    def listed(self, columns: Sequence[Column], texts: Sequence[Sequence[str | None]]) -> exp.Select:
+        """SELECT of public rows that are constants of the query: `texts` are the values of each column."""
+
     def days(self, value: exp.Expr) -> exp.Expr:
         """A date of the years 1 to 9999 as a whole number of days since 1970."""
         return paren(exp.Sub(this=value, expression=cast(exp.Literal.string("1970-01-01"), "DATE")))

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from decimal import Decimal
 
 from sqlglot import exp
 
 from rewriter.emit.engines.base import Engine
-from rewriter.emit.engines.parts import Guarded, collated, number, operation, when
+from rewriter.emit.engines.parts import Guarded, collated, column_type, number, operation, when
 from rewriter.ir.relation import leaf
-from rewriter.ir.trees import case, cast, data_type, func, paren
+from rewriter.ir.trees import alias, case, cast, data_type, func, paren, select
 from rewriter.ir.types import DATED, INTEGERS, ZONELESS, Type, type_named
 from rewriter.policy import Column
 from rewriter.scalar.array_literal import elements
@@ -38,6 +39,15 @@ class DuckDB(Engine):
         # A column's own collation would go along through casts and subqueries. The cast is for enumerated types, which
         # have none and take none.
         return collated(cast(value, "VARCHAR"), "C")
+
+    def listed(self, columns: Sequence[Column], texts: Sequence[Sequence[str | None]]) -> exp.Select:
+        shown = []
+        for column, values in zip(columns, texts, strict=True):
+            array = cast(cast(exp.Literal.string(json.dumps(values)), "JSON"), "VARCHAR[]")
+            target = exp.DataType(this=exp.DType.ARRAY, expressions=[column_type(column)], nested=True)
+            typed = exp.Cast(this=array, to=target)
+            shown.append(alias(exp.Anonymous(this="UNNEST", expressions=[typed]), column.name, quoted=True))
+        return select(*shown)
 
     def cell(self, value: exp.Expr, of: Type) -> exp.Expr:
         return exp.TryCast(this=value, to=data_type(of.cell, "duckdb"))

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
+from hashlib import sha256
 
 from sqlglot import exp
 
 from rewriter.canonical.normalize import canonical
 from rewriter.emit.engines.postgres import Postgres
 from rewriter.ir.relation import Relation, leaf
-from rewriter.ir.trees import cast
+from rewriter.ir.trees import cast, select
 from rewriter.ir.types import Type, type_named
 from rewriter.policy import Column, Table
 from rewriter.scalar.functions import COMPARISONS
@@ -29,6 +31,12 @@ class Neutral(Postgres):
 
     def table(self, table: Table) -> Sequence[str]:
         return table.schema, table.name
+
+    def listed(self, columns: Sequence[Column], texts: Sequence[Sequence[str | None]]) -> exp.Select:
+        """A table named by all that its rows are, in whatever order."""
+        rows = sorted(zip(*texts, strict=True), key=repr)
+        said = json.dumps([[type_named(c.type).family for c in columns], rows])
+        return select("*", source=exp.to_table(f"rows_{sha256(said.encode()).hexdigest()}"))
 
     def scanned(self, alias: str, column: Column) -> exp.Expr:
         return leaf(alias, column.name)

@@ -6,7 +6,9 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from rewriter.ir.trees import case, cast
+from rewriter.ir.trees import case, cast, data_type
+from rewriter.ir.types import Type, type_named
+from rewriter.policy import Column
 
 FIRST, LAST = "0001-01-01", "9999-12-31"
 
@@ -34,6 +36,16 @@ def number(value: int) -> exp.Expr:
     """
     literal = exp.Literal.number(abs(value))
     return exp.Neg(this=literal) if value < 0 else literal
+
+
+def column_type(column: Column, dialect: str = "postgres") -> exp.DataType:
+    """The type of a column's constants: its own, of exact numbers that of cells.
+
+    >>> [column_type(Column("x", name)).sql("duckdb") for name in ("integer", "numeric(9,2)", "character varying(9)")]
+    ['INT', 'DECIMAL(38, 10)', 'TEXT']
+    """
+    found = type_named(column.type)
+    return data_type(found.cell) if found is Type.NUMERIC else data_type(found.postgres, "postgres")
 
 
 def calendar(value: exp.Expr) -> exp.Expr:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from sqlglot import exp
 
+from rewriter.binder.listed_rows import in_postgres
 from rewriter.emit.engines.base import Engine
 from rewriter.emit.engines.parts import Guarded, collated, number, operation, when
 from rewriter.ir.relation import leaf
@@ -60,6 +61,9 @@ class Postgres(Engine):
         text = cast(value, "TEXT")
         # As citext does it.
         return self.bytewise(exp.Lower(this=collated(text, "default")) if column.caseless else text)
+
+    def listed(self, columns: Sequence[Column], texts: Sequence[Sequence[str | None]]) -> exp.Select:
+        return in_postgres(columns, texts)
 
     def cell(self, value: exp.Expr, of: Type) -> exp.Expr:
         if of is not Type.NUMERIC:

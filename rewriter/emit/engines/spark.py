@@ -7,6 +7,7 @@ Why: docs/decisions/spark-raises-nowhere.md.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Sequence
 from decimal import Decimal
@@ -14,7 +15,7 @@ from decimal import Decimal
 from sqlglot import exp
 
 from rewriter.emit.engines.base import Engine
-from rewriter.emit.engines.parts import Guarded, calendar, dates, number, operation, when
+from rewriter.emit.engines.parts import Guarded, calendar, column_type, dates, number, operation, when
 from rewriter.ir.relation import leaf
 from rewriter.ir.trees import alias, and_, case, cast, func, not_, paren, select, walk
 from rewriter.ir.types import DATED, FLOATS, INTEGERS, NUMBERS, STAMPS, TEXTUAL, Type, common
@@ -95,6 +96,22 @@ class Spark(Engine):
             for number, (name, target) in enumerate(columns)
         ]
         return select("cell", *typed, source=CELLS)
+
+    def listed(self, columns: Sequence[Column], texts: Sequence[Sequence[str | None]]) -> exp.Select:
+        arrays: list[exp.Expr] = [
+            exp.Anonymous(
+                this="FROM_JSON", expressions=list(map(exp.Literal.string, (json.dumps(t), "array<string>")))
+            )
+            for t in texts
+        ]
+        rows = exp.Anonymous(
+            this="INLINE", expressions=[exp.Anonymous(this="ARRAYS_ZIP", expressions=arrays)]
+        )
+        typed = [
+            alias(cast(exp.column(str(place), quoted=True), column_type(column)), column.name, quoted=True)
+            for place, column in enumerate(columns)
+        ]
+        return select(*typed, source=select(rows).subquery("z", copy=False))
 
     def days(self, value: exp.Expr) -> exp.Expr:
         return exp.Anonymous(this="UNIX_DATE", expressions=[value])

@@ -54,6 +54,13 @@ QUESTIONS = {
     "partition selection": "SELECT DISTINCT hobby FROM hobbies",
     "distinct count": "SELECT COUNT(DISTINCT hobby) FROM hobbies",
     "sum and average": "SELECT SUM(seconds), AVG(seconds) FROM visits",
+    "rows of VALUES": "SELECT k.name, SUM(seconds) FROM visits JOIN (VALUES (0, 'it''s'), (1, 'b \\ \"c\"'), "
+    "(2, NULL), (2, 'ü')) AS k(room, name) USING (room) GROUP BY k.name",
+    "a calendar": "SELECT d.day::date, COUNT(*) FROM visits JOIN generate_series('2024-01-01'::date, '2024-01-03', "
+    "'1 day') AS d(day) ON d.day < timestamptz '2024-01-02 12:00:00+00' OR seconds > 30 GROUP BY 1",
+    "numbers of rows": "SELECT COUNT(*) FROM visits JOIN (SELECT floor, AVG(room) AS r, bool_and(room > 0) AS b, "
+    "MAX(room) / 3.0 AS d, 1e-3::float8 * MIN(room) AS f FROM rooms GROUP BY floor) AS x "
+    "ON x.r >= room AND x.d < 1 AND x.f < 1.5 AND x.b IS NOT NULL",
     "quantile": "SELECT percentile_cont(0.5) WITHIN GROUP (ORDER BY seconds) FROM visits",
 }
 Seen = tuple[list[tuple[str | None, ...]], list[bytes], list[str]]
