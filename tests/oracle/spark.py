@@ -12,6 +12,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql.connect.plan import SQL
 from pyspark.sql.connect.session import SparkSession
 
+from dpproxy.backends.spark.adapter import _bind
 from dpproxy.backends.spark.session import connected, end
 from rewriter.emit.engines.spark import CELLS, SECRET, SPARK
 from tests.oracle.data import PUBLIC, Rows
@@ -73,15 +74,11 @@ class SparkData:
         listed = zip(*(column.to_pylist() for column in found.columns), strict=True)
         return list(found.column_names), list(listed)
 
-    def _bind(self, database: str, name: str, texts: dict[str, list[object]]) -> None:
+    def _bind(self, database: str, name: str, texts: dict[str, list[str | None]]) -> None:
         """Makes a view of columns of texts, unless it is there."""
         if self._bound.get((database, name)) == texts:
             return
-        rows = len(next(iter(texts.values())))
-        columns = {"cell": pa.array(range(1, rows + 1), pa.int64())} | {
-            key: pa.array(values, pa.string()) for key, values in texts.items()
-        }
-        self._sessions[database].createDataFrame(pa.table(columns)).createOrReplaceTempView(name)
+        _bind(self._sessions[database], name, texts)
         self._bound[database, name] = texts
 
     def close(self) -> None:

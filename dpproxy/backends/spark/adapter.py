@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 from pyspark.sql.connect.session import SparkSession
+from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
 from dpproxy.backends.base import (
@@ -136,7 +137,9 @@ def _bind(session: SparkSession, name: str, texts: Mapping[str, Sequence[str | N
     rows = len(next(iter(texts.values())))
     numbers = pa.array(range(1, rows + 1), pa.int64())
     columns = {"cell": numbers, **{key: pa.array(values, pa.string()) for key, values in texts.items()}}
-    session.createDataFrame(pa.table(columns)).createOrReplaceTempView(name)
+    table = pa.table(columns)
+    # Spark infers no schema of a table without rows.
+    session.createDataFrame(table, from_arrow_schema(table.schema)).createOrReplaceTempView(name)
 
 
 def _streamed(session: SparkSession, query: str) -> Iterator[StructType | pa.Table]:
