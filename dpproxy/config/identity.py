@@ -11,6 +11,8 @@ from dpproxy.pgwire.identifiers import possible_name
 
 OWNER = "owner"
 """Whom the owner's commands ask as: what this account has paid for is nobody else's, so that nobody logs in as it."""
+LEAST_PASSWORD = 10
+"""Characters of a password, an analyst's or the owner's."""
 
 
 def is_pattern(name: str) -> bool:

@@ -12,12 +12,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
+from dpproxy.config.identity import LEAST_PASSWORD
 from dpproxy.config.sections import ConfigError
 from dpproxy.reporting.rows import OutputError
 from mechanisms.randomness import random_bytes
 
-LEAST = 10
-"""Characters of a password."""
 _N, _R, _P, _LENGTH = 1 << 15, 8, 1, 32
 _MEMORY = 256 * _N * _R
 
@@ -32,8 +31,8 @@ class ScryptVerifier:
     @classmethod
     def make(cls, password: str) -> Self:
         """A verifier of a new password, with a salt of its own; OutputError where it is too short."""
-        if len(password) < LEAST:
-            raise OutputError(f"the owner's password has at least {LEAST} characters")
+        if len(password) < LEAST_PASSWORD:
+            raise OutputError(f"the owner's password has at least {LEAST_PASSWORD} characters")
         salt = random_bytes(16)
         return cls(salt, _hash(password, salt))
 

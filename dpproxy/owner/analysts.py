@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from dpproxy.config.identity import OWNER
+from dpproxy.config.identity import LEAST_PASSWORD, OWNER
 from dpproxy.config.sections import Config
 from dpproxy.deployment.service import LedgerAndKey, open_front, opened_vault
 from dpproxy.pgwire.auth import ScramVerifier
@@ -20,7 +20,7 @@ class UserError(OutputError):
 def add(config: Config, name: str, password: str) -> None:
     """Adds an analyst.
 
-    Raises UserError for an empty password and a name that no analyst can have, AnalystExists.
+    Raises UserError for a short password and a name that no analyst can have, AnalystExists.
     """
     _check(name, password)
     if name == OWNER:
@@ -36,7 +36,7 @@ def names(config: Config) -> tuple[str, ...]:
 
 
 def set_password(config: Config, name: str, password: str) -> None:
-    """Sets an analyst's password; raises UserError where there is no such analyst."""
+    """Sets an analyst's password; raises UserError for a short one and for nobody known."""
     _check(name, password)
     with opened_vault(config) as vault:
         if not vault.ledger.analysts.set_verifier(name, str(ScramVerifier.make(password))):
@@ -61,7 +61,7 @@ def _end_sessions(config: Config, vault: LedgerAndKey, name: str) -> None:
 
 
 def _check(name: str, password: str) -> None:
-    if not password:
-        raise UserError("the password is empty")
+    if len(password) < LEAST_PASSWORD:
+        raise UserError(f"an analyst's password has at least {LEAST_PASSWORD} characters")
     if not name or name.startswith("pg_") or len(name.encode()) > NAME_BYTES or not name.isprintable():
         raise UserError("an analyst's name has 1 to 63 bytes, is printable, and does not begin with pg_")

@@ -14,7 +14,7 @@ from tests.clients.kinds import KINDS, MOODS
 
 USERS = 4000
 COUNTRIES = ("DE", "FR", "IN", "US")
-ANALYST, PASSWORD = "ann", "pencil"
+ANALYST, PASSWORD = "ann", "red-pencil"
 TOLERANCE = 30
 """About nine standard deviations of the noise that the policy below asks for."""
 

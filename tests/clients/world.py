@@ -17,7 +17,7 @@ from tests.clients.counted import Counts
 from tests.clients.data import POLICY, fill_duckdb, fill_postgres
 
 ROOT = Path(__file__).parent.parent.parent
-ANALYST, PASSWORD, DATABASE = "ann", "pencil", "dpproxy"
+ANALYST, PASSWORD, DATABASE = "ann", "red-pencil", "dpproxy"
 
 
 @dataclass

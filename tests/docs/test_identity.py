@@ -33,7 +33,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     kind = serialization.PublicFormat.SubjectPublicKeyInfo
     (folder / "issuer.pem").write_bytes(public.public_bytes(serialization.Encoding.PEM, kind))
     make(folder, POLICY + SERVICES + TOKENS)
-    command("user", "add", "metabase", "--password-stdin", folder=folder, entry="pencil\n")
+    command("user", "add", "metabase", "--password-stdin", folder=folder, entry="red-pencil\n")
     with serving(["serve", "-c", str(folder / "dpproxy.toml"), "--port", "0"], folder=folder) as running:
         yield running
 
@@ -50,7 +50,7 @@ def told(connection: psycopg.Connection, statement: str) -> str | None:
 
 @pytest.mark.parametrize(("block", "checked"), [(ROLES, 6), (COMMENTED, 1)])
 def test_the_sql(served: Running, block: str, checked: int) -> None:
-    with served.connect("metabase", "pencil") as connection:
+    with served.connect("metabase", "red-pencil") as connection:
         found = [(told(connection, sql.strip()), expected) for sql, expected in STATEMENT.findall(block)]
     assert [(one, other) for one, other in found if other and one != other] == []
     assert sum(bool(expected) for _, expected in found) == checked
@@ -63,7 +63,7 @@ def test_the_pool(served: Running, tmp_path: Path) -> None:
         [sys.executable, str(program)], capture_output=True, text=True, timeout=60, check=True
     )
     assert len(done.stdout.split()) == 2
-    with served.connect("metabase", "pencil") as connection:
+    with served.connect("metabase", "red-pencil") as connection:
         for analyst in ("ann", "bob"):
             connection.execute(f"SET ROLE {analyst}".encode())
             assert told(connection, "SELECT count(*) > 0 FROM (SELECT * FROM dpproxy.releases) r") == "True"

@@ -192,24 +192,24 @@ def test_explain_charges_nothing(file: str) -> None:
 @pytest.mark.service
 def test_users(tmp_path: Path) -> None:
     file = str(serving.make(tmp_path))
-    assert run("user", "add", "-c", file, "bob", "--password-stdin", entry="one\n") == (
+    assert run("user", "add", "-c", file, "bob", "--password-stdin", entry="number one\n") == (
         0,
         "bob can log in.\n",
         "",
     )
-    assert run("user", "add", "-c", file, "ann", "--password-stdin", entry="two\n") == (
+    assert run("user", "add", "-c", file, "ann", "--password-stdin", entry="number two\n") == (
         0,
         "ann can log in.\n",
         "",
     )
     assert run("user", "list", "-c", file)[1] == "ann\nbob\n"
     assert json.loads(run("user", "list", "-c", file, "--json")[1]) == ["ann", "bob"]
-    status, _, err = run("user", "add", "-c", file, "bob", "--password-stdin", entry="three\n")
+    status, _, err = run("user", "add", "-c", file, "bob", "--password-stdin", entry="number three\n")
     assert (status, err) == (1, "dpproxy: there is an analyst bob\n")
-    assert run("user", "passwd", "-c", file, "bob", "--password-stdin", entry="three\n")[0] == 0
+    assert run("user", "passwd", "-c", file, "bob", "--password-stdin", entry="number three\n")[0] == 0
     assert run("user", "remove", "-c", file, "bob")[0] == 0
     assert run("user", "remove", "-c", file, "bob")[0] == 1
-    assert run("user", "passwd", "-c", file, "bob", "--password-stdin", entry="three\n")[0] == 1
+    assert run("user", "passwd", "-c", file, "bob", "--password-stdin", entry="number three\n")[0] == 1
     assert run("user", "list", "-c", file)[1] == "ann\n"
 
 

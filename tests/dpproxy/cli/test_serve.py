@@ -31,7 +31,7 @@ def server(folder: Path) -> Iterator[Running]:
 
 def _deployment(folder: Path) -> Path:
     make(folder)
-    added = command("user", "add", "ann", "--password-stdin", folder=folder, entry="pencil\n")
+    added = command("user", "add", "ann", "--password-stdin", folder=folder, entry="red-pencil\n")
     assert (added.returncode, added.stderr) == (0, "")
     return folder
 
@@ -46,9 +46,9 @@ def used(connection: psycopg.Connection) -> object:
 
 
 def test_an_analyst_is_let_in_by_password_and_answered(server: Running) -> None:
-    with server.connect("ann", "pencil") as connection:
+    with server.connect("ann", "red-pencil") as connection:
         assert [town for town, _ in towns(connection)] == ["Bonn", "Jena", "Ulm"]
-    for user, password in (("ann", "pen"), ("eve", "pencil")):
+    for user, password in (("ann", "pen"), ("eve", "red-pencil")):
         with pytest.raises(psycopg.OperationalError, match="password authentication failed"):
             server.connect(user, password)
 
@@ -62,12 +62,12 @@ def test_garbage_on_the_port_harms_nobody(server: Running) -> None:
             stranger.settimeout(20)
             while stranger.recv(4096):
                 pass
-    with server.connect("ann", "pencil") as connection:
+    with server.connect("ann", "red-pencil") as connection:
         assert len(towns(connection)) == 3
 
 
 def test_a_statement_that_takes_all_memory_ends_alone(server: Running) -> None:
-    with server.connect("ann", "pencil") as connection, server.connect("ann", "pencil") as other:
+    with server.connect("ann", "red-pencil") as connection, server.connect("ann", "red-pencil") as other:
         with pytest.raises(psycopg.errors.OutOfMemory):
             connection.execute("SELECT length(repeat('x', 1000000000) || 'y')")
         assert len(towns(connection)) == len(towns(other)) == 3
@@ -77,7 +77,7 @@ def test_stopped_or_killed_it_remembers_what_was_paid(tmp_path: Path) -> None:
     folder = _deployment(tmp_path)
     with (
         serving(["serve", "--port", "0"], folder=folder) as first,
-        first.connect("ann", "pencil") as connection,
+        first.connect("ann", "red-pencil") as connection,
     ):
         rows, spent = towns(connection), used(connection)
         assert first.stop(signal.SIGTERM) == 0
@@ -86,7 +86,7 @@ def test_stopped_or_killed_it_remembers_what_was_paid(tmp_path: Path) -> None:
     for number in (signal.SIGKILL, signal.SIGTERM):
         with (
             serving(["serve", "--port", "0"], folder=folder) as again,
-            again.connect("ann", "pencil") as connection,
+            again.connect("ann", "red-pencil") as connection,
         ):
             assert towns(connection) == rows
             assert used(connection) == spent
@@ -94,7 +94,7 @@ def test_stopped_or_killed_it_remembers_what_was_paid(tmp_path: Path) -> None:
 
 
 def test_query_attaches_to_the_running_ledger_and_front(server: Running, folder: Path) -> None:
-    with server.connect("ann", "pencil") as connection:
+    with server.connect("ann", "red-pencil") as connection:
         rows, spent = towns(connection), used(connection)
         asked = command("query", "--analyst", "ann", "--format", "json", COUNT, folder=folder)
         assert [tuple(row) for row in json.loads(asked.stdout)["rows"]] == rows
@@ -107,7 +107,7 @@ def test_only_one_serves_a_deployment(server: Running, folder: Path) -> None:
     second = command("serve", "--port", "0", folder=folder)
     assert (second.returncode, second.stdout, second.stderr.count("\n")) == (1, "", 1)
     assert "another dpproxy runs" in second.stderr
-    with server.connect("ann", "pencil") as connection:
+    with server.connect("ann", "red-pencil") as connection:
         assert len(towns(connection)) == 3
 
 
@@ -120,29 +120,29 @@ def test_another_policy_does_not_attach(server: Running, folder: Path) -> None:
         file.write_text(POLICY)
     assert (asked.returncode, asked.stderr.count("\n")) == (1, 1)
     assert "another policy" in asked.stderr
-    with server.connect("ann", "pencil") as connection:
+    with server.connect("ann", "red-pencil") as connection:
         assert [town for town, _ in towns(connection)] == ["Bonn", "Jena", "Ulm"]
 
 
 def test_removing_an_analyst_ends_their_sessions_alone(server: Running, folder: Path) -> None:
-    command("user", "add", "bob", "--password-stdin", folder=folder, entry="pen\n")
-    with server.connect("ann", "pencil") as ann, server.connect("bob", "pen") as bob:
+    command("user", "add", "bob", "--password-stdin", folder=folder, entry="longer pen\n")
+    with server.connect("ann", "red-pencil") as ann, server.connect("bob", "longer pen") as bob:
         removed = command("user", "remove", "bob", folder=folder)
         assert (removed.returncode, removed.stderr) == (0, "")
         with pytest.raises(psycopg.OperationalError):
             bob.execute("SELECT 1")
         with pytest.raises(psycopg.OperationalError, match="password authentication failed"):
-            server.connect("bob", "pen")
+            server.connect("bob", "longer pen")
         assert len(towns(ann)) == 3
 
 
 def test_a_new_password_holds_at_once(server: Running, folder: Path) -> None:
-    command("user", "add", "cem", "--password-stdin", folder=folder, entry="chalk\n")
-    assert command("user", "passwd", "cem", "--password-stdin", folder=folder, entry="ink\n").returncode == 0
-    with server.connect("cem", "ink") as connection:
+    command("user", "add", "cem", "--password-stdin", folder=folder, entry="white chalk\n")
+    assert command("user", "passwd", "cem", "--password-stdin", folder=folder, entry="permanent ink\n").returncode == 0
+    with server.connect("cem", "permanent ink") as connection:
         assert len(towns(connection)) == 3
     with pytest.raises(psycopg.OperationalError, match="password authentication failed"):
-        server.connect("cem", "chalk")
+        server.connect("cem", "white chalk")
 
 
 def test_a_port_that_is_taken_is_one_line(tmp_path: Path) -> None:

@@ -46,7 +46,7 @@ def server(corpora: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
             )
     policy = (corpora / "dpproxy.toml").read_text()
     (folder / "dpproxy.toml").write_text('[backend]\nurl = "duckdb:///data.duckdb"\n' + policy)
-    command("user", "add", "ann", "--password-stdin", folder=folder, entry="pencil\n")
+    command("user", "add", "ann", "--password-stdin", folder=folder, entry="red-pencil\n")
     with serving(["serve", "-c", str(folder / "dpproxy.toml"), "--port", "0"], folder=folder) as running:
         yield running
 
@@ -57,7 +57,7 @@ def entries(path: Path) -> list[dict[str, Any]]:
 
 def asked(server: Running, sql: str, values: tuple[object, ...] = ()) -> psycopg.Error | None:
     """The error that a client gets, None for an answer; rows are fetched to the end."""
-    with server.connect("ann", "pencil") as connection:
+    with server.connect("ann", "red-pencil") as connection:
         try:
             cursor: psycopg.Cursor[Any] = psycopg.RawCursor(connection)
             cursor.execute(sql.encode(), [*values] if values else None)
@@ -70,7 +70,7 @@ def asked(server: Running, sql: str, values: tuple[object, ...] = ()) -> psycopg
 
 def plan(server: Running, sql: str) -> str:
     """What EXPLAIN says."""
-    with server.connect("ann", "pencil") as connection:
+    with server.connect("ann", "red-pencil") as connection:
         return "\n".join(str(line) for (line,) in connection.execute(f"EXPLAIN {sql}".encode()).fetchall())
 
 

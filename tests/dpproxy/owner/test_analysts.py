@@ -19,7 +19,11 @@ def config(tmp_path_factory: pytest.TempPathFactory) -> Config:
 
 @pytest.mark.parametrize(
     ("name", "password"),
-    [("ann", ""), ("pg_ann", "x"), ("", "x"), ("a" * 64, "x"), ("a\nb", "x"), ("owner", "x")],
+    [
+        ("ann", ""),
+        ("ann", "x" * 9),
+        *((name, "x" * 10) for name in ("pg_ann", "", "a" * 64, "a\nb", "owner")),
+    ],
 )
 def test_names_and_passwords_that_cannot_be(config: Config, name: str, password: str) -> None:
     with pytest.raises(analysts.UserError):
@@ -28,18 +32,20 @@ def test_names_and_passwords_that_cannot_be(config: Config, name: str, password:
 
 @pytest.mark.service
 def test_a_verifier_is_kept_and_no_password(config: Config) -> None:
-    analysts.add(config, "ann", "hunter2")
+    analysts.add(config, "ann", "hunter2 and 3")
     assert analysts.names(config) == ("ann",)
     with opened_vault(config) as vault:
         first = vault.ledger.analysts.verifier("ann")
-    analysts.set_password(config, "ann", "hunter2")
+    with pytest.raises(analysts.UserError, match="at least 10 characters"):
+        analysts.set_password(config, "ann", "x" * 9)
+    analysts.set_password(config, "ann", "hunter2 and 3")
     with opened_vault(config) as vault:
         second = vault.ledger.analysts.verifier("ann")
     assert first != second
-    assert "hunter2" not in f"{first}{second}"
+    assert "hunter2 and 3" not in f"{first}{second}"
     analysts.remove(config, "ann")
     assert analysts.names(config) == ()
     with pytest.raises(analysts.UserError):
-        analysts.set_password(config, "ann", "x")
+        analysts.set_password(config, "ann", "x" * 10)
     with pytest.raises(analysts.UserError):
         analysts.remove(config, "ann")

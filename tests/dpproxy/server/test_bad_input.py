@@ -39,7 +39,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
             " FROM range(3000000) r(i)"
         )
     for name in ("ann", "bob", "eve", "gil"):
-        command("user", "add", name, "--password-stdin", folder=folder, entry="pencil\n")
+        command("user", "add", name, "--password-stdin", folder=folder, entry="red-pencil\n")
     with serving(["serve", "--port", "0"], folder=folder) as running:
         yield running
 
@@ -48,7 +48,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
 def whole(server: Running) -> Iterator[Running]:
     """The server; after the test it still answers, and the test has charged nothing to bob."""
     yield server
-    with server.connect("bob", "pencil") as connection:
+    with server.connect("bob", "red-pencil") as connection:
         assert len(connection.execute(TOWNS).fetchall()) == 3
         used = connection.execute("SELECT used, reserved FROM dpproxy.budget ORDER BY unit").fetchall()
         assert used == [(0, 0), (1, 0)]
@@ -75,7 +75,7 @@ def whole(server: Running) -> Iterator[Running]:
     ids=range(14),
 )
 def test_a_bad_statement_gets_a_clear_error(whole: Running, sql: str, state: str | None, words: str) -> None:
-    with whole.connect("bob", "pencil") as connection:
+    with whole.connect("bob", "red-pencil") as connection:
         with nullcontext() if state is None else pytest.raises(psycopg.Error) as refused:
             connection.execute(sql.encode())
         if refused is not None:
@@ -105,7 +105,7 @@ def test_garbage_on_the_port_is_dropped(whole: Running, garbage: bytes) -> None:
 
 
 def test_a_client_that_leaves_in_mid_query_has_paid(whole: Running) -> None:
-    with whole.connect("eve", "pencil") as again:
+    with whole.connect("eve", "red-pencil") as again:
 
         def eventually(wanted: Callable[[Decimal, Decimal], bool]) -> None:
             deadline = time.monotonic() + 30
@@ -113,7 +113,7 @@ def test_a_client_that_leaves_in_mid_query_has_paid(whole: Running) -> None:
                 assert time.monotonic() < deadline, found
                 time.sleep(0.02)
 
-        connection = whole.connect("eve", "pencil")
+        connection = whole.connect("eve", "red-pencil")
         thread = threading.Thread(target=lambda: _ignored(connection))
         thread.start()
         eventually(lambda used, reserved: used + reserved > 0)
@@ -132,7 +132,7 @@ def _ignored(connection: psycopg.Connection) -> None:
 
 
 def test_an_exhausted_budget_says_what_is_left_and_when_it_refreshes(whole: Running) -> None:
-    with whole.connect("gil", "pencil") as connection:
+    with whole.connect("gil", "red-pencil") as connection:
         for number in range(3):
             connection.execute(f"SELECT COUNT(*) FROM people WHERE person_id > {number}")
         with pytest.raises(psycopg.Error) as refused:

@@ -36,7 +36,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     make(folder, POLICY + IDENTITY)
     for name in ("bi", "carl"):
         assert (
-            command("user", "add", name, "--password-stdin", folder=folder, entry="pencil\n").returncode == 0
+            command("user", "add", name, "--password-stdin", folder=folder, entry="red-pencil\n").returncode == 0
         )
     return folder
 
@@ -50,7 +50,7 @@ def served(folder: Path) -> Iterator[Running]:
 def test_nobody_is_the_owner(folder: Path) -> None:
     """Whose account pays for what the owner's commands publish and look up."""
     assert not Identity({"bi": ["*"]}).may("bi", "owner")
-    added = command("user", "add", "owner", "--password-stdin", folder=folder, entry="pencil\n")
+    added = command("user", "add", "owner", "--password-stdin", folder=folder, entry="red-pencil\n")
     assert (added.returncode, added.stdout) == (1, "")
     assert "kept for the commands of the data owner" in added.stderr
     (folder / "named.toml").write_text(POLICY + IDENTITY.replace('"ann", ', '"owner", '))
@@ -61,7 +61,7 @@ def test_nobody_is_the_owner(folder: Path) -> None:
 def pooled(served: Running, size: int) -> sqlalchemy.Engine:
     """A pool of the service's connections, each cleaned by DISCARD ALL when it goes back."""
     engine = sqlalchemy.create_engine(
-        f"postgresql+psycopg://bi:pencil@127.0.0.1:{served.port}/dpproxy?sslmode=require",
+        f"postgresql+psycopg://bi:red-pencil@127.0.0.1:{served.port}/dpproxy?sslmode=require",
         pool_size=size,
         max_overflow=0,
         pool_reset_on_return=None,
@@ -146,7 +146,7 @@ def test_nothing_of_an_account_leaks_to_the_next_user_of_a_connection(served: Ru
 
 
 def test_a_connection_that_is_not_cleaned_charges_whoever_asks(served: Running) -> None:
-    with served.connect("bi", "pencil") as connection:
+    with served.connect("bi", "red-pencil") as connection:
         question = b"SELECT COUNT(*) FROM people WHERE person_id < 250"
         connection.execute("SET ROLE guest_2")
         connection.execute(question, prepare=True)
@@ -163,7 +163,7 @@ def test_a_connection_that_is_not_cleaned_charges_whoever_asks(served: Running) 
 
 
 def test_errors_follow_the_role(served: Running) -> None:
-    with served.connect("bi", "pencil") as connection:
+    with served.connect("bi", "red-pencil") as connection:
         connection.execute("SET ROLE poor")
         with pytest.raises(psycopg.Error, match=r"0\.5 information units and 30 calls left") as caught:
             connection.execute(COUNT.encode())
@@ -176,7 +176,7 @@ def test_errors_follow_the_role(served: Running) -> None:
     ("login", "role"), [("bi", "carl"), ("bi", "nobody"), ("carl", "ann"), ("carl", "nobody")]
 )
 def test_who_may_not_be_acted_for(served: Running, login: str, role: str) -> None:
-    with served.connect(login, "pencil") as connection:
+    with served.connect(login, "red-pencil") as connection:
         with pytest.raises(psycopg.errors.InsufficientPrivilege) as caught:
             connection.execute(f"SET ROLE {role}".encode())
         assert caught.value.diag.message_hint
@@ -190,7 +190,7 @@ def test_attributions_are_in_the_services_history(served: Running, folder: Path)
         "-- [SQL LAB] eve 2024-05-01T10:00:00\n",
         "",
     )
-    with served.connect("bi", "pencil") as connection:
+    with served.connect("bi", "red-pencil") as connection:
         for remark in remarks:
             connection.execute((remark + question).encode())
         found = connection.execute("SELECT attributed, replayed FROM dpproxy.releases ORDER BY at").fetchall()

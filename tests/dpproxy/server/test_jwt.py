@@ -72,7 +72,7 @@ def served(issuer: Issuer, tmp_path_factory: pytest.TempPathFactory) -> Iterator
     (folder / "issuer.pem").write_bytes(issuer.public())
     make(folder, POLICY + SECTION.format(key_file="issuer.pem"))
     for name in ("ann", "tina"):
-        command("user", "add", name, "--password-stdin", folder=folder, entry="pencil\n")
+        command("user", "add", name, "--password-stdin", folder=folder, entry="red-pencil\n")
     with serving(["serve", "-c", str(folder / "dpproxy.toml"), "--port", "0"], folder=folder) as running:
         yield running
 
@@ -88,7 +88,7 @@ def test_a_token_is_a_password(served: Running, issuer: Issuer) -> None:
 
 @pytest.mark.service
 def test_others_have_their_passwords(served: Running) -> None:
-    with served.connect("ann", "pencil") as connection:
+    with served.connect("ann", "red-pencil") as connection:
         assert connection.execute("SELECT current_user").fetchone() == ("ann",)
 
 
@@ -114,7 +114,7 @@ def test_what_proves_nothing(served: Running, issuer: Issuer, other: Issuer) -> 
         "for another audience": issuer.token(user, aud="other"),
         "without an audience": issuer.token(user, aud=None),
         "without a name": issuer.token(user, email=None),
-        "no token": "pencil",
+        "no token": "red-pencil",
     }
     failed = []
     for number, (what, token) in enumerate(wrong.items()):
@@ -131,7 +131,7 @@ def test_what_proves_nothing(served: Running, issuer: Issuer, other: Issuer) -> 
 @pytest.mark.service
 def test_a_password_is_no_token(served: Running) -> None:
     with pytest.raises(psycopg.OperationalError, match='token authentication failed for user "tina"'):
-        served.connect("tina", "pencil")
+        served.connect("tina", "red-pencil")
 
 
 @pytest.mark.service

@@ -231,11 +231,11 @@ def test_it_is_for_who_has_the_key(tmp_path: Path) -> None:
 def test_an_analyst_cannot_assess_through_the_wire(tmp_path: Path) -> None:
     """Neither is there a statement for it, nor does a dpproxy serve as the backend of another one."""
     make(tmp_path)
-    command("user", "add", "ann", "--password-stdin", folder=tmp_path, entry="pencil\n")
+    command("user", "add", "ann", "--password-stdin", folder=tmp_path, entry="red-pencil\n")
     with serving(["serve", "--port", "0"], folder=tmp_path) as running:
         theirs = tmp_path / "theirs"
         theirs.mkdir()
-        url = f"postgresql://ann:pencil@127.0.0.1:{running.port}/x"
+        url = f"postgresql://ann:red-pencil@127.0.0.1:{running.port}/x"
         (theirs / "dpproxy.toml").write_text(
             f'[backend]\nurl = "{url}"\n[tables.people]\nprivacy_unit = "person_id"\n'
         )
@@ -243,5 +243,5 @@ def test_an_analyst_cannot_assess_through_the_wire(tmp_path: Path) -> None:
         told = command("assess", "--from", "asked.sql", folder=theirs)
         assert told.returncode == 1
         assert "could not be reached" in told.stderr
-        with running.connect("ann", "pencil") as connection:
+        with running.connect("ann", "red-pencil") as connection:
             assert connection.execute("SELECT * FROM dpproxy.releases").fetchall() == []
