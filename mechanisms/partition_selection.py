@@ -32,6 +32,8 @@ MOST_ITEMS = 200_000
 """The largest delta0: up to here float64 gives the same weights, so SQL engines can compute them."""
 SMALLEST_RHO, LARGEST_RHO = Fraction(1, 10**12), Fraction(1000)
 SMALLEST_DELTA = Fraction(1, 1 << 200)
+SHARES = Fraction(1, 13), Fraction(3, 13), Fraction(9, 13)
+"""What the rounds of DP-SIPS spend of rho and delta."""
 
 
 @dataclass(frozen=True)
@@ -190,8 +192,7 @@ class DPSips(WeightedGaussian):
 
     @cached_property
     def rounds(self) -> tuple[WeightRound, ...]:
-        shares = (Fraction(1, 13), Fraction(3, 13), Fraction(9, 13))
-        return tuple(WeightRound(s * self.rho, s * self.delta, self.delta0, self.floor) for s in shares)
+        return tuple(WeightRound(s * self.rho, s * self.delta, self.delta0, self.floor) for s in SHARES)
 
 
 @lru_cache(maxsize=16)

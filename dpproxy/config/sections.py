@@ -16,8 +16,14 @@ from typing import Annotated, Any, Literal, get_args
 
 from pydantic import BaseModel, BeforeValidator, Field, ValidationError, field_validator, model_validator
 
+from budget.units import MICRO, MOST
 from dpproxy.config.identity import IdentitySection
+from dpproxy.config.mechanism_limits import LEAST_EPSILON, MOST_FETCHED, between, impossible
 from dpproxy.config.values import MEMORY, SECTION, duration, exact, memory_bytes
+from mechanisms.distinct_count import MOST_BOUNDS
+from mechanisms.partition_selection import ONE
+from mechanisms.quantile import MOST_LEVELS
+from mechanisms.validation import LARGEST_BOUND, LARGEST_EPSILON, SMALLEST_DELTA
 
 LEAST_SESSION_MEMORY = 128_000_000
 """Indexes of public tables are built in half of it."""
@@ -59,7 +65,7 @@ def _duration(value: object) -> object:
 
 
 Exact = Annotated[Fraction, BeforeValidator(_exact)]
-Amount = Annotated[Exact, Field(ge=0)]
+Amount = Annotated[Exact, between(Fraction(0), Fraction(MOST, MICRO))]
 Positive = Annotated[int, Field(ge=1)]
 Duration = Annotated[dt.timedelta, BeforeValidator(_duration), Field(gt=dt.timedelta())]
 Period = Literal["none", "day", "week", "month"]
@@ -173,25 +179,31 @@ class Allowances(_Section):
 class Privacy(_Section):
     """[privacy]: what a unit is worth and how the mechanisms are set."""
 
-    epsilon_per: Annotated[Exact, Field(gt=0)] = Fraction(15, 100)
+    epsilon_per: Annotated[Exact, between(LEAST_EPSILON, LARGEST_EPSILON)] = Fraction(15, 100)
     delta_per: Annotated[Exact, Field(ge=0, lt=1)] = Fraction(1, 10**10)
-    delta_prime: Annotated[Exact, Field(gt=0, lt=1)] = Fraction(1, 10**9)
+    delta_prime: Annotated[Exact, between(SMALLEST_DELTA), Field(lt=1)] = Fraction(1, 10**9)
     noise: Literal["gaussian", "laplace"] = "gaussian"
     mechanisms: Literal["clipped", "paper"] = "clipped"
-    d_bar: Positive = 1000
-    max_k: Positive = 100
+    d_bar: Annotated[int, between(1, MOST_FETCHED)] = 1000
+    max_k: Annotated[int, between(1, MOST_FETCHED // 10)] = 100
     epoch: Literal["hour", "day", "week", "month", "forever"] = "day"
     key_file: str = ".dpproxy/key"
-    query_information: Amount = Fraction(50)
-    query_calls: Amount = Fraction(5)
+    query_information: Annotated[Amount, Field(gt=0)] = Fraction(50)
+    query_calls: Annotated[Amount, Field(gt=0)] = Fraction(5)
     allowances: Allowances = Allowances()
-    relative_error: Annotated[Exact, Field(gt=0, lt=1)] = Fraction(1, 10)
-    max_items_per_unit: Positive = 100
-    least_weight: int = Field(default=0, ge=0, le=1_000_000)
-    quantile_bins: int = Field(default=1024, ge=2)
+    relative_error: Annotated[Exact, between(Fraction(1, 1000)), Field(lt=1)] = Fraction(1, 10)
+    max_items_per_unit: Annotated[int, between(1, MOST_BOUNDS)] = 100
+    least_weight: Annotated[int, between(0, LARGEST_BOUND // ONE)] = 0
+    quantile_bins: Annotated[int, between(2, 1 << MOST_LEVELS)] = 1024
     min_units: int = Field(default=0, ge=0)
     nonnegative: bool = False
     scans: Literal["refuse", "charge"] = "refuse"
+
+    @model_validator(mode="after")
+    def _answering(self) -> Privacy:
+        if why := impossible(self):
+            raise ValueError(why)
+        return self
 
     @property
     def unit_clips(self) -> bool:

@@ -91,8 +91,8 @@ class QuantileMeter:
 
     def cost(self, groups: int) -> Cost:
         if self._measure.weighted:  # a unit's weights are bounded over all groups
-            return self.tree.cost_at_most if groups else FREE
-        return Cost(self.changed.of(groups) * self.tree.cost_at_most.information, Fraction(0))
+            return Cost(Fraction(1), Fraction(0)) if groups else FREE
+        return Cost(Fraction(self.changed.of(groups)), Fraction(0))
 
     def parameters(self, groups: int) -> Plain:
         law = [one.parameters for one in self.choices] or self.tree.parameters

@@ -76,7 +76,10 @@ def _privacy(read: TrailFile) -> Privacy:
         values = {
             name: Fraction(read.trail.pinned[name]) for name in ("epsilon_per", "delta_per", "delta_prime")
         }
-        return Privacy(**values, noise=read.noise)  # type: ignore[arg-type]
+        if min(values.values()) < 0 or not 0 < values["delta_prime"] < 1:
+            raise ValueError("no parameters")
+        # Not validated: what else the file had, on which their limits depend, is not in the trail.
+        return Privacy().model_copy(update={**values, "noise": read.noise})
     except (KeyError, ValueError, ZeroDivisionError):
         raise OutputError("the trail does not tell epsilon_per, delta_per, delta_prime and noise") from None
 

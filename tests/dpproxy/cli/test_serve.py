@@ -138,7 +138,12 @@ def test_removing_an_analyst_ends_their_sessions_alone(server: Running, folder: 
 
 def test_a_new_password_holds_at_once(server: Running, folder: Path) -> None:
     command("user", "add", "cem", "--password-stdin", folder=folder, entry="white chalk\n")
-    assert command("user", "passwd", "cem", "--password-stdin", folder=folder, entry="permanent ink\n").returncode == 0
+    assert (
+        command(
+            "user", "passwd", "cem", "--password-stdin", folder=folder, entry="permanent ink\n"
+        ).returncode
+        == 0
+    )
     with server.connect("cem", "permanent ink") as connection:
         assert len(towns(connection)) == 3
     with pytest.raises(psycopg.OperationalError, match="password authentication failed"):

@@ -36,7 +36,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     make(folder, POLICY + IDENTITY)
     for name in ("bi", "carl"):
         assert (
-            command("user", "add", name, "--password-stdin", folder=folder, entry="red-pencil\n").returncode == 0
+            command("user", "add", name, "--password-stdin", folder=folder, entry="red-pencil\n").returncode
+            == 0
         )
     return folder
 
