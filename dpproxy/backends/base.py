@@ -101,6 +101,7 @@ class BackendColumn:
         native: the backend's name of its type.
         nullable: it may be NULL.
         values: the values of an enumerated type, in its order.
+        copied: its values may have been copied from rows as the type was made, as DuckDB does it.
         comment: the backend's comment.
         folds: its collation takes different texts for equal, as one that ignores case does.
         caseless: its type takes texts for equal that are in lower case, as citext does.
@@ -114,6 +115,7 @@ class BackendColumn:
     comment: str | None = None
     folds: bool = False
     caseless: bool = False
+    copied: bool = False
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,9 @@ from dpproxy.config.sections import ColumnSection, TableSection, nearest
 from dpproxy.config.values import LISTED, NUMBERS, RANGED, base, comparable, literal, order
 from rewriter.policy import Column, Horizon, Table, TableName
 
+OF_TYPE = "type"
+"""A domain_from that means the values of the column's own enumerated type."""
+
 
 class Mistake(Exception):
     """A ConfigError whose file is not known yet."""
@@ -74,12 +77,16 @@ def _column(
     if section.public and declared.model_fields_set:
         raise Mistake(place, "a public table's values are read from it: its columns can only be hidden")
     _check_bounds(place, declared, column.type)
-    domain = column.values if declared.domain_from is None else None
+    domain = None
+    if declared.domain_from == OF_TYPE:
+        domain = _type_values(f"{place}.domain_from", column)
+    elif declared.domain_from is None and not column.copied:
+        domain = column.values
     if declared.domain is not None:
         domain = _domain(f"{place}.domain", declared.domain, column)
     span = None if declared.range is None else _range(f"{place}.range", declared.range, column.type)
     source = None
-    if declared.domain_from is not None:
+    if declared.domain_from not in (None, OF_TYPE):
         source = _source(f"{place}.domain_from", declared.domain_from, names)
     sums = Column(
         column.name,
@@ -147,10 +154,18 @@ def _literal(place: str, value: object, kind: str) -> str:
         raise Mistake(place, str(error)) from error
 
 
+def _type_values(place: str, column: BackendColumn) -> tuple[str, ...]:
+    if column.values is None:
+        raise Mistake(place, f"{column.native} is no enumerated type")
+    return column.values
+
+
 def _source(place: str, written: str, names: Mapping[str, TableName]) -> tuple[TableName, str]:
     table, dot, column = written.rpartition(".")
     if not dot:
-        raise Mistake(place, 'is written like "articles.article_id"')
+        raise Mistake(
+            place, f'is written like "articles.article_id", or "{OF_TYPE}" for the values of an enumeration'
+        )
     if table not in names:
         raise Mistake(place, f'the file has no table "{table}"', nearest(table, names))
     return names[table], column

@@ -60,6 +60,7 @@ unique = ["order_id, product_id"]
 max_groups_per_unit = { product_id = 7, "product_id, size" = 9 }
 [tables.items.columns]
 product_id = { domain_from = "products.product_id" }
+size = { domain_from = "type", nullable = true }
 price = { bounds = [0, 99.5], scale = 2 }
 
 [tables."app.visits"]

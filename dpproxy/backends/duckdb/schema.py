@@ -104,7 +104,11 @@ def _columns(cursor: duckdb.DuckDBPyConnection) -> dict[TableName, list[BackendC
     ):
         values = _enum_values(cursor, native) if native.startswith("ENUM(") else None
         folds = name in folding.get((schema, table), ())
-        column = BackendColumn(name, front_type(native), native, bool(nullable), values, comment, folds)
+        column = BackendColumn(
+            # ENUM (SELECT ...) and tables from data frames with categories take their values from rows.
+            *(name, front_type(native), native, bool(nullable), values, comment, folds),
+            copied=values is not None,
+        )
         columns[_front_schema(schema), table].append(column)
     return columns
 

@@ -22,6 +22,7 @@ from dpproxy.backends.base import (
     Fetched,
     ForeignKey,
 )
+from dpproxy.backends.duckdb.adapter import DuckDB
 from rewriter.plan import HistogramQuery
 from rewriter.policy import Column, Table
 from tests.dpproxy.postgres_data import databases
@@ -151,6 +152,7 @@ def test_schema(backend: Backend) -> None:
     size = items.column("size")
     assert size is not None
     assert (size.type, size.values) == ("text", ("small", "it's large"))
+    assert size.copied is isinstance(backend, DuckDB)
     seen = tables["app", "visits"].column("seen")
     assert seen is not None
     assert seen.type == "timestamp with time zone"

@@ -60,6 +60,20 @@ def test_a_path_of_several_hops(tmp_path: Path) -> None:
     assert visits.backend_name == ("app", "visits")
 
 
+def test_values_of_a_duckdb_enumeration_are_known_by_the_owners_word(tmp_path: Path) -> None:
+    """CREATE TYPE ... AS ENUM (SELECT ...) takes them from rows: they may be what people wrote."""
+    said = 'size = { domain_from = "type", nullable = true }'
+    shop.make(tmp_path)
+    for entry, domain in ((said, ("small", "it's large")), ("size = {}", None), ("", None)):
+        file = shop.write(tmp_path, shop.POLICY.replace(said, entry))
+        column = shop.opened(file)[2].tables[ITEMS].column("size")
+        assert column is not None
+        assert (column.domain, column.nullable) == (domain, True)
+    with pytest.raises(ConfigError, match="is no enumerated type") as caught:
+        shop.opened(shop.write(tmp_path, shop.POLICY.replace('"products.product_id" }', '"type" }')))
+    assert caught.value.key == "tables.items.columns.product_id.domain_from"
+
+
 def test_only_the_backends_constraints_are_keys_of_private_tables(tmp_path: Path) -> None:
     """UNIQUE lets NULLs repeat: it is no key where a column may hold them."""
     _, _, policy = shop.opened(shop.make(tmp_path))
@@ -202,7 +216,12 @@ MISTAKES = [
     ("products.product_id", "products.product", "tables.items.columns.product_id.domain_from", "product_id"),
     ("products.product_id", "products.name", "tables.items.columns.product_id.domain_from", None),
     ("products.product_id", "orders.order_id", "tables.items.columns.product_id.domain_from", None),
-    ("price = {", 'size = { domain = ["smal"] }\nprice = {', "tables.items.columns.size.domain", "small"),
+    (
+        'domain_from = "type", nullable = true',
+        'domain = ["smal"]',
+        "tables.items.columns.size.domain",
+        "small",
+    ),
     ("price = {", "extra = { domain = [1] }\nprice = {", "tables.items.columns.extra", None),
     ("public = true\n", "public = true\nmax_rows_per_unit = 1\n", "tables.products.max_rows_per_unit", None),
     ("public = true\n", "public = false\n", "tables.products", None),
