@@ -10,11 +10,11 @@ from budget.accounting import guarantee
 from dpproxy.config.sections import AccountLimit, Config, Privacy
 from dpproxy.config.values import NUMBERS, base
 from dpproxy.deployment.service import BoundConfig
-from dpproxy.owner.attacker_advantage import lessons
+from dpproxy.owner.attacker_advantage import together
 from rewriter.policy import UNBOUNDED, Column, Table
 
-MOST_EPSILON, MOST_EPSILON_TOGETHER = 50, 20
-"""A guarantee beyond this epsilon is hardly one; and of everybody together, over a year, a weak one."""
+MOST_EPSILON = 50
+"""A guarantee beyond this epsilon is hardly one."""
 FAR_BELOW = 10
 """A cap of rows in a group cuts where a unit may have this many times as many rows in all."""
 _FLOATS = ("real", "double precision")
@@ -30,8 +30,9 @@ def warnings(checked: BoundConfig, limits: list[AccountLimit], privacy: Privacy)
             yield from _caps(shown, table, clips=checked.policy.unit_clips)
             yield from _narrow(shown, table, clips=checked.policy.unit_clips)
             yield from _units_missing(shown, table)
+            yield from _nulls_dropped(shown, table, checked.config)
     yield from _weak(privacy, limits)
-    yield from _together(privacy, limits)
+    yield from _uncapped(checked.config, limits)
     yield from _open_key(checked.config)
 
 
@@ -99,6 +100,19 @@ def _units_missing(shown: str, table: Table) -> Iterator[str]:
         yield f"{shown}.{first} may be NULL: such rows are nobody's, and do not count"
 
 
+def _nulls_dropped(shown: str, table: Table, config: Config) -> Iterator[str]:
+    """Declared domains without NULL, of columns that the schema lets be NULL; `nullable = false` says that it is meant."""
+    declared = config.tables[shown].columns if shown in config.tables else {}
+    for column in table.columns:
+        known = column.domain is not None or column.domain_from is not None or column.range is not None
+        silent = column.name not in declared or declared[column.name].nullable is None
+        if known and silent and not column.nullable and not column.required:
+            yield (
+                f"{shown}.{column.name} may be NULL: rows where it is are in no group, as if they were not there; "
+                "nullable = true makes NULL a group, nullable = false says that it is meant"
+            )
+
+
 def _weak(privacy: Privacy, limits: list[AccountLimit]) -> Iterator[str]:
     for limit in limits:
         if limit.mode == "enforce":
@@ -117,14 +131,10 @@ def _weak(privacy: Privacy, limits: list[AccountLimit]) -> Iterator[str]:
                 yield f"{limit.account}: the limits guarantee epsilon {_ceiling(epsilon)}, which is hardly anything"
 
 
-def _together(privacy: Privacy, limits: list[AccountLimit]) -> Iterator[str]:
-    """Everybody together: a cap that leaves little, or none."""
-    for limit in limits:
-        if limit.account == "dataset" and limit.mode == "enforce":
-            found = list(lessons(privacy, limit))
-            weak = next((one for one in found if one.epsilon > MOST_EPSILON_TOGETHER), None)
-            if weak is not None and found[0].epsilon <= MOST_EPSILON:
-                yield f"{weak.words}: a lower [budget.dataset] would"
+def _uncapped(config: Config, limits: list[AccountLimit]) -> Iterator[str]:
+    """Nothing caps everybody together, unless the configuration's own warnings say so of the names that it lets in."""
+    if config.server.auth != "trust" and not config.identity.services and (said := together(limits)):
+        yield said
 
 
 def _ceiling(value: Fraction) -> int:

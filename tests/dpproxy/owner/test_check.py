@@ -16,9 +16,10 @@ LIFE = """
 privacy_unit = "person_id"
 unique = ["score"]
 [tables.lives.columns]
-day = { range = ["2024-01-01", "2024-01-31"] }
+day = { range = ["2024-01-01", "2024-01-31"], nullable = true }
 year = { range = [1900, 2020] }
 """
+UNCAPPED = "everybody together: nothing bounds analysts who join forces"
 
 
 @pytest.fixture
@@ -35,7 +36,7 @@ def warned(file: Path) -> list[str]:
     status, out, _ = within("check", "-c", str(file), "--json")
     assert status == 0
     found: list[str] = json.loads(out)["warnings"]
-    return found
+    return [line for line in found if not line.startswith(UNCAPPED)]
 
 
 def test_every_warning_has_its_cause(file: Path) -> None:
@@ -51,7 +52,7 @@ def test_every_warning_has_its_cause(file: Path) -> None:
 
 def test_caps_and_bounds_that_may_bite(file: Path) -> None:
     caps = "max_rows_per_unit = 100\nmax_rows_per_unit_per_group = 10"
-    seconds = "seconds = { range = [0, 100], bounds = [0, 60.5], scale = 1 }"
+    seconds = "seconds = { range = [0, 100], nullable = true, bounds = [0, 60.5], scale = 1 }"
     policy = POLICY.replace("max_rows_per_unit = 5", caps).replace(
         "seconds = { bounds = [0, 60.5], scale = 1 }", seconds
     )
@@ -94,28 +95,49 @@ def test_weak_guarantees_and_open_keys(file: Path) -> None:
     assert warned(file) == []
     key.chmod(0o640)
     assert warned(file) == [f"{key} can be read by others (mode 0640): chmod 600 {key}"]
+    file.write_text(POLICY + "[budget.dataset]\n")
     status, _, err = within("check", "-c", str(file))
     assert status == 0
     assert err == f"dpproxy: warning: {key} can be read by others (mode 0640): chmod 600 {key}\n"
 
 
 @pytest.mark.parametrize(
-    ("information", "said"),
+    ("more", "said"),
     [
-        (30, []),
-        (300, ["dataset, a year"]),
-        (3000, ["dataset, a month"]),
-        (30_000, ["dataset: the limits guarantee"]),
+        ("", [UNCAPPED]),
+        ('[budget.dataset]\nmode = "track"\n', ['mode = "track"', UNCAPPED]),
+        ("[budget.dataset]\ninformation = 3000\n", []),
+        ("[budget.dataset]\ninformation = 30000\n", ["dataset: the limits guarantee"]),
+        ('[server]\nauth = "trust"\n', ['auth = "trust" lets any name in']),
+        ('[identity.services.bi]\nanalysts = ["ann"]\n', ['who holds the password of "bi"']),
     ],
 )
-def test_a_cap_over_everybody_that_leaves_little(file: Path, information: int, said: list[str]) -> None:
-    with file.open("a") as opened:
-        opened.write(f"[budget.dataset]\ninformation = {information}\ncalls = 30\n")
+def test_a_missing_cap_over_everybody_is_said(file: Path, more: str, said: list[str]) -> None:
+    file.write_text(POLICY + more)
     status, out, _ = within("check", "-c", str(file), "--json")
-    found = [w for w in json.loads(out)["warnings"] if w.startswith("dataset")]
     assert status == 0
+    found = json.loads(out)["warnings"]
     assert len(found) == len(said)
     assert all(one.startswith(words) for one, words in zip(found, said, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("town", "nullable", "warns"),
+    [
+        ("", True, True),
+        (", nullable = true", True, False),
+        (", nullable = false", True, False),
+        ("", False, False),
+    ],
+)
+def test_rows_with_null_that_a_domain_drops(tmp_path: Path, town: str, nullable: bool, warns: bool) -> None:
+    policy = POLICY.replace('"Jena"] }', f'"Jena"]{town} }}')
+    file = make(tmp_path, policy)
+    if nullable:
+        with duckdb.connect(tmp_path / "people.duckdb") as connection:
+            connection.execute("ALTER TABLE people ALTER town DROP NOT NULL")
+    assert [line for line in warned(file) if line.startswith("people.town may be NULL")] == warned(file)
+    assert bool(warned(file)) is warns
 
 
 @pytest.mark.service
