@@ -298,6 +298,9 @@ class Backend(Protocol):
     def schema(self) -> BackendSchema:
         """Tables, columns, constraints and comments; raises BackendUnavailable."""
 
+    def views(self) -> Mapping[TableName, frozenset[TableName]]:
+        """Views by (schema, name), and the tables that each reads, over other views too; raises BackendUnavailable."""
+
     def count(self, table: Table) -> int:
         """How many rows a *public* table has; ValueError for another."""
 

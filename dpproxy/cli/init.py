@@ -52,6 +52,13 @@ def _tell(proposal: Proposal, *, as_json: bool) -> None:
                 "privacy_unit": str(plan.unit),
                 "private": private,
                 "public": public,
+                "guessed": sorted(shown(name) for name in plan.guessed),
+                "to_confirm": {
+                    "private": {
+                        shown(name): f"{way.column} -> {way.target}" for name, way in plan.paths.items()
+                    },
+                    "public": {shown(name): why for name, why in plan.dimensions.items()},
+                },
                 "left_out": left_out,
                 "hidden": hidden,
             }
@@ -61,6 +68,11 @@ def _tell(proposal: Proposal, *, as_json: bool) -> None:
     print(f"Protected: {plan.unit}, in {', '.join(private)}.")
     if public:
         print(f"Public, by your word: {', '.join(public)}.")
+    if guessed := [shown(name) for name in plan.private if name in plan.guessed]:
+        print(f"Guessed by names, no foreign key says so: {', '.join(guessed)}.")
+    for kind, tables in (("private", plan.paths), ("public", plan.dimensions)):
+        if tables:
+            print(f"To confirm in {file}, as {kind}: {', '.join(map(shown, tables))}.")
     for name, why in left_out.items():
         print(f"Left out: {name} ({why}).")
     if hidden:

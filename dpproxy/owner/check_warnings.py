@@ -7,10 +7,12 @@ from collections.abc import Iterator
 from fractions import Fraction
 
 from budget.accounting import guarantee
+from dpproxy.catalog.build_policy import unit_name
 from dpproxy.config.sections import AccountLimit, Config, Privacy
 from dpproxy.config.values import NUMBERS, base
 from dpproxy.deployment.service import BoundConfig
 from dpproxy.owner.attacker_advantage import together
+from dpproxy.owner.people import other_people
 from rewriter.policy import UNBOUNDED, Column, Table
 
 MOST_EPSILON = 50
@@ -31,6 +33,7 @@ def warnings(checked: BoundConfig, limits: list[AccountLimit], privacy: Privacy)
             yield from _narrow(shown, table, clips=checked.policy.unit_clips)
             yield from _units_missing(shown, table)
             yield from _nulls_dropped(shown, table, checked.config)
+            yield from _other_people(shown, table, checked)
     yield from _weak(privacy, limits)
     yield from _uncapped(checked.config, limits)
     yield from _open_key(checked.config)
@@ -101,7 +104,7 @@ def _units_missing(shown: str, table: Table) -> Iterator[str]:
 
 
 def _nulls_dropped(shown: str, table: Table, config: Config) -> Iterator[str]:
-    """Declared domains without NULL, of columns that the schema lets be NULL; `nullable = false` says that it is meant."""
+    """Declared domains without NULL, of columns that may be NULL; `nullable = false` says that it is meant."""
     declared = config.tables[shown].columns if shown in config.tables else {}
     for column in table.columns:
         known = column.domain is not None or column.domain_from is not None or column.range is not None
@@ -110,6 +113,20 @@ def _nulls_dropped(shown: str, table: Table, config: Config) -> Iterator[str]:
             yield (
                 f"{shown}.{column.name} may be NULL: rows where it is are in no group, as if they were not there; "
                 "nullable = true makes NULL a group, nullable = false says that it is meant"
+            )
+
+
+def _other_people(shown: str, table: Table, checked: BoundConfig) -> Iterator[str]:
+    """Columns that analysts see and that lead to people whom nothing protects."""
+    end = table.path[-1].target if table.path else (table.schema, table.name)
+    unit = {table.privacy_unit, *(hop.column for hop in table.path[:1])}
+    backend = checked.schema.tables[table.schema, table.name]
+    shown_columns = {column.name for column in table.columns if not column.hidden} - unit
+    for column in backend.columns:
+        if column.name in shown_columns and (how := other_people(backend, column, end)):
+            yield (
+                f"{shown}.{column.name} {how}: only the {unit_name(checked.policy)} of {end[1]} is protected, and "
+                "groups by it tell of single others; hidden = true hides it"
             )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import cast
@@ -30,11 +30,11 @@ from dpproxy.backends.base import (
     text,
 )
 from dpproxy.backends.duckdb.instance import DuckDBSettings, Instance
-from dpproxy.backends.duckdb.schema import read_schema
+from dpproxy.backends.duckdb.schema import read_schema, read_views
 from rewriter.emit.engines.base import Engine
 from rewriter.emit.engines.duckdb import DUCKDB
 from rewriter.plan import HistogramQuery
-from rewriter.policy import Table
+from rewriter.policy import Table, TableName
 
 log = logging.getLogger(__name__)
 
@@ -89,6 +89,12 @@ class DuckDB(PublicCounts):
         with self._quick.cursor() as cursor, suppress(duckdb.Error):
             return read_schema(cursor)
         raise BackendUnavailable(f"DuckDB file {self.path}: its schema could not be read")
+
+    def views(self) -> Mapping[TableName, frozenset[TableName]]:
+        """Views and the tables that they read; raises BackendUnavailable."""
+        with self._quick.cursor() as cursor, suppress(duckdb.Error):
+            return read_views(cursor)
+        raise BackendUnavailable(f"DuckDB file {self.path}: its views could not be read")
 
     def read_public(self, table: Table) -> Iterator[Row]:
         """The rows of a *public* table, its visible columns in their order; ValueError for another.

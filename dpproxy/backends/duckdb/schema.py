@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections import defaultdict
 from typing import Any
@@ -85,6 +86,49 @@ def read_schema(cursor: duckdb.DuckDBPyConnection) -> BackendSchema:
         primary, unique, foreign = keys[seen]
         tables[seen] = BackendTable(*seen, parts, tuple(columns[seen]), primary, unique, foreign, comment)
     return BackendSchema(tables)
+
+
+def read_views(cursor: duckdb.DuckDBPyConnection) -> dict[TableName, frozenset[TableName]]:
+    """Views and the tables in the text of each, over other views too; without those that read something else."""
+    named = {
+        (_front_schema(schema), name): _named_tables(cursor, written.partition(" AS ")[2])
+        for schema, name, written in _rows(
+            cursor,
+            "SELECT schema_name, view_name, sql FROM duckdb_views() "
+            "WHERE NOT internal AND NOT temporary AND database_name = current_database() ORDER BY ALL",
+        )
+    }
+
+    def behind(name: TableName) -> frozenset[TableName] | None:
+        if name not in named:
+            return frozenset([name])
+        parts = None if (found := named[name]) is None else [behind(one) for one in found]
+        return None if parts is None or None in parts else frozenset().union(*filter(None, parts))
+
+    return {name: tables for name in named if (tables := behind(name)) is not None}
+
+
+def _named_tables(cursor: duckdb.DuckDBPyConnection, query: str) -> set[TableName] | None:
+    """The tables and views that a query names, None for one that is not read or that calls a table function."""
+    try:
+        ((tree,),) = cursor.execute("SELECT json_serialize_sql($1)", [query]).fetchall()
+    except duckdb.Error:
+        return None
+    found, common, nodes = set(), set(), [json.loads(tree)]
+    if nodes[0].get("error"):
+        return None
+    while nodes:
+        node = nodes.pop()
+        if isinstance(node, list):
+            nodes += node
+        elif isinstance(node, dict):
+            if node.get("type") == "TABLE_FUNCTION":
+                return None
+            if node.get("type") == "BASE_TABLE":
+                found.add((node["schema_name"], node["table_name"]))
+            common |= {("", entry["key"]) for entry in node.get("cte_map", {}).get("map", ())}
+            nodes += node.values()
+    return {(_front_schema(schema or "main"), name) for schema, name in found - common}
 
 
 def _columns(cursor: duckdb.DuckDBPyConnection) -> dict[TableName, list[BackendColumn]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -27,12 +27,12 @@ from dpproxy.backends.base import (
     public_name,
     quoted,
 )
-from dpproxy.backends.postgres.schema import keeps_unique, read_schema
+from dpproxy.backends.postgres.schema import keeps_unique, read_schema, read_views
 from dpproxy.backends.postgres.session import OLDEST, objection, pinned
 from rewriter.emit.engines.base import Engine
 from rewriter.emit.engines.postgres import POSTGRES
 from rewriter.plan import HistogramQuery, UniqueColumn
-from rewriter.policy import Table
+from rewriter.policy import Table, TableName
 
 Connection = psycopg.Connection[tuple[Any, ...]]
 _BATCH = 10_000
@@ -85,6 +85,12 @@ class Postgres(PublicCounts):
         with self._connection() as connection, suppress(psycopg.Error), connection.transaction():
             return read_schema(connection)
         raise BackendUnavailable(f"{self._place}: its schema could not be read")
+
+    def views(self) -> Mapping[TableName, frozenset[TableName]]:
+        """Views and the tables that they read; raises BackendUnavailable."""
+        with self._connection() as connection, suppress(psycopg.Error), connection.transaction():
+            return read_views(connection)
+        raise BackendUnavailable(f"{self._place}: its views could not be read")
 
     def read_public(self, table: Table) -> Iterator[Row]:
         """The rows of a *public* table, its visible columns in their order; ValueError for another.

@@ -114,6 +114,24 @@ WHERE c.conrelid = $1 AND c.contype = 'f' AND c.convalidated AND c.conparentid =
 ORDER BY c.oid
 """
 
+_VIEWS = """
+WITH RECURSIVE direct(view, base) AS (
+    SELECT DISTINCT r.ev_class, d.refobjid
+    FROM pg_catalog.pg_rewrite AS r JOIN pg_catalog.pg_depend AS d ON d.classid = 'pg_catalog.pg_rewrite'::regclass
+        AND d.objid = r.oid AND d.refclassid = 'pg_catalog.pg_class'::regclass AND d.refobjid <> r.ev_class
+    JOIN pg_catalog.pg_class AS c ON c.oid = r.ev_class WHERE c.relkind = 'v'
+), reads(view, base) AS (
+    SELECT view, base FROM direct UNION SELECT r.view, d.base FROM reads AS r JOIN direct AS d ON d.view = r.base
+)
+SELECT n.nspname, v.relname, m.nspname, b.relname
+FROM reads AS r JOIN pg_catalog.pg_class AS v ON v.oid = r.view
+JOIN pg_catalog.pg_namespace AS n ON n.oid = v.relnamespace
+JOIN pg_catalog.pg_class AS b ON b.oid = r.base JOIN pg_catalog.pg_namespace AS m ON m.oid = b.relnamespace
+WHERE b.relkind <> 'v' AND n.nspname !~ '^pg_' AND n.nspname <> 'information_schema'
+    AND pg_catalog.has_schema_privilege(n.oid, 'USAGE') AND pg_catalog.has_any_column_privilege(v.oid, 'SELECT')
+ORDER BY 1, 2, 3, 4
+"""
+
 
 def front_type(base: str, enumerated: bool) -> str | None:
     """The front's type for a PostgreSQL type without domains around it; None where it has none there.
@@ -143,6 +161,14 @@ def read_schema(connection: Connection) -> BackendSchema:
             schema, name, (schema, name), columns, primary, unique, _foreign(connection, number), comment
         )
     return BackendSchema(tables)
+
+
+def read_views(connection: Connection) -> dict[TableName, frozenset[TableName]]:
+    """Views that the role may read, and the tables behind each; raises psycopg.Error."""
+    views: dict[TableName, set[TableName]] = defaultdict(set)
+    for schema, name, base_schema, base in connection.execute(_VIEWS.encode()).fetchall():
+        views[schema, name].add((base_schema, base))
+    return {name: frozenset(bases) for name, bases in views.items()}
 
 
 def keeps_unique(connection: Connection, columns: frozenset[UniqueColumn]) -> bool:

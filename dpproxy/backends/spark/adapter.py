@@ -33,7 +33,7 @@ from dpproxy.backends.spark.session import connected, end, place
 from rewriter.emit.engines.base import Engine
 from rewriter.emit.engines.spark import CELLS, SECRET, SPARK
 from rewriter.plan import HistogramQuery
-from rewriter.policy import Table
+from rewriter.policy import Table, TableName
 
 
 class Spark(PublicCounts):
@@ -58,6 +58,10 @@ class Spark(PublicCounts):
         with self._session() as session, suppress(Exception):
             return read_schema(session)
         raise BackendUnavailable(f"{self._place}: its catalog could not be read")
+
+    def views(self) -> Mapping[TableName, frozenset[TableName]]:
+        """None: Spark's catalog does not say what a view reads."""
+        return {}
 
     def read_public(self, table: Table) -> Iterator[Row]:
         """The rows of a *public* table, its visible columns in their order; ValueError for another.

@@ -16,6 +16,7 @@ from dpproxy.catalog.build_policy import build_policy
 from dpproxy.config.key_file import load_key
 from dpproxy.config.sections import BackendSection, ConfigError, Privacy, load
 from dpproxy.owner.init.columns import private_entries, public_entries
+from dpproxy.owner.init.guesses import with_guesses, with_views
 from dpproxy.owner.init.toml import written
 from dpproxy.owner.init.units import Layout, Place, candidates, layout, place, shown, single_key, table_called
 from dpproxy.owner.presets import Preset
@@ -70,13 +71,14 @@ def propose(
         raise OutputError(f"{file} is there already, and is not overwritten: name another by --config")
     backend = connect(url, folder=file.absolute().parent, memory=BackendSection(url=url).memory, slots=1)
     try:
-        schema = backend.schema()
+        schema, views = backend.schema(), backend.views()
     finally:
         backend.close()
     if not schema.tables:
         raise OutputError(_no_tables(url))
     unit, *links = [place(schema, one) for one in persons] or [_unit(schema, ask)]
     plan = layout(schema, unit, links, {table_called(schema, name) for name in public})
+    plan = with_views(with_guesses(schema, plan), views)
     with _new_file(file, written(url, schema, plan, preset)) as aggregate:
         try:
             build_policy(load(aggregate), schema, _NoRows())

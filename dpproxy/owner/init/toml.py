@@ -6,6 +6,7 @@ import json
 import re
 import textwrap
 from collections.abc import Iterator
+from dataclasses import replace
 from fractions import Fraction
 
 from budget.accounting import shown_up
@@ -40,7 +41,8 @@ def _head(url: str, plan: Layout) -> Iterator[str]:
         "# Written by `dpproxy init` from names, types, keys and comments; no row was read.",
         f"# Protected: each {unit.column} of {shown(unit.table)}, with all rows that lead there.",
         "# What is not known is left unknown: values of few units are not released, which costs accuracy, not privacy.",
-        "# A column is {} until you say more of it; `dpproxy check` explains what the file means.",
+        "# A column is {} until you say what you know of it without looking at the data: its domain, range or bounds",
+        "# (docs/configuration.md). `dpproxy check` explains what the file means.",
         "",
         "[backend]",
         f"url = {quoted(url)}",
@@ -98,6 +100,7 @@ def _tables(schema: BackendSchema, plan: Layout, preset: Preset) -> Iterator[str
         yield from ("", *_comment(schema.tables[name]), f"[tables.{toml_key(shown(name))}]")
         yield "public = true                 # by --public: anybody may read its rows"
         yield from _columns(name, list(public_entries(schema.tables[name])))
+    yield from _to_confirm(schema, plan, preset)
     if plan.left_out:
         yield from ("", "# Left out: these tables do not exist for analysts. Rows of nobody: public = true.")
         yield '# Rows of units: privacy_unit_path = ["column -> table.column"], or --person TABLE.COLUMN.'
@@ -105,12 +108,49 @@ def _tables(schema: BackendSchema, plan: Layout, preset: Preset) -> Iterator[str
         yield f"# [tables.{_plain(toml_key(shown(name)))}]  # {_plain(why)}"
 
 
+def _to_confirm(schema: BackendSchema, plan: Layout, preset: Preset) -> Iterator[str]:
+    """What the owner may uncomment, table by table."""
+    if plan.paths:
+        yield from (
+            "",
+            "# To confirm: tables whose rows belong to somebody by the names of columns over a second table.",
+        )
+        yield '# Is it so? Then take off the "# " of a table\'s lines.'
+    for name, way in plan.paths.items():
+        guessed = replace(plan, private={**plan.private, name: way})
+        lines = _private(schema, name, way, guessed, clips=preset.privacy.unit_clips)
+        yield from map(_commented, (f"[tables.{toml_key(shown(name))}]", *lines))
+    if plan.dimensions:
+        yield from (
+            "",
+            "# To confirm: tables that private tables refer to. Is every row of one nobody's, such as a product or a",
+        )
+        yield '# country? Then take off the "# " of its lines, and analysts may read all of it, for good.'
+    for name, why in plan.dimensions.items():
+        entries = list(public_entries(schema.tables[name]))
+        yield f"# [tables.{toml_key(shown(name))}]  # {_plain(why)}"
+        yield from map(_commented, ("public = true", *_columns(name, entries)))
+    if plan.views:
+        yield from ("", "# Views over these tables, which are not shown to analysts:")
+        yield from (
+            f"# {_plain(shown(name))}, over {_plain(', '.join(map(shown, bases)))}"
+            for name, bases in plan.views.items()
+        )
+
+
+def _commented(line: str) -> str:
+    return f"# {line}"
+
+
 def _private(schema: BackendSchema, name: TableName, way: Way, plan: Layout, *, clips: bool) -> Iterator[str]:
     table = schema.tables[name]
     if way.target is None:
         yield f"privacy_unit = {quoted(way.column)}"
     else:
-        yield f"privacy_unit_path = [{quoted(f'{way.column} -> {way.target}')}]"
+        guess = (
+            "  # a guess by the names: no foreign key says so" if name in {*plan.guessed, *plan.paths} else ""
+        )
+        yield f"privacy_unit_path = [{quoted(f'{way.column} -> {way.target}')}]{guess}"
     column = table.column(way.column)
     if column is not None and column.nullable:
         yield f"# Rows whose {_plain(way.column)} is NULL are nobody's, and do not count."
@@ -120,7 +160,7 @@ def _private(schema: BackendSchema, name: TableName, way: Way, plan: Layout, *, 
         yield "# A unit may have any number of rows: COUNT(*), SUM and AVG need no bound of it."
     else:
         yield "# How many rows of one unit may count? Without an answer COUNT(*) is refused, and"
-        yield f"# COUNT(DISTINCT {_plain(way.column)}) works. More rows than this do not count:"
+        yield "# counts of units work. More rows than this do not count:"
         yield "# max_rows_per_unit = 100"
         yield "# max_rows_per_unit_per_group = 10"
     yield from _columns(name, list(private_entries(schema, name, plan)))

@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from dpproxy.backends.base import BackendSchema, BackendTable
 from dpproxy.config.sections import nearest
+from dpproxy.owner.init.names import called_after, called_as, in_a_role
+from dpproxy.owner.people import called_after_persons
 from dpproxy.reporting.rows import OutputError
 from rewriter.policy import TableName
-
-_PERSONS = {
-    *("account", "applicant", "borrower", "cardholder", "citizen", "client", "contact", "customer", "donor"),
-    *("driver", "employee", "guest", "household", "member", "participant", "passenger", "patient", "people"),
-    *("person", "player", "policyholder", "profile", "resident", "student", "subject", "subscriber"),
-    *("taxpayer", "tenant", "user", "visitor", "voter", "worker"),
-}
-_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+|[^\W\d_A-Za-z]+")
 
 
 @dataclass(frozen=True)
@@ -41,21 +34,21 @@ class Way:
 
 @dataclass(frozen=True)
 class Layout:
-    """What is proposed for each table: private by its way, public, or left out for a reason."""
+    """What is proposed for each table: private by its way, public, or left out for a reason.
+
+    `guessed`: private tables whose way no foreign key says; `paths`, `dimensions`: tables that the owner may make
+    private by a way of more than one hop, or public, each for a reason. They are left out until then.
+    `views`: views of the backend over tables that are private or public, with these.
+    """
 
     unit: Place
     private: Mapping[TableName, Way]
     public: tuple[TableName, ...]
     left_out: Mapping[TableName, str]
-
-
-def words(name: str) -> list[str]:
-    """The words of an identifier, in lower case.
-
-    >>> words("HomeAddress"), words("e_mail2"), words("userID")
-    (['home', 'address'], ['e', 'mail', '2'], ['user', 'id'])
-    """
-    return [word.lower() for word in _WORD.findall(name)]
+    guessed: frozenset[TableName] = frozenset()
+    paths: Mapping[TableName, Way] = field(default_factory=dict)
+    dimensions: Mapping[TableName, str] = field(default_factory=dict)
+    views: Mapping[TableName, tuple[TableName, ...]] = field(default_factory=dict)
 
 
 def shown(name: TableName) -> str:
@@ -73,7 +66,7 @@ def candidates(schema: BackendSchema) -> list[Place]:
     return [
         Place(name, key)
         for name, table in schema.tables.items()
-        if _called_after_persons(table.name) and (key := single_key(table)) is not None
+        if called_after_persons(table.name) and (key := single_key(table)) is not None
     ]
 
 
@@ -81,11 +74,6 @@ def single_key(table: BackendTable) -> str | None:
     """The one column that the backend keeps from repeating, the primary key before others; None without one."""
     keys = [key for key in (table.primary_key, *table.unique) if key is not None and len(key) == 1]
     return next((key[0] for key in keys if table.enforced(frozenset(key))), None)
-
-
-def _called_after_persons(name: str) -> bool:
-    last = (words(name) or [""])[-1]
-    return bool({last, last.removesuffix("s")} & _PERSONS)
 
 
 def place(schema: BackendSchema, written: str) -> Place:
@@ -113,13 +101,20 @@ def table_called(schema: BackendSchema, written: str) -> TableName:
 def layout(
     schema: BackendSchema, unit: Place, links: Sequence[Place], public: Collection[TableName]
 ) -> Layout:
-    """Leads every table to the unit along the backend's foreign keys.
+    """Leads every table to the unit along the backend's foreign keys and, where a table has none, by a column that is
+    called as the unit's key.
+
+    A wrong guess of that kind still divides the rows by what the column holds, which is what the unit is. A guess over
+    a second table, or that a table is public, would not be safe: these are proposed to the owner alone (guesses.py).
 
     `links`: columns of which the owner says that they hold the unit; `public`: tables of which the owner says
     that their rows are nobody's. A table that leads to the unit in several ways, or in one that a path cannot
     take, is left out, and so is one that leads nowhere: rows become public by the owner's word alone. Raises
     OutputError for a public table that leads to the unit.
     """
+    leading = _leading(schema, unit, links)
+    guesses, doubtful = _called_as_unit(schema, unit, {*leading, *public})
+    links = [*links, *(Place(name, column) for name, column in guesses.items())]
     leading = _leading(schema, unit, links)
     for name in public:
         if name in leading:
@@ -139,8 +134,40 @@ def layout(
     _drop_dead_ends(private, left_out)
     for name in schema.tables:
         if name not in leading and name not in public:
-            left_out[name] = f"no foreign key leads to {unit}"
-    return Layout(unit, private, tuple(n for n in schema.tables if n in public), left_out)
+            left_out[name] = doubtful.get(name, f"no foreign key leads to {unit}")
+    guessed = frozenset(guesses) & private.keys()
+    return Layout(unit, private, tuple(n for n in schema.tables if n in public), left_out, guessed)
+
+
+def _called_as_unit(
+    schema: BackendSchema, unit: Place, known: Collection[TableName]
+) -> tuple[dict[TableName, str], dict[TableName, str]]:
+    """By table, the one column that is called as the unit's key; and why there is none of tables with several."""
+    guesses, doubtful = {}, {}
+    holder = schema.tables[unit.table]
+    for name, table in schema.tables.items():
+        if name in known:
+            continue
+        found = [c for c in table.columns if called_as(c, holder, unit.column)]
+        roles = [c for c in table.columns if in_a_role(c, holder, unit.column)]
+        if len(found) != 1 or roles:
+            if found or roles:
+                named = ", ".join(c.name for c in (*found, *roles))
+                doubtful[name] = f"its rows may be several units', by the names of {named}"
+            continue
+        (column,) = found
+        others = [
+            shown(other)
+            for other, target in schema.tables.items()
+            if other not in (unit.table, name)
+            and (key := single_key(target)) is not None
+            and called_after(column, target, key)
+        ]
+        if others:
+            doubtful[name] = f"{column.name} may be of {', '.join([shown(unit.table), *others])}"
+        else:
+            guesses[name] = column.name
+    return guesses, doubtful
 
 
 def _leading(schema: BackendSchema, unit: Place, links: Sequence[Place]) -> list[TableName]:

@@ -30,6 +30,7 @@ from dpproxy.config.sections import Budget, Privacy
 from dpproxy.owner.init.propose import propose
 from dpproxy.owner.presets import Preset
 from tests.dpproxy import postgres_data
+from tests.dpproxy.backends.test_unit_types import CITEXT
 from tests.dpproxy.serving import ROOT, Running, serving
 
 CLINIC = """
@@ -96,6 +97,147 @@ def test_what_is_proposed(clinic: Path) -> None:
     assert tables["stays"]["columns"]["ward_id"] == {"domain_from": "wards.ward_id"}
     assert "max_rows_per_unit" not in Path("dpproxy.toml").read_text()
     assert "COUNT(*), SUM and AVG need no bound" in Path("dpproxy.toml").read_text()
+
+
+STAR = """
+CREATE TABLE dim_customer (customer_key BIGINT PRIMARY KEY, mrn VARCHAR UNIQUE, loyalty VARCHAR UNIQUE, segment VARCHAR,
+    notes VARCHAR, location_id INTEGER, user_id INTEGER);
+CREATE TABLE dim_location (location_id INTEGER PRIMARY KEY, city VARCHAR, country_code VARCHAR);
+CREATE TABLE countries (country_code VARCHAR PRIMARY KEY, name VARCHAR);
+CREATE TABLE addresses (address_id INTEGER PRIMARY KEY, city VARCHAR);
+CREATE TABLE phones (id INTEGER PRIMARY KEY, phone VARCHAR);
+CREATE TABLE stores (id INTEGER PRIMARY KEY, name VARCHAR, manager_id INTEGER);
+CREATE TABLE channels (id INTEGER PRIMARY KEY, name VARCHAR);
+CREATE TABLE sellers (id INTEGER PRIMARY KEY, title VARCHAR);
+CREATE TABLE orders (order_id BIGINT PRIMARY KEY, customer_key BIGINT, channel_id INTEGER, store_id INTEGER,
+    phone_id INTEGER, seller_id INTEGER, approved_by INTEGER, amount DECIMAL(9, 2), comment VARCHAR,
+    address_id INTEGER, shipment_id INTEGER);
+CREATE TABLE order_items (order_id BIGINT, product VARCHAR, description VARCHAR, email VARCHAR);
+CREATE TABLE transfers (from_customer_key BIGINT, customer_key BIGINT);
+CREATE TABLE texts (customer_key VARCHAR);
+CREATE TABLE shipments (shipment_id INTEGER PRIMARY KEY, order_id BIGINT, return_order_id BIGINT);
+CREATE VIEW big_orders AS SELECT * FROM orders JOIN dim_customer USING (customer_key) WHERE amount > 9;
+CREATE VIEW bigger_orders AS SELECT * FROM big_orders WHERE amount > 99;
+CREATE VIEW others AS SELECT * FROM orders JOIN stores ON store_id = stores.id;
+"""
+"""A warehouse without foreign keys."""
+
+
+@pytest.fixture
+def star(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    with duckdb.connect(tmp_path / "star.duckdb") as connection:
+        connection.execute(STAR)
+    monkeypatch.chdir(tmp_path)
+    return "duckdb:///star.duckdb"
+
+
+def uncommented(text: str, *tables: str) -> str:
+    """The file with the lines of these tables taken out of the lists to confirm."""
+    lines, within = [], False
+    for line in text.splitlines():
+        if line.startswith("# [tables."):
+            within = re.split(r"[].]", line.removeprefix("# [tables."))[0] in tables
+        within = within and line.startswith("# ")
+        lines.append(line.removeprefix("# ") if within else line)
+    return "\n".join(lines) + "\n"
+
+
+def test_without_foreign_keys_one_hop_is_guessed_and_the_rest_is_the_owners(star: str) -> None:
+    tables = made(url=star)
+    assert list(tables) == ["dim_customer", "orders"]
+    assert tables["orders"]["privacy_unit_path"] == ["customer_key -> dim_customer.customer_key"]
+    text = Path("dpproxy.toml").read_text()
+    assert re.search("^privacy_unit_path = .*# a guess by the names: no foreign key says so$", text, re.M)
+    assert not re.search("^public", text, re.M)
+    told = json.loads(run("--backend", star, "--json", "-c", "again.toml")[1])
+    assert told["guessed"] == ["orders"]
+    assert told["to_confirm"]["private"] == {"order_items": "order_id -> orders.order_id"}
+    assert set(told["to_confirm"]["public"]) == {"channels", "dim_location", "countries"}
+    assert all(why.startswith("a guess") for why in told["to_confirm"]["public"].values())
+    assert set(told["left_out"]) == {
+        "addresses",
+        "phones",
+        "stores",
+        "sellers",
+        "shipments",
+        "transfers",
+        "texts",
+    }
+    for table, why in (
+        ("transfers", "several units"),
+        ("stores", "manager"),
+        ("shipments", "order_id may lead to orders"),
+        ("phones", "something of a person"),
+    ):
+        assert why in told["left_out"][table]
+
+
+def test_what_is_to_be_confirmed_passes_check_once_it_is(star: str) -> None:
+    made(url=star)
+    file = Path("dpproxy.toml")
+    file.write_text(uncommented(file.read_text(), "order_items", "channels", "dim_location", "countries"))
+    tables = tomllib.loads(file.read_text())["tables"]
+    assert tables["order_items"]["columns"]["email"] == {"hidden": True}
+    assert tables["order_items"]["columns"]["description"] == {"hidden": True}
+    assert [name for name, table in tables.items() if table.get("public")] == [
+        "channels",
+        "dim_location",
+        "countries",
+    ]
+    assert "columns" not in tables["dim_location"]
+    checked = CliRunner().invoke(app, ["check"])
+    assert checked.exit_code == 0, checked.output
+
+
+def test_what_tells_of_persons_is_hidden(star: str) -> None:
+    tables = made(url=star)
+    hidden = {
+        f"{name}.{column}"
+        for name, table in tables.items()
+        for column, said in table["columns"].items()
+        if said.get("hidden")
+    }
+    assert hidden == {
+        *("dim_customer.mrn", "dim_customer.loyalty", "dim_customer.notes", "dim_customer.user_id"),
+        *("orders.seller_id", "orders.approved_by", "orders.comment", "orders.address_id", "orders.phone_id"),
+    }
+    text = Path("dpproxy.toml").read_text()
+    assert "loyalty = { hidden = true }  # unique, so that it names a person" in text
+    assert "seller_id = { hidden = true }  # is called after a seller: not protected, only" in text
+    assert "location_id = {}  # integer; if dim_location is public: { domain_from" in text
+    assert not re.search(r"(bounds|range) = \[", text), "nothing from thin air"
+
+
+def test_people_who_are_not_protected_are_named_by_check(star: str) -> None:
+    made(url=star)
+    file = Path("dpproxy.toml")
+    file.write_text(re.sub("^seller_id = .*", "seller_id = {}", file.read_text(), flags=re.M))
+    warned = json.loads(CliRunner().invoke(app, ["check", "--json"]).stdout)["warnings"]
+    (one,) = [line for line in warned if "is called after" in line]
+    assert one.startswith(
+        "orders.seller_id is called after a seller: only the customer_key of dim_customer is"
+    )
+
+
+def test_views_over_tables_of_the_file_are_listed(star: str) -> None:
+    made(url=star)
+    listed = re.findall(r"^# (\w+), over (.*)$", Path("dpproxy.toml").read_text(), re.M)
+    assert dict(listed) == {
+        "big_orders": "dim_customer, orders",
+        "bigger_orders": "dim_customer, orders",
+    }
+
+
+def test_two_tables_of_the_units_name_are_a_doubt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with duckdb.connect("two.duckdb") as connection:
+        connection.execute(
+            "CREATE SCHEMA crm; CREATE TABLE customers (customer_id INTEGER PRIMARY KEY);"
+            "CREATE TABLE crm.customers (customer_id INTEGER PRIMARY KEY); CREATE TABLE orders (customer_id INTEGER)"
+        )
+    tables = made("--person", "customers.customer_id", url="duckdb:///two.duckdb")
+    assert "orders" not in tables
+    assert "customer_id may be of customers, crm.customers" in Path("dpproxy.toml").read_text()
 
 
 def test_row_caps_are_asked_for_where_they_are_needed(clinic: Path) -> None:
@@ -371,6 +513,76 @@ def test_ten_questions_need_no_caps(
     # One length in fifty is far too long, and its answer has little to do with the truth.
     assert len(far) <= 2, far
     assert len([t for t in told if "charged" in t]) == len(TEN)
+
+
+@pytest.mark.service
+def test_foreign_keys_say_what_could_be_public(
+    databases: postgres_data.Databases, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In one list, of which the owner takes what is so; a table that one person's row alone refers to is not in it."""
+    monkeypatch.chdir(tmp_path)
+    name = databases.make(
+        [
+            "CREATE TABLE countries (code text PRIMARY KEY)",
+            "CREATE TABLE locations (location_id int PRIMARY KEY, street text, country text REFERENCES countries)",
+            "CREATE TABLE sites (location_id int PRIMARY KEY, title text, country text REFERENCES countries)",
+            "CREATE TABLE homes (id int PRIMARY KEY, title text)",
+            "CREATE TABLE doctors (id int PRIMARY KEY, title text)",
+            "CREATE TYPE triage AS ENUM ('red', 'green')",
+            "CREATE TABLE patients (patient_id bigint PRIMARY KEY, home_id int UNIQUE REFERENCES homes)",
+            "CREATE TABLE stays (id bigint PRIMARY KEY, patient_id bigint NOT NULL REFERENCES patients, level triage, "
+            "location_id int REFERENCES sites, billed_to int REFERENCES locations, cared int REFERENCES doctors)",
+            "CREATE VIEW known AS SELECT level FROM stays JOIN patients USING (patient_id)",
+            "CREATE VIEW nested AS SELECT * FROM known",
+            "CREATE VIEW unknown AS SELECT level FROM stays JOIN doctors ON cared = doctors.id",
+        ]
+    )
+    tables = made(url=databases.url(name))
+    text = Path("dpproxy.toml").read_text()
+    assert list(tables) == ["patients", "stays"]
+    assert tables["stays"]["columns"]["cared"] == {"hidden": True}
+    assert tables["stays"]["columns"]["location_id"] == {}
+    assert "cared = { hidden = true }  # leads to doctors: not protected, only patients.patient_id is" in text
+    assert "level = {}  # the 2 values of its type are known" in text
+    assert "# [tables.sites]  # stays.location_id refers to it" in text
+    assert "# [tables.countries]  # sites.country refers to it" in text
+    assert "# [tables.locations]  # stays.billed_to refers to it, but street is something of a person" in text
+    assert (
+        "# [tables.homes]  # patients.home_id refers to it, but each of its rows is of one row of patients"
+        in text
+    )
+    assert dict(re.findall(r"^# (\w+), over (.*)$", text, re.M)) == {
+        "known": "patients, stays",
+        "nested": "patients, stays",
+    }
+    Path("dpproxy.toml").write_text(uncommented(text, "sites", "countries"))
+    assert [
+        n for n, t in tomllib.loads(Path("dpproxy.toml").read_text())["tables"].items() if t.get("public")
+    ] == [
+        "sites",
+        "countries",
+    ]
+    assert CliRunner().invoke(app, ["check"]).exit_code == 0
+
+
+@pytest.mark.service
+def test_a_key_that_ignores_case_is_no_domain(
+    databases: postgres_data.Databases, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A row may spell a value otherwise than the table that it refers to, and would be in no group."""
+    monkeypatch.chdir(tmp_path)
+    with databases.owner("postgres") as owner:
+        found = owner.execute("SELECT FROM pg_available_extensions WHERE name = 'citext'").fetchone()
+    name = databases.make(
+        [
+            *(("CREATE EXTENSION citext",) if found is not None else CITEXT),
+            "CREATE TABLE loose (kind citext PRIMARY KEY)",
+            "CREATE TABLE strict (kind text PRIMARY KEY)",
+            "CREATE TABLE users (id bigint PRIMARY KEY, one citext REFERENCES loose, two citext REFERENCES strict)",
+        ]
+    )
+    columns = made("--public", "loose", "--public", "strict", url=databases.url(name))["users"]["columns"]
+    assert columns == {"one": {}, "two": {"domain_from": "strict.kind", "nullable": True}}
 
 
 @pytest.fixture(scope="module")
