@@ -230,6 +230,19 @@ def _written(name: str) -> str:
     return name if re.fullmatch("[a-z_][a-z0-9_]*", name) else identifier(name)
 
 
+def _example(table: Table) -> str:
+    """A query on a private table that is answered."""
+    unit = table.column(table.privacy_unit or "")
+    # Without a name for the unit, as where a path leads to it, the rows are counted.
+    counted = (
+        "*"
+        if unit is None or (len(table.path) > 1 and not unit.virtual)
+        else f"DISTINCT {_written(unit.name)}"
+    )
+    schema = "" if table.schema == "public" else f"{_written(table.schema)}."
+    return f"SELECT COUNT({counted}) FROM {schema}{_written(table.name)}"
+
+
 def _table_refusal(table: Table) -> tuple[str, str]:
     if table.public:
         return (
@@ -238,5 +251,5 @@ def _table_refusal(table: Table) -> tuple[str, str]:
         )
     return (
         f'private table "{table.name}" can only be read by a query that dpproxy can rewrite',
-        f"Send a single SELECT that aggregates it, e.g. SELECT COUNT(*) FROM {_written(table.name)}",
+        f"Send a single SELECT that aggregates it, e.g. `{_example(table)}`",
     )

@@ -309,7 +309,7 @@ def rows_per_group(relation: Relation, bound: Bound, keys: tuple[exp.Expr, ...] 
         raise Refusal(
             "PV017",
             "COUNT(*) over a join that repeats a privacy unit's rows has no declared bound",
-            hint="Count the units: COUNT(DISTINCT <privacy unit column>).",
+            hint="Join public tables by a key, so that they repeat no row.",
         )
     return max(_rows(s, relation, whole) for s in many)
 
@@ -339,7 +339,7 @@ def _all_rows(relation: Relation, whole: bool) -> int:
         raise Refusal(
             "PV017",
             "COUNT(*) over a join that repeats a privacy unit's rows has no declared bound",
-            hint="Count the units: COUNT(DISTINCT <privacy unit column>).",
+            hint="Join public tables by a key, so that they repeat no row.",
         )
     return max(many)
 
@@ -349,12 +349,11 @@ def _declared(table: Table, whole: bool) -> int:
     tau = total if whole else (group or total)
     if tau is None:
         name = "max_rows_per_unit" if whole else "max_rows_per_unit_per_group"
-        unit = table.privacy_unit or "the privacy unit"
         raise Refusal(
             "PV017",
             f'one privacy unit can have any number of rows in "{table.name}"',
             detail=f"The policy declares no {name} for it.",
-            hint=f"Count the units, COUNT(DISTINCT {unit}), or ask the data owner to declare {name}.",
+            hint=f"The data owner can declare {name}.",
         )
     return tau
 

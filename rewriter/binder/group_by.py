@@ -14,12 +14,13 @@ from itertools import product
 from sqlglot import exp
 
 from rewriter.binder.names import folded, output_name, resolve
-from rewriter.binder.rejections import stored_table, unit_groups
+from rewriter.binder.rejections import example, stored_table, unit_groups
 from rewriter.canonical.order import key_order
 from rewriter.ir.relation import Relation, is_unit, leaf, leaves
 from rewriter.refusal import Refusal
 from rewriter.scalar.typecheck import Parameters, check
 from rewriter.syntax.allowlist import position
+from rewriter.syntax.pasted import instead
 
 MAX_SETS = 16
 """The most sets of one GROUP BY: each is paid for."""
@@ -83,8 +84,8 @@ def grouping(tree: exp.Select, relation: Relation, parameters: Parameters) -> Gr
         raise Refusal(
             "42601",
             "GROUP BY ALL needs the columns",
-            hint="Name them: GROUP BY 1, 2.",
-            position=position(group),
+            hint=_named(tree),
+            position=next((at for at in map(position, tree.expressions) if at is not None), None),
         )
     found = [reader.sets(item) for item in group.expressions]
     sets = [tuple(dict.fromkeys(k for part in parts for k in part)) for parts in _products(found, group)]
@@ -93,6 +94,12 @@ def grouping(tree: exp.Select, relation: Relation, parameters: Parameters) -> Gr
     if len(sets) == 1:
         sets = [(*sets[0], *reader.dependent())]
     return _in_order(tuple(reader.keys.values()), tuple(sets), relation)
+
+
+def _named(tree: exp.Select) -> str:
+    """GROUP BY ALL with its columns said."""
+    places = [str(n) for n, item in enumerate(tree.expressions, 1) if not aggregates(item)]
+    return f"Write {instead('GROUP BY ' + (', '.join(places) or '()'), 'GROUP BY ALL')}."
 
 
 def named_keys(tree: exp.Select) -> Iterator[exp.Expr]:
@@ -298,6 +305,6 @@ def refuse_unit_keys(tree: exp.Select, relation: Relation, keys: tuple[exp.Expr,
                 raise Refusal(
                     "PV010",
                     f'every group of "{source.table.name}.{key.name}" is one row',
-                    hint="Group by a column that many rows share.",
+                    hint=f"Group by a column that many rows share, e.g. `{example(source.table)}`.",
                     position=position(tree.args.get("group") or tree),
                 )

@@ -19,7 +19,7 @@ from sqlglot import exp
 from rewriter.binder.contribution_bounds import apart_on_unit, one_row_per_unit
 from rewriter.binder.names import folded, resolve
 from rewriter.binder.output_columns import row_column
-from rewriter.binder.rejections import stored_table
+from rewriter.binder.rejections import unit_name
 from rewriter.binder.subquery_source import as_rows, derived_source
 from rewriter.binder.zero_fill import refuse_kept
 from rewriter.ir.relation import (
@@ -40,6 +40,7 @@ from rewriter.policy import TableName
 from rewriter.refusal import Refusal
 from rewriter.scalar.typecheck import Parameters, check_condition
 from rewriter.syntax.allowlist import position
+from rewriter.syntax.pasted import identifier
 
 
 def join(
@@ -248,25 +249,49 @@ def owned(relation: Relation, at: exp.Expr) -> Relation:
     apart = apart_on_unit(relation)
     if apart is None:
         return relation
-    one, other = (shown_name(s, relation) for s in apart)
-    raise _not_joined(one, other, apart, at)
+    raise _not_joined(apart, (relation, relation), at)
 
 
 def _apart(left: Relation, right: Relation, at: exp.Expr) -> Refusal:
     sources = [next(s for s in r.sources if s.private) for r in (left, right)]
-    names = [shown_name(s, r) for s, r in zip(sources, (left, right), strict=True)]
-    return _not_joined(names[0], names[1], sources, at)
+    return _not_joined(sources, (left, right), at, "ON")
 
 
-def _not_joined(one: str, other: str, sources: Sequence[Source], at: exp.Expr) -> Refusal:
-    here, there = (stored_table(source).privacy_unit for source in sources)
+def _not_joined(
+    sources: Sequence[Source], relations: Sequence[Relation], at: exp.Expr, clause: str = "WHERE"
+) -> Refusal:
+    """PV012 for two sources, each of its relation; the hint names what equates their units, if anything can."""
+    found = list(zip(sources, relations, strict=True))
+    one, other = (shown_name(s, r) for s, r in found)
+    units = [unit_name(r, s) for s, r in found]
+    equal = None if None in units else " = ".join(map(str, units))
+    equal = equal or _reference(one, other, sources) or _reference(other, one, sources[::-1])
+    clause = "WHERE" if clause == "WHERE" and sources[1].on is None else "ON"
+    hint = "Join each along the references that lead to its privacy unit."
+    if equal is not None:
+        hint = f"Add `{equal}` to {clause} (an equality under OR, or through a function, does not count)."
     return Refusal(
         "PV012",
         f'private tables "{one}" and "{other}" must be joined on the privacy unit',
         detail="A join on anything else would let one person's rows decide about another's.",
-        hint=f"Add AND {one}.{here} = {other}.{there} (an equality under OR, or through a function, does not count).",
+        hint=hint,
         position=position(at),
     )
+
+
+def _reference(one: str, other: str, sources: Sequence[Source]) -> str | None:
+    """The equality by which the first source refers to the second on the way to its unit."""
+    path, target = sources[0].table.path, sources[1].table
+    if (
+        any(s.derived is not None for s in sources)
+        or not path
+        or path[0].target != (target.schema, target.name)
+    ):
+        return None
+    if sources[0].table.column(path[0].column) is None or target.column(path[0].target_column) is None:
+        return None
+    here, there = (identifier(name) for name in (path[0].column, path[0].target_column))
+    return f"{identifier(one)}.{here} = {identifier(other)}.{there}"
 
 
 def _with_implied(relation: Relation) -> Relation:

@@ -75,7 +75,7 @@ def lookup(column: exp.Column, relation: Relation, outer: Relation | None = None
     if column.args.get("db") is not None:
         raise Refusal("0A000", "name columns by table alias, without a schema", position=position(column))
     if not table and name in relation.merged:
-        return relation.merged[name].copy()
+        return _placed(relation.merged[name], column)
     found = [
         (alias, field.value)
         for alias, fields in relation.scope
@@ -91,7 +91,16 @@ def lookup(column: exp.Column, relation: Relation, outer: Relation | None = None
         raise _unknown_column(column, name, table, relation)
     if not table:
         column.set("table", exp.to_identifier(found[0][0], quoted=True))
-    return found[0][1].copy()
+    return _placed(found[0][1], column)
+
+
+def _placed(value: exp.Expr, column: exp.Column) -> exp.Expr:
+    """A copy of a base form that is where the client's column is, for refusals."""
+    copy = value.copy()
+    start = column.this.meta.get("start")
+    if isinstance(copy, exp.Column) and start is not None:
+        copy.meta["start"] = min(start, (column.args.get("table") or column.this).meta.get("start", start))
+    return copy
 
 
 def starred(star: exp.Expr, relation: Relation) -> list[Field]:

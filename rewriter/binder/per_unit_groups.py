@@ -14,7 +14,7 @@ from sqlglot import exp
 from rewriter.binder.group_by import EXACT, aggregates
 from rewriter.binder.names import output_name, plainly, resolve
 from rewriter.binder.output_columns import MOST, computed_column, refuse_intervals, row_column
-from rewriter.binder.rejections import mixes, not_grouped
+from rewriter.binder.rejections import base_table, example, mixes, not_grouped
 from rewriter.binder.subquery_source import derived_source
 from rewriter.binder.windows import Windows, windowed
 from rewriter.ir.relation import UNIT, Field, Grouped, Relation, conjuncts, is_inner_unit, leaf, leaves
@@ -75,8 +75,7 @@ def distinct_with_unit(
         raise Refusal(
             "PV018",
             "SELECT DISTINCT over private rows (partition selection) is not available yet",
-            hint="Count the units of each value: SELECT x, COUNT(DISTINCT <unit>) ... GROUP BY x "
-            "ORDER BY 2 DESC LIMIT 10.",
+            hint=f"Count the units of each value, e.g. `{example(base_table(rows))}`.",
             position=position(tree),
         )
     groups = PerUnitGroups(rows, tuple(f.value for f in rows.fields), alias, parameters)

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import re
-
 from sqlglot import exp
 
-from rewriter.ir.relation import Relation, Source, parts, unit_column
-from rewriter.ir.types import type_named
+from rewriter.ir.relation import Relation, Source, is_inner_unit, is_unit, parts, unit_column, unit_source
+from rewriter.ir.types import DATED, Type, type_named
 from rewriter.policy import Table
 from rewriter.refusal import Refusal
 from rewriter.syntax.allowlist import position
+from rewriter.syntax.pasted import identifier, table_name
 
 
 def row_level(relation: Relation, tree: exp.Expr, code: str = "PV010") -> Refusal:
@@ -23,7 +22,7 @@ def row_level(relation: Relation, tree: exp.Expr, code: str = "PV010") -> Refusa
         f'row-level output from private table "{table.name}" is not allowed'
         if code == "PV010"
         else f'subquery reads private table "{table.name}" across units',
-        hint=f"Aggregate it, e.g. {example(table)}.",
+        hint=f"Aggregate it, e.g. `{example(table)}`.",
         position=position(tree),
     )
 
@@ -36,31 +35,99 @@ def example(table: Table) -> str:
     >>> example(Table("public", "Stays", columns, False, (), privacy_unit="Id", keys=(frozenset({"Id"}),)))
     'SELECT "Ward", COUNT(DISTINCT "Id") FROM "Stays" GROUP BY "Ward" ORDER BY 2 DESC LIMIT 10'
     """
-    shown = [column for column in table.columns if not column.hidden]
-    unit = next((c.name for c in shown if c.virtual or c.name == unit_column(table)), None)
-    counted = "COUNT(*)" if unit is None else f"COUNT(DISTINCT {_quoted(unit)})"
+    unit = visible_unit(table)
     single = {name for key in (*table.keys, *table.declared_keys) if len(key) == 1 for name in key}
-    columns = [c for c in shown if c.name != unit and c.name not in single and type_named(c.type).enumerable]
-    name = _quoted(table.name)
+    columns = [
+        c
+        for c in table.columns
+        if not (c.hidden or c.name == unit or c.name in single) and type_named(c.type).enumerable
+    ]
     if not columns:
-        return f"SELECT {counted} FROM {name}"
+        return f"SELECT {_counted(table)} FROM {table_name(table)}"
     known = (c.name for c in columns if c.domain or c.domain_from or c.range)
-    column = _quoted(next(known, columns[0].name))
-    return f"SELECT {column}, {counted} FROM {name} GROUP BY {column} ORDER BY 2 DESC LIMIT 10"
+    return top_values(table, next(known, columns[0].name))
 
 
-def _quoted(name: str) -> str:
-    """A name as it can be written in a query."""
-    return name if re.fullmatch("[a-z_][a-z0-9_]*", name) else '"' + name.replace('"', '""') + '"'
+def top_values(table: Table, column: str) -> str:
+    """A query for the values of a column that most units have.
+
+    >>> table = Table("Main", "stays", (), False, (), privacy_unit="id", path=())
+    >>> top_values(table, "Ward")
+    'SELECT "Ward", COUNT(*) FROM "Main".stays GROUP BY "Ward" ORDER BY 2 DESC LIMIT 10'
+    """
+    name = identifier(column)
+    return (
+        f"SELECT {name}, {_counted(table)} FROM {table_name(table)} GROUP BY {name} ORDER BY 2 DESC LIMIT 10"
+    )
+
+
+def _counted(table: Table) -> str:
+    unit = visible_unit(table)
+    return "COUNT(*)" if unit is None else f"COUNT(DISTINCT {identifier(unit)})"
+
+
+def visible_unit(table: Table) -> str | None:
+    """The column by which analysts name the privacy unit of a table's rows, None where there is none."""
+    unit = unit_column(table)
+    return unit if unit is not None and table.column(unit) is not None else None
+
+
+def unit_name(relation: Relation, of: Source | None = None, *, qualified: bool = False) -> str | None:
+    """What the privacy unit of a relation's rows, or of the source `of`, is called in the statement; None without a
+    name for it. `qualified`: for use in a subquery."""
+    for alias, fields in relation.scope:
+        for field in fields:
+            source = unit_source(field.value, relation)
+            found = is_inner_unit(field.value, relation) if of is None else source is of
+            if found and isinstance(field.value, exp.Column):
+                name = identifier(field.name)
+                return (
+                    f"{identifier(alias)}.{name}"
+                    if alias and (qualified or len(relation.scope) > 1)
+                    else name
+                )
+    return None
+
+
+def stored_column(value: exp.Expr, relation: Relation) -> tuple[Table, str] | None:
+    """The private table and its column that a base form shows, if it shows nothing else and no unit."""
+    source = relation.source(value.table) if isinstance(value, exp.Column) else None
+    if source is None or not source.private or source.derived is not None or is_unit(value, relation):
+        return None
+    return source.table, value.name
+
+
+def clamped(value: str, of: Type) -> str:
+    """A value of type `of` between bounds, for the example of a hint.
+
+    >>> clamped("age", Type.INT4)
+    'LEAST(GREATEST(age, 0), 100)'
+    """
+    low, high = _ENDS.get(of, ("0", "100"))
+    return f"LEAST(GREATEST({value}, {low}), {high})"
+
+
+_ENDS = {
+    Type.DATE: ("DATE '2000-01-01'", "DATE '2029-12-31'"),
+    Type.TIMESTAMP: ("TIMESTAMP '2000-01-01 00:00:00'", "TIMESTAMP '2029-12-31 23:59:59'"),
+}
 
 
 def unit_groups(table: Table, tree: exp.Expr) -> Refusal:
     """PV011: the groups of a query are units."""
-    unit = table.privacy_unit
+    unit, rows = visible_unit(table), table_name(table)
+    hint = "Group by the unit in a subquery and aggregate its result."
+    if unit is not None:
+        name = identifier(unit)
+        hint = (
+            f"Count the units, `SELECT COUNT(DISTINCT {name}) FROM {rows}`, or aggregate over groups of units, e.g. "
+            f"`SELECT n, COUNT(*) FROM (SELECT {name}, COUNT(*) AS n FROM {rows} GROUP BY {name}) AS t GROUP BY n "
+            "ORDER BY 2 DESC LIMIT 10`."
+        )
     return Refusal(
         "PV011",
-        f'privacy unit column "{table.name}.{unit}" cannot be released or be a final grouping key',
-        hint=f"Use COUNT(DISTINCT {unit}), or GROUP BY {unit} in a subquery and aggregate its result.",
+        f'privacy unit column "{table.name}.{table.privacy_unit}" cannot be released or be a final grouping key',
+        hint=hint,
         position=position(tree.args.get("group") or tree),
     )
 
@@ -86,22 +153,35 @@ def uncorrelated(node: exp.Expr) -> Refusal:
     return Refusal(
         "PV015",
         "this subquery in WHERE is not supported on private rows",
-        hint="Use <unit> IN (SELECT <unit> FROM ...), EXISTS or an aggregate correlated on the unit alone, or a "
-        "plain SELECT from a public table.",
+        hint="Compare the privacy unit with the units of a subquery by IN, correlate EXISTS or an aggregate on the "
+        "unit alone, or read a public table.",
         position=position(node),
     )
 
 
 def mixes(what: str, relation: Relation, node: exp.Expr, hint: str | None = None) -> Refusal:
     """PV014: LIMIT, a window and the like, if rows of one unit would decide about rows of another."""
-    unit = base_table(relation).privacy_unit
-    per_unit = f"Move it outside the aggregate, or make it per unit: ROW_NUMBER() OVER (PARTITION BY {unit} ...) <= n."
+    table = base_table(relation)
+    unit = visible_unit(table)
+    if hint is None and unit is None:
+        hint = "Move it outside of the aggregate."
     return Refusal(
         "PV014",
         f"{what} over private rows mixes different units",
-        hint=hint or per_unit,
+        hint=hint
+        or f"Move it outside of the aggregate, or number the rows of each unit: `{_numbered(table)}`.",
         position=position(node),
     )
+
+
+def _numbered(table: Table) -> str:
+    """A query that takes the first rows of each unit of `table`, whose unit is visible."""
+    unit = visible_unit(table)
+    times = (c.name for c in table.columns if not c.hidden and c.name != unit and type_named(c.type) in DATED)
+    first = next(times, None)
+    order = "" if first is None else f" ORDER BY {identifier(first)}"
+    number = f"ROW_NUMBER() OVER (PARTITION BY {identifier(unit or '')}{order})"
+    return f"SELECT COUNT(*) FROM (SELECT {number} AS n FROM {table_name(table)}) AS t WHERE n <= 3"
 
 
 def mixed(tree: exp.Expr, private: Relation | None) -> Refusal:

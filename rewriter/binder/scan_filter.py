@@ -14,12 +14,13 @@ from sqlglot import exp
 
 from rewriter.binder.joins import owned
 from rewriter.binder.names import resolve
-from rewriter.binder.rejections import base_table
+from rewriter.binder.rejections import base_table, unit_name, visible_unit
 from rewriter.ir.relation import UNIT, Field, Relation, SemiJoin, Source, equated, is_inner_unit, leaf, leaves
 from rewriter.policy import Table
 from rewriter.refusal import Refusal
 from rewriter.scalar.typecheck import Parameters, check_condition
 from rewriter.syntax.allowlist import position
+from rewriter.syntax.pasted import identifier
 
 
 def aliases() -> Iterator[str]:
@@ -56,7 +57,7 @@ def where(
 
 
 def semi_join(
-    relation: Relation, value: exp.Expr, inner: Relation, output: exp.Expr, negated: bool
+    relation: Relation, value: exp.Expr, inner: Relation, output: exp.Expr, negated: bool, at: exp.Expr
 ) -> Relation:
     """`value [NOT] IN (SELECT output FROM inner)`: public rows with any value, private ones on the unit.
 
@@ -66,11 +67,10 @@ def semi_join(
     inside, across = apart(relation, inner, value)
     on_unit = is_inner_unit(value, relation) and is_inner_unit(output, inner)
     if inner.private and not (on_unit or _on_unit(across, relation, inner)):
-        table = base_table(inner)
         raise Refusal(
             "PV015",
-            f'subquery in WHERE reads private table "{table.name}" across units',
-            hint=f"Correlate on the privacy unit: {table.privacy_unit} IN (SELECT {table.privacy_unit} ...).",
+            f'subquery in WHERE reads private table "{base_table(inner).name}" across units',
+            hint=_correlation(at, relation, inner),
             position=position(value),
         )
     added = SemiJoin(value, owned(inside, value) if inner.private else inside, output, negated, across)
@@ -82,7 +82,7 @@ def exists(relation: Relation, inner: Relation, negated: bool, at: exp.Expr) -> 
     inside, across = apart(relation, inner, at)
     if inner.private:
         if not _on_unit(across, relation, inner):
-            raise _across(inner, at)
+            raise _across(relation, inner, at)
         inside = owned(inside, at)
         columns = equated(across[0]) if len(across) == 1 else None
         if columns is not None:
@@ -106,7 +106,7 @@ def row_in(
     inside, across = apart(relation, inner, at)
     met = (*across, *equal)
     if inner.private and not _on_unit(met, relation, inner):
-        raise _across(inner, at)
+        raise _across(relation, inner, at)
     if negated:
         unknown = exp.not_(exp.Is(this=exp.paren(exp.and_(*equal)), expression=exp.false()))
         # Units are never NULL, so that their equality is known; by itself the SQL can be seen to rest on it.
@@ -127,7 +127,7 @@ def apart(relation: Relation, inner: Relation, at: exp.Expr) -> tuple[Relation, 
         for a, _ in leaves(*j.outside)
     )
     if nested or any(not {a for a, _ in leaves(c)} <= reachable for c in across):
-        raise _across(inner, at)
+        raise _across(relation, inner, at)
     return replace(inner, conditions=inside), across
 
 
@@ -144,12 +144,26 @@ def _on_unit(conditions: Sequence[exp.Expr], relation: Relation, inner: Relation
     return False
 
 
-def _across(inner: Relation, at: exp.Expr) -> Refusal:
+def _correlation(at: exp.Expr, relation: Relation, inner: Relation) -> str:
+    """How the subquery of IN or EXISTS is tied to the unit of the rows around it."""
+    select = (at.args.get("query") or at.this).unnest()
+    item = select.args["from_"].this if isinstance(select, exp.Select) else None
+    outer = unit_name(relation, qualified=True)
+    name = item.alias_or_name if isinstance(item, exp.Table) else ""
+    source = next((s for s in inner.sources if s.private), None)
+    own = None if source is None or source.derived is not None else visible_unit(source.table)
+    hidden = not name or any(alias == name for alias, _ in relation.scope) or len(inner.sources) > 1
+    if outer is None or own is None or hidden:
+        return "Compare privacy units by IN, or correlate the subquery on them, each table under a name of its own."
+    return f"Add `{identifier(name)}.{identifier(own)} = {outer}` to the subquery's WHERE."
+
+
+def _across(relation: Relation, inner: Relation, at: exp.Expr) -> Refusal:
     table = base_table(inner) if inner.private else inner.sources[0].table
     return Refusal(
         "PV015",
         f'subquery in WHERE reads table "{table.name}" across units',
-        hint=f"Correlate on the privacy unit: WHERE x.{table.privacy_unit} = y.{table.privacy_unit}."
+        hint=_correlation(at, relation, inner)
         if inner.private
         else "Correlate with the rows of the query around it, not with those further out.",
         position=position(at),

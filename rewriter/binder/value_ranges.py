@@ -58,6 +58,7 @@ from fractions import Fraction
 from sqlglot import exp
 
 from rewriter.binder.contribution_bounds import Bound, rows_per_group
+from rewriter.binder.rejections import clamped
 from rewriter.effort import spend
 from rewriter.ir.relation import Relation, conjuncts, leaves
 from rewriter.ir.trees import walk
@@ -183,6 +184,13 @@ class Ranges:
             return replace(inner, scale=None) if isinstance(node, exp.Avg) else inner
         function = BY_TYPE.get(type(node))
         return Interval() if function is None or function.range is None else function.range(node, self)
+
+
+def bounded(value: exp.Expr, shown: str, relation: Relation, parameters: Parameters) -> str:
+    """The text of a base form for a hint: as it is `shown`, between bounds where nothing else bounds it."""
+    found = Ranges.of(relation, parameters).interval(value)
+    unknown = found.lo is None or found.hi is None
+    return clamped(shown, type_of(value, relation, parameters)) if unknown else shown
 
 
 def of_aggregate(call: exp.Expr, relation: Relation, parameters: Parameters) -> Interval:

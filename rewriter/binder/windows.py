@@ -14,17 +14,20 @@ from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
 
+from rewriter.binder.constants import visible
 from rewriter.binder.contribution_bounds import one_row_per_unit
 from rewriter.binder.names import folded, output_name, plainly, resolve, starred
 from rewriter.binder.output_columns import computed_column, refuse_intervals, row_column
-from rewriter.binder.rejections import mixes
+from rewriter.binder.rejections import mixes, stored_column, top_values
 from rewriter.binder.subquery_source import derived_source
+from rewriter.binder.value_ranges import bounded
 from rewriter.ir.relation import UNIT, Field, Relation, RowSubquery, is_inner_unit, is_unit, leaf, leaves
-from rewriter.ir.types import NUMBERS
+from rewriter.ir.types import NUMBERS, ZONELESS
 from rewriter.refusal import Refusal
 from rewriter.scalar.functions import check_row_local
 from rewriter.scalar.typecheck import Parameters, check, type_of
 from rewriter.syntax.allowlist import describe, position, surplus
+from rewriter.syntax.pasted import written
 
 PEERS = (exp.Rank, exp.DenseRank)
 """Ties share their result: they must stay ties."""
@@ -84,7 +87,7 @@ class Windows:
                 "PV018",
                 f"{describe(function)} as a window over private rows is not available yet",
                 hint="Available: ROW_NUMBER, RANK, DENSE_RANK, NTILE, LAG, LEAD, FIRST_VALUE, LAST_VALUE, COUNT, "
-                "SUM, AVG, MIN, MAX, each with OVER (PARTITION BY <unit> ...).",
+                "SUM, AVG, MIN and MAX, each partitioned by the privacy unit.",
                 position=position(node),
             )
         order = node.args.get("order")
@@ -156,7 +159,7 @@ def _open(what: str, node: exp.Expr) -> Refusal:
     return Refusal(
         "PV018",
         f"{what} is not available on private rows",
-        hint="Leave it out, or write a whole number; COALESCE(LAG(x) OVER (...), 0) gives a default.",
+        hint="Leave it out, or write a whole number; COALESCE around LAG and LEAD gives a default.",
         position=position(node),
     )
 
@@ -170,10 +173,36 @@ def _check_frame(spec: exp.Expr, order: exp.Expr | None) -> None:
         raise _open("this frame of a window", spec)
 
 
-def _quantile(window: exp.Expr) -> str:
-    """What a window that numbers the rows of all units in order is written for, most often."""
-    value = window.args["order"].expressions[0].this.sql("postgres")
-    return f"For a median or another quantile: PERCENTILE_CONT(0.5) WITHIN GROUP (ORDER BY {value})"
+def _aggregated(window: exp.Expr, at: exp.Expr, relation: Relation, parameters: Parameters) -> str | None:
+    """A hint to what a window over the rows of all units is written for, most often; `at` is the client's window.
+
+    In:  SELECT country, age, ROW_NUMBER() OVER (PARTITION BY country ORDER BY age) AS n FROM users
+    Out: SELECT country, PERCENTILE_CONT(0.5) WITHIN GROUP (ORDER BY age) FROM users GROUP BY country
+    """
+    select, order = at.parent_select, window.args.get("order")
+    if order is None:
+        keys = window.args["partition_by"]
+        column = stored_column(keys[0], relation) if len(keys) == 1 else None
+        return None if column is None else f"Group by the column in its stead, e.g. `{top_values(*column)}`."
+    value = order.expressions[0].this
+    of = type_of(value, relation, parameters)
+    plain = select is not None and not any(
+        select.args.get(p) for p in ("group", "distinct", "limit", "offset")
+    )
+    if not plain or select is None or is_unit(value, relation) or of not in NUMBERS | ZONELESS:
+        return None
+    shown = bounded(value, written(at.args["order"].expressions[0].this), relation, parameters)
+    function = "PERCENTILE_CONT" if of in NUMBERS else "PERCENTILE_DISC"
+    median = exp.var(f"{function}(0.5) WITHIN GROUP (ORDER BY {shown})")
+    keys = [key.copy() for key in at.args.get("partition_by") or []]
+    kept = {part: select.args[part] for part in ("from_", "joins", "where") if select.args.get(part)}
+    query = exp.Select(expressions=[*keys, median], **kept).copy()
+    if keys:
+        query.set("group", exp.Group(expressions=[key.copy() for key in keys]))
+    ctes = [cte.copy() for cte in visible(select)]
+    if ctes:
+        query.set("with_", exp.With(expressions=ctes))
+    return f"For the median, `{written(query)}`; other percentiles likewise."
 
 
 def windowed(
@@ -190,9 +219,7 @@ def windowed(
     windows, columns = [], [row_column(f.name, f.value, relation, parameters) for f in rest]
     for one, at in layer.windows.values():
         if not any(is_inner_unit(p, relation) for p in one.value.args["partition_by"]):
-            order = one.value.args.get("order")
-            by_unit = order is None or is_unit(order.expressions[0].this, relation)
-            raise mixes("a window", relation, at, None if by_unit else _quantile(at))
+            raise mixes("a window", relation, at, _aggregated(one.value, at, relation, parameters))
         _check_parts(one.value, relation, parameters)
         windows.append(Field(one.name, _total(one.value, total)))
         columns.append(computed_column(one.name, one.value.this, relation, parameters))

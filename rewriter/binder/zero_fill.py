@@ -13,10 +13,12 @@ from collections.abc import Iterator
 from sqlglot import exp
 
 from rewriter.binder.names import resolve
+from rewriter.binder.rejections import visible_unit
 from rewriter.ir.relation import Relation, Source, leaves, shown_name
 from rewriter.refusal import Refusal
 from rewriter.scalar.functions import strict_operands
 from rewriter.syntax.allowlist import position
+from rewriter.syntax.pasted import identifier, instead, written
 
 
 def refuse_kept(relation: Relation, at: exp.Expr) -> None:
@@ -32,24 +34,28 @@ def check_zero_fill(tree: exp.Select, relation: Relation, keys: tuple[exp.Expr, 
     public = _public_name(relation)
     if not all(a in relation.filled.kept for a, _ in leaves(*keys)):
         raise _kept(relation, tree.args["group"], f'Group by columns of "{public}" alone, or use INNER JOIN.')
-    private = next(s for s in relation.sources if s.private)
-    counted = f"COUNT({shown_name(private, relation)}.{_key(private)})"
     for part in ("expressions", "having", "order"):
         for call in _calls(tree.args.get(part)):
             if not _ignores(call, relation):
-                raise _kept(
-                    relation, call, f"Count what the private table has: {counted}, or use INNER JOIN."
-                )
+                raise _kept(relation, call, _counted(call, relation))
 
 
-def _key(source: Source) -> str:
-    """A column of a private table that is never NULL, for a hint."""
-    keys = [*source.table.keys, *source.table.declared_keys]
-    single = [next(iter(k)) for k in keys if len(k) == 1]
-    return next(
-        (c.name for c in source.table.columns if c.name in single and not c.hidden),
-        source.table.privacy_unit or "x",
-    )
+def _counted(call: exp.Expr, relation: Relation) -> str:
+    """What ignores the rows without a partner in the place of a call that does not."""
+    private = next(s for s in relation.sources if s.private)
+    column = _key(private)
+    if column is None or not isinstance(call, exp.Count):
+        return "Use INNER JOIN."
+    counted = f"COUNT({identifier(shown_name(private, relation))}.{identifier(column)})"
+    return f"Count what the private table has, {instead(counted, written(call))}, or use INNER JOIN."
+
+
+def _key(source: Source) -> str | None:
+    """A column of a private source that is never NULL, for a hint; None for a subquery."""
+    table = source.table
+    single = [next(iter(k)) for k in (*table.keys, *table.declared_keys) if len(k) == 1]
+    known = (c.name for c in table.columns if c.name in single and not c.hidden)
+    return next(known, visible_unit(table)) if source.derived is None else None
 
 
 def _calls(part: object) -> Iterator[exp.Expr]:

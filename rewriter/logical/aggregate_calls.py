@@ -12,6 +12,8 @@ from fractions import Fraction
 from sqlglot import exp
 
 from rewriter.binder.names import resolve
+from rewriter.binder.rejections import stored_column, top_values, unit_name
+from rewriter.binder.value_ranges import bounded
 from rewriter.effort import PARSED, spend
 from rewriter.ir.measure import Function
 from rewriter.ir.relation import Relation, is_inner_unit, is_unit
@@ -19,8 +21,9 @@ from rewriter.ir.types import DATED, NUMBERS, Type
 from rewriter.refusal import Refusal
 from rewriter.scalar.constant_factor import constant_of, scaled
 from rewriter.scalar.typecheck import Parameters, check, check_condition, type_of
-from rewriter.scalar.unsupported import available, no_such_function, unavailable
+from rewriter.scalar.unsupported import SUPPORTED, available, no_such_function, unavailable
 from rewriter.syntax.allowlist import describe, own_parts, position
+from rewriter.syntax.pasted import instead, written
 
 SUMS: dict[type[exp.Expr], Function] = {
     exp.Sum: "sum",
@@ -39,7 +42,7 @@ class Call:
     """An aggregate call: `function` of `values` over the rows whose `argument` is true (None: all), times `factor`.
 
     count without values is of rows, `units` of units; count of values is of different ones among a unit's rows,
-    distinct among all. `fraction` is the quantile that is asked for; `text` the call in base form; `at` where it is.
+    distinct among all. `fraction` is the quantile that is asked for; `text` the call in base form; `node` the client's.
     """
 
     function: Function
@@ -49,7 +52,12 @@ class Call:
     factor: Fraction = Fraction(1)
     fraction: Fraction | None = None
     units: bool = False
-    at: int | None = field(default=None, compare=False)
+    node: exp.Expr | None = field(default=None, compare=False)
+
+    @property
+    def at(self) -> int | None:
+        """Where the call begins in the client's text."""
+        return None if self.node is None else position(self.node)
 
 
 def read_call(node: exp.Expr, relation: Relation, parameters: Parameters) -> Call:
@@ -66,10 +74,25 @@ def read_call(node: exp.Expr, relation: Relation, parameters: Parameters) -> Cal
     function = call.this if isinstance(call, exp.WithinGroup) else call
     _refuse_nested(function, order)
     reader = _Reader(relation, parameters, condition, position(node))
-    return replace(_read(reader, function, order), at=position(node))
+    return replace(_read(reader, call, order), node=node)
 
 
-def _read(reader: _Reader, function: exp.Expr, order: exp.Expr | None) -> Call:
+def argument(call: exp.Expr) -> exp.Expr:
+    """The argument of an aggregate call without FILTER.
+
+    >>> argument(exp.Sum(this=exp.column("x"))).sql()
+    'x'
+    """
+    if isinstance(call, exp.WithinGroup):
+        return argument(call.expression.expressions[0])
+    value: exp.Expr = call.this
+    if isinstance(value, exp.Distinct):
+        value = value.expressions[0]
+    return argument(value) if isinstance(value, exp.Order) else value
+
+
+def _read(reader: _Reader, call: exp.Expr, order: exp.Expr | None) -> Call:
+    function = call.this if isinstance(call, exp.WithinGroup) else call
     if isinstance(function, exp.Count):
         return reader.count(function)
     if type(function) in SUMS:
@@ -78,7 +101,7 @@ def _read(reader: _Reader, function: exp.Expr, order: exp.Expr | None) -> Call:
         return reader.extreme(function)
     if isinstance(function, (exp.PercentileCont, exp.PercentileDisc)) and order is not None:
         return reader.percentile(function, order)
-    raise unavailable(function)
+    raise unavailable(call, reader.instead_of(call))
 
 
 def _refuse_nested(function: exp.Expr, order: exp.Expr | None) -> None:
@@ -111,6 +134,25 @@ class _Reader:
             value = branch.args["true"].unnest()
         return value
 
+    def instead_of(self, call: exp.Expr) -> str | None:
+        """A hint to what stands for an aggregate without a mechanism, None where nothing does."""
+        function = call.this if isinstance(call, exp.WithinGroup) else call
+        if isinstance(function, exp.Median):
+            # The parser's text of MEDIAN is what is suggested.
+            shown, value = written(function.this), self.value(function.this)
+            within = bounded(value, shown, self.relation, self.parameters)
+            return f"Write {instead(f'PERCENTILE_CONT(0.5) WITHIN GROUP (ORDER BY {within})', f'MEDIAN({shown})')}."
+        if isinstance(function, (exp.LogicalAnd, exp.LogicalOr)) and not isinstance(call.parent, exp.Filter):
+            unit, condition = unit_name(self.relation), written(function.this)
+            condition = condition if isinstance(function, exp.LogicalOr) else f"NOT ({condition})"
+            counted = f"COUNT(DISTINCT {unit}) FILTER (WHERE {condition})"
+            return None if unit is None else f"Count the units, e.g. {instead(counted, written(call))}."
+        if isinstance(function, (exp.Mode, exp.ArrayAgg, exp.GroupConcat)):
+            value = resolve(argument(call).copy(), self.relation).unnest()
+            column = stored_column(value, self.relation)
+            return None if column is None else f"Ask for its values: `{top_values(*column)}`."
+        return None
+
     def type_of(self, value: exp.Expr) -> Type:
         return type_of(value, self.relation, self.parameters)
 
@@ -126,9 +168,9 @@ class _Reader:
 
     def _distinct(self, node: exp.Distinct) -> Call:
         if len(node.expressions) != 1:
-            raise no_such_function(
-                "count", "with several arguments", self.at, "Count row values: COUNT(DISTINCT (a, b))."
-            )
+            listed = ", ".join(map(written, node.expressions))
+            new, old = f"COUNT(DISTINCT ({listed}))", f"COUNT(DISTINCT {listed})"
+            raise no_such_function("count", "with several arguments", self.at, f"Write {instead(new, old)}.")
         item = node.expressions[0]
         if isinstance(item, exp.Tuple):
             values = tuple(self.value(e) for e in self._fields(item))
@@ -151,7 +193,7 @@ class _Reader:
     def sum(self, node: exp.Expr) -> Call:
         function = SUMS[type(node)]
         if isinstance(node.this, exp.Distinct):
-            raise unavailable(node, "DISTINCT")
+            raise unavailable(node, form="DISTINCT")
         if isinstance(node.this, exp.Star) or node.this is None:
             raise no_such_function(describe(node).removeprefix("function "), "of no argument", self.at)
         value = self.value(node.this)
@@ -197,7 +239,7 @@ class _Reader:
             raise no_such_function(describe(node).removeprefix("function "), "with these arguments", self.at)
         ordered = order.expressions[0]
         value = self.value(ordered.this)
-        fraction = self._fraction(node.this)
+        fraction = self._fraction(node, order)
         if fraction is not None and ordered.args.get("desc"):
             fraction = 1 - fraction
         function: Function = "cont" if isinstance(node, exp.PercentileCont) else "disc"
@@ -206,7 +248,7 @@ class _Reader:
                 "percentile_cont",
                 f"of {self.type_of(value).family}",
                 self.at,
-                "Use PERCENTILE_DISC for dates.",
+                _discrete(node, order) if self.type_of(value) in DATED else SUPPORTED,
             )
         inner = exp.Order(expressions=[exp.Ordered(this=value.copy())])
         text = exp.WithinGroup(this=type(node)(this=node.this.copy()), expression=inner)
@@ -219,9 +261,9 @@ class _Reader:
             raise available(f"{describe(text)} of {self.type_of(value).family}", self.at)
         return Call(function, text, self.condition, (value,), fraction=fraction)
 
-    def _fraction(self, node: exp.Expr) -> Fraction | None:
+    def _fraction(self, function: exp.Expr, order: exp.Expr) -> Fraction | None:
         """The quantile that is wanted; None for a parameter whose value is not known yet."""
-        node = resolve(node, self.relation).unnest()
+        node = resolve(function.this, self.relation).unnest()
         if isinstance(node, exp.Parameter):
             text = self.parameters[int(node.name) - 1].value
         else:
@@ -234,13 +276,29 @@ class _Reader:
             raise Refusal(
                 "PV018",
                 "a percentile that is no plain number has no differentially private implementation",
-                hint="Ask for each percentile separately: PERCENTILE_CONT(0.25) WITHIN GROUP (ORDER BY x), "
-                "PERCENTILE_CONT(0.75) ...; percentiles of one column are paid for once.",
+                hint=f"Ask for each percentile by itself, e.g. {_at_half(function, order)}; percentiles of one column "
+                "are paid for once.",
                 position=self.at,
             ) from None
         if not 0 <= fraction <= 1:
             raise Refusal("22003", "percentile value is not between 0 and 1", position=self.at)
         return fraction
+
+
+def _at_half(function: exp.Expr, order: exp.Expr) -> str:
+    """A hint to the median in place of a percentile."""
+    half = type(function)(this=exp.Literal.number("0.5"))
+    return _instead_of_percentile(half, function, order)
+
+
+def _discrete(function: exp.Expr, order: exp.Expr) -> str:
+    """A hint to PERCENTILE_DISC in place of PERCENTILE_CONT."""
+    return f"Write {_instead_of_percentile(exp.PercentileDisc(this=function.this.copy()), function, order)}."
+
+
+def _instead_of_percentile(new: exp.Expr, old: exp.Expr, order: exp.Expr) -> str:
+    pair = (exp.WithinGroup(this=f.copy(), expression=order.copy()) for f in (new, old))
+    return instead(*map(written, pair))
 
 
 def _counted() -> exp.Expr:

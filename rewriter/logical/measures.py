@@ -14,6 +14,7 @@ from typing import Literal
 from sqlglot import exp
 
 from rewriter.binder.contribution_bounds import Bound, one_row_per_unit, rows_per_group
+from rewriter.binder.rejections import clamped, unit_name
 from rewriter.binder.value_ranges import Ranges
 from rewriter.effort import spend
 from rewriter.ir.measure import (
@@ -29,11 +30,12 @@ from rewriter.ir.measure import (
     Total,
 )
 from rewriter.ir.relation import Relation, leaves
-from rewriter.logical.aggregate_calls import Call, conjunction, present
+from rewriter.ir.types import Type
+from rewriter.logical.aggregate_calls import Call, argument, conjunction, present
 from rewriter.refusal import Refusal
-from rewriter.scalar.typecheck import Parameters
+from rewriter.scalar.typecheck import Parameters, type_of
 from rewriter.scalar.value_interval import Interval
-from rewriter.syntax.allowlist import describe
+from rewriter.syntax.pasted import instead, written
 
 MOST = 1 << 40
 """The largest value that is added up, in units of its scale."""
@@ -192,21 +194,21 @@ class _Collector:
             fixed, anchor = self._anchored(call)
             return Total(fixed, call.argument, anchor)
         if part in ("count", "units", "items"):
-            tau = 1 if part == "units" else self._most()
+            tau = 1 if part == "units" else self._most(call)
             return Count(call.argument, tau, call.values)
         if part == "distinct":
             return DistinctItems(call.values, call.argument)
         if part == "quantiles":
             fractions = tuple(dict.fromkeys(self.fractions[slot]))
-            fixed = self._fixed(call, MOST)
-            if self.clips and not one_row_per_unit(self.relation):
-                return Quantiles(fixed, call.argument, fractions, self._weight(), weighted=True)
-            return Quantiles(fixed, call.argument, fractions, self._most())
+            weighted = self.clips and not one_row_per_unit(self.relation)
+            most = self._weight(call) if weighted else self._most(call)
+            return Quantiles(self._fixed(call, MOST), call.argument, fractions, most, weighted=weighted)
         if part == "whole":
             return Moment(self._of_units(call), call.argument, 1, False, 1, whole=True)
         most = MOST_SQUARED if ("squares", name) in self.slots else MOST
+        # Rows come first: bounds of the values alone would not help.
+        tau = self._most(call)
         fixed = self._fixed(call, most)
-        tau = self._most()
         if part == "squares":
             return Moment(fixed, call.argument, 2, True, tau)
         return Moment(fixed, call.argument, 1, name in self.centred, tau)
@@ -228,16 +230,19 @@ class _Collector:
             scale -= 1
         return FixedPoint(value, scale, 1 - MOST, MOST - 1), max(1, ceil(size * Fraction(10) ** scale))
 
-    def _weight(self) -> int:
+    def _weight(self, call: Call) -> int:
         """How many rows all of a unit's count for, where nothing has to bound them: what is declared, else one."""
         try:
-            return min(self._most(), MOST_WEIGHT)
+            return min(self._most(call), MOST_WEIGHT)
         except Refusal:
             return 1
 
-    def _most(self) -> int:
+    def _most(self, call: Call) -> int:
         """The most rows of a unit in a group."""
-        return rows_per_group(self.relation, self.bound, self.keys)
+        try:
+            return rows_per_group(self.relation, self.bound, self.keys)
+        except Refusal as refusal:
+            raise _repeated(refusal, call, self.relation) from None
 
     def _of_units(self, call: Call) -> FixedPoint:
         value = call.values[0]
@@ -252,7 +257,7 @@ class _Collector:
         if found.lo is None or found.hi is None:
             if ranges.pending(value):
                 return FixedPoint(value, 0, None, None)
-            raise unbounded(call, self.relation)
+            raise unbounded(call, type_of(value, self.relation, self.parameters))
         return fixed_point(value, found, most)
 
 
@@ -276,25 +281,34 @@ def _too_large(lo: Fraction, hi: Fraction, scale: int, most: int, largest: int) 
     return max(abs(lo), abs(hi)) * unit >= largest - 1 or (most < MOST and (hi - lo) * unit >= most - 2)
 
 
-def unbounded(call: Call, relation: Relation) -> Refusal:
-    """PV016: what is added up has no finite bounds."""
-    shown = shown_text(call.values[0], relation)
-    name = describe(call.text).removeprefix("function ").upper()
-    clamped = f"LEAST(GREATEST({shown}, 0), 100)"
+def _repeated(refusal: Refusal, call: Call, relation: Relation) -> Refusal:
+    """PV017 with the place of a call, and what counts units in its place."""
+    node = call.node.this if isinstance(call.node, exp.Filter) else call.node
+    unit, hint = unit_name(relation), refusal.hint
+    if isinstance(node, exp.Count) and unit is not None:
+        counted = instead(f"COUNT(DISTINCT {unit})", written(node))
+        hint = f"Count the units, {counted}. {hint}"
+    return Refusal(refusal.code, refusal.message, detail=refusal.detail, hint=hint, position=call.at)
+
+
+def unbounded(call: Call, of: Type) -> Refusal:
+    """PV016: a call over values of type `of` that have no finite bounds."""
+    hint = "The data owner can declare bounds."
+    node = call.node.this if isinstance(call.node, exp.Filter) else call.node
+    shown = "the aggregate" if node is None else written(node)
+    if node is not None:
+        bounded = node.copy()
+        argument(bounded).replace(exp.var(clamped(written(argument(node)), of)))
+        hint = (
+            f"Bound the value, e.g. {instead(written(bounded), shown)}; or the data owner can declare bounds."
+        )
     return Refusal(
         "PV016",
-        f"{name}({shown}) needs finite bounds",
+        f"{shown} needs finite bounds",
         detail="Without them one person's value could be of any size, and no noise would hide it.",
-        hint=f"Bound the value, e.g. {clamped} in place of {shown}, or WHERE {shown} BETWEEN 0 AND 100; "
-        "the data owner can declare bounds.",
+        hint=hint,
         position=call.at,
     )
-
-
-def shown_text(value: exp.Expr, relation: Relation) -> str:
-    """A base form in an analyst's words: the columns by their names alone."""
-    copy = value.copy().transform(lambda n: exp.column(n.name) if isinstance(n, exp.Column) else n)
-    return str(copy.sql("postgres"))
 
 
 def _name(call: Call) -> str:

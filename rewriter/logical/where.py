@@ -132,7 +132,7 @@ class Conditions(ABC):
         output = fields[0].value
         if own and not self._alike(value, relation, output, inner):
             raise unlike(node)
-        return semi_join(relation, value, inner, output, negated)
+        return semi_join(relation, value, inner, output, negated, node)
 
     def _row_in(self, relation: Relation, node: exp.In, inner: Relation | None, negated: bool) -> Relation:
         if inner is None:

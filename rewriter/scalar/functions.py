@@ -23,7 +23,15 @@ from rewriter.scalar import function_ranges as ranges
 from rewriter.scalar.function_checks import Check, Of
 from rewriter.scalar.function_ranges import Ranging
 from rewriter.scalar.value_interval import Interval
-from rewriter.syntax.allowlist import EXTRACTED, TRUNCATIONS, describe, own_parts, position, surplus
+from rewriter.syntax.allowlist import (
+    EXTRACTED,
+    TRUNCATIONS,
+    describe,
+    describe_surplus,
+    own_parts,
+    position,
+    surplus,
+)
 
 Parts = Callable[[exp.Expr], list[exp.Expr]]
 Rule = Callable[[exp.Expr, Ranging], Interval]
@@ -638,7 +646,7 @@ def check_row_local(node: exp.Expr) -> None:
         if extra is not None:
             raise Refusal(
                 "PV020",
-                f"{describe(part)} with {extra} is not allowed on private rows",
+                f"{describe_surplus(part, extra)} is not allowed on private rows",
                 position=position(part),
             )
 

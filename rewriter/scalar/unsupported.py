@@ -11,27 +11,17 @@ SUPPORTED = (
     "Supported: COUNT, COUNT(DISTINCT), SUM, AVG, VARIANCE, STDDEV, PERCENTILE_CONT, PERCENTILE_DISC, and MIN and MAX "
     "of bounded numbers and dates."
 )
-HINTS: dict[type[exp.Expr], str] = {
-    exp.Mode: "GROUP BY the column, ORDER BY COUNT(*) DESC LIMIT 1.",
-    exp.ArrayAgg: "For the list of values: SELECT DISTINCT column.",
-    exp.GroupConcat: "For the list of values: SELECT DISTINCT column.",
-    exp.LogicalOr: "Count the units: COUNT(DISTINCT unit) FILTER (WHERE condition).",
-    exp.LogicalAnd: "Count the units: COUNT(DISTINCT unit) FILTER (WHERE NOT condition).",
-    exp.AnyValue: "Group by the column.",
-}
 
 
-def unavailable(node: exp.Expr, form: str = "") -> Refusal:
-    """PV018: an aggregate that has no differentially private implementation here."""
+def unavailable(node: exp.Expr, hint: str | None = None, form: str = "") -> Refusal:
+    """PV018: an aggregate that has no differentially private implementation here; `hint` says what comes near to it."""
     if isinstance(node, exp.Median):
-        return no_such_function(
-            "median", "in PostgreSQL", position(node), "PERCENTILE_CONT(0.5) WITHIN GROUP (ORDER BY column)"
-        )
+        return no_such_function("median", "in PostgreSQL", position(node), hint)
     name = f"{describe(node)} with {form}" if form else describe(node)
     return Refusal(
         "PV018",
         f"{name} has no differentially private implementation",
-        hint=f"{HINTS[type(node)]} {SUPPORTED}" if type(node) in HINTS else SUPPORTED,
+        hint=f"{hint} {SUPPORTED}" if hint else SUPPORTED,
         position=position(node),
     )
 

@@ -60,9 +60,9 @@ WRITES = frozenset(
 )
 REFUSED = frozenset(["DO", "CALL", "LOAD", "CHECKPOINT", "NOTIFY"])
 _CARRIERS = {
-    "DECLARE": "DECLARE c CURSOR FOR SELECT ...",
-    "COPY": "COPY (SELECT ...) TO STDOUT",
-    "PREPARE": "PREPARE s AS SELECT ...",
+    "DECLARE": "DECLARE CURSOR for an aggregate query",
+    "COPY": "COPY TO STDOUT of an aggregate query in parentheses",
+    "PREPARE": "PREPARE of an aggregate query",
 }
 _OFF = ("OFF", "FALSE", "0")
 
@@ -96,8 +96,8 @@ def _classified(text: str, guarded: Collection[str]) -> ClassifiedStatement:
         raise Refusal(
             "25006",
             f"cannot execute {word}: dpproxy answers queries and changes no data",
-            hint="Send a SELECT, or publish an answer: CREATE TABLE published.name AS SELECT ...; "
-            "the data owner changes data in the backend.",
+            hint="Send a SELECT, or publish its answer by CREATE TABLE in the schema published; the data owner changes "
+            "data in the backend.",
             position=found[0].start + 1,
         )
     if word in REFUSED:
@@ -156,7 +156,7 @@ def _carried(text: str, word: str, name: Token) -> ClassifiedStatement:
         raise Refusal(
             "0A000",
             f"this {word} over private tables is not supported",
-            hint=f"Send {_CARRIERS[word]} with an aggregate query in it.",
+            hint=f"Send {_CARRIERS[word]}.",
             position=name.start + 1,
         )
     return ClassifiedStatement(Verdict.PRIVATE, False, carrier.body, carrier.offset)
@@ -179,12 +179,14 @@ def _explain(text: str, found: Sequence[Token], guarded: Collection[str]) -> Cla
             "0A000",
             "EXPLAIN ANALYZE would run the query",
             hint="Use EXPLAIN: it shows the price without running the query.",
+            position=found[1].start + 1,
         )
     if options.get("FORMAT", "TEXT") != "TEXT":
         raise Refusal(
             "0A000",
             f"EXPLAIN (FORMAT {options['FORMAT']}) of a private query is not supported",
             hint="Use EXPLAIN (FORMAT TEXT), or EXPLAIN alone.",
+            position=found[1].start + 1,
         )
     return _explained(text, found[start], words[start])
 

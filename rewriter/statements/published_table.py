@@ -72,7 +72,7 @@ def publication(text: str) -> Publication | None:
             raise Refusal(
                 "0A000",
                 "published answers are tables: a view would run its query each time it is read",
-                hint="CREATE TABLE published.name AS SELECT ...; in dbt: materialized='table'",
+                hint="Publish a table: CREATE TABLE published.name AS, and the query; in dbt materialized='table'.",
                 position=1,
             )
     reader.refuse()
@@ -122,7 +122,9 @@ class _Reader:
         """CREATE SCHEMA IF NOT EXISTS published, which is always there."""
         if not (self._skip("IF", "NOT", "EXISTS") and self._take() == SCHEMA and self._done()):
             raise Refusal(
-                "42P06", f'schema "{SCHEMA}" already exists', hint=f"CREATE SCHEMA IF NOT EXISTS {SCHEMA}"
+                "42P06",
+                f'schema "{SCHEMA}" already exists',
+                hint=f"Write `CREATE SCHEMA IF NOT EXISTS {SCHEMA}`.",
             )
         return Publication("schema", (), True)
 

@@ -55,13 +55,13 @@ VALUES = {
 }
 """What the settings may be that decide how a statement is read, or what a server says of itself."""
 _WANTED = {
-    "client_encoding": ("client_encoding must be UTF8", "SET client_encoding TO 'UTF8'"),
-    "names": ("client_encoding must be UTF8", "SET NAMES 'UTF8'"),
+    "client_encoding": ("client_encoding must be UTF8", "Write `SET client_encoding TO 'UTF8'`."),
+    "names": ("client_encoding must be UTF8", "Write `SET NAMES 'UTF8'`."),
     "standard_conforming_strings": (
         "standard_conforming_strings must be on: statements are read that way",
-        "SET standard_conforming_strings TO on",
+        "Write `SET standard_conforming_strings TO on`.",
     ),
-    "client_min_messages": ("debug messages are not available", "SET client_min_messages TO notice"),
+    "client_min_messages": ("debug messages are not available", "Write `SET client_min_messages TO notice`."),
 }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterator
 
 from sqlglot import exp
@@ -103,27 +104,104 @@ def own_parts(node: exp.Expr) -> Iterator[exp.Expr]:
 
 
 def describe(node: exp.Expr) -> str:
-    """The construct's name for a refusal, never its content.
+    """The construct's name for a refusal in PostgreSQL's words, never its content.
 
-    >>> describe(exp.Anonymous(this="my_udf"))
-    'function my_udf'
+    >>> describe(exp.Anonymous(this="my_udf")), describe(exp.column("a") - 1), describe(exp.column("a").is_(exp.null()))
+    ('function my_udf', 'operator -', 'IS')
     """
-    if isinstance(node, (exp.Cast, exp.Extract, exp.Like, exp.ILike)):
-        return type(node).__name__.upper()
     if isinstance(node, exp.Anonymous):
         return f"function {node.name.lower()}"
-    if isinstance(node, (exp.WithinGroup, exp.Filter)):
+    if isinstance(node, (exp.WithinGroup, exp.Filter, exp.Paren)):
         return describe(node.this)
-    if isinstance(node, exp.Func):
-        return f"function {node.sql('postgres').partition('(')[0].lower()}"
-    names: dict[type[exp.Expr], str] = {
-        exp.Subquery: "a subquery in this place",
-        exp.Exists: "EXISTS in this place",
-        exp.Window: "a window function",
-        exp.Star: "*",
-        exp.Tuple: "a row value",
-        exp.Dot: "field selection",
-        exp.Interval: "interval arithmetic",
-        exp.AtTimeZone: "AT TIME ZONE",
-    }
-    return names.get(type(node), type(node).__name__)
+    name = next((said for kind, said in _NAMES.items() if isinstance(node, kind)), None)
+    if name is not None:
+        return name
+    if isinstance(node, (exp.DDL, exp.DML)):
+        return node.key.upper()
+    if isinstance(node, exp.Binary):
+        kept = {key: value for key, value in node.args.items() if not isinstance(value, exp.Expr)}
+        sides = {"this": exp.column("x"), "expression": exp.column("y")}
+        text = str(type(node)(**(kept | sides)).sql("postgres"))
+        if text.startswith("x ") and text.endswith(" y"):
+            sign = text[2:-2]
+            return sign if sign[0].isalpha() else f"operator {sign}"
+    if not isinstance(node, exp.Func):
+        return "this expression"
+    text = str(node.sql("postgres"))
+    word = re.match(r"\w*", text)
+    called = word[0] if word is not None else ""
+    return f"function {called.lower()}" if text[len(called) :].startswith("(") else called.upper()
+
+
+def describe_surplus(node: exp.Expr, part: str) -> str:
+    """What is called as `part` of a construct that is not on the allow-list, for a refusal.
+
+    >>> describe_surplus(exp.Table(), "sample"), describe_surplus(exp.Fetch(), "other")
+    ('TABLESAMPLE', 'this form of FETCH')
+    """
+    if isinstance(node, exp.Order) and part == "this":
+        return "ORDER BY within an aggregate"
+    return _PARTS.get(part, f"this form of {describe(node)}")
+
+
+_NAMES: dict[type[exp.Expr], str] = {
+    exp.Cast: "CAST",
+    exp.Extract: "EXTRACT",
+    exp.Subquery: "a subquery in this place",
+    exp.Exists: "EXISTS in this place",
+    exp.Window: "a window function",
+    exp.Star: "*",
+    exp.Tuple: "a row value",
+    exp.Dot: "field selection",
+    exp.Interval: "interval arithmetic",
+    exp.AtTimeZone: "AT TIME ZONE",
+    exp.Literal: "a constant",
+    exp.Null: "NULL",
+    exp.Boolean: "a boolean constant",
+    exp.Column: "a column",
+    exp.Parameter: "a parameter",
+    exp.Placeholder: "a parameter",
+    exp.DataType: "a type",
+    exp.Not: "NOT",
+    exp.Neg: "operator -",
+    exp.BitwiseNot: "operator ~",
+    exp.Between: "BETWEEN",
+    exp.In: "IN",
+    exp.Any: "ANY",
+    exp.All: "ALL",
+    exp.Bracket: "a subscript",
+    exp.Slice: "a slice",
+    exp.Alias: "an alias",
+    exp.TableAlias: "an alias",
+    exp.Table: "a table",
+    exp.Values: "VALUES",
+    exp.Lateral: "LATERAL",
+    exp.TableSample: "TABLESAMPLE",
+    exp.Into: "SELECT INTO",
+    exp.Lock: "FOR UPDATE or FOR SHARE",
+    exp.Select: "SELECT",
+    exp.Union: "UNION",
+    exp.Intersect: "INTERSECT",
+    exp.Except: "EXCEPT",
+    exp.From: "FROM",
+    exp.Join: "JOIN",
+    exp.With: "WITH",
+    exp.CTE: "WITH",
+    exp.Where: "WHERE",
+    exp.Group: "GROUP BY",
+    exp.Having: "HAVING",
+    exp.Order: "ORDER BY",
+    exp.Ordered: "ORDER BY",
+    exp.Limit: "LIMIT",
+    exp.Offset: "OFFSET",
+    exp.Fetch: "FETCH",
+    exp.Distinct: "DISTINCT",
+    exp.WindowSpec: "a window's frame",
+}
+_PARTS = {
+    "sample": "TABLESAMPLE",
+    "locks": "FOR UPDATE or FOR SHARE",
+    "into": "SELECT INTO",
+    "laterals": "LATERAL",
+    "windows": "WINDOW",
+}

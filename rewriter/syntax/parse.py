@@ -14,7 +14,7 @@ from rewriter.effort import spend
 from rewriter.ir.trees import walk
 from rewriter.refusal import Refusal
 from rewriter.statements.lexer import marked
-from rewriter.syntax.allowlist import STRUCTURE, describe, position, surplus
+from rewriter.syntax.allowlist import STRUCTURE, describe, describe_surplus, position, surplus
 from rewriter.syntax.postgres_dialect import Reading, plain_strings
 
 logging.getLogger("sqlglot").setLevel(logging.ERROR)
@@ -130,7 +130,10 @@ def _check_structure(tree: exp.Query) -> None:
             raise Refusal("42601", f"{describe(node)} is not complete", position=position(node))
         if isinstance(node, exp.Count) and node.this is None:
             raise Refusal(
-                "42883", "function count() does not exist", hint="COUNT(*)", position=position(node)
+                "42883",
+                "function count() does not exist",
+                hint="Write `COUNT(*)` in place of `COUNT()`.",
+                position=position(node),
             )
         if isinstance(node, exp.Parameter):
             _check_parameter(node)
@@ -143,7 +146,7 @@ def _check_structure(tree: exp.Query) -> None:
             continue
         extra = surplus(node, allowed)
         if extra is not None:
-            raise _unsupported(node, f"{type(node).__name__.upper()} with {extra.strip('_').upper()}")
+            raise _unsupported(node, describe_surplus(node, extra))
 
 
 def _check_parameter(node: exp.Parameter) -> None:
@@ -157,6 +160,6 @@ def _unsupported(node: exp.Expr, what: str) -> Refusal:
     return Refusal(
         "0A000",
         f"{what} is not supported in a query on private tables",
-        hint="Use SELECT ... FROM ... JOIN ... WHERE ... GROUP BY ... HAVING ... ORDER BY ... LIMIT.",
+        hint="Write no more than SELECT, FROM, JOIN, WHERE, GROUP BY, HAVING, ORDER BY, LIMIT and OFFSET.",
         position=position(node),
     )

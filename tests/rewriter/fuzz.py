@@ -33,6 +33,7 @@ from rewriter.scalar.typecheck import Parameter
 from rewriter.statements.classify import Verdict, classify
 from tests.rewriter import lexed
 from tests.rewriter.grammar_whole import Whole
+from tests.rewriter.hints import foreign
 from tests.rewriter.queries import ANSWERED, TRUNCATED
 from tests.rewriter.shop import POLICY
 
@@ -94,6 +95,8 @@ def through(text: str, parameters: Sequence[Parameter] = (), pick: int = 0) -> s
                 columns.append(node_columns(node, ["text"] * (len(node.keys) + len(node.outputs))))
         present(logical, columns, None)
     except Refusal as refusal:
+        if named := foreign(refusal, text):
+            raise AssertionError(f"{named[0]} in {refusal.message!r}, {refusal.hint!r}") from refusal
         return refusal.code
     return "answered"
 
