@@ -217,9 +217,16 @@ def windowed(
     rest = tuple(f for f in fields if f.name not in unit)
     total = _tie_breaks(rest, [f.value for f, _ in layer.windows.values()], relation, parameters)
     windows, columns = [], [row_column(f.name, f.value, relation, parameters) for f in rest]
-    for one, at in layer.windows.values():
-        if not any(is_inner_unit(p, relation) for p in one.value.args["partition_by"]):
-            raise mixes("a window", relation, at, _aggregated(one.value, at, relation, parameters))
+    across = [
+        (one.value, at)
+        for one, at in layer.windows.values()
+        if not any(is_inner_unit(p, relation) for p in one.value.args["partition_by"])
+    ]
+    if across:
+        # One that orders the rows says what is asked for, one that counts them beside it does not.
+        window, at = next((w for w in across if w[0].args.get("order") is not None), across[0])
+        raise mixes("a window", relation, at, _aggregated(window, at, relation, parameters))
+    for one, _ in layer.windows.values():
         _check_parts(one.value, relation, parameters)
         windows.append(Field(one.name, _total(one.value, total)))
         columns.append(computed_column(one.name, one.value.this, relation, parameters))

@@ -76,6 +76,55 @@ def test_messages_name_nothing_of_the_parser(policy: Policy, sql: str) -> None:
     assert not foreign(refusal, sql)
 
 
+@pytest.mark.parametrize(
+    ("sql", "median"),
+    [
+        (
+            "SELECT MIN(CASE WHEN nr < .5 * n THEN x END) FROM (SELECT birth_year AS x, ROW_NUMBER() OVER (ORDER BY"
+            " birth_year) AS nr FROM users) a, (SELECT COUNT(*) AS n FROM users) b",
+            "SELECT PERCENTILE_CONT(0.5) WITHIN GROUP (ORDER BY birth_year) FROM users",
+        ),
+        (
+            "WITH t AS (SELECT country, birth_year AS y FROM users WHERE birth_year > 1950), o AS (SELECT country, y,"
+            " COUNT(*) OVER (PARTITION BY country) AS n, ROW_NUMBER() OVER (PARTITION BY country ORDER BY y) AS nr"
+            " FROM t) SELECT country, MIN(CASE WHEN nr < .5 * n THEN y END) FROM o GROUP BY country",
+            "WITH t AS (SELECT country, birth_year AS y FROM users WHERE birth_year > 1950) SELECT country,"
+            " PERCENTILE_CONT(0.5) WITHIN GROUP (ORDER BY y) FROM t GROUP BY country",
+        ),
+        (
+            "SELECT MIN(q) FROM (SELECT e.quantity AS q, RANK() OVER (PARTITION BY a.topic ORDER BY e.quantity DESC)"
+            " AS nr FROM events e JOIN articles a ON a.article_id = e.article_id WHERE a.topic <> 'law') t",
+            "SELECT a.topic, PERCENTILE_CONT(0.5) WITHIN GROUP (ORDER BY LEAST(GREATEST(e.quantity, 0), 100)) FROM"
+            " events AS e JOIN articles AS a ON a.article_id = e.article_id WHERE a.topic <> 'law' GROUP BY a.topic",
+        ),
+        (
+            "SELECT d FROM (SELECT signup_date AS d, CUME_DIST() OVER (ORDER BY signup_date) AS c FROM users) t",
+            None,
+        ),
+        (
+            "SELECT MAX(d) FROM (SELECT signup_date AS d, NTILE(4) OVER (ORDER BY signup_date) AS q FROM users) t",
+            "SELECT PERCENTILE_DISC(0.5) WITHIN GROUP (ORDER BY signup_date) FROM users",
+        ),
+        (
+            "SELECT COUNT(*) FROM (SELECT country, COUNT(*) OVER (PARTITION BY country) AS n FROM users) t WHERE n > 3",
+            "SELECT country, COUNT(DISTINCT user_id) FROM users GROUP BY country ORDER BY 2 DESC LIMIT 10",
+        ),
+        (
+            "SELECT COUNT(*) FROM (SELECT ROW_NUMBER() OVER (ORDER BY job_title) AS n FROM users) t",
+            "SELECT COUNT(*)",
+        ),
+    ],
+)
+def test_percentiles_by_rank_lead_to_percentile_cont(sql: str, median: str | None) -> None:
+    refusal = refused(sql, POLICY)
+    assert refusal is not None
+    assert refusal.code in ("PV014", "PV018")
+    statements = list(applied(sql, refusal))
+    assert [s.startswith(median or "-") for s in statements] == ([True] if median else [])
+    for statement in statements:
+        assert_answered(statement, POLICY, refusal)
+
+
 def test_a_class_of_the_parser_is_found_in_a_message() -> None:
     assert foreign(Refusal("PV020", "AtTimeZone is not allowed"), "SELECT 1") == ["AtTimeZone"]
     assert foreign(Refusal("PV016", "AVG(a0) needs finite bounds"), "SELECT AVG(x) FROM t") == ["a0"]
