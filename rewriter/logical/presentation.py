@@ -105,7 +105,8 @@ def _together(bodies: Mapping[int, exp.Select], index: int, sets: Sets) -> exp.Q
                 value = exp.column(f"g{places.index(place)}", table="s")
             bit = exp.Literal.number(0 if place in places else 1)
             columns += [exp.alias_(value, f"g{place}"), exp.alias_(bit, f"z{place}")]
-        outputs = [c.alias for c in body.selects[len(places) :]]
+        # The row of a set without keys and outputs has a column that only keeps it a row.
+        outputs = [c.alias for c in body.selects[len(places) :] if OUTPUT.fullmatch(c.alias)]
         columns += [exp.column(c, table="s") for c in outputs]
         selects.append(exp.select(*columns).from_(body.copy().subquery("s")))
     return exp.union(*selects, distinct=False)

@@ -247,12 +247,11 @@ class QueryAnalyzer(Conditions):
             around = query.parent_select
             if refusal.code not in UNKNOWN_NAME or around is None or around.args.get("from_") is None:
                 raise
+            # PostgreSQL, which has described the statement before, knows the name: it is of the rows around.
             raise Refusal(
-                refusal.code,
-                refusal.message,
-                detail="A subquery on private rows cannot be correlated with the rows around it: GROUP BY the column "
-                "within it and join its result.",
-                hint=refusal.hint,
+                "PV015",
+                "a subquery on private rows cannot be correlated with the rows around it",
+                hint="Group by the column within the subquery, and join its result.",
                 position=refusal.position,
             ) from None
 
