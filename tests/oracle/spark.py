@@ -74,7 +74,7 @@ class SparkData:
         listed = zip(*(column.to_pylist() for column in found.columns), strict=True)
         return list(found.column_names), list(listed)
 
-    def _bind(self, database: str, name: str, texts: dict[str, list[str | None]]) -> None:
+    def _bind(self, database: str, name: str, texts: dict[str, list[Any]]) -> None:
         """Makes a view of columns of texts, unless it is there."""
         if self._bound.get((database, name)) == texts:
             return

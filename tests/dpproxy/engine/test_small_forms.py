@@ -64,7 +64,9 @@ def test_grouping_sets_without_an_aggregate(ann: Analyst) -> None:
         ("FR",),
         (None,),
     ]
-    assert ann.ask("SELECT GROUPING(country) FROM users GROUP BY GROUPING SETS ((), (country)) ORDER BY 1") == [
+    assert ann.ask(
+        "SELECT GROUPING(country) FROM users GROUP BY GROUPING SETS ((), (country)) ORDER BY 1"
+    ) == [
         ("0",),
         ("0",),
         ("1",),
@@ -112,7 +114,10 @@ def test_grouping_sets_without_an_aggregate(ann: Analyst) -> None:
         ),
         ("SELECT country FROM users GROUP BY country EXCEPT SELECT 'DE'", 1),
         ("SELECT country, COUNT(*) FROM users GROUP BY 1 UNION ALL SELECT 'total', 0", 3),
-        ("SELECT 'total' AS country, 0 AS n UNION ALL SELECT country, COUNT(*) FROM users GROUP BY 1 ORDER BY 2", 3),
+        (
+            "SELECT 'total' AS country, 0 AS n UNION ALL SELECT country, COUNT(*) FROM users GROUP BY 1 ORDER BY 2",
+            3,
+        ),
     ],
 )
 def test_released_groups_are_ordinary_rows(ann: Analyst, sql: str, rows: int) -> None:
@@ -126,11 +131,19 @@ def test_released_groups_are_ordinary_rows(ann: Analyst, sql: str, rows: int) ->
             "SELECT d, (SELECT COUNT(*) FROM orders o WHERE o.order_id <= d) FROM generate_series(1, 9) AS d",
             "PV015",
         ),
-        ("SELECT name FROM categories c WHERE 3 < (SELECT COUNT(*) FROM orders o WHERE o.price > c.floor)", "PV015"),
-        ("SELECT name FROM categories c WHERE 3 < (SELECT COUNT(*) FROM orders o WHERE o.price > c.flor)", "42703"),
+        (
+            "SELECT name FROM categories c WHERE 3 < (SELECT COUNT(*) FROM orders o WHERE o.price > c.floor)",
+            "PV015",
+        ),
+        (
+            "SELECT name FROM categories c WHERE 3 < (SELECT COUNT(*) FROM orders o WHERE o.price > c.flor)",
+            "42703",
+        ),
     ],
 )
-def test_a_subquery_on_private_rows_is_not_correlated_with_public_ones(ann: Analyst, sql: str, code: str) -> None:
+def test_a_subquery_on_private_rows_is_not_correlated_with_public_ones(
+    ann: Analyst, sql: str, code: str
+) -> None:
     with pytest.raises(Refusal) as refused:
         ann.ask(sql)
     assert refused.value.code == code
