@@ -3,6 +3,8 @@
 Neither is taken without the owner. A foreign key says that a table is referred to, not that its rows are nobody's
 (orders refer to addresses, too), and a row that is public by mistake cannot be taken back. A way over a second table
 by names alone may give one person's rows to another.
+
+Why: docs/decisions/guesses-are-not-made-public.md.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Who is protected, and how each table's rows lead to them: from names, keys and foreign keys, never from rows."""
+"""Who is protected, and how each table's rows lead to them: from names, keys and foreign keys, never from rows.
+
+Why: docs/decisions/guesses-are-not-made-public.md.
+"""
 
 from __future__ import annotations
 
