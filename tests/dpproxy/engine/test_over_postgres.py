@@ -21,6 +21,7 @@ auth = "trust"
 [budget.dataset]
 [privacy]
 epsilon_per = 8
+query_information = 8
 """
 TOWN = f"(ARRAY['{TOWNS[0]}', '{TOWNS[1]}', '{TOWNS[2]}'])[1 + i % 3]"
 PEOPLE = (

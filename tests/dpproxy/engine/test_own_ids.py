@@ -32,6 +32,7 @@ POLICY = """
 url = "{}"
 [privacy]
 epsilon_per = 8
+query_information = 8
 [budget]
 mode = "track"
 [tables.users]

@@ -31,6 +31,7 @@ POLICY = """
 url = "duckdb:///small.duckdb"
 [privacy]
 epsilon_per = 8
+query_information = 8
 [budget]
 mode = "track"
 [tables.users]
