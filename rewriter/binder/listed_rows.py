@@ -66,8 +66,8 @@ def listed_rows(item: exp.Expr, columns: Sequence[tuple[Parameter, exp.Parameter
 def in_postgres(columns: Sequence[Column], texts: Sequence[Sequence[str | None]]) -> exp.Select:
     """SELECT of these rows in PostgreSQL's words: `texts` are the values of each column.
 
-    >>> in_postgres([Column("c0", "date")], [["2024-01-01", None]]).sql("postgres")
-    'SELECT UNNEST(CAST(\'{"2024-01-01",NULL}\' AS DATE[])) AS "c0"'
+    >>> print(in_postgres([Column("c0", "date")], [["2024-01-01", None]]).sql("postgres"))
+    SELECT UNNEST(CAST('{"2024-01-01",NULL}' AS DATE[])) AS "c0"
     """
     shown = []
     for column, values in zip(columns, texts, strict=True):

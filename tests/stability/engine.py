@@ -101,6 +101,15 @@ class DuckDBEngine:
         self._connection.close()
 
 
+@contextmanager
+def _refused() -> Iterator[None]:
+    """PostgreSQL's errors as the front tells them."""
+    try:
+        yield
+    except psycopg.Error as error:
+        raise Refusal(error.sqlstate or "08006", str(error)) from None
+
+
 class PostgresEngine:
     """A PostgreSQL database of its own; `unit` is the column of the `private` tables that names the privacy unit."""
 
@@ -125,8 +134,9 @@ class PostgresEngine:
         return self._connection
 
     def constant(self, sql: str, parameters: Sequence[Parameter]) -> list[Parameter]:
-        """The values of a statement with one column, with their type."""
-        values = executed(self._connection, f"SELECT x::text FROM ({sql}) AS s(x)", parameters)
+        """The values of a statement with one column, with their type; Refusal for what the front does not take."""
+        with _refused():
+            values = executed(self._connection, f"SELECT x::text FROM ({sql}) AS s(x)", parameters)
         types = f"({', '.join(p.type for p in parameters)})" if parameters else ""
         self._connection.execute(f"PREPARE t {types} AS {sql}".encode())
         query = "SELECT format_type(result_types[1], NULL) FROM pg_prepared_statements WHERE name = 't'"
@@ -135,8 +145,9 @@ class PostgresEngine:
         return [Parameter(of, value) for (value,) in values]
 
     def rows(self, sql: str, parameters: Sequence[Parameter]) -> list[Parameter]:
-        """The columns of a statement, each as the array of its values."""
-        self._connection.execute(f"CREATE TEMP VIEW v AS {sql}".encode())
+        """The columns of a statement, each as the array of its values; Refusal for what the front does not take."""
+        with _refused():
+            self._connection.execute(f"CREATE TEMP VIEW v AS {sql}".encode())
         query = (
             "SELECT attname::text, format_type(atttypid, atttypmod) FROM pg_attribute "
             "WHERE attrelid = 'v'::regclass ORDER BY attnum"

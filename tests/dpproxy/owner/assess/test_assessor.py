@@ -140,10 +140,10 @@ def test_every_kind_of_answer_is_compared(declared: Assessor, sql: str) -> None:
         (
             "SELECT SUM(seconds) FROM visits",
             (
-                "[tables.visits.columns]",
-                "seconds = { bounds = [0, 100] }",
                 "[tables.visits]",
                 "max_rows_per_unit = 100",
+                "[tables.visits.columns]",
+                "seconds = { bounds = [0, 100] }",
             ),
         ),
         (GROUPED, ("[tables.people.columns]", "town = {}")),
