@@ -27,6 +27,8 @@ from mechanisms.validation import (
     known_counts,
 )
 
+COST = Cost(Fraction(1), Fraction(0))
+"""Of the quantiles of one number in one group, by either mechanism."""
 MOST_LEVELS = 20
 
 
@@ -47,7 +49,7 @@ class _Bins:
 
     @property
     def cost_at_most(self) -> Cost:
-        return Cost(Fraction(1), Fraction(0))
+        return COST
 
 
 def _bin_counts(histogram: Histogram, cells: int) -> Counts:

@@ -13,7 +13,7 @@ from dpproxy.engine.measurement import GroupBound
 from dpproxy.engine.planner import BoundNode
 from mechanisms.choose import MechanismSettings
 from mechanisms.histogram import Cost, Counts, Histogram
-from mechanisms.quantile import QuantileChoice, QuantileTree, tree_quantile
+from mechanisms.quantile import COST, QuantileChoice, QuantileTree, tree_quantile
 from mechanisms.randomness import Plain, Stream
 from mechanisms.unit_clip import root_up
 from rewriter.ir.measure import ROW, Quantiles
@@ -91,8 +91,8 @@ class QuantileMeter:
 
     def cost(self, groups: int) -> Cost:
         if self._measure.weighted:  # a unit's weights are bounded over all groups
-            return Cost(Fraction(1), Fraction(0)) if groups else FREE
-        return Cost(Fraction(self.changed.of(groups)), Fraction(0))
+            return COST if groups else FREE
+        return Cost(self.changed.of(groups) * COST.information, Fraction(0))
 
     def parameters(self, groups: int) -> Plain:
         law = [one.parameters for one in self.choices] or self.tree.parameters

@@ -8,7 +8,7 @@ BODY = "pg_temp.dpproxy_agreement"
 _TIMES = "'{date,time,timetz,timestamp,timestamptz,interval}'::regtype[]"
 _STABLE = (
     "now,transaction_timestamp,statement_timestamp,make_timestamptz,to_timestamp,to_date,to_number,concat,concat_ws,"
-    "format"
+    "textanycat,anytextcat,format"
 )
 """Stable functions that depend on no session: on the time of day, and on settings that the front pins."""
 

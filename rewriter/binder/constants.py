@@ -9,21 +9,20 @@ Why: docs/decisions/constants-do-not-change.md.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Container, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from decimal import ROUND_HALF_UP, Decimal, localcontext
 
 from sqlglot import exp
 
 from rewriter.binder.group_by import aggregates
+from rewriter.binder.listed_rows import rounded
 from rewriter.binder.rejections import uncorrelated
 from rewriter.effort import EXPANDED, spend
 from rewriter.ir.relation import Relation
 from rewriter.ir.trees import copied, walk
 from rewriter.ir.types import CASTS, Type, type_named
 from rewriter.refusal import Refusal
-from rewriter.scalar.array_literal import array_text, elements
+from rewriter.scalar.array_literal import elements
 from rewriter.scalar.functions import CHANGING, FOLDED, PLAIN, check_row_local
 from rewriter.scalar.interval import interval_text
 from rewriter.scalar.typecheck import Parameter, Parameters, check, spelt
@@ -39,11 +38,6 @@ READ = (
     *(exp.DType.TIME, exp.DType.TIMESTAMPTZ, exp.DType.USERDEFINED),
 )
 """Types whose constants the front reads, and prints as both engines read them."""
-DECIMALS = 10
-"""Of the exact numbers in cells, whose type is DECIMAL(38, 10)."""
-MOST_DIGITS = 200_000
-"""Of a number of PostgreSQL's."""
-_LONG = re.compile(r"-?\d+\.\d{11,}")
 LISTED = (exp.Array, exp.Identifier, exp.Dot)
 UNKNOWN_NAME = ("42P01", "42703")
 """PostgreSQL's errors for a correlated subquery that is evaluated alone."""
@@ -235,23 +229,6 @@ def in_utc(value: Parameter) -> Parameter:
             raise Refusal("0A000", "the front's time zone is not UTC")
         text = moment + era
     return Parameter("timestamp without time zone", text)
-
-
-def rounded(value: Parameter) -> Parameter:
-    """An array of exact numbers with as many decimals as the cells of every engine hold; any other as it is.
-
-    >>> rounded(Parameter("numeric[]", '{"0.33333333333","2",NULL}')).value
-    '{"0.3333333333","2",NULL}'
-    """
-    if type_named(value.type) is not Type.NUMERIC_ARRAY or value.value is None:
-        return value
-    texts = [t if t is None or not _LONG.fullmatch(t) else _cut(t) for t in elements(value.value) or []]
-    return replace(value, value=array_text(texts))
-
-
-def _cut(number: str) -> str:
-    with localcontext(prec=MOST_DIGITS):
-        return format(Decimal(number).quantize(Decimal(1).scaleb(-DECIMALS), ROUND_HALF_UP), "f")
 
 
 def unread(node: exp.Expr) -> exp.Expr | None:

@@ -4,7 +4,7 @@ In:  SELECT d.day, COUNT(*) FROM generate_series('2024-01-01'::date, '2024-01-31
      JOIN events e ON e.ts::date <= d.day GROUP BY d.day
 Out: the 31 rows of d, evaluated by the front, as a public source of the node
 
-They are bounded in number and time before they are evaluated, and so are the values that every engine reads alike.
+How many there are, and how long that takes, is bounded; so are their values, which every engine must read alike.
 Released rows among them are public too: a node reads those of lower number.
 
 Why: docs/decisions/public-rows-are-evaluated-first.md.
@@ -14,6 +14,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
+from decimal import ROUND_HALF_UP, Decimal, localcontext
 from itertools import combinations
 
 from sqlglot import exp
@@ -21,21 +23,25 @@ from sqlglot import exp
 from rewriter.ir.parameter import Parameter
 from rewriter.ir.relation import Field, ListedRows, Relation, Source, leaf
 from rewriter.ir.trees import alias, cast, data_type, select
-from rewriter.ir.types import FLOATS, INTEGERS, STAMPS, Type, type_named
+from rewriter.ir.types import FLOATS, HELD, INTEGERS, STAMPS, Type, type_named
 from rewriter.policy import Column, Table
 from rewriter.refusal import Refusal
 from rewriter.scalar.array_literal import array_text, elements
 from rewriter.syntax.allowlist import position
+from rewriter.syntax.pasted import identifier
 
 LISTABLE = INTEGERS | FLOATS | STAMPS | {Type.NUMERIC, Type.TEXT, Type.BOOL, Type.DATE, Type.UUID}
 WIDE = 8
 """Up to so many columns pairs of them are tried as keys."""
-_NUMBER, _MOMENT = r"-?\d{1,28}(\.\d{1,10}0*)?", r"\d{4}-\d\d-\d\d( \d\d:\d\d:\d\d(\.\d+)?(\+00)?)?"
-_FINITE = r"-?\d+(\.\d+)?(e[+-]?\d+)?"
+DECIMALS = 10
+"""Of the exact numbers in cells, whose type is DECIMAL(38, 10)."""
+MOST_DIGITS = 200_000
+"""Of a number of PostgreSQL's."""
+_LONG = re.compile(r"-?\d+\.\d{11,}")
 _ALIKE = {
-    **dict.fromkeys(FLOATS, re.compile(_FINITE)),
-    **dict.fromkeys((*STAMPS, Type.DATE), re.compile(_MOMENT)),
-    Type.NUMERIC: re.compile(_NUMBER),
+    **dict.fromkeys(FLOATS, re.compile(r"-?\d+(\.\d+)?(e[+-]?\d+)?")),
+    **dict.fromkeys((*STAMPS, Type.DATE), re.compile(r"\d{4}-\d\d-\d\d( \d\d:\d\d:\d\d(\.\d+)?(\+00)?)?")),
+    Type.NUMERIC: HELD,
 }
 """The values that every engine reads as PostgreSQL does."""
 
@@ -76,6 +82,23 @@ def in_postgres(columns: Sequence[Column], texts: Sequence[Sequence[str | None]]
     return select(*shown)
 
 
+def rounded(value: Parameter) -> Parameter:
+    """An array of exact numbers with as many decimals as the cells of every engine hold; any other as it is.
+
+    >>> rounded(Parameter("numeric[]", '{"0.33333333333","2",NULL}')).value
+    '{"0.3333333333","2",NULL}'
+    """
+    if type_named(value.type) is not Type.NUMERIC_ARRAY or value.value is None:
+        return value
+    texts = [t if t is None or not _LONG.fullmatch(t) else _cut(t) for t in elements(value.value) or []]
+    return replace(value, value=array_text(texts))
+
+
+def _cut(number: str) -> str:
+    with localcontext(prec=MOST_DIGITS):
+        return format(Decimal(number).quantize(Decimal(1).scaleb(-DECIMALS), ROUND_HALF_UP), "f")
+
+
 def _keys(
     columns: Sequence[Column], values: Sequence[Sequence[str | None] | None]
 ) -> tuple[frozenset[str], ...]:
@@ -89,8 +112,10 @@ def _keys(
     found: list[frozenset[str]] = []
     for chosen in sets:
         names = frozenset(name for name, _ in chosen)
+        if any(key <= names for key in found):
+            continue
         rows = list(zip(*(v for _, v in chosen), strict=True))
-        if not any(key <= names for key in found) and len(set(rows)) == len(rows):
+        if len(set(rows)) == len(rows):
             found.append(names)
     return tuple(found)
 
@@ -100,6 +125,6 @@ def _unlike(column: str, of: str, item: exp.Expr) -> Refusal:
         "0A000",
         f'column "{column}" of these rows cannot be joined with private tables',
         detail=f"Not every value of type {of} means the same on every engine.",
-        hint=f"Leave the column out, or CAST({column} AS text) in the subquery.",
+        hint=f"Leave the column out, or CAST({identifier(column)} AS text) in the subquery.",
         position=position(item),
     )

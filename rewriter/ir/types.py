@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection
 from enum import Enum
 from functools import cache
@@ -90,6 +91,8 @@ CASTS = {
     exp.DType.UUID: Type.UUID,
 }
 """The types that values may be cast to."""
+HELD = re.compile(r"-?\d{1,28}(\.\d{1,10}0*)?")
+"""Exact numbers that the type of their cells holds to the last digit."""
 _NAMES = {
     **{found.postgres: found for found in Type if found.postgres},
     "character varying": Type.TEXT,

@@ -9,7 +9,6 @@ Why: docs/decisions/domains-come-from-the-front.md.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -20,7 +19,7 @@ from rewriter.canonical.normalize import canonical_conjuncts
 from rewriter.effort import spend
 from rewriter.ir.relation import Leaf, ListedRows, Relation, Source, equated, leaf, leaves
 from rewriter.ir.trees import alias, cast, data_type, join, rebuilt, select, walk
-from rewriter.ir.types import FLOATS, INTEGERS, STAMPS, Type, type_named
+from rewriter.ir.types import FLOATS, HELD, INTEGERS, STAMPS, Type, type_named
 from rewriter.plan import Cell, Factor, Product
 from rewriter.policy import Column, Policy
 from rewriter.refusal import Refusal
@@ -30,7 +29,6 @@ from rewriter.scalar.parameter_literal import with_constants
 from rewriter.scalar.typecheck import Parameters, type_of
 
 MAX_CELLS = 1_000_000
-HELD = re.compile(r"-?\d{1,28}(\.\d{1,10}0*)?")
 GRAINS = ("minute", "hour", "day", "week", "month", "quarter", "year")
 STEPS = {"quarter": "3 months", "week": "7 days"}
 

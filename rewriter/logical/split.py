@@ -31,7 +31,8 @@ what takes the place of private rows (above.py); return all of it. In `_private`
 Invariants.
 1. Private rows reach the presentation through a node alone. Private rows are joined with private rows, public tables,
    and rows that PostgreSQL evaluates before; a set operation of private and other rows is refused.
-2. The reading is pure. What needs PostgreSQL comes by `read`: the type of a constant and, once known, its value.
+2. The reading is pure. What needs PostgreSQL comes by `read` and `read_rows`: the types of a constant, or of the
+   columns of rows, and their values once these are known.
 3. Nodes and presentation have one shape, whatever the values of parameters and constants: a statement is planned before
    its parameters are bound, and nodes are planned again with them.
 4. A constant reads nodes of lower number only, so that execution can go in stages: nodes, constants, further nodes.
