@@ -31,6 +31,7 @@ class Column:
         unit_bounds: the interval that sums clamp a unit's total in a group to.
         scale: the decimals that sums keep.
         magnitude: about how large a value is, where nothing bounds it: the shortest length that totals are clipped to.
+        of_unit: every value, of an event such as a visit or an order, belongs to one unit.
         declared: the owner has named the column, with or without details, or in bounds of its groups.
         required: the backend lets it not be NULL.
         caseless: it names a unit or leads to one, and the backend compares its texts in lower case; so they are read.
@@ -49,6 +50,7 @@ class Column:
     unit_bounds: tuple[Fraction, Fraction] | None = None
     scale: int | None = None
     magnitude: Fraction | None = None
+    of_unit: bool = False
     declared: bool = True
     caseless: bool = False
     required: bool = False

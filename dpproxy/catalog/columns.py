@@ -96,6 +96,7 @@ def _column(
         unit_bounds=_ends(declared.unit_bounds),
         scale=declared.scale,
         magnitude=declared.magnitude,
+        of_unit=declared.of_unit,
         declared=column.name in _named(section),
     )
     if domain is None and span is None and source is None:

@@ -299,6 +299,7 @@ class ColumnSection(_Section):
     unit_bounds: list[Exact] | None = Field(default=None, min_length=2, max_length=2)
     scale: int | None = Field(default=None, ge=0, le=18)
     magnitude: Annotated[Exact, Field(gt=0)] | None = None
+    of_unit: bool = False
     hidden: bool = False
 
     @model_validator(mode="after")

@@ -35,6 +35,8 @@ def column_words(table: Table, column: Column, *, clips: bool) -> str:
     'known domain, 0 to 9 and NULL, in sums a row counts 0 to 5'
     >>> column_words(t, Column("country", "text", True, ("US", "DE")), clips=True)
     'known domain of 2 values and NULL'
+    >>> column_words(t, Column("visit", "bigint", of_unit=True), clips=True)
+    'unknown domain, each value belongs to one unit'
     """
     if table.public:
         return ""
@@ -51,6 +53,8 @@ def _column(table: Table, column: Column, *, clips: bool) -> Iterator[str]:
         return
     yield _domain(column)
     yield from _groups(table, column)
+    if column.of_unit:
+        yield "each value belongs to one unit"
     if column.bounds is not None:
         yield f"in sums a row counts {_span(column.bounds)}{_decimals(column)}"
     if column.unit_bounds is not None:

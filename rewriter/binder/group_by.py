@@ -14,7 +14,7 @@ from itertools import product
 from sqlglot import exp
 
 from rewriter.binder.names import folded, output_name, resolve
-from rewriter.binder.rejections import example, stored_table, unit_groups
+from rewriter.binder.rejections import row_groups, stored_table, unit_groups
 from rewriter.canonical.order import key_order
 from rewriter.ir.relation import Relation, is_unit, leaf, leaves
 from rewriter.refusal import Refusal
@@ -192,13 +192,13 @@ class _Reader:
         return [self._together(item)]
 
     def dependent(self) -> Iterator[int]:
-        """Keys for the columns of public tables that the query shows where a key of theirs is grouped by: each has one
-        value in a group. Whether the key is one by which a column may be shown, PostgreSQL decides."""
+        """Keys for the columns of tables that the query shows where a key of theirs is grouped by: each has one value
+        in a group. Whether the key is one by which a column may be shown, PostgreSQL decides."""
         columns = [key for key in self.keys.values() if isinstance(key, exp.Column)]
         whole = {
             source.alias
             for source in self._relation.sources
-            if not source.private and source.on is None
+            if source.derived is None and source.on is None
             for key in source.table.keys
             if key <= {c.name for c in columns if c.table == source.alias}
         }
@@ -302,9 +302,4 @@ def refuse_unit_keys(tree: exp.Select, relation: Relation, keys: tuple[exp.Expr,
             own = frozenset(c for a, c in columns if a == alias)
             declared = (*source.table.keys, *source.table.declared_keys)
             if source.private and isinstance(key, exp.Column) and own in declared:
-                raise Refusal(
-                    "PV010",
-                    f'every group of "{source.table.name}.{key.name}" is one row',
-                    hint=f"Group by a column that many rows share, e.g. `{example(source.table)}`.",
-                    position=position(tree.args.get("group") or tree),
-                )
+                raise row_groups(source.table, key.name, tree)

@@ -31,6 +31,7 @@ from rewriter.ir.relation import (
     ZeroFill,
     conjuncts,
     equated,
+    is_event,
     is_inner_unit,
     is_unit,
     leaf,
@@ -239,10 +240,11 @@ def _unit_equality(condition: exp.Expr, both: Relation) -> bool:
 
 
 def owned(relation: Relation, at: exp.Expr) -> Relation:
-    """The relation with the equality of units that declared references imply, each row then of one unit.
+    """The relation with the equality of units that declared references and events imply, each row then of one unit.
 
     A row of items that refers to a row of events belongs to its unit: `items.event_id = events.event_id` with items'
-    path through events.event_id implies that the units are equal, and the SQL says so. Raises PV012 where private
+    path through events.event_id implies that the units are equal, and so does a declaration that an event_id belongs to
+    one unit. The SQL says so: what is declared only decides whether the join is accepted. Raises PV012 where private
     tables are not joined on the unit.
     """
     relation = _with_implied(relation)
@@ -296,26 +298,34 @@ def _reference(one: str, other: str, sources: Sequence[Source]) -> str | None:
 
 def _with_implied(relation: Relation) -> Relation:
     sources = tuple(
-        s if s.on is None else replace(s, on=(*s.on, *_implied(s.on, relation))) for s in relation.sources
+        s if s.on is None else replace(s, on=(*s.on, *implied(s.on, relation))) for s in relation.sources
     )
     return replace(
         relation,
         sources=sources,
-        conditions=(*relation.conditions, *_implied(relation.met, relation)),
+        conditions=(*relation.conditions, *implied(relation.met, relation)),
     )
 
 
-def _implied(conditions: tuple[exp.Expr, ...], relation: Relation) -> list[exp.Expr]:
-    """The equalities of units that equalities of references among `conditions` imply."""
+def implied(conditions: Sequence[exp.Expr], relation: Relation) -> list[exp.Expr]:
+    """The equalities of units that equalities of references and events among `conditions` imply."""
     found: list[exp.Expr] = []
+    known = {s.alias for s in relation.sources}
     for condition in conditions:
         columns = equated(condition)
-        if columns is None:
+        if columns is None or not {c.table for c in columns} <= known:
             continue
         one, other = ((relation.source(c.table), c.name) for c in columns)
-        if one[0].alias != other[0].alias and _same_owner(one, other):
+        same = _same_owner(one, other) or _same_event(columns, relation)
+        if one[0].alias != other[0].alias and same:
             found.append(exp.EQ(this=leaf(one[0].alias, UNIT), expression=leaf(other[0].alias, UNIT)))
     return found
+
+
+def _same_event(columns: Sequence[exp.Column], relation: Relation) -> bool:
+    """Whether equal values of two columns are one event: both are events, and not keys of rows alone."""
+    declared = any(relation.source(c.table).column(c.name).of_unit for c in columns)
+    return declared and all(is_event(c, relation) for c in columns)
 
 
 def _hop(source: Source, column: str) -> tuple[TableName, str] | None:

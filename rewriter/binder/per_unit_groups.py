@@ -1,4 +1,6 @@
-"""Per-unit subqueries: GROUP BY the unit, or DISTINCT with it, whose exact aggregates stay private rows.
+"""Per-unit subqueries: GROUP BY the unit or an event, or DISTINCT with one, whose exact aggregates stay private rows.
+
+The unit is always among the keys, so that no group has rows of two units, whatever the policy says of an event.
 
 In:  SELECT user_id, COUNT(*) + 1 AS n FROM events GROUP BY user_id HAVING MAX(amount) > 9
 Out: a source with a row a unit and its columns a0 = COUNT(*), a1 = MAX(amount), under the condition a1 > 9,
@@ -17,7 +19,17 @@ from rewriter.binder.output_columns import MOST, computed_column, refuse_interva
 from rewriter.binder.rejections import base_table, example, mixes, not_grouped
 from rewriter.binder.subquery_source import derived_source
 from rewriter.binder.windows import Windows, windowed
-from rewriter.ir.relation import UNIT, Field, Grouped, Relation, conjuncts, is_inner_unit, leaf, leaves
+from rewriter.ir.relation import (
+    UNIT,
+    Field,
+    Grouped,
+    Relation,
+    conjuncts,
+    is_event,
+    is_inner_unit,
+    leaf,
+    leaves,
+)
 from rewriter.ir.types import NUMBERS
 from rewriter.refusal import Refusal
 from rewriter.scalar.functions import check_row_local
@@ -34,7 +46,7 @@ def grouped_by_unit(
     aliases: tuple[str, str],
     parameters: Parameters,
 ) -> Relation:
-    """The relation of a SELECT whose GROUP BY has the unit among its keys: one row a unit and other keys.
+    """The relation of a SELECT whose GROUP BY has the unit or an event among its keys: one row a unit and other keys.
 
     `aliases` are those of the groups and of windows over them, where the SELECT list has some.
     """
@@ -71,7 +83,7 @@ def distinct_with_unit(
 
     `rows` is the relation without DISTINCT.
     """
-    if not any(is_inner_unit(f.value, rows) for f in rows.fields):
+    if not any(is_inner_unit(f.value, rows) or is_event(f.value, rows) for f in rows.fields):
         raise Refusal(
             "PV018",
             "SELECT DISTINCT over private rows (partition selection) is not available yet",

@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from rewriter.ir.relation import Relation, Source, is_inner_unit, is_unit, parts, unit_column, unit_source
+from rewriter.ir.relation import (
+    Grouped,
+    Relation,
+    Source,
+    is_event,
+    is_inner_unit,
+    is_unit,
+    parts,
+    unit_column,
+    unit_source,
+)
 from rewriter.ir.types import DATED, Type, type_named
 from rewriter.policy import Table
 from rewriter.refusal import Refusal
@@ -16,7 +26,7 @@ def row_level(relation: Relation, tree: exp.Expr, code: str = "PV010") -> Refusa
     """PV010 for rows in the result (PV011 for groups that are units), PV015 for rows that a condition reads."""
     table = base_table(relation)
     if code == "PV010" and tree.args.get("group") is not None:
-        return unit_groups(table, tree)
+        return _event_groups(relation, tree) or unit_groups(table, tree)
     return Refusal(
         code,
         f'row-level output from private table "{table.name}" is not allowed'
@@ -128,6 +138,38 @@ def unit_groups(table: Table, tree: exp.Expr) -> Refusal:
         "PV011",
         f'privacy unit column "{table.name}.{table.privacy_unit}" cannot be released or be a final grouping key',
         hint=hint,
+        position=position(tree.args.get("group") or tree),
+    )
+
+
+def _event_groups(relation: Relation, tree: exp.Expr) -> Refusal | None:
+    """PV010 where the groups of a query are events or rows, each of one unit."""
+    derived = relation.sources[0].derived
+    if not isinstance(derived, Grouped):
+        return None
+    events = (key.value for key in derived.keys if is_event(key.value, derived.relation))
+    stored = next((s for s in (stored_column(e, derived.relation) for e in events) if s is not None), None)
+    if stored is None:
+        return None
+    table, column = stored
+    if not any(c.name == column and c.of_unit for c in table.columns):
+        return row_groups(table, column, tree)
+    name, rows = identifier(column), table_name(table)
+    return Refusal(
+        "PV010",
+        f'every group of "{table.name}.{column}" belongs to one unit',
+        hint=f"Aggregate the groups, e.g. `SELECT n, COUNT(*) FROM (SELECT {name}, COUNT(*) AS n FROM {rows} "
+        f"GROUP BY {name}) AS t GROUP BY n ORDER BY 2 DESC LIMIT 10`.",
+        position=position(tree.args.get("group") or tree),
+    )
+
+
+def row_groups(table: Table, column: str, tree: exp.Expr) -> Refusal:
+    """PV010: the groups of a query are rows."""
+    return Refusal(
+        "PV010",
+        f'every group of "{table.name}.{column}" is one row',
+        hint=f"Group by a column that many rows share, e.g. `{example(table)}`.",
         position=position(tree.args.get("group") or tree),
     )
 

@@ -8,18 +8,18 @@ A unit without rows has no group: COUNT of nothing is 0, every other aggregate N
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from dataclasses import replace
 
 from sqlglot import exp
 
 from rewriter.binder.constants import one_row
-from rewriter.binder.joins import owned
+from rewriter.binder.joins import implied, owned
 from rewriter.binder.names import folded, resolve
 from rewriter.binder.per_unit_groups import PerUnitGroups
 from rewriter.binder.rejections import uncorrelated
 from rewriter.binder.scan_filter import apart
-from rewriter.ir.relation import UNIT, Relation, Source, equated, is_inner_unit, leaf
+from rewriter.ir.relation import UNIT, Relation, Source, equated, is_inner_unit, leaf, leaves
 from rewriter.ir.trees import walk
 from rewriter.refusal import Refusal
 from rewriter.scalar.typecheck import Parameters
@@ -83,12 +83,16 @@ def _aggregated(
     alias: str,
     parameters: Parameters,
 ) -> tuple[Relation, exp.Expr]:
-    """An exact aggregate of the rows of the unit that the outer row belongs to."""
+    """An exact aggregate of the rows of the outer row's unit that have its values in whatever else is compared."""
+    both = replace(relation, sources=relation.sources + inside.sources)
+    across = (*across, *implied(across, both))
     units = [_outer_unit(condition, relation, inside) for condition in across]
     outer = next((unit for unit in units if unit is not None), None)
-    if outer is None or None in units:
+    if outer is None:
         raise uncorrelated(subquery)
-    groups = PerUnitGroups(owned(inside, subquery), (), alias, parameters)
+    own = {s.alias for s in inside.sources}
+    pairs = [_sides(c, own, subquery) for c, unit in zip(across, units, strict=True) if unit is None]
+    groups = PerUnitGroups(owned(inside, subquery), tuple(here for here, _ in pairs), alias, parameters)
     try:
         value = groups.value(subquery.this.expressions[0].unalias().copy())
     except Refusal as refusal:
@@ -102,7 +106,8 @@ def _aggregated(
             return node
         return exp.Coalesce(this=node.copy(), expressions=[exp.Literal.number(0)])
 
-    on = (exp.EQ(this=leaf(alias, UNIT), expression=outer.copy()),)
+    met = [leaf(alias, f"k{number}").eq(there) for number, (_, there) in enumerate(pairs)]
+    on = (leaf(alias, UNIT).eq(outer), *met)
     source = replace(groups.relation().sources[0], on=on)
     return replace(relation, sources=(*relation.sources, source)), value.transform(filled)
 
@@ -121,6 +126,16 @@ def _keyed(
         raise uncorrelated(subquery)
     added = replace(source, on=(*inside.conditions, *across))
     return replace(relation, sources=(*relation.sources, added)), value
+
+
+def _sides(condition: exp.Expr, own: Set[str], subquery: exp.Subquery) -> tuple[exp.Expr, exp.Expr]:
+    """What the inner rows and the outer rows have in common by a condition, else PV015."""
+    if isinstance(condition, exp.EQ):
+        for here, there in (condition.unnest_operands(), condition.unnest_operands()[::-1]):
+            read, outer = ({alias for alias, _ in leaves(side)} for side in (here, there))
+            if read and read <= own and not outer & own:
+                return here, there
+    raise uncorrelated(subquery)
 
 
 def _outer_unit(condition: exp.Expr, relation: Relation, inside: Relation) -> exp.Column | None:

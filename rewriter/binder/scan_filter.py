@@ -12,7 +12,7 @@ from itertools import count
 
 from sqlglot import exp
 
-from rewriter.binder.joins import owned
+from rewriter.binder.joins import implied, owned
 from rewriter.binder.names import resolve
 from rewriter.binder.rejections import base_table, unit_name, visible_unit
 from rewriter.ir.relation import UNIT, Field, Relation, SemiJoin, Source, equated, is_inner_unit, leaf, leaves
@@ -59,13 +59,17 @@ def where(
 def semi_join(
     relation: Relation, value: exp.Expr, inner: Relation, output: exp.Expr, negated: bool, at: exp.Expr
 ) -> Relation:
-    """`value [NOT] IN (SELECT output FROM inner)`: public rows with any value, private ones on the unit.
+    """`value [NOT] IN (SELECT output FROM inner)`: public rows with any value, private ones on the unit or an event.
 
     The unit must not become NULL by a LEFT JOIN: NULL in the list decides NOT IN for every row, and NULL
-    before it depends on whether the list is empty. Where `inner` is correlated on the unit, both can be anything.
+    before it depends on whether the list is empty. Where `inner` is correlated on the unit, both can be anything. An
+    event that may be NULL is refused under NOT IN: the NULL of another unit would decide, which our SQL does not read.
     """
     inside, across = apart(relation, inner, value)
     on_unit = is_inner_unit(value, relation) and is_inner_unit(output, inner)
+    if inner.private and not on_unit:
+        listed = [] if negated and _may_be_null(output, inner) else [value.copy().eq(output)]
+        across = _with_units((*across, *listed), across, relation, inner)
     if inner.private and not (on_unit or _on_unit(across, relation, inner)):
         raise Refusal(
             "PV015",
@@ -81,6 +85,7 @@ def exists(relation: Relation, inner: Relation, negated: bool, at: exp.Expr) -> 
     """[NOT] EXISTS over public rows, or over private ones that are correlated with the outer ones on the unit."""
     inside, across = apart(relation, inner, at)
     if inner.private:
+        across = _with_units(across, across, relation, inner)
         if not _on_unit(across, relation, inner):
             raise _across(relation, inner, at)
         inside = owned(inside, at)
@@ -105,6 +110,8 @@ def row_in(
     )
     inside, across = apart(relation, inner, at)
     met = (*across, *equal)
+    if not negated:
+        met = _with_units(met, met, relation, inner)
     if inner.private and not _on_unit(met, relation, inner):
         raise _across(relation, inner, at)
     if negated:
@@ -129,6 +136,19 @@ def apart(relation: Relation, inner: Relation, at: exp.Expr) -> tuple[Relation, 
     if nested or any(not {a for a, _ in leaves(c)} <= reachable for c in across):
         raise _across(relation, inner, at)
     return replace(inner, conditions=inside), across
+
+
+def _with_units(
+    equal: Sequence[exp.Expr], across: Sequence[exp.Expr], relation: Relation, inner: Relation
+) -> tuple[exp.Expr, ...]:
+    """`across` with the equality of units that equalities of events in `equal` imply."""
+    both = replace(relation, sources=relation.sources + inner.sources)
+    return (*across, *implied(equal, both))
+
+
+def _may_be_null(value: exp.Expr, relation: Relation) -> bool:
+    value = value.unnest()
+    return not isinstance(value, exp.Column) or relation.source(value.table).column(value.name).nullable
 
 
 def _on_unit(conditions: Sequence[exp.Expr], relation: Relation, inner: Relation) -> bool:

@@ -194,7 +194,10 @@ def _written(vectors: Vectors, node: AggregateNode, number: int, name: str) -> e
     value, v, w and z the parts of its vector."""
     dialect, measure, vector = vectors.backend.dialect, vectors.measures[number], vectors.vectors[number]
     if isinstance(measure, Total) and measure.value is None:
-        counted = exp.Star() if measure.argument is None else exp.column(f"x{number}")
+        plain = measure.argument is None and not measure.items
+        counted: exp.Expr = exp.Star() if plain else exp.column(f"x{number}")
+        if measure.items:
+            counted = exp.Distinct(expressions=[counted])
         return cast(_clamped(exp.Count(this=counted), 1 if measure.once else LARGEST_TOTAL), "BIGINT")
     assert measure.value is not None
     column = f"y{list(summed(node)).index((measure.value, measure.argument))}"

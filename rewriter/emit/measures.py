@@ -62,7 +62,7 @@ def row_columns(emitter: Context, node: AggregateNode) -> list[Output]:
     """x0.. of the counts, 1 or the item where a row counts, and y0.. of the values, each NULL where it does not."""
     outputs: list[Output] = []
     for number, measure in enumerate(node.measures):
-        items = measure.items if isinstance(measure, (Count, DistinctItems)) else ()
+        items = measure.items if isinstance(measure, (Count, Total, DistinctItems)) else ()
         adds = isinstance(measure, (Moment, Total, Joint, Quantiles)) and measure.value is not None
         if not adds and (measure.argument is not None or items):
             item = item_of(emitter, items, node.relation) if items else exp.Literal.number(1)

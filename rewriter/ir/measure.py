@@ -74,12 +74,14 @@ class Total:
         argument: the condition, None for all rows.
         anchor: the least length that a vector may be clipped to, in units of 10^-scale, or in rows.
         once: a unit counts once in each group in which it has rows, so that the total is one of units.
+        items: count a unit's distinct values of these expressions in place of its rows.
     """
 
     value: FixedPoint | None
     argument: exp.Expr | None
     anchor: int
     once: bool = False
+    items: tuple[exp.Expr, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -212,7 +214,9 @@ def named(measure: Measure) -> str:
     if isinstance(measure, Joint):
         return "rows, sum and squares" if measure.squares else "rows and sum"
     if isinstance(measure, Total):
-        return "units" if measure.once else "rows" if measure.value is None else "total"
+        if measure.value is not None:
+            return "total"
+        return "units" if measure.once else "items of units" if measure.items else "rows"
     if isinstance(measure, Quantiles):
         return "quantiles"
     return "distinct items" if isinstance(measure, DistinctItems) else "running counts"
@@ -227,6 +231,6 @@ def parts(measure: Measure) -> tuple[exp.Expr, ...]:
     argument = () if measure.argument is None else (measure.argument,)
     if isinstance(measure, (Moment, Total, Joint, Quantiles)) and measure.value is not None:
         return (*argument, measure.value.value)
-    if isinstance(measure, (Count, DistinctItems)):
+    if isinstance(measure, (Count, Total, DistinctItems)):
         return (*argument, *measure.items)
     return argument

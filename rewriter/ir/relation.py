@@ -295,6 +295,18 @@ def _covers(expression: exp.Expr, source: Source) -> bool:
     return found == {source.derived.left.alias, source.derived.right.alias}
 
 
+def is_event(expression: exp.Expr, relation: Relation) -> bool:
+    """Whether an expression is a column of which each value belongs to one unit: a declared event, or a row's key."""
+    expression = expression.unnest()
+    if not isinstance(expression, exp.Column) or expression.name == UNIT:
+        return False
+    source = relation.source(expression.table)
+    if not source.private:
+        return False
+    keys = () if source.derived is not None else (*source.table.keys, *source.table.declared_keys)
+    return source.column(expression.name).of_unit or frozenset({expression.name}) in keys
+
+
 def unit_column(table: Table) -> str | None:
     """The table's column that holds the privacy unit: its own or a virtual one (a longer path may have neither)."""
     virtual = any(c.virtual and c.name == table.privacy_unit for c in table.columns)

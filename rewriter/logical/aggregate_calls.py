@@ -16,7 +16,7 @@ from rewriter.binder.rejections import stored_column, top_values, unit_name
 from rewriter.binder.value_ranges import bounded
 from rewriter.effort import PARSED, spend
 from rewriter.ir.measure import Function
-from rewriter.ir.relation import Relation, is_inner_unit, is_unit
+from rewriter.ir.relation import Relation, is_event, is_inner_unit, is_unit
 from rewriter.ir.types import DATED, NUMBERS, Type
 from rewriter.refusal import Refusal
 from rewriter.scalar.constant_factor import constant_of, scaled
@@ -60,8 +60,8 @@ class Call:
         return None if self.node is None else position(self.node)
 
 
-def read_call(node: exp.Expr, relation: Relation, parameters: Parameters) -> Call:
-    """Read an aggregate call with its FILTER.
+def read_call(node: exp.Expr, relation: Relation, parameters: Parameters, clips: bool) -> Call:
+    """Read an aggregate call with its FILTER; with `clips`, different events are counted unit by unit.
 
     Raises Refusal: PV018 for aggregates without a mechanism, 42883 and 42803 for calls that PostgreSQL refuses.
     """
@@ -73,7 +73,7 @@ def read_call(node: exp.Expr, relation: Relation, parameters: Parameters) -> Cal
     order = call.expression if isinstance(call, exp.WithinGroup) else None
     function = call.this if isinstance(call, exp.WithinGroup) else call
     _refuse_nested(function, order)
-    reader = _Reader(relation, parameters, condition, position(node))
+    reader = _Reader(relation, parameters, condition, position(node), clips)
     return replace(_read(reader, call, order), node=node)
 
 
@@ -123,6 +123,7 @@ class _Reader:
     parameters: Parameters
     condition: exp.Expr | None
     at: int | None
+    clips: bool
 
     def value(self, node: exp.Expr) -> exp.Expr:
         """The base form of an argument; CASE WHEN c THEN x END is x over the rows where c."""
@@ -176,13 +177,18 @@ class _Reader:
             values = tuple(self.value(e) for e in self._fields(item))
             owned = [is_inner_unit(v, self.relation) for v in values]
             if not all(owned):
-                return Call("count" if any(owned) else "distinct", _counted(), self.condition, values)
+                return self._items(values, apart=any(owned))
         else:
             values = (self.value(item),)
             self.condition = conjunction(self.condition, present(values[0], self.relation))
             if not is_unit(values[0], self.relation):
-                return Call("distinct", _counted(), self.condition, values)
+                return self._items(values, apart=False)
         return Call("count", _counted(), self.condition, units=True)
+
+    def _items(self, values: tuple[exp.Expr, ...], *, apart: bool) -> Call:
+        """How many different items there are; `apart`: no two units share one, so that each unit's are counted."""
+        apart = apart or (self.clips and any(is_event(v, self.relation) for v in values))
+        return Call("count" if apart else "distinct", _counted(), self.condition, values)
 
     def _fields(self, item: exp.Tuple) -> list[exp.Expr]:
         for part in item.expressions:

@@ -171,7 +171,7 @@ class ReleasedExpressionRewriter:
             self.rewrite(part)
 
     def _aggregate(self, node: exp.Expr) -> None:
-        call = read_call(node, self.relation, self.parameters)
+        call = read_call(node, self.relation, self.parameters, self.clips)
         self.calls.setdefault(call, call)
         place = list(self.calls).index(call)
         self.places[id(node)] = place

@@ -69,7 +69,7 @@ def _measure(measure: Measure, names: _Names) -> Measure:
         measure = replace(measure, argument=names.renamed(measure.argument))
     if isinstance(measure, (Moment, Total, Joint, Quantiles)) and measure.value is not None:
         return replace(measure, value=replace(measure.value, value=names.renamed(measure.value.value)))
-    if isinstance(measure, (Count, DistinctItems)):
+    if isinstance(measure, (Count, Total, DistinctItems)):
         return replace(measure, items=tuple(map(names.renamed, measure.items)))
     return measure
 

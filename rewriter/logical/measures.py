@@ -184,8 +184,8 @@ class _Collector:
 
     def _built(self, slot: Slot, call: Call) -> Measure:
         part, name = slot
-        if part == "count" and self.clips and not one_row_per_unit(self.relation, self.keys):
-            return Total(None, call.argument, 1)
+        if part in ("count", "items") and self.clips and not one_row_per_unit(self.relation, self.keys):
+            return Total(None, call.argument, 1, items=call.values)
         if part == "joint":
             fixed, anchor = self._anchored(call)
             least = max(1, anchor // LEAST_SHARE)

@@ -98,4 +98,4 @@ def _counted(window: exp.Window, relation: Relation, parameters: Parameters) -> 
     bare = counted.this if isinstance(counted, exp.Filter) else counted
     if not isinstance(bare, exp.Count) or isinstance(bare.this, exp.Distinct):
         return None
-    return read_call(counted, relation, parameters)
+    return read_call(counted, relation, parameters, clips=False)

@@ -79,7 +79,7 @@ from rewriter.binder.tool_spellings import drop_casts, drop_schemas
 from rewriter.binder.windows import first_rows, with_windows
 from rewriter.binder.zero_fill import check_zero_fill, refuse_kept
 from rewriter.effort import EXPANDED, bounded, spend
-from rewriter.ir.relation import Field, Relation, is_inner_unit, leaves
+from rewriter.ir.relation import Field, Relation, is_event, is_inner_unit, leaves
 from rewriter.ir.trees import walk
 from rewriter.logical.aggregate_node import dp_nodes
 from rewriter.logical.alias_order import numbered
@@ -390,12 +390,13 @@ class QueryAnalyzer(Conditions):
             distinct = tree.args.get("distinct")
             if distinct is None or distinct.args.get("on") is not None:
                 return rows
-            if any(is_inner_unit(f.value, rows) for f in rows.fields):
+            if any(is_inner_unit(f.value, rows) or is_event(f.value, rows) for f in rows.fields):
                 refuse_limited(rows)
                 return distinct_with_unit(tree, relation, rows, next(self.names), self.parameters)
         groups = grouping(tree, relation, self.parameters)
         keys = groups.keys
-        if len(groups.sets) == 1 and any(is_inner_unit(k, relation) for k in keys):
+        owned_keys = any(is_inner_unit(k, relation) or is_event(k, relation) for k in keys)
+        if len(groups.sets) == 1 and owned_keys:
             refuse_kept(relation, tree)
             self._fold(ctes, tree.expressions, tree.args.get("having"))
             names = next(self.names), next(self.names)

@@ -128,6 +128,7 @@ max_rows_per_unit = 3
 max_rows_per_unit_per_group = 2
 max_groups_per_unit = { "word" = 2, "stars" = 2 }
 [tables.notes.columns]
+visit = { of_unit = true }
 word = { domain_from = "words.word" }
 stars = { range = [0, 5], nullable = true }
 

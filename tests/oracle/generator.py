@@ -93,6 +93,8 @@ class Generator:
             text, kinds = self._running()
         elif kind == "public join" and roll < 0.3:
             text, kinds = self._zero_filled()
+        elif kind == "grouped" and roll < 0.2:
+            text, kinds = self._of_events()
         else:
             text, kinds = self._asked(kind)
         if self._ctes:
@@ -293,6 +295,42 @@ class Generator:
         text = f"SELECT {listed}, {count} FROM {table} q LEFT JOIN {rel.text} r ON {on} GROUP BY {listed}"
         return text, rel.kinds | {"public join"}
 
+    def _of_events(self) -> tuple[str, frozenset[str]]:
+        """What is said of events, or of their groups, without a word of their units."""
+        rel = self._part(1)
+        events = self._events(rel) or self._events(rel := self._table("notes"))
+        if not events:
+            return self._asked("grouped")
+        event = f"s.{self._rng.choice(events)}"
+        where = f"WHERE {self._condition('s', rel)}" if self._rng.random() < 0.3 else ""
+        if self._rng.random() < 0.4:
+            keys = [self._key("s", rel)] if self._rng.random() < 0.6 else []
+            listed = ", ".join([*keys, f"COUNT(DISTINCT {event})"])
+            grouped = f" GROUP BY {keys[0]}" if keys else ""
+            return f"SELECT {listed} FROM {rel.text} s {where}{grouped}", rel.kinds | {"grouped"}
+        groups = self._rng.choice(
+            (
+                f"SELECT {event} AS k, COUNT(*) AS n FROM {rel.text} s {where} GROUP BY {event}",
+                f"SELECT MAX({event}) AS n FROM {rel.text} s {where} GROUP BY {event} HAVING COUNT(*) > 1",
+                f"SELECT DISTINCT {event} AS k, {event} % 3 AS n FROM {rel.text} s {where}",
+            )
+        )
+        call = self._rng.choice(("COUNT(*)", "SUM(LEAST(n, 9))", "AVG(n)"))
+        grouped = self._rng.choice(("", " GROUP BY n % 2"))
+        return f"SELECT {call} FROM ({groups}) t{grouped}", rel.kinds | {"grouped"}
+
+    @staticmethod
+    def _events(rel: Rel) -> list[str]:
+        """The columns of events of one unit each, as the policy has it; the rows are others'."""
+        return [c for c in rel.columns if rel.base.get(c) == "visit"]
+
+    def _linked(self, one: str, rel: Rel, other: str, of: Rel) -> str:
+        """An equality by which rows are of one unit: its own or that of an event."""
+        events = self._events(rel), self._events(of)
+        if all(events) and self._rng.random() < 0.25:
+            return f"{one}.{self._rng.choice(events[0])} = {other}.{self._rng.choice(events[1])}"
+        return f"{one}.person = {other}.person"
+
     # Relations.
 
     def _rel(self, kind: str, depth: int) -> Rel:
@@ -394,7 +432,8 @@ class Generator:
             text = f"SELECT a.person, {', '.join(items)} FROM visits a JOIN lines b ON b.visit = a.visit"
             return self._made(text, roles, base, "inner join", visits, rel)
         one, other = self._part(depth), self._part(depth)
-        on = ["a.person = b.person", *(self._equalities(one, other) if self._rng.random() < 0.5 else [])]
+        on = [self._linked("a", one, "b", other)]
+        on += self._equalities(one, other) if self._rng.random() < 0.5 else []
         if self._rng.random() < 0.2:
             on.append(self._condition("b", other))
         items, roles, base = self._shown((("a", one), ("b", other)))
@@ -409,7 +448,7 @@ class Generator:
         for number, other in enumerate(others):
             alias = f"b{number}"
             on = [
-                f"a.person = {alias}.person",
+                self._linked("a", one, alias, other),
                 *(e.replace("b.", f"{alias}.") for e in self._equalities(one, other)),
             ]
             if self._rng.random() < 0.6:
@@ -593,7 +632,7 @@ class Generator:
             for y, q in rel.columns.items()
             if r == q and r in (TEXT, INT)
         ]
-        linked = f"i.person = {alias}.person"
+        linked = self._linked("i", inner, alias, rel)
         if pairs and self._rng.random() < 0.4:
             linked += f" AND {self._rng.choice(pairs)}"
         numbers = inner.of(INT)
@@ -602,8 +641,14 @@ class Generator:
             f"{alias}.person {negated}IN (SELECT i.person FROM {inner.text} i WHERE {condition})",
             f"{negated}EXISTS (SELECT 1 FROM {inner.text} i WHERE {linked} AND {condition})",
             f"{negated}EXISTS (SELECT 1 FROM {inner.text} i WHERE {linked})",
-            f"(SELECT {asked} FROM {inner.text} i WHERE i.person = {alias}.person AND {condition}) > 1",
+            f"(SELECT {asked} FROM {inner.text} i WHERE {linked} AND {condition}) > 1",
         ]
+        events = self._events(rel), self._events(inner)
+        if all(events):
+            listed, value = self._rng.choice(events[1]), self._rng.choice(events[0])
+            forms.append(
+                f"{alias}.{value} {negated}IN (SELECT i.{listed} FROM {inner.text} i WHERE {condition})"
+            )
         return self._rng.choice(forms)
 
     def _public(self, depth: int) -> Rel:
