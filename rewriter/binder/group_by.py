@@ -17,6 +17,7 @@ from rewriter.binder.names import folded, output_name, resolve
 from rewriter.binder.rejections import row_groups, stored_table, unit_groups
 from rewriter.canonical.order import key_order
 from rewriter.ir.relation import Relation, is_unit, leaf, leaves
+from rewriter.ir.trees import copied
 from rewriter.refusal import Refusal
 from rewriter.scalar.typecheck import Parameters, check
 from rewriter.syntax.allowlist import position
@@ -235,7 +236,7 @@ class _Reader:
     def _base(self, node: exp.Expr) -> exp.Expr | None:
         """The base form of an expression, None for one that has none."""
         try:
-            return resolve(node.copy(), self._relation)
+            return resolve(copied(node), self._relation)
         except Refusal:
             return None
 

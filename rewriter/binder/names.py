@@ -8,6 +8,7 @@ from sqlglot import exp
 
 from rewriter.effort import spend
 from rewriter.ir.relation import Field, Relation
+from rewriter.ir.trees import copied
 from rewriter.refusal import Refusal
 from rewriter.scalar.functions import check_row_local
 from rewriter.scalar.iso8601 import plain_times
@@ -45,7 +46,7 @@ def _resolved(node: exp.Expr, relation: Relation, outer: Relation | None) -> exp
     spend()
     if CONSTANT in node.meta:
         constant: exp.Expr = node.meta[CONSTANT]
-        return constant.copy()
+        return copied(constant)
     if isinstance(node, exp.Column):
         return lookup(node, relation, outer)
     if isinstance(node, exp.Paren):
@@ -96,7 +97,7 @@ def lookup(column: exp.Column, relation: Relation, outer: Relation | None = None
 
 def _placed(value: exp.Expr, column: exp.Column) -> exp.Expr:
     """A copy of a base form that is where the client's column is, for refusals."""
-    copy = value.copy()
+    copy = copied(value)
     start = column.this.meta.get("start")
     if isinstance(copy, exp.Column) and start is not None:
         copy.meta["start"] = min(start, (column.args.get("table") or column.this).meta.get("start", start))

@@ -17,6 +17,7 @@ from sqlglot import exp
 
 from rewriter.effort import spend
 from rewriter.ir.relation import Relation, conjuncts
+from rewriter.ir.trees import copied
 from rewriter.ir.types import CASTS, ZONELESS, Type, type_named
 from rewriter.scalar.functions import BY_TYPE
 
@@ -60,8 +61,8 @@ def canonical(expression: exp.Expr, relation: Relation | None = None, *, copy: b
     ('a > 3', 'a IN (1, 2)')
     """
     if isinstance(expression, ATOMS):
-        return expression.copy() if copy else expression
-    value = expression.transform(lambda n: n.unnest(), copy=copy)
+        return copied(expression) if copy else expression
+    value = (copied(expression) if copy else expression).transform(lambda n: n.unnest(), copy=False)
     before = ""
     while before != (before := text_of(value)):
         value = _inside_out(value, relation)

@@ -25,6 +25,7 @@ from rewriter.ir.relation import (
     leaf,
     leaves,
 )
+from rewriter.ir.trees import replaced
 
 KINDS: dict[type[Derived], str] = {
     Grouped: "Grouped",
@@ -74,12 +75,12 @@ def shape(expression: exp.Expr, relation: Relation, own: str | None = None) -> s
     """A base-form expression with the names of tables in place of aliases, and that of source `own` marked."""
     names = {s.alias: _name(s) for s in relation.sources}
 
-    def renamed(node: exp.Expr) -> exp.Expr:
+    def renamed(node: exp.Expr) -> exp.Expr | None:
         if not isinstance(node, exp.Column):
-            return node
+            return None
         return leaf("*" if node.table == own else names.get(node.table, node.table), node.name)
 
-    return text_of(canonical(expression.copy().transform(renamed, copy=False)))
+    return text_of(canonical(replaced(expression, renamed), copy=False))
 
 
 def _name(source: Source) -> str:

@@ -19,7 +19,7 @@ from rewriter.emit.measures import LARGEST_SUM, signed, summed
 from rewriter.emit.other_queries import Backend, CellQuery
 from rewriter.ir.measure import Joint, Total, Vector
 from rewriter.ir.relation import UNIT
-from rewriter.ir.trees import alias, case, cast, func, join, paren, select
+from rewriter.ir.trees import alias, case, cast, copied, func, join, paren, select
 from rewriter.logical.plan import AggregateNode
 from rewriter.plan import Cells, HistogramQuery
 
@@ -74,7 +74,7 @@ def averages_query(vectors: Vectors, steps: int, most: int) -> HistogramQuery:
     least = exp.Least(this=number, expressions=[_double(most)], ignore_nulls=True)
     place = exp.Greatest(this=least, expressions=[_double(1)], ignore_nulls=True)
     signs = case((exp.GT(this=exp.column("a"), expression=_double(0.5)), place))
-    signs = signs.when(exp.LT(this=exp.column("a"), expression=_double(-0.5)), exp.Neg(this=place.copy()))
+    signs = signs.when(exp.LT(this=exp.column("a"), expression=_double(-0.5)), exp.Neg(this=copied(place)))
     return query.written(_counted(signs.else_(_double(0)), "place", "a"), vectors.cells)
 
 
@@ -110,15 +110,15 @@ def clipped_query(vectors: Vectors, clips: Sequence[tuple[int, int]]) -> Histogr
     for number, (measure, (length, scale)) in enumerate(zip(vectors.measures, clips, strict=True)):
         square = exp.column(f"q{number}", table="n")
         short = exp.LTE(this=square, expression=exp.Literal.number(length**2))
-        root = exp.Sqrt(this=cast(square.copy(), "DOUBLE"))
+        root = exp.Sqrt(this=cast(copied(square), "DOUBLE"))
         factor = paren(exp.Div(this=_double(scale * length * (1 - MARGIN)), expression=root, typed=True))
         for name in _parts(measure):
             total = exp.column(f"{name}{number}", table="u")
             whole = exp.Mul(this=total, expression=exp.Literal.number(scale))
-            size = exp.Mul(this=exp.Abs(this=cast(total.copy(), "DOUBLE")), expression=factor.copy())
-            sign = case((exp.LT(this=total.copy(), expression=_zero()), signed(-1)), otherwise=signed(1))
+            size = exp.Mul(this=exp.Abs(this=cast(copied(total), "DOUBLE")), expression=copied(factor))
+            sign = case((exp.LT(this=copied(total), expression=_zero()), signed(-1)), otherwise=signed(1))
             shortened = exp.Mul(this=cast(exp.Floor(this=size), "BIGINT"), expression=sign)
-            part = case((short.copy(), whole), otherwise=shortened)
+            part = case((copied(short), whole), otherwise=shortened)
             summed = exp.Sum(this=vectors.backend.dialect.addend(part))
             columns.append(alias(cast(_clamped(summed, LARGEST_SUM), "BIGINT"), f"c{len(columns)}"))
     same = exp.EQ(this=exp.column(UNIT, table="u"), expression=exp.column(UNIT, table="n"))
@@ -139,7 +139,7 @@ def _measured(vectors: Vectors) -> CellQuery:
     lengths: list[exp.Expr] = []
     for number, names in enumerate(parts):
         columns = [exp.column(f"{name}{number}") for name in names]
-        squares = [exp.Mul(this=exact(column), expression=exact(column.copy())) for column in columns]
+        squares = [exp.Mul(this=exact(column), expression=exact(copied(column))) for column in columns]
         square: exp.Expr = squares[0]
         for other in squares[1:]:
             square = exp.Add(this=square, expression=other)
@@ -183,7 +183,7 @@ def _totals(vectors: Vectors, parts: Sequence[Sequence[str]]) -> CellQuery:
         for name in of
     ]
     units = select(exp.column(UNIT), *keys, *values, source="r")
-    query.add("pu", units.group_by(exp.column(UNIT), *(k.copy() for k in keys), copy=False))
+    query.add("pu", units.group_by(exp.column(UNIT), *(copied(k) for k in keys), copy=False))
     columns = [exp.column(name, table="pu") for name in (UNIT, *names)]
     query.add("u", query.by_cell("pu", vectors.cells).select(*columns, copy=False))
     return query
@@ -215,7 +215,7 @@ def _written(vectors: Vectors, node: AggregateNode, number: int, name: str) -> e
         value = exp.Mul(this=exact(rows), expression=signed(vector.row))
     else:
         away = paren(exp.Sub(this=exact(exp.column(column)), expression=signed(vector.centre)))
-        square = exp.Mul(this=away, expression=away.copy())
+        square = exp.Mul(this=away, expression=copied(away))
         ratio = exp.Div(this=cast(square, "DOUBLE"), expression=_double(vector.row), typed=True)
         whole = cast(exp.Floor(this=_clamped(ratio, LARGEST_TOTAL)), "BIGINT")
         value = exp.Sum(this=dialect.addend(whole))

@@ -27,7 +27,7 @@ from rewriter.emit.sources import derived_rows, front_rows
 from rewriter.ir.measure import Count, Moment
 from rewriter.ir.measure import parts as read_by
 from rewriter.ir.relation import UNIT, Relation, SemiJoin, Source, is_inner_unit, leaf, leaves, parts
-from rewriter.ir.trees import alias, and_, cast, func, join, not_, select, walk, with_
+from rewriter.ir.trees import alias, and_, cast, copied, func, join, not_, select, walk, with_
 from rewriter.ir.types import Type, type_named
 from rewriter.logical.plan import AggregateNode
 from rewriter.plan import Cells, CellTexts, HistogramQuery, UniqueColumn
@@ -107,8 +107,8 @@ def types_query(node: AggregateNode, parameters: Parameters, sent: int) -> str:
 
     Of the parameters the first `sent` are the client's; those behind them stand in it by their types alone.
     """
-    columns = [alias(k.copy(), f"g{n}") for n, k in enumerate(node.keys)]
-    columns += [alias(o.call.copy(), f"c{n}") for n, o in enumerate(node.outputs)]
+    columns = [alias(copied(k), f"g{n}") for n, k in enumerate(node.keys)]
+    columns += [alias(copied(o.call), f"c{n}") for n, o in enumerate(node.outputs)]
     query = select(*columns)
     if node.outputs:
         query = query.group_by(*(exp.Literal.number(n + 1) for n in range(len(node.keys))), copy=False)
@@ -189,9 +189,9 @@ class Emitter:
         """MD5 of the secret and the values' texts, NULL and the empty text kept apart by length."""
         parts: list[exp.Expr] = [self.rank_key()]
         for value, found in values:
-            text = self.dialect.text(value.copy(), found)
+            text = self.dialect.text(copied(value), found)
             size = func("COALESCE", exp.Length(this=text), exp.Literal.number(-1))
-            parts += [cast(size, "VARCHAR"), func("COALESCE", text.copy(), exp.Literal.string(""))]
+            parts += [cast(size, "VARCHAR"), func("COALESCE", copied(text), exp.Literal.string(""))]
         joined = parts[0]
         for part in parts[1:]:
             joined = exp.DPipe(
@@ -202,7 +202,7 @@ class Emitter:
     def keyed_order(self, values: Sequence[Typed], of: Typed | None = None) -> list[exp.Expr]:
         """ORDER BY the keyed hash of `values` (of one unit, where it is given), then by themselves."""
         order = [self.dialect.ordered(self.hashed([of, *values] if of else values), Type.TEXT)]
-        order += [self.dialect.ordered(value.copy(), found) for value, found in values]
+        order += [self.dialect.ordered(copied(value), found) for value, found in values]
         return [exp.Ordered(this=one) for one in order]
 
     def rows(self, node: AggregateNode, typed: bool) -> exp.Select:
@@ -303,9 +303,9 @@ class Emitter:
         virtual = {c.name for c in table.columns if c.virtual}
         query = select(*self.columns(source, "s", [c for c in columns if c not in virtual]), source=scan)
         owner, query = self.owner(table, "s", query)
-        shown = (alias(owner.copy(), name, quoted=True) for name in columns if name in virtual)
+        shown = (alias(copied(owner), name, quoted=True) for name in columns if name in virtual)
         query = query.select(*shown, copy=False)
-        present = not_(exp.Is(this=owner.copy(), expression=exp.null()))
+        present = not_(exp.Is(this=copied(owner), expression=exp.null()))
         return query.select(alias(owner, UNIT, quoted=True), copy=False).where(present, copy=False)
 
     def first_rows(self, table: Table, name: str) -> exp.Expr:
@@ -341,7 +341,7 @@ class Emitter:
             if last and hop.target_column == target.privacy_unit:
                 known = select(self.stored("u", target, hop.target_column), source=_table(scan, "u"))
                 return current, query.where(
-                    exp.In(this=current.copy(), query=known.subquery(copy=False)), copy=False
+                    exp.In(this=copied(current), query=known.subquery(copy=False)), copy=False
                 )
             self.unique |= {(target.backend_name, hop.target_column)}
             name = f"p{number}"

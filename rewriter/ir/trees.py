@@ -73,7 +73,7 @@ def cast(value: exp.Expr, to: str | exp.DataType) -> exp.Expr:
     >>> cast(cast(exp.column("a"), "DECIMAL(38, 0)"), "DECIMAL(38, 0)").sql()
     'CAST(a AS DECIMAL(38, 0))'
     """
-    target = _type(to).copy() if isinstance(to, str) else to
+    target = copied(_type(to)) if isinstance(to, str) else to
     if isinstance(value, exp.Cast):
         return exp.cast(value, target, copy=False)
     made = exp.Cast(this=value, to=target)
@@ -154,13 +154,35 @@ def walk(root: exp.Expr, *types: type[exp.Expr]) -> Sequence[exp.Expr]:
     return [node for node in nodes if isinstance(node, types)] if types else nodes
 
 
-def copied(node: exp.Expr) -> exp.Expr:
+def copied(node: Node) -> Node:
     """A copy of a tree.
 
-    >>> copied(exp.null()).sql()
-    'NULL'
+    >>> copied(exp.column("a", "t").eq(exp.null())).sql()
+    't.a IS NULL'
     """
-    return node.copy()
+    return replaced(node, lambda _: None)  # type: ignore[return-value]
+
+
+def replaced(node: exp.Expr, part: Callable[[exp.Expr], exp.Expr | None]) -> exp.Expr:
+    """A copy of a tree, with what `part` gives for a node in that node's place.
+
+    >>> replaced(exp.column("a").eq(exp.null()), lambda n: exp.true() if isinstance(n, exp.Null) else None).sql()
+    'a = TRUE'
+    """
+    made = part(node)
+    if made is not None:
+        return made
+    # Not by its arguments: the units of some functions would be converted once more.
+    made = type(node)()
+    made.comments, made._type, made._meta = node.comments, node._type, node._meta and dict(node._meta)
+    for key, value in node.args.items():
+        if isinstance(value, exp.Expr):
+            value = replaced(value, part)
+        elif type(value) is list:
+            value = [replaced(v, part) if isinstance(v, exp.Expr) else v for v in value]
+        made.args[key] = value
+        made._set_parent(key, value)
+    return made
 
 
 def column(name: str, table: str = "", *, quoted: bool = False) -> exp.Column:
@@ -199,7 +221,7 @@ def data_type(text: str, dialect: str = "") -> exp.DataType:
     >>> data_type("bigint", "postgres").sql()
     'BIGINT'
     """
-    return _type(text, dialect).copy()
+    return copied(_type(text, dialect))
 
 
 @lru_cache(1000)

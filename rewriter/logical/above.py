@@ -16,7 +16,7 @@ from sqlglot import exp
 
 from rewriter.binder.names import output_name
 from rewriter.effort import spend
-from rewriter.ir.trees import rebuilt
+from rewriter.ir.trees import copied, rebuilt
 
 ANSWERED = ("from_", "joins", "where", "group", "having")
 """The clauses of a SELECT that its nodes answer."""
@@ -40,7 +40,7 @@ class Replacements:
         """A copy of a part of the client's tree with everything replaced in it."""
         spend()
         if id(node) in self.parts:
-            return self.parts[id(node)].copy()
+            return copied(self.parts[id(node)])
         if id(node) in self.rows:
             return self._over(self.rows[id(node)], node)
         if not isinstance(node, exp.With):
@@ -59,7 +59,7 @@ class Replacements:
             for item in tree.expressions
         ]
         made.set("expressions", outputs)
-        made.set("from_", exp.From(this=rows.copy()))
+        made.set("from_", exp.From(this=copied(rows)))
         having = tree.args.get("having")
         if having is not None:
             made.set("where", exp.Where(this=self.above(having.this)))

@@ -21,6 +21,7 @@ from rewriter.binder.rejections import not_grouped
 from rewriter.effort import spend
 from rewriter.ir.measure import Output, Running
 from rewriter.ir.relation import Relation, leaves
+from rewriter.ir.trees import copied
 from rewriter.logical.above import Replacements
 from rewriter.logical.aggregate_calls import Call, read_call
 from rewriter.logical.limit import limit_of
@@ -151,7 +152,7 @@ class ReleasedExpressionRewriter:
         ):
             return None
         try:
-            text = resolve(node.copy(), self.relation).sql()
+            text = resolve(copied(node), self.relation).sql()
         except Refusal:
             return None
         return next((n for n, key in enumerate(self.groups.texts) if key == text), None)

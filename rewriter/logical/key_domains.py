@@ -18,7 +18,7 @@ from rewriter.binder.listed_rows import in_postgres
 from rewriter.canonical.normalize import canonical_conjuncts
 from rewriter.effort import spend
 from rewriter.ir.relation import Leaf, ListedRows, Relation, Source, equated, leaf, leaves
-from rewriter.ir.trees import alias, cast, data_type, join, rebuilt, select, walk
+from rewriter.ir.trees import alias, cast, copied, data_type, join, rebuilt, select, walk
 from rewriter.ir.types import FLOATS, HELD, INTEGERS, STAMPS, Type, type_named
 from rewriter.plan import Cell, Factor, Product
 from rewriter.policy import Column, Policy
@@ -280,7 +280,7 @@ class _Dimensions:
             if found is None:
                 return None
             self.columns[at] = found
-        return self.columns[at].copy()
+        return copied(self.columns[at])
 
     def _enumerate(self, at: Leaf) -> exp.Expr | None:
         source = self.relation.source(at[0])

@@ -11,7 +11,7 @@ from sqlglot import exp
 
 from rewriter.effort import PARSED, spend
 from rewriter.ir.measure import Output
-from rewriter.ir.trees import alias, cast, data_type, select, walk
+from rewriter.ir.trees import alias, cast, copied, data_type, select, walk
 from rewriter.ir.trees import column as column_of
 from rewriter.logical.plan import NODE, SETS, AggregateNode, LogicalPlan, Sets
 from rewriter.plan import Presentation
@@ -38,7 +38,7 @@ def present(
 
     With `errors` the outermost SELECT shows <name>_stddev for each output that it shows by itself.
     """
-    tree = aggregate.above.copy()
+    tree = copied(aggregate.above)
     if names is not None:
         _name_outputs(tree, names)
     transports: list[Literal["int8", "text"]] = []
@@ -54,7 +54,7 @@ def present(
         bodies[index] = _rows(shown, [*numbers, *(n for n, _ in added)])
         transports += [c.transport for c in own]
     transports += ["text"] * len(asked)
-    constants = tuple(_filled(s.copy(), plain).sql("postgres", copy=False) for s in aggregate.statements)
+    constants = tuple(_filled(copied(s), plain).sql("postgres", copy=False) for s in aggregate.statements)
     return Presentation(
         _filled(tree, bodies).sql("postgres", copy=False), tuple(transports), constants, asked
     )
@@ -88,7 +88,7 @@ def _filled(tree: exp.Query, bodies: Mapping[int, exp.Select]) -> exp.Query:
         body = _together(bodies, index, sets) if len(sets) > 1 else bodies.get(index)
         if body is not None:
             alias = table.args.get("alias") or exp.TableAlias(this=exp.to_identifier(table.name))
-            table.replace(exp.Subquery(this=body.copy(), alias=alias.copy()))
+            table.replace(exp.Subquery(this=copied(body), alias=copied(alias)))
     return tree
 
 

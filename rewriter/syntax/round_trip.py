@@ -11,7 +11,7 @@ from itertools import product
 
 from sqlglot import exp
 
-from rewriter.ir.trees import walk
+from rewriter.ir.trees import copied, walk
 from rewriter.syntax.postgres_dialect import CALLED, UNKNOWN, WRITTEN
 
 NEGATED = (exp.In, exp.Between, exp.Is)
@@ -61,7 +61,7 @@ _ABSENT: dict[type[exp.Expr], str] = {exp.RegexpLike: "!~", exp.RegexpILike: "!~
 
 def _said(tree: exp.Expr) -> exp.Expr:
     """The tree with functions by the names that they were called by, and operators where nothing was called."""
-    copy = tree.copy()
+    copy = copied(tree)
     for node in reversed(walk(copy)):
         name = str(node.meta.get(CALLED, "")).lower()
         if name in _NAMES:
