@@ -17,7 +17,7 @@ from sqlglot import exp
 
 from rewriter.effort import spend
 from rewriter.ir.relation import Relation, conjuncts
-from rewriter.ir.trees import copied
+from rewriter.ir.trees import cast, copied
 from rewriter.ir.types import CASTS, ZONELESS, Type, type_named
 from rewriter.scalar.functions import BY_TYPE
 
@@ -143,9 +143,9 @@ def _time(text: str, target: Type | None) -> exp.Expr | None:
         return None
     day, minute, second, fraction = found.groups()
     if target is Type.DATE:
-        return exp.cast(exp.Literal.string(day), "DATE") if minute is None else None
+        return cast(exp.Literal.string(day), "DATE") if minute is None else None
     rest = f".{fraction.rstrip('0')}" if (fraction or "").strip("0") else ""
-    return exp.cast(exp.Literal.string(f"{day} {minute or '00:00'}:{second or '00'}{rest}"), "TIMESTAMP")
+    return cast(exp.Literal.string(f"{day} {minute or '00:00'}:{second or '00'}{rest}"), "TIMESTAMP")
 
 
 def _typed(node: exp.Expr, relation: Relation | None) -> exp.Expr:

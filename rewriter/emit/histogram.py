@@ -27,7 +27,7 @@ from rewriter.emit.sources import derived_rows, front_rows
 from rewriter.ir.measure import Count, Moment
 from rewriter.ir.measure import parts as read_by
 from rewriter.ir.relation import UNIT, Relation, SemiJoin, Source, is_inner_unit, leaf, leaves, parts
-from rewriter.ir.trees import alias, and_, cast, copied, func, join, not_, select, walk, with_
+from rewriter.ir.trees import alias, and_, cast, copied, func, join, limited, not_, select, walk, with_
 from rewriter.ir.types import Type, type_named
 from rewriter.logical.plan import AggregateNode
 from rewriter.plan import Cells, CellTexts, HistogramQuery, UniqueColumn
@@ -76,7 +76,7 @@ def histogram_query(
         query = select(_of("d", "cell"), *(_filled(c) for c in counts), source="d")
         query = join(query, "h", match, side="LEFT")
     else:
-        query = emitter.largest(keys, types, counts, f"c{node.selecting or 0}").limit(limit or 0, copy=False)
+        query = limited(emitter.largest(keys, types, counts, f"c{node.selecting or 0}"), limit or 0)
     for name, body in ctes:
         query = with_(query, name, body)
     arrays = () if cells is None else tuple(CellTexts(cells, n) for n in range(len(keys)))

@@ -49,6 +49,16 @@ def with_(query: exp.Select, name: str, body: exp.Query) -> exp.Select:
     return query.with_(exp.TableAlias(this=exp.to_identifier(name)), as_=body, copy=False)
 
 
+def limited(query: exp.Select, most: int) -> exp.Select:
+    """The query with LIMIT most.
+
+    >>> limited(select("*", source="a"), 2).sql()
+    'SELECT * FROM a LIMIT 2'
+    """
+    query.set("limit", exp.Limit(expression=exp.Literal.number(most)))
+    return query
+
+
 def case(*branches: tuple[exp.Expr, exp.Expr], otherwise: exp.Expr | None = None) -> exp.Case:
     """CASE WHEN condition THEN value ... ELSE otherwise END.
 

@@ -18,7 +18,7 @@ from rewriter.binder.listed_rows import in_postgres
 from rewriter.canonical.normalize import canonical_conjuncts
 from rewriter.effort import spend
 from rewriter.ir.relation import Leaf, ListedRows, Relation, Source, equated, leaf, leaves
-from rewriter.ir.trees import alias, cast, copied, data_type, join, rebuilt, select, walk
+from rewriter.ir.trees import alias, cast, copied, data_type, join, limited, rebuilt, select, walk
 from rewriter.ir.types import FLOATS, HELD, INTEGERS, STAMPS, Type, type_named
 from rewriter.plan import Cell, Factor, Product
 from rewriter.policy import Column, Policy
@@ -70,7 +70,7 @@ def _cells(
     numbers = {n for n, k in enumerate(keys) if type_of(k, relation, parameters) is Type.NUMERIC}
     factors: list[Factor] = []
     for places, query in queries:
-        factor = Factor(places, tuple(rows(query.limit(most + 1, copy=False).sql("postgres", copy=False))))
+        factor = Factor(places, tuple(rows(limited(query, most + 1).sql("postgres", copy=False))))
         if len(factor.cells) > most or not _held(factor, numbers):
             return None
         factors.append(factor)
@@ -131,8 +131,8 @@ def _factored(
         tying = [c for c in conditions if _read(c) & group]
         query = query.where(*tying, copy=False) if tying else query
         order = [exp.Ordered(this=exp.Literal.number(n + 1)) for n in range(len(places))]
-        query = query.order_by(*order, copy=False).limit(MAX_CELLS + 1, copy=False)
-        found.append((tuple(places), query))
+        query = query.order_by(*order, copy=False)
+        found.append((tuple(places), limited(query, MAX_CELLS + 1)))
     return found
 
 

@@ -104,7 +104,7 @@ def released_rows(index: int, sets: Sets = ()) -> exp.Table:
 
     With several `sets`, the keys of each of the nodes from `index` on, it is all their rows.
     """
-    table = exp.to_table(released(index))
+    table = exp.table_(released(index))
     table.meta[NODE] = index
     table.meta[SETS] = sets
     return table

@@ -12,6 +12,7 @@ from sqlglot import exp
 
 from rewriter.ir.parameter import Parameters
 from rewriter.ir.relation import leaves
+from rewriter.ir.trees import cast
 from rewriter.scalar.function_checks import whole_constant
 from rewriter.scalar.parameter_literal import with_constants
 from rewriter.syntax.allowlist import EXTRACTED
@@ -30,7 +31,7 @@ def fields(node: exp.Expr, parameters: Parameters) -> list[exp.Expr] | None:
     span = EXTRACTED[node.name.lower()]
     if span is None:
         return None
-    return [exp.cast(exp.Literal.number(value), "DECIMAL") for value in range(span[0], span[1] + 1)]
+    return [cast(exp.Literal.number(value), "DECIMAL") for value in range(span[0], span[1] + 1)]
 
 
 def branches(node: exp.Expr, parameters: Parameters) -> list[exp.Expr] | None:

@@ -36,7 +36,7 @@ class Neutral(Postgres):
         """A table named by all that its rows are, in whatever order."""
         rows = sorted(zip(*texts, strict=True), key=repr)
         said = json.dumps([[type_named(c.type).family for c in columns], rows])
-        return select("*", source=exp.to_table(f"rows_{sha256(said.encode()).hexdigest()}"))
+        return select("*", source=exp.table_(f"rows_{sha256(said.encode()).hexdigest()}"))
 
     def scanned(self, alias: str, column: Column) -> exp.Expr:
         return leaf(alias, column.name)
