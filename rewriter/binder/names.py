@@ -38,7 +38,7 @@ def resolve(node: exp.Expr, relation: Relation, outer: Relation | None = None) -
 
 
 def plainly(node: exp.Expr, relation: Relation) -> exp.Expr:
-    """An expression composed of base forms, as a base form: alternative spellings are rewritten."""
+    """An expression composed of base forms, which is used up, as a base form without alternative spellings."""
     return plain_times(plain(node), relation)
 
 

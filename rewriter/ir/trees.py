@@ -221,7 +221,7 @@ def rebuilt(node: exp.Expr, part: Callable[[exp.Expr], exp.Expr], without: Seque
         if key not in without
     }
     made = type(node)(**arguments)
-    made.meta.update(node.meta)
+    made._meta = node._meta and dict(node._meta)
     return made
 
 

@@ -51,7 +51,7 @@ def present(
         added = [(n, place) for n, (node, place) in enumerate(asked, behind) if node == index]
         shown = (*own, *(Column(f"e{place}", "double precision") for _, place in added))
         plain[index] = _rows(own, numbers)
-        bodies[index] = _rows(shown, [*numbers, *(n for n, _ in added)])
+        bodies[index] = _rows(shown, [*numbers, *(n for n, _ in added)]) if added else plain[index]
         transports += [c.transport for c in own]
     transports += ["text"] * len(asked)
     constants = tuple(_filled(copied(s), plain).sql("postgres", copy=False) for s in aggregate.statements)

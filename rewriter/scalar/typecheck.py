@@ -97,7 +97,7 @@ def type_of_number(text: str) -> Type:
 def check(node: exp.Expr, relation: Relation, parameters: Parameters) -> None:
     """Refuse (PV020) nodes of the allow-list that have types of values or arguments that are not allowed."""
     types = Types(relation, parameters)
-    if written_size(node)[0] + written_size(node)[1] > MOST_WRITTEN:
+    if sum(written_size(node)) > MOST_WRITTEN:
         raise Refusal(
             "54001",
             "an expression is too long after the guards against errors are added",

@@ -18,12 +18,12 @@ COMPARED = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.Like, exp.ILi
 
 
 def plain(node: exp.Expr) -> exp.Expr:
-    """The expression without such spellings.
+    """The expression, which is used up, without such spellings.
 
     >>> plain(exp.maybe_parse("x <> ALL (ARRAY[1, 2])", dialect="postgres")).sql()
     'NOT x IN (1, 2)'
     """
-    return node.transform(_plain)
+    return node.transform(_plain, copy=False)
 
 
 def _plain(node: exp.Expr) -> exp.Expr:
