@@ -66,7 +66,7 @@ def _resolved(node: exp.Expr, relation: Relation, outer: Relation | None) -> exp
     }
     bare = type(node)(**parts)
     bare.type, bare.comments = node.type, node.comments
-    bare.meta.update(node.meta)
+    bare._meta = dict(node._meta) if node._meta else None
     return bare
 
 

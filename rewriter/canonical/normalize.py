@@ -114,6 +114,8 @@ def text_of(node: exp.Expr) -> str:
 
 def _inside_out(node: exp.Expr, relation: Relation | None) -> exp.Expr:
     spend()
+    if isinstance(node, ATOMS):
+        return node
     for key, value in list(node.args.items()):
         if isinstance(value, exp.Expr):
             node.set(key, _inside_out(value, relation))

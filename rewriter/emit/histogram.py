@@ -304,9 +304,8 @@ class Emitter:
         query = select(*self.columns(source, "s", [c for c in columns if c not in virtual]), source=scan)
         owner, query = self.owner(table, "s", query)
         shown = (alias(copied(owner), name, quoted=True) for name in columns if name in virtual)
-        query = query.select(*shown, copy=False)
         present = not_(exp.Is(this=copied(owner), expression=exp.null()))
-        return query.select(alias(owner, UNIT, quoted=True), copy=False).where(present, copy=False)
+        return query.select(*shown, alias(owner, UNIT, quoted=True), copy=False).where(present, copy=False)
 
     def first_rows(self, table: Table, name: str) -> exp.Expr:
         """One row a unit, chosen by a keyed order of that unit's own rows: the declared key, enforced."""

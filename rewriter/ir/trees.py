@@ -184,7 +184,8 @@ def replaced(node: exp.Expr, part: Callable[[exp.Expr], exp.Expr | None]) -> exp
         return made
     # Not by its arguments: the units of some functions would be converted once more.
     made = type(node)()
-    made.comments, made._type, made._meta = node.comments, node._type, node._meta and dict(node._meta)
+    made.comments, made._type = node.comments, node._type
+    made._meta = dict(node._meta) if node._meta else None
     for key, value in node.args.items():
         if isinstance(value, exp.Expr):
             value = replaced(value, part)
@@ -221,7 +222,7 @@ def rebuilt(node: exp.Expr, part: Callable[[exp.Expr], exp.Expr], without: Seque
         if key not in without
     }
     made = type(node)(**arguments)
-    made._meta = node._meta and dict(node._meta)
+    made._meta = dict(node._meta) if node._meta else None
     return made
 
 

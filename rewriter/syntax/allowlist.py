@@ -89,7 +89,7 @@ def surplus(node: exp.Expr, allowed: Collection[str]) -> str | None:
     >>> surplus(exp.Neg(this=exp.Null()), frozenset({"this"})) is None
     True
     """
-    return next((k for k, v in node.args.items() if v not in (None, False, []) and k not in allowed), None)
+    return next((k for k, v in node.args.items() if k not in allowed and v not in (None, False, [])), None)
 
 
 def position(node: exp.Expr) -> int | None:

@@ -126,7 +126,7 @@ def _check_number(node: exp.Literal) -> None:
 
 def _check_structure(tree: exp.Query) -> None:
     for node in walk(tree):
-        if any(needed and node.args.get(part) is None for part, needed in node.arg_types.items()):
+        if any(node.args.get(part) is None for part in node.required_args):
             raise Refusal("42601", f"{describe(node)} is not complete", position=position(node))
         if isinstance(node, exp.Count) and node.this is None:
             raise Refusal(

@@ -26,8 +26,8 @@ def spellings(tree: exp.Expr) -> Iterator[str]:
     """
     negated = [n.this for n in walk(tree, exp.Not)]
     inward = (True, False) if any(isinstance(n, NEGATED) for n in negated) else (False,)
-    commas = (False, True) if tree.find(exp.Substring) else (False,)
-    fields = (False, True) if tree.find(exp.Interval) else (False,)
+    commas = (False, True) if walk(tree, exp.Substring) else (False,)
+    fields = (False, True) if walk(tree, exp.Interval) else (False,)
     frames = (False, True) if any(map(_to_here, walk(tree, exp.WindowSpec))) else (False,)
     signs = (False, True) if any(type(n) in _ABSENT for n in negated) else (False,)
     for choices in product(inward, commas, fields, frames, signs):
