@@ -22,6 +22,7 @@ from rewriter.binder.rejections import mixes, stored_column, top_values
 from rewriter.binder.subquery_source import derived_source
 from rewriter.binder.value_ranges import bounded
 from rewriter.ir.relation import UNIT, Field, Relation, RowSubquery, is_inner_unit, is_unit, leaf, leaves
+from rewriter.ir.trees import copied
 from rewriter.ir.types import NUMBERS, ZONELESS
 from rewriter.refusal import Refusal
 from rewriter.scalar.functions import check_row_local
@@ -248,11 +249,11 @@ def windowed(
 
 
 def _with_unit(value: exp.Expr, alias: str, names: set[str]) -> exp.Expr:
-    return value.copy().transform(
-        lambda n: (
-            leaf(alias, UNIT) if isinstance(n, exp.Column) and n.table == alias and n.name in names else n
-        )
-    )
+    def unit(node: exp.Expr) -> exp.Expr | None:
+        own = isinstance(node, exp.Column) and node.table == alias and node.name in names
+        return leaf(alias, UNIT) if own else None
+
+    return copied(value, unit)
 
 
 def _check_parts(window: exp.Expr, relation: Relation, parameters: Parameters) -> None:

@@ -25,7 +25,7 @@ from rewriter.ir.relation import (
     leaf,
     leaves,
 )
-from rewriter.ir.trees import replaced
+from rewriter.ir.trees import copied
 
 KINDS: dict[type[Derived], str] = {
     Grouped: "Grouped",
@@ -80,7 +80,7 @@ def shape(expression: exp.Expr, relation: Relation, own: str | None = None) -> s
             return None
         return leaf("*" if node.table == own else names.get(node.table, node.table), node.name)
 
-    return text_of(canonical(replaced(expression, renamed), copy=False))
+    return text_of(canonical(copied(expression, renamed), copy=False))
 
 
 def _name(source: Source) -> str:

@@ -164,36 +164,26 @@ def walk(root: exp.Expr, *types: type[exp.Expr]) -> Sequence[exp.Expr]:
     return [node for node in nodes if isinstance(node, types)] if types else nodes
 
 
-def copied(node: Node) -> Node:
-    """A copy of a tree.
+def copied(node: Node, part: Callable[[exp.Expr], exp.Expr | None] | None = None) -> Node:
+    """A copy of a tree, with what `part` gives for a node, if anything, in that node's place.
 
-    >>> copied(exp.column("a", "t").eq(exp.null())).sql()
-    't.a IS NULL'
-    """
-    return replaced(node, lambda _: None)  # type: ignore[return-value]
-
-
-def replaced(node: exp.Expr, part: Callable[[exp.Expr], exp.Expr | None]) -> exp.Expr:
-    """A copy of a tree, with what `part` gives for a node in that node's place.
-
-    >>> replaced(exp.column("a").eq(exp.null()), lambda n: exp.true() if isinstance(n, exp.Null) else None).sql()
+    >>> copied(exp.column("a").eq(exp.null()), lambda n: exp.true() if isinstance(n, exp.Null) else None).sql()
     'a = TRUE'
     """
-    made = part(node)
-    if made is not None:
-        return made
-    # Not by its arguments: the units of some functions would be converted once more.
-    made = type(node)()
-    made.comments, made._type = node.comments, node._type
-    made._meta = dict(node._meta) if node._meta else None
-    for key, value in node.args.items():
-        if isinstance(value, exp.Expr):
-            value = replaced(value, part)
-        elif type(value) is list:
-            value = [replaced(v, part) if isinstance(v, exp.Expr) else v for v in value]
-        made.args[key] = value
-        made._set_parent(key, value)
-    return made
+    made = part(node) if part is not None else None
+    if made is None:
+        # Without arguments at first: some functions would convert their unit once more.
+        made = type(node)()
+        made.comments, made._type = node.comments, node._type
+        made._meta = dict(node._meta) if node._meta else None
+        for key, value in node.args.items():
+            if isinstance(value, exp.Expr):
+                value = copied(value, part)
+            elif type(value) is list:
+                value = [copied(v, part) if isinstance(v, exp.Expr) else v for v in value]
+            made.args[key] = value
+            made._set_parent(key, value)
+    return made  # type: ignore[return-value]
 
 
 def column(name: str, table: str = "", *, quoted: bool = False) -> exp.Column:

@@ -24,7 +24,7 @@ from rewriter.ir.relation import (
     ZeroFill,
     leaf,
 )
-from rewriter.ir.trees import replaced
+from rewriter.ir.trees import copied
 from rewriter.logical.plan import AggregateNode
 
 _KINDS = (Moment, Count, Quantiles, DistinctItems, Running, Total, Joint)
@@ -81,7 +81,7 @@ class _Names(dict[str, str]):
         return self[alias]
 
     def renamed(self, value: exp.Expr) -> exp.Expr:
-        return replaced(value, lambda n: leaf(self[n.table], n.name) if isinstance(n, exp.Column) else None)
+        return copied(value, lambda n: leaf(self[n.table], n.name) if isinstance(n, exp.Column) else None)
 
     def fields(self, fields: tuple[Field, ...]) -> tuple[Field, ...]:
         return tuple(Field(f.name, self.renamed(f.value)) for f in fields)

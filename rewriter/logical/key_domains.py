@@ -255,11 +255,9 @@ class _Dimensions:
         """The conditions on a private column alone, as conditions on the public one of its value."""
         for condition in conditions:
             if leaves(condition) == {(private.table, private.name)} and self._alike(private, public):
-
-                def shown(node: exp.Expr) -> exp.Expr:
-                    return public.copy() if isinstance(node, exp.Column) else node
-
-                yield self.exact(condition.transform(shown))
+                yield self.exact(
+                    copied(condition, lambda n: public.copy() if isinstance(n, exp.Column) else None)
+                )
 
     def _parts(self, node: exp.Expr) -> exp.Expr | None:
         known = True

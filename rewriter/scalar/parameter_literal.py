@@ -7,7 +7,7 @@ from dataclasses import replace
 from sqlglot import exp
 
 from rewriter.ir.parameter import Parameter, Parameters
-from rewriter.ir.trees import cast, data_type
+from rewriter.ir.trees import cast, copied, data_type
 from rewriter.ir.types import INTEGERS, Type, type_named
 
 
@@ -28,8 +28,8 @@ def with_constants(node: exp.Expr, parameters: Parameters) -> exp.Expr:
     >>> with_constants(exp.Parameter(this=exp.Literal.number(1)), (Parameter("integer", "7"),)).sql("postgres")
     "CAST('7' AS INT)"
     """
-    return node.copy().transform(
-        lambda n: constant(parameters[int(n.name) - 1]) if isinstance(n, exp.Parameter) else n, copy=False
+    return copied(
+        node, lambda n: constant(parameters[int(n.name) - 1]) if isinstance(n, exp.Parameter) else None
     )
 
 
