@@ -38,8 +38,8 @@ CATALOGUE: Mapping[str, Meaning] = {
     ),
     "PV015": Meaning(
         "A subquery in a condition reads rows of other units.",
-        "`unit IN (SELECT unit FROM ...)`, EXISTS or an aggregate correlated on the unit, or one aggregate by "
-        "itself: it becomes a noisy constant.",
+        "`unit IN (SELECT unit FROM ...)`, EXISTS or an aggregate correlated on the unit; an aggregate by itself, "
+        "or correlated by equality with columns of known domain: it becomes noisy numbers.",
     ),
     "PV016": Meaning(
         "An aggregate needs finite bounds of its values.",

@@ -195,8 +195,8 @@ def uncorrelated(node: exp.Expr) -> Refusal:
     return Refusal(
         "PV015",
         "this subquery in WHERE is not supported on private rows",
-        hint="Compare the privacy unit with the units of a subquery by IN, correlate EXISTS or an aggregate on the "
-        "unit alone, or read a public table.",
+        hint="Compare the privacy unit with the units of a subquery by IN, correlate EXISTS on the unit, or an "
+        "aggregate on the unit or by equality with columns of known domain, or read a public table.",
         position=position(node),
     )
 

@@ -15,7 +15,7 @@ from sqlglot import exp
 
 from rewriter.binder.constants import one_row
 from rewriter.binder.joins import implied, owned
-from rewriter.binder.names import folded, resolve
+from rewriter.binder.names import folded, lookup, resolve
 from rewriter.binder.per_unit_groups import PerUnitGroups
 from rewriter.binder.rejections import uncorrelated
 from rewriter.binder.scan_filter import apart
@@ -40,8 +40,8 @@ def scalars(part: object) -> Iterator[exp.Subquery]:
         yield from scalars(list(part.iter_expressions()))
 
 
-def looks_around(subquery: exp.Subquery) -> exp.Select | None:
-    """The SELECT of a scalar subquery over tables whose WHERE names a table that is not its own; None for others."""
+def may_look_around(subquery: exp.Subquery, relation: Relation) -> exp.Select | None:
+    """The SELECT of a scalar subquery over tables whose WHERE may name columns of the rows around; None for others."""
     select = subquery.this
     if not isinstance(select, exp.Select) or len(select.expressions) != 1:
         return None
@@ -54,8 +54,19 @@ def looks_around(subquery: exp.Subquery) -> exp.Select | None:
     if not all(isinstance(i, exp.Table) for i in items):
         return None
     own = {folded(i.args["alias"].this if i.args.get("alias") else i.this) for i in items}
-    named = {folded(c.args["table"]) for c in walk(condition, exp.Column) if c.args.get("table")}
-    return select if named - own else None
+    around = {field.name for field in relation.fields}
+    for column in walk(condition, exp.Column):
+        table = folded(column.args.get("table"))
+        if table not in own if table else folded(column.this) in around:
+            return select
+    return None
+
+
+def looks_around(select: exp.Select, inner: Relation, relation: Relation) -> bool:
+    """Whether WHERE reads a column of `relation`, the rows around; each column is then qualified in place."""
+    own = {s.alias for s in inner.sources}
+    columns = [lookup(column, inner, relation) for column in walk(select.args["where"], exp.Column)]
+    return any(alias not in own for alias, _ in leaves(*columns))
 
 
 def looked_up(

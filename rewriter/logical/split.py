@@ -65,13 +65,14 @@ from rewriter.binder.constants import (
     unknown,
     visible,
 )
+from rewriter.binder.correlated_groups import Pair, across_units, grouped, looked_up_rows
 from rewriter.binder.group_by import aggregates, grouping, named_keys
 from rewriter.binder.joins import join, owned
 from rewriter.binder.listed_rows import listed_rows
 from rewriter.binder.names import folded, output_name
 from rewriter.binder.per_unit_groups import distinct_with_unit, grouped_by_unit
 from rewriter.binder.rejections import mixed, recursive, refuse_limited, row_level, uncorrelated
-from rewriter.binder.scalar_subqueries import looked_up, looks_around, scalars
+from rewriter.binder.scalar_subqueries import looked_up, looks_around, may_look_around, scalars
 from rewriter.binder.scan_filter import scan
 from rewriter.binder.select_parts import correlated, projected, refuse_outer, shown_as
 from rewriter.binder.set_operations import combined
@@ -438,18 +439,42 @@ class QueryAnalyzer(Conditions):
                 continue
             # Lookups of an earlier reading of a CTE belong to the rows of that reading.
             constant = CONSTANT in subquery.meta and not leaves(subquery.meta[CONSTANT])
-            select = None if constant else looks_around(subquery)
+            select = None if constant else may_look_around(subquery, relation)
             inner = None if select is None else self._from(select, ctes)
             if select is not None and inner is None:
                 inner = self._public_joined(select.args["from_"].this, select.args.get("joins") or [], ctes)
-            if select is None or inner is None:
+            if select is None or inner is None or not looks_around(select, inner, relation):
                 continue
-            self._fold(ctes, select.args["where"], list(_counted(select.expressions)))
-            inner = self.where(select, inner, ctes, relation)
-            name = next(self.names)
-            relation, value = looked_up(relation, inner, subquery, name, self.parameters)
+            pairs = across_units(select, inner, relation)
+            if pairs is not None:
+                relation, value = self._staged(tree, subquery, relation, inner, pairs, ctes)
+            else:
+                self._fold(ctes, select.args["where"], list(_counted(select.expressions)))
+                inner = self.where(select, inner, ctes, relation)
+                name = next(self.names)
+                relation, value = looked_up(relation, inner, subquery, name, self.parameters)
             subquery.meta[CONSTANT] = known[text] = value
         return relation
+
+    def _staged(
+        self,
+        tree: exp.Select,
+        subquery: exp.Subquery,
+        relation: Relation,
+        inner: Relation,
+        pairs: Sequence[Pair],
+        ctes: Ctes,
+    ) -> tuple[Relation, exp.Expr]:
+        """The relation joined with an aggregate across units, which is released before, and that as it is looked up."""
+        refuse_kept(relation, tree)
+        item = grouped(tree, subquery, relation, inner, pairs, f"_v{len(self.nodes)}")
+        released = self.item(item, ctes) is None
+        nodes = self.nodes[-1:] if inner.private else []
+        known = all(isinstance(n, AggregateNode) and self._known(n.relation, n.keys) for n in nodes)
+        rows = self._public_item(item, ctes) if released and known else None
+        if rows is None:
+            raise uncorrelated(subquery)
+        return looked_up_rows(relation, rows, [there for _, there in pairs], subquery, self.parameters)
 
     def _known(self, relation: Relation, keys: tuple[exp.Expr, ...]) -> bool:
         """Whether keys have a known domain, whatever the values of parameters are."""

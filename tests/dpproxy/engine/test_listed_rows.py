@@ -122,6 +122,21 @@ def near(rows: list[tuple[str, ...]], wanted: dict[str | None, int]) -> None:
             "SELECT date_trunc('year', k.made), COUNT(*) FROM trips t JOIN kinds k USING (kind) GROUP BY 1",
             {"2001-01-01 00:00:00": BUSES + CARS, "2010-01-01 00:00:00": TRAMS},
         ),
+        # Correlated aggregates across units: by a public key, by a private column of known domain, of public rows.
+        (
+            "SELECT k.kind, COUNT(*) FROM trips t JOIN kinds k USING (kind) WHERE mode = 'road' AND price > "
+            "(SELECT 1.5 * AVG(price) FROM trips u WHERE u.kind = k.kind) GROUP BY 1",
+            {"bus": 900, "car": 600},
+        ),
+        (
+            "SELECT 'many', COUNT(*) FROM trips t WHERE (SELECT COUNT(*) FROM trips u WHERE t.kind = u.kind) > 1500",
+            {"many": BUSES + CARS},
+        ),
+        (
+            "SELECT 'large', COUNT(*) FROM trips t JOIN kinds k ON k.kind = t.kind "
+            "WHERE seats > (SELECT AVG(l.seats) FROM kinds l WHERE l.mode = k.mode)",
+            {"large": BUSES},
+        ),
     ],
 )
 def test_rows_are_joined_as_in_postgresql(ann: Analyst, sql: str, wanted: dict[str | None, int]) -> None:
@@ -151,6 +166,22 @@ def test_one_row_for_each_unit_is_seen_in_the_rows(service: Service, ann: Analys
     unique, repeated = (" ".join(line for (line,) in ann.ask(asked.format(t))) for t in ("Bath", "Aberdeen"))
     assert "KnownGauss" in unique
     assert "UnitClip" in repeated
+
+
+@pytest.mark.parametrize(
+    "subquery",
+    [
+        "(SELECT AVG(u.price) FROM trips u WHERE u.price = t.price)",
+        "(SELECT COUNT(*) + 1 FROM trips u WHERE u.kind = t.kind)",
+        "(SELECT AVG(u.price) FROM trips u WHERE u.kind < t.kind)",
+        "(SELECT AVG(u.price - t.price) FROM trips u WHERE u.kind = t.kind)",
+    ],
+)
+def test_correlations_that_are_no_groups_of_known_domain(ann: Analyst, subquery: str) -> None:
+    with pytest.raises(Refusal) as caught:
+        ann.ask(f"SELECT COUNT(*) FROM trips t WHERE t.price > {subquery}")
+    assert caught.value.code == "PV015"
+    assert ann.used() == (0, 0)
 
 
 @pytest.mark.parametrize(

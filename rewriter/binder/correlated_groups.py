@@ -1,0 +1,150 @@
+"""Correlated aggregates across units: the groups of all that they are asked for, released before.
+
+In:  SELECT COUNT(*) FROM sales s JOIN items i USING (item) WHERE i.brand = 'A' AND
+     s.price > (SELECT 1.3 * AVG(t.price) FROM sales t WHERE t.item = i.item AND t.year = 2024)
+Out: sales and items LEFT JOIN
+     (SELECT i.item AS k0, 1.3 * AVG(t.price) FROM sales t, items i
+      WHERE t.year = 2024 AND t.item = i.item AND i.brand = 'A' GROUP BY i.item) ON k0 = i.item
+
+What is compared with columns of public tables is grouped by these, under the conditions that the query around has on
+them: so no group is asked for that no row can look up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence, Set
+from dataclasses import replace
+
+from sqlglot import exp
+
+from rewriter.binder.constants import one_row
+from rewriter.binder.joins import implied
+from rewriter.binder.names import folded, lookup, output_name, resolve
+from rewriter.binder.rejections import uncorrelated
+from rewriter.binder.select_parts import split
+from rewriter.ir.relation import Relation, is_inner_unit, leaves, shown_name
+from rewriter.ir.trees import alias, walk
+from rewriter.scalar.typecheck import Parameters, check_condition
+
+Pair = tuple[exp.Expr, exp.Expr]
+"""What a correlated condition equates: an expression of the inner rows and one of the rows around, both as written."""
+
+
+def across_units(select: exp.Select, inner: Relation, relation: Relation) -> list[Pair] | None:
+    """The equalities of an aggregate's rows with the rows around; None where one ties them to the unit of these, where
+    a condition is no equality, and for what is no aggregate."""
+    if one_row(select) is None:
+        return None
+    both = replace(relation, sources=relation.sources + inner.sources)
+    own = {s.alias for s in inner.sources}
+    pairs: list[Pair] = []
+    for condition in split(select.args["where"].this):
+        if _read(condition, inner, relation) <= own:
+            continue
+        if not isinstance(condition, exp.EQ):
+            return None
+        here, there = condition.unnest_operands()
+        if not _read(here, inner, relation) <= own:
+            here, there = there, here
+        read = _read(here, inner, relation), _read(there, inner, relation)
+        if not read[0] or not read[0] <= own or read[1] & own:
+            return None
+        if isinstance(here, exp.Column) and isinstance(there, exp.Column):
+            bases = lookup(here, inner), lookup(there, relation)
+            units = is_inner_unit(bases[0], inner) and is_inner_unit(bases[1], relation)
+            if units or implied([exp.EQ(this=bases[0], expression=bases[1])], both):
+                return None
+        pairs.append((here, there))
+    return pairs
+
+
+def _read(node: exp.Expr, inner: Relation, relation: Relation) -> Set[str]:
+    """The sources that the columns of an expression are of; their names are then qualified in place."""
+    return {source for source, _ in leaves(*(lookup(c, inner, relation) for c in walk(node, exp.Column)))}
+
+
+def grouped(
+    tree: exp.Select,
+    subquery: exp.Subquery,
+    relation: Relation,
+    inner: Relation,
+    pairs: Sequence[Pair],
+    name: str,
+) -> exp.Subquery:
+    """The derived table `name` of the aggregate of a subquery of `tree`, behind all that its rows have in common with
+    the rows around, k0 .."""
+    select, own = subquery.this, {s.alias for s in inner.sources}
+    value = select.expressions[0].unalias()
+    partly = any(isinstance(part, exp.Count) for part in walk(value)) and not isinstance(value, exp.Count)
+    # Where there is no row, what is computed from a count would be computed from 0.
+    if partly or not _read(value, inner, relation) <= own:
+        raise uncorrelated(subquery)
+    items = _public_items(tree, relation, inner, [there for _, there in pairs])
+    keys = [there if items else here for here, there in pairs]
+    conditions = [c for c in split(select.args["where"].this) if items or _read(c, inner, relation) <= own]
+    conditions += _on(items, tree, relation)
+    query = select.copy()
+    query.set(
+        "expressions",
+        [
+            *(alias(k.copy(), f"k{n}") for n, k in enumerate(keys)),
+            alias(value.copy(), output_name(value), quoted=True),
+        ],
+    )
+    for item in items.values():
+        query.append("joins", exp.Join(this=item.copy(), kind="CROSS"))
+    query.set("where", exp.Where(this=exp.and_(*conditions)) if conditions else None)
+    query.set("group", exp.Group(expressions=[key.copy() for key in keys]))
+    rows = exp.Subquery(this=query, alias=exp.TableAlias(this=exp.to_identifier(name, quoted=True)))
+    # CTEs are found by the parents.
+    rows.parent = subquery.parent
+    return rows
+
+
+def _public_items(
+    tree: exp.Select, relation: Relation, inner: Relation, compared: Sequence[exp.Expr]
+) -> dict[str, exp.Table]:
+    """The public tables of FROM that `compared` reads, by their sources' names; nothing if it reads others."""
+    listed = [tree.args["from_"].this, *(join.this for join in tree.args.get("joins") or [])]
+    tables = {i.alias_or_name if i.alias else folded(i.this): i for i in listed if isinstance(i, exp.Table)}
+    taken = {name for name, _ in inner.scope}
+    found: dict[str, exp.Table] = {}
+    for place in sorted({source for c in compared for source in _read(c, inner, relation)}):
+        source = relation.source(place)
+        name = shown_name(source, relation)
+        stored = source.table.public and source.derived is None and source.on is None
+        if not stored or name not in tables or name in taken:
+            return {}
+        found[place] = tables[name]
+    return found
+
+
+def _on(items: dict[str, exp.Table], tree: exp.Select, relation: Relation) -> list[exp.Expr]:
+    """The conditions of WHERE that read these tables alone."""
+    clause = tree.args.get("where")
+    plain = [c for c in split(clause.this if clause else None) if items and not c.find(exp.Query)]
+    read = [(c, _read(c, relation, relation)) for c in plain]
+    return [condition for condition, sources in read if sources and sources <= items.keys()]
+
+
+def looked_up_rows(
+    relation: Relation,
+    rows: Relation,
+    compared: Sequence[exp.Expr],
+    subquery: exp.Subquery,
+    parameters: Parameters,
+) -> tuple[Relation, exp.Expr]:
+    """`relation` LEFT JOIN the released `rows`, whose last column is the value; 0 for a count of no rows."""
+    (source,), (*keys, value) = rows.sources, (field.value for field in rows.fields)
+    on = tuple(
+        exp.EQ(this=key, expression=resolve(there, relation))
+        for key, there in zip(keys, compared, strict=True)
+    )
+    both = replace(relation, sources=(*relation.sources, source))
+    for condition in on:
+        check_condition(condition, both, parameters)
+    table = replace(source.table, keys=(frozenset(key.name for key in keys),))
+    joined = replace(relation, sources=(*relation.sources, replace(source, table=table, on=on)))
+    if isinstance(subquery.this.expressions[0].unalias(), exp.Count):
+        value = exp.Coalesce(this=value, expressions=[exp.Literal.number(0)])
+    return joined, value
