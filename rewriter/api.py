@@ -12,7 +12,14 @@ from rewriter.binder.constants import Constant
 from rewriter.binder.contribution_bounds import groups_per_unit, one_row_per_unit
 from rewriter.emit.clipped_totals import Vectors, averages_query, clipped_query, lengths_query
 from rewriter.emit.enforcement import held
-from rewriter.emit.histogram import Scanned, check_dialect, histogram_query, node_text, types_query
+from rewriter.emit.histogram import (
+    Scanned,
+    check_dialect,
+    histogram_query,
+    node_text,
+    shown_text,
+    types_query,
+)
 from rewriter.emit.other_queries import Backend, bins_query, items_query, running_query, weights_query
 from rewriter.logical.empty import has_no_rows, is_empty, probe, without_rows
 from rewriter.logical.key_domains import MAX_CELLS, domain_queries, known_cells
@@ -56,6 +63,7 @@ __all__ = [
     "public_tables",
     "running",
     "running_query",
+    "shown_text",
     "split_query",
     "types_query",
     "weights_query",

@@ -36,6 +36,8 @@ class Column:
         required: the backend lets it not be NULL.
         caseless: it names a unit or leads to one, and the backend compares its texts in lower case; so they are read.
         virtual: the unit at the end of the table's path, under a name of ours; the backend's table has no such column.
+        expression: the owner's SQL that computes it from a row of the backend's table, which has no such column. Never
+            shown to analysts, as `Table.where`.
     """
 
     name: str
@@ -55,6 +57,7 @@ class Column:
     caseless: bool = False
     required: bool = False
     virtual: bool = False
+    expression: str | None = None
 
 
 @dataclass(frozen=True)
@@ -94,6 +97,8 @@ class Table:
         max_rows_per_unit, max_rows_per_unit_per_group: the most rows of one unit that count, in all and in one group.
         max_groups_per_unit: the most values of a column set that one unit has.
         horizon: the times of running counts.
+        where: the owner's condition in the backend's SQL on each row of it; the others do not exist. Never shown to
+            analysts: a list of those who opted out is a secret.
         comment: the backend's comment.
     """
 
@@ -111,6 +116,7 @@ class Table:
     max_rows_per_unit_per_group: int | None = None
     max_groups_per_unit: Mapping[frozenset[str], int] = field(default_factory=dict)
     horizon: Horizon | None = None
+    where: str | None = None
     comment: str | None = None
 
     def column(self, name: str) -> Column | None:
@@ -136,6 +142,12 @@ class Policy:
     tables: Mapping[TableName, Table]
     search_path: tuple[str, ...] = ("public",)
     unit_clips: bool = False
+
+    @property
+    def secretive(self) -> bool:
+        """Whether SQL of the owner's is part of it, which analysts may not see."""
+        tables = self.tables.values()
+        return any(t.where is not None or any(c.expression is not None for c in t.columns) for t in tables)
 
     def find(self, schema: str | None, name: str) -> Table | None:
         """The table that an analyst means by `name`, or None.

@@ -21,7 +21,7 @@ import numpy as np
 from mechanisms.histogram import Counts
 from rewriter.emit.engines.base import Engine
 from rewriter.plan import HistogramQuery, UniqueColumn
-from rewriter.policy import Table, TableName
+from rewriter.policy import Column, Table, TableName
 
 log = logging.getLogger("dpproxy.backends.base")
 
@@ -105,6 +105,7 @@ class BackendColumn:
         comment: the backend's comment.
         folds: its collation takes different texts for equal, as one that ignores case does.
         caseless: its type takes texts for equal that are in lower case, as citext does.
+        expression: the owner's SQL that computes it; the backend's table has no such column.
     """
 
     name: str
@@ -116,6 +117,7 @@ class BackendColumn:
     folds: bool = False
     caseless: bool = False
     copied: bool = False
+    expression: str | None = None
 
 
 @dataclass(frozen=True)
@@ -301,6 +303,12 @@ class Backend(Protocol):
     def views(self) -> Mapping[TableName, frozenset[TableName]]:
         """Views by (schema, name), and the tables that each reads, over other views too; raises BackendUnavailable."""
 
+    def computed(self, table: BackendTable, name: str, expression: str) -> BackendColumn:
+        """The column `name` that an expression of the backend's SQL computes from a row of a table.
+
+        Raises ValueError with the reason where it is no function of one row, or not understood; BackendUnavailable.
+        """
+
     def count(self, table: Table) -> int:
         """How many rows a *public* table has; ValueError for another."""
 
@@ -378,22 +386,45 @@ def bound(query: HistogramQuery, rank_key: str) -> list[object]:
     return [*map(list, query.arrays), *([rank_key] if query.rank_key else ())]
 
 
-def public_name(table: Table) -> str:
-    """The name of a *public* table in the backend's SQL; ValueError for another."""
+def public_rows(table: Table, columns: Sequence[str], dialect: Engine) -> str:
+    """The rows of a *public* table with these columns, as an item of FROM; ValueError for another."""
     if not table.public:
         raise ValueError(f'table "{table.schema}"."{table.name}" is private: only histograms of it are read')
-    return ".".join(map(quoted, table.backend_name))
+    return dialect.sql(dialect.rows(table, columns, "s"))
+
+
+def row_query(table: BackendTable, name: str, expression: str, dialect: Engine) -> str:
+    """The query of which a computed column's type is described; it is not run.
+
+    The expression also stands in WHERE, where no engine takes aggregates, windows or functions that give rows.
+    """
+    column = Column(name, "", expression=expression)
+    parts = (table.schema, table.name, (column,), True, table.backend_name)
+    return dialect.sql(dialect.rows(Table(*parts, where=f"({expression}) IS NOT NULL"), [name], "s"))
+
+
+def not_of_a_row(functions: Sequence[str]) -> str:
+    """Why an expression with these functions is refused."""
+    return f"calls {functions[0]}, which may depend on more than the row and the time"
+
+
+def first_line(error: object) -> str:
+    """The first line of an error's text.
+
+    >>> first_line("no column x" + chr(10) + "LINE 1: ...")
+    'no column x'
+    """
+    return next(iter(str(error).strip().splitlines()), "")
 
 
 class PublicCounts(ABC):
     """Counts of *public* rows, by the same SQL on every engine."""
 
+    dialect: Engine
+
     @abstractmethod
     def _number(self, query: str) -> int:
         """The integer that a query gives; raises BackendUnavailable, BackendError."""
-
-    def _name(self, table: Table) -> str:
-        return public_name(table)
 
     def _quoted(self, name: str) -> str:
         return quoted(name)
@@ -403,7 +434,7 @@ class PublicCounts(ABC):
 
         Raises BackendUnavailable, BackendError.
         """
-        return self._number(f"SELECT count(*) AS n FROM {self._name(table)}")
+        return self._number(f"SELECT count(*) AS n FROM {public_rows(table, (), self.dialect)}")
 
     def repeats(self, table: Table, columns: Sequence[str]) -> bool:
         """Whether rows of a *public* table agree in `columns`, NULLs alike; ValueError for another.
@@ -411,7 +442,8 @@ class PublicCounts(ABC):
         Raises BackendUnavailable, BackendError.
         """
         key = ", ".join(map(self._quoted, columns))
-        query = f"SELECT 1 AS x FROM {self._name(table)} GROUP BY {key} HAVING count(*) > 1 LIMIT 1"
+        rows = public_rows(table, columns, self.dialect)
+        query = f"SELECT 1 AS x FROM {rows} GROUP BY {key} HAVING count(*) > 1 LIMIT 1"
         return bool(self._number(f"SELECT count(*) AS n FROM ({query}) AS r"))
 
 

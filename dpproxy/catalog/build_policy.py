@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
 from dpproxy.backends import connect
-from dpproxy.backends.base import Backend, BackendSchema, BackendTable, BackendUnavailable
-from dpproxy.catalog.columns import Mistake, build_columns, build_horizon, check_source
+from dpproxy.backends.base import Backend, BackendColumn, BackendSchema, BackendTable, BackendUnavailable
+from dpproxy.catalog.columns import (
+    Mistake,
+    build_columns,
+    build_horizon,
+    check_filter,
+    check_source,
+    with_computed,
+)
 from dpproxy.catalog.unit_paths import resolve_paths
 from dpproxy.config.sections import Config, ConfigError, TableSection, nearest
 from dpproxy.front.clone import SYSTEM
@@ -20,7 +27,10 @@ _SYSTEM_COLUMNS = {"tableoid", "xmin", "cmin", "xmax", "cmax", "ctid"}
 
 
 class PublicData(Protocol):
-    """Questions about the backend's public tables."""
+    """Questions about the backend's public tables and about the owner's SQL."""
+
+    def computed(self, table: BackendTable, name: str, expression: str) -> BackendColumn:
+        """The column that an expression over a row computes; ValueError where it is none."""
 
     def count(self, table: Table) -> int:
         """How many rows it has."""
@@ -55,14 +65,16 @@ def open_backend(config: Config, *, slots: int) -> Backend:
 def build_policy(config: Config, schema: BackendSchema, data: PublicData) -> Policy:
     """The policy that `config` declares over the tables of `schema`.
 
-    `data` gives the size of public tables and whether their declared keys hold. Raises ConfigError for
-    a name that the backend lacks, a bound or a domain that its type cannot have, a key or a path that is not
-    kept. A second call after public rows have changed checks and counts them again.
+    `data` gives the size of public tables, whether their declared keys hold, and the types of expressions. Raises
+    ConfigError for a name that the backend lacks, a bound or a domain that its type cannot have, a key or a path that
+    is not kept, an expression that the backend does not take. A second call after public rows have changed checks and
+    counts them again.
     """
     try:
-        found = [_find(key, section, schema) for key, section in config.tables.items()]
+        found = [_computing(_find(key, section, schema), data) for key, section in config.tables.items()]
         tables = {one.name: _table(one, found) for one in found}
         tables = resolve_paths({one.name: (one.key, one.section, one.backend) for one in found}, tables)
+        _check_horizons(found, tables)
         _check_domains_from(found, tables)
         public_rows = config.front.public_rows
         for one in found:
@@ -109,10 +121,18 @@ def _find(key: str, section: TableSection, schema: BackendSchema) -> _Found:
     for column in table.columns:
         declared = section.columns.get(column.name)
         if not (declared and declared.hidden) and column.type is not None:
-            _check_length(f"{place}.columns.{column.name}", column.name)
-            if column.name in _SYSTEM_COLUMNS:
-                raise Mistake(f"{place}.columns.{column.name}", "PostgreSQL has such a column: hide it")
+            _check_name(f"{place}.columns.{column.name}", column.name)
     return _Found(key, section, table)
+
+
+def _computing(one: _Found, data: PublicData) -> _Found:
+    """What was found, with the columns that the file computes."""
+    place = f"tables.{one.key}"
+    check_filter(place, one.section, one.backend, data.computed)
+    for name, declared in one.section.columns.items():
+        if declared.expression is not None:
+            _check_name(f"{place}.columns.{name}", name)
+    return replace(one, backend=with_computed(place, one.section, one.backend, data.computed))
 
 
 def table_name(key: str) -> TableName:
@@ -123,6 +143,12 @@ def table_name(key: str) -> TableName:
     """
     schema, dot, name = key.partition(".")
     return (schema, name) if dot else ("public", key)
+
+
+def _check_name(place: str, column: str) -> None:
+    _check_length(place, column)
+    if column in _SYSTEM_COLUMNS:
+        raise Mistake(place, "PostgreSQL has such a column: hide it")
 
 
 def _check_length(place: str, identifier: str) -> None:
@@ -140,7 +166,9 @@ def _table(one: _Found, found: Sequence[_Found]) -> Table:
         _columns_of(f"{place}.vouched_key", section.vouched_key, backend)
         if backend.keeps_keys:
             raise Mistake(f"{place}.vouched_key", "this backend keeps keys: make it a primary key there")
-    table = Table(backend.schema, backend.name, columns, section.public, backend.backend_name)
+    table = Table(
+        backend.schema, backend.name, columns, section.public, backend.backend_name, where=section.where
+    )
     if section.public:
         _refuse_private_keys(place, section)
         return replace(table, declared_keys=declared, comment=backend.comment)
@@ -174,7 +202,7 @@ def _own_unit(section: TableSection) -> str:
 
 def _refuse_private_keys(place: str, section: TableSection) -> None:
     for key in TableSection.model_fields:
-        if key in section.model_fields_set and key not in ("public", "unique", "columns"):
+        if key in section.model_fields_set and key not in ("public", "unique", "where", "columns"):
             raise Mistake(f"{place}.{key}", "a public table has no privacy unit and needs no bounds")
 
 
@@ -198,6 +226,22 @@ def _columns_of(place: str, written: str, backend: BackendTable) -> frozenset[st
     if len(set(names)) != len(names):
         raise Mistake(place, f"a column is named twice in {written}")
     return frozenset(names)
+
+
+def _check_horizons(found: Sequence[_Found], tables: Mapping[TableName, Table]) -> None:
+    """A horizon promises that rows stay. What is filtered or computed follows the backend's latest values."""
+    for one in found:
+        table = tables[one.name]
+        along = (table, *(tables[hop.target] for hop in table.path))
+        if table.horizon is None:
+            continue
+        place = f"tables.{one.key}.horizon"
+        if any(passed.where is not None for passed in along):
+            raise Mistake(
+                place, "promises that rows stay, but a row filter may drop them: leave one of both out"
+            )
+        if any(column.expression is not None for column in table.columns):
+            raise Mistake(place, "promises that rows stay as they are, but computed columns may change")
 
 
 def _check_domains_from(found: Sequence[_Found], tables: dict[TableName, Table]) -> None:

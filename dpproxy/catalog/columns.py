@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 
@@ -25,6 +25,44 @@ class Mistake(Exception):
         self.nearest = nearest
 
 
+Computed = Callable[[BackendTable, str, str], BackendColumn]
+"""The column that an expression over a row of a table computes; ValueError where it is none."""
+
+
+def with_computed(place: str, section: TableSection, table: BackendTable, computed: Computed) -> BackendTable:
+    """The backend's table with the columns that the file computes behind its own; raises Mistake."""
+    # Some engines do not tell names apart by case.
+    taken = {column.name.lower() for column in table.columns}
+    found = []
+    for name, declared in section.columns.items():
+        if declared.expression is None:
+            continue
+        key = f"{place}.columns.{name}"
+        if name.lower() in taken:
+            raise Mistake(key, "the backend's table has such a column, and its values stay as they are")
+        taken.add(name.lower())
+        column = _checked(f"{key}.expression", computed, table, name, declared.expression)
+        if column.type is None:
+            raise Mistake(f"{key}.expression", f"PostgreSQL has no type for {column.native}")
+        found.append(replace(column, expression=declared.expression))
+    return replace(table, columns=(*table.columns, *found))
+
+
+def check_filter(place: str, section: TableSection, table: BackendTable, computed: Computed) -> None:
+    """A row filter is a condition on one row of the backend's table; raises Mistake."""
+    if section.where is not None:
+        column = _checked(f"{place}.where", computed, table, "kept", section.where)
+        if column.type != "boolean":
+            raise Mistake(f"{place}.where", f"is no condition: it has type {column.native}")
+
+
+def _checked(place: str, computed: Computed, table: BackendTable, name: str, text: str) -> BackendColumn:
+    try:
+        return computed(table, name, text)
+    except ValueError as error:
+        raise Mistake(place, str(error)) from None
+
+
 def build_columns(
     place: str, section: TableSection, table: BackendTable, names: Mapping[str, TableName]
 ) -> tuple[Column, ...]:
@@ -40,6 +78,7 @@ def build_columns(
         replace(
             _column(f"{place}.columns.{column.name}", column, section, names),
             required=table.keeps_keys and not column.nullable,
+            expression=column.expression,
         )
         for column in table.columns
     )
@@ -74,7 +113,7 @@ def _column(
         raise Mistake(place, f"is not shown: PostgreSQL has no type for {column.native}")
     if column.type is None or declared.hidden:
         return Column(column.name, column.type or column.native.lower(), column.nullable, hidden=True)
-    if section.public and declared.model_fields_set:
+    if section.public and declared.model_fields_set - {"expression"}:
         raise Mistake(place, "a public table's values are read from it: its columns can only be hidden")
     _check_bounds(place, declared, column.type)
     domain = None

@@ -139,6 +139,8 @@ def _hop(written: str, place: TableName, start: TableName, sections: Sections) -
 
 def _kind(key: str, table: BackendTable, name: str) -> str:
     column = table.column(name)
+    if column is not None and column.expression is not None:
+        raise Mistake(key, f'"{name}" is computed: it can neither name a privacy unit nor lead to one')
     if column is not None and column.type is None:
         told = f'"{table.name}"."{name}" has type {column.native}'
         raise Mistake(key, f"{told}, which can neither name a privacy unit nor lead to one: use another key")

@@ -289,8 +289,9 @@ class Budget(_Section):
 
 
 class ColumnSection(_Section):
-    """[tables.T.columns] C = {...}: what is known of a column without looking."""
+    """[tables.T.columns] C = {...}: what is known of a column without looking, or the SQL that computes it."""
 
+    expression: str | None = None
     domain: list[Any] | None = None
     domain_from: str | None = None
     range: list[Any] | None = Field(default=None, min_length=2, max_length=2)
@@ -330,6 +331,7 @@ class TableSection(_Section):
     max_rows_per_unit_per_group: Positive | None = None
     max_groups_per_unit: dict[str, Positive] = {}
     horizon: dict[str, Any] | None = None
+    where: str | None = None
     columns: dict[str, ColumnSection] = {}
 
 

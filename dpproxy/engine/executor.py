@@ -189,7 +189,10 @@ class QueryEngine:
         self._evaluate(request, prepared, constants, 0, ())
         planned = self._planner.plan(request.text, request.oids, request.parameters, constants)
         left = self._ledger.accounts.left(account)
-        plans = [plan for plan in self._plans(planned, request.settings, epoch) if plan is not None]
+        closed = tuple(
+            n.noted("closed", BoundNode.closed) if isinstance(n, BoundNode) else n for n in planned
+        )
+        plans = [plan for plan in self._plans(closed, request.settings, epoch) if plan is not None]
         write_queries(plans)
         lines = [line for plan in plans for line in explanation(plan, left)]
         return lines or ["Answered by the front: no private rows are read, nothing is charged"]

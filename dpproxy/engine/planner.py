@@ -44,6 +44,7 @@ from rewriter.api import (
     public_tables,
     running,
     running_query,
+    shown_text,
     split_query,
     types_query,
     weights_query,
@@ -170,6 +171,17 @@ class BoundNode:
         """In how many groups the SQL keeps a unit, and whether by a keyed order."""
         kept = held(self.aggregate.bound, self.aggregate.keys, self.delta0)
         return kept.most, kept.ranked
+
+    @property
+    def shown(self) -> str:
+        """`text` without what the owner wrote, for the ledger and its analysts."""
+        if not self.policy.secretive:
+            return self.text
+        return shown_text(self.aggregate, self.policy, self.parameters)
+
+    def closed(self) -> BoundNode:
+        """The same node whose SQL may be shown to analysts, and is not run."""
+        return replace(self, dialect=self.dialect.closed()) if self.policy.secretive else self
 
     def noted(self, key: Hashable, make: Callable[[BoundNode], Value]) -> Value:
         """The result of `make` for this node, kept for as long as its plan."""

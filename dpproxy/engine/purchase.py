@@ -167,7 +167,7 @@ class Purchases:
                         request_key=plan.request_key,
                         answer=answer,
                         mechanism=plan.recorded,
-                        query=plan.node.text,
+                        query=plan.node.shown,
                         epoch=epoch,
                         look=None
                         if plan.stream is None or stream is None

@@ -185,6 +185,11 @@ def rows_per_unit(table: Table, policy: Policy) -> str:
     >>> rows_per_unit(visits, Policy({}))
     '5 rows a unit'
     """
+    said = _rows_per_unit(table, policy)
+    return said if table.where is None else f"{said}; filtered"
+
+
+def _rows_per_unit(table: Table, policy: Policy) -> str:
     if table.public:
         return "public"
     if _one_row_a_unit(table):

@@ -51,7 +51,7 @@ def in_words(service: Service, statement: str) -> list[str]:
 def words(one: ReleasePlan, policy: Policy, config: Config) -> Iterator[str]:
     """The sentences about one DP node."""
     unit = unit_name(policy)
-    yield from _protected(one.node.aggregate.relation, unit, config)
+    yield from _protected(one.node.aggregate.relation, unit, config, policy)
     yield from _groups(one, unit)
     if one.selection is None:
         yield "The answer has no rows, so it costs nothing."
@@ -63,7 +63,7 @@ def words(one: ReleasePlan, policy: Policy, config: Config) -> Iterator[str]:
     yield from _cheaper(one)
 
 
-def _protected(relation: Relation, unit: str, config: Config) -> Iterator[str]:
+def _protected(relation: Relation, unit: str, config: Config, policy: Policy) -> Iterator[str]:
     for source in relation.sources:
         if source.private and source.derived is None:
             name = shown((source.table.schema, source.table.name))
@@ -71,8 +71,16 @@ def _protected(relation: Relation, unit: str, config: Config) -> Iterator[str]:
             path = section.privacy_unit_path if section is not None else []
             said = f"privacy_unit_path = {path}" if path else f'privacy_unit = "{source.table.privacy_unit}"'
             yield f"[tables.{name}] {said}: each {unit} is protected with all its rows."
+            yield from _filtered(source.table, policy)
         elif source.private:
             yield f"A subquery's rows belong to their {unit}: each is protected with all its rows."
+
+
+def _filtered(table: Table, policy: Policy) -> Iterator[str]:
+    for passed in (table, *(policy.tables[hop.target] for hop in table.path)):
+        if passed.where is not None:
+            name = shown((passed.schema, passed.name))
+            yield f"[tables.{name}] where: rows for which it is not true exist for nobody."
 
 
 def _groups(one: ReleasePlan, unit: str) -> Iterator[str]:

@@ -27,7 +27,20 @@ from rewriter.emit.sources import derived_rows, front_rows
 from rewriter.ir.measure import Count, Moment
 from rewriter.ir.measure import parts as read_by
 from rewriter.ir.relation import UNIT, Relation, SemiJoin, Source, is_inner_unit, leaf, leaves, parts
-from rewriter.ir.trees import alias, and_, cast, copied, func, join, limited, not_, select, walk, with_
+from rewriter.ir.trees import (
+    alias,
+    and_,
+    cast,
+    copied,
+    func,
+    join,
+    limited,
+    not_,
+    select,
+    table_named,
+    walk,
+    with_,
+)
 from rewriter.ir.types import Type, type_named
 from rewriter.logical.plan import AggregateNode
 from rewriter.plan import Cells, CellTexts, HistogramQuery, UniqueColumn
@@ -84,16 +97,23 @@ def histogram_query(
     return HistogramQuery(dialect.sql(query), arrays, emitter.rank_used, limit, known, emitter.unique)
 
 
-def node_text(node: AggregateNode, policy: Policy, parameters: Parameters) -> tuple[str, Scanned]:
+def node_text(
+    node: AggregateNode, policy: Policy, parameters: Parameters, dialect: Engine = NEUTRAL
+) -> tuple[str, Scanned]:
     """The node in canonical form with all constants, and the stored columns that it reads: what its release key covers
     besides domain and mechanism.
 
     Both are independent of the engine: the same question has the same key on every backend.
     """
-    emitter = Emitter(policy, parameters, 1, NEUTRAL)
-    rows = NEUTRAL.sql(emitter.rows(unmeasured(node), typed=False))
+    emitter = Emitter(policy, parameters, 1, dialect)
+    rows = dialect.sql(emitter.rows(unmeasured(node), typed=False))
     text = "\n".join([rows, *(measure_text(emitter, m, node.relation) for m in node.measures)])
     return text, tuple(sorted(emitter.read))
+
+
+def shown_text(node: AggregateNode, policy: Policy, parameters: Parameters) -> str:
+    """The node in canonical form for those who may not see what the owner wrote: analysts, readers of the ledger."""
+    return node_text(node, policy, parameters, NEUTRAL.closed())[0]
 
 
 def check_dialect(node: AggregateNode, policy: Policy, parameters: Parameters, dialect: Engine) -> None:
@@ -122,14 +142,7 @@ def types_query(node: AggregateNode, parameters: Parameters, sent: int) -> str:
 
 
 def _front_source(source: Source) -> exp.Expr:
-    return front_rows(source, lambda s: _table((s.table.schema, s.table.name), s.alias))
-
-
-def _table(parts: Sequence[str], alias: str) -> exp.Table:
-    names = [exp.to_identifier(p, quoted=True) for p in reversed(parts)]
-    table = exp.Table(**dict(zip(("this", "db", "catalog"), names, strict=False)))
-    table.set("alias", exp.TableAlias(this=exp.to_identifier(alias)))
-    return table
+    return front_rows(source, lambda s: table_named((s.table.schema, s.table.name), s.alias))
 
 
 def _of_units(join: SemiJoin, relation: Relation) -> bool:
@@ -279,11 +292,11 @@ class Emitter:
         return scan.subquery(source.alias, copy=False)
 
     def public_scan(self, source: Source, columns: Sequence[str]) -> exp.Expr:
-        name = self.dialect.table(source.table)
         scanned = self.columns(source, "s", columns)
         if all(isinstance(value, exp.Column) for value in scanned):
-            return _table(name, source.alias)
-        return select(*scanned, source=_table(name, "s")).subquery(source.alias, copy=False)
+            return self.dialect.rows(source.table, columns, source.alias)
+        rows = self.dialect.rows(source.table, columns, "s")
+        return select(*scanned, source=rows).subquery(source.alias, copy=False)
 
     def columns(self, source: Source, of: str, columns: Sequence[str]) -> list[exp.Expr]:
         """Stored columns under their own names."""
@@ -296,12 +309,14 @@ class Emitter:
     def private_scan(self, source: Source, columns: Sequence[str]) -> exp.Select:
         """The rows of a private table that a unit owns, with the unit as _o."""
         table = source.table
-        scan: exp.Expr = _table(self.dialect.table(table), "s")
+        virtual = {c.name for c in table.columns if c.virtual}
+        stored = [c for c in columns if c not in virtual]
         unit = frozenset({table.privacy_unit or ""})
         if source.single and unit not in table.keys:
             scan = self.first_rows(table, "s")
-        virtual = {c.name for c in table.columns if c.virtual}
-        query = select(*self.columns(source, "s", [c for c in columns if c not in virtual]), source=scan)
+        else:
+            scan = self.dialect.rows(table, [*stored, self.leading(table)], "s")
+        query = select(*self.columns(source, "s", stored), source=scan)
         owner, query = self.owner(table, "s", query)
         shown = (alias(copied(owner), name, quoted=True) for name in columns if name in virtual)
         present = not_(exp.Is(this=copied(owner), expression=exp.null()))
@@ -313,7 +328,7 @@ class Emitter:
         unit = self.stored("s0", table, table.privacy_unit or "")
         order = exp.Order(expressions=self.keyed_order(values))
         rank = exp.Window(this=exp.RowNumber(), partition_by=[unit], order=order, over="OVER")
-        scan = _table(self.dialect.table(table), "s0")
+        scan = self.dialect.rows(table, [c.name for c in table.columns if not c.virtual], "s0")
         ranked = select("*", alias(rank, "_n"), source=scan).subquery("s1", copy=False)
         first = select("*", source=ranked).where(_of("s1", "_n").eq(1), copy=False)
         return first.subquery(name, copy=False)
@@ -330,23 +345,28 @@ class Emitter:
         )
         return self.dialect.scanned(of, column)
 
+    @staticmethod
+    def leading(table: Table) -> str:
+        """The stored column that names the unit, or that the path to it begins with."""
+        return table.path[0].column if table.path else table.privacy_unit or ""
+
     def owner(self, table: Table, of: str, query: exp.Select) -> tuple[exp.Expr, exp.Select]:
         """The unit of a row along the table's path; rows whose path leads nowhere are dropped."""
-        current = self.stored(of, table, table.path[0].column if table.path else table.privacy_unit or "")
+        current = self.stored(of, table, self.leading(table))
         for number, hop in enumerate(table.path):
             target = self.policy.tables[hop.target]
             last = number == len(table.path) - 1
-            scan = self.dialect.table(target)
             if last and hop.target_column == target.privacy_unit:
-                known = select(self.stored("u", target, hop.target_column), source=_table(scan, "u"))
+                scan = self.dialect.rows(target, [hop.target_column], "u")
+                known = select(self.stored("u", target, hop.target_column), source=scan)
                 return current, query.where(
                     exp.In(this=copied(current), query=known.subquery(copy=False)), copy=False
                 )
             self.unique |= {(target.backend_name, hop.target_column)}
             name = f"p{number}"
-            match = self.stored(name, target, hop.target_column).eq(current)
-            query = join(query, _table(scan, name), match)
             following = target.privacy_unit or "" if last else table.path[number + 1].column
+            match = self.stored(name, target, hop.target_column).eq(current)
+            query = join(query, self.dialect.rows(target, [hop.target_column, following], name), match)
             current = self.stored(name, target, following)
         return current, query
 

@@ -27,6 +27,19 @@ def select(*columns: exp.Expr | str, source: exp.Expr | str | None = None) -> ex
     return built.from_(exp.table_(source) if isinstance(source, str) else source, copy=False)
 
 
+def table_named(parts: Sequence[str], name: str = "") -> exp.Table:
+    """The table called `parts`, as `name` if that is given.
+
+    >>> table_named(("app", "users"), "s").sql()
+    '"app"."users" AS s'
+    """
+    names = [exp.to_identifier(p, quoted=True) for p in reversed(parts)]
+    found = exp.Table(**dict(zip(("this", "db", "catalog"), names, strict=False)))
+    if name:
+        found.set("alias", exp.TableAlias(this=exp.to_identifier(name)))
+    return found
+
+
 def join(
     query: exp.Select, item: exp.Expr | str, on: exp.Expr | None = None, *, kind: str = "", side: str = ""
 ) -> exp.Select:

@@ -14,8 +14,10 @@ import duckdb
 import numpy as np
 
 from dpproxy.backends.base import (
+    BackendColumn,
     BackendError,
     BackendSchema,
+    BackendTable,
     BackendUnavailable,
     Cancellation,
     Fetched,
@@ -23,14 +25,17 @@ from dpproxy.backends.base import (
     PublicCounts,
     Row,
     bound,
+    first_line,
     interrupting,
     masked,
-    public_name,
+    not_of_a_row,
+    public_rows,
     quoted,
+    row_query,
     text,
 )
 from dpproxy.backends.duckdb.instance import DuckDBSettings, Instance
-from dpproxy.backends.duckdb.schema import read_schema, read_views
+from dpproxy.backends.duckdb.schema import described, others, read_schema, read_views
 from rewriter.emit.engines.base import Engine
 from rewriter.emit.engines.duckdb import DUCKDB
 from rewriter.plan import HistogramQuery
@@ -96,13 +101,26 @@ class DuckDB(PublicCounts):
             return read_views(cursor)
         raise BackendUnavailable(f"DuckDB file {self.path}: its views could not be read")
 
+    def computed(self, table: BackendTable, name: str, expression: str) -> BackendColumn:
+        """The column that an expression computes from a row; raises ValueError, BackendUnavailable."""
+        called = sorted(self.dialect.called_functions(expression))
+        query = row_query(table, name, expression, self.dialect)
+        with self._quick.cursor() as cursor:
+            try:
+                if found := others(cursor, called):
+                    raise ValueError(not_of_a_row(found))
+                return described(cursor, name, f"FROM {query}")
+            except duckdb.Error as error:
+                raise ValueError(f"DuckDB does not take it: {first_line(error)}") from None
+
     def read_public(self, table: Table) -> Iterator[Row]:
         """The rows of a *public* table, its visible columns in their order; ValueError for another.
 
         Raises BackendUnavailable, BackendError.
         """
-        visible = [quoted(column.name) for column in table.columns if not column.hidden]
-        query = f"SELECT {', '.join(visible)} FROM {public_name(table)}"
+        visible = [column.name for column in table.columns if not column.hidden]
+        shown = ", ".join(map(quoted, visible))
+        query = f"SELECT {shown} FROM {public_rows(table, visible, self.dialect)}"
         with self._quick.cursor() as cursor:
 
             def begin() -> object:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import re
 from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import duckdb
@@ -146,15 +148,36 @@ def _columns(cursor: duckdb.DuckDBPyConnection) -> dict[TableName, list[BackendC
         "WHERE NOT internal AND database_name = current_database() "
         "ORDER BY schema_name, table_name, column_index",
     ):
-        values = _enum_values(cursor, native) if native.startswith("ENUM(") else None
-        folds = name in folding.get((schema, table), ())
-        column = BackendColumn(
-            # ENUM (SELECT ...) and tables from data frames with categories take their values from rows.
-            *(name, front_type(native), native, bool(nullable), values, comment, folds),
-            copied=values is not None,
+        column = replace(
+            _column(cursor, name, native),
+            nullable=bool(nullable),
+            comment=comment,
+            folds=name in folding.get((schema, table), ()),
         )
         columns[_front_schema(schema), table].append(column)
     return columns
+
+
+def _column(cursor: duckdb.DuckDBPyConnection, name: str, native: str) -> BackendColumn:
+    """A column of a type. ENUM (SELECT ...) and tables from data frames with categories take its values from rows."""
+    values = _enum_values(cursor, native) if native.startswith("ENUM(") else None
+    return BackendColumn(name, front_type(native), native, values=values, copied=values is not None)
+
+
+def described(cursor: duckdb.DuckDBPyConnection, name: str, query: str) -> BackendColumn:
+    """The one column of a query, which is not run; raises duckdb.Error."""
+    ((_, native, *_),) = _rows(cursor, f"DESCRIBE {query}")
+    return _column(cursor, name, native)
+
+
+def others(cursor: duckdb.DuckDBPyConnection, called: Sequence[str]) -> list[str]:
+    """Which of these names in lower case are macros, whose text may read tables, or volatile functions."""
+    found = cursor.execute(
+        "SELECT DISTINCT function_name FROM duckdb_functions() WHERE list_contains($1, lower(function_name)) "
+        "AND (function_type IN ('macro', 'table_macro') AND NOT internal OR stability = 'VOLATILE') ORDER BY ALL",
+        [list(called)],
+    )
+    return [name for (name,) in found.fetchall()]
 
 
 def _collated(written: str) -> frozenset[str]:

@@ -13,8 +13,10 @@ from psycopg import conninfo, pq
 from psycopg.types.string import TextLoader
 
 from dpproxy.backends.base import (
+    BackendColumn,
     BackendError,
     BackendSchema,
+    BackendTable,
     BackendUnavailable,
     Cancellation,
     Fetched,
@@ -24,10 +26,12 @@ from dpproxy.backends.base import (
     bound,
     interrupting,
     masked,
-    public_name,
+    not_of_a_row,
+    public_rows,
     quoted,
+    row_query,
 )
-from dpproxy.backends.postgres.schema import keeps_unique, read_schema, read_views
+from dpproxy.backends.postgres.schema import described, keeps_unique, others, read_schema, read_views
 from dpproxy.backends.postgres.session import OLDEST, objection, pinned
 from rewriter.emit.engines.base import Engine
 from rewriter.emit.engines.postgres import POSTGRES
@@ -92,13 +96,24 @@ class Postgres(PublicCounts):
             return read_views(connection)
         raise BackendUnavailable(f"{self._place}: its views could not be read")
 
+    def computed(self, table: BackendTable, name: str, expression: str) -> BackendColumn:
+        """The column that an expression computes from a row; raises ValueError, BackendUnavailable."""
+        called = sorted(self.dialect.called_functions(expression))
+        query = row_query(table, name, expression, self.dialect)
+        with self._connection() as connection, suppress(psycopg.Error), connection.transaction():
+            if found := others(connection, called):
+                raise ValueError(not_of_a_row(found))
+            return described(connection, name, f"SELECT * FROM {query}")
+        raise BackendUnavailable(f"{self._place}: the type of an expression could not be read")
+
     def read_public(self, table: Table) -> Iterator[Row]:
         """The rows of a *public* table, its visible columns in their order; ValueError for another.
 
         Raises BackendUnavailable, BackendError.
         """
-        visible = [f"CAST({quoted(c.name)} AS text)" for c in table.columns if not c.hidden]
-        query = f"SELECT {', '.join(visible)} FROM {public_name(table)}"
+        visible = [column.name for column in table.columns if not column.hidden]
+        shown = [f"CAST({quoted(name)} AS text)" for name in visible]
+        query = f"SELECT {', '.join(shown)} FROM {public_rows(table, visible, self.dialect)}"
         with self._connection() as connection, self._opened(connection, query) as batches:
             while rows := masked(Cancellation(), batches):
                 yield from rows

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
+from collections.abc import Sequence
 from typing import Any
 
 import psycopg
@@ -132,6 +133,21 @@ WHERE b.relkind <> 'v' AND n.nspname !~ '^pg_' AND n.nspname <> 'information_sch
 ORDER BY 1, 2, 3, 4
 """
 
+_TYPE = f"""{_BASE}
+SELECT NULL, $3, pg_catalog.format_type($1::oid, $2::int4),
+    pg_catalog.format_type(b.type, CASE WHEN b.oid = b.type THEN $2::int4 ELSE b.typmod END), true,
+    CASE WHEN t.typtype = 'e' THEN pg_catalog.to_json(ARRAY(
+        SELECT e.enumlabel::text FROM pg_catalog.pg_enum AS e WHERE e.enumtypid = t.oid ORDER BY e.enumsortorder)) END,
+    NULL, false, t.typtype = 'e', false, b.type IN (SELECT oid FROM citext)
+FROM base AS b JOIN pg_catalog.pg_type AS t ON t.oid = b.type WHERE b.oid = $1::oid
+"""
+"""As _COLUMNS, of a type that no column has."""
+_OTHERS = """
+SELECT DISTINCT proname FROM pg_catalog.pg_proc WHERE pg_catalog.lower(proname::text) = ANY ($1::text[])
+    AND (provolatile = 'v' OR provolatile = 's' AND pronamespace <> 'pg_catalog'::pg_catalog.regnamespace) ORDER BY 1
+"""
+"""A stable function of somebody's own may read tables; those of PostgreSQL itself depend on time and settings."""
+
 
 def front_type(base: str, enumerated: bool) -> str | None:
     """The front's type for a PostgreSQL type without domains around it; None where it has none there.
@@ -169,6 +185,24 @@ def read_views(connection: Connection) -> dict[TableName, frozenset[TableName]]:
     for schema, name, base_schema, base in connection.execute(_VIEWS.encode()).fetchall():
         views[schema, name].add((base_schema, base))
     return {name: frozenset(bases) for name, bases in views.items()}
+
+
+def described(connection: Connection, name: str, query: str) -> BackendColumn:
+    """The one column of a query that the role may run; raises ValueError with what the server says of another."""
+    try:
+        answer = connection.execute(f"{query} LIMIT 0".encode()).pgresult
+    except psycopg.Error as error:
+        raise ValueError(f"PostgreSQL does not take it: {error.diag.message_primary}") from None
+    assert answer is not None
+    row = connection.execute(_TYPE.encode(), (answer.ftype(0), answer.fmod(0), name)).fetchone()
+    if row is None:
+        raise ValueError("has no type")
+    return _column(row)
+
+
+def others(connection: Connection, called: Sequence[str]) -> list[str]:
+    """Which of these names in lower case are functions that may depend on more than their arguments and the time."""
+    return [str(name) for (name,) in connection.execute(_OTHERS.encode(), (list(called),)).fetchall()]
 
 
 def keeps_unique(connection: Connection, columns: frozenset[UniqueColumn]) -> bool:

@@ -11,24 +11,30 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+from pyspark.errors import PySparkException
 from pyspark.sql.connect.session import SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
 from dpproxy.backends.base import (
+    BackendColumn,
     BackendError,
     BackendSchema,
+    BackendTable,
     BackendUnavailable,
     Cancellation,
     Fetched,
     HeldSlot,
     PublicCounts,
     Row,
+    first_line,
     interrupting,
     masked,
-    public_name,
+    not_of_a_row,
+    public_rows,
+    row_query,
 )
-from dpproxy.backends.spark.schema import named, read_schema
+from dpproxy.backends.spark.schema import VOLATILE, described, named, read_schema, users_functions
 from dpproxy.backends.spark.session import connected, end, place
 from rewriter.emit.engines.base import Engine
 from rewriter.emit.engines.spark import CELLS, SECRET, SPARK
@@ -63,17 +69,30 @@ class Spark(PublicCounts):
         """None: Spark's catalog does not say what a view reads."""
         return {}
 
+    def computed(self, table: BackendTable, name: str, expression: str) -> BackendColumn:
+        """The column that an expression computes from a row; raises ValueError, BackendUnavailable."""
+        called = self.dialect.called_functions(expression)
+        query = row_query(table, name, expression, self.dialect)
+        with self._session() as session:
+            try:
+                if found := sorted(called & (VOLATILE | users_functions(session))):
+                    raise ValueError(not_of_a_row(found))
+                return described(session, f"SELECT * FROM {query}")
+            except PySparkException as error:
+                raise ValueError(f"Spark does not take it: {first_line(error)}") from None
+
     def read_public(self, table: Table) -> Iterator[Row]:
         """The rows of a *public* table, its visible columns in their order; ValueError for another.
 
         Raises BackendUnavailable, BackendError.
         """
-        visible = [
+        visible = [column for column in table.columns if not column.hidden]
+        shown = [
             f"TRY_CAST({named(c.name)} AS STRING)" + (" || '+00'" if "with time zone" in c.type else "")
-            for c in table.columns
-            if not c.hidden
+            for c in visible
         ]
-        query = f"SELECT {', '.join(visible)} FROM {_public(table)}"
+        rows = public_rows(table, [c.name for c in visible], self.dialect)
+        query = f"SELECT {', '.join(shown)} FROM {rows}"
         with self._session() as session:
             batches = masked(Cancellation(), lambda: _batches(session, query))
             while (batch := masked(Cancellation(), lambda: next(batches, None))) is not None:
@@ -85,9 +104,6 @@ class Spark(PublicCounts):
 
     def close(self) -> None:
         """Nothing is held between slots."""
-
-    def _name(self, table: Table) -> str:
-        return _public(table)
 
     def _quoted(self, name: str) -> str:
         return named(name)
@@ -129,11 +145,6 @@ class SparkSlot(HeldSlot[SparkSession]):
 
         with interrupting(cancellation, lambda: _interrupt(session), 0.1):
             return masked(cancellation, run)
-
-
-def _public(table: Table) -> str:
-    public_name(table)
-    return named(*table.backend_name)
 
 
 def _bind(session: SparkSession, name: str, texts: Mapping[str, Sequence[str | None]]) -> None:

@@ -27,6 +27,14 @@ _TYPES = {
 }
 _DECIMAL = re.compile(r"decimal\((\d+),(\d+)\)\Z")
 _VARCHAR = re.compile(r"varchar\((\d+)\)\Z")
+VOLATILE = frozenset(
+    {
+        *("rand", "random", "randn", "randstr", "uniform", "uuid", "shuffle", "monotonically_increasing_id"),
+        *("spark_partition_id", "input_file_name", "input_file_block_start", "input_file_block_length"),
+        *("reflect", "java_method", "try_reflect"),
+    }
+)
+"""Functions that depend on more than their arguments and the time."""
 _DECLARED = "__CHAR_VARCHAR_TYPE_STRING"
 _TABLES = ("MANAGED", "EXTERNAL")
 
@@ -75,6 +83,18 @@ def read_schema(session: SparkSession) -> BackendSchema:
                     schema, table.name, parts, columns, comment=table.description or None, keeps_keys=False
                 )
     return BackendSchema(tables)
+
+
+def described(session: SparkSession, query: str) -> BackendColumn:
+    """The one column of a query, which is not run; raises pyspark's errors."""
+    (field,) = session.sql(query).schema.fields
+    return _column(field)
+
+
+def users_functions(session: SparkSession) -> frozenset[str]:
+    """The names in lower case of functions that are not Spark's own; raises pyspark's errors."""
+    rows = session.sql("SHOW USER FUNCTIONS").collect()
+    return frozenset(row[0].rpartition(".")[2].lower() for row in rows)
 
 
 def _column(field: StructField) -> BackendColumn:

@@ -11,7 +11,7 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from dpproxy.backends import connect
-from dpproxy.backends.base import BackendSchema
+from dpproxy.backends.base import BackendColumn, BackendSchema, BackendTable
 from dpproxy.catalog.build_policy import build_policy
 from dpproxy.config.key_file import load_key
 from dpproxy.config.sections import BackendSection, ConfigError, Privacy, load
@@ -45,6 +45,9 @@ class Proposal:
 
 class _NoRows:
     """Stands for the rows of public tables while a proposal is checked: they are not read yet."""
+
+    def computed(self, table: BackendTable, name: str, expression: str) -> BackendColumn:
+        raise ValueError("a proposal computes no columns")
 
     def count(self, table: Table) -> int:
         return 0

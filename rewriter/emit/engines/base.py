@@ -10,15 +10,31 @@ in their order; what stands around it sees the closed form CASE WHEN guard THEN 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from copy import copy
 from decimal import Decimal
+from typing import Self
 
 from sqlglot import exp
 
 from rewriter.effort import spend
 from rewriter.emit.engines.parts import Guarded, calendar, dates, divided, number, operation, when
+from rewriter.emit.engines.row_expression import called_functions
 from rewriter.ir.relation import Relation
-from rewriter.ir.trees import alias, and_, case, cast, data_type, func, not_, or_, paren, rebuilt, select
+from rewriter.ir.trees import (
+    alias,
+    and_,
+    case,
+    cast,
+    data_type,
+    func,
+    not_,
+    or_,
+    paren,
+    rebuilt,
+    select,
+    table_named,
+)
 from rewriter.ir.types import DATED, FLOATS, INTEGERS, NUMBERS, SPAN, Type, common
 from rewriter.policy import Column, Table
 from rewriter.scalar import float_guards, regexp
@@ -50,6 +66,8 @@ class Engine(ABC):
         partial: `expression` raises Refusal for some of the grammar.
         numbered: it has parameters $1, $2...
         has_try: TRY(x) is NULL where x raises.
+        open: its SQL has what owners wrote; without it, as analysts may see it, it is no SQL to run.
+        fenced: conditions around a subquery are evaluated after its own only if it has an OFFSET.
         sums_wrap: a sum of BIGINTs is a BIGINT, without an error where that is too small.
         knows_nan: an exact number can be NaN.
         numeric: the type of exact numbers.
@@ -64,6 +82,8 @@ class Engine(ABC):
     partial = False
     numbered = True
     has_try = False
+    open = True
+    fenced = False
     sums_wrap = False
     knows_nan = True
     numeric = "DECIMAL"
@@ -89,6 +109,44 @@ class Engine(ABC):
     def table(self, table: Table) -> Sequence[str]:
         """The parts of a table's name."""
         return table.backend_name
+
+    def rows(self, table: Table, columns: Iterable[str], name: str) -> exp.Expr:
+        """The rows of a table that exist for analysts, with these columns, as the item `name` of FROM.
+
+        What the owner wrote is evaluated here, before anything else. A row for which it raises has NULL instead where
+        the engine has TRY; where it has not, every query of the table raises, whichever rows it is about.
+        """
+        read = set(columns)
+        computed = {
+            c.name: c.expression for c in table.columns if c.expression is not None and c.name in read
+        }
+        if not self.open or (table.where is None and not computed):
+            return table_named(self.table(table), name)
+        stored = [exp.column(c, quoted=True) for c in sorted(read - computed.keys())]
+        values = [alias(self.owners(text), c, quoted=True) for c, text in sorted(computed.items())]
+        shown = [*stored, *values] or [exp.Literal.number(1)]
+        # Without an alias: the text may name its table.
+        query = select(*shown, source=table_named(self.table(table)))
+        if table.where is not None:
+            query.where(self.owners(table.where), copy=False)
+        if self.fenced:
+            query.offset(0, copy=False)
+        return query.subquery(name, copy=False)
+
+    def closed(self) -> Self:
+        """The same engine for SQL that analysts see."""
+        made = copy(self)
+        made.open = False
+        return made
+
+    def owners(self, text: str) -> exp.Expr:
+        """An expression of the owner's over a row of a table."""
+        written = exp.var(text)
+        return exp.Anonymous(this="TRY", expressions=[written]) if self.has_try else paren(written)
+
+    def called_functions(self, text: str) -> frozenset[str]:
+        """The functions that an owner's expression may call, in lower case; ValueError where it is none of one row."""
+        return called_functions(text, self.name)
 
     @abstractmethod
     def scanned(self, alias: str, column: Column) -> exp.Expr:

@@ -26,6 +26,8 @@ class Neutral(Postgres):
     depends on how PostgreSQL is asked.
     """
 
+    fenced = False
+
     def sql(self, query: exp.Expr) -> str:
         return query.sql(self.name, copy=False)
 

@@ -36,6 +36,7 @@ class Postgres(Engine):
     """PostgreSQL 15 and later, under the settings that the backend pins; columns of text come with collation C."""
 
     name = "postgres"
+    fenced = True
     texts = "TEXT"
     both = "BTRIM"
     operand_types: Mapping[Type, str] = {

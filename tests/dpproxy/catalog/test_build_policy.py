@@ -403,3 +403,124 @@ def test_a_key_is_not_vouched_for_where_the_backend_keeps_keys(tmp_path: Path) -
     config = config.model_copy(update={"tables": {**config.tables, "orders": vouched}})
     with pytest.raises(ConfigError, match="keeps keys"):
         build_policy(config, backend.schema(), backend)
+
+
+def test_row_filters_and_computed_columns(tmp_path: Path) -> None:
+    shop.make(tmp_path)
+    said = shop.POLICY.replace(
+        "[tables.users.columns]",
+        'where = "email IS NOT NULL"\n[tables.users.columns]\n'
+        'adult = { expression = "birth_year < 2006", domain = [true, false], nullable = true }',
+    ).replace('unique = ["name"]', 'unique = ["name"]\nwhere = "color = \'red\'"')
+    _, _, policy = shop.opened(shop.write(tmp_path, said))
+    users = policy.tables[USERS]
+    assert users.where == "email IS NOT NULL"
+    assert users.columns[-1] == Column(
+        "adult", "boolean", domain=("true", "false"), expression="birth_year < 2006"
+    )
+    assert policy.tables[PRODUCTS].where == "color = 'red'"
+    assert policy.secretive
+    assert not shop.opened(shop.write(tmp_path, shop.POLICY))[2].secretive
+
+
+PLACED = 'placed = { range = ["2024-01-01", "2024-12-31"] }'
+HORIZON = 'max_rows_per_unit = 100\nhorizon = { placed = ["2024-01-01", "2024-12-31"], events_per_unit = 3 }'
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "key", "why"),
+    [
+        (
+            "[tables.users.columns]",
+            'where = "birth_year"\n[tables.users.columns]',
+            "tables.users.where",
+            "is no condition: it has type INTEGER",
+        ),
+        (
+            "[tables.users.columns]",
+            'where = "birth_year > (SELECT 1)"\n[tables.users.columns]',
+            "tables.users.where",
+            "has a subquery",
+        ),
+        (
+            "[tables.users.columns]",
+            'where = "kountry IS NULL"\n[tables.users.columns]',
+            "tables.users.where",
+            'Referenced column "kountry" not found',
+        ),
+        (
+            PLACED,
+            'note = { expression = "1" }',
+            "tables.orders.columns.note",
+            "the backend's table has such a column",
+        ),
+        (
+            PLACED,
+            'Note = { expression = "1" }',
+            "tables.orders.columns.Note",
+            "the backend's table has such a column",
+        ),
+        (PLACED, 'xmin = { expression = "1" }', "tables.orders.columns.xmin", "PostgreSQL has such a column"),
+        (
+            PLACED,
+            "x = { expression = \"{'a': 1}\" }",
+            "tables.orders.columns.x.expression",
+            "PostgreSQL has no type for STRUCT",
+        ),
+        (
+            PLACED,
+            'x = { expression = "1" }\ny = { expression = "x + 1" }',
+            "tables.orders.columns.y.expression",
+            'Referenced column "x" not found',
+        ),
+        (PLACED, 'x = { expression = "1", domain = ["a"] }', "tables.orders.columns.x.domain", "a"),
+        (
+            '["user_id -> users.user_id"]\nmax_rows_per_unit = 100\n[tables.orders.columns]',
+            '["buyer -> users.user_id"]\n[tables.orders.columns]\nbuyer = { expression = "user_id + 1" }',
+            "tables.orders.privacy_unit_path",
+            '"buyer" is computed',
+        ),
+        (
+            '[tables."app.visits"]\nprivacy_unit = "visitor"\nprivacy_unit_path = ["visitor -> users.user_id"]',
+            '[tables."app.visits"]\nprivacy_unit = "who"\n'
+            '[tables."app.visits".columns]\nwho = { expression = "visitor % 2" }',
+            "tables.app.visits.privacy_unit",
+            '"who" is computed',
+        ),
+        (
+            "max_rows_per_unit = 100",
+            f'{HORIZON}\nwhere = "note IS NULL"',
+            "tables.orders.horizon",
+            "a row filter may drop them",
+        ),
+        ("max_rows_per_unit = 100", HORIZON, None, ""),
+        (
+            "max_rows_per_unit = 100\n[tables.orders.columns]",
+            f'{HORIZON}\n[tables.orders.columns]\nx = {{ expression = "1" }}',
+            "tables.orders.horizon",
+            "computed columns may change",
+        ),
+    ],
+)
+def test_sql_of_the_owners_that_cannot_be(
+    tmp_path: Path, old: str, new: str, key: str | None, why: str
+) -> None:
+    shop.make(tmp_path)
+    assert old in shop.POLICY
+    file = shop.write(tmp_path, shop.POLICY.replace(old, new))
+    if key is None:
+        shop.opened(file)
+        return
+    with pytest.raises(ConfigError) as caught:
+        shop.opened(file)
+    assert caught.value.key == key
+    assert why in caught.value.message
+
+
+def test_a_filter_on_the_way_to_the_unit_ends_a_horizon(tmp_path: Path) -> None:
+    shop.make(tmp_path)
+    said = shop.POLICY.replace("max_rows_per_unit = 100", HORIZON).replace(
+        "[tables.users.columns]", 'where = "email IS NULL"\n[tables.users.columns]'
+    )
+    with pytest.raises(ConfigError, match="a row filter may drop them"):
+        shop.opened(shop.write(tmp_path, said))

@@ -133,6 +133,8 @@ def _values(name: str, held: Any, table: Table) -> list[Any]:
         "max_rows_per_unit_per_group": [2, 3, None],
         "max_groups_per_unit": [{}, *({key: 2} for key in sets)],
         "horizon": [horizon, replace(horizon, events_per_unit=9), replace(horizon, last="2024-07-31"), None],
+        "where": ["1 = 1"],
+        "expression": ["1"],
         "comment": ["said"],
         "domain": [("DE", "XX"), ("DE", "FR", "US", "XX"), None],
         "domain_from": [(("public", "products"), "color"), None],
