@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from rewriter.binder.constants import Constant
 from rewriter.binder.contribution_bounds import groups_per_unit, one_row_per_unit
+from rewriter.binder.views import stored_text
 from rewriter.emit.clipped_totals import Vectors, averages_query, clipped_query, lengths_query
 from rewriter.emit.enforcement import held
 from rewriter.emit.histogram import (
@@ -26,6 +27,7 @@ from rewriter.logical.key_domains import MAX_CELLS, domain_queries, known_cells
 from rewriter.logical.lasting_streams import lasting, public_tables, running, within_horizon
 from rewriter.logical.presentation import Column, Columns, node_columns, present
 from rewriter.logical.split import split_query
+from rewriter.logical.views import view_table
 from rewriter.scalar.array_literal import array_text
 from rewriter.syntax.allowlist import position
 from rewriter.syntax.parse import MAX_CONSTANTS
@@ -65,7 +67,9 @@ __all__ = [
     "running_query",
     "shown_text",
     "split_query",
+    "stored_text",
     "types_query",
+    "view_table",
     "weights_query",
     "within_horizon",
     "without_rows",

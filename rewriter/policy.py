@@ -99,6 +99,8 @@ class Table:
         horizon: the times of running counts.
         where: the owner's condition in the backend's SQL on each row of it; the others do not exist. Never shown to
             analysts: a list of those who opted out is a secret.
+        view: of a view the query that its rows are, over other tables of the policy; never shown to analysts. It has
+            no rows of its own, and its unit is that of what it reads.
         comment: the backend's comment.
     """
 
@@ -117,6 +119,7 @@ class Table:
     max_groups_per_unit: Mapping[frozenset[str], int] = field(default_factory=dict)
     horizon: Horizon | None = None
     where: str | None = None
+    view: str | None = None
     comment: str | None = None
 
     def column(self, name: str) -> Column | None:
@@ -146,8 +149,8 @@ class Policy:
     @property
     def secretive(self) -> bool:
         """Whether SQL of the owner's is part of it, which analysts may not see."""
-        tables = self.tables.values()
-        return any(t.where is not None or any(c.expression is not None for c in t.columns) for t in tables)
+        computed = any(c.expression is not None for t in self.tables.values() for c in t.columns)
+        return computed or any((t.where, t.view) != (None, None) for t in self.tables.values())
 
     def find(self, schema: str | None, name: str) -> Table | None:
         """The table that an analyst means by `name`, or None.

@@ -47,10 +47,11 @@ MORE = {
 DOORS = {
     "dpproxy/": FACE["rewriter"],
     "dpproxy/engine/": ("api", "ir", "logical.plan", "emit.engines", "statements"),
+    "dpproxy/catalog/": ("api", "statements"),
     "dpproxy/owner/": ("ir", "logical.plan", "binder.contribution_bounds", "statements"),
     "dpproxy/backends/": ("emit.engines",),
     "dpproxy/cli/": ("statements", "scalar.functions"),
-    **{f"dpproxy/{room}/": ("statements",) for room in ("pgwire", "server", "front", "telemetry", "catalog")},
+    **{f"dpproxy/{room}/": ("statements",) for room in ("pgwire", "server", "front", "telemetry")},
 }
 """What of the rewriter is seen from outside, where."""
 

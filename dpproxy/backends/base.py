@@ -133,7 +133,8 @@ class ForeignKey:
 class BackendTable:
     """A table as the backend has it, under the name that analysts see.
 
-    `backend_name`: its parts there; `keeps_keys`: whether the backend enforces keys at all.
+    `backend_name`: its parts there; `keeps_keys`: whether the backend enforces keys at all; `definition`: the text of a
+    view, in the backend's SQL.
     """
 
     schema: str
@@ -145,6 +146,7 @@ class BackendTable:
     foreign_keys: tuple[ForeignKey, ...] = ()
     comment: str | None = None
     keeps_keys: bool = True
+    definition: str | None = None
 
     def column(self, name: str) -> BackendColumn | None:
         """The column called `name`, or None."""
@@ -169,9 +171,19 @@ class BackendTable:
 
 @dataclass(frozen=True)
 class BackendSchema:
-    """Every table of a backend by (schema, table); never data."""
+    """Every table and every view of a backend by (schema, name); never data.
+
+    `dialect`: the SQL of the views' texts, as sqlglot calls it.
+    """
 
     tables: Mapping[TableName, BackendTable] = field(default_factory=dict)
+    views: Mapping[TableName, BackendTable] = field(default_factory=dict)
+    dialect: str = "postgres"
+
+    @property
+    def relations(self) -> Mapping[TableName, BackendTable]:
+        """Tables and views."""
+        return {**self.views, **self.tables}
 
     @property
     def unique(self) -> frozenset[UniqueColumn]:

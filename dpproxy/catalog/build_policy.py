@@ -17,6 +17,7 @@ from dpproxy.catalog.columns import (
     with_computed,
 )
 from dpproxy.catalog.unit_paths import resolve_paths
+from dpproxy.catalog.views import with_views
 from dpproxy.config.sections import Config, ConfigError, TableSection, nearest
 from dpproxy.front.clone import SYSTEM
 from dpproxy.pgwire.identifiers import NAME_BYTES
@@ -71,7 +72,8 @@ def build_policy(config: Config, schema: BackendSchema, data: PublicData) -> Pol
     counts them again.
     """
     try:
-        found = [_computing(_find(key, section, schema), data) for key, section in config.tables.items()]
+        named = [_find(key, section, schema) for key, section in config.tables.items()]
+        found = [_computing(one, data) for one in named if one.backend.definition is None]
         tables = {one.name: _table(one, found) for one in found}
         tables = resolve_paths({one.name: (one.key, one.section, one.backend) for one in found}, tables)
         _check_horizons(found, tables)
@@ -80,9 +82,16 @@ def build_policy(config: Config, schema: BackendSchema, data: PublicData) -> Pol
         for one in found:
             if one.section.public:
                 tables[one.name] = _public(one, tables[one.name], data, public_rows)
+        policy = _policy(config, tables)
+        views = [one for one in named if one.backend.definition is not None]
+        return with_views(policy, schema, {one.name: (one.key, one.section, one.backend) for one in views})
     except Mistake as mistake:
         raise ConfigError(config.file, mistake.key, mistake.message, mistake.nearest) from None
-    others = dict.fromkeys(schema for schema, _ in tables if schema != "public")
+
+
+def _policy(config: Config, tables: Mapping[TableName, Table]) -> Policy:
+    named = map(table_name, config.tables)
+    others = dict.fromkeys(schema for schema, _ in named if schema != "public")
     return Policy(tables, (*others, "public"), unit_clips=config.privacy.unit_clips)
 
 
@@ -110,14 +119,14 @@ def _unshown(config: Config, schema: BackendSchema) -> Iterator[str]:
 def _find(key: str, section: TableSection, schema: BackendSchema) -> _Found:
     name = table_name(key)
     place = f"tables.{key}"
-    if name not in schema.tables:
-        names = [table if where == "public" else f"{where}.{table}" for where, table in schema.tables]
+    if name not in schema.relations:
+        names = [table if where == "public" else f"{where}.{table}" for where, table in schema.relations]
         raise Mistake(place, "the backend has no such table", nearest(key, names))
     if name[0] in (SYSTEM, PUBLISHED, "information_schema") or name[0].startswith("pg_"):
         raise Mistake(place, f'schema "{name[0]}" is the front\'s own')
     for identifier in name:
         _check_length(place, identifier)
-    table = schema.tables[name]
+    table = schema.relations[name]
     for column in table.columns:
         declared = section.columns.get(column.name)
         if not (declared and declared.hidden) and column.type is not None:

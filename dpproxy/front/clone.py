@@ -133,10 +133,11 @@ def _statements(policy: Policy, schema: BackendSchema, group: str) -> Iterator[s
     for where in dict.fromkeys(name[0] for name in policy.tables):
         if where != "public":
             yield f"CREATE SCHEMA {identifier(where)}"
+    relations = schema.relations
     for name, table in policy.tables.items():
-        yield from _table(table, schema.tables[name], clips=policy.unit_clips)
+        yield from _table(table, relations[name], clips=policy.unit_clips)
     for name in policy.tables:
-        for key in schema.tables[name].foreign_keys:
+        for key in relations[name].foreign_keys:
             if _visible_reference(name, key, policy, schema):
                 yield _foreign_key(name, key)
     for name, table in policy.tables.items():
@@ -197,7 +198,7 @@ def _visible_reference(name: TableName, key: ForeignKey, policy: Policy, schema:
     if there is None or any(here.column(column) is None for column in key.columns):
         return False
     wanted = frozenset(key.target_columns)
-    return any(frozenset(columns) == wanted for _, columns in _keys(there, schema.tables[key.target]))
+    return any(frozenset(columns) == wanted for _, columns in _keys(there, schema.relations[key.target]))
 
 
 def _foreign_key(name: TableName, key: ForeignKey) -> str:

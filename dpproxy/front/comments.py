@@ -19,6 +19,8 @@ def table_words(table: Table, *, clips: bool) -> str:
     """
     if table.public:
         return "(public)" if table.in_front else "(public, read by the backend only)"
+    if table.privacy_unit is None:
+        return "(private)"
     rows = None if clips else table.max_rows_per_unit
     bound = f", at most {rows} rows of a unit count" if rows is not None else ""
     return f"(private, the unit is {table.privacy_unit}{bound})"

@@ -185,8 +185,9 @@ def rows_per_unit(table: Table, policy: Policy) -> str:
     >>> rows_per_unit(visits, Policy({}))
     '5 rows a unit'
     """
-    said = _rows_per_unit(table, policy)
-    return said if table.where is None else f"{said}; filtered"
+    said = [_rows_per_unit(table, policy)]
+    said += ["filtered"] if table.where is not None else ["a view"] if table.view is not None else []
+    return "; ".join(said)
 
 
 def _rows_per_unit(table: Table, policy: Policy) -> str:

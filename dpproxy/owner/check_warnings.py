@@ -27,7 +27,7 @@ def warnings(checked: BoundConfig, limits: list[AccountLimit], privacy: Privacy)
     for name, table in checked.policy.tables.items():
         shown = name[1] if name[0] == "public" else ".".join(name)
         yield from _floats(shown, table)
-        if not table.public:
+        if not table.public and table.view is None:
             yield from _times(shown, table)
             yield from _caps(shown, table, clips=checked.policy.unit_clips)
             yield from _narrow(shown, table, clips=checked.policy.unit_clips)

@@ -26,7 +26,7 @@ from mechanisms.unit_clip import UnitClip
 from mechanisms.unit_moments import UnitMoments
 from mechanisms.unknown_domain import UnkGumb
 from rewriter.ir.measure import Count, Moment
-from rewriter.ir.relation import Relation, Source, leaves
+from rewriter.ir.relation import Relation, Source, leaves, parts
 from rewriter.policy import Column, Policy, Table
 from rewriter.statements.classify import Verdict
 
@@ -72,6 +72,11 @@ def _protected(relation: Relation, unit: str, config: Config, policy: Policy) ->
             said = f"privacy_unit_path = {path}" if path else f'privacy_unit = "{source.table.privacy_unit}"'
             yield f"[tables.{name}] {said}: each {unit} is protected with all its rows."
             yield from _filtered(source.table, policy)
+        elif source.view is not None:
+            name = shown((source.view.schema, source.view.name))
+            yield f"[tables.{name}] is a view: what follows is of the tables that it reads."
+            for read in parts(source.derived) if source.derived is not None else ():
+                yield from _protected(read, unit, config, policy)
         elif source.private:
             yield f"A subquery's rows belong to their {unit}: each is protected with all its rows."
 

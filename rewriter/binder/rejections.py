@@ -186,7 +186,9 @@ def base_table(relation: Relation) -> Table:
 
 
 def stored_table(source: Source) -> Table:
-    """A table that a source's rows come from, for a message."""
+    """A table or view that a source's rows come from, for a message."""
+    if source.view is not None:
+        return source.view
     return source.table if source.derived is None else base_table(parts(source.derived)[0])
 
 

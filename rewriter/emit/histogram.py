@@ -283,6 +283,8 @@ class Emitter:
         return not_(found) if join.negated else found
 
     def source(self, source: Source, columns: Sequence[str]) -> exp.Expr:
+        if source.view is not None and not self.dialect.open:
+            return table_named((source.view.schema, source.view.name), source.alias)
         if source.derived is not None:
             rows = derived_rows(self, source.derived, source.table.columns)
             return rows.subquery(source.alias, copy=False)

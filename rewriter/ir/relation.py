@@ -33,7 +33,8 @@ class Source:
 
     `table` is a table of the policy; with `derived` the rows come from a subquery that carries the unit instead, and
     `table` only names its columns. `on` are the conjuncts of a LEFT JOIN whose right side this is. `copies` are the
-    columns other than the unit's own that hold the unit or NULL.
+    columns other than the unit's own that hold the unit or NULL. `view` is the view whose rows a subquery has: its name
+    is all that analysts see of it.
     """
 
     alias: str
@@ -42,6 +43,7 @@ class Source:
     derived: Derived | None = None
     on: tuple[exp.Expr, ...] | None = None
     copies: frozenset[str] = frozenset()
+    view: Table | None = None
 
     @property
     def private(self) -> bool:
@@ -182,7 +184,7 @@ def shown_name(source: Source, relation: Relation) -> str:
     for name, fields in relation.scope:
         if name and any(isinstance(f.value, exp.Column) and f.value.table == source.alias for f in fields):
             return name
-    return source.table.name
+    return (source.view or source.table).name
 
 
 UNIT = "_o"

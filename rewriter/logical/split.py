@@ -77,6 +77,7 @@ from rewriter.binder.scan_filter import scan
 from rewriter.binder.select_parts import correlated, projected, refuse_outer, shown_as
 from rewriter.binder.set_operations import combined
 from rewriter.binder.tool_spellings import drop_casts, drop_schemas
+from rewriter.binder.views import view_query, view_rows
 from rewriter.binder.windows import first_rows, with_windows
 from rewriter.binder.zero_fill import check_zero_fill, refuse_kept
 from rewriter.effort import EXPANDED, bounded, spend
@@ -94,7 +95,7 @@ from rewriter.logical.plan import (
     released_rows,
 )
 from rewriter.logical.where import Conditions, Cte, Ctes
-from rewriter.policy import Policy
+from rewriter.policy import Policy, Table
 from rewriter.refusal import Refusal
 from rewriter.scalar.typecheck import Parameters
 from rewriter.statements.value_listing import ValueListing, listing
@@ -358,7 +359,17 @@ class QueryAnalyzer(Conditions):
             self._system(item, name, shown or name)
             return None
         table = self.policy.find(schema or None, name)
-        return None if table is None else scan(table, next(self.names), shown or name, renamed)
+        if table is None:
+            return None
+        if table.view is not None:
+            return shown_as(self._view(table), shown or name, renamed)
+        return scan(table, next(self.names), shown or name, renamed)
+
+    def _view(self, view: Table) -> Relation:
+        """The rows of a view, whose text sees none of the client's names."""
+        rows = self.query(view_query(view), {})
+        assert rows is not None, "a view of the policy gives private rows"
+        return view_rows(rows, view, next(self.names), self.parameters)
 
     def _system(self, item: exp.Table, name: str, shown: str) -> None:
         index = len(self.nodes)

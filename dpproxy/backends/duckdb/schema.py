@@ -87,7 +87,17 @@ def read_schema(cursor: duckdb.DuckDBPyConnection) -> BackendSchema:
         parts = (database, schema, name) if database == schema else (schema, name)
         primary, unique, foreign = keys[seen]
         tables[seen] = BackendTable(*seen, parts, tuple(columns[seen]), primary, unique, foreign, comment)
-    return BackendSchema(tables)
+    views = {}
+    for schema, name, comment, text in _rows(
+        cursor,
+        "SELECT schema_name, view_name, comment, sql FROM duckdb_views() "
+        "WHERE NOT internal AND NOT temporary AND database_name = current_database() ORDER BY ALL",
+    ):
+        seen = (_front_schema(schema), name)
+        if seen not in tables:
+            shown = tuple(columns[seen])
+            views[seen] = BackendTable(*seen, (schema, name), shown, comment=comment, definition=text)
+    return BackendSchema(tables, views, "duckdb")
 
 
 def read_views(cursor: duckdb.DuckDBPyConnection) -> dict[TableName, frozenset[TableName]]:

@@ -1,6 +1,6 @@
 """The schema of a PostgreSQL database: tables that the role may read, their columns and what the server enforces.
 
-Views are left out (their rows may belong to several units each), as are foreign tables, partitions by themselves,
+Views are known by their texts. Left out are foreign tables, partitions by themselves,
 tables under row level security, and columns that the role may not read or that are computed as they are read.
 """
 
@@ -114,7 +114,15 @@ WHERE c.conrelid = $1 AND c.contype = 'f' AND c.convalidated AND c.conparentid =
     AND coalesce(pg_catalog.to_jsonb(c) ->> 'conenforced', 'true') = 'true'
 ORDER BY c.oid
 """
-
+_DEFINED = """
+SELECT n.nspname, c.relname, c.oid::bigint, pg_catalog.obj_description(c.oid, 'pg_class'),
+    pg_catalog.pg_get_viewdef(c.oid)
+FROM pg_catalog.pg_class AS c JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace
+WHERE c.relkind = 'v' AND n.nspname !~ '^pg_' AND n.nspname <> 'information_schema'
+    AND pg_catalog.has_schema_privilege(n.oid, 'USAGE') AND pg_catalog.has_any_column_privilege(c.oid, 'SELECT')
+ORDER BY n.nspname, c.relname
+"""
+"""Under the pinned search_path the texts name tables with their schemas."""
 _VIEWS = """
 WITH RECURSIVE direct(view, base) AS (
     SELECT DISTINCT r.ev_class, d.refobjid
@@ -176,7 +184,13 @@ def read_schema(connection: Connection) -> BackendSchema:
         tables[schema, name] = BackendTable(
             schema, name, (schema, name), columns, primary, unique, _foreign(connection, number), comment
         )
-    return BackendSchema(tables)
+    views: dict[TableName, BackendTable] = {}
+    for schema, name, number, comment, text in connection.execute(_DEFINED.encode()).fetchall():
+        columns = tuple(_column(row) for row in connection.execute(_COLUMNS.encode(), (number,)).fetchall())
+        views[schema, name] = BackendTable(
+            schema, name, (schema, name), columns, comment=comment, definition=text
+        )
+    return BackendSchema(tables, views)
 
 
 def read_views(connection: Connection) -> dict[TableName, frozenset[TableName]]:

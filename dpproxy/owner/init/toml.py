@@ -131,9 +131,9 @@ def _to_confirm(schema: BackendSchema, plan: Layout, preset: Preset) -> Iterator
         yield f"# [tables.{toml_key(shown(name))}]  # {_plain(why)}"
         yield from map(_commented, ("public = true", *_columns(name, entries)))
     if plan.views:
-        yield from ("", "# Views over these tables, which are not shown to analysts:")
+        yield from ("", "# Views over these tables. Uncomment those that analysts may read:")
         yield from (
-            f"# {_plain(shown(name))}, over {_plain(', '.join(map(shown, bases)))}"
+            f"# [tables.{toml_key(shown(name))}]  # over {_plain(', '.join(map(shown, bases)))}"
             for name, bases in plan.views.items()
         )
 

@@ -5,6 +5,8 @@ of values as PostgreSQL prints them. An expression over private rows has Postgre
 could decide: a backend error would reveal something about the row that raised it, so every part that could raise is
 NULL instead. Strict arithmetic is written as a value with guards, the conditions under which it may be computed,
 in their order; what stands around it sees the closed form CASE WHEN guard THEN value END.
+
+What the owner wrote in SQL is evaluated first: docs/decisions/owners-sql-is-secret.md.
 """
 
 from __future__ import annotations

@@ -366,7 +366,7 @@ def test_a_backend_that_is_not_served(tmp_path: Path, url: str, said: str) -> No
         (f"CREATE TABLE {'x' * 64} (u BIGINT)", "x" * 64, "63 bytes"),
         ("CREATE SCHEMA dpproxy; CREATE TABLE dpproxy.v (u BIGINT)", "dpproxy.v", "front's own"),
         ("CREATE SCHEMA pg_x; CREATE TABLE pg_x.v (u BIGINT)", "pg_x.v", "front's own"),
-        ("CREATE VIEW v AS SELECT 1 AS u", "v", "no such table"),
+        ("CREATE VIEW v AS SELECT 1 AS u", "v", "is said of tables"),
     ],
 )
 def test_names_that_the_front_cannot_have(tmp_path: Path, ddl: str, table: str, said: str) -> None:

@@ -221,7 +221,7 @@ def test_people_who_are_not_protected_are_named_by_check(star: str) -> None:
 
 def test_views_over_tables_of_the_file_are_listed(star: str) -> None:
     made(url=star)
-    listed = re.findall(r"^# (\w+), over (.*)$", Path("dpproxy.toml").read_text(), re.M)
+    listed = re.findall(r"^# \[tables\.(\w+)\]  # over (.*)$", Path("dpproxy.toml").read_text(), re.M)
     assert dict(listed) == {
         "big_orders": "dim_customer, orders",
         "bigger_orders": "dim_customer, orders",
@@ -551,7 +551,7 @@ def test_foreign_keys_say_what_could_be_public(
         "# [tables.homes]  # patients.home_id refers to it, but each of its rows is of one row of patients"
         in text
     )
-    assert dict(re.findall(r"^# (\w+), over (.*)$", text, re.M)) == {
+    assert dict(re.findall(r"^# \[tables\.(\w+)\]  # over (.*)$", text, re.M)) == {
         "known": "patients, stays",
         "nested": "patients, stays",
     }

@@ -1,0 +1,64 @@
+"""Views of the backend as tables of the policy: analysed once, before any analyst may name them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+
+from rewriter.binder.constants import Constants, no_rows, unknown
+from rewriter.binder.views import view_query, view_rows
+from rewriter.effort import bounded
+from rewriter.ir.relation import UNIT
+from rewriter.ir.types import FLOATS, NUMBERS, type_named
+from rewriter.logical.split import QueryAnalyzer
+from rewriter.policy import Column, Policy, Table, TableName
+from rewriter.refusal import Refusal
+
+
+@bounded()
+def view_table(
+    name: TableName, text: str, types: Mapping[str, str | None], hidden: Collection[str], policy: Policy
+) -> Table:
+    """The view `name` as a private table over the tables of `policy`.
+
+    `text`: of `stored_text`; `types`: the front's types of its columns in the backend; `hidden`: those that are not
+    shown. Raises Refusal where an analyst who wrote the text as a subquery would get one, or where a column would
+    have another type than the backend gives it.
+    """
+    analyzer = QueryAnalyzer(policy, Constants((), unknown, no_rows))
+    columns = tuple(
+        Column(c, of or "", hidden=of is None or c in hidden, declared=False) for c, of in types.items()
+    )
+    view = Table(*name, columns, False, (), view=text)
+    relation = analyzer.query(view_query(view), {})
+    if relation is None:
+        raise Refusal("0A000", "it gives no rows of the privacy unit, but groups of them or public rows")
+    rows = view_rows(relation, view, next(analyzer.names), analyzer.parameters)
+    (source,) = rows.sources
+    if not rows.fields:
+        raise Refusal("0A000", "it shows no column")
+    shown, unit = [], None
+    for field in rows.fields:
+        given, column = types[field.name] or "", source.column(field.value.name)
+        if field.value.name == UNIT:
+            unit = field.name
+            shown.append(Column(field.name, given, nullable=False, declared=False))
+        elif _kind(column.type) != _kind(given):
+            raise Refusal(
+                "0A000",
+                f'"{field.name}" is {given} in the backend, but {column.type} as PostgreSQL reads the text',
+            )
+        else:
+            alike = type_named(column.type).family == type_named(given).family
+            of = given if alike else column.type
+            shown.append(
+                replace(column, type=of, declared=False, virtual=False, required=False, expression=None)
+            )
+    key = (frozenset([unit]),) if unit is not None and source.single else ()
+    return replace(view, columns=tuple(shown), privacy_unit=unit, keys=key)
+
+
+def _kind(name: str) -> str:
+    """The family of a type, one for all exact numbers: engines differ in which an expression is."""
+    found = type_named(name)
+    return "exact" if found in NUMBERS - FLOATS else found.family
