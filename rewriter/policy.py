@@ -91,6 +91,7 @@ class Table:
         privacy_unit: the column of a private table that names the unit; with a `path` the unit is found along it, and
             no stored column but the first of the path is meant.
         path: the references that lead to the unit.
+        kind: the kind of unit, where there are several: rows of different kinds never meet in one aggregate.
         keys: column sets that cannot repeat: constraints of the backend or, for a public table, checked on its rows.
         declared_keys: column sets that do not repeat by the owner's word alone; the SQL enforces them where a proof
             rests on them.
@@ -112,6 +113,7 @@ class Table:
     in_front: bool = False
     privacy_unit: str | None = None
     path: tuple[Hop, ...] = ()
+    kind: str = ""
     keys: tuple[frozenset[str], ...] = ()
     declared_keys: tuple[frozenset[str], ...] = ()
     max_rows_per_unit: int | None = None

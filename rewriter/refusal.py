@@ -31,6 +31,11 @@ CATALOGUE: Mapping[str, Meaning] = {
         "Two private tables are not joined on the privacy unit.",
         "Add `AND a.unit = b.unit`; an equality under OR or through a function does not count.",
     ),
+    "PV013": Meaning(
+        "Private tables of two kinds of privacy units, such as patients and doctors, are read together.",
+        "Aggregate each by itself and combine the released numbers: "
+        "`SELECT (SELECT COUNT(*) FROM visits) / (SELECT COUNT(*) FROM doctors)`.",
+    ),
     "PV014": Meaning(
         "LIMIT, a window, DISTINCT ON, a set operation or recursion would mix rows of different units.",
         "Move it outside of the aggregate, or make it per unit: "

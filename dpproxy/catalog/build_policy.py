@@ -279,10 +279,24 @@ def _public(one: _Found, table: Table, data: PublicData, public_rows: int) -> Ta
 
 
 def unit_name(policy: Policy) -> str:
-    """The name of the policy's one privacy unit, which the ledger pins; empty where no table is private.
+    """The name of the policy's privacy unit, the first of several kinds, which the ledger pins; empty where no table is
+    private.
 
     >>> unit_name(Policy({}))
     ''
     """
     ends = (table.privacy_unit for table in policy.tables.values() if not table.path)
     return next(filter(None, ends), "")
+
+
+def unit_words(policy: Policy, kind: str | None = None) -> str:
+    """What owners read of the units, those of one kind or all: the kind, or the column's name where it has none.
+
+    >>> patients = Table("public", "patients", (), False, ("p",), privacy_unit="id")
+    >>> doctors = Table("public", "doctors", (), False, ("d",), privacy_unit="id", kind="doctor")
+    >>> policy = Policy({("public", "patients"): patients, ("public", "doctors"): doctors})
+    >>> unit_words(policy), unit_words(policy, "doctor")
+    ('id or doctor', 'doctor')
+    """
+    ends = (t for t in policy.tables.values() if not t.public and not t.path and kind in (None, t.kind))
+    return " or ".join(dict.fromkeys(table.kind or table.privacy_unit or "" for table in ends))

@@ -1,6 +1,6 @@
-"""The path from a table's rows to their privacy unit: hops along enforced keys, one unit for all tables.
+"""The path from a table's rows to their privacy unit: hops along enforced keys, one unit for all tables of a kind.
 
-Why: docs/decisions/paths-need-keys.md and docs/decisions/spark-keeps-no-keys.md.
+Why: docs/decisions/paths-need-keys.md, docs/decisions/kinds-do-not-meet.md, docs/decisions/spark-keeps-no-keys.md.
 """
 
 from __future__ import annotations
@@ -41,8 +41,9 @@ def resolve_paths(sections: Sections, tables: Mapping[TableName, Table]) -> dict
     for name, table in tables.items():
         if not table.public:
             path = _path(name, sections)
+            _check_on_the_way(name, path, sections)
             unit, own = _unit(name, path, sections)
-            table = replace(table, path=path, privacy_unit=unit)
+            table = replace(table, path=path, privacy_unit=unit, kind=_kind(name, path, sections))
             resolved[name] = table if own else _at_the_end(table, tables[path[-1].target], unit)
     _check_one_unit(sections, resolved)
     return _caseless(sections, resolved)
@@ -118,12 +119,12 @@ def _hop(written: str, place: TableName, start: TableName, sections: Sections) -
     if table not in targets:
         raise Mistake(key, f'the file has no table "{table}"', nearest(table, targets))
     target = targets[table]
-    kinds = [
-        _kind(key, sections[place][2], column),
-        _kind(key, sections[target][2], target_column),
+    types = [
+        _type(key, sections[place][2], column),
+        _type(key, sections[target][2], target_column),
     ]
-    if not _alike(*kinds):
-        raise Mistake(key, f"{written}: types {kinds[0]} and {kinds[1]} are not alike")
+    if not _alike(*types):
+        raise Mistake(key, f"{written}: types {types[0]} and {types[1]} are not alike")
     _, section, backend = sections[target]
     if section.public:
         raise Mistake(key, f'table "{table}" is public: the path does not lead to a privacy unit')
@@ -137,7 +138,7 @@ def _hop(written: str, place: TableName, start: TableName, sections: Sections) -
     return Hop(column, target, target_column)
 
 
-def _kind(key: str, table: BackendTable, name: str) -> str:
+def _type(key: str, table: BackendTable, name: str) -> str:
     column = table.column(name)
     if column is not None and column.expression is not None:
         raise Mistake(key, f'"{name}" is computed: it can neither name a privacy unit nor lead to one')
@@ -189,20 +190,55 @@ def _same_value(path: tuple[Hop, ...], end: str) -> bool:
     return all(hop.target_column == column for hop, column in zip(path, following, strict=True))
 
 
+def _kind(name: TableName, path: tuple[Hop, ...], sections: Sections) -> str:
+    """The kind of a table's units: what the table says where the path ends, empty where it says nothing."""
+    end = path[-1].target if path else name
+    written, kind = sections[name][1].privacy_unit_kind, sections[end][1].privacy_unit_kind or ""
+    if path and written not in (None, kind):
+        place = f"tables.{sections[end][0]}"
+        key = f"tables.{sections[name][0]}.privacy_unit_kind"
+        raise Mistake(key, f"the path leads to {place}, which says what kind its units are")
+    return kind
+
+
+def _check_on_the_way(name: TableName, path: tuple[Hop, ...], sections: Sections) -> None:
+    """A path agrees with the ways of the tables that it leads through: their rows have the unit that it finds.
+
+    Otherwise a unit that is removed would take rows away along which others' rows find theirs.
+    """
+    for number, hop in enumerate(path[:-1], 1):
+        own = _path(hop.target, sections)
+        ways = [(path[number:], path[-1].target), (own, own[-1].target if own else hop.target)]
+        (short, end), (long, far) = sorted(ways, key=lambda way: len(way[0]))
+        unit, further = sections[end][1].privacy_unit or "", long[len(short) :]
+        same = not further or (
+            further[0].column == unit and _same_value(further, sections[far][1].privacy_unit or "")
+        )
+        if long[: len(short)] != short or not same:
+            through = sections[hop.target][0]
+            raise Mistake(
+                _key(name, sections),
+                f"it leads through {through}, whose rows [tables.{through}] gives to another unit: end it there",
+            )
+
+
 def _check_one_unit(sections: Sections, tables: Mapping[TableName, Table]) -> None:
-    """Every private table ends at a unit of the same name and type."""
-    first: tuple[str, str] | None = None
+    """Every private table of a kind ends at a unit of the same name and type."""
+    first: dict[str, tuple[str, str]] = {}
     for name, table in tables.items():
         if table.public:
             continue
         key = f"tables.{sections[name][0]}.privacy_unit"
         end = table.path[-1].target if table.path else name
         unit = sections[end][1].privacy_unit or ""
-        kind = _kind(key, sections[end][2], unit)
-        if kind.split("(")[0] not in _UNIT_TYPES:
+        found = _type(key, sections[end][2], unit)
+        if found.split("(")[0] not in _UNIT_TYPES:
             could = "an integer, numeric, text, varchar, char, citext, uuid, bytea or date can"
-            raise Mistake(key, f"a column of type {kind} cannot name a privacy unit: {could}")
-        first = first or (unit, kind)
-        if unit != first[0] or not _alike(kind, first[1]):
-            message = f'"{unit}" ({kind}) and "{first[0]}" ({first[1]}) are two privacy units; '
-            raise Mistake(key, message + "lead one to the other by privacy_unit_path")
+            raise Mistake(key, f"a column of type {found} cannot name a privacy unit: {could}")
+        other, of = first.setdefault(table.kind, (unit, found))
+        if unit != other or not _alike(found, of):
+            raise Mistake(
+                key,
+                f'"{unit}" ({found}) and "{other}" ({of}) are two privacy units; lead one to the other by '
+                "privacy_unit_path, or name the kind of each by privacy_unit_kind if they are not the same persons",
+            )

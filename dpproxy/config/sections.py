@@ -325,6 +325,7 @@ class TableSection(_Section):
     public: bool = False
     privacy_unit: str | None = None
     privacy_unit_path: list[str] = []
+    privacy_unit_kind: Annotated[str, Field(min_length=1)] | None = None
     unique: list[str] = []
     vouched_key: str | None = None
     max_rows_per_unit: Positive | None = None

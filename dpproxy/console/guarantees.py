@@ -10,7 +10,7 @@ from math import ceil, exp
 from budget.account import AccountRow
 from budget.accounts import Accounts
 from budget.units import units
-from dpproxy.catalog.build_policy import unit_name
+from dpproxy.catalog.build_policy import unit_words
 from dpproxy.config.sections import AccountLimit, Config
 from dpproxy.console.sources import Sources
 from dpproxy.engine.bounded_range import Accounting
@@ -45,7 +45,7 @@ def guarantees(sources: Sources, query: Mapping[str, str]) -> Mapping[str, objec
     return {
         "promises": _promises(accounting, accounts, [row for row in rows if row.account != "dataset"]),
         "everybody": everybody(config, accounting, accounts, rows),
-        "unit": unit_name(sources.checked.policy),
+        "unit": unit_words(sources.checked.policy),
         "epsilon_per": _plain(config.privacy.epsilon_per),
         "noise": config.privacy.noise,
     }

@@ -10,7 +10,7 @@ from typing import get_args
 
 from budget.account import AccountRow, ActivityRow, Period
 from budget.units import shown, units
-from dpproxy.catalog.build_policy import unit_name
+from dpproxy.catalog.build_policy import unit_words
 from dpproxy.config.epoch import epoch_name
 from dpproxy.config.values import exact
 from dpproxy.console.charts import Chart, Series, by_day, by_number, last_days
@@ -178,7 +178,7 @@ def columns(sources: Sources, query: Mapping[str, str]) -> Context:
         rows = [astuple(column)[1:] for column in found if column.table == shown_name(table)]
         hidden = sum(column.hidden for column in table.columns)
         tables.append((shown_name(table), rows_per_unit(table, checked.policy), table.public, rows, hidden))
-    return {"tables": tables, "unit": unit_name(checked.policy)}
+    return {"tables": tables, "unit": unit_words(checked.policy)}
 
 
 def health(sources: Sources, query: Mapping[str, str]) -> Context:
@@ -192,7 +192,7 @@ def health(sources: Sources, query: Mapping[str, str]) -> Context:
     told = [*checked.warnings, *warnings(checked, limits_of(config.budget), privacy)]
     mark = sources.ledger.high_water.now() if reachable else None
     facts = [
-        ("Privacy unit", unit_name(checked.policy)),
+        ("Privacy unit", unit_words(checked.policy)),
         ("Epoch", f"{config.privacy.epoch}: {epoch_name(config.privacy.epoch, datetime.now(UTC))}"),
         ("Noise", config.privacy.noise),
         ("Entries in the ledger", f"{mark.number:,}" if mark is not None else "unknown"),

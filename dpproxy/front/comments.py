@@ -23,7 +23,8 @@ def table_words(table: Table, *, clips: bool) -> str:
         return "(private)"
     rows = None if clips else table.max_rows_per_unit
     bound = f", at most {rows} rows of a unit count" if rows is not None else ""
-    return f"(private, the unit is {table.privacy_unit}{bound})"
+    kind = f", a {table.kind}" if table.kind else ""
+    return f"(private, the unit is {table.privacy_unit}{kind}{bound})"
 
 
 def column_words(table: Table, column: Column, *, clips: bool) -> str:

@@ -16,7 +16,7 @@ from budget.accounting import (
     retention_periods,
     shown_up,
 )
-from dpproxy.catalog.build_policy import unit_name
+from dpproxy.catalog.build_policy import unit_words
 from dpproxy.config.sections import PERIOD_DAYS, AccountLimit, Budget, ColumnSection, Privacy, TableSection
 from dpproxy.deployment.service import BoundConfig
 from dpproxy.owner.check_warnings import warnings
@@ -90,7 +90,7 @@ def report(checked: BoundConfig, *, as_json: bool) -> None:
         rows = [astuple(column)[1:] for column in columns if column.table == shown_name(table)]
         title = f"{shown_name(table)}: {rows_per_unit(table, checked.policy)}"
         print_table(title, ("column", "type", "domain", "groups of a unit", "bounds", "cost"), rows)
-    unit = unit_name(checked.policy)
+    unit = unit_words(checked.policy)
     print_guarantees(f"Guarantee for each {unit}, by the limits", bounds)
     print("Cost: of counting units by the column, in information units.")
     for warning in told:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from fractions import Fraction
 
 from budget.accounting import guarantee
-from dpproxy.catalog.build_policy import unit_name
+from dpproxy.catalog.build_policy import unit_words
 from dpproxy.config.sections import AccountLimit, Config, Privacy
 from dpproxy.config.values import NUMBERS, base
 from dpproxy.deployment.service import BoundConfig
@@ -121,11 +121,13 @@ def _other_people(shown: str, table: Table, checked: BoundConfig) -> Iterator[st
     end = table.path[-1].target if table.path else (table.schema, table.name)
     unit = {table.privacy_unit, *(hop.column for hop in table.path[:1])}
     backend = checked.schema.tables[table.schema, table.name]
+    of_others = {n for n, t in checked.policy.tables.items() if not t.public and t.kind != table.kind}
     shown_columns = {column.name for column in table.columns if not column.hidden} - unit
     for column in backend.columns:
-        if column.name in shown_columns and (how := other_people(backend, column, end)):
+        if column.name in shown_columns and (how := other_people(backend, column, end, of_others)):
+            protected = unit_words(checked.policy, table.kind)
             yield (
-                f"{shown}.{column.name} {how}: only the {unit_name(checked.policy)} of {end[1]} is protected, and "
+                f"{shown}.{column.name} {how}: only the {protected} of {end[1]} is protected, and "
                 "groups by it tell of single others; hidden = true hides it"
             )
 

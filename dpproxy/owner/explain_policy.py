@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dpproxy.catalog.build_policy import unit_name
+from dpproxy.catalog.build_policy import unit_words
 from dpproxy.config.sections import Config
 from dpproxy.deployment.service import Service
 from dpproxy.engine.cap_notes import BEYOND, NOT_COVERED, caps
@@ -26,7 +26,7 @@ from mechanisms.unit_clip import UnitClip
 from mechanisms.unit_moments import UnitMoments
 from mechanisms.unknown_domain import UnkGumb
 from rewriter.ir.measure import Count, Moment
-from rewriter.ir.relation import Relation, Source, leaves, parts
+from rewriter.ir.relation import Relation, Source, kinds, leaves, parts
 from rewriter.policy import Column, Policy, Table
 from rewriter.statements.classify import Verdict
 
@@ -50,8 +50,9 @@ def in_words(service: Service, statement: str) -> list[str]:
 
 def words(one: ReleasePlan, policy: Policy, config: Config) -> Iterator[str]:
     """The sentences about one DP node."""
-    unit = unit_name(policy)
-    yield from _protected(one.node.aggregate.relation, unit, config, policy)
+    relation = one.node.aggregate.relation
+    unit = unit_words(policy, next(iter(kinds(relation)), None))
+    yield from _protected(relation, unit, config, policy)
     yield from _groups(one, unit)
     if one.selection is None:
         yield "The answer has no rows, so it costs nothing."

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 
 from dpproxy.backends.base import BackendColumn, BackendTable
 from rewriter.policy import TableName
@@ -109,15 +110,20 @@ def called_after_people(name: str) -> bool:
     return any(singular(word) in PERSONS | _OTHERS for word in words(name))
 
 
-def other_people(table: BackendTable, column: BackendColumn, unit: TableName) -> str | None:
+def other_people(
+    table: BackendTable, column: BackendColumn, unit: TableName, of_others: Collection[TableName] = ()
+) -> str | None:
     """How a column leads to people other than those whom the table `unit` holds, by foreign key or name; None if not.
+
+    `of_others`: tables whose rows the owner has said to be other people's.
 
     >>> doctor = BackendColumn("attending_doctor_id", "bigint", "bigint")
     >>> other_people(BackendTable("public", "stays", ("stays",), (doctor,)), doctor, ("public", "patients"))
     'is called after a doctor'
     """
     for key in table.foreign_keys:
-        if column.name in key.columns and key.target != unit and called_after_people(key.target[1]):
+        others = key.target in of_others or (key.target != unit and called_after_people(key.target[1]))
+        if column.name in key.columns and others:
             return f"leads to {key.target[1]}"
     found = words(column.name)
     if len(found) > 1 and found[-1] == "by":

@@ -19,7 +19,7 @@ from sqlglot import exp
 from rewriter.binder.contribution_bounds import apart_on_unit, one_row_per_unit
 from rewriter.binder.names import folded, resolve
 from rewriter.binder.output_columns import row_column
-from rewriter.binder.rejections import unit_name
+from rewriter.binder.rejections import refuse_two_kinds, unit_name
 from rewriter.binder.subquery_source import as_rows, derived_source
 from rewriter.binder.zero_fill import refuse_kept
 from rewriter.ir.relation import (
@@ -49,8 +49,10 @@ def join(
 ) -> Relation:
     """The join of two relations; `names` are aliases for new sources.
 
-    Raises Refusal: PV021 for joins that keep public rows that no unit owns, 0A000 for unsupported kinds of joins.
+    Raises Refusal: PV013 for two kinds of units, PV021 for joins that keep public rows that no unit owns, 0A000 for
+    unsupported kinds of joins.
     """
+    refuse_two_kinds(left, right, node)
     side, kind, method = (str(node.args.get(k) or "").upper() for k in ("side", "kind", "method"))
     if kind not in ("", "INNER", "CROSS", "OUTER") or method not in ("", "NATURAL"):
         raise Refusal("0A000", f"{kind or method} JOIN is not supported", position=position(node))

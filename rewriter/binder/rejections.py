@@ -180,6 +180,25 @@ def refuse_limited(relation: Relation) -> None:
         raise mixes("OFFSET" if isinstance(relation.limit, exp.Offset) else "LIMIT", relation, relation.limit)
 
 
+def refuse_two_kinds(one: Relation, other: Relation, at: exp.Expr) -> None:
+    """PV013 where rows of two relations belong to units of two kinds, so that no bound on one unit holds for both."""
+    if not (one.private and other.private):
+        return
+    tables = base_table(one), base_table(other)
+    if tables[0].kind == tables[1].kind:
+        return
+    names = " and ".join(f'"{table.name}"' for table in tables)
+    raise Refusal(
+        "PV013",
+        f"private tables {names} belong to two kinds of privacy units",
+        detail="What one unit can change is bounded for one kind: a row of the other kind could decide about the rows "
+        "of many units.",
+        hint=f"Aggregate each by itself, e.g. `{example(tables[0])}` and `{example(tables[1])}`, and combine the "
+        "released rows: a join of two aggregates, or a condition on a released number, is answered.",
+        position=position(at),
+    )
+
+
 def base_table(relation: Relation) -> Table:
     """A private table that the relation reads, for a message."""
     return stored_table(next(s for s in relation.sources if s.private))

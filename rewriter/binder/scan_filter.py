@@ -14,7 +14,7 @@ from sqlglot import exp
 
 from rewriter.binder.joins import implied, owned
 from rewriter.binder.names import resolve
-from rewriter.binder.rejections import base_table, unit_name, visible_unit
+from rewriter.binder.rejections import base_table, refuse_two_kinds, unit_name, visible_unit
 from rewriter.ir.relation import UNIT, Field, Relation, SemiJoin, Source, equated, is_inner_unit, leaf, leaves
 from rewriter.policy import Table
 from rewriter.refusal import Refusal
@@ -123,7 +123,8 @@ def row_in(
 
 
 def apart(relation: Relation, inner: Relation, at: exp.Expr) -> tuple[Relation, tuple[exp.Expr, ...]]:
-    """`inner` with its own conditions only, and those that read the outer rows, too."""
+    """`inner` with its own conditions only, and those that read the outer rows, too; PV013 for two kinds of units."""
+    refuse_two_kinds(relation, inner, at)
     own = {s.alias for s in inner.sources}
     inside = tuple(c for c in inner.conditions if {a for a, _ in leaves(c)} <= own)
     across = tuple(c for c in inner.conditions if not {a for a, _ in leaves(c)} <= own)

@@ -8,7 +8,7 @@ from sqlglot import exp
 
 from rewriter.binder.contribution_bounds import one_row_per_unit
 from rewriter.binder.output_columns import common_column, row_column
-from rewriter.binder.rejections import base_table, mixes, refuse_limited
+from rewriter.binder.rejections import base_table, mixes, refuse_limited, refuse_two_kinds
 from rewriter.binder.subquery_source import derived_source
 from rewriter.ir.relation import (
     UNIT,
@@ -36,11 +36,12 @@ def combined(
 
     UNION ALL adds up m, g and b of both sides. The other operations compare rows with each other and need the unit in
     the column list, at the same place on both sides; then only rows of one unit can be equal. Raises Refusal PV014
-    where it is not there, 42601 and 42804 for columns that do not match.
+    where it is not there, PV013 for two kinds of units, 42601 and 42804 for columns that do not match.
     """
     name = NAMES[type(node)]
     for side in (left, right):
         refuse_limited(side)
+    refuse_two_kinds(left, right, node)
     pairs = list(zip(left.fields, right.fields, strict=False))
     if len(left.fields) != len(right.fields):
         raise Refusal(

@@ -18,7 +18,7 @@ from sqlglot import exp
 
 from rewriter.binder.contribution_bounds import Bound, apart_on_unit
 from rewriter.ir.measure import Moment
-from rewriter.ir.relation import Relation, SemiJoin, equated, is_inner_unit
+from rewriter.ir.relation import Relation, SemiJoin, equated, is_inner_unit, kinds
 
 
 @dataclass(frozen=True)
@@ -72,10 +72,12 @@ def reach(measure: Moment) -> tuple[int, int]:
 
 
 def check_units(relation: Relation) -> None:
-    """Raises ValueError where private rows are joined, or looked up, other than on the unit.
+    """Raises ValueError where private rows are joined, or looked up, other than on the unit of one kind.
 
     The analysis refuses such queries with a message; this check stops the ones that it missed.
     """
+    if len(kinds(relation)) > 1:
+        raise ValueError("private rows of two kinds of units meet")
     if relation.private and apart_on_unit(relation) is not None:
         raise ValueError("private rows are joined on something else than the unit")
     for join in relation.semi_joins:

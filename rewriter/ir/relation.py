@@ -179,6 +179,14 @@ class Relation:
         return next(s for s in self.sources if s.alias == alias)
 
 
+def kinds(relation: Relation) -> frozenset[str]:
+    """The kinds of units whose rows a relation is made of, or that decide about them."""
+    found = {s.table.kind for s in relation.sources if s.private and s.derived is None}
+    inner = [part for s in relation.sources if s.derived is not None for part in parts(s.derived)]
+    inner += [join.relation for join in relation.semi_joins]
+    return frozenset(found.union(*map(kinds, inner)))
+
+
 def shown_name(source: Source, relation: Relation) -> str:
     """What the client calls a source in the query: its alias, or the table's name."""
     for name, fields in relation.scope:

@@ -250,7 +250,7 @@ def _shown(backend: BackendTable, policy: Policy) -> Iterator[PolicyLine]:
         if target is not None and not target.public and len(key.columns) == 1:
             way = f"{key.columns[0]} -> {_section(target)[1]}.{key.target_columns[0]}"
             yield PolicyLine(section, "privacy_unit_path", [way], meaning)
-    units = {t.privacy_unit for t in policy.tables.values() if t.privacy_unit is not None}
+    units = {t.privacy_unit for t in policy.tables.values() if t.privacy_unit is not None and not t.kind}
     for column in backend.columns:
         if column.name in units:
             yield PolicyLine(section, "privacy_unit", column.name, meaning)

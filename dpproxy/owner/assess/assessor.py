@@ -42,6 +42,7 @@ CERTAIN = frozenset(
         "PV010",
         "PV011",
         "PV012",
+        "PV013",
         "PV014",
         "PV015",
         "PV017",

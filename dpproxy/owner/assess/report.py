@@ -11,7 +11,7 @@ from statistics import median
 
 from budget.account import Charge
 from budget.units import shown
-from dpproxy.catalog.build_policy import unit_name
+from dpproxy.catalog.build_policy import unit_words
 from dpproxy.config.sections import Budget, Config
 from dpproxy.owner.assess.advice import Advice, advice
 from dpproxy.owner.assess.assessor import Assessed, Assessor, Outcome, assessing
@@ -79,7 +79,7 @@ def assessment(config: Config, file: Path, watched: Callable[[Sequence[Listed]],
     listing = read(file)
     with assessing(config) as assessor:
         assessed = [_with_advice(assessor, listed) for listed in watched(listing.statements)]
-        unit = unit_name(assessor.checked.policy)
+        unit = unit_words(assessor.checked.policy)
     return report(file.name, listing, assessed, unit, config.budget)
 
 

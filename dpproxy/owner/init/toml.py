@@ -104,6 +104,7 @@ def _tables(schema: BackendSchema, plan: Layout, preset: Preset) -> Iterator[str
     if plan.left_out:
         yield from ("", "# Left out: these tables do not exist for analysts. Rows of nobody: public = true.")
         yield '# Rows of units: privacy_unit_path = ["column -> table.column"], or --person TABLE.COLUMN.'
+        yield '# Rows of other persons: privacy_unit = "column" and privacy_unit_kind = "doctor", or what they are.'
     for name, why in plan.left_out.items():
         yield f"# [tables.{_plain(toml_key(shown(name)))}]  # {_plain(why)}"
 

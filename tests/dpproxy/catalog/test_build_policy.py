@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from dpproxy.backends.base import BackendSchema
-from dpproxy.catalog.build_policy import build_policy, open_backend, policy_warnings, unit_name
+from dpproxy.catalog.build_policy import build_policy, open_backend, policy_warnings, unit_name, unit_words
 from dpproxy.config.sections import ConfigError, load
 from rewriter.ir.relation import unit_column
 from rewriter.policy import Column, Hop
@@ -332,6 +332,87 @@ def test_two_privacy_units_without_a_way_between_them(tmp_path: Path) -> None:
     policy = shop.POLICY.replace('privacy_unit_path = ["visitor -> users.user_id"]\n', "")
     with pytest.raises(ConfigError, match="two privacy units; lead one to the other by privacy_unit_path"):
         shop.opened(shop.make(tmp_path, policy))
+
+
+STAFF = """
+[tables."app.visits"]
+privacy_unit = "visitor"
+privacy_unit_kind = "staff"
+"""
+
+
+def staffed(policy: str) -> str:
+    """The shop's policy, in which visits are of staff, who are nobody's customers."""
+    return policy[: policy.index('[tables."app.visits"]')] + STAFF
+
+
+def test_units_of_two_kinds(tmp_path: Path) -> None:
+    _, _, policy = shop.opened(shop.make(tmp_path, staffed(shop.POLICY)))
+    assert {name: t.kind for name, t in policy.tables.items() if t.kind} == {VISITS: "staff"}
+    assert (unit_name(policy), unit_words(policy)) == ("user_id", "user_id or staff")
+    assert (unit_words(policy, "staff"), unit_words(policy, "")) == ("staff", "user_id")
+    assert policy.tables[VISITS].privacy_unit == "visitor"
+
+
+def test_the_kind_is_that_of_the_paths_end(tmp_path: Path) -> None:
+    users = 'privacy_unit = "user_id"\n[tables.users.columns]'
+    customers = shop.POLICY.replace(users, users.replace("\n", '\nprivacy_unit_kind = "customer"\n'))
+    _, _, policy = shop.opened(shop.make(tmp_path, customers))
+    assert {t.kind for t in policy.tables.values() if not t.public} == {"customer"}
+    items = '[tables.items]\nprivacy_unit_kind = "staff"'
+    with pytest.raises(ConfigError, match="which says what kind its units are") as caught:
+        shop.opened(shop.write(tmp_path, customers.replace("[tables.items]", items)))
+    assert caught.value.key == "tables.items.privacy_unit_kind"
+    with pytest.raises(ConfigError, match="a public table has no privacy unit"):
+        shop.opened(
+            shop.write(
+                tmp_path, shop.POLICY.replace("public = true", 'public = true\nprivacy_unit_kind = "x"')
+            )
+        )
+
+
+PACKED = """
+CREATE TABLE users (user_id BIGINT PRIMARY KEY, name VARCHAR);
+CREATE TABLE orders (order_id BIGINT PRIMARY KEY, user_id BIGINT, packer BIGINT);
+CREATE TABLE items (order_id BIGINT, product_id INTEGER);
+"""
+LED = """
+[backend]
+url = "duckdb:///shop.duckdb"
+[tables.users]
+privacy_unit = "user_id"
+[tables.orders]
+{}
+[tables.items]
+privacy_unit_path = ["order_id -> orders.order_id", "{} -> users.user_id"]
+"""
+
+
+@pytest.mark.parametrize(
+    ("orders", "column"),
+    [
+        ('privacy_unit_path = ["user_id -> users.user_id"]', "user_id"),
+        ('privacy_unit = "user_id"', "user_id"),
+    ],
+)
+def test_a_path_through_a_table_of_the_same_unit(tmp_path: Path, orders: str, column: str) -> None:
+    _, _, policy = shop.opened(shop.make(tmp_path, LED.format(orders, column), PACKED))
+    assert policy.tables[ITEMS].path[0] == Hop("order_id", ORDERS, "order_id")
+
+
+@pytest.mark.parametrize(
+    ("orders", "column"),
+    [
+        ('privacy_unit_path = ["user_id -> users.user_id"]', "packer"),
+        ('privacy_unit = "user_id"', "packer"),
+        ('privacy_unit = "user_id"\nprivacy_unit_kind = "buyer"', "packer"),
+    ],
+)
+def test_a_path_through_a_table_of_other_units(tmp_path: Path, orders: str, column: str) -> None:
+    """Without a buyer's orders the items of others, who packed them, would be nobody's."""
+    with pytest.raises(ConfigError, match=r"gives to another unit") as caught:
+        shop.opened(shop.make(tmp_path, LED.format(orders, column), PACKED))
+    assert caught.value.key == "tables.items.privacy_unit_path"
 
 
 def test_a_unit_of_floating_point_numbers(tmp_path: Path) -> None:
