@@ -13,8 +13,8 @@ Cell = tuple[str | None, ...]
 Cells = Sequence[Cell]
 """The cells of a known domain."""
 
-UniqueColumn = tuple[tuple[str, ...], str]
-"""(the parts of a table's name in the backend, the column)."""
+UniqueKey = tuple[tuple[str, ...], tuple[str, ...]]
+"""(the parts of a table's name in the backend, the key's columns in the order of their names)."""
 
 
 @dataclass(frozen=True)
@@ -115,7 +115,7 @@ class HistogramQuery:
     rank_key: bool
     limit: int | None
     integers: bool = False
-    unique: frozenset[UniqueColumn] = frozenset()
+    unique: frozenset[UniqueKey] = frozenset()
 
 
 @dataclass(frozen=True)

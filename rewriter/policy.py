@@ -62,11 +62,18 @@ class Column:
 
 @dataclass(frozen=True)
 class Hop:
-    """One step of a privacy unit path: `column` refers to `target_column` of `target`."""
+    """One step of a privacy unit path: `column` refers to `target_column` of `target`, with `more` pairs of columns
+    where the key is of several."""
 
     column: str
     target: TableName
     target_column: str
+    more: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def pairs(self) -> tuple[tuple[str, str], ...]:
+        """Each column with the target's."""
+        return ((self.column, self.target_column), *self.more)
 
 
 @dataclass(frozen=True)
@@ -90,6 +97,8 @@ class Table:
         in_front: the front has its rows.
         privacy_unit: the column of a private table that names the unit; with a `path` the unit is found along it, and
             no stored column but the first of the path is meant.
+        composite: several columns name the unit together; `privacy_unit` is then words for them, and no column.
+        unit_parts: these columns, where they are the table's own.
         path: the references that lead to the unit.
         kind: the kind of unit, where there are several: rows of different kinds never meet in one aggregate.
         keys: column sets that cannot repeat: constraints of the backend or, for a public table, checked on its rows.
@@ -112,6 +121,8 @@ class Table:
     backend_name: tuple[str, ...]
     in_front: bool = False
     privacy_unit: str | None = None
+    composite: bool = False
+    unit_parts: tuple[str, ...] = ()
     path: tuple[Hop, ...] = ()
     kind: str = ""
     keys: tuple[frozenset[str], ...] = ()
@@ -123,6 +134,11 @@ class Table:
     where: str | None = None
     view: str | None = None
     comment: str | None = None
+
+    @property
+    def unit(self) -> tuple[str, ...]:
+        """The columns of the table that name the unit; none of a public table, or where they are another table's."""
+        return self.unit_parts if self.composite or self.privacy_unit is None else (self.privacy_unit,)
 
     def column(self, name: str) -> Column | None:
         """The visible column called `name`, or None.

@@ -20,7 +20,7 @@ import numpy as np
 
 from mechanisms.histogram import Counts
 from rewriter.emit.engines.base import Engine
-from rewriter.plan import HistogramQuery, UniqueColumn
+from rewriter.plan import HistogramQuery, UniqueKey
 from rewriter.policy import Column, Table, TableName
 
 log = logging.getLogger("dpproxy.backends.base")
@@ -186,13 +186,13 @@ class BackendSchema:
         return {**self.views, **self.tables}
 
     @property
-    def unique(self) -> frozenset[UniqueColumn]:
-        """The columns that the backend keeps unique one by one."""
+    def unique(self) -> frozenset[UniqueKey]:
+        """The keys that the backend keeps from repeating."""
         return frozenset(
-            (table.backend_name, column.name)
+            (table.backend_name, tuple(sorted(key)))
             for table in self.tables.values()
-            for column in table.columns
-            if table.enforced(frozenset([column.name]))
+            for key in (table.primary_key, *table.unique)
+            if key is not None and table.enforced(frozenset(key))
         )
 
 

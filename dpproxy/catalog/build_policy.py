@@ -181,18 +181,18 @@ def _table(one: _Found, found: Sequence[_Found]) -> Table:
     if section.public:
         _refuse_private_keys(place, section)
         return replace(table, declared_keys=declared, comment=backend.comment)
-    if section.privacy_unit is None and not section.privacy_unit_path:
+    if not section.unit and not section.privacy_unit_path:
         raise Mistake(place, "say public = true, or name the column of the privacy_unit")
     horizon = None
     if section.horizon is not None:
         horizon = build_horizon(f"{place}.horizon", section.horizon, backend)
     # Rows without a unit are dropped, so that a key may leave its NULLs alone.
-    unit = frozenset(filter(backend.column, [_own_unit(section)]))
+    unit = frozenset(filter(backend.column, _own_unit(section)))
     keys = [frozenset(key) for key in (backend.primary_key, *backend.unique) if key]
     kept = tuple(dict.fromkeys(key for key in keys if backend.enforced(key, but=unit)))
     return replace(
         table,
-        privacy_unit=section.privacy_unit,
+        privacy_unit=", ".join(section.unit),
         keys=kept,
         declared_keys=tuple(key for key in declared if key not in kept),
         max_rows_per_unit=section.max_rows_per_unit,
@@ -203,10 +203,11 @@ def _table(one: _Found, found: Sequence[_Found]) -> Table:
     )
 
 
-def _own_unit(section: TableSection) -> str:
-    """The table's own column that it names as its privacy unit; empty where that is the path's end."""
-    path, written = section.privacy_unit_path, section.privacy_unit or ""
-    return written if not path or path[0].partition("->")[0].strip() == written else ""
+def _own_unit(section: TableSection) -> tuple[str, ...]:
+    """The table's own columns that it names as its privacy unit; none where that is the path's end."""
+    path, written = section.privacy_unit_path, section.unit
+    starts = path[0].partition("->")[0].strip("() ").split(",") if path else ()
+    return written if not path or tuple(name.strip() for name in starts) == written else ()
 
 
 def _refuse_private_keys(place: str, section: TableSection) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import chain, count
 
@@ -16,9 +16,11 @@ from dpproxy.catalog.columns import Mistake
 from dpproxy.config.sections import TableSection, nearest
 from dpproxy.config.values import comparable
 from dpproxy.pgwire.identifiers import NAME_BYTES
+from rewriter.ir.types import Type, type_named
 from rewriter.policy import Column, Hop, Table, TableName
 
 _HOP = re.compile(r"\s*(\S.*?)\s*->\s*(\S.*)\.([^.]*\S)\s*\Z")
+_HOP_OF_SEVERAL = re.compile(r"\s*\(([^()]*)\)\s*->\s*(\S.*?)\s*\(([^()]*)\)\s*\Z")
 _CASELESS = "citext"
 _UNIT_TYPES = (
     *("smallint", "integer", "bigint", "numeric", "text", "character varying", "uuid", "bytea", "date"),
@@ -43,8 +45,12 @@ def resolve_paths(sections: Sections, tables: Mapping[TableName, Table]) -> dict
             path = _path(name, sections)
             _check_on_the_way(name, path, sections)
             unit, own = _unit(name, path, sections)
-            table = replace(table, path=path, privacy_unit=unit, kind=_kind(name, path, sections))
-            resolved[name] = table if own else _at_the_end(table, tables[path[-1].target], unit)
+            parts = unit if own and len(unit) > 1 else ()
+            table = replace(table, path=path, privacy_unit=", ".join(unit), kind=_kind(name, path, sections))
+            table = replace(table, composite=len(unit) > 1, unit_parts=parts)
+            if not own and len(unit) == 1:
+                table = _at_the_end(table, tables[path[-1].target], unit[0])
+            resolved[name] = table
     _check_one_unit(sections, resolved)
     return _caseless(sections, resolved)
 
@@ -55,11 +61,12 @@ def _caseless(sections: Sections, tables: dict[TableName, Table]) -> dict[TableN
     for name, table in tables.items():
         place = name
         for hop in table.path:
-            leading[place].add(hop.column)
-            leading[hop.target].add(hop.target_column)
+            for column, target_column in hop.pairs:
+                leading[place].add(column)
+                leading[hop.target].add(target_column)
             place = hop.target
         if not table.public:
-            leading[place].add(sections[place][1].privacy_unit or "")
+            leading[place].update(sections[place][1].unit)
     for name, columns in leading.items():
         known = {c.name for c in sections[name][2].columns if c.caseless} & columns
         kept = tuple(replace(c, caseless=c.name in known) for c in tables[name].columns)
@@ -111,31 +118,43 @@ def _key(name: TableName, sections: Sections) -> str:
 
 def _hop(written: str, place: TableName, start: TableName, sections: Sections) -> Hop:
     key = _key(start, sections)
-    match = _HOP.match(written)
+    several = _HOP_OF_SEVERAL.match(written)
+    match = several or _HOP.match(written)
     if match is None:
-        raise Mistake(key, 'a hop is written like "user_id -> users.user_id"')
-    column, table, target_column = match.groups()
-    targets = {section[0]: name for name, section in sections.items()}
-    if table not in targets:
-        raise Mistake(key, f'the file has no table "{table}"', nearest(table, targets))
-    target = targets[table]
-    types = [
-        _type(key, sections[place][2], column),
-        _type(key, sections[target][2], target_column),
-    ]
-    if not _alike(*types):
-        raise Mistake(key, f"{written}: types {types[0]} and {types[1]} are not alike")
+        several_columns = '"(year, number) -> orders (year, number)"'
+        raise Mistake(key, f'a hop is written like "user_id -> users.user_id", or {several_columns}')
+    listed, table, targets = match.groups()
+    columns, keys = (_listed(names) if several else (names,) for names in (listed, targets))
+    if len(columns) != len(keys) or len(set(columns)) != len(columns) or len(set(keys)) != len(keys):
+        raise Mistake(key, f"{written}: each column refers to one of the key")
+    tables = {section[0]: name for name, section in sections.items()}
+    if table not in tables:
+        raise Mistake(key, f'the file has no table "{table}"', nearest(table, tables))
+    target = tables[table]
+    for column, target_column in zip(columns, keys, strict=True):
+        types = [
+            _type(key, sections[place][2], column),
+            _type(key, sections[target][2], target_column),
+        ]
+        if not _alike(*types, of_several=len(keys) > 1):
+            raise Mistake(key, f"{written}: types {types[0]} and {types[1]} are not alike")
     _, section, backend = sections[target]
     if section.public:
         raise Mistake(key, f'table "{table}" is public: the path does not lead to a privacy unit')
     # A second target row would give a row to somebody else too, unless it only says that the unit exists.
-    kept = backend.enforced(frozenset([target_column])) or section.vouched_key == target_column
-    if not kept and (target_column != section.privacy_unit or section.privacy_unit_path):
+    vouched = frozenset(_listed(section.vouched_key or ""))
+    kept = backend.enforced(frozenset(keys)) or vouched == frozenset(keys)
+    if not kept and (set(keys) != set(section.unit) or section.privacy_unit_path):
+        shown = ", ".join(keys)
         if not backend.keeps_keys:
-            say = f'vouched_key = "{target_column}" in [tables.{table}], if it never repeats'
-            raise Mistake(key, f"this backend keeps no keys: vouch for {table}.{target_column} by {say}")
-        raise Mistake(key, f"the backend has to keep {table}.{target_column} unique: make it the primary key")
-    return Hop(column, target, target_column)
+            say = f'vouched_key = "{shown}" in [tables.{table}], if it never repeats'
+            raise Mistake(key, f"this backend keeps no keys: vouch for {table}.{shown} by {say}")
+        raise Mistake(key, f"the backend has to keep {table}.{shown} unique: make it the primary key")
+    return Hop(columns[0], target, keys[0], tuple(zip(columns[1:], keys[1:], strict=True)))
+
+
+def _listed(names: str) -> tuple[str, ...]:
+    return tuple(name.strip() for name in names.split(","))
 
 
 def _type(key: str, table: BackendTable, name: str) -> str:
@@ -157,37 +176,53 @@ def _type(key: str, table: BackendTable, name: str) -> str:
     return _CASELESS if column.caseless else column.type
 
 
-def _alike(one: str, other: str) -> bool:
-    """Whether values of two types are equal in the backend where they are in our SQL."""
-    return one == other or (_CASELESS not in (one, other) and comparable(one, other))
+def _alike(one: str, other: str, *, of_several: bool) -> bool:
+    """Whether values of two types are equal in the backend where they are in our SQL; of columns that name a unit
+    together, whether the SQL brings them to one type."""
+    alike = one == other or (_CASELESS not in (one, other) and comparable(one, other))
+    named = type_named(one), type_named(other)
+    numeric = Type.NUMERIC in named
+    return alike and (not of_several or (one == other if numeric else named[0].family == named[1].family))
 
 
-def _unit(name: TableName, path: tuple[Hop, ...], sections: Sections) -> tuple[str, bool]:
-    """The column of the privacy unit, and whether it is the table's own or at the path's end."""
+def _unit(name: TableName, path: tuple[Hop, ...], sections: Sections) -> tuple[tuple[str, ...], bool]:
+    """The columns of the privacy unit, and whether they are the table's own or at the path's end."""
     file_key, section, backend = sections[name]
     key = f"tables.{file_key}.privacy_unit"
-    written = section.privacy_unit
+    written = section.unit
     if not path:
-        if written is None or backend.column(written) is None:
-            known = nearest(written or "", [column.name for column in backend.columns])
-            raise Mistake(key, f'the table has no column "{written}"', known)
+        for column in written:
+            if backend.column(column) is None:
+                known = nearest(column, [column.name for column in backend.columns])
+                raise Mistake(key, f'the table has no column "{column}"', known)
+        if len(set(written)) != len(written):
+            raise Mistake(key, "a column is named twice")
         return written, True
-    end = sections[path[-1].target][1].privacy_unit
-    if end is None:
+    end = sections[path[-1].target][1].unit
+    if not end:
         raise Mistake(key, f'the path ends at table "{path[-1].target[1]}", which names no privacy_unit')
     if _same_value(path, end):
-        if written not in (None, path[0].column):
-            raise Mistake(key, f'the path starts from column "{path[0].column}"', path[0].column)
-        return path[0].column, True
-    if written not in (None, end):
-        raise Mistake(key, f'the path leads to "{end}"', end)
+        first = tuple(_following(path, part) for part in end)
+        if written not in ((), first):
+            raise Mistake(key, f'the path starts from column "{", ".join(first)}"', first[0])
+        return first, True
+    if written not in ((), end):
+        raise Mistake(key, f'the path leads to "{", ".join(end)}"', end[0])
     return end, False
 
 
-def _same_value(path: tuple[Hop, ...], end: str) -> bool:
-    """Whether every hop compares the same value, so that the first column holds the unit itself."""
-    following = [*(hop.column for hop in path[1:]), end]
-    return all(hop.target_column == column for hop, column in zip(path, following, strict=True))
+def _following(path: tuple[Hop, ...], column: str) -> str:
+    """The first column of a path that compares one value all along, to `column` at its end."""
+    for hop in reversed(path):
+        column = next(one for one, target in hop.pairs if target == column)
+    return column
+
+
+def _same_value(path: tuple[Hop, ...], end: tuple[str, ...]) -> bool:
+    """Whether every hop compares the same values, so that the first columns hold the unit itself."""
+    following = [*([column for column, _ in hop.pairs] for hop in path[1:]), end]
+    keys = ({target for _, target in hop.pairs} for hop in path)
+    return all(key == set(columns) for key, columns in zip(keys, following, strict=True))
 
 
 def _kind(name: TableName, path: tuple[Hop, ...], sections: Sections) -> str:
@@ -210,9 +245,10 @@ def _check_on_the_way(name: TableName, path: tuple[Hop, ...], sections: Sections
         own = _path(hop.target, sections)
         ways = [(path[number:], path[-1].target), (own, own[-1].target if own else hop.target)]
         (short, end), (long, far) = sorted(ways, key=lambda way: len(way[0]))
-        unit, further = sections[end][1].privacy_unit or "", long[len(short) :]
+        unit, further = sections[end][1].unit, long[len(short) :]
         same = not further or (
-            further[0].column == unit and _same_value(further, sections[far][1].privacy_unit or "")
+            {column for column, _ in further[0].pairs} == set(unit)
+            and _same_value(further, sections[far][1].unit)
         )
         if long[: len(short)] != short or not same:
             through = sections[hop.target][0]
@@ -223,22 +259,28 @@ def _check_on_the_way(name: TableName, path: tuple[Hop, ...], sections: Sections
 
 
 def _check_one_unit(sections: Sections, tables: Mapping[TableName, Table]) -> None:
-    """Every private table of a kind ends at a unit of the same name and type."""
-    first: dict[str, tuple[str, str]] = {}
+    """Every private table of a kind ends at a unit of the same names and types."""
+    first: dict[str, tuple[tuple[str, ...], list[str]]] = {}
     for name, table in tables.items():
         if table.public:
             continue
         key = f"tables.{sections[name][0]}.privacy_unit"
         end = table.path[-1].target if table.path else name
-        unit = sections[end][1].privacy_unit or ""
-        found = _type(key, sections[end][2], unit)
-        if found.split("(")[0] not in _UNIT_TYPES:
-            could = "an integer, numeric, text, varchar, char, citext, uuid, bytea or date can"
-            raise Mistake(key, f"a column of type {found} cannot name a privacy unit: {could}")
-        other, of = first.setdefault(table.kind, (unit, found))
-        if unit != other or not _alike(found, of):
+        unit = sections[end][1].unit
+        found = [_type(key, sections[end][2], part) for part in unit]
+        for one in found:
+            if one.split("(")[0] not in _UNIT_TYPES:
+                could = "an integer, numeric, text, varchar, char, citext, uuid, bytea or date can"
+                raise Mistake(key, f"a column of type {one} cannot name a privacy unit: {could}")
+        names, types = first.setdefault(table.kind, (unit, found))
+        several = len(unit) > 1
+        if unit != names or not all(_alike(*t, of_several=several) for t in zip(found, types, strict=True)):
             raise Mistake(
                 key,
-                f'"{unit}" ({found}) and "{other}" ({of}) are two privacy units; lead one to the other by '
+                f"{_shown(unit, found)} and {_shown(names, types)} are two privacy units; lead one to the other by "
                 "privacy_unit_path, or name the kind of each by privacy_unit_kind if they are not the same persons",
             )
+
+
+def _shown(unit: Sequence[str], types: Sequence[str]) -> str:
+    return f'"{", ".join(unit)}" ({", ".join(types)})'

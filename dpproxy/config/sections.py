@@ -323,7 +323,7 @@ class TableSection(_Section):
     """[tables.T]: public, or private with its privacy unit, keys and bounds."""
 
     public: bool = False
-    privacy_unit: str | None = None
+    privacy_unit: str | Annotated[list[str], Field(min_length=1)] | None = None
     privacy_unit_path: list[str] = []
     privacy_unit_kind: Annotated[str, Field(min_length=1)] | None = None
     unique: list[str] = []
@@ -334,6 +334,13 @@ class TableSection(_Section):
     horizon: dict[str, Any] | None = None
     where: str | None = None
     columns: dict[str, ColumnSection] = {}
+
+    @property
+    def unit(self) -> tuple[str, ...]:
+        """The columns that name the unit together; none where the file does not say."""
+        if self.privacy_unit is None:
+            return ()
+        return (self.privacy_unit,) if isinstance(self.privacy_unit, str) else tuple(self.privacy_unit)
 
 
 class Config(_Section):

@@ -54,6 +54,8 @@ def _column(table: Table, column: Column, *, clips: bool) -> Iterator[str]:
         if table.max_rows_per_unit_per_group is not None and not clips:
             yield f"at most {table.max_rows_per_unit_per_group} in one group"
         return
+    if column.name in table.unit_parts:
+        yield "part of the privacy unit"
     yield _domain(column)
     yield from _groups(table, column)
     if column.of_unit:

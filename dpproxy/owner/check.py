@@ -205,7 +205,7 @@ def _rows_per_unit(table: Table, policy: Policy) -> str:
 
 
 def _one_row_a_unit(table: Table) -> bool:
-    return table.privacy_unit is not None and any(key <= {table.privacy_unit} for key in table.keys)
+    return bool(table.unit) and any(key <= set(table.unit) for key in table.keys)
 
 
 def _domain(table: Table, column: Column) -> str:

@@ -43,7 +43,7 @@ def _floats(shown: str, table: Table) -> Iterator[str]:
     """Warns of keys that are floats, in which numbers that look alike need not be equal."""
     types = {column.name: column.type for column in table.columns}
     keyed = {name for key in (*table.keys, *table.declared_keys) for name in key}
-    keyed |= {hop.column for hop in table.path[:1]}
+    keyed |= {column for hop in table.path[:1] for column, _ in hop.pairs}
     keyed |= {column.name for column in table.columns if column.domain_from is not None}
     for name in sorted(keyed):
         if types.get(name) in _FLOATS:
@@ -52,7 +52,7 @@ def _floats(shown: str, table: Table) -> Iterator[str]:
 
 def _times(shown: str, table: Table) -> Iterator[str]:
     ranged = [c.name for c in table.columns if c.range is not None and base(c.type) not in NUMBERS]
-    one_row = any(key <= {table.privacy_unit} for key in table.keys)
+    one_row = any(key <= set(table.unit) for key in table.keys)
     if table.horizon is None and not one_row:
         for name in ranged:
             yield (
@@ -96,11 +96,11 @@ def _ends(column: Column) -> tuple[Fraction, Fraction] | None:
 
 
 def _units_missing(shown: str, table: Table) -> Iterator[str]:
-    """The unit's column, or the first of the path to it."""
-    first = table.path[0].column if table.path else table.privacy_unit
-    column = next((column for column in table.columns if column.name == first), None)
-    if column is not None and column.nullable:
-        yield f"{shown}.{first} may be NULL: such rows are nobody's, and do not count"
+    """The unit's columns, or the first of the path to it."""
+    first = [column for column, _ in table.path[0].pairs] if table.path else table.unit
+    for column in table.columns:
+        if column.name in first and column.nullable:
+            yield f"{shown}.{column.name} may be NULL: such rows are nobody's, and do not count"
 
 
 def _nulls_dropped(shown: str, table: Table, config: Config) -> Iterator[str]:
@@ -119,7 +119,7 @@ def _nulls_dropped(shown: str, table: Table, config: Config) -> Iterator[str]:
 def _other_people(shown: str, table: Table, checked: BoundConfig) -> Iterator[str]:
     """Columns that analysts see and that lead to people whom nothing protects."""
     end = table.path[-1].target if table.path else (table.schema, table.name)
-    unit = {table.privacy_unit, *(hop.column for hop in table.path[:1])}
+    unit = {*table.unit, *(column for hop in table.path[:1] for column, _ in hop.pairs)}
     backend = checked.schema.tables[table.schema, table.name]
     of_others = {n for n, t in checked.policy.tables.items() if not t.public and t.kind != table.kind}
     shown_columns = {column.name for column in table.columns if not column.hidden} - unit

@@ -138,7 +138,7 @@ def _size(key: exp.Expr, relation: Relation) -> int | None:
 def _source_bound(source: Source, columns: frozenset[str], relation: Relation) -> Bound:
     """g of columns of one source."""
     # A unit has one value of its own name.
-    columns -= {UNIT, unit_column(source.table)}
+    columns -= {UNIT, unit_column(source.table), *source.table.unit_parts}
     if not columns or _single(source, relation):
         return Bound(1, False)
     if source.derived is not None:
@@ -367,7 +367,8 @@ def one_row_per_unit(relation: Relation, keys: tuple[exp.Expr, ...] = ()) -> boo
     given = {(k.table, k.name) for k in keys if isinstance(k, exp.Column)}
 
     def keyed(source: Source) -> bool:
-        own = {c for a, c in given if a == source.alias} | {UNIT, unit_column(source.table)}
+        own = {c for a, c in given if a == source.alias}
+        own |= {UNIT, unit_column(source.table) or UNIT, *source.table.unit_parts}
         inner = source.on is None and not isinstance(source.derived, FullJoin)
         return inner and any(key <= own for key in source.table.keys)
 

@@ -16,6 +16,7 @@ from dataclasses import replace
 
 from sqlglot import exp
 
+from rewriter.binder.composite_units import units_equated
 from rewriter.binder.contribution_bounds import apart_on_unit, one_row_per_unit
 from rewriter.binder.names import folded, resolve
 from rewriter.binder.output_columns import row_column
@@ -141,7 +142,7 @@ def _full(
         refuse_kept(side, node)
     sides = [as_rows(owned(r, node), next(names), parameters) for r in (left, right)]
     both = _both(sides[0], sides[1], node, "FULL")
-    on = _on(both, sides[0], sides[1], node, parameters)
+    on = units_equated(_on(both, sides[0], sides[1], node, parameters), both)
     rest = tuple(c for c in on if not _unit_equality(c, both))
     if len(rest) == len(on):
         raise _apart(left, right, node)
@@ -269,7 +270,12 @@ def _not_joined(
     one, other = (shown_name(s, r) for s, r in found)
     units = [unit_name(r, s) for s, r in found]
     equal = None if None in units else " = ".join(map(str, units))
-    equal = equal or _reference(one, other, sources) or _reference(other, one, sources[::-1])
+    equal = (
+        equal
+        or _parts_equal(one, other, sources)
+        or _reference(one, other, sources)
+        or _reference(other, one, sources[::-1])
+    )
     clause = "WHERE" if clause == "WHERE" and sources[1].on is None else "ON"
     hint = "Join each along the references that lead to its privacy unit."
     if equal is not None:
@@ -283,12 +289,25 @@ def _not_joined(
     )
 
 
+def _parts_equal(one: str, other: str, sources: Sequence[Source]) -> str | None:
+    """The equality of two scans' units that several columns name."""
+    tables = [s.table for s in sources]
+    if not all(t.unit_parts and all(t.column(part) for part in t.unit_parts) for t in tables):
+        return None
+    if any(s.derived is not None for s in sources):
+        return None
+    names = [[identifier(part) for part in t.unit_parts] for t in tables]
+    pairs = zip(*names, strict=True)
+    return " AND ".join(f"{identifier(one)}.{here} = {identifier(other)}.{there}" for here, there in pairs)
+
+
 def _reference(one: str, other: str, sources: Sequence[Source]) -> str | None:
     """The equality by which the first source refers to the second on the way to its unit."""
     path, target = sources[0].table.path, sources[1].table
     if (
         any(s.derived is not None for s in sources)
         or not path
+        or path[0].more
         or path[0].target != (target.schema, target.name)
     ):
         return None
@@ -300,12 +319,13 @@ def _reference(one: str, other: str, sources: Sequence[Source]) -> str | None:
 
 def _with_implied(relation: Relation) -> Relation:
     sources = tuple(
-        s if s.on is None else replace(s, on=(*s.on, *implied(s.on, relation))) for s in relation.sources
+        s if s.on is None else replace(s, on=(*units_equated(s.on, relation), *implied(s.on, relation)))
+        for s in relation.sources
     )
     return replace(
         relation,
         sources=sources,
-        conditions=(*relation.conditions, *implied(relation.met, relation)),
+        conditions=(*units_equated(relation.conditions, relation), *implied(relation.met, relation)),
     )
 
 
@@ -321,7 +341,21 @@ def implied(conditions: Sequence[exp.Expr], relation: Relation) -> list[exp.Expr
         same = _same_owner(one, other) or _same_event(columns, relation)
         if one[0].alias != other[0].alias and same:
             found.append(exp.EQ(this=leaf(one[0].alias, UNIT), expression=leaf(other[0].alias, UNIT)))
-    return found
+    return [*found, *_implied_by_keys(conditions, relation)]
+
+
+def _implied_by_keys(conditions: Sequence[exp.Expr], relation: Relation) -> Iterator[exp.Expr]:
+    """The equalities of units that references of several columns imply, each column equated with the key's."""
+    equal = {pair for c in map(equated, conditions) if c for pair in (c, c[::-1])}
+    named = {((a.table, a.name), (b.table, b.name)) for a, b in equal}
+    scans = [s for s in relation.sources if s.private and s.derived is None]
+    for source in scans:
+        hop = source.table.path[0] if len(source.table.path) > 1 else None
+        for other in scans if hop is not None and hop.more else ():
+            if hop is None or hop.target != (other.table.schema, other.table.name):
+                continue
+            if all(((source.alias, c), (other.alias, t)) in named for c, t in hop.pairs):
+                yield exp.EQ(this=leaf(source.alias, UNIT), expression=leaf(other.alias, UNIT))
 
 
 def _same_event(columns: Sequence[exp.Column], relation: Relation) -> bool:
@@ -333,7 +367,13 @@ def _same_event(columns: Sequence[exp.Column], relation: Relation) -> bool:
 def _hop(source: Source, column: str) -> tuple[TableName, str] | None:
     """The (table, column) that `column` of a private scan refers to as the first of several steps to its unit."""
     path = source.table.path
-    if not source.private or source.derived is not None or len(path) < 2 or path[0].column != column:
+    if (
+        not source.private
+        or source.derived is not None
+        or len(path) < 2
+        or path[0].column != column
+        or path[0].more
+    ):
         return None
     return path[0].target, path[0].target_column
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
 
+from rewriter.binder.composite_units import by_unit
 from rewriter.binder.group_by import EXACT, aggregates
 from rewriter.binder.names import output_name, plainly, resolve
 from rewriter.binder.output_columns import MOST, computed_column, refuse_intervals, row_column
@@ -83,14 +84,15 @@ def distinct_with_unit(
 
     `rows` is the relation without DISTINCT.
     """
-    if not any(is_inner_unit(f.value, rows) or is_event(f.value, rows) for f in rows.fields):
+    values = [f.value for f in rows.fields]
+    if not any(is_inner_unit(v, rows) or is_event(v, rows) for v in by_unit(values, rows)):
         raise Refusal(
             "PV018",
             "SELECT DISTINCT over private rows (partition selection) is not available yet",
             hint=f"Count the units of each value, e.g. `{example(base_table(rows))}`.",
             position=position(tree),
         )
-    groups = PerUnitGroups(rows, tuple(f.value for f in rows.fields), alias, parameters)
+    groups = PerUnitGroups(rows, tuple(values), alias, parameters)
     fields = tuple(Field(f.name, groups.keyed(f.value, tree)) for f in rows.fields)
     return replace(groups.relation(), scope=(("", fields),))
 

@@ -73,6 +73,8 @@ def top_values(table: Table, column: str) -> str:
 
 def _counted(table: Table) -> str:
     unit = visible_unit(table)
+    if table.unit_parts and all(table.column(part) for part in table.unit_parts):
+        return f"COUNT(DISTINCT ({', '.join(map(identifier, table.unit_parts))}))"
     return "COUNT(*)" if unit is None else f"COUNT(DISTINCT {identifier(unit)})"
 
 

@@ -12,6 +12,7 @@ from itertools import count
 
 from sqlglot import exp
 
+from rewriter.binder.composite_units import units_equated
 from rewriter.binder.joins import implied, owned
 from rewriter.binder.names import resolve
 from rewriter.binder.rejections import base_table, refuse_two_kinds, unit_name, visible_unit
@@ -38,8 +39,7 @@ def scan(table: Table, alias: str, name: str, renamed: Sequence[str] = ()) -> Re
     A private table has one row a unit where its unit column is a key of the backend, or declared as one and
     then enforced in the SQL. Rows without a unit are dropped.
     """
-    unit = frozenset({table.privacy_unit}) if table.privacy_unit else frozenset()
-    single = not table.public and unit in (*table.keys, *table.declared_keys)
+    single = not table.public and frozenset(table.unit) in (*table.keys, *table.declared_keys)
     visible = [c.name for c in table.columns if not c.hidden and c.name != UNIT]
     names = [*renamed, *visible[len(renamed) :]]
     fields = tuple(Field(shown, leaf(alias, c)) for shown, c in zip(names, visible, strict=False))
@@ -109,7 +109,7 @@ def row_in(
         exp.EQ(this=v, expression=f.value.copy()) for v, f in zip(values, inner.fields, strict=True)
     )
     inside, across = apart(relation, inner, at)
-    met = (*across, *equal)
+    met = units_equated((*across, *equal), relation, inner)
     if not negated:
         met = _with_units(met, met, relation, inner)
     if inner.private and not _on_unit(met, relation, inner):
@@ -117,7 +117,10 @@ def row_in(
     if negated:
         unknown = exp.not_(exp.Is(this=exp.paren(exp.and_(*equal)), expression=exp.false()))
         # Units are never NULL, so that their equality is known; by itself the SQL can be seen to rest on it.
-        met = (*across, *(e for e in equal if inner.private and _on_unit((e,), relation, inner)), unknown)
+        met = (
+            *(e for e in met if e in across or (inner.private and _on_unit((e,), relation, inner))),
+            unknown,
+        )
     added = SemiJoin(None, owned(inside, at) if inner.private else inside, None, negated, met)
     return replace(relation, semi_joins=(*relation.semi_joins, added))
 
@@ -136,7 +139,7 @@ def apart(relation: Relation, inner: Relation, at: exp.Expr) -> tuple[Relation, 
     )
     if nested or any(not {a for a, _ in leaves(c)} <= reachable for c in across):
         raise _across(relation, inner, at)
-    return replace(inner, conditions=inside), across
+    return replace(inner, conditions=inside), units_equated(across, relation, inner)
 
 
 def _with_units(

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from sqlglot import exp
 
+from rewriter.binder.composite_units import unit_among
 from rewriter.binder.contribution_bounds import one_row_per_unit
 from rewriter.binder.output_columns import common_column, row_column
 from rewriter.binder.rejections import base_table, mixes, refuse_limited, refuse_two_kinds
@@ -58,7 +59,8 @@ def combined(
         for n, (one, other) in enumerate(pairs)
         if n not in units and (is_unit(one.value, left) or is_unit(other.value, right))
     ]
-    if mixed or ((distinct or not isinstance(node, exp.Union)) and not units):
+    named = bool(units) or _named_by_parts(left, right)
+    if mixed or ((distinct or not isinstance(node, exp.Union)) and not named):
         unit = base_table(left).privacy_unit
         hint = f"Select {unit} at the same place on both sides, as a plain column."
         raise mixes(f"{name} without the privacy unit at the same place on both sides", left, node, hint)
@@ -82,6 +84,19 @@ def combined(
     )
     limit = node.args.get("limit") or node.args.get("offset")
     return Relation((source,), scope=(("", tuple(shown)),), limit=limit)
+
+
+def _named_by_parts(left: Relation, right: Relation) -> bool:
+    """Whether both sides have all parts of their unit at the same places."""
+    places = []
+    for side in (left, right):
+        unit = unit_among([f.value for f in side.fields], side)
+        if unit is None:
+            return False
+        values = [f.value.sql() for f in side.fields]
+        parts = side.source(unit.table).table.unit_parts
+        places.append([values.index(leaf(unit.table, part).sql()) for part in parts])
+    return places[0] == places[1]
 
 
 def _single(node: exp.Expr, only_unit: bool, left: Relation, right: Relation) -> bool:

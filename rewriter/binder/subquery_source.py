@@ -6,8 +6,10 @@ from collections.abc import Iterable
 
 from sqlglot import exp
 
+from rewriter.binder.composite_units import unit_parts
 from rewriter.binder.contribution_bounds import one_row_per_unit
 from rewriter.binder.output_columns import row_column
+from rewriter.binder.rejections import base_table
 from rewriter.ir.relation import (
     UNIT,
     Derived,
@@ -26,6 +28,8 @@ from rewriter.scalar.typecheck import Parameters
 def unit_type(relation: Relation) -> str:
     """The type of the privacy unit, as far as its own tables say it."""
     private = next(s.table for s in relation.sources if s.private)
+    if private.composite:
+        return "record"
     return next((c.type for c in private.columns if c.name == private.privacy_unit), "bigint")
 
 
@@ -50,6 +54,8 @@ def derived_source(
         public=False,
         backend_name=(),
         privacy_unit=UNIT,
+        composite=base_table(relation).composite,
+        unit_parts=unit_parts(derived),
         keys=() if key is None else (frozenset({UNIT, *key}),),
     )
     return Source(alias, table, single, derived, copies=copies)

@@ -11,7 +11,7 @@ Why: docs/decisions/keys-are-no-engines.md.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
@@ -43,7 +43,7 @@ from rewriter.ir.trees import (
 )
 from rewriter.ir.types import Type, type_named
 from rewriter.logical.plan import AggregateNode
-from rewriter.plan import Cells, CellTexts, HistogramQuery, UniqueColumn
+from rewriter.plan import Cells, CellTexts, HistogramQuery, UniqueKey
 from rewriter.policy import Column, Policy, Table
 from rewriter.scalar.typecheck import Parameters, type_of
 
@@ -178,7 +178,7 @@ class Emitter:
         policy, parameters, dialect: what it is written with.
         rank: which parameter holds the secret of the keyed order.
         rank_used: the keyed order has been written.
-        unique: the columns that paths have been found to rest on so far.
+        unique: the keys that paths have been found to rest on so far.
         read: the stored columns that have been written so far.
     """
 
@@ -187,7 +187,7 @@ class Emitter:
     rank: int
     dialect: Engine
     rank_used: bool = False
-    unique: frozenset[UniqueColumn] = frozenset()
+    unique: frozenset[UniqueKey] = frozenset()
     read: set[tuple[str, str, str, str]] = field(default_factory=set)
 
     def rank_key(self) -> exp.Expr:
@@ -313,23 +313,23 @@ class Emitter:
         table = source.table
         virtual = {c.name for c in table.columns if c.virtual}
         stored = [c for c in columns if c not in virtual]
-        unit = frozenset({table.privacy_unit or ""})
-        if source.single and unit not in table.keys:
+        if source.single and frozenset(table.unit) not in table.keys:
             scan = self.first_rows(table, "s")
         else:
-            scan = self.dialect.rows(table, [*stored, self.leading(table)], "s")
+            scan = self.dialect.rows(table, [*stored, *self.leading(table)], "s")
         query = select(*self.columns(source, "s", stored), source=scan)
-        owner, query = self.owner(table, "s", query)
+        parts, query = self.owner(table, "s", query)
+        owner = parts[0][0] if len(parts) == 1 else self.dialect.row(parts)
         shown = (alias(copied(owner), name, quoted=True) for name in columns if name in virtual)
-        present = not_(exp.Is(this=copied(owner), expression=exp.null()))
-        return query.select(*shown, alias(owner, UNIT, quoted=True), copy=False).where(present, copy=False)
+        present = [not_(exp.Is(this=copied(part), expression=exp.null())) for part, _ in parts]
+        return query.select(*shown, alias(owner, UNIT, quoted=True), copy=False).where(*present, copy=False)
 
     def first_rows(self, table: Table, name: str) -> exp.Expr:
         """One row a unit, chosen by a keyed order of that unit's own rows: the declared key, enforced."""
         values = [(self.scanned("s0", table, c), type_named(c.type)) for c in table.columns]
-        unit = self.stored("s0", table, table.privacy_unit or "")
+        unit = [self.stored("s0", table, name) for name in table.unit]
         order = exp.Order(expressions=self.keyed_order(values))
-        rank = exp.Window(this=exp.RowNumber(), partition_by=[unit], order=order, over="OVER")
+        rank = exp.Window(this=exp.RowNumber(), partition_by=unit, order=order, over="OVER")
         scan = self.dialect.rows(table, [c.name for c in table.columns if not c.virtual], "s0")
         ranked = select("*", alias(rank, "_n"), source=scan).subquery("s1", copy=False)
         first = select("*", source=ranked).where(_of("s1", "_n").eq(1), copy=False)
@@ -348,29 +348,43 @@ class Emitter:
         return self.dialect.scanned(of, column)
 
     @staticmethod
-    def leading(table: Table) -> str:
-        """The stored column that names the unit, or that the path to it begins with."""
-        return table.path[0].column if table.path else table.privacy_unit or ""
+    def leading(table: Table) -> Sequence[str]:
+        """The stored columns that name the unit, or that the path to it begins with."""
+        return [column for column, _ in table.path[0].pairs] if table.path else table.unit
 
-    def owner(self, table: Table, of: str, query: exp.Select) -> tuple[exp.Expr, exp.Select]:
-        """The unit of a row along the table's path; rows whose path leads nowhere are dropped."""
-        current = self.stored(of, table, self.leading(table))
+    def owner(self, table: Table, of: str, query: exp.Select) -> tuple[list[Typed], exp.Select]:
+        """The values that name the unit of a row, along the table's path; rows whose path leads nowhere are dropped."""
+
+        def stored(alias: str, of: Table, names: Iterable[str]) -> list[exp.Expr]:
+            return [self.stored(alias, of, name) for name in names]
+
+        holder = self.policy.tables[table.path[-1].target] if table.path else table
+        types = [type_named(next(c.type for c in holder.columns if c.name == part)) for part in holder.unit]
+        current = stored(of, table, self.leading(table))
         for number, hop in enumerate(table.path):
             target = self.policy.tables[hop.target]
-            last = number == len(table.path) - 1
-            if last and hop.target_column == target.privacy_unit:
-                scan = self.dialect.rows(target, [hop.target_column], "u")
-                known = select(self.stored("u", target, hop.target_column), source=scan)
-                return current, query.where(
-                    exp.In(this=copied(current), query=known.subquery(copy=False)), copy=False
-                )
-            self.unique |= {(target.backend_name, hop.target_column)}
+            last, keys = hop is table.path[-1], [key for _, key in hop.pairs]
+            if last and set(keys) == set(target.unit):
+                units = self.dialect.rows(target, keys, "u")
+                query = query.where(self.known(current, stored("u", target, keys), units), copy=False)
+                current = [copied(current[keys.index(part)]) for part in target.unit]
+                break
+            self.unique |= {(target.backend_name, tuple(sorted(keys)))}
             name = f"p{number}"
-            following = target.privacy_unit or "" if last else table.path[number + 1].column
-            match = self.stored(name, target, hop.target_column).eq(current)
-            query = join(query, self.dialect.rows(target, [hop.target_column, following], name), match)
-            current = self.stored(name, target, following)
-        return current, query
+            match = [key.eq(value) for key, value in zip(stored(name, target, keys), current, strict=True)]
+            following = target.unit if last else [column for column, _ in table.path[number + 1].pairs]
+            query = join(query, self.dialect.rows(target, [*keys, *following], name), and_(*match))
+            current = stored(name, target, following)
+        return list(zip(current, types, strict=True)), query
+
+    @staticmethod
+    def known(values: Sequence[exp.Expr], keys: Sequence[exp.Expr], units: exp.Expr) -> exp.Expr:
+        """Whether `units` has a row with these keys."""
+        if len(keys) == 1:
+            listed = select(*keys, source=units)
+            return exp.In(this=copied(values[0]), query=listed.subquery(copy=False))
+        equal = [key.eq(copied(value)) for key, value in zip(keys, values, strict=True)]
+        return exp.Exists(this=select(exp.Literal.number(1), source=units).where(*equal, copy=False))
 
     def unit_type(self, relation: Relation) -> Type:
         """The type of the privacy unit's column."""
@@ -379,6 +393,8 @@ class Emitter:
             return self.unit_type(parts(source.derived)[0])
         table = source.table
         holder = self.policy.tables[table.path[-1].target] if table.path else table
+        if len(holder.unit) > 1:
+            return Type.RECORD
         return type_named(next(c.type for c in holder.columns if c.name == holder.privacy_unit))
 
     def truncated(self, node: AggregateNode, keys: list[str], types: list[Type], delta0: int) -> exp.Select:

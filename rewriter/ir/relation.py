@@ -55,7 +55,7 @@ class Source:
         The unit of a scan, `_o`, may be another table's column, whose type is not known here.
         """
         if name == UNIT and self.private and self.derived is None:
-            return Column(UNIT, "", nullable=False, hidden=True)
+            return Column(UNIT, "record" if self.table.composite else "", nullable=False, hidden=True)
         return next(c for c in self.table.columns if c.name == name)
 
 
@@ -318,6 +318,9 @@ def is_event(expression: exp.Expr, relation: Relation) -> bool:
 
 
 def unit_column(table: Table) -> str | None:
-    """The table's column that holds the privacy unit: its own or a virtual one (a longer path may have neither)."""
+    """The table's column that holds the privacy unit: its own or a virtual one; None without one, or where several
+    hold it."""
+    if table.composite:
+        return None
     virtual = any(c.virtual and c.name == table.privacy_unit for c in table.columns)
     return table.privacy_unit if virtual or len(table.path) <= 1 else None

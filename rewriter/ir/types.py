@@ -48,6 +48,8 @@ class Type(Enum):
     JSONB, JSONB_ARRAY = _and_array("jsonb", "jsonb", enumerable=False)
     OTHER, OTHER_ARRAY = _and_array("", "other")
     """Types that are not computed with."""
+    RECORD = "record", "record", "VARCHAR", False
+    """A privacy unit that several columns name."""
     AGE = "", "age", "VARCHAR", True
     """An interval as age() makes it."""
     LITERAL = "", "literal", "VARCHAR", True

@@ -11,6 +11,7 @@ from fractions import Fraction
 
 from sqlglot import exp
 
+from rewriter.binder.composite_units import by_unit
 from rewriter.binder.names import resolve
 from rewriter.binder.rejections import stored_column, top_values, unit_name
 from rewriter.binder.value_ranges import bounded
@@ -174,7 +175,7 @@ class _Reader:
             raise no_such_function("count", "with several arguments", self.at, f"Write {instead(new, old)}.")
         item = node.expressions[0]
         if isinstance(item, exp.Tuple):
-            values = tuple(self.value(e) for e in self._fields(item))
+            values = tuple(by_unit([self.value(e) for e in self._fields(item)], self.relation))
             owned = [is_inner_unit(v, self.relation) for v in values]
             if not all(owned):
                 return self._items(values, apart=any(owned))

@@ -56,6 +56,7 @@ from typing import cast
 
 from sqlglot import exp
 
+from rewriter.binder.composite_units import by_unit
 from rewriter.binder.constants import (
     UNKNOWN_NAME,
     ConstantReader,
@@ -402,12 +403,13 @@ class QueryAnalyzer(Conditions):
             distinct = tree.args.get("distinct")
             if distinct is None or distinct.args.get("on") is not None:
                 return rows
-            if any(is_inner_unit(f.value, rows) or is_event(f.value, rows) for f in rows.fields):
+            values = by_unit([f.value for f in rows.fields], rows)
+            if any(is_inner_unit(v, rows) or is_event(v, rows) for v in values):
                 refuse_limited(rows)
                 return distinct_with_unit(tree, relation, rows, next(self.names), self.parameters)
         groups = grouping(tree, relation, self.parameters)
         keys = groups.keys
-        owned_keys = any(is_inner_unit(k, relation) or is_event(k, relation) for k in keys)
+        owned_keys = any(is_inner_unit(k, relation) or is_event(k, relation) for k in by_unit(keys, relation))
         if len(groups.sets) == 1 and owned_keys:
             refuse_kept(relation, tree)
             self._fold(ctes, tree.expressions, tree.args.get("having"))

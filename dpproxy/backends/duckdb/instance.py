@@ -15,7 +15,7 @@ import duckdb
 
 from dpproxy.backends.base import BackendUnavailable, literal
 from dpproxy.backends.duckdb.schema import read_schema
-from rewriter.plan import UniqueColumn
+from rewriter.plan import UniqueKey
 
 DuckDBSettings = Mapping[str, str | bool | int | float | list[str]]
 
@@ -39,7 +39,7 @@ class Instance:
         self._instance: duckdb.DuckDBPyConnection | None = None
         self._file: Path | None = None
         self._attached: tuple[int, ...] = ()
-        self._unique: frozenset[UniqueColumn] | None = None
+        self._unique: frozenset[UniqueKey] | None = None
         self._users, self._used = 0, 0.0
 
     @contextmanager
@@ -90,8 +90,8 @@ class Instance:
             self._users -= 1
             self._used = monotonic()
 
-    def unique(self, cursor: duckdb.DuckDBPyConnection) -> frozenset[UniqueColumn]:
-        """The columns that the attached file keeps unique for as long as `cursor` is taken, which nobody writes to
+    def unique(self, cursor: duckdb.DuckDBPyConnection) -> frozenset[UniqueKey]:
+        """The keys that the attached file keeps unique for as long as `cursor` is taken, which nobody writes to
         meanwhile; raises duckdb.Error."""
         with self._lock:
             if self._unique is None:

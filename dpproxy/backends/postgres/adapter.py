@@ -35,7 +35,7 @@ from dpproxy.backends.postgres.schema import described, keeps_unique, others, re
 from dpproxy.backends.postgres.session import OLDEST, objection, pinned
 from rewriter.emit.engines.base import Engine
 from rewriter.emit.engines.postgres import POSTGRES
-from rewriter.plan import HistogramQuery, UniqueColumn
+from rewriter.plan import HistogramQuery, UniqueKey
 from rewriter.policy import Table, TableName
 
 Connection = psycopg.Connection[tuple[Any, ...]]
@@ -283,7 +283,7 @@ def _rows(
     connection: Connection,
     query: str,
     parameters: Sequence[object],
-    unique: frozenset[UniqueColumn] = frozenset(),
+    unique: frozenset[UniqueKey] = frozenset(),
 ) -> Iterator[_Batches]:
     """The rows of a query in a read-only transaction of its own, as the server makes them.
 

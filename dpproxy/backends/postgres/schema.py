@@ -14,7 +14,7 @@ from typing import Any
 import psycopg
 
 from dpproxy.backends.base import BackendColumn, BackendSchema, BackendTable, ForeignKey
-from rewriter.plan import UniqueColumn
+from rewriter.plan import UniqueKey
 from rewriter.policy import TableName
 
 Connection = psycopg.Connection[tuple[Any, ...]]
@@ -94,11 +94,16 @@ _UNIQUE = f"""{_BASE}
 SELECT count(*) FROM unnest($1::text[], $2::text[], $3::text[]) AS wanted(space, name, named)
 WHERE EXISTS (
     SELECT FROM pg_catalog.pg_namespace AS n JOIN pg_catalog.pg_class AS c ON c.relnamespace = n.oid
-    JOIN pg_catalog.pg_attribute AS a ON a.attrelid = c.oid JOIN pg_catalog.pg_index AS i ON i.indrelid = c.oid
-    WHERE n.nspname = wanted.space AND c.relname = wanted.name AND a.attname = wanted.named
-        AND i.indisunique AND i.indisvalid AND i.indpred IS NULL AND i.indexprs IS NULL AND i.indnkeyatts = 1
+    JOIN pg_catalog.pg_index AS i ON i.indrelid = c.oid
+    WHERE n.nspname = wanted.space AND c.relname = wanted.name
+        AND i.indisunique AND i.indisvalid AND i.indpred IS NULL AND i.indexprs IS NULL
         AND i.indexrelid NOT IN (SELECT indexrelid FROM finer)
-        AND i.indkey[0] = a.attnum AND (i.indisprimary OR a.attnotnull)
+        AND i.indnkeyatts = pg_catalog.jsonb_array_length(wanted.named::jsonb)
+        AND wanted.named::jsonb = (
+            SELECT pg_catalog.jsonb_agg(a.attname::text ORDER BY a.attname::text COLLATE "C")
+            FROM pg_catalog.generate_series(0, i.indnkeyatts - 1) AS k
+            JOIN pg_catalog.pg_attribute AS a ON a.attrelid = c.oid AND a.attnum = i.indkey[k]
+            WHERE i.indisprimary OR a.attnotnull)
         AND NOT (c.relkind = 'r' AND EXISTS (SELECT FROM pg_catalog.pg_inherits AS h WHERE h.inhparent = c.oid)))
 """
 _FOREIGN = """
@@ -219,16 +224,16 @@ def others(connection: Connection, called: Sequence[str]) -> list[str]:
     return [str(name) for (name,) in connection.execute(_OTHERS.encode(), (list(called),)).fetchall()]
 
 
-def keeps_unique(connection: Connection, columns: frozenset[UniqueColumn]) -> bool:
-    """Whether the server keeps each of `columns` unique in the snapshot of the connection's transaction.
+def keeps_unique(connection: Connection, keys: frozenset[UniqueKey]) -> bool:
+    """Whether the server keeps each of `keys` unique in the snapshot of the connection's transaction.
 
     Raises psycopg.Error.
     """
-    if not columns:
+    if not keys:
         return True
-    asked = [[*parts, name] for parts, name in sorted(columns)]
+    asked = [[*parts, json.dumps(names)] for parts, names in sorted(keys)]
     row = connection.execute(_UNIQUE.encode(), [list(one) for one in zip(*asked, strict=True)]).fetchone()
-    return row is not None and int(row[0]) == len(columns)
+    return row is not None and int(row[0]) == len(keys)
 
 
 def _column(row: tuple[Any, ...]) -> BackendColumn:

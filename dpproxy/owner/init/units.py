@@ -196,8 +196,11 @@ def _only_way(schema: BackendSchema, name: TableName, leading: Collection[TableN
         return f"its rows may be several units': {'; '.join(ways)}"
     key = keys[0]
     target = schema.tables[key.target]
-    if len(key.columns) > 1 or not target.enforced(frozenset(key.target_columns)):
-        return f"a path needs a foreign key of one column to a key without NULLs, unlike {ways[0]}"
+    if not target.enforced(frozenset(key.target_columns)):
+        return f"a path needs a foreign key to a key without NULLs, unlike {ways[0]}"
+    if len(key.columns) > 1:
+        hop = f"({', '.join(key.columns)}) -> {shown(key.target)} ({', '.join(key.target_columns)})"
+        return f'its rows may lead to the unit by privacy_unit_path = ["{hop}"]'
     return Way(key.columns[0], Place(key.target, key.target_columns[0]))
 
 

@@ -154,6 +154,12 @@ class Engine(ABC):
     def scanned(self, alias: str, column: Column) -> exp.Expr:
         """A stored column as a value of its type in the front; texts compare and order by their bytes."""
 
+    def row(self, parts: Sequence[tuple[exp.Expr, Type]]) -> exp.Expr:
+        """A row of values, none of them NULL, that is equal to another where each value is; in types of one width each,
+        since PostgreSQL compares no rows of others."""
+        widened = [cast(value, "BIGINT") if of in INTEGERS else value for value, of in parts]
+        return exp.Anonymous(this="ROW", expressions=widened)
+
     def expression(self, node: exp.Expr, relation: Relation, parameters: Parameters) -> exp.Expr:
         """A base-form expression: PostgreSQL's meaning, NULL where PostgreSQL would raise; it never raises."""
         return type(self)(relation, parameters).write(node)

@@ -72,6 +72,9 @@ class Spark(Engine):
     def sql(self, query: exp.Expr) -> str:
         return super().sql(_tried(query))
 
+    def row(self, parts: Sequence[tuple[exp.Expr, Type]]) -> exp.Expr:
+        return exp.Anonymous(this="STRUCT", expressions=super().row(parts).expressions)
+
     def scanned(self, alias: str, column: Column) -> exp.Expr:
         value = leaf(alias, column.name)
         if column.type == "date":

@@ -291,7 +291,7 @@ def test_a_path_is_followed_while_its_keys_are_kept_in_the_querys_snapshot(
 ) -> None:
     name = server.make(("CREATE TABLE orders (id int PRIMARY KEY, owner int)",))
     backend = backend_of(server.url(name))
-    query = HistogramQuery("SELECT 1", (), False, None, unique=frozenset({(("public", "orders"), "id")}))
+    query = HistogramQuery("SELECT 1", (), False, None, unique=frozenset({(("public", "orders"), ("id",))}))
 
     def fetched() -> int:
         with backend.open() as slot:

@@ -239,7 +239,7 @@ def test_an_index_over_the_bytes_of_citext_is_no_key(on_postgres: Make, tmp_path
     made.append("CREATE UNIQUE INDEX ON people (u text_ops)")
     with opened(tmp_path, on_postgres(made)) as (backend, policy):
         assert policy.tables["public", "people"].keys == ()
-        assert (("public", "people"), "u") not in backend.schema().unique
+        assert (("public", "people"), ("u",)) not in backend.schema().unique
     made[-1] = "CREATE UNIQUE INDEX ON people (u)"
     with opened(tmp_path, on_postgres(made)) as (_, policy):
         assert policy.tables["public", "people"].keys == (frozenset({"u"}),)

@@ -129,6 +129,7 @@ def _values(name: str, held: Any, table: Table) -> list[Any]:
         "privacy_unit": [c for c in columns if held not in (None, c)],
         "path": [()],
         "kind": ["other"],
+        "unit_parts": [],
         "keys": [(), *((key,) for key in sets)],
         "declared_keys": [(), *((key,) for key in sets)],
         "max_rows_per_unit": [3, 4, None],
