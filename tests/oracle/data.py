@@ -40,10 +40,12 @@ PLAIN = {"duckdb": "VARCHAR", "postgresql": "text", "spark": "string"}
 
 @dataclass(frozen=True)
 class Shape:
-    """What a data set's columns are, by engine: the type of each column of texts, `unit` the type of the units."""
+    """What a data set's columns are, by engine: the type of each column of texts, `unit` the type of the units; where
+    these are `composite`, two columns name each."""
 
     texts: dict[str, str]
     unit: str
+    composite: bool = False
 
     @property
     def numbered(self) -> bool:

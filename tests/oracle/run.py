@@ -16,6 +16,7 @@ import psycopg
 from rewriter.refusal import Refusal
 from tests.oracle.ask import TooLarge, planned
 from tests.oracle.check import check
+from tests.oracle.composite import of_both
 from tests.oracle.generator import KINDS, Generator
 from tests.oracle.world import WORLDS, Server, TooSlow, World
 
@@ -137,6 +138,7 @@ def _statement(world: World, kind: str, number: int, tally: Tally, started: floa
     place = f"{world.name}/{kind}/{number}"
     generator = Generator(Random(place), world.columns)
     sql, kinds = generator.statement(kind)
+    sql = of_both(sql) if world.name.startswith("composite") else sql
     rows = [tally.row(world.engine.name, k) for k in (*sorted(kinds), "all")]
     for row in rows:
         row.statements += 1

@@ -56,6 +56,26 @@ def test_a_unit_does_what_its_price_assumes_and_nothing_to_others(server: Server
         assert row.half > row.counting // 2
 
 
+COMPOSITE = 8
+"""Of each engine, about units that two columns name."""
+
+
+def test_a_unit_of_two_columns_does_what_its_price_assumes(server: Server, tmp_path: Path) -> None:
+    for engine in ("duckdb", "postgresql"):
+
+        def going(found: Tally, engine: str = engine) -> bool:
+            return found.row(engine, "all").statements < COMPOSITE
+
+        tally = run("composite", [engine], going, server, tmp_path, data_sets=1)
+        assert not tally.violations, "\n".join(
+            f"{v.place}: {v.broken[0][0]}\n{v.sql}" for v in tally.violations
+        )
+        assert not tally.crashes
+        row = tally.row(engine, "all")
+        assert row.accepted > COMPOSITE // 2
+        assert row.counting > COMPOSITE // 6
+
+
 def test_a_statement_has_the_relation_that_it_is_asked_for(world: World) -> None:
     for kind in KINDS:
         for number in range(5):

@@ -30,7 +30,7 @@ from rewriter.emit.engines.duckdb import DUCKDB
 from rewriter.emit.engines.postgres import POSTGRES
 from rewriter.policy import Policy
 from tests.dpproxy.postgres_data import READER, Databases
-from tests.oracle import data
+from tests.oracle import composite, data
 from tests.oracle.data import PRIVATE, PUBLIC, Rows, Shape
 from tests.stability.engine import BackendRaised, PostgresEngine
 
@@ -306,7 +306,7 @@ def _collated(admin: psycopg.Connection) -> Iterator[str]:
 def duckdb_world(server: Server, folder: Path, seed: str) -> Iterator[World]:
     """The data set `seed` in DuckDB."""
     rng = Random(seed)
-    of = data.shape(rng, data.COLLATED["duckdb"], "VARCHAR")
+    of = _shape(rng, data.COLLATED["duckdb"], "VARCHAR", seed)
     with server.database() as front:
         made = DuckDBData(folder)
         url = "duckdb:///schema.duckdb"
@@ -321,7 +321,7 @@ def duckdb_world(server: Server, folder: Path, seed: str) -> Iterator[World]:
 def postgres_world(server: Server, folder: Path, seed: str) -> Iterator[World]:
     """The data set `seed` in PostgreSQL."""
     rng = Random(seed)
-    of = data.shape(rng, server.collated, "text")
+    of = _shape(rng, server.collated, "text", seed)
     with server.database() as front, server.database() as name:
         made = PostgresData(server.embedded.conninfo(dbname=name))
         url = server.databases.url(name)
@@ -332,6 +332,12 @@ def postgres_world(server: Server, folder: Path, seed: str) -> Iterator[World]:
                 yield world
         finally:
             made.close()
+
+
+def _shape(rng: Random, available: Sequence[str], plain: str, seed: str) -> Shape:
+    """The shape of a data set; one whose name begins with "composite" has units of two columns."""
+    of = data.shape(rng, available, plain)
+    return replace(of, unit="bigint", composite=True) if seed.startswith("composite") else of
 
 
 @contextmanager
@@ -347,16 +353,26 @@ def _world(
     equal: Callable[[object, object], bool],
 ) -> Iterator[World]:
     tables, rows = data.tables(of, engine.name), data.rows(rng, of)
+    text = data.policy(engine.name)
     listed = data.units(of)
-    removed = []
+    removed: list[frozenset[object]] = []
     for unit in listed[: FEW if engine.name == "spark" else data.HEAVY]:
         removed.append(frozenset(u for u in listed if u == unit or (not of.numbered and equal(u, unit))))
-    engine.fill(WHOLE, tables, rows)
+
+    def shaped(found: Rows) -> Rows:
+        return composite.composed(found) if of.composite else found
+
+    if of.composite:
+        tables = composite.declared(tables, data.PLAIN[engine.name])
+        text = composite.policy(text)
+    engine.fill(WHOLE, tables, shaped(rows))
     for place, spelt in enumerate(removed):
-        engine.fill(without(place), tables, data.remaining(rows, spelt, keep=False))
-        engine.fill(alone(place), tables, data.remaining(rows, spelt, keep=True))
-    engine.stored(tables, rows)
-    policy, refused = accepted(folder, url, data.policy(engine.name))
+        engine.fill(without(place), tables, shaped(data.remaining(rows, spelt, keep=False)))
+        engine.fill(alone(place), tables, shaped(data.remaining(rows, spelt, keep=True)))
+    engine.stored(tables, shaped(rows))
+    policy, refused = accepted(folder, url, text)
+    if of.composite:
+        removed = [frozenset(s for u in spelt for s in composite.spellings(u)) for spelt in removed]
     fronted = PostgresEngine(
         server.embedded.conninfo(dbname=front), front_schema(policy), front_rows(policy, rows), (), ""
     )
