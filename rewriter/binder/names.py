@@ -165,6 +165,10 @@ def output_name(item: exp.Expr) -> str:
         return output_name(item.this.expressions[0])
     if isinstance(item, (exp.TimestampTrunc, exp.DateTrunc)):
         return "date_trunc"
+    if isinstance(item, exp.AtTimeZone):
+        return "timezone"
+    if isinstance(item, exp.TimeToStr):
+        return "to_char"
     if isinstance(item, exp.Anonymous):
         return item.name.lower()
     if isinstance(item, exp.Boolean):

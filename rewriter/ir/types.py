@@ -90,6 +90,7 @@ CASTS = {
     exp.DType.BOOLEAN: Type.BOOL,
     exp.DType.DATE: Type.DATE,
     exp.DType.TIMESTAMP: Type.TIMESTAMP,
+    exp.DType.TIMESTAMPTZ: Type.TIMESTAMPTZ,
     exp.DType.UUID: Type.UUID,
 }
 """The types that values may be cast to."""

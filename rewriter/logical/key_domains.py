@@ -23,6 +23,7 @@ from rewriter.ir.types import FLOATS, HELD, INTEGERS, STAMPS, Type, type_named
 from rewriter.plan import Cell, Factor, Product
 from rewriter.policy import Column, Policy
 from rewriter.refusal import Refusal
+from rewriter.scalar import time_zones
 from rewriter.scalar.array_literal import elements
 from rewriter.scalar.functions import BY_TYPE, LOGICAL
 from rewriter.scalar.parameter_literal import with_constants
@@ -155,7 +156,7 @@ class _Dimensions:
     policy: Policy
     parameters: Parameters
     columns: dict[Leaf, exp.Expr] = field(default_factory=dict)
-    series: dict[Leaf, set[str]] = field(default_factory=dict)
+    series: dict[tuple[Leaf, str], set[str]] = field(default_factory=dict)
     items: dict[str, exp.Expr] = field(default_factory=dict)
 
     def image(self, node: exp.Expr) -> exp.Expr | None:
@@ -178,8 +179,9 @@ class _Dimensions:
     def from_items(self) -> dict[str, exp.Expr]:
         """The FROM items by name, the series of timestamps with the finest grain that their uses need."""
         items = dict(self.items)
-        for at, grains in self.series.items():
-            items[self._name(at)] = self._series(at, _finest(grains))
+        for (at, zone), grains in self.series.items():
+            name = self._name(at) + zone
+            items[name] = self._series(at, zone, _finest(grains), name)
         return items
 
     def reach(self) -> None:
@@ -473,35 +475,50 @@ class _Dimensions:
         function = BY_TYPE.get(type(node))
         if function is None or function.grain is None:
             return None
-        inner = _moment(node)
-        if not isinstance(inner, exp.Column) or not self.relation.source(inner.table).private:
+        column = self._stamp(_moment(node))
+        if column is None or not self.relation.source(column.table).private:
             return None
-        return function.grain(node) if self._type(inner) in STAMPS else None
+        return function.grain(with_constants(node, self.parameters))
+
+    def _stamp(self, moment: exp.Expr) -> exp.Column | None:
+        """The timestamp column that a moment is, or is the time of in a zone."""
+        if isinstance(moment, exp.AtTimeZone):
+            moment = _moment(moment) if self._type(moment) is Type.TIMESTAMP else moment
+        timed = isinstance(moment, exp.Column) and self._type(moment) in STAMPS
+        return moment if timed else None
 
     def _type(self, node: exp.Expr) -> Type:
         return type_of(node, self.relation, self.parameters)
 
     def _timed(self, node: exp.Expr, grain: str) -> exp.Expr | None:
-        inner = _moment(node)
-        at = (inner.text("table"), inner.name)
+        moment = _moment(node)
+        inner = self._stamp(moment)
+        assert inner is not None
+        at = (inner.table, inner.name)
         source = self.relation.source(at[0])
         low, high = self._bounds(at, source.column(at[1]))
         if not low or not high:
             return self._static(node)
-        self.series.setdefault(at, set()).add(grain)
-        zoned = self._type(inner) is Type.TIMESTAMPTZ
-        value = exp.column("v", table=self._name(at))
-        copy = node.copy()
-        _moment(copy).replace(cast(value, "TIMESTAMPTZ" if zoned else "TIMESTAMP"))
+        zone = with_constants(moment.args["zone"], self.parameters).name if moment is not inner else ""
+        self.series.setdefault((at, zone), set()).add(grain)
+        value = exp.column("v", table=self._name(at) + zone)
+        copy = with_constants(node, self.parameters)
+        _moment(copy).replace(
+            cast(value, "TIMESTAMPTZ" if self._type(moment) is Type.TIMESTAMPTZ else "TIMESTAMP")
+        )
         return copy
 
-    def _series(self, at: Leaf, grain: str) -> exp.Expr:
+    def _series(self, at: Leaf, zone: str, grain: str, name: str) -> exp.Expr:
+        """The begins of the periods in which a column lies, by the clock of a zone where there is one."""
         source = self.relation.source(at[0])
         column = source.column(at[1])
-        rows = self._calendar(*self._bounds(at, column), grain)
+        low, high = (
+            [_by_clock(end, zone) for end in ends] if zone else ends for ends in self._bounds(at, column)
+        )
+        rows = self._calendar(low, high, grain)
         if (column.nullable or source.on is not None) and not self._comparisons(at):
             rows = rows.union(select(exp.null()), distinct=False, copy=False)
-        return _listed(rows, self._name(at))
+        return _listed(rows, name)
 
     def _static(self, node: exp.Expr) -> exp.Expr | None:
         """A finite set that the form of the expression gives: booleans, fields of a date, constant branches."""
@@ -530,10 +547,24 @@ class _Dimensions:
 
 
 def _moment(node: exp.Expr) -> exp.Expr:
-    """The operand of a function of time, without the zone in which it is read."""
+    """The operand of a function of time, as it is at UTC; the time in another zone is one of its own."""
     inner: exp.Expr = node.args[BY_TYPE[type(node)].operand].unnest()
-    zoneless = isinstance(inner, exp.Cast) and inner.to.this == exp.DType.TIMESTAMP
-    return inner.this.unnest() if zoneless or isinstance(inner, exp.AtTimeZone) else inner
+    while _same_at_utc(inner):
+        inner = inner.this.unnest()
+    return inner
+
+
+def _same_at_utc(node: exp.Expr) -> bool:
+    """Whether a timestamp is another type of its operand."""
+    if isinstance(node, exp.AtTimeZone):
+        return time_zones.at_utc(node)
+    return isinstance(node, exp.Cast) and node.to.this in (exp.DType.TIMESTAMP, exp.DType.TIMESTAMPTZ)
+
+
+def _by_clock(end: exp.Expr, zone: str) -> exp.Expr:
+    """A moment as the time in a zone."""
+    moment = exp.AtTimeZone(this=cast(end, "TIMESTAMP"), zone=exp.Literal.string("UTC"))
+    return exp.AtTimeZone(this=moment, zone=exp.Literal.string(zone))
 
 
 def _finest(grains: set[str]) -> str:

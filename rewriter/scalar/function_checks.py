@@ -13,7 +13,7 @@ from sqlglot import exp
 from rewriter.ir.parameter import Parameters
 from rewriter.ir.types import CASTS, DATED, FLOATS, INTEGERS, NUMBERS, STAMPS, TEXTUAL, ZONELESS, Type
 from rewriter.refusal import Refusal
-from rewriter.scalar import regexp
+from rewriter.scalar import regexp, time_zones
 from rewriter.scalar.interval import interval_text
 from rewriter.syntax.allowlist import FIELDS, TRUNCATIONS, describe, position
 
@@ -21,7 +21,7 @@ CAST_FROM = {
     **dict.fromkeys(NUMBERS, NUMBERS),
     **dict.fromkeys(INTEGERS, NUMBERS | {Type.BOOL}),
     Type.TEXT: INTEGERS | ZONELESS | {Type.TEXT, Type.BOOL, Type.UUID, Type.JSON, Type.JSONB},
-    **dict.fromkeys(ZONELESS, DATED),
+    **dict.fromkeys(DATED, DATED),
     Type.BOOL: {Type.BOOL},
     Type.UUID: {Type.UUID},
 }
@@ -135,7 +135,12 @@ def zoned(part: exp.Expr, of: Of, parameters: Parameters) -> str | None:
     zone = constant_text(part.args["zone"], parameters)
     if of(part.this) not in STAMPS:
         return "of other than a timestamp"
-    return None if zone is not None and zone.upper() in ("UTC", "ETC/UTC", "GMT", "") else "other than UTC"
+    if zone is None or not (zone == "" or zone.upper() in time_zones.UTC or time_zones.known(zone)):
+        return "with other than a zone such as 'UTC' or 'Europe/Berlin'"
+    others = not all(time_zones.at_utc(one) for one in part.this.find_all(exp.AtTimeZone))
+    if others and zone.upper() not in time_zones.UTC and time_zones.begun(part) is None:
+        return "of a time that is in another zone, or of hours in one,"
+    return None
 
 
 def cast(part: exp.Expr, of: Of, parameters: Parameters) -> str | None:
@@ -287,7 +292,7 @@ def named(part: exp.Expr, of: Of, parameters: Parameters) -> str | None:
     types, name = [of(p) for p in part.expressions], part.name.lower()
     if name == "age":
         within = isinstance(part.parent, exp.Extract) and len(types) == 2
-        return None if within and ZONELESS.issuperset(types) else "other than EXTRACT(... FROM age(a, b))"
+        return None if within and DATED.issuperset(types) else "outside of EXTRACT, or of these types,"
     if name == "make_date":
         return None if len(types) == 3 and INTEGERS.issuperset(types) else "with these arguments"
     return "with other than a list of constants"

@@ -15,9 +15,13 @@ from typing import Protocol
 from sqlglot import exp
 
 from rewriter.ir.types import CASTS, INTEGERS, NUMBERS, STAMPS, ZONELESS, Type
+from rewriter.scalar import time_zones
 from rewriter.scalar.timestamps import DAY, truncated, year_of
-from rewriter.scalar.value_interval import Interval, furthest, parsed, union
+from rewriter.scalar.value_interval import NOTHING, Interval, furthest, parsed, union
 from rewriter.syntax.allowlist import EXTRACTED
+
+NEAR = Interval(Fraction(-DAY), Fraction(DAY), 0)
+"""Seconds by which a time in a zone is ahead of UTC, or behind it."""
 
 
 class Ranging(Protocol):
@@ -187,8 +191,9 @@ def period(node: exp.Expr, of: Ranging) -> Interval:
 
 
 def moment(node: exp.Expr, of: Ranging) -> Interval:
-    """AT TIME ZONE 'UTC'."""
-    return _seconds(node.this, of)
+    """AT TIME ZONE: at another moment of the same day or of one beside it, unless the zone is UTC."""
+    found = _seconds(node.this, of)
+    return found.plus(NEAR if not time_zones.at_utc(node) else NOTHING)
 
 
 def cast(node: exp.Expr, of: Ranging) -> Interval:
@@ -200,7 +205,7 @@ def cast(node: exp.Expr, of: Ranging) -> Interval:
     inner = of.interval(node.this)
     if target is Type.DATE and source in STAMPS:
         return inner.mapped(lambda end: Fraction(floor(end / DAY)), 0)
-    if target is Type.TIMESTAMP:
+    if target in STAMPS:
         return _seconds(node.this, of)
     if source is Type.BOOL:
         return Interval(Fraction(0), Fraction(1), 0)

@@ -340,7 +340,7 @@ FUNCTIONS = (
     ),
     F(
         exp.TimestampTrunc,
-        ("this", "unit"),
+        ("this", "unit", "zone"),
         "date_trunc",
         _truncated,
         check=checks.truncated,
@@ -352,7 +352,7 @@ FUNCTIONS = (
     ),
     F(
         exp.DateTrunc,
-        ("this", "unit"),
+        ("this", "unit", "zone"),
         "date_trunc",
         _truncated,
         check=checks.truncated,
@@ -365,7 +365,7 @@ FUNCTIONS = (
     F(
         exp.AtTimeZone,
         ("this", "zone"),
-        "AT TIME ZONE 'UTC'",
+        "AT TIME ZONE",
         _zoned,
         check=checks.zoned,
         strict=True,

@@ -1,9 +1,10 @@
 """Rewrites PostgreSQL's alternative spellings to base form.
 
 In:  x = ANY (ARRAY[1, 2]), x > ALL (ARRAY[1, 2]), x BETWEEN SYMMETRIC 3 AND 1, CASE x WHEN 1 THEN 2 END,
-     date_part('year', x)
+     date_part('year', x), date_trunc('day', x, 'Asia/Tokyo')
 Out: x IN (1, 2), (x > 1 AND x > 2), (x BETWEEN 3 AND 1 OR x BETWEEN 1 AND 3), CASE WHEN x = 1 THEN 2 END,
-     CAST(EXTRACT(YEAR FROM x) AS DOUBLE PRECISION)
+     CAST(EXTRACT(YEAR FROM x) AS DOUBLE PRECISION),
+     date_trunc('day', x::timestamptz AT TIME ZONE 'Asia/Tokyo') AT TIME ZONE 'Asia/Tokyo'
 """
 
 from __future__ import annotations
@@ -41,9 +42,19 @@ def _plain(node: exp.Expr) -> exp.Expr:
         return exp.Case(ifs=ifs, default=node.args.get("default"))
     if isinstance(node, exp.Date) and not node.expressions and node.args.get("zone") is None:
         return exp.cast(node.this, "DATE")
+    if isinstance(node, (exp.TimestampTrunc, exp.DateTrunc)) and node.args.get("zone") is not None:
+        return _period(node)
     if isinstance(node, exp.Anonymous) and node.name.lower() == "date_part":
         return _part(node)
     return node
+
+
+def _period(node: exp.Expr) -> exp.Expr:
+    """date_trunc in a zone: the zone's own time, cut, as a moment again."""
+    zone = node.args["zone"]
+    local = exp.AtTimeZone(this=exp.cast(node.this, "TIMESTAMPTZ"), zone=zone)
+    period = type(node)(this=local, unit=node.args["unit"])
+    return exp.AtTimeZone(this=period, zone=zone.copy())
 
 
 def _part(node: exp.Anonymous) -> exp.Expr:

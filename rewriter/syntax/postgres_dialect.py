@@ -24,7 +24,8 @@ UNKNOWN = "unknown"
 """The mark of IS UNKNOWN, which is IS NULL to the parser."""
 
 WRITTEN = "written"
-"""The mark of date_trunc and to_char: their unit or format as the client wrote it, which may be in lower case."""
+"""The mark of what PostgreSQL keeps apart from another spelling: of date_trunc and to_char the unit or format as the
+client wrote it, which may be in lower case, of timezone(zone, x) and age(x) their names."""
 
 BY_THEIR_NAMES = ("TO_TIMESTAMP", "TO_DATE", "TO_HEX", "DATE_ADD", "LOG10", "DIV", "IFNULL")
 """Functions that the parser would take for others, or for one without its name."""
@@ -67,6 +68,24 @@ def _in_capitals(place: int, build: Callable[..., exp.Expr]) -> Callable[..., ex
     return built
 
 
+def _zone_first(args: list[exp.Expr]) -> exp.Expr:
+    """timezone(zone, x), which is x AT TIME ZONE zone."""
+    if len(args) != 2:
+        return exp.Anonymous(this="timezone", expressions=args)
+    node = exp.AtTimeZone(this=args[1], zone=args[0])
+    node.meta[WRITTEN] = "timezone"
+    return node
+
+
+def _until_today(args: list[exp.Expr]) -> exp.Expr:
+    """age(x), which is age(CURRENT_DATE, x)."""
+    if len(args) != 1:
+        return exp.Anonymous(this="age", expressions=args)
+    node = exp.Anonymous(this="age", expressions=[exp.CurrentDate(), *args])
+    node.meta[WRITTEN] = "age"
+    return node
+
+
 class Reading(Postgres):
     """The dialect of `parse`; texts are written in PostgreSQL's own.
 
@@ -83,6 +102,8 @@ class Reading(Postgres):
         FUNCTIONS: ClassVar = {
             **{n: f for n, f in PostgresParser.FUNCTIONS.items() if n not in BY_THEIR_NAMES},
             "DATE_TRUNC": _in_capitals(0, PostgresParser.FUNCTIONS["DATE_TRUNC"]),
+            "TIMEZONE": _zone_first,
+            "AGE": _until_today,
             "TO_CHAR": _in_capitals(1, PostgresParser.FUNCTIONS["TO_CHAR"]),
         }
         FUNCTION_PARSERS: ClassVar = {

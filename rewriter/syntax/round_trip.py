@@ -86,7 +86,11 @@ def _arguments(node: exp.Expr) -> list[exp.Expr]:
 
 
 def _as_written(node: exp.Expr) -> exp.Expr:
-    """date_trunc or to_char with its unit or format in the client's letters."""
+    """date_trunc or to_char with its unit or format in the client's letters, or a function that stands for another."""
+    if isinstance(node, exp.AtTimeZone):
+        return exp.Anonymous(this="timezone", expressions=[node.args["zone"], node.this])
+    if isinstance(node, exp.Anonymous):
+        return exp.Anonymous(this=node.name, expressions=node.expressions[1:])
     text = exp.Literal.string(node.meta[WRITTEN])
     if isinstance(node, exp.TimeToStr):
         return exp.Anonymous(this="to_char", expressions=[node.this, text])

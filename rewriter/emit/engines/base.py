@@ -11,6 +11,7 @@ What the owner wrote in SQL is evaluated first: docs/decisions/owners-sql-is-sec
 
 from __future__ import annotations
 
+import datetime as dt
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
@@ -37,9 +38,9 @@ from rewriter.ir.trees import (
     select,
     table_named,
 )
-from rewriter.ir.types import DATED, FLOATS, INTEGERS, NUMBERS, SPAN, Type, common
+from rewriter.ir.types import DATED, FLOATS, INTEGERS, NUMBERS, SPAN, STAMPS, Type, common
 from rewriter.policy import Column, Table
-from rewriter.scalar import float_guards, regexp
+from rewriter.scalar import float_guards, regexp, time_zones
 from rewriter.scalar.comparable import alike_operands
 from rewriter.scalar.function_checks import constant_text, whole_constant
 from rewriter.scalar.functions import BY_TYPE, COMPARISONS
@@ -567,8 +568,9 @@ class Engine(ABC):
         if target is Type.TEXT:
             text = self.spelt(value, source)
             return exp.Left(this=text, expression=number(sizes[0])) if sizes else text
-        if target is Type.TIMESTAMP and source is Type.DATE:
-            return when(dates(value), cast(value, "TIMESTAMP"))
+        if target in STAMPS:
+            stamp = cast(value, "TIMESTAMP")
+            return when(dates(value), stamp) if source is Type.DATE else stamp
         if source is Type.TIMESTAMPTZ:
             value = cast(value, "TIMESTAMP")
         return cast(value, self.stored(node))
@@ -620,17 +622,48 @@ class Engine(ABC):
         if found is Type.DATE:
             moment = cast(value.copy(), "TIMESTAMP") if field == "epoch" else value.copy()
             return when(dates(value), self.field(moment, field))
-        return when(calendar(value), self.field(value, field))
+        return self.within_calendar(node.expression, value, self.field(value, field))
 
     def truncated_time(self, node: exp.Expr) -> exp.Expr:
         value, copy = self.write(node.this), node.copy()
         zoneless = self.type_of(node.this) is Type.TIMESTAMP
         copy.set("this", value if zoneless else cast(value, "TIMESTAMP"))
-        return when(dates(value) if self.type_of(node.this) is Type.DATE else calendar(value), copy)
+        return self.within_calendar(node.this, value, copy)
+
+    def within_calendar(self, node: exp.Expr, value: exp.Expr, computed: exp.Expr) -> exp.Expr:
+        """What is computed from the value of a date or timestamp, where that is of the years 1 to 9999."""
+        if time_zones.in_zone(node):
+            return computed
+        return when(dates(value) if self.type_of(node) is Type.DATE else calendar(value), computed)
 
     def zoned(self, node: exp.Expr) -> exp.Expr:
-        """A timestamp at UTC with a zone or without one: the sessions of all engines are in UTC."""
-        return cast(self.write(node.this), "TIMESTAMP")
+        """The time in a zone at a moment, or the moment of a time in a zone; the sessions of all engines are in UTC."""
+        zone = constant_text(node.args["zone"], self.parameters) or "UTC"
+        value, begun = self.write(node.this), time_zones.begun(node)
+        if zone.upper() in time_zones.UTC:
+            return cast(value, "TIMESTAMP")
+        if self.type_of(node.this) is Type.TIMESTAMPTZ:
+            return self.shifted(exp.Add, value, value, time_zones.offsets(zone))
+        if begun is not None and self.type_of(begun) is Type.TIMESTAMPTZ:
+            unit = node.this.unnest().args["unit"].name.lower()
+            return self.shifted(exp.Sub, value, self.write(begun), time_zones.period_offsets(zone, unit))
+        return self.shifted(exp.Sub, value, value, time_zones.local_offsets(zone))
+
+    def shifted(
+        self, operator: type[exp.Binary], value: exp.Expr, at: exp.Expr, steps: time_zones.Steps
+    ) -> exp.Expr:
+        """A timestamp plus or minus the seconds that hold at another, where that is of the years with known offsets."""
+        ends = [
+            cast(exp.Literal.string(str(end)), "TIMESTAMP")
+            for end in (time_zones.FIRST, time_zones.END - dt.timedelta(microseconds=1))
+        ]
+        known = exp.Between(this=at.copy(), low=ends[0], high=ends[1])
+        moved = operator(this=cast(value, "TIMESTAMP"), expression=self.lasting(_chosen(at, steps)))
+        return when(known, moved)
+
+    def lasting(self, seconds: exp.Expr) -> exp.Expr:
+        """An interval of so many seconds."""
+        return exp.Mul(this=paren(seconds), expression=cast(exp.Literal.string("1 second"), "INTERVAL"))
 
     def interval(self, node: exp.Expr) -> exp.Expr:
         text = interval_text(node, self.parameters) or ""
@@ -638,8 +671,8 @@ class Engine(ABC):
 
     def shown(self, node: exp.Expr) -> exp.Expr:
         value = self.write(node.this)
-        guard = dates(value) if self.type_of(node.this) is Type.DATE else calendar(value)
-        return when(guard, exp.TimeToStr(this=cast(value, "TIMESTAMP"), format=node.args["format"].copy()))
+        text = exp.TimeToStr(this=cast(value, "TIMESTAMP"), format=node.args["format"].copy())
+        return self.within_calendar(node.this, value, text)
 
     def named(self, node: exp.Expr) -> exp.Expr:
         parts = [self.write(e) for e in node.expressions]
@@ -767,3 +800,13 @@ class Engine(ABC):
         )
         parts = [self.bytewise(value.copy()), *texts, *flags]
         return when(short, exp.Anonymous(this="REGEXP_REPLACE", expressions=parts))
+
+
+def _chosen(at: exp.Expr, steps: time_zones.Steps) -> exp.Expr:
+    """The number of the step that a timestamp is in, found by halving."""
+    if len(steps) == 1:
+        return number(steps[0][1])
+    half = len(steps) // 2
+    since = cast(exp.Literal.string(str(steps[half][0])), "TIMESTAMP")
+    before = exp.LT(this=at.copy(), expression=since)
+    return case((before, _chosen(at, steps[:half])), otherwise=_chosen(at, steps[half:]))

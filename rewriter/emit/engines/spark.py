@@ -261,6 +261,9 @@ class Spark(Engine):
         later = type(node)(this=cast(value.copy(), "TIMESTAMP"), expression=interval)
         return _still(when(calendar(value), later), calendar)
 
+    def lasting(self, seconds: exp.Expr) -> exp.Expr:
+        return exp.Anonymous(this="MAKE_INTERVAL", expressions=[*(number(0) for _ in range(6)), seconds])
+
     def days_between(self, first: exp.Expr, second: exp.Expr) -> exp.Expr:
         return exp.Anonymous(this="DATEDIFF", expressions=[first, second])
 
@@ -325,25 +328,19 @@ class Spark(Engine):
         return paren(exp.Sub(this=found, expression=number(1))) if field == "dow" else found
 
     def truncated_time(self, node: exp.Expr) -> exp.Expr:
-        written = super().truncated_time(node)
-        for branch in written.args["ifs"]:
-            made = branch.args["true"]
-            unit = exp.Literal.string(made.args["unit"].name.upper())
-            start = exp.Anonymous(this="DATE_TRUNC", expressions=[unit, made.this])
-            branch.set("true", cast(start, "TIMESTAMP"))
-        return written
+        value, unit = self.write(node.this), exp.Literal.string(node.args["unit"].name.upper())
+        stamp = value if self.type_of(node.this) is Type.TIMESTAMP else cast(value, "TIMESTAMP")
+        start = exp.Anonymous(this="DATE_TRUNC", expressions=[unit, stamp])
+        return self.within_calendar(node.this, value, cast(start, "TIMESTAMP"))
 
     def interval(self, node: exp.Expr) -> exp.Expr:
         raise self.refused(node, "an interval in this place")
 
     def shown(self, node: exp.Expr) -> exp.Expr:
-        written = super().shown(node)
-        for branch in written.args["ifs"]:
-            made = branch.args["true"]
-            pattern = re.sub("%.", lambda match: _PATTERNS[match[0]], made.args["format"].this)
-            texts = [made.this, exp.Literal.string(pattern)]
-            branch.set("true", exp.Anonymous(this="DATE_FORMAT", expressions=texts))
-        return written
+        value = self.write(node.this)
+        pattern = re.sub("%.", lambda match: _PATTERNS[match[0]], node.args["format"].this)
+        texts = [cast(value, "TIMESTAMP"), exp.Literal.string(pattern)]
+        return self.within_calendar(node.this, value, exp.Anonymous(this="DATE_FORMAT", expressions=texts))
 
     def named(self, node: exp.Expr) -> exp.Expr:
         if node.name.lower() == "age":

@@ -53,6 +53,26 @@ CELLS: tuple[tuple[str, str, set[str | None]], ...] = (
     ("a.title", f"{ON_ARTICLES} WHERE a.title = 'Title 3' AND e.device = a.topic", {"Title 3"}),
     ("extract(quarter FROM signup_date)", "users WHERE signup_date >= '2024-07-01'", {"3", "4"}),
     ("date_trunc('month', ts)", "events WHERE ts < '2024-02-01'", {"2024-01-01 00:00:00"}),
+    (
+        "date_trunc('month', ts::timestamptz AT TIME ZONE 'America/New_York')",
+        "events WHERE ts < '2024-02-01'",
+        {"2023-12-01 00:00:00", "2024-01-01 00:00:00"},
+    ),
+    (
+        "date_trunc('month', ts AT TIME ZONE 'UTC', 'America/New_York')",
+        "events WHERE ts < '2024-02-01'",
+        {"2023-12-01 05:00:00+00", "2024-01-01 05:00:00+00"},
+    ),
+    (
+        "(ts AT TIME ZONE 'UTC' AT TIME ZONE 'Asia/Tokyo')::date",
+        "events WHERE ts >= '2024-03-30'",
+        {"2024-03-30", "2024-03-31", "2024-04-01"},
+    ),
+    (
+        "EXTRACT(month FROM timezone('Asia/Tokyo', ts::timestamptz))",
+        "events WHERE ts >= '2024-03-30' AND ts < '2024-03-31 15:00'",
+        {"3"},
+    ),
 )
 
 

@@ -279,3 +279,14 @@ EXTRACT(hour FROM tz AT TIME ZONE 'UTC')
 tz > ts
 tz >= date_trunc('month', ts)
 CASE WHEN tz::date > d THEN 1 ELSE 0 END
+tz AT TIME ZONE 'Asia/Tokyo'
+ts AT TIME ZONE 'Asia/Tokyo'
+timezone('Etc/GMT+5', tz)
+date_trunc('month', tz, 'Etc/GMT-14')
+date_trunc('MONTH', d, 'Etc/GMT+12')
+to_char(tz AT TIME ZONE 'Etc/GMT+5', 'YYYY-MM-DD')
+d::timestamptz
+ts::timestamptz
+EXTRACT(year FROM age(tz, timestamp '2001-03-01'))
+EXTRACT(month FROM age(tz, ts))
+EXTRACT(month FROM age(ts, tz))
