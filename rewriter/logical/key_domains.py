@@ -484,8 +484,9 @@ class _Dimensions:
         """The timestamp column that a moment is, or is the time of in a zone."""
         if isinstance(moment, exp.AtTimeZone):
             moment = _moment(moment) if self._type(moment) is Type.TIMESTAMP else moment
-        timed = isinstance(moment, exp.Column) and self._type(moment) in STAMPS
-        return moment if timed else None
+        if not isinstance(moment, exp.Column) or self._type(moment) not in STAMPS:
+            return None
+        return moment
 
     def _type(self, node: exp.Expr) -> Type:
         return type_of(node, self.relation, self.parameters)

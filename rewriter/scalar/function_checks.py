@@ -13,8 +13,9 @@ from sqlglot import exp
 from rewriter.ir.parameter import Parameters
 from rewriter.ir.types import CASTS, DATED, FLOATS, INTEGERS, NUMBERS, STAMPS, TEXTUAL, ZONELESS, Type
 from rewriter.refusal import Refusal
-from rewriter.scalar import regexp, time_zones
-from rewriter.scalar.interval import interval_text
+from rewriter.scalar import regexp, time_format, time_zones
+from rewriter.scalar.interval import interval_text, measured
+from rewriter.scalar.timestamps import DAY, moment_of
 from rewriter.syntax.allowlist import FIELDS, TRUNCATIONS, describe, position
 
 CAST_FROM = {
@@ -281,11 +282,55 @@ def _plain_number(node: exp.Expr, parameters: Parameters) -> float | None:
 
 
 def shown(part: exp.Expr, of: Of, parameters: Parameters) -> str | None:
-    text = part.args["format"]
-    plain = isinstance(text, exp.Literal) and TO_CHAR.fullmatch(text.this) is not None
+    text = part.args["format"].name if isinstance(part.args["format"], exp.Literal) else ""
+    plain = TO_CHAR.fullmatch(text) if "%" in text else time_format.pieces(text)
     if of(part.this) not in DATED or not plain:
-        return "of other than dates with YYYY, MM, DD, HH24, MI, SS, DDD"
+        return f"of other than dates with {', '.join(time_format.PATTERNS)}"
     return None
+
+
+def binned(part: exp.Expr, of: Of, parameters: Parameters) -> str | None:
+    if of(part.expression) not in STAMPS:
+        return "of other than a timestamp"
+    if bins(part, parameters) is None:
+        return (
+            "with other than a constant stride without months, and a constant origin of the years 1 to 9999,"
+        )
+    return None
+
+
+def bins(node: exp.Expr, parameters: Parameters) -> tuple[int, int] | None:
+    """The stride of date_bin and its origin, counted since 1970, in microseconds; None for those that are not allowed.
+
+    Parameters without their values yet have some.
+
+    >>> day, since = exp.Literal.string("1 day"), exp.Literal.string("1970-01-02")
+    >>> bins(exp.DateBin(this=day, expression=exp.column("x"), origin=since), ())
+    (86400000000, 86400000000)
+    """
+    texts = [_text_of(part, parameters) for part in (node.this, node.args["origin"])]
+    stride = measured("1 day" if texts[0] == "" else texts[0] or "")
+    origin = moment_of("1970-01-01" if texts[1] == "" else texts[1] or "")
+    if (
+        stride is None
+        or origin is None
+        or stride[0]
+        or not 0 < (micros := stride[1] * DAY * 10**6 + stride[2]) <= 10**16
+    ):
+        return None
+    return micros, int(origin * 10**6)
+
+
+def _text_of(node: exp.Expr, parameters: Parameters) -> str | None:
+    """The text of a constant of a type."""
+    node = node.unnest()
+    if isinstance(node, exp.Interval):
+        return interval_text(node, parameters)
+    return constant_text(node.this if isinstance(node, exp.Cast) else node, parameters)
+
+
+def similar(part: exp.Expr, of: Of, parameters: Parameters) -> str | None:
+    return "with a pattern that is not written down, or has more than characters, sets, % _ ( ) | * + ? and {m,n},"
 
 
 def named(part: exp.Expr, of: Of, parameters: Parameters) -> str | None:

@@ -13,8 +13,9 @@ from sqlglot import exp
 from rewriter.ir.parameter import Parameters
 from rewriter.ir.relation import leaves
 from rewriter.ir.trees import cast
-from rewriter.scalar.function_checks import whole_constant
+from rewriter.scalar.function_checks import bins, whole_constant
 from rewriter.scalar.parameter_literal import with_constants
+from rewriter.scalar.time_format import pieces
 from rewriter.syntax.allowlist import EXTRACTED
 
 MOST_BUCKETS = 10_000
@@ -58,4 +59,39 @@ def grain_of_cast(node: exp.Expr) -> str | None:
 
 def grain_of_text(node: exp.Expr) -> str | None:
     """to_char: all times of a day have one text, where its format shows no time of day."""
-    return None if re.search("%[HMS]", node.args["format"].name) else "day"
+    text = node.args["format"].name
+    if "%" in text:
+        return None if re.search("%[HMS]", text) else "day"
+    return None if _shown(text) & {"hour", "minute", "second"} else "day"
+
+
+def texts(node: exp.Expr, parameters: Parameters) -> list[exp.Expr] | None:
+    """to_char: those that each year repeats, or each week, or each day, where its format shows nothing else."""
+    shown = _shown(node.args["format"].name)
+    for fields, moments in _PERIODS.items():
+        if shown and shown <= fields:
+            return [
+                exp.TimeToStr(this=exp.cast(exp.Literal.string(m), "TIMESTAMP"), format=node.args["format"])
+                for m in moments
+            ]
+    return None
+
+
+_PERIODS = {
+    frozenset({"month", "quarter"}): [f"2024-{month:02}-01" for month in range(1, 13)],
+    frozenset({"dow", "isodow"}): [f"2024-01-{day:02}" for day in range(1, 8)],
+    frozenset({"hour"}): [f"2024-01-01 {hour:02}:00:00" for hour in range(24)],
+}
+"""Fields of a time with moments at which they have all of their values."""
+
+
+def _shown(text: str) -> set[str]:
+    """The fields that a format shows."""
+    return {piece.field for piece in pieces(text) or [] if piece.pattern}
+
+
+def grain_of_bin(node: exp.Expr) -> str | None:
+    """date_bin: the longest period that no bin divides."""
+    stride, origin = bins(node, ()) or (1, 0)
+    micros = {"day": 86_400_000_000, "hour": 3_600_000_000, "minute": 60_000_000}
+    return next((unit for unit, size in micros.items() if stride % size == 0 == origin % size), None)

@@ -148,6 +148,10 @@ def _truncated(node: exp.Expr, of: Of) -> Type:
     return Type.TIMESTAMPTZ if of(node.this) is Type.DATE else of(node.this)
 
 
+def _binned(node: exp.Expr, of: Of) -> Type:
+    return of(node.expression)
+
+
 def _zoned(node: exp.Expr, of: Of) -> Type:
     return Type.TIMESTAMP if of(node.this) is Type.TIMESTAMPTZ else Type.TIMESTAMPTZ
 
@@ -177,6 +181,7 @@ FUNCTIONS = (
     F(exp.In, ("this", "expressions"), "IN (...)", strict=True, form="compared"),
     F(exp.Is, (*BOTH, "negate"), "IS"),
     F(exp.Like, (*BOTH, "negate"), "LIKE", check=checks.pattern, strict=True, form="like"),
+    F(exp.SimilarTo, BOTH, "SIMILAR TO", check=checks.similar),
     F(exp.ILike, (*BOTH, "negate"), "ILIKE", check=checks.pattern, strict=True, form="like"),
     F(
         exp.Add,
@@ -363,6 +368,17 @@ FUNCTIONS = (
         form="truncated_time",
     ),
     F(
+        exp.DateBin,
+        (*BOTH, "origin"),
+        "date_bin",
+        _binned,
+        operand="expression",
+        check=checks.binned,
+        strict=True,
+        grain=domains.grain_of_bin,
+        form="binned",
+    ),
+    F(
         exp.AtTimeZone,
         ("this", "zone"),
         "AT TIME ZONE",
@@ -547,6 +563,7 @@ FUNCTIONS = (
         Type.TEXT,
         check=checks.shown,
         strict=True,
+        values=domains.texts,
         grain=domains.grain_of_text,
         form="shown",
     ),

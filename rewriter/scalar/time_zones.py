@@ -129,8 +129,8 @@ def in_zone(node: exp.Expr) -> bool:
     )
 
 
-def at_utc(node: exp.AtTimeZone) -> bool:
-    """Whether a zone is written down as UTC; that of a parameter may be another."""
+def at_utc(node: exp.Expr) -> bool:
+    """Whether the zone of AT TIME ZONE is written down as UTC; that of a parameter may be another."""
     return isinstance(node.args["zone"], exp.Literal) and node.args["zone"].name.upper() in UTC
 
 

@@ -34,6 +34,10 @@ def _plain(node: exp.Expr) -> exp.Expr:
         low, high = node.args["low"], node.args["high"]
         ways = [exp.Between(this=node.this.copy(), low=a.copy(), high=b.copy()) for a, b in _ways(low, high)]
         return exp.paren(exp.or_(*ways))
+    if isinstance(node, exp.SimilarTo) or (
+        isinstance(node, exp.Escape) and isinstance(node.this, exp.SimilarTo)
+    ):
+        return _similar(node)
     if isinstance(node, exp.Case) and node.this is not None:
         ifs = [
             exp.If(this=exp.EQ(this=node.this.copy(), expression=i.this), true=i.args["true"])
@@ -55,6 +59,41 @@ def _period(node: exp.Expr) -> exp.Expr:
     local = exp.AtTimeZone(this=exp.cast(node.this, "TIMESTAMPTZ"), zone=zone)
     period = type(node)(this=local, unit=node.args["unit"])
     return exp.AtTimeZone(this=period, zone=zone.copy())
+
+
+def _similar(node: exp.Expr) -> exp.Expr:
+    """SIMILAR TO a pattern that is written down: a regular expression for the whole text."""
+    escape = node.expression if isinstance(node, exp.Escape) else exp.Literal.string("\\")
+    compared = node.this if isinstance(node, exp.Escape) else node
+    if not (compared.expression.is_string and escape.is_string and len(escape.name) == 1):
+        return node
+    pattern = similar_pattern(compared.expression.name, escape.name)
+    return exp.RegexpLike(this=compared.this, expression=exp.Literal.string(pattern))
+
+
+def similar_pattern(pattern: str, escape: str) -> str:
+    r"""A pattern of SIMILAR TO as a regular expression, as PostgreSQL translates it.
+
+    >>> similar_pattern("(a|_)%", "\\"), similar_pattern("1.5$[%_]#%", "#")
+    ('^((a|.).*)$', '^(1\\.5\\$[%_]%)$')
+    """
+    found, in_set = "", False
+    characters = iter(pattern)
+    for character in characters:
+        if character == escape:
+            character = next(characters, "")
+            # No regular expression where PostgreSQL's versions read an escape differently, or raise at it.
+            found += "(?" if in_set or not character else character if character in "%_" else f"\\{character}"
+        elif in_set:
+            in_set = character != "]"
+            found += character
+        else:
+            in_set = character == "["
+            found += _SIMILAR.get(character, character)
+    return f"^({found})$"
+
+
+_SIMILAR = {"%": ".*", "_": ".", **{sign: f"\\{sign}" for sign in "\\.^$"}}
 
 
 def _part(node: exp.Anonymous) -> exp.Expr:

@@ -40,6 +40,9 @@ def plain_strings(tree: exp.Expr) -> None:
         node.replace(exp.Literal.string(node.name))
 
 
+TO_CHARS = 1
+"""The place of a format among to_char's arguments. The parser's signs would not keep the letters of all of them."""
+
 _FORMAT = re.compile(r'(YYYY|yyyy|MM|mm|DDD|ddd|DD|dd|HH24|hh24|MI|mi|SS|ss|[^A-Za-z"\\])*')
 """Formats that mean the same in capitals: each keyword in letters of one case, and no quoted text."""
 
@@ -56,6 +59,8 @@ def _in_capitals(place: int, build: Callable[..., exp.Expr]) -> Callable[..., ex
             return read(args)
         written = text.this
         alike = _FORMAT.fullmatch(written) is not None
+        if place == TO_CHARS and not alike and "%" not in written:
+            return exp.TimeToStr(this=args[0], format=text)
         if alike:
             args = [*args[:place], exp.Literal.string(written.upper()), *args[place + 1 :]]
         node = read(args)
@@ -66,6 +71,13 @@ def _in_capitals(place: int, build: Callable[..., exp.Expr]) -> Callable[..., ex
         return node
 
     return built
+
+
+def _binned(args: list[exp.Expr]) -> exp.Expr:
+    """date_bin, whose origin the parser would take for a unit."""
+    if len(args) != 3:
+        return exp.Anonymous(this="date_bin", expressions=args)
+    return exp.DateBin(this=args[0], expression=args[1], origin=args[2])
 
 
 def _zone_first(args: list[exp.Expr]) -> exp.Expr:
@@ -102,9 +114,10 @@ class Reading(Postgres):
         FUNCTIONS: ClassVar = {
             **{n: f for n, f in PostgresParser.FUNCTIONS.items() if n not in BY_THEIR_NAMES},
             "DATE_TRUNC": _in_capitals(0, PostgresParser.FUNCTIONS["DATE_TRUNC"]),
+            "DATE_BIN": _binned,
             "TIMEZONE": _zone_first,
             "AGE": _until_today,
-            "TO_CHAR": _in_capitals(1, PostgresParser.FUNCTIONS["TO_CHAR"]),
+            "TO_CHAR": _in_capitals(TO_CHARS, PostgresParser.FUNCTIONS["TO_CHAR"]),
         }
         FUNCTION_PARSERS: ClassVar = {
             n: f for n, f in PostgresParser.FUNCTION_PARSERS.items() if n != "DATE_PART"

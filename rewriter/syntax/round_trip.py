@@ -14,7 +14,7 @@ from sqlglot import exp
 from rewriter.ir.trees import copied, walk
 from rewriter.syntax.postgres_dialect import CALLED, UNKNOWN, WRITTEN
 
-NEGATED = (exp.In, exp.Between, exp.Is)
+NEGATED = (exp.In, exp.Between, exp.Is, exp.SimilarTo, exp.Escape)
 
 
 def spellings(tree: exp.Expr) -> Iterator[str]:
@@ -122,6 +122,10 @@ def _inward(inner: exp.Expr) -> str:
     if isinstance(inner, exp.Between):
         low, high = (inner.args[end].sql("postgres") for end in ("low", "high"))
         return f"{value} NOT BETWEEN {low} AND {high}"
+    if isinstance(inner, exp.SimilarTo):
+        return f"{value} NOT SIMILAR TO {inner.expression.sql('postgres')}"
+    if isinstance(inner, exp.Escape) and isinstance(inner.this, exp.SimilarTo):
+        return f"{_inward(inner.this)} ESCAPE {inner.expression.sql('postgres')}"
     if isinstance(inner, exp.Is) and isinstance(inner.expression, exp.Boolean):
         return f"{value} IS NOT {inner.expression.sql('postgres')}"
     return ""

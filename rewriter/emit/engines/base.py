@@ -40,9 +40,9 @@ from rewriter.ir.trees import (
 )
 from rewriter.ir.types import DATED, FLOATS, INTEGERS, NUMBERS, SPAN, STAMPS, Type, common
 from rewriter.policy import Column, Table
-from rewriter.scalar import float_guards, regexp, time_zones
+from rewriter.scalar import float_guards, regexp, time_format, time_zones
 from rewriter.scalar.comparable import alike_operands
-from rewriter.scalar.function_checks import constant_text, whole_constant
+from rewriter.scalar.function_checks import bins, constant_text, whole_constant
 from rewriter.scalar.functions import BY_TYPE, COMPARISONS
 from rewriter.scalar.interval import interval_text
 from rewriter.scalar.parameter_literal import plain_constant
@@ -670,9 +670,66 @@ class Engine(ABC):
         return exp.Cast(this=exp.Literal.string(text), to=exp.DataType(this=exp.DType.INTERVAL))
 
     def shown(self, node: exp.Expr) -> exp.Expr:
-        value = self.write(node.this)
-        text = exp.TimeToStr(this=cast(value, "TIMESTAMP"), format=node.args["format"].copy())
+        value, pattern = self.write(node.this), node.args["format"].name
+        stamp = cast(value, "TIMESTAMP")
+        text = self.formatted(stamp, pattern) if "%" in pattern else self.pieced(stamp, pattern)
         return self.within_calendar(node.this, value, text)
+
+    def formatted(self, stamp: exp.Expr, pattern: str) -> exp.Expr:
+        """A timestamp in a format of sqlglot's signs."""
+        return exp.TimeToStr(this=stamp, format=exp.Literal.string(pattern))
+
+    def pieced(self, stamp: exp.Expr, pattern: str) -> exp.Expr:
+        """A timestamp in a format of PostgreSQL's patterns."""
+        found, *others = (self.piece(stamp, piece) for piece in time_format.pieces(pattern) or [])
+        for other in others:
+            found = exp.DPipe(this=found, expression=other)
+        return found
+
+    def piece(self, stamp: exp.Expr, piece: time_format.Piece) -> exp.Expr:
+        """What a part of a format shows."""
+        if not piece.pattern:
+            return exp.Literal.string(piece.text)
+        value = cast(exp.Floor(this=self.field(stamp.copy(), piece.field)), "INT")
+        if piece.pattern in ("AM", "PM"):
+            names = [name.lower() if piece.text.islower() else name for name in ("AM", "PM")]
+            return case((exp.LT(this=value, expression=number(12)), exp.Literal.string(names[0]))).else_(
+                exp.Literal.string(names[1])
+            )
+        if piece.pattern in time_format.NAMES:
+            first = 1 if piece.field == "month" else 0
+            listed = case()
+            for n, name in enumerate(piece.names(), first):
+                listed = listed.when(
+                    exp.EQ(this=value.copy(), expression=number(n)), exp.Literal.string(name)
+                )
+            return listed
+        digits = cast(self.counted(value, piece.pattern), "TEXT")
+        if not piece.filled or piece.width == 1:
+            return digits
+        return exp.Anonymous(this="LPAD", expressions=[digits, number(piece.width), exp.Literal.string("0")])
+
+    def counted(self, value: exp.Expr, pattern: str) -> exp.Expr:
+        """The number that a pattern shows of a field."""
+        if pattern == "YY":
+            return exp.Mod(this=value, expression=number(100))
+        if pattern in ("HH", "HH12"):
+            later = paren(exp.Add(this=value, expression=number(11)))
+            return exp.Add(this=paren(exp.Mod(this=later, expression=number(12))), expression=number(1))
+        if pattern in ("W", "WW"):
+            later = paren(exp.Add(this=value, expression=number(6)))
+            return cast(exp.Floor(this=divided(later, exp.Literal.number("7.0"))), "INT")
+        return exp.Add(this=value, expression=number(1)) if pattern == "D" else value
+
+    def binned(self, node: exp.Expr) -> exp.Expr:
+        value, (stride, origin) = self.write(node.expression), bins(node, self.parameters) or (1, 0)
+        return self.within_calendar(
+            node.expression, value, self.bin_of(cast(value, "TIMESTAMP"), stride, origin)
+        )
+
+    @abstractmethod
+    def bin_of(self, stamp: exp.Expr, stride: int, origin: int) -> exp.Expr:
+        """The begin of a timestamp's bin, of so many microseconds, counted from `origin`, microseconds since 1970."""
 
     def named(self, node: exp.Expr) -> exp.Expr:
         parts = [self.write(e) for e in node.expressions]

@@ -9,7 +9,7 @@ from decimal import Decimal
 from sqlglot import exp
 
 from rewriter.emit.engines.base import Engine
-from rewriter.emit.engines.parts import Guarded, collated, column_type, number, operation, when
+from rewriter.emit.engines.parts import Guarded, bin_arguments, collated, column_type, number, operation, when
 from rewriter.ir.relation import leaf
 from rewriter.ir.trees import alias, case, cast, data_type, func, paren, select
 from rewriter.ir.types import DATED, INTEGERS, ZONELESS, Type, type_named
@@ -105,6 +105,9 @@ class DuckDB(Engine):
 
     def days_between(self, first: exp.Expr, second: exp.Expr) -> exp.Expr:
         return cast(paren(exp.Sub(this=first, expression=second)), "INT")
+
+    def bin_of(self, stamp: exp.Expr, stride: int, origin: int) -> exp.Expr:
+        return exp.Anonymous(this="TIME_BUCKET", expressions=bin_arguments(stamp, stride, origin))
 
     def half_even(self, value: exp.Expr) -> exp.Expr:
         return exp.Anonymous(this="ROUND_EVEN", expressions=[value, number(0)])

@@ -9,6 +9,7 @@ from sqlglot import exp
 from rewriter.ir.trees import case, cast, data_type
 from rewriter.ir.types import Type, type_named
 from rewriter.policy import Column
+from rewriter.scalar.timestamps import written_stamp
 
 FIRST, LAST = "0001-01-01", "9999-12-31"
 
@@ -78,6 +79,16 @@ def divided(left: exp.Expr, right: exp.Expr) -> exp.Expr:
 def operation(node: exp.Expr, left: exp.Expr, right: exp.Expr) -> exp.Expr:
     """The operation of `node` over other operands."""
     return divided(left, right) if isinstance(node, exp.Div) else type(node)(this=left, expression=right)
+
+
+def bin_arguments(stamp: exp.Expr, stride: int, origin: int) -> list[exp.Expr]:
+    """What the engines' own functions for bins of a time take."""
+    since = written_stamp(origin, 6)
+    return [
+        cast(exp.Literal.string(f"{stride} microseconds"), "INTERVAL"),
+        stamp,
+        cast(exp.Literal.string(since), "TIMESTAMP"),
+    ]
 
 
 def collated(value: exp.Expr, name: str) -> exp.Expr:

@@ -8,7 +8,7 @@ from sqlglot import exp
 
 from rewriter.binder.listed_rows import in_postgres
 from rewriter.emit.engines.base import Engine
-from rewriter.emit.engines.parts import Guarded, collated, number, operation, when
+from rewriter.emit.engines.parts import Guarded, bin_arguments, collated, number, operation, when
 from rewriter.ir.relation import leaf
 from rewriter.ir.trees import and_, case, cast, func, or_, paren
 from rewriter.ir.types import INTEGERS, SPAN, Type, type_named
@@ -161,6 +161,12 @@ class Postgres(Engine):
 
     def days_between(self, first: exp.Expr, second: exp.Expr) -> exp.Expr:
         return exp.Sub(this=first, expression=second)
+
+    def bin_of(self, stamp: exp.Expr, stride: int, origin: int) -> exp.Expr:
+        return exp.Anonymous(this="DATE_BIN", expressions=bin_arguments(stamp, stride, origin))
+
+    def pieced(self, stamp: exp.Expr, pattern: str) -> exp.Expr:
+        return exp.Anonymous(this="TO_CHAR", expressions=[stamp, exp.Literal.string(pattern)])
 
     def half_even(self, value: exp.Expr) -> exp.Expr:
         return exp.Round(this=value)

@@ -336,11 +336,18 @@ class Spark(Engine):
     def interval(self, node: exp.Expr) -> exp.Expr:
         raise self.refused(node, "an interval in this place")
 
-    def shown(self, node: exp.Expr) -> exp.Expr:
-        value = self.write(node.this)
-        pattern = re.sub("%.", lambda match: _PATTERNS[match[0]], node.args["format"].this)
-        texts = [cast(value, "TIMESTAMP"), exp.Literal.string(pattern)]
-        return self.within_calendar(node.this, value, exp.Anonymous(this="DATE_FORMAT", expressions=texts))
+    def formatted(self, stamp: exp.Expr, pattern: str) -> exp.Expr:
+        pattern = re.sub("%.", lambda match: _PATTERNS[match[0]], pattern)
+        return exp.Anonymous(this="DATE_FORMAT", expressions=[stamp, exp.Literal.string(pattern)])
+
+    def binned(self, node: exp.Expr) -> exp.Expr:
+        return _still(super().binned(node), calendar)
+
+    def bin_of(self, stamp: exp.Expr, stride: int, origin: int) -> exp.Expr:
+        since = exp.Sub(this=micros(stamp), expression=number(origin))
+        rest = exp.Anonymous(this="PMOD", expressions=[since, number(stride)])
+        begin = exp.Sub(this=micros(stamp.copy()), expression=rest)
+        return cast(exp.Anonymous(this="TIMESTAMP_MICROS", expressions=[begin]), "TIMESTAMP")
 
     def named(self, node: exp.Expr) -> exp.Expr:
         if node.name.lower() == "age":

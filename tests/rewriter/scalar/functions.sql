@@ -290,3 +290,21 @@ ts::timestamptz
 EXTRACT(year FROM age(tz, timestamp '2001-03-01'))
 EXTRACT(month FROM age(tz, ts))
 EXTRACT(month FROM age(ts, tz))
+to_char(ts, 'FMMonth YYYY')
+to_char(ts, 'DD Mon YY, Day DY dy')
+to_char(tz, 'YYYY"-Q"Q IYYY-"W"IW FMIW')
+to_char(d, 'Month|MONTH|month|FMday|FMDD.FMMM.FMYYYY')
+to_char(ts, 'HH12:MI:SS am HH24 PM hh')
+to_char(ts, 'D ID DDD FMDDD WW W')
+to_char(tz AT TIME ZONE 'Etc/GMT+5', 'Mon')
+date_bin('15 minutes', ts, timestamp '2001-01-01')
+date_bin('1 day 30 minutes', tz, timestamp '2024-12-30 12:00:00')
+date_bin('7 days', ts, '2024-01-01')
+date_bin('1 second', tu, '2024-01-01 00:00:00.25')
+date_bin('3000 days', ts, '9999-12-31 23:59:59')
+s SIMILAR TO '(a|A)%'
+s NOT SIMILAR TO '_{3}'
+s SIMILAR TO '%[0-9]+'
+s SIMILAR TO 'a#%b#_c%' ESCAPE '#'
+s NOT SIMILAR TO '[A-Z]{2,}|%\.%' ESCAPE '!'
+EXTRACT(month FROM date_bin('10 days', ts, timestamp '2001-01-01'))
