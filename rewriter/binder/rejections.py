@@ -121,6 +121,7 @@ def clamped(value: str, of: Type) -> str:
 
 _ENDS = {
     Type.DATE: ("DATE '2000-01-01'", "DATE '2029-12-31'"),
+    Type.TIMESTAMPTZ: ("'2000-01-01'", "'2029-12-31 23:59:59'"),
     Type.TIMESTAMP: ("TIMESTAMP '2000-01-01 00:00:00'", "TIMESTAMP '2029-12-31 23:59:59'"),
 }
 

@@ -39,8 +39,8 @@ others, but only where a row reaches it: the error would reveal that there is on
 MOST_DIGITS = 38
 MOST_WRITTEN = 50_000
 """Nodes of an expression as a backend gets it."""
-MOST_STEPS = 600
-"""About how often the form of AT TIME ZONE has its operand: once for each offset that the zone ever had, or twice."""
+MOST_STEPS = 300
+"""About how often the form of AT TIME ZONE has its operand: once for each offset that a zone ever had."""
 
 
 class Types:
@@ -139,13 +139,16 @@ def written_size(node: exp.Expr) -> tuple[int, int]:
     spend()
     if isinstance(node, exp.AtTimeZone) and not time_zones.at_utc(node):
         moment = time_zones.begun(node)
-        return MOST_STEPS * (1 + sum(written_size(node.this if moment is None else moment))), 0
+        operand, times = (node.this, MOST_STEPS) if moment is None else (moment, 2 * MOST_STEPS)
+        return times * (1 + sum(written_size(operand))), 0
     parts = [written_size(part) for part in node.iter_expressions() if not isinstance(part, exp.Identifier)]
     values, guards = sum(value for value, _ in parts), sum(guard for _, guard in parts)
     if isinstance(node, (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod, exp.Neg, exp.Abs)):
         return 1 + values, guards + 8 * (1 + values)
     if isinstance(node, CHECKED):
-        return 1 + 4 * (values + guards), 0
+        # What is made of a time in a zone has no guard of its own.
+        times = 1 if any(map(time_zones.in_zone, node.iter_expressions())) else 4
+        return 1 + times * (values + guards), 0
     return 1 + values + guards, 0
 
 

@@ -124,11 +124,15 @@ def written(text: str) -> Interval:
 
 
 def parsed(text: str | None, of: Type | None) -> Interval:
-    """A constant's text as a value of a type: a date as a number of days, or as a timestamp at the day's begin."""
+    """A constant's text as a value of a type: a date as a number of days, or as a timestamp at the day's begin.
+
+    >>> parsed("1970-01-01 00:00:01+00", Type.TIMESTAMPTZ).point, parsed("1970-01-01 00:00+02", Type.TIMESTAMPTZ).point
+    (Fraction(1, 1), None)
+    """
     if text is None:
         return Interval()
     if of in DATED:
-        moment = moment_of(text)
+        moment = moment_of(text.removesuffix("+00") if of is Type.TIMESTAMPTZ else text)
         if moment is None:
             return Interval()
         value = moment if of is not Type.DATE else Fraction(floor(moment / DAY))

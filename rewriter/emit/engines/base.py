@@ -698,12 +698,9 @@ class Engine(ABC):
             )
         if piece.pattern in time_format.NAMES:
             first = 1 if piece.field == "month" else 0
-            listed = case()
-            for n, name in enumerate(piece.names(), first):
-                listed = listed.when(
-                    exp.EQ(this=value.copy(), expression=number(n)), exp.Literal.string(name)
-                )
-            return listed
+            names = enumerate(piece.names(), first)
+            ifs = [exp.If(this=number(n), true=exp.Literal.string(name)) for n, name in names]
+            return exp.Case(this=value, ifs=ifs)
         digits = cast(self.counted(value, piece.pattern), "TEXT")
         if not piece.filled or piece.width == 1:
             return digits

@@ -29,6 +29,8 @@ privacy_unit = "person_id"
 max_rows_per_unit = 5
 [tables.trips.columns]
 went = { range = ["2020-01-01", "2020-12-31"] }
+moment = { range = ["2020-01-01", "2020-10-26"] }
+born = { range = ["2001-01-01", "2001-12-31"] }
 """
 
 
@@ -37,10 +39,14 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     folder: Path = tmp_path_factory.mktemp("constants")
     file = make(folder, POLICY + BUDGET)
     with duckdb.connect(folder / "people.duckdb") as connection:
-        connection.execute("CREATE TABLE trips (person_id INTEGER NOT NULL, went TIMESTAMP)")
         connection.execute(
-            "INSERT INTO trips SELECT i, TIMESTAMP '2020-01-01' + to_days(CAST(i % 300 AS INTEGER)) "
-            "FROM range(900) r(i)"
+            "CREATE TABLE trips (person_id INTEGER NOT NULL, went TIMESTAMP, moment TIMESTAMPTZ NOT NULL, "
+            "born DATE NOT NULL)"
+        )
+        connection.execute(
+            "INSERT INTO trips SELECT i, TIMESTAMP '2020-01-01' + to_days(CAST(i % 300 AS INTEGER)), "
+            "TIMESTAMPTZ '2020-01-01 00:30:00+00' + to_days(CAST(i % 300 AS INTEGER)), "
+            "DATE '2001-01-01' + CAST(i % 365 AS INTEGER) FROM range(900) r(i)"
         )
     with Service.start(configured(file), alone=True) as running:
         yield running
@@ -94,6 +100,57 @@ def test_what_reads_no_private_row_is_evaluated_by_the_front(
         abs(only(ann.ask(f"SELECT COUNT(DISTINCT person_id) FROM trips WHERE {condition}")) - expected) < 90
     )
     assert ann.used() == (1, 0)
+
+
+MONTHS = [f"2020-{month:02}" for month in range(1, 11)]
+NAMES = ["April", "August", "February", "January", "July", "June", "March", "May", "October", "September"]
+
+
+@pytest.mark.parametrize(
+    ("key", "groups"),
+    [
+        ("to_char(moment, 'yyyy-mm')", MONTHS),
+        ("to_char(timezone('America/New_York', moment), 'YYYY-MM')", ["2019-12", *MONTHS]),
+        (
+            "date_trunc('month', moment, 'America/New_York')",
+            [f"{month}-01 0{5 - (month > '2020-03')}:00:00+00" for month in ("2019-12", *MONTHS)],
+        ),
+        (
+            "date_trunc('month', moment AT TIME ZONE 'America/New_York')::date",
+            [f"{m}-01" for m in ("2019-12", *MONTHS)],
+        ),
+        ("date_trunc('MONTH', moment::timestamptz)::date", [f"{month}-01" for month in MONTHS]),
+        ("to_char(moment, 'FMMonth')", NAMES),
+        ("to_char(went - interval '1 day', 'Q')", ["1", "2", "3", "4"]),
+        (
+            "to_char(moment AT TIME ZONE $$Asia/Tokyo$$, 'Dy')",
+            ["Fri", "Mon", "Sat", "Sun", "Thu", "Tue", "Wed"],
+        ),
+        (
+            "date_bin(interval '100 days', moment, '2020-01-01')",
+            [f"2020-0{d} 00:00:00+00" for d in ("1-01", "4-10", "7-19")],
+        ),
+        (
+            "(date_bin('150 days', went, timestamp '2021-01-01'))::date",
+            ["2019-10-09", "2020-03-07", "2020-08-04"],
+        ),
+        ("date_trunc('year', born + interval '1 day')::date", ["2001-01-01", "2002-01-01"]),
+        ("extract(year from age(date '2021-12-31', born))", ["20"]),
+        ("EXTRACT(YEAR FROM age(CURRENT_DATE, born)) > 10", ["t"]),
+        ("EXTRACT(YEAR FROM age(born)) > 10", ["t"]),
+        ("to_char(moment, 'YYYY') SIMILAR TO '20(20|30)'", ["t"]),
+    ],
+)
+def test_keys_of_time(ann: Analyst, key: str, groups: list[str]) -> None:
+    rows = ann.ask(f"SELECT {key} AS k, COUNT(DISTINCT person_id) FROM trips GROUP BY k ORDER BY 1")
+    found = [group for group, people in rows if group not in (None, "f") and float(people) > -90]
+    assert found[: len(groups)] == groups
+    assert abs(sum(float(people) for _, people in rows) - 900) < 400
+
+
+def test_a_declared_range_of_moments_bounds_them(ann: Analyst) -> None:
+    ((least,),) = ann.ask("SELECT MIN(timezone('Asia/Tokyo', moment))::date FROM trips")
+    assert "2019-12-30" < least < "2020-10-27"
 
 
 AGE = "EXTRACT(YEAR FROM CURRENT_DATE) - EXTRACT(YEAR FROM went)"
