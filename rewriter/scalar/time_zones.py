@@ -61,8 +61,8 @@ def offsets(name: str) -> Steps:
     while here < END:
         then = min(here + _STRIDE, END)
         while ahead(then) != found[-1][1]:
-            since = _first(here, then, lambda moment: ahead(moment) != found[-1][1])
-            found.append((since, ahead(since)))
+            here = _first(here, then, lambda moment: ahead(moment) != found[-1][1])
+            found.append((here, ahead(here)))
         here = then
     return tuple(step for step in found if step[0] < END)
 

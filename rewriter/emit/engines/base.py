@@ -692,14 +692,16 @@ class Engine(ABC):
             return exp.Literal.string(piece.text)
         value = cast(exp.Floor(this=self.field(stamp.copy(), piece.field)), "INT")
         if piece.pattern in ("AM", "PM"):
-            names = [name.lower() if piece.text.islower() else name for name in ("AM", "PM")]
-            return case((exp.LT(this=value, expression=number(12)), exp.Literal.string(names[0]))).else_(
-                exp.Literal.string(names[1])
-            )
+            halves = [
+                exp.Literal.string(half.lower() if piece.text.islower() else half) for half in ("AM", "PM")
+            ]
+            return case((exp.LT(this=value, expression=number(12)), halves[0]), otherwise=halves[1])
         if piece.pattern in time_format.NAMES:
             first = 1 if piece.field == "month" else 0
-            names = enumerate(piece.names(), first)
-            ifs = [exp.If(this=number(n), true=exp.Literal.string(name)) for n, name in names]
+            ifs = [
+                exp.If(this=number(n), true=exp.Literal.string(name))
+                for n, name in enumerate(piece.names(), first)
+            ]
             return exp.Case(this=value, ifs=ifs)
         digits = cast(self.counted(value, piece.pattern), "TEXT")
         if not piece.filled or piece.width == 1:

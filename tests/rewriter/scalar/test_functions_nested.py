@@ -16,6 +16,7 @@ from rewriter.emit.engines.postgres import POSTGRES
 from rewriter.ir.types import type_named
 from rewriter.refusal import Refusal
 from rewriter.scalar.typecheck import type_of
+from rewriter.syntax.postgres_dialect import Reading
 from tests.rewriter.scalar.test_functions import EXPRESSIONS, based, statement, truth
 from tests.rewriter.scalar.test_functions import judge as judge
 from tests.rewriter.scalar.test_functions import values as values
@@ -48,18 +49,18 @@ def nested(rng: random.Random, by_kind: dict[str, list[str]], deep: int) -> exp.
         if deep == 0 or not isinstance(node, exp.Column) or rng.random() < 0.4:
             return node
         inner = parse_one(
-            rng.choice(by_kind[type_of(based(node.name), RELATION, ()).family]), dialect="postgres"
+            rng.choice(by_kind[type_of(based(node.name), RELATION, ()).family]), dialect=Reading
         )
         return exp.paren(inner.transform(lambda part: nested_column(part, rng, by_kind, deep)))
 
-    return parse_one(rng.choice(EXPRESSIONS), dialect="postgres").transform(put)
+    return parse_one(rng.choice(EXPRESSIONS), dialect=Reading).transform(put)
 
 
 def nested_column(node: exp.Expr, rng: random.Random, by_kind: dict[str, list[str]], deep: int) -> exp.Expr:
     if not isinstance(node, exp.Column) or rng.random() < 0.6 or deep < 2:
         return node
     inner = rng.choice(by_kind[type_of(based(node.name), RELATION, ()).family])
-    return exp.paren(parse_one(inner, dialect="postgres"))
+    return exp.paren(parse_one(inner, dialect=Reading))
 
 
 @pytest.mark.parametrize("seed", range(3))
