@@ -7,6 +7,7 @@ import importlib.util
 import re
 import shutil
 import subprocess
+import zoneinfo
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -55,6 +56,16 @@ def find_binaries(major: int | None = None) -> Binaries | None:
         if found is not None and found.major >= OLDEST and major in (None, found.major):
             return found
     return None
+
+
+def share_time_zones() -> None:
+    """Let this process read time zones from the files of the PostgreSQL that it runs, where that has its own."""
+    binaries = find_binaries()
+    if binaries is None:
+        return
+    own = binaries.directory.parent / "share" / "postgresql" / "timezone"
+    others = [path for path in zoneinfo.TZPATH if path != str(own)]
+    zoneinfo.reset_tzpath(to=[*([str(own)] if own.is_dir() else []), *others])
 
 
 def psql_path() -> Path | None:

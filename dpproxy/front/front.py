@@ -18,6 +18,7 @@ from psycopg import pq
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from dpproxy.backends.base import BackendSchema, Row, interrupting
+from dpproxy.embedded.binaries import share_time_zones
 from dpproxy.embedded.server import Embedded
 from dpproxy.front.clone import COLUMN_DESCRIPTION, SYSTEM, clone_statements
 from dpproxy.front.connection_pool import Pool
@@ -99,6 +100,7 @@ class Front:
         `sessions`: how many analysts may be connected at once; `processes`: how many use it for them; `memory`: bytes
         that each session of it may have for itself. Raises EmbeddedError, FrontError.
         """
+        share_time_zones()
         settings = {**_SETTINGS, "max_connections": str(sessions + 20 * processes)}
         embedded = Embedded.start(data_dir, durable=False, settings=settings, memory=memory)
         try:

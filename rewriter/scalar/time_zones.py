@@ -1,4 +1,4 @@
-"""Time zones as steps: since when a zone has had which offset from UTC, by the host's tz database.
+"""Time zones as steps: since when a zone has had which offset from UTC, by the tz database that `zoneinfo` finds.
 
 Engines get the offsets written out, so that all of them mean the same zone, whichever tz database each of them has.
 
@@ -24,10 +24,12 @@ FIRST, END = dt.datetime(1900, 1, 1), dt.datetime(2050, 1, 1)
 """The moments whose offsets are known: from the first on, before the end; in UTC, or in the zone's own time."""
 UTC = frozenset({"UTC", "ETC/UTC", "GMT"})
 Steps = tuple[tuple[dt.datetime, int], ...]
-"""Seconds that a zone is ahead of UTC, each with the moment since when, the first since `FIRST`."""
+"""Seconds that a zone is ahead of UTC, each with the moment since when, the first before `FIRST`."""
 
 _NAME = re.compile(r"[A-Z][A-Za-z_]*(/[A-Za-z0-9_+-]+)+")
 """Areas and places: PostgreSQL reads words without a / as abbreviations, and offsets with the sign of POSIX."""
+_SINCE = dt.datetime(1898, 1, 1)
+"""Before the begin of the longest period that `FIRST` is in."""
 _SECOND = dt.timedelta(seconds=1)
 _STRIDE = dt.timedelta(days=7)
 """No zone has changed its offset and changed it back within fewer days."""
@@ -55,9 +57,9 @@ def offsets(name: str) -> Steps:
     zone = ZoneInfo(name)
 
     def ahead(moment: dt.datetime) -> int:
-        return round((zone.utcoffset(zone.fromutc(moment.replace(tzinfo=zone))) or dt.timedelta()) / _SECOND)
+        return (zone.fromutc(moment.replace(tzinfo=zone)).replace(tzinfo=None) - moment) // _SECOND
 
-    found, here = [(FIRST, ahead(FIRST))], FIRST
+    found, here = [(_SINCE, ahead(_SINCE))], _SINCE
     while here < END:
         then = min(here + _STRIDE, END)
         while ahead(then) != found[-1][1]:
@@ -108,7 +110,7 @@ def period_offsets(name: str, unit: str) -> Steps:
     }
     moments = {since for since, _ in steps} | {begin - ahead * _SECOND for begin in begins for ahead in every}
     found: list[tuple[dt.datetime, int]] = []
-    for moment in sorted(m for m in moments if FIRST <= m < END):
+    for moment in sorted(m for m in moments if _SINCE <= m < END):
         ahead = at_begin(moment)
         if not found or found[-1][1] != ahead:
             found.append((moment, ahead))

@@ -9,6 +9,7 @@ import duckdb
 import psycopg
 import pytest
 
+from dpproxy.embedded.binaries import share_time_zones
 from rewriter.emit.engines.base import Engine
 from rewriter.emit.engines.duckdb import DUCKDB
 from rewriter.emit.engines.postgres import POSTGRES
@@ -51,6 +52,7 @@ def moments(zone: str) -> Sequence[dt.datetime]:
 @pytest.mark.service
 @pytest.mark.parametrize("zone", ZONES)
 def test_every_moment_is_postgresqls(zone: str, postgres: psycopg.Connection) -> None:
+    share_time_zones()
     asked = [expression.format(zone=zone) for expression in EXPRESSIONS]
     rows = [(n, moment) for n, moment in enumerate(moments(zone))]
     types = ", ".join(f"{name} {kind}" for name, kind in COLUMNS.items())
