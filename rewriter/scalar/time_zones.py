@@ -28,6 +28,8 @@ Steps = tuple[tuple[dt.datetime, int], ...]
 
 _NAME = re.compile(r"[A-Z][A-Za-z_]*(/[A-Za-z0-9_+-]+)+")
 """Areas and places: PostgreSQL reads words without a / as abbreviations, and offsets with the sign of POSIX."""
+_MISREAD = frozenset({"America/Ojinaga"})
+"""Of the files that `zoneinfo` reads otherwise than PostgreSQL: there, a week of 2022."""
 _SINCE = dt.datetime(1898, 1, 1)
 """Before the begin of the longest period that `FIRST` is in."""
 _SECOND = dt.timedelta(seconds=1)
@@ -42,7 +44,7 @@ def known(name: str) -> bool:
     (True, False, False, False)
     """
     try:
-        return _NAME.fullmatch(name) is not None and bool(offsets(name))
+        return _NAME.fullmatch(name) is not None and name not in _MISREAD and bool(offsets(name))
     except (KeyError, ValueError, OSError):
         return False
 

@@ -95,6 +95,7 @@ def shown(value: str) -> str:
     [
         "tz AT TIME ZONE 'CET'",
         "tz AT TIME ZONE '+02'",
+        "tz AT TIME ZONE 'America/Ojinaga'",
         "tz AT TIME ZONE 'Europe/Nowhere'",
         "tz AT TIME ZONE '../etc/passwd'",
         "tz AT TIME ZONE 'right/Europe/Berlin'",
