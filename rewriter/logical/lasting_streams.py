@@ -2,7 +2,7 @@
 
 A data owner who declares the horizon of a table's time promises that events arrive in order and stay. That holds for
 the rows of that table alone, chosen row by row. A query that joins other private rows, or reads a unit's other
-rows, can change for past times.
+rows or the clock of a time zone, can change for past times.
 
 Why: docs/decisions/streams-go-on-where-the-past-stays.md.
 """
@@ -13,10 +13,12 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from rewriter.ir.measure import Running
+from rewriter.ir.measure import Running, parts
 from rewriter.ir.relation import Relation, leaf, leaves
+from rewriter.ir.trees import walk
 from rewriter.logical.plan import AggregateNode
 from rewriter.policy import Horizon, Table
+from rewriter.scalar.time_zones import at_utc
 
 
 def running(node: AggregateNode) -> Running | None:
@@ -74,6 +76,10 @@ def lasting(node: AggregateNode) -> str | None:
     whole = all(s.derived is None for s in relation.sources) and not any(s.on is not None for s in private)
     alone = len(private) == 1 and not relation.semi_joins and relation.filled is None
     if declared is None or not whole or not alone or declared[0] != private[0].alias:
+        return None
+    # What a zone's clock showed can change with the tz database.
+    read = (*node.keys, *relation.conditions, *parts(found))
+    if any(not at_utc(part) for one in read for part in walk(one, exp.AtTimeZone)):
         return None
     return grain_of(time)
 
