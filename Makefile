@@ -44,11 +44,12 @@ reproduce-sql: $(VENV)/.bench
 corpora: $(VENV)/.dev
 	$(PY) -m benchmarks.corpora.errors
 
-# TPC-H's queries, ClickBench's out of the file CLICKBENCH=queries.sql, then all corpora by source, on both backends: answered,
-# empty, refused by code, price, error: docs/coverage.md, of which each part is kept until its next run.
+# The queries of TPC-H and TPC-DS, ClickBench's out of the file CLICKBENCH=queries.sql, then all corpora by source, on both
+# backends: answered, empty, refused by code, price, error: docs/coverage.md, of which each part is kept until its next run.
 CLICKBENCH ?=
-coverage: $(VENV)/.dev $(VENV)-tpch/.ready
-	$(PY) -m benchmarks.corpora.suites --tpchgen $(VENV)-tpch/bin/tpchgen-cli --tpch $(VENV)-tpch/sources/sqlglot-*.tar.gz $(CLICKBENCH:%=--clickbench %)
+coverage: $(VENV)/.dev $(VENV)-tpch/.ready $(VENV)-tpcds/.ready
+	$(PY) -m benchmarks.corpora.suites --tpchgen $(VENV)-tpch/bin/tpchgen-cli --tpch $(VENV)-tpch/sources/sqlglot-*.tar.gz \
+	  --tpcds $(VENV)-tpcds/bin/python $(CLICKBENCH:%=--clickbench %)
 	$(PY) -m benchmarks.corpora.coverage
 
 # Errors of business questions over the sample data, a shop of 100,000 customers and TPC-H, with fresh keys: docs/accuracy.md. KEYS
@@ -174,6 +175,7 @@ LOCKS := "requirements.lock pyproject.toml --extra build" \
   "benchmarks/latency/opendp.lock benchmarks/latency/opendp.in -c requirements.lock" \
   "benchmarks/scale/spark.lock benchmarks/scale/spark.in -c requirements-bench.lock" \
   "benchmarks/corpora/tpch.lock benchmarks/corpora/tpch.in -c requirements.lock" \
+  "benchmarks/corpora/tpcds.lock benchmarks/corpora/tpcds.in" \
   "tests/clients/clients.lock tests/clients/clients.in -c requirements-dev.lock" \
   "tests/published/dbt.lock tests/published/dbt.in --no-strip-extras" \
   $(foreach peer,$(PEERS),"benchmarks/peers/$(peer).lock benchmarks/peers/$(peer).in")
@@ -189,7 +191,7 @@ lock:
 
 # Removes environments, caches and the sample database.
 clean:
-	rm -rf .bench $(VENV) $(VENV)-opendp $(VENV)-spark $(VENV)-tpch $(VENV)-clients $(VENV)-dbt $(PEERS:%=$(VENV)-%) tests/clients/node/node_modules .mypy_cache .ruff_cache .pytest_cache sample_data/.dpproxy
+	rm -rf .bench $(VENV) $(VENV)-opendp $(VENV)-spark $(VENV)-tpch $(VENV)-tpcds $(VENV)-clients $(VENV)-dbt $(PEERS:%=$(VENV)-%) tests/clients/node/node_modules .mypy_cache .ruff_cache .pytest_cache sample_data/.dpproxy
 
 $(VENV)/.run: requirements.lock pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -210,6 +212,8 @@ $(VENV)-clients/.ready: AFTER = if command -v npm >/dev/null; then npm ci --sile
 $(VENV)-tpch/.ready: benchmarks/corpora/tpch.lock
 $(VENV)-tpch/.ready: AFTER = $(@D)/bin/python -m pip download $(QUIET) --no-deps --no-build-isolation --no-binary sqlglot \
   --require-hashes --dest $(@D)/sources -r $<
+# The extension is for an older duckdb than ours.
+$(VENV)-tpcds/.ready: benchmarks/corpora/tpcds.lock
 # pyspark comes as source alone; it holds Spark itself.
 $(VENV)-spark/.ready: requirements-dev.lock
 $(VENV)-spark/.ready: AFTER = $(@D)/bin/python $(INSTALL) $(WHEELS) --no-binary pyspark --no-build-isolation \

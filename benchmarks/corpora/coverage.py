@@ -196,7 +196,7 @@ answers are PostgreSQL's own. "x / y" gives DuckDB's and PostgreSQL's results wh
 Which groups are large enough depends on the number of people. The queries by others with empty answers ask for groups
 of about one person (an amount to the cent and a birth year; a country, a title and a day), for counts by minute, or for
 running counts under a policy that allows 400 events a person. `make corpora` runs them over more people and prints the
-error of each query. The unchanged queries of TPC-H and ClickBench have their own sections below.
+error of each query. The unchanged queries of TPC-H, TPC-DS and ClickBench have sections below.
 """
 
 

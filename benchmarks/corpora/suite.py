@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
 
@@ -31,21 +31,27 @@ HEADS = (
 
 @dataclass(frozen=True)
 class Suite:
-    """A benchmark: `policy` is a file's content without [backend], `preface` says what was asked of which data."""
+    """A benchmark: `policy` is a file's content without [backend], `preface` says what was asked of which data.
+
+    `unanswerable`: by its number, why no differentially private system can answer a query.
+    """
 
     title: str
     preface: str
     schema: str
     policy: str
+    unanswerable: Mapping[int, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class QueryOutcome:
-    """What became of a query, on each engine; `lines`: what in the policy would turn its refusal into an answer."""
+    """What became of a query, on each engine; `lines`: what in the policy would turn its refusal into an answer;
+    `unanswerable`: why nothing can."""
 
     truth: Rows
     outcomes: tuple[Outcome, ...]
     lines: str = ""
+    unanswerable: str = ""
 
     @property
     def unnamed(self) -> list[str]:
@@ -77,8 +83,8 @@ def run(
             places[0], [sql for sql, (one, *_) in zip(queries, outcomes, strict=True) if one.code]
         )
     return [
-        QueryOutcome(truth, of_it, lines.get(sql, ""))
-        for sql, truth, of_it in zip(queries, truths, outcomes, strict=True)
+        QueryOutcome(truth, of_it, lines.get(sql, ""), suite.unanswerable.get(number, ""))
+        for number, (sql, truth, of_it) in enumerate(zip(queries, truths, outcomes, strict=True), 1)
     ]
 
 
@@ -105,6 +111,7 @@ def part(suite: Suite, found: Sequence[QueryOutcome]) -> str:
 
 def summary(found: Sequence[QueryOutcome]) -> Iterator[str]:
     """A line for each engine."""
+    fair = [not one.unanswerable for one in found]
     for engine, outcomes in zip(ENGINES, zip(*(one.outcomes for one in found), strict=True), strict=True):
         answered = [one for one in outcomes if not one.code]
         codes = Counter(one.code for one in outcomes if one.code)
@@ -112,12 +119,14 @@ def summary(found: Sequence[QueryOutcome]) -> Iterator[str]:
             [one.price for one in answered],
             [one.error for one in answered if one.error is not None],
         )
+        possible = sum(can and one.rows for can, one in zip(fair, outcomes, strict=True))
         yield (
             f"- {engine}: of {len(outcomes)} queries {sum(one.rows for one in answered)} answered, "
             f"{sum(not one.rows for one in answered)} empty although the true answer has rows, {codes.total()} refused "
             f"({', '.join(f'{code} {n}' for code, n in codes.most_common())}), "
             f"errors with an undocumented code {sum(n for code, n in codes.items() if code not in CATALOGUE)}; "
-            f"median price {median(prices or [0]):g}, median relative error {median(errors or [0]):.2%}."
+            f"median price {median(prices or [0]):g}, median relative error {median(errors or [0]):.2%}"
+            + ("." if all(fair) else f"; of the {sum(fair)} that can be answered at all {possible} are.")
         )
 
 
@@ -127,7 +136,9 @@ def _row(number: int, found: QueryOutcome) -> Iterator[str]:
     yield _each("" if one.code else f"{one.price:g}" for one in found.outcomes)
     yield _each("" if one.error is None else f"{one.error:.2%}" for one in found.outcomes)
     refused = _each(f"{one.code} {one.why}" if one.code else "" for one in found.outcomes)
-    yield (refused + (f" → `{found.lines}`" if found.lines else "")).replace("|", "\\|")
+    refused += f" → `{found.lines}`" if found.lines else ""
+    refused += f" (cannot be answered: it {found.unanswerable})" if found.unanswerable else ""
+    yield refused.strip().replace("|", "\\|")
 
 
 def _each(texts: Iterator[str]) -> str:

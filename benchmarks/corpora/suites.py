@@ -9,7 +9,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from benchmarks.corpora import clickbench, tpch
+from benchmarks.corpora import clickbench, tpcds, tpch
 from benchmarks.corpora.coverage import PAGE
 from benchmarks.corpora.suite import QueryOutcome, Suite, part, run
 from benchmarks.page_parts import rewritten
@@ -20,6 +20,7 @@ def main(arguments: Sequence[str]) -> int:
     parser = ArgumentParser(prog="python -m benchmarks.corpora.suites")
     parser.add_argument("--tpchgen", type=Path, help="the program tpchgen-cli")
     parser.add_argument("--tpch", type=Path, help="TPC-H's queries: SQL, or sqlglot's source package")
+    parser.add_argument("--tpcds", type=Path, help="the Python of TPC-DS's generator")
     parser.add_argument("--clickbench", type=Path, help="ClickBench's postgresql/queries.sql")
     options = parser.parse_args(arguments)
     console = Console(width=170)
@@ -30,6 +31,12 @@ def main(arguments: Sequence[str]) -> int:
         found += _written("tpch", tpch.SUITE, asked, console)
     else:
         console.print("TPC-H is not asked: --tpch and --tpchgen name its queries and its generator")
+    if options.tpcds:
+        with tpcds.data(options.tpcds) as (suite, files, queries):
+            asked = run(suite, files, queries, console)
+        found += _written("tpcds", suite, asked, console)
+    else:
+        console.print("TPC-DS is not asked: --tpcds names the Python of its generator")
     if options.clickbench:
         with clickbench.data() as files:
             asked = run(clickbench.SUITE, files, tpch.queries(options.clickbench), console)

@@ -1,9 +1,10 @@
-"""TPC-H and ClickBench for `make coverage`, small: a few of such queries over hundreds of rows, on both backends."""
+"""TPC-H, TPC-DS and ClickBench for `make coverage`, small: a few queries over hundreds of rows, on both backends."""
 
 from __future__ import annotations
 
 import io
 import tarfile
+import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -11,9 +12,9 @@ import duckdb
 import pytest
 from rich.console import Console
 
-from benchmarks.corpora import clickbench, tpch
+from benchmarks.corpora import clickbench, tpcds, tpch
 from benchmarks.corpora.coverage import CorpusStatement, Outcome
-from benchmarks.corpora.suite import QueryOutcome, part, run, summary
+from benchmarks.corpora.suite import QueryOutcome, Suite, part, run, summary
 from benchmarks.page_parts import rewritten
 
 CUSTOMERS = 400
@@ -118,3 +119,48 @@ def test_each_part_of_the_page_stays_when_another_is_written() -> None:
     page = rewritten(rewritten("# Coverage\n", "tpch", "## TPC-H"), "clickbench", "## ClickBench")
     assert rewritten(page, "tpch", "## New") == page.replace("## TPC-H", "## New")
     assert rewritten(page, "", "# New") == page.replace("# Coverage", "# New")
+
+
+SALES = """CREATE TABLE customer(c_customer_sk BIGINT, c_current_addr_sk BIGINT, PRIMARY KEY(c_customer_sk));
+CREATE TABLE item(i_item_sk BIGINT, i_brand VARCHAR, PRIMARY KEY(i_item_sk));
+CREATE TABLE web_sales(ws_sold_date_sk BIGINT, ws_item_sk BIGINT, ws_bill_customer_sk BIGINT, \
+ws_order_number BIGINT, ws_quantity BIGINT);"""
+
+
+def test_the_policy_of_tpcds_names_customers_and_what_keys_lead_to() -> None:
+    declared = tomllib.loads(tpcds.policy(SALES))["tables"]
+    assert declared["customer"]["privacy_unit"] == "c_customer_sk"
+    assert declared["item"] == {"public": True}
+    sales = declared["web_sales"]
+    assert sales["privacy_unit_path"] == ["ws_bill_customer_sk -> customer.c_customer_sk"]
+    assert sales["columns"] == {
+        "ws_sold_date_sk": {"range": [2450815, 2453005]},
+        "ws_item_sk": {"domain_from": "item.i_item_sk"},
+        "ws_order_number": {"of_unit": True},
+        "ws_quantity": {"range": [1, 100]},
+    }
+
+
+def test_what_the_generator_of_tpcds_writes_is_read(tmp_path: Path) -> None:
+    (tmp_path / "schema.sql").write_text(SALES)
+    (tmp_path / "queries.sql").write_text("SELECT 1;\nSELECT 2;\n")
+    (tmp_path / "item.csv").write_text("i_item_sk,i_brand\n")
+    suite, files, queries = tpcds.read(tmp_path)
+    assert (suite.schema, files, queries) == (
+        SALES,
+        {"item": tmp_path / "item.csv"},
+        ["SELECT 1", "SELECT 2"],
+    )
+    assert len(suite.unanswerable) == 17
+
+
+def test_queries_that_cannot_be_answered_are_told_from_those_that_are_not() -> None:
+    refused = Outcome(CorpusStatement("x", "SELECT 1", True), code="PV011", why="no")
+    whole = Outcome(CorpusStatement("x", "SELECT 1", True), rows=True, released=1, price=1)
+    found = [
+        QueryOutcome([("1",)], (one, one), unanswerable=why) for one, why in ((whole, ""), (refused, "lists"))
+    ]
+    page = part(Suite("TPC-DS", "", "", ""), found)
+    assert "of 2 queries 1 answered" in page
+    assert "of the 1 that can be answered at all 1 are." in page
+    assert "| Q2 | refused |  |  | PV011 no (cannot be answered: it lists) |" in page
