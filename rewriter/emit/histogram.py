@@ -364,7 +364,8 @@ class Emitter:
         for number, hop in enumerate(table.path):
             target = self.policy.tables[hop.target]
             last, keys = hop is table.path[-1], [key for _, key in hop.pairs]
-            if last and set(keys) == set(target.unit):
+            joined = self.dialect.joins_units and frozenset(keys) in target.keys
+            if last and set(keys) == set(target.unit) and not joined:
                 units = self.dialect.rows(target, keys, "u")
                 query = query.where(self.known(current, stored("u", target, keys), units), copy=False)
                 current = [copied(current[keys.index(part)]) for part in target.unit]

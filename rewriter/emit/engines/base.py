@@ -73,6 +73,8 @@ class Engine(ABC):
         fenced: conditions around a subquery are evaluated after its own only if it has an OFFSET.
         sums_wrap: a sum of BIGINTs is a BIGINT, without an error where that is too small.
         knows_nan: an exact number can be NaN.
+        joins_units: it orders joins better without IN (SELECT ...) among them, so that rows are joined to the key that
+            names their unit.
         numeric: the type of exact numbers.
         squares: a type that holds the sums of the squares of whole numbers up to 2^50 in size.
         texts: the type of texts.
@@ -89,6 +91,7 @@ class Engine(ABC):
     fenced = False
     sums_wrap = False
     knows_nan = True
+    joins_units = False
     numeric = "DECIMAL"
     squares = "DECIMAL(38, 0)"
     texts = "VARCHAR"
