@@ -23,7 +23,7 @@ from rewriter.policy import Policy
 from rewriter.refusal import Refusal
 from rewriter.scalar.comparable import alike
 from rewriter.scalar.typecheck import Parameters, check, check_condition, type_of
-from rewriter.syntax.allowlist import position
+from rewriter.syntax.allowlist import CONSTANT, position
 from rewriter.syntax.desugar_rows import plain_lists
 
 
@@ -80,11 +80,26 @@ class Conditions(ABC):
                 relation = self._in(relation, inner, ctes, negated, outer)
             elif isinstance(inner, exp.Exists):
                 relation = self._exists(relation, inner, ctes, condition, outer)
-            elif unread(condition) is not None:
-                raise uncorrelated(unread(condition) or condition)
             else:
+                self._read_within(relation, condition, ctes, outer)
+                if unread(condition) is not None:
+                    raise uncorrelated(unread(condition) or condition)
                 relation = where(relation, condition, self.parameters, outer)
         return relation
+
+    def _read_within(self, relation: Relation, node: exp.Expr, ctes: Ctes, outer: Relation | None) -> None:
+        """Mark IN and EXISTS under OR, NOT and CASE that read public and released rows alone: they are constants."""
+        query = node.args.get("query") if isinstance(node, exp.In) else None
+        if CONSTANT in node.meta or isinstance(node, exp.Query):
+            return
+        row = isinstance(node.this, exp.Tuple)
+        if isinstance(node, exp.Exists) and self._inner(node.this.unnest(), ctes, relation, outer) is None:
+            self.constants.truth(node, len(self.nodes))
+        elif query is None:
+            for part in node.iter_expressions():
+                self._read_within(relation, part, ctes, outer)
+        elif not row and unread(node.this) is None and self._inner(query, ctes, relation, outer) is None:
+            node.meta[CONSTANT] = self._listed(resolve(node.this, relation, outer), query)
 
     def _inner(
         self, query: exp.Expr, ctes: Ctes, relation: Relation, outer: Relation | None
@@ -159,11 +174,14 @@ class Conditions(ABC):
 
     def _in_list(self, relation: Relation, value: exp.Expr, query: exp.Expr, negated: bool) -> Relation:
         """`value [NOT] IN` the rows of a query over public and released rows, which the front evaluates."""
-        rows = self.constants.listed(query, len(self.nodes))
-        found: exp.Expr = exp.In(this=value, expressions=rows) if rows else exp.false()
+        found = self._listed(value, query)
         condition = exp.not_(found) if negated else found
         check_condition(condition, relation, self.parameters)
         return replace(relation, conditions=(*relation.conditions, condition))
+
+    def _listed(self, value: exp.Expr, query: exp.Expr) -> exp.Expr:
+        rows = self.constants.listed(query, len(self.nodes))
+        return exp.In(this=value, expressions=rows) if rows else exp.false()
 
     def public_rows(self, query: exp.Expr, ctes: Ctes, outer: Relation | None = None) -> Relation | None:
         """The relation of a plain selection from public tables, for use in the backend; None for others."""

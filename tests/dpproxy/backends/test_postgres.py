@@ -220,8 +220,12 @@ def test_settings_are_pinned_whatever_the_role_has(server: Databases) -> None:
 def test_totals_of_units_are_joined_in_one_pass_over_each(server: Databases) -> None:
     """Few rows are expected of a CTE that is joined to itself; nested loops would compare 10^9 pairs, for a minute."""
     backend = reading(server, seconds=5)
-    units = "u AS MATERIALIZED (SELECT n FROM generate_series(1, 40000) AS s(n) WHERE n + 0 = n AND n - 0 = n)"
-    sql = f"WITH {units}, m AS MATERIALIZED (SELECT n FROM u) SELECT count(*)::text FROM u JOIN m ON u.n = m.n"
+    units = (
+        "u AS MATERIALIZED (SELECT n FROM generate_series(1, 40000) AS s(n) WHERE n + 0 = n AND n - 0 = n)"
+    )
+    sql = (
+        f"WITH {units}, m AS MATERIALIZED (SELECT n FROM u) SELECT count(*)::text FROM u JOIN m ON u.n = m.n"
+    )
     assert fetch(backend, sql).texts(0) == ("40000",)
     backend.close()
 

@@ -91,6 +91,10 @@ def only(rows: list[tuple[str, ...]]) -> float:
         ("person_id NOT IN (SELECT MAX(room) FROM rooms)", 899),
         ("person_id NOT IN (SELECT room FROM rooms WHERE floor = 7 LIMIT 1)", 900),
         ("person_id NOT IN (SELECT NULLIF(room, 0) FROM rooms GROUP BY room)", 0),
+        ("person_id >= 600 OR person_id / 100 IN (SELECT room FROM rooms WHERE room = 3)", 400),
+        ("NOT (person_id < 600 AND person_id NOT IN (SELECT room FROM rooms WHERE floor = 7))", 300),
+        ("person_id < 600 AND (person_id < 0 OR EXISTS (SELECT 1 FROM rooms WHERE floor = 1))", 600),
+        ("CASE WHEN person_id / 100 IN (SELECT room FROM rooms) THEN false ELSE person_id < 700 END", 300),
     ],
 )
 def test_what_reads_no_private_row_is_evaluated_by_the_front(
@@ -258,6 +262,15 @@ def test_parameters_reach_constants(service: Service, ann: Analyst) -> None:
         ("EXISTS (SELECT 1 FROM rooms WHERE rooms.floor = people.person_id LIMIT 1)", "PV015"),
         ("person_id < (SELECT person_id FROM people)", "PV010"),
         ("person_id IN (SELECT room, floor FROM rooms GROUP BY room, floor)", "42601"),
+        ("person_id < 0 OR person_id IN (SELECT person_id FROM people)", "PV015"),
+        ("person_id < 0 OR EXISTS (SELECT 1 FROM people p WHERE p.person_id = 3)", "PV015"),
+        ("person_id < 0 OR EXISTS (SELECT 1 FROM rooms WHERE rooms.floor = people.person_id)", "PV015"),
+        (
+            "person_id < 0 OR person_id IN (SELECT room FROM rooms WHERE rooms.floor = people.person_id)",
+            "PV015",
+        ),
+        ("person_id < 0 OR (person_id, 1) IN (SELECT room, floor FROM rooms)", "PV015"),
+        ("person_id < 0 OR person_id IN (SELECT room, floor FROM rooms)", "42601"),
     ],
 )
 def test_what_is_no_constant_is_refused(ann: Analyst, condition: str, code: str) -> None:
