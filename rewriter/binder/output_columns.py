@@ -7,7 +7,7 @@ from dataclasses import replace
 from sqlglot import exp
 
 from rewriter.binder.value_ranges import of_aggregate
-from rewriter.ir.relation import Relation
+from rewriter.ir.relation import Relation, leads_to_unit
 from rewriter.ir.trees import walk
 from rewriter.ir.types import FLOATS, INTEGERS, NUMBERS, Type, type_named
 from rewriter.policy import Column
@@ -47,7 +47,8 @@ def row_column(name: str, value: exp.Expr, relation: Relation, parameters: Param
         source = relation.source(value.table)
         column = source.column(value.name)
         outer = source.on is not None
-        return replace(column, name=name, nullable=column.nullable or outer, hidden=False)
+        event = column.of_unit or leads_to_unit(source, value.name)
+        return replace(column, name=name, nullable=column.nullable or outer, hidden=False, of_unit=event)
     constant = value.unnest()
     if isinstance(constant, exp.Literal):
         text = constant.this

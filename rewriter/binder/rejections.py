@@ -155,7 +155,7 @@ def _event_groups(relation: Relation, tree: exp.Expr) -> Refusal | None:
     if stored is None:
         return None
     table, column = stored
-    if not any(c.name == column and c.of_unit for c in table.columns):
+    if frozenset({column}) in (*table.keys, *table.declared_keys):
         return row_groups(table, column, tree)
     name, rows = identifier(column), table_name(table)
     return Refusal(

@@ -306,7 +306,8 @@ def _covers(expression: exp.Expr, source: Source) -> bool:
 
 
 def is_event(expression: exp.Expr, relation: Relation) -> bool:
-    """Whether an expression is a column of which each value belongs to one unit: a declared event, or a row's key."""
+    """Whether an expression is a column of which each value belongs to one unit: a declared event, a row's key, or what
+    leads to the unit."""
     expression = expression.unnest()
     if not isinstance(expression, exp.Column) or expression.name == UNIT:
         return False
@@ -314,7 +315,14 @@ def is_event(expression: exp.Expr, relation: Relation) -> bool:
     if not source.private:
         return False
     keys = () if source.derived is not None else (*source.table.keys, *source.table.declared_keys)
-    return source.column(expression.name).of_unit or frozenset({expression.name}) in keys
+    named = source.column(expression.name).of_unit or leads_to_unit(source, expression.name)
+    return named or frozenset({expression.name}) in keys
+
+
+def leads_to_unit(source: Source, column: str) -> bool:
+    """Whether a column of a scan is the reference that the path to its unit begins with."""
+    path = source.table.path if source.derived is None else ()
+    return bool(path) and path[0].column == column and not path[0].more
 
 
 def unit_column(table: Table) -> str | None:

@@ -37,6 +37,9 @@ privacy_unit = "patient"
 stay = { of_unit = true }
 code = { domain = ["flu", "gout"] }
 
+[tables.meals]
+privacy_unit_path = ["stay -> stays.stay"]
+
 [tables.bills]
 privacy_unit = "patient"
 [tables.bills.columns]
@@ -44,7 +47,8 @@ stay = { of_unit = true }
 amount = { bounds = [0, 100] }
 """
 PATIENTS = 900
-"""Each has two stays, in ward A with three findings of flu and in ward B with one of gout; each stay has two bills."""
+"""Each has two stays, in ward A with three findings of flu and in ward B with one of gout; each stay has two bills
+and three meals."""
 
 
 @pytest.fixture(scope="module")
@@ -62,6 +66,8 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
                 FROM stays, range(3) r(i) WHERE ward = 'A' OR i = 0;
             CREATE TABLE bills (stay INTEGER, patient INTEGER NOT NULL, amount INTEGER);
             INSERT INTO bills SELECT stay, patient, 10 FROM stays, range(2) r(i);
+            CREATE TABLE meals (stay INTEGER, dish VARCHAR);
+            INSERT INTO meals SELECT stay, 'soup' FROM stays, range(3) r(i);
             """
         )
     with Service.start(configured(file), alone=True) as running:
@@ -82,6 +88,7 @@ def ann(service: Service, request: pytest.FixtureRequest) -> Analyst:
         ("findings f JOIN bills b ON b.stay = f.stay", 8),
         ("stays s LEFT JOIN findings f ON f.stay = s.stay AND f.code = 'flu'", 4),
         ("stays s, findings f, bills b WHERE s.stay = f.stay AND f.stay = b.stay", 8),
+        ("meals m JOIN bills b USING (stay)", 12),
         # Subqueries on it.
         ("bills WHERE stay IN (SELECT stay FROM findings WHERE code = 'flu')", 2),
         ("bills b WHERE EXISTS (SELECT 1 FROM stays s WHERE s.stay = b.stay AND days > 5)", 2),
@@ -90,6 +97,7 @@ def ann(service: Service, request: pytest.FixtureRequest) -> Analyst:
         ("stays s WHERE (SELECT COUNT(*) FROM findings f WHERE f.stay = s.stay) > 2", 1),
         ("stays s WHERE (SELECT SUM(b.amount) FROM bills b WHERE b.stay = s.stay) = 20", 2),
         # Groups of it.
+        ("(SELECT stay FROM meals GROUP BY stay HAVING COUNT(*) = 3) AS t", 2),
         ("(SELECT stay FROM findings GROUP BY stay HAVING COUNT(*) = 3) AS t", 1),
         ("(SELECT DISTINCT stay, code FROM findings) AS t", 2),
         (
@@ -108,6 +116,7 @@ def test_rows(ann: Analyst, sql: str, wanted: int) -> None:
     [
         ("SELECT AVG(n) FROM (SELECT stay, COUNT(*) AS n FROM findings GROUP BY stay) AS t", 2),
         ("SELECT COUNT(DISTINCT stay) FROM findings", 2 * PATIENTS),
+        ("SELECT COUNT(DISTINCT stay) FROM meals", 2 * PATIENTS),
         (
             "SELECT COUNT(DISTINCT s.stay) FROM stays s JOIN bills b ON b.stay = s.stay WHERE ward = 'B'",
             PATIENTS,
