@@ -47,7 +47,7 @@ MORE = {
 DOORS = {
     "dpproxy/": FACE["rewriter"],
     "dpproxy/engine/": ("api", "ir", "logical.plan", "emit.engines", "statements"),
-    "dpproxy/catalog/": ("api", "statements"),
+    "dpproxy/catalog/": ("api", "ir.types", "statements"),
     "dpproxy/owner/": ("ir", "logical.plan", "binder.contribution_bounds", "statements"),
     "dpproxy/backends/": ("emit.engines",),
     "dpproxy/cli/": ("statements", "scalar.functions"),
