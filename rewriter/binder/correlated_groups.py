@@ -12,7 +12,7 @@ them: so no group is asked for that no row can look up.
 
 from __future__ import annotations
 
-from collections.abc import Sequence, Set
+from collections.abc import Callable, Sequence, Set
 from dataclasses import replace
 
 from sqlglot import exp
@@ -70,9 +70,10 @@ def grouped(
     inner: Relation,
     pairs: Sequence[Pair],
     name: str,
+    public: Callable[[exp.Expr], bool],
 ) -> exp.Subquery:
     """The derived table `name` of the aggregate of a subquery of `tree`, behind all that its rows have in common with
-    the rows around, k0 .."""
+    the rows around, k0 ..; `public`: whether a subquery reads public tables alone."""
     select, own = subquery.this, {s.alias for s in inner.sources}
     value = select.expressions[0].unalias()
     partly = any(isinstance(part, exp.Count) for part in walk(value)) and not isinstance(value, exp.Count)
@@ -82,7 +83,7 @@ def grouped(
     items = _public_items(tree, relation, inner, [there for _, there in pairs])
     keys = [there if items else here for here, there in pairs]
     conditions = [c for c in split(select.args["where"].this) if items or _read(c, inner, relation) <= own]
-    conditions += _on(items, tree, relation)
+    conditions += _on(items, tree, relation, public)
     query = select.copy()
     query.set(
         "expressions",
@@ -119,12 +120,19 @@ def _public_items(
     return found
 
 
-def _on(items: dict[str, exp.Table], tree: exp.Select, relation: Relation) -> list[exp.Expr]:
-    """The conditions of WHERE that read these tables alone."""
+def _on(
+    items: dict[str, exp.Table], tree: exp.Select, relation: Relation, public: Callable[[exp.Expr], bool]
+) -> list[exp.Expr]:
+    """The conditions of WHERE that read these tables alone, and other public ones by IN."""
     clause = tree.args.get("where")
-    plain = [c for c in split(clause.this if clause else None) if items and not c.find(exp.Query)]
-    read = [(c, _read(c, relation, relation)) for c in plain]
-    return [condition for condition, sources in read if sources and sources <= items.keys()]
+    found = []
+    for condition in split(clause.this if clause else None) if items else ():
+        listed = isinstance(condition, exp.In) and condition.args.get("query") is not None
+        own = condition.this if listed and public(condition.args["query"]) else condition
+        read = set() if own.find(exp.Query) else _read(own, relation, relation)
+        if read and read <= items.keys():
+            found.append(condition)
+    return found
 
 
 def looked_up_rows(
@@ -148,3 +156,14 @@ def looked_up_rows(
     if isinstance(subquery.this.expressions[0].unalias(), exp.Count):
         value = exp.Coalesce(this=value, expressions=[exp.Literal.number(0)])
     return joined, value
+
+
+def looked_up_above(rows: exp.Subquery, pairs: Sequence[Pair], subquery: exp.Subquery) -> exp.Expr:
+    """The value of a correlated aggregate as a subquery over the released `rows`; 0 for a count of no rows."""
+    (*_, value) = rows.this.expressions
+    met = [exp.column(f"k{n}", table=rows.alias).eq(there) for n, (_, there) in enumerate(pairs)]
+    found = exp.select(exp.column(exp.to_identifier(value.alias, quoted=True), table=rows.alias)).from_(rows)
+    looked_up: exp.Expr = found.where(*met, copy=False).subquery(copy=False)
+    if isinstance(subquery.this.expressions[0].unalias(), exp.Count):
+        looked_up = exp.Coalesce(this=looked_up, expressions=[exp.Literal.number(0)])
+    return looked_up

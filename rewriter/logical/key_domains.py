@@ -17,7 +17,7 @@ from sqlglot import exp
 from rewriter.binder.listed_rows import in_postgres
 from rewriter.canonical.normalize import canonical_conjuncts
 from rewriter.effort import spend
-from rewriter.ir.relation import Leaf, ListedRows, Relation, Source, equated, leaf, leaves
+from rewriter.ir.relation import Leaf, ListedRows, Relation, SemiJoin, Source, equated, leaf, leaves
 from rewriter.ir.trees import alias, cast, copied, data_type, join, limited, rebuilt, select, walk
 from rewriter.ir.types import FLOATS, HELD, INTEGERS, STAMPS, Type, type_named
 from rewriter.plan import Cell, Factor, Product
@@ -103,7 +103,9 @@ def domain_queries(
     # In canonical form, so that each spelling of a question has the same factors.
     written = canonical_conjuncts(relation.conditions, relation)
     conditions = [dimensions.exact(c, narrowed=narrowed) for c in written]
-    conditions += dimensions.own_domains(written) if narrowed else []
+    if narrowed:
+        conditions += dimensions.own_domains(written)
+        conditions += [dimensions.among(semi) for semi in relation.semi_joins]
     return _factored(
         [i for i in images if i is not None], [c for c in conditions if c is not None], dimensions
     )
@@ -208,16 +210,43 @@ class _Dimensions:
 
     def exact(self, condition: exp.Expr, *, narrowed: bool = True) -> exp.Expr | None:
         """A WHERE condition over enumerated columns and tables among the items, or None where it needs another one."""
-        needed = leaves(condition)
-        if not needed or condition.find(exp.Query):
+        if not leaves(condition) or condition.find(exp.Query) or self._pending(condition):
             return None
-        parameters = (self.parameters[int(p.name) - 1] for p in walk(condition, exp.Parameter))
-        if any(p.value is None and not p.null for p in parameters):
-            # Without its value the condition would leave no cell, and the price would be that of nothing.
+        return self._parts(condition) if self._known(condition, narrowed) else None
+
+    def among(self, semi: SemiJoin) -> exp.Expr | None:
+        """`value IN` rows of public tables as a condition over enumerated columns, None for others."""
+        rows, value = semi.relation, semi.value
+        plain = not (rows.private or rows.semi_joins or rows.filled or semi.negated or semi.across)
+        if value is None or semi.output is None or not plain or self._pending(*rows.conditions):
             return None
+        image = self.image(value) if self._known(value, narrowed=True) else None
+        scans = [None if source.on is not None else self._scan(source) for source in rows.sources]
+        items = [
+            exp.alias_(scan, source.alias, table=True, copy=False)
+            for source, scan in zip(rows.sources, scans, strict=True)
+            if scan is not None
+        ]
+        if image is None or len(items) < len(scans):
+            return None
+        listed = select(copied(semi.output), source=items[0])
+        for item in items[1:]:
+            listed = join(listed, item, kind="CROSS")
+        listed = listed.where(*map(copied, rows.conditions), copy=False)
+        return exp.In(this=image, query=listed.subquery(copy=False))
+
+    def _pending(self, *conditions: exp.Expr) -> bool:
+        """Whether parameters in conditions have no values yet: without them a condition would leave no cell, and the
+        price would be that of nothing."""
+        named = [p for condition in conditions for p in walk(condition, exp.Parameter)]
+        parameters = (self.parameters[int(p.name) - 1] for p in named)
+        return any(p.value is None and not p.null for p in parameters)
+
+    def _known(self, node: exp.Expr, narrowed: bool) -> bool:
+        """Whether an expression reads enumerated columns and joined tables among the items alone."""
+        needed = leaves(node)
         joined = {at for at in needed if narrowed and at[0] in self.items and self._joins(at[0])}
-        known = needed <= self.columns.keys() | joined
-        return self._parts(condition) if known else None
+        return needed <= self.columns.keys() | joined
 
     def own_domains(self, conditions: Sequence[exp.Expr]) -> list[exp.Expr | None]:
         """Where a public column is equated to a private one of its type: what is known of that one's values."""

@@ -66,7 +66,13 @@ from rewriter.binder.constants import (
     unknown,
     visible,
 )
-from rewriter.binder.correlated_groups import Pair, across_units, grouped, looked_up_rows
+from rewriter.binder.correlated_groups import (
+    Pair,
+    across_units,
+    grouped,
+    looked_up_above,
+    looked_up_rows,
+)
 from rewriter.binder.group_by import aggregates, grouping, named_keys
 from rewriter.binder.joins import join, owned
 from rewriter.binder.listed_rows import listed_rows
@@ -244,11 +250,14 @@ class QueryAnalyzer(Conditions):
             self._nested(part, ctes)
 
     def _by_itself(self, query: exp.Query, ctes: Ctes) -> Relation | None:
-        """A subquery in an expression over public or released rows; a correlated one over private rows is refused."""
+        """A subquery in an expression over public or released rows; PV015 for a correlated one over private rows, if it
+        is no aggregate that public rows look up by equal values."""
+        around = query.parent_select
+        if isinstance(query, exp.Subquery) and around is not None and self._looked_up(around, query, ctes):
+            return None
         try:
             return self.query(query, ctes)
         except Refusal as refusal:
-            around = query.parent_select
             if refusal.code not in UNKNOWN_NAME or around is None or around.args.get("from_") is None:
                 raise
             # PostgreSQL, which has described the statement before, knows the name: it is of the rows around.
@@ -258,6 +267,31 @@ class QueryAnalyzer(Conditions):
                 hint="Group by the column within the subquery, and join its result.",
                 position=refusal.position,
             ) from None
+
+    def _looked_up(self, tree: exp.Select, subquery: exp.Subquery, ctes: Ctes) -> bool:
+        """Whether public tables look up an aggregate of private rows, which is then of released ones."""
+        clause, joins = tree.args.get("from_"), tree.args.get("joins") or []
+        if clause is None or not all(self._public(item) for item in (clause.this, *(j.this for j in joins))):
+            return False
+        relation = self._public_joined(clause.this, joins, ctes)
+        select = None if relation is None else may_look_around(subquery, relation)
+        inner = None if select is None else self._from(select, ctes)
+        if relation is None or select is None or inner is None or not looks_around(select, inner, relation):
+            return False
+        pairs = across_units(select, inner, relation)
+        if pairs is None:
+            return False
+        rows = self._grouped(tree, subquery, relation, inner, pairs, ctes)
+        self.replacements.parts[id(subquery)] = self.replacements.above(
+            looked_up_above(rows, pairs, subquery)
+        )
+        return True
+
+    def _public(self, node: exp.Expr) -> bool:
+        """Whether an item of FROM, or a query, reads public tables alone."""
+        tables = [(folded(t.args.get("db")), folded(t.this)) for t in walk(node, exp.Table)]
+        found = [self.policy.find(schema or None, name) for schema, name in tables]
+        return bool(found) and all(table is not None and table.public for table in found)
 
     def _from(self, tree: exp.Select, ctes: Ctes) -> Relation | None:
         """The relation of FROM and JOIN, None where all of it is public or released."""
@@ -480,14 +514,29 @@ class QueryAnalyzer(Conditions):
     ) -> tuple[Relation, exp.Expr]:
         """The relation joined with an aggregate across units, which is released before, and that as it is looked up."""
         refuse_kept(relation, tree)
-        item = grouped(tree, subquery, relation, inner, pairs, f"_v{len(self.nodes)}")
-        released = self.item(item, ctes) is None
-        nodes = self.nodes[-1:] if inner.private else []
-        known = all(isinstance(n, AggregateNode) and self._known(n.relation, n.keys) for n in nodes)
-        rows = self._public_item(item, ctes) if released and known else None
+        item = self._grouped(tree, subquery, relation, inner, pairs, ctes)
+        rows = self._public_item(item, ctes)
         if rows is None:
             raise uncorrelated(subquery)
         return looked_up_rows(relation, rows, [there for _, there in pairs], subquery, self.parameters)
+
+    def _grouped(
+        self,
+        tree: exp.Select,
+        subquery: exp.Subquery,
+        relation: Relation,
+        inner: Relation,
+        pairs: Sequence[Pair],
+        ctes: Ctes,
+    ) -> exp.Subquery:
+        """The groups that rows of `tree` look their aggregate up in, analysed; PV015 if their domain is not known."""
+        item = grouped(tree, subquery, relation, inner, pairs, f"_v{len(self.nodes)}", self._public)
+        released = self.item(item, ctes) is None
+        nodes = self.nodes[-1:] if inner.private else []
+        known = all(isinstance(n, AggregateNode) and self._known(n.relation, n.keys) for n in nodes)
+        if not released or not known:
+            raise uncorrelated(subquery)
+        return item
 
     def _known(self, relation: Relation, keys: tuple[exp.Expr, ...]) -> bool:
         """Whether keys have a known domain, whatever the values of parameters are."""

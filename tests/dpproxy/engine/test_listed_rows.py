@@ -169,6 +169,40 @@ def test_one_row_for_each_unit_is_seen_in_the_rows(service: Service, ann: Analys
 
 
 @pytest.mark.parametrize(
+    ("sql", "wanted"),
+    [
+        (
+            "SELECT kind, (SELECT COUNT(*) FROM trips t WHERE t.kind = k.kind) FROM kinds k",
+            {"bus": BUSES, "car": CARS, "tram": TRAMS, "boat": 0},
+        ),
+        (
+            "SELECT kind, seats FROM kinds k WHERE seats > (SELECT 8 * AVG(price) FROM trips t WHERE t.kind = k.kind)",
+            {"bus": 50, "tram": 100},
+        ),
+        (
+            "SELECT k.kind, (SELECT SUM(price) FROM trips t WHERE t.kind = k.kind) FROM kinds k "
+            "WHERE kind IN (SELECT kind FROM kinds WHERE mode = 'rail')",
+            {"tram": 4500},
+        ),
+    ],
+)
+def test_public_rows_look_up_released_groups(ann: Analyst, sql: str, wanted: dict[str | None, int]) -> None:
+    near(ann.ask(sql), wanted)
+    assert ann.used() == (1, 0)
+
+
+def test_a_list_of_public_rows_cuts_the_groups(ann: Analyst) -> None:
+    """Values that no row can have are no groups."""
+    listed = "SELECT kind FROM kinds WHERE seats > 30"
+    near(
+        ann.ask(f"SELECT kind, COUNT(*) FROM trips WHERE kind IN ({listed}) GROUP BY kind"),
+        {"bus": BUSES, "tram": TRAMS},
+    )
+    (first, *_) = ann.ask(f"EXPLAIN SELECT kind, COUNT(*) FROM trips WHERE kind IN ({listed}) GROUP BY kind")
+    assert "known domain of 2 cells" in first[0]
+
+
+@pytest.mark.parametrize(
     "subquery",
     [
         "(SELECT AVG(u.price) FROM trips u WHERE u.price = t.price)",
