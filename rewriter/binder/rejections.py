@@ -8,6 +8,7 @@ from rewriter.ir.relation import (
     Grouped,
     Relation,
     Source,
+    events_of,
     is_event,
     is_inner_unit,
     is_unit,
@@ -45,12 +46,9 @@ def example(table: Table) -> str:
     >>> example(Table("public", "Stays", columns, False, (), privacy_unit="Id", keys=(frozenset({"Id"}),)))
     'SELECT "Ward", COUNT(DISTINCT "Id") FROM "Stays" GROUP BY "Ward" ORDER BY 2 DESC LIMIT 10'
     """
-    unit = visible_unit(table)
-    single = {name for key in (*table.keys, *table.declared_keys) if len(key) == 1 for name in key}
+    single = events_of(table) | {visible_unit(table)}
     columns = [
-        c
-        for c in table.columns
-        if not (c.hidden or c.name == unit or c.name in single) and type_named(c.type).enumerable
+        c for c in table.columns if not (c.hidden or c.name in single) and type_named(c.type).enumerable
     ]
     if not columns:
         return f"SELECT {_counted(table)} FROM {table_name(table)}"

@@ -314,9 +314,15 @@ def is_event(expression: exp.Expr, relation: Relation) -> bool:
     source = relation.source(expression.table)
     if not source.private:
         return False
-    keys = () if source.derived is not None else (*source.table.keys, *source.table.declared_keys)
-    named = source.column(expression.name).of_unit or leads_to_unit(source, expression.name)
-    return named or frozenset({expression.name}) in keys
+    stored = source.derived is None and expression.name in events_of(source.table)
+    return stored or source.column(expression.name).of_unit
+
+
+def events_of(table: Table) -> frozenset[str]:
+    """The columns of a stored private table of which each value belongs to one unit."""
+    keys = (key for key in (*table.keys, *table.declared_keys) if len(key) == 1)
+    first = {hop.column for hop in table.path[:1] if not hop.more}
+    return frozenset(first).union(*keys, (c.name for c in table.columns if c.of_unit))
 
 
 def leads_to_unit(source: Source, column: str) -> bool:

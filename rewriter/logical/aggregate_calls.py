@@ -17,7 +17,7 @@ from rewriter.binder.rejections import stored_column, top_values, unit_name
 from rewriter.binder.value_ranges import bounded
 from rewriter.effort import PARSED, spend
 from rewriter.ir.measure import Function
-from rewriter.ir.relation import Relation, is_event, is_inner_unit, is_unit
+from rewriter.ir.relation import Relation, events_of, is_event, is_inner_unit, is_unit
 from rewriter.ir.types import DATED, NUMBERS, Type
 from rewriter.refusal import Refusal
 from rewriter.scalar.constant_factor import constant_of, scaled
@@ -152,7 +152,9 @@ class _Reader:
         if isinstance(function, (exp.Mode, exp.ArrayAgg, exp.GroupConcat)):
             value = resolve(argument(call).copy(), self.relation).unnest()
             column = stored_column(value, self.relation)
-            return None if column is None else f"Ask for its values: `{top_values(*column)}`."
+            if column is None or column[1] in events_of(column[0]):
+                return None
+            return f"Ask for its values: `{top_values(*column)}`."
         return None
 
     def type_of(self, value: exp.Expr) -> Type:
