@@ -10,10 +10,22 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
+from itertools import islice
 
 from sqlglot import exp
 
-from rewriter.ir.relation import UNIT, Derived, Grouped, Relation, RowSubquery, SetOperation, equated, leaf
+from rewriter.ir.relation import (
+    UNIT,
+    Derived,
+    Grouped,
+    Relation,
+    RowSubquery,
+    SetOperation,
+    equated,
+    is_event,
+    is_inner_unit,
+    leaf,
+)
 
 
 def unit_among(values: Sequence[exp.Expr], relation: Relation) -> exp.Column | None:
@@ -41,6 +53,17 @@ def by_unit(values: Sequence[exp.Expr], relation: Relation) -> list[exp.Expr]:
         v for v in values if not (isinstance(v, exp.Column) and v.table == unit.table and v.name in parts)
     ]
     return [unit, *rest]
+
+
+def per_unit(values: Sequence[exp.Expr], relation: Relation) -> list[exp.Expr]:
+    """Base forms by which rows are put together, the unit among them wherever they say that it is one: all of its
+    parts, or an event, which belongs to one unit."""
+    found = by_unit(values, relation)
+    named = any(is_inner_unit(value, relation) for value in found)
+    if named or not any(is_event(value, relation) for value in found):
+        return found
+    inner = (s.alias for s in relation.sources if s.private and s.on is None)
+    return [*(leaf(alias, UNIT) for alias in islice(inner, 1)), *found]
 
 
 def units_equated(conditions: Sequence[exp.Expr], *relations: Relation) -> tuple[exp.Expr, ...]:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
 
-from rewriter.binder.composite_units import by_unit
+from rewriter.binder.composite_units import per_unit
 from rewriter.binder.group_by import EXACT, aggregates
 from rewriter.binder.names import output_name, plainly, resolve
 from rewriter.binder.output_columns import MOST, computed_column, refuse_intervals, row_column
@@ -26,7 +26,6 @@ from rewriter.ir.relation import (
     Grouped,
     Relation,
     conjuncts,
-    is_event,
     is_inner_unit,
     leaf,
     leaves,
@@ -85,7 +84,7 @@ def distinct_with_unit(
     `rows` is the relation without DISTINCT.
     """
     values = [f.value for f in rows.fields]
-    if not any(is_inner_unit(v, rows) or is_event(v, rows) for v in by_unit(values, rows)):
+    if not any(is_inner_unit(v, rows) for v in per_unit(values, rows)):
         raise Refusal(
             "PV018",
             "SELECT DISTINCT over private rows (partition selection) is not available yet",

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
 
-from rewriter.binder.composite_units import by_unit
+from rewriter.binder.composite_units import per_unit
 from rewriter.binder.constants import visible
 from rewriter.binder.contribution_bounds import one_row_per_unit
 from rewriter.binder.names import folded, output_name, plainly, resolve, starred
@@ -215,7 +215,7 @@ def windowed(
     Raises Refusal PV014 for a window that is not partitioned by the unit.
     """
     for one, _ in layer.windows.values():
-        one.value.set("partition_by", by_unit(one.value.args["partition_by"], relation))
+        one.value.set("partition_by", per_unit(one.value.args["partition_by"], relation))
     fields = tuple(layer.fields.values())
     unit = {f.name for f in fields if is_inner_unit(f.value, relation)}
     rest = tuple(f for f in fields if f.name not in unit)
@@ -343,7 +343,7 @@ def first_rows(
     """
     layer = Windows(alias, lambda node: resolve(node, relation))
     picked = [resolve(e, relation) for e in (on.expressions if isinstance(on, exp.Tuple) else [on])]
-    if not any(is_inner_unit(p, relation) for p in by_unit(picked, relation)):
+    if not any(is_inner_unit(p, relation) for p in per_unit(picked, relation)):
         raise mixes("DISTINCT ON", relation, on)
     order = tree.args.get("order")
     items = [layer.ordered(_meant(o, tree)) for o in order.expressions] if order is not None else []

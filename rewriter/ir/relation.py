@@ -311,8 +311,8 @@ def is_event(expression: exp.Expr, relation: Relation) -> bool:
     expression = expression.unnest()
     if not isinstance(expression, exp.Column) or expression.name == UNIT:
         return False
-    source = relation.source(expression.table)
-    if not source.private:
+    source = next((s for s in relation.sources if s.alias == expression.table), None)
+    if source is None or not source.private:
         return False
     stored = source.derived is None and expression.name in events_of(source.table)
     return stored or source.column(expression.name).of_unit

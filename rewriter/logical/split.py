@@ -56,7 +56,7 @@ from typing import cast
 
 from sqlglot import exp
 
-from rewriter.binder.composite_units import by_unit
+from rewriter.binder.composite_units import per_unit
 from rewriter.binder.constants import (
     UNKNOWN_NAME,
     ConstantReader,
@@ -88,7 +88,7 @@ from rewriter.binder.views import view_query, view_rows
 from rewriter.binder.windows import first_rows, with_windows
 from rewriter.binder.zero_fill import check_zero_fill, refuse_kept
 from rewriter.effort import EXPANDED, bounded, spend
-from rewriter.ir.relation import Field, Relation, is_event, is_inner_unit, leaves
+from rewriter.ir.relation import Field, Relation, is_inner_unit, leaves
 from rewriter.ir.trees import walk
 from rewriter.logical.aggregate_node import dp_nodes
 from rewriter.logical.alias_order import numbered
@@ -437,14 +437,12 @@ class QueryAnalyzer(Conditions):
             distinct = tree.args.get("distinct")
             if distinct is None or distinct.args.get("on") is not None:
                 return rows
-            values = by_unit([f.value for f in rows.fields], rows)
-            if any(is_inner_unit(v, rows) or is_event(v, rows) for v in values):
+            if any(is_inner_unit(v, rows) for v in per_unit([f.value for f in rows.fields], rows)):
                 refuse_limited(rows)
                 return distinct_with_unit(tree, relation, rows, next(self.names), self.parameters)
         groups = grouping(tree, relation, self.parameters)
         keys = groups.keys
-        owned_keys = any(is_inner_unit(k, relation) or is_event(k, relation) for k in by_unit(keys, relation))
-        if len(groups.sets) == 1 and owned_keys:
+        if len(groups.sets) == 1 and any(is_inner_unit(k, relation) for k in per_unit(keys, relation)):
             refuse_kept(relation, tree)
             self._fold(ctes, tree.expressions, tree.args.get("having"))
             names = next(self.names), next(self.names)

@@ -101,6 +101,14 @@ def ann(service: Service, request: pytest.FixtureRequest) -> Analyst:
         ("(SELECT stay FROM findings GROUP BY stay HAVING COUNT(*) = 3) AS t", 1),
         ("(SELECT DISTINCT stay, code FROM findings) AS t", 2),
         (
+            "(SELECT ROW_NUMBER() OVER (PARTITION BY stay ORDER BY amount) AS n FROM bills) AS t WHERE n = 1",
+            2,
+        ),
+        (
+            "(SELECT DISTINCT ON (stay) stay, code FROM findings ORDER BY stay, code) AS t WHERE code = 'flu'",
+            1,
+        ),
+        (
             "(SELECT s.stay FROM stays s JOIN bills b USING (stay) GROUP BY s.stay HAVING s.ward = 'A') AS t",
             1,
         ),
