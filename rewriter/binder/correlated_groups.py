@@ -8,6 +8,8 @@ Out: sales and items LEFT JOIN
 
 What is compared with columns of public tables is grouped by these, under the conditions that the query around has on
 them: so no group is asked for that no row can look up.
+
+Why: docs/decisions/correlated-aggregates-are-groups.md.
 """
 
 from __future__ import annotations

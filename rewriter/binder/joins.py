@@ -7,6 +7,8 @@
 | private LEFT any | the right side's rows or NULLs under p; the unit is the left's; RIGHT is LEFT turned round |
 | private FULL private | one source with the unit of either side; p must have the units' equality |
 | public LEFT private | zero-fill: the inner join, where the groups are the public rows (zero_fill.py); else PV021 |
+
+Why: docs/decisions/events-bring-their-unit.md.
 """
 
 from __future__ import annotations
