@@ -70,10 +70,12 @@ class _Column:
         if not isinstance(measure, (Total, Joint)) or not (length := self.measured[place, SUM].length):
             return ""
         if isinstance(measure, Joint):
-            return f"about {_rows(self.measured[place, ROWS].length)}"
+            return f"about {_number(self.measured[place, ROWS].length, 'row')}"
         if measure.once:
             return f"about {length**2} group{'s' if length > 1 else ''}"
-        return _rows(length) if measure.value is None else _size(length / 10**measure.value.scale)
+        if measure.value is not None:
+            return _size(length / 10**measure.value.scale)
+        return _number(length, "different value" if measure.items else "row")
 
     def _less(self) -> str:
         """What a unit beyond the clip has less weight than: in an average its rows, in counts of units itself."""
@@ -250,12 +252,12 @@ def _size(number: float) -> str:
     return f"{number:,.0f}" if number >= 10**6 else f"{number:,.10g}"
 
 
-def _rows(number: int) -> str:
+def _number(number: int, of: str) -> str:
     """
-    >>> _rows(1), _rows(12_800)
+    >>> _number(1, "row"), _number(12_800, "row")
     ('1 row', '12,800 rows')
     """
-    return f"{number:,} row{'s' if number != 1 else ''}"
+    return f"{number:,} {of}{'s' if number != 1 else ''}"
 
 
 def _plain(value: Fraction | int) -> int | Fraction:
