@@ -81,13 +81,14 @@ def averages_query(vectors: Vectors, steps: int, most: int) -> HistogramQuery:
 def lengths_query(vectors: Vectors, steps: int, most: int) -> HistogramQuery:
     """The rows (vector, bin, units): how many units have a vector that is not 0, by its length.
 
-    Bin n has the lengths above anchor 2^((n - 1)/steps) + 1/2 up to anchor 2^(n/steps) + 1/2; all longer ones are in
-    the bin `most`.
+    Bin n has the lengths up to anchor 2^(n/steps), rounded to an integer, that no bin before it has; all longer ones
+    are in the bin `most`.
     """
     query = _measured(vectors)
     squares = [f"q{n}" for n in range(len(vectors.vectors))]
     query.add("l", _in_turn("n", anchors=vectors.anchors, q=squares))
-    length = exp.Sqrt(this=cast(exp.column("q"), "DOUBLE"))
+    # Ends of bins are integers: a length is within one if the next integer is.
+    length = exp.Ceil(this=exp.Sqrt(this=cast(exp.column("q"), "DOUBLE")))
     above = exp.Greatest(
         this=exp.Sub(this=length, expression=_double(0.5)), expressions=[_double(0.5)], ignore_nulls=True
     )

@@ -6,6 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from functools import cache
 from pathlib import Path
 
@@ -16,7 +17,7 @@ import pytest
 
 from dpproxy.backends.duckdb.adapter import RAISING
 from dpproxy.embedded.server import Embedded
-from mechanisms.unit_clip import clipped
+from mechanisms.unit_clip import UnitClip, clipped
 from rewriter.emit.clipped_totals import Vectors, averages_query, clipped_query, lengths_query
 from rewriter.emit.engines.base import Engine
 from rewriter.emit.engines.duckdb import DUCKDB
@@ -249,6 +250,22 @@ def test_the_sums_are_those_of_the_mechanism() -> None:
             expected += clipped(np.array(own), length, SCALE)
         found = added(in_duckdb, query, ALL)
         assert [found[number, 0] for number in range(1, len(cells) + 1)] == expected.tolist()
+
+
+@pytest.mark.parametrize("anchor", [1, 2, 3, 10, 1000])
+def test_a_unit_is_in_the_bin_of_the_shortest_length_that_does_not_cut_it(anchor: int) -> None:
+    """Lengths are roots of integers: sqrt(2) is cut at 1, as at all that rounds to 1."""
+    sql = "SELECT g, COUNT(x) FROM t GROUP BY g"
+    (node,) = split_query(sql, POLICY).nodes
+    assert isinstance(node, AggregateNode)
+    node = replace(node, measures=(Total(None, node.measures[0].argument, anchor),))
+    cells, mechanism = QUESTIONS[sql], UnitClip(eps_per=Fraction(1), anchor=anchor, cells=1)
+    query = lengths_query(Vectors(node, [Vector(0)], cells, Backend(POLICY, (), DUCKDB)), 4, 200)
+    for unit in UNITS:
+        own = Counter(r[1] for r in ROWS if r[0] == unit and r[3] is not None)
+        square = sum(own[cell] ** 2 for (cell,) in cells)
+        expected = [n for n in range(200) if mechanism.length_of(n) ** 2 >= square][:1] if square else []
+        assert [place for _, place, _ in in_duckdb(query, Part(only=unit))] == expected
 
 
 def test_nothing_is_nothing() -> None:
