@@ -78,7 +78,10 @@ def in_postgres(columns: Sequence[Column], texts: Sequence[Sequence[str | None]]
     shown = []
     for column, values in zip(columns, texts, strict=True):
         array = cast(exp.Literal.string(array_text(values)), data_type(f"{column.type}[]", "postgres"))
-        shown.append(alias(exp.Anonymous(this="UNNEST", expressions=[array]), column.name, quoted=True))
+        value: exp.Expr = exp.Anonymous(this="UNNEST", expressions=[array])
+        if "(" in column.type:  # UNNEST forgets the length of a varchar(20).
+            value = cast(value, data_type(column.type, "postgres"))
+        shown.append(alias(value, column.name, quoted=True))
     return select(*shown)
 
 
