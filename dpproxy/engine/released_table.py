@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -194,8 +195,18 @@ def _span(column: OutputColumn, factor: float) -> str:
     known = [d * factor for d in column.deviations if d == d]
     if not known:
         return ""
-    low, high = min(known), max(known)
-    return f"{high:.1f}" if f"{low:.1f}" == f"{high:.1f}" else f"{low:.1f} to {high:.1f}"
+    low, high = _figure(min(known)), _figure(max(known))
+    return high if low == high else f"{low} to {high}"
+
+
+def _figure(value: float) -> str:
+    """A size with one decimal, and two digits where it is less than 1.
+
+    >>> [_figure(value) for value in (1234.56, 1, 0.96, 0.0312, 0)]
+    ['1234.6', '1.0', '0.96', '0.031', '0.0']
+    """
+    decimals = 1 - math.floor(math.log10(value)) if 0 < value < 1 else 1
+    return f"{value:.{decimals}f}"
 
 
 def _stored(place: Place, measured: MeasuredColumn) -> list[object]:
