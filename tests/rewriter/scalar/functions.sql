@@ -139,6 +139,7 @@ extract(day from ts - tu)
 extract(hour from ts - tu)
 extract(year from age(d, e))
 extract(month from age(ts, tu))
+floor(extract(year from age(d, date '2020-02-29')) / 10) * 10
 date_trunc('month', ts)
 date_trunc('week', d)
 date_trunc('second', ts)
