@@ -352,5 +352,13 @@ def interval(part: exp.Expr, of: Of, parameters: Parameters) -> str | None:
     return None if interval_text(part, parameters) is not None else "of this length"
 
 
+def searched(part: exp.Expr, of: Of, parameters: Parameters) -> str | None:
+    text = part.expression.unnest()
+    # NULL is in no array and not known to be outside of one, but it is outside of an empty one.
+    null = isinstance(text, exp.Parameter) and parameters[int(text.name) - 1].null
+    known = isinstance(text, (exp.Literal, exp.Parameter)) and of(text) in TEXTUAL and not null
+    return None if known and of(part.this) is Type.TEXT_ARRAY else "of other than a text in a column of texts"
+
+
 def only_listed(part: exp.Expr, of: Of, parameters: Parameters) -> str | None:
     return "with other than a list of constants"

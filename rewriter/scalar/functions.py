@@ -412,6 +412,7 @@ FUNCTIONS = (
         form="interval",
     ),
     F(exp.Any, written="= ANY (...)", check=checks.only_listed),
+    F(exp.ArrayContains, BOTH, "= ANY (column)", check=checks.searched, form="searched"),
     F(exp.All, written="<> ALL (...)", check=checks.only_listed),
     F(exp.Array, ("expressions", "bracket_notation"), "ARRAY[...]", Type.OTHER, check=checks.only_listed),
     F(exp.Escape, BOTH, "ESCAPE", check=checks.escape, form="escape"),

@@ -168,6 +168,7 @@ _NAMES: dict[type[exp.Expr], str] = {
     exp.Between: "BETWEEN",
     exp.In: "IN",
     exp.Any: "ANY",
+    exp.ArrayContains: "ANY",
     exp.All: "ALL",
     exp.Bracket: "a subscript",
     exp.Slice: "a slice",

@@ -1,10 +1,11 @@
 """Rewrites PostgreSQL's alternative spellings to base form.
 
 In:  x = ANY (ARRAY[1, 2]), x > ALL (ARRAY[1, 2]), x BETWEEN SYMMETRIC 3 AND 1, CASE x WHEN 1 THEN 2 END,
-     date_part('year', x), date_trunc('day', x, 'Asia/Tokyo')
+     date_part('year', x), date_trunc('day', x, 'Asia/Tokyo'), 'x' = ANY (y)
 Out: x IN (1, 2), (x > 1 AND x > 2), (x BETWEEN 3 AND 1 OR x BETWEEN 1 AND 3), CASE WHEN x = 1 THEN 2 END,
      CAST(EXTRACT(YEAR FROM x) AS DOUBLE PRECISION),
-     date_trunc('day', x::timestamptz AT TIME ZONE 'Asia/Tokyo') AT TIME ZONE 'Asia/Tokyo'
+     date_trunc('day', x::timestamptz AT TIME ZONE 'Asia/Tokyo') AT TIME ZONE 'Asia/Tokyo',
+     ARRAY_CONTAINS(y, 'x')
 """
 
 from __future__ import annotations
@@ -117,6 +118,8 @@ def _listed(node: exp.Expr) -> exp.Expr:
         array, every = right.expressions[0].unnest(), right.name.lower() == "all"
     else:
         return node
+    if isinstance(array, exp.Column) and isinstance(node, exp.EQ) and isinstance(right, exp.Any):
+        return exp.ArrayContains(this=array, expression=node.this)
     if not isinstance(array, exp.Array):
         return node
     if isinstance(node, exp.NEQ if every else exp.EQ):

@@ -389,6 +389,12 @@ class Engine(ABC):
         beside = self.column_type(compared)
         return rebuilt(node, lambda part: self.beside(part, beside, target))
 
+    def searched(self, node: exp.Expr) -> exp.Expr:
+        """A text that is sought in an array: NULL where it is not found beside a NULL."""
+        return exp.Anonymous(
+            this="ARRAY_CONTAINS", expressions=[self.write(node.this), self.write(node.expression)]
+        )
+
     def column_type(self, compared: Sequence[exp.Expr]) -> str:
         """The type of the first column among operands, "" where there is none."""
         columns = (c for c in (one.unnest() for one in compared) if isinstance(c, exp.Column))

@@ -62,6 +62,12 @@ class DuckDB(Engine):
             return _justified(value)
         return super().key(value, of)
 
+    def searched(self, node: exp.Expr) -> exp.Expr:
+        array = self.write(node.this)
+        found = exp.Anonymous(this="LIST_CONTAINS", expressions=[array, self.write(node.expression)])
+        size, some = (exp.Anonymous(this=name, expressions=[array.copy()]) for name in ("LEN", "LIST_COUNT"))
+        return case((found, exp.true()), (exp.EQ(this=size, expression=some), exp.false()))
+
     def text(self, value: exp.Expr, of: Type) -> exp.Expr:
         if of is Type.BYTEA:
             digits = exp.Lower(this=exp.Anonymous(this="HEX", expressions=[value]))

@@ -180,6 +180,9 @@ class Postgres(Engine):
     def field(self, value: exp.Expr, field: str) -> exp.Expr:
         return exp.Extract(this=exp.var(field.upper()), expression=value)
 
+    def searched(self, node: exp.Expr) -> exp.Expr:
+        return exp.EQ(this=self.write(node.expression), expression=exp.Any(this=paren(self.write(node.this))))
+
     def substring(self, node: exp.Expr) -> exp.Expr:
         start, length = self.write(node.args["start"]), node.args.get("length")
         if length is None:
