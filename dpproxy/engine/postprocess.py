@@ -19,6 +19,7 @@ Value = int | Fraction | None
 INTEGERS = ("smallint", "integer", "bigint")
 _DIGITS = Context(prec=40)
 _EPOCH = dt.datetime(1970, 1, 1)
+_DAY = 86400
 
 
 @dataclass(frozen=True)
@@ -265,10 +266,13 @@ def _plain(value: Fraction | int) -> int | Fraction:
 
 
 def written(value: Value, type_name: str) -> str | None:
-    """A value as PostgreSQL reads it as the type; dates count in days, timestamps in seconds since 1970.
+    """A value as PostgreSQL reads it as the type; dates count in days, timestamps in seconds since 1970,
+    intervals in seconds.
 
     >>> written(Fraction(5, 2), "bigint"), written(Fraction(1, 3), "numeric"), written(19723, "date")
     ('2', '0.3333333333333333', '2024-01-01')
+    >>> written(Fraction(-180_001, 2), "interval")
+    '-1 days -3600.5 seconds'
     """
     if value is None:
         return None
@@ -278,6 +282,9 @@ def written(value: Value, type_name: str) -> str | None:
         return (_EPOCH + dt.timedelta(days=math.floor(value))).date().isoformat()
     if type_name.startswith("timestamp"):
         return (_EPOCH + dt.timedelta(seconds=float(value))).isoformat(" ")
+    if type_name == "interval":
+        days = int(value / _DAY)
+        return f"{days} days {_decimal(round(Fraction(value - days * _DAY), 6))} seconds"
     if type_name in ("double precision", "real"):
         return repr(float(value))
     return _decimal(Fraction(value))

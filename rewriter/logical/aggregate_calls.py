@@ -200,12 +200,18 @@ class _Reader:
         return list(item.expressions)
 
     def sum(self, node: exp.Expr) -> Call:
+        """Sums and what is made of them; of differences of times in seconds."""
         function = SUMS[type(node)]
         if isinstance(node.this, exp.Distinct):
             raise unavailable(node, form="DISTINCT")
         if isinstance(node.this, exp.Star) or node.this is None:
             raise no_such_function(describe(node).removeprefix("function "), "of no argument", self.at)
         value = self.value(node.this)
+        text = type(node)(this=value.copy())
+        if self.type_of(value) is Type.INTERVAL and isinstance(node, (exp.Sum, exp.Avg)):
+            if not isinstance(value, exp.Sub):
+                raise unavailable(node, form="intervals that are no differences of times")
+            value = exp.Extract(this=exp.var("EPOCH"), expression=value)
         if self.type_of(value) not in NUMBERS:
             raise no_such_function(
                 describe(node).removeprefix("function "),
@@ -213,7 +219,6 @@ class _Reader:
                 self.at,
                 "Aggregate numbers.",
             )
-        text = type(node)(this=value.copy())
         if function == "sum":
             return self._sum(value, text)
         core, factor = scaled(value, self.type_of)

@@ -297,8 +297,12 @@ def unbounded(call: Call, of: Type) -> Refusal:
     node = call.node.this if isinstance(call.node, exp.Filter) else call.node
     shown = "the aggregate" if node is None else written(node)
     if node is not None:
-        bounded = node.copy()
-        argument(bounded).replace(exp.var(clamped(written(argument(node)), of)))
+        bounded, value = node.copy(), written(argument(node))
+        if call.values and call.values[0] == exp.Extract(
+            this=exp.var("EPOCH"), expression=argument(call.text)
+        ):
+            value = f"EXTRACT(EPOCH FROM {value})"
+        argument(bounded).replace(exp.var(clamped(value, of)))
         hint = (
             f"Bound the value, e.g. {instead(written(bounded), shown)}; or the data owner can declare bounds."
         )
