@@ -25,6 +25,7 @@ from rewriter.ir.relation import (
     is_event,
     is_inner_unit,
     leaf,
+    leaves,
 )
 
 
@@ -59,10 +60,11 @@ def per_unit(values: Sequence[exp.Expr], relation: Relation) -> list[exp.Expr]:
     """Base forms by which rows are put together, the unit among them wherever they say that it is one: all of its
     parts, or an event, which belongs to one unit."""
     found = by_unit(values, relation)
-    named = any(is_inner_unit(value, relation) for value in found)
-    if named or not any(is_event(value, relation) for value in found):
+    if any(is_inner_unit(value, relation) for value in found):
         return found
-    inner = (s.alias for s in relation.sources if s.private and s.on is None)
+    # Behind a LEFT JOIN the rows without an event, of all units, are one group.
+    read = {alias for value in found if is_event(value, relation) for alias, _ in leaves(value)}
+    inner = (s.alias for s in relation.sources if s.on is None and s.alias in read)
     return [*(leaf(alias, UNIT) for alias in islice(inner, 1)), *found]
 
 

@@ -19,12 +19,13 @@ from dataclasses import replace
 
 from sqlglot import exp
 
+from rewriter.binder.composite_units import units_equated
 from rewriter.binder.constants import one_row
 from rewriter.binder.joins import implied
 from rewriter.binder.names import folded, lookup, output_name, resolve
 from rewriter.binder.rejections import uncorrelated
 from rewriter.binder.select_parts import split
-from rewriter.ir.relation import Relation, is_inner_unit, leaves, shown_name
+from rewriter.ir.relation import UNIT, Relation, is_inner_unit, leaves, shown_name
 from rewriter.ir.trees import alias, walk
 from rewriter.scalar.typecheck import Parameters, check_condition
 
@@ -40,6 +41,7 @@ def across_units(select: exp.Select, inner: Relation, relation: Relation) -> lis
     both = replace(relation, sources=relation.sources + inner.sources)
     own = {s.alias for s in inner.sources}
     pairs: list[Pair] = []
+    equal: list[exp.Expr] = []
     for condition in split(select.args["where"].this):
         if _read(condition, inner, relation) <= own:
             continue
@@ -53,11 +55,13 @@ def across_units(select: exp.Select, inner: Relation, relation: Relation) -> lis
             return None
         if isinstance(here, exp.Column) and isinstance(there, exp.Column):
             bases = lookup(here, inner), lookup(there, relation)
+            equal.append(exp.EQ(this=bases[0], expression=bases[1]))
             units = is_inner_unit(bases[0], inner) and is_inner_unit(bases[1], relation)
-            if units or implied([exp.EQ(this=bases[0], expression=bases[1])], both):
+            if units or implied(equal, both):
                 return None
         pairs.append((here, there))
-    return pairs
+    whole = any(name == UNIT for _, name in leaves(*units_equated(equal, inner, relation)))
+    return None if whole else pairs
 
 
 def _read(node: exp.Expr, inner: Relation, relation: Relation) -> Set[str]:
@@ -107,16 +111,23 @@ def grouped(
 def _public_items(
     tree: exp.Select, relation: Relation, inner: Relation, compared: Sequence[exp.Expr]
 ) -> dict[str, exp.Table]:
-    """The public tables of FROM that `compared` reads, by their sources' names; nothing if it reads others."""
+    """The public tables of FROM whose keys are `compared`, by their sources' names; nothing if anything else is.
+
+    Without a key a value could be that of several of their rows, each of which would repeat the inner rows.
+    """
     listed = [tree.args["from_"].this, *(join.this for join in tree.args.get("joins") or [])]
     tables = {i.alias_or_name if i.alias else folded(i.this): i for i in listed if isinstance(i, exp.Table)}
     taken = {name for name, _ in inner.scope}
+    columns = leaves(*(lookup(c, relation) for c in compared if isinstance(c, exp.Column)))
+    if not all(isinstance(c, exp.Column) for c in compared):
+        return {}
     found: dict[str, exp.Table] = {}
-    for place in sorted({source for c in compared for source in _read(c, inner, relation)}):
+    for place in sorted({source for source, _ in columns}):
         source = relation.source(place)
         name = shown_name(source, relation)
         stored = source.table.public and source.derived is None and source.on is None
-        if not stored or name not in tables or name in taken:
+        keyed = any(key <= {c for s, c in columns if s == place} for key in source.table.keys)
+        if not stored or not keyed or name not in tables or name in taken:
             return {}
         found[place] = tables[name]
     return found

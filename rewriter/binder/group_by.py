@@ -14,9 +14,9 @@ from itertools import product
 from sqlglot import exp
 
 from rewriter.binder.names import folded, output_name, resolve
-from rewriter.binder.rejections import row_groups, stored_table, unit_groups
+from rewriter.binder.rejections import event_groups, row_groups, stored_column, stored_table, unit_groups
 from rewriter.canonical.order import key_order
-from rewriter.ir.relation import Relation, is_unit, leaf, leaves
+from rewriter.ir.relation import Relation, is_event, is_unit, leaf, leaves
 from rewriter.ir.trees import copied
 from rewriter.refusal import Refusal
 from rewriter.scalar.typecheck import Parameters, check
@@ -304,3 +304,6 @@ def refuse_unit_keys(tree: exp.Select, relation: Relation, keys: tuple[exp.Expr,
             declared = (*source.table.keys, *source.table.declared_keys)
             if source.private and isinstance(key, exp.Column) and own in declared:
                 raise row_groups(source.table, key.name, tree)
+        if is_event(key, relation):
+            stored = stored_column(key, relation)
+            raise event_groups(None if stored is None else stored[0], key.name, tree)

@@ -37,8 +37,10 @@ from rewriter.ir.relation import (
     is_event,
     is_inner_unit,
     is_unit,
+    leads_to_unit,
     leaf,
     shown_name,
+    unit_column,
 )
 from rewriter.policy import TableName
 from rewriter.refusal import Refusal
@@ -270,7 +272,7 @@ def _not_joined(
     """PV012 for two sources, each of its relation; the hint names what equates their units, if anything can."""
     found = list(zip(sources, relations, strict=True))
     one, other = (shown_name(s, r) for s, r in found)
-    units = [unit_name(r, s) for s, r in found]
+    units = [unit_name(r, s, qualified=True) for s, r in found]
     equal = None if None in units else " = ".join(map(str, units))
     equal = (
         equal
@@ -352,7 +354,7 @@ def _implied_by_keys(conditions: Sequence[exp.Expr], relation: Relation) -> Iter
     named = {((a.table, a.name), (b.table, b.name)) for a, b in equal}
     scans = [s for s in relation.sources if s.private and s.derived is None]
     for source in scans:
-        hop = source.table.path[0] if len(source.table.path) > 1 else None
+        hop = source.table.path[0] if source.table.path and not source.table.unit_parts else None
         for other in scans if hop is not None and hop.more else ():
             if hop is None or hop.target != (other.table.schema, other.table.name):
                 continue
@@ -367,17 +369,11 @@ def _same_event(columns: Sequence[exp.Column], relation: Relation) -> bool:
 
 
 def _hop(source: Source, column: str) -> tuple[TableName, str] | None:
-    """The (table, column) that `column` of a private scan refers to as the first of several steps to its unit."""
-    path = source.table.path
-    if (
-        not source.private
-        or source.derived is not None
-        or len(path) < 2
-        or path[0].column != column
-        or path[0].more
-    ):
+    """The (table, column) that `column` of a private scan refers to on the way to its unit, which it is not itself."""
+    if not source.private or not leads_to_unit(source, column) or column == unit_column(source.table):
         return None
-    return path[0].target, path[0].target_column
+    hop = source.table.path[0]
+    return hop.target, hop.target_column
 
 
 def _same_owner(one: tuple[Source, str], other: tuple[Source, str]) -> bool:

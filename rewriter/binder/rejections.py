@@ -27,7 +27,7 @@ def row_level(relation: Relation, tree: exp.Expr, code: str = "PV010") -> Refusa
     """PV010 for rows in the result (PV011 for groups that are units), PV015 for rows that a condition reads."""
     table = base_table(relation)
     if code == "PV010" and tree.args.get("group") is not None:
-        return _event_groups(relation, tree) or unit_groups(table, tree)
+        return _of_events(relation, tree) or unit_groups(table, tree)
     return Refusal(
         code,
         f'row-level output from private table "{table.name}" is not allowed'
@@ -143,24 +143,30 @@ def unit_groups(table: Table, tree: exp.Expr) -> Refusal:
     )
 
 
-def _event_groups(relation: Relation, tree: exp.Expr) -> Refusal | None:
+def _of_events(relation: Relation, tree: exp.Expr) -> Refusal | None:
     """PV010 where the groups of a query are events or rows, each of one unit."""
     derived = relation.sources[0].derived
     if not isinstance(derived, Grouped):
         return None
     events = (key.value for key in derived.keys if is_event(key.value, derived.relation))
     stored = next((s for s in (stored_column(e, derived.relation) for e in events) if s is not None), None)
-    if stored is None:
-        return None
-    table, column = stored
-    if frozenset({column}) in (*table.keys, *table.declared_keys):
+    return None if stored is None else event_groups(*stored, tree)
+
+
+def event_groups(table: Table | None, column: str, tree: exp.Expr) -> Refusal:
+    """PV010: the groups of a query are events, or rows, by a column of `table` or of a subquery."""
+    if table is not None and frozenset({column}) in (*table.keys, *table.declared_keys):
         return row_groups(table, column, tree)
-    name, rows = identifier(column), table_name(table)
+    name, hint = identifier(column), "Group by it in a subquery and aggregate its result."
+    if table is not None:
+        hint = (
+            f"Aggregate the groups, e.g. `SELECT n, COUNT(*) FROM (SELECT {name}, COUNT(*) AS n "
+            f"FROM {table_name(table)} GROUP BY {name}) AS t GROUP BY n ORDER BY 2 DESC LIMIT 10`."
+        )
     return Refusal(
         "PV010",
-        f'every group of "{table.name}.{column}" belongs to one unit',
-        hint=f"Aggregate the groups, e.g. `SELECT n, COUNT(*) FROM (SELECT {name}, COUNT(*) AS n FROM {rows} "
-        f"GROUP BY {name}) AS t GROUP BY n ORDER BY 2 DESC LIMIT 10`.",
+        f'every group of "{column if table is None else f"{table.name}.{column}"}" belongs to one unit',
+        hint=hint,
         position=position(tree.args.get("group") or tree),
     )
 

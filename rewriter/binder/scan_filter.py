@@ -63,12 +63,13 @@ def semi_join(
 
     The unit must not become NULL by a LEFT JOIN: NULL in the list decides NOT IN for every row, and NULL
     before it depends on whether the list is empty. Where `inner` is correlated on the unit, both can be anything. An
-    event that may be NULL is refused under NOT IN: the NULL of another unit would decide, which our SQL does not read.
+    event that may be NULL is refused under NOT IN: the rows of other units would decide, which our SQL does not read.
     """
     inside, across = apart(relation, inner, value)
     on_unit = is_inner_unit(value, relation) and is_inner_unit(output, inner)
     if inner.private and not on_unit:
-        listed = [] if negated and _may_be_null(output, inner) else [value.copy().eq(output)]
+        null = _may_be_null(output, inner) or _may_be_null(value, relation)
+        listed = [] if negated and null else [value.copy().eq(output)]
         across = _with_units((*across, *listed), across, relation, inner)
     if inner.private and not (on_unit or _on_unit(across, relation, inner)):
         raise Refusal(
@@ -152,7 +153,11 @@ def _with_units(
 
 def _may_be_null(value: exp.Expr, relation: Relation) -> bool:
     value = value.unnest()
-    return not isinstance(value, exp.Column) or relation.source(value.table).column(value.name).nullable
+    if not isinstance(value, exp.Column):
+        return True
+    source, present = relation.source(value.table), f"{value.sql()} IS NOT NULL"
+    asked = any(condition.sql() == present for condition in relation.conditions)
+    return not asked and (source.on is not None or source.column(value.name).nullable)
 
 
 def _on_unit(conditions: Sequence[exp.Expr], relation: Relation, inner: Relation) -> bool:

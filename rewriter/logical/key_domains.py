@@ -218,7 +218,12 @@ class _Dimensions:
         """`value IN` rows of public tables as a condition over enumerated columns, None for others."""
         rows, value = semi.relation, semi.value
         plain = not (rows.private or rows.semi_joins or rows.filled or semi.negated or semi.across)
-        if value is None or semi.output is None or not plain or self._pending(*rows.conditions):
+        if (
+            value is None
+            or semi.output is None
+            or not plain
+            or self._pending(*rows.conditions, value, semi.output)
+        ):
             return None
         image = self.image(value) if self._known(value, narrowed=True) else None
         scans = [None if source.on is not None else self._scan(source) for source in rows.sources]

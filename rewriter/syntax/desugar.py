@@ -78,20 +78,23 @@ def similar_pattern(pattern: str, escape: str) -> str:
     >>> similar_pattern("(a|_)%", "\\"), similar_pattern("1.5$[%_]#%", "#")
     ('^((a|.).*)$', '^(1\\.5\\$[%_]%)$')
     """
-    found, in_set = "", False
+    found, in_set, unread = "", False, False
     characters = iter(pattern)
     for character in characters:
         if character == escape:
             character = next(characters, "")
-            # No regular expression where PostgreSQL's versions read an escape differently, or raise at it.
-            found += "(?" if in_set or not character else character if character in "%_" else f"\\{character}"
+            unread = unread or in_set or not character
+            found += character if character in "%_" else f"\\{character}"
         elif in_set:
             in_set = character != "]"
+            # A class like [:alpha:] in a set ends at a ] of its own.
+            unread = unread or character == "["
             found += character
         else:
             in_set = character == "["
             found += _SIMILAR.get(character, character)
-    return f"^({found})$"
+    # No regular expression where PostgreSQL's versions read an escape differently, or raise at it.
+    return "(?" if unread else f"^({found})$"
 
 
 _SIMILAR = {"%": ".*", "_": ".", **{sign: f"\\{sign}" for sign in "\\.^$"}}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from hashlib import sha256
 from pathlib import Path
@@ -80,6 +81,12 @@ def ann(service: Service, request: pytest.FixtureRequest) -> Analyst:
     return Analyst(service, f"ann {sha256(request.node.name.encode()).hexdigest()[:40]}")
 
 
+def near(ann: Analyst, found: str, wanted: float) -> None:
+    """A clip may be much longer than it needs to be; the notice then tells of more noise."""
+    spread = max(map(float, re.findall(r"standard deviation ([0-9.]+)", " ".join(ann.notices))))
+    assert float(found) == pytest.approx(wanted, rel=0.03, abs=5 * spread)
+
+
 @pytest.mark.parametrize(
     ("sql", "wanted"),
     [
@@ -93,7 +100,14 @@ def ann(service: Service, request: pytest.FixtureRequest) -> Analyst:
         ("bills WHERE stay IN (SELECT stay FROM findings WHERE code = 'flu')", 2),
         ("bills b WHERE EXISTS (SELECT 1 FROM stays s WHERE s.stay = b.stay AND days > 5)", 2),
         ("stays s WHERE NOT EXISTS (SELECT FROM findings f WHERE f.stay = s.stay AND code = 'gout')", 1),
-        ("bills WHERE stay NOT IN (SELECT stay FROM stays WHERE ward = 'A')", 2),
+        ("bills WHERE stay IS NOT NULL AND stay NOT IN (SELECT stay FROM stays WHERE ward = 'A')", 2),
+        (
+            "bills WHERE stay IS NOT NULL "
+            "AND stay NOT IN (SELECT stay FROM findings WHERE code = 'flu' AND stay IS NOT NULL)",
+            2,
+        ),
+        ("stays s JOIN meals m USING (stay)", 6),
+        ("stays s WHERE EXISTS (SELECT 1 FROM meals m WHERE m.stay = s.stay)", 2),
         ("stays s WHERE (SELECT COUNT(*) FROM findings f WHERE f.stay = s.stay) > 2", 1),
         ("stays s WHERE (SELECT SUM(b.amount) FROM bills b WHERE b.stay = s.stay) = 20", 2),
         # Groups of it.
@@ -116,7 +130,7 @@ def ann(service: Service, request: pytest.FixtureRequest) -> Analyst:
 )
 def test_rows(ann: Analyst, sql: str, wanted: int) -> None:
     ((found,),) = ann.ask(f"SELECT COUNT(*) FROM {sql}")
-    assert float(found) == pytest.approx(wanted * PATIENTS, rel=0.1)
+    near(ann, found, wanted * PATIENTS)
 
 
 @pytest.mark.parametrize(
@@ -134,16 +148,17 @@ def test_rows(ann: Analyst, sql: str, wanted: int) -> None:
 )
 def test_numbers(ann: Analyst, sql: str, wanted: int) -> None:
     ((found,),) = ann.ask(sql)
-    assert float(found) == pytest.approx(wanted, rel=0.1)
+    near(ann, found, wanted)
 
 
 def test_numbers_by_group(ann: Analyst) -> None:
     rows = ann.ask(
         "SELECT code, COUNT(DISTINCT stay) AS n FROM findings GROUP BY code ORDER BY n DESC LIMIT 2"
     )
-    assert any("different value in n" in str(notice) for notice in ann.notices)
+    assert any("different value" in str(notice) for notice in ann.notices)
     assert {code for code, _ in rows} == {"flu", "gout"}
-    assert all(float(n) == pytest.approx(PATIENTS, rel=0.1) for _, n in rows)
+    for _, n in rows:
+        near(ann, n, PATIENTS)
 
 
 @pytest.mark.parametrize(
@@ -151,10 +166,18 @@ def test_numbers_by_group(ann: Analyst) -> None:
     [
         ("SELECT stay, COUNT(*) FROM findings GROUP BY stay", "PV010"),
         ("SELECT DISTINCT stay FROM findings", "PV010"),
+        ("SELECT stay, code, COUNT(*) FROM findings GROUP BY ROLLUP (stay, code)", "PV010"),
+        # The rows without a finding, of all patients, would be one group.
+        (
+            "SELECT AVG(n) FROM (SELECT f.stay, COUNT(*) AS n FROM stays s LEFT JOIN findings f USING (stay) "
+            "GROUP BY 1) t",
+            "PV010",
+        ),
         # A key of rows is no event of another table.
         ("SELECT COUNT(*) FROM stays s JOIN stays t ON s.stay = t.days", "PV012"),
         # The NULL of another patient would decide.
-        ("SELECT COUNT(*) FROM bills WHERE stay NOT IN (SELECT stay FROM findings)", "PV015"),
+        ("SELECT COUNT(*) FROM bills WHERE stay NOT IN (SELECT stay FROM stays WHERE ward = 'A')", "PV015"),
+        ("SELECT COUNT(*) FROM stays WHERE stay NOT IN (SELECT stay FROM findings)", "PV015"),
         ("SELECT COUNT(*) FROM bills b JOIN findings f ON b.stay + 0 = f.stay", "PV012"),
     ],
 )

@@ -191,6 +191,16 @@ def test_public_rows_look_up_released_groups(ann: Analyst, sql: str, wanted: dic
     assert ann.used() == (1, 0)
 
 
+def test_public_rows_that_repeat_look_up_the_same(ann: Analyst) -> None:
+    """Two kinds have one mode: what is looked up by it is counted once."""
+    kinds = "(SELECT SUM(l.seats) FROM kinds l WHERE l.mode = k.mode)"
+    sql = f"SELECT k.kind, COUNT(*) FROM trips t JOIN kinds k USING (kind) WHERE {kinds} = 54 GROUP BY k.kind"
+    found = dict(ann.ask(sql))
+    assert float(found["bus"]) == pytest.approx(BUSES, abs=150)
+    assert float(found["car"]) == pytest.approx(CARS, abs=150)
+    assert abs(float(found["tram"])) < 150
+
+
 def test_a_list_of_public_rows_cuts_the_groups(ann: Analyst) -> None:
     """Values that no row can have are no groups."""
     listed = "SELECT kind FROM kinds WHERE seats > 30"

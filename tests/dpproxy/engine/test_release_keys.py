@@ -18,7 +18,7 @@ from dpproxy.engine.options import ReleaseOptions, terms
 from dpproxy.engine.planner import BoundNode, Planner
 from dpproxy.engine.release_keys import ReleaseKeys
 from dpproxy.front.front import Front
-from rewriter.emit.engines.duckdb import DUCKDB
+from rewriter.emit.engines.postgres import POSTGRES
 from rewriter.policy import Column, Horizon, Policy, Table
 from rewriter.refusal import Refusal
 from tests.dpproxy import shop
@@ -69,7 +69,8 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
 
 def released(world: World, policy: Policy, sql: str, on: ReleaseOptions) -> Released | str:
     """What is released for a statement, or the code of its refusal."""
-    planner = Planner(policy, world.front, DUCKDB)
+    # DuckDB joins the units' table where their key is kept, which changes the SQL and not the rows.
+    planner = Planner(policy, world.front, POSTGRES)
     keys: list[bytes] = []
     effects: list[Any] = []
     try:
