@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import ExitStack
 from pathlib import Path
 
-import duckdb
 import pytest
 
-from dpproxy.deployment.service import Service, configured
 from rewriter.refusal import Refusal
 from tests.dpproxy.engine.test_executor import Analyst
-from tests.dpproxy.postgres_data import databases
+from tests.dpproxy.on_both import ENGINES, service_on
 
 pytestmark = pytest.mark.service
 
@@ -49,21 +46,11 @@ page = {{}}
 """
 
 
-@pytest.fixture(scope="module", params=["duckdb", "postgres"])
+@pytest.fixture(scope="module", params=ENGINES)
 def ann(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Analyst]:
     folder: Path = tmp_path_factory.mktemp(f"composite_{request.param}")
-    with ExitStack() as stack:
-        if request.param == "postgres":
-            server = stack.enter_context(databases(folder / "server"))
-            url = server.url(server.make(SCHEMA))
-        else:
-            url = "duckdb:///composite.duckdb"
-            with duckdb.connect(folder / "composite.duckdb") as connection:
-                for statement in SCHEMA:
-                    connection.execute(statement.replace("i / 2", "i // 2"))
-        (folder / "dpproxy.toml").write_text(POLICY.format(url))
-        service = stack.enter_context(Service.start(configured(folder / "dpproxy.toml"), alone=True))
-        yield Analyst(service, "ann")
+    with service_on(request.param, folder, SCHEMA, POLICY) as running:
+        yield Analyst(running, "ann")
 
 
 @pytest.mark.parametrize(

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import ExitStack
 from pathlib import Path
 
-import duckdb
 import pytest
 
 from dpproxy.catalog.build_policy import unit_name, unit_words
-from dpproxy.deployment.service import Service, configured
+from dpproxy.deployment.service import Service
 from dpproxy.owner.check_warnings import warnings
 from dpproxy.owner.explain_policy import in_words
 from rewriter.refusal import Refusal
 from tests.dpproxy.engine.test_executor import Analyst
-from tests.dpproxy.postgres_data import databases
+from tests.dpproxy.on_both import ENGINES, service_on
 
 pytestmark = pytest.mark.service
 
@@ -58,20 +56,11 @@ privacy_unit_path = ["doctor_id -> doctors.id"]
 """
 
 
-@pytest.fixture(scope="module", params=["duckdb", "postgres"])
+@pytest.fixture(scope="module", params=ENGINES)
 def service(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     folder: Path = tmp_path_factory.mktemp(f"kinds_{request.param}")
-    with ExitStack() as stack:
-        if request.param == "postgres":
-            server = stack.enter_context(databases(folder / "server"))
-            url = server.url(server.make(SCHEMA))
-        else:
-            url = "duckdb:///kinds.duckdb"
-            with duckdb.connect(folder / "kinds.duckdb") as connection:
-                for statement in SCHEMA:
-                    connection.execute(statement)
-        (folder / "dpproxy.toml").write_text(POLICY.format(url))
-        yield stack.enter_context(Service.start(configured(folder / "dpproxy.toml"), alone=True))
+    with service_on(request.param, folder, SCHEMA, POLICY) as running:
+        yield running
 
 
 @pytest.mark.parametrize(

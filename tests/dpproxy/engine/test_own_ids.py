@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import ExitStack
 from pathlib import Path
 
-import duckdb
 import psycopg
 import pytest
 
-from dpproxy.deployment.service import Service, configured
 from dpproxy.owner.check import classes
 from rewriter.refusal import Refusal
 from tests.dpproxy.engine.test_executor import Analyst
-from tests.dpproxy.postgres_data import databases
+from tests.dpproxy.on_both import ENGINES, service_on
 
 pytestmark = pytest.mark.service
 
@@ -44,21 +41,11 @@ privacy_unit_path = ["sale_id -> sales.id"]
 """
 
 
-@pytest.fixture(scope="module", params=["duckdb", "postgres"])
+@pytest.fixture(scope="module", params=ENGINES)
 def ann(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Analyst]:
     folder: Path = tmp_path_factory.mktemp(f"own_ids_{request.param}")
-    with ExitStack() as stack:
-        if request.param == "postgres":
-            server = stack.enter_context(databases(folder / "server"))
-            url = server.url(server.make(SCHEMA))
-        else:
-            url = "duckdb:///own.duckdb"
-            with duckdb.connect(folder / "own.duckdb") as connection:
-                for statement in SCHEMA:
-                    connection.execute(statement.replace("i / 2", "i // 2"))
-        (folder / "dpproxy.toml").write_text(POLICY.format(url))
-        service = stack.enter_context(Service.start(configured(folder / "dpproxy.toml"), alone=True))
-        yield Analyst(service, "ann")
+    with service_on(request.param, folder, SCHEMA, POLICY) as running:
+        yield Analyst(running, "ann")
 
 
 @pytest.mark.parametrize(

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
-from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
-import duckdb
 import pytest
 
 from dpproxy.backends.base import BackendError, Cancellation
-from dpproxy.deployment.service import Service, configured
+from dpproxy.deployment.service import Service
 from dpproxy.engine.optimizer import plan_release
 from dpproxy.engine.options import terms
 from dpproxy.engine.planner import BoundNode, Planner
@@ -23,7 +21,7 @@ from dpproxy.reporting.rows import RowSet
 from dpproxy.server.local_client import ClientError
 from rewriter.plan import HistogramQuery
 from rewriter.policy import Policy
-from tests.dpproxy.postgres_data import databases
+from tests.dpproxy.on_both import ENGINES, service_on
 
 pytestmark = pytest.mark.service
 
@@ -94,20 +92,11 @@ class Analyst:
         return asyncio.run(self.service.ask("ann", sql))
 
 
-@pytest.fixture(scope="module", params=["duckdb", "postgres"])
+@pytest.fixture(scope="module", params=ENGINES)
 def ann(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Analyst]:
     folder: Path = tmp_path_factory.mktemp(f"filters_{request.param}")
-    with ExitStack() as stack:
-        if request.param == "postgres":
-            server = stack.enter_context(databases(folder / "server"))
-            url = server.url(server.make(SCHEMA))
-        else:
-            url = "duckdb:///filters.duckdb"
-            with duckdb.connect(folder / "filters.duckdb") as connection:
-                for statement in SCHEMA:
-                    connection.execute(statement)
-        (folder / "dpproxy.toml").write_text(POLICY.format(url))
-        yield Analyst(stack.enter_context(Service.start(configured(folder / "dpproxy.toml"), alone=True)))
+    with service_on(request.param, folder, SCHEMA, POLICY) as running:
+        yield Analyst(running)
 
 
 @pytest.mark.parametrize(

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
-import duckdb
 import pytest
 
-from dpproxy.deployment.service import Service, configured
 from dpproxy.owner.check import rows_per_unit
 from dpproxy.owner.explain_policy import in_words
 from dpproxy.server.local_client import ClientError
 from tests.dpproxy.engine.test_row_filters import POLICY as FILTERED
 from tests.dpproxy.engine.test_row_filters import SCHEMA, Analyst, keys_of
-from tests.dpproxy.postgres_data import databases
+from tests.dpproxy.on_both import ENGINES, service_on
 
 pytestmark = pytest.mark.service
 
@@ -48,21 +45,11 @@ consents = {{ hidden = true }}
 TEXTS = ("4711", "4712", "4713", "4714", "4715", "JOIN stays", "s.days", "<> ", "deleted_at", "consents")
 
 
-@pytest.fixture(scope="module", params=["duckdb", "postgres"])
+@pytest.fixture(scope="module", params=ENGINES)
 def ann(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Analyst]:
     folder: Path = tmp_path_factory.mktemp(f"views_{request.param}")
-    with ExitStack() as stack:
-        if request.param == "postgres":
-            server = stack.enter_context(databases(folder / "server"))
-            url = server.url(server.make((*SCHEMA, *VIEWS)))
-        else:
-            url = "duckdb:///views.duckdb"
-            with duckdb.connect(folder / "views.duckdb") as connection:
-                for statement in (*SCHEMA, *VIEWS):
-                    connection.execute(statement)
-        (folder / "dpproxy.toml").write_text(POLICY.format(url))
-        service = stack.enter_context(Service.start(configured(folder / "dpproxy.toml"), alone=True))
-        yield Analyst(service)
+    with service_on(request.param, folder, (*SCHEMA, *VIEWS), POLICY) as running:
+        yield Analyst(running)
 
 
 @pytest.mark.parametrize(
