@@ -492,7 +492,12 @@ class QueryAnalyzer(Conditions):
                 continue
             pairs = across_units(select, inner, relation)
             if pairs is not None:
-                relation, value = self._staged(tree, subquery, relation, inner, pairs, ctes)
+                refuse_kept(relation, tree)
+                rows = self._public_item(self._grouped(tree, subquery, relation, inner, pairs, ctes), ctes)
+                if rows is None:
+                    raise uncorrelated(subquery)
+                compared = [there for _, there in pairs]
+                relation, value = looked_up_rows(relation, rows, compared, subquery, self.parameters)
             else:
                 self._fold(ctes, select.args["where"], list(_counted(select.expressions)))
                 inner = self.where(select, inner, ctes, relation)
@@ -500,23 +505,6 @@ class QueryAnalyzer(Conditions):
                 relation, value = looked_up(relation, inner, subquery, name, self.parameters)
             subquery.meta[CONSTANT] = known[text] = value
         return relation
-
-    def _staged(
-        self,
-        tree: exp.Select,
-        subquery: exp.Subquery,
-        relation: Relation,
-        inner: Relation,
-        pairs: Sequence[Pair],
-        ctes: Ctes,
-    ) -> tuple[Relation, exp.Expr]:
-        """The relation joined with an aggregate across units, which is released before, and that as it is looked up."""
-        refuse_kept(relation, tree)
-        item = self._grouped(tree, subquery, relation, inner, pairs, ctes)
-        rows = self._public_item(item, ctes)
-        if rows is None:
-            raise uncorrelated(subquery)
-        return looked_up_rows(relation, rows, [there for _, there in pairs], subquery, self.parameters)
 
     def _grouped(
         self,
