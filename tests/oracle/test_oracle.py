@@ -56,7 +56,7 @@ def test_a_unit_does_what_its_price_assumes_and_nothing_to_others(server: Server
         assert row.half > row.counting // 2
 
 
-COMPOSITE = 8
+COMPOSITE = 4
 """Of each engine, about units that two columns name."""
 
 

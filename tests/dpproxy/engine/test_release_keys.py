@@ -33,8 +33,8 @@ OUTSIDE = {"schema", "name", "backend_name", "columns", "type", "caseless", "vir
 """What is not declared but read from the backend's schema. A ledger is of one backend, whose tables have one name each;
 the kinds of columns that a node reads are in its key (docs/decisions/keys-are-no-engines.md), and so is the text of a
 view (test_views.py)."""
-EVERY = 83
-"""The short version plans every 83rd pair of policy and question: a prime, so that none is left out for its place."""
+EVERY = 127
+"""The short version plans every 127th pair of policy and question: a prime, so that none is left out for its place."""
 
 
 @dataclass(frozen=True)
