@@ -49,11 +49,7 @@ def view_table(
                 f'"{field.name}" is {given} in the backend, but {column.type} as PostgreSQL reads the text',
             )
         else:
-            alike = type_named(column.type).family == type_named(given).family
-            of = given if alike else column.type
-            shown.append(
-                replace(column, type=of, declared=False, virtual=False, required=False, expression=None)
-            )
+            shown.append(replace(column, declared=False, virtual=False, required=False, expression=None))
     key = (frozenset([unit]),) if unit is not None and source.single else ()
     return replace(view, columns=tuple(shown), privacy_unit=unit, keys=key)
 

@@ -28,6 +28,8 @@ VIEWS = (
     "ORDER BY stay_id) AS n FROM stays WHERE stay_id <> 4714) AS x WHERE n = 1",
     "CREATE VIEW either AS SELECT patient_id, 1 AS of FROM stays WHERE stay_id <> 4715 "
     "UNION ALL SELECT id, 2 FROM patients",
+    "CREATE VIEW computed AS SELECT patient_id, round(CAST(days AS numeric(9, 2)), 1) AS rounded, "
+    "length(CAST(days AS varchar)) AS digits, CAST(days AS numeric(5, 1)) * days AS product FROM stays",
 )
 POLICY = (
     FILTERED
@@ -40,6 +42,7 @@ consents = {{ hidden = true }}
 [tables.per_patient]
 [tables.firsts]
 [tables.either]
+[tables.computed]
 """
 )
 TEXTS = ("4711", "4712", "4713", "4714", "4715", "JOIN stays", "s.days", "<> ", "deleted_at", "consents")
@@ -71,6 +74,14 @@ def ann(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 def test_answers_are_those_of_the_text(ann: Analyst, sql: str, truth: int) -> None:
     ((said,),) = ann.ask(sql).rows
     assert abs(float(said or "0") - truth) < 30
+
+
+@pytest.mark.parametrize("column", ["rounded", "digits", "product"])
+def test_computed_columns_of_a_view_have_the_types_of_their_text(ann: Analyst, column: str) -> None:
+    """PostgreSQL's, which are not those of every engine."""
+    rows = ann.ask(f"SELECT {column}, COUNT(*) FROM computed GROUP BY {column}").rows
+    assert rows
+    assert abs(sum(float(n or "0") for _, n in rows) - 450) < 60
 
 
 def test_a_view_looks_like_a_table(ann: Analyst) -> None:
