@@ -20,16 +20,7 @@ from rewriter.binder.output_columns import MOST, computed_column, refuse_interva
 from rewriter.binder.rejections import base_table, example, mixes, not_grouped
 from rewriter.binder.subquery_source import derived_source
 from rewriter.binder.windows import Windows, windowed
-from rewriter.ir.relation import (
-    UNIT,
-    Field,
-    Grouped,
-    Relation,
-    conjuncts,
-    is_inner_unit,
-    leaf,
-    leaves,
-)
+from rewriter.ir.relation import UNIT, Field, Grouped, Relation, conjuncts, is_inner_unit, leaf, leaves
 from rewriter.ir.types import NUMBERS
 from rewriter.refusal import Refusal
 from rewriter.scalar.functions import check_row_local
@@ -83,7 +74,7 @@ def distinct_with_unit(
 
     `rows` is the relation without DISTINCT.
     """
-    values = [f.value for f in rows.fields]
+    values = tuple(f.value for f in rows.fields)
     if not any(is_inner_unit(v, rows) for v in per_unit(values, rows)):
         raise Refusal(
             "PV018",
@@ -91,7 +82,7 @@ def distinct_with_unit(
             hint=f"Count the units of each value, e.g. `{example(base_table(rows))}`.",
             position=position(tree),
         )
-    groups = PerUnitGroups(rows, tuple(values), alias, parameters)
+    groups = PerUnitGroups(rows, values, alias, parameters)
     fields = tuple(Field(f.name, groups.keyed(f.value, tree)) for f in rows.fields)
     return replace(groups.relation(), scope=(("", fields),))
 

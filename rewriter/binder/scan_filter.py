@@ -70,7 +70,7 @@ def semi_join(
     if inner.private and not on_unit:
         null = _may_be_null(output, inner) or _may_be_null(value, relation)
         listed = [] if negated and null else [value.copy().eq(output)]
-        across = _with_units((*across, *listed), across, relation, inner)
+        across = (*across, *_units((*across, *listed), relation, inner))
     if inner.private and not (on_unit or _on_unit(across, relation, inner)):
         raise Refusal(
             "PV015",
@@ -86,7 +86,7 @@ def exists(relation: Relation, inner: Relation, negated: bool, at: exp.Expr) -> 
     """[NOT] EXISTS over public rows, or over private ones that are correlated with the outer ones on the unit."""
     inside, across = apart(relation, inner, at)
     if inner.private:
-        across = _with_units(across, across, relation, inner)
+        across = (*across, *_units(across, relation, inner))
         if not _on_unit(across, relation, inner):
             raise _across(relation, inner, at)
         inside = owned(inside, at)
@@ -112,7 +112,7 @@ def row_in(
     inside, across = apart(relation, inner, at)
     met = units_equated((*across, *equal), relation, inner)
     if not negated:
-        met = _with_units(met, met, relation, inner)
+        met = (*met, *_units(met, relation, inner))
     if inner.private and not _on_unit(met, relation, inner):
         raise _across(relation, inner, at)
     if negated:
@@ -143,12 +143,9 @@ def apart(relation: Relation, inner: Relation, at: exp.Expr) -> tuple[Relation, 
     return replace(inner, conditions=inside), units_equated(across, relation, inner)
 
 
-def _with_units(
-    equal: Sequence[exp.Expr], across: Sequence[exp.Expr], relation: Relation, inner: Relation
-) -> tuple[exp.Expr, ...]:
-    """`across` with the equality of units that equalities of events in `equal` imply."""
-    both = replace(relation, sources=relation.sources + inner.sources)
-    return (*across, *implied(equal, both))
+def _units(conditions: Sequence[exp.Expr], relation: Relation, inner: Relation) -> list[exp.Expr]:
+    """The equalities of units that equalities of references and events of outer and inner rows imply."""
+    return implied(conditions, replace(relation, sources=relation.sources + inner.sources))
 
 
 def _may_be_null(value: exp.Expr, relation: Relation) -> bool:
