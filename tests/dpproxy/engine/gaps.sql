@@ -207,8 +207,8 @@ HAVING SUM(i.quantity) > 4) AS t;
 SELECT c.name, COUNT(u.id) AS n FROM countries c LEFT JOIN users u ON u.country = c.code GROUP BY c.name ORDER BY
   c.name;
 
-SELECT c.day, AVG(o.rating) AS rating FROM orders o RIGHT JOIN calendar c ON o.placed::date = c.day
-WHERE c.day BETWEEN '2024-02-01' AND '2024-02-05' GROUP BY c.day ORDER BY c.day;
+SELECT date_trunc('month', c.day)::date AS month, AVG(o.rating) AS rating FROM orders o RIGHT JOIN calendar c
+  ON o.placed::date = c.day WHERE c.day BETWEEN '2024-02-01' AND '2024-04-30' GROUP BY 1 ORDER BY 1;
 
 -- == Aggregates of different values ==
 
