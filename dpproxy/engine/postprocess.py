@@ -6,7 +6,7 @@ import datetime as dt
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from decimal import Context, Decimal
+from decimal import MAX_PREC, Context, Decimal
 from fractions import Fraction
 
 from dpproxy.engine.cap_notes import ROWS_OF_UNIT
@@ -17,7 +17,7 @@ from rewriter.logical.plan import AggregateNode
 
 Value = int | Fraction | None
 INTEGERS = ("smallint", "integer", "bigint")
-_DIGITS = Context(prec=40)
+_DIGITS, _DECIMALS, _EXACT = Context(prec=40), 16, Context(prec=MAX_PREC)
 _EPOCH = dt.datetime(1970, 1, 1)
 _DAY = 86400
 
@@ -271,8 +271,8 @@ def written(value: Value, type_name: str) -> str | None:
 
     >>> written(Fraction(5, 2), "bigint"), written(Fraction(1, 3), "numeric"), written(19723, "date")
     ('2', '0.3333333333333333', '2024-01-01')
-    >>> written(Fraction(-180_001, 2), "interval")
-    '-1 days -3600.5 seconds'
+    >>> written(Fraction(-180_001, 2), "interval"), written(Fraction(10**40, 3), "numeric")[-20:]
+    ('-1 days -3600.5 seconds', '333.3333333333333333')
     """
     if value is None:
         return None
@@ -294,7 +294,7 @@ def _decimal(value: Fraction) -> str:
     exact = _DIGITS.divide(Decimal(value.numerator), Decimal(value.denominator))
     if Fraction(exact) == value:
         return format(exact, "f")
-    return format(round(exact, 16), "f")
+    return format(Decimal(round(value * 10**_DECIMALS)).scaleb(-_DECIMALS, _EXACT), "f")
 
 
 def column(values: Sequence[Value], type_name: str) -> tuple[str | None, ...]:
