@@ -57,7 +57,7 @@ CATALOGUE: Mapping[str, Meaning] = {
     "PV018": Meaning(
         "No mechanism answers this aggregate.",
         "COUNT, COUNT(DISTINCT), SUM, AVG, VARIANCE, STDDEV, PERCENTILE_CONT, PERCENTILE_DISC, "
-        "MIN and MAX of bounded numbers and dates.",
+        "MIN and MAX of bounded numbers, dates and texts.",
     ),
     "PV019": Meaning(
         "UNION ALL mixes private and public rows.",

@@ -163,8 +163,8 @@ def scan(table: Table, column: str) -> Refusal:
     unit = f"({table.privacy_unit})" if table.composite else table.privacy_unit
     return Refusal(
         "PV024",
-        f'a bare list of the values of "{table.name}.{column}" is not answered from the data: tools send such '
-        "statements automatically, and each would be charged",
+        f'a bare list of the values of "{table.name}.{column}", or its first or last, is not answered from the data: '
+        "tools send such statements automatically, and each would be charged",
         detail="It has a LIMIT above [privacy] max_k, or the policy does not name the column. [privacy] scans = "
         '"charge" answers it; a declared domain answers it free of charge.',
         hint=f"SELECT {column}, COUNT(DISTINCT {unit}) FROM {table.name} GROUP BY {column} "

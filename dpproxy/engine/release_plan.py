@@ -26,6 +26,7 @@ from dpproxy.engine.planner import BoundNode
 from dpproxy.engine.postprocess import outputs
 from dpproxy.engine.release_keys import ReleaseKeys
 from dpproxy.engine.released_table import ReleasedTable
+from dpproxy.engine.select_partitions import PartitionSelection
 from dpproxy.engine.select_running import RunningSelection, Seen
 from mechanisms import randomness
 from mechanisms.count_release import KnownCountRelease, PrivateCountRelease
@@ -201,6 +202,8 @@ class ReleasePlan:
             cells = len(self.node.cells or ())
             if size < cells:
                 yield f"{size} of the {cells} groups: what is computed from them is of these alone"
+        elif isinstance(self.selection, PartitionSelection):
+            yield "groups of few units are not shown"
 
 
 def _counts(measure: Measure) -> bool:

@@ -175,6 +175,7 @@ Function = Literal[
     "disc",
     "distinct",
     "running",
+    "extreme",
 ]
 
 

@@ -28,12 +28,12 @@ class Replacements:
 
     Attributes:
         parts: the new expression, or the released rows of one of the proxy's own tables.
-        rows: the released rows that an aggregating SELECT reads.
+        rows: the released rows that an aggregating SELECT reads; None where its parts alone read some.
         dropped: CTEs of private rows, which nothing reads any more.
     """
 
     parts: dict[int, exp.Expr] = field(default_factory=dict)
-    rows: dict[int, exp.Table] = field(default_factory=dict)
+    rows: dict[int, exp.Table | None] = field(default_factory=dict)
     dropped: set[int] = field(default_factory=set)
 
     def above(self, node: exp.Expr) -> exp.Expr:
@@ -49,7 +49,7 @@ class Replacements:
         made.set("expressions", [self.above(cte) for cte in node.expressions if id(cte) not in self.dropped])
         return made
 
-    def _over(self, rows: exp.Table, tree: exp.Expr) -> exp.Expr:
+    def _over(self, rows: exp.Table | None, tree: exp.Expr) -> exp.Expr:
         """An aggregating SELECT over released rows: HAVING is their WHERE, and each output keeps its name."""
         made = rebuilt(tree, self.above, [*ANSWERED, "expressions"])
         outputs = [
@@ -59,7 +59,7 @@ class Replacements:
             for item in tree.expressions
         ]
         made.set("expressions", outputs)
-        made.set("from_", exp.From(this=copied(rows)))
+        made.set("from_", None if rows is None else exp.From(this=copied(rows)))
         having = tree.args.get("having")
         if having is not None:
             made.set("where", exp.Where(this=self.above(having.this)))

@@ -17,7 +17,7 @@ from rewriter.binder.rejections import stored_column, top_values, unit_name
 from rewriter.binder.value_ranges import bounded
 from rewriter.effort import PARSED, spend
 from rewriter.ir.measure import Function
-from rewriter.ir.relation import Relation, events_of, is_event, is_inner_unit, is_unit
+from rewriter.ir.relation import Relation, events_of, is_event, is_inner_unit, is_unit, leaves
 from rewriter.ir.types import DATED, NUMBERS, Type
 from rewriter.refusal import Refusal
 from rewriter.scalar.constant_factor import constant_of, scaled
@@ -241,10 +241,12 @@ class _Reader:
         return Call("sum", text, self.condition, (core,), factor)
 
     def extreme(self, node: exp.Expr) -> Call:
-        """MIN and MAX are the quantiles 0 and 1."""
+        """MIN and MAX are the quantiles 0 and 1; of texts they are read off the list of those that are released."""
         if isinstance(node.this, exp.Distinct):
             node = type(node)(this=node.this.expressions[0])
         value = self.value(node.this)
+        if self.type_of(value) is Type.TEXT and leaves(value):
+            return Call("extreme", type(node)(this=value.copy()), self.condition, (value,))
         fraction = Fraction(0 if isinstance(node, exp.Min) else 1)
         return self._quantile("disc", type(node)(this=value.copy()), value, fraction)
 

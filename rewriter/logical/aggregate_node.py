@@ -30,7 +30,11 @@ from rewriter.logical.plan import AggregateNode, released, released_rows
 from rewriter.logical.running_counts import Known, running_count
 from rewriter.refusal import Refusal
 from rewriter.scalar.typecheck import Parameters
-from rewriter.syntax.allowlist import CONSTANT, own_parts, position
+from rewriter.scalar.unsupported import available
+from rewriter.syntax.allowlist import CONSTANT, describe, own_parts, position
+
+Listed = tuple[exp.Expr, exp.Expr | None]
+"""Texts, and the condition of FILTER on the rows that they are of."""
 
 
 def dp_nodes(
@@ -40,14 +44,16 @@ def dp_nodes(
     index: int,
     parameters: Parameters,
     nested: Callable[[exp.Expr], None],
+    further: Callable[[AggregateNode], int],
     known: Known,
     clips: bool,
     replacements: Replacements,
 ) -> list[AggregateNode]:
     """Nodes `index`.. for an aggregating SELECT, one a grouping set; `replacements` get what lets it read their rows.
 
-    `nested` analyses a query nested in its expressions, `known` says whether keys have a known domain, `clips` whether
-    units' totals are clipped. Raises Refusal for what no mechanism answers.
+    `nested` analyses a query nested in its expressions, `further` takes a node that stands for a part of them and gives
+    its place, `known` says whether keys have a known domain, `clips` whether units' totals are clipped. Raises Refusal
+    for what no mechanism answers.
     """
     refuse_unit_keys(tree, relation, groups.keys)
     writer = ReleasedExpressionRewriter(relation, groups, index, parameters, nested, clips, replacements)
@@ -68,10 +74,21 @@ def dp_nodes(
     ordering = _ordering_count(tree, writer) if len(groups.sets) == 1 else None
     k = None if ordering is None else limit_of(tree, parameters)
     replacements.rows[id(tree)] = released_rows(index, groups.sets)
-    return [
+    nodes = [
         replace(_node(writer, places, ordering, k, shown), names=_names(tree, writer))
         for places in groups.sets
     ]
+    if writer.extremes and not groups.keys and not writer.calls:
+        # One row, for which there is nothing else to ask.
+        replacements.rows[id(tree)] = None
+        nodes = []
+    for listed, calls in writer.extremes.items():
+        node = writer.list_node(listed)
+        place = further(node) if nodes else index
+        nodes = nodes or [node]
+        for call in calls:
+            replacements.parts[id(call)] = writer.extreme_of(call, place)
+    return nodes
 
 
 def _node(
@@ -121,6 +138,8 @@ class ReleasedExpressionRewriter:
     running: Running | None = None
     calls: dict[Call, Call] = field(default_factory=dict)
     places: dict[int, int] = field(default_factory=dict)
+    extremes: dict[Listed, list[exp.Expr]] = field(default_factory=dict)
+    """MIN and MAX of texts, by the texts whose list each of them is read off."""
 
     def rewrite(self, node: exp.Expr) -> None:
         spend()
@@ -173,10 +192,38 @@ class ReleasedExpressionRewriter:
 
     def _aggregate(self, node: exp.Expr) -> None:
         call = read_call(node, self.relation, self.parameters, self.clips)
+        if call.function == "extreme":
+            if len(self.groups.sets) > 1:
+                raise available(f"{describe(call.text)} of text under grouping sets", position(node))
+            self.extremes.setdefault((call.values[0], call.argument), []).append(node)
+            return
         self.calls.setdefault(call, call)
         place = list(self.calls).index(call)
         self.places[id(node)] = place
         self._replace(node, f"c{place}")
+
+    def list_node(self, listed: Listed) -> AggregateNode:
+        """The node that releases which texts are in which group."""
+        value, condition = listed
+        met = () if condition is None else (condition,)
+        relation = replace(self.relation, conditions=self.relation.conditions + met)
+        keys = (*self.groups.keys, value)
+        return AggregateNode(relation, keys, (), (), groups_per_unit(relation, keys), None, None, True)
+
+    def extreme_of(self, node: exp.Expr, place: int) -> exp.Expr:
+        """MIN or MAX of texts over the released list of node `place`, in the group that it stands in."""
+        call = node.this if isinstance(node, exp.Filter) else node
+        last = len(self.groups.keys)
+        same = [
+            exp.NullSafeEQ(
+                this=exp.column(f"g{n}", table=released(place)),
+                expression=exp.column(f"g{n}", table=released(self.index)),
+            )
+            for n in range(last)
+        ]
+        found = exp.select(type(call)(this=exp.column(f"g{last}", table=released(place))))
+        found.set("from_", exp.From(this=released_rows(place)))
+        return found.where(*same, copy=False).subquery(copy=False)
 
     def _bits(self, node: exp.Grouping) -> None:
         """GROUPING(a, b): which of its arguments a row is not grouped by, as binary digits."""

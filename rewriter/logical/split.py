@@ -457,12 +457,18 @@ class QueryAnalyzer(Conditions):
             index,
             self.parameters,
             lambda node: self._nested(node, ctes),
+            self._further,
             lambda keys: self._known(relation, keys),
             self.policy.unit_clips,
             self.replacements,
         )
         self.nodes[index : index + len(nodes)] = map(numbered, nodes)
         return None
+
+    def _further(self, node: AggregateNode) -> int:
+        """The place of a node that a part of a SELECT's expressions reads."""
+        self.nodes.append(numbered(node))
+        return len(self.nodes) - 1
 
     def _fold_keys(self, tree: exp.Select, ctes: Ctes) -> None:
         """Mark the constants in the keys of GROUP BY, and wherever the SELECT repeats such a key."""

@@ -9,7 +9,7 @@ from rewriter.syntax.allowlist import describe, position
 
 SUPPORTED = (
     "Supported: COUNT, COUNT(DISTINCT), SUM, AVG, VARIANCE, STDDEV, PERCENTILE_CONT, PERCENTILE_DISC, and MIN and MAX "
-    "of bounded numbers and dates."
+    "of bounded numbers, dates and texts."
 )
 
 

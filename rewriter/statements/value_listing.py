@@ -2,6 +2,8 @@
 
 In:  SELECT DISTINCT job_title FROM users ORDER BY 1 LIMIT 5000
 Out: a listing with the LIMIT 5000
+
+Profilers ask for the first and last value of each column, which for texts are read off the same list.
 """
 
 from __future__ import annotations
@@ -17,20 +19,23 @@ _PARTS = {"expressions", "from_", "distinct", "group", "order", "limit", "offset
 
 @dataclass(frozen=True)
 class ValueListing:
-    """A bare list of one column's values; `limit`: the number that its LIMIT names, None without one."""
+    """A bare list of one column's values, or their extremes; `limit`: what its LIMIT names, None without one."""
 
     limit: int | None
 
 
 def listing(tree: exp.Expr) -> ValueListing | None:
-    """What a whole statement lists, None where it is anything but the bare values of one column of one table.
+    """What a whole statement lists, None where it is anything but the bare values of columns of one table.
 
-    `SELECT DISTINCT c FROM t` or `SELECT c FROM t GROUP BY c`, with ORDER BY and LIMIT or without; a WHERE, a join,
-    an aggregate or a second column means that a person has written the query.
+    `SELECT DISTINCT c FROM t` or `SELECT c FROM t GROUP BY c`, with ORDER BY and LIMIT or without; or aggregates of all
+    rows with MIN(c) or MAX(c) among them. A WHERE, a join, an aggregate beside c or a second column mean that a person
+    has written the query.
     """
     if not isinstance(tree, exp.Select) or {name for name, part in tree.args.items() if part} - _PARTS:
         return None
     source, distinct, group = (tree.args.get(name) for name in ("from_", "distinct", "group"))
+    if distinct is None and group is None and tree.find(exp.Min, exp.Max) and not tree.find(exp.Subquery):
+        return ValueListing(None)
     if len(tree.expressions) != 1 or not isinstance(tree.expressions[0].unalias(), exp.Column):
         return None
     if (distinct is None and group is None) or (group is not None and len(group.expressions) != 1):

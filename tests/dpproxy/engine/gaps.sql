@@ -49,6 +49,13 @@ SELECT COUNT(DISTINCT status) AS statuses FROM orders WHERE status <> 'lost';
 
 SELECT COUNT(DISTINCT p.brand) AS brands FROM items i JOIN products p ON p.id = i.product_id;
 
+-- == First and last texts ==
+
+SELECT MIN(country) AS first, MAX(country) AS last FROM users;
+
+SELECT o.channel, MIN(u.country) AS first, MAX(DISTINCT o.channel) AS channels, COUNT(*) AS n
+FROM orders o JOIN users u ON u.id = o.user_id GROUP BY o.channel HAVING MIN(u.country) < 'B' ORDER BY o.channel;
+
 -- == Averages that mean something ==
 
 -- Of nobody: NULL.

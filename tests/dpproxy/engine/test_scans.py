@@ -60,6 +60,7 @@ def ann(service: Service) -> Analyst:
         'SELECT "w"."word" AS "word" FROM "public"."words" "w" GROUP BY 1 ORDER BY 1 ASC LIMIT 1000',
         "SELECT word FROM words GROUP BY word FETCH FIRST 101 ROWS ONLY",
         "EXPLAIN SELECT DISTINCT tag FROM words",
+        "SELECT COUNT(*), MIN(tag), MAX(tag) FROM words",
     ],
 )
 def test_a_scan_is_refused_and_costs_nothing(ann: Analyst, sql: str) -> None:
@@ -81,6 +82,8 @@ def test_a_scan_is_refused_and_costs_nothing(ann: Analyst, sql: str) -> None:
         "SELECT tag, COUNT(DISTINCT person_id) FROM words GROUP BY tag ORDER BY 2 DESC LIMIT 10000",
         "SELECT COUNT(*) FROM (SELECT DISTINCT tag FROM words) t",
         "SELECT DISTINCT upper(tag) FROM words LIMIT 5000",
+        "SELECT MIN(word) FROM words",
+        "SELECT word, MAX(tag) FROM words GROUP BY word",
     ],
 )
 def test_what_somebody_has_written_is_answered_and_charged(ann: Analyst, sql: str) -> None:
