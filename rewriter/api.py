@@ -8,7 +8,7 @@ in `_query` write the backend's SQL, the last stage of which bounds what one uni
 
 from __future__ import annotations
 
-from rewriter.binder.constants import Constant
+from rewriter.binder.constants import MAX_ELEMENTS, Constant
 from rewriter.binder.contribution_bounds import groups_per_unit, one_row_per_unit
 from rewriter.binder.views import stored_text
 from rewriter.emit.clipped_totals import Vectors, averages_query, clipped_query, lengths_query
@@ -30,11 +30,10 @@ from rewriter.logical.split import split_query
 from rewriter.logical.views import view_table
 from rewriter.scalar.array_literal import array_text
 from rewriter.syntax.allowlist import position
-from rewriter.syntax.parse import MAX_CONSTANTS
 
 __all__ = [
     "MAX_CELLS",
-    "MAX_CONSTANTS",
+    "MAX_ELEMENTS",
     "Backend",
     "Column",
     "Columns",

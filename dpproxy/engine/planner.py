@@ -15,7 +15,7 @@ from dpproxy.pgwire.identifiers import identifier
 from mechanisms.randomness import Plain, encoded
 from rewriter.api import (
     MAX_CELLS,
-    MAX_CONSTANTS,
+    MAX_ELEMENTS,
     Backend,
     Column,
     Columns,
@@ -125,7 +125,7 @@ class PreparedConstant:
     @property
     def most(self) -> int:
         """How many rows it may have."""
-        return MOST_ROWS if self.whole else MAX_CONSTANTS if self.listed else 1
+        return MOST_ROWS if self.whole else MAX_ELEMENTS if self.listed else 1
 
 
 @dataclass(frozen=True)

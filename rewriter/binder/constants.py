@@ -28,8 +28,9 @@ from rewriter.scalar.interval import interval_text
 from rewriter.scalar.typecheck import Parameter, Parameters, check, spelt
 from rewriter.syntax.allowlist import CONSTANT, position
 from rewriter.syntax.desugar import plain
-from rewriter.syntax.parse import MAX_CONSTANTS
 
+MAX_ELEMENTS = 1000
+"""The most elements of an array or rows of a list that stands for constants."""
 TIMES = (exp.DType.DATE, exp.DType.TIMESTAMP, exp.DType.TIMESTAMPTZ, exp.DType.TIME)
 _LISTS = (exp.Array, exp.Tuple, exp.Any, exp.All, exp.Connector)
 """Expressions that consist of constants without being one."""
@@ -177,10 +178,10 @@ class Constants:
             parameter = self.parameters[int(known.name) - 1]
             texts = [None] if parameter.value is None else _elements(parameter.value, array)
             found = self._appended([Parameter(parameter.type.removesuffix("[]"), text) for text in texts])
-        if len(found) > MAX_CONSTANTS:
+        if len(found) > MAX_ELEMENTS:
             raise Refusal(
                 "54000",
-                f"an array of more than {MAX_CONSTANTS} elements",
+                f"an array of more than {MAX_ELEMENTS} elements",
                 hint="Split the query, or join with a public table that lists the values.",
                 position=position(array),
             )

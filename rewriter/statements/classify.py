@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from rewriter.refusal import Refusal
-from rewriter.statements.lexer import MAX_TEXT, Token, TokenKind, check_length, tokens
+from rewriter.statements.lexer import Token, TokenKind, tokens
 from rewriter.statements.published_table import SCHEMA as PUBLISHED
 from rewriter.statements.published_table import publication
 from rewriter.statements.set_statement import check_setting
@@ -78,13 +78,6 @@ def classify(text: str, guarded: Collection[str]) -> ClassifiedStatement:
     >>> classify("select count(*) from Users", {"users"}).verdict.value
     'private'
     """
-    statement = _classified(text, guarded)
-    if statement.verdict is Verdict.PRIVATE:
-        check_length(text, MAX_TEXT)
-    return statement
-
-
-def _classified(text: str, guarded: Collection[str]) -> ClassifiedStatement:
     found = tokens(text)
     if not found:
         return ClassifiedStatement(Verdict.RELAY, False, text)

@@ -14,9 +14,7 @@ from typing import NamedTuple
 
 from rewriter.refusal import Refusal
 
-MAX_TEXT = 16 * 1024
-MAX_RELAYED = 64 * 1024
-"""Of a text that is only forwarded to the front: drivers' catalog queries are longer than people's statements."""
+MAX_TEXT = 64 * 1024
 MAX_NESTING = 100
 PARAMETER_MARK = "\x01"
 """Stands for the $ of a parameter where sqlglot reads a text; PostgreSQL reads no text with it outside of quotes."""
@@ -106,7 +104,7 @@ _OPERATOR_SIGNS = frozenset("~!@#^&|`?%")
 _COMMENT_MARKS = re.compile(r"/\*|\*/")
 
 
-def check_length(text: str, most: int) -> None:
+def _check_length(text: str, most: int) -> None:
     """Raises Refusal (54000) for a text of more than `most` bytes."""
     if len(text) > most or len(text.encode(errors="replace")) > most:
         raise Refusal(
@@ -116,7 +114,7 @@ def check_length(text: str, most: int) -> None:
         )
 
 
-def tokens(text: str, most: int = MAX_RELAYED) -> tuple[Token, ...]:
+def tokens(text: str, most: int = MAX_TEXT) -> tuple[Token, ...]:
     """The tokens of a text of at most `most` bytes without its comments.
 
     Raises Refusal for a text that is too long, too deeply nested or unreadable.
@@ -124,7 +122,7 @@ def tokens(text: str, most: int = MAX_RELAYED) -> tuple[Token, ...]:
     >>> [token.text for token in tokens("SELECT $1,$2 #-- a comment")]
     ['SELECT', '$1', ',', '$2', '#']
     """
-    check_length(text, most)
+    _check_length(text, most)
     return _tokens(text)
 
 
@@ -204,7 +202,7 @@ class Piece:
 
 
 @lru_cache(maxsize=1000)
-def pieces(text: str, most: int = MAX_RELAYED) -> tuple[Piece, ...]:
+def pieces(text: str, most: int = MAX_TEXT) -> tuple[Piece, ...]:
     """The statements of a text of at most `most` bytes, without the semicolons between; one alone is the text as it is.
 
     Raises Refusal as `tokens` does.

@@ -14,8 +14,8 @@ from sqlglot import exp
 
 from rewriter.refusal import Refusal
 from rewriter.syntax.allowlist import position
-from rewriter.syntax.parse import MAX_PREDICATES
 
+MAX_ALTERNATIVES = 64
 COMPARED = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.Like, exp.ILike)
 
 
@@ -127,8 +127,8 @@ def _listed(node: exp.Expr) -> exp.Expr:
         return node
     if isinstance(node, exp.NEQ if every else exp.EQ):
         return _members(node, array.expressions, every)
-    if len(array.expressions) > MAX_PREDICATES:
-        raise Refusal("54001", f"more than {MAX_PREDICATES} alternatives", position=position(node))
+    if len(array.expressions) > MAX_ALTERNATIVES:
+        raise Refusal("54001", f"more than {MAX_ALTERNATIVES} alternatives", position=position(node))
     each = []
     for element in array.expressions or [exp.null()]:
         one = node.copy()

@@ -67,7 +67,7 @@ def whole(server: Running) -> Iterator[Running]:
         ("SELECT COUNT(*) FROM people WHERE town = 'x" + "y" * 1_000_000 + "'", "54000", "64 kB"),
         ("SELECT COUNT(*) FROM people WHERE " + "(" * 500 + "true" + ")" * 500, "54001", "nested"),
         ("SELECT COUNT(*) FROM " + "(SELECT * FROM " * 30 + "people" + ") t" * 30, "54001", "nested"),
-        ("SELECT COUNT(*) FROM people WHERE " + " OR ".join(["town = 'x'"] * 100), "54001", "IN (...)"),
+        ("SELECT COUNT(*) FROM people WHERE " + " OR ".join(["town = 'x'"] * 400), "54001", "IN (...)"),
         ("SELECT town, COUNT(*) FROM people GROUP BY town LIMIT -1", "2201W", "LIMIT"),
         ("", None, ""),
         (";;", None, ""),

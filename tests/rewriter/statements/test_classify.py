@@ -6,7 +6,7 @@ import pytest
 
 from rewriter.refusal import Refusal
 from rewriter.statements.classify import Verdict, classify
-from rewriter.statements.lexer import MAX_NESTING, MAX_RELAYED, MAX_TEXT, pieces, substitute
+from rewriter.statements.lexer import MAX_NESTING, MAX_TEXT, pieces, substitute
 from rewriter.statements.utility_statement import fetched, utility
 
 QUERY = "SELECT country, COUNT(*) FROM users GROUP BY country"
@@ -70,7 +70,6 @@ def test_the_query_in_a_statement(before: str, after: str, explain: bool) -> Non
         ("SET LOCAL row_security = off", "42501"),
         ("SET client_encoding = 'LATIN1'", "0A000"),
         ("SET standard_conforming_strings = off", "0A000"),
-        ("SELECT '" + "x" * MAX_RELAYED + "'", "54000"),
         ("SELECT '" + "x" * MAX_TEXT + "' FROM users", "54000"),
         ("SELECT " + "(" * (MAX_NESTING + 1) + "1", "54001"),
         ("SELECT 'open", "42601"),
@@ -96,7 +95,7 @@ def test_what_no_analyst_may_send(text: str, expected: str) -> None:
         "RESET SESSION AUTHORIZATION",
         "SET LOCAL ROLE x",
         "RESET ROLE",
-        "SELECT '" + "x" * MAX_TEXT + "' FROM pg_type",
+        "SELECT '" + "x" * (MAX_TEXT - 50) + "' FROM pg_type",
         "EXPLAIN ANALYZE SELECT 1",
         "BEGIN",
         "COPY articles TO STDOUT",
