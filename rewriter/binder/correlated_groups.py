@@ -22,7 +22,7 @@ from sqlglot import exp
 from rewriter.binder.composite_units import units_equated
 from rewriter.binder.constants import one_row
 from rewriter.binder.joins import implied
-from rewriter.binder.names import folded, lookup, output_name, resolve
+from rewriter.binder.names import item_name, lookup, output_name, resolve
 from rewriter.binder.rejections import uncorrelated
 from rewriter.binder.select_parts import split
 from rewriter.ir.relation import UNIT, Relation, is_inner_unit, leaves, shown_name
@@ -116,7 +116,7 @@ def _public_items(
     Without a key a value could be that of several of their rows, each of which would repeat the inner rows.
     """
     listed = [tree.args["from_"].this, *(join.this for join in tree.args.get("joins") or [])]
-    tables = {i.alias_or_name if i.alias else folded(i.this): i for i in listed if isinstance(i, exp.Table)}
+    tables = {item_name(i): i for i in listed if isinstance(i, exp.Table)}
     taken = {name for name, _ in inner.scope}
     columns = leaves(*(lookup(c, relation) for c in compared if isinstance(c, exp.Column)))
     if not all(isinstance(c, exp.Column) for c in compared):

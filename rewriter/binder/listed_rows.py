@@ -20,6 +20,7 @@ from itertools import combinations
 
 from sqlglot import exp
 
+from rewriter.binder.names import item_name
 from rewriter.ir.parameter import Parameter
 from rewriter.ir.relation import Field, ListedRows, Relation, Source, leaf
 from rewriter.ir.trees import alias, cast, data_type, select
@@ -63,7 +64,7 @@ def listed_rows(item: exp.Expr, columns: Sequence[tuple[Parameter, exp.Parameter
         stored.append(Column(f"c{number}", of))
         fields.append(Field(column.name, leaf(name, f"c{number}")))
         values.append(texts)
-    shown = item.alias_or_name
+    shown = item_name(item)
     table = Table("", shown, tuple(stored), public=True, backend_name=(), keys=_keys(stored, values))
     derived = ListedRows(tuple(form for _, form in columns))
     return Relation((Source(name, table, single=False, derived=derived),), scope=((shown, tuple(fields)),))

@@ -27,6 +27,16 @@ def folded(identifier: exp.Expr | None) -> str:
     return identifier.name if identifier.args.get("quoted") else identifier.name.lower()
 
 
+def item_name(item: exp.Expr) -> str:
+    """The name of an item of FROM in the scope: its alias, or that of its table.
+
+    >>> item_name(exp.to_table("Users")), item_name(exp.to_table("Users AS U"))
+    ('users', 'u')
+    """
+    shown = item.args.get("alias")
+    return folded(item.this if shown is None or shown.this is None else shown.this)
+
+
 def resolve(node: exp.Expr, relation: Relation, outer: Relation | None = None) -> exp.Expr:
     """The base form of a row-local expression; unqualified columns of the text are qualified in place.
 

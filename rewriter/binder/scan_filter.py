@@ -14,7 +14,7 @@ from sqlglot import exp
 
 from rewriter.binder.composite_units import units_equated
 from rewriter.binder.joins import implied, owned
-from rewriter.binder.names import resolve
+from rewriter.binder.names import item_name, resolve
 from rewriter.binder.rejections import base_table, refuse_two_kinds, unit_name, visible_unit
 from rewriter.ir.relation import UNIT, Field, Relation, SemiJoin, Source, equated, is_inner_unit, leaf, leaves
 from rewriter.policy import Table
@@ -175,7 +175,7 @@ def _correlation(at: exp.Expr, relation: Relation, inner: Relation) -> str:
     select = (at.args.get("query") or at.this).unnest()
     item = select.args["from_"].this if isinstance(select, exp.Select) else None
     outer = unit_name(relation, qualified=True)
-    name = item.alias_or_name if isinstance(item, exp.Table) else ""
+    name = item_name(item) if isinstance(item, exp.Table) else ""
     source = next((s for s in inner.sources if s.private), None)
     own = None if source is None or source.derived is not None else visible_unit(source.table)
     hidden = not name or any(alias == name for alias, _ in relation.scope) or len(inner.sources) > 1

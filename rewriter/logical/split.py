@@ -76,7 +76,7 @@ from rewriter.binder.correlated_groups import (
 from rewriter.binder.group_by import aggregates, grouping, named_keys
 from rewriter.binder.joins import join, owned
 from rewriter.binder.listed_rows import listed_rows
-from rewriter.binder.names import folded, output_name
+from rewriter.binder.names import folded, item_name, output_name
 from rewriter.binder.per_unit_groups import distinct_with_unit, grouped_by_unit
 from rewriter.binder.rejections import mixed, recursive, refuse_limited, row_level, uncorrelated
 from rewriter.binder.scalar_subqueries import looked_up, looks_around, may_look_around, scalars
@@ -329,7 +329,7 @@ class QueryAnalyzer(Conditions):
         A plain selection from public tables is read by the backend; all other rows are evaluated before.
         """
         alias = item.args.get("alias")
-        shown = folded(alias.this) if alias is not None and alias.this is not None else folded(item.this)
+        shown = item_name(item)
         renamed = [folded(c) for c in alias.columns] if alias is not None else []
         if isinstance(item, exp.Table) and not item.args.get("db") and shown and folded(item.this) in ctes:
             body = ctes[folded(item.this)]
@@ -358,7 +358,7 @@ class QueryAnalyzer(Conditions):
 
     def _one_row(self, item: exp.Expr) -> Relation | None:
         """Released or public rows that are one row, as constants; None for others."""
-        name = folded(item.args["alias"].this) if item.args.get("alias") else folded(item.this)
+        name = item_name(item)
         body = next((c.this for c in visible(item) if folded(c.args["alias"].this) == name), item)
         select = one_row(body)
         if select is None or (item.args.get("alias") and item.args["alias"].columns):
