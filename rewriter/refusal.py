@@ -137,7 +137,7 @@ CATALOGUE: Mapping[str, Meaning] = {
     "42P16": Meaning("A column of a published answer has a type that no table can have.", "CAST(x AS type)."),
     "54000": Meaning("The statement, or what it declares, is too long.", "Fewer constants."),
     "54001": Meaning(
-        "The statement is too complex: nesting, predicates, constants or planning steps.",
+        "The statement is too complex: nesting, constants or planning steps.",
         "IN (...) for alternatives; use a WITH query once or twice.",
     ),
     "55P03": Meaning(
