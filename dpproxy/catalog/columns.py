@@ -135,7 +135,7 @@ def _column(
         unit_bounds=_ends(declared.unit_bounds),
         scale=declared.scale,
         magnitude=declared.magnitude,
-        of_unit=declared.of_unit,
+        of_unit=declared.of_unit or section.vouched_key == column.name,
         declared=column.name in _named(section),
     )
     if domain is None and span is None and source is None:

@@ -16,7 +16,7 @@ from sqlglot import exp
 
 from rewriter.emit.engines.base import Engine
 from rewriter.emit.engines.parts import Guarded, calendar, column_type, dates, number, operation, when
-from rewriter.ir.relation import leaf
+from rewriter.ir.relation import UNIT, leaf
 from rewriter.ir.trees import alias, and_, case, cast, func, not_, paren, select, walk
 from rewriter.ir.types import DATED, FLOATS, INTEGERS, NUMBERS, STAMPS, TEXTUAL, Type, common
 from rewriter.policy import Column
@@ -176,7 +176,9 @@ class Spark(Engine):
 
     def write(self, node: exp.Expr) -> exp.Expr:
         valued = isinstance(node, (exp.Column, exp.Parameter, exp.Cast))
-        if valued and self.type_of(node) not in COMPUTED:
+        # The unit is compared with itself alone.
+        unit = isinstance(node, exp.Column) and node.name == UNIT
+        if valued and not unit and self.type_of(node) not in COMPUTED:
             raise self.refused(node, "a value of this type")
         return super().write(node)
 
