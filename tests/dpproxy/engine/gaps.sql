@@ -119,6 +119,11 @@ SELECT t.kind, COUNT(*) AS n FROM users u
 JOIN (SELECT code, 'euro' AS kind FROM countries WHERE euro UNION ALL SELECT code, 'any' FROM countries) t
 ON t.code = u.country GROUP BY t.kind ORDER BY t.kind;
 
+SELECT p.brand, COUNT(DISTINCT o.user_id) AS buyers FROM orders o, items i, products p,
+  (SELECT code FROM (SELECT 'b' AS code UNION SELECT 'c'
+    INTERSECT SELECT lower(substr(country, 1, 1)) FROM users GROUP BY country HAVING COUNT(*) > 10) A1) V1
+WHERE i.order_id = o.id AND p.id = i.product_id AND substr(p.brand, 1, 1) = V1.code GROUP BY p.brand ORDER BY p.brand;
+
 -- == Percentiles ==
 
 SELECT PERCENTILE_CONT(0.5) WITHIN GROUP (ORDER BY height) AS median FROM users;
@@ -220,6 +225,21 @@ SELECT date_trunc('month', c.day)::date AS month, AVG(o.rating) AS rating FROM o
 -- == Aggregates of different values ==
 
 -- == Long lists ==
+
+SELECT COUNT(*) AS n FROM orders o
+WHERE o.id <> 0 AND o.id <> 1 AND o.id <> 2 AND o.id <> 3 AND o.id <> 4 AND o.id <> 5 AND o.id <> 6 AND o.id <> 7 AND
+  o.id <> 8 AND o.id <> 9 AND o.id <> 10 AND o.id <> 11 AND o.id <> 12 AND o.id <> 13 AND o.id <> 14 AND o.id <> 15
+  AND o.id <> 16 AND o.id <> 17 AND o.id <> 18 AND o.id <> 19 AND o.id <> 20 AND o.id <> 21 AND o.id <> 22 AND o.id <>
+  23 AND o.id <> 24 AND o.id <> 25 AND o.id <> 26 AND o.id <> 27 AND o.id <> 28 AND o.id <> 29 AND o.id <> 30 AND o.id
+  <> 31 AND o.id <> 32 AND o.id <> 33 AND o.id <> 34 AND o.id <> 35 AND o.id <> 36 AND o.id <> 37 AND o.id <> 38 AND
+  o.id <> 39 AND o.id <> 40 AND o.id <> 41 AND o.id <> 42 AND o.id <> 43 AND o.id <> 44 AND o.id <> 45 AND o.id <> 46
+  AND o.id <> 47 AND o.id <> 48 AND o.id <> 49 AND o.id <> 50 AND o.id <> 51 AND o.id <> 52 AND o.id <> 53 AND o.id <>
+  54 AND o.id <> 55 AND o.id <> 56 AND o.id <> 57 AND o.id <> 58 AND o.id <> 59 AND o.id <> 60 AND o.id <> 61 AND o.id
+  <> 62 AND o.id <> 63 AND o.id <> 64 AND o.id <> 65 AND o.id <> 66 AND o.id <> 67 AND o.id <> 68 AND o.id <> 69 AND
+  o.id <> 70 AND o.id <> 71 AND o.id <> 72 AND o.id <> 73 AND o.id <> 74 AND o.id <> 75 AND o.id <> 76 AND o.id <> 77
+  AND o.id <> 78 AND o.id <> 79 AND o.id <> 80 AND o.id <> 81 AND o.id <> 82 AND o.id <> 83 AND o.id <> 84 AND o.id <>
+  85 AND o.id <> 86 AND o.id <> 87 AND o.id <> 88 AND o.id <> 89 AND o.id <> 90 AND o.id <> 91 AND o.id <> 92 AND o.id
+  <> 93 AND o.id <> 94 AND o.id <> 95 AND o.id <> 96 AND o.id <> 97 AND o.id <> 98 AND o.id <> 99;
 
 -- Of 600 values.
 SELECT COUNT(*) AS n FROM orders WHERE id IN (
@@ -335,22 +355,6 @@ GROUP BY quarter ORDER BY quarter;
 -- PV015: a subquery that is correlated with rows outside of any aggregate; GROUP BY says the same.
 SELECT g.n, (SELECT COUNT(*) FROM orders o WHERE o.rating = g.n) AS rated FROM generate_series(1, 3) AS g(n) ORDER BY
   g.n;
-
--- 54001: 100 predicates, of 64; lists of IN may have 1,000 constants.
-SELECT COUNT(*) AS n FROM orders o
-WHERE o.id <> 0 AND o.id <> 1 AND o.id <> 2 AND o.id <> 3 AND o.id <> 4 AND o.id <> 5 AND o.id <> 6 AND o.id <> 7 AND
-  o.id <> 8 AND o.id <> 9 AND o.id <> 10 AND o.id <> 11 AND o.id <> 12 AND o.id <> 13 AND o.id <> 14 AND o.id <> 15
-  AND o.id <> 16 AND o.id <> 17 AND o.id <> 18 AND o.id <> 19 AND o.id <> 20 AND o.id <> 21 AND o.id <> 22 AND o.id <>
-  23 AND o.id <> 24 AND o.id <> 25 AND o.id <> 26 AND o.id <> 27 AND o.id <> 28 AND o.id <> 29 AND o.id <> 30 AND o.id
-  <> 31 AND o.id <> 32 AND o.id <> 33 AND o.id <> 34 AND o.id <> 35 AND o.id <> 36 AND o.id <> 37 AND o.id <> 38 AND
-  o.id <> 39 AND o.id <> 40 AND o.id <> 41 AND o.id <> 42 AND o.id <> 43 AND o.id <> 44 AND o.id <> 45 AND o.id <> 46
-  AND o.id <> 47 AND o.id <> 48 AND o.id <> 49 AND o.id <> 50 AND o.id <> 51 AND o.id <> 52 AND o.id <> 53 AND o.id <>
-  54 AND o.id <> 55 AND o.id <> 56 AND o.id <> 57 AND o.id <> 58 AND o.id <> 59 AND o.id <> 60 AND o.id <> 61 AND o.id
-  <> 62 AND o.id <> 63 AND o.id <> 64 AND o.id <> 65 AND o.id <> 66 AND o.id <> 67 AND o.id <> 68 AND o.id <> 69 AND
-  o.id <> 70 AND o.id <> 71 AND o.id <> 72 AND o.id <> 73 AND o.id <> 74 AND o.id <> 75 AND o.id <> 76 AND o.id <> 77
-  AND o.id <> 78 AND o.id <> 79 AND o.id <> 80 AND o.id <> 81 AND o.id <> 82 AND o.id <> 83 AND o.id <> 84 AND o.id <>
-  85 AND o.id <> 86 AND o.id <> 87 AND o.id <> 88 AND o.id <> 89 AND o.id <> 90 AND o.id <> 91 AND o.id <> 92 AND o.id
-  <> 93 AND o.id <> 94 AND o.id <> 95 AND o.id <> 96 AND o.id <> 97 AND o.id <> 98 AND o.id <> 99;
 
 -- 54001: 22 subqueries in each other, of 20.
 SELECT COUNT(*) AS n FROM (SELECT id FROM (SELECT id FROM (SELECT id FROM (SELECT id FROM (SELECT id FROM (SELECT id
