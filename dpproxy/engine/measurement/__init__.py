@@ -1,0 +1,1 @@
+"""What is measured of each selected group: counts and sums, totals, quantiles, different values."""
