@@ -21,11 +21,11 @@ from rewriter.emit.histogram import (
     shown_text,
     types_query,
 )
-from rewriter.emit.other_queries import Backend, bins_query, items_query, running_query, weights_query
+from rewriter.emit.other_queries import QueryContext, bins_query, items_query, running_query, weights_query
 from rewriter.logical.empty import has_no_rows, is_empty, probe, without_rows
 from rewriter.logical.key_domains import MAX_CELLS, domain_queries, known_cells
 from rewriter.logical.lasting_streams import lasting, public_tables, running, within_horizon
-from rewriter.logical.presentation import Column, Columns, node_columns, present
+from rewriter.logical.presentation import ReleasedColumn, ReleasedColumns, node_columns, present
 from rewriter.logical.split import split_query
 from rewriter.logical.views import view_table
 from rewriter.scalar.array_literal import array_text
@@ -34,10 +34,10 @@ from rewriter.syntax.allowlist import position
 __all__ = [
     "MAX_CELLS",
     "MAX_ELEMENTS",
-    "Backend",
-    "Column",
-    "Columns",
     "Constant",
+    "QueryContext",
+    "ReleasedColumn",
+    "ReleasedColumns",
     "Scanned",
     "Vectors",
     "array_text",

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from dpproxy.backends.base import Backend, BackendUnavailable
-from dpproxy.backends.duckdb.adapter import DuckDB
-from dpproxy.backends.postgres.adapter import Postgres
+from dpproxy.backends.duckdb.adapter import DuckDBBackend
+from dpproxy.backends.postgres.adapter import PostgresBackend
 
 
 def connect(url: str, *, folder: Path, memory: str, slots: int, seconds: float = 0) -> Backend:
@@ -21,9 +21,9 @@ def connect(url: str, *, folder: Path, memory: str, slots: int, seconds: float =
     """
     kind, separator, rest = url.partition("://")
     if separator and kind == "duckdb" and rest.startswith("/") and len(rest) > 1:
-        return DuckDB(folder / rest[1:], memory=memory, slots=slots)
+        return DuckDBBackend(folder / rest[1:], memory=memory, slots=slots)
     if separator and kind in ("postgresql", "postgres"):
-        return Postgres(url, slots=slots, seconds=seconds)
+        return PostgresBackend(url, slots=slots, seconds=seconds)
     if separator and kind == "sc":
         return _spark(url, slots)
     raise BackendUnavailable(
@@ -34,9 +34,9 @@ def connect(url: str, *, folder: Path, memory: str, slots: int, seconds: float =
 
 def _spark(url: str, slots: int) -> Backend:
     try:
-        from dpproxy.backends.spark.adapter import Spark
+        from dpproxy.backends.spark.adapter import SparkBackend
     except ImportError:
         raise BackendUnavailable(
             "for Spark another package is needed: pip install 'dpproxy[spark]'"
         ) from None
-    return Spark(url, slots=slots)
+    return SparkBackend(url, slots=slots)

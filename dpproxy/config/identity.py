@@ -37,17 +37,17 @@ Algorithm = Literal["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256
 Name = Annotated[str, BeforeValidator(_name)]
 
 
-class _Section(BaseModel):
+class _Logins(BaseModel):
     model_config = SECTION
 
 
-class ServiceLogin(_Section):
+class ServiceLogin(_Logins):
     """[identity.services.NAME]: a tool's login, which may act for these analysts, by name or by pattern."""
 
     analysts: Annotated[list[Name], Field(min_length=1)]
 
 
-class TokensSection(_Section):
+class TokensSection(_Logins):
     """[identity.tokens]: analysts, by name or by pattern, who log in by a signed token in place of a password."""
 
     analysts: Annotated[list[Name], Field(min_length=1)]
@@ -58,7 +58,7 @@ class TokensSection(_Section):
     claim: str = Field(default="sub", min_length=1)
 
 
-class IdentitySection(_Section):
+class IdentitySection(_Logins):
     """[identity]: who may ask on behalf of whom, and who proves it otherwise than by a password."""
 
     services: dict[Name, ServiceLogin] = {}

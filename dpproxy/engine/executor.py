@@ -36,7 +36,7 @@ Texts = tuple[str | None, ...]
 
 
 @dataclass(frozen=True)
-class Answer:
+class StepResult:
     """The result of a step: the released arrays in PostgreSQL's binary format, and notices to send before the rows."""
 
     arrays: tuple[bytes, ...]
@@ -88,7 +88,7 @@ class QueryEngine:
         """The account that an analyst's queries are paid from first, made at its first use; raises LedgerError."""
         return self._accounts.chain(analyst)[0]
 
-    def execute(self, request: QueryRequest) -> Answer:
+    def execute(self, request: QueryRequest) -> StepResult:
         """Pays for a private statement, runs and releases it, or replays what this analyst has paid for.
 
         Raises Refusal; whatever fails once the backend was reached stays charged.
@@ -99,14 +99,14 @@ class QueryEngine:
             prepared = self._planner.prepare(request.text, request.oids, errors)
             chain = self._accounts.chain(request.analyst)
             if prepared.explain:
-                return Answer((text_array(self._explained(request, prepared, chain[0], epoch)),), ())
+                return StepResult((text_array(self._explained(request, prepared, chain[0], epoch)),), ())
             columns, results = self._released(request, prepared, chain, epoch)
             request.paid.replayed = sum(result.replayed for result in results.values())
         with request.stages.during("present"):
             request.last.note(results.values())
             notices = tuple(row.notice for row in request.last.rows) if results else ()
             silent = _off(request.settings.get("dpproxy.notices", "on"))
-            return Answer(arrays(columns, prepared), () if silent else notices)
+            return StepResult(arrays(columns, prepared), () if silent else notices)
 
     def _released(
         self, request: QueryRequest, prepared: PreparedQuery, chain: Sequence[str], epoch: str

@@ -9,11 +9,11 @@ from budget.account import Charge
 from budget.units import micro, shown
 from dpproxy.engine.cap_notes import BEYOND, caps
 from dpproxy.engine.group_selection import CountSelection, is_top_k
-from dpproxy.engine.measure_distinct import DistinctMeter
-from dpproxy.engine.measure_presence import PresenceMeter
-from dpproxy.engine.measure_quantiles import QuantileMeter
-from dpproxy.engine.measure_totals import TotalsMeasurement
-from dpproxy.engine.measurement import Measurement, SumMeasurement
+from dpproxy.engine.measurement.base import Measurement, SumMeasurement
+from dpproxy.engine.measurement.distinct import DistinctMeter
+from dpproxy.engine.measurement.presence import PresenceMeter
+from dpproxy.engine.measurement.quantiles import QuantileMeter
+from dpproxy.engine.measurement.totals import TotalsMeasurement
 from dpproxy.engine.release_plan import ReleasePlan, charge
 from dpproxy.engine.select_partitions import PartitionSelection
 from dpproxy.engine.select_running import RunningSelection

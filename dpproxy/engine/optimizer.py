@@ -64,11 +64,11 @@ from budget.account import Charge
 from budget.units import micro, shown
 from dpproxy.engine import refusals
 from dpproxy.engine.group_selection import Choice, CountSelection, FullDomain, Selection, is_top_k
-from dpproxy.engine.measure_distinct import DistinctMeter
-from dpproxy.engine.measure_presence import PresenceMeter
-from dpproxy.engine.measure_quantiles import QuantileMeter
-from dpproxy.engine.measure_totals import TotalsMeasurement
-from dpproxy.engine.measurement import GroupBound, Measurement, SumMeasurement
+from dpproxy.engine.measurement.base import GroupBound, Measurement, SumMeasurement
+from dpproxy.engine.measurement.distinct import DistinctMeter
+from dpproxy.engine.measurement.presence import PresenceMeter
+from dpproxy.engine.measurement.quantiles import QuantileMeter
+from dpproxy.engine.measurement.totals import TotalsMeasurement
 from dpproxy.engine.options import ReleaseOptions
 from dpproxy.engine.planner import BoundNode
 from dpproxy.engine.release_keys import ReleaseKeys

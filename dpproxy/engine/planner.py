@@ -16,10 +16,10 @@ from mechanisms.randomness import Plain, encoded
 from rewriter.api import (
     MAX_CELLS,
     MAX_ELEMENTS,
-    Backend,
-    Column,
-    Columns,
     Constant,
+    QueryContext,
+    ReleasedColumn,
+    ReleasedColumns,
     Scanned,
     Vectors,
     array_text,
@@ -96,7 +96,7 @@ class PreparedQuery:
 
     presentation: str
     array_oids: tuple[int, ...]
-    columns: tuple[Columns, ...]
+    columns: tuple[ReleasedColumns, ...]
     explain: bool
     constants: tuple[PreparedConstant, ...]
     nodes: tuple[AggregateNode | SystemTableNode, ...]
@@ -221,7 +221,7 @@ class BoundNode:
 
     def bins(self, place: int, bins: int) -> HistogramQuery:
         """The backend's SQL for the bins of the quantiles `place` in known groups."""
-        return bins_query(self.aggregate, place, self.cells or (), bins, self.delta0, self._backend)
+        return bins_query(self.aggregate, place, self.cells or (), bins, self.delta0, self._context)
 
     def averages(self, vectors: Sequence[Vector], steps: int, most: int) -> HistogramQuery:
         """The backend's SQL for the number of units by their average of some joint moments."""
@@ -240,24 +240,24 @@ class BoundNode:
         return clipped_query(self._vectors(vectors), clips)
 
     def _vectors(self, vectors: Sequence[Vector]) -> Vectors:
-        return Vectors(self.aggregate, vectors, self.cells or ((),), self._backend)
+        return Vectors(self.aggregate, vectors, self.cells or ((),), self._context)
 
     def items(self, place: int, most: int) -> HistogramQuery:
         """The backend's SQL for the items `place` of each unit in known groups, `most` of a unit in a group."""
-        return items_query(self.aggregate, place, self.cells or (), most, self.delta0, self._backend)
+        return items_query(self.aggregate, place, self.cells or (), most, self.delta0, self._context)
 
     def weights(self, released: Cells, delta0: int, turn: int, floor: int) -> HistogramQuery:
         """The backend's SQL for a round of partition selection: without the groups released before, and those of less
         weight than `floor`."""
-        return weights_query(self.aggregate, released, delta0, turn, self._backend, floor)
+        return weights_query(self.aggregate, released, delta0, turn, self._context, floor)
 
     def running(self, times: int) -> HistogramQuery:
         """The backend's SQL for the events of each item at the first `times` times."""
-        return running_query(self.aggregate, self.times[:times], self._backend)
+        return running_query(self.aggregate, self.times[:times], self._context)
 
     @property
-    def _backend(self) -> Backend:
-        return Backend(self.policy, self.parameters, self.dialect)
+    def _context(self) -> QueryContext:
+        return QueryContext(self.policy, self.parameters, self.dialect)
 
 
 Planned = tuple[BoundNode | SystemTableNode, ...]
@@ -439,10 +439,10 @@ class Planner:
 
     def _columns(
         self, node: AggregateNode | SystemTableNode, oids: tuple[int, ...], values: Parameters
-    ) -> Columns:
+    ) -> ReleasedColumns:
         if isinstance(node, SystemTableNode):
             described = self._front.describe(f"SELECT * FROM {SYSTEM}.{node.name}", ())
-            return tuple(Column(name, type_name) for name, type_name, _ in described)
+            return tuple(ReleasedColumn(name, type_name) for name, type_name, _ in described)
         sql = types_query(node, values, len(oids))
         return node_columns(node, [t for _, t, _ in self._front.describe(sql, oids)])
 

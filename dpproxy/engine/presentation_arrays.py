@@ -12,7 +12,7 @@ from dpproxy.engine.binary_arrays import int8_array, text_array
 from dpproxy.engine.planner import INT8_ARRAY, PreparedQuery
 from dpproxy.engine.postprocess import OutputColumn
 from dpproxy.engine.postprocess import column as column_texts
-from rewriter.api import Columns
+from rewriter.api import ReleasedColumns
 from rewriter.logical.plan import AggregateNode
 
 Texts = tuple[str | None, ...]
@@ -22,7 +22,7 @@ def released(
     keys: Sequence[Texts],
     outputs: Sequence[OutputColumn],
     node: AggregateNode,
-    columns: Columns,
+    columns: ReleasedColumns,
     *,
     nonnegative: bool,
 ) -> list[Sequence[object]]:

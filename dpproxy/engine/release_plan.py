@@ -20,7 +20,7 @@ from dpproxy.engine.group_selection import (
     Selection,
     is_top_k,
 )
-from dpproxy.engine.measurement import Measurement
+from dpproxy.engine.measurement.base import Measurement
 from dpproxy.engine.options import ReleaseOptions
 from dpproxy.engine.planner import BoundNode
 from dpproxy.engine.postprocess import outputs

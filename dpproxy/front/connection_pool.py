@@ -12,11 +12,11 @@ _SECONDS = 0.1
 """How often a caller who waits is asked whether it still does."""
 
 
-class Pool(Generic[T]):
+class ConnectionPool(Generic[T]):
     """Connections made by `make`: at most `most` in use, at most one of them by each named caller. Connections that are
     `usable` after their use are kept, and checked again before the next use.
 
-    >>> pool = Pool(make=lambda: object(), usable=lambda one: True, end=lambda one: None, most=2)
+    >>> pool = ConnectionPool(make=lambda: object(), usable=lambda one: True, end=lambda one: None, most=2)
     >>> with pool.use() as first, pool.use() as second:
     ...     first is second
     False

@@ -21,7 +21,7 @@ from dpproxy.backends.base import BackendSchema, Row, interrupting
 from dpproxy.embedded.binaries import share_time_zones
 from dpproxy.embedded.server import Embedded
 from dpproxy.front.clone import COLUMN_DESCRIPTION, SYSTEM, clone_statements
-from dpproxy.front.connection_pool import Pool
+from dpproxy.front.connection_pool import ConnectionPool
 from dpproxy.front.published_tables import NOTES, Work, depended_on, done, in_use
 from dpproxy.front.roles import TAKEN, Roles, grants, lock_down, make_database, make_roles, take
 from dpproxy.front.statement import (
@@ -84,7 +84,7 @@ class Front:
         self._embedded = embedded
         self._administration = threading.RLock()
         self._admin: psycopg.Connection | None = None
-        self._checkers = Pool(
+        self._checkers = ConnectionPool(
             make=self._open_checker, usable=_usable, end=lambda checker: checker.close(), most=_CHECKERS
         )
         self._verifiers: dict[str, str] = {}

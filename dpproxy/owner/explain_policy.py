@@ -10,8 +10,8 @@ from dpproxy.config.sections import Config
 from dpproxy.deployment.service import Service
 from dpproxy.engine.cap_notes import BEYOND, NOT_COVERED, caps
 from dpproxy.engine.group_selection import GAUSSIAN, CountSelection, FullDomain, width_of
-from dpproxy.engine.measure_totals import TotalsMeasurement
-from dpproxy.engine.measurement import SumMeasurement
+from dpproxy.engine.measurement.base import SumMeasurement
+from dpproxy.engine.measurement.totals import TotalsMeasurement
 from dpproxy.engine.optimizer import plan_release
 from dpproxy.engine.options import terms
 from dpproxy.engine.planner import BoundNode, Planner

@@ -24,7 +24,7 @@ from dpproxy.server.impersonation import Identity
 from dpproxy.server.jwt import Tokens
 from dpproxy.server.login import AUTHENTICATION_OK, FrontConnection, FrontFailed, log_in_at_front
 from dpproxy.server.login_queue import PendingLogin, WaitingRoom
-from dpproxy.server.session import SHUTDOWN, Engine, Services, Session, nothing_published
+from dpproxy.server.session import SHUTDOWN, Services, Session, StatementHandler, nothing_published
 from dpproxy.server.session_limit import SessionLimit
 from dpproxy.server.shutdown import ending
 from dpproxy.server.tls import is_loopback, tls_for
@@ -93,7 +93,7 @@ class Rooms:
         publish: runs a statement on published answers; may block, raises Refusal.
     """
 
-    answering: Engine
+    answering: StatementHandler
     front: Address
     database: str
     role_for: Callable[[str], tuple[str, str]]

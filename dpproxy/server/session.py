@@ -48,7 +48,7 @@ SHUTDOWN = m.error("57P01", "terminating connection due to administrator command
 _IDLE = m.error("57P05", "terminating connection due to idle-session timeout", severity="FATAL")
 
 
-class Engine(Protocol):
+class StatementHandler(Protocol):
     """The composition of the rooms, as a session needs it; `prepare` and `execute` run on threads."""
 
     def classify(self, text: str, /) -> str:
@@ -87,7 +87,7 @@ class Services:
         publish: runs a statement on published answers, on a thread; raises Refusal.
     """
 
-    answering: Engine
+    answering: StatementHandler
     planning: Turns[object]
     threads: Turns[object]
     front: Address

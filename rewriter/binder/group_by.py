@@ -76,7 +76,7 @@ def grouping(tree: exp.Select, relation: Relation, parameters: Parameters) -> Gr
 
     Raises Refusal for what PostgreSQL refuses, and 54001 for too many sets.
     """
-    reader = _Reader(tree, relation, parameters)
+    reader = _KeyReader(tree, relation, parameters)
     group = tree.args.get("group")
     if group is None:
         chosen = tree.expressions if tree.args.get("distinct") is not None and not _aggregated(tree) else []
@@ -155,7 +155,7 @@ def _products(found: list[list[tuple[int, ...]]], group: exp.Expr) -> Iterator[t
     return product(*found)
 
 
-class _Reader:
+class _KeyReader:
     """Reads items of GROUP BY; `keys` are those found so far, by text."""
 
     def __init__(self, tree: exp.Select, relation: Relation, parameters: Parameters) -> None:

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from sqlglot import exp
 
 from rewriter.emit.measures import LARGEST_SUM, signed, summed
-from rewriter.emit.other_queries import Backend, CellQuery
+from rewriter.emit.other_queries import CellQuery, QueryContext
 from rewriter.ir.measure import Joint, Total, Vector
 from rewriter.ir.relation import UNIT
 from rewriter.ir.trees import alias, case, cast, copied, func, join, paren, select
@@ -36,7 +36,7 @@ class Vectors:
     node: AggregateNode
     vectors: Sequence[Vector]
     cells: Cells
-    backend: Backend
+    backend: QueryContext
 
     @property
     def measures(self) -> tuple[Total | Joint, ...]:

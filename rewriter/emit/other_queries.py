@@ -29,7 +29,7 @@ ONE = 1 << 20
 
 
 @dataclass(frozen=True)
-class Backend:
+class QueryContext:
     """The context of a query: policy, parameters and dialect."""
 
     policy: Policy
@@ -38,7 +38,7 @@ class Backend:
 
 
 def bins_query(
-    node: AggregateNode, place: int, cells: Cells, bins: int, delta0: int | None, backend: Backend
+    node: AggregateNode, place: int, cells: Cells, bins: int, delta0: int | None, backend: QueryContext
 ) -> HistogramQuery:
     """The rows (cell, bin, count) of the bins that are not empty: [lo, hi] of the quantiles `place` in `bins` parts.
 
@@ -92,7 +92,7 @@ def _weighted(query: CellQuery, number: exp.Expr, tau: int, cells: Cells) -> His
 
 
 def items_query(
-    node: AggregateNode, place: int, cells: Cells, most: int, delta0: int | None, backend: Backend
+    node: AggregateNode, place: int, cells: Cells, most: int, delta0: int | None, backend: QueryContext
 ) -> HistogramQuery:
     """The rows (cell, unit, item), each once, of the items `place`: of one unit in a cell at most `most`."""
     measure = node.measures[place]
@@ -121,7 +121,7 @@ def items_query(
 
 
 def weights_query(
-    node: AggregateNode, released: Cells, delta0: int, turn: int, backend: Backend, floor: int = 1
+    node: AggregateNode, released: Cells, delta0: int, turn: int, backend: QueryContext, floor: int = 1
 ) -> HistogramQuery:
     """The rows (keys..., weight) of a round of partition selection, without the groups `released` in earlier ones.
 
@@ -164,7 +164,7 @@ def weights_query(
     return query.written(weights, released)
 
 
-def running_query(node: AggregateNode, times: Sequence[str | None], backend: Backend) -> HistogramQuery:
+def running_query(node: AggregateNode, times: Sequence[str | None], backend: QueryContext) -> HistogramQuery:
     """The rows (keys but the time..., time, count) of a running count: how many rows each item has at each time.
 
     `times` are those of the time's domain in ascending order, numbered from 1. Of one unit the first rows count, so
@@ -196,7 +196,9 @@ class CellQuery:
     `typed`: keys are in the type of their cells, so that a unit is bounded in cells, of which several keys can be one.
     """
 
-    def __init__(self, node: AggregateNode, backend: Backend, arrays: int, *, typed: bool = False) -> None:
+    def __init__(
+        self, node: AggregateNode, backend: QueryContext, arrays: int, *, typed: bool = False
+    ) -> None:
         self.node, self.backend, self.arrays = node, backend, arrays
         self.emitter = Emitter(backend.policy, backend.parameters, arrays + 1, backend.dialect)
         self.keys = [f"g{n}" for n in range(len(node.keys))]

@@ -74,7 +74,7 @@ def read_call(node: exp.Expr, relation: Relation, parameters: Parameters, clips:
     order = call.expression if isinstance(call, exp.WithinGroup) else None
     function = call.this if isinstance(call, exp.WithinGroup) else call
     _refuse_nested(function, order)
-    reader = _Reader(relation, parameters, condition, position(node), clips)
+    reader = _CallReader(relation, parameters, condition, position(node), clips)
     return replace(_read(reader, call, order), node=node)
 
 
@@ -92,7 +92,7 @@ def argument(call: exp.Expr) -> exp.Expr:
     return argument(value) if isinstance(value, exp.Order) else value
 
 
-def _read(reader: _Reader, call: exp.Expr, order: exp.Expr | None) -> Call:
+def _read(reader: _CallReader, call: exp.Expr, order: exp.Expr | None) -> Call:
     function = call.this if isinstance(call, exp.WithinGroup) else call
     if isinstance(function, exp.Count):
         return reader.count(function)
@@ -119,7 +119,7 @@ def _refuse_nested(function: exp.Expr, order: exp.Expr | None) -> None:
 
 
 @dataclass
-class _Reader:
+class _CallReader:
     relation: Relation
     parameters: Parameters
     condition: exp.Expr | None

@@ -18,7 +18,7 @@ from rewriter.plan import Presentation
 
 
 @dataclass(frozen=True)
-class Column:
+class ReleasedColumn:
     """A released column: `name` and `type` in the front, and the array it travels in (counts are never NULL)."""
 
     name: str
@@ -27,12 +27,15 @@ class Column:
 
 
 OUTPUT = re.compile("c[0-9]+")
-Columns = tuple[Column, ...]
+ReleasedColumns = tuple[ReleasedColumn, ...]
 """The released columns of one node, keys before counts."""
 
 
 def present(
-    aggregate: LogicalPlan, columns: Sequence[Columns], names: Sequence[str] | None, errors: bool = False
+    aggregate: LogicalPlan,
+    columns: Sequence[ReleasedColumns],
+    names: Sequence[str] | None,
+    errors: bool = False,
 ) -> Presentation:
     """The statement for the front; `columns` are each node's released columns, `names` the client's output names.
 
@@ -49,7 +52,7 @@ def present(
         start = len(aggregate.parameters) + len(transports) + 1
         numbers = [*range(start, start + len(own))]
         added = [(n, place) for n, (node, place) in enumerate(asked, behind) if node == index]
-        shown = (*own, *(Column(f"e{place}", "double precision") for _, place in added))
+        shown = (*own, *(ReleasedColumn(f"e{place}", "double precision") for _, place in added))
         plain[index] = _rows(own, numbers)
         bodies[index] = _rows(shown, [*numbers, *(n for n, _ in added)]) if added else plain[index]
         transports += [c.transport for c in own]
@@ -112,7 +115,7 @@ def _together(bodies: Mapping[int, exp.Select], index: int, sets: Sets) -> exp.Q
     return exp.union(*selects, distinct=False)
 
 
-def node_columns(node: AggregateNode, types: Sequence[str]) -> Columns:
+def node_columns(node: AggregateNode, types: Sequence[str]) -> ReleasedColumns:
     """The released columns of a node: its keys g0.. and outputs c0.. with their types in the front.
 
     >>> from rewriter.binder.contribution_bounds import Bound
@@ -121,17 +124,17 @@ def node_columns(node: AggregateNode, types: Sequence[str]) -> Columns:
     >>> count = Output("count", (0,), exp.Count(this=exp.Star()))
     >>> one = AggregateNode(Relation(()), (), (Count(None, 1),), (count,), Bound(1, False), None, None, True)
     >>> node_columns(one, ["bigint"])
-    (Column(name='c0', type='bigint', transport='int8'),)
+    (ReleasedColumn(name='c0', type='bigint', transport='int8'),)
     """
     width = len(node.keys)
-    keys = [Column(f"g{n}", t) for n, t in enumerate(types[:width])]
+    keys = [ReleasedColumn(f"g{n}", t) for n, t in enumerate(types[:width])]
     outputs = zip(node.outputs, types[width:], strict=True)
     return (*keys, *(_output(f"c{n}", o, t) for n, (o, t) in enumerate(outputs)))
 
 
-def _output(name: str, output: Output, type_name: str) -> Column:
+def _output(name: str, output: Output, type_name: str) -> ReleasedColumn:
     plain = output.function == "count" and type_name == "bigint" and output.factor == 1
-    return Column(name, type_name, "int8" if plain else "text")
+    return ReleasedColumn(name, type_name, "int8" if plain else "text")
 
 
 def _name_outputs(tree: exp.Expr, names: Sequence[str]) -> None:
@@ -147,7 +150,7 @@ def _name_outputs(tree: exp.Expr, names: Sequence[str]) -> None:
     tree.set("expressions", items)
 
 
-def _rows(columns: Columns, numbers: Sequence[int]) -> exp.Select:
+def _rows(columns: ReleasedColumns, numbers: Sequence[int]) -> exp.Select:
     """SELECT of the arrays, which are the parameters `numbers`, side by side, each column cast to its type; of no
     arrays one row."""
     if not columns:

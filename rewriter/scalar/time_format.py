@@ -53,7 +53,7 @@ LONGEST = 100
 
 
 @dataclass(frozen=True)
-class Piece:
+class FormatPart:
     """A pattern of a format, in the letters in which it was written, or a text that is shown as it is.
 
     Attributes:
@@ -79,7 +79,8 @@ class Piece:
     def names(self) -> list[str]:
         """The names of months or weekdays, Sunday first, as this pattern shows them.
 
-        >>> Piece("MON", "mon").names()[:2], Piece("DAY", "Day").names()[1], Piece("DAY", "DAY", False).names()[1]
+        >>> names = [FormatPart(p, said).names() for p, said in (("MON", "mon"), ("DAY", "Day"))]
+        >>> names[0][:2], names[1][1], FormatPart("DAY", "DAY", False).names()[1]
         (['jan', 'feb'], 'Monday   ', 'MONDAY')
         """
         case = str.lower if self.text.islower() else str.upper if self.text.isupper() else str
@@ -87,7 +88,7 @@ class Piece:
         return [name.ljust(self.width) if self.filled else name for name in shown]
 
 
-def pieces(text: str) -> list[Piece] | None:
+def pieces(text: str) -> list[FormatPart] | None:
     """The parts of a format; None where PostgreSQL has patterns in it that are not read here.
 
     >>> [piece.pattern or piece.text for piece in pieces('FMMonth YYYY"w"IW') or []]
@@ -95,15 +96,15 @@ def pieces(text: str) -> list[Piece] | None:
     >>> pieces("DDth"), pieces("YYYY-MM-DDTHH24"), pieces("SSSS")
     (None, None, None)
     """
-    found: list[Piece] = []
+    found: list[FormatPart] = []
     place = 0
     while place < len(text):
         token = _TOKEN.match(text, place)
         if token is None or token["other"] is not None:
             return None
         if token["pattern"] is not None:
-            found.append(Piece(token["pattern"].upper(), token["pattern"], token["fill"] is None))
+            found.append(FormatPart(token["pattern"].upper(), token["pattern"], token["fill"] is None))
         else:
-            found.append(Piece("", token["plain"] or token["quoted"] or ""))
+            found.append(FormatPart("", token["plain"] or token["quoted"] or ""))
         place = token.end()
     return found if found and len(text) <= LONGEST else None

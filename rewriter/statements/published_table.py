@@ -54,7 +54,7 @@ def publication(text: str) -> Publication | None:
     >>> publication("DROP TABLE people") is None
     True
     """
-    reader = _Reader(text, statement_tokens(text))
+    reader = _WordReader(text, statement_tokens(text))
     if not reader.about_published():
         return None
     match reader.words(2):
@@ -78,7 +78,7 @@ def publication(text: str) -> Publication | None:
     reader.refuse()
 
 
-class _Reader:
+class _WordReader:
     """The words of one statement, read from left to right."""
 
     def __init__(self, text: str, found: list[Token]) -> None:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from dpproxy.backends.base import Cancellation, Fetched
 from dpproxy.engine.group_selection import CountSelection
-from dpproxy.engine.measure_totals import TotalsMeasurement
+from dpproxy.engine.measurement.totals import TotalsMeasurement
 from dpproxy.engine.optimizer import plan_release
 from dpproxy.engine.options import terms
 from dpproxy.engine.planner import BoundNode

@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from dpproxy.backends.base import Backend, Cancellation, Fetched, Slot
-from dpproxy.engine.executor import Answer, QueryEngine
+from dpproxy.engine.executor import QueryEngine, StepResult
 from dpproxy.engine.planner import PreparedQuery
 from dpproxy.engine.request import QueryRequest
 from rewriter.plan import HistogramQuery
@@ -111,7 +111,7 @@ class CountedAnswering:
         """As it is."""
         return self._answering.known(text, oids, errors)
 
-    def execute(self, asker: QueryRequest) -> Answer:
+    def execute(self, asker: QueryRequest) -> StepResult:
         """Counts, then executes."""
         self._counts.add(steps=1)
         return self._answering.execute(asker)

@@ -12,14 +12,14 @@ from collections.abc import Callable
 from typing import Any
 
 from budget.ledger import Ledger
-from dpproxy.backends.duckdb.adapter import DuckDB, DuckDBSlot
+from dpproxy.backends.duckdb.adapter import DuckDBBackend, DuckDBSlot
 from dpproxy.engine.executor import QueryEngine
 from dpproxy.engine.release_plan import ReleasePlan
 
 CALLS: dict[str, tuple[type, str]] = {
     "execute": (QueryEngine, "execute"),
     "replay": (Ledger, "replay"),
-    "open": (DuckDB, "open"),
+    "open": (DuckDBBackend, "open"),
     "reserve": (Ledger, "reserve"),
     "fetch": (DuckDBSlot, "fetch"),
     "release": (ReleasePlan, "release"),

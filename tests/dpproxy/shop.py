@@ -6,7 +6,7 @@ from pathlib import Path
 
 import duckdb
 
-from dpproxy.backends.duckdb.adapter import DuckDB
+from dpproxy.backends.duckdb.adapter import DuckDBBackend
 from dpproxy.catalog.build_policy import build_policy, open_backend
 from dpproxy.config.sections import Config, load
 from rewriter.policy import Policy
@@ -83,9 +83,9 @@ def write(folder: Path, policy: str) -> Path:
     return file
 
 
-def opened(file: Path) -> tuple[Config, DuckDB, Policy]:
+def opened(file: Path) -> tuple[Config, DuckDBBackend, Policy]:
     """Configuration, backend and policy of a dpproxy.toml."""
     config = load(file)
     backend = open_backend(config, slots=2)
-    assert isinstance(backend, DuckDB)
+    assert isinstance(backend, DuckDBBackend)
     return config, backend, build_policy(config, backend.schema(), backend)

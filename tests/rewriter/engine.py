@@ -14,7 +14,7 @@ from rewriter.emit.engines.duckdb import DUCKDB
 from rewriter.emit.histogram import histogram_query, types_query
 from rewriter.logical.key_domains import known_cells
 from rewriter.logical.plan import AggregateNode, SystemTableNode
-from rewriter.logical.presentation import Columns, node_columns, present
+from rewriter.logical.presentation import ReleasedColumns, node_columns, present
 from rewriter.logical.split import split_query
 from rewriter.plan import Cell, Cells, HistogramQuery
 from rewriter.scalar.typecheck import Parameter
@@ -92,7 +92,7 @@ def executed(
 
 def released_columns(
     node: AggregateNode, postgres: psycopg.Connection, parameters: Sequence[Parameter] = ()
-) -> Columns:
+) -> ReleasedColumns:
     """The node's columns with PostgreSQL's types for its keys."""
     return node_columns(node, described(postgres, types_query(node, parameters, len(parameters)), parameters))
 
@@ -118,7 +118,7 @@ def answer(
 ) -> list[tuple[Any, ...]]:
     """What an analyst would get if mechanisms added nothing."""
     logical = split_query(sql, POLICY, parameters)
-    columns: list[Columns] = []
+    columns: list[ReleasedColumns] = []
     arrays: list[list[Any]] = []
     for node in logical.nodes:
         assert not isinstance(node, SystemTableNode)

@@ -26,7 +26,7 @@ from rewriter.emit.engines.postgres import POSTGRES
 from rewriter.emit.histogram import histogram_query, node_text, types_query
 from rewriter.logical.key_domains import domain_queries
 from rewriter.logical.plan import AggregateNode, SystemTableNode
-from rewriter.logical.presentation import Column, Columns, node_columns, present
+from rewriter.logical.presentation import ReleasedColumn, ReleasedColumns, node_columns, present
 from rewriter.logical.split import split_query
 from rewriter.refusal import Refusal
 from rewriter.scalar.typecheck import Parameter
@@ -86,10 +86,10 @@ def through(text: str, parameters: Sequence[Parameter] = (), pick: int = 0) -> s
         if statement.verdict is Verdict.RELAY:
             return "relay"
         logical = split_query(statement.body, POLICY, parameters, lambda n, _: [READ[(n + pick) % len(READ)]])
-        columns: list[Columns] = []
+        columns: list[ReleasedColumns] = []
         for node in logical.nodes:
             if isinstance(node, SystemTableNode):
-                columns.append((Column("account", "text"),))
+                columns.append((ReleasedColumn("account", "text"),))
             else:
                 emitted(node, logical.values)
                 columns.append(node_columns(node, ["text"] * (len(node.keys) + len(node.outputs))))

@@ -28,7 +28,7 @@ from rewriter.ir.measure import (
 from rewriter.ir.parameter import Parameter, Parameters
 from rewriter.logical.key_domains import domain_queries
 from rewriter.logical.plan import AggregateNode, SystemTableNode
-from rewriter.logical.presentation import Column, node_columns, present
+from rewriter.logical.presentation import ReleasedColumn, node_columns, present
 from rewriter.logical.split import split_query
 from rewriter.refusal import Refusal
 from rewriter.statements.classify import Verdict, classify
@@ -53,7 +53,7 @@ def rendered(sql: str) -> Iterator[str]:
             if isinstance(node, AggregateNode):
                 columns.append(node_columns(node, ["text"] * len(node.keys) + ["bigint"] * len(node.outputs)))
             else:
-                columns.append((Column("account", "text"),))
+                columns.append((ReleasedColumn("account", "text"),))
         yield f"presentation: {present(logical, columns, None).sql}"
     except Refusal as refusal:
         at = f" at {refusal.position}" if refusal.position is not None else ""

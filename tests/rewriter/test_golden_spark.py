@@ -12,7 +12,14 @@ from pathlib import Path
 
 from rewriter.emit.engines.spark import SPARK
 from rewriter.emit.histogram import check_dialect, histogram_query
-from rewriter.emit.other_queries import ONE, Backend, bins_query, items_query, running_query, weights_query
+from rewriter.emit.other_queries import (
+    ONE,
+    QueryContext,
+    bins_query,
+    items_query,
+    running_query,
+    weights_query,
+)
 from rewriter.ir.measure import Count, DistinctItems, Moment, Quantiles, Running
 from rewriter.logical.key_domains import domain_queries
 from rewriter.logical.plan import AggregateNode
@@ -50,7 +57,7 @@ FEATURES = (
 
 def queries(node: AggregateNode) -> Iterator[tuple[str, HistogramQuery]]:
     """Everything that the backend can be asked about a node."""
-    backend = Backend(POLICY, (), SPARK)
+    backend = QueryContext(POLICY, (), SPARK)
     keys = len(node.keys)
     domain = domain_queries(node.relation, node.keys, POLICY, ()) if keys else None
     cells = ((),) if not keys else None if domain is None else (("x",) * keys,)

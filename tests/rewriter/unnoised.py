@@ -21,11 +21,11 @@ from rewriter.emit.engines.base import Engine
 from rewriter.emit.engines.duckdb import DUCKDB
 from rewriter.emit.engines.postgres import POSTGRES
 from rewriter.emit.histogram import histogram_query, types_query
-from rewriter.emit.other_queries import Backend, bins_query, items_query, running_query, weights_query
+from rewriter.emit.other_queries import QueryContext, bins_query, items_query, running_query, weights_query
 from rewriter.ir.measure import Count, DistinctItems, Moment, Output, Quantiles, Running
 from rewriter.logical.key_domains import domain_queries, known_cells
 from rewriter.logical.plan import UNITS, AggregateNode
-from rewriter.logical.presentation import Columns, node_columns, present
+from rewriter.logical.presentation import ReleasedColumns, node_columns, present
 from rewriter.logical.split import split_query
 from rewriter.plan import Cells, HistogramQuery
 from rewriter.policy import Policy
@@ -47,8 +47,8 @@ class Judge:
     front: psycopg.Connection
 
     @property
-    def backend(self) -> Backend:
-        return Backend(self.policy, (), self.dialect)
+    def backend(self) -> QueryContext:
+        return QueryContext(self.policy, (), self.dialect)
 
 
 def on_duckdb(policy: Policy, connection: duckdb.DuckDBPyConnection, front: psycopg.Connection) -> Judge:
@@ -73,7 +73,7 @@ def _bound(query: HistogramQuery) -> list[Any]:
 def answer(sql: str, judge: Judge) -> list[Row]:
     """What an analyst would get if mechanisms added nothing."""
     logical = split_query(sql, judge.policy)
-    columns: list[Columns] = []
+    columns: list[ReleasedColumns] = []
     arrays: list[list[Any]] = []
     for node in logical.nodes:
         assert isinstance(node, AggregateNode)

@@ -61,7 +61,7 @@ _ARRAYS = {"integer", "bigint", "varchar"}
 arrays hold as they are."""
 
 
-class DuckDB(PublicCounts):
+class DuckDBBackend(PublicCounts):
     """A DuckDB file.
 
     `memory`: DuckDB's own limit, e.g. "4GB"; `slots`: how many queries run at once.
@@ -161,7 +161,7 @@ class DuckDB(PublicCounts):
 class DuckDBSlot(HeldSlot[duckdb.DuckDBPyConnection]):
     """One query at a time on a cursor of its own."""
 
-    def __init__(self, backend: DuckDB, slots: threading.Semaphore, instance: Instance) -> None:
+    def __init__(self, backend: DuckDBBackend, slots: threading.Semaphore, instance: Instance) -> None:
         super().__init__(slots, instance.take, instance.let_go)
         self._backend = backend
 

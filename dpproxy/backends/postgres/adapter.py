@@ -61,7 +61,7 @@ _PLACE = ("service", "host", "hostaddr", "port", "dbname", "user", "options")
 """What of a connection decides which rows are read."""
 
 
-class Postgres(PublicCounts):
+class PostgresBackend(PublicCounts):
     """A PostgreSQL database, 15 or later.
 
     `url`: a libpq connection URI; `slots`: how many queries run at once; `seconds`: the longest one, 0 for no limit.
@@ -228,7 +228,7 @@ class Postgres(PublicCounts):
 class PostgresSlot(HeldSlot[Connection]):
     """One query at a time on a connection of its own."""
 
-    def __init__(self, backend: Postgres, slots: threading.Semaphore) -> None:
+    def __init__(self, backend: PostgresBackend, slots: threading.Semaphore) -> None:
         super().__init__(
             slots, backend.take, lambda connection: backend.let_go(connection, usable=not self._interrupted)
         )

@@ -42,7 +42,7 @@ from rewriter.plan import HistogramQuery
 from rewriter.policy import Table, TableName
 
 
-class Spark(PublicCounts):
+class SparkBackend(PublicCounts):
     """A catalog of Spark 4.0 or later.
 
     `url`: of Spark Connect, "sc://host:15002"; `slots`: how many queries run at once. A session lasts as long as its

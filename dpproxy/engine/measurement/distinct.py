@@ -11,7 +11,7 @@ from fractions import Fraction
 import numpy as np
 
 from dpproxy.engine.group_selection import FREE, Fetch, Measured, MeasuredColumn
-from dpproxy.engine.measurement import GroupBound
+from dpproxy.engine.measurement.base import GroupBound
 from dpproxy.engine.options import ReleaseOptions
 from dpproxy.engine.planner import BoundNode
 from mechanisms.distinct_count import PersonLevelDistinctCount

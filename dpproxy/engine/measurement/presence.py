@@ -11,7 +11,7 @@ from fractions import Fraction
 from statistics import NormalDist
 
 from dpproxy.engine.group_selection import GAUSSIAN, Fetch, Measured, MeasuredColumn, width_of
-from dpproxy.engine.measurement import GroupBound, SumMeasurement
+from dpproxy.engine.measurement.base import GroupBound, SumMeasurement
 from dpproxy.engine.planner import BoundNode
 from mechanisms.choose import MechanismSettings
 from mechanisms.histogram import Cost

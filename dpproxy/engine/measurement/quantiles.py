@@ -9,7 +9,7 @@ import numpy as np
 
 from dpproxy.engine.bins import Bins, bins_of
 from dpproxy.engine.group_selection import FREE, Fetch, Measured, MeasuredColumn, Place
-from dpproxy.engine.measurement import GroupBound
+from dpproxy.engine.measurement.base import GroupBound
 from dpproxy.engine.planner import BoundNode
 from mechanisms.choose import MechanismSettings
 from mechanisms.histogram import Cost, Counts, Histogram

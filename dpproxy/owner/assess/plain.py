@@ -13,9 +13,9 @@ from fractions import Fraction
 import numpy as np
 
 from dpproxy.engine.group_selection import ROWS, SQUARES, SUM, Fetch, MeasuredColumn, Place, in_cell_order
-from dpproxy.engine.measure_quantiles import QuantileMeter
-from dpproxy.engine.measure_totals import by_cell
-from dpproxy.engine.measurement import GroupBound
+from dpproxy.engine.measurement.base import GroupBound
+from dpproxy.engine.measurement.quantiles import QuantileMeter
+from dpproxy.engine.measurement.totals import by_cell
 from dpproxy.engine.planner import BoundNode
 from dpproxy.engine.release_plan import ReleasePlan
 from mechanisms.histogram import Counts

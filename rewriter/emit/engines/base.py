@@ -695,7 +695,7 @@ class Engine(ABC):
             found = exp.DPipe(this=found, expression=other)
         return found
 
-    def piece(self, stamp: exp.Expr, piece: time_format.Piece) -> exp.Expr:
+    def piece(self, stamp: exp.Expr, piece: time_format.FormatPart) -> exp.Expr:
         """What a part of a format shows."""
         if not piece.pattern:
             return exp.Literal.string(piece.text)

@@ -23,7 +23,7 @@ from dpproxy.backends.base import (
     Fetched,
     ForeignKey,
 )
-from dpproxy.backends.duckdb.adapter import DuckDB
+from dpproxy.backends.duckdb.adapter import DuckDBBackend
 from rewriter.plan import HistogramQuery
 from rewriter.policy import Column, Table
 from tests.dpproxy.postgres_data import databases
@@ -153,7 +153,7 @@ def test_schema(backend: Backend) -> None:
     size = items.column("size")
     assert size is not None
     assert (size.type, size.values) == ("text", ("small", "it's large"))
-    assert size.copied is isinstance(backend, DuckDB)
+    assert size.copied is isinstance(backend, DuckDBBackend)
     seen = tables["app", "visits"].column("seen")
     assert seen is not None
     assert seen.type == "timestamp with time zone"
@@ -402,7 +402,7 @@ def test_functions_of_the_backends_own_may_read_tables(make: Make) -> None:
     if made.dialect.partial:
         pytest.skip("functions of Spark's users are in the JVM or in Python")
     functions: tuple[str, ...]
-    if isinstance(made, DuckDB):
+    if isinstance(made, DuckDBBackend):
         functions = ("CREATE MACRO spy(y) AS (SELECT count(*) FROM t) > y",)
     else:
         body = "FUNCTION {} LANGUAGE sql {} RETURN {}"
@@ -412,7 +412,7 @@ def test_functions_of_the_backends_own_may_read_tables(make: Make) -> None:
             "CREATE " + body.format("pure(y INTEGER) RETURNS INTEGER", "IMMUTABLE", "y + 1"),
         )
     backend = make(("CREATE TABLE t (x INTEGER)", *functions))
-    schema = "main" if isinstance(made, DuckDB) else "public"
+    schema = "main" if isinstance(made, DuckDBBackend) else "public"
     table = backend.schema().tables["public", "t"]
     for call in (f"{schema}.spy(x)", f'{schema}."spy"(x)', f"NOT {schema}.SPY (x)"):
         with pytest.raises(ValueError, match="calls spy"):

@@ -27,7 +27,7 @@ from dpproxy.backends.base import (
     ForeignKey,
     text,
 )
-from dpproxy.backends.duckdb.adapter import DuckDB
+from dpproxy.backends.duckdb.adapter import DuckDBBackend
 from dpproxy.backends.duckdb.instance import LINGER_SECONDS
 from dpproxy.catalog.build_policy import build_policy, open_backend
 from dpproxy.config.sections import ConfigError, load
@@ -43,20 +43,20 @@ ENDLESS = "SELECT count(*) FROM range(100000000000) AS a, range(1000) AS b"
 
 
 @pytest.fixture
-def backend(tmp_path: Path) -> Iterator[DuckDB]:
+def backend(tmp_path: Path) -> Iterator[DuckDBBackend]:
     shop.make(tmp_path)
-    opened = DuckDB(tmp_path / "shop.duckdb", memory="500MB", slots=2)
+    opened = DuckDBBackend(tmp_path / "shop.duckdb", memory="500MB", slots=2)
     yield opened
     opened.close()
 
 
-def made(folder: Path, ddl: str) -> DuckDB:
+def made(folder: Path, ddl: str) -> DuckDBBackend:
     with duckdb.connect(folder / "made.duckdb") as database:
         database.execute(ddl)
-    return DuckDB(folder / "made.duckdb", memory="500MB", slots=1)
+    return DuckDBBackend(folder / "made.duckdb", memory="500MB", slots=1)
 
 
-def fetch(backend: DuckDB, sql: str, *arrays: tuple[str | None, ...], most: int = 1000) -> Fetched:
+def fetch(backend: DuckDBBackend, sql: str, *arrays: tuple[str | None, ...], most: int = 1000) -> Fetched:
     with backend.open() as slot:
         return slot.fetch(HistogramQuery(sql, arrays, False, None), "secret", Cancellation(), most)
 
@@ -109,7 +109,7 @@ def test_types(tmp_path: Path) -> None:
     assert [(kind, column.type) for (kind, _), column in zip(TYPES, table.columns, strict=True)] == TYPES
 
 
-def test_constraints_and_comments(backend: DuckDB) -> None:
+def test_constraints_and_comments(backend: DuckDBBackend) -> None:
     tables = backend.schema().tables
     assert set(tables) == {
         *(("public", name) for name in ("users", "products", "orders", "items", "secrets")),
@@ -156,12 +156,12 @@ def test_two_schemas_that_would_get_one_name(tmp_path: Path) -> None:
     ],
 )
 def test_keys_of_its_own_types_as_postgresql_reads_them(
-    backend: DuckDB, value: str, written: str | None
+    backend: DuckDBBackend, value: str, written: str | None
 ) -> None:
     assert fetch(backend, f"SELECT {value}").texts(0) == (written,)
 
 
-def test_what_duckdb_says_is_withheld(backend: DuckDB) -> None:
+def test_what_duckdb_says_is_withheld(backend: DuckDBBackend) -> None:
     with pytest.raises(BackendError) as caught:
         fetch(backend, "SELECT error(email) FROM users")
     assert str(caught.value) == "the backend could not run this query"
@@ -169,7 +169,7 @@ def test_what_duckdb_says_is_withheld(backend: DuckDB) -> None:
 
 
 @pytest.mark.parametrize("value", ["9223372036854775808", "NULL::BIGINT", "'1'", "1.5", "true"])
-def test_a_count_that_is_no_int64(backend: DuckDB, value: str) -> None:
+def test_a_count_that_is_no_int64(backend: DuckDBBackend, value: str) -> None:
     fetched = fetch(backend, f"SELECT {value}")
     with pytest.raises(BackendError) as caught:
         fetched.counts(0)
@@ -198,7 +198,7 @@ def test_a_count_that_is_no_int64(backend: DuckDB, value: str) -> None:
     ],
 )
 def test_the_connection_is_locked_down(
-    backend: DuckDB, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, statement: str
+    backend: DuckDBBackend, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, statement: str
 ) -> None:
     monkeypatch.setattr("dpproxy.backends.duckdb.adapter.frame", {"x": np.array([1])}, raising=False)
     (tmp_path / "some.csv").write_text("a,b\n1,2\n")
@@ -212,12 +212,12 @@ def test_the_connection_is_locked_down(
 
 def test_memory_is_limited(tmp_path: Path) -> None:
     shop.make(tmp_path)
-    backend = DuckDB(tmp_path / "shop.duckdb", memory="20MB", slots=1)
+    backend = DuckDBBackend(tmp_path / "shop.duckdb", memory="20MB", slots=1)
     with pytest.raises(BackendError):
         fetch(backend, "SELECT count(*) FROM (SELECT DISTINCT md5(i::VARCHAR) FROM range(3000000) AS t(i))")
 
 
-def test_the_time_zone_is_utc(backend: DuckDB, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_time_zone_is_utc(backend: DuckDBBackend, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TZ", "Asia/Tokyo")
     time.tzset()
     try:
@@ -231,7 +231,7 @@ def test_the_time_zone_is_utc(backend: DuckDB, monkeypatch: pytest.MonkeyPatch) 
 
 
 @pytest.mark.service
-def test_the_owner_can_write_while_nothing_is_asked(backend: DuckDB, tmp_path: Path) -> None:
+def test_the_owner_can_write_while_nothing_is_asked(backend: DuckDBBackend, tmp_path: Path) -> None:
     write = "import duckdb, sys; duckdb.connect(sys.argv[1]).execute('INSERT INTO secrets VALUES (1)')"
     command = [sys.executable, "-c", write, str(tmp_path / "shop.duckdb")]
     with backend.open():
@@ -248,7 +248,7 @@ def test_a_file_that_is_replaced_between_two_queries(
     for name, number in (("made", 1), ("new", 2)):
         with duckdb.connect(tmp_path / f"{name}.duckdb") as database:
             database.execute(f"CREATE TABLE t AS SELECT {number} AS x FROM range({number} * 100000)")
-    backend = DuckDB(tmp_path / "made.duckdb", memory="500MB", slots=2)
+    backend = DuckDBBackend(tmp_path / "made.duckdb", memory="500MB", slots=2)
     with backend.open() as slot:
         assert (
             slot.fetch(HistogramQuery("SELECT max(x) FROM t", (), False, None), "", Cancellation(), 1).rows
@@ -261,7 +261,7 @@ def test_a_file_that_is_replaced_between_two_queries(
     backend.close()
 
 
-def test_the_file_is_let_go_of_when_nobody_asks(backend: DuckDB) -> None:
+def test_the_file_is_let_go_of_when_nobody_asks(backend: DuckDBBackend) -> None:
     def threads() -> list[str]:
         return [one.name for one in threading.enumerate() if "DuckDB" in one.name]
 
@@ -278,7 +278,7 @@ def test_the_file_is_let_go_of_when_nobody_asks(backend: DuckDB) -> None:
 
 
 @pytest.mark.service
-def test_a_file_that_its_owner_writes_to(backend: DuckDB, tmp_path: Path) -> None:
+def test_a_file_that_its_owner_writes_to(backend: DuckDBBackend, tmp_path: Path) -> None:
     hold = "import duckdb, sys; c = duckdb.connect(sys.argv[1]); print('held', flush=True); sys.stdin.read()"
     command = [sys.executable, "-c", hold, str(tmp_path / "shop.duckdb")]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as owner:
@@ -293,7 +293,9 @@ def test_a_file_that_its_owner_writes_to(backend: DuckDB, tmp_path: Path) -> Non
 
 
 @pytest.mark.service
-def test_the_latest_rows_are_read_and_those_that_only_the_log_has(backend: DuckDB, tmp_path: Path) -> None:
+def test_the_latest_rows_are_read_and_those_that_only_the_log_has(
+    backend: DuckDBBackend, tmp_path: Path
+) -> None:
     insert = "INSERT INTO secrets SELECT * FROM range({})"
     with duckdb.connect(tmp_path / "shop.duckdb") as owner:
         owner.execute(insert.format(2))
@@ -311,7 +313,7 @@ def test_names_of_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: s
         database.execute("CREATE TABLE t AS SELECT 7 AS x")
     (tmp_path / "made.duckdb").rename(tmp_path / name)
     monkeypatch.chdir(tmp_path)
-    backend = DuckDB(Path(name), memory="500MB", slots=1)
+    backend = DuckDBBackend(Path(name), memory="500MB", slots=1)
     assert fetch(backend, "SELECT x FROM main.t").counts(0).tolist() == [7]
     assert list(backend.schema().tables) == [("public", "t")]
     backend.close()
@@ -320,7 +322,7 @@ def test_names_of_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: s
 @pytest.mark.parametrize(
     "sql", ["COPY (SELECT 1) TO '{0}'", "DETACH dpproxy_data", "SELECT 1; SELECT 2", "ATTACH '{0}' AS x"]
 )
-def test_only_a_select_is_run(backend: DuckDB, tmp_path: Path, sql: str) -> None:
+def test_only_a_select_is_run(backend: DuckDBBackend, tmp_path: Path, sql: str) -> None:
     file = tmp_path / "shop.duckdb"
     before = file.read_bytes()
     with pytest.raises(BackendError):
@@ -329,7 +331,7 @@ def test_only_a_select_is_run(backend: DuckDB, tmp_path: Path, sql: str) -> None
     assert fetch(backend, "SELECT count(*) FROM main.users").rows == 1
 
 
-def test_it_can_be_asked_again_after_its_end(backend: DuckDB) -> None:
+def test_it_can_be_asked_again_after_its_end(backend: DuckDBBackend) -> None:
     with backend.open() as slot:
         backend.close()
         assert slot.fetch(HistogramQuery("SELECT 1", (), False, None), "", Cancellation(), 1).rows == 1
@@ -343,7 +345,7 @@ def test_a_link_that_its_owner_turns_to_another_file(tmp_path: Path) -> None:
         with duckdb.connect(tmp_path / f"{number}.duckdb") as database:
             database.execute(f"CREATE TABLE t AS SELECT {number} AS x")
     link.symlink_to(tmp_path / "1.duckdb")
-    backend = DuckDB(link, memory="500MB", slots=1)
+    backend = DuckDBBackend(link, memory="500MB", slots=1)
     assert fetch(backend, "SELECT x FROM t").counts(0).tolist() == [1]
     link.unlink()
     link.symlink_to(tmp_path / "2.duckdb")
@@ -351,7 +353,7 @@ def test_a_link_that_its_owner_turns_to_another_file(tmp_path: Path) -> None:
     backend.close()
 
 
-def test_an_instance_that_has_failed_is_replaced_while_others_still_use_it(backend: DuckDB) -> None:
+def test_an_instance_that_has_failed_is_replaced_while_others_still_use_it(backend: DuckDBBackend) -> None:
     """DuckDB ends one by an internal error, after which every statement on it fails."""
     sql = "SELECT count(*) FROM users"
     query = HistogramQuery(sql, (), False, None)
@@ -366,10 +368,10 @@ def test_an_instance_that_has_failed_is_replaced_while_others_still_use_it(backe
 
 def test_a_file_that_is_missing_or_no_database(tmp_path: Path) -> None:
     with pytest.raises(BackendUnavailable, match="there is no DuckDB file"):
-        DuckDB(tmp_path / "none", memory="1GB", slots=1).schema()
+        DuckDBBackend(tmp_path / "none", memory="1GB", slots=1).schema()
     (tmp_path / "text").write_text("private words\n" * 1000)
     with pytest.raises(BackendUnavailable, match="could not be opened") as caught:
-        DuckDB(tmp_path / "text", memory="1GB", slots=1).open()
+        DuckDBBackend(tmp_path / "text", memory="1GB", slots=1).open()
     assert "private" not in str(caught.value)
 
 
@@ -411,18 +413,18 @@ def test_a_late_hook_runs_at_once_and_a_withdrawn_one_never() -> None:
     assert seen == ["kept", "late"]
 
 
-def test_nothing_is_computed_outside_of_its_try(backend: DuckDB) -> None:
+def test_nothing_is_computed_outside_of_its_try(backend: DuckDBBackend) -> None:
     twice = "SELECT TRY(CAST(x AS INTEGER) = 1), TRY(CAST(x AS INTEGER) = 2) FROM (SELECT user_id - {} AS x FROM users)"
     assert fetch(backend, twice.format(2**62)).texts(0) == (None, None, None)
 
 
-def test_no_query_fails_by_the_largest_value_of_a_column(backend: DuckDB) -> None:
+def test_no_query_fails_by_the_largest_value_of_a_column(backend: DuckDBBackend) -> None:
     sql = "SELECT user_id FROM users WHERE CASE WHEN user_id >= {} THEN 'p' WHEN FALSE THEN 'q' END >= 'a'"
     assert fetch(backend, sql.format("2.5")).texts(0) == ("3",)
     assert fetch(backend, sql.format("1990.5")).texts(0) == ()
 
 
-def test_what_fails_with_statistics_is_asked_without_and_in_time(backend: DuckDB) -> None:
+def test_what_fails_with_statistics_is_asked_without_and_in_time(backend: DuckDBBackend) -> None:
     """The second instance has the same file, the same limits, and hears of a cancellation."""
     fails = (
         "SELECT user_id FROM users WHERE CASE WHEN user_id >= 1990.5 THEN 'p' WHEN FALSE THEN 'q' END >= 'a'"
@@ -492,7 +494,7 @@ def test_texts_compare_by_their_bytes_whatever_their_columns_collation(
     assert isinstance(node, AggregateNode)
     known = None if cells is None else tuple((c,) for c in cells)
     query = histogram_query(node, policy, (), known, node.bound.value, 100, DUCKDB)
-    backend = DuckDB(tmp_path / "spelt.duckdb", memory="500MB", slots=1)
+    backend = DuckDBBackend(tmp_path / "spelt.duckdb", memory="500MB", slots=1)
     with backend.open() as slot:
         found = slot.fetch(query, "secret", Cancellation(), 100)
     backend.close()
@@ -510,7 +512,7 @@ def test_a_list_of_floats_has_one_zero_as_its_label(tmp_path: Path) -> None:
             database.execute(
                 f"DELETE FROM people WHERE u % 2 <> {unit}" if unit == 0 else "UPDATE people SET f = [-0.0]"
             )
-        backend = DuckDB(tmp_path / "spelt.duckdb", memory="500MB", slots=1)
+        backend = DuckDBBackend(tmp_path / "spelt.duckdb", memory="500MB", slots=1)
         with backend.open() as slot:
             labels.add(str(slot.fetch(query, "secret", Cancellation(), 100).texts(0)))
         backend.close()

@@ -10,7 +10,7 @@ import psycopg
 import pytest
 
 from dpproxy.backends.base import BackendError, BackendUnavailable, Cancellation, Fetched
-from dpproxy.backends.postgres.adapter import Postgres
+from dpproxy.backends.postgres.adapter import PostgresBackend
 from dpproxy.catalog.build_policy import build_policy
 from dpproxy.config.sections import ConfigError, load
 from rewriter.plan import HistogramQuery
@@ -26,7 +26,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Databases]:
         yield made
 
 
-OPENED: list[Postgres] = []
+OPENED: list[PostgresBackend] = []
 
 
 @pytest.fixture(autouse=True)
@@ -36,16 +36,16 @@ def closed() -> Iterator[None]:
         OPENED.pop().close()
 
 
-def backend_of(url: str, seconds: float = 60) -> Postgres:
-    OPENED.append(Postgres(url, slots=1, seconds=seconds))
+def backend_of(url: str, seconds: float = 60) -> PostgresBackend:
+    OPENED.append(PostgresBackend(url, slots=1, seconds=seconds))
     return OPENED[-1]
 
 
-def reading(server: Databases, *statements: str, seconds: float = 60) -> Postgres:
+def reading(server: Databases, *statements: str, seconds: float = 60) -> PostgresBackend:
     return backend_of(server.url(server.make(statements)), seconds)
 
 
-def fetch(backend: Postgres, sql: str) -> Fetched:
+def fetch(backend: PostgresBackend, sql: str) -> Fetched:
     with backend.open() as slot:
         return slot.fetch(HistogramQuery(sql, (), False, None), "", Cancellation(), 1000)
 

@@ -14,8 +14,8 @@ import duckdb
 import pytest
 
 from dpproxy.deployment.service import Service, configured
-from dpproxy.engine.measure_quantiles import QuantileMeter
-from dpproxy.engine.measurement import GroupBound
+from dpproxy.engine.measurement.base import GroupBound
+from dpproxy.engine.measurement.quantiles import QuantileMeter
 from dpproxy.engine.options import terms
 from dpproxy.engine.planner import BoundNode, Planner
 from rewriter.ir.measure import ROW

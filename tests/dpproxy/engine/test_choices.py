@@ -13,7 +13,7 @@ import pytest
 from dpproxy.backends.base import Fetched
 from dpproxy.deployment.service import Service, configured
 from dpproxy.engine.group_selection import Choice
-from dpproxy.engine.measure_totals import TotalsMeasurement
+from dpproxy.engine.measurement.totals import TotalsMeasurement
 from dpproxy.engine.optimizer import choices, plan_release, with_choices
 from dpproxy.engine.options import terms
 from dpproxy.engine.planner import BoundNode, Planner

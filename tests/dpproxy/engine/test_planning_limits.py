@@ -14,7 +14,7 @@ import pytest
 
 from dpproxy.backends.base import Cancellation
 from dpproxy.engine.planner import MOST_BYTES, MOST_PLANS, _Kept
-from dpproxy.front.connection_pool import Pool
+from dpproxy.front.connection_pool import ConnectionPool
 from dpproxy.front.front import Front
 from dpproxy.front.waiting import working_for
 from dpproxy.pgwire import messages as m
@@ -169,7 +169,7 @@ def test_what_fails_in_its_turn_makes_room_for_the_next() -> None:
 
 
 def test_a_pool_gives_one_to_each_caller_at_a_time() -> None:
-    pool = Pool(make=object, usable=lambda one: True, end=lambda one: None, most=4)
+    pool = ConnectionPool(make=object, usable=lambda one: True, end=lambda one: None, most=4)
     asked = []
 
     def waits() -> None:

@@ -12,7 +12,7 @@ import psycopg
 import pytest
 
 from dpproxy.backends.base import BackendSchema
-from dpproxy.backends.duckdb.adapter import DuckDB
+from dpproxy.backends.duckdb.adapter import DuckDBBackend
 from dpproxy.engine.binary_arrays import INT8_ARRAY, TEXT_ARRAY, int8_array, text_array
 from dpproxy.front.front import Front, FrontError
 from dpproxy.front.statement import Described
@@ -27,7 +27,7 @@ PRODUCTS = ("public", "products")
 
 
 @pytest.fixture(scope="module")
-def shopped(tmp_path_factory: pytest.TempPathFactory) -> tuple[DuckDB, Policy]:
+def shopped(tmp_path_factory: pytest.TempPathFactory) -> tuple[DuckDBBackend, Policy]:
     _, backend, policy = shop.opened(shop.make(tmp_path_factory.mktemp("shop")))
     return backend, policy
 
@@ -39,12 +39,12 @@ def started(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Front]:
 
 
 @pytest.fixture
-def front(started: Front, shopped: tuple[DuckDB, Policy]) -> Front:
+def front(started: Front, shopped: tuple[DuckDBBackend, Policy]) -> Front:
     filled(started, *shopped)
     return started
 
 
-def filled(front: Front, backend: DuckDB, policy: Policy) -> None:
+def filled(front: Front, backend: DuckDBBackend, policy: Policy) -> None:
     front.clone(policy, backend.schema())
     for table in policy.tables.values():
         if table.in_front:
@@ -170,7 +170,9 @@ def test_the_search_path_is_the_policys(front: Front) -> None:
     assert front.describe("SELECT page FROM visits", ()) == (Described("page", "text", 25),)
 
 
-def test_the_clone_is_made_once_and_follows_the_policy(front: Front, shopped: tuple[DuckDB, Policy]) -> None:
+def test_the_clone_is_made_once_and_follows_the_policy(
+    front: Front, shopped: tuple[DuckDBBackend, Policy]
+) -> None:
     backend, policy = shopped
     oid = "SELECT 'products'::regclass::oid"
     before = asked(front, oid)
@@ -217,7 +219,7 @@ def test_public_values_arrive_as_they_are(tmp_path: Path, started: Front) -> Non
     )
 
 
-def test_public_rows_are_replaced_all_at_once(front: Front, shopped: tuple[DuckDB, Policy]) -> None:
+def test_public_rows_are_replaced_all_at_once(front: Front, shopped: tuple[DuckDBBackend, Policy]) -> None:
     products = shopped[1].tables[PRODUCTS]
 
     def broken() -> Iterator[tuple[str | None, ...]]:
@@ -238,7 +240,7 @@ def test_public_rows_are_replaced_all_at_once(front: Front, shopped: tuple[DuckD
 
 
 def test_who_loads_at_the_same_time_loads_one_after_the_other(
-    front: Front, shopped: tuple[DuckDB, Policy]
+    front: Front, shopped: tuple[DuckDBBackend, Policy]
 ) -> None:
     products = shopped[1].tables[PRODUCTS]
     first_began, second_began = threading.Event(), threading.Event()
@@ -261,7 +263,9 @@ def test_who_loads_at_the_same_time_loads_one_after_the_other(
     assert front.rows("SELECT name FROM products ORDER BY 1") == (("knife",), ("spoon",))
 
 
-def test_only_public_tables_of_the_front_are_loaded(front: Front, shopped: tuple[DuckDB, Policy]) -> None:
+def test_only_public_tables_of_the_front_are_loaded(
+    front: Front, shopped: tuple[DuckDBBackend, Policy]
+) -> None:
     with pytest.raises(ValueError, match="not copied"):
         front.load_public(shopped[1].tables["public", "users"], [])
 
@@ -485,7 +489,7 @@ def test_refusals_are_raised_with_what_they_have(front: Front, detail: str, hint
 
 
 def test_a_second_process_attaches_and_a_restart_keeps_the_clone(
-    tmp_path: Path, shopped: tuple[DuckDB, Policy]
+    tmp_path: Path, shopped: tuple[DuckDBBackend, Policy]
 ) -> None:
     with Front.start(tmp_path) as first:
         filled(first, *shopped)

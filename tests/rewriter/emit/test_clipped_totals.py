@@ -22,7 +22,7 @@ from rewriter.emit.clipped_totals import Vectors, averages_query, clipped_query,
 from rewriter.emit.engines.base import Engine
 from rewriter.emit.engines.duckdb import DUCKDB
 from rewriter.emit.engines.postgres import POSTGRES
-from rewriter.emit.other_queries import Backend
+from rewriter.emit.other_queries import QueryContext
 from rewriter.ir.measure import Joint, Total, Vector
 from rewriter.logical.plan import AggregateNode
 from rewriter.logical.split import split_query
@@ -182,7 +182,7 @@ def queries(sql: str, dialect: Engine) -> Queries:
         joint += [vectors[-1]] if isinstance(measure, Joint) else []
         size = 2 + measure.squares if isinstance(measure, Joint) else 1
         parts.append(range(parts[-1].stop, parts[-1].stop + size))
-    every = Vectors(node, vectors, QUESTIONS[sql], Backend(POLICY, (), dialect))
+    every = Vectors(node, vectors, QUESTIONS[sql], QueryContext(POLICY, (), dialect))
     bins = [lengths_query(every, 4, 200)]
     bins += [averages_query(replace(every, vectors=joint), 4, 164)] if joint else []
     sums = [clipped_query(every, [(length, SCALE)] * len(vectors)) for length in LENGTHS]
@@ -260,7 +260,7 @@ def test_a_unit_is_in_the_bin_of_the_shortest_length_that_does_not_cut_it(anchor
     assert isinstance(node, AggregateNode)
     node = replace(node, measures=(Total(None, node.measures[0].argument, anchor),))
     cells, mechanism = QUESTIONS[sql], UnitClip(eps_per=Fraction(1), anchor=anchor, cells=1)
-    query = lengths_query(Vectors(node, [Vector(0)], cells, Backend(POLICY, (), DUCKDB)), 4, 200)
+    query = lengths_query(Vectors(node, [Vector(0)], cells, QueryContext(POLICY, (), DUCKDB)), 4, 200)
     for unit in UNITS:
         own = Counter(r[1] for r in ROWS if r[0] == unit and r[3] is not None)
         square = sum(own[cell] ** 2 for (cell,) in cells)

@@ -17,7 +17,7 @@ from rewriter.emit.engines.base import Engine
 from rewriter.emit.engines.duckdb import DUCKDB
 from rewriter.emit.engines.postgres import POSTGRES
 from rewriter.emit.histogram import histogram_query
-from rewriter.emit.other_queries import Backend, bins_query, items_query, running_query, weights_query
+from rewriter.emit.other_queries import QueryContext, bins_query, items_query, running_query, weights_query
 from rewriter.ir.measure import Count, DistinctItems, Joint, Moment, Quantiles, Running, Total, Vector
 from rewriter.logical.key_domains import domain_queries
 from rewriter.logical.plan import AggregateNode
@@ -79,7 +79,7 @@ def _unbounded(
     dialect: Engine,
     change: Callable[[str], str],
 ) -> Iterator[str]:
-    delta0, backend = node.bound.value, Backend(policy, values, dialect)
+    delta0, backend = node.bound.value, QueryContext(policy, values, dialect)
     wide = len(node.keys)
 
     def walk(text: str) -> Walk:
@@ -110,7 +110,7 @@ def _unbounded(
 
 
 def _totals(
-    node: AggregateNode, cells: Cells, backend: Backend, walk: Callable[[str], Walk]
+    node: AggregateNode, cells: Cells, backend: QueryContext, walk: Callable[[str], Walk]
 ) -> Iterator[str]:
     """What the queries of a node's clipped totals do not bound, all of them together."""
     measures = [(n, m) for n, m in enumerate(node.measures) if isinstance(m, (Total, Joint))]

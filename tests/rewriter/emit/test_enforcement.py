@@ -18,7 +18,7 @@ from rewriter.emit.engines.base import Engine
 from rewriter.emit.engines.duckdb import DUCKDB
 from rewriter.emit.engines.postgres import POSTGRES
 from rewriter.emit.histogram import histogram_query, node_text
-from rewriter.emit.other_queries import Backend, bins_query, items_query
+from rewriter.emit.other_queries import QueryContext, bins_query, items_query
 from rewriter.ir.measure import Count, DistinctItems, Measure, Moment, Quantiles
 from rewriter.ir.relation import Relation, SemiJoin, leaf
 from rewriter.logical.plan import UNITS, AggregateNode
@@ -189,7 +189,7 @@ def test_bins_and_items_of_a_unit_are_of_one_group(
     )
     several = node(sql)
     assert several.bound == Bound(3, True)
-    on = Backend(POLICY, (), dialect)
+    on = QueryContext(POLICY, (), dialect)
     for one, groups in ((several, 3), (replace(several, bound=Bound(1, False)), 1)):
         delta0 = one.bound.value
         bins, items = (
@@ -257,6 +257,6 @@ def test_of_several_keys_that_are_one_cell_a_unit_has_the_items_of_one(
     key = "CASE WHEN quantity > 1 THEN 0.00000000001 ELSE 0.00000000002 END"
     one = node(f"SELECT {key}, COUNT(DISTINCT article_id) FROM events GROUP BY 1")
     cells = (("0.00000000001",), ("0.00000000002",))
-    query = items_query(one, 0, cells, 3, one.bound.value, Backend(POLICY, (), DUCKDB))
+    query = items_query(one, 0, cells, 3, one.bound.value, QueryContext(POLICY, (), DUCKDB))
     found = [row for row in asked(query, backend, postgres, DUCKDB) if int(row[1]) == OUTLIER]
     assert len(found) == 3

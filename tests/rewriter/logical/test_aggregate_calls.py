@@ -13,7 +13,7 @@ import pytest
 
 from rewriter.emit.engines.duckdb import DUCKDB
 from rewriter.emit.histogram import histogram_query, node_text
-from rewriter.emit.other_queries import Backend, bins_query, items_query, running_query, weights_query
+from rewriter.emit.other_queries import QueryContext, bins_query, items_query, running_query, weights_query
 from rewriter.ir.measure import Count, DistinctItems, Measure, Moment, Output, Quantiles, Running, named
 from rewriter.logical.plan import AggregateNode
 from rewriter.logical.split import split_query
@@ -256,7 +256,7 @@ def moved(judges: tuple[Judge, Judge], query: object) -> Counter[tuple[object, .
     return Counter({k: v for k, v in counts[0].items() if v})
 
 
-BACKEND = Backend(TIGHT, (), on_duckdb(TIGHT, None, None).dialect)  # type: ignore[arg-type]
+BACKEND = QueryContext(TIGHT, (), on_duckdb(TIGHT, None, None).dialect)  # type: ignore[arg-type]
 
 
 @pytest.mark.service
