@@ -78,7 +78,6 @@ What is refused of the answerable, and the least that would turn it:
 |---|---|---|
 | 10, 35, 69 | goods go to another customer than the one who pays (EXISTS under OR, NOT) | rows of two customers |
 | 14, 75 | INTERSECT and UNION DISTINCT of several customers' rows | sets of released rows |
-| 8, 88 | a text of 19 kB, 128 comparisons and connectives | limits of work in place of lengths |
 | 91 | it joins the customer who returns, the policy names the one who is refunded | the other column in the policy |"""
 LISTS_CUSTOMERS = "lists customers"
 LISTS_PURCHASES = "lists the purchases of customers with their names"
