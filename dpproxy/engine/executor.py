@@ -37,10 +37,11 @@ Texts = tuple[str | None, ...]
 
 @dataclass(frozen=True)
 class StepResult:
-    """The result of a step: the released arrays in PostgreSQL's binary format, and notices to send before the rows."""
+    """The result of a step: the released arrays in PostgreSQL's binary format, and what to send before the rows."""
 
     arrays: tuple[bytes, ...]
-    notices: tuple[str, ...]
+    notices: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
 
 
 class QueryEngine:
@@ -99,14 +100,19 @@ class QueryEngine:
             prepared = self._planner.prepare(request.text, request.oids, errors)
             chain = self._accounts.chain(request.analyst)
             if prepared.explain:
-                return StepResult((text_array(self._explained(request, prepared, chain[0], epoch)),), ())
+                return StepResult((text_array(self._explained(request, prepared, chain[0], epoch)),))
             columns, results = self._released(request, prepared, chain, epoch)
             request.paid.replayed = sum(result.replayed for result in results.values())
         with request.stages.during("present"):
             request.last.note(results.values())
-            notices = tuple(row.notice for row in request.last.rows) if results else ()
-            silent = _off(request.settings.get("dpproxy.notices", "on"))
-            return StepResult(arrays(columns, prepared), () if silent else notices)
+            told = request.last.rows if results else ()
+            if _off(request.settings.get("dpproxy.notices", "on")):
+                told = ()
+            return StepResult(
+                arrays(columns, prepared),
+                tuple(row.notice for row in told),
+                tuple(row.warning for row in told if row.warning),
+            )
 
     def _released(
         self, request: QueryRequest, prepared: PreparedQuery, chain: Sequence[str], epoch: str

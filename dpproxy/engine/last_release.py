@@ -24,6 +24,7 @@ class LastRow:
         information_left, calls_left: the balance after it, None for a replay.
         replayed: a paid answer was returned without a charge.
         notice: the text of the notice.
+        warning: the text of the warning that rows are not told from noise, None without one.
     """
 
     mechanism: str
@@ -36,6 +37,7 @@ class LastRow:
     calls_left: Fraction | None
     replayed: bool
     notice: str
+    warning: str | None
 
     @classmethod
     def of(cls, result: ReleasedTable) -> Self:
@@ -52,6 +54,7 @@ class LastRow:
             calls_left=units(left.calls) if left else None,
             replayed=result.replayed,
             notice=result.notice(),
+            warning=result.warning() or None,
         )
 
 

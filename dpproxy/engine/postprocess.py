@@ -38,6 +38,12 @@ class OutputColumn:
     clip: str = ""
     less: str = ""
 
+    @property
+    def within_noise(self) -> int:
+        """How many values are within their own interval of 0."""
+        known = zip(self.values, self.deviations, strict=False)
+        return sum(v is not None and d > 0 and abs(float(v)) <= self.width * d for v, d in known)
+
 
 def outputs(node: AggregateNode, measured: Mapping[Place, MeasuredColumn]) -> tuple[OutputColumn, ...]:
     """The columns of a node's outputs, in their order."""

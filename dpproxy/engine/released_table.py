@@ -157,6 +157,20 @@ class ReleasedTable:
         kept_out += [SWAMPED.format(", ".join(dict.fromkeys(swamped)))] if swamped else []
         return "; ".join(filter(None, [told, *kept_out]))
 
+    def warning(self) -> str:
+        """Which outputs have rows that are not told from 0: their interval is wider than the value; empty for none.
+
+        >>> counted = (OutputColumn((7, 900), (10.0, 10.0), "n", 1.96),)
+        >>> ReleasedTable((("a", "b"),), {}, (), "KnownLap", (), Cost(*[Fraction(1)] * 2), columns=counted).warning()
+        'dpproxy: the noise may exceed the value in 1 of 2 rows of n'
+        """
+        told = [
+            f"in {within} of {len(c.values)} row{'s' * (len(c.values) != 1)} of {c.name}"
+            for c in self.columns
+            if (within := c.within_noise)
+        ]
+        return f"dpproxy: the noise may exceed the value {', '.join(dict.fromkeys(told))}" if told else ""
+
     def notice(self) -> str:
         """One line for the analyst: mechanism, noise, charge, what is left."""
         if self.mechanism == "nothing":

@@ -44,6 +44,7 @@ LAST_RELEASE = (
     ("calls_left", "numeric"),
     ("replayed", "boolean"),
     ("notice", "text"),
+    ("warning", "text"),
 )
 _SYSTEM_TABLES = (
     ("budget", BUDGET, "What you may spend, by account and unit of the budget"),

@@ -428,6 +428,11 @@ def notice(line: str) -> bytes:
     return join_fields("N", {"S": "NOTICE", "V": "NOTICE", "C": "00000", "M": line})
 
 
+def warning(line: str) -> bytes:
+    """A NoticeResponse of a warning."""
+    return join_fields("N", {"S": "WARNING", "V": "WARNING", "C": "01000", "M": line})
+
+
 def is_fatal(raw: bytes) -> bool:
     """Whether an ErrorResponse ends its session."""
     return split_fields(raw).get("V", "ERROR") in ("FATAL", "PANIC")

@@ -62,6 +62,10 @@ class Answer(Protocol):
     def notices(self) -> tuple[str, ...]:
         """Sent before the rows."""
 
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """Sent behind the notices, to clients that do not hear these, too."""
+
 
 @dataclass(frozen=True)
 class Prepare:

@@ -36,7 +36,7 @@ from dpproxy.pgwire.step import (
 )
 from rewriter.refusal import Refusal
 from rewriter.statements.comment_attribution import attributed
-from rewriter.statements.set_statement import ERROR_COLUMNS, ROLE, hears_notices
+from rewriter.statements.set_statement import ERROR_COLUMNS, ROLE, hears
 
 _MARK = "/*dpproxy:"
 """So begins a text that shows what was paid for, in a session that may act for others; the role's name follows."""
@@ -399,12 +399,14 @@ class MessageFlows:
         self._line.inject(m.close("P", name))
         portal.answered, portal.mark = True, mark(settings[ROLE]) if self._roles else ""
         self._line.open(name, portal, answer.arrays, shown=False)
-        self._say(answer.notices, settings)
+        self._say(answer.notices, settings, answer.warnings)
 
-    def _say(self, notices: Sequence[str], settings: Mapping[str, str]) -> None:
+    def _say(self, notices: Sequence[str], settings: Mapping[str, str], warnings: Sequence[str] = ()) -> None:
         """Sends notices to the client. Everything before has been answered, so the order is right."""
-        if hears_notices(settings):
+        if hears(settings, "notice"):
             self._to_client += b"".join(map(m.notice, notices))
+        if hears(settings, "warning"):
+            self._to_client += b"".join(map(m.warning, warnings))
 
     def _parameter_types(self, source: str) -> Part[tuple[int, ...]]:
         described = self._line.inject(m.describe("S", source), ours=False)

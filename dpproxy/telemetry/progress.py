@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Self
 
 from dpproxy.telemetry.stages import Stages
-from rewriter.statements.set_statement import hears_notices
+from rewriter.statements.set_statement import hears
 
 FIRST_SECONDS, MOST_SECONDS = 2.0, 60.0
 """How long a statement runs before the first notice; each interval then doubles, up to the most."""
@@ -66,7 +66,7 @@ def wanted(settings: Mapping[str, str]) -> bool:
     (True, False, False)
     """
     silent = settings.get("dpproxy.notices", "on").lower() in ("off", "false", "no", "0")
-    return not silent and hears_notices(settings)
+    return not silent and hears(settings, "notice")
 
 
 class ProgressNotifier:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Literal
 
 from rewriter.refusal import Refusal
 from rewriter.statements.lexer import Token, TokenKind
@@ -113,6 +114,7 @@ def _said(value: Sequence[Token]) -> str:
     return value[0].value or value[0].name or ("" if value[0].kind is TokenKind.CODED else value[0].text)
 
 
-def hears_notices(settings: Mapping[str, str]) -> bool:
-    """Whether client_min_messages lets a NOTICE through."""
-    return settings.get("client_min_messages", "notice").lower() not in ("warning", "error", "fatal", "panic")
+def hears(settings: Mapping[str, str], level: Literal["notice", "warning"]) -> bool:
+    """Whether client_min_messages lets a NOTICE or a WARNING through."""
+    least = settings.get("client_min_messages", "notice").lower()
+    return least not in ("error", "fatal", "panic") and (least != "warning" or level == "warning")

@@ -102,6 +102,7 @@ class Released:
 
     arrays: tuple[bytes, ...]
     notices: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
 
 
 @dataclass
@@ -159,8 +160,8 @@ class Scripted:
             return Released((int8_array(range(AGES)), int8_array([7] * AGES)))
         more = int(parameters[0] or 0) if "age > $1" in text else 0
         counts = [count + more for _, count in EXPECTED]
-        notices = ("noise of 3", "in full") if text == NOTED else ()
-        return Released((m.text_array(COUNTRIES), int8_array(counts)), notices)
+        rows = (m.text_array(COUNTRIES), int8_array(counts))
+        return Released(rows, ("noise of 3", "in full"), ("in vain",)) if text == NOTED else Released(rows)
 
     def _wait(self, cancellation: Cancellation) -> None:
         self.begun.set()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -268,6 +269,17 @@ def test_the_last_release_tells_what_notices_tell(ann: Analyst) -> None:
     with pytest.raises(Refusal):
         ann.ask(HOBBIES.format("-1"))
     assert ann.ask(f"{shown} FROM dpproxy.last_release") == [second]
+
+
+def test_rows_within_the_noise_are_warned_of(service: Service) -> None:
+    ann = Analyst(service, "ann of warnings")
+    shown = ann.ask(TOWNS.replace("GROUP", "WHERE person_id < 0 GROUP"))
+    ((warning,),) = ann.ask("SELECT warning FROM dpproxy.last_release")
+    assert re.fullmatch(
+        rf"dpproxy: the noise may exceed the value in \d of {len(shown)} rows of n", warning
+    )
+    ann.ask("SELECT COUNT(*) FROM people")
+    assert ann.ask("SELECT warning FROM dpproxy.last_release") == [(None,)]
 
 
 def test_parameters_decide_domain_and_limit(service: Service) -> None:

@@ -87,6 +87,7 @@ def test_the_clone_shows_what_the_policy_shows(front: Front) -> None:
         *(("dpproxy.last_release", name, numeric, "YES") for name in ("information_left", "calls_left")),
         ("dpproxy.last_release", "replayed", "boolean", "YES"),
         ("dpproxy.last_release", "notice", text, "YES"),
+        ("dpproxy.last_release", "warning", text, "YES"),
         ("dpproxy.published", "name", text, "YES"),
         *(("dpproxy.published", name, text, "YES") for name in ("publisher", "refresh")),
         *(("dpproxy.published", name, zoned, "YES") for name in ("refreshed_at", "next_refresh")),

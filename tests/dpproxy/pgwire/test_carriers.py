@@ -189,7 +189,7 @@ def test_copies_of_values_that_look_like_sql(proxy: Served, monkeypatch: pytest.
 def test_a_copy_in_a_transaction_and_with_notices(proxy: Served) -> None:
     with proxy.raw() as raw:
         raw.query("BEGIN")
-        assert shape(raw.query(f"COPY ({NOTED}) TO STDOUT")) == "NNHdddddcCZ"
+        assert shape(raw.query(f"COPY ({NOTED}) TO STDOUT")) == "NNNHdddddcCZ"
         assert errors(raw.query(f"COPY ({EXHAUSTED}) TO STDOUT"))[0]["C"] == "PV001"
         assert errors(raw.query(f"COPY ({NOTED}) TO STDOUT"))[0]["C"] == "25P02"
         assert len(proxy.answering.steps) == 2

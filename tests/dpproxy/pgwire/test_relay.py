@@ -272,11 +272,11 @@ def test_notices_come_before_the_rows_and_point_nowhere(proxy: Served) -> None:
     with proxy.raw() as raw:
         seen = raw.query(NOTED)
         notices = [m.split_fields(one) for kind, one in seen if kind == "N"]
-        assert [notice["M"] for notice in notices] == ["noise of 3", "in full"]
+        assert [notice["M"] for notice in notices] == ["noise of 3", "in full", "in vain"]
         assert set(notices[0]) == set("SVCM")
-        assert shape(seen) == "NNTDCZ"
+        assert shape(seen) == "NNNTDCZ"
         raw.send(run(NOTED), SYNC)
-        assert shape(raw.until("Z")) == "12TNNDCZ"
+        assert shape(raw.until("Z")) == "12TNNNDCZ"
 
 
 @pytest.mark.parametrize("simple", [True, False])

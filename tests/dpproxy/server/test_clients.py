@@ -74,7 +74,7 @@ def test_psql_asks(psql: str, scram: Served) -> None:
         " US      | 500",
         " DE      | 400",
     ]
-    assert done.stderr.splitlines() == ["NOTICE:  noise of 3", "NOTICE:  in full"]
+    assert done.stderr.splitlines() == ["NOTICE:  noise of 3", "NOTICE:  in full", "WARNING:  in vain"]
     assert len(scram.answering.steps) == 2
 
 
@@ -168,4 +168,8 @@ def test_psycopg_hears_notices(scram: Served) -> None:
     with connected(scram, autocommit=True) as connection:
         connection.add_notice_handler(lambda diagnostic: heard.append(diagnostic.message_primary))
         connection.execute(NOTED)
-    assert heard == ["noise of 3", "in full"]
+        connection.execute("SET client_min_messages = warning")
+        connection.execute(NOTED)
+        connection.execute("SET client_min_messages = error")
+        connection.execute(NOTED)
+    assert heard == ["noise of 3", "in full", "in vain", "in vain"]
