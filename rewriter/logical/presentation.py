@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -13,6 +12,7 @@ from rewriter.effort import PARSED, spend
 from rewriter.ir.measure import Output
 from rewriter.ir.trees import alias, cast, copied, data_type, select, walk
 from rewriter.ir.trees import column as column_of
+from rewriter.logical.error_propagation import OUTPUT, noisy, stddev
 from rewriter.logical.plan import NODE, SETS, AggregateNode, LogicalPlan, Sets
 from rewriter.plan import Presentation
 
@@ -26,7 +26,6 @@ class ReleasedColumn:
     transport: Literal["int8", "text"] = "text"
 
 
-OUTPUT = re.compile("c[0-9]+")
 ReleasedColumns = tuple[ReleasedColumn, ...]
 """The released columns of one node, keys before counts."""
 
@@ -39,7 +38,7 @@ def present(
 ) -> Presentation:
     """The statement for the front; `columns` are each node's released columns, `names` the client's output names.
 
-    With `errors` the outermost SELECT shows <name>_stddev for each output that it shows by itself.
+    With `errors` the outermost SELECT shows <name>_stddev for each output whose noise is known.
     """
     tree = copied(aggregate.above)
     if names is not None:
@@ -64,7 +63,7 @@ def present(
 
 
 def _error_columns(tree: exp.Expr) -> tuple[tuple[int, int], ...]:
-    """Lists the standard deviations of a SELECT's plain outputs behind its columns; the node and place of each."""
+    """Lists the deviations of a SELECT's outputs behind its columns; node and place of each column that these read."""
     source = tree.args.get("from_") if isinstance(tree, exp.Select) else None
     rows = None if source is None else source.this
     if not isinstance(rows, exp.Table) or NODE not in rows.meta or len(rows.meta.get(SETS, ())) > 1:
@@ -74,13 +73,11 @@ def _error_columns(tree: exp.Expr) -> tuple[tuple[int, int], ...]:
     found: list[tuple[int, int]] = []
     for item in list(tree.expressions):
         inner = item.unalias()
-        if isinstance(inner, exp.Column) and inner.table == rows.name and OUTPUT.fullmatch(inner.name):
-            place = int(inner.name[1:])
-            name = exp.to_identifier(f"{item.alias_or_name}_stddev", quoted=True)
-            error = exp.alias_(exp.column(f"e{place}", table=rows.name), name)
-            tree.append("expressions", error)
-            if (rows.meta[NODE], place) not in found:
-                found.append((rows.meta[NODE], place))
+        error = stddev(inner, rows.name)
+        if error is not None:
+            tree.append("expressions", alias(error, f"{item.alias_or_name}_stddev", quoted=True))
+            places = [(rows.meta[NODE], int(c.name[1:])) for c in noisy(inner, rows.name)]
+            found += [place for place in dict.fromkeys(places) if place not in found]
     return tuple(found)
 
 

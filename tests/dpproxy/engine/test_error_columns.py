@@ -59,7 +59,15 @@ def test_columns_are_added_for_nothing(server: Running) -> None:
 @pytest.mark.parametrize(
     ("sql", "columns"),
     [
-        ("SELECT COUNT(*), 2 * COUNT(*) AS twice FROM people", ["count", "twice", "count_stddev"]),
+        (
+            "SELECT COUNT(*), 2 * COUNT(*) AS twice FROM people",
+            ["count", "twice", "count_stddev", "twice_stddev"],
+        ),
+        (
+            "SELECT town, 100.0 * COUNT(*) / SUM(COUNT(*)) OVER () AS share, ROUND(AVG(LEAST(person_id::int, 9)), 1) "
+            "AS mean, RANK() OVER (ORDER BY COUNT(*)) AS place FROM people GROUP BY town ORDER BY share",
+            ["town", "share", "mean", "place", "share_stddev", "mean_stddev"],
+        ),
         (
             'SELECT town AS "a b", AVG(person_id::int) FILTER (WHERE person_id BETWEEN 1 AND 9) AS "m n" FROM people '
             "GROUP BY town",

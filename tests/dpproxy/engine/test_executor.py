@@ -275,9 +275,7 @@ def test_rows_within_the_noise_are_warned_of(service: Service) -> None:
     ann = Analyst(service, "ann of warnings")
     shown = ann.ask(TOWNS.replace("GROUP", "WHERE person_id < 0 GROUP"))
     ((warning,),) = ann.ask("SELECT warning FROM dpproxy.last_release")
-    assert re.fullmatch(
-        rf"dpproxy: the noise may exceed the value in \d of {len(shown)} rows of n", warning
-    )
+    assert re.fullmatch(rf"dpproxy: the noise may exceed the value in \d of {len(shown)} rows of n", warning)
     ann.ask("SELECT COUNT(*) FROM people")
     assert ann.ask("SELECT warning FROM dpproxy.last_release") == [(None,)]
 
