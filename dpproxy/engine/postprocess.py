@@ -26,9 +26,10 @@ _DAY = 86400
 class OutputColumn:
     """One released column: its values, and the standard deviation of each one's noise, empty where it is not known.
 
-    `name`: the client's; `width`: of the 95% interval to both sides, in standard deviations, 0 where it is not known;
-    `clip`: what one unit counts for at most over all groups, in words; `less`: a unit beyond that has less weight than
-    this, empty where only what it has above that is left out.
+    `name`: the client's; `factor`: what is shown under it for each 1 of the aggregate; `aggregate`: the aggregate's own
+    name, where there is a factor; `width`: of the 95% interval to both sides, in standard deviations, 0 where it is not
+    known; `clip`: what one unit counts for at most over all groups, in words; `less`: a unit beyond that has less weight
+    than this, empty where only what it has above that is left out.
     """
 
     values: tuple[Value, ...]
@@ -37,6 +38,8 @@ class OutputColumn:
     width: float = 0
     clip: str = ""
     less: str = ""
+    factor: float = 1
+    aggregate: str = ""
 
     @property
     def within_noise(self) -> int:
@@ -48,8 +51,10 @@ class OutputColumn:
 def outputs(node: AggregateNode, measured: Mapping[Place, MeasuredColumn]) -> tuple[OutputColumn, ...]:
     """The columns of a node's outputs, in their order."""
     names = node.names or ("",) * len(node.outputs)
+    factors = node.factors or (Fraction(1),) * len(node.outputs)
     return tuple(
-        _Column(node, output, measured).named(name) for output, name in zip(node.outputs, names, strict=True)
+        _Column(node, output, measured).named(name, factor)
+        for output, name, factor in zip(node.outputs, names, factors, strict=True)
     )
 
 
@@ -59,8 +64,8 @@ class _Column:
     output: Output
     measured: Mapping[Place, MeasuredColumn]
 
-    def named(self, name: str) -> OutputColumn:
-        """The column with its name and the width of its interval."""
+    def named(self, name: str, factor: Fraction) -> OutputColumn:
+        """The column with its name, a constant that it is shown times, and the width of its interval."""
         columns = [m for (place, _), m in self.measured.items() if place in self.output.measures]
         widths = [m.width for m in columns] or [0.0]
         return replace(
@@ -69,6 +74,8 @@ class _Column:
             width=max(widths) if min(widths) else 0,
             clip=self._clip(),
             less=self._less(),
+            factor=float(factor),
+            aggregate="" if factor == 1 else self.output.function,
         )
 
     def _clip(self) -> str:

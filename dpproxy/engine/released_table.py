@@ -63,7 +63,7 @@ class ReleasedTable:
         """An answer without rows, free of charge.
 
         >>> ReleasedTable.nothing(1, 1).columns
-        (OutputColumn(values=(), deviations=(), name='', width=0, clip='', less=''),)
+        (OutputColumn(values=(), deviations=(), name='', width=0, clip='', less='', factor=1, aggregate=''),)
         """
         free = Cost(Fraction(0), Fraction(0))
         return ReleasedTable(((),) * keys, {}, (), "nothing", (), free, columns=(OutputColumn(()),) * columns)
@@ -142,9 +142,9 @@ class ReleasedTable:
         told = ", ".join(dict.fromkeys(f"{c.name} {text}" for c in self.columns if (text := _told(c))))
         kept_out = [f"{self.caps}: {BEYOND}, {NOT_COVERED}"] if self.caps and told else []
         clips = [c for c in self.columns if c.clip]
-        sums = [f"{c.clip} in {c.name}" for c in clips if not c.less]
+        sums = [f"{c.clip} in {c.aggregate or c.name}" for c in clips if not c.less]
         less = [
-            (f"in {c.name} a unit of more than {c.clip} has less weight than {c.less}", c.less)
+            (f"in {c.aggregate or c.name} a unit of more than {c.clip} has less weight than {c.less}", c.less)
             for c in clips
             if c.less
         ]
@@ -206,7 +206,7 @@ def _told(column: OutputColumn) -> str:
 
 
 def _span(column: OutputColumn, factor: float) -> str:
-    known = [d * factor for d in column.deviations if d == d]
+    known = [d * factor * column.factor for d in column.deviations if d == d]
     if not known:
         return ""
     low, high = _figure(min(known)), _figure(max(known))

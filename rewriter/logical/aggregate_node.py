@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
 
 from sqlglot import exp
 
@@ -22,6 +23,7 @@ from rewriter.effort import spend
 from rewriter.ir.measure import Output, Running
 from rewriter.ir.relation import Relation, leaves
 from rewriter.ir.trees import copied
+from rewriter.ir.types import Type
 from rewriter.logical.above import Replacements
 from rewriter.logical.aggregate_calls import Call, read_call
 from rewriter.logical.limit import limit_of
@@ -29,10 +31,12 @@ from rewriter.logical.measures import measures_of
 from rewriter.logical.plan import AggregateNode, released, released_rows
 from rewriter.logical.running_counts import Known, running_count
 from rewriter.refusal import Refusal
-from rewriter.scalar.typecheck import Parameters
+from rewriter.scalar.constant_factor import constant_of
+from rewriter.scalar.typecheck import Parameters, type_of
 from rewriter.scalar.unsupported import available
 from rewriter.syntax.allowlist import CONSTANT, describe, own_parts, position
 
+_REAL = (exp.DType.DECIMAL, exp.DType.DOUBLE)
 Listed = tuple[exp.Expr, exp.Expr | None]
 """Texts, and the condition of FILTER on the rows that they are of."""
 
@@ -74,8 +78,9 @@ def dp_nodes(
     ordering = _ordering_count(tree, writer) if len(groups.sets) == 1 else None
     k = None if ordering is None else limit_of(tree, parameters)
     replacements.rows[id(tree)] = released_rows(index, groups.sets)
+    names, factors = _names(tree, writer)
     nodes = [
-        replace(_node(writer, places, ordering, k, shown), names=_names(tree, writer))
+        replace(_node(writer, places, ordering, k, shown), names=names, factors=factors)
         for places in groups.sets
     ]
     if writer.extremes and not groups.keys and not writer.calls:
@@ -111,17 +116,48 @@ def _node(
     return AggregateNode(writer.relation, keys, measures, outputs, bound, k, order_by, counts)
 
 
-def _names(tree: exp.Select, writer: ReleasedExpressionRewriter) -> tuple[str, ...]:
-    """What the SELECT calls each output, "" for one that it does not list by itself."""
+def _names(
+    tree: exp.Select, writer: ReleasedExpressionRewriter
+) -> tuple[tuple[str, ...], tuple[Fraction, ...]]:
+    """What the SELECT calls each output, "" for one that it lists neither by itself nor times a constant, and that."""
     if writer.running is not None:
         listed = [output_name(e) for e in tree.expressions if isinstance(e.unalias(), exp.Window)]
-        return tuple([*listed, ""][:1])
-    names = [""] * len(writer.calls)
-    for item in tree.expressions:
-        place = writer.places.get(id(item.unalias()))
-        if place is not None and not names[place]:
-            names[place] = output_name(item)
-    return tuple(names)
+        return tuple([*listed, ""][:1]), ()
+    names, factors = [""] * len(writer.calls), [Fraction(1)] * len(writer.calls)
+    multiples = [(item, *_multiple(item.unalias())) for item in tree.expressions]
+    calls = list(writer.calls)
+    # Those that are listed by themselves first.
+    for item, node, factor, cut in sorted(multiples, key=lambda one: one[0].unalias() is not one[1]):
+        place = writer.places.get(id(node))
+        if place is None or names[place] or (cut and writer.integral(calls[place])):
+            continue
+        names[place], factors[place] = output_name(item), abs(factor)
+    return tuple(names), tuple(factors)
+
+
+def _multiple(node: exp.Expr) -> tuple[exp.Expr, Fraction, bool]:
+    """An expression as another one times a constant, and whether PostgreSQL cuts the digits off if that is an integer.
+
+    >>> core, factor, cut = _multiple(exp.condition("-SUM(x) * 100 / 8"))
+    >>> core.sql(), factor, cut
+    ('SUM(x)', Fraction(-25, 2), True)
+    """
+    factor, cut = Fraction(1), False
+    while True:
+        if isinstance(node, exp.Paren):
+            node = node.this
+        elif isinstance(node, exp.Cast) and node.to.this in _REAL and not node.to.expressions:
+            node, cut = node.this, False
+        elif isinstance(node, exp.Neg):
+            node, factor = node.this, -factor
+        elif isinstance(node, exp.Div) and (by := constant_of(node.right)):
+            node, factor, cut = node.left, factor / by, node.right.is_int
+        elif isinstance(node, exp.Mul) and (by := constant_of(node.right)):
+            node, factor, cut = node.left, factor * by, cut and node.right.is_int
+        elif isinstance(node, exp.Mul) and (by := constant_of(node.left)):
+            node, factor, cut = node.right, factor * by, cut and node.left.is_int
+        else:
+            return node, factor, cut
 
 
 @dataclass
@@ -224,6 +260,12 @@ class ReleasedExpressionRewriter:
         found = exp.select(type(call)(this=exp.column(f"g{last}", table=released(place))))
         found.set("from_", exp.From(this=released_rows(place)))
         return found.where(*same, copy=False).subquery(copy=False)
+
+    def integral(self, call: Call) -> bool:
+        """Whether PostgreSQL gives an aggregate as an integer."""
+        if call.function != "sum":
+            return call.function == "count"
+        return type_of(call.values[0], self.relation, self.parameters) in (Type.INT2, Type.INT4)
 
     def _bits(self, node: exp.Grouping) -> None:
         """GROUPING(a, b): which of its arguments a row is not grouped by, as binary digits."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from fractions import Fraction
 
 from sqlglot import exp
 
@@ -29,7 +30,8 @@ class AggregateNode:
     `bound`: what one unit can do to its groups. `k`: LIMIT + OFFSET in top-k form, which orders by the count
     `order_by` (its place among the measures, None without that form); `counts`: whether that count is shown.
     Without measures the groups themselves are released. `names`: what the client calls the outputs, "" where one is
-    part of an expression. `listing`: that is the whole statement, a bare list of values.
+    part of an expression; `factors`: what is shown under such a name for each 1 of the output. `listing`: that is the
+    whole statement, a bare list of values.
     """
 
     relation: Relation
@@ -41,6 +43,7 @@ class AggregateNode:
     order_by: int | None
     counts: bool
     names: tuple[str, ...] = ()
+    factors: tuple[Fraction, ...] = ()
     listing: ValueListing | None = None
 
     @property
