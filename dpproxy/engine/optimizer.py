@@ -123,12 +123,12 @@ def _refuse_scan(aggregate: AggregateNode, max_k: int) -> None:
     """
     if aggregate.listing is None:
         return
-    alias, name = next(iter(leaves(*aggregate.keys)))
-    table = aggregate.relation.source(alias).table
-    column = table.column(name)
     limit = aggregate.listing.limit
-    if (limit is not None and limit > max_k) or column is None or not column.declared:
-        raise refusals.scan(table, name)
+    for alias, name in sorted(leaves(*aggregate.keys)):
+        table = aggregate.relation.source(alias).table
+        column = table.column(name)
+        if (limit is not None and limit > max_k) or column is None or not column.declared:
+            raise refusals.scan(table, name)
 
 
 def _stream(node: BoundNode, terms: ReleaseOptions, keys: ReleaseKeys) -> ReleasePlan:
@@ -248,7 +248,8 @@ def _better_by_units(node: BoundNode, place: int) -> bool:
 
 def _listed(node: BoundNode, terms: ReleaseOptions) -> Selection:
     """The groups of a query without aggregates: the known domain, free of charge, or those present in the data."""
-    if node.cells is not None and not terms.present:
+    present = terms.present or (node.aggregate.present and node.aggregate.listing is None)
+    if node.cells is not None and not present:
         return FullDomain(node.cells)
     if not terms.settings.delta_per:
         raise refusals.no_delta()

@@ -28,8 +28,8 @@ class OutputColumn:
 
     `name`: the client's; `factor`: what is shown under it for each 1 of the aggregate; `aggregate`: the aggregate's own
     name, where there is a factor; `width`: of the 95% interval to both sides, in standard deviations, 0 where it is not
-    known; `clip`: what one unit counts for at most over all groups, in words; `less`: a unit beyond that has less weight
-    than this, empty where only what it has above that is left out.
+    known; `clip`: what one unit counts for at most over all groups, in words; `less`: a unit beyond that has less
+    weight than this, empty where only what it has above that is left out.
     """
 
     values: tuple[Value, ...]

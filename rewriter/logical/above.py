@@ -29,11 +29,13 @@ class Replacements:
     Attributes:
         parts: the new expression, or the released rows of one of the proxy's own tables.
         rows: the released rows that an aggregating SELECT reads; None where its parts alone read some.
+        joins: what is joined with them.
         dropped: CTEs of private rows, which nothing reads any more.
     """
 
     parts: dict[int, exp.Expr] = field(default_factory=dict)
     rows: dict[int, exp.Table | None] = field(default_factory=dict)
+    joins: dict[int, list[exp.Join]] = field(default_factory=dict)
     dropped: set[int] = field(default_factory=set)
 
     def above(self, node: exp.Expr) -> exp.Expr:
@@ -60,6 +62,8 @@ class Replacements:
         ]
         made.set("expressions", outputs)
         made.set("from_", None if rows is None else exp.From(this=copied(rows)))
+        if joins := self.joins.get(id(tree)):
+            made.set("joins", [copied(join) for join in joins])
         having = tree.args.get("having")
         if having is not None:
             made.set("where", exp.Where(this=self.above(having.this)))

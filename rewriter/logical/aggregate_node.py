@@ -21,7 +21,7 @@ from rewriter.binder.names import folded, output_name, resolve
 from rewriter.binder.rejections import not_grouped
 from rewriter.effort import spend
 from rewriter.ir.measure import Output, Running
-from rewriter.ir.relation import Relation, leaves
+from rewriter.ir.relation import Relation, leaf, leaves
 from rewriter.ir.trees import copied
 from rewriter.ir.types import Type
 from rewriter.logical.above import Replacements
@@ -88,9 +88,11 @@ def dp_nodes(
         replacements.rows[id(tree)] = None
         nodes = []
     for listed, calls in writer.extremes.items():
-        node = writer.list_node(listed)
+        node = writer.list_node(tree, listed)
         place = further(node) if nodes else index
         nodes = nodes or [node]
+        if groups.keys:
+            replacements.joins.setdefault(id(tree), []).append(writer.extremes_joined(place))
         for call in calls:
             replacements.parts[id(call)] = writer.extreme_of(call, place)
     return nodes
@@ -150,12 +152,12 @@ def _multiple(node: exp.Expr) -> tuple[exp.Expr, Fraction, bool]:
             node, cut = node.this, False
         elif isinstance(node, exp.Neg):
             node, factor = node.this, -factor
-        elif isinstance(node, exp.Div) and (by := constant_of(node.right)):
-            node, factor, cut = node.left, factor / by, node.right.is_int
-        elif isinstance(node, exp.Mul) and (by := constant_of(node.right)):
-            node, factor, cut = node.left, factor * by, cut and node.right.is_int
-        elif isinstance(node, exp.Mul) and (by := constant_of(node.left)):
-            node, factor, cut = node.right, factor * by, cut and node.left.is_int
+        elif isinstance(node, exp.Div) and (by := constant_of(node.expression)):
+            node, factor, cut = node.this, factor / by, node.expression.is_int
+        elif isinstance(node, exp.Mul) and (by := constant_of(node.expression)):
+            node, factor, cut = node.this, factor * by, cut and node.expression.is_int
+        elif isinstance(node, exp.Mul) and (by := constant_of(node.this)):
+            node, factor, cut = node.expression, factor * by, cut and node.this.is_int
         else:
             return node, factor, cut
 
@@ -238,28 +240,40 @@ class ReleasedExpressionRewriter:
         self.places[id(node)] = place
         self._replace(node, f"c{place}")
 
-    def list_node(self, listed: Listed) -> AggregateNode:
-        """The node that releases which texts are in which group."""
+    def list_node(self, tree: exp.Select, listed: Listed) -> AggregateNode:
+        """The node that releases which texts are in which group; units' keys and events are no texts to list."""
         value, condition = listed
+        refuse_unit_keys(tree, self.relation, tuple(leaf(a, c) for a, c in sorted(leaves(value))))
         met = () if condition is None else (condition,)
         relation = replace(self.relation, conditions=self.relation.conditions + met)
         keys = (*self.groups.keys, value)
-        return AggregateNode(relation, keys, (), (), groups_per_unit(relation, keys), None, None, True)
+        bound = groups_per_unit(relation, keys)
+        return AggregateNode(relation, keys, (), (), bound, None, None, True, present=True)
+
+    def extremes_joined(self, place: int) -> exp.Join:
+        """The join with the first and last text of each group, out of the list of node `place`.
+
+        Keys are compared as texts of whole rows: their NULLs are equal then, and PostgreSQL can hash them.
+        """
+        keys = [f"g{n}" for n in range(len(self.groups.keys))]
+        own = [exp.column(key, table=released(place)) for key in keys]
+        text = exp.column(f"g{len(keys)}", table=released(place))
+        ends = [exp.alias_(exp.Min(this=text), "low"), exp.alias_(exp.Max(this=text.copy()), "high")]
+        found = exp.select(*own, *ends).from_(released_rows(place), copy=False).group_by(*own)
+        rows = [
+            exp.cast(exp.Anonymous(this="ROW", expressions=[exp.column(k, table=t) for k in keys]), "TEXT")
+            for t in (f"_m{place}", released(self.index))
+        ]
+        return exp.Join(this=found.subquery(f"_m{place}"), on=rows[0].eq(rows[1]), side="LEFT")
 
     def extreme_of(self, node: exp.Expr, place: int) -> exp.Expr:
-        """MIN or MAX of texts over the released list of node `place`, in the group that it stands in."""
+        """MIN or MAX of the texts of node `place`'s list: of the group that it stands in, or of all."""
         call = node.this if isinstance(node, exp.Filter) else node
-        last = len(self.groups.keys)
-        same = [
-            exp.NullSafeEQ(
-                this=exp.column(f"g{n}", table=released(place)),
-                expression=exp.column(f"g{n}", table=released(self.index)),
-            )
-            for n in range(last)
-        ]
-        found = exp.select(type(call)(this=exp.column(f"g{last}", table=released(place))))
+        if self.groups.keys:
+            return exp.column("low" if isinstance(call, exp.Min) else "high", table=f"_m{place}")
+        found = exp.select(type(call)(this=exp.column("g0", table=released(place))))
         found.set("from_", exp.From(this=released_rows(place)))
-        return found.where(*same, copy=False).subquery(copy=False)
+        return found.subquery(copy=False)
 
     def integral(self, call: Call) -> bool:
         """Whether PostgreSQL gives an aggregate as an integer."""

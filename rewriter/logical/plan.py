@@ -31,7 +31,7 @@ class AggregateNode:
     `order_by` (its place among the measures, None without that form); `counts`: whether that count is shown.
     Without measures the groups themselves are released. `names`: what the client calls the outputs, "" where one is
     part of an expression; `factors`: what is shown under such a name for each 1 of the output. `listing`: that is the
-    whole statement, a bare list of values.
+    whole statement, a bare list of values. `present`: the groups have to be those in the data, not those of a domain.
     """
 
     relation: Relation
@@ -44,6 +44,7 @@ class AggregateNode:
     counts: bool
     names: tuple[str, ...] = ()
     factors: tuple[Fraction, ...] = ()
+    present: bool = False
     listing: ValueListing | None = None
 
     @property

@@ -302,6 +302,8 @@ class QueryAnalyzer(Conditions):
 
     def _joined(self, first: exp.Expr, joins: list[exp.Join], ctes: Ctes) -> Relation | None:
         items = [first, *(j.this for j in joins)]
+        # PostgreSQL, which joins what is public or released, takes longer than in proportion.
+        spend(len(items) ** 2 // 8)
         found = [self.item(i, ctes) for i in items]
         if not any(r is not None and r.private for r in found):
             for node in joins:

@@ -28,14 +28,18 @@ def listing(tree: exp.Expr) -> ValueListing | None:
     """What a whole statement lists, None where it is anything but the bare values of columns of one table.
 
     `SELECT DISTINCT c FROM t` or `SELECT c FROM t GROUP BY c`, with ORDER BY and LIMIT or without; or aggregates of all
-    rows with MIN(c) or MAX(c) among them. A WHERE, a join, an aggregate beside c or a second column mean that a person
-    has written the query.
+    rows with MIN(c) or MAX(c) among them. A WHERE, a join, an expression, an aggregate beside c or a second column mean
+    that a person has written the query.
     """
     if not isinstance(tree, exp.Select) or {name for name, part in tree.args.items() if part} - _PARTS:
         return None
     source, distinct, group = (tree.args.get(name) for name in ("from_", "distinct", "group"))
-    if distinct is None and group is None and tree.find(exp.Min, exp.Max) and not tree.find(exp.Subquery):
-        return ValueListing(None)
+    if distinct is None and group is None and source is not None and isinstance(source.this, exp.Table):
+        extremes = [*tree.find_all(exp.Min, exp.Max)]
+        bare = all(
+            isinstance(one.this, exp.Column) and not isinstance(one.parent, exp.Filter) for one in extremes
+        )
+        return ValueListing(None) if extremes and bare and not tree.find(exp.Subquery) else None
     if len(tree.expressions) != 1 or not isinstance(tree.expressions[0].unalias(), exp.Column):
         return None
     if (distinct is None and group is None) or (group is not None and len(group.expressions) != 1):

@@ -78,6 +78,8 @@ TOO_MUCH = {
     "keys": f"SELECT COUNT(*) FROM users GROUP BY {','.join(f'birth_year + {n}' for n in range(700))}",
     "AND": WHERE + " AND ".join(["birth_year > 1"] * 800),
     "comparisons": WHERE + "1" + "=1" * 2400,
+    "rows side by side": "WITH c AS (SELECT country, COUNT(*) FROM users GROUP BY country) SELECT 1 FROM c c0"
+    + "".join(f", c c{n}" for n in range(1, 1500)),
     "words": "SELECT COUNT(*) FROM users " + "x " * 12_000,
 }
 """Each would take seconds, hours or a stack without end."""

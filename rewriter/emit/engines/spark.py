@@ -175,10 +175,13 @@ class Spark(Engine):
         )
 
     def write(self, node: exp.Expr) -> exp.Expr:
+        if isinstance(node, exp.EQ) and all(
+            isinstance(o, exp.Column) and o.name == UNIT for o in operands(node)
+        ):
+            # A unit has no type of its own, and is compared with units alone.
+            return exp.EQ(this=super().write(node.this), expression=super().write(node.expression))
         valued = isinstance(node, (exp.Column, exp.Parameter, exp.Cast))
-        # The unit is compared with itself alone.
-        unit = isinstance(node, exp.Column) and node.name == UNIT
-        if valued and not unit and self.type_of(node) not in COMPUTED:
+        if valued and self.type_of(node) not in COMPUTED:
             raise self.refused(node, "a value of this type")
         return super().write(node)
 

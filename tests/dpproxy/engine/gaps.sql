@@ -56,6 +56,11 @@ SELECT MIN(country) AS first, MAX(country) AS last FROM users;
 SELECT o.channel, MIN(u.country) AS first, MAX(DISTINCT o.channel) AS channels, COUNT(*) AS n
 FROM orders o JOIN users u ON u.id = o.user_id GROUP BY o.channel HAVING MIN(u.country) < 'B' ORDER BY o.channel;
 
+SELECT MAX(country) AS last FROM users WHERE height > 400;
+
+SELECT c.name, MIN(u.country) AS first FROM countries c LEFT JOIN users u ON u.country = c.code GROUP BY c.name ORDER BY
+  c.name;
+
 -- == Averages that mean something ==
 
 -- Of nobody: NULL.
@@ -322,6 +327,12 @@ SELECT COUNT(DISTINCT badge) AS staff FROM staff WHERE level > 1;
 SELECT (SELECT COUNT(*) FROM users) AS users, (SELECT COUNT(*) FROM staff) AS staff;
 
 -- == Still refused ==
+
+-- PV010: the key of a row is no text to list.
+SELECT MIN(id::text) AS first FROM orders WHERE rating = 1;
+
+-- PV011: nor is the unit.
+SELECT MAX(left(badge::text, 8)) AS last FROM staff WHERE level = 1;
 
 -- PV014: the number of a row depends on everybody's rows; PERCENTILE_CONT says the same, and is answered.
 SELECT MIN(CASE WHEN nr >= 0.5 * total THEN height END)

@@ -83,6 +83,8 @@ def test_a_scan_is_refused_and_costs_nothing(ann: Analyst, sql: str) -> None:
         "SELECT COUNT(*) FROM (SELECT DISTINCT tag FROM words) t",
         "SELECT DISTINCT upper(tag) FROM words LIMIT 5000",
         "SELECT MIN(word) FROM words",
+        "SELECT MIN(tag) FILTER (WHERE word = 'word 1') FROM words",
+        "SELECT MIN(place) FROM words WHERE person_id > 0",
         "SELECT word, MAX(tag) FROM words GROUP BY word",
     ],
 )
