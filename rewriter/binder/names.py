@@ -30,7 +30,7 @@ def folded(identifier: exp.Expr | None) -> str:
 def item_name(item: exp.Expr) -> str:
     """The name of an item of FROM in the scope: its alias, or that of its table.
 
-    >>> item_name(exp.to_table("Users")), item_name(exp.to_table("Users AS U"))
+    >>> item_name(exp.to_table("Users")), item_name(exp.alias_(exp.to_table("Users"), "U", table=True))
     ('users', 'u')
     """
     shown = item.args.get("alias")
