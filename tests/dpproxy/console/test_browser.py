@@ -129,6 +129,7 @@ def test_every_page_in_a_browser(
         page.goto(run.console)
         assert page.url == f"{run.console}login"
         looked_at(page, width)
+        page.wait_for_function("document.activeElement.id === 'password'")
         page.keyboard.type(PASSWORD)
         page.keyboard.press("Enter")
         page.wait_for_url(run.console)
