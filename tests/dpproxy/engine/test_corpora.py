@@ -23,8 +23,9 @@ OUTLIER = "Chief Privacy Officer"
 VALUES: dict[str, tuple[object, ...]] = {"Y196": ("Engineer", datetime(2024, 3, 1))}
 KNOWN_BY_POLICY = frozenset({"L065", "L085", "L087", "L088", "L089", "L092", "L094"})
 """Labelled unknown, but the policy gives the article or the date a domain, and it wins."""
-JUSTIFIED = frozenset({"Y029 PV020 for PV018"})
-"""Other codes than expected: the function among the groups is refused before the aggregate over them is looked at."""
+JUSTIFIED = frozenset({"Y029 PV020 for PV018", "Y022 answered for PV018", "Y023 answered for PV018"})
+"""Other codes than expected: the function among the groups is refused before the aggregate over them is looked at, and
+MIN of a text is answered from the list of those that enough units have."""
 SESSION = ("session", "constant", "public_exact")
 
 
