@@ -43,9 +43,10 @@ class OutputColumn:
 
     @property
     def within_noise(self) -> int:
-        """How many values are within their own interval of 0."""
+        """How many values are within their own interval of 0; a 0 whose interval is below 1/2 is told."""
         known = zip(self.values, self.deviations, strict=False)
-        return sum(v is not None and d > 0 and abs(float(v)) <= self.width * d for v, d in known)
+        widths = ((abs(float(v)), self.width * d) for v, d in known if v is not None)
+        return sum(0 < size <= width or (not size and width >= 1 / 2) for size, width in widths)
 
 
 def outputs(node: AggregateNode, measured: Mapping[Place, MeasuredColumn]) -> tuple[OutputColumn, ...]:

@@ -22,7 +22,7 @@ from rewriter.binder.rejections import not_grouped
 from rewriter.effort import spend
 from rewriter.ir.measure import Output, Running
 from rewriter.ir.relation import Relation, leaf, leaves
-from rewriter.ir.trees import copied
+from rewriter.ir.trees import copied, walk
 from rewriter.ir.types import Type
 from rewriter.logical.above import Replacements
 from rewriter.logical.aggregate_calls import Call, read_call
@@ -140,7 +140,7 @@ def _names(
 def _multiple(node: exp.Expr) -> tuple[exp.Expr, Fraction, bool]:
     """An expression as another one times a constant, and whether PostgreSQL cuts the digits off if that is an integer.
 
-    >>> core, factor, cut = _multiple(exp.condition("-SUM(x) * 100 / 8"))
+    >>> core, factor, cut = _multiple(exp.condition("-SUM(x) * 100 / (4 + 4)"))
     >>> core.sql(), factor, cut
     ('SUM(x)', Fraction(-25, 2), True)
     """
@@ -153,13 +153,17 @@ def _multiple(node: exp.Expr) -> tuple[exp.Expr, Fraction, bool]:
         elif isinstance(node, exp.Neg):
             node, factor = node.this, -factor
         elif isinstance(node, exp.Div) and (by := constant_of(node.expression)):
-            node, factor, cut = node.this, factor / by, node.expression.is_int
+            node, factor, cut = node.this, factor / by, _whole(node.expression)
         elif isinstance(node, exp.Mul) and (by := constant_of(node.expression)):
-            node, factor, cut = node.this, factor * by, cut and node.expression.is_int
+            node, factor, cut = node.this, factor * by, cut and _whole(node.expression)
         elif isinstance(node, exp.Mul) and (by := constant_of(node.this)):
-            node, factor, cut = node.expression, factor * by, cut and node.this.is_int
+            node, factor, cut = node.expression, factor * by, cut and _whole(node.this)
         else:
             return node, factor, cut
+
+
+def _whole(constant: exp.Expr) -> bool:
+    return all(number.is_int for number in walk(constant, exp.Literal))
 
 
 @dataclass

@@ -280,6 +280,23 @@ def test_rows_within_the_noise_are_warned_of(service: Service) -> None:
     assert ann.ask("SELECT warning FROM dpproxy.last_release") == [(None,)]
 
 
+@pytest.mark.parametrize(
+    ("shown", "told"),
+    [
+        ("10.0 * COUNT(*)", "x +- 261."),
+        ("COUNT(*) / 10.0", "x +- 2.6 "),
+        ("COUNT(*)::numeric / 10", "x +- 2.6 "),
+        ("COUNT(*) / (5 + 5)", "count +- 26.1 "),
+    ],
+)
+def test_an_interval_is_of_what_is_shown(service: Service, shown: str, told: str) -> None:
+    ann = Analyst(service, "ann of intervals")
+    ann.ask(f"SELECT {shown} AS x FROM people WHERE person_id > 7")
+    ((noise,),) = ann.ask("SELECT noise FROM dpproxy.last_release")
+    assert noise is not None
+    assert noise.startswith(told)
+
+
 def test_parameters_decide_domain_and_limit(service: Service) -> None:
     sql = "SELECT room, COUNT(DISTINCT person_id) FROM visits WHERE room = $1 GROUP BY room"
     answering = service.answering
