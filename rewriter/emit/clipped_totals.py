@@ -175,7 +175,7 @@ def _of_turn(values: Sequence[exp.Expr]) -> exp.Expr:
 def _totals(vectors: Vectors, parts: Sequence[Sequence[str]]) -> CellQuery:
     """The query up to `u`, each unit's totals by cell: the parts of vector n are named with n behind them."""
     node = replace(vectors.node, measures=vectors.measures, outputs=())
-    query = CellQuery(node, vectors.backend, len(node.keys), typed=True)
+    query = CellQuery(node, vectors.backend, len(node.keys), typed=True, units_later=True)
     keys = [exp.column(k) for k in query.keys]
     names = [f"{name}{number}" for number, of in enumerate(parts) for name in of]
     values = [
@@ -186,7 +186,8 @@ def _totals(vectors: Vectors, parts: Sequence[Sequence[str]]) -> CellQuery:
     units = select(exp.column(UNIT), *keys, *values, source="r")
     query.add("pu", units.group_by(exp.column(UNIT), *(copied(k) for k in keys), copy=False))
     columns = [exp.column(name, table="pu") for name in (UNIT, *names)]
-    query.add("u", query.by_cell("pu", vectors.cells).select(*columns, copy=False))
+    cells = query.by_cell("pu", vectors.cells).select(*columns, copy=False)
+    query.add("u", query.emitter.of_known_units(cells, "pu"))
     return query
 
 

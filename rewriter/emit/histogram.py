@@ -41,10 +41,10 @@ from rewriter.ir.trees import (
     walk,
     with_,
 )
-from rewriter.ir.types import Type, type_named
+from rewriter.ir.types import INTEGERS, Type, type_named
 from rewriter.logical.plan import AggregateNode
 from rewriter.plan import Cells, CellTexts, HistogramQuery, UniqueKey
-from rewriter.policy import Column, Policy, Table
+from rewriter.policy import Column, Hop, Policy, Table
 from rewriter.scalar.typecheck import Parameters, type_of
 
 Scanned = tuple[tuple[str, str, str, str], ...]
@@ -71,13 +71,13 @@ def histogram_query(
     types = [type_of(k, node.relation, parameters) for k in node.keys]
     keys = [f"g{n}" for n in range(len(node.keys))]
     counts = [f"c{n}" for n, m in enumerate(node.measures) if isinstance(m, (Count, Moment))]
-    ctes: list[tuple[str, exp.Query]] = [("r", emitter.rows(node, typed=cells is not None))]
+    ctes: list[tuple[str, exp.Query]] = [("r", emitter.rows(node, typed=cells is not None, units_later=True))]
     kept = held(node.bound, keys, delta0)
     ctes += numbered_rows(emitter, node, keys, types, kept)
     ctes.append(("pu", per_unit(emitter, node, keys, types, ctes[-1][0], kept)))
     if kept.ranked and kept.most is not None:
         ctes.append(("tr", emitter.truncated(node, keys, types, kept.most)))
-    ctes.append(("h", _histogram(node, keys, ctes[-1][0], dialect)))
+    ctes.append(("h", emitter.of_known_units(_histogram(node, keys, ctes[-1][0], dialect), ctes[-1][0])))
     if not keys:
         query = select(alias(exp.Literal.number(1), "cell"), *(_filled(c) for c in counts), source="h")
     elif cells is not None:
@@ -152,6 +152,16 @@ def _of_units(join: SemiJoin, relation: Relation) -> bool:
     return is_inner_unit(join.value, relation) and is_inner_unit(join.output, join.relation)
 
 
+def _names_unit(source: Table, hop: Hop, target: Table) -> bool:
+    """Whether a reference to `target` is the unit itself, and prints as the key there does."""
+    if hop.more or target.unit != (hop.target_column,):
+        return False
+    (here,) = (c for c in source.columns if c.name == hop.column)
+    (there,) = (c for c in target.columns if c.name == hop.target_column)
+    same = (here.type, here.caseless) == (there.type, there.caseless)
+    return same and type_named(here.type) in {*INTEGERS, Type.TEXT, Type.UUID}
+
+
 def _of(table: str, name: str) -> exp.Column:
     return exp.column(name, table=table)
 
@@ -179,6 +189,7 @@ class Emitter:
         rank: which parameter holds the secret of the keyed order.
         rank_used: the keyed order has been written.
         unique: the keys that paths have been found to rest on so far.
+        unchecked: the tables of units in which the units of the rows have not been looked up yet.
         read: the stored columns that have been written so far.
     """
 
@@ -188,6 +199,7 @@ class Emitter:
     dialect: Engine
     rank_used: bool = False
     unique: frozenset[UniqueKey] = frozenset()
+    unchecked: dict[tuple[str, ...], Table] = field(default_factory=dict)
     read: set[tuple[str, str, str, str]] = field(default_factory=set)
 
     def rank_key(self) -> exp.Expr:
@@ -218,7 +230,12 @@ class Emitter:
         order += [self.dialect.ordered(copied(value), found) for value, found in values]
         return [exp.Ordered(this=one) for one in order]
 
-    def rows(self, node: AggregateNode, typed: bool) -> exp.Select:
+    def rows(self, node: AggregateNode, typed: bool, *, units_later: bool = False) -> exp.Select:
+        """The rows of a node: their unit, keys, and what measures need.
+
+        `units_later`: whether a unit exists may be left to `of_known_units`, which has a row a unit or so to look up,
+        not all of their rows.
+        """
         relation = node.relation
         outputs: list[Output] = [(UNIT, self.unit(relation))]
         for number, key in enumerate(node.keys):
@@ -228,16 +245,33 @@ class Emitter:
             value = self.dialect.cell(value, found) if typed else value
             outputs.append((f"g{number}", value))
         outputs += row_columns(self, node)
-        return self.select(relation, outputs, [*node.keys, *(p for m in node.measures for p in read_by(m))])
+        used = [*node.keys, *(p for m in node.measures for p in read_by(m))]
+        return self.select(relation, outputs, used, units_later=units_later)
 
     @staticmethod
     def unit(relation: Relation) -> exp.Column:
         return leaf(next(s.alias for s in relation.sources if s.private and s.on is None), UNIT)
 
-    def select(self, relation: Relation, outputs: Sequence[Output], used: Sequence[exp.Expr]) -> exp.Select:
+    def of_known_units(self, query: exp.Select, name: str) -> exp.Select:
+        """A query of `name` without the rows of units that `unchecked` tables do not have."""
+        for units in self.unchecked.values():
+            (key,) = units.unit
+            rows = self.dialect.rows(units, [key], "u")
+            known = self.known([_of(name, UNIT)], [self.stored("u", units, key)], rows)
+            query = query.where(known, copy=False)
+        return query
+
+    def select(
+        self,
+        relation: Relation,
+        outputs: Sequence[Output],
+        used: Sequence[exp.Expr],
+        *,
+        units_later: bool = False,
+    ) -> exp.Select:
         """SELECT outputs FROM the relation's sources under its conditions; `used`: base forms of the outputs.
 
-        Raises ValueError where rows of several units would meet.
+        `units_later`: as in `rows`. Raises ValueError where rows of several units would meet.
         """
         check_units(relation)
         spend(EXPANDED)
@@ -248,7 +282,8 @@ class Emitter:
         query = select(*(alias(v, n, quoted=True) for n, v in outputs))
         first = True
         for source in relation.sources:
-            item = self.source(source, sorted(c for a, c in needed if a == source.alias))
+            columns = sorted(c for a, c in needed if a == source.alias)
+            item = self.source(source, columns, units_later=units_later and source.on is None)
             if source.on is not None:
                 matched = canonical_conjuncts(source.on, relation)
                 on = and_(*(self.written(c, relation) for c in matched)) if matched else exp.true()
@@ -258,6 +293,10 @@ class Emitter:
             else:
                 join(query, item, kind="CROSS")
             first = False
+        for source in relation.sources:
+            # Private rows meet on their unit: rows of the table of units among them have found it.
+            if units_later and source.private and source.on is None and not source.table.path:
+                self.unchecked.pop(source.table.backend_name, None)
         written = sorted((self.written(c, relation) for c in conditions), key=text_of)
         written += [self.semi_join(relation, number) for number in range(len(relation.semi_joins))]
         return query.where(*written, copy=False) if written else query
@@ -282,7 +321,7 @@ class Emitter:
             found = exp.In(this=self.written(join.value, relation), query=rows.subquery(copy=False))
         return not_(found) if join.negated else found
 
-    def source(self, source: Source, columns: Sequence[str]) -> exp.Expr:
+    def source(self, source: Source, columns: Sequence[str], *, units_later: bool = False) -> exp.Expr:
         if source.view is not None and not self.dialect.open:
             return table_named((source.view.schema, source.view.name), source.alias)
         if source.derived is not None:
@@ -290,7 +329,7 @@ class Emitter:
             return rows.subquery(source.alias, copy=False)
         if not source.private:
             return self.public_scan(source, columns)
-        scan = self.private_scan(source, [c for c in columns if c != UNIT])
+        scan = self.private_scan(source, [c for c in columns if c != UNIT], units_later=units_later)
         return scan.subquery(source.alias, copy=False)
 
     def public_scan(self, source: Source, columns: Sequence[str]) -> exp.Expr:
@@ -308,7 +347,7 @@ class Emitter:
             for name, value in values
         ]
 
-    def private_scan(self, source: Source, columns: Sequence[str]) -> exp.Select:
+    def private_scan(self, source: Source, columns: Sequence[str], *, units_later: bool) -> exp.Select:
         """The rows of a private table that a unit owns, with the unit as _o."""
         table = source.table
         virtual = {c.name for c in table.columns if c.virtual}
@@ -318,7 +357,7 @@ class Emitter:
         else:
             scan = self.dialect.rows(table, [*stored, *self.leading(table)], "s")
         query = select(*self.columns(source, "s", stored), source=scan)
-        parts, query = self.owner(table, "s", query)
+        parts, query = self.owner(table, "s", query, units_later=units_later)
         owner = parts[0][0] if len(parts) == 1 else self.dialect.row(parts)
         shown = (alias(copied(owner), name, quoted=True) for name in columns if name in virtual)
         present = [not_(exp.Is(this=copied(part), expression=exp.null())) for part, _ in parts]
@@ -352,7 +391,9 @@ class Emitter:
         """The stored columns that name the unit, or that the path to it begins with."""
         return [column for column, _ in table.path[0].pairs] if table.path else table.unit
 
-    def owner(self, table: Table, of: str, query: exp.Select) -> tuple[list[Typed], exp.Select]:
+    def owner(
+        self, table: Table, of: str, query: exp.Select, *, units_later: bool
+    ) -> tuple[list[Typed], exp.Select]:
         """The values that name the unit of a row, along the table's path; rows whose path leads nowhere are dropped."""
 
         def stored(alias: str, of: Table, names: Iterable[str]) -> list[exp.Expr]:
@@ -360,10 +401,14 @@ class Emitter:
 
         holder = self.policy.tables[table.path[-1].target] if table.path else table
         types = [type_named(next(c.type for c in holder.columns if c.name == part)) for part in holder.unit]
-        current = stored(of, table, self.leading(table))
+        current, source = stored(of, table, self.leading(table)), table
         for number, hop in enumerate(table.path):
             target = self.policy.tables[hop.target]
             last, keys = hop is table.path[-1], [key for _, key in hop.pairs]
+            if last and units_later and _names_unit(source, hop, target):
+                self.unchecked[target.backend_name] = target
+                break
+            source = target
             joined = self.dialect.joins_units and frozenset(keys) in target.keys
             if last and set(keys) == set(target.unit) and not joined:
                 units = self.dialect.rows(target, keys, "u")

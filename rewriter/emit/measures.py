@@ -8,6 +8,7 @@ Why: docs/decisions/order-decides-nothing.md and docs/decisions/rows-are-cut-not
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from sys import float_info
@@ -41,6 +42,7 @@ from rewriter.scalar.typecheck import type_of
 
 LARGEST_SUM = 1 << 61
 """Where the sum over all units is clamped: nothing in the backend can overflow."""
+_SIZED = re.compile(r"numeric\((\d+),(\d+)\)")
 Summed = Moment | Total | Joint | Quantiles
 
 
@@ -119,6 +121,8 @@ def fixed_point(emitter: Context, value: FixedPoint, relation: Relation, *, fini
     lo, hi = (0, 1) if value.lo is None or value.hi is None else (value.lo, value.hi)
     found = type_of(value.value, relation, emitter.parameters)
     given = emitter.written(canonical(value.value), relation)
+    if isinstance(given, exp.Column) and _plainly(emitter, value, found, relation):
+        return _cut(given, value.scale, lo, hi)
     if found is Type.DATE:
         clamped = _clamped(given, written_date(lo, value.scale), written_date(hi, value.scale), "DATE")
         number = emitter.dialect.days(clamped)
@@ -139,6 +143,33 @@ def fixed_point(emitter: Context, value: FixedPoint, relation: Relation, *, fini
         size = exp.Abs(this=cast(given.copy(), "DOUBLE"))
         present = exp.LTE(this=size, expression=_literal(repr(float_info.max), "DOUBLE"))
     return case((present, cast(number, "BIGINT")))
+
+
+def _plainly(emitter: Context, value: FixedPoint, found: Type, relation: Relation) -> bool:
+    """Whether a column is an integer in fixed point as it is stored: of 15 digits, which a double holds as well."""
+    if found in INTEGERS:
+        return value.scale == 0
+    column = value.value
+    source = relation.source(column.table) if isinstance(column, exp.Column) else None
+    if emitter.dialect.knows_nan or source is None or source.derived is not None or column.name == UNIT:
+        return False
+    stored = source.column(column.name)
+    size = _SIZED.fullmatch(stored.type) if stored.expression is None else None
+    if size is None:
+        return False
+    digits, decimals = map(int, size.groups())
+    return decimals <= value.scale <= 15 - digits + decimals
+
+
+def _cut(column: exp.Expr, scale: int, lo: int, hi: int) -> exp.Expr:
+    """A column in fixed point within lo and hi. A comparison costs engines less than LEAST and GREATEST."""
+    low, high = (exp.Literal.number(_decimal(end, scale)) for end in (lo, hi))
+    units = exp.Mul(this=column, expression=exp.Literal.number(10**scale)) if scale else column
+    return case(
+        (exp.Between(this=column.copy(), low=low, high=high), cast(units, "BIGINT")),
+        (exp.LT(this=column.copy(), expression=low.copy()), signed(lo)),
+        (exp.GT(this=column.copy(), expression=high.copy()), signed(hi)),
+    )
 
 
 def _clamped(value: exp.Expr, lo: str, hi: str, target: str) -> exp.Expr:

@@ -194,10 +194,17 @@ class CellQuery:
     """A query in the making over the rows `r` of a node; `arrays` parameters come before the secret's.
 
     `typed`: keys are in the type of their cells, so that a unit is bounded in cells, of which several keys can be one.
+    `units_later`: as in `Emitter.rows`.
     """
 
     def __init__(
-        self, node: AggregateNode, backend: QueryContext, arrays: int, *, typed: bool = False
+        self,
+        node: AggregateNode,
+        backend: QueryContext,
+        arrays: int,
+        *,
+        typed: bool = False,
+        units_later: bool = False,
     ) -> None:
         self.node, self.backend, self.arrays = node, backend, arrays
         self.emitter = Emitter(backend.policy, backend.parameters, arrays + 1, backend.dialect)
@@ -205,7 +212,8 @@ class CellQuery:
         self.types = [type_of(k, node.relation, backend.parameters) for k in node.keys]
         self.named = [(exp.column(k), of) for k, of in zip(self.keys, self.types, strict=True)]
         self.unit = (exp.column(UNIT), self.emitter.unit_type(node.relation))
-        self._ctes: list[tuple[str, exp.Query]] = [("r", self.emitter.rows(node, typed=typed))]
+        rows = self.emitter.rows(node, typed=typed, units_later=units_later)
+        self._ctes: list[tuple[str, exp.Query]] = [("r", rows)]
 
     def add(self, name: str, body: exp.Query) -> None:
         self._ctes.append((name, body))

@@ -22,12 +22,13 @@ from rewriter.emit.clipped_totals import Vectors, averages_query, clipped_query,
 from rewriter.emit.engines.base import Engine
 from rewriter.emit.engines.duckdb import DUCKDB
 from rewriter.emit.engines.postgres import POSTGRES
+from rewriter.emit.histogram import histogram_query
 from rewriter.emit.other_queries import QueryContext
-from rewriter.ir.measure import Joint, Total, Vector
+from rewriter.ir.measure import Count, Joint, Total, Vector
 from rewriter.logical.plan import AggregateNode
 from rewriter.logical.split import split_query
 from rewriter.plan import Cells, HistogramQuery
-from rewriter.policy import Column, Policy, Table
+from rewriter.policy import Column, Hop, Policy, Table
 
 pytestmark = pytest.mark.service
 
@@ -38,13 +39,15 @@ COLUMNS = {
     "x": "double precision",
     "n": "bigint",
     "d": "numeric(20,4)",
+    "m": "numeric(12,2)",
 }
+SCALES = {"x": 2, "m": 3}
 POLICY = Policy(
     {
         ("public", "t"): Table(
             "public",
             "t",
-            tuple(Column(name, kind, scale=2 if name == "x" else None) for name, kind in COLUMNS.items()),
+            tuple(Column(name, kind, scale=SCALES.get(name)) for name, kind in COLUMNS.items()),
             False,
             ("t",),
             privacy_unit="unit",
@@ -57,12 +60,13 @@ Row = tuple[object, ...]
 FLOATS = (0.0, -0.0, 0.1, 12.345, -7.5, 1e9, -1e300, 1e308, math.inf, -math.inf, math.nan, None)
 INTEGERS = (0, 1, -1, 5, 1000, -(10**9), LARGEST, -LARGEST - 1, None)
 NUMBERS = ("0", "0.0001", "-3.5", "9999999999999999.9999", "-9999999999999999.9999", None)
+MONEY = ("0", "0.29", "-3.50", "9999999999.99", "-9999999999.99", None)
 
 
 def rows() -> list[Row]:
     """Forty units: of one row and of many, with numbers that no engine adds up easily; unit 7 has 5,000 rows."""
     random = np.random.default_rng(20)
-    found: list[Row] = [(None, "a", 1, 1.0, 1, "1")]
+    found: list[Row] = [(None, "a", 1, 1.0, 1, "1", "1")]
     for unit in range(40):
         for _ in range(5000 if unit == 7 else int(random.integers(1, 30))):
             g, k = random.choice(["a", "b", "c", "z"]), int(random.integers(0, 3))
@@ -70,7 +74,8 @@ def rows() -> list[Row]:
             x = random.normal(20, 30) if tame else FLOATS[random.integers(len(FLOATS))]
             n = int(random.integers(-50, 100)) if tame else INTEGERS[random.integers(len(INTEGERS))]
             d = f"{random.normal(3, 9):.4f}" if tame else NUMBERS[random.integers(len(NUMBERS))]
-            found.append((unit, None if g == "z" else str(g), k, None if x is None else float(x), n, d))
+            m = f"{random.normal(3, 9):.2f}" if tame else MONEY[random.integers(len(MONEY))]
+            found.append((unit, None if g == "z" else str(g), k, None if x is None else float(x), n, d, m))
     return found
 
 
@@ -153,6 +158,7 @@ QUESTIONS: dict[str, Cells] = {
     "SELECT g, k, SUM(x) FROM t GROUP BY g, k": tuple((g, str(k)) for g in "ab" for k in range(3)),
     "SELECT SUM(n) FROM t": ((),),
     "SELECT g, SUM(d), COUNT(*), SUM(d) FILTER (WHERE k = 1) FROM t GROUP BY g": (("a",), (None,)),
+    "SELECT k, SUM(m), AVG(m) FROM t GROUP BY k": (("0",), ("1",), ("2",)),
     "SELECT k, AVG(x) FROM t GROUP BY k": (("0",), ("1",), ("2",)),
     "SELECT VAR_POP(n), SUM(n), AVG(x), COUNT(d) FROM t": ((),),
     "SELECT g, STDDEV_SAMP(d) FROM t GROUP BY g": (("b",), ("c",)),
@@ -272,3 +278,57 @@ def test_nothing_is_nothing() -> None:
     for sql in QUESTIONS:
         asked = queries(sql, DUCKDB)
         assert not any(in_duckdb(query, Part(empty=True)) for query in asked.bins + asked.sums)
+
+
+def test_rows_of_units_that_are_not_there_count_nowhere() -> None:
+    """Two of four units are not in the table of units, or not among those that its owner lets pass."""
+    people = Table(
+        "public",
+        "people",
+        (Column("id", "integer"),),
+        False,
+        ("people",),
+        privacy_unit="id",
+        keys=(frozenset({"id"}),),
+        where="NOT gone",
+    )
+    visits = Table(
+        "public",
+        "visits",
+        (
+            Column("id", "integer"),
+            Column("place", "text", domain=("a", "b")),
+            Column("m", "numeric(9,2)", scale=2),
+        ),
+        False,
+        ("visits",),
+        privacy_unit="id",
+        path=(Hop("id", ("public", "people"), "id"),),
+    )
+    policy = Policy({("public", t.name): t for t in (people, visits)}, unit_clips=True)
+    cells: Cells = (("a",), ("b",))
+    (node,) = split_query(
+        "SELECT place, COUNT(*), COUNT(DISTINCT id), SUM(m) FROM visits GROUP BY place", policy
+    ).nodes
+    assert isinstance(node, AggregateNode)
+    context = QueryContext(policy, (), DUCKDB)
+    counts = histogram_query(
+        replace(node, measures=(Count(None, 5),), outputs=()), policy, (), cells, None, None, DUCKDB
+    )
+    totals = [place for place, measure in enumerate(node.measures) if isinstance(measure, Total)]
+    clipped = clipped_query(
+        Vectors(node, [Vector(p, 0, 1) for p in totals], cells, context), [(10**6, 1)] * len(totals)
+    )
+    with duckdb.connect() as connection:
+        connection.execute("CREATE TABLE people (id INTEGER PRIMARY KEY, gone BOOLEAN)")
+        connection.execute("INSERT INTO people VALUES (1, false), (2, false), (3, true)")
+        connection.execute("CREATE TABLE visits (id INTEGER, place VARCHAR, m DECIMAL(9,2))")
+        connection.execute(
+            "INSERT INTO visits SELECT i % 5, CASE WHEN i < 10 THEN 'a' ELSE 'b' END, 1 FROM range(20) r(i)"
+        )
+        connection.execute("UPDATE visits SET id = NULL WHERE id = 0")
+        for query in (counts, clipped):
+            assert "IN (" in query.sql
+            found = connection.execute(query.sql, [list(a) for a in query.arrays]).fetchall()
+            assert {value for row in found for value in row[1:]} <= {4, 400}, "four rows, or their 4.00"
+            assert len(found) == 2
