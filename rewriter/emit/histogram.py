@@ -244,9 +244,14 @@ class Emitter:
             value = self.dialect.key(value, found)
             value = self.dialect.cell(value, found) if typed else value
             outputs.append((f"g{number}", value))
-        outputs += row_columns(self, node)
+        columns = row_columns(self, node)
+        outputs += columns
         used = [*node.keys, *(p for m in node.measures for p in read_by(m))]
-        return self.select(relation, outputs, used, units_later=units_later)
+        query = self.select(relation, outputs, used, units_later=units_later)
+        if self.dialect.fenced and any(name.startswith("y") for name, _ in columns):
+            # PostgreSQL would compute a value once for each aggregate of it.
+            query.offset(0, copy=False)
+        return query
 
     @staticmethod
     def unit(relation: Relation) -> exp.Column:

@@ -34,7 +34,7 @@ from rewriter.ir.measure import (
     parts,
 )
 from rewriter.ir.relation import UNIT, Relation
-from rewriter.ir.trees import alias, case, cast, func, not_, paren, select
+from rewriter.ir.trees import alias, and_, case, cast, func, not_, paren, select
 from rewriter.ir.types import FLOATS, INTEGERS, STAMPS, Type
 from rewriter.logical.plan import AggregateNode
 from rewriter.scalar.timestamps import written_date, written_stamp
@@ -121,8 +121,9 @@ def fixed_point(emitter: Context, value: FixedPoint, relation: Relation, *, fini
     lo, hi = (0, 1) if value.lo is None or value.hi is None else (value.lo, value.hi)
     found = type_of(value.value, relation, emitter.parameters)
     given = emitter.written(canonical(value.value), relation)
-    if isinstance(given, exp.Column) and _plainly(emitter, value, found, relation):
-        return _cut(given, value.scale, lo, hi)
+    if isinstance(given, exp.Column) and _plainly(value, found, relation):
+        nan = finite and found is Type.NUMERIC and emitter.dialect.knows_nan
+        return _cut(given, value.scale, lo, hi, nan=nan)
     if found is Type.DATE:
         clamped = _clamped(given, written_date(lo, value.scale), written_date(hi, value.scale), "DATE")
         number = emitter.dialect.days(clamped)
@@ -145,13 +146,13 @@ def fixed_point(emitter: Context, value: FixedPoint, relation: Relation, *, fini
     return case((present, cast(number, "BIGINT")))
 
 
-def _plainly(emitter: Context, value: FixedPoint, found: Type, relation: Relation) -> bool:
+def _plainly(value: FixedPoint, found: Type, relation: Relation) -> bool:
     """Whether a column is an integer in fixed point as it is stored: of 15 digits, which a double holds as well."""
     if found in INTEGERS:
         return value.scale == 0
     column = value.value
     source = relation.source(column.table) if isinstance(column, exp.Column) else None
-    if emitter.dialect.knows_nan or source is None or source.derived is not None or column.name == UNIT:
+    if source is None or source.derived is not None or column.name == UNIT:
         return False
     stored = source.column(column.name)
     size = _SIZED.fullmatch(stored.type) if stored.expression is None else None
@@ -161,14 +162,20 @@ def _plainly(emitter: Context, value: FixedPoint, found: Type, relation: Relatio
     return decimals <= value.scale <= 15 - digits + decimals
 
 
-def _cut(column: exp.Expr, scale: int, lo: int, hi: int) -> exp.Expr:
-    """A column in fixed point within lo and hi. A comparison costs engines less than LEAST and GREATEST."""
+def _cut(column: exp.Expr, scale: int, lo: int, hi: int, *, nan: bool) -> exp.Expr:
+    """A column in fixed point within lo and hi. A comparison costs engines less than LEAST and GREATEST.
+
+    `nan`: the column can be NaN, which is larger than all numbers and has no value.
+    """
     low, high = (exp.Literal.number(_decimal(end, scale)) for end in (lo, hi))
     units = exp.Mul(this=column, expression=exp.Literal.number(10**scale)) if scale else column
+    above: exp.Expr = exp.GT(this=column.copy(), expression=high.copy())
+    if nan:
+        above = and_(above, exp.NEQ(this=column.copy(), expression=_literal("NaN", "DECIMAL")))
     return case(
         (exp.Between(this=column.copy(), low=low, high=high), cast(units, "BIGINT")),
         (exp.LT(this=column.copy(), expression=low.copy()), signed(lo)),
-        (exp.GT(this=column.copy(), expression=high.copy()), signed(hi)),
+        (above, signed(hi)),
     )
 
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import datetime as dt
 import math
 from collections import Counter
+from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 
@@ -13,7 +14,11 @@ import duckdb
 import psycopg
 import pytest
 
+from rewriter.emit.engines.postgres import POSTGRES
+from rewriter.emit.other_queries import CellQuery, QueryContext
+from rewriter.logical.plan import AggregateNode
 from rewriter.logical.split import split_query
+from rewriter.policy import Column, Policy, Table
 from tests.rewriter.bounded import MEASURED
 from tests.rewriter.unnoised import BINS, Judge, Row, answer, on_duckdb, on_postgres
 
@@ -91,3 +96,19 @@ def _body(postgres: psycopg.Connection, sql: str) -> str:
         postgres.execute(f"{head} BEGIN ATOMIC {sql}; END".encode())
         found = postgres.execute("SELECT pg_get_function_sqlbody('pg_temp.f'::regproc)", prepare=False)
         return str(next(iter(found))[0])
+
+
+def test_a_stored_decimal_is_cut_to_its_bounds_and_nan_has_no_value(postgres: psycopg.Connection) -> None:
+    column = Column("x", "numeric(9,2)", scale=2)
+    table = Table("public", "t", (Column("unit", "bigint"), column), False, ("t",), privacy_unit="unit")
+    policy = Policy({("public", "t"): table}, unit_clips=True)
+    (node,) = split_query("SELECT SUM(x) FROM t WHERE x BETWEEN -5 AND 100", policy).nodes
+    assert isinstance(node, AggregateNode)
+    whole = replace(node, relation=replace(node.relation, conditions=()))
+    rows = CellQuery(whole, QueryContext(policy, (), POSTGRES), 0).emitter.rows(whole, typed=False)
+    values = "('-7'), ('-5.01'), ('-5'), ('0.29'), ('99.99'), ('100.01'), ('NaN'), (NULL)"
+    with postgres.transaction(force_rollback=True):
+        postgres.execute("CREATE TEMPORARY TABLE t (unit bigint DEFAULT 1, x numeric(9,2))")
+        postgres.execute(f"INSERT INTO t (x) VALUES {values}".encode())
+        found = postgres.execute(POSTGRES.sql(rows).encode()).fetchall()
+    assert [cell for _, cell in found] == [-500, -500, -500, 29, 9999, 10000, None, None]
