@@ -108,7 +108,7 @@ ledger-torture: $(VENV)/.dev
 # (psql, a JDK, libpostgresql-jdbc-java, node with npm, unixodbc, odbc-postgresql) is skipped with its name.
 clients: $(VENV)-clients/.ready
 	$(VENV)-clients/bin/python -m tests.clients
-	$(VENV)-clients/bin/python -m pytest tests/clients/test_docs_clients.py
+	$(VENV)-clients/bin/python -m pytest tests/clients/test_docs_clients.py tests/clients/test_python_client.py
 
 # A dashboard of six tiles over published answers, opened by 50 sessions: what is charged. Then a dbt project, with its dbt.
 published: $(VENV)/.dev $(VENV)-dbt/.ready

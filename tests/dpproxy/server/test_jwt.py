@@ -15,6 +15,7 @@ import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 
+import dpproxy_client
 from dpproxy.config.sections import ConfigError, load
 from dpproxy.deployment.service import tokens_of
 from dpproxy.pgwire.startup import startup_packet
@@ -84,6 +85,16 @@ def test_a_token_is_a_password(served: Running, issuer: Issuer) -> None:
         assert len(connection.execute(COUNT.encode()).fetchall()) == 3
         found = connection.execute("SELECT account FROM dpproxy.budget LIMIT 1").fetchone()
         assert found == ("analyst:eve@example.com",)
+
+
+@pytest.mark.service
+def test_the_python_client_sends_it_over_tls(served: Running, issuer: Issuer) -> None:
+    where = f"host=127.0.0.1 port={served.port} user=eve@example.com dbname=dpproxy"
+    token = issuer.token("eve@example.com")
+    with dpproxy_client.connect(where, sslmode="require", token=token) as db:
+        assert db.budget()["account"].values[0] == "analyst:eve@example.com"
+    with pytest.raises(psycopg.OperationalError, match="certificate"):
+        dpproxy_client.connect(where, token=token)
 
 
 @pytest.mark.service
