@@ -1,0 +1,278 @@
+"""`make bench-ratios`: what a private answer costs beside the plain query, statement by statement, on both engines.
+
+Over the sample data, each in turn in one run: the plain statement on the bare database, the backend's SQL of a private
+answer there, and the private statement through a served proxy: never seen before, planned before, answered before.
+Ratios are to the plain statement's time, or to 10 ms where that is less. Writes its part of docs/benchmarks.md; exit
+code 1 where a target is missed, or a ratio of the page that was there has grown by a quarter.
+"""
+
+from __future__ import annotations
+
+import csv
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import duckdb
+import psycopg
+from rich.console import Console
+
+from benchmarks.latency.serving import FRESH, Proxy, serving
+from benchmarks.machine import machine
+from benchmarks.page_parts import rewritten
+from dpproxy.backends.sample import build
+from dpproxy.deployment.service import Service, configured
+from dpproxy.engine.optimizer import plan_release
+from dpproxy.engine.options import terms
+from dpproxy.engine.planner import BoundNode
+from dpproxy.engine.release_keys import ReleaseKeys
+from rewriter.plan import HistogramQuery
+from tests.dpproxy.postgres_data import databases
+
+ROOT = Path(__file__).parent.parent.parent
+SAMPLE = ROOT / "sample_data"
+ROUNDS = 5
+LEAST = 0.010
+"""Seconds that a ratio is taken to at least."""
+MEDIAN, WORST, GROWTH = 3.0, 8.0, 1.25
+WAYS = ("plain", "backend", "cold", "cached", "replay")
+JOINED = "FROM transactions t JOIN products p USING (product_id) WHERE t.product_id <> {n}"
+STATEMENTS = {
+    "rows": "SELECT COUNT(*) FROM transactions WHERE product_id <> {n}",
+    "rows, filtered": "SELECT COUNT(*) FROM transactions WHERE quantity > 1 AND product_id <> {n}",
+    "rows by week": "SELECT week, COUNT(*) FROM transactions WHERE product_id <> {n} GROUP BY week",
+    "households by week": "SELECT week, COUNT(DISTINCT household_id) FROM transactions "
+    "WHERE product_id <> {n} GROUP BY week",
+    "top 10 stores": "SELECT store_id, COUNT(DISTINCT household_id) FROM transactions "
+    "WHERE product_id <> {n} GROUP BY store_id ORDER BY 2 DESC LIMIT 10",
+    "top 10 products": "SELECT product_id, COUNT(DISTINCT household_id) FROM transactions "
+    "WHERE product_id <> {n} GROUP BY product_id ORDER BY 2 DESC LIMIT 10",
+    "households by age": "SELECT age, COUNT(*) FROM households WHERE household_id <> {n} GROUP BY age",
+    "households by department": f"SELECT p.department, COUNT(DISTINCT t.household_id) {JOINED} GROUP BY 1",
+    "households by brand": f"SELECT p.brand, COUNT(DISTINCT t.household_id) {JOINED} GROUP BY 1",
+    "rows by department": f"SELECT p.department, COUNT(*) {JOINED} GROUP BY 1",
+    "households by age and department": "SELECT h.age, p.department, COUNT(DISTINCT h.household_id) FROM households h "
+    "JOIN transactions t USING (household_id) JOIN products p USING (product_id) WHERE t.product_id <> {n} "
+    "GROUP BY 1, 2",
+    "sales": "SELECT SUM(sales_value) FROM transactions WHERE product_id <> {n}",
+    "sales by month": "SELECT date_trunc('month', transaction_timestamp) AS month, SUM(sales_value) FROM transactions "
+    "WHERE product_id <> {n} GROUP BY 1",
+    "sales by week": "SELECT week, SUM(sales_value) FROM transactions WHERE product_id <> {n} GROUP BY week",
+    "sales by age": "SELECT h.age, SUM(t.sales_value) FROM transactions t JOIN households h USING (household_id) "
+    "WHERE t.product_id <> {n} GROUP BY 1",
+    "sales by department": f"SELECT p.department, SUM(t.sales_value) {JOINED} GROUP BY 1",
+    "average value": "SELECT AVG(sales_value) FROM transactions WHERE product_id <> {n}",
+    "average value by week": "SELECT week, AVG(sales_value) FROM transactions WHERE product_id <> {n} GROUP BY week",
+    "average sales of a household": "SELECT AVG(s) FROM (SELECT household_id, SUM(sales_value) AS s FROM transactions "
+    "WHERE product_id <> {n} GROUP BY household_id) AS x",
+    "baskets": "SELECT COUNT(DISTINCT basket_id) FROM transactions WHERE product_id <> {n}",
+    "median value": "SELECT percentile_cont(0.5) WITHIN GROUP (ORDER BY sales_value) FROM transactions "
+    "WHERE product_id <> {n}",
+}
+"""The number is another one in each round, so that no answer is a stored one."""
+Run = Callable[[str, Sequence[object]], object]
+
+
+@dataclass(frozen=True)
+class Ratios:
+    """The medians of one statement's seconds by way, on `engine`."""
+
+    engine: str
+    name: str
+    seconds: dict[str, float]
+
+    def ratio(self, way: str) -> float:
+        """Of a way to the plain statement."""
+        return self.seconds[way] / max(self.seconds["plain"], LEAST)
+
+    def row(self) -> str:
+        """As a row of the page's table."""
+        milliseconds = " | ".join(f"{1000 * self.seconds[way]:.1f}" for way in WAYS)
+        ratios = " | ".join(f"{self.ratio(way):.1f}" for way in ("backend", "cached"))
+        return f"| {self.engine} | {self.name} | {milliseconds} | {ratios} |"
+
+
+def measured(folder: Path, engine: str, rounds: int, names: Sequence[str]) -> Iterator[Ratios]:
+    """Each of the statements `names`, `rounds` times in every way; the ways take turns."""
+    file = folder / "sample.duckdb"
+    if not file.exists():
+        build(SAMPLE, file)
+    with ExitStack() as stack:
+        url, run = stack.enter_context(_duckdb(file) if engine == "DuckDB" else _postgres(file, folder))
+        policy = (SAMPLE / "dpproxy.toml").read_text()
+        policy = policy.replace("duckdb:///.dpproxy/completejourney.duckdb", url)
+        policy = policy.replace("information = 300", "information = 1000000").replace(
+            "calls = 30", "calls = 1000000"
+        )
+        policy += '[server]\nauth = "trust"\n'
+        place = folder / engine
+        place.mkdir()
+        (place / "dpproxy.toml").write_text(policy)
+        queries = _queries(place / "dpproxy.toml", rounds + 1, names)
+        proxy = stack.enter_context(serving(place, policy))
+        for name in names:
+            yield _timed(engine, name, queries[name], run, proxy)
+
+
+def _queries(
+    file: Path, rounds: int, names: Sequence[str]
+) -> dict[str, list[tuple[int, list[HistogramQuery]]]]:
+    """By statement for each round a number of its own and what the backend is asked then."""
+    with Service.start(configured(file), alone=True) as service:
+        on, keys = terms(service.config.privacy, {}), ReleaseKeys(bytes(32), b"", b"")
+
+        def queries(sql: str) -> list[HistogramQuery]:
+            nodes = service.answering._planner.plan(sql, (), ())
+            return [
+                q
+                for node in nodes
+                if isinstance(node, BoundNode)
+                for q in plan_release(node, on, keys).queries()
+            ]
+
+        return {
+            name: [(n, queries(STATEMENTS[name].format(n=n))) for n in (next(FRESH) for _ in range(rounds))]
+            for name in names
+        }
+
+
+def _timed(
+    engine: str, name: str, rounds: list[tuple[int, list[HistogramQuery]]], run: Run, proxy: Proxy
+) -> Ratios:
+    taken: dict[str, list[float]] = {way: [] for way in WAYS}
+    with proxy.connect() as client:
+        for number, queries in rounds:
+            text, cached = (STATEMENTS[name].format(n=n) for n in (number, next(FRESH)))
+            client.execute(f"EXPLAIN {cached}".encode())
+
+            def ask(sql: str) -> object:
+                return client.execute(sql.encode()).fetchall()
+
+            def backend(queries: list[HistogramQuery] = queries) -> None:
+                for query in queries:
+                    secret: list[object] = ["0" * 64] if query.rank_key else []
+                    run(query.sql, [*map(list, query.arrays), *secret])
+
+            ways: dict[str, Callable[[], object]] = {
+                "plain": partial(run, text, ()),
+                "backend": backend,
+                "cold": partial(ask, text),
+                "cached": partial(ask, cached),
+                "replay": partial(ask, cached),
+            }
+            for way, act in ways.items():
+                start = time.perf_counter()
+                act()
+                taken[way].append(time.perf_counter() - start)
+    # The first round warms caches.
+    return Ratios(engine, name, {way: statistics.median(seconds[1:]) for way, seconds in taken.items()})
+
+
+@contextmanager
+def _duckdb(file: Path) -> Iterator[tuple[str, Run]]:
+    with duckdb.connect(file, read_only=True) as connection:
+        connection.execute("SET timezone = 'UTC'")
+        yield f"duckdb:///{file}", lambda sql, values: connection.execute(sql, values).fetchall()
+
+
+@contextmanager
+def _postgres(file: Path, folder: Path) -> Iterator[tuple[str, Run]]:
+    """The same rows in PostgreSQL, whose plans use one worker, as the proxy's do."""
+    with databases(folder / "server") as server, duckdb.connect(file, read_only=True) as source:
+        name = server.make([(SAMPLE / "schema.sql").read_text()])
+        with server.owner(name) as owner:
+            owner.execute("SET session_replication_role = replica")
+            for (table,) in source.execute(
+                "SELECT table_name FROM duckdb_tables() ORDER BY table_oid"
+            ).fetchall():
+                with owner.cursor().copy(f"COPY {table} FROM STDIN") as copy:
+                    for row in source.execute(f"FROM {table}").fetchall():
+                        copy.write_row(row)
+            owner.execute("VACUUM ANALYZE")
+        url = server.url(name)
+        settings = "-c max_parallel_workers_per_gather=0 -c jit=off"
+        with psycopg.connect(
+            url, autocommit=True, options=settings, cursor_factory=psycopg.RawCursor
+        ) as connection:
+            yield url, lambda sql, values: connection.execute(sql.encode(), values or None).fetchall()
+
+
+def missed(found: Sequence[Ratios]) -> list[str]:
+    """The targets that are not met, in words."""
+    words = []
+    for engine in dict.fromkeys(one.engine for one in found):
+        ratios = {one.name: one.ratio("backend") for one in found if one.engine == engine}
+        middle, worst = statistics.median(ratios.values()), max(ratios, key=lambda name: ratios[name])
+        if middle > MEDIAN:
+            words.append(f"{engine}: the median of the ratios is {middle:.1f}, more than {MEDIAN:.0f}")
+        if engine == "DuckDB" and ratios[worst] > WORST:
+            words.append(
+                f"{engine}: {worst} takes {ratios[worst]:.1f} times the plain query, more than {WORST:.0f}"
+            )
+    return words
+
+
+def grown(page: str, found: Sequence[Ratios]) -> list[str]:
+    """The statements whose ratio was less than four fifths of what it is now when the page was written, in words."""
+    cells = [row for row in csv.reader(page.splitlines(), delimiter="|") if len(row) == len(WAYS) + 6]
+    before = {(row[1].strip(), row[2].strip()): row[-3].strip() for row in cells}
+    return [
+        f"{one.engine}: {one.name} took {old} times the plain query, now {one.ratio('backend'):.1f}"
+        for one in found
+        for old in [before.get((one.engine, one.name), "")]
+        if old.replace(".", "").isdigit() and one.ratio("backend") > GROWTH * float(old)
+    ]
+
+
+def written(found: Sequence[Ratios], rounds: int, where: str) -> str:
+    """The part of the page."""
+    lines = [
+        "## Beside the plain query",
+        "",
+        f"Written by `make bench-ratios` on {where}. The sample data (1.47 million rows of 2,469 households), "
+        f"milliseconds, medians of {rounds} rounds in turns in one run, one connection. *backend*: the SQL of a "
+        "private answer on the bare database, all its queries one after the other. *cold*, *cached* and *replay* are "
+        "through the proxy, as above. The ratios are *backend* and *cached* to *plain*, to 10 ms where that is less. "
+        "On PostgreSQL neither side uses parallel workers. The unfiltered COUNT(*), which DuckDB reads off its "
+        "metadata, is not among them.",
+        "",
+        *(f"- NOT met: {words}" for words in missed(found)),
+        *(
+            f"- {engine}: the median of the ratios is {statistics.median(ratios):.1f}, the largest {max(ratios):.1f}"
+            for engine in dict.fromkeys(one.engine for one in found)
+            for ratios in [[one.ratio("backend") for one in found if one.engine == engine]]
+        ),
+        "",
+        f"| engine | statement | {' | '.join(WAYS)} | backend to plain | cached to plain |",
+        "|" + "---|" * (len(WAYS) + 4),
+        *(one.row() for one in found),
+    ]
+    return "\n".join(lines)
+
+
+def main() -> int:
+    """Measures, prints, writes the page; 1 where a target is missed or a ratio has grown."""
+    console = Console(width=150)
+    found = []
+    with tempfile.TemporaryDirectory(prefix="bench-") as folder:
+        for engine in ("DuckDB", "PostgreSQL"):
+            for one in measured(Path(folder), engine, ROUNDS, list(STATEMENTS)):
+                console.print(one.row(), markup=False)
+                found.append(one)
+    page = ROOT / "docs" / "benchmarks.md"
+    old = page.read_text()
+    wrong = [*missed(found), *grown(old, found)]
+    for words in wrong:
+        console.print(words, markup=False)
+    page.write_text(rewritten(old, "ratios", written(found, ROUNDS, machine())))
+    return int(bool(wrong))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
