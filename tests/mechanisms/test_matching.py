@@ -9,7 +9,7 @@ from scipy.sparse.csgraph import maximum_flow
 
 from mechanisms.histogram import Counts
 from mechanisms.item_sets import ItemSets, encoded
-from mechanisms.matching import _Matching, greedy_counts, matching_counts
+from mechanisms.matching import _by_number, _Matching, greedy_counts, matching_counts
 from tests.mechanisms.test_item_sets import KEY, random_pairs
 
 SHAPES = [(1, 1, 1), (5, 40, 60), (40, 5, 80), (30, 30, 60), (60, 200, 900), (3, 100, 250)]
@@ -110,3 +110,11 @@ def test_nobody() -> None:
     nothing = np.empty(0, dtype=np.int64)
     sets, _ = encoded(KEY, nothing, nothing)
     assert matching_counts(sets, 3).tolist() == greedy_counts(sets, 3).tolist() == [0, 0, 0]
+
+
+@pytest.mark.parametrize("most", [1, 1 << 15, 1 << 17, 1 << 40])
+def test_places_by_number(most: int) -> None:
+    numbers = np.random.default_rng(most).integers(0, most, 5000)
+    numbers[1000:2000] = numbers[:1000]
+    assert (_by_number(numbers) == np.argsort(numbers, kind="stable")).all()
+    assert len(_by_number(numbers[:0])) == 0
