@@ -59,9 +59,13 @@ def encoded(sql: str) -> bytes:
 
 def parsed(checker: psycopg.Connection, sql: str, oids: Sequence[int]) -> tuple[int, ...]:
     """Parses one statement under the empty name and gives its parameters' types; raises Refusal."""
-    checked(checker.pgconn.prepare(b"", encoded(sql), list(oids)))
-    result = checked(checker.pgconn.describe_prepared(b""))
+    result = _prepared(checker, sql, oids)
     return tuple(result.param_type(i) for i in range(result.nparams))
+
+
+def _prepared(checker: psycopg.Connection, sql: str, oids: Sequence[int]) -> pq.abc.PGresult:
+    checked(checker.pgconn.prepare(b"", encoded(sql), list(oids)))
+    return checked(checker.pgconn.describe_prepared(b""))
 
 
 def execute(checker: psycopg.Connection, sql: str) -> pq.abc.PGresult:
@@ -122,8 +126,7 @@ def described(
 
     Raises Refusal.
     """
-    parsed(connection, sql, oids)
-    result = connection.pgconn.describe_prepared(b"")
+    result = _prepared(connection, sql, oids)
     fields = [
         ((result.fname(i) or b"").decode(), result.ftype(i), result.fmod(i)) for i in range(result.nfields)
     ]
