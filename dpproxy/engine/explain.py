@@ -194,6 +194,7 @@ def _query(query: HistogramQuery) -> Iterator[str]:
     yield from (f"    {line}" for line in query.sql.splitlines())
     for number, array in enumerate(query.arrays, 1):
         texts = ["NULL" if v is None else v for v in array]
-        yield f"    ${number}: {len(texts)} cells: {', '.join(texts[:5])}{', ...' if len(texts) > 5 else ''}"
+        some = f"{len(texts)} cells: {', '.join(texts[:5])}{', ...' if len(texts) > 5 else ''}"
+        yield f"    ${number}: {some if texts else 'the groups, once they are selected'}"
     if query.rank_key:
         yield f"    ${len(query.arrays) + 1}: the secret key of the rank"

@@ -240,7 +240,8 @@ class BoundNode:
         return clipped_query(self._vectors(vectors), clips)
 
     def _vectors(self, vectors: Sequence[Vector]) -> Vectors:
-        return Vectors(self.aggregate, vectors, self.cells or ((),), self._context)
+        cells = self.cells or () if self.aggregate.keys else ((),)
+        return Vectors(self.aggregate, vectors, cells, self._context)
 
     def items(self, place: int, most: int) -> HistogramQuery:
         """The backend's SQL for the items `place` of each unit in known groups, `most` of a unit in a group."""
