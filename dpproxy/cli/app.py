@@ -17,6 +17,7 @@ from dpproxy import __version__
 from dpproxy.cli import advise as cli_advise
 from dpproxy.cli import assess as cli_assess
 from dpproxy.cli import audit as cli_audit
+from dpproxy.cli import check as cli_check
 from dpproxy.cli import console as cli_console
 from dpproxy.cli import demo as demonstration
 from dpproxy.cli import init as cli_init
@@ -30,7 +31,6 @@ from dpproxy.config.values import exact
 from dpproxy.deployment.service import MOST_WORKERS, BoundConfig, Service, configured
 from dpproxy.deployment.workers import Workers
 from dpproxy.owner import analysts
-from dpproxy.owner import check as cli_check
 from dpproxy.owner.advise import Wishes
 from dpproxy.owner.init import domains as init_domains
 from dpproxy.owner.presets import Name as Preset
@@ -165,12 +165,18 @@ def serve(
 
 
 @app.command()
-def check(config: ConfigFile = HERE, json: Json = False) -> None:
-    """Check the configuration against the backend; explain what it means and guarantees."""
+def check(
+    config: ConfigFile = HERE,
+    details: Annotated[
+        bool, typer.Option("--details", help="Every column's class and price, and each accounting.")
+    ] = False,
+    json: Json = False,
+) -> None:
+    """Check the configuration against the backend; show what works, what does not, and what is guaranteed."""
     with reported():
         checked = BoundConfig.open(configured(config))
         checked.backend.close()
-        cli_check.report(checked, as_json=json)
+        cli_check.report(checked, details=details, as_json=json)
 
 
 @app.command()

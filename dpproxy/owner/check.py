@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, astuple, dataclass, replace
+from dataclasses import astuple, dataclass, replace
 from fractions import Fraction
 
 from budget.accounting import (
@@ -16,13 +15,9 @@ from budget.accounting import (
     retention_periods,
     shown_up,
 )
-from dpproxy.catalog.build_policy import unit_words
 from dpproxy.config.sections import PERIOD_DAYS, AccountLimit, Budget, ColumnSection, Privacy, TableSection
-from dpproxy.deployment.service import BoundConfig
-from dpproxy.owner.check_warnings import warnings
 from dpproxy.owner.column_costs import cost
-from dpproxy.owner.limit_drift import beside_ledger
-from dpproxy.reporting.tables import print_json, print_table
+from dpproxy.reporting.tables import print_table
 from rewriter.policy import Column, Policy, Table
 
 _DIGITS = 4
@@ -62,39 +57,6 @@ class Guarantee:
     kept_epsilon: str | None
     kept_delta: str | None
     smallest: bool
-
-
-def report(checked: BoundConfig, *, as_json: bool) -> None:
-    """Prints what a checked configuration means."""
-    columns = classes(checked.policy, checked.config.tables, checked.config.privacy)
-    found = beside_ledger(checked)
-    bounds = guarantees(checked.config.budget, found.privacy)
-    told = [
-        *checked.warnings,
-        *warnings(checked, limits_of(checked.config.budget), found.privacy),
-        *found.told,
-    ]
-    if as_json:
-        print_json(
-            {
-                "tables": {
-                    shown_name(t): rows_per_unit(t, checked.policy) for t in checked.policy.tables.values()
-                },
-                "columns": [asdict(column) for column in columns],
-                "guarantees": [asdict(bound) for bound in bounds],
-                "warnings": told,
-            }
-        )
-        return
-    for table in checked.policy.tables.values():
-        rows = [astuple(column)[1:] for column in columns if column.table == shown_name(table)]
-        title = f"{shown_name(table)}: {rows_per_unit(table, checked.policy)}"
-        print_table(title, ("column", "type", "domain", "groups of a unit", "bounds", "cost"), rows)
-    unit = unit_words(checked.policy)
-    print_guarantees(f"Guarantee for each {unit}, by the limits", bounds)
-    print("Cost: of counting units by the column, in information units.")
-    for warning in told:
-        print(f"dpproxy: warning: {warning}", file=sys.stderr)
 
 
 def guarantees(budget: Budget, privacy: Privacy) -> list[Guarantee]:

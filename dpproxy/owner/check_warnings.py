@@ -133,8 +133,9 @@ def _other_people(shown: str, table: Table, checked: BoundConfig) -> Iterator[st
 
 
 def _weak(privacy: Privacy, limits: list[AccountLimit]) -> Iterator[str]:
+    """Limits that are hardly any; a wide cap over everybody is better than none."""
     for limit in limits:
-        if limit.mode == "enforce":
+        if limit.mode == "enforce" and limit.account != "dataset":
             bounds = guarantee(
                 *(
                     limit.information,

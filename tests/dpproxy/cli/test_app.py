@@ -64,7 +64,7 @@ def test_check_tells_classes_and_guarantee(file: str) -> None:
     assert [(row["account"], row["epsilon"], row["delta"]) for row in tight] == [
         ("any analyst", "8.656", "4e-09")
     ]
-    assert run("check", "-c", file)[1].count("any analyst") == 3
+    assert run("check", "-c", file, "--details")[1].count("│ any analyst") == 3
 
 
 @pytest.mark.parametrize(

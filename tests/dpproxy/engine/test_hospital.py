@@ -17,8 +17,11 @@ from typer.testing import CliRunner
 
 from dpproxy.cli.app import app
 from dpproxy.deployment.service import Service, configured
+from dpproxy.owner.check import shown_name
+from dpproxy.owner.overview import answered, changes
 from dpproxy.reporting.rows import RowSet
 from dpproxy.server.local_client import ClientError
+from rewriter.policy import Table
 from tests.dpproxy.hospital import ROWS, SCHEMA, SHOWN_ROWS, SHOWN_SCHEMA
 from tests.dpproxy.postgres_data import databases
 
@@ -343,6 +346,43 @@ def test_refused(ask: Ask, sql: str, code: str) -> None:
     with pytest.raises(ClientError) as caught:
         ask(sql)
     assert caught.value.code == code
+
+
+def test_what_check_says_that_works_is_answered(hospital: Hospital, ask: Ask) -> None:
+    """What it says does not is refused: asked is for the price of each use of each column."""
+    checked = hospital.service.checked
+    policy, privacy = checked.policy, checked.config.privacy
+    tables = {shown_name(table): table for table in policy.tables.values()}
+    unbounded = set()
+    for one in answered(policy, privacy):
+        table = tables[one.table]
+
+        def price(select: str, column: str, more: str = "", table: Table = table) -> str:
+            sql = f'EXPLAIN SELECT {select} FROM "{table.schema}"."{table.name}" {more}'
+            return str(ask(sql.format(f'"{column}"')).rows)
+
+        for column in (*one.listed, *one.found):
+            assert price("{0}, COUNT(*)", column, "GROUP BY {0} ORDER BY 2 DESC LIMIT 3")
+        for column in one.parted:
+            assert "known domain" in price("date_trunc('month', {0}), COUNT(*)", column, "GROUP BY 1")
+        for column in one.summed:
+            assert price("SUM({0}), AVG({0})", column)
+        for column in one.keys:
+            assert price("COUNT(DISTINCT {0})", column)
+        for column in {*one.ranked, *one.found, *one.listed}:
+            ranked = "MAX({0}), percentile_disc(0.5) WITHIN GROUP (ORDER BY {0})"
+            if column in one.ranked:
+                assert price(ranked, column)
+            elif next(c.type for c in table.columns if c.name == column).startswith(
+                ("bigi", "d", "i", "n", "s", "ti")
+            ):
+                unbounded.add(f"{one.table}.{column}")
+                with pytest.raises(ClientError) as caught:
+                    price(ranked, column)
+                assert caught.value.code == "PV016"
+    said = [change for change in changes(policy, checked.schema, privacy) if "MIN" in change.what]
+    assert {f"{change.table}.{name}" for change in said for name in change.names} == unbounded
+    assert "clinic.patients.riskScore" in unbounded
 
 
 def in_truth(bare: psycopg.Connection, sql: str) -> RowSet:
