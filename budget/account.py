@@ -85,17 +85,17 @@ class ReserveRequest:
         chain: seeded accounts, the analyst's own first, shared ones after it.
         charges: what each release costs at most.
         reached: the backend is about to be called (a slot is held). This is on disk before `reserve` returns.
-        query: for the account's history.
+        queries: what each charge is for, in words, for the account's history.
         mechanisms: the mechanism of each charge, for the account's history.
         ids: the id of each charge, from `new_ids`. Repeating a request with the same ids holds nothing more.
         looking: a charge may be 0, for a further step of a stream that is paid for.
-        attributed: the person that a tool names as asking, a note for the history.
+        attributed: the tool, or the person that it names as asking, a note for the history.
     """
 
     chain: Sequence[str]
     charges: Sequence[Charge]
     reached: bool
-    query: str
+    queries: Sequence[str]
     mechanisms: Sequence[str]
     ids: Sequence[UUID] | None = None
     looking: bool = False
@@ -106,8 +106,8 @@ class ReserveRequest:
         """The sum to hold at each account; ValueError for an inconsistent request."""
         if not self.chain or len(set(self.chain)) != len(self.chain):
             raise ValueError("a chain names each account once, the analyst's own first")
-        if not self.charges or len(self.mechanisms) != len(self.charges):
-            raise ValueError("a query has charges, and a mechanism for each")
+        if not self.charges or not len(self.charges) == len(self.mechanisms) == len(self.queries):
+            raise ValueError("a query has charges, and for each a mechanism and words")
         if not self.looking and any(charge == Charge(0, 0) for charge in self.charges):
             raise ValueError("a release costs something")
         return Charge(sum(c.information for c in self.charges), sum(c.calls for c in self.charges))
@@ -263,8 +263,8 @@ class Outcome:
 class ReleaseRow:
     """One line of an account's history, in units. Failures after the backend was reached have a line, too.
 
-    `noise`: the settlement's text about the noise, for people; empty for a replay. `attributed`: the person that a tool
-    named as asking, "" without one.
+    `noise`: the settlement's text about the noise, for people; empty for a replay. `attributed`: the tool,
+    or the person that it named as asking, "" without one.
     """
 
     time: datetime
@@ -275,6 +275,13 @@ class ReleaseRow:
     calls: Fraction
     replayed: bool
     attributed: str
+
+
+@dataclass(frozen=True)
+class AskedRow(ReleaseRow):
+    """A line of the history for the owner; `asked`: the query in words, "" where an older version has none."""
+
+    asked: str
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from datetime import datetime
 
 from budget import statements_accounts as statements
-from budget.account import ActivityRow, Charge, EntryRow, ReleaseRow
+from budget.account import ActivityRow, AskedRow, Charge, EntryRow
 from budget.accounts import limit_row
 from budget.audit import Balance, Difference, first_difference
 from budget.store import PostgresStore, Snapshot
@@ -23,15 +23,15 @@ class History:
 
     def releases(
         self, account: str, since: datetime | None = None, until: datetime | None = None
-    ) -> tuple[ReleaseRow, ...]:
-        """The rows of `dpproxy.releases`, oldest first, in units.
+    ) -> tuple[AskedRow, ...]:
+        """The rows of `dpproxy.releases`, oldest first, in units, each with what was asked in words.
 
         They are the releases that an account got or was charged for from `since` until before `until`.
         """
         rows = self._store.rows(statements.HISTORY, account=account, since=since, until=until)
         return tuple(
-            ReleaseRow(time, query, mechanism, noise, units(information), units(calls), replayed, attributed)
-            for time, query, mechanism, noise, information, calls, replayed, attributed in rows
+            AskedRow(time, query, mechanism, noise, units(information), units(calls), *rest)
+            for time, query, mechanism, noise, information, calls, *rest in rows
         )
 
     def activity(self, since: datetime) -> tuple[ActivityRow, ...]:

@@ -160,7 +160,7 @@ class Ledger:
             "information": [charge.information for charge in charges],
             "calls": [charge.calls for charge in charges],
             "mechanisms": list(request.mechanisms),
-            "query": request.query,
+            "queries": list(request.queries),
             "attributed": request.attributed,
             "most": MOST,
             "reached": request.reached,
@@ -290,7 +290,7 @@ class Ledger:
 
     def update_budget(self, account: str, cost: Charge) -> None:
         """Charges an account at once; Exhausted, Frozen, UnknownAccount."""
-        request = ReserveRequest([account], [cost], reached=True, query="", mechanisms=["update_budget"])
+        request = ReserveRequest([account], [cost], reached=True, queries=[""], mechanisms=["update_budget"])
         held = self.reserve(request)
         self.spend(held[0])
 

@@ -39,8 +39,8 @@ RESERVE = f"""
 WITH {live("FOR NO KEY UPDATE")},
 wanted AS (
     SELECT * FROM unnest(
-        %(ids)s::uuid[], %(information)s::bigint[], %(calls)s::bigint[], %(mechanisms)s::text[]
-    ) AS wanted (id, information, calls, mechanism)
+        %(ids)s::uuid[], %(information)s::bigint[], %(calls)s::bigint[], %(mechanisms)s::text[], %(queries)s::text[]
+    ) AS wanted (id, information, calls, mechanism, query)
 ),
 total AS (SELECT sum(information)::bigint AS information, sum(calls)::bigint AS calls FROM wanted),
 made_before AS (
@@ -81,7 +81,7 @@ opened AS (
     SELECT wanted.id, live.name, live.name = %(own)s, 0, 'reserve', wanted.information, wanted.calls, 0, 0,
         live.period_number, live.seen_at, %(instance)s, live.seen_at + %(lease)s::interval,
         CASE WHEN live.name = %(own)s THEN wanted.mechanism END,
-        CASE WHEN live.name = %(own)s THEN %(query)s::text END,
+        CASE WHEN live.name = %(own)s THEN wanted.query END,
         CASE WHEN live.name = %(own)s THEN %(attributed)s::text END
     FROM live, wanted, verdict WHERE verdict.pays
     RETURNING number

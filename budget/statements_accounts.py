@@ -115,11 +115,21 @@ WHERE account = %(account)s ORDER BY number
 """
 
 HISTORY = """
+WITH asked AS (
+    SELECT DISTINCT ON (settled.release_key) settled.release_key, opened.query
+    FROM dpproxy_ledger.entry AS settled
+    JOIN dpproxy_ledger.entry AS opened
+        ON opened.reservation = settled.reservation AND opened.account = settled.account AND opened.stage = 0
+    WHERE settled.account = %(account)s AND settled.own AND settled.kind = 'settle'
+    ORDER BY settled.release_key, settled.number
+)
 SELECT resolution.written_at, COALESCE(resolution.query, opening.query, '') AS query,
     COALESCE(resolution.mechanism, opening.mechanism, '') AS mechanism, COALESCE(resolution.noise, '') AS noise,
     resolution.information, resolution.calls, resolution.replayed,
-    COALESCE(resolution.attributed, opening.attributed, '') AS attributed
+    COALESCE(resolution.attributed, opening.attributed, '') AS attributed,
+    COALESCE(opening.query, asked.query, '') AS asked
 FROM dpproxy_ledger.entry AS resolution
+LEFT JOIN asked ON asked.release_key = resolution.release_key
 LEFT JOIN dpproxy_ledger.entry AS opening
     ON opening.reservation = resolution.reservation AND opening.account = resolution.account
     AND opening.stage = 0

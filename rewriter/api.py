@@ -22,6 +22,7 @@ from rewriter.emit.histogram import (
     types_query,
 )
 from rewriter.emit.other_queries import QueryContext, bins_query, items_query, running_query, weights_query
+from rewriter.emit.readable import readable
 from rewriter.logical.empty import has_no_rows, is_empty, probe, without_rows
 from rewriter.logical.key_domains import MAX_CELLS, domain_queries, known_cells
 from rewriter.logical.lasting_streams import lasting, public_tables, running, within_horizon
@@ -62,6 +63,7 @@ __all__ = [
     "present",
     "probe",
     "public_tables",
+    "readable",
     "running",
     "running_query",
     "shown_text",

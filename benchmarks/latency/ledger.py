@@ -104,7 +104,7 @@ def query(ledger: Ledger, account: str) -> None:
     """Reserve and settle, as for a top-10 of an unknown domain."""
     (held,) = ledger.reserve(
         ReserveRequest(
-            [account], [Charge(21 * 10**6, 10**6)], reached=True, query="SELECT q", mechanisms=["UnkGumb"]
+            [account], [Charge(21 * 10**6, 10**6)], reached=True, queries=["SELECT q"], mechanisms=["UnkGumb"]
         )
     )
     ledger.settle(

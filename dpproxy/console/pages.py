@@ -1,4 +1,4 @@
-"""What each page shows, as plain values for its template: amounts of budget and times, no SQL and no data."""
+"""What each page shows, as plain values for its template: amounts of budget, times and questions, no data."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from dpproxy.config.values import exact
 from dpproxy.console.charts import Chart, Series, by_day, by_number, last_days
 from dpproxy.console.sources import Sources
 from dpproxy.engine.bounded_range import UNSAID, Accounting, accountable
+from dpproxy.owner.accounts import charged
 from dpproxy.owner.check import classes, limits_of, rows_per_unit, shown_name
 from dpproxy.owner.check_warnings import warnings
 from dpproxy.owner.exceedance_plot import Curve
@@ -28,6 +29,8 @@ DAYS = 30
 """Of releases and refusals that are shown."""
 HISTORY_DAYS = 90
 """Of the history on which limits are tried."""
+MOST_ASKED = 200
+"""Latest questions of an account that are shown."""
 _LOW = Fraction(1, 10)
 _MOST_BUDGETS = 8
 
@@ -78,9 +81,10 @@ def accounts(sources: Sources, query: Mapping[str, str]) -> Context:
 
 
 def releases(sources: Sources, query: Mapping[str, str]) -> Context:
-    """Releases and charges day by day, of all accounts or of one."""
+    """Releases and charges day by day, of all accounts or of one, and what that one has asked."""
     days = last_days(datetime.now(UTC).date(), DAYS)
-    rows = sources.ledger.history.activity(datetime.combine(days[0], datetime.min.time(), UTC))
+    since = datetime.combine(days[0], datetime.min.time(), UTC)
+    rows = sources.ledger.history.activity(since)
     names = sorted({row.account for row in rows})
     wanted = query.get("account", "")
     rows = tuple(row for row in rows if not wanted or row.account == wanted)
@@ -94,9 +98,13 @@ def releases(sources: Sources, query: Mapping[str, str]) -> Context:
         for day in reversed(days)
         if (of_it := [row for row in rows if row.day == day])
     ]
+    asked = sources.ledger.history.releases(wanted, since)[: -MOST_ASKED - 1 : -1] if wanted else ()
     return {
         "names": names,
         "wanted": wanted,
+        "asked": [
+            (_minute(r.time), r.asked or r.query, r.mechanism, charged(r), r.attributed) for r in asked
+        ],
         "charts": (_chart_of_releases(days, rows), _chart_of_charges(days, rows)),
         "rows": table,
         "by_account": _by_account(rows),

@@ -42,6 +42,7 @@ from rewriter.api import (
     present,
     probe,
     public_tables,
+    readable,
     running,
     running_query,
     shown_text,
@@ -178,6 +179,11 @@ class BoundNode:
         if not self.policy.secretive:
             return self.text
         return shown_text(self.aggregate, self.policy, self.parameters)
+
+    @property
+    def asked(self) -> str:
+        """What the node asks, in words, for the ledger."""
+        return readable(self.aggregate, self.parameters)
 
     def closed(self) -> BoundNode:
         """The same node whose SQL may be shown to analysts, and is not run."""

@@ -197,7 +197,7 @@ class Purchases:
                 chain,
                 [_owed(plan, streams) for plan in plans],
                 reached=True,
-                query=request.text,
+                queries=[plan.node.asked for plan in plans],
                 mechanisms=[plan.recorded for plan in plans],
                 looking=bool(streams),
                 attributed=request.attributed,

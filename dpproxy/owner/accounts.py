@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from fractions import Fraction
 from typing import get_args
 
-from budget.account import AccountRow, Limit, LimitRow, Mode, Period
+from budget.account import AccountRow, AskedRow, Limit, LimitRow, Mode, Period
 from budget.ledger import Ledger
 from budget.units import micro_limit, shown, units
 from dpproxy.config.epoch import Epoch, epoch_name
@@ -22,6 +22,8 @@ from dpproxy.reporting.tables import print_json, print_table
 NO_GUARANTEE = (
     "What was spent so far is a count, and guarantees nothing: the guarantee follows from the limits."
 )
+_WIDTH = 120
+"""Of the table of a history."""
 _TIME = "%Y-%m-%d %H:%M:%S"
 
 
@@ -139,24 +141,24 @@ def history(
             }
         )
         return
-    lines = [
-        (
-            _when(r.time),
-            r.mechanism,
-            _number(r.information),
-            _number(r.calls),
-            "yes" if r.replayed else "",
-            r.attributed,
-            r.query,
-        )
-        for r in releases
-    ]
-    heads = ("time (UTC)", "mechanism", "information", "calls", "replayed", "for", "query")
-    print_table(f"Releases of {account}", heads, lines, right=(2, 3))
+    lines = [(_when(r.time), r.asked or r.query, r.mechanism, charged(r), r.attributed) for r in releases]
+    heads = ("time (UTC)", "asked", "mechanism", "charge", "from")
+    print_table(f"Releases of {account}", heads, lines, width=_WIDTH)
+    print("The canonical form of each, which is charged once in an epoch: --json.")
     told = [(_when(row.time), *_limit(row.limit).values(), "yes" if row.frozen else "") for row in limits]
     print_table(
         "Limits", ("from (UTC)", "information", "calls", "period", "mode", "frozen"), told, right=(1, 2)
     )
+
+
+def charged(row: AskedRow) -> str:
+    """What a release cost, in words."""
+    if not row.information and not row.calls:
+        return "free, paid before"
+    information, calls = _number(row.information), _number(row.calls)
+    told = [f"{information} unit{'' if information == '1' else 's'}"]
+    told += [f"{calls} call{'' if calls == '1' else 's'}"] if row.calls else []
+    return ", ".join(told)
 
 
 def prune(config: Config, *, as_json: bool) -> None:

@@ -28,21 +28,26 @@ class Format(StrEnum):
     json = "json"
 
 
-def console() -> Console:
-    """Standard output: as wide as the terminal, or without limit where it is none."""
-    return Console() if sys.stdout.isatty() else Console(width=_UNBOUNDED)
+def console(width: int = _UNBOUNDED) -> Console:
+    """Standard output: as wide as the terminal, or `width` columns where it is none."""
+    return Console() if sys.stdout.isatty() else Console(width=width)
 
 
 def print_table(
-    title: str | None, columns: Sequence[str], rows: Sequence[Sequence[str | None]], right: Sequence[int] = ()
+    title: str | None,
+    columns: Sequence[str],
+    rows: Sequence[Sequence[str | None]],
+    right: Sequence[int] = (),
+    width: int = _UNBOUNDED,
 ) -> None:
-    """Prints rows under their column names; `right`: positions that are aligned to the right."""
+    """Prints rows under their column names; `right`: positions that are aligned to the right; `width`: where standard
+    output is no terminal, what is longer is wrapped."""
     table = Table(title=title, title_justify="left", title_style="bold")
     for position, name in enumerate(columns):
         table.add_column(Text(name), justify="right" if position in right else "left", overflow="fold")
     for row in rows:
         table.add_row(*(Text("") if value is None else Text(value) for value in row))
-    console().print(table)
+    console(width).print(table)
 
 
 def print_json(value: object) -> None:

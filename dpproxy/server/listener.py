@@ -355,7 +355,8 @@ class Server:
         channel.send(m.message("K", front.pid.to_bytes(4, "big") + secret))
         channel.send(m.message("Z", b"I"))
         closed = partial(self._closed, seat)
-        session = Session(channel, front, startup.user, secret, self._services, closed)
+        tool = startup.settings.get("application_name", "")
+        session = Session(channel, front, startup.user, secret, self._services, closed, tool)
         self._sessions[front.pid] = session
         session.start()
 

@@ -37,6 +37,7 @@ from dpproxy.telemetry.observer import ChargeTally, Observer, StatementEnd
 from dpproxy.telemetry.progress import ProgressNotifier, wanted
 from dpproxy.telemetry.stages import Observe, Stages, unobserved
 from rewriter.refusal import Refusal
+from rewriter.statements.comment_attribution import plain_name
 from rewriter.statements.set_role import NONE
 from rewriter.statements.set_statement import ROLE
 
@@ -128,8 +129,11 @@ class Session:
         secret: bytes,
         services: Services,
         ended: Callable[[Session], None],
+        tool: str = "",
     ) -> None:
+        """`tool`: what the client calls itself, a note for the history."""
         self.analyst = analyst
+        self._tool = plain_name(tool)
         self.pid = front.pid
         self._secret = secret
         self._client = client
@@ -412,7 +416,7 @@ class Session:
                 with stages.during("parse"):
                     return answering.prepare(job.text, job.oids, job.errors)
             who = identity.analyst(self.analyst, job.settings[ROLE])
-            noted = job.attributed if identity.is_service(self.analyst) else ""
+            noted = (job.attributed if identity.is_service(self.analyst) else "") or self._tool
             last = self._last_release_of(who)
             oids, parameters = ((), ()) if isinstance(job, Publish) else (job.oids, job.parameters)
             watcher = self._services.watcher

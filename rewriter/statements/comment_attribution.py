@@ -37,7 +37,16 @@ def attributed(text: str) -> str:
         said = comment[1] or comment[2] or ""
         for tool, form in _FORMS:
             found = form.search(said)
-            name = re.sub(r"[^\w.@+-]", "", found[found.lastindex or 0]) if found is not None else ""
+            name = plain_name(found[found.lastindex or 0]).replace(" ", "") if found is not None else ""
             if name:
                 return f"{tool}:{name}"[:MOST]
     return ""
+
+
+def plain_name(text: str) -> str:
+    """Letters, digits, blanks and .@_+- of a name that a client has chosen, MOST characters of it.
+
+    >>> plain_name("DBeaver 24.1 - Main;\\n")
+    'DBeaver 24.1 - Main'
+    """
+    return re.sub(r"[^\w .@+-]", "", text)[:MOST].strip()

@@ -41,7 +41,7 @@ if how == "one by one":
 key = account.encode()
 with ledger.single_flight.hold([key]):
     (held,) = ledger.reserve(ReserveRequest(
-        account.split(), [Charge(7, 1)], reached=how == "reached at once", query="q", mechanisms=["m"]
+        account.split(), [Charge(7, 1)], reached=how == "reached at once", queries=["q"], mechanisms=["m"]
     ))
     if how != "reached at once":
         ledger.reach(held)

@@ -32,7 +32,7 @@ CALL = Charge(UNIT, UNIT)
 
 def buy(ledger: Ledger, account: str, key: bytes, most: Charge = CALL, actual: Charge = CALL) -> bytes:
     """A query from beginning to end."""
-    (held,) = ledger.reserve(ReserveRequest([account], [most], reached=True, query="q", mechanisms=["m"]))
+    (held,) = ledger.reserve(ReserveRequest([account], [most], reached=True, queries=["q"], mechanisms=["m"]))
     return ledger.settle(
         held,
         Settlement(

@@ -28,7 +28,7 @@ def facts(ledger: Ledger, account: Account) -> tuple[list[EntryRow], list[Balanc
     def hold(reached: bool = True) -> Any:
         charges = [Charge(7, 1)]
         return ledger.reserve(
-            ReserveRequest([alice, team], charges, reached=reached, query="q", mechanisms=["m"])
+            ReserveRequest([alice, team], charges, reached=reached, queries=["q"], mechanisms=["m"])
         )[0]
 
     held, key = hold(), alice.encode()

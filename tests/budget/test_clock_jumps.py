@@ -46,7 +46,7 @@ def spends(ledger: Ledger, name: str) -> bool:
 
 
 def hold(ledger: Ledger, name: str, *, reached: bool = True) -> Reservation:
-    return ledger.reserve(ReserveRequest([name], [ALL], reached=reached, query="q", mechanisms=["m"]))[0]
+    return ledger.reserve(ReserveRequest([name], [ALL], reached=reached, queries=["q"], mechanisms=["m"]))[0]
 
 
 def settle(ledger: Ledger, held: Reservation) -> bytes:

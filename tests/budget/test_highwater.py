@@ -188,7 +188,7 @@ def test_a_crash_of_the_server_is_no_restore(tmp_path: Path) -> None:
             with ThreadPoolExecutor(4) as pool:
                 list(pool.map(lambda _: ledger.update_budget("analyst:a", Charge(1, 1)), range(8)))
             (held,) = ledger.reserve(
-                ReserveRequest(["analyst:a"], [Charge(5, 1)], reached=True, query="q", mechanisms=["m"])
+                ReserveRequest(["analyst:a"], [Charge(5, 1)], reached=True, queries=["q"], mechanisms=["m"])
             )
             mark = ledger.high_water.now()
             crash(tmp_path / "ledger" / "cluster", server.conninfo())

@@ -40,7 +40,7 @@ def charge(information: int, calls: int = 0) -> Charge:
 
 def hold(ledger: Ledger, chain: Sequence[str], most: Charge, reached: bool = True) -> Reservation:
     (held,) = ledger.reserve(
-        ReserveRequest(chain, [most], reached=reached, query="SELECT q", mechanisms=["UnkGumb"])
+        ReserveRequest(chain, [most], reached=reached, queries=["SELECT q"], mechanisms=["UnkGumb"])
     )
     return held
 
@@ -115,11 +115,15 @@ def test_several_releases_of_one_query_stand_or_fall_together(ledger: Ledger, ac
     alice = account(100, 10)
     with pytest.raises(Exhausted) as refused:
         ledger.reserve(
-            ReserveRequest([alice], [charge(60), charge(60)], reached=True, query="q", mechanisms=["a", "b"])
+            ReserveRequest(
+                [alice], [charge(60), charge(60)], reached=True, queries=["q"] * 2, mechanisms=["a", "b"]
+            )
         )
     assert refused.value.needed == charge(120)
     one, two = ledger.reserve(
-        ReserveRequest([alice], [charge(60, 1), charge(40)], reached=True, query="q", mechanisms=["a", "b"])
+        ReserveRequest(
+            [alice], [charge(60, 1), charge(40)], reached=True, queries=["q"] * 2, mechanisms=["a", "b"]
+        )
     )
     assert (one.at_most, two.at_most) == (charge(60, 1), charge(40))
     settle(ledger, one, charge(5))
@@ -384,7 +388,9 @@ def test_calls_that_make_no_sense(ledger: Ledger, account: Account) -> None:
     ):
         with pytest.raises(ValueError, match=r"chain|charges|costs|amount"):
             ledger.reserve(
-                ReserveRequest(chain, charges, reached=True, query="", mechanisms=["m"] * len(charges))
+                ReserveRequest(
+                    chain, charges, reached=True, queries=[""] * len(charges), mechanisms=["m"] * len(charges)
+                )
             )
     with pytest.raises(ValueError, match="no period"):
         Limit(1, 1, "year")  # type: ignore[arg-type]

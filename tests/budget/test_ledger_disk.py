@@ -56,7 +56,7 @@ class Asker:
         key, answer = b"key %d" % (len(self.answered) + len(self.failed)), os.urandom(300_000)
         charges = [Charge(7, 1)]
         (held,) = self.ledger.reserve(
-            ReserveRequest(["analyst:a"], charges, reached=True, query="q", mechanisms=["m"])
+            ReserveRequest(["analyst:a"], charges, reached=True, queries=["q"], mechanisms=["m"])
         )
         self.failed.append(held)
         done = self.ledger.settle(

@@ -42,7 +42,7 @@ END_CONNECTIONS = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE 
 
 
 def hold(ledger: Ledger, *chain: str, reached: bool = True) -> Reservation:
-    (held,) = ledger.reserve(ReserveRequest(chain, [SEVEN], reached=reached, query="q", mechanisms=["m"]))
+    (held,) = ledger.reserve(ReserveRequest(chain, [SEVEN], reached=reached, queries=["q"], mechanisms=["m"]))
     return held
 
 

@@ -152,7 +152,7 @@ class Lives(RuleBasedStateMachine):
         charges = [Charge(*most)]
         try:
             return self.ledger.reserve(
-                ReserveRequest(chain, charges, reached=reached, query="q", mechanisms=["m"])
+                ReserveRequest(chain, charges, reached=reached, queries=["q"], mechanisms=["m"])
             )[0]
         except (Exhausted, Frozen) as refused:
             return refused

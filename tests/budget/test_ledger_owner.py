@@ -33,7 +33,7 @@ SEVEN = Charge(7 * UNIT, UNIT)
 
 def hold(ledger: Ledger, *chain: str, reached: bool = True) -> Reservation:
     (held,) = ledger.reserve(
-        ReserveRequest(chain, [SEVEN], reached=reached, query="SELECT q", mechanisms=["UnkGumb"])
+        ReserveRequest(chain, [SEVEN], reached=reached, queries=["SELECT q"], mechanisms=["UnkGumb"])
     )
     return held
 
@@ -178,7 +178,7 @@ def test_pruning_takes_answers_and_leaves_facts(ledger: Ledger, account: Account
 def test_the_same_ids_hold_once(ledger: Ledger, account: Account) -> None:
     alice, team = account(), account(kind="team")
     ids = ledger.new_ids(2)
-    asked: dict[str, Any] = {"reached": True, "query": "q", "mechanisms": ["a", "b"], "ids": ids}
+    asked: dict[str, Any] = {"reached": True, "queries": ["q", "q"], "mechanisms": ["a", "b"], "ids": ids}
     first = ledger.reserve(ReserveRequest([alice, team], [SEVEN, SEVEN], **asked))
     assert [held.id for held in first] == ids
     assert ledger.reserve(ReserveRequest([alice, team], [SEVEN, SEVEN], **asked)) == first
@@ -197,7 +197,14 @@ def test_ids_are_not_for_something_else(ledger: Ledger, account: Account, change
     def reserve(chain: list[str], charges: list[Charge]) -> None:
         names = ["m"] * len(charges)
         ledger.reserve(
-            ReserveRequest(chain, charges, reached=True, query="q", mechanisms=names, ids=ids[: len(charges)])
+            ReserveRequest(
+                chain,
+                charges,
+                reached=True,
+                queries=["q"] * len(names),
+                mechanisms=names,
+                ids=ids[: len(charges)],
+            )
         )
 
     reserve([alice, team], [SEVEN])
@@ -210,7 +217,9 @@ def test_ids_are_not_for_something_else(ledger: Ledger, account: Account, change
         }[change]()
     assert [ledger.accounts.get(name).reserved for name in (alice, bob, team)] == [SEVEN, Charge(0, 0), SEVEN]
     with pytest.raises(ValueError, match="id of its own"):
-        ledger.reserve(ReserveRequest([alice], [SEVEN], reached=True, query="q", mechanisms=["m"], ids=[]))
+        ledger.reserve(
+            ReserveRequest([alice], [SEVEN], reached=True, queries=["q"], mechanisms=["m"], ids=[])
+        )
 
 
 def test_what_became_of_an_id(ledger: Ledger, account: Account) -> None:

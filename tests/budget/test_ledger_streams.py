@@ -34,7 +34,7 @@ def key() -> bytes:
 
 def hold(ledger: Ledger, *chain: str, charge: Charge = PRICE) -> Reservation:
     return ledger.reserve(
-        ReserveRequest(chain, [charge], reached=True, query="q", mechanisms=["m"], looking=charge == FREE)
+        ReserveRequest(chain, [charge], reached=True, queries=["q"], mechanisms=["m"], looking=charge == FREE)
     )[0]
 
 
@@ -134,4 +134,4 @@ def test_pruning_keeps_the_last_look(ledger: Ledger, account: Callable[..., str]
 
 def test_only_a_look_may_cost_nothing(ledger: Ledger, account: Callable[..., str]) -> None:
     with pytest.raises(ValueError, match="costs something"):
-        ledger.reserve(ReserveRequest([account()], [FREE], reached=True, query="q", mechanisms=["m"]))
+        ledger.reserve(ReserveRequest([account()], [FREE], reached=True, queries=["q"], mechanisms=["m"]))

@@ -101,7 +101,7 @@ def test_entries_of_an_account_never_go_back_in_time(
     age(alice, -10)
     ledger.update_budget(alice, Charge(1, 0))
     (held,) = ledger.reserve(
-        ReserveRequest([alice], [Charge(1, 0)], reached=True, query="", mechanisms=["m"])
+        ReserveRequest([alice], [Charge(1, 0)], reached=True, queries=[""], mechanisms=["m"])
     )
     ledger.spend(held)
     times = sql(
@@ -115,7 +115,7 @@ def test_what_is_held_moves_into_the_new_period(ledger: Ledger, account: Account
     """Its answer comes out in the new period, so that is where it counts."""
     alice = account(100, 0, period="day")
     (held,) = ledger.reserve(
-        ReserveRequest([alice], [Charge(60_000_000, 0)], reached=True, query="", mechanisms=["m"])
+        ReserveRequest([alice], [Charge(60_000_000, 0)], reached=True, queries=[""], mechanisms=["m"])
     )
     age(alice, 25)
     with pytest.raises(Exhausted):
@@ -128,7 +128,7 @@ def test_what_is_held_moves_into_the_new_period(ledger: Ledger, account: Account
 
 def test_an_answer_stays_free_when_the_period_is_over(ledger: Ledger, account: Account, age: Age) -> None:
     alice = account(100, 0, period="day")
-    (held,) = ledger.reserve(ReserveRequest([alice], [ALL], reached=True, query="q", mechanisms=["m"]))
+    (held,) = ledger.reserve(ReserveRequest([alice], [ALL], reached=True, queries=["q"], mechanisms=["m"]))
     key = held.id.bytes
     ledger.settle(
         held,
@@ -147,7 +147,7 @@ def test_each_account_of_a_chain_has_its_own_period(ledger: Ledger, account: Acc
 
     def ask() -> None:
         (held,) = ledger.reserve(
-            ReserveRequest([alice, team], [ALL], reached=True, query="", mechanisms=["m"])
+            ReserveRequest([alice, team], [ALL], reached=True, queries=[""], mechanisms=["m"])
         )
         ledger.spend(held)
 

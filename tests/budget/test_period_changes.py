@@ -95,7 +95,7 @@ def test_what_is_held_counts_with_what_was_used(jumping: Jumping) -> None:
     ledger.update_budget(name, Charge(30 * UNIT, 0))
     jumping.ahead(hours=25)
     (held,) = ledger.reserve(
-        ReserveRequest([name], [Charge(21 * UNIT, 0)], reached=True, query="q", mechanisms=["m"])
+        ReserveRequest([name], [Charge(21 * UNIT, 0)], reached=True, queries=["q"], mechanisms=["m"])
     )
     with pytest.raises(LimitTooLow, match=r"spent 30 .* reserved 21 "):
         ledger.accounts.set_limit(name, limit("none"))
@@ -107,7 +107,7 @@ def test_what_is_held_counts_with_what_was_used(jumping: Jumping) -> None:
 def test_pruned_answers_change_nothing_of_what_was_used(jumping: Jumping) -> None:
     ledger = jumping.ledger
     name = seeded(ledger, "day")
-    (held,) = ledger.reserve(ReserveRequest([name], [ALL], reached=True, query="q", mechanisms=["m"]))
+    (held,) = ledger.reserve(ReserveRequest([name], [ALL], reached=True, queries=["q"], mechanisms=["m"]))
     key = name.encode()
     ledger.settle(
         held,

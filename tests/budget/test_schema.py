@@ -99,7 +99,7 @@ def ask(ledger: Ledger, *chain: str) -> Charge:
 
 def hold(ledger: Ledger, *chain: str, reached: bool = True) -> Reservation:
     return ledger.reserve(
-        ReserveRequest(chain, [Charge(7 * UNIT, UNIT)], reached=reached, query="q", mechanisms=["m"])
+        ReserveRequest(chain, [Charge(7 * UNIT, UNIT)], reached=reached, queries=["q"], mechanisms=["m"])
     )[0]
 
 
@@ -238,7 +238,7 @@ def test_facts_are_held_by_constraints_too(shared_ledger: Ledger, server: Embedd
     """What even the schema's owner cannot write: see schema.sql."""
     shared_ledger.accounts.seed("analyst:constrained", Limit(10, 10, "day"))
     held = shared_ledger.reserve(
-        ReserveRequest(["analyst:constrained"], [Charge(5, 1)], reached=True, query="q", mechanisms=["m"])
+        ReserveRequest(["analyst:constrained"], [Charge(5, 1)], reached=True, queries=["q"], mechanisms=["m"])
     )[0]
     resolving = (
         "INSERT INTO dpproxy_ledger.entry (reservation, account, own, stage, kind, opened, at_most_information,"

@@ -36,7 +36,7 @@ with ledger.single_flight.hold([key]):
     known = ledger.stored(key)
     drew = known is None
     (held,) = ledger.reserve(
-        ReserveRequest([account], [Charge(7, 1)], reached=True, query="q", mechanisms=["m"])
+        ReserveRequest([account], [Charge(7, 1)], reached=True, queries=["q"], mechanisms=["m"])
     )
     if drew:
         print("computing", flush=True)
@@ -200,7 +200,7 @@ def test_what_was_bought_meanwhile_is_known_once_the_keys_are_held(ledger: Ledge
     """An account's own requests, anybody's answers, whatever its name has in it."""
     payer, other = account(kind="o'payer \\\\ $1 %s"), account()
     (held,) = ledger.reserve(
-        ReserveRequest([payer], [Charge(7, 1)], reached=True, query="q", mechanisms=["m"])
+        ReserveRequest([payer], [Charge(7, 1)], reached=True, queries=["q"], mechanisms=["m"])
     )
     requests, releases = [b"ask", b"else"], [b"answer", b"else"]
     with ledger.single_flight.hold(

@@ -95,7 +95,9 @@ def buy(ledger: Ledger, account: str, chance: random.Random, say: object) -> Non
     assert callable(say)
     chain = [account, TEAM] if chance.random() < 0.5 else [account]
     started, what = time.monotonic(), chance.random()
-    (held,) = ledger.reserve(ReserveRequest(chain, [MOST], reached=what > 0.1, query="q", mechanisms=["m"]))
+    (held,) = ledger.reserve(
+        ReserveRequest(chain, [MOST], reached=what > 0.1, queries=["q"], mechanisms=["m"])
+    )
     if what <= 0.1:
         ledger.release(held)
         say(kind="released")

@@ -13,6 +13,7 @@ import pytest
 
 from rewriter.emit.engines.duckdb import DUCKDB
 from rewriter.emit.histogram import histogram_query
+from rewriter.emit.readable import readable
 from rewriter.ir.measure import (
     Count,
     DistinctItems,
@@ -51,6 +52,7 @@ def rendered(sql: str) -> Iterator[str]:
         for number, node in enumerate(logical.nodes):
             yield from node_lines(number, node, logical.values)
             if isinstance(node, AggregateNode):
+                assert " of " in readable(node, logical.values)
                 columns.append(node_columns(node, ["text"] * len(node.keys) + ["bigint"] * len(node.outputs)))
             else:
                 columns.append((ReleasedColumn("account", "text"),))

@@ -176,6 +176,14 @@ def test_history_is_an_accounts_own(server: Running, folder: Path) -> None:
     assert [row["replayed"] for row in found] == [False] * 9 + [True]
     later = told("history", "watched", "--from", found[4]["time"], "--to", found[6]["time"], folder=folder)
     assert later["releases"] == found[4:6]
+    assert {row["asked"] for row in found} == {
+        f"COUNT(*) of people where person_id > {n}" for n in range(100, 109)
+    }
+    page = done("history", "watched", folder=folder)
+    assert max(map(len, page.splitlines())) <= 120
+    assert page.count("│ 1 unit ") == 9
+    assert page.count("│ free, paid before │") == 1
+    assert "COUNT(*) of people where person_id > 108" in page
     assert "no account of nobody" in failed("history", "nobody", folder=folder)
     assert "2024-13-01" in failed("history", "ann", "--from", "2024-13-01", folder=folder, status=2)
 

@@ -171,6 +171,9 @@ def test_pages_tell_what_happened(owner: httpx.Client) -> None:
     assert "1 spent so far" in accounts
     releases = owner.get("/releases").text
     assert re.search(r"analyst:ann</td>\s*<td[^>]*>1</td>\s*<td[^>]*>1</td>", releases)
+    asked = owner.get("/releases", params={"account": "analyst:ann"}).text
+    assert "COUNT(*) of people by town" in asked
+    assert "Asked, the latest first" not in releases
     assert "analyst:ann" not in owner.get("/releases", params={"account": "team:x"}).text.split("<figure")[1]
     assert "rows of a private table" in eventually(owner, "/refusals", "PV010")
     tried = owner.get("/limits", params={"information": "0.5, 50", "calls": "x"}).text

@@ -91,14 +91,14 @@ def test_a_command_beside_a_proxy_on_a_shared_ledger_ends_none_of_its_reservatio
             proxy.ledger.accounts.seed("analyst:ann", Limit(9 * MICRO, 0, "none"))
             charge = Charge(MICRO, 0)
             (held,) = proxy.ledger.reserve(
-                ReserveRequest(["analyst:ann"], [charge], reached=True, query="", mechanisms=["m"])
+                ReserveRequest(["analyst:ann"], [charge], reached=True, queries=[""], mechanisms=["m"])
             )
             with opened_vault(configured(file)) as beside:
                 assert (proxy.owner, beside.owner) == (True, False)
                 assert beside.ledger.accounts.get("analyst:ann").reserved == charge
             proxy.ledger.spend(held)
             (held,) = proxy.ledger.reserve(
-                ReserveRequest(["analyst:ann"], [charge], reached=True, query="", mechanisms=["m"])
+                ReserveRequest(["analyst:ann"], [charge], reached=True, queries=[""], mechanisms=["m"])
             )
         with opened_vault(configured(file)) as again:
             assert again.owner

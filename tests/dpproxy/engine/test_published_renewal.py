@@ -175,7 +175,9 @@ def failing(service: Service, monkeypatch: pytest.MonkeyPatch, spend: bool) -> C
     def execute(asker: QueryRequest) -> None:
         asked.append(asker)
         if spend:
-            cost = ReserveRequest([NAME], [Charge(MICRO, 0)], reached=True, query="", mechanisms=["fails"])
+            cost = ReserveRequest(
+                [NAME], [Charge(MICRO, 0)], reached=True, queries=[""], mechanisms=["fails"]
+            )
             service.ledger.spend(*service.ledger.reserve(cost))
         raise Refusal("PV090", "the backend could not run this query")
 

@@ -67,7 +67,9 @@ def live(ledger: Ledger, age: Callable[[str], None], seed: int) -> None:
                 held += [
                     (r, reached)
                     for r in ledger.reserve(
-                        ReserveRequest(chain, costs, reached=reached, query="q", mechanisms=names)
+                        ReserveRequest(
+                            chain, costs, reached=reached, queries=["q"] * len(names), mechanisms=names
+                        )
                     )
                 ]
             except Exhausted:
