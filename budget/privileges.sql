@@ -22,4 +22,4 @@ GRANT UPDATE (verifier) ON dpproxy_ledger.analyst TO dpproxy_ledger;
 
 GRANT SELECT, INSERT, UPDATE ON dpproxy_ledger.flushed TO dpproxy_ledger;
 
-GRANT SELECT, INSERT, UPDATE ON dpproxy_ledger.refusal TO dpproxy_ledger;
+GRANT SELECT, INSERT, UPDATE ON dpproxy_ledger.refusal, dpproxy_ledger.refusal_shape TO dpproxy_ledger;

@@ -1,4 +1,4 @@
-"""How often accounts were refused: counts by day and code, for the owner's eyes.
+"""How often accounts were refused, and what: counts by day and code, for the owner's eyes.
 
 Why: docs/decisions/refusals-are-counted.md.
 """
@@ -27,6 +27,22 @@ WHERE day >= %(since)s
 GROUP BY day, account, code
 ORDER BY day, account, code
 """
+_COUNT_SHAPES = """
+INSERT INTO dpproxy_ledger.refusal_shape (code, shape, day, counter, times)
+SELECT counted.code, counted.shape, %(day)s, %(counter)s, counted.times
+FROM unnest(%(codes)s::text[], %(shapes)s::text[], %(times)s::bigint[]) AS counted (code, shape, times)
+ON CONFLICT (day, code, shape, counter) DO UPDATE SET times = excluded.times
+WHERE refusal_shape.times < excluded.times
+RETURNING times
+"""
+_SHAPES_SINCE = """
+SELECT code, shape, sum(times)::bigint
+FROM dpproxy_ledger.refusal_shape
+WHERE day >= %(since)s
+GROUP BY code, shape
+ORDER BY sum(times) DESC, code, shape
+LIMIT %(most)s
+"""
 
 
 @dataclass(frozen=True)
@@ -38,6 +54,15 @@ class RefusalRow:
     code: str
     times: int
     last_at: datetime
+
+
+@dataclass(frozen=True)
+class ShapeRow:
+    """So many `times` statements of a shape were refused with an SQLSTATE."""
+
+    code: str
+    shape: str
+    times: int
 
 
 class Refusals:
@@ -66,3 +91,20 @@ class Refusals:
     def since(self, day: date) -> tuple[RefusalRow, ...]:
         """Every count from a day on, in order of day, account and code."""
         return tuple(RefusalRow(*row) for row in self._store.rows(_SINCE, since=day))
+
+    def count_shapes(self, counter: UUID, day: date, times: Mapping[tuple[str, str], int]) -> None:
+        """Writes how often `counter` has seen each code and shape of statement on a day, as `count` does."""
+        if times:
+            codes, shapes = zip(*times, strict=True)
+            self._store.rows(
+                _COUNT_SHAPES,
+                counter=counter,
+                day=day,
+                codes=list(codes),
+                shapes=list(shapes),
+                times=list(times.values()),
+            )
+
+    def shapes(self, day: date, most: int) -> tuple[ShapeRow, ...]:
+        """The `most` shapes that were refused most often from a day on, the most frequent first."""
+        return tuple(ShapeRow(*row) for row in self._store.rows(_SHAPES_SINCE, since=day, most=most))

@@ -165,6 +165,17 @@ def simulate(
 
 
 @budget.command()
+def refusals(
+    config: ConfigFile = HERE,
+    days: Annotated[int, typer.Option(metavar="N", help="Of so many days.", min=1)] = 30,
+    json: Json = False,
+) -> None:
+    """Show how often statements were refused, why, and what they were like."""
+    with reported():
+        accounts.refusals(configured(config), days, as_json=json)
+
+
+@budget.command()
 def prune(config: ConfigFile = HERE, json: Json = False) -> None:
     """Delete the answers of epochs that are over; entries and balances stay."""
     with reported():

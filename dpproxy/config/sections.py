@@ -343,6 +343,15 @@ class TableSection(_Section):
         return (self.privacy_unit,) if isinstance(self.privacy_unit, str) else tuple(self.privacy_unit)
 
 
+class AuditSection(_Section):
+    """[audit]: what the ledger keeps of analysts' statements.
+
+    `statements`: the shapes of refused ones, without constants; otherwise keyed fingerprints of these.
+    """
+
+    statements: bool = False
+
+
 class Config(_Section):
     """A whole dpproxy.toml; `file` is where it was read, and what relative paths are relative to."""
 
@@ -354,6 +363,7 @@ class Config(_Section):
     privacy: Privacy = Privacy()
     budget: Budget = Budget()
     identity: IdentitySection = IdentitySection()
+    audit: AuditSection = AuditSection()
     tables: dict[str, TableSection]
 
     @model_validator(mode="after")

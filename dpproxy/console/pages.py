@@ -16,19 +16,20 @@ from dpproxy.config.values import exact
 from dpproxy.console.charts import Chart, Series, by_day, by_number, last_days
 from dpproxy.console.sources import Sources
 from dpproxy.engine.bounded_range import UNSAID, Accounting, accountable
-from dpproxy.owner.accounts import charged
+from dpproxy.owner.accounts import charged, meaning
 from dpproxy.owner.check import classes, limits_of, rows_per_unit, shown_name
 from dpproxy.owner.check_warnings import warnings
 from dpproxy.owner.exceedance_plot import Curve
 from dpproxy.owner.limit_drift import drift
 from dpproxy.owner.simulation import PARTS, Tried, days_of, panels_of, refused, soonest, try_budgets
-from rewriter.refusal import CATALOGUE
 
 Context = Mapping[str, object]
 DAYS = 30
 """Of releases and refusals that are shown."""
 HISTORY_DAYS = 90
 """Of the history on which limits are tried."""
+MOST_SHAPES = 30
+"""Most frequent shapes of refused statements that are shown."""
 MOST_ASKED = 200
 """Latest questions of an account that are shown."""
 _LOW = Fraction(1, 10)
@@ -123,7 +124,10 @@ def refusals(sources: Sources, query: Mapping[str, str]) -> Context:
     for row in rows:
         times, last = whom.get((row.account, row.code), (0, row.last_at))
         whom[row.account, row.code] = times + row.times, max(last, row.last_at)
+    shapes = sources.ledger.refusals.shapes(days[0], MOST_SHAPES)
     return {
+        "shapes": [(row.shape, row.code, f"{row.times:,}") for row in shapes],
+        "texts": sources.config.audit.statements,
         "chart_of_days": by_day(
             "Refusals by day",
             f"Bars: refused statements on each of {DAYS} days, {sum(by_code.values()):,} in all.",
@@ -132,7 +136,7 @@ def refusals(sources: Sources, query: Mapping[str, str]) -> Context:
             "refused",
         ),
         "codes": [
-            (code, _why(code), f"{times:,}")
+            (code, meaning(code), f"{times:,}")
             for code, times in sorted(by_code.items(), key=lambda pair: -pair[1])
         ],
         "whom": [
@@ -289,11 +293,6 @@ def _by_account(rows: Sequence[ActivityRow]) -> list[tuple[str, ...]]:
         charged = (sum(getattr(row.charged, unit) for row in of_it) for unit in ("information", "calls"))
         found.append((name, *(f"{count:,}" for count in counts), *map(shown, charged)))
     return found
-
-
-def _why(code: str) -> str:
-    known = CATALOGUE.get(code)
-    return known.meaning if known is not None else "An error of PostgreSQL's own."
 
 
 def _amounts(text: str) -> list[Fraction]:

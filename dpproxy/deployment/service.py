@@ -43,7 +43,7 @@ from dpproxy.server.listener import Rooms, Server, ServerError, ServerSettings, 
 from dpproxy.telemetry.metrics import Metrics
 from dpproxy.telemetry.observer import Observer, Watchers
 from dpproxy.telemetry.progress import Progress
-from dpproxy.telemetry.refusal_counter import RefusalCounts
+from dpproxy.telemetry.refusal_counter import RefusalCounts, kept_shape
 from dpproxy.telemetry.stages import Observe
 from dpproxy.telemetry.statement_log import StatementLog
 from mechanisms import randomness
@@ -213,7 +213,9 @@ class Service:
         self._identity = Identity(services, self.front.let_take)
         self.metrics = Metrics(SLOTS)
         self._watchers: list[Observer] = [
-            stack.enter_context(RefusalCounts(self.ledger.refusals.count)),
+            stack.enter_context(
+                RefusalCounts(self.ledger.refusals.count, self.ledger.refusals.count_shapes, self._shape_of())
+            ),
             self.metrics,
         ]
         self.observe: Observe = self.metrics.stage
@@ -259,6 +261,13 @@ class Service:
     def secret(self, purpose: str) -> bytes:
         """32 secret bytes of the deployment for a purpose of this process's owner."""
         return randomness.derive(self._key, purpose)
+
+    def _shape_of(self) -> Callable[[str], str]:
+        """What the ledger keeps of a refused text: its shape, or a keyed fingerprint of that."""
+        known = {part for name in self.checked.schema.relations for part in name}
+        known |= {c.name for table in self.checked.schema.relations.values() for c in table.columns}
+        known |= {c.name for table in self.checked.policy.tables.values() for c in table.columns}
+        return kept_shape(known, None if self.config.audit.statements else self.secret("refusal shapes"))
 
     def server(self, shared: Shared | None = None) -> Server:
         """The listener of [server], not started yet, on a port of its own or a `shared` one.

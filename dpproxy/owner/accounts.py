@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from datetime import UTC, datetime, timedelta
@@ -18,12 +19,14 @@ from dpproxy.engine.bounded_range import Accounting
 from dpproxy.owner.check import Guarantee, guarantee_of, print_guarantees
 from dpproxy.reporting.rows import OutputError
 from dpproxy.reporting.tables import print_json, print_table
+from rewriter.refusal import CATALOGUE
 
 NO_GUARANTEE = (
     "What was spent so far is a count, and guarantees nothing: the guarantee follows from the limits."
 )
 _WIDTH = 120
 """Of the table of a history."""
+_MOST_SHAPES = 50
 _TIME = "%Y-%m-%d %H:%M:%S"
 
 
@@ -149,6 +152,38 @@ def history(
     print_table(
         "Limits", ("from (UTC)", "information", "calls", "period", "mode", "frozen"), told, right=(1, 2)
     )
+
+
+def refusals(config: Config, days: int, *, as_json: bool) -> None:
+    """Prints how often statements were refused in so many days, by code, and what these were like."""
+    since = datetime.now(UTC).date() - timedelta(days=days - 1)
+    with opened_vault(config) as vault:
+        counts = Counter[str]()
+        for row in vault.ledger.refusals.since(since):
+            counts[row.code] += row.times
+        shapes = vault.ledger.refusals.shapes(since, _MOST_SHAPES)
+    if as_json:
+        print_json({"codes": dict(counts.most_common()), "shapes": [asdict(row) for row in shapes]})
+        return
+    codes = [(code, str(times), meaning(code)) for code, times in counts.most_common()]
+    print_table(
+        f"Refused in {days} days", ("code", "times", "what it means"), codes, right=(1,), width=_WIDTH
+    )
+    heads = ("code", "times", "shape" if config.audit.statements else "shape, as a fingerprint")
+    lines = [(row.code, str(row.times), row.shape) for row in shapes]
+    print_table("What they are like, the most frequent first", heads, lines, right=(1,), width=_WIDTH)
+    if not config.audit.statements:
+        print(
+            "With statements = true in [audit] the ledger keeps shapes: statements without their constants."
+        )
+
+
+def meaning(code: str) -> str:
+    """What an SQLSTATE says to people."""
+    if code == "XX000":
+        return "An error inside of the proxy: its log has more."
+    known = CATALOGUE.get(code)
+    return known.meaning if known is not None else "An error of PostgreSQL's own."
 
 
 def charged(row: AskedRow) -> str:

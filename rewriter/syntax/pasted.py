@@ -12,19 +12,8 @@ from sqlglot import exp
 
 from rewriter.ir.trees import walk
 from rewriter.policy import Table
+from rewriter.statements.lexer import RESERVED
 from rewriter.syntax.round_trip import spellings
-
-_WORDS = (
-    "all analyse analyze and any array as asc asymmetric authorization binary both case cast check collate collation "
-    "column concurrently constraint create cross current_catalog current_date current_role current_schema current_time "
-    "current_timestamp current_user default deferrable desc distinct do else end except false fetch for foreign freeze "
-    "from full grant group having ilike in initially inner intersect into is isnull join lateral leading left like "
-    "limit localtime localtimestamp natural not notnull null offset on only or order outer overlaps placing primary "
-    "references returning right select session_user similar some symmetric system_user table tablesample then to "
-    "trailing true union unique user using variadic verbose when where window with"
-)
-RESERVED = frozenset(_WORDS.split())
-"""PostgreSQL's words that are no names of tables or columns without quotes."""
 
 
 def identifier(name: str) -> str:

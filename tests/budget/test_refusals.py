@@ -32,6 +32,16 @@ def test_counts_of_processes_add_up_and_never_go_down(ledger: Ledger) -> None:
     assert counted(ledger, NEXT) == {(NEXT, *ANN): 1}
 
 
+def test_shapes_add_up_the_most_frequent_first(ledger: Ledger) -> None:
+    first, second = uuid4(), uuid4()
+    rare, often = ("PV020", "select ? from rare"), ("PV020", "select ? from often")
+    ledger.refusals.count_shapes(first, DAY, {rare: 2, often: 1})
+    ledger.refusals.count_shapes(first, DAY, {rare: 1, often: 5})
+    ledger.refusals.count_shapes(second, NEXT, {often: 3, ("PV010", "x"): 1})
+    assert [(r.code, r.shape, r.times) for r in ledger.refusals.shapes(DAY, 2)] == [(*often, 8), (*rare, 2)]
+    assert len(ledger.refusals.shapes(NEXT, 9)) == 2
+
+
 def test_a_count_charges_nothing(ledger: Ledger) -> None:
     before = ledger.high_water.now()
     ledger.refusals.count(uuid4(), DAY, {ANN: 7})

@@ -7,6 +7,7 @@ import io
 import json
 import re
 import shlex
+import time
 from collections.abc import Iterator
 from contextlib import chdir
 from decimal import Decimal
@@ -42,6 +43,8 @@ information = 40
 calls = 8
 [budget.dataset]
 information = 500
+[audit]
+statements = true
 """
 PAGE = ROOT / "docs" / "budget.md"
 COUNT = "SELECT COUNT(*) FROM people WHERE person_id > {}"
@@ -186,6 +189,23 @@ def test_history_is_an_accounts_own(server: Running, folder: Path) -> None:
     assert "COUNT(*) of people where person_id > 108" in page
     assert "no account of nobody" in failed("history", "nobody", folder=folder)
     assert "2024-13-01" in failed("history", "ann", "--from", "2024-13-01", folder=folder, status=2)
+
+
+def test_refusals_are_told_by_their_shapes(server: Running, folder: Path) -> None:
+    for name, secret in (("ann", "Mueller"), ("bob", "Meier")):
+        with server.connect(name) as connection, pytest.raises(psycopg.Error, match="row-level"):
+            connection.execute(f"SELECT * FROM people WHERE town = '{secret}' -- {secret}".encode())
+    wanted = {"code": "PV010", "shape": "select * from people where town = ?", "times": 2}
+    ends_at = time.monotonic() + 30
+    while wanted not in (found := told("refusals", folder=folder))["shapes"]:
+        assert time.monotonic() < ends_at, found
+        time.sleep(0.2)
+    assert found["codes"]["PV010"] >= 2
+    page = done("refusals", folder=folder)
+    assert "select * from people where town = ?" in page
+    assert "rows of a private table" in page
+    assert "Mueller" not in page
+    assert max(map(len, page.splitlines())) <= 120
 
 
 def test_exports_agree(server: Running, folder: Path) -> None:

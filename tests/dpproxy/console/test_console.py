@@ -175,7 +175,10 @@ def test_pages_tell_what_happened(owner: httpx.Client) -> None:
     assert "COUNT(*) of people by town" in asked
     assert "Asked, the latest first" not in releases
     assert "analyst:ann" not in owner.get("/releases", params={"account": "team:x"}).text.split("<figure")[1]
-    assert "rows of a private table" in eventually(owner, "/refusals", "PV010")
+    refused = eventually(owner, "/refusals", "PV010")
+    assert "rows of a private table" in refused
+    assert re.search(r"<td[^>]*>[0-9a-f]{16}</td>\s*<td[^>]*>PV010</td>", refused)
+    assert "select * from people" not in refused
     tried = owner.get("/limits", params={"information": "0.5, 50", "calls": "x"}).text
     assert "2 of 2" in tried
     assert 'aria-invalid="true"' in tried

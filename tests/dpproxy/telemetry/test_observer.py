@@ -18,7 +18,7 @@ import pytest
 
 from budget.account import LedgerUnavailable
 from dpproxy.telemetry.observer import ChargeTally, StatementEnd
-from dpproxy.telemetry.refusal_counter import RefusalCounts
+from dpproxy.telemetry.refusal_counter import MOST_SHAPES, OTHER_SHAPES, RefusalCounts
 from dpproxy.telemetry.statement_log import StatementLog
 from tests.dpproxy.serving import COUNT, POLICY, Running, make, serving, within
 
@@ -31,7 +31,11 @@ class Store:
 
     def __init__(self) -> None:
         self.counts: dict[tuple[str, str], int] = {}
+        self.shapes: dict[tuple[str, str], int] = {}
         self.reachable = True
+
+    def count_shapes(self, counter: UUID, day: date, times: Mapping[tuple[str, str], int]) -> None:
+        self.shapes |= times
 
     def count(self, counter: UUID, day: date, times: Mapping[tuple[str, str], int]) -> None:
         if not self.reachable:
@@ -46,7 +50,7 @@ def refusal(code: str, account: str = "analyst:ann") -> StatementEnd:
 
 def test_refusals_wait_for_a_ledger_that_is_out_of_reach() -> None:
     store = Store()
-    with RefusalCounts(store.count) as counts:
+    with RefusalCounts(store.count, store.count_shapes, str.lower) as counts:
         for code in ("PV010", "PV010", "22P02", "ZZZZZ", "x"):
             counts.ended(refusal(code))
         counts.ended(StatementEnd("analyst:ann", "", ChargeTally(bought=1)))
@@ -60,6 +64,19 @@ def test_refusals_wait_for_a_ledger_that_is_out_of_reach() -> None:
         assert store.counts == {("analyst:ann", code): times for code, times in wanted.items()}
         counts.ended(refusal("PV001", "analyst:ben"))
     assert store.counts["analyst:ben", "PV001"] == 1
+
+
+def test_so_many_shapes_are_told_apart() -> None:
+    store = Store()
+    with RefusalCounts(store.count, store.count_shapes, lambda text: text and f"shape {text}") as counts:
+        for text in ("", *map(str, range(MOST_SHAPES + 7)), "0", None):
+            counts.ended(StatementEnd("analyst:ann", "PV010", ChargeTally(), text))
+        counts.ended(StatementEnd("analyst:ann", "PV020", ChargeTally(), "new"))
+    assert len(store.shapes) == MOST_SHAPES + 2
+    assert store.shapes["PV010", "shape 0"] == 2
+    assert store.shapes["PV010", OTHER_SHAPES] == 7
+    assert store.shapes["PV020", OTHER_SHAPES] == 1
+    assert store.counts["analyst:ann", "PV010"] == MOST_SHAPES + 10
 
 
 def test_a_line_of_the_log_has_no_text() -> None:
