@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from budget import statements_accounts as statements
 from budget.account import AccountRow, BudgetRow, Charge, Limit, LimitRow, LimitTooLow, UnknownAccount
 from budget.store import OutOfBounds, PostgresStore, Row
@@ -21,6 +23,20 @@ class Accounts:
             return
         values = {"account": account, **vars(limit)}
         self._store.transaction([(statements.SEED, values), (statements.NOTE_LIMIT, values)])
+        self._seeded.add(account)
+
+    def seed_shared(self, account: str, limit: Limit, members: Collection[str] | None) -> None:
+        """Makes a shared account, charged with all that its members have reserved before, None for everybody.
+
+        It is what it would be if it had been there: the reservations of its period count, whole, and earlier ones
+        where its period is made longer. Where that is more than its limit, it is frozen with nothing left.
+        """
+        if account in self._seeded:
+            return
+        paying = None if members is None else list(members)
+        values = {"account": account, "members": paying, **vars(limit)}
+        steps = (statements.LOCK_SPENDERS, statements.SEED, statements.CARRY, statements.NOTE_LIMIT)
+        self._store.transaction([(step, values) for step in steps])
         self._seeded.add(account)
 
     def set_limit(self, account: str, limit: Limit) -> None:

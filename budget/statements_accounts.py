@@ -14,6 +14,79 @@ WITH seeded AS (
 SELECT count(*) FROM seeded
 """
 
+LOCK_SPENDERS = """
+SELECT name FROM dpproxy_ledger.account WHERE %(members)s::text[] IS NULL OR name = ANY(%(members)s)
+ORDER BY name FOR NO KEY UPDATE
+"""
+
+CARRY = """
+WITH shared AS (
+    SELECT name, mode, now_at, CASE period
+        WHEN 'day' THEN now_at - interval '24 hours'
+        WHEN 'week' THEN now_at - interval '168 hours'
+        WHEN 'month' THEN now_at - interval '720 hours'
+        ELSE '-infinity'::timestamptz END AS since
+    FROM (SELECT *, GREATEST(seen_at, clock_timestamp()) AS now_at FROM dpproxy_ledger.account) AS account
+    WHERE name = %(account)s AND NOT EXISTS (SELECT 1 FROM dpproxy_ledger.entry WHERE entry.account = account.name)
+),
+charged AS (
+    SELECT opening.number, opening.reservation, opening.at_most_information, opening.at_most_calls,
+        opening.written_at AS opened_at, resolution.written_at AS resolved_at, resolution.kind,
+        CASE WHEN resolution.written_at <= shared.since THEN 1 ELSE 2 END AS period_number
+    FROM shared
+    JOIN dpproxy_ledger.entry AS opening ON opening.own AND opening.stage = 0
+        AND (%(members)s::text[] IS NULL OR opening.account = ANY(%(members)s))
+    LEFT JOIN dpproxy_ledger.entry AS resolution ON resolution.reservation = opening.reservation
+        AND resolution.account = opening.account AND resolution.stage = 1
+    WHERE resolution.kind IS DISTINCT FROM 'release'
+),
+facts AS (
+    SELECT number, reservation, 0 AS stage, 'reserve' AS kind, NULL::smallint AS opened, at_most_information,
+        at_most_calls, 0 AS information, 0 AS calls, period_number, opened_at AS written_at
+    FROM charged
+    UNION ALL
+    SELECT number, reservation, 1, kind, 0, at_most_information, at_most_calls, at_most_information, at_most_calls,
+        period_number, resolved_at
+    FROM charged WHERE kind IS NOT NULL
+),
+carried AS (
+    INSERT INTO dpproxy_ledger.entry (
+        reservation, account, own, stage, kind, opened, at_most_information, at_most_calls, information, calls,
+        period_number, written_at
+    )
+    SELECT reservation, %(account)s, false, stage, kind, opened, at_most_information, at_most_calls, information,
+        calls, period_number, written_at
+    FROM facts ORDER BY period_number, stage, number
+    RETURNING stage, at_most_information, at_most_calls, information, calls, period_number, written_at
+),
+total AS (
+    SELECT COALESCE(sum(information) FILTER (WHERE period_number = 2), 0)::bigint AS used_information,
+        COALESCE(sum(calls) FILTER (WHERE period_number = 2), 0)::bigint AS used_calls,
+        sum(CASE stage WHEN 0 THEN at_most_information ELSE -at_most_information END)::bigint AS held_information,
+        sum(CASE stage WHEN 0 THEN at_most_calls ELSE -at_most_calls END)::bigint AS held_calls,
+        min(written_at) FILTER (WHERE period_number = 2 AND stage = 1) AS started
+    FROM carried HAVING count(*) > 0
+)
+UPDATE dpproxy_ledger.account SET
+    used_information = total.used_information,
+    used_calls = total.used_calls,
+    reserved_information = total.held_information,
+    reserved_calls = total.held_calls,
+    limit_information = CASE account.mode WHEN 'track' THEN limit_information
+        ELSE GREATEST(limit_information, total.used_information + total.held_information) END,
+    limit_calls = CASE account.mode WHEN 'track' THEN limit_calls
+        ELSE GREATEST(limit_calls, total.used_calls + total.held_calls) END,
+    frozen = account.mode = 'enforce' AND (total.used_information + total.held_information > limit_information
+        OR total.used_calls + total.held_calls > limit_calls),
+    period_number = 2,
+    period_first = 2,
+    period_started = COALESCE(total.started, shared.now_at),
+    seen_at = shared.now_at
+FROM shared, total
+WHERE account.name = shared.name
+RETURNING account.name
+"""
+
 NOTE_LIMIT = """
 INSERT INTO dpproxy_ledger.limit_change (account, limit_information, limit_calls, period, mode, frozen, changed_at)
 SELECT name, limit_information, limit_calls, period, mode, frozen, seen_at FROM dpproxy_ledger.account AS account

@@ -274,6 +274,16 @@ class Budget(_Section):
             links.append(self._limit("dataset", self.dataset))
         return tuple(links)
 
+    def members(self, account: str) -> tuple[str, ...] | None:
+        """The accounts of those who share an account: a team's members; None for everybody, who shares the dataset's.
+
+        >>> Budget(teams={"a": Team(members=["alice"])}).members("team:a")
+        ('analyst:alice',)
+        """
+        if account == "dataset":
+            return None
+        return tuple(f"analyst:{name}" for name in self.teams[account.removeprefix("team:")].members)
+
     def may_publish(self, analyst: str) -> bool:
         """Whether an analyst may make answers free for everybody."""
         return self.analysts.get(analyst, Analyst()).publish

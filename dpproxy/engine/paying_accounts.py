@@ -5,7 +5,7 @@ from __future__ import annotations
 from budget.account import Limit
 from budget.accounts import Accounts
 from budget.units import micro_limit
-from dpproxy.config.sections import Budget
+from dpproxy.config.sections import AccountLimit, Budget
 
 
 class PayingAccounts:
@@ -20,7 +20,15 @@ class PayingAccounts:
         if analyst not in self._chains:
             links = self._budget.chain(analyst)
             for link in links:
-                limit = Limit(micro_limit(link.information), micro_limit(link.calls), link.period, link.mode)
-                self._accounts.seed(link.account, limit)
+                seed(self._accounts, self._budget, link)
             self._chains[analyst] = [link.account for link in links]
         return self._chains[analyst]
+
+
+def seed(accounts: Accounts, budget: Budget, link: AccountLimit) -> None:
+    """Makes an account of [budget] at its first use; a shared one with what its members have spent before."""
+    limit = Limit(micro_limit(link.information), micro_limit(link.calls), link.period, link.mode)
+    if link.account.startswith("analyst:"):
+        accounts.seed(link.account, limit)
+    else:
+        accounts.seed_shared(link.account, limit, budget.members(link.account))

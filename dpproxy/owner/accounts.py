@@ -16,6 +16,7 @@ from dpproxy.config.epoch import Epoch, epoch_name
 from dpproxy.config.sections import PERIOD_DAYS, AccountLimit, Config, ConfigError, nearest
 from dpproxy.deployment.service import opened_vault
 from dpproxy.engine.bounded_range import Accounting
+from dpproxy.engine.paying_accounts import seed
 from dpproxy.owner.check import Guarantee, guarantee_of, print_guarantees
 from dpproxy.reporting.rows import OutputError
 from dpproxy.reporting.tables import print_json, print_table
@@ -53,7 +54,7 @@ def existing(ledger: Ledger, config: Config, name: str) -> AccountRow:
         del links["analyst:"]
         if wanted not in links:
             raise unknown(name, [*rows, *links])
-        ledger.accounts.seed(wanted, ledger_limit(links[wanted]))
+        seed(ledger.accounts, config.budget, links[wanted])
     return ledger.accounts.get(wanted)
 
 
@@ -62,11 +63,6 @@ def unknown(name: str, accounts: Sequence[str]) -> OutputError:
     known = [account.removeprefix("analyst:") for account in accounts]
     close = nearest(name, known)
     return OutputError(f"no account of {name} is known" + (f"; did you mean {close}?" if close else ""))
-
-
-def ledger_limit(link: AccountLimit) -> Limit:
-    """The limits of the configuration as the ledger has them."""
-    return Limit(micro_limit(link.information), micro_limit(link.calls), link.period, link.mode)
 
 
 def show(config: Config, name: str | None, days: int | None, *, as_json: bool) -> None:

@@ -263,3 +263,61 @@ def test_strangers_have_no_limits(ledger: Ledger) -> None:
             call("analyst:nobody")
     assert ledger.history.releases("analyst:nobody") == ()
     assert list(ledger.history.entries("analyst:nobody")) == []
+
+
+def test_a_cap_that_comes_later_counts_what_was_spent_before(ledger: Ledger, account: Account) -> None:
+    alice, bob, other = account(), account(), account()
+    settle(ledger, hold(ledger, alice), alice.encode())
+    ledger.spend(hold(ledger, bob))
+    ledger.release(hold(ledger, bob, reached=False))
+    ledger.replay(alice, alice.encode())
+    settle(ledger, hold(ledger, other), other.encode())
+    flying = hold(ledger, alice)
+    team = f"team:late {alice}"
+    limit = Limit(100 * UNIT, 10 * UNIT, "month")
+    ledger.accounts.seed_shared(team, limit, [alice, bob])
+    row = ledger.accounts.get(team)
+    assert (row.used, row.reserved, row.limit, row.frozen) == (
+        Charge(14 * UNIT, 2 * UNIT),
+        SEVEN,
+        limit,
+        False,
+    )
+    assert row.refreshes_at is not None
+    assert row.refreshes_at < datetime.now(UTC) + timedelta(days=30)
+    settle(ledger, flying, b"flying" + alice.encode())
+    ledger.accounts._seeded.clear()
+    ledger.accounts.seed_shared(team, limit, [alice, bob])
+    row = ledger.accounts.get(team)
+    assert (row.used, row.reserved) == (Charge(21 * UNIT, 3 * UNIT), Charge(0, 0))
+    assert ledger.history.mechanisms()[team] == {"UnkGumb"}
+    assert ledger.history.verify() is None
+
+
+@pytest.mark.parametrize(("period", "counts"), [("day", False), ("week", True), ("none", True)])
+def test_a_cap_that_comes_later_counts_its_own_period(
+    ledger: Ledger, account: Account, sql: Sql, period: Any, counts: bool
+) -> None:
+    alice = account()
+    settle(ledger, hold(ledger, alice), alice.encode())
+    sql(
+        "UPDATE dpproxy_ledger.entry SET written_at = written_at - interval '2 days' WHERE account = %s",
+        alice,
+    )
+    team = f"team:late {alice}"
+    ledger.accounts.seed_shared(team, Limit(100 * UNIT, 10 * UNIT, period), [alice])
+    assert ledger.accounts.get(team).used == (SEVEN if counts else Charge(0, 0))
+    ledger.accounts.set_limit(team, Limit(100 * UNIT, 10 * UNIT, "none"))
+    assert ledger.accounts.get(team).used == SEVEN
+
+
+def test_a_cap_below_what_was_spent_is_frozen(ledger: Ledger, account: Account) -> None:
+    alice = account()
+    ledger.spend(hold(ledger, alice))
+    team = f"team:late {alice}"
+    ledger.accounts.seed_shared(team, Limit(6 * UNIT, 9 * UNIT, "month"), [alice])
+    row = ledger.accounts.get(team)
+    assert (row.used, row.left, row.frozen) == (SEVEN, Charge(0, 8 * UNIT), True)
+    with pytest.raises(Frozen):
+        hold(ledger, alice, team)
+    assert ledger.accounts.limits(team)[-1].frozen
