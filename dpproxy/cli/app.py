@@ -266,6 +266,10 @@ def assess(
     html: Annotated[
         Path | None, typer.Option(metavar="FILE", help="A page as well, readable by its owner alone.")
     ] = None,
+    progress: Annotated[
+        bool,
+        typer.Option("--progress", help="A line a statement on standard error, where it is no terminal."),
+    ] = False,
     json: Json = False,
 ) -> None:
     """Show the data owner how many of these statements would be answered, at what price, and how well.
@@ -273,7 +277,7 @@ def assess(
     Reads the data without noise: the report is not private. Nothing is charged or stored.
     """
     with reported():
-        cli_assess.assess(configured(config), file, html, as_json=json)
+        cli_assess.assess(configured(config), file, html, progress=progress, as_json=json)
 
 
 @app.command()

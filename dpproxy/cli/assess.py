@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import sys
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 
 from rich.console import Console
 from rich.progress import track
 
 from dpproxy.config.sections import Config
+from dpproxy.owner.assess.listed import Listed
 from dpproxy.owner.assess.page import page, write_private
 from dpproxy.owner.assess.report import NOT_PRIVATE, Report, Row, assessment
 from dpproxy.reporting.tables import print_json, print_table
@@ -17,17 +20,14 @@ from dpproxy.reporting.tables import print_json, print_table
 _SHORT = 100
 
 
-def assess(config: Config, file: Path, html: Path | None, *, as_json: bool) -> None:
+def assess(config: Config, file: Path, html: Path | None, *, progress: bool, as_json: bool) -> None:
     """Assesses the statements of a file and prints the report.
 
-    `html`: where a page is written as well, readable by its owner alone. Raises OutputError, ConfigError, and what
+    `html`: where a page is written as well, readable by its owner alone; `progress`: a line for each statement on
+    standard error, where that is no terminal, which shows a bar. Raises OutputError, ConfigError, and what
     starting backend and front raises.
     """
-    made = assessment(
-        config,
-        file,
-        lambda all_of_it: track(all_of_it, "assessing", console=Console(stderr=True), transient=True),
-    )
+    made = assessment(config, file, partial(_watched, progress=progress))
     if html is not None:
         write_private(html, page(made))
     if as_json:
@@ -36,6 +36,15 @@ def assess(config: Config, file: Path, html: Path | None, *, as_json: bool) -> N
         _print(made)
         if html is not None:
             print(f"\n{html} is written, for its owner's eyes (mode 0600).")
+
+
+def _watched(statements: Sequence[Listed], *, progress: bool) -> Iterator[Listed]:
+    if not progress or sys.stderr.isatty():
+        yield from track(statements, "assessing", console=Console(stderr=True), transient=True)
+        return
+    for number, one in enumerate(statements, 1):
+        print(f"{number} of {len(statements)}: {_short(one.text)}", file=sys.stderr, flush=True)
+        yield one
 
 
 def _print(made: Report) -> None:
@@ -58,7 +67,8 @@ def _print(made: Report) -> None:
         print_table("Answered", heads, lines, right=(1, 2, 3))
     waiting = [row for row in made.rows if row.outcome == "needs values"]
     if waiting:
-        print_table("Need values", ("statement", "why"), [(_short(r.text), r.message) for r in waiting])
+        tried = [(_short(row.text), row.price, _short(row.message)) for row in waiting]
+        print_table("Need values", ("statement", "price", "tried"), tried, right=(1,))
 
 
 def _print_refused(rows: Sequence[Row], made: Report) -> None:

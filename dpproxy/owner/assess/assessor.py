@@ -28,6 +28,7 @@ from dpproxy.engine.release_plan import ReleasePlan, charge, total
 from dpproxy.front.front import Front
 from dpproxy.owner.assess.fit import Fit, Truth, fit, truth
 from dpproxy.owner.assess.listed import Listed
+from dpproxy.owner.assess.typical import typical
 from mechanisms import randomness
 from rewriter.logical.plan import SystemTableNode
 from rewriter.plan import HistogramQuery
@@ -103,9 +104,7 @@ class Assessor:
             return self._assessed(listed)
         except Refusal as refusal:
             if _PARAMETER.search(listed.text) and refusal.code not in CERTAIN:
-                return Assessed(
-                    listed, "needs values", refusal=refusal, why="it hangs on values of parameters"
-                )
+                return self._tried(listed)
             return Assessed(listed, "refused", refusal=refusal)
 
     def refusal(self, listed: Listed, config: Config) -> Refusal | None:
@@ -124,12 +123,20 @@ class Assessor:
                 self._front.describe(listed.text, ())
             return Assessed(listed, "free", Charge(0, 0))
         if _PARAMETER.search(listed.text):
-            price = self._priced(self._planner, listed.text, self.checked.config)
-            return Assessed(
-                listed, "needs values", price, why="it would be answered, once parameters have values"
-            )
+            self._priced(self._planner, listed.text, self.checked.config)
+            return self._tried(listed)
         price, fits, unread = self._fitted(listed.text)
         return Assessed(listed, "answered", price, fits, unread=unread)
+
+    def _tried(self, listed: Listed) -> Assessed:
+        """With typical values for its parameters: they say about the price, and what would be refused with any."""
+        try:
+            text = typical(listed.text, lambda left: self._front.parameter_types(left, ()))
+            price = self._priced(self._planner, text, self.checked.config)
+        except Refusal as refusal:
+            why = "refused with the values that were tried; others may be answered"
+            return Assessed(listed, "needs values", refusal=refusal, why=f"{why}: {refusal.message}")
+        return Assessed(listed, "needs values", price, why=f"answered with typical values: {text}")
 
     def _priced(self, planner: Planner, text: str, config: Config) -> Charge | None:
         """The most that a statement costs, None where values of parameters decide; raises Refusal."""

@@ -113,6 +113,39 @@ def test_outcomes(declared: Assessor, sql: str, outcome: str, code: str | None) 
 
 
 @pytest.mark.parametrize(
+    ("sql", "information", "tried"),
+    [
+        (
+            "SELECT room, COUNT(*) FROM visits WHERE seconds > $1 GROUP BY room ORDER BY 2 DESC LIMIT $2",
+            2,
+            "LIMIT 10",
+        ),
+        (
+            "SELECT percentile_cont($1) WITHIN GROUP (ORDER BY seconds) FROM visits WHERE room IN ($2, $3)",
+            1,
+            "percentile_cont(0.5) WITHIN GROUP (ORDER BY seconds) FROM visits WHERE room IN (1, 1)",
+        ),
+        ("SELECT COUNT(*) FROM people WHERE town = $2 AND person_id < $1", 1, "town = 'A' AND person_id < 1"),
+        (
+            "SELECT width_bucket(seconds, $1, $2, $3), COUNT(*) FROM visits GROUP BY 1",
+            1,
+            "(seconds, 0, 100, 10)",
+        ),
+        (
+            "SELECT percentile_cont($1) WITHIN GROUP (ORDER BY room) FROM visits",
+            None,
+            "refused with the values that were tried",
+        ),
+    ],
+)
+def test_typical_values_are_tried(declared: Assessor, sql: str, information: int | None, tried: str) -> None:
+    one = declared.assess(Listed(sql))
+    assert one.outcome == "needs values"
+    assert tried in one.why
+    assert (None if one.price is None else one.price.information // 1_000_000) == information
+
+
+@pytest.mark.parametrize(
     "sql",
     [
         "SELECT AVG(seconds), MAX(seconds) FROM visits",
