@@ -299,5 +299,9 @@ def unit_words(policy: Policy, kind: str | None = None) -> str:
     >>> unit_words(policy), unit_words(policy, "doctor")
     ('id or doctor', 'doctor')
     """
-    ends = (t for t in policy.tables.values() if not t.public and not t.path and kind in (None, t.kind))
+    ends = (
+        table
+        for table in policy.tables.values()
+        if not table.public and not table.path and table.view is None and kind in (None, table.kind)
+    )
     return " or ".join(dict.fromkeys(table.kind or table.privacy_unit or "" for table in ends))

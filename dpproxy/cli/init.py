@@ -10,6 +10,7 @@ import typer
 
 from dpproxy.owner.init.propose import Proposal, propose
 from dpproxy.owner.init.units import shown
+from dpproxy.owner.people import called_after_people
 from dpproxy.owner.presets import DEFAULT, PRESETS, Name
 from dpproxy.reporting.rows import OutputError
 from dpproxy.reporting.tables import print_json
@@ -73,8 +74,15 @@ def _tell(proposal: Proposal, *, as_json: bool) -> None:
     for kind, tables in (("private", plan.paths), ("public", plan.dimensions)):
         if tables:
             print(f"To confirm in {file}, as {kind}: {', '.join(map(shown, tables))}.")
+    if plan.views:
+        print(f"Views, to uncomment in {file}: {', '.join(map(shown, plan.views))}.")
     for name, why in left_out.items():
         print(f"Left out: {name} ({why}).")
+    others = [shown(name) for name in plan.left_out if called_after_people(name[1])]
+    if others:
+        print(
+            f"Only {plan.unit} is protected. Other people, perhaps: {', '.join(others)} (privacy_unit_kind)."
+        )
     if hidden:
         print(f"Hidden: {', '.join(hidden)}.")
     option = "" if file.name == "dpproxy.toml" and file.parent == Path() else f" -c {file}"

@@ -61,10 +61,13 @@ def whole_constant(node: exp.Expr | None, parameters: Parameters) -> int | None:
 
 def not_allowed(part: exp.Expr, why: str) -> Refusal:
     """PV020 for what would be allowed with other values."""
+    hint = "It could fail on one person's row; compute it on the released rows instead."
+    if isinstance(part, exp.Anonymous) and part.name.lower() == "age":
+        hint = "EXTRACT its years or months, which are numbers, or compare the dates themselves."
     return Refusal(
         "PV020",
         f"{describe(part)} {why} is not allowed on private rows",
-        hint="It could fail on one person's row; compute it on the released rows instead.",
+        hint=hint,
         position=position(part),
     )
 

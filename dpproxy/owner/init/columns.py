@@ -52,6 +52,8 @@ _IDENTIFIERS = {
         "accountnumber",
         "address",
         "email",
+        "insuranceno",
+        "insurancenr",
         "insurancenumber",
         "medicalrecord",
         "nationalid",
@@ -157,6 +159,13 @@ def private_entries(schema: BackendSchema, table: TableName, plan: Layout) -> It
             yield _open_entry(schema, found, column, plan)
 
 
+def person_entries(table: BackendTable) -> Iterator[ColumnSetting]:
+    """The entries of a table of other persons, if it were private: what is hidden by name, comment or type."""
+    for column in table.columns:
+        if why := identifying(column, names=True):
+            yield ColumnSetting(column.name, _ENTRY_HIDDEN, why)
+
+
 def public_entries(table: BackendTable) -> Iterator[ColumnSetting]:
     """The entries of a public table: what is hidden all the same."""
     for column in table.columns:
@@ -195,6 +204,8 @@ def _hidden(schema: BackendSchema, name: TableName, column: BackendColumn, plan:
         and not _led_to(column.name, name, plan)
     ):
         return "unique, so that it names a person"
+    if (column.name,) in table.unique and not own_key and base(str(column.type)) in _TEXTS:
+        return "unique, so that it names a row"
     return None
 
 

@@ -13,8 +13,9 @@ from budget.accounting import shown_up
 from dpproxy.backends.base import BackendSchema, BackendTable
 from dpproxy.config.sections import Privacy
 from dpproxy.owner.attacker_advantage import lesson
-from dpproxy.owner.init.columns import ColumnSetting, private_entries, public_entries
+from dpproxy.owner.init.columns import ColumnSetting, person_entries, private_entries, public_entries
 from dpproxy.owner.init.units import Layout, Way, shown, single_key
+from dpproxy.owner.people import called_after_people, singular, words
 from dpproxy.owner.presets import DEFAULT, Preset
 from rewriter.policy import TableName
 
@@ -107,6 +108,12 @@ def _tables(schema: BackendSchema, plan: Layout, preset: Preset) -> Iterator[str
         yield '# Rows of other persons: privacy_unit = "column" and privacy_unit_kind = "doctor", or what they are.'
     for name, why in plan.left_out.items():
         yield f"# [tables.{_plain(toml_key(shown(name)))}]  # {_plain(why)}"
+        key = single_key(schema.tables[name])
+        if key is not None and called_after_people(name[1]):
+            kind = singular(words(name[1])[-1])
+            yield f"# privacy_unit = {quoted(key)}  # to protect them, too"
+            yield f"# privacy_unit_kind = {quoted(kind)}"
+            yield from map(_commented, _columns(name, list(person_entries(schema.tables[name]))))
 
 
 def _to_confirm(schema: BackendSchema, plan: Layout, preset: Preset) -> Iterator[str]:

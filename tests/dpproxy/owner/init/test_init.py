@@ -123,6 +123,41 @@ CREATE VIEW others AS SELECT * FROM orders JOIN stores ON store_id = stores.id;
 """A warehouse without foreign keys."""
 
 
+def test_other_people_get_lines_that_protect_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with duckdb.connect(tmp_path / "clinic.duckdb") as connection:
+        connection.execute('CREATE SCHEMA "My Clinic"')
+        connection.execute(
+            'CREATE TABLE "My Clinic"."Physician" (id INTEGER PRIMARY KEY, name VARCHAR, rank VARCHAR)'
+        )
+        connection.execute(
+            'CREATE TABLE "My Clinic"."Patient" ("Id" INTEGER PRIMARY KEY, insurance_no VARCHAR)'
+        )
+        connection.execute(
+            'CREATE TABLE "My Clinic"."Visit" ("visitId" INTEGER PRIMARY KEY, "accessionNumber" VARCHAR UNIQUE, '
+            '"patientId" INTEGER NOT NULL REFERENCES "My Clinic"."Patient" ("Id"), '
+            '"physicianId" INTEGER REFERENCES "My Clinic"."Physician" (id), "Room No" VARCHAR)'
+        )
+        connection.execute('CREATE VIEW "My Clinic"."Open" AS SELECT * FROM "My Clinic"."Visit"')
+    status, out, _ = run("--backend", "duckdb:///clinic.duckdb")
+    assert status == 0
+    assert "Other people, perhaps: My Clinic.Physician" in out
+    assert "Views, to uncomment in dpproxy.toml: My Clinic.Open." in out
+    hidden = ("Patient.insurance_no", "Visit.accessionNumber", "Visit.physicianId")
+    assert f"Hidden: {', '.join(f'My Clinic.{name}' for name in hidden)}." in out
+    file = Path("dpproxy.toml")
+    head, people = file.read_text().split('# [tables."My Clinic.Physician"]')
+    file.write_text(f'{head}[tables."My Clinic.Physician"]' + people.replace("\n# ", "\n"))
+    checked = CliRunner().invoke(app, ["check", "--json"])
+    assert checked.exit_code == 0, checked.output
+    (found,) = (
+        one for one in json.loads(checked.stdout)["answered"] if one["table"] == "My Clinic.Physician"
+    )
+    assert found["found"] == ["rank"]
+    page = CliRunner().invoke(app, ["check"]).stdout
+    assert "guarantee to each Id or physician\n" in page
+
+
 @pytest.fixture
 def star(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     with duckdb.connect(tmp_path / "star.duckdb") as connection:
