@@ -155,6 +155,7 @@ class Settlement:
         epoch: when the answer may be pruned.
         look: for a release of a stream, its step.
         choices: the places of private choices in the answer, by what they were made for.
+        sealed: the text that was sent, encrypted; None where it is not kept.
     """
 
     actual: Charge
@@ -167,6 +168,7 @@ class Settlement:
     look: ContinualStep | None = None
     noise: str = ""
     choices: Mapping[bytes, int] = field(default_factory=dict)
+    sealed: bytes | None = None
 
 
 @dataclass(frozen=True)
@@ -279,9 +281,15 @@ class ReleaseRow:
 
 @dataclass(frozen=True)
 class AskedRow(ReleaseRow):
-    """A line of the history for the owner; `asked`: the query in words, "" where an older version has none."""
+    """A line of the history for the owner.
+
+    `asked`: the query in words, "" where an older version has none. `release_key`, `sealed`: of the answer, and the
+    text that bought it, encrypted; None where there is none.
+    """
 
     asked: str
+    release_key: bytes | None
+    sealed: bytes | None
 
 
 @dataclass(frozen=True)

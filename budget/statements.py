@@ -216,6 +216,12 @@ asked AS (
     ON CONFLICT (account, release_key, request_key) DO NOTHING
     RETURNING number
 ),
+told AS (
+    INSERT INTO dpproxy_ledger.statement (account, release_key, sealed)
+    SELECT account, %(release_key)s, %(sealed)s::bytea FROM charge WHERE own AND %(sealed)s::bytea IS NOT NULL
+    ON CONFLICT (account, release_key) DO NOTHING
+    RETURNING account
+),
 chosen AS (
     INSERT INTO dpproxy_ledger.choice (account, choice_key, place, release_key)
     SELECT charge.account, made_for.key, made_for.place, %(release_key)s
@@ -348,6 +354,9 @@ WITH over AS (
 ),
 asked AS (
     DELETE FROM dpproxy_ledger.request WHERE release_key IN (SELECT release_key FROM over)
+),
+told AS (
+    DELETE FROM dpproxy_ledger.statement WHERE release_key IN (SELECT release_key FROM over)
 ),
 chosen AS (
     DELETE FROM dpproxy_ledger.choice WHERE release_key IN (SELECT release_key FROM over)

@@ -200,9 +200,11 @@ SELECT resolution.written_at, COALESCE(resolution.query, opening.query, '') AS q
     COALESCE(resolution.mechanism, opening.mechanism, '') AS mechanism, COALESCE(resolution.noise, '') AS noise,
     resolution.information, resolution.calls, resolution.replayed,
     COALESCE(resolution.attributed, opening.attributed, '') AS attributed,
-    COALESCE(opening.query, asked.query, '') AS asked
+    COALESCE(opening.query, asked.query, '') AS asked, resolution.release_key, statement.sealed
 FROM dpproxy_ledger.entry AS resolution
 LEFT JOIN asked ON asked.release_key = resolution.release_key
+LEFT JOIN dpproxy_ledger.statement AS statement
+    ON statement.account = resolution.account AND statement.release_key = resolution.release_key
 LEFT JOIN dpproxy_ledger.entry AS opening
     ON opening.reservation = resolution.reservation AND opening.account = resolution.account
     AND opening.stage = 0

@@ -356,7 +356,8 @@ class TableSection(_Section):
 class AuditSection(_Section):
     """[audit]: what the ledger keeps of analysts' statements.
 
-    `statements`: the shapes of refused ones, without constants; otherwise keyed fingerprints of these.
+    `statements`: the texts of answered ones, encrypted, for as long as their answers; and the shapes of refused ones,
+    without constants, of which it keeps keyed fingerprints otherwise.
     """
 
     statements: bool = False

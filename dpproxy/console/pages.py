@@ -16,7 +16,7 @@ from dpproxy.config.values import exact
 from dpproxy.console.charts import Chart, Series, by_day, by_number, last_days
 from dpproxy.console.sources import Sources
 from dpproxy.engine.bounded_range import UNSAID, Accounting, accountable
-from dpproxy.owner.accounts import charged, meaning
+from dpproxy.owner.accounts import charged, in_words, meaning, sent
 from dpproxy.owner.check import classes, limits_of, rows_per_unit, shown_name
 from dpproxy.owner.check_warnings import warnings
 from dpproxy.owner.exceedance_plot import Curve
@@ -104,7 +104,14 @@ def releases(sources: Sources, query: Mapping[str, str]) -> Context:
         "names": names,
         "wanted": wanted,
         "asked": [
-            (_minute(r.time), r.asked or r.query, r.mechanism, charged(r), r.attributed) for r in asked
+            (
+                _minute(r.time),
+                in_words(r, sent(r, wanted, sources.texts)),
+                r.mechanism,
+                charged(r),
+                r.attributed,
+            )
+            for r in asked
         ],
         "charts": (_chart_of_releases(days, rows), _chart_of_charges(days, rows)),
         "rows": table,

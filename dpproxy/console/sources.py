@@ -12,6 +12,7 @@ from time import monotonic
 from dpproxy.config.sections import Config
 from dpproxy.deployment.service import BoundConfig, Service
 from dpproxy.engine.rollback_guard import RollbackGuardedLedger
+from dpproxy.engine.sealed_texts import SealedTexts
 
 CONSOLE = "console"
 """What the console's secret is derived for."""
@@ -47,7 +48,11 @@ class Probe:
 
 @dataclass(frozen=True)
 class Sources:
-    """Where pages come from. `key`: 32 secret bytes for cookies; `metrics`: None where nobody is served here."""
+    """Where pages come from.
+
+    `key`: 32 secret bytes for cookies; `metrics`: None where nobody is served here; `texts`: what opens the texts of
+    statements, None where the file says that none are kept.
+    """
 
     checked: BoundConfig
     ledger: RollbackGuardedLedger
@@ -56,6 +61,7 @@ class Sources:
     metrics: Callable[[], bytes] | None
     workers: int
     begun: datetime
+    texts: SealedTexts | None
 
     @classmethod
     def of(cls, service: Service, metrics: Callable[[], bytes] | None, workers: int) -> Sources:
@@ -73,6 +79,7 @@ class Sources:
             metrics,
             workers,
             datetime.now(UTC),
+            service.texts,
         )
 
     @property

@@ -34,6 +34,7 @@ from dpproxy.engine.executor import QueryEngine
 from dpproxy.engine.planner import Planner
 from dpproxy.engine.published_tables import Publishing
 from dpproxy.engine.rollback_guard import ACCEPT, MarkError, RollbackGuardedLedger
+from dpproxy.engine.sealed_texts import SealedTexts
 from dpproxy.front.front import Front, FrontError
 from dpproxy.reporting.rows import RowSet
 from dpproxy.server import local_client
@@ -257,6 +258,11 @@ class Service:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.stop()
+
+    @property
+    def texts(self) -> SealedTexts | None:
+        """What opens the texts of answered statements; None where the file says that none are kept."""
+        return SealedTexts(self._key) if self.config.audit.statements else None
 
     def secret(self, purpose: str) -> bytes:
         """32 secret bytes of the deployment for a purpose of this process's owner."""

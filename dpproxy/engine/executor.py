@@ -25,6 +25,7 @@ from dpproxy.engine.release_plan import ReleasePlan, charge, total
 from dpproxy.engine.released_table import ReleasedTable
 from dpproxy.engine.request import QueryRequest
 from dpproxy.engine.rollback_guard import RollbackGuardedLedger
+from dpproxy.engine.sealed_texts import SealedTexts
 from dpproxy.engine.system_tables import system_columns
 from mechanisms import randomness
 from rewriter.effort import bounded
@@ -68,7 +69,8 @@ class QueryEngine:
         self._release_key = randomness.derive(key, "release")
         self.epochs = EpochClock(config.privacy.epoch, ledger.epochs, ledger.origins, begin)
         self._accounts = PayingAccounts(config.budget, ledger.accounts)
-        self._purchases = Purchases(backend, ledger, key, config.backend.max_rows)
+        texts = SealedTexts(key) if config.audit.statements else None
+        self._purchases = Purchases(backend, ledger, key, config.backend.max_rows, texts)
 
     def classify(self, text: str) -> Verdict:
         """Whether `text` takes the privacy step; raises Refusal for what no analyst may send."""

@@ -31,6 +31,7 @@ from dpproxy.engine.release_plan import ReleasePlan, charge
 from dpproxy.engine.released_table import ReleasedTable
 from dpproxy.engine.request import QueryRequest
 from dpproxy.engine.rollback_guard import RollbackGuardedLedger
+from dpproxy.engine.sealed_texts import SealedTexts
 from mechanisms import randomness
 from rewriter.effort import bounded
 from rewriter.plan import HistogramQuery
@@ -41,11 +42,19 @@ Streams = Mapping[bytes, ContinualRelease]
 class Purchases:
     """Buys releases of one backend on one ledger; safe to use from many threads.
 
-    `key`: the deployment's 32 secret bytes; `max_rows`: that one query may fetch.
+    `key`: the deployment's 32 secret bytes; `max_rows`: that one query may fetch; `texts`: what seals the texts of
+    answered statements for the ledger, None where it keeps none.
     """
 
-    def __init__(self, backend: Backend, ledger: RollbackGuardedLedger, key: bytes, max_rows: int) -> None:
-        self._backend, self._ledger, self._max_rows = backend, ledger, max_rows
+    def __init__(
+        self,
+        backend: Backend,
+        ledger: RollbackGuardedLedger,
+        key: bytes,
+        max_rows: int,
+        texts: SealedTexts | None,
+    ) -> None:
+        self._backend, self._ledger, self._max_rows, self._texts = backend, ledger, max_rows, texts
         self._noise_key = randomness.derive(key, "noise")
         self._rank_key = randomness.derive(key, "rank").hex()
 
@@ -178,6 +187,9 @@ class Purchases:
                             for place, key in choices(plan).items()
                             if released.choice(place) is not None
                         },
+                        sealed=None
+                        if self._texts is None
+                        else self._texts.seal(request.text, chain[0], plan.release_key),
                     )
                     results[plan.request_key] = self._settle(plan, reservation, settlement, request)
                     unsettled.remove(reservation)

@@ -17,6 +17,7 @@ from dpproxy.config.sections import PERIOD_DAYS, AccountLimit, Config, ConfigErr
 from dpproxy.deployment.service import opened_vault
 from dpproxy.engine.bounded_range import Accounting
 from dpproxy.engine.paying_accounts import seed
+from dpproxy.engine.sealed_texts import SealedTexts
 from dpproxy.owner.check import Guarantee, guarantee_of, print_guarantees
 from dpproxy.reporting.rows import OutputError
 from dpproxy.reporting.tables import print_json, print_table
@@ -27,6 +28,8 @@ NO_GUARANTEE = (
 )
 _WIDTH = 120
 """Of the table of a history."""
+_SHOWN = 1000
+"""Characters of a statement."""
 _MOST_SHAPES = 50
 _TIME = "%Y-%m-%d %H:%M:%S"
 
@@ -128,11 +131,16 @@ def history(
         account = existing(vault.ledger, config, name).account
         releases = vault.ledger.history.releases(account, since, until)
         limits = vault.ledger.accounts.limits(account)
+        texts = SealedTexts(vault.key) if config.audit.statements else None
+    statements = [sent(row, account, texts) for row in releases]
     if as_json:
         print_json(
             {
                 "account": account,
-                "releases": [{k: _value(v) for k, v in asdict(row).items()} for row in releases],
+                "releases": [
+                    {**_told(row), "statement": statement}
+                    for row, statement in zip(releases, statements, strict=True)
+                ],
                 "limits": [
                     {"time": row.time.isoformat(), **_limit(row.limit), "frozen": row.frozen}
                     for row in limits
@@ -140,7 +148,10 @@ def history(
             }
         )
         return
-    lines = [(_when(r.time), r.asked or r.query, r.mechanism, charged(r), r.attributed) for r in releases]
+    lines = [
+        (_when(row.time), in_words(row, statement), row.mechanism, charged(row), row.attributed)
+        for row, statement in zip(releases, statements, strict=True)
+    ]
     heads = ("time (UTC)", "asked", "mechanism", "charge", "from")
     print_table(f"Releases of {account}", heads, lines, width=_WIDTH)
     print("The canonical form of each, which is charged once in an epoch: --json.")
@@ -180,6 +191,24 @@ def meaning(code: str) -> str:
         return "An error inside of the proxy: its log has more."
     known = CATALOGUE.get(code)
     return known.meaning if known is not None else "An error of PostgreSQL's own."
+
+
+def sent(row: AskedRow, account: str, texts: SealedTexts | None) -> str | None:
+    """The text that bought an answer of an account; None where it is not kept, or may not be shown."""
+    if texts is None or row.sealed is None or row.release_key is None:
+        return None
+    return texts.open(row.sealed, account, row.release_key)
+
+
+def in_words(row: AskedRow, statement: str | None) -> str:
+    """What was asked, and below it the statement as it was sent, cut where it is long.
+
+    Constants of the analyst's are in it: what a terminal would take for commands is left out.
+    """
+    words = row.asked or row.query
+    if statement is not None:
+        words += f"\nsent: {statement if len(statement) <= _SHOWN else f'{statement[: _SHOWN - 1]}…'}"
+    return "".join(letter if letter.isprintable() or letter == "\n" else " " for letter in words)
 
 
 def charged(row: AskedRow) -> str:
@@ -311,6 +340,11 @@ def _when(time: datetime) -> str:
 
 def _number(value: Fraction) -> str:
     return shown(int(value * 1_000_000))
+
+
+def _told(row: AskedRow) -> dict[str, object]:
+    """A row as JSON has it, without what is sealed."""
+    return {k: _value(v) for k, v in asdict(row).items() if k not in ("release_key", "sealed")}
 
 
 def _value(value: object) -> object:

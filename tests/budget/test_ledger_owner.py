@@ -265,6 +265,27 @@ def test_strangers_have_no_limits(ledger: Ledger) -> None:
     assert list(ledger.history.entries("analyst:nobody")) == []
 
 
+def test_a_sealed_text_goes_with_its_answer(ledger: Ledger, account: Account) -> None:
+    alice, bob = account(), account()
+    key, epoch = b"sealed" + alice.encode(), f"sealed {alice}"
+    told = Settlement(SEVEN, key, key, b"rows", "UnkGumb", "q", epoch, sealed=b"of alice")
+    for name, settlement in (
+        (alice, told),
+        (alice, replace(told, sealed=b"again")),
+        (bob, replace(told, sealed=None)),
+    ):
+        ledger.settle(hold(ledger, name), settlement)
+    ledger.replay(alice, key)
+    assert [row.sealed for row in ledger.history.releases(alice)] == [b"of alice"] * 3
+    assert [row.sealed for row in ledger.history.releases(bob)] == [None]
+    others = {row[0] for row in ledger._store.rows("SELECT DISTINCT epoch FROM dpproxy_ledger.answer")} - {
+        epoch
+    }
+    assert ledger.epochs.prune(others) == 1
+    assert [row.sealed for row in ledger.history.releases(alice)] == [None] * 3
+    assert [row.asked for row in ledger.history.releases(alice)] == ["SELECT q"] * 3
+
+
 def test_a_cap_that_comes_later_counts_what_was_spent_before(ledger: Ledger, account: Account) -> None:
     alice, bob, other = account(), account(), account()
     settle(ledger, hold(ledger, alice), alice.encode())

@@ -24,6 +24,7 @@ from typer.testing import CliRunner
 from budget.accounting import guarantee, retention_periods, shown_up
 from dpproxy.cli.app import app
 from dpproxy.config.sections import Privacy
+from dpproxy.deployment.service import configured, opened_vault
 from tests.dpproxy.serving import POLICY, ROOT, Running, command, make, serving
 
 pytestmark = pytest.mark.service
@@ -189,6 +190,28 @@ def test_history_is_an_accounts_own(server: Running, folder: Path) -> None:
     assert "COUNT(*) of people where person_id > 108" in page
     assert "no account of nobody" in failed("history", "nobody", folder=folder)
     assert "2024-13-01" in failed("history", "ann", "--from", "2024-13-01", folder=folder, status=2)
+
+
+def test_texts_are_shown_where_the_file_says_so_and_are_sealed(server: Running, folder: Path) -> None:
+    asked = COUNT.format(12345).replace("SELECT", f"SELECT /* \x1b[2J{'x' * 2000} */")
+    with server.connect("eve") as connection:
+        connection.execute(asked.encode()).fetchall()
+        connection.execute(COUNT.format(12345).encode()).fetchall()
+    found = told("history", "eve", folder=folder)["releases"]
+    assert [row["statement"] for row in found] == [asked, asked], "that which bought the answer"
+    page = done("history", "eve", folder=folder)
+    assert "sent: SELECT /*" in page
+    assert "\x1b" not in page
+    assert max(map(len, page.splitlines())) <= 120
+    silent = folder / "silent.toml"
+    silent.write_text(
+        (folder / "dpproxy.toml").read_text().replace("statements = true", "statements = false")
+    )
+    assert told("history", "eve", "-c", str(silent), folder=folder)["releases"][0]["statement"] is None
+    with opened_vault(configured(folder / "dpproxy.toml")) as vault:
+        sealed = [row.sealed for row in vault.ledger.history.releases("analyst:eve")]
+    assert sealed[0] is not None
+    assert b"people" not in sealed[0]
 
 
 def test_refusals_are_told_by_their_shapes(server: Running, folder: Path) -> None:
