@@ -176,7 +176,11 @@ def limits(sources: Sources, query: Mapping[str, str]) -> Context:
         "texts": {unit: query.get(unit, "") for unit in ("information", "calls")},
         "examples": {unit: ", ".join(_plain(amount) for amount in given[unit]) for unit in given},
         "mistakes": dict(mistakes),
-        "charts": [_chart_of_limits(panel.unit, panel.curves) for panel in panels],
+        "charts": [
+            _chart_of_limits(panel.unit, panel.curves)
+            for panel in panels
+            if any(any(curve.shares) for curve in panel.curves)
+        ],
         "table_of_budgets": [_tried(one) for one in tried],
         "whom": [
             (result.account, one.unit, one.amount, soonest(result), f"{refused([result]):,}")
