@@ -93,6 +93,7 @@ class ServerSection(_Section):
     idle_timeout: Duration = dt.timedelta(hours=8)
     http: str = ""
     log: Literal["none", "json"] = "none"
+    error_columns: list[str] = []
 
     @property
     def loopback(self) -> bool:

@@ -297,6 +297,7 @@ class Service:
             section.idle_timeout.total_seconds(),
             client_ca,
             section.max_sessions_per_login,
+            error_columns=tuple(section.error_columns),
         )
         told = [StatementLog(self.secret("statement log"))] if section.log == "json" else []
         rooms = replace(self._rooms(*told), role_for=lambda analyst: self._role_for(no_owner(analyst)))

@@ -10,6 +10,7 @@ import ssl
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 from functools import partial
 from typing import Literal
 
@@ -34,6 +35,7 @@ from dpproxy.telemetry.stages import Observe, unobserved
 from mechanisms.randomness import random_bytes
 from rewriter.refusal import Refusal
 from rewriter.statements.set_role import NONE
+from rewriter.statements.set_statement import ERROR_COLUMNS
 
 log = logging.getLogger("dpproxy.server.listener")
 
@@ -60,6 +62,7 @@ class ServerSettings:
         startup_seconds: from the first byte to the end of the startup packet.
         idle_seconds: the longest silence of a client.
         max_sessions: open sessions, of which one login may have max_sessions_per_login.
+        error_columns: the logins, by name or by pattern, whose sessions begin with dpproxy.error_columns on.
     """
 
     host: str = "127.0.0.1"
@@ -74,6 +77,7 @@ class ServerSettings:
     tls_client_ca: str = ""
     max_sessions_per_login: int = 50
     startup_seconds: float = 10.0
+    error_columns: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -336,7 +340,10 @@ class Server:
     async def _enter_front(self, startup: Startup) -> FrontConnection:
         loop, rooms = asyncio.get_running_loop(), self._rooms
         role, password = await loop.run_in_executor(self._login_threads, self._role_for, startup)
-        return await log_in_at_front(rooms.front, rooms.database, role, password, startup.settings)
+        settings = startup.settings
+        if any(fnmatchcase(startup.user, pattern) for pattern in self._settings.error_columns):
+            settings = {ERROR_COLUMNS: "on", **settings}
+        return await log_in_at_front(rooms.front, rooms.database, role, password, settings)
 
     def _role_for(self, startup: Startup) -> tuple[str, str]:
         """The login's role at the front, and that for which it wants to act from the beginning; raises Refusal."""

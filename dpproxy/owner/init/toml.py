@@ -51,6 +51,7 @@ def _head(url: str, plan: Layout) -> Iterator[str]:
         "[server]",
         '# host = "0.0.0.0"            # other machines may connect: needs tls_cert and tls_key',
         'auth = "scram"                # analysts are made by `dpproxy user add NAME`',
+        '# error_columns = ["*"]       # logins whose answers have the noise in columns: tools do not show notices',
     )
 
 

@@ -47,6 +47,7 @@ def test_the_defaults_are_the_documented_ones(tmp_path: Path) -> None:
             "idle_timeout": dt.timedelta(hours=8),
             "http": "",
             "log": "none",
+            "error_columns": [],
         },
         "front": {
             "url": "",

@@ -12,7 +12,7 @@ from tests.dpproxy.serving import COUNT, POLICY, Running, make, serving
 
 pytestmark = pytest.mark.service
 
-SERVER = '[server]\nauth = "trust"\n'
+SERVER = '[server]\nauth = "trust"\nerror_columns = ["bi_*"]\n'
 MORE = "[budget.dataset]\ninformation = 300\ncalls = 30\n"
 ON = "SET dpproxy.error_columns = on"
 
@@ -88,6 +88,15 @@ def test_outputs_that_the_outermost_select_shows_by_themselves_have_one(
         found = connection.execute(sql.encode())
         assert names(found) == columns
         assert found.fetchall()
+
+
+def test_a_login_of_the_policy_has_them_without_asking(server: Running) -> None:
+    with server.connect("bi_ann") as connection:
+        assert names(connection.execute(COUNT.encode())) == ["town", "n", "n_stddev"]
+        connection.execute(b"SET dpproxy.error_columns = off")
+        assert names(connection.execute(COUNT.encode())) == ["town", "n"]
+        connection.execute(b"RESET dpproxy.error_columns")
+        assert names(connection.execute(COUNT.encode())) == ["town", "n", "n_stddev"]
 
 
 def test_constants_and_order_are_kept(server: Running) -> None:
