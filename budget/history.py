@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
+from typing import Any
 
 from budget import statements_accounts as statements
-from budget.account import ActivityRow, AskedRow, Charge, EntryRow
+from budget.account import ActivityRow, AskedRow, Charge, EntryRow, ReleaseRow
 from budget.accounts import limit_row
 from budget.audit import Balance, Difference, first_difference
 from budget.store import PostgresStore, Snapshot
@@ -29,10 +30,13 @@ class History:
         They are the releases that an account got or was charged for from `since` until before `until`.
         """
         rows = self._store.rows(statements.HISTORY, account=account, since=since, until=until)
-        return tuple(
-            AskedRow(time, query, mechanism, noise, units(information), units(calls), *rest)
-            for time, query, mechanism, noise, information, calls, *rest in rows
-        )
+        return tuple(AskedRow(*_release(row[:8]), *row[8:]) for row in rows)
+
+    def latest(self, account: str, most: int) -> tuple[ReleaseRow, ...]:
+        """The last releases that an account got, at most `most`, newest first, replays with the noise of what they
+        replay."""
+        rows = self._store.rows(statements.LATEST, account=account, most=most)
+        return tuple(ReleaseRow(*_release(row)) for row in rows)
 
     def activity(self, since: datetime) -> tuple[ActivityRow, ...]:
         """What every account did from a moment on, in order of day and account."""
@@ -77,6 +81,11 @@ class History:
             }
             pinned: dict[str, str] = dict(snapshot.rows(statements.PINNED))
             yield Trail(at, pinned, limits, balances, _entries(snapshot))
+
+
+def _release(row: Sequence[Any]) -> tuple[Any, ...]:
+    time, query, mechanism, noise, information, calls, *rest = row
+    return (time, query, mechanism, noise, units(information), units(calls), *rest)
 
 
 def _balances(snapshot: Snapshot) -> tuple[Balance, ...]:

@@ -187,7 +187,27 @@ SELECT changed_at, limit_information, limit_calls, period, mode, frozen FROM dpp
 WHERE account = %(account)s ORDER BY number
 """
 
-HISTORY = """
+def _release(noise: str, more: str = "", joined: str = "") -> str:
+    return f"""
+SELECT resolution.written_at, COALESCE(resolution.query, opening.query, '') AS query,
+    COALESCE(resolution.mechanism, opening.mechanism, '') AS mechanism, COALESCE({noise}, '') AS noise,
+    resolution.information, resolution.calls, resolution.replayed,
+    COALESCE(resolution.attributed, opening.attributed, '') AS attributed{more}
+FROM dpproxy_ledger.entry AS resolution
+LEFT JOIN dpproxy_ledger.entry AS opening
+    ON opening.reservation = resolution.reservation AND opening.account = resolution.account
+    AND opening.stage = 0{joined}
+WHERE resolution.account = %(account)s AND resolution.own"""
+
+
+_ASKED = """,
+    COALESCE(opening.query, asked.query, '') AS asked, resolution.release_key, statement.sealed"""
+_JOINED = """
+LEFT JOIN asked ON asked.release_key = resolution.release_key
+LEFT JOIN dpproxy_ledger.statement AS statement
+    ON statement.account = resolution.account AND statement.release_key = resolution.release_key"""
+
+HISTORY = f"""
 WITH asked AS (
     SELECT DISTINCT ON (settled.release_key) settled.release_key, opened.query
     FROM dpproxy_ledger.entry AS settled
@@ -196,23 +216,25 @@ WITH asked AS (
     WHERE settled.account = %(account)s AND settled.own AND settled.kind = 'settle'
     ORDER BY settled.release_key, settled.number
 )
-SELECT resolution.written_at, COALESCE(resolution.query, opening.query, '') AS query,
-    COALESCE(resolution.mechanism, opening.mechanism, '') AS mechanism, COALESCE(resolution.noise, '') AS noise,
-    resolution.information, resolution.calls, resolution.replayed,
-    COALESCE(resolution.attributed, opening.attributed, '') AS attributed,
-    COALESCE(opening.query, asked.query, '') AS asked, resolution.release_key, statement.sealed
-FROM dpproxy_ledger.entry AS resolution
-LEFT JOIN asked ON asked.release_key = resolution.release_key
-LEFT JOIN dpproxy_ledger.statement AS statement
-    ON statement.account = resolution.account AND statement.release_key = resolution.release_key
-LEFT JOIN dpproxy_ledger.entry AS opening
-    ON opening.reservation = resolution.reservation AND opening.account = resolution.account
-    AND opening.stage = 0
-WHERE resolution.account = %(account)s AND resolution.own
+{_release("resolution.noise", _ASKED, _JOINED)}
     AND resolution.kind IN ('settle', 'spend', 'replay')
     AND (%(since)s::timestamptz IS NULL OR resolution.written_at >= %(since)s)
     AND (%(until)s::timestamptz IS NULL OR resolution.written_at < %(until)s)
 ORDER BY resolution.number
+"""
+
+_NOISE_BOUGHT = """NULLIF(resolution.noise, ''), (
+        SELECT bought.noise FROM dpproxy_ledger.entry AS bought
+        WHERE bought.account = resolution.account AND bought.own AND bought.release_key = resolution.release_key
+            AND bought.noise <> '' AND bought.number < resolution.number
+        ORDER BY bought.number DESC LIMIT 1
+    )"""
+"""A replay says nothing of the noise: it is that of when the release was bought."""
+
+LATEST = f"""
+{_release(_NOISE_BOUGHT)}
+    AND resolution.kind IN ('settle', 'replay')
+ORDER BY resolution.number DESC LIMIT %(most)s
 """
 
 ACTIVITY = """

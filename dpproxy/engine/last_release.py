@@ -1,19 +1,27 @@
-"""What a session remembers of its last answer, for tools that discard notices: dpproxy.last_release."""
+"""What a session remembers of its last answer, for tools that discard notices: dpproxy.last_release.
+
+A session that has had no answer reads the account's last releases, as the ledger has them.
+"""
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Self
 
-from budget.units import units
+from budget.account import Charge, ReleaseRow
+from budget.units import micro, units
 from dpproxy.engine.released_table import ReleasedTable
+
+MOST = 10
+"""Releases of earlier sessions that are shown."""
 
 
 @dataclass(frozen=True)
 class LastRow:
-    """One release of the session's last answer; amounts are in units.
+    """One release; amounts are in units. What the ledger does not keep is None.
 
     Attributes:
         mechanism: the mechanisms' names.
@@ -25,10 +33,11 @@ class LastRow:
         replayed: a paid answer was returned without a charge.
         notice: the text of the notice.
         warning: the text of the warning that rows are not told from noise, None without one.
+        at: when it was answered.
     """
 
     mechanism: str
-    stddev: str
+    stddev: str | None
     noise: str
     threshold: int | None
     information: Fraction
@@ -38,6 +47,7 @@ class LastRow:
     replayed: bool
     notice: str
     warning: str | None
+    at: dt.datetime
 
     @classmethod
     def of(cls, result: ReleasedTable) -> Self:
@@ -55,6 +65,28 @@ class LastRow:
             replayed=result.replayed,
             notice=result.notice(),
             warning=result.warning() or None,
+            at=dt.datetime.now(dt.UTC),
+        )
+
+    @classmethod
+    def kept(cls, row: ReleaseRow) -> Self:
+        """The row of a release as the ledger has it."""
+        charged = Charge(micro(row.information), micro(row.calls))
+        free = row.replayed and charged == Charge(0, 0)
+        said = [row.mechanism, row.noise, "answered before: no charge" if free else f"charged {charged}"]
+        return cls(
+            row.mechanism,
+            None,
+            row.noise,
+            None,
+            row.information,
+            row.calls,
+            None,
+            None,
+            row.replayed,
+            "dpproxy: " + "; ".join(filter(None, said)),
+            None,
+            row.time,
         )
 
 

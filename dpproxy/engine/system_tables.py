@@ -8,7 +8,7 @@ from dataclasses import fields
 from budget.account import BudgetRow, ReleaseRow
 from budget.accounts import Accounts
 from budget.history import History
-from dpproxy.engine.last_release import LastRelease, LastRow
+from dpproxy.engine.last_release import MOST, LastRelease, LastRow
 
 
 def system_columns(
@@ -20,7 +20,7 @@ def system_columns(
             return _columns_of(BudgetRow, accounts.budget(account))
         case "releases":
             return _columns_of(ReleaseRow, history.releases(account))
-    return _columns_of(LastRow, last.rows)
+    return _columns_of(LastRow, last.rows or [LastRow.kept(row) for row in history.latest(account, MOST)])
 
 
 def _columns_of(

@@ -45,11 +45,12 @@ LAST_RELEASE = (
     ("replayed", "boolean"),
     ("notice", "text"),
     ("warning", "text"),
+    ("at", "timestamp with time zone"),
 )
 _SYSTEM_TABLES = (
     ("budget", BUDGET, "What you may spend, by account and unit of the budget"),
     ("releases", RELEASES, "Your releases, and what they cost"),
-    ("last_release", LAST_RELEASE, "Mechanism, noise and charge of this session's last answer"),
+    ("last_release", LAST_RELEASE, "Mechanism, noise and charge of the session's last answer, or of your last"),
 )
 
 _PUBLISHED = (

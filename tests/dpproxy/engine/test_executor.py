@@ -271,6 +271,22 @@ def test_the_last_release_tells_what_notices_tell(ann: Analyst) -> None:
     assert ann.ask(f"{shown} FROM dpproxy.last_release") == [second]
 
 
+def test_the_last_releases_are_read_from_another_session(service: Service) -> None:
+    ann = Analyst(service, "ann of two sessions")
+    own = TOWNS.replace("GROUP", "WHERE person_id > 5 GROUP")
+    for sql in (own, "SELECT COUNT(*) AS m FROM people WHERE person_id > 5", own):
+        ann.ask(sql)
+    shown = "SELECT noise, information, replayed, notice FROM dpproxy.last_release"
+    noise = "+- 26.1 with 95% (standard deviation 13.3)"
+    paid = "charged 1 information unit and 0 calls"
+    assert Analyst(service, "ann of two sessions").ask(shown) == [
+        (f"n {noise}", "0", "t", f"dpproxy: KnownGauss; n {noise}; answered before: no charge"),
+        (f"m {noise}", "1", "f", f"dpproxy: KnownGauss; m {noise}; {paid}"),
+        (f"n {noise}", "1", "f", f"dpproxy: KnownGauss; n {noise}; {paid}"),
+    ]
+    assert Analyst(service, "bob of no session").ask(shown) == []
+
+
 def test_rows_within_the_noise_are_warned_of(service: Service) -> None:
     ann = Analyst(service, "ann of warnings")
     shown = ann.ask(TOWNS.replace("GROUP", "WHERE person_id < 0 GROUP"))

@@ -88,6 +88,7 @@ def test_the_clone_shows_what_the_policy_shows(front: Front) -> None:
         ("dpproxy.last_release", "replayed", "boolean", "YES"),
         ("dpproxy.last_release", "notice", text, "YES"),
         ("dpproxy.last_release", "warning", text, "YES"),
+        ("dpproxy.last_release", "at", zoned, "YES"),
         ("dpproxy.published", "name", text, "YES"),
         *(("dpproxy.published", name, text, "YES") for name in ("publisher", "refresh")),
         *(("dpproxy.published", name, zoned, "YES") for name in ("refreshed_at", "next_refresh")),
