@@ -187,6 +187,7 @@ SELECT changed_at, limit_information, limit_calls, period, mode, frozen FROM dpp
 WHERE account = %(account)s ORDER BY number
 """
 
+
 def _release(noise: str, more: str = "", joined: str = "") -> str:
     return f"""
 SELECT resolution.written_at, COALESCE(resolution.query, opening.query, '') AS query,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import ClassVar, Literal
@@ -153,6 +154,33 @@ def tree_quantile(nodes: Counts, quantile: Fraction) -> int:
     return node - inner
 
 
+def tree_interval(nodes: Counts, quantile: Fraction, margin: float, slack: int = 0) -> tuple[int, int]:
+    """Give the first and the last bin that may hold a quantile, read from the released nodes of a QuantileTree.
+
+    >>> tree_interval(np.array([100, 40, 60, 10, 30, 20, 40]), Fraction(1, 2), margin=10.0)
+    (1, 3)
+
+    `margin`: half the width of the 95% interval of one node, in counts; `slack`: how many rows further the value may be
+    that is called the quantile. The interval has the bin of the true quantile with probability 95%: the bins are those
+    for which neither the rows up to their end are significantly less than quantile times all rows, nor the rows before
+    them significantly more, each at 2.5%. All bins where no bin is such. (quantile.md, Theorem 3)
+    """
+    bins = len(nodes) // 2 + 1
+    before, parts = np.zeros(1), np.zeros(1)
+    size = 1
+    while size < bins:
+        size *= 2
+        lefts = nodes[size - 1 : 2 * size - 1 : 2]
+        before = np.stack([before, before + lefts], axis=1).ravel()
+        parts = np.stack([parts, parts + 1], axis=1).ravel()
+    q, everything = float(quantile), float(nodes[0])
+    passed = q * everything
+    far = margin * np.sqrt(parts + q * q) + slack
+    upto = np.append((before - passed + far)[1:], (1 - q) * (everything + margin) + slack)
+    held = np.flatnonzero((upto >= 0) & (before - passed <= far))
+    return (int(held[0]), int(held[-1])) if held.size else (0, bins - 1)
+
+
 @dataclass(frozen=True)
 class QuantileChoice(_Bins):
     """One bin, chosen by the exponential mechanism for how nearly it parts the rows at the quantile.
@@ -188,6 +216,16 @@ class QuantileChoice(_Bins):
     @property
     def stddev(self) -> None:
         return None
+
+    def ranks(self, together: int = 1) -> float:
+        """How many rows the chosen bin is off the quantile's rank at most, with probability 95% for `together` choices.
+
+        >>> round(QuantileChoice(Fraction(3, 20), tau=1, cells=1024, quantile=Fraction(1, 2)).ranks())
+        66
+
+        (quantile.md, Theorem 4)
+        """
+        return float(self.beta) * math.log(20 * self.cells * together) / self.quantile.denominator
 
     @property
     def parameters(self) -> tuple[tuple[str, str], ...]:

@@ -118,6 +118,12 @@ class HistogramQuery:
     unique: frozenset[UniqueKey] = frozenset()
 
 
+Size = Literal["e", "w", "l", "h"]
+"""Of the noise of a released output: its standard deviation, half the width of its interval, or the interval's ends."""
+Asked = tuple[Size, int, int]
+"""A size, and of which output: node and place."""
+
+
 @dataclass(frozen=True)
 class Presentation:
     """The statement that the front runs in place of the client's.
@@ -127,10 +133,10 @@ class Presentation:
             before counts.
         transports: the element types of the arrays, "int8" or "text".
         constants: the statements of the constants, over the same parameters.
-        errors: the outputs (node and place) whose standard deviations follow as arrays of text after all others.
+        errors: what follows as arrays of text after all others: the sizes of the noise of outputs (node and place).
     """
 
     sql: str
     transports: tuple[Literal["int8", "text"], ...]
     constants: tuple[str, ...] = ()
-    errors: tuple[tuple[int, int], ...] = ()
+    errors: tuple[Asked, ...] = ()

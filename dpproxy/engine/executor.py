@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -17,7 +16,6 @@ from dpproxy.engine.optimizer import plan_release
 from dpproxy.engine.options import terms
 from dpproxy.engine.paying_accounts import PayingAccounts
 from dpproxy.engine.planner import BoundNode, Planned, Planner, PreparedQuery
-from dpproxy.engine.postprocess import OutputColumn
 from dpproxy.engine.presentation_arrays import arrays, released
 from dpproxy.engine.purchase import Purchases, write_queries
 from dpproxy.engine.release_keys import ReleaseKeys
@@ -150,7 +148,9 @@ class QueryEngine:
                     nonnegative=self._config.privacy.nonnegative,
                 )
             done = ready
-        columns += [_deviations(shown[node].columns[place]) for node, place in prepared.errors]
+        for size, number, place in prepared.errors:
+            sizes = shown[number].columns[place].size(size)
+            columns.append([None if one is None else repr(float(one)) for one in sizes])
         return columns, results
 
     def _evaluate(
@@ -204,12 +204,6 @@ class QueryEngine:
         write_queries(plans)
         lines = [line for plan in plans for line in explanation(plan, left)]
         return lines or ["Answered by the front: no private rows are read, nothing is charged"]
-
-
-def _deviations(column: OutputColumn) -> list[str | None]:
-    """The standard deviation of each value's noise, NULL where it is not known."""
-    known = column.deviations or (math.nan,) * len(column.values)
-    return [None if math.isnan(d) else repr(float(d)) for d in known]
 
 
 def _off(setting: str) -> bool:

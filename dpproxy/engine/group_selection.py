@@ -30,7 +30,8 @@ class MeasuredColumn:
     to both sides of a value hold the true one with probability 95%, 0 where that is not known. `absent`: nothing was
     released, because no length of units' vectors serves; the values mean nothing. `centre`: what was taken from each
     row before it was added up. `length`: what units' vectors were clipped to, in units of the measure's scale, 0 where
-    they were not.
+    they were not. `ends`: of quantiles the first and the last bin that hold the true one with probability 95%, empty
+    where that is not known.
     """
 
     values: tuple[int, ...]
@@ -41,6 +42,7 @@ class MeasuredColumn:
     absent: bool = False
     centre: int = 0
     length: int = 0
+    ends: tuple[tuple[int, int], ...] = ()
 
 
 class Choice(NamedTuple):

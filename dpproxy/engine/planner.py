@@ -57,7 +57,7 @@ from rewriter.emit.engines.base import Engine
 from rewriter.ir.measure import Count, DistinctItems, Vector
 from rewriter.ir.parameter import Parameter, Parameters
 from rewriter.logical.plan import SYSTEM, SYSTEM_TABLES, AggregateNode, LogicalPlan, SystemTableNode
-from rewriter.plan import Cells, HistogramQuery
+from rewriter.plan import Asked, Cells, HistogramQuery
 from rewriter.policy import Policy, Table
 from rewriter.refusal import Refusal
 from rewriter.statements.classify import ClassifiedStatement, Verdict, classify
@@ -91,7 +91,7 @@ class PreparedQuery:
         explain: the statement is EXPLAIN.
         constants: what the front has to evaluate for the nodes.
         nodes: the nodes.
-        errors: the outputs (node and place) whose standard deviations are the last arrays.
+        errors: what the last arrays are: sizes of the noise of outputs (node and place).
         steps: the cost of planning, and the weight of the plan in its cache.
     """
 
@@ -101,7 +101,7 @@ class PreparedQuery:
     explain: bool
     constants: tuple[PreparedConstant, ...]
     nodes: tuple[AggregateNode | SystemTableNode, ...]
-    errors: tuple[tuple[int, int], ...] = ()
+    errors: tuple[Asked, ...] = ()
     steps: int = 0
 
     def ready(self, constants: int) -> int:
@@ -398,7 +398,7 @@ class Planner:
             for sql, c, columns_read in zip(presentation.constants, logical.constants, read, strict=True)
         )
         shown = self._front.describe(presentation.sql, (*oids, *array_oids))
-        if shown[: len(described)] != described or (len(shown) > len(described) and not presentation.errors):
+        if shown[: len(described)] != described or (len(shown) > len(described) and not errors):
             raise Refusal(
                 "0A000",
                 "the answer's columns could not be kept as the query declares them",

@@ -13,13 +13,17 @@ from dpproxy.engine.cap_notes import ROWS_OF_UNIT
 from dpproxy.engine.group_selection import ROWS, SQUARES, SUM, MeasuredColumn, Place
 from mechanisms import numeric
 from rewriter.ir.measure import Count, Joint, Moment, Output, Quantiles, Total
+from rewriter.ir.types import Type
 from rewriter.logical.plan import AggregateNode
+from rewriter.plan import Size
+from rewriter.scalar.typecheck import Parameters, type_of
 
 Value = int | Fraction | None
 INTEGERS = ("smallint", "integer", "bigint")
 _DIGITS, _DECIMALS, _EXACT = Context(prec=40), 16, Context(prec=MAX_PREC)
 _EPOCH = dt.datetime(1970, 1, 1)
 _DAY = 86400
+_KINDS = {Type.DATE: "date", Type.TIMESTAMP: "timestamp", Type.TIMESTAMPTZ: "timestamp"}
 
 
 @dataclass(frozen=True)
@@ -28,8 +32,9 @@ class OutputColumn:
 
     `name`: the client's; `factor`: what is shown under it for each 1 of the aggregate; `aggregate`: the aggregate's own
     name, where there is a factor; `width`: of the 95% interval to both sides, in standard deviations, 0 where it is not
-    known; `clip`: what one unit counts for at most over all groups, in words; `less`: a unit beyond that has less
-    weight than this, empty where only what it has above that is left out.
+    known; `ends`: in place of that the ends of the intervals themselves, of the type `kind`; `clip`: what one unit
+    counts for at most over all groups, in words; `less`: a unit beyond that has less weight than this, empty where only
+    what it has above that is left out.
     """
 
     values: tuple[Value, ...]
@@ -40,6 +45,25 @@ class OutputColumn:
     less: str = ""
     factor: float = 1
     aggregate: str = ""
+    ends: tuple[tuple[Value, Value], ...] = ()
+    kind: str = "numeric"
+
+    def size(self, of: Size) -> tuple[Value | float, ...]:
+        """Of each value's noise the standard deviation, half the width of its 95% interval, or that interval's ends;
+        None where it is not known.
+
+        >>> OutputColumn((7,), (10.0,), width=2).size("w"), OutputColumn((7,), ends=((5, 12),)).size("w")
+        ((20.0,), (5,))
+        """
+        if of != "e" and self.ends:
+            pairs = zip(self.values, self.ends, strict=True)
+            sides = [
+                (max((high or 0) - (v or 0), (v or 0) - (low or 0)), low, high) for v, (low, high) in pairs
+            ]
+            return tuple(side["wlh".index(of)] for side in sides)
+        times = {"e": 1.0, "w": self.width}.get(of, 0.0)
+        known = [d * times if times and not math.isnan(d) else None for d in self.deviations]
+        return tuple(known) or (None,) * len(self.values)
 
     @property
     def within_noise(self) -> int:
@@ -49,12 +73,14 @@ class OutputColumn:
         return sum(0 < size <= width or (not size and width >= 1 / 2) for size, width in widths)
 
 
-def outputs(node: AggregateNode, measured: Mapping[Place, MeasuredColumn]) -> tuple[OutputColumn, ...]:
+def outputs(
+    node: AggregateNode, measured: Mapping[Place, MeasuredColumn], parameters: Parameters = ()
+) -> tuple[OutputColumn, ...]:
     """The columns of a node's outputs, in their order."""
     names = node.names or ("",) * len(node.outputs)
     factors = node.factors or (Fraction(1),) * len(node.outputs)
     return tuple(
-        _Column(node, output, measured).named(name, factor)
+        _Column(node, output, measured, parameters).named(name, factor)
         for output, name, factor in zip(node.outputs, names, factors, strict=True)
     )
 
@@ -64,6 +90,7 @@ class _Column:
     node: AggregateNode
     output: Output
     measured: Mapping[Place, MeasuredColumn]
+    parameters: Parameters
 
     def named(self, name: str, factor: Fraction) -> OutputColumn:
         """The column with its name, a constant that it is shown times, and the width of its interval."""
@@ -246,7 +273,14 @@ class _Column:
         values = (
             min(chosen.bins.shown(place, fraction, real=real), Fraction(most)) for place in chosen.values
         )
-        return OutputColumn(tuple(_plain(v * unit) for v in values))
+        bins = chosen.bins
+        ends = [(bins.ends(first)[0], min(bins.ends(last)[1], most)) for first, last in chosen.ends]
+        sides = [sorted((low * unit, high * unit)) for low, high in ends]
+        return OutputColumn(
+            tuple(_plain(v * unit) for v in values),
+            ends=tuple((_plain(low), _plain(high)) for low, high in sides),
+            kind=_KINDS.get(type_of(measure.value.value, self.node.relation, self.parameters), "numeric"),
+        )
 
     def _spread(self, squares: int, moment: int, count: int) -> Value:
         """VAR or STDDEV of one group; centred moments are of 2x - lo - hi."""

@@ -150,7 +150,7 @@ class ReleasePlan:
 
     def shown(self, result: ReleasedTable) -> ReleasedTable:
         """A release, of this plan or stored earlier, with this query's outputs."""
-        columns = outputs(self.node.aggregate, result.measured)
+        columns = outputs(self.node.aggregate, result.measured, self.node.parameters)
         fewer = "" if not result.keys else self._fewer(len(result.keys[0]))
         capped = caps(self.node.aggregate)
         return replace(result, columns=columns, threshold=self.threshold, fewer=fewer, caps=capped)

@@ -13,7 +13,7 @@ from budget.account import Charge
 from dpproxy.engine.bins import Bins
 from dpproxy.engine.cap_notes import BEYOND, LEFT_OUT, LESS_WEIGHT, NOT_COVERED, ROWS_OF_UNIT, SWAMPED
 from dpproxy.engine.group_selection import SUM, Choice, MeasuredColumn, Place
-from dpproxy.engine.postprocess import OutputColumn
+from dpproxy.engine.postprocess import OutputColumn, written
 from mechanisms.histogram import Cost
 
 Texts = tuple[str | None, ...]
@@ -62,8 +62,8 @@ class ReleasedTable:
     def nothing(keys: int, columns: int) -> ReleasedTable:
         """An answer without rows, free of charge.
 
-        >>> ReleasedTable.nothing(1, 1).columns
-        (OutputColumn(values=(), deviations=(), name='', width=0, clip='', less='', factor=1, aggregate=''),)
+        >>> [column.values for column in ReleasedTable.nothing(1, 1).columns]
+        [()]
         """
         free = Cost(Fraction(0), Fraction(0))
         return ReleasedTable(((),) * keys, {}, (), "nothing", (), free, columns=(OutputColumn(()),) * columns)
@@ -125,6 +125,7 @@ class ReleasedTable:
                 c,
                 values=tuple(c.values[n] for n in kept),
                 deviations=tuple(c.deviations[n] for n in kept if c.deviations),
+                ends=tuple(c.ends[n] for n in kept if c.ends),
             )
             for c in self.columns
         )
@@ -194,7 +195,17 @@ def _told(column: OutputColumn) -> str:
 
     >>> _told(OutputColumn((7, 9), (10.0, 10.0), "n", 1.96))
     '+- 19.6 with 95% (standard deviation 10.0)'
+    >>> _told(OutputColumn((7,), ends=((5, 12),))), _told(OutputColumn((7, 9), ends=((5, 12), (8, 9))))
+    ('from 5 to 12 with 95%', 'in intervals of 1.0 to 7.0 with 95%')
     """
+    if len(column.ends) == 1:
+        low, high = (written(end, column.kind) for end in column.ends[0])
+        return f"from {low} to {high} with 95%"
+    if column.ends:
+        wide = sorted(float((high or 0) - (low or 0)) for low, high in column.ends)
+        unit = {"date": " days", "timestamp": " seconds"}.get(column.kind, "")
+        sizes = dict.fromkeys((_figure(wide[0]), _figure(wide[-1])))
+        return f"in intervals of {' to '.join(sizes)}{unit} with 95%"
     deviation, interval = _span(column, 1), _span(column, column.width)
     if not deviation:
         return ""
@@ -237,6 +248,8 @@ def _stored(place: Place, measured: MeasuredColumn) -> list[object]:
         measured.width,
     ]
     more = [measured.absent, measured.centre, measured.length]
+    if measured.ends:
+        return [*shown, *more, measured.ends]
     return [*shown, *more] if any(more) else shown
 
 
@@ -244,4 +257,5 @@ def _loaded(stored: list[Any]) -> tuple[Place, MeasuredColumn]:
     place, fraction, values, deviations, notes, cut, *rest = stored
     bins = None if cut is None else Bins(*cut)
     at = (place, None if fraction is None else Fraction(fraction))
+    rest[4:] = [tuple(map(tuple, ends)) for ends in rest[4:]]
     return at, MeasuredColumn(tuple(values), tuple(deviations), tuple(notes), bins, *rest)

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dpproxy.backends.base import BackendSchema, BackendTable, ForeignKey
 from dpproxy.front.comments import column_words, table_words
 from dpproxy.pgwire.identifiers import identifier, literal, qualified
+from rewriter.logical.error_propagation import CALLS
 from rewriter.policy import Policy, Table, TableName
 from rewriter.statements.published_table import SCHEMA as PUBLISHED
 
@@ -50,7 +51,11 @@ LAST_RELEASE = (
 _SYSTEM_TABLES = (
     ("budget", BUDGET, "What you may spend, by account and unit of the budget"),
     ("releases", RELEASES, "Your releases, and what they cost"),
-    ("last_release", LAST_RELEASE, "Mechanism, noise and charge of the session's last answer, or of your last"),
+    (
+        "last_release",
+        LAST_RELEASE,
+        "Mechanism, noise and charge of the session's last answer, or of your last",
+    ),
 )
 
 _PUBLISHED = (
@@ -110,6 +115,19 @@ LANGUAGE sql STABLE STRICT PARALLEL SAFE AS $$
   WHERE a.attrelid = $1 AND a.attnum = $2
 $$"""
 """What psql prints next to a column: the comment of the backend (pg_description has no more), and the class."""
+
+
+INTERVALS = "".join(
+    f"""
+CREATE OR REPLACE FUNCTION pg_catalog.{name}(double precision) RETURNS double precision LANGUAGE plpgsql VOLATILE AS $$
+BEGIN
+  RAISE EXCEPTION USING ERRCODE = '0A000', MESSAGE = '{name} shows the noise of aggregates of the same query only',
+    HINT = 'Write it where private rows are aggregated: {name}(COUNT(*)).';
+END $$;"""
+    for name in CALLS
+)
+"""So that PostgreSQL knows their types; a presentation has what they show in their place. VOLATILE, since a constant
+would be evaluated before it is refused."""
 
 
 def clone_statements(policy: Policy, schema: BackendSchema, group: str) -> tuple[str, ...]:

@@ -20,7 +20,7 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from dpproxy.backends.base import BackendSchema, Row, interrupting
 from dpproxy.embedded.binaries import share_time_zones
 from dpproxy.embedded.server import Embedded
-from dpproxy.front.clone import COLUMN_DESCRIPTION, SYSTEM, clone_statements
+from dpproxy.front.clone import COLUMN_DESCRIPTION, INTERVALS, SYSTEM, clone_statements
 from dpproxy.front.connection_pool import ConnectionPool
 from dpproxy.front.published_tables import NOTES, Work, depended_on, done, in_use
 from dpproxy.front.roles import TAKEN, Roles, grants, lock_down, make_database, make_roles, take
@@ -167,7 +167,9 @@ class Front:
         """
         statements = clone_statements(policy, schema, self._roles.group)
         path = ", ".join(map(identifier, policy.search_path))
-        stamp = hashlib.sha256("\0".join((path, *statements)).encode()).hexdigest()
+        stamp = hashlib.sha256(
+            "\0".join((path, COLUMN_DESCRIPTION, INTERVALS, *statements)).encode()
+        ).hexdigest()
         owner = identifier(self._roles.owner)
         with self._as_admin() as admin, admin.transaction():
             run(admin, "SELECT pg_advisory_xact_lock(20)")
@@ -184,6 +186,7 @@ class Front:
             run(admin, "RESET ROLE")
             run(admin, "SET LOCAL allow_system_table_mods = on")
             run(admin, COLUMN_DESCRIPTION)
+            run(admin, INTERVALS)
             run(admin, f"ALTER DATABASE {identifier(self.database)} SET search_path = {path}")
         self._checkers.clear()
 

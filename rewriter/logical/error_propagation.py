@@ -1,28 +1,40 @@
-"""The standard deviation of what the noise does to an expression over released columns, as an expression of PostgreSQL.
+"""The size of what the noise does to an expression over released rows, as an expression of PostgreSQL.
 
-In:  100.0 * c0 / c1, where e0 and e1 are the standard deviations of c0 and c1
-Out: sqrt((100.0 / c1 * e0)^2 + (100.0 * c0 / c1 / c1 * e1)^2)
+In:  100.0 * r.c0 / r.c1, where e_c0 and e_c1 are the standard deviations of c0 and c1
+Out: sqrt((100.0 / r.c1 * r.e_c0)^2 + (100.0 * r.c0 / r.c1 / r.c1 * r.e_c1)^2)
 
 First order: exact where an expression is linear, else right where the noise is small beside the values (the delta
-method). The columns' noise is taken for independent, that of a sum over a window for independent of its row's.
+method). What may depend on each other is added up, which is at least the true size: the columns of a subquery, two
+windows, the columns of two tables. MIN and MAX over released rows are bounded by what the noise of all of them does at
+most, with probability 95%. The columns of one released row are taken for independent.
+
+Half widths of 95% intervals (w_) are propagated as standard deviations (e_) are.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from typing import Literal
 
 from sqlglot import exp
 
-from rewriter.ir.trees import case, cast, copied, func, paren, walk
+from rewriter.binder.names import folded, item_name, output_name
+from rewriter.effort import spend
+from rewriter.ir.trees import alias, case, cast, copied, func, paren, walk
+from rewriter.logical.plan import NODE, SETS
+from rewriter.plan import Asked, Size
 
-OUTPUT = re.compile("c[0-9]+")
+SHOWN = re.compile("([ewlh]_)?c[0-9]+")
+"""The names of released outputs and of what is known of their noise."""
 _KEEPING = (exp.Paren, exp.Round, exp.Ceil, exp.Floor, exp.Trunc, exp.Abs)
 """What an error passes through: a rounded value is as far off as the value."""
 _FIRST = (exp.Coalesce, exp.Nullif, exp.Greatest, exp.Least)
 """The same, where everything behind the first argument is constant: a bound makes an error no larger."""
-_PICKING = (exp.Lag, exp.Lead, exp.FirstValue, exp.LastValue)
+_OTHER_ROW = (exp.Lag, exp.Lead)
+_ANY_ROW = (exp.FirstValue, exp.LastValue)
 _NUMERIC = frozenset(
     (
         exp.DType.BIGINT,
@@ -35,140 +47,334 @@ _NUMERIC = frozenset(
 )
 
 
+class Noise(Enum):
+    """How the noise of a column goes with that of the other columns of its row."""
+
+    OWN = "independent"
+    SHARED = "perhaps not independent"
+    UNKNOWN = "of unknown size"
+
+
+@dataclass(frozen=True)
+class NoisyRows:
+    """The noise in the rows of a FROM.
+
+    Attributes:
+        columns: by alias and name, those with noise.
+        opaque: aliases of items of which nothing is known.
+        apart: the noise of each row is independent of that of the others.
+        whole: no row is missing because of noise.
+    """
+
+    columns: Mapping[tuple[str, str], Noise]
+    opaque: frozenset[str] = frozenset()
+    apart: bool = True
+    whole: bool = True
+
+    @property
+    def noisy(self) -> bool:
+        """Whether there is any noise in them."""
+        return bool(self.columns or self.opaque)
+
+    def of(self, column: exp.Column) -> tuple[str, Noise] | None:
+        """The item of FROM that a column is of, and its noise; None for an exact one."""
+        name, table = folded(column.this), folded(column.args.get("table"))
+        found = [(a, noise) for (a, n), noise in self.columns.items() if n == name and table in ("", a)]
+        if len(found) == 1:
+            return found[0]
+        hidden = table in self.opaque if table else bool(self.opaque)
+        whole_row = not table and name in {a for a, _ in self.columns}
+        return (table, Noise.UNKNOWN) if found or hidden or whole_row else None
+
+
 @dataclass(frozen=True)
 class _Source:
-    """One noise in an expression: by how much that changes with it, and its standard deviation."""
+    """One noise in an expression: by how much that changes with it, and its size.
+
+    `kind`: "own" is independent of all others, "window" of all but other windows, "shared" of none.
+    """
 
     slope: exp.Expr
-    deviation: exp.Expr
+    size: exp.Expr
+    kind: Literal["own", "window", "shared"] = "own"
 
 
 _Sources = dict[str, _Source]
+Sizes = frozenset[Size]
 
 
-def stddev(node: exp.Expr, rows: str) -> exp.Expr | None:
-    """The standard deviation of `node` over the columns c0.. and e0.. of `rows`; None where it has no noise or none
-    that is known.
+@dataclass(frozen=True)
+class Expressions:
+    """The expressions of one SELECT over `rows`, of whose noise the size is asked for.
 
-    >>> from sqlglot import parse_one
-    >>> stddev(parse_one("r.c0 / 100", read="postgres"), "r").sql("postgres")
-    'ABS(CAST(1 AS DOUBLE PRECISION) / CAST(100 AS DOUBLE PRECISION)) * r.e0'
-    >>> stddev(parse_one("r.c0", read="postgres"), "r").sql(), stddev(parse_one("rank() over ()"), "r")
-    ('r.e0', None)
+    `inner`: the rows of a subquery; `has_noise`: whether anything in a subquery has noise.
     """
-    found = _sources(node, rows)
-    if not found:
-        return None
-    if isinstance(node.unnest(), exp.Column):
-        return next(iter(found.values())).deviation
-    if len(found) == 1:
-        (only,) = found.values()
-        return exp.Mul(this=func("ABS", only.slope), expression=only.deviation)
-    return exp.Sqrt(this=_variance(found))
+
+    rows: NoisyRows
+    size: Size = "e"
+    inner: Callable[[exp.Select], NoisyRows | None] = field(default=lambda _: None)
+    has_noise: Callable[[exp.Query], bool] = field(default=lambda _: True)
+
+    def of(self, node: exp.Expr) -> exp.Expr | None:
+        """The size of what the noise does to `node`, None where that is not known; 0 where there is no noise.
+
+        >>> from sqlglot import parse_one
+        >>> one = Expressions(NoisyRows({("r", "c0"): Noise.OWN}))
+        >>> one.of(parse_one("r.c0 / 100", read="postgres")).sql("postgres")
+        'ABS(CAST(1 AS DOUBLE PRECISION) / CAST(100 AS DOUBLE PRECISION)) * "r"."e_c0"'
+        >>> one.of(parse_one("r.c0", read="postgres")).sql(), one.of(parse_one("LN(r.c0)"))
+        ('"r"."e_c0"', None)
+        >>> one.of(parse_one("r.g0")).sql()
+        '0'
+        """
+        found = self.sources(node)
+        return None if found is None else _total(found)
+
+    def exact(self, *nodes: exp.Expr | None) -> bool:
+        """Whether there is no noise in any of them."""
+        return all(self.sources(node) == {} for node in nodes if node is not None)
+
+    def sources(self, node: exp.Expr) -> _Sources | None:
+        """The noise in an expression, by what makes it; None where that is not known."""
+        spend()
+        if isinstance(node, exp.Column):
+            return self._column(node)
+        if isinstance(node, exp.Query):
+            return self._query(node)
+        if isinstance(node, exp.Window):
+            return self._window(node)
+        if isinstance(node, exp.AggFunc):
+            return self._aggregate(node)
+        if all(self.sources(part) == {} for part in node.iter_expressions()):
+            return {}
+        if isinstance(node, _KEEPING) or (isinstance(node, exp.Cast) and node.to.this in _NUMERIC):
+            return self.sources(node.this)
+        if isinstance(node, _FIRST):
+            return self.sources(node.this) if self.exact(*_behind(node)) else None
+        if isinstance(node, exp.Neg):
+            return _scaled(self.sources(node.this), lambda slope: exp.Neg(this=paren(slope)))
+        if isinstance(node, (exp.Add, exp.Sub, exp.Mul, exp.Div)):
+            return self._operands(node)
+        return self._branches(node) if isinstance(node, exp.Case) and node.this is None else None
+
+    def _column(self, node: exp.Column) -> _Sources | None:
+        found = self.rows.of(node)
+        if found is None:
+            return {}
+        table, noise = found
+        if noise is Noise.UNKNOWN:
+            return None
+        kind: Literal["own", "shared"] = "own" if noise is Noise.OWN else "shared"
+        size = sized(self.size, table, folded(node.this))
+        return {f"{table}.{folded(node.this)}": _Source(_double(exp.Literal.number(1)), size, kind)}
+
+    def _query(self, node: exp.Query) -> _Sources | None:
+        """A scalar subquery's value, by the same subquery with the size in place of the value."""
+        select = node.unnest()
+        rows = self.inner(select) if isinstance(select, exp.Select) else None
+        known = rows or NoisyRows({})
+        if any(self.rows.of(c) and not known.of(c) for c in walk(node, exp.Column)):
+            return None
+        if not self.has_noise(node):
+            return {}
+        if rows is None or not isinstance(select, exp.Select) or len(select.expressions) != 1:
+            return None
+        size = replace(self, rows=rows).of(select.expressions[0].unalias())
+        if size is None or isinstance(size, exp.Literal):
+            return None if size is None else {}
+        asked = copied(select)
+        asked.set("expressions", [size])
+        return _one(node, asked.subquery(copy=False), "shared")
+
+    def _operands(self, node: exp.Binary) -> _Sources | None:
+        left, right = self.sources(node.left), self.sources(node.right)
+        here, there = _double(node.left), _double(node.right)
+        if isinstance(node, exp.Sub):
+            right = _scaled(right, lambda slope: exp.Neg(this=paren(slope)))
+        elif isinstance(node, exp.Mul):
+            left = _scaled(left, lambda slope: exp.Mul(this=paren(slope), expression=copied(there)))
+            right = _scaled(right, lambda slope: exp.Mul(this=paren(slope), expression=copied(here)))
+        elif isinstance(node, exp.Div):
+
+            def quotient(value: exp.Expr) -> exp.Expr:
+                return exp.Div(this=value, expression=copied(there), typed=True)
+
+            left = _scaled(left, quotient)
+            ratio = exp.Neg(this=paren(quotient(quotient(here))))
+            right = _scaled(right, lambda slope: exp.Mul(this=paren(slope), expression=copied(ratio)))
+        return _together(left, right)
+
+    def _branches(self, node: exp.Case) -> _Sources | None:
+        """Each branch's noise where its condition holds."""
+        branches = [(branch.this, branch.args["true"]) for branch in node.args["ifs"]]
+        branches.append((exp.true(), node.args.get("default") or exp.null()))
+        whole: _Sources | None = {}
+        for number, (_, value) in enumerate(branches):
+            conditions = [condition for condition, _ in branches[: number + 1]]
+
+            def held(slope: exp.Expr, conditions: list[exp.Expr] = conditions) -> exp.Expr:
+                *before, here = map(copied, conditions)
+                nothing = [(condition, exp.Literal.number(0)) for condition in before]
+                return case(*nothing, (here, slope), otherwise=exp.Literal.number(0))
+
+            whole = _together(whole, _scaled(self.sources(value), held))
+        return whole
+
+    def _window(self, node: exp.Window) -> _Sources | None:
+        """Sums over a window add variances up; LAG and its like pick a row's error with its value."""
+        function, parts = node.this, _behind(node)
+        if not self.exact(*parts, *_behind(function)) or not isinstance(function, exp.Func):
+            return None
+        own = {} if function.this is None else self.sources(function.this)
+        if not own:
+            return own if self.rows.whole else None
+        apart = self.rows.apart and all(source.kind == "own" for source in own.values())
+        if isinstance(function, (*_OTHER_ROW, *_ANY_ROW)):
+            picked = copied(node)
+            picked.this.set("this", _total(own))
+            picked.this.set("default", None)
+            other = isinstance(function, _OTHER_ROW) and _is_ahead(function.args.get("offset"))
+            return _one(node, picked, "window" if apart and other else "shared")
+        if not isinstance(function, (exp.Sum, exp.Avg)):
+            return None
+
+        def over(aggregate: exp.Expr) -> exp.Expr:
+            whole = copied(node)
+            whole.set("this", aggregate)
+            return whole
+
+        def mean(value: exp.Expr) -> exp.Expr:
+            if isinstance(function, exp.Sum):
+                return value
+            number = over(exp.Count(this=copied(function.this)))
+            return exp.Div(this=value, expression=_double(number), typed=True)
+
+        if not apart:
+            return _one(node, mean(over(exp.Sum(this=_total(own)))), "shared")
+        squares = over(exp.Sum(this=_square(_total(own))))
+        if (spec := node.args.get("spec")) is not None and not _has_own_row(spec):
+            return _one(node, mean(exp.Sqrt(this=squares)), "shared")
+        # The own row's noise is in the sum, too; what is left is independent of it.
+        others = func(
+            "GREATEST", exp.Sub(this=squares, expression=_square(_total(own))), exp.Literal.number(0)
+        )
+        rest = _one(node, mean(exp.Sqrt(this=others)), "window")
+        return _together(_scaled(own, lambda slope: mean(paren(slope))), rest)
+
+    def _aggregate(self, node: exp.AggFunc) -> _Sources | None:
+        """Of released rows: SUM and AVG add variances up, MIN and MAX are no further off than some row's value."""
+        if not self.rows.noisy:
+            return {} if all(self.sources(part) == {} for part in node.iter_expressions()) else None
+        if not isinstance(node, (exp.Sum, exp.Avg, exp.Min, exp.Max)) or not self.rows.whole:
+            return None
+        own = self.sources(node.this)
+        if not own or not self.exact(*_behind(node)):
+            return None
+        apart = self.rows.apart and all(source.kind == "own" for source in own.values())
+        number = _double(exp.Count(this=copied(node.this)))
+        if isinstance(node, (exp.Min, exp.Max)):
+            if self.size == "e":  # an interval that holds is known, a deviation is not
+                return None
+            size: exp.Expr = exp.Mul(this=_most(number), expression=exp.Max(this=_total(own)))
+        else:
+            size = exp.Sqrt(this=exp.Sum(this=_square(_total(own)))) if apart else exp.Sum(this=_total(own))
+            if isinstance(node, exp.Avg):
+                size = exp.Div(this=size, expression=number, typed=True)
+        return _one(node, size, "shared")
 
 
-def noisy(node: exp.Expr, rows: str) -> list[exp.Column]:
-    """The released outputs of `rows` in an expression."""
-    return [c for c in walk(node, exp.Column) if c.table == rows and OUTPUT.fullmatch(c.name)]
+def sized(size: Size, table: str, name: str) -> exp.Column:
+    """The column with the size of a column's noise.
+
+    >>> sized("w", "r", "c0").sql()
+    '"r"."w_c0"'
+    """
+    return exp.Column(
+        this=exp.to_identifier(f"{size}_{name}", quoted=True), table=exp.to_identifier(table, quoted=True)
+    )
 
 
-def _sources(node: exp.Expr, rows: str) -> _Sources | None:
-    """The noise in an expression, by what makes it; None where that is not known."""
-    if not noisy(node, rows):
-        return {}
-    if isinstance(node, exp.Column):
-        return {
-            node.name: _Source(_double(exp.Literal.number(1)), exp.column(f"e{node.name[1:]}", table=rows))
-        }
-    if isinstance(node, _KEEPING) or (isinstance(node, exp.Cast) and node.to.this in _NUMERIC):
-        return _sources(node.this, rows)
-    if isinstance(node, _FIRST):
-        return None if any(noisy(part, rows) for part in _behind(node)) else _sources(node.this, rows)
-    if isinstance(node, exp.Neg):
-        return _scaled(_sources(node.this, rows), lambda slope: exp.Neg(this=paren(slope)))
-    if isinstance(node, (exp.Add, exp.Sub, exp.Mul, exp.Div)):
-        return _of_operands(node, rows)
-    if isinstance(node, exp.Case) and node.this is None:
-        return _of_branches(node, rows)
-    return _of_window(node, rows) if isinstance(node, exp.Window) else None
+def _most(number: exp.Expr) -> exp.Expr:
+    """How many times its own interval the largest of `number` errors is at most, with probability 95%.
+
+    By the union bound: sqrt(2 ln(20 n)) standard deviations of a Gaussian distribution, whose interval is 1.96 of them,
+    and ln(20 n) scales of a Laplace distribution, whose interval is ln 20.
+    """
+    twenty = func(
+        "LN", exp.Mul(this=exp.Literal.number(20), expression=func("GREATEST", number, exp.Literal.number(1)))
+    )
+    gauss = exp.Div(
+        this=exp.Sqrt(this=exp.Mul(this=exp.Literal.number(2), expression=twenty)),
+        expression=exp.Literal.number("1.96"),
+    )
+    laplace = exp.Div(this=copied(twenty), expression=func("LN", exp.Literal.number("20.0")))
+    return func("GREATEST", gauss, laplace)
 
 
-def _of_operands(node: exp.Binary, rows: str) -> _Sources | None:
-    left, right = _sources(node.left, rows), _sources(node.right, rows)
-    here, there = _double(node.left), _double(node.right)
-    if isinstance(node, exp.Sub):
-        right = _scaled(right, lambda slope: exp.Neg(this=paren(slope)))
-    elif isinstance(node, exp.Mul):
-        left = _scaled(left, lambda slope: exp.Mul(this=paren(slope), expression=copied(there)))
-        right = _scaled(right, lambda slope: exp.Mul(this=paren(slope), expression=copied(here)))
-    elif isinstance(node, exp.Div):
-
-        def quotient(value: exp.Expr) -> exp.Expr:
-            return exp.Div(this=value, expression=copied(there), typed=True)
-
-        left = _scaled(left, quotient)
-        ratio = exp.Neg(this=paren(quotient(quotient(here))))
-        right = _scaled(right, lambda slope: exp.Mul(this=paren(slope), expression=copied(ratio)))
-    return _together(left, right)
+def _is_ahead(offset: exp.Expr | None) -> bool:
+    """Whether LAG or LEAD by this offset reads another row than its own."""
+    return offset is None or (isinstance(offset, exp.Literal) and offset.is_int and int(offset.name) > 0)
 
 
-def _of_branches(node: exp.Case, rows: str) -> _Sources | None:
-    """Each branch's noise where its condition holds."""
-    branches = [(branch.this, branch.args["true"]) for branch in node.args["ifs"]]
-    branches.append((exp.true(), node.args.get("default") or exp.null()))
-    whole: _Sources | None = {}
-    for number, (_, value) in enumerate(branches):
-        conditions = [condition for condition, _ in branches[: number + 1]]
-
-        def held(slope: exp.Expr, conditions: list[exp.Expr] = conditions) -> exp.Expr:
-            *before, here = map(copied, conditions)
-            nothing = [(condition, exp.Literal.number(0)) for condition in before]
-            return case(*nothing, (here, slope), otherwise=exp.Literal.number(0))
-
-        whole = _together(whole, _scaled(_sources(value, rows), held))
-    return whole
-
-
-def _of_window(node: exp.Window, rows: str) -> _Sources | None:
-    """Sums over a window add variances up; LAG and its like pick a row's error with its value."""
-    inner = _sources(node.this.this, rows) if isinstance(node.this, (exp.Sum, exp.Avg, *_PICKING)) else None
-    if not inner or any(noisy(p, rows) for p in _behind(node)):
-        return None
-    if isinstance(node.this, (exp.Sum, exp.Avg)):
-        added = copied(node)
-        added.set("this", exp.Sum(this=_variance(inner)))
-        deviation: exp.Expr = exp.Sqrt(this=added)
-        if isinstance(node.this, exp.Avg):
-            number = copied(node)
-            number.set("this", exp.Count(this=copied(node.this.this)))
-            deviation = exp.Div(this=deviation, expression=_double(number), typed=True)
-    elif not any(noisy(p, rows) for p in _behind(node.this)):
-        deviation = copied(node)
-        deviation.this.set("this", exp.Sqrt(this=_variance(inner)))
-        deviation.this.set("default", None)
-    else:
-        return None
-    return {node.sql(): _Source(_double(exp.Literal.number(1)), deviation)}
+def _has_own_row(spec: exp.Expr) -> bool:
+    """Whether a frame has the row that it is of."""
+    sides = [
+        str(spec.args.get(f"{end}_side") or spec.args.get(end) or "").upper() for end in ("start", "end")
+    ]
+    return (
+        sides[0] in ("CURRENT ROW", "PRECEDING")
+        and sides[1] in ("CURRENT ROW", "FOLLOWING", "")
+        and not spec.args.get("exclude")
+    )
 
 
 def _behind(node: exp.Expr) -> list[exp.Expr]:
     return [part for part in node.iter_expressions() if part is not node.this]
 
 
-def _variance(found: _Sources) -> exp.Expr:
-    total: exp.Expr | None = None
-    for one in found.values():
-        error = paren(exp.Mul(this=paren(one.slope), expression=one.deviation))
-        square = exp.Mul(this=error, expression=copied(error))
-        total = square if total is None else exp.Add(this=total, expression=square)
-    assert total is not None
+def _one(node: exp.Expr, size: exp.Expr, kind: Literal["own", "window", "shared"]) -> _Sources:
+    return {node.sql(): _Source(_double(exp.Literal.number(1)), size, kind)}
+
+
+def _total(found: _Sources) -> exp.Expr:
+    """The size of all noise together."""
+    windows = [source for source in found.values() if source.kind == "window"]
+    alone = [s for s in found.values() if s.kind == "own" or (s.kind == "window" and len(windows) == 1)]
+    sizes = [_size(source) for source in found.values() if source not in alone]
+    if len(alone) == 1:
+        sizes.append(_size(alone[0]))
+    elif alone:
+        squares = [_square(_size(source)) for source in alone]
+        sizes.append(exp.Sqrt(this=_added(squares)))
+    return _added(sizes) if sizes else exp.Literal.number(0)
+
+
+def _size(source: _Source) -> exp.Expr:
+    if isinstance(source.slope, exp.Cast) and isinstance(source.slope.this, exp.Literal):
+        factor = source.slope.this
+        return (
+            copied(source.size)
+            if factor.name == "1"
+            else exp.Mul(this=copied(factor), expression=source.size)
+        )
+    return exp.Mul(this=func("ABS", copied(source.slope)), expression=copied(source.size))
+
+
+def _added(parts: list[exp.Expr]) -> exp.Expr:
+    total = parts[0]
+    for part in parts[1:]:
+        total = exp.Add(this=total, expression=part)
     return total
+
+
+def _square(node: exp.Expr) -> exp.Expr:
+    return exp.Mul(this=paren(node), expression=paren(copied(node)))
 
 
 def _scaled(found: _Sources | None, by: Callable[[exp.Expr], exp.Expr]) -> _Sources | None:
     if found is None:
         return None
-    return {name: _Source(by(one.slope), one.deviation) for name, one in found.items()}
+    return {name: replace(one, slope=by(one.slope)) for name, one in found.items()}
 
 
 def _together(left: _Sources | None, right: _Sources | None) -> _Sources | None:
@@ -179,9 +385,230 @@ def _together(left: _Sources | None, right: _Sources | None) -> _Sources | None:
     for name, one in right.items():
         other = whole.get(name)
         slope = one.slope if other is None else exp.Add(this=paren(other.slope), expression=paren(one.slope))
-        whole[name] = _Source(slope, one.deviation)
+        whole[name] = replace(one, slope=slope)
     return whole
 
 
 def _double(node: exp.Expr) -> exp.Expr:
     return cast(copied(node), "DOUBLE")
+
+
+DEVIATION = "dp_stddev"
+LOW, HIGH = "dp_low", "dp_high"
+CALLS: Mapping[str, Size] = {DEVIATION: "e", LOW: "w", HIGH: "w"}
+"""The functions of SQL that show the size of an expression's noise, by what they need."""
+_SIZE = "size"
+"""The mark of a column that a subquery was given."""
+_ASKED = re.compile("([ewlh])_c([0-9]+)")
+
+
+def calls(tree: exp.Expr) -> list[exp.Anonymous]:
+    """The calls of the functions that show the size of noise, outer ones first."""
+    return [call for call in walk(tree, exp.Anonymous) if call.name.lower() in CALLS]
+
+
+class StatementErrors:
+    """Follows the noise through the queries of one statement; subqueries get columns for what is asked of theirs.
+
+    `released`: what is known of the outputs of each node, by name.
+    """
+
+    def __init__(self, tree: exp.Expr, released: Mapping[int, Mapping[str, Sizes]]) -> None:
+        self._tree, self._released = tree, released
+        self._rows: dict[tuple[int, Size], NoisyRows] = {}
+        self._exported: dict[tuple[int, Size], _Item] = {}
+        self._places: dict[str, tuple[int, ...]] = {}
+        self._open = _takes_columns(tree)
+
+    def of(self, select: exp.Select, node: exp.Expr, size: Size) -> exp.Expr | None:
+        """The size of the noise in an expression of a SELECT of the statement, None where it is not known."""
+        return self._expressions(select, size).of(node)
+
+    def ends(self, select: exp.Select, node: exp.Expr) -> tuple[exp.Expr, exp.Expr] | None:
+        """The ends of the interval of an expression, None where it is not known."""
+        width = self.of(select, node, "w")
+        if width is None:
+            return None
+        column, value = node.unnest(), _double(node)
+        if isinstance(column, exp.Column):
+            table, name = folded(column.args.get("table")), folded(column.this)
+            if any("l" in self._released.get(n, {}).get(name, ()) for n in self._places.get(table, ())):
+                return sized("l", table, name), sized("h", table, name)
+        return exp.Sub(this=value, expression=paren(width)), exp.Add(
+            this=copied(value), expression=paren(copied(width))
+        )
+
+    @property
+    def asked(self) -> tuple[Asked, ...]:
+        """What the statement reads of the sizes of released outputs."""
+        found: dict[Asked, None] = {}
+        for column in walk(self._tree, exp.Column):
+            read = _ASKED.fullmatch(column.name)
+            for node in self._places.get(column.table, ()) if read else ():
+                assert read is not None
+                found[cast_size(read[1]), node, int(read[2])] = None
+        return tuple(found)
+
+    def _expressions(self, select: exp.Select, size: Size) -> Expressions:
+        return self._over(self.rows(select, size), size)
+
+    def _over(self, rows: NoisyRows, size: Size) -> Expressions:
+        return Expressions(rows, size, lambda inner: self.rows(inner, size), self._has_noise)
+
+    def rows(self, select: exp.Select, size: Size) -> NoisyRows:
+        """The noise in the rows of a SELECT's FROM."""
+        key = (id(select), size)
+        if key not in self._rows:
+            self._rows[key] = self._read(select, size)
+        return self._rows[key]
+
+    def _read(self, select: exp.Select, size: Size) -> NoisyRows:
+        source, joins = select.args.get("from_"), select.args.get("joins") or []
+        listed = [] if source is None else [source.this, *(join.this for join in joins)]
+        columns: dict[tuple[str, str], Noise] = {}
+        opaque, apart, whole = set(), not joins, True
+        for item in listed:
+            found = self._item(item, size)
+            if found is None or (isinstance(item, exp.Lateral) and columns):
+                opaque.add(item_name(item))
+                continue
+            first = not columns
+            for name, noise in found.columns.items():
+                shared = noise if first or noise is Noise.UNKNOWN else Noise.SHARED
+                columns[item_name(item), name] = shared
+            apart, whole = apart and found.apart, whole and found.whole
+        rows = NoisyRows(columns, frozenset(opaque), apart, whole)
+        inside = self._over(rows, size)
+        conditions = [select.args.get("where"), *(join.args.get("on") for join in joins)]
+        using = [exp.column(name.copy()) for join in joins for name in join.args.get("using") or ()]
+        if not inside.exact(*(c.this if isinstance(c, exp.Where) else c for c in conditions), *using):
+            rows = replace(rows, whole=False)
+        if rows.noisy and not inside.exact(*_keys(select)):
+            rows = replace(rows, columns=dict.fromkeys(columns, Noise.UNKNOWN), whole=False)
+        return rows
+
+    def _item(self, item: exp.Expr, size: Size) -> _Item | None:
+        """What is known of an item of FROM; None where it has noise of which nothing is known."""
+        query: exp.Expr | None = None
+        if isinstance(item, exp.Table) and NODE in item.meta:
+            return self._node(item, size)
+        if isinstance(item, exp.Table):
+            cte = _cte(item)
+            if cte is None:
+                return _Item({})
+            query, named = cte.this, cte.args["alias"]
+        else:
+            query, named = item.this if isinstance(item, exp.Subquery) else None, item.args.get("alias")
+        plain = query is not None and not (named is not None and named.args.get("columns"))
+        inner = query.unnest() if query is not None else None
+        if plain and isinstance(inner, exp.Select) and not item.args.get("joins"):
+            return self._export(inner, size)
+        return None if self._has_noise(item if query is None else query) else _Item({})
+
+    def _node(self, table: exp.Table, size: Size) -> _Item:
+        index, sets = table.meta[NODE], table.meta.get(SETS, ())
+        self._places[item_name(table)] = tuple(range(index, index + max(1, len(sets))))
+        known = self._released.get(index, {})
+        columns = {name: Noise.OWN if size in sizes else Noise.UNKNOWN for name, sizes in known.items()}
+        return _Item(columns, apart=len(sets) <= 1)
+
+    def _has_noise(self, part: exp.Expr) -> bool:
+        for table in walk(part, exp.Table):
+            if self._released.get(table.meta.get(NODE, -1)):
+                return True
+            cte = None if NODE in table.meta else _cte(table)
+            if cte is not None and self._has_noise(cte.this):
+                return True
+        return False
+
+    def _export(self, select: exp.Select, size: Size) -> _Item | None:
+        key = (id(select), size)
+        if key not in self._exported:
+            if not self._has_noise(select):
+                self._exported[key] = _Item({})
+            elif not self._open or select.args.get("distinct"):
+                return None
+            else:
+                self._exported[key] = self._columns(select, size)
+        return self._exported[key]
+
+    def _columns(self, select: exp.Select, size: Size) -> _Item:
+        """Gives a SELECT a column with the size of each output that has one."""
+        rows, inside = self.rows(select, size), self._expressions(select, size)
+        columns: dict[str, Noise] = {}
+        listed = [item for item in select.expressions if _SIZE not in item.meta]
+        for item in listed:
+            name, found = output_name(item), inside.sources(item.unalias())
+            if found == {} and name not in columns:
+                continue
+            if not found or name in columns:
+                columns[name] = Noise.UNKNOWN
+                continue
+            shown = alias(_total(found), f"{size}_{name}", quoted=True)
+            shown.meta[_SIZE] = True
+            select.append("expressions", shown)
+            plain = isinstance(item.unalias().unnest(), exp.Column) and all(
+                s.kind == "own" for s in found.values()
+            )
+            columns[name] = Noise.OWN if plain else Noise.SHARED
+        moved = any(item.find(exp.Window) for item in listed)
+        having = select.args.get("having")
+        cut = any(select.args.get(part) for part in ("limit", "offset")) or (
+            having is not None and not inside.exact(having.this)
+        )
+        return _Item(columns, rows.apart and not moved, rows.whole and not cut)
+
+
+@dataclass(frozen=True)
+class _Item:
+    """The noise in an item of FROM: of its columns by name, and as in NoisyRows."""
+
+    columns: Mapping[str, Noise]
+    apart: bool = True
+    whole: bool = True
+
+
+def cast_size(text: str) -> Size:
+    """The size of this name."""
+    sizes: dict[str, Size] = {"e": "e", "w": "w", "l": "l", "h": "h"}
+    return sizes[text]
+
+
+def _keys(select: exp.Select) -> Iterator[exp.Expr]:
+    """What a SELECT groups by, positions and output names as what they stand for."""
+    group = select.args.get("group")
+    for key in group.expressions if group is not None else ():
+        yield key
+        for number, item in enumerate(select.expressions, 1):
+            named = isinstance(key, exp.Column) and not key.table and folded(key.this) == output_name(item)
+            if named or (isinstance(key, exp.Literal) and key.name == str(number)):
+                yield item.unalias()
+
+
+def _cte(table: exp.Table) -> exp.CTE | None:
+    """The WITH query that a table's name means, None for a table."""
+    if table.args.get("db"):
+        return None
+    within, node = None, table.parent
+    while node is not None:
+        if isinstance(node, exp.CTE):
+            within = node
+        clause = node.args.get("with_")
+        listed: list[exp.CTE] = [] if clause is None else clause.expressions
+        for cte in listed:
+            if cte is within:
+                break
+            if folded(cte.args["alias"].this) == folded(table.this):
+                return cte
+        node = node.parent
+    return None
+
+
+def _takes_columns(tree: exp.Expr) -> bool:
+    """Whether subqueries may get further columns: nothing reads all that they have."""
+    counted = [star for star in walk(tree, exp.Star) if not isinstance(star.parent, exp.Count)]
+    natural = any(join.args.get("method") for join in walk(tree, exp.Join))
+    recursive = any(clause.args.get("recursive") for clause in walk(tree, exp.With))
+    items = {item_name(item) for item in walk(tree, exp.Subquery, exp.Table) if item_name(item)}
+    rows = any(not c.table and folded(c.this) in items for c in walk(tree, exp.Column))
+    return not (counted or natural or recursive or rows)

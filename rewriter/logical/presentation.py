@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -10,11 +10,22 @@ from sqlglot import exp
 
 from rewriter.effort import PARSED, spend
 from rewriter.ir.measure import Output
-from rewriter.ir.trees import alias, cast, copied, data_type, select, walk
+from rewriter.ir.trees import alias, cast, copied, data_type, paren, select, walk
 from rewriter.ir.trees import column as column_of
-from rewriter.logical.error_propagation import OUTPUT, noisy, stddev
-from rewriter.logical.plan import NODE, SETS, AggregateNode, LogicalPlan, Sets
-from rewriter.plan import Presentation
+from rewriter.logical.error_propagation import (
+    DEVIATION,
+    HIGH,
+    SHOWN,
+    Sizes,
+    StatementErrors,
+    calls,
+)
+from rewriter.logical.plan import NODE, SETS, AggregateNode, LogicalPlan, Sets, SystemTableNode
+from rewriter.plan import Asked, Presentation
+from rewriter.refusal import Refusal
+from rewriter.syntax.allowlist import position
+
+_NUMBERS = ("smallint", "integer", "bigint", "numeric", "real", "double precision")
 
 
 @dataclass(frozen=True)
@@ -38,22 +49,26 @@ def present(
 ) -> Presentation:
     """The statement for the front; `columns` are each node's released columns, `names` the client's output names.
 
-    With `errors` the outermost SELECT shows <name>_stddev for each output whose noise is known.
+    Calls of dp_stddev, dp_low and dp_high become what they show. With `errors` the outermost SELECT shows <name>_stddev
+    for each output whose noise has a known deviation, <name>_low and <name>_high where only an interval is known.
+    Raises Refusal (0A000) for a call about an expression without a known interval.
     """
     tree = copied(aggregate.above)
     if names is not None:
         _name_outputs(tree, names)
+    if found := [call for statement in aggregate.statements for call in calls(statement)]:
+        raise _unknown(found[0])
+    asked = _with_sizes(tree, aggregate.nodes, columns, errors) if errors or calls(tree) else ()
     transports: list[Literal["int8", "text"]] = []
-    asked = _error_columns(tree) if errors else ()
     behind = len(aggregate.parameters) + sum(map(len, columns)) + 1
     bodies, plain = {}, {}
     for index, own in enumerate(columns):
         start = len(aggregate.parameters) + len(transports) + 1
         numbers = [*range(start, start + len(own))]
-        added = [(n, place) for n, (node, place) in enumerate(asked, behind) if node == index]
-        shown = (*own, *(ReleasedColumn(f"e{place}", "double precision") for _, place in added))
+        added = [(n, size, place) for n, (size, node, place) in enumerate(asked, behind) if node == index]
+        sizes = [ReleasedColumn(f"{size}_c{place}", "double precision") for _, size, place in added]
         plain[index] = _rows(own, numbers)
-        bodies[index] = _rows(shown, [*numbers, *(n for n, _ in added)]) if added else plain[index]
+        bodies[index] = _rows((*own, *sizes), [*numbers, *(n for n, *_ in added)]) if added else plain[index]
         transports += [c.transport for c in own]
     transports += ["text"] * len(asked)
     constants = tuple(_filled(copied(s), plain).sql("postgres", copy=False) for s in aggregate.statements)
@@ -62,23 +77,78 @@ def present(
     )
 
 
-def _error_columns(tree: exp.Expr) -> tuple[tuple[int, int], ...]:
-    """Lists the deviations of a SELECT's outputs behind its columns; node and place of each column that these read."""
-    source = tree.args.get("from_") if isinstance(tree, exp.Select) else None
-    rows = None if source is None else source.this
-    if not isinstance(rows, exp.Table) or NODE not in rows.meta or len(rows.meta.get(SETS, ())) > 1:
-        return ()
-    if not isinstance(tree, exp.Select) or tree.args.get("distinct") is not None or tree.args.get("joins"):
-        return ()
-    found: list[tuple[int, int]] = []
-    for item in list(tree.expressions):
-        inner = item.unalias()
-        error = stddev(inner, rows.name)
-        if error is not None:
-            tree.append("expressions", alias(error, f"{item.alias_or_name}_stddev", quoted=True))
-            places = [(rows.meta[NODE], int(c.name[1:])) for c in noisy(inner, rows.name)]
-            found += [place for place in dict.fromkeys(places) if place not in found]
-    return tuple(found)
+def _with_sizes(
+    tree: exp.Expr,
+    nodes: Sequence[AggregateNode | SystemTableNode],
+    columns: Sequence[ReleasedColumns],
+    errors: bool,
+) -> tuple[Asked, ...]:
+    """Writes the sizes that are asked for into a statement over released rows; gives what it reads of released ones."""
+    known = {n: _known(node, columns[n]) for n, node in enumerate(nodes) if isinstance(node, AggregateNode)}
+    statement = StatementErrors(tree, known)
+    if errors and isinstance(tree, exp.Select) and not tree.args.get("distinct"):
+        for item in [i for i in tree.expressions if not isinstance(i, exp.Star)]:
+            for name, value in _error_columns(statement, tree, item.unalias()):
+                tree.append("expressions", alias(value, f"{item.alias_or_name}_{name}", quoted=True))
+    for call in calls(tree):
+        call.replace(_shown(statement, call))
+    return statement.asked
+
+
+def _known(node: AggregateNode, columns: ReleasedColumns) -> dict[str, Sizes]:
+    """What is known of the noise of a node's outputs, by name."""
+    return {
+        column.name: _sizes(output.function, column.type)
+        for output, column in zip(node.outputs, columns[len(node.keys) :], strict=True)
+    }
+
+
+def _sizes(function: str, kind: str) -> Sizes:
+    """
+    >>> sorted(_sizes("count", "bigint")), sorted(_sizes("cont", "numeric")), sorted(_sizes("disc", "date"))
+    (['e', 'w'], ['h', 'l', 'w'], [])
+    """
+    if function.startswith(("var", "stddev")):
+        return frozenset()
+    if function in ("cont", "disc"):
+        return frozenset(("w", "l", "h") if kind in _NUMBERS else ())
+    return frozenset(("e", "w") if kind in _NUMBERS else ("e",))
+
+
+def _error_columns(
+    statement: StatementErrors, select: exp.Select, node: exp.Expr
+) -> Iterator[tuple[str, exp.Expr]]:
+    """What is shown of the noise in an item, by name: nothing of an exact one, or of one of unknown noise."""
+    deviation = statement.of(select, node, "e")
+    if deviation is not None:
+        yield from () if isinstance(deviation, exp.Literal) else [("stddev", deviation)]
+    elif (ends := statement.ends(select, node)) is not None:
+        yield from zip(("low", "high"), ends, strict=True)
+
+
+def _shown(statement: StatementErrors, call: exp.Anonymous) -> exp.Expr:
+    """What a call of dp_stddev, dp_low or dp_high shows."""
+    select, name = call.find_ancestor(exp.Select), call.name.lower()
+    if select is not None and len(call.expressions) == 1:
+        if name == DEVIATION:
+            shown = statement.of(select, call.expressions[0], "e")
+        else:
+            ends = statement.ends(select, call.expressions[0])
+            shown = None if ends is None else ends[name == HIGH]
+        if shown is not None:
+            return paren(cast(shown, "DOUBLE"))
+    raise _unknown(call)
+
+
+def _unknown(call: exp.Anonymous) -> Refusal:
+    name = call.name.lower()
+    return Refusal(
+        "0A000",
+        f"no {'standard deviation' if name == DEVIATION else 'interval'} is known for this expression",
+        hint="It is known for aggregates, for sums, differences, products and ratios of them, and for SUM, AVG and "
+        f"(without a standard deviation) MIN and MAX over released rows: `{name}(COUNT(*))`.",
+        position=position(call),
+    )
 
 
 def _filled(tree: exp.Query, bodies: Mapping[int, exp.Select]) -> exp.Query:
@@ -106,7 +176,7 @@ def _together(bodies: Mapping[int, exp.Select], index: int, sets: Sets) -> exp.Q
             bit = exp.Literal.number(0 if place in places else 1)
             columns += [exp.alias_(value, f"g{place}"), exp.alias_(bit, f"z{place}")]
         # The row of a set without keys and outputs has a column that only keeps it a row.
-        outputs = [c.alias for c in body.selects[len(places) :] if OUTPUT.fullmatch(c.alias)]
+        outputs = [c.alias for c in body.selects[len(places) :] if SHOWN.fullmatch(c.alias)]
         columns += [exp.column(c, table="s") for c in outputs]
         selects.append(exp.select(*columns).from_(body.copy().subquery("s")))
     return exp.union(*selects, distinct=False)

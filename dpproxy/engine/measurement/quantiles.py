@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
 
 from dpproxy.engine.bins import Bins, bins_of
-from dpproxy.engine.group_selection import FREE, Fetch, Measured, MeasuredColumn, Place
+from dpproxy.engine.group_selection import FREE, Fetch, Measured, MeasuredColumn, width_of
 from dpproxy.engine.measurement.base import GroupBound
 from dpproxy.engine.planner import BoundNode
 from mechanisms.choose import MechanismSettings
 from mechanisms.histogram import Cost, Counts, Histogram
-from mechanisms.quantile import COST, QuantileChoice, QuantileTree, tree_quantile
+from mechanisms.quantile import COST, QuantileChoice, QuantileTree, tree_interval, tree_quantile
 from mechanisms.randomness import Plain, Stream
 from mechanisms.unit_clip import root_up
 from rewriter.ir.measure import ROW, Quantiles
@@ -51,9 +52,14 @@ class QuantileMeter:
         return bins_of(self._measure, self.most_bins)
 
     @property
+    def _row(self) -> int:
+        """What a row counts for, or a unit's rows together where they are weighted."""
+        return ROW if self._measure.weighted else 1
+
+    @property
     def _tau(self) -> int:
         """The most that a unit counts in all bins of a group, or of all groups where its rows are weighted."""
-        return self._measure.tau * (ROW if self._measure.weighted else 1)
+        return self._measure.tau * self._row
 
     @property
     def tree(self) -> QuantileTree:
@@ -105,14 +111,18 @@ class QuantileMeter:
     def measure(self, cells: Cells, fetch: Fetch, stream: Stream) -> Measured:
         tables = self.counted(cells, fetch)
         read = self._chosen if self.choices else self._from_trees
-        notes = (self.weights,) if self.weights else ()
-        measured: dict[Place, MeasuredColumn] = {
-            (self.place, fraction): MeasuredColumn(places, notes=notes, bins=self.bins)
-            for fraction, places in read(tables, stream).items()
-        }
-        return Measured(measured, self.cost(len(cells)))
+        return Measured(
+            {(self.place, fraction): column for fraction, column in read(tables, stream).items()},
+            self.cost(len(cells)),
+        )
 
-    def _chosen(self, tables: Counts, stream: Stream) -> dict[Fraction, tuple[int, ...]]:
+    def _column(
+        self, places: tuple[int, ...], ends: tuple[tuple[int, int], ...] = (), *notes: str
+    ) -> MeasuredColumn:
+        weights = (self.weights,) if self.weights else ()
+        return MeasuredColumn(places, notes=(*weights, *notes), bins=self.bins, ends=ends)
+
+    def _chosen(self, tables: Counts, stream: Stream) -> dict[Fraction, MeasuredColumn]:
         """A bin of each group for each fraction; those of one group ascend with their fractions."""
         rows = []
         for cell, table in enumerate(tables):
@@ -123,17 +133,37 @@ class QuantileMeter:
             ]
             rows.append(sorted(map(int, found)))
         columns = zip(*rows, strict=True) if rows else [()] * len(self.choices)
-        return {one.quantile: tuple(column) for one, column in zip(self.choices, columns, strict=True)}
+        return {
+            one.quantile: self._column(tuple(column), (), self._ranks(one))
+            for one, column in zip(self.choices, columns, strict=True)
+        }
 
-    def _from_trees(self, tables: Counts, stream: Stream) -> dict[Fraction, tuple[int, ...]]:
-        """The bins that hold the quantiles by one tree a group."""
+    def _ranks(self, choice: QuantileChoice) -> str:
+        rows = math.ceil(choice.ranks(len(self.choices)) / self._row)
+        counted = " that count so" if self._measure.weighted else ""
+        return (
+            f"quantile {float(choice.quantile):g} is within {rows:,} rows{counted} of its rank with 95%, "
+            "no interval of its value is known"
+        )
+
+    def _from_trees(self, tables: Counts, stream: Stream) -> dict[Fraction, MeasuredColumn]:
+        """The bins that hold the quantiles by one tree a group, with their intervals."""
         nodes = []
         for cell, table in enumerate(tables):
             release = self.tree.release(Histogram(table, True), stream.child("tree", cell))
             assert release.values is not None
             nodes.append(release.values)
-        fractions = [f for f in self._measure.fractions if f is not None]
-        return {f: tuple(tree_quantile(n, f) for n in nodes) for f in fractions}
+        margin = width_of(self.tree.noise) * self.tree.stddev
+        columns = {}
+        for fraction in [f for f in self._measure.fractions if f is not None]:
+            places = tuple(tree_quantile(n, fraction) for n in nodes)
+            held = [tree_interval(n, fraction, margin, self._row) for n in nodes]
+            ends = tuple(
+                (min(first, place), max(last, place))
+                for (first, last), place in zip(held, places, strict=True)
+            )
+            columns[fraction] = self._column(places, ends)
+        return columns
 
     def counted(self, cells: Cells, fetch: Fetch) -> Counts:
         """How many rows are in each bin of each group, shape (groups, bins)."""

@@ -60,7 +60,7 @@ class Truth:
 def truth(one: ReleasePlan, fetch: Fetch) -> Truth:
     """The node's exact rows, without any protection."""
     cells = plain.groups(one, fetch)
-    return Truth(cells, outputs(one.node.aggregate, plain.measured(one, cells, fetch)))
+    return Truth(cells, outputs(one.node.aggregate, plain.measured(one, cells, fetch), one.node.parameters))
 
 
 def fit(one: ReleasePlan, types: Sequence[str], exact: Truth, fetch: Fetch) -> Fit:

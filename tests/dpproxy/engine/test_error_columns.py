@@ -73,10 +73,16 @@ def test_columns_are_added_for_nothing(server: Running) -> None:
             "GROUP BY town",
             ["a b", "m n", "m n_stddev"],
         ),
-        ("SELECT n FROM (SELECT COUNT(*) AS n FROM people) AS q", ["n"]),
+        ("SELECT n FROM (SELECT COUNT(*) AS n FROM people) AS q", ["n", "n_stddev"]),
+        (
+            "WITH q AS (SELECT town, COUNT(*) AS n FROM people GROUP BY town) "
+            "SELECT AVG(n), MAX(n), COUNT(*) AS towns FROM q",
+            ["avg", "max", "towns", "avg_stddev", "max_low", "max_high"],
+        ),
+        ("SELECT MAX(LEAST(GREATEST(person_id::int, 0), 9)) FROM people", ["max", "max_low", "max_high"]),
         ("SELECT DISTINCT COUNT(*) FROM people GROUP BY town", ["count"]),
         ("SELECT COUNT(*) AS n FROM people UNION ALL SELECT 1", ["n"]),
-        ("SELECT town, COUNT(*) AS n FROM people GROUP BY ROLLUP (town)", ["town", "n"]),
+        ("SELECT town, COUNT(*) AS n FROM people GROUP BY ROLLUP (town)", ["town", "n", "n_stddev"]),
         ("SELECT room, COUNT(*) FROM rooms GROUP BY room", ["room", "count"]),
     ],
 )
@@ -110,6 +116,48 @@ def test_constants_and_order_are_kept(server: Running) -> None:
         rows = connection.execute(sql.encode()).fetchall()
         assert [row[:2] for row in rows] == plain
         assert len(rows[0]) == 3
+
+
+def test_functions_show_them_where_they_are_asked_for(server: Running) -> None:
+    with server.connect("fay") as connection:
+        plain = connection.execute(COUNT.encode()).fetchall()
+        paid = used(connection)
+        asked = COUNT.replace(
+            " FROM",
+            ", dp_low(COUNT(*)), dp_high(COUNT(*)), dp_stddev(COUNT(*)), "
+            "100.0 * dp_high(COUNT(*) - COUNT(*)) AS nothing FROM",
+        )
+        shown = connection.execute(f"{asked} DESC, dp_stddev(COUNT(*))".encode(), prepare=True)
+        assert names(shown) == ["town", "n", "dp_low", "dp_high", "dp_stddev", "nothing"]
+        rows = shown.fetchall()
+        assert [row[:2] for row in rows[::-1]] == plain
+        for _, n, low, high, deviation, nothing in rows:
+            assert abs(deviation - 2 / 0.15) < 0.01
+            assert (n - low, high - n) == pytest.approx((1.96 * deviation,) * 2)
+            assert nothing == 0
+        assert used(connection) == paid
+
+
+@pytest.mark.parametrize(
+    "call",
+    ["dp_low(RANK() OVER (ORDER BY COUNT(*)))", "dp_stddev(LN(COUNT(*)))", "dp_low(dp_low(COUNT(*)))"],
+)
+def test_where_none_is_known_the_call_is_refused_free_of_charge(server: Running, call: str) -> None:
+    with server.connect("guy") as connection:
+        connection.execute("SELECT 1")
+        paid = used(connection)
+        with pytest.raises(psycopg.errors.FeatureNotSupported, match="is known for this expression"):
+            connection.execute(f"SELECT town, {call} FROM people WHERE person_id < 77 GROUP BY town".encode())
+        assert used(connection) == paid
+
+
+@pytest.mark.parametrize("sql", ["SELECT dp_low(7)", "SELECT dp_stddev(floor) FROM rooms"])
+def test_what_is_not_released_by_the_statement_has_none(server: Running, sql: str) -> None:
+    with (
+        server.connect("hal") as connection,
+        pytest.raises(psycopg.errors.FeatureNotSupported, match="of the same query"),
+    ):
+        connection.execute(sql.encode())
 
 
 def test_the_extended_protocol_keeps_the_columns_that_it_has_told(server: Running) -> None:

@@ -7,12 +7,13 @@ import numpy as np
 import pytest
 from sqlglot import exp, parse_one
 
-from rewriter.logical.error_propagation import stddev
+from rewriter.logical.error_propagation import Expressions, Noise, NoisyRows
 
 VALUES = ((1000.0, 400.0, 9.0), (2000.0, 500.0, 16.0), (1500.0, 800.0, 25.0))
 """c0, c1 and c2 of three rows, released with these deviations:"""
 NOISE = (6.0, 3.0, 0.05)
 DRAWS = 20_000
+EXPRESSIONS = Expressions(NoisyRows({("r", f"c{n}"): Noise.OWN for n in range(3)}))
 
 
 def evaluated(sql: str, columns: np.ndarray) -> np.ndarray:
@@ -22,7 +23,7 @@ def evaluated(sql: str, columns: np.ndarray) -> np.ndarray:
         at = np.indices((draws, rows)).reshape(2, -1)
         flat = columns.reshape(-1, 3)
         frame = {"draw": at[0], "k": at[1], "c0": flat[:, 0], "c1": flat[:, 1], "c2": flat[:, 2]}
-        frame |= {f"e{n}": np.full(draws * rows, noise) for n, noise in enumerate(NOISE)}
+        frame |= {f"e_c{n}": np.full(draws * rows, noise) for n, noise in enumerate(NOISE)}
         connection.register("drawn", {name: np.ascontiguousarray(part) for name, part in frame.items()})
         found = connection.execute(f"SELECT draw, k, {sql} FROM drawn AS r ORDER BY 1, 2").fetchnumpy()
         values: np.ndarray = np.ma.filled(np.ma.asarray(found[[*found][2]], dtype=float), np.nan)
@@ -56,11 +57,14 @@ def of_each_draw(node: exp.Expr) -> str:
         "AVG(r.c0 + r.c1) OVER (ORDER BY r.k ROWS BETWEEN 1 PRECEDING AND CURRENT ROW)",
         "r.c0 - LAG(r.c0) OVER (ORDER BY r.k)",
         "r.c0 / SUM(r.c1) OVER ()",
+        "100.0 * r.c0 / SUM(r.c0) OVER ()",
+        "r.c0 + SUM(r.c0) OVER (ORDER BY r.k)",
+        "r.c0 - AVG(r.c0) OVER (ORDER BY r.k ROWS BETWEEN 1 PRECEDING AND 1 FOLLOWING)",
     ],
 )
 def test_a_deviation_is_that_of_what_is_shown(sql: str) -> None:
     node = parse_one(sql, read="postgres")
-    error = stddev(node, "r")
+    error = EXPRESSIONS.of(node)
     assert error is not None
     exact = np.array([VALUES])
     told = evaluated(of_each_draw(error), exact)[0]
@@ -74,8 +78,6 @@ def test_a_deviation_is_that_of_what_is_shown(sql: str) -> None:
 @pytest.mark.parametrize(
     "sql",
     [
-        "r.g0",
-        "7",
         "UPPER(r.c0::text)",
         "r.c0 > 9",
         "RANK() OVER (ORDER BY r.c0)",
@@ -85,4 +87,9 @@ def test_a_deviation_is_that_of_what_is_shown(sql: str) -> None:
     ],
 )
 def test_no_deviation_is_made_up(sql: str) -> None:
-    assert stddev(parse_one(sql, read="postgres"), "r") is None
+    assert EXPRESSIONS.of(parse_one(sql, read="postgres")) is None
+
+
+@pytest.mark.parametrize("sql", ["r.g0", "7", "r.g0 || 'a'", "ROW_NUMBER() OVER (ORDER BY r.g0)"])
+def test_what_is_exact_has_none(sql: str) -> None:
+    assert EXPRESSIONS.of(parse_one(sql, read="postgres")) == exp.Literal.number(0)
