@@ -87,16 +87,20 @@ class NoisyRows:
         return (table, Noise.UNKNOWN) if found or hidden or whole_row else None
 
 
+Kind = Literal["own", "window", "shared", "common"]
+
+
 @dataclass(frozen=True)
 class _Source:
     """One noise in an expression: by how much that changes with it, and its size.
 
-    `kind`: "own" is independent of all others, "window" of all but other windows, "shared" of none.
+    `kind`: "own" is independent of all others of the row, "window" of all but other windows, "shared" of none; "common"
+    neither, nor of those of other rows, as "window".
     """
 
     slope: exp.Expr
     size: exp.Expr
-    kind: Literal["own", "window", "shared"] = "own"
+    kind: Kind = "own"
 
 
 _Sources = dict[str, _Source]
@@ -164,7 +168,7 @@ class Expressions:
         table, noise = found
         if noise is Noise.UNKNOWN:
             return None
-        kind: Literal["own", "shared"] = "own" if noise is Noise.OWN else "shared"
+        kind: Kind = "own" if noise is Noise.OWN else "shared"
         size = sized(self.size, table, folded(node.this))
         return {f"{table}.{folded(node.this)}": _Source(_double(exp.Literal.number(1)), size, kind)}
 
@@ -184,7 +188,7 @@ class Expressions:
             return None if size is None else {}
         asked = copied(select)
         asked.set("expressions", [size])
-        return _one(node, asked.subquery(copy=False), "shared")
+        return _one(node, asked.subquery(copy=False), "common")
 
     def _operands(self, node: exp.Binary) -> _Sources | None:
         left, right = self.sources(node.left), self.sources(node.right)
@@ -228,13 +232,13 @@ class Expressions:
         own = {} if function.this is None else self.sources(function.this)
         if not own:
             return own if self.rows.whole else None
-        apart = self.rows.apart and all(source.kind == "own" for source in own.values())
+        apart = self.rows.apart and _by_row(own)
         if isinstance(function, (*_OTHER_ROW, *_ANY_ROW)):
             picked = copied(node)
             picked.this.set("this", _total(own))
             picked.this.set("default", None)
             other = isinstance(function, _OTHER_ROW) and _is_ahead(function.args.get("offset"))
-            return _one(node, picked, "window" if apart and other else "shared")
+            return _one(node, picked, "window" if apart and other else "common")
         if not isinstance(function, (exp.Sum, exp.Avg)):
             return None
 
@@ -250,10 +254,10 @@ class Expressions:
             return exp.Div(this=value, expression=_double(number), typed=True)
 
         if not apart:
-            return _one(node, mean(over(exp.Sum(this=_total(own)))), "shared")
+            return _one(node, mean(over(exp.Sum(this=_total(own)))), "common")
         squares = over(exp.Sum(this=_square(_total(own))))
         if (spec := node.args.get("spec")) is not None and not _has_own_row(spec):
-            return _one(node, mean(exp.Sqrt(this=squares)), "shared")
+            return _one(node, mean(exp.Sqrt(this=squares)), "common")
         # The own row's noise is in the sum, too; what is left is independent of it.
         others = func(
             "GREATEST", exp.Sub(this=squares, expression=_square(_total(own))), exp.Literal.number(0)
@@ -270,7 +274,7 @@ class Expressions:
         own = self.sources(node.this)
         if not own or not self.exact(*_behind(node)):
             return None
-        apart = self.rows.apart and all(source.kind == "own" for source in own.values())
+        apart = self.rows.apart and _by_row(own)
         number = _double(exp.Count(this=copied(node.this)))
         if isinstance(node, (exp.Min, exp.Max)):
             if self.size == "e":  # an interval that holds is known, a deviation is not
@@ -280,7 +284,7 @@ class Expressions:
             size = exp.Sqrt(this=exp.Sum(this=_square(_total(own)))) if apart else exp.Sum(this=_total(own))
             if isinstance(node, exp.Avg):
                 size = exp.Div(this=size, expression=number, typed=True)
-        return _one(node, size, "shared")
+        return _one(node, size, "shared" if apart else "common")
 
 
 def sized(size: Size, table: str, name: str) -> exp.Column:
@@ -332,8 +336,13 @@ def _behind(node: exp.Expr) -> list[exp.Expr]:
     return [part for part in node.iter_expressions() if part is not node.this]
 
 
-def _one(node: exp.Expr, size: exp.Expr, kind: Literal["own", "window", "shared"]) -> _Sources:
+def _one(node: exp.Expr, size: exp.Expr, kind: Kind) -> _Sources:
     return {node.sql(): _Source(_double(exp.Literal.number(1)), size, kind)}
+
+
+def _by_row(found: _Sources) -> bool:
+    """Whether the noise is that of the row alone."""
+    return all(source.kind in ("own", "shared") for source in found.values())
 
 
 def _total(found: _Sources) -> exp.Expr:
@@ -536,6 +545,7 @@ class StatementErrors:
         """Gives a SELECT a column with the size of each output that has one."""
         rows, inside = self.rows(select, size), self._expressions(select, size)
         columns: dict[str, Noise] = {}
+        apart = rows.apart
         listed = [item for item in select.expressions if _SIZE not in item.meta]
         for item in listed:
             name, found = output_name(item), inside.sources(item.unalias())
@@ -544,6 +554,7 @@ class StatementErrors:
             if not found or name in columns:
                 columns[name] = Noise.UNKNOWN
                 continue
+            apart = apart and _by_row(found)
             shown = alias(_total(found), f"{size}_{name}", quoted=True)
             shown.meta[_SIZE] = True
             select.append("expressions", shown)
@@ -551,12 +562,11 @@ class StatementErrors:
                 s.kind == "own" for s in found.values()
             )
             columns[name] = Noise.OWN if plain else Noise.SHARED
-        moved = any(item.find(exp.Window) for item in listed)
         having = select.args.get("having")
         cut = any(select.args.get(part) for part in ("limit", "offset")) or (
             having is not None and not inside.exact(having.this)
         )
-        return _Item(columns, rows.apart and not moved, rows.whole and not cut)
+        return _Item(columns, apart, rows.whole and not cut)
 
 
 @dataclass(frozen=True)

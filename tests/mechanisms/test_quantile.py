@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from mechanisms.histogram import Cost, Histogram
 from mechanisms.noise import Integers, discrete_gaussian
-from mechanisms.quantile import QuantileChoice, QuantileTree, tree_quantile
+from mechanisms.quantile import QuantileChoice, QuantileTree, tree_interval, tree_quantile
 from mechanisms.randomness import Stream
 from tests.mechanisms.goodness import ALPHA, gaussian_law, laplace_law, p_value, power, stream
 from tests.mechanisms.scripted import Untouched
@@ -221,3 +221,58 @@ def test_bad_counts(counts: list[int]) -> None:
         with pytest.raises(ValueError, match=r"count|cell") as error:
             mechanism.release(Histogram(np.array(counts), True), Untouched())
         assert "777" not in str(error.value)
+
+
+SPREADS = {
+    "even": np.full(64, 40),
+    "few values": np.bincount([3, 3, 40, 41, 60], minlength=64) * 300,
+    "halves": np.bincount([10, 50], minlength=64) * 500,
+    "skewed": (4000 / np.arange(1, 65) ** 1.5).astype(np.int64),
+    "few rows": np.bincount([5, 20, 21, 22, 50], minlength=64),
+}
+QUANTILES = (Fraction(0), Fraction(1, 10), Fraction(1, 2), Fraction(19, 20), Fraction(1))
+COVERED = 178
+"""Of 200 intervals of at least 95%, fewer hold the true value with a probability below 1e-4."""
+
+
+def quantiles(counts: Integers, fraction: Fraction) -> tuple[float, int]:
+    """PERCENTILE_CONT and PERCENTILE_DISC of rows whose values are their bins."""
+    values = np.repeat(np.arange(len(counts)), counts)
+    ceiling = math.ceil(fraction * len(values))
+    return float(np.quantile(values, float(fraction))), int(values[max(ceiling, 1) - 1])
+
+
+@pytest.mark.parametrize("spread", SPREADS)
+@pytest.mark.parametrize("noise", ["gaussian", "laplace"])
+def test_intervals_of_a_tree_hold_the_quantiles(spread: str, noise: Noise) -> None:
+    tree = QuantileTree(Fraction(1, 2), 1, 6, noise)
+    margin = (1.96 if noise == "gaussian" else 2.12) * tree.stddev
+    held, narrow, wide = dict.fromkeys(QUANTILES, 0), 0, 0
+    for number in range(200):
+        drawn = stream("intervals", spread, noise, number)
+        nodes = tree.release(Histogram(SPREADS[spread], True), drawn).values
+        assert nodes is not None
+        for fraction in QUANTILES:
+            first, last = tree_interval(nodes, fraction, margin, slack=1)
+            held[fraction] += all(first <= q <= last for q in quantiles(SPREADS[spread], fraction))
+        wide += (
+            tree_interval(nodes, Fraction(1, 2), margin)[1] - tree_interval(nodes, Fraction(1, 2), margin)[0]
+        )
+        first, last = tree_interval(nodes, Fraction(1, 2), margin / 4)
+        narrow += first <= quantiles(SPREADS[spread], Fraction(1, 2))[1] <= last
+    assert min(held.values()) >= COVERED
+    if spread == "even":
+        assert wide / 200 < 20, "bins, of 64"
+        assert narrow < COVERED, "a quarter of the margin is seen"
+
+
+@pytest.mark.parametrize("spread", SPREADS)
+def test_a_choice_is_within_its_ranks(spread: str) -> None:
+    counts = SPREADS[spread]
+    choice = QuantileChoice(Fraction(1, 2), 1, 64, Fraction(1, 4))
+    target, upto = float(choice.quantile) * counts.sum(), np.cumsum(counts)
+    far = []
+    for number in range(200):
+        place = int(choice.release(Histogram(counts, True), stream("ranks", spread, number)).indices[0])
+        far.append(max(upto[place] - counts[place] - target, target - upto[place], 0))
+    assert sum(f <= choice.ranks() for f in far) >= COVERED
