@@ -30,6 +30,7 @@ from rewriter.logical.presentation import ReleasedColumn, ReleasedColumns, node_
 from rewriter.logical.split import split_query
 from rewriter.logical.views import view_table
 from rewriter.scalar.array_literal import array_text
+from rewriter.scalar.typecheck import type_of
 from rewriter.syntax.allowlist import position
 
 __all__ = [
@@ -69,6 +70,7 @@ __all__ = [
     "shown_text",
     "split_query",
     "stored_text",
+    "type_of",
     "types_query",
     "view_table",
     "weights_query",

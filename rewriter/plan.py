@@ -120,6 +120,8 @@ class HistogramQuery:
 
 Size = Literal["e", "w", "l", "h"]
 """Of the noise of a released output: its standard deviation, half the width of its interval, or the interval's ends."""
+DEVIATION, LOW, HIGH = INTERVAL_CALLS = ("dp_stddev", "dp_low", "dp_high")
+"""The functions of SQL that show the noise of an expression: its standard deviation, and the ends of its interval."""
 Asked = tuple[Size, int, int]
 """A size, and of which output: node and place."""
 
@@ -134,9 +136,13 @@ class Presentation:
         transports: the element types of the arrays, "int8" or "text".
         constants: the statements of the constants, over the same parameters.
         errors: what follows as arrays of text after all others: the sizes of the noise of outputs (node and place).
+        derived: the columns that have an interval of their own, other than those of the outputs.
+        unknown: the columns without a known interval.
     """
 
     sql: str
     transports: tuple[Literal["int8", "text"], ...]
     constants: tuple[str, ...] = ()
     errors: tuple[Asked, ...] = ()
+    derived: tuple[str, ...] = ()
+    unknown: tuple[str, ...] = ()

@@ -11,6 +11,8 @@ from rewriter.logical.plan import AggregateNode
 BEYOND = "the excess is not counted"
 NOT_COVERED = "and the interval does not cover it"
 LEFT_OUT = "one unit counts for at most {}: what it has above that is left out"
+DERIVED = "the interval of {} is shown by dp_low and dp_high, or SET dpproxy.error_columns = on"
+UNKNOWN = "no interval is known for {}"
 SWAMPED = "{} is NULL where the noise would swamp it"
 ROWS_OF_UNIT = "its rows"
 LESS_WEIGHT = "{}: where such units differ from the others, it is not that of all rows"

@@ -102,6 +102,10 @@ class QueryEngine:
             if prepared.explain:
                 return StepResult((text_array(self._explained(request, prepared, chain[0], epoch)),))
             columns, results = self._released(request, prepared, chain, epoch)
+            for key in [*results][-1:]:
+                # Error columns show the intervals of expressions already.
+                derived = () if errors else prepared.derived
+                results[key] = replace(results[key], derived=derived, unknown=prepared.unknown)
             request.paid.replayed = sum(result.replayed for result in results.values())
         with request.stages.during("present"):
             request.last.note(results.values())

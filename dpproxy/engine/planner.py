@@ -92,6 +92,7 @@ class PreparedQuery:
         constants: what the front has to evaluate for the nodes.
         nodes: the nodes.
         errors: what the last arrays are: sizes of the noise of outputs (node and place).
+        derived, unknown: the columns that have an interval of their own, and those without a known one.
         steps: the cost of planning, and the weight of the plan in its cache.
     """
 
@@ -102,6 +103,8 @@ class PreparedQuery:
     constants: tuple[PreparedConstant, ...]
     nodes: tuple[AggregateNode | SystemTableNode, ...]
     errors: tuple[Asked, ...] = ()
+    derived: tuple[str, ...] = ()
+    unknown: tuple[str, ...] = ()
     steps: int = 0
 
     def ready(self, constants: int) -> int:
@@ -409,7 +412,15 @@ class Planner:
             return PreparedQuery(plan, (TEXT_ARRAY,), columns, True, constants, tuple(logical.nodes))
         nodes = tuple(logical.nodes)
         return PreparedQuery(
-            presentation.sql, array_oids, columns, False, constants, nodes, presentation.errors
+            presentation.sql,
+            array_oids,
+            columns,
+            False,
+            constants,
+            nodes,
+            presentation.errors,
+            presentation.derived,
+            presentation.unknown,
         )
 
     def _check_constant(self, constant: Constant, oids: tuple[int, ...]) -> None:

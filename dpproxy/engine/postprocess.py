@@ -12,11 +12,12 @@ from fractions import Fraction
 from dpproxy.engine.cap_notes import ROWS_OF_UNIT
 from dpproxy.engine.group_selection import ROWS, SQUARES, SUM, MeasuredColumn, Place
 from mechanisms import numeric
+from rewriter.api import type_of
 from rewriter.ir.measure import Count, Joint, Moment, Output, Quantiles, Total
+from rewriter.ir.parameter import Parameters
 from rewriter.ir.types import Type
 from rewriter.logical.plan import AggregateNode
 from rewriter.plan import Size
-from rewriter.scalar.typecheck import Parameters, type_of
 
 Value = int | Fraction | None
 INTEGERS = ("smallint", "integer", "bigint")

@@ -11,7 +11,16 @@ from typing import Any
 
 from budget.account import Charge
 from dpproxy.engine.bins import Bins
-from dpproxy.engine.cap_notes import BEYOND, LEFT_OUT, LESS_WEIGHT, NOT_COVERED, ROWS_OF_UNIT, SWAMPED
+from dpproxy.engine.cap_notes import (
+    BEYOND,
+    DERIVED,
+    LEFT_OUT,
+    LESS_WEIGHT,
+    NOT_COVERED,
+    ROWS_OF_UNIT,
+    SWAMPED,
+    UNKNOWN,
+)
 from dpproxy.engine.group_selection import SUM, Choice, MeasuredColumn, Place
 from dpproxy.engine.postprocess import OutputColumn, written
 from mechanisms.histogram import Cost
@@ -40,6 +49,7 @@ class ReleasedTable:
         threshold: about what a count had to exceed to be released.
         fewer: why there are fewer rows than LIMIT asked for.
         caps: how much of one unit counts at most.
+        derived, unknown: the shown columns that have an interval of their own, and those without a known one.
     """
 
     keys: tuple[Texts, ...]
@@ -57,6 +67,8 @@ class ReleasedTable:
     threshold: int | None = None
     fewer: str = ""
     caps: str = ""
+    derived: tuple[str, ...] = ()
+    unknown: tuple[str, ...] = ()
 
     @staticmethod
     def nothing(keys: int, columns: int) -> ReleasedTable:
@@ -156,7 +168,9 @@ class ReleasedTable:
             )
         swamped = [c.name for c in self.columns if c.deviations and None in c.values]
         kept_out += [SWAMPED.format(", ".join(dict.fromkeys(swamped)))] if swamped else []
-        return "; ".join(filter(None, [told, *kept_out]))
+        above = ((DERIVED, self.derived), (UNKNOWN, self.unknown))
+        of_others = [text.format(", ".join(names)) for text, names in above if names]
+        return "; ".join(filter(None, [told, *kept_out, *of_others]))
 
     def warning(self) -> str:
         """Which outputs have rows that are not told from 0: their interval is wider than the value; empty for none.
@@ -198,11 +212,11 @@ def _told(column: OutputColumn) -> str:
     >>> _told(OutputColumn((7,), ends=((5, 12),))), _told(OutputColumn((7, 9), ends=((5, 12), (8, 9))))
     ('from 5 to 12 with 95%', 'in intervals of 1.0 to 7.0 with 95%')
     """
-    if len(column.ends) == 1:
+    if len(column.ends) == 1 and column.factor == 1:
         low, high = (written(end, column.kind) for end in column.ends[0])
         return f"from {low} to {high} with 95%"
     if column.ends:
-        wide = sorted(float((high or 0) - (low or 0)) for low, high in column.ends)
+        wide = sorted(float((high or 0) - (low or 0)) * column.factor for low, high in column.ends)
         unit = {"date": " days", "timestamp": " seconds"}.get(column.kind, "")
         sizes = dict.fromkeys((_figure(wide[0]), _figure(wide[-1])))
         return f"in intervals of {' to '.join(sizes)}{unit} with 95%"

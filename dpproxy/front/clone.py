@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dpproxy.backends.base import BackendSchema, BackendTable, ForeignKey
 from dpproxy.front.comments import column_words, table_words
 from dpproxy.pgwire.identifiers import identifier, literal, qualified
-from rewriter.logical.error_propagation import CALLS
+from rewriter.plan import INTERVAL_CALLS
 from rewriter.policy import Policy, Table, TableName
 from rewriter.statements.published_table import SCHEMA as PUBLISHED
 
@@ -124,7 +124,7 @@ BEGIN
   RAISE EXCEPTION USING ERRCODE = '0A000', MESSAGE = '{name} shows the noise of aggregates of the same query only',
     HINT = 'Write it where private rows are aggregated: {name}(COUNT(*)).';
 END $$;"""
-    for name in CALLS
+    for name in INTERVAL_CALLS
 )
 """So that PostgreSQL knows their types; a presentation has what they show in their place. VOLATILE, since a constant
 would be evaluated before it is refused."""

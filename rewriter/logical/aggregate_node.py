@@ -121,7 +121,10 @@ def _node(
 def _names(
     tree: exp.Select, writer: ReleasedExpressionRewriter
 ) -> tuple[tuple[str, ...], tuple[Fraction, ...]]:
-    """What the SELECT calls each output, "" for one that it lists neither by itself nor times a constant, and that."""
+    """What the SELECT calls each output, which it lists by itself or times a constant, and that constant.
+
+    Others are called after what they are inside of, "" where that is not listed.
+    """
     if writer.running is not None:
         listed = [output_name(e) for e in tree.expressions if isinstance(e.unalias(), exp.Window)]
         return tuple([*listed, ""][:1]), ()
@@ -134,6 +137,10 @@ def _names(
         if place is None or names[place] or (cut and writer.integral(calls[place])):
             continue
         names[place], factors[place] = output_name(item), abs(factor)
+    for place, call in enumerate(calls):
+        inside = [output_name(item) for item in tree.expressions if place in writer.inside(item)]
+        if inside and not names[place]:
+            names[place] = f"{call.function} inside of {', '.join(dict.fromkeys(inside))}"
     return tuple(names), tuple(factors)
 
 
@@ -278,6 +285,10 @@ class ReleasedExpressionRewriter:
         found = exp.select(type(call)(this=exp.column("g0", table=released(place))))
         found.set("from_", exp.From(this=released_rows(place)))
         return found.subquery(copy=False)
+
+    def inside(self, item: exp.Expr) -> set[int]:
+        """The places of the aggregates in an item of the SELECT."""
+        return {self.places[id(part)] for part in walk(item) if id(part) in self.places}
 
     def integral(self, call: Call) -> bool:
         """Whether PostgreSQL gives an aggregate as an integer."""

@@ -25,7 +25,7 @@ from rewriter.binder.names import folded, item_name, output_name
 from rewriter.effort import spend
 from rewriter.ir.trees import alias, case, cast, copied, func, paren, walk
 from rewriter.logical.plan import NODE, SETS
-from rewriter.plan import Asked, Size
+from rewriter.plan import INTERVAL_CALLS, Asked, Size
 
 SHOWN = re.compile("([ewlh]_)?c[0-9]+")
 """The names of released outputs and of what is known of their noise."""
@@ -402,10 +402,6 @@ def _double(node: exp.Expr) -> exp.Expr:
     return cast(copied(node), "DOUBLE")
 
 
-DEVIATION = "dp_stddev"
-LOW, HIGH = "dp_low", "dp_high"
-CALLS: Mapping[str, Size] = {DEVIATION: "e", LOW: "w", HIGH: "w"}
-"""The functions of SQL that show the size of an expression's noise, by what they need."""
 _SIZE = "size"
 """The mark of a column that a subquery was given."""
 _ASKED = re.compile("([ewlh])_c([0-9]+)")
@@ -413,7 +409,7 @@ _ASKED = re.compile("([ewlh])_c([0-9]+)")
 
 def calls(tree: exp.Expr) -> list[exp.Anonymous]:
     """The calls of the functions that show the size of noise, outer ones first."""
-    return [call for call in walk(tree, exp.Anonymous) if call.name.lower() in CALLS]
+    return [call for call in walk(tree, exp.Anonymous) if call.name.lower() in INTERVAL_CALLS]
 
 
 class StatementErrors:

@@ -29,9 +29,10 @@ class AggregateNode:
 
     `bound`: what one unit can do to its groups. `k`: LIMIT + OFFSET in top-k form, which orders by the count
     `order_by` (its place among the measures, None without that form); `counts`: whether that count is shown.
-    Without measures the groups themselves are released. `names`: what the client calls the outputs, "" where one is
-    part of an expression; `factors`: what is shown under such a name for each 1 of the output. `listing`: that is the
-    whole statement, a bare list of values. `present`: the groups have to be those in the data, not those of a domain.
+    Without measures the groups themselves are released. `names`: what the client calls the outputs, or what they are
+    inside of, "" where nothing shows them; `factors`: what is shown under such a name for each 1 of the output.
+    `listing`: that is the whole statement, a bare list of values. `present`: the groups have to be those in the data,
+    not those of a domain.
     """
 
     relation: Relation

@@ -8,20 +8,19 @@ from typing import Literal
 
 from sqlglot import exp
 
+from rewriter.binder.names import output_name
 from rewriter.effort import PARSED, spend
 from rewriter.ir.measure import Output
 from rewriter.ir.trees import alias, cast, copied, data_type, paren, select, walk
 from rewriter.ir.trees import column as column_of
 from rewriter.logical.error_propagation import (
-    DEVIATION,
-    HIGH,
     SHOWN,
     Sizes,
     StatementErrors,
     calls,
 )
 from rewriter.logical.plan import NODE, SETS, AggregateNode, LogicalPlan, Sets, SystemTableNode
-from rewriter.plan import Asked, Presentation
+from rewriter.plan import DEVIATION, HIGH, Asked, Presentation
 from rewriter.refusal import Refusal
 from rewriter.syntax.allowlist import position
 
@@ -59,6 +58,7 @@ def present(
     if found := [call for statement in aggregate.statements for call in calls(statement)]:
         raise _unknown(found[0])
     asked = _with_sizes(tree, aggregate.nodes, columns, errors) if errors or calls(tree) else ()
+    above = _outputs_above(copied(aggregate.above), aggregate.nodes, columns)
     transports: list[Literal["int8", "text"]] = []
     behind = len(aggregate.parameters) + sum(map(len, columns)) + 1
     bodies, plain = {}, {}
@@ -73,8 +73,41 @@ def present(
     transports += ["text"] * len(asked)
     constants = tuple(_filled(copied(s), plain).sql("postgres", copy=False) for s in aggregate.statements)
     return Presentation(
-        _filled(tree, bodies).sql("postgres", copy=False), tuple(transports), constants, asked
+        _filled(tree, bodies).sql("postgres", copy=False), tuple(transports), constants, asked, *above
     )
+
+
+def _outputs_above(
+    tree: exp.Expr, nodes: Sequence[AggregateNode | SystemTableNode], columns: Sequence[ReleasedColumns]
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The outermost columns that are made of outputs: those with an interval, and those without a known one."""
+    if not isinstance(tree, exp.Select):
+        return (), ()
+    shown = {name for node in nodes if isinstance(node, AggregateNode) for name in node.names}
+    known = {
+        n: _known(node, columns[n], quantiles=True)
+        for n, node in enumerate(nodes)
+        if isinstance(node, AggregateNode)
+    }
+    statement = StatementErrors(tree, known)
+    derived: list[str] = []
+    unknown: list[str] = []
+    for item in tree.expressions:
+        name, node = output_name(item), item.unalias()
+        if calls(node) or node.is_star:
+            continue
+        width = statement.of(tree, node, "w")
+        if width is None:
+            unknown.append(name)
+        elif not isinstance(width, exp.Literal) and not (name in shown and _is_multiple(node)):
+            derived.append(name)
+    return tuple(derived), tuple(unknown)
+
+
+def _is_multiple(node: exp.Expr) -> bool:
+    """Whether an expression over released rows is a column, perhaps times a constant."""
+    columns = walk(node, exp.Column)
+    return sum(1 for _ in columns) == 1 and all(isinstance(f, exp.Cast) for f in walk(node, exp.Func))
 
 
 def _with_sizes(
@@ -95,10 +128,13 @@ def _with_sizes(
     return statement.asked
 
 
-def _known(node: AggregateNode, columns: ReleasedColumns) -> dict[str, Sizes]:
-    """What is known of the noise of a node's outputs, by name."""
+def _known(node: AggregateNode, columns: ReleasedColumns, quantiles: bool = False) -> dict[str, Sizes]:
+    """What is known of the noise of a node's outputs, by name; with `quantiles` those of dates, too, which a notice
+    tells."""
+    told: Sizes = frozenset(("w",) if quantiles else ())
     return {
         column.name: _sizes(output.function, column.type)
+        | (told if output.fraction is not None else frozenset())
         for output, column in zip(node.outputs, columns[len(node.keys) :], strict=True)
     }
 

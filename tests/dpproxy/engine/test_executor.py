@@ -302,7 +302,7 @@ def test_rows_within_the_noise_are_warned_of(service: Service) -> None:
         ("10.0 * COUNT(*)", "x +- 261."),
         ("COUNT(*) / 10.0", "x +- 2.6 "),
         ("COUNT(*)::numeric / 10", "x +- 2.6 "),
-        ("COUNT(*) / (5 + 5)", "count +- 26.1 "),
+        ("COUNT(*) / (5 + 5)", "count inside of x +- 26.1 "),
     ],
 )
 def test_an_interval_is_of_what_is_shown(service: Service, shown: str, told: str) -> None:
@@ -311,6 +311,40 @@ def test_an_interval_is_of_what_is_shown(service: Service, shown: str, told: str
     ((noise,),) = ann.ask("SELECT noise FROM dpproxy.last_release")
     assert noise is not None
     assert noise.startswith(told)
+
+
+@pytest.mark.parametrize(
+    ("sql", "told"),
+    [
+        (
+            "SELECT town, ROUND(100.0 * COUNT(*) / SUM(COUNT(*)) OVER (), 1) AS share, "
+            "RANK() OVER (ORDER BY COUNT(*)) AS place FROM people WHERE person_id > 7 GROUP BY town",
+            r"count inside of share, place \+- 26.1 with 95% \(standard deviation 13.3\); the interval of share is "
+            "shown by dp_low and dp_high, or SET dpproxy.error_columns = on; no interval is known for place",
+        ),
+        (
+            "SELECT AVG(n), COUNT(*) FROM (SELECT town, COUNT(*) AS n FROM people GROUP BY town) AS q",
+            r"n \+- 26.1 with 95% \(standard deviation 13.3\); the interval of avg is shown by dp_low and dp_high, "
+            "or SET dpproxy.error_columns = on; no interval is known for count",
+        ),
+        (
+            "SELECT MIN(LEAST(GREATEST(seconds, 0), 60)), VAR_POP(seconds) FROM visits",
+            r"min from [\d.]+ to [\d.]+ with 95%; .*; no interval is known for var_pop",
+        ),
+    ],
+)
+def test_what_has_no_interval_of_its_own_is_told_so(service: Service, sql: str, told: str) -> None:
+    ann = Analyst(service, "ann of expressions")
+    ann.ask(sql)
+    ((noise, notice),) = ann.ask("SELECT noise, notice FROM dpproxy.last_release")
+    assert re.fullmatch(told, noise)
+    assert noise in notice
+
+
+def test_a_chosen_quantile_is_told_by_its_rank(service: Service) -> None:
+    ann = Analyst(service, "ann of medians")
+    ann.ask("SELECT PERCENTILE_DISC(0.5) WITHIN GROUP (ORDER BY LEAST(GREATEST(seconds, 0), 60)) FROM visits")
+    assert re.search(r"quantile 0.5 is within \d+ rows that count so of its rank with 95%", ann.notices[0])
 
 
 def test_parameters_decide_domain_and_limit(service: Service) -> None:

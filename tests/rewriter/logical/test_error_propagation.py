@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from sqlglot import exp, parse_one
 
-from rewriter.logical.error_propagation import Expressions, Noise, NoisyRows, StatementErrors
+from rewriter.logical.error_propagation import Expressions, Noise, NoisyRows, Sizes, StatementErrors
 from rewriter.logical.plan import NODE
 
 VALUES = ((1000.0, 400.0, 9.0), (2000.0, 500.0, 16.0), (1500.0, 800.0, 25.0))
@@ -103,7 +103,8 @@ def test_what_is_exact_has_none(sql: str) -> None:
 ROWS, WORLDS = 12, 400
 LEVEL = np.where(np.arange(ROWS) < 6, 1000.0, 400.0 + 10 * np.arange(ROWS)), np.full(ROWS, 250.0)
 SIZES = (8.0, 4.0)
-KNOWN = {0: {f"c{n}": frozenset(("e", "w")) for n in range(2)}}
+EW: Sizes = frozenset(("e", "w"))
+KNOWN = {0: {f"c{n}": EW for n in range(2)}}
 LEAST = 364
 """Of 400 intervals of at least 95%, fewer hold the true value with a probability below 1e-3."""
 
