@@ -153,7 +153,9 @@ class ReleasedTable:
         Empty where none is known.
         """
         told = ", ".join(dict.fromkeys(f"{c.name} {text}" for c in self.columns if (text := _told(c))))
-        kept_out = [f"{self.caps}: {BEYOND}, {NOT_COVERED}"] if self.caps and told else []
+        above = ((DERIVED, self.derived), (UNKNOWN, self.unknown))
+        of_others = [text.format(", ".join(names)) for text, names in above if names]
+        kept_out = [self._capped(bool(told))] if self.caps and (told or of_others) else []
         clips = [c for c in self.columns if c.clip]
         sums = [f"{c.clip} in {c.aggregate or c.name}" for c in clips if not c.less]
         less = [
@@ -168,9 +170,10 @@ class ReleasedTable:
             )
         swamped = [c.name for c in self.columns if c.deviations and None in c.values]
         kept_out += [SWAMPED.format(", ".join(dict.fromkeys(swamped)))] if swamped else []
-        above = ((DERIVED, self.derived), (UNKNOWN, self.unknown))
-        of_others = [text.format(", ".join(names)) for text, names in above if names]
         return "; ".join(filter(None, [told, *kept_out, *of_others]))
+
+    def _capped(self, interval: bool) -> str:
+        return f"{self.caps}: {BEYOND}" + (f", {NOT_COVERED}" if interval else "")
 
     def warning(self) -> str:
         """Which outputs have rows that are not told from 0: their interval is wider than the value; empty for none.
@@ -190,7 +193,7 @@ class ReleasedTable:
         """One line for the analyst: mechanism, noise, charge, what is left."""
         if self.mechanism == "nothing":
             return "dpproxy: the answer has no rows, nothing was charged"
-        parts = [self.mechanism, *filter(None, [self.noise() or (self.caps and f"{self.caps}: {BEYOND}")])]
+        parts = [self.mechanism, *filter(None, [self.noise() or (self.caps and self._capped(False))])]
         parts += [f"threshold {self.threshold}"] if self.threshold is not None else []
         parts += self.notes
         parts += [self.fewer] if self.fewer else []
