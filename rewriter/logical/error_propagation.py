@@ -23,7 +23,7 @@ from sqlglot import exp
 
 from rewriter.binder.names import folded, item_name, output_name
 from rewriter.effort import spend
-from rewriter.ir.trees import alias, case, cast, copied, func, paren, walk
+from rewriter.ir.trees import Node, alias, case, cast, copied, func, paren, walk
 from rewriter.logical.plan import NODE, SETS
 from rewriter.plan import INTERVAL_CALLS, Asked, Size
 
@@ -88,18 +88,19 @@ class NoisyRows:
 
 
 Kind = Literal["own", "window", "shared", "common"]
+Build = Callable[[], exp.Expr]
 
 
 @dataclass(frozen=True)
 class _Source:
-    """One noise in an expression: by how much that changes with it, and its size.
+    """One noise in an expression: by how much that changes with it, and its size, both written when asked for.
 
     `kind`: "own" is independent of all others of the row, "window" of all but other windows, "shared" of none; "common"
     neither, nor of those of other rows, as "window".
     """
 
-    slope: exp.Expr
-    size: exp.Expr
+    slope: Build
+    size: Build
     kind: Kind = "own"
 
 
@@ -118,6 +119,7 @@ class Expressions:
     size: Size = "e"
     inner: Callable[[exp.Select], NoisyRows | None] = field(default=lambda _: None)
     has_noise: Callable[[exp.Query], bool] = field(default=lambda _: True)
+    _found: dict[int, _Sources | None] = field(init=False, repr=False, compare=False, default_factory=dict)
 
     def of(self, node: exp.Expr) -> exp.Expr | None:
         """The size of what the noise does to `node`, None where that is not known; 0 where there is no noise.
@@ -140,7 +142,11 @@ class Expressions:
 
     def sources(self, node: exp.Expr) -> _Sources | None:
         """The noise in an expression, by what makes it; None where that is not known."""
-        spend()
+        if id(node) not in self._found:
+            self._found[id(node)] = self._sources(node)
+        return self._found[id(node)]
+
+    def _sources(self, node: exp.Expr) -> _Sources | None:
         if isinstance(node, exp.Column):
             return self._column(node)
         if isinstance(node, exp.Query):
@@ -149,14 +155,14 @@ class Expressions:
             return self._window(node)
         if isinstance(node, exp.AggFunc):
             return self._aggregate(node)
-        if all(self.sources(part) == {} for part in node.iter_expressions()):
+        if self.exact(*node.iter_expressions()):
             return {}
         if isinstance(node, _KEEPING) or (isinstance(node, exp.Cast) and node.to.this in _NUMERIC):
             return self.sources(node.this)
         if isinstance(node, _FIRST):
             return self.sources(node.this) if self.exact(*_behind(node)) else None
         if isinstance(node, exp.Neg):
-            return _scaled(self.sources(node.this), lambda slope: exp.Neg(this=paren(slope)))
+            return _scaled(self.sources(node.this), _negative)
         if isinstance(node, (exp.Add, exp.Sub, exp.Mul, exp.Div)):
             return self._operands(node)
         return self._branches(node) if isinstance(node, exp.Case) and node.this is None else None
@@ -168,9 +174,9 @@ class Expressions:
         table, noise = found
         if noise is Noise.UNKNOWN:
             return None
+        name = folded(node.this)
         kind: Kind = "own" if noise is Noise.OWN else "shared"
-        size = sized(self.size, table, folded(node.this))
-        return {f"{table}.{folded(node.this)}": _Source(_double(exp.Literal.number(1)), size, kind)}
+        return {f"{table}.{name}": _Source(_unchanged, lambda: sized(self.size, table, name), kind)}
 
     def _query(self, node: exp.Query) -> _Sources | None:
         """A scalar subquery's value, by the same subquery with the size in place of the value."""
@@ -183,29 +189,34 @@ class Expressions:
             return {}
         if rows is None or not isinstance(select, exp.Select) or len(select.expressions) != 1:
             return None
-        size = replace(self, rows=rows).of(select.expressions[0].unalias())
-        if size is None or isinstance(size, exp.Literal):
-            return None if size is None else {}
-        asked = copied(select)
-        asked.set("expressions", [size])
-        return _one(node, asked.subquery(copy=False), "common")
+        found = replace(self, rows=rows).sources(select.expressions[0].unalias())
+        if not found:
+            return found
+
+        def size() -> exp.Expr:
+            asked = _copy(select)
+            asked.set("expressions", [_total(found)])
+            return asked.subquery(copy=False)
+
+        return _one(node, size, "common")
 
     def _operands(self, node: exp.Binary) -> _Sources | None:
         left, right = self.sources(node.left), self.sources(node.right)
-        here, there = _double(node.left), _double(node.right)
         if isinstance(node, exp.Sub):
-            right = _scaled(right, lambda slope: exp.Neg(this=paren(slope)))
+            right = _scaled(right, _negative)
         elif isinstance(node, exp.Mul):
-            left = _scaled(left, lambda slope: exp.Mul(this=paren(slope), expression=copied(there)))
-            right = _scaled(right, lambda slope: exp.Mul(this=paren(slope), expression=copied(here)))
+            left = _scaled(left, lambda slope: exp.Mul(this=paren(slope), expression=_double(node.right)))
+            right = _scaled(right, lambda slope: exp.Mul(this=paren(slope), expression=_double(node.left)))
         elif isinstance(node, exp.Div):
 
             def quotient(value: exp.Expr) -> exp.Expr:
-                return exp.Div(this=value, expression=copied(there), typed=True)
+                return exp.Div(this=value, expression=_double(node.right), typed=True)
 
-            left = _scaled(left, quotient)
-            ratio = exp.Neg(this=paren(quotient(quotient(here))))
-            right = _scaled(right, lambda slope: exp.Mul(this=paren(slope), expression=copied(ratio)))
+            def ratio(slope: exp.Expr) -> exp.Expr:
+                whole = quotient(quotient(_double(node.left)))
+                return exp.Mul(this=paren(slope), expression=_negative(whole))
+
+            left, right = _scaled(left, quotient), _scaled(right, ratio)
         return _together(left, right)
 
     def _branches(self, node: exp.Case) -> _Sources | None:
@@ -217,7 +228,7 @@ class Expressions:
             conditions = [condition for condition, _ in branches[: number + 1]]
 
             def held(slope: exp.Expr, conditions: list[exp.Expr] = conditions) -> exp.Expr:
-                *before, here = map(copied, conditions)
+                *before, here = map(_copy, conditions)
                 nothing = [(condition, exp.Literal.number(0)) for condition in before]
                 return case(*nothing, (here, slope), otherwise=exp.Literal.number(0))
 
@@ -234,56 +245,64 @@ class Expressions:
             return own if self.rows.whole else None
         apart = self.rows.apart and _by_row(own)
         if isinstance(function, (*_OTHER_ROW, *_ANY_ROW)):
-            picked = copied(node)
-            picked.this.set("this", _total(own))
-            picked.this.set("default", None)
+
+            def picked() -> exp.Expr:
+                made = _copy(node)
+                made.this.set("this", _total(own))
+                made.this.set("default", None)
+                return made
+
             other = isinstance(function, _OTHER_ROW) and _is_ahead(function.args.get("offset"))
             return _one(node, picked, "window" if apart and other else "common")
         if not isinstance(function, (exp.Sum, exp.Avg)):
             return None
 
         def over(aggregate: exp.Expr) -> exp.Expr:
-            whole = copied(node)
+            whole = _copy(node)
             whole.set("this", aggregate)
             return whole
 
         def mean(value: exp.Expr) -> exp.Expr:
             if isinstance(function, exp.Sum):
                 return value
-            number = over(exp.Count(this=copied(function.this)))
-            return exp.Div(this=value, expression=_double(number), typed=True)
+            number = over(exp.Count(this=_copy(function.this)))
+            return exp.Div(this=value, expression=cast(number, "DOUBLE"), typed=True)
+
+        def squares() -> exp.Expr:
+            return over(exp.Sum(this=_square(_total(own))))
 
         if not apart:
-            return _one(node, mean(over(exp.Sum(this=_total(own)))), "common")
-        squares = over(exp.Sum(this=_square(_total(own))))
+            return _one(node, lambda: mean(over(exp.Sum(this=_total(own)))), "common")
         if (spec := node.args.get("spec")) is not None and not _has_own_row(spec):
-            return _one(node, mean(exp.Sqrt(this=squares)), "common")
+            return _one(node, lambda: mean(exp.Sqrt(this=squares())), "common")
+
+        def others() -> exp.Expr:
+            rest = exp.Sub(this=squares(), expression=_square(_total(own)))
+            return mean(exp.Sqrt(this=func("GREATEST", rest, exp.Literal.number(0))))
+
         # The own row's noise is in the sum, too; what is left is independent of it.
-        others = func(
-            "GREATEST", exp.Sub(this=squares, expression=_square(_total(own))), exp.Literal.number(0)
-        )
-        rest = _one(node, mean(exp.Sqrt(this=others)), "window")
-        return _together(_scaled(own, lambda slope: mean(paren(slope))), rest)
+        return _together(_scaled(own, lambda slope: mean(paren(slope))), _one(node, others, "window"))
 
     def _aggregate(self, node: exp.AggFunc) -> _Sources | None:
         """Of released rows: SUM and AVG add variances up, MIN and MAX are no further off than some row's value."""
         if not self.rows.noisy:
-            return {} if all(self.sources(part) == {} for part in node.iter_expressions()) else None
+            return {} if self.exact(*node.iter_expressions()) else None
         if not isinstance(node, (exp.Sum, exp.Avg, exp.Min, exp.Max)) or not self.rows.whole:
             return None
         own = self.sources(node.this)
         if not own or not self.exact(*_behind(node)):
             return None
+        if isinstance(node, (exp.Min, exp.Max)) and self.size == "e":
+            return None  # an interval that holds is known, a deviation is not
         apart = self.rows.apart and _by_row(own)
-        number = _double(exp.Count(this=copied(node.this)))
-        if isinstance(node, (exp.Min, exp.Max)):
-            if self.size == "e":  # an interval that holds is known, a deviation is not
-                return None
-            size: exp.Expr = exp.Mul(this=_most(number), expression=exp.Max(this=_total(own)))
-        else:
-            size = exp.Sqrt(this=exp.Sum(this=_square(_total(own)))) if apart else exp.Sum(this=_total(own))
-            if isinstance(node, exp.Avg):
-                size = exp.Div(this=size, expression=number, typed=True)
+
+        def size() -> exp.Expr:
+            number = cast(exp.Count(this=_copy(node.this)), "DOUBLE")
+            if isinstance(node, (exp.Min, exp.Max)):
+                return exp.Mul(this=_most(number), expression=exp.Max(this=_total(own)))
+            whole = exp.Sqrt(this=exp.Sum(this=_square(_total(own)))) if apart else exp.Sum(this=_total(own))
+            return exp.Div(this=whole, expression=number, typed=True) if isinstance(node, exp.Avg) else whole
+
         return _one(node, size, "shared" if apart else "common")
 
 
@@ -336,8 +355,17 @@ def _behind(node: exp.Expr) -> list[exp.Expr]:
     return [part for part in node.iter_expressions() if part is not node.this]
 
 
-def _one(node: exp.Expr, size: exp.Expr, kind: Kind) -> _Sources:
-    return {node.sql(): _Source(_double(exp.Literal.number(1)), size, kind)}
+def _one(node: exp.Expr, size: Build, kind: Kind) -> _Sources:
+    return {node.sql(): _Source(_unchanged, size, kind)}
+
+
+def _unchanged() -> exp.Expr:
+    """The slope of an expression that is the noisy value itself."""
+    return cast(exp.Literal.number(1), "DOUBLE")
+
+
+def _negative(node: exp.Expr) -> exp.Expr:
+    return exp.Neg(this=paren(node))
 
 
 def _by_row(found: _Sources) -> bool:
@@ -359,14 +387,9 @@ def _total(found: _Sources) -> exp.Expr:
 
 
 def _size(source: _Source) -> exp.Expr:
-    if isinstance(source.slope, exp.Cast) and isinstance(source.slope.this, exp.Literal):
-        factor = source.slope.this
-        return (
-            copied(source.size)
-            if factor.name == "1"
-            else exp.Mul(this=copied(factor), expression=source.size)
-        )
-    return exp.Mul(this=func("ABS", copied(source.slope)), expression=copied(source.size))
+    if source.slope is _unchanged:
+        return source.size()
+    return exp.Mul(this=func("ABS", source.slope()), expression=source.size())
 
 
 def _added(parts: list[exp.Expr]) -> exp.Expr:
@@ -377,13 +400,17 @@ def _added(parts: list[exp.Expr]) -> exp.Expr:
 
 
 def _square(node: exp.Expr) -> exp.Expr:
-    return exp.Mul(this=paren(node), expression=paren(copied(node)))
+    return exp.Mul(this=paren(node), expression=paren(_copy(node)))
 
 
 def _scaled(found: _Sources | None, by: Callable[[exp.Expr], exp.Expr]) -> _Sources | None:
     if found is None:
         return None
-    return {name: replace(one, slope=by(one.slope)) for name, one in found.items()}
+    return {name: replace(one, slope=_chained(one.slope, by)) for name, one in found.items()}
+
+
+def _chained(slope: Build, by: Callable[[exp.Expr], exp.Expr]) -> Build:
+    return lambda: by(slope())
 
 
 def _together(left: _Sources | None, right: _Sources | None) -> _Sources | None:
@@ -393,13 +420,25 @@ def _together(left: _Sources | None, right: _Sources | None) -> _Sources | None:
     whole = dict(left)
     for name, one in right.items():
         other = whole.get(name)
-        slope = one.slope if other is None else exp.Add(this=paren(other.slope), expression=paren(one.slope))
-        whole[name] = replace(one, slope=slope)
+        whole[name] = one if other is None else replace(one, slope=_sum(other.slope, one.slope))
     return whole
 
 
+def _sum(one: Build, other: Build) -> Build:
+    return lambda: exp.Add(this=paren(one()), expression=paren(other()))
+
+
 def _double(node: exp.Expr) -> exp.Expr:
-    return cast(copied(node), "DOUBLE")
+    return cast(_copy(node), "DOUBLE")
+
+
+def _copy(node: Node) -> Node:
+    """A copy that counts against the budget of planning: what is written may be much longer than what is read."""
+    return copied(node, _counted)
+
+
+def _counted(_: exp.Expr) -> None:
+    spend()
 
 
 _SIZE = "size"
@@ -415,11 +454,13 @@ def calls(tree: exp.Expr) -> list[exp.Anonymous]:
 class StatementErrors:
     """Follows the noise through the queries of one statement; subqueries get columns for what is asked of theirs.
 
-    `released`: what is known of the outputs of each node, by name.
+    `released`: what is known of the outputs of each node, by name; `writes`: the tree is changed.
     """
 
-    def __init__(self, tree: exp.Expr, released: Mapping[int, Mapping[str, Sizes]]) -> None:
-        self._tree, self._released = tree, released
+    def __init__(
+        self, tree: exp.Expr, released: Mapping[int, Mapping[str, Sizes]], *, writes: bool = True
+    ) -> None:
+        self._tree, self._released, self._writes = tree, released, writes
         self._rows: dict[tuple[int, Size], NoisyRows] = {}
         self._exported: dict[tuple[int, Size], _Item] = {}
         self._places: dict[str, tuple[int, ...]] = {}
@@ -428,6 +469,11 @@ class StatementErrors:
     def of(self, select: exp.Select, node: exp.Expr, size: Size) -> exp.Expr | None:
         """The size of the noise in an expression of a SELECT of the statement, None where it is not known."""
         return self._expressions(select, size).of(node)
+
+    def has_size(self, select: exp.Select, node: exp.Expr, size: Size) -> bool | None:
+        """Whether there is noise in an expression, None where its size is not known; nothing is written."""
+        found = self._expressions(select, size).sources(node)
+        return None if found is None else bool(found)
 
     def ends(self, select: exp.Select, node: exp.Expr) -> tuple[exp.Expr, exp.Expr] | None:
         """The ends of the interval of an expression, None where it is not known."""
@@ -551,9 +597,10 @@ class StatementErrors:
                 columns[name] = Noise.UNKNOWN
                 continue
             apart = apart and _by_row(found)
-            shown = alias(_total(found), f"{size}_{name}", quoted=True)
-            shown.meta[_SIZE] = True
-            select.append("expressions", shown)
+            if self._writes:
+                shown = alias(_total(found), f"{size}_{name}", quoted=True)
+                shown.meta[_SIZE] = True
+                select.append("expressions", shown)
             plain = isinstance(item.unalias().unnest(), exp.Column) and all(
                 s.kind == "own" for s in found.values()
             )

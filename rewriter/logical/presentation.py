@@ -58,7 +58,7 @@ def present(
     if found := [call for statement in aggregate.statements for call in calls(statement)]:
         raise _unknown(found[0])
     asked = _with_sizes(tree, aggregate.nodes, columns, errors) if errors or calls(tree) else ()
-    above = _outputs_above(copied(aggregate.above), aggregate.nodes, columns)
+    above = _outputs_above(aggregate.above, aggregate.nodes, columns)
     transports: list[Literal["int8", "text"]] = []
     behind = len(aggregate.parameters) + sum(map(len, columns)) + 1
     bodies, plain = {}, {}
@@ -89,17 +89,17 @@ def _outputs_above(
         for n, node in enumerate(nodes)
         if isinstance(node, AggregateNode)
     }
-    statement = StatementErrors(tree, known)
+    statement = StatementErrors(tree, known, writes=False)
     derived: list[str] = []
     unknown: list[str] = []
     for item in tree.expressions:
         name, node = output_name(item), item.unalias()
         if calls(node) or node.is_star:
             continue
-        width = statement.of(tree, node, "w")
-        if width is None:
+        noisy = statement.has_size(tree, node, "w")
+        if noisy is None:
             unknown.append(name)
-        elif not isinstance(width, exp.Literal) and not (name in shown and _is_multiple(node)):
+        elif noisy and not (name in shown and _is_multiple(node)):
             derived.append(name)
     return tuple(derived), tuple(unknown)
 
