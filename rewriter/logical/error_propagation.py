@@ -4,9 +4,11 @@ In:  100.0 * r.c0 / r.c1, where e_c0 and e_c1 are the standard deviations of c0 
 Out: sqrt((100.0 / r.c1 * r.e_c0)^2 + (100.0 * r.c0 / r.c1 / r.c1 * r.e_c1)^2)
 
 First order: exact where an expression is linear, else right where the noise is small beside the values (the delta
-method). What may depend on each other is added up, which is at least the true size: the columns of a subquery, two
-windows, the columns of two tables. MIN and MAX over released rows are bounded by what the noise of all of them does at
-most, with probability 95%. The columns of one released row are taken for independent.
+method). Intervals of products and quotients hold where it is not, too: a product has the product of both errors added,
+a quotient is divided by the least that its divisor may be, and has no interval (NULL) where that is not above 0. What
+may depend on each other is added up, which is at least the true size: the columns of a subquery, two windows, the
+columns of two tables. MIN and MAX over released rows are bounded by what the noise of all of them does at most, with
+probability 95%. The columns of one released row are taken for independent.
 
 Half widths of 95% intervals (w_) are propagated as standard deviations (e_) are.
 """
@@ -202,22 +204,51 @@ class Expressions:
 
     def _operands(self, node: exp.Binary) -> _Sources | None:
         left, right = self.sources(node.left), self.sources(node.right)
-        if isinstance(node, exp.Sub):
-            right = _scaled(right, _negative)
-        elif isinstance(node, exp.Mul):
-            left = _scaled(left, lambda slope: exp.Mul(this=paren(slope), expression=_double(node.right)))
-            right = _scaled(right, lambda slope: exp.Mul(this=paren(slope), expression=_double(node.left)))
-        elif isinstance(node, exp.Div):
+        if isinstance(node, exp.Mul):
+            return self._product(node, left, right)
+        if isinstance(node, exp.Div):
+            return self._quotient(node, left, right)
+        return _together(left, _scaled(right, _negative) if isinstance(node, exp.Sub) else right)
 
-            def quotient(value: exp.Expr) -> exp.Expr:
-                return exp.Div(this=value, expression=_double(node.right), typed=True)
+    def _product(self, node: exp.Mul, left: _Sources | None, right: _Sources | None) -> _Sources | None:
+        """A product errs by each factor's error times the other, and by the product of both errors."""
+        whole = _together(
+            _scaled(left, lambda slope: exp.Mul(this=paren(slope), expression=_double(node.right))),
+            _scaled(right, lambda slope: exp.Mul(this=paren(slope), expression=_double(node.left))),
+        )
+        if not left or not right or self.size == "e":
+            return whole
 
-            def ratio(slope: exp.Expr) -> exp.Expr:
-                whole = quotient(quotient(_double(node.left)))
-                return exp.Mul(this=paren(slope), expression=_negative(whole))
+        def both() -> exp.Expr:
+            return exp.Mul(this=paren(_total(left)), expression=paren(_total(right)))
 
-            left, right = _scaled(left, quotient), _scaled(right, ratio)
-        return _together(left, right)
+        return _together(whole, _one(node, both, "common"))
+
+    def _quotient(self, node: exp.Div, left: _Sources | None, right: _Sources | None) -> _Sources | None:
+        """a / b errs by (b da - a db) / (b (b - db)): there is no interval where that may divide by 0."""
+
+        def divided(value: exp.Expr) -> exp.Expr:
+            return exp.Div(this=value, expression=_double(node.right), typed=True)
+
+        def within(value: exp.Expr) -> exp.Expr:
+            if not right:
+                return value
+            size, divisor = paren(_total(right)), func("ABS", _double(node.right))
+            if self.size == "e":
+                far = exp.GT(this=divisor, expression=exp.Mul(this=exp.Literal.number(2), expression=size))
+                return case((far, value))
+            least = paren(exp.Sub(this=_copy(divisor), expression=_copy(size)))
+            more = exp.Div(this=_copy(divisor), expression=least, typed=True)
+            return case((exp.GT(this=divisor, expression=size), exp.Mul(this=paren(value), expression=more)))
+
+        def ratio(slope: exp.Expr) -> exp.Expr:
+            whole = divided(divided(_double(node.left)))
+            return exp.Mul(this=paren(slope), expression=_negative(whole))
+
+        return _together(
+            _scaled(left, lambda slope: within(divided(slope))),
+            _scaled(right, lambda slope: within(ratio(slope))),
+        )
 
     def _branches(self, node: exp.Case) -> _Sources | None:
         """Each branch's noise where its condition holds."""
