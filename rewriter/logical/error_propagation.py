@@ -121,7 +121,9 @@ class Expressions:
     size: Size = "e"
     inner: Callable[[exp.Select], NoisyRows | None] = field(default=lambda _: None)
     has_noise: Callable[[exp.Query], bool] = field(default=lambda _: True)
-    _found: dict[int, _Sources | None] = field(init=False, repr=False, compare=False, default_factory=dict)
+    _found: dict[int, tuple[exp.Expr, _Sources | None]] = field(
+        init=False, repr=False, compare=False, default_factory=dict
+    )
 
     def of(self, node: exp.Expr) -> exp.Expr | None:
         """The size of what the noise does to `node`, None where that is not known; 0 where there is no noise.
@@ -145,8 +147,8 @@ class Expressions:
     def sources(self, node: exp.Expr) -> _Sources | None:
         """The noise in an expression, by what makes it; None where that is not known."""
         if id(node) not in self._found:
-            self._found[id(node)] = self._sources(node)
-        return self._found[id(node)]
+            self._found[id(node)] = node, self._sources(node)
+        return self._found[id(node)][1]
 
     def _sources(self, node: exp.Expr) -> _Sources | None:
         if isinstance(node, exp.Column):
@@ -192,8 +194,8 @@ class Expressions:
         if rows is None or not isinstance(select, exp.Select) or len(select.expressions) != 1:
             return None
         found = replace(self, rows=rows).sources(select.expressions[0].unalias())
-        if not found:
-            return found
+        if not found or not rows.whole or any(select.args.get(part) for part in ("limit", "offset")):
+            return None
 
         def size() -> exp.Expr:
             asked = _copy(select)
@@ -251,7 +253,7 @@ class Expressions:
         )
 
     def _branches(self, node: exp.Case) -> _Sources | None:
-        """Each branch's noise where its condition holds."""
+        """Each branch's noise where its condition holds; without noise, another condition might hold."""
         branches = [(branch.this, branch.args["true"]) for branch in node.args["ifs"]]
         branches.append((exp.true(), node.args.get("default") or exp.null()))
         whole: _Sources | None = {}
@@ -264,6 +266,9 @@ class Expressions:
                 return case(*nothing, (here, slope), otherwise=exp.Literal.number(0))
 
             whole = _together(whole, _scaled(self.sources(value), held))
+        values = [value for _, value in branches if not isinstance(value, exp.Null)]
+        if len(values) > 1 and not self.exact(*(condition for condition, _ in branches)):
+            return whole if whole and self.size == "e" else None
         return whole
 
     def _window(self, node: exp.Window) -> _Sources | None:

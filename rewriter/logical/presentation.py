@@ -58,7 +58,7 @@ def present(
     if found := [call for statement in aggregate.statements for call in calls(statement)]:
         raise _unknown(found[0])
     asked = _with_sizes(tree, aggregate.nodes, columns, errors) if errors or calls(tree) else ()
-    above = _outputs_above(aggregate.above, aggregate.nodes, columns)
+    above = _outputs_above(aggregate.above, aggregate.nodes, columns, names)
     transports: list[Literal["int8", "text"]] = []
     behind = len(aggregate.parameters) + sum(map(len, columns)) + 1
     bodies, plain = {}, {}
@@ -78,7 +78,10 @@ def present(
 
 
 def _outputs_above(
-    tree: exp.Expr, nodes: Sequence[AggregateNode | SystemTableNode], columns: Sequence[ReleasedColumns]
+    tree: exp.Expr,
+    nodes: Sequence[AggregateNode | SystemTableNode],
+    columns: Sequence[ReleasedColumns],
+    names: Sequence[str] | None,
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The outermost columns that are made of outputs: those with an interval, and those without a known one."""
     if not isinstance(tree, exp.Select):
@@ -92,8 +95,10 @@ def _outputs_above(
     statement = StatementErrors(tree, known, writes=False)
     derived: list[str] = []
     unknown: list[str] = []
-    for item in tree.expressions:
-        name, node = output_name(item), item.unalias()
+    items = tree.expressions
+    called = names if names is not None and len(names) == len(items) else [*map(output_name, items)]
+    for name, item in zip(called, items, strict=True):
+        node = item.unalias()
         if calls(node) or node.is_star:
             continue
         noisy = statement.has_size(tree, node, "w")
@@ -124,7 +129,8 @@ def _with_sizes(
             for name, value in _error_columns(statement, tree, item.unalias()):
                 tree.append("expressions", alias(value, f"{item.alias_or_name}_{name}", quoted=True))
     for call in calls(tree):
-        call.replace(_shown(statement, call))
+        qualified = call.parent if isinstance(call.parent, exp.Dot) else call
+        qualified.replace(_shown(statement, call))
     return statement.asked
 
 

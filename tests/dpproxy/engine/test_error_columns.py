@@ -124,7 +124,7 @@ def test_functions_show_them_where_they_are_asked_for(server: Running) -> None:
         paid = used(connection)
         asked = COUNT.replace(
             " FROM",
-            ", dp_low(COUNT(*)), dp_high(COUNT(*)), dp_stddev(COUNT(*)), "
+            ", dp_low(COUNT(*)), pg_catalog.dp_high(COUNT(*)), dp_stddev(COUNT(*)), "
             "100.0 * dp_high(COUNT(*) - COUNT(*)) AS nothing FROM",
         )
         shown = connection.execute(f"{asked} DESC, dp_stddev(COUNT(*))".encode(), prepare=True)
