@@ -7,8 +7,8 @@ First order: exact where an expression is linear, else right where the noise is 
 method). Intervals of products and quotients hold where it is not, too: a product has the product of both errors added,
 a quotient is divided by the least that its divisor may be, and has no interval (NULL) where that is not above 0. What
 may depend on each other is added up, which is at least the true size: the columns of a subquery, two windows, the
-columns of two tables. MIN and MAX over released rows are bounded by what the noise of all of them does at most, with
-probability 95%. The columns of one released row are taken for independent.
+columns of two tables, outputs that are read from one measure. MIN and MAX over released rows are bounded by what the
+noise of all of them does at most, with probability 95%.
 
 Half widths of 95% intervals (w_) are propagated as standard deviations (e_) are.
 """
@@ -19,7 +19,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
-from typing import Literal
+from typing import Literal, get_args
 
 from sqlglot import exp
 
@@ -47,6 +47,21 @@ _NUMERIC = frozenset(
         exp.DType.FLOAT,
     )
 )
+
+
+Sizes = frozenset[Size]
+
+
+@dataclass(frozen=True)
+class ReleasedNoise:
+    """What is known of the noise of a released output; `own`: none of it is in another output of the row."""
+
+    sizes: Sizes
+    own: bool = True
+
+
+Released = Mapping[int, Mapping[str, ReleasedNoise]]
+"""The outputs of each node, by name."""
 
 
 class Noise(Enum):
@@ -107,7 +122,6 @@ class _Source:
 
 
 _Sources = dict[str, _Source]
-Sizes = frozenset[Size]
 
 
 @dataclass(frozen=True)
@@ -247,9 +261,12 @@ class Expressions:
             whole = divided(divided(_double(node.left)))
             return exp.Mul(this=paren(slope), expression=_negative(whole))
 
-        return _together(
+        whole = _together(
             _scaled(left, lambda slope: within(divided(slope))),
             _scaled(right, lambda slope: within(ratio(slope))),
+        )
+        return _together(
+            whole, _one(node, lambda: _cut_off(node), "common") if whole and self.size == "w" else {}
         )
 
     def _branches(self, node: exp.Case) -> _Sources | None:
@@ -370,6 +387,15 @@ def _most(number: exp.Expr) -> exp.Expr:
     return func("GREATEST", gauss, laplace)
 
 
+def _cut_off(quotient: exp.Div) -> exp.Expr:
+    """By how much less a quotient may be for the digits that PostgreSQL cuts off, if it is one of integers."""
+    kind = cast(exp.Anonymous(this="pg_typeof", expressions=[_copy(quotient)]), "TEXT")
+    integers = exp.In(
+        this=kind, expressions=[exp.Literal.string(n) for n in ("smallint", "integer", "bigint")]
+    )
+    return case((integers, exp.Literal.number(1)), otherwise=exp.Literal.number(0))
+
+
 def _is_ahead(offset: exp.Expr | None) -> bool:
     """Whether LAG or LEAD by this offset reads another row than its own."""
     return offset is None or (isinstance(offset, exp.Literal) and offset.is_int and int(offset.name) > 0)
@@ -480,6 +506,7 @@ def _counted(_: exp.Expr) -> None:
 _SIZE = "size"
 """The mark of a column that a subquery was given."""
 _ASKED = re.compile("([ewlh])_c([0-9]+)")
+_SIZES: Mapping[str, Size] = {size: size for size in get_args(Size)}
 
 
 def calls(tree: exp.Expr) -> list[exp.Anonymous]:
@@ -487,15 +514,22 @@ def calls(tree: exp.Expr) -> list[exp.Anonymous]:
     return [call for call in walk(tree, exp.Anonymous) if call.name.lower() in INTERVAL_CALLS]
 
 
+@dataclass(frozen=True)
+class _Item:
+    """The noise in an item of FROM: of its columns by name, and as in NoisyRows."""
+
+    columns: Mapping[str, Noise]
+    apart: bool = True
+    whole: bool = True
+
+
 class StatementErrors:
     """Follows the noise through the queries of one statement; subqueries get columns for what is asked of theirs.
 
-    `released`: what is known of the outputs of each node, by name; `writes`: the tree is changed.
+    `released`: what is known of released outputs; `writes`: the tree is changed.
     """
 
-    def __init__(
-        self, tree: exp.Expr, released: Mapping[int, Mapping[str, Sizes]], *, writes: bool = True
-    ) -> None:
+    def __init__(self, tree: exp.Expr, released: Released, *, writes: bool = True) -> None:
         self._tree, self._released, self._writes = tree, released, writes
         self._rows: dict[tuple[int, Size], NoisyRows] = {}
         self._exported: dict[tuple[int, Size], _Item] = {}
@@ -519,10 +553,11 @@ class StatementErrors:
         column, value = node.unnest(), _double(node)
         if isinstance(column, exp.Column):
             table, name = folded(column.args.get("table")), folded(column.this)
-            if any("l" in self._released.get(n, {}).get(name, ()) for n in self._places.get(table, ())):
+            known = [self._released.get(n, {}).get(name) for n in self._places.get(table, ())]
+            if any(one is not None and "l" in one.sizes for one in known):
                 return sized("l", table, name), sized("h", table, name)
         return exp.Sub(this=value, expression=paren(width)), exp.Add(
-            this=copied(value), expression=paren(copied(width))
+            this=_copy(value), expression=paren(_copy(width))
         )
 
     @property
@@ -533,7 +568,7 @@ class StatementErrors:
             read = _ASKED.fullmatch(column.name)
             for node in self._places.get(column.table, ()) if read else ():
                 assert read is not None
-                found[cast_size(read[1]), node, int(read[2])] = None
+                found[_SIZES[read[1]], node, int(read[2])] = None
         return tuple(found)
 
     def _expressions(self, select: exp.Select, size: Size) -> Expressions:
@@ -596,7 +631,10 @@ class StatementErrors:
         index, sets = table.meta[NODE], table.meta.get(SETS, ())
         self._places[item_name(table)] = tuple(range(index, index + max(1, len(sets))))
         known = self._released.get(index, {})
-        columns = {name: Noise.OWN if size in sizes else Noise.UNKNOWN for name, sizes in known.items()}
+        columns = {
+            name: Noise.UNKNOWN if size not in one.sizes else Noise.OWN if one.own else Noise.SHARED
+            for name, one in known.items()
+        }
         return _Item(columns, apart=len(sets) <= 1)
 
     def _has_noise(self, part: exp.Expr) -> bool:
@@ -624,6 +662,7 @@ class StatementErrors:
         rows, inside = self.rows(select, size), self._expressions(select, size)
         columns: dict[str, Noise] = {}
         apart = rows.apart
+        shown: set[str] = set()
         listed = [item for item in select.expressions if _SIZE not in item.meta]
         for item in listed:
             name, found = output_name(item), inside.sources(item.unalias())
@@ -634,33 +673,18 @@ class StatementErrors:
                 continue
             apart = apart and _by_row(found)
             if self._writes:
-                shown = alias(_total(found), f"{size}_{name}", quoted=True)
-                shown.meta[_SIZE] = True
-                select.append("expressions", shown)
-            plain = isinstance(item.unalias().unnest(), exp.Column) and all(
-                s.kind == "own" for s in found.values()
-            )
-            columns[name] = Noise.OWN if plain else Noise.SHARED
+                added = alias(_total(found), f"{size}_{name}", quoted=True)
+                added.meta[_SIZE] = True
+                select.append("expressions", added)
+            plain = isinstance(item.unalias().unnest(), exp.Column) and not shown & found.keys()
+            own = plain and all(source.kind == "own" for source in found.values())
+            columns[name] = Noise.OWN if own else Noise.SHARED
+            shown |= found.keys()
         having = select.args.get("having")
         cut = any(select.args.get(part) for part in ("limit", "offset")) or (
             having is not None and not inside.exact(having.this)
         )
         return _Item(columns, apart, rows.whole and not cut)
-
-
-@dataclass(frozen=True)
-class _Item:
-    """The noise in an item of FROM: of its columns by name, and as in NoisyRows."""
-
-    columns: Mapping[str, Noise]
-    apart: bool = True
-    whole: bool = True
-
-
-def cast_size(text: str) -> Size:
-    """The size of this name."""
-    sizes: dict[str, Size] = {"e": "e", "w": "w", "l": "l", "h": "h"}
-    return sizes[text]
 
 
 def _keys(select: exp.Select) -> Iterator[exp.Expr]:

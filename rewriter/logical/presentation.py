@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -15,6 +16,8 @@ from rewriter.ir.trees import alias, cast, copied, data_type, paren, select, wal
 from rewriter.ir.trees import column as column_of
 from rewriter.logical.error_propagation import (
     SHOWN,
+    Released,
+    ReleasedNoise,
     Sizes,
     StatementErrors,
     calls,
@@ -87,12 +90,7 @@ def _outputs_above(
     if not isinstance(tree, exp.Select):
         return (), ()
     shown = {name for node in nodes if isinstance(node, AggregateNode) for name in node.names}
-    known = {
-        n: _known(node, columns[n], quantiles=True)
-        for n, node in enumerate(nodes)
-        if isinstance(node, AggregateNode)
-    }
-    statement = StatementErrors(tree, known, writes=False)
+    statement = StatementErrors(tree, _known(nodes, columns, quantiles=True), writes=False)
     derived: list[str] = []
     unknown: list[str] = []
     items = tree.expressions
@@ -122,8 +120,7 @@ def _with_sizes(
     errors: bool,
 ) -> tuple[Asked, ...]:
     """Writes the sizes that are asked for into a statement over released rows; gives what it reads of released ones."""
-    known = {n: _known(node, columns[n]) for n, node in enumerate(nodes) if isinstance(node, AggregateNode)}
-    statement = StatementErrors(tree, known)
+    statement = StatementErrors(tree, _known(nodes, columns))
     if errors and isinstance(tree, exp.Select) and not tree.args.get("distinct"):
         for item in [i for i in tree.expressions if not isinstance(i, exp.Star)]:
             for name, value in _error_columns(statement, tree, item.unalias()):
@@ -134,15 +131,25 @@ def _with_sizes(
     return statement.asked
 
 
-def _known(node: AggregateNode, columns: ReleasedColumns, quantiles: bool = False) -> dict[str, Sizes]:
-    """What is known of the noise of a node's outputs, by name; with `quantiles` those of dates, too, which a notice
-    tells."""
+def _known(
+    nodes: Sequence[AggregateNode | SystemTableNode],
+    columns: Sequence[ReleasedColumns],
+    quantiles: bool = False,
+) -> Released:
+    """What is known of the noise of outputs; with `quantiles` of those of dates, too, which a notice tells."""
     told: Sizes = frozenset(("w",) if quantiles else ())
-    return {
-        column.name: _sizes(output.function, column.type)
-        | (told if output.fraction is not None else frozenset())
-        for output, column in zip(node.outputs, columns[len(node.keys) :], strict=True)
-    }
+    known = {}
+    for index, node in enumerate(nodes):
+        if isinstance(node, AggregateNode):
+            measured = Counter(place for output in node.outputs for place in {*output.measures})
+            known[index] = {
+                column.name: ReleasedNoise(
+                    _sizes(output.function, column.type) | (frozenset() if output.fraction is None else told),
+                    own=all(measured[place] == 1 for place in output.measures),
+                )
+                for output, column in zip(node.outputs, columns[index][len(node.keys) :], strict=True)
+            }
+    return known
 
 
 def _sizes(function: str, kind: str) -> Sizes:

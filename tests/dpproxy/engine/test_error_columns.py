@@ -125,13 +125,16 @@ def test_functions_show_them_where_they_are_asked_for(server: Running) -> None:
         asked = COUNT.replace(
             " FROM",
             ", dp_low(COUNT(*)), pg_catalog.dp_high(COUNT(*)), dp_stddev(COUNT(*)), "
-            "100.0 * dp_high(COUNT(*) - COUNT(*)) AS nothing FROM",
+            "100.0 * dp_high(COUNT(*) - COUNT(*)) AS nothing, dp_high(COUNT(*) / 7) AS cut, "
+            "dp_high(COUNT(*) / 7.0) AS whole FROM",
         )
         shown = connection.execute(f"{asked} DESC, dp_stddev(COUNT(*))".encode(), prepare=True)
-        assert names(shown) == ["town", "n", "dp_low", "dp_high", "dp_stddev", "nothing"]
+        assert names(shown) == ["town", "n", "dp_low", "dp_high", "dp_stddev", "nothing", "cut", "whole"]
         rows = shown.fetchall()
         assert [row[:2] for row in rows[::-1]] == plain
-        for _, n, low, high, deviation, nothing in rows:
+        for _, n, low, high, deviation, nothing, cut, whole in rows:
+            assert whole == pytest.approx(high / 7)
+            assert cut == pytest.approx(n // 7 + (high - n) / 7 + 1)
             assert abs(deviation - 2 / 0.15) < 0.01
             assert (n - low, high - n) == pytest.approx((1.96 * deviation,) * 2)
             assert nothing == 0
