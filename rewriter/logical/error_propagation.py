@@ -54,10 +54,14 @@ Sizes = frozenset[Size]
 
 @dataclass(frozen=True)
 class ReleasedNoise:
-    """What is known of the noise of a released output; `own`: none of it is in another output of the row."""
+    """What is known of the noise of a released output.
+
+    `own`: none of it is in another output of the row; `apart`: none of it is in another row.
+    """
 
     sizes: Sizes
     own: bool = True
+    apart: bool = True
 
 
 Released = Mapping[int, Mapping[str, ReleasedNoise]]
@@ -635,7 +639,7 @@ class StatementErrors:
             name: Noise.UNKNOWN if size not in one.sizes else Noise.OWN if one.own else Noise.SHARED
             for name, one in known.items()
         }
-        return _Item(columns, apart=len(sets) <= 1)
+        return _Item(columns, apart=len(sets) <= 1 and all(one.apart for one in known.values()))
 
     def _has_noise(self, part: exp.Expr) -> bool:
         for table in walk(part, exp.Table):

@@ -146,6 +146,8 @@ def _known(
                 column.name: ReleasedNoise(
                     _sizes(output.function, column.type) | (frozenset() if output.fraction is None else told),
                     own=all(measured[place] == 1 for place in output.measures),
+                    # Running counts at different times are sums of the same noises.
+                    apart=output.function != "running",
                 )
                 for output, column in zip(node.outputs, columns[index][len(node.keys) :], strict=True)
             }

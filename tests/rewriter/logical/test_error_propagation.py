@@ -221,6 +221,17 @@ def test_no_interval_is_made_up_of_released_rows(sql: str) -> None:
     assert StatementErrors(tree, KNOWN).of(tree, tree.expressions[0], "w") is None
 
 
+def test_rows_that_share_noise_are_added_up() -> None:
+    sums = []
+    for apart in (True, False):
+        tree = over_released("SELECT SUM(r.c0) FROM r")
+        known = {0: {"c0": ReleasedNoise(EW, apart=apart)}}
+        size = StatementErrors(tree, known).of(tree, tree.expressions[0], "w")
+        assert size is not None
+        sums.append(size.sql())
+    assert sums == ['SQRT(SUM(("r"."w_c0") * ("r"."w_c0")))', 'SUM("r"."w_c0")']
+
+
 @pytest.mark.parametrize(
     "sql",
     [
