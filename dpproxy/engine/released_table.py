@@ -102,6 +102,9 @@ class ReleasedTable:
         >>> one = ReleasedTable((("a",),), counts, (0,), "KnownLap", (), Cost(*[Fraction(1)] * 2))
         >>> ReleasedTable.load(one.dump()) == one
         True
+        >>> median = {(0, Fraction(1, 2)): MeasuredColumn((7,), bins=Bins(0, 64, 4), ends=((5, 9),))}
+        >>> ReleasedTable.load(replace(one, measured=median).dump()).measured == median
+        True
         """
         read = json.loads(stored)
         return ReleasedTable(
