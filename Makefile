@@ -8,7 +8,7 @@ WHEELS := --only-binary :all:
 export PYTHONDONTWRITEBYTECODE :=
 PIP_TOOLS := pip-tools==7.6.2
 
-.PHONY: help demo clients published availability accuracy bench bench-ratios bench-peers reproduce reproduce-sql audit audit-sql corpora coverage bench-scale stability generated oracle fuzz bench-noise bench-relay bench-planning ledger-torture bench-ledger spark test check test-slow lint format reference lines lock clean
+.PHONY: help demo clients programs published availability accuracy bench bench-ratios bench-peers reproduce reproduce-sql audit audit-sql corpora coverage bench-scale stability generated oracle fuzz bench-noise bench-relay bench-planning ledger-torture bench-ledger spark test check test-slow lint format reference lines lock clean
 
 # What each target does, the first sentence of it.
 help:
@@ -110,10 +110,20 @@ ledger-torture: $(VENV)/.dev
 	$(PY) -m tests.budget.torture
 
 # Every client through its real driver, on DuckDB and PostgreSQL: a table of clients by features. What make cannot install
-# (psql, a JDK, libpostgresql-jdbc-java, node with npm, unixodbc, odbc-postgresql) is skipped with its name.
+# (psql, a JDK, libpostgresql-jdbc-java, node with npm, unixodbc, odbc-postgresql) is skipped with its name. Then the
+# programs that sit on those drivers.
 clients: $(VENV)-clients/.ready
 	$(VENV)-clients/bin/python -m tests.clients
 	$(VENV)-clients/bin/python -m pytest tests/clients/test_docs_clients.py tests/clients/test_python_client.py
+	$(MAKE) programs
+
+# What the users of dbt, notebooks, ORMs, Superset, pgAdmin and others do with them: a table in docs/clients.md, of which
+# each row is kept until its next run. R (with dbplyr and RPostgreSQL), Go (with pgx) and node come from the system; what is
+# not installed is skipped with its name. PROGRAM=dbt runs that one alone.
+PROGRAMS := notebook superset pgadmin
+programs: $(VENV)/.dev
+	-$(MAKE) --keep-going $(VENV)-clients/.ready $(VENV)-dbt/.ready $(PROGRAMS:%=$(VENV)-%/.ready)
+	$(PY) -m tests.programs $(PROGRAM)
 
 # A dashboard of six tiles over published answers, opened by 50 sessions: what is charged. Then a dbt project, with its dbt.
 published: $(VENV)/.dev $(VENV)-dbt/.ready
@@ -183,6 +193,7 @@ LOCKS := "requirements.lock pyproject.toml --extra build" \
   "benchmarks/corpora/tpcds.lock benchmarks/corpora/tpcds.in" \
   "tests/clients/clients.lock tests/clients/clients.in -c requirements-dev.lock" \
   "tests/published/dbt.lock tests/published/dbt.in --no-strip-extras" \
+  $(foreach program,$(PROGRAMS),"tests/programs/$(program).lock tests/programs/$(program).in") \
   $(foreach peer,$(PEERS),"benchmarks/peers/$(peer).lock benchmarks/peers/$(peer).in")
 lock:
 	rm -rf $(VENV)-lock
@@ -196,7 +207,7 @@ lock:
 
 # Removes environments, caches and the sample database.
 clean:
-	rm -rf .bench $(VENV) $(VENV)-opendp $(VENV)-spark $(VENV)-tpch $(VENV)-tpcds $(VENV)-clients $(VENV)-dbt $(PEERS:%=$(VENV)-%) tests/clients/node/node_modules .mypy_cache .ruff_cache .pytest_cache sample_data/.dpproxy
+	rm -rf .bench $(VENV) $(VENV)-opendp $(VENV)-spark $(VENV)-tpch $(VENV)-tpcds $(VENV)-clients $(VENV)-dbt $(PROGRAMS:%=$(VENV)-%) $(PEERS:%=$(VENV)-%) tests/clients/node/node_modules .mypy_cache .ruff_cache .pytest_cache sample_data/.dpproxy
 
 $(VENV)/.run: requirements.lock pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -211,6 +222,9 @@ $(VENV)/.dev $(VENV)/.bench: $(VENV)/.%: $(VENV)/.run requirements-%.lock
 # Every other environment is of the lock files that it is made of, and has its own steps behind them.
 $(VENV)-opendp/.ready: requirements.lock benchmarks/latency/opendp.lock
 $(VENV)-dbt/.ready: tests/published/dbt.lock
+$(foreach program,$(PROGRAMS),$(eval $(VENV)-$(program)/.ready: tests/programs/$(program).lock))
+# Superset, and some packages that pgAdmin needs, come as source alone.
+$(VENV)-superset/.ready $(VENV)-pgadmin/.ready: WHEELS :=
 $(VENV)-clients/.ready: requirements.lock tests/clients/clients.lock tests/clients/node/package-lock.json
 $(VENV)-clients/.ready: AFTER = if command -v npm >/dev/null; then npm ci --silent --no-audit --no-fund --prefix tests/clients/node; fi
 # sqlglot's source package holds TPC-H's queries.

@@ -1,0 +1,3 @@
+SELECT country, COUNT(*) AS people
+FROM {{ source('app', 'users') }}
+GROUP BY country

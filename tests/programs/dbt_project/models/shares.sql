@@ -1,0 +1,2 @@
+SELECT country, people / SUM(people) OVER () AS share
+FROM {{ ref('countries') }}
