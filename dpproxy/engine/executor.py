@@ -11,7 +11,7 @@ from dpproxy.config.sections import Config
 from dpproxy.engine import refusals
 from dpproxy.engine.binary_arrays import text_array
 from dpproxy.engine.epochs import EpochClock
-from dpproxy.engine.explain import explanation
+from dpproxy.engine.explain import as_json, as_text
 from dpproxy.engine.optimizer import plan_release
 from dpproxy.engine.options import terms
 from dpproxy.engine.paying_accounts import PayingAccounts
@@ -206,8 +206,7 @@ class QueryEngine:
         )
         plans = [plan for plan in self._plans(closed, request.settings, epoch) if plan is not None]
         write_queries(plans)
-        lines = [line for plan in plans for line in explanation(plan, left)]
-        return lines or ["Answered by the front: no private rows are read, nothing is charged"]
+        return [as_json(plans, left)] if prepared.explain == "JSON" else as_text(plans, left)
 
 
 def _off(setting: str) -> bool:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+from collections.abc import Iterable, Iterator, Sequence
 from fractions import Fraction
 
 from budget.account import Charge
@@ -14,7 +15,7 @@ from dpproxy.engine.measurement.distinct import DistinctMeter
 from dpproxy.engine.measurement.presence import PresenceMeter
 from dpproxy.engine.measurement.quantiles import QuantileMeter
 from dpproxy.engine.measurement.totals import TotalsMeasurement
-from dpproxy.engine.release_plan import ReleasePlan, charge
+from dpproxy.engine.release_plan import ReleasePlan, charge, total
 from dpproxy.engine.select_partitions import PartitionSelection
 from dpproxy.engine.select_running import RunningSelection
 from mechanisms.count_release import KnownCountRelease, PrivateCountRelease
@@ -27,15 +28,62 @@ from mechanisms.unknown_domain import UnkGumb
 from rewriter.ir.measure import Count, Measure, Moment, named
 from rewriter.plan import HistogramQuery
 
+Property = tuple[str, str]
+"""Name and value of what is said about a node; those of a mechanism follow its name."""
+_OF_THE_NODE = {"Groups", "Not covered by intervals", "Cost", "Left"}
+_NOTHING = "Answered by the front: no private rows are read, nothing is charged"
 
-def explanation(plan: ReleasePlan, left: Charge | None) -> Iterator[str]:
-    """The lines for one DP node; `left` is what the analyst's own account has."""
+
+def as_text(plans: Sequence[ReleasePlan], left: Charge | None) -> list[str]:
+    """The lines of EXPLAIN; `left` is what the analyst's own account has."""
+    lines = [line for plan in plans for name, said in explanation(plan, left) for line in _lines(name, said)]
+    return lines or [_NOTHING]
+
+
+def _lines(name: str, said: str) -> Iterator[str]:
+    if name == "Groups":
+        yield f"Groups of {said}"
+    elif name == "Backend":
+        yield "  Backend:"
+        yield from (f"    {line}" for line in said.splitlines())
+    else:
+        yield f"  {name}: {said}"
+
+
+def as_json(plans: Sequence[ReleasePlan], left: Charge | None) -> str:
+    """The same as PostgreSQL's document: a result over an aggregate for each plan, each over its mechanisms."""
+    most = charge(total(plan.cost_at_most for plan in plans))
+    information, calls = (float(Fraction(amount, 10**6)) for amount in (most.information, most.calls))
+    root: dict[str, object] = {"Node Type": "Result", "Information Units": information, "Calls": calls}
+    if plans:
+        root["Plans"] = [_node(explanation(plan, left)) for plan in plans]
+    else:
+        root["Charge"] = _NOTHING
+    return json.dumps([{"Plan": root}], indent=2, ensure_ascii=False)
+
+
+def _node(properties: Iterable[Property]) -> dict[str, object]:
+    mechanisms: list[dict[str, object]] = []
+    backend: list[str] = []
+    node: dict[str, object] = {"Node Type": "Aggregate", "Parent Relationship": "Outer"}
+    for name, said in properties:
+        if name == "Mechanism":
+            mechanisms.append({"Node Type": said, "Parent Relationship": "Outer"})
+        elif name == "Backend":
+            backend += said.splitlines()
+        else:
+            (node if name in _OF_THE_NODE else mechanisms[-1])[name] = said
+    return node | ({"Backend": backend} if backend else {}) | ({"Plans": mechanisms} if mechanisms else {})
+
+
+def explanation(plan: ReleasePlan, left: Charge | None) -> Iterator[Property]:
+    """What is said about one DP node."""
     node = plan.node
     domain = "unknown domain" if node.cells is None else f"known domain of {len(node.cells)} cells"
     groups = "unrestricted" if node.delta0 is None else f"at most {node.delta0} groups of one unit"
-    yield f"Groups of {domain}, {groups}"
+    yield "Groups", f"{domain}, {groups}"
     if plan.selection is None:
-        yield "  Cost: nothing, the answer has no rows"
+        yield "Cost", "nothing, the answer has no rows"
         return
     if isinstance(plan.selection, CountSelection):
         top = f", top {plan.k}" if plan.lowered or is_top_k(plan.selection) else ""
@@ -49,40 +97,40 @@ def explanation(plan: ReleasePlan, left: Charge | None) -> Iterator[str]:
     for meter in plan.meters:
         yield from _meter(meter, plan.selection.most)
     if capped := caps(node.aggregate):
-        yield f"  Not covered by intervals: {capped}, {BEYOND}"
-    yield f"  Cost: at most {charge(plan.cost_at_most)}"
+        yield "Not covered by intervals", f"{capped}, {BEYOND}"
+    yield "Cost", f"at most {charge(plan.cost_at_most)}"
     if left is not None:
-        yield f"  Left: {left}"
+        yield "Left", str(left)
     for query in plan.queries():
-        yield from _query(query)
+        yield "Backend", "\n".join(_query(query))
 
 
 def _mechanism(
     mechanism: Mechanism | ClampedSum, measures: tuple[Measure, ...], place: int, top: str
-) -> Iterator[str]:
-    yield f"  Mechanism: {mechanism.name}{top}"
+) -> Iterator[Property]:
+    yield "Mechanism", f"{mechanism.name}{top}"
     if isinstance(mechanism, (KnownCountRelease, PrivateCountRelease)):
-        yield f"  Noise: standard deviation {mechanism.stddev:.0f} at most, and less on small counts"
+        yield "Noise", f"standard deviation {mechanism.stddev:.0f} at most, and less on small counts"
     elif isinstance(mechanism, ClampedSum):
         yield from _sum_noise(mechanism, measures[place])
     elif mechanism.stddev is not None:
-        yield f"  Noise: standard deviation {mechanism.stddev:.2f} on each count"
+        yield "Noise", f"standard deviation {mechanism.stddev:.2f} on each count"
     measure = measures[place] if place < len(measures) else None
     if isinstance(measure, (Count, Moment)) and measure.tau > 1:
-        yield f"  Clamp: at most {measure.tau} rows of one unit count in a group"
+        yield "Clamp", f"at most {measure.tau} rows of one unit count in a group"
     threshold = None
     if not isinstance(mechanism, (ClampedSum, PrivateCountRelease)):
         threshold = mechanism.threshold
     if threshold is not None:
-        yield f"  Threshold: {threshold} above the first count that is not fetched"
-    yield f"  Price: {_price(mechanism)}"
+        yield "Threshold", f"{threshold} above the first count that is not fetched"
+    yield "Price", _price(mechanism)
 
 
-def _sum_noise(mechanism: ClampedSum, measure: Measure) -> Iterator[str]:
+def _sum_noise(mechanism: ClampedSum, measure: Measure) -> Iterator[Property]:
     """The noise on a sum in the value's own units; that of a centred one is in halves of them."""
     if isinstance(measure, Moment) and measure.power == 1:
         unit = 10.0**-measure.value.scale / (2 if mechanism.centred else 1)
-        yield f"  Noise: standard deviation {mechanism.stddev * unit:.2f} on each sum"
+        yield "Noise", f"standard deviation {mechanism.stddev * unit:.2f} on each sum"
 
 
 def _price(mechanism: Mechanism | ClampedSum) -> str:
@@ -110,62 +158,63 @@ def _price(mechanism: Mechanism | ClampedSum) -> str:
     return f"{_units(mechanism.cost_at_most)}, for all groups together"
 
 
-def _by_weight(selection: PartitionSelection) -> Iterator[str]:
+def _by_weight(selection: PartitionSelection) -> Iterator[Property]:
     mechanism = selection.mechanism
-    yield f"  Mechanism: {mechanism.name}, {len(mechanism.rounds)} rounds"
-    yield f"  Clamp: at most {mechanism.delta0} groups of one unit count, with less weight the more it has"
-    yield "  Noise: none in the answer, which has only names"
+    yield "Mechanism", f"{mechanism.name}, {len(mechanism.rounds)} rounds"
+    yield "Clamp", f"at most {mechanism.delta0} groups of one unit count, with less weight the more it has"
+    yield "Noise", "none in the answer, which has only names"
     yield (
-        f"  Price: {_units(mechanism.cost_at_most)}, the whole allowance of a query, for any number of groups; "
-        "SET dpproxy.query_information lower to pay less, for fewer groups"
+        "Price",
+        f"{_units(mechanism.cost_at_most)}, the whole allowance of a query, for any number of groups; "
+        "SET dpproxy.query_information lower to pay less, for fewer groups",
     )
 
 
-def _by_time(selection: RunningSelection, lasts: bool) -> Iterator[str]:
+def _by_time(selection: RunningSelection, lasts: bool) -> Iterator[Property]:
     mechanism = selection.mechanism
-    yield f"  Mechanism: {mechanism.name}, times 1 to {selection.at} of {mechanism.horizon}"
+    yield "Mechanism", f"{mechanism.name}, times 1 to {selection.at} of {mechanism.horizon}"
     most = mechanism.stddev * mechanism.partial_sums**0.5
-    yield f"  Noise: standard deviation {mechanism.stddev:.2f} to {most:.2f}, depending on the time"
-    yield f"  Clamp: the first {mechanism.events} rows of one unit count"
-    yield f"  Threshold: {mechanism.threshold}"
+    yield "Noise", f"standard deviation {mechanism.stddev:.2f} to {most:.2f}, depending on the time"
+    yield "Clamp", f"the first {mechanism.events} rows of one unit count"
+    yield "Threshold", str(mechanism.threshold)
     later = "later times are free in this budget's period" if lasts else "charged again in each epoch"
-    yield f"  Price: {_units(mechanism.cost_at_most)} for all items and times; {later}"
+    yield "Price", f"{_units(mechanism.cost_at_most)} for all items and times; {later}"
 
 
-def _meter(meter: Measurement, groups: int) -> Iterator[str]:
+def _meter(meter: Measurement, groups: int) -> Iterator[Property]:
     if isinstance(meter, SumMeasurement):
         for place, mechanism in zip(meter.places, meter.mechanisms(groups), strict=True):
             yield from _mechanism(mechanism, meter.node.aggregate.measures, place, "")
     elif isinstance(meter, TotalsMeasurement):
         for place, found in zip(meter.places, meter.mechanisms(groups), strict=True):
-            yield f"  Mechanism: {found.name}, {named(meter.node.aggregate.measures[place])}"
+            yield "Mechanism", f"{found.name}, {named(meter.node.aggregate.measures[place])}"
             if isinstance(found, UnitClip):
                 yield from _clip(found, "each unit's totals over all groups", found.choice)
             else:
-                yield "  Centre: a private median of units' averages (10% of the price)"
+                yield "Centre", "a private median of units' averages (10% of the price)"
                 yield from _clip(
                     found.clip(found.centre_of(0)), "each unit's moments over all groups", LENGTH
                 )
-            yield f"  Price: {_units(found.cost_at_most)}, for all groups together"
+            yield "Price", f"{_units(found.cost_at_most)}, for all groups together"
     elif isinstance(meter, QuantileMeter):
-        yield f"  Mechanism: {meter.name}, {1 << meter.bins.levels} bins"
+        yield "Mechanism", f"{meter.name}, {1 << meter.bins.levels} bins"
         if meter.weights:
-            yield f"  Weights: {meter.weights}"
-        yield f"  Price: {_of_groups(meter, groups)}, for any number of quantiles of this value"
+            yield "Weights", meter.weights
+        yield "Price", f"{_of_groups(meter, groups)}, for any number of quantiles of this value"
     elif isinstance(meter, PresenceMeter):
-        yield f"  Mechanism: {meter.name}, the units of each of {len(meter.values.cells or ())} values"
-        yield f"  Counted: values of more than about {meter.threshold} units"
-        yield f"  Price: {_units(meter.cost(1))}"
+        yield "Mechanism", f"{meter.name}, the units of each of {len(meter.values.cells or ())} values"
+        yield "Counted", f"values of more than about {meter.threshold} units"
+        yield "Price", _units(meter.cost(1))
     elif isinstance(meter, DistinctMeter):
-        yield f"  Mechanism: {meter.name}, a lower bound"
-        yield f"  Price: {_of_groups(meter, groups)}"
+        yield "Mechanism", f"{meter.name}, a lower bound"
+        yield "Price", _of_groups(meter, groups)
 
 
-def _clip(clip: UnitClip, what: str, share: Fraction) -> Iterator[str]:
+def _clip(clip: UnitClip, what: str, share: Fraction) -> Iterator[Property]:
     """What is known before a length is chosen."""
-    yield f"  Clip: {what} to a length chosen from the data ({100 * float(share):.0f}% of the price)"
-    yield f"  Noise: standard deviation {float(clip.sigma_squared) ** 0.5:.1f} times that length"
-    yield f"  Needs: about {clip.units_needed} units with rows; of fewer the answer may be NULL"
+    yield "Clip", f"{what} to a length chosen from the data ({100 * float(share):.0f}% of the price)"
+    yield "Noise", f"standard deviation {float(clip.sigma_squared) ** 0.5:.1f} times that length"
+    yield "Needs", f"about {clip.units_needed} units with rows; of fewer the answer may be NULL"
 
 
 def _of_groups(meter: QuantileMeter | DistinctMeter, groups: int) -> str:
@@ -190,11 +239,10 @@ def _units(cost: Cost) -> str:
 
 
 def _query(query: HistogramQuery) -> Iterator[str]:
-    yield "  Backend:"
-    yield from (f"    {line}" for line in query.sql.splitlines())
+    yield query.sql
     for number, array in enumerate(query.arrays, 1):
         texts = ["NULL" if v is None else v for v in array]
         some = f"{len(texts)} cells: {', '.join(texts[:5])}{', ...' if len(texts) > 5 else ''}"
-        yield f"    ${number}: {some if texts else 'the groups, once they are selected'}"
+        yield f"${number}: {some if texts else 'the groups, once they are selected'}"
     if query.rank_key:
-        yield f"    ${len(query.arrays) + 1}: the secret key of the rank"
+        yield f"${len(query.arrays) + 1}: the secret key of the rank"

@@ -7,7 +7,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
-from typing import TypeVar, cast
+from typing import Literal, TypeVar, cast
 
 from dpproxy.front.front import CONSTANT_TIMEOUT, Front
 from dpproxy.front.statement import Described
@@ -88,7 +88,7 @@ class PreparedQuery:
         presentation: the text for the front; $1..$n are the client's parameters, arrays follow.
         array_oids: the types of the arrays.
         columns: the released columns of each node.
-        explain: the statement is EXPLAIN.
+        explain: the format of an EXPLAIN, None for any other statement.
         constants: what the front has to evaluate for the nodes.
         nodes: the nodes.
         errors: what the last arrays are: sizes of the noise of outputs (node and place).
@@ -99,7 +99,7 @@ class PreparedQuery:
     presentation: str
     array_oids: tuple[int, ...]
     columns: tuple[ReleasedColumns, ...]
-    explain: bool
+    explain: Literal["TEXT", "JSON"] | None
     constants: tuple[PreparedConstant, ...]
     nodes: tuple[AggregateNode | SystemTableNode, ...]
     errors: tuple[Asked, ...] = ()
@@ -408,14 +408,17 @@ class Planner:
                 hint="CAST what is selected and grouped by to the type that it should have.",
             )
         if statement.explain:
-            plan = f'SELECT x.line AS "QUERY PLAN" FROM unnest(${len(oids) + 1}::text[]) AS x(line)'
-            return PreparedQuery(plan, (TEXT_ARRAY,), columns, True, constants, tuple(logical.nodes))
+            line = "x.line::json" if statement.explain == "JSON" else "x.line"
+            plan = f'SELECT {line} AS "QUERY PLAN" FROM unnest(${len(oids) + 1}::text[]) AS x(line)'
+            return PreparedQuery(
+                plan, (TEXT_ARRAY,), columns, statement.explain, constants, tuple(logical.nodes)
+            )
         nodes = tuple(logical.nodes)
         return PreparedQuery(
             presentation.sql,
             array_oids,
             columns,
-            False,
+            None,
             constants,
             nodes,
             presentation.errors,
@@ -446,7 +449,7 @@ class Planner:
             (c.name, c.oid) for c in described
         ]:
             raise Refusal("0A000", "the answer's columns could not be kept as the query declares them")
-        return PreparedQuery(presentation, (), (), False, (), ())
+        return PreparedQuery(presentation, (), (), None, (), ())
 
     def _only_type(self, sql: str, oids: tuple[int, ...]) -> str:
         """The type of a query's one column."""

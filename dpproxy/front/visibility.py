@@ -27,6 +27,7 @@ def hidden(settings: Collection[str]) -> Iterator[str]:
     yield _rebuilt("pg_user", f"{SHOWN}(s.usesysid)")
     yield _own("pg_stat_activity", _ACTIVE)
     yield _own("pg_stat_gssapi", "pid = pg_backend_pid()")
+    yield _own("pg_locks", "pid IN (SELECT a.pid FROM pg_stat_activity_of_mine() AS a)")
     yield closed(_ACTIVITY)
     yield _SET_CONFIG.replace("{names}", _list(sorted(settings))).replace(
         "{otherwise}", " OR ".join(_checked())

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Literal
 
 from rewriter.refusal import Refusal
 from rewriter.statements.lexer import Token, TokenKind, tokens
@@ -25,10 +26,10 @@ class Verdict(StrEnum):
 @dataclass(frozen=True)
 class ClassifiedStatement:
     """One classified statement; `body` is the query in an EXPLAIN, DECLARE, COPY or PREPARE, else the text
-    itself, and `offset` where it begins in the text."""
+    itself, and `offset` where it begins in the text. `explain`: the format of an EXPLAIN."""
 
     verdict: Verdict
-    explain: bool
+    explain: Literal["TEXT", "JSON"] | None
     body: str
     offset: int = 0
 
@@ -80,12 +81,12 @@ def classify(text: str, guarded: Collection[str]) -> ClassifiedStatement:
     """
     found = tokens(text)
     if not found:
-        return ClassifiedStatement(Verdict.RELAY, False, text)
+        return ClassifiedStatement(Verdict.RELAY, None, text)
     _refuse_several(found)
     word = found[0].word
     if word in WRITES:
         if publication(text) is not None:
-            return ClassifiedStatement(Verdict.PUBLISH, False, text)
+            return ClassifiedStatement(Verdict.PUBLISH, None, text)
         raise Refusal(
             "25006",
             f"cannot execute {word}: dpproxy answers queries and changes no data",
@@ -103,10 +104,10 @@ def classify(text: str, guarded: Collection[str]) -> ClassifiedStatement:
         return _explain(text, found, guarded)
     names = _names(found, guarded)
     if word in QUERY and names:
-        return ClassifiedStatement(Verdict.PRIVATE, False, text)
+        return ClassifiedStatement(Verdict.PRIVATE, None, text)
     if word in _CARRIERS and names:
         return _carried(text, word, names[0])
-    return ClassifiedStatement(Verdict.RELAY, False, text)
+    return ClassifiedStatement(Verdict.RELAY, None, text)
 
 
 def _names(found: Sequence[Token], guarded: Collection[str]) -> list[Token]:
@@ -152,7 +153,7 @@ def _carried(text: str, word: str, name: Token) -> ClassifiedStatement:
             hint=f"Send {_CARRIERS[word]}.",
             position=name.start + 1,
         )
-    return ClassifiedStatement(Verdict.PRIVATE, False, carrier.body, carrier.offset)
+    return ClassifiedStatement(Verdict.PRIVATE, None, carrier.body, carrier.offset)
 
 
 def _explain(text: str, found: Sequence[Token], guarded: Collection[str]) -> ClassifiedStatement:
@@ -166,7 +167,7 @@ def _explain(text: str, found: Sequence[Token], guarded: Collection[str]) -> Cla
         options[words[start]] = ""
         start += 1
     if not _names(found[start:], guarded):
-        return ClassifiedStatement(Verdict.RELAY, False, text)
+        return ClassifiedStatement(Verdict.RELAY, None, text)
     if options.get("ANALYZE", options.get("ANALYSE", "OFF")) not in _OFF:
         raise Refusal(
             "0A000",
@@ -174,14 +175,15 @@ def _explain(text: str, found: Sequence[Token], guarded: Collection[str]) -> Cla
             hint="Use EXPLAIN: it shows the price without running the query.",
             position=found[1].start + 1,
         )
-    if options.get("FORMAT", "TEXT") != "TEXT":
+    if options.get("FORMAT", "TEXT") not in ("TEXT", "JSON"):
         raise Refusal(
             "0A000",
             f"EXPLAIN (FORMAT {options['FORMAT']}) of a private query is not supported",
-            hint="Use EXPLAIN (FORMAT TEXT), or EXPLAIN alone.",
+            hint="Use EXPLAIN (FORMAT JSON), or EXPLAIN alone.",
             position=found[1].start + 1,
         )
-    return _explained(text, found[start], words[start])
+    form: Literal["TEXT", "JSON"] = "JSON" if options.get("FORMAT") == "JSON" else "TEXT"
+    return _explained(text, found[start], words[start], form)
 
 
 def _options(words: Sequence[str]) -> dict[str, str]:
@@ -198,11 +200,11 @@ def _options(words: Sequence[str]) -> dict[str, str]:
     return options
 
 
-def _explained(text: str, first: Token, word: str) -> ClassifiedStatement:
+def _explained(text: str, first: Token, word: str, form: Literal["TEXT", "JSON"]) -> ClassifiedStatement:
     offset = first.start
     carrier = utility(text[offset:]) if word == "DECLARE" else None
     if carrier is not None:
-        return ClassifiedStatement(Verdict.PRIVATE, True, carrier.body, offset + carrier.offset)
+        return ClassifiedStatement(Verdict.PRIVATE, form, carrier.body, offset + carrier.offset)
     if word not in QUERY:
         raise Refusal(
             "0A000",
@@ -210,4 +212,4 @@ def _explained(text: str, first: Token, word: str) -> ClassifiedStatement:
             hint="Use EXPLAIN with the SELECT itself.",
             position=offset + 1,
         )
-    return ClassifiedStatement(Verdict.PRIVATE, True, text[offset:], offset)
+    return ClassifiedStatement(Verdict.PRIVATE, form, text[offset:], offset)

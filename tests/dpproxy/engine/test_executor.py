@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import threading
 from collections.abc import Iterator, Mapping
@@ -176,6 +177,17 @@ def test_limit_zero_and_explain_cost_nothing(ann: Analyst) -> None:
     assert any("UnkGumb" in line for line in lines)
     assert any("at most 7 information units and 1 call" in line for line in lines)
     assert not any("secret" in line and "$" not in line for line in lines)
+    ((document,),) = ann.ask("EXPLAIN (FORMAT JSON) " + HOBBIES.format(3))
+    root = json.loads(document)[0]["Plan"]
+    assert (root["Node Type"], root["Information Units"], root["Calls"]) == ("Result", 7, 1)
+    (node,) = root["Plans"]
+    said = [line.strip() for line in lines]
+    assert f"Groups of {node['Groups']}" in said
+    assert {f"{name}: {node[name]}" for name in ("Cost", "Left")} <= {*said}
+    assert {*map(str.strip, node["Backend"])} <= {*said}
+    (mechanism,) = node["Plans"]
+    assert f"Mechanism: {mechanism['Node Type']}" in said
+    assert f"Price: {mechanism['Price']}" in said
     assert ann.used() == (0, 0)
 
 

@@ -50,6 +50,18 @@ def test_sessions_are_ones_own(alice: psycopg.Connection) -> None:
     assert found == [("alice", alice.info.backend_pid, True)]
 
 
+def test_locks_are_those_of_ones_own_sessions(front: Front, alice: psycopg.Connection) -> None:
+    with session(front, "bob") as bob:
+        held = "SELECT pid FROM pg_locks WHERE relation = 'pg_cast'::regclass"
+        for analyst in (bob, alice):
+            analyst.execute("BEGIN")
+            analyst.execute("SELECT count(*) FROM pg_cast")
+        assert names(alice, held) == [str(alice.info.backend_pid)]
+        with front._as_admin() as admin:
+            assert len(names(admin, held)) == 2
+        alice.execute("ROLLBACK")
+
+
 def test_the_superuser_sees_all(front: Front, alice: psycopg.Connection) -> None:
     with front._as_admin() as admin:
         assert {"alice", "bob"} <= set(names(admin, "SELECT rolname FROM pg_roles"))
@@ -67,7 +79,8 @@ def test_the_superuser_sees_all(front: Front, alice: psycopg.Connection) -> None
         "SELECT * FROM pg_stat_activity_of_all",
         "SELECT * FROM pg_roles_of_all",
         "SELECT * FROM pg_user_of_all",
-        "SELECT * FROM pg_locks",
+        "SELECT * FROM pg_locks_of_all",
+        "SELECT * FROM pg_lock_status()",
         "SELECT * FROM pg_shadow",
         "SELECT set_any_config('jit', 'off', false)",
         "SELECT set_config('work_mem', '1GB', false)",
