@@ -202,6 +202,13 @@ class Constants:
                 raise uncorrelated(at) from None
             refusal.position = position(at)
             raise
+        if any(value.type.startswith("character(") for value in values):
+            raise Refusal(
+                "PV020",
+                "a constant of type character(n) is not allowed on private rows",
+                hint="PostgreSQL compares it without the blanks at its end: CAST it to text.",
+                position=position(at),
+            )
         values = [rounded(value) if constant.whole else in_utc(value) for value in values]
         self.found.append(constant)
         return self._appended(values)

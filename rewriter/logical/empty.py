@@ -126,6 +126,7 @@ def is_empty(node: AggregateNode) -> bool:
     counts = all(isinstance(m, (Count, DistinctItems)) or _counts_rows(m) for m in node.measures)
     return counts and any(
         isinstance(condition, exp.Is)
+        and not condition.args.get("negate")
         and isinstance(condition.this, exp.Column)
         and isinstance(condition.expression, exp.Null)
         and source.column(condition.this.name).required

@@ -245,17 +245,35 @@ def is_one_command(text: str) -> bool:
     return ";" not in text.rstrip("; \t\n\r\f\v")
 
 
-def marked(text: str) -> str:
-    """A text with PARAMETER_MARK for the $ of each parameter; nothing changes its place.
+def readable(text: str) -> str:
+    """A text without what sqlglot reads otherwise than PostgreSQL; nothing changes its place.
 
-    sqlglot takes the `$1,$` of `$1,$2` for the beginning of a dollar quote.
+    sqlglot takes the `$1,$` of `$1,$2` for the beginning of a dollar quote, and knows no 0x1F and 1_000.
+    Raises Refusal for a number that is too long in decimals, and as `tokens` does.
+
+    >>> readable("SELECT 1_000 + 0x1F, '0x1F'")
+    "SELECT 1000  + 31  , '0x1F'"
     """
-    places = [token.start for token in tokens(text, len(text) * 4) if token.kind is TokenKind.PARAMETER]
     parts, done = [], 0
-    for place in places:
-        parts += [text[done:place], PARAMETER_MARK]
-        done = place + 1
+    for token in tokens(text, len(text) * 4):
+        if token.kind is TokenKind.PARAMETER:
+            read = PARAMETER_MARK + token.text[1:]
+        elif token.kind is TokenKind.NUMBER and ("_" in token.text or token.text[1:2] in "xXoObB"):
+            read = _decimal(token).ljust(len(token.text))
+        else:
+            continue
+        parts += [text[done : token.start], read]
+        done = token.end
     return "".join([*parts, text[done:]])
+
+
+def _decimal(token: Token) -> str:
+    """A number without underscores and in decimals, if that is not longer."""
+    digits = token.text.replace("_", "")
+    read = str(int(digits, 0)) if digits[1:2].isalpha() and digits[1] not in "eE" else digits
+    if len(read) > len(token.text):
+        raise Refusal("22003", "a number is out of range", position=token.start + 1)
+    return read
 
 
 def substitute(text: str, values: Mapping[int, str]) -> str:

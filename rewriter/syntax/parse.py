@@ -13,9 +13,9 @@ from sqlglot.tokenizer_core import Token, TokenType
 from rewriter.effort import spend
 from rewriter.ir.trees import walk
 from rewriter.refusal import Refusal
-from rewriter.statements.lexer import marked
+from rewriter.statements.lexer import readable
 from rewriter.syntax.allowlist import STRUCTURE, describe, describe_surplus, position, surplus
-from rewriter.syntax.postgres_dialect import Reading, plain_strings
+from rewriter.syntax.postgres_dialect import Reading, plain_strings, plain_types
 
 logging.getLogger("sqlglot").setLevel(logging.ERROR)
 
@@ -38,7 +38,7 @@ def parse_query(text: str) -> exp.Query:
     """
     dialect = Reading()
     try:
-        text = marked(text)
+        text = readable(text)
         tokens = dialect.tokenize(text)
         _check_tokens(tokens)
         trees = [t for t in dialect.parser().parse(tokens, text) if t is not None]
@@ -52,6 +52,7 @@ def parse_query(text: str) -> exp.Query:
         )
     tree = trees[0]
     plain_strings(tree)
+    plain_types(tree)
     _drop_databases(tree)
     _check_limits(tree)
     _check_structure(tree)

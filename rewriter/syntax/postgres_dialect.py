@@ -40,6 +40,18 @@ def plain_strings(tree: exp.Expr) -> None:
         node.replace(exp.Literal.string(node.name))
 
 
+def plain_types(tree: exp.Expr) -> None:
+    """Put the types that they are in the places of pg_catalog's names."""
+    for node in walk(tree, exp.DataType):
+        kind = node.args.get("kind")
+        if (
+            isinstance(kind, exp.Dot)
+            and kind.this.name == "pg_catalog"
+            and not kind.expression.args["quoted"]
+        ):
+            node.replace(exp.DataType.build(kind.expression.name, dialect="postgres"))
+
+
 TO_CHARS = 1
 """The place of a format among to_char's arguments. The parser's signs would not keep the letters of all of them."""
 

@@ -40,11 +40,12 @@ def wired(world: World) -> Iterator[Raw]:
 def asked(
     wire: Raw, text: str, *values: bytes, given: int = TEXT, formats: tuple[int, ...] = ()
 ) -> list[Cells]:
-    """The rows of one Execute, as they come; `formats`: of the results, `given`: of the second parameter.
+    """The rows of one Execute, as they come; `formats`: of the results, `given`: of all parameters but the first.
 
     Raises Refused.
     """
-    sent = m.Values((TEXT, given)[: len(values)], len(values), m.encoded(values))
+    kinds = (TEXT, *[given] * (len(values) - 1)) if values else ()
+    sent = m.Values(kinds, len(values), m.encoded(values))
     results = struct.pack(f">H{len(formats)}h", len(formats), *formats)
     wire.send(m.parse("", text), m.bind("", "", sent, results), m.describe("P", ""), m.execute(""), SYNC)
     seen = wire.until("Z")
@@ -120,6 +121,19 @@ def member(world: World, wire: Raw, kind: Kind, given: int) -> None:
     counted(world, wire, all_of, 0, null, given)
 
 
+def listed(world: World, wire: Raw, kind: Kind, given: int) -> None:
+    """`IN ($2,$3)` without a blank, as drivers write lists: each of two values holds for half of the rows."""
+    value = compared(world, kind)
+    ((sent,), (other,)) = asked(wire, STORED.format(value), formats=(given,))
+    assert sent is not None
+    assert other is not None
+    text = COUNTED.format(f"{value} IN ($2,$3)")
+    for pair, wanted in (((sent, other), USERS), ((other, other), USERS // 2)):
+        with world.counts.expected(1):
+            ((n,),) = asked(wire, text, str(world.fresh()).encode(), *pair, given=given)
+        assert abs(number(n, TEXT) - wanted) < TOLERANCE, (pair, n)
+
+
 def literal(world: World, wire: Raw, kind: Kind, _: int) -> None:
     """The same values as texts, plain, cast and in arrays, as drivers without parameters write them."""
     value, of = compared(world, kind), element(world, kind)
@@ -156,6 +170,7 @@ USES: dict[str, tuple[Use, Sequence[str]]] = {
     "key": (key, ("text", "binary")),
     "parameter": (parameter, ("text", "binary")),
     "array": (member, ("text", "binary")),
+    "list": (listed, ("text", "binary")),
     "literal": (literal, ("text",)),
 }
 """Each use of a type and the formats in which it can be sent or read."""

@@ -106,6 +106,14 @@ def test_what_reads_no_private_row_is_evaluated_by_the_front(
     assert ann.used() == (1, 0)
 
 
+def test_a_padded_constant_is_refused(ann: Analyst) -> None:
+    """PostgreSQL compares character(n) without the blanks at its end, in which it is no text."""
+    with pytest.raises(Refusal) as refused:
+        ann.ask("SELECT COUNT(*) FROM trips WHERE to_char(went, 'YYYY') = '2020'::char(6)")
+    assert refused.value.code == "PV020"
+    assert ann.used() == (0, 0)
+
+
 MONTHS = [f"2020-{month:02}" for month in range(1, 11)]
 NAMES = ["April", "August", "February", "January", "July", "June", "March", "May", "October", "September"]
 

@@ -178,6 +178,13 @@ def test_what_a_constraint_says_is_free(ann: Analyst, sql: str, rows: list[tuple
     assert ann.used() == (0, 0)
 
 
+@pytest.mark.parametrize("present", ["IS NOT NULL", "NOTNULL"])
+def test_rows_that_a_constraint_leaves_are_counted(ann: Analyst, present: str) -> None:
+    ((count,),) = ann.ask(f"SELECT COUNT(*) FROM words WHERE person_id {present}")
+    assert int(count) > 100
+    assert ann.used() > (0, 0)
+
+
 def test_what_no_constraint_says_is_charged(ann: Analyst) -> None:
     ann.ask("SELECT COUNT(*) FROM words WHERE tag IS NULL")
     (before, _) = ann.used()

@@ -37,6 +37,28 @@ def test_no_statement_hides_in_a_string(hidden: str) -> None:
     assert not is_one_command(hidden)
 
 
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [("1_000", "1000"), ("0x1f", "31"), ("0O1_7", "15"), ("0b11", "3"), ("1_0.5e1", "10.5e1")],
+)
+def test_numbers_of_every_spelling_are_read(text: str, number: str) -> None:
+    literal = parse_query(f"SELECT {text},'0x1f'").selects[0]
+    assert literal == exp.Literal.number(number)
+
+
+def test_a_number_too_long_in_decimals_is_refused() -> None:
+    with pytest.raises(Refusal) as caught:
+        parse_query("SELECT 1, 0xffffffffffffffff")
+    assert (caught.value.code, caught.value.position) == ("22003", 11)
+
+
+def test_types_of_pg_catalog_are_those_without_it() -> None:
+    read = parse_query('SELECT a::pg_catalog.int8, b::pg_catalog.text[], c::pg_catalog."char"')
+    assert read.sql("postgres") == (
+        'SELECT CAST(a AS BIGINT), CAST(b AS TEXT[]), CAST(c AS pg_catalog."char")'
+    )
+
+
 @pytest.mark.parametrize("text", ["'", 'SELECT "a', "/* /* */", "$a$ $b$", "E'\\'", "U&'a'\n'"])
 def test_what_is_not_closed_is_refused_at_its_place(text: str) -> None:
     with pytest.raises(Refusal) as caught:
