@@ -31,7 +31,7 @@ SECTIONS = [
         "node-postgres",
         "ODBC",
     ),
-    *("DBeaver", "Metabase", "Grafana", "Power BI", "Tableau"),
+    *("DBeaver", "Metabase", "Grafana", "Power BI", "Tableau", "Superset"),
 ]
 
 

@@ -71,4 +71,17 @@ PROGRAMS: tuple[Program, ...] = (
     node("Sequelize", {"findOne of a private table": ("PV010", ROWS), "sync": ("0A000", WRITES)}),
     node("Drizzle", {"rows of a table": ("PV010", ROWS), "insert": ("25006", WRITES)}),
     node("Knex", {"rows of a table": ("PV010", ROWS), "createTable": ("25006", WRITES)}),
+    python(
+        "superset",
+        "superset",
+        {
+            "a dataset of a query of rows": (
+                "500",
+                "Superset asks it for one row: make the dataset of a table, or of a view in the policy",
+            ),
+            "samples": ("row-level output", ROWS),
+            "a table of raw records": ("row-level output", ROWS),
+        },
+        "Superset",
+    ),
 )
