@@ -84,4 +84,16 @@ PROGRAMS: tuple[Program, ...] = (
         },
         "Superset",
     ),
+    python(
+        "pgadmin",
+        "pgadmin",
+        {
+            "query tool: explain analyze": (
+                "would run the query",
+                "would buy the answer: explain shows the price",
+            ),
+            "view data": ("PV010", ROWS),
+        },
+        "pgAdmin",
+    ),
 )
