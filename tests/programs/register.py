@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from tests.programs.table import Program, node, python
+from tests.programs.table import HERE, Program, node, python
 
 ROWS = "raw rows of a private table"
 WRITES = "analysts write nothing but published tables"
+GOCODE = "/usr/share/gocode"
+"""Where Debian keeps Go's libraries."""
 
 PROGRAMS: tuple[Program, ...] = (
     python(
@@ -95,5 +97,23 @@ PROGRAMS: tuple[Program, ...] = (
             "view data": ("PV010", ROWS),
         },
         "pgAdmin",
+    ),
+    Program(
+        "dbplyr",
+        "r/dbplyr.R",
+        ("Rscript", str(HERE / "r" / "dbplyr.R")),
+        "/usr/lib/R/site-library/dbplyr",
+        {
+            "head of a private table": ("row-level output", ROWS),
+            "compute": ("changes no data", WRITES),
+            "dbWriteTable": ("is not TRUE", WRITES),
+        },
+    ),
+    Program(
+        "pgx",
+        "go/main.go",
+        ("env", "GO111MODULE=off", f"GOPATH={GOCODE}", "go", "run", str(HERE / "go" / "main.go")),
+        f"{GOCODE}/src/github.com/jackc/pgx/v4",
+        {"rows of a table": ("PV010", ROWS), "CopyFrom": ("42501", WRITES)},
     ),
 )
