@@ -118,9 +118,8 @@ clients: $(VENV)-clients/.ready
 	$(MAKE) programs
 
 # What the users of dbt, notebooks, ORMs, Superset, pgAdmin and others do with them: a table in docs/clients.md, of which
-# each row is kept until its next run. R (r-cran-dbplyr, r-cran-rpostgresql), Go (golang-go,
-# golang-github-jackc-pgx-v4-dev) and node come from the system; what is
-# not installed is skipped with its name. PROGRAM=dbt runs that one alone.
+# each row is kept until its next run. R (r-cran-dbplyr, r-cran-rpostgresql), Go (golang-go, golang-github-jackc-pgx-v4-dev)
+# and node come from the system; what is not installed is skipped with its name. PROGRAM=dbt runs that one alone.
 PROGRAMS := notebook superset pgadmin
 programs: $(VENV)/.dev
 	-$(MAKE) --keep-going $(VENV)-clients/.ready $(VENV)-dbt/.ready $(PROGRAMS:%=$(VENV)-%/.ready)

@@ -192,7 +192,7 @@ class ReleasePlan:
     def _notes(self, size: int) -> Iterator[str]:
         if isinstance(self.selection, FullDomain) and not self.meters:
             declared = "the domain as it is declared, not what is present in the data"
-            never = "the column is never NULL, so that there is nothing to count"
+            never = "a constraint of the database leaves nothing to count"
             yield f"{declared if self.node.aggregate.keys else never}: nothing was charged"
         if not size:
             yield "no group is large enough to be shown"

@@ -7,8 +7,10 @@ Out: the row of SELECT 1
 
 In:  SELECT COUNT(*) FROM users WHERE user_id IS NULL
 Out: 0, where the backend lets no user_id be NULL
+In:  SELECT COUNT(*) FROM (SELECT user_id FROM users GROUP BY user_id HAVING COUNT(*) > 1) AS q
+Out: 0, where the backend lets no user_id be there twice
 
-All three say what is declared, and nothing of the rows.
+All of them say what is declared, and nothing of the rows.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ from collections.abc import Callable
 from sqlglot import exp
 
 from rewriter.ir.measure import Count, DistinctItems, Measure, Total
+from rewriter.ir.relation import Grouped, Source
 from rewriter.ir.trees import walk
 from rewriter.logical.plan import AggregateNode
 from rewriter.refusal import Refusal
@@ -118,19 +121,47 @@ def probe(text: str) -> str | None:
 
 
 def is_empty(node: AggregateNode) -> bool:
-    """Whether a node counts the rows of one table in which a column is NULL that the backend lets not be NULL."""
+    """Whether a node counts rows that a constraint of the backend forbids: rows of one table in which a column is NULL
+    that may not be, or units that have a unique key more than once."""
     relation = node.relation
-    if len(relation.sources) != 1 or relation.semi_joins or relation.sources[0].derived is not None:
+    if len(relation.sources) != 1 or relation.semi_joins:
         return False
     (source,) = relation.sources
+    forbidden = _is_null if source.derived is None else _repeats_a_key
     counts = all(isinstance(m, (Count, DistinctItems)) or _counts_rows(m) for m in node.measures)
-    return counts and any(
+    return counts and any(forbidden(condition, source) for condition in relation.conditions)
+
+
+def _is_null(condition: exp.Expr, source: Source) -> bool:
+    return (
         isinstance(condition, exp.Is)
         and not condition.args.get("negate")
         and isinstance(condition.this, exp.Column)
         and isinstance(condition.expression, exp.Null)
         and source.column(condition.this.name).required
-        for condition in relation.conditions
+    )
+
+
+def _repeats_a_key(condition: exp.Expr, source: Source) -> bool:
+    """COUNT(*) > 1 of the rows of one table with the same unit and, perhaps, other columns."""
+    grouped, most = source.derived, condition.args.get("expression")
+    if not isinstance(grouped, Grouped) or len(grouped.relation.sources) != 1:
+        return False
+    (rows,) = grouped.relation.sources
+    counted = {f.name for f in grouped.aggregates if f.value == exp.Count(this=exp.Star())}
+    return (
+        isinstance(condition, exp.GT)
+        and isinstance(condition.this, exp.Column)
+        and condition.this.name in counted
+        and isinstance(most, exp.Literal)
+        and most.name.isdigit()
+        and int(most.name) >= 1
+        and rows.derived is None
+        and any(
+            key
+            <= {*rows.table.unit, *(f.value.name for f in grouped.keys if isinstance(f.value, exp.Column))}
+            for key in rows.table.keys
+        )
     )
 
 

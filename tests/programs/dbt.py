@@ -45,7 +45,7 @@ def not_null() -> None:
     dbt("test", "--select", "source:app,test_name:not_null")
 
 
-@action("unique of a source's key, with error_if")
+@action("unique of a source's key")
 def unique() -> None:
     dbt("test", "--select", "source:app,test_name:unique")
 

@@ -171,6 +171,12 @@ def test_rows_stay_refused(ann: Analyst, sql: str) -> None:
             [("0", "f")],
         ),
         ("SELECT place, COUNT(*) FROM words WHERE person_id IS NULL GROUP BY place", []),
+        (
+            "SELECT COUNT(*) AS failures, COUNT(*) <> 0 AS should_warn FROM (SELECT person_id AS unique_field, "
+            "COUNT(*) AS n_records FROM people WHERE person_id IS NOT NULL GROUP BY person_id HAVING COUNT(*) > 1) "
+            "AS dbt_internal_test",
+            [("0", "f")],
+        ),
     ],
 )
 def test_what_a_constraint_says_is_free(ann: Analyst, sql: str, rows: list[tuple[str, ...]]) -> None:
@@ -182,6 +188,19 @@ def test_what_a_constraint_says_is_free(ann: Analyst, sql: str, rows: list[tuple
 def test_rows_that_a_constraint_leaves_are_counted(ann: Analyst, present: str) -> None:
     ((count,),) = ann.ask(f"SELECT COUNT(*) FROM words WHERE person_id {present}")
     assert int(count) > 100
+    assert ann.used() > (0, 0)
+
+
+@pytest.mark.parametrize(
+    ("table", "having", "units"),
+    [("people", "> 0", 900), ("people", ">= 1", 900), ("people", "= 2", 0), ("words", "> 1", 0)],
+)
+def test_repeated_units_that_no_key_forbids_are_counted(
+    ann: Analyst, table: str, having: str, units: int
+) -> None:
+    repeated = f"SELECT person_id FROM {table} GROUP BY person_id HAVING COUNT(*) {having}"
+    ((count,),) = ann.ask(f"SELECT COUNT(*) FROM ({repeated}) AS t")
+    assert abs(int(count) - units) < 150
     assert ann.used() > (0, 0)
 
 
