@@ -15,6 +15,8 @@ from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 from typing import Any
 
+import psycopg2
+
 from tests.programs.actions import COUNTRIES, URL, action, near, run
 
 CONFIG = """
@@ -53,9 +55,9 @@ def login() -> None:
     HELD["session"]["Cookie"] = cookie.partition(";")[0]
 
 
-def dataset(table: str, **more: str) -> int:
+def dataset(table: str, schema: str = "app", **more: str) -> int:
     """The number of a new dataset."""
-    body = {"database": HELD["database"], "schema": "app", "table_name": table, **more}
+    body = {"database": HELD["database"], "schema": schema, "table_name": table, **more}
     return int(call("POST", "/api/v1/dataset/", body)["id"])
 
 
@@ -212,6 +214,25 @@ def shares() -> None:
     contribution = {"operation": "contribution", "options": {"orientation": "column", "columns": ["n"]}}
     found = rows("users", columns=["country"], post_processing=[contribution])
     assert abs(sum(row["n"] for row in found) - 1) < 0.01
+
+
+@action("a published answer with its interval as a band")
+def band() -> None:
+    connection = psycopg2.connect(URL)
+    connection.autocommit = True
+    by_country = "SELECT country, COUNT(*) AS people FROM app.users GROUP BY country"
+    connection.cursor().execute(f"CREATE TABLE published.peoples AS {by_country}")
+    connection.close()
+    HELD["published"] = dataset("peoples", "published")
+    half = "1.96 * SQRT(SUM(people_stddev ^ 2))"
+    shown = {
+        "n": "SUM(people)",
+        "n__yhat_lower": f"SUM(people) - {half}",
+        "n__yhat_upper": f"SUM(people) + {half}",
+    }
+    metrics = [{"expressionType": "SQL", "sqlExpression": sql, "label": name} for name, sql in shown.items()]
+    for row in rows("published", columns=["country"], metrics=metrics):
+        assert row["n__yhat_lower"] < row["n"] < row["n__yhat_upper"]
 
 
 @action("distinct count and median")
