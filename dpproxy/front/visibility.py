@@ -14,6 +14,16 @@ from rewriter.statements.set_statement import VALUES
 
 _ACTIVITY = "^(pg_stat_get_backend_.*|pg_stat_get_activity|pg_stat_get_progress_info|pg_lock_status)$"
 
+_OF_SESSIONS = (
+    "pg_locks",
+    "pg_stat_replication",
+    *(
+        f"pg_stat_progress_{of}"
+        for of in ("analyze", "basebackup", "cluster", "copy", "create_index", "vacuum")
+    ),
+)
+"""What else has a row for a session, and is read by the dashboards of tools."""
+
 
 def hidden(settings: Collection[str]) -> Iterator[str]:
     """The statements that hide analysts from each other; idempotent, run by a superuser in the front's database.
@@ -27,7 +37,8 @@ def hidden(settings: Collection[str]) -> Iterator[str]:
     yield _rebuilt("pg_user", f"{SHOWN}(s.usesysid)")
     yield _own("pg_stat_activity", _ACTIVE)
     yield _own("pg_stat_gssapi", "pid = pg_backend_pid()")
-    yield _own("pg_locks", "pid IN (SELECT a.pid FROM pg_stat_activity_of_mine() AS a)")
+    for view in _OF_SESSIONS:
+        yield _own(view, "pid IN (SELECT a.pid FROM pg_stat_activity_of_mine() AS a)")
     yield closed(_ACTIVITY)
     yield _SET_CONFIG.replace("{names}", _list(sorted(settings))).replace(
         "{otherwise}", " OR ".join(_checked())

@@ -62,6 +62,11 @@ def test_locks_are_those_of_ones_own_sessions(front: Front, alice: psycopg.Conne
         alice.execute("ROLLBACK")
 
 
+@pytest.mark.parametrize("view", ["pg_stat_replication", "pg_stat_progress_vacuum", "pg_stat_progress_copy"])
+def test_what_dashboards_read_is_there(alice: psycopg.Connection, view: str) -> None:
+    assert alice.execute(f"SELECT * FROM {view}".encode()).fetchall() == []
+
+
 def test_the_superuser_sees_all(front: Front, alice: psycopg.Connection) -> None:
     with front._as_admin() as admin:
         assert {"alice", "bob"} <= set(names(admin, "SELECT rolname FROM pg_roles"))
