@@ -175,6 +175,15 @@ def weeks() -> None:
     assert len(rows("events", columns=[weekly], time_range="2024-01-01 : 2024-02-05", granularity="ts")) == 5
 
 
+@action("time series of a timestamptz")
+def moments() -> None:
+    HELD["typed"] = dataset("typed")
+    moment = {**MONTHS, "label": "tz", "sqlExpression": "tz"}
+    found = rows("typed", columns=[moment], time_range="2024-01-01 : 2025-01-01", granularity="tz")
+    assert len(found) == 12
+    near(max(row["n"] for row in found), 2000)
+
+
 @action("time series by month and kind")
 def series() -> None:
     assert rows("events", columns=[MONTHS, "kind"], time_range="2024-01-01 : 2025-01-01", granularity="ts")
