@@ -317,6 +317,7 @@ def _written(node: exp.Expr) -> bool:
     return node.to.this in READ
 
 
+_MATCHES = (exp.Like, exp.ILike, exp.RegexpLike, exp.RegexpILike)
 _PARTS = (exp.If,)
 """What is only a part of an expression: a branch of CASE."""
 
@@ -329,7 +330,13 @@ def _foldable(node: exp.Expr, parameters: Parameters) -> bool:
         return False
     if node.find(exp.Column, exp.Query, exp.Star, exp.AggFunc, exp.Window, *_LISTS):
         return False
-    return any(map(_timed, walk(node))) or not _written_out(node, parameters)
+    return _is_pattern(node) or any(map(_timed, walk(node))) or not _written_out(node, parameters)
+
+
+def _is_pattern(node: exp.Expr) -> bool:
+    """Whether a row's text is matched with `node`, which has to be one text: `x LIKE '%' || $1 || '%'`."""
+    whole = isinstance(node.unnest(), (exp.Literal, exp.Parameter))
+    return isinstance(node.parent, _MATCHES) and node.arg_key == "expression" and not whole
 
 
 def _written_out(node: exp.Expr, parameters: Parameters) -> bool:

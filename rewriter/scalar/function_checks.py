@@ -131,8 +131,15 @@ def extract(part: exp.Expr, of: Of, parameters: Parameters) -> str | None:
 
 
 def truncated(part: exp.Expr, of: Of, parameters: Parameters) -> str | None:
-    unit, found = part.args["unit"].name.lower(), of(part.this)
-    return None if unit in TRUNCATIONS and found in DATED else "with this unit or type"
+    unit, found = part.args["unit"], of(part.this)
+    if isinstance(unit, exp.Parameter):
+        raise Refusal(
+            "PV020",
+            "function date_trunc with a parameter as its unit is not allowed on private rows",
+            hint="The unit decides which groups there are: write it in the text, as 'month'.",
+            position=position(part),
+        )
+    return None if unit.name.lower() in TRUNCATIONS and found in DATED else "with this unit or type"
 
 
 def zoned(part: exp.Expr, of: Of, parameters: Parameters) -> str | None:
