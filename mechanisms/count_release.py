@@ -87,6 +87,18 @@ class _CountRelease(ABC):
         """The largest standard deviation a count can have: that of the noise at eps_star, unreduced."""
         return gaussian_stddev(self._sigma(self.eps_star) ** 2 * self._reductions)
 
+    @cached_property
+    def least(self) -> int:
+        """About what a count has to exceed where no other comes out before: the offset of bottom at the last eps.
+
+        Bottom comes at each eps then, and the allowance pays for so many.
+        """
+        level, spent = 0, Fraction(0)
+        while level < self.most_steps and spent + 2 * (step := self._eps(level) ** 2 / 8) <= self.rho:
+            level, spent = level + 1, spent + step
+        offset = self.tau * _log(self._places / self.delta_star) / self._eps(level - 1)
+        return self.tau + math.ceil(offset)
+
     @property
     @abstractmethod
     def most_steps(self) -> int:

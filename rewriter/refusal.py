@@ -90,6 +90,14 @@ CATALOGUE: Mapping[str, Meaning] = {
         "Ask for fewer groups, or add `ORDER BY COUNT(DISTINCT unit) DESC LIMIT 10`; or ask the data owner for a "
         "higher allowance.",
     ),
+    "PV026": Meaning(
+        "The statement may cost more than `dpproxy.max_cost` allows, which the session or the data owner has set.",
+        "A lower LIMIT or fewer aggregates; or `SET dpproxy.max_cost` to its price.",
+    ),
+    "PV027": Meaning(
+        "The price of the statement, which is above `dpproxy.price_first`. Nothing was charged.",
+        "Send it again to buy it, or `SET dpproxy.price_first = off`.",
+    ),
     "PV090": Meaning(
         "The backend failed; the reason is withheld because it may depend on private data. The charge stays.",
         "Simplify expressions and conditions.",

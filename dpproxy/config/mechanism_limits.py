@@ -56,11 +56,13 @@ def _information(privacy: Privacy) -> Iterator[str]:
         spent, name = privacy.query_information, "query_information"
         if named is not None and named < spent:
             spent, name = named, f"allowances.{kind}"
-        with_it = f"with epsilon_per = {_written(privacy.epsilon_per)} {name} must be at"
-        if spent * one < least:
-            yield f"{with_it} least {_written(least / one, up=True)}, not {_written(spent)}"
+        with_it = f"with epsilon_per = {_written(privacy.epsilon_per)} {{}} must be at"
         if spent * one > most:
-            yield f"{with_it} most {_written(most / one)}, not {_written(spent)}"
+            yield f"{with_it.format(name)} most {_written(most / one)}, not {_written(spent)}"
+        if privacy.usual_information < spent:
+            spent, name = privacy.usual_information, "usual_information"
+        if spent * one < least:
+            yield f"{with_it.format(name)} least {_written(least / one, up=True)}, not {_written(spent)}"
 
 
 def _delta(privacy: Privacy) -> Iterator[str]:

@@ -66,6 +66,7 @@ def _duration(value: object) -> object:
 
 Exact = Annotated[Fraction, BeforeValidator(_exact)]
 Amount = Annotated[Exact, between(Fraction(0), Fraction(MOST, MICRO))]
+Price = Annotated[Amount, Field(gt=0)]
 Positive = Annotated[int, Field(ge=1)]
 Duration = Annotated[dt.timedelta, BeforeValidator(_duration), Field(gt=dt.timedelta())]
 Period = Literal["none", "day", "week", "month"]
@@ -189,8 +190,10 @@ class Privacy(_Section):
     max_k: Annotated[int, between(1, MOST_FETCHED // 10)] = 100
     epoch: Literal["hour", "day", "week", "month", "forever"] = "day"
     key_file: str = ".dpproxy/key"
-    query_information: Annotated[Amount, Field(gt=0)] = Fraction(50)
-    query_calls: Annotated[Amount, Field(gt=0)] = Fraction(5)
+    query_information: Price = Fraction(50)
+    query_calls: Price = Fraction(5)
+    usual_information: Price = Fraction(10)
+    usual_calls: Price = Fraction(3)
     allowances: Allowances = Allowances()
     relative_error: Annotated[Exact, between(Fraction(1, 1000)), Field(lt=1)] = Fraction(1, 10)
     max_items_per_unit: Annotated[int, between(1, MOST_BOUNDS)] = 100
@@ -225,6 +228,7 @@ class Analyst(Limits):
     """[budget.analysts.NAME]: overrides for one analyst, and whether they may publish what they pay for."""
 
     publish: bool = False
+    max_cost: Price | None = None
 
 
 class Team(Limits):
@@ -257,6 +261,8 @@ class Budget(_Section):
     calls: Amount = Fraction(30)
     period: Period = "month"
     mode: Mode = "enforce"
+    max_cost: Price | None = None
+    price_first: dict[str, Price] = {}
     analysts: dict[str, Analyst] = {}
     teams: dict[str, Team] = {}
     dataset: Limits | None = None
@@ -284,6 +290,10 @@ class Budget(_Section):
         if account == "dataset":
             return None
         return tuple(f"analyst:{name}" for name in self.teams[account.removeprefix("team:")].members)
+
+    def most_of_statement(self, analyst: str) -> Fraction | None:
+        """What one statement of an analyst may cost where the session says nothing, None for no bound."""
+        return self.analysts.get(analyst, Analyst()).max_cost or self.max_cost
 
     def may_publish(self, analyst: str) -> bool:
         """Whether an analyst may make answers free for everybody."""

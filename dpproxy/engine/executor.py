@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
-from budget.account import Exhausted
+from budget.account import Charge, Exhausted
 from dpproxy.backends.base import Backend
 from dpproxy.config.sections import Config
 from dpproxy.engine import refusals
 from dpproxy.engine.binary_arrays import text_array
+from dpproxy.engine.brake import Brake
 from dpproxy.engine.epochs import EpochClock
 from dpproxy.engine.explain import as_json, as_text
 from dpproxy.engine.optimizer import plan_release
-from dpproxy.engine.options import terms
+from dpproxy.engine.options import TERMS, terms
 from dpproxy.engine.paying_accounts import PayingAccounts
 from dpproxy.engine.planner import BoundNode, Planned, Planner, PreparedQuery
 from dpproxy.engine.presentation_arrays import arrays, released
@@ -26,6 +28,7 @@ from dpproxy.engine.rollback_guard import RollbackGuardedLedger
 from dpproxy.engine.sealed_texts import SealedTexts
 from dpproxy.engine.system_tables import system_columns
 from mechanisms import randomness
+from mechanisms.histogram import Cost
 from rewriter.effort import bounded
 from rewriter.logical.plan import SystemTableNode
 from rewriter.statements.classify import Verdict
@@ -126,16 +129,22 @@ class QueryEngine:
         results: dict[bytes, ReleasedTable] = {}
         constants: list[Texts] = []
         shown: dict[int, ReleasedTable] = {}
+        brake = self._brake(request)
+        share: Cost | None = None
         done = 0
         while done < len(prepared.columns):
             self._evaluate(request, prepared, constants, done, arrays(columns, prepared))
             planned = self._planner.plan(request.text, request.oids, request.parameters, constants)
             ready = prepared.ready(len(constants))
             plans = self._plans(planned[done:], request.settings, epoch)
+            if not done:
+                share = brake.share(plans)
+            plans = self._within(share, plans, planned[done:], request.settings, epoch)
             if ready < len(planned):
                 self._refuse_unaffordable(plans, chain)
             wanted = [plan for plan in plans[: ready - done] if plan is not None]
-            results |= self._purchases.results(request, wanted, chain, epoch)
+            accept = partial(self._accept, request, brake, chain[0], epoch, plans[ready - done :])
+            results |= self._purchases.results(request, wanted, chain, epoch, accept)
             for number, (node, plan) in enumerate(zip(planned[done:ready], plans, strict=False), done):
                 if isinstance(node, SystemTableNode):
                     columns += system_columns(
@@ -156,6 +165,31 @@ class QueryEngine:
             sizes = shown[number].columns[place].size(size)
             columns.append([None if one is None else repr(float(one)) for one in sizes])
         return columns, results
+
+    def _brake(self, request: QueryRequest) -> Brake:
+        return Brake.of(self._config.privacy, self._config.budget, request.analyst, request.settings)
+
+    def _accept(
+        self,
+        request: QueryRequest,
+        brake: Brake,
+        account: str,
+        epoch: str,
+        later: Sequence[ReleasePlan | None],
+        plans: Sequence[ReleasePlan],
+        owed: Sequence[Charge],
+    ) -> None:
+        """PV026 or PV027 for a statement that costs so much; `later`: plans that wait for what is bought now."""
+        to_come = charge(total(plan.cost_at_most for plan in later if plan is not None))
+        parts, paid = (*owed, to_come), request.paid
+        needed = Charge(
+            paid.information + sum(part.information for part in parts),
+            paid.calls + sum(part.calls for part in parts),
+        )
+        if paid.bought:
+            brake = replace(brake, first=None)
+        statement = (request.analyst, epoch, request.text, request.parameters)
+        brake.check(plans, needed, self._ledger.accounts.left(account), statement, request.prices)
 
     def _evaluate(
         self,
@@ -178,7 +212,25 @@ class QueryEngine:
         if not account.can_pay(needed):
             raise Exhausted(needed, account.left, None)
 
-    def _plans(self, planned: Planned, settings: Mapping[str, str], epoch: str) -> list[ReleasePlan | None]:
+    def _within(
+        self,
+        share: Cost | None,
+        plans: list[ReleasePlan | None],
+        planned: Planned,
+        settings: Mapping[str, str],
+        epoch: str,
+    ) -> list[ReleasePlan | None]:
+        """The plans with `share` for each query without LIMIT, None for the owner's allowance."""
+        if share is None or not any(plan is not None and plan.open_ended for plan in plans):
+            return plans
+        return [
+            replace(less, wider=plan) if plan and less and less.request_key != plan.request_key else plan
+            for plan, less in zip(plans, self._plans(planned, settings, epoch, share), strict=True)
+        ]
+
+    def _plans(
+        self, planned: Planned, settings: Mapping[str, str], epoch: str, share: Cost | None = None
+    ) -> list[ReleasePlan | None]:
         """How each node is answered, None for the tables of the schema dpproxy.
 
         A node is priced once for each epoch and each choice of the analyst's settings.
@@ -187,10 +239,11 @@ class QueryEngine:
         def priced(node: BoundNode) -> ReleasePlan:
             privacy = self._config.privacy
             options = replace(terms(privacy, settings), length=privacy.epoch, epoch=epoch)
+            options = options if share is None else options.spending(share)
             nonce, streams = self.epochs.nonces(epoch)
             return plan_release(node, options, ReleaseKeys(self._release_key, nonce, streams))
 
-        key = ("plan", epoch, *settings.items())
+        key = ("plan", epoch, share, *(settings.get(name) for name in TERMS))
         with bounded():
             return [n.noted(key, priced) if isinstance(n, BoundNode) else None for n in planned]
 
@@ -204,9 +257,17 @@ class QueryEngine:
         closed = tuple(
             n.noted("closed", BoundNode.closed) if isinstance(n, BoundNode) else n for n in planned
         )
-        plans = [plan for plan in self._plans(closed, request.settings, epoch) if plan is not None]
+        priced = self._plans(closed, request.settings, epoch)
+        brake = self._brake(request)
+        share = brake.share(priced)
+        found = self._within(share, priced, closed, request.settings, epoch)
+        plans = [plan for plan in found if plan is not None]
         write_queries(plans)
-        return [as_json(plans, left)] if prepared.explain == "JSON" else as_text(plans, left)
+        needed = charge(total(plan.cost_at_most for plan in {p.request_key: p for p in plans}.values()))
+        above = f"refused, unless it was answered before; it needs {needed}" if brake.above(needed) else ""
+        if prepared.explain == "JSON":
+            return [as_json(plans, left, needed, above)]
+        return as_text(plans, left, above)
 
 
 def _off(setting: str) -> bool:

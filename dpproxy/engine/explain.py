@@ -15,7 +15,7 @@ from dpproxy.engine.measurement.distinct import DistinctMeter
 from dpproxy.engine.measurement.presence import PresenceMeter
 from dpproxy.engine.measurement.quantiles import QuantileMeter
 from dpproxy.engine.measurement.totals import TotalsMeasurement
-from dpproxy.engine.release_plan import ReleasePlan, charge, total
+from dpproxy.engine.release_plan import ReleasePlan, charge
 from dpproxy.engine.select_partitions import PartitionSelection
 from dpproxy.engine.select_running import RunningSelection
 from mechanisms.count_release import KnownCountRelease, PrivateCountRelease
@@ -30,13 +30,17 @@ from rewriter.plan import HistogramQuery
 
 Property = tuple[str, str]
 """Name and value of what is said about a node; those of a mechanism follow its name."""
-_OF_THE_NODE = {"Groups", "Not covered by intervals", "Cost", "Left"}
+_OF_THE_NODE = {"Groups", "Shown", "More groups", "Not covered by intervals", "Cost", "Left"}
+_ABOVE = "Above dpproxy.max_cost"
 _NOTHING = "Answered by the front: no private rows are read, nothing is charged"
 
 
-def as_text(plans: Sequence[ReleasePlan], left: Charge | None) -> list[str]:
-    """The lines of EXPLAIN; `left` is what the analyst's own account has."""
+def as_text(plans: Sequence[ReleasePlan], left: Charge | None, above: str = "") -> list[str]:
+    """The lines of EXPLAIN; `left` is what the analyst's own account has, `above` what follows from a price above
+    dpproxy.max_cost."""
     lines = [line for plan in plans for name, said in explanation(plan, left) for line in _lines(name, said)]
+    if above:
+        lines.append(f"{_ABOVE}: {above}")
     return lines or [_NOTHING]
 
 
@@ -50,15 +54,17 @@ def _lines(name: str, said: str) -> Iterator[str]:
         yield f"  {name}: {said}"
 
 
-def as_json(plans: Sequence[ReleasePlan], left: Charge | None) -> str:
-    """The same as PostgreSQL's document: a result over an aggregate for each plan, each over its mechanisms."""
-    most = charge(total(plan.cost_at_most for plan in plans))
-    information, calls = (float(Fraction(amount, 10**6)) for amount in (most.information, most.calls))
+def as_json(plans: Sequence[ReleasePlan], left: Charge | None, needed: Charge, above: str = "") -> str:
+    """The same as PostgreSQL's document: a result over an aggregate for each plan, each over its mechanisms; `needed`
+    is the most that all cost."""
+    information, calls = (float(Fraction(amount, 10**6)) for amount in (needed.information, needed.calls))
     root: dict[str, object] = {"Node Type": "Result", "Information Units": information, "Calls": calls}
     if plans:
         root["Plans"] = [_node(explanation(plan, left)) for plan in plans]
     else:
         root["Charge"] = _NOTHING
+    if above:
+        root[_ABOVE] = above
     return json.dumps([{"Plan": root}], indent=2, ensure_ascii=False)
 
 
@@ -96,6 +102,10 @@ def explanation(plan: ReleasePlan, left: Charge | None) -> Iterator[Property]:
         yield from _by_time(plan.selection, plan.stream is not None)
     for meter in plan.meters:
         yield from _meter(meter, plan.selection.most)
+    if plan.open_ended:
+        yield "Shown", plan.least
+    if plan.wider is not None:
+        yield "More groups", f"SET dpproxy.max_cost = {plan.dearer}"
     if capped := caps(node.aggregate):
         yield "Not covered by intervals", f"{capped}, {BEYOND}"
     yield "Cost", f"at most {charge(plan.cost_at_most)}"

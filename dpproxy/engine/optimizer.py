@@ -185,7 +185,7 @@ def _thrifty(plan: ReleasePlan, left: Charge) -> ReleasePlan:
         least = _ask(plan.node, plan.terms.within(left), None, plan.keys)
     except ValueError:
         return plan
-    return replace(least, request_key=plan.request_key) if _fits(least, left) else plan
+    return replace(least, request_key=plan.request_key, wider=plan.wider) if _fits(least, left) else plan
 
 
 def _fits(plan: ReleasePlan, left: Charge) -> bool:

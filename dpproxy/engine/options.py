@@ -9,13 +9,17 @@ from fractions import Fraction
 from typing import Literal, cast
 
 from budget.account import Charge
-from budget.units import units
+from budget.units import MOST, units
 from dpproxy.config.epoch import Epoch, epoch_begin
 from dpproxy.config.sections import Allowances, Privacy
 from dpproxy.engine import refusals
 from mechanisms.choose import MechanismSettings
+from mechanisms.count_release import PrivateCountRelease
 from mechanisms.histogram import Cost
 from mechanisms.partition_selection import ONE
+
+TERMS = ("dpproxy.spend", "dpproxy.distinct_values", "dpproxy.query_information", "dpproxy.query_calls")
+"""The settings that `terms` reads."""
 
 
 @dataclass(frozen=True)
@@ -62,13 +66,15 @@ class ReleaseOptions:
             return self.allowance
         return Cost(min(self.allowance.information, most), self.allowance.calls)
 
+    def spending(self, most: Cost) -> ReleaseOptions:
+        """The same with at most so much to spend."""
+        allowance = self.allowance
+        least = Cost(min(allowance.information, most.information), min(allowance.calls, most.calls))
+        return replace(self, allowance=least)
+
     def within(self, left: Charge) -> ReleaseOptions:
         """The same with no more to spend than an account has left."""
-        most = Cost(
-            min(self.allowance.information, units(left.information)),
-            min(self.allowance.calls, units(left.calls)),
-        )
-        return replace(self, allowance=most)
+        return self.spending(Cost(units(left.information), units(left.calls)))
 
 
 def terms(privacy: Privacy, wishes: Mapping[str, str]) -> ReleaseOptions:
@@ -99,6 +105,29 @@ def terms(privacy: Privacy, wishes: Mapping[str, str]) -> ReleaseOptions:
     )
 
 
+def usual_terms(privacy: Privacy) -> ReleaseOptions:
+    """The terms of a session that has set nothing."""
+    return terms(privacy, {}).spending(usual(privacy))
+
+
+def usual(privacy: Privacy) -> Cost:
+    """What a query without LIMIT may spend in a session that has set nothing: at least a step's delta."""
+    step = PrivateCountRelease.delta_star / privacy.delta_per if privacy.delta_per else Fraction(0)
+    return Cost(privacy.usual_information, max(privacy.usual_calls, step))
+
+
+def amount_of(wishes: Mapping[str, str], name: str, default: Fraction | None) -> Fraction | None:
+    """A number of information units that the analyst has set, or turned off: None; Refusal (22023) for others."""
+    wish = wishes.get(name)
+    if wish is None:
+        return default
+    return (
+        None
+        if wish.lower() == "off"
+        else _number(wish, name, "'off'", "a number of information units above 0")
+    )
+
+
 def _one_of(wishes: Mapping[str, str], name: str, *values: str) -> str | None:
     wish = wishes.get(name) or None
     if wish not in (*values, None):
@@ -108,11 +137,14 @@ def _one_of(wishes: Mapping[str, str], name: str, *values: str) -> str | None:
 
 def _amount(wishes: Mapping[str, str], name: str, most: Fraction) -> Fraction:
     """What the analyst wishes, which can only be less than what the deployment allows."""
-    wish = wishes.get(name) or str(most)
+    return min(_number(wishes.get(name) or str(most), name, f"a number up to {most}"), most)
+
+
+def _number(wish: str, name: str, *values: str) -> Fraction:
     try:
         amount = Fraction(wish if len(wish) <= 20 else "")
     except (ValueError, ZeroDivisionError):
         amount = Fraction(0)
-    if amount <= 0:
-        raise refusals.unknown_value(name, (f"a number up to {most}",))
-    return min(amount, most)
+    if not 0 < amount <= units(MOST):
+        raise refusals.unknown_value(name, values)
+    return amount

@@ -22,8 +22,10 @@ from dpproxy.config.epoch import epoch_end
 from dpproxy.config.identity import OWNER
 from dpproxy.config.sections import Config
 from dpproxy.engine import refusals
+from dpproxy.engine.brake import MAX_COST, PRICE_FIRST
 from dpproxy.engine.executor import QueryEngine
 from dpproxy.engine.group_selection import Choice
+from dpproxy.engine.options import TERMS
 from dpproxy.engine.request import QueryRequest
 from dpproxy.engine.rollback_guard import RollbackGuardedLedger
 from dpproxy.front.front import Front, FrontError
@@ -42,7 +44,9 @@ MOST_ROWS, MOST_BYTES = 1_000_000, 64 * 2**20
 RETRY = timedelta(minutes=10)
 """After a refresh that cost nothing and brought nothing."""
 _RENEWING = b"published answers"
-_KEPT = ("dpproxy.spend", "dpproxy.query_information", "dpproxy.query_calls", "dpproxy.distinct_values")
+_KEPT = (*TERMS, MAX_COST)
+_ASKED = (PRICE_FIRST, "application_name")
+"""Settings that count when an answer is published, and not when it is refreshed."""
 _PERIODS = {"day": timedelta(days=1), "week": timedelta(days=7), "month": timedelta(days=30)}
 _FIRST_OF_USERS = 16384
 """The number of the first type that is not PostgreSQL's own: in the front, these are the rows of tables."""
@@ -98,7 +102,8 @@ class Publishing:
                 return Done("CREATE TABLE AS", (f'relation "{name}" already exists, skipping',))
             raise refusals.exists(name)
         settings = {key: request.settings[key] for key in _KEPT if key in request.settings}
-        query = replace(request, text=asked.query, settings=settings, kept={})
+        asking = {key: request.settings[key] for key in (*_KEPT, *_ASKED) if key in request.settings}
+        query = replace(request, text=asked.query, settings=asking, kept={})
         released, notices = self._released(query, refresh)
         rows = _rows(released.answer)
 

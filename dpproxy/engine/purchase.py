@@ -8,7 +8,7 @@ A LIMIT that the account cannot pay for is refused before: docs/decisions/limits
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -37,6 +37,8 @@ from rewriter.effort import bounded
 from rewriter.plan import HistogramQuery
 
 Streams = Mapping[bytes, ContinualRelease]
+Accept = Callable[[Sequence[ReleasePlan], Sequence[Charge]], None]
+"""Raises Refusal where the price is not accepted."""
 
 
 class Purchases:
@@ -59,10 +61,18 @@ class Purchases:
         self._rank_key = randomness.derive(key, "rank").hex()
 
     def results(
-        self, request: QueryRequest, plans: Sequence[ReleasePlan], chain: Sequence[str], epoch: str
+        self,
+        request: QueryRequest,
+        plans: Sequence[ReleasePlan],
+        chain: Sequence[str],
+        epoch: str,
+        accept: Accept,
     ) -> dict[bytes, ReleasedTable]:
-        """The result of every plan by its request key, paid for by the accounts of `chain`, the analyst's own first."""
-        results = self._results(request, plans, chain, epoch)
+        """The result of every plan by its request key, paid for by the accounts of `chain`, the analyst's own first.
+
+        `accept` is called with what is to be bought, and the most that it can cost, before anything is reserved.
+        """
+        results = self._results(request, plans, chain, epoch, accept)
         if request.kept is not None:
             for plan in plans:
                 for place, key in choices(plan, lasting=True).items():
@@ -72,7 +82,12 @@ class Purchases:
         return results
 
     def _results(
-        self, request: QueryRequest, plans: Sequence[ReleasePlan], chain: Sequence[str], epoch: str
+        self,
+        request: QueryRequest,
+        plans: Sequence[ReleasePlan],
+        chain: Sequence[str],
+        epoch: str,
+        accept: Accept,
     ) -> dict[bytes, ReleasedTable]:
         with request.stages.during("replay"):
             results = self._replayed(request, plans, chain[0])
@@ -97,7 +112,7 @@ class Purchases:
             ]
             results |= {p.request_key: self._unasked(p) for p in wanted if not p.rounds}
             wanted = [p for p in wanted if p.rounds]
-            return results | (self._buy(request, wanted, chain, epoch, new) if wanted else {})
+            return results | (self._buy(request, wanted, chain, epoch, new, accept) if wanted else {})
 
     def _replayed(
         self, request: QueryRequest, plans: Sequence[ReleasePlan], account: str
@@ -109,9 +124,12 @@ class Purchases:
             if free is not None:
                 results[plan.request_key] = free
                 continue
-            stored = self._ledger.replay(account, plan.request_key, request.attributed)
-            if stored is not None:
-                results[plan.request_key] = replace(plan.shown(ReleasedTable.load(stored)), replayed=True)
+            # An answer for the owner's whole allowance has all that one for less could have.
+            for paid in filter(None, (plan.wider, plan)):
+                stored = self._ledger.replay(account, paid.request_key, request.attributed)
+                if stored is not None:
+                    results[plan.request_key] = replace(paid.shown(ReleasedTable.load(stored)), replayed=True)
+                    break
         return results
 
     def _informed(self, plan: ReleasePlan, account: str, kept: Mapping[bytes, Choice]) -> ReleasePlan:
@@ -143,6 +161,7 @@ class Purchases:
         chain: Sequence[str],
         epoch: str,
         new: Collection[bytes],
+        accept: Accept,
     ) -> dict[bytes, ReleasedTable]:
         """Reserves the most that all can cost, then fetches, releases and settles one after the other.
 
@@ -151,6 +170,7 @@ class Purchases:
         """
         write_queries(plans)
         streams = {p.stream: self._ledger.stream(chain, p.stream) for p in plans if p.stream is not None}
+        accept(plans, [_owed(plan, streams) for plan in plans])
         request.stages.expect(sum(p.rounds for p in plans))
         with self._backend.open() as slot, request.watcher.slot():
             try:

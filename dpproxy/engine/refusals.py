@@ -80,6 +80,34 @@ def limit_beyond(needed: str, left: str, k: int) -> Refusal:
     )
 
 
+def above_max_cost(needed: str, most: str, price: str, limit: int | None, *, own: bool) -> Refusal:
+    """PV026: a statement that may cost more than the session, or the policy for it, lets one cost.
+
+    `limit`: the LIMIT with which it would not, if there is one.
+    """
+    setting = f"`SET dpproxy.max_cost = {price}`"
+    return Refusal(
+        "PV026",
+        f"this statement costs up to {needed}, more than dpproxy.max_cost allows, which is {most}",
+        detail="Nothing was charged. "
+        + (
+            "The session has set dpproxy.max_cost." if own else "The data owner has set max_cost in [budget]."
+        ),
+        hint=f"{setting}, then send it again." if limit is None else f"LIMIT {limit}, or {setting}.",
+    )
+
+
+def price_first(needed: str, left: str, minutes: int, least: str) -> Refusal:
+    """PV027: the price of a statement that is bought when it is sent again; `least`: which groups cannot come out."""
+    return Refusal(
+        "PV027",
+        f"this statement costs up to {needed} of the {left} that are left",
+        detail="Nothing was charged." + (f" In its answer {least}." if least else ""),
+        hint=f"To buy it, send it again in this session within {minutes} minutes. "
+        "To see no prices first: `SET dpproxy.price_first = off`.",
+    )
+
+
 def frozen(error: Frozen) -> Refusal:
     """PV001: the owner has stopped the account, or a shared one."""
     whose = "this privacy budget is frozen" if error.own else "a shared budget is frozen"

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from budget.account import Charge
-from budget.units import micro
+from budget.units import micro, shown
 from dpproxy.engine.bounded_range import recorded
 from dpproxy.engine.cap_notes import caps
 from dpproxy.engine.group_selection import (
@@ -31,6 +31,7 @@ from dpproxy.engine.select_running import RunningSelection, Seen
 from mechanisms import randomness
 from mechanisms.count_release import KnownCountRelease, PrivateCountRelease
 from mechanisms.histogram import Cost
+from mechanisms.partition_selection import ONE
 from rewriter.ir.measure import Count, Measure, Running, Total
 from rewriter.plan import HistogramQuery
 
@@ -51,6 +52,7 @@ class ReleasePlan:
         release_key: what is released; it differs from request_key where the account can pay for less only.
         keys: makes the keys.
         stream: the key of a running count that continues in later epochs, None for all else.
+        wider: the plan with all that the owner lets a query without LIMIT spend, where this one has less.
     """
 
     node: BoundNode
@@ -62,6 +64,7 @@ class ReleasePlan:
     release_key: bytes
     keys: ReleaseKeys
     stream: bytes | None = None
+    wider: ReleasePlan | None = None
 
     @property
     def lock(self) -> bytes:
@@ -74,6 +77,14 @@ class ReleasePlan:
         if self.selection is None:
             return total(())
         return total([self.selection.cost_at_most, *(m.cost(self.selection.most) for m in self.meters)])
+
+    @property
+    def open_ended(self) -> bool:
+        """Whether finding groups spends an allowance, so that the price is a matter of how many are wanted."""
+        return isinstance(self.selection, PartitionSelection) or (
+            isinstance(self.selection, CountSelection)
+            and isinstance(self.selection.mechanism, (KnownCountRelease, PrivateCountRelease))
+        )
 
     @property
     def name(self) -> str:
@@ -163,15 +174,37 @@ class ReleasePlan:
         mechanism = self.selection.mechanism
         return None if isinstance(mechanism, PrivateCountRelease) else mechanism.threshold
 
-    def _fewer(self, rows: int) -> str:
-        """The notice about an answer with fewer rows than its LIMIT; it names public parameters alone."""
-        asked, selection = self.node.aggregate.k, self.selection
-        if asked is None or self.k is None or rows >= min(asked, self.k) or self.threshold is None:
-            return ""
-        assert isinstance(selection, CountSelection)
+    @property
+    def dearer(self) -> str:
+        """The information units of the wider plan, for people."""
+        return shown(micro((self.wider or self).cost_at_most.information))
+
+    @property
+    def least(self) -> str:
+        """Which groups cannot come out, as far as public parameters tell; empty where any can."""
+        selection = self.selection
+        if isinstance(selection, PartitionSelection):
+            weight = -(-selection.mechanism.threshold // ONE)
+            return f"groups of a weight below about {weight} are not shown, where a unit in n groups weighs 1/sqrt(n)"
+        if not isinstance(selection, CountSelection):
+            return "" if self.threshold is None else f"counts below about {self.threshold} are not shown"
+        mechanism = selection.mechanism
+        of = (KnownCountRelease, PrivateCountRelease)
+        least = mechanism.least if isinstance(mechanism, of) else mechanism.threshold
         measure = self.node.aggregate.measures[selection.place] if self.node.aggregate.measures else None
         what = "rows" if isinstance(measure, Count) and measure.tau > 1 else "units"
-        least = f"groups of fewer than about {self.threshold} {what} are not shown"
+        return "" if least is None else f"groups of fewer than about {least} {what} are not shown"
+
+    def _fewer(self, rows: int) -> str:
+        """The notice about an answer with fewer rows than there may be; it names public parameters alone."""
+        asked, least = self.node.aggregate.k, self.least
+        more = f"`SET dpproxy.max_cost = {self.dearer}`" if self.wider is not None else ""
+        if not rows and least:
+            return f"{least}: form larger groups" + (f", or {more}" if more else "")
+        if more and self.selection is not None:
+            return f"groups for at most {charge(self.selection.cost_at_most)}: more by {more}"
+        if asked is None or self.k is None or rows >= min(asked, self.k) or self.threshold is None:
+            return ""
         return f"{rows} rows, fewer than LIMIT asks for: {least}"
 
     def _result(

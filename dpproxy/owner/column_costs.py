@@ -7,6 +7,7 @@ from fractions import Fraction
 
 from dpproxy.config.sections import Privacy
 from dpproxy.config.values import NUMBERS, base
+from dpproxy.engine.options import usual_terms
 from mechanisms.choose import CELLS_WITHOUT_K, MechanismSettings, NoMechanism, choose
 from mechanisms.histogram import Mechanism
 from rewriter.policy import Column, Table
@@ -43,8 +44,9 @@ def cost(table: Table, column: Column, privacy: Privacy, *, one_row: bool) -> st
     top = _chosen(settings, size, delta0, min(TOP, privacy.max_k))
     if top is None:
         return "not answered with delta_per = 0"
-    calls = "" if size is not None else f" and {_calls(privacy.query_calls)}"
-    without = f"up to {_number(privacy.query_information)}{calls}"
+    usual = usual_terms(privacy).allowance
+    calls = "" if size is not None else f" and {_calls(usual.calls)}"
+    without = f"up to {_number(usual.information)}{calls}"
     if privacy.noise == "laplace":
         without = "refused" if size is None else _number(Fraction(size))
     return f"top {min(TOP, privacy.max_k)}: {_price(top)}; no LIMIT: {without}"

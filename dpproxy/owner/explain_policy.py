@@ -13,7 +13,7 @@ from dpproxy.engine.group_selection import GAUSSIAN, CountSelection, FullDomain,
 from dpproxy.engine.measurement.base import SumMeasurement
 from dpproxy.engine.measurement.totals import TotalsMeasurement
 from dpproxy.engine.optimizer import plan_release
-from dpproxy.engine.options import terms
+from dpproxy.engine.options import usual_terms
 from dpproxy.engine.planner import BoundNode, Planner
 from dpproxy.engine.release_keys import ReleaseKeys
 from dpproxy.engine.release_plan import ReleasePlan, charge
@@ -40,7 +40,7 @@ def in_words(service: Service, statement: str) -> list[str]:
     planner = Planner(checked.policy, service.front, checked.backend.dialect)
     if planner.classify(f"EXPLAIN {statement}") is not Verdict.PRIVATE:
         return []
-    on = terms(checked.config.privacy, {})
+    on = usual_terms(checked.config.privacy)
     lines: list[str] = []
     for node in planner.plan(f"EXPLAIN {statement}", (), ()):
         if isinstance(node, BoundNode):

@@ -24,7 +24,9 @@ SETTINGS = frozenset(
         "default_transaction_read_only",
         "dpproxy.distinct_values",
         "dpproxy.error_columns",
+        "dpproxy.max_cost",
         "dpproxy.notices",
+        "dpproxy.price_first",
         "dpproxy.query_calls",
         "dpproxy.query_information",
         "dpproxy.refresh",
@@ -96,9 +98,9 @@ def check_setting(tokens: Sequence[Token]) -> None:
         raise Refusal(
             "42501",
             f'setting "{name}" cannot be changed through dpproxy',
-            hint="Its own settings are dpproxy.spend, dpproxy.query_information, dpproxy.query_calls, "
-            "dpproxy.distinct_values, dpproxy.error_columns, dpproxy.refresh and dpproxy.notices; drivers' usual "
-            "ones are accepted.",
+            hint="Its own settings are dpproxy.spend, dpproxy.max_cost, dpproxy.price_first, "
+            "dpproxy.query_information, dpproxy.query_calls, dpproxy.distinct_values, dpproxy.error_columns, "
+            "dpproxy.refresh and dpproxy.notices; drivers' usual ones are accepted.",
             position=tokens[0].start + 1,
         )
     if not (resets or allowed_value(name, _said(value))):

@@ -346,6 +346,11 @@ def test_it_goes_on_when_nothing_is_left_to_find() -> None:
     spent = sum(mechanism._eps(n) ** 2 / 8 for n in range(steps))
     assert empty.cost.information == spent * 8
     assert spent + mechanism._eps(steps) ** 2 / 4 > mechanism.rho
+    last = mechanism._eps(steps - 1)
+    assert mechanism.least == 2 + math.ceil(
+        2 * count_release._log(mechanism.k_bar / mechanism.delta_star) / last
+    )
+    assert replace(mechanism, information=Fraction(15)).least > mechanism.least
 
 
 def test_it_ends_when_all_places_are_taken() -> None:

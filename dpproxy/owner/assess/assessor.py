@@ -20,7 +20,7 @@ from dpproxy.config.key_file import load_key
 from dpproxy.config.sections import Config
 from dpproxy.deployment.service import BoundConfig
 from dpproxy.engine.optimizer import plan_release
-from dpproxy.engine.options import terms
+from dpproxy.engine.options import usual_terms
 from dpproxy.engine.planner import BoundNode, Planner, PreparedQuery
 from dpproxy.engine.presentation_arrays import Texts, arrays, released
 from dpproxy.engine.release_keys import ReleaseKeys
@@ -151,7 +151,7 @@ class Assessor:
         for number, constant in enumerate(prepared.constants):
             if not constant.nodes:
                 constants.append(planner.constant(text, oids, number, (), ()))
-        on = terms(config.privacy, {})
+        on = usual_terms(config.privacy)
         nodes = planner.plan(text, oids, (), constants[: _first_waiting(prepared)])
         asks = [plan_release(n, on, self._keys) for n in nodes if isinstance(n, BoundNode)]
         return charge(total(one.cost_at_most for one in asks))
@@ -159,7 +159,7 @@ class Assessor:
     def _fitted(self, text: str) -> tuple[Charge, tuple[Fit, ...], bool]:
         """In stages, as an answer: later nodes take the exact rows of earlier ones for their constants."""
         prepared = self._planner.prepare(text, ())
-        on = terms(self.checked.config.privacy, {})
+        on = usual_terms(self.checked.config.privacy)
         columns: list[Sequence[object]] = []
         constants: list[Texts] = []
         asks: list[ReleasePlan] = []

@@ -1,4 +1,4 @@
-"""Allowances: what an owner lets a query spend on costly kinds, told by EXPLAIN before anything is paid."""
+"""What a query may spend: the owner's allowances for costly kinds, and the session's brake."""
 
 from __future__ import annotations
 
@@ -57,13 +57,13 @@ def explained(ann: Analyst, sql: str) -> list[str]:
     [
         (
             WORDS,
-            "at most 12 information units and 5 calls",
-            "at most 12 information units and 5 calls, for at most",
+            "at most 10 information units and 3 calls",
+            "at most 10 information units and 3 calls, for at most",
         ),
         (
             LISTED,
-            "at most 7 information units and 5 calls",
-            "7 information units and 5 calls, the whole allowance",
+            "at most 7 information units and 3 calls",
+            "7 information units and 3 calls, the whole allowance",
         ),
         (DISTINCT, "at most 1.25 information units and 0 calls", "1.25 information units"),
         (
@@ -86,12 +86,12 @@ def test_explain_prices_each_kind_in_words(ann: Analyst, sql: str, cost: str, pr
 
 
 def test_calls_buy_steps(ann: Analyst) -> None:
-    assert any("for at most 50 steps" in line for line in explained(ann, WORDS))
+    assert any("for at most 30 steps" in line for line in explained(ann, WORDS))
 
 
 def test_a_query_spends_no_more_than_its_kind_may(ann: Analyst) -> None:
     assert ann.ask(WORDS)
-    assert 0 < ann.used()[0] <= 12
+    assert 0 < ann.used()[0] <= 10
     ann.ask(LISTED)
     information, _ = ann.used()
     assert information <= 12 + 7
@@ -117,6 +117,105 @@ def test_the_top_half_costs_half_where_counts_are_not_asked_for(ann: Analyst) ->
     without = ann.ask("SELECT word FROM words GROUP BY word ORDER BY COUNT(DISTINCT person_id) DESC LIMIT 2")
     assert len(with_counts) == len(without) == 2
     assert (paid, ann.used()[0] - paid) == (2 * 2 + 1, 2 + 1)
+
+
+MAX_COST, PRICE_FIRST = "dpproxy.max_cost", "dpproxy.price_first"
+TOP = f"{WORDS} ORDER BY n DESC LIMIT 4"
+TOWNS = "SELECT town, COUNT(*) FROM people GROUP BY town"
+
+
+def refused(ann: Analyst, sql: str, settings: dict[str, str]) -> Refusal:
+    """The refusal of a statement that charges nothing."""
+    before = ann.used()
+    with pytest.raises(Refusal) as found:
+        ann.ask(sql, settings)
+    assert ann.used() == before
+    return found.value
+
+
+def test_without_a_limit_the_session_says_how_much_is_spent(ann: Analyst) -> None:
+    ann.ask(WORDS)
+    assert (
+        "groups for at most 10 information units and 3 calls: more by `SET dpproxy.max_cost = 12`"
+        in ann.notices[0]
+    )
+    usual, _ = ann.used()
+    assert 0 < usual <= 10
+    ann.ask(WORDS, {MAX_COST: "4"})
+    assert 0 < ann.used()[0] - usual <= 4
+    spent, _ = ann.used()
+    more = ann.ask(WORDS, {MAX_COST: "off"})
+    assert "max_cost" not in ann.notices[0]
+    assert 0 < ann.used()[0] - spent <= 12
+    paid = ann.used()
+    assert ann.ask(WORDS) == ann.ask(WORDS, {MAX_COST: "2"}) == more, (
+        "the owner's whole allowance is the best answer"
+    )
+    assert ann.used() == paid
+
+
+def test_what_costs_more_than_the_session_allows_is_refused_with_a_way_out(ann: Analyst) -> None:
+    refusal = refused(ann, TOP, {MAX_COST: "6.5"})
+    assert (refusal.code, refusal.message, refusal.hint) == (
+        "PV026",
+        "this statement costs up to 9 information units and 1 call, more than dpproxy.max_cost allows, which is 6.5",
+        "LIMIT 2, or `SET dpproxy.max_cost = 9`.",
+    )
+    assert (
+        "Above dpproxy.max_cost: refused, unless it was answered before; it needs 9 information units and 1 call"
+        in [line for (line,) in ann.ask(f"EXPLAIN {TOP}", {MAX_COST: "6.5"})]
+    )
+    rows = ann.ask(TOP, {MAX_COST: "9"})
+    assert ann.ask(TOP, {MAX_COST: "0.5"}) == rows, "an answer that was paid for is free"
+    assert len(ann.ask(TOP.replace("LIMIT 4", "LIMIT 2"), {MAX_COST: "6.5"})) == 2
+
+
+@pytest.mark.parametrize("most", ["0.5", "2", "12", "13"])
+def test_several_parts_share_what_there_is(ann: Analyst, most: str) -> None:
+    sql = f"SELECT (SELECT COUNT(*) FROM ({WORDS}) w), (SELECT COUNT(*) FROM ({LISTED}) l), ({DISTINCT})"
+    if float(most) < 1.25 + 2:
+        refusal = refused(ann, sql, {MAX_COST: most})
+        assert refusal.hint is not None
+        most = refusal.hint.split("= ")[1].split("`")[0]
+        assert most == "18.25", "1.25, and the usual 10 and 7"
+    ann.ask(sql, {MAX_COST: most})
+    paid = ann.used()
+    assert 0 < paid[0] <= float(most)
+    ann.ask(sql, {MAX_COST: most})
+    assert ann.used() == paid, "the same statement asks for the same answers"
+
+
+@pytest.mark.parametrize("wish", ["0", "-1", "much", "1e99"])
+def test_other_values_of_the_brake_are_refused(ann: Analyst, wish: str) -> None:
+    for name in (MAX_COST, PRICE_FIRST):
+        assert refused(ann, TOWNS, {name: wish}).code == "22023"
+
+
+def test_a_price_is_shown_first_and_bought_when_sent_again(ann: Analyst) -> None:
+    first = {PRICE_FIRST: "3"}
+    assert ann.ask(TOWNS, first), "a price below is not shown first"
+    paid, _ = ann.used()
+    refusal = refused(ann, TOP, first)
+    assert refusal.code == "PV027"
+    assert refusal.message.startswith("this statement costs up to 9 information units and 1 call of the 29")
+    assert refusal.detail is not None
+    assert "groups of fewer than about" in refusal.detail
+    assert refused(ann, TOP.replace("4", "3"), first).code == "PV027", "another statement has its own price"
+    rows = ann.ask(TOP, first)
+    assert 0 < ann.used()[0] - paid <= 9
+    assert ann.ask(TOP, first) == rows, "an answer that was paid for has no price"
+    other = Analyst(ann.service, f"other {ann.name}"[:60])
+    assert refused(other, TOP, first).code == "PV027"
+
+
+def test_an_empty_answer_says_why(ann: Analyst) -> None:
+    few = WORDS.replace("FROM words", "FROM words WHERE person_id < 20")
+    assert ann.ask(few) == []
+    assert "no group is large enough to be shown" in ann.notices[0]
+    assert "groups of fewer than about 136 units are not shown: form larger groups, or `SET" in ann.notices[0]
+    assert ann.used()[0] < 10
+    assert ann.ask(LISTED.replace("words", "words WHERE person_id < 20")) == []
+    assert "groups of a weight below about" in ann.notices[0]
 
 
 @pytest.mark.parametrize(

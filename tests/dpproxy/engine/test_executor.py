@@ -16,6 +16,7 @@ from psycopg import pq
 
 from dpproxy.backends.base import Cancellation
 from dpproxy.deployment.service import Service, configured
+from dpproxy.engine.brake import ShownPrices
 from dpproxy.engine.last_release import LastRelease
 from dpproxy.engine.request import QueryRequest
 from rewriter.refusal import Refusal
@@ -58,7 +59,7 @@ class Analyst:
 
     def __init__(self, service: Service, name: str) -> None:
         self.service, self.name = service, name
-        self.last = LastRelease()
+        self.last, self.prices = LastRelease(), ShownPrices()
 
     def ask(
         self, sql: str, settings: Mapping[str, str] | None = None, cancellation: Cancellation | None = None
@@ -66,7 +67,16 @@ class Analyst:
         answering = self.service.answering
         prepared = answering.prepare(sql, ())
         answer = answering.execute(
-            QueryRequest(sql, (), self.name, (), settings or {}, cancellation or Cancellation(), self.last)
+            QueryRequest(
+                sql,
+                (),
+                self.name,
+                (),
+                settings or {},
+                cancellation or Cancellation(),
+                self.last,
+                prices=self.prices,
+            )
         )
         self.notices = answer.notices
         return presented(self.service, prepared.presentation, prepared.array_oids, answer.arrays)
