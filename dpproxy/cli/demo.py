@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import shlex
 import shutil
 from pathlib import Path
@@ -12,10 +13,12 @@ import uvloop
 from dpproxy.backends import sample
 from dpproxy.deployment.service import Service, configured
 from dpproxy.embedded.binaries import psql_path
+from dpproxy.engine.brake import PRICE_FIRST
 from dpproxy.server.shutdown import leave
 
 FOLDER = Path(__file__).parent.parent.parent / "sample_data"
-ANALYST = "demo"
+ANALYST, GUIDE = "demo", "sample"
+"""Who connects, and who asks the first queries: they cost the newcomer nothing."""
 QUERIES = (
     "SELECT SUM(sales_value) AS sales FROM transactions",
     "SELECT ROUND(AVG(basket), 2) AS average_basket FROM "
@@ -52,7 +55,7 @@ def announce(host: str, port: int) -> None:
     print(f"dpproxy: listening on {host}:{port}", flush=True)
 
 
-def psql_line(port: int) -> list[str]:
+def psql_line(port: int, analyst: str = ANALYST) -> list[str]:
     """The command that connects to the demonstration: an installed psql, or that of the binaries' wheel.
 
     Raises DemoError where there is neither.
@@ -60,7 +63,7 @@ def psql_line(port: int) -> list[str]:
     psql = (shutil.which("psql") and "psql") or psql_path()
     if psql is None:
         raise DemoError("no psql is installed")
-    return [str(psql), "-h", "127.0.0.1", "-p", str(port), "-U", ANALYST, "-d", ANALYST]
+    return [str(psql), "-h", "127.0.0.1", "-p", str(port), "-U", analyst, "-d", ANALYST]
 
 
 async def _serve(service: Service) -> None:
@@ -78,7 +81,7 @@ async def _serve(service: Service) -> None:
 
 
 async def _tour(port: int) -> None:
-    """Prints the line that connects, and asks the first queries by that very line."""
+    """Prints the line that connects, and asks the first queries by that very line, in another name."""
     try:
         line = psql_line(port)
     except DemoError as error:
@@ -86,15 +89,18 @@ async def _tour(port: int) -> None:
         return
     print(f"\nConnect:\n  {shlex.join(line)}\n", flush=True)
     for query in QUERIES:
-        print(f"{ANALYST}=> {query};", flush=True)
-        print(await _output([*line, "-X", "-P", "pager=off", "-c", query]), flush=True)
-    print("Ctrl-C stops.", flush=True)
+        print(f"{GUIDE}=> {query};", flush=True)
+        print(await _output([*psql_line(port, GUIDE), "-X", "-P", "pager=off", "-c", query]), flush=True)
+    print(f"These were asked as {GUIDE}: {ANALYST} has spent nothing yet. Ctrl-C stops.", flush=True)
 
 
 async def _output(command: list[str]) -> str:
     """What a command prints on both outputs; the process ends with the task."""
     process = await asyncio.create_subprocess_exec(
-        *command, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT
+        *command,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+        env={**os.environ, "PGOPTIONS": f"-c {PRICE_FIRST}=off"},
     )
     try:
         output, _ = await process.communicate()

@@ -157,8 +157,8 @@ def _price(mechanism: Mechanism | ClampedSum) -> str:
     if isinstance(mechanism, PrivateCountRelease):
         return (
             f"at most {_units(mechanism.cost_at_most)}, for at most {mechanism.most_steps} steps; a step releases the "
-            "next largest group or reduces the noise of the rest; SET dpproxy.query_calls and "
-            "dpproxy.query_information lower to pay less, or add ORDER BY ... DESC LIMIT k to pay per row"
+            "next largest group or reduces the noise of the rest; SET dpproxy.max_cost to pay less, "
+            "or add ORDER BY ... DESC LIMIT k to pay per row"
         )
     if isinstance(mechanism, KnownCountRelease):
         return (
@@ -176,7 +176,7 @@ def _by_weight(selection: PartitionSelection) -> Iterator[Property]:
     yield (
         "Price",
         f"{_units(mechanism.cost_at_most)}, the whole allowance of a query, for any number of groups; "
-        "SET dpproxy.query_information lower to pay less, for fewer groups",
+        "SET dpproxy.max_cost to pay less, for fewer groups",
     )
 
 

@@ -226,7 +226,7 @@ def _cheaper(one: ReleasePlan) -> Iterator[str]:
         and one.k is None
         and isinstance(selection.mechanism, (KnownCountRelease, PrivateCountRelease))
     ):
-        yield "To pay less: ORDER BY the count DESC LIMIT 10, or SET dpproxy.query_information lower."
+        yield "To pay less: ORDER BY the count DESC LIMIT 10, or SET dpproxy.max_cost."
     elif isinstance(selection, FullDomain) and len(one.meters) and one.cost_at_most.information > 1:
         yield "To pay less: SET dpproxy.spend = 'cheap' (1 unit a number, with more noise), or ask for fewer numbers."
     if unknown:

@@ -34,7 +34,7 @@ def printed(clone: Path) -> list[str]:
         assert running.process.stdout is not None
         for line in running.process.stdout:
             lines.append(line.rstrip())
-            if line.startswith("Ctrl-C"):
+            if line.endswith("Ctrl-C stops."):
                 break
         assert running.stop() == 0
     return lines
@@ -42,7 +42,7 @@ def printed(clone: Path) -> list[str]:
 
 def parts(lines: list[str]) -> list[str]:
     """What is printed for each query."""
-    return "\n".join(lines).split("demo=> ")[1:]
+    return "\n".join(lines).split("sample=> ")[1:]
 
 
 def answers(lines: list[str]) -> list[list[tuple[str, int]]]:
@@ -66,7 +66,7 @@ def numbers(lines: list[str]) -> list[tuple[float, float]]:
 def test_first_queries_are_answered_near_the_truth_and_again_for_nothing(clone: Path) -> None:
     first = printed(clone)
     assert any(re.fullmatch(r"  \S*psql -h 127.0.0.1 -p \d+ -U demo -d demo", line) for line in first)
-    assert [line for line in first if line.startswith("demo=> ")] == [f"demo=> {q};" for q in QUERIES]
+    assert [line for line in first if line.startswith("sample=> ")] == [f"sample=> {q};" for q in QUERIES]
     assert "\n".join(first).count("charged") == 4
     with duckdb.connect(database_of(clone / "sample_data"), read_only=True) as connection:
         truths = [dict(connection.execute(query).fetchall()) for query in (CATEGORIES, PRODUCTS)]
