@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from fractions import Fraction
 
 from rewriter.api import one_row_per_unit
-from rewriter.ir.measure import Count, Joint, Moment, Quantiles, Running, Total
+from rewriter.ir.measure import Count, FixedPoint, Joint, Moment, Quantiles, Running, Total
+from rewriter.ir.relation import leaves
 from rewriter.logical.plan import AggregateNode
 
 BEYOND = "the excess is not counted"
@@ -13,14 +15,14 @@ NOT_COVERED = "and the interval does not cover it"
 LEFT_OUT = "one unit counts for at most {}: what it has above that is left out"
 DERIVED = "the interval of {} is shown by dp_low and dp_high, or SET dpproxy.error_columns = on"
 UNKNOWN = "no interval is known for {}"
-SWAMPED = "{} is NULL where the noise would swamp it"
+SWAMPED = "{} is NULL where the noise would swamp it: form fewer groups, or ask about more units"
 ROWS_OF_UNIT = "its rows"
 LESS_WEIGHT = "{}: where such units differ from the others, it is not that of all rows"
 
 
 def caps(aggregate: AggregateNode) -> str:
     """Which caps hold for a node's numbers, where its units may have more than that; empty where they cannot."""
-    return " and ".join((*_rows(aggregate), *_sums(aggregate), *_groups(aggregate)))
+    return " and ".join((*_rows(aggregate), *_sums(aggregate), *_groups(aggregate), *_values(aggregate)))
 
 
 def _rows(aggregate: AggregateNode) -> Iterator[str]:
@@ -56,6 +58,27 @@ def _groups(aggregate: AggregateNode) -> Iterator[str]:
     cut = len(list(whole)) < len(aggregate.measures)
     if aggregate.keys and cut and aggregate.bound.enforce and aggregate.bound.value is not None:
         yield _at_most(aggregate.bound.value, "group")
+
+
+def _values(aggregate: AggregateNode) -> Iterator[str]:
+    """Of the declared bounds that values are clamped to, unless the query itself keeps a value within narrower ones."""
+    found = {}
+    for measure in aggregate.measures:
+        value: FixedPoint | None = getattr(measure, "value", None)
+        if value is None or getattr(measure, "whole", False):
+            continue
+        for alias, name in sorted(leaves(value.value)):
+            column = aggregate.relation.source(alias).table.column(name)
+            if column is not None and column.bounds is not None and not _narrower(value, *column.bounds):
+                lo, hi = (f"{float(bound):.15g}" for bound in column.bounds)
+                found[name] = f"a value of {name} counts within {lo} to {hi}"
+    yield from found.values()
+
+
+def _narrower(value: FixedPoint, lo: Fraction, hi: Fraction) -> bool:
+    if value.lo is None or value.hi is None:
+        return False
+    return lo < Fraction(value.lo, 10**value.scale) and Fraction(value.hi, 10**value.scale) < hi
 
 
 def _at_most(number: int, what: str) -> str:

@@ -201,11 +201,15 @@ class ReleasePlan:
         more = f"`SET dpproxy.max_cost = {self.dearer}`" if self.wider is not None else ""
         if not rows and least:
             return f"{least}: form larger groups" + (f", or {more}" if more else "")
+        parts = []
+        if isinstance(self.selection, CountSelection):
+            if isinstance(self.selection.mechanism, PrivateCountRelease):
+                parts.append(f"{rows} groups, the largest: what is computed from them is of these alone")
+            if asked is not None and self.k is not None and rows < min(asked, self.k) and self.threshold:
+                parts.append(f"{rows} rows, fewer than LIMIT asks for: {least}")
         if more and self.selection is not None:
-            return f"groups for at most {charge(self.selection.cost_at_most)}: more by {more}"
-        if asked is None or self.k is None or rows >= min(asked, self.k) or self.threshold is None:
-            return ""
-        return f"{rows} rows, fewer than LIMIT asks for: {least}"
+            parts.append(f"groups for at most {charge(self.selection.cost_at_most)}: more by {more}")
+        return "; ".join(parts)
 
     def _result(
         self, groups: SelectedGroups, measured: dict[Place, MeasuredColumn], cost: Cost

@@ -164,7 +164,7 @@ class TotalsMeasurement:
         """What is released where the choice came to no length."""
         mechanism = self._mechanism(place, cells)
         clip = mechanism.clip(mechanism.centre_of(0)) if isinstance(mechanism, UnitMoments) else mechanism
-        note = f"no length of units' totals serves so few units: about {clip.units_needed} are needed"
+        note = f"no length of units' totals serves so few units: about {clip.units_needed} are needed, ask about more"
         column = MeasuredColumn((0,) * cells, notes=(note,), absent=True)
         return dict.fromkeys(self._parts(place), column)
 

@@ -29,12 +29,14 @@ CREATE TABLE logins AS SELECT i % 3000 AS person_id, 'site' || i % 2 AS site, 1 
 DATE '2024-01-01' + CAST(i % 7 AS INTEGER) AS day FROM range(20000) r(i)
 """
 ROWS = "at most 5 rows of one unit count"
+VALUES = "a value of seconds counts within 0 to 60.5"
 ONE = "at most 1 row of one unit counts"
 GROUPS = "at most 2 groups of one unit count"
 CAPPED = {
     "SELECT COUNT(*) AS n FROM visits": ROWS,
-    "SELECT SUM(seconds) AS n FROM visits": ROWS,
-    "SELECT AVG(seconds) AS n FROM visits": ROWS,
+    "SELECT SUM(seconds) AS n FROM visits": f"{ROWS} and {VALUES}",
+    "SELECT SUM(seconds) AS n FROM visits WHERE seconds BETWEEN 1 AND 60": ROWS,
+    "SELECT AVG(seconds) AS n FROM visits": f"{ROWS} and {VALUES}",
     "SELECT room, COUNT(*) AS n FROM visits GROUP BY room": f"{ROWS} in a group and {GROUPS}",
     "SELECT room, COUNT(DISTINCT person_id) AS n FROM visits GROUP BY room": GROUPS,
     "SELECT site, COUNT(*) AS n FROM logins GROUP BY site": f"{ONE} in a group",
@@ -96,4 +98,4 @@ def test_a_number_without_an_interval_tells_its_caps(service: Service) -> None:
     ann.ask("SELECT VAR_POP(seconds) FROM visits")
     assert f"; {ROWS}: the excess is not counted; no interval is known for var_pop; " in ann.notices[0]
     ann.ask("SELECT PERCENTILE_CONT(0.5) WITHIN GROUP (ORDER BY seconds) FROM visits")
-    assert f"; {ROWS}: the excess is not counted, and the interval does not cover it; " in ann.notices[0]
+    assert f"; {ROWS} and {VALUES}: the excess is not counted, and the interval does not cover it; " in ann.notices[0]
