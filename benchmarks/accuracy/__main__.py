@@ -18,6 +18,7 @@ from rich.console import Console
 
 from benchmarks.accuracy import shop, tpch
 from benchmarks.accuracy.asking import Measured, ask_all
+from benchmarks.accuracy.newcomer import ask_newcomers, written_for_newcomers
 from benchmarks.accuracy.page import Part, plot, written
 from benchmarks.accuracy.peers import table as peers
 from benchmarks.accuracy.questions import questions
@@ -105,7 +106,9 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument(
         "--venv", type=Path, help="what the names of the other libraries' environments begin with"
     )
-    parser.add_argument("--parts", nargs="+", default=["sample", "shop", "tpch", "times", "peers"])
+    parser.add_argument(
+        "--parts", nargs="+", default=["sample", "newcomer", "shop", "tpch", "times", "peers"]
+    )
     options = parser.parse_args(arguments)
     console, keys, missed = Console(width=170), options.keys, False
     with tempfile.TemporaryDirectory(prefix="accuracy-") as name:
@@ -122,6 +125,12 @@ def main(arguments: Sequence[str]) -> int:
         for part in options.parts:
             if part == "times":
                 _kept_on_page(part, times_written(times(folder), machine()), console)
+                continue
+            if part == "newcomer":
+                file = folder / "newcomer.duckdb"
+                sample.build(ROOT / "sample_data", file)
+                asked = ask_newcomers(file, ROOT / "sample_data" / "dpproxy.toml", min(keys, 5))
+                _kept_on_page(part, written_for_newcomers(asked, machine(), min(keys, 5)), console)
                 continue
             if part == "peers":
                 file, policy = folder / "peers.duckdb", ROOT / "sample_data" / "dpproxy.toml"

@@ -49,15 +49,15 @@ def error_of(answer: Answer, truth: Answer, keys: Sequence[str] = ()) -> AnswerE
     numbers = [place for place in range(len(truth.columns)) if place not in key_places]
     released_keys = [answer.columns.index(name) for name in keys] if answer.rows else []
     released_numbers = [place for place in range(len(answer.columns)) if place not in released_keys]
-    found = {_group(row, released_keys): row for row in answer.rows}
-    pairs = [(row, found.get(_group(row, key_places))) for row in truth.rows]
+    found = {group_of(row, released_keys): row for row in answer.rows}
+    pairs = [(row, found.get(group_of(row, key_places))) for row in truth.rows]
     errors: list[list[float]] = []
     for order, place in enumerate(numbers):
         errors.append([])
         for row, other in pairs:
-            true = _number(row[place])
+            true = number_of(row[place])
             if true:
-                value = None if other is None else _number(other[released_numbers[order]])
+                value = None if other is None else number_of(other[released_numbers[order]])
                 errors[-1].append(math.inf if value is None else abs(value - true) / abs(true))
     if not any(errors):
         return None
@@ -74,7 +74,8 @@ def nothing(truth: Answer, keys: Sequence[str] = ()) -> AnswerError | None:
     return error_of(Answer((), ()), truth, keys)
 
 
-def _group(row: Row, places: Sequence[int]) -> tuple[str | None, ...]:
+def group_of(row: Row, places: Sequence[int]) -> tuple[str | None, ...]:
+    """The group of a row, by the columns that name it, as both sides write it."""
     return tuple(_name(row[place]) for place in places)
 
 
@@ -93,7 +94,7 @@ def _name(value: object) -> str | None:
         return text
 
 
-def _number(value: object) -> float | None:
+def number_of(value: object) -> float | None:
     """A number, or None for NULL and for what is none."""
     try:
         number = float(str(value))
