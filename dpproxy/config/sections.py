@@ -67,6 +67,7 @@ def _duration(value: object) -> object:
 Exact = Annotated[Fraction, BeforeValidator(_exact)]
 Amount = Annotated[Exact, between(Fraction(0), Fraction(MOST, MICRO))]
 Price = Annotated[Amount, Field(gt=0)]
+Most = Annotated[Price | None, BeforeValidator(lambda value: None if value == "off" else value)]
 Positive = Annotated[int, Field(ge=1)]
 Duration = Annotated[dt.timedelta, BeforeValidator(_duration), Field(gt=dt.timedelta())]
 Period = Literal["none", "day", "week", "month"]
@@ -228,7 +229,7 @@ class Analyst(Limits):
     """[budget.analysts.NAME]: overrides for one analyst, and whether they may publish what they pay for."""
 
     publish: bool = False
-    max_cost: Price | None = None
+    max_cost: Most = None
 
 
 class Team(Limits):
@@ -261,7 +262,7 @@ class Budget(_Section):
     calls: Amount = Fraction(30)
     period: Period = "month"
     mode: Mode = "enforce"
-    max_cost: Price | None = None
+    max_cost: Most = None
     price_first: dict[str, Price] = {}
     analysts: dict[str, Analyst] = {}
     teams: dict[str, Team] = {}
@@ -293,7 +294,8 @@ class Budget(_Section):
 
     def most_of_statement(self, analyst: str) -> Fraction | None:
         """What one statement of an analyst may cost where the session says nothing, None for no bound."""
-        return self.analysts.get(analyst, Analyst()).max_cost or self.max_cost
+        own = self.analysts.get(analyst, Analyst())
+        return own.max_cost if "max_cost" in own.model_fields_set else self.max_cost
 
     def may_publish(self, analyst: str) -> bool:
         """Whether an analyst may make answers free for everybody."""

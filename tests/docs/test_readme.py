@@ -103,6 +103,34 @@ def test_what_explain_is_said_to_print(demo: Running) -> None:
 
 
 @pytest.mark.service
+def test_in_psql_a_price_comes_first(demo: Running, psql: str) -> None:
+    top = "SELECT store_id, COUNT(DISTINCT household_id) FROM transactions GROUP BY 1 ORDER BY 2 DESC LIMIT 9"
+    dear = top.replace("store_id", "product_id")
+    said = subprocess.run(
+        [psql, "-h", "127.0.0.1", "-p", str(demo.port), "-U", "thrifty", "-d", "demo", "-X"],
+        input=f"{top};\n{dear};\n{dear};\nSET dpproxy.max_cost = 5;\n{dear.replace('9', '8')};\n",
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert said.stderr.count("this statement costs up to 19 information units and 1 call of the 299") == 1
+    assert "(9 rows)" in said.stdout
+    assert "LIMIT 2, or `SET dpproxy.max_cost = 17`." in said.stderr
+    with psycopg.connect(
+        host="127.0.0.1",
+        port=demo.port,
+        user="thrifty",
+        dbname="demo",
+        autocommit=True,
+        options="-c dpproxy.max_cost=0.5",
+        application_name="psql",
+    ) as connection:
+        with pytest.raises(psycopg.Error, match="more than dpproxy"):
+            connection.execute("SELECT COUNT(*) FROM households")
+        assert len(connection.execute(dear).fetchall()) == 9, "what was paid for is free, and shows no price"
+
+
+@pytest.mark.service
 def test_python(demo: Running, monkeypatch: pytest.MonkeyPatch) -> None:
     (program,) = blocks("python")
     said = subprocess.run(

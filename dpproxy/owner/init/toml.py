@@ -75,6 +75,8 @@ def _budget(preset: Preset) -> Iterator[str]:
         f"information = {_decimal(budget.information)}             # a count of one group costs 1, a top 10 about 20",
         f"calls = {_decimal(budget.calls)}                    # a question about values that are not declared costs 1",
         f'period = "{budget.period}"',
+        "# max_cost = 25               # most that one statement may cost in a session that says nothing",
+        "# price_first = { psql = 5 }  # psql shows a price above that first, and buys when it is sent again",
     )
     if not shared:
         yield "# [budget.dataset]            # a cap over all analysts together, in case they join forces"

@@ -34,7 +34,7 @@ def printed(clone: Path) -> list[str]:
         assert running.process.stdout is not None
         for line in running.process.stdout:
             lines.append(line.rstrip())
-            if line.endswith("Ctrl-C stops."):
+            if lines[-1].endswith("Ctrl-C stops."):
                 break
         assert running.stop() == 0
     return lines

@@ -281,3 +281,19 @@ def test_literals_are_written_as_postgresql_prints_them(value: object, kind: str
 def test_a_value_that_its_type_cannot_hold(value: object, kind: str) -> None:
     with pytest.raises(ValueError, match=r".+"):
         literal(value, kind)
+
+
+def test_an_analyst_may_have_another_brake_or_none(tmp_path: Path) -> None:
+    file = tmp_path / "dpproxy.toml"
+    file.write_text(
+        "[backend]\nurl = 'duckdb:///x'\n[tables]\n[budget]\nmax_cost = 25\nprice_first = { psql = 2.5 }\n"
+        "[budget.analysts.ann]\nmax_cost = 40\n[budget.analysts.bob]\nmax_cost = 'off'\n[budget.analysts.eve]\n"
+    )
+    budget = load(file).budget
+    assert [budget.most_of_statement(name) for name in ("ann", "bob", "eve", "you")] == [40, None, 25, 25]
+    assert budget.price_first == {"psql": Fraction(5, 2)}
+    for wrong in ("max_cost = 0", "max_cost = 'much'", "price_first = { psql = -1 }", "price_first = 5"):
+        file.write_text(f"[backend]\nurl = 'duckdb:///x'\n[tables]\n[budget]\n{wrong}\n")
+        with pytest.raises(ConfigError) as found:
+            load(file)
+        assert found.value.key.startswith(f"budget.{wrong.split()[0]}")
