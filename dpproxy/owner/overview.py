@@ -13,6 +13,7 @@ from dpproxy.owner.assess.advice import PolicyLine, written
 from dpproxy.owner.attacker_advantage import lessons
 from dpproxy.owner.check import rows_per_unit, shown_name
 from dpproxy.owner.init.toml import toml_key
+from dpproxy.owner.people import KEY_WORDS, words
 from mechanisms.choose import MechanismSettings, choose
 from rewriter.policy import Column, Policy, Table, TableName
 
@@ -72,7 +73,7 @@ def answered(policy: Policy, privacy: Privacy) -> Iterator[Answered]:
             columns = _asked(table)
             keys = {column.name for column in columns if _is_key(table, column)}
             rest = [column for column in columns if column.name not in keys]
-            numbers = [column for column in rest if base(column.type) in NUMBERS]
+            numbers = [column for column in rest if _is_amount(column)]
             yield Answered(
                 shown_name(table),
                 rows_per_unit(table, policy),
@@ -91,7 +92,8 @@ def changes(policy: Policy, schema: BackendSchema, privacy: Privacy) -> Iterator
         if table.public:
             continue
         columns = [column for column in _asked(table) if not _is_key(table, column)]
-        numbers = [c for c in columns if base(c.type) in NUMBERS and not _is_bounded(c)]
+        numbers = [c for c in columns if _is_amount(c) and not _is_bounded(c)]
+        codes = [c for c in columns if c.type in _INTEGERS and not _is_amount(c) and not _is_listed(c)]
         integers = [c for c in numbers if c.type in _INTEGERS and not _is_listed(c)]
         others = [c for c in numbers if c not in integers]
         rare = "groups that few units have" if privacy.delta_per else "groups, since delta_per is 0"
@@ -99,6 +101,7 @@ def changes(policy: Policy, schema: BackendSchema, privacy: Privacy) -> Iterator
         texts = [c for c in columns if base(c.type) in _TEXTS and not _is_listed(c)]
         times = [c for c in columns if c.type in _TIMES and c.range is None and c.domain is None]
         yield from _change(table, rare, texts, {"domain": ["A", "B"]})
+        yield from _change(table, rare, codes, {"domain": [1, 2]})
         yield from _change(
             table, f"{rare}; medians, MIN and MAX", times, {"range": ["2024-01-01", "2024-12-31"]}
         )
@@ -167,8 +170,13 @@ def _is_bounded(column: Column) -> bool:
     return any(part is not None for part in (column.domain, column.range, column.bounds))
 
 
+def _is_amount(column: Column) -> bool:
+    """A number that is no key by its name: store_id is none to add up."""
+    return base(column.type) in NUMBERS and not {*words(column.name)[-1:]} & KEY_WORDS
+
+
 def _has_order(column: Column) -> bool:
-    return base(column.type) in NUMBERS or column.type in _TIMES
+    return _is_amount(column) or column.type in _TIMES
 
 
 def _shown(name: TableName) -> str:

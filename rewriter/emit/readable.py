@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 from sqlglot import exp
 
+from rewriter.ir.measure import DistinctItems, Output, Total
 from rewriter.ir.parameter import Parameters
 from rewriter.ir.relation import (
     UNIT,
@@ -22,6 +23,7 @@ from rewriter.ir.relation import (
     SemiJoin,
     SetOperation,
     Source,
+    conjuncts,
     equated,
     is_unit,
 )
@@ -39,7 +41,7 @@ _Subquery = Grouped | RowSubquery | SetOperation | FullJoin
 def readable(node: AggregateNode, parameters: Parameters) -> str:
     """The node in words and SQL, on one line; `parameters`: the values that its expressions name by number."""
     reader = _Reader(parameters)
-    calls = dict.fromkeys(reader.expression(output.call, node.relation) for output in node.outputs)
+    calls = dict.fromkeys(reader.call(output, node) for output in node.outputs)
     text = f"{', '.join(calls) or 'the values'} of {reader.rows(node.relation)}"
     if node.keys:
         text += f" by {', '.join(reader.expression(key, node.relation) for key in node.keys)}"
@@ -59,6 +61,26 @@ class _Reader:
     def __init__(self, parameters: Parameters) -> None:
         self._parameters = parameters
         self._computed: dict[tuple[int, str], str | None] = {}
+
+    def call(self, output: Output, node: AggregateNode) -> str:
+        """An aggregate, by what is measured: the call of a count has no more than its type."""
+        measure, relation = node.measures[output.measures[0]], node.relation
+        parts = conjuncts(measure.argument)
+        text = ""
+        if output.function in ("count", "distinct", "running"):
+            valued = [value for part in parts if (value := _of_not_null(part)) is not None]
+            items = [self.expression(item, relation) for item in getattr(measure, "items", ()) or valued]
+            parts = tuple(part for part in parts if _of_not_null(part) is None)
+            if output.rows or output.function == "running":
+                text = f"COUNT({items[0] if len(items) == 1 else '*'})"
+            elif isinstance(measure, (DistinctItems, Total)) and items:
+                listed = ", ".join(items)
+                text = f"COUNT(DISTINCT {listed if len(items) == 1 else f'({listed})'})"
+            else:
+                text = f"COUNT(DISTINCT {_unit(next(s for s in relation.sources if s.private))})"
+        filtered = " AND ".join(self._condition(part, relation) for part in parts)
+        text = text or self.expression(output.call, relation)
+        return f"{text} FILTER (WHERE {filtered})" if filtered else text
 
     def rows(self, relation: Relation) -> str:
         first, *others = relation.sources
@@ -150,6 +172,12 @@ class _Reader:
         if parameter is None or parameter.value is None:
             return exp.var("NULL" if parameter is not None and parameter.null else f"${number}")
         return exp.Literal.string(parameter.value)
+
+
+def _of_not_null(condition: exp.Expr) -> exp.Expr | None:
+    """What a condition says is not NULL; None for another condition."""
+    inner = condition.this.unnest() if isinstance(condition, exp.Not) else None
+    return inner.this if isinstance(inner, exp.Is) and isinstance(inner.expression, exp.Null) else None
 
 
 def _joins_units(condition: exp.Expr, relation: Relation) -> bool:

@@ -33,6 +33,15 @@ SAID = {
     "SELECT COUNT(*) FROM (SELECT user_id FROM users UNION ALL SELECT user_id FROM events) AS t": (
         "COUNT(*) of (users UNION ALL events)"
     ),
+    "SELECT COUNT(DISTINCT user_id), COUNT(*), COUNT(amount) FROM events": (
+        "COUNT(DISTINCT user_id), COUNT(*), COUNT(amount) of events"
+    ),
+    "SELECT COUNT(DISTINCT action) FILTER (WHERE amount > 3) FROM events": (
+        "COUNT(DISTINCT action) FILTER (WHERE amount > 3) of events"
+    ),
+    "SELECT country, SUM(amount) FILTER (WHERE action = 'like') FROM users JOIN events USING (user_id) GROUP BY 1": (
+        "SUM(events.amount) FILTER (WHERE events.action = 'like') of events, users by users.country"
+    ),
     "SELECT device FROM events GROUP BY device": "the values of events by device",
     "SELECT COUNT(*) FROM users WHERE country = $1": "COUNT(*) of users where country = 'FR'",
 }
