@@ -132,7 +132,7 @@ def extract(part: exp.Expr, of: Of, parameters: Parameters) -> str | None:
 
 def truncated(part: exp.Expr, of: Of, parameters: Parameters) -> str | None:
     unit, found = part.args["unit"], of(part.this)
-    if isinstance(unit, exp.Parameter):
+    if unit.find(exp.Parameter) is not None:
         raise Refusal(
             "PV020",
             "function date_trunc with a parameter as its unit is not allowed on private rows",
