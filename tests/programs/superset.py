@@ -225,8 +225,23 @@ def shares() -> None:
     assert abs(sum(row["n"] for row in found) - 1) < 0.01
 
 
-@action("a published answer with its interval as a band")
+def banded(table: str, low: str, value: str, high: str, **query: Any) -> None:
+    """Asserts that a chart has three metrics for a band, by the names that Superset's forecasts have."""
+    shown = {"n": value, "n__yhat_lower": low, "n__yhat_upper": high}
+    metrics = [{"expressionType": "SQL", "sqlExpression": sql, "label": name} for name, sql in shown.items()]
+    found = rows(table, metrics=metrics, **query)
+    assert found
+    assert all(row["n__yhat_lower"] < row["n"] < row["n__yhat_upper"] for row in found), found
+
+
+@action("time series with its interval as a band")
 def band() -> None:
+    monthly = {"columns": [MONTHS], "time_range": "2024-01-01 : 2025-01-01", "granularity": "ts"}
+    banded("events", "dp_low(COUNT(*))", "COUNT(*)", "dp_high(COUNT(*))", **monthly)
+
+
+@action("a published answer with its interval as a band")
+def published() -> None:
     connection = psycopg2.connect(URL)
     connection.autocommit = True
     by_country = "SELECT country, COUNT(*) AS people FROM app.users GROUP BY country"
@@ -234,14 +249,13 @@ def band() -> None:
     connection.close()
     HELD["published"] = dataset("peoples", "published")
     half = "1.96 * SQRT(SUM(people_stddev ^ 2))"
-    shown = {
-        "n": "SUM(people)",
-        "n__yhat_lower": f"SUM(people) - {half}",
-        "n__yhat_upper": f"SUM(people) + {half}",
-    }
-    metrics = [{"expressionType": "SQL", "sqlExpression": sql, "label": name} for name, sql in shown.items()]
-    for row in rows("published", columns=["country"], metrics=metrics):
-        assert row["n__yhat_lower"] < row["n"] < row["n__yhat_upper"]
+    banded(
+        "published",
+        f"SUM(people) - {half}",
+        "SUM(people)",
+        f"SUM(people) + {half}",
+        columns=["country"],
+    )
 
 
 @action("distinct count and median")
