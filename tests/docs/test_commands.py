@@ -97,6 +97,10 @@ MAKE = {
         "-m benchmarks.peers .venv",
         "tests/benchmarks/peers/test_peers.py::test_ours_answers_within_the_budget_of_one_answer",
     ),
+    "bench-ratios": (
+        "-m benchmarks.latency.ratios",
+        "tests/benchmarks/latency/test_ratios.py::test_a_statement_is_timed_in_every_way",
+    ),
     "bench-relay": (
         "-m benchmarks.latency.relay",
         "tests/benchmarks/latency/test_relay.py::test_the_relay_beside_the_front",
@@ -119,6 +123,10 @@ MAKE = {
     "oracle": (
         "--seconds 1800 --engines duckdb,postgresql",
         "tests/oracle/test_oracle.py::test_a_unit_does_what_its_price_assumes_and_nothing_to_others",
+    ),
+    "programs": (
+        "-m tests.programs ",
+        "tests/programs/test_table.py::test_a_row_has_the_actions_of_its_program",
     ),
     "published": (
         "-m tests.published {root}/.venv-dbt/bin/dbt",
@@ -152,6 +160,11 @@ ELSEWHERE = (
         "tests/docs/test_quickstart.py::test_every_command_in_its_order",
     ),
     ("docs/clients.md", r"(psql|export) .*", "tests/clients/test_docs_clients.py::test_a_snippet_runs"),
+    (
+        "docs/python.md",
+        "pip install .*",
+        "tests/clients/test_python_client.py::test_the_wheel_needs_psycopg_alone",
+    ),
     (
         "docs/assess.md",
         "dpproxy assess .*",
