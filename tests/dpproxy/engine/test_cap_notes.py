@@ -96,7 +96,10 @@ def test_what_no_cap_can_change_is_not_said_to_be_capped(service: Service, query
 def test_a_number_without_an_interval_tells_its_caps(service: Service) -> None:
     ann = Analyst(service, "ann median")
     ann.ask("SELECT VAR_POP(seconds) FROM visits")
-    assert f"; {ROWS}: the excess is not counted; no interval is known for var_pop; " in ann.notices[0]
+    assert (
+        f"; {ROWS} and {VALUES}: the excess is not counted; no interval is known for var_pop; "
+        in ann.notices[0]
+    )
     ann.ask("SELECT PERCENTILE_CONT(0.5) WITHIN GROUP (ORDER BY seconds) FROM visits")
     assert (
         f"; {ROWS} and {VALUES}: the excess is not counted, and the interval does not cover it; "
