@@ -41,6 +41,9 @@ def parse_query(text: str) -> exp.Query:
         text = readable(text)
         tokens = dialect.tokenize(text)
         _check_tokens(tokens)
+        for token in tokens:
+            # Tools write the time or a trace into comments: they are no part of the question.
+            token.comments.clear()
         trees = [t for t in dialect.parser().parse(tokens, text) if t is not None]
     except (SqlglotError, ValueError) as error:
         raise Refusal(
