@@ -97,14 +97,23 @@ class _Column:
         """The column with its name, a constant that it is shown times, and the width of its interval."""
         columns = [m for (place, _), m in self.measured.items() if place in self.output.measures]
         widths = [m.width for m in columns] or [0.0]
+        column = self.shown()
         return replace(
-            self.shown(),
+            column,
             name=name or self.output.function,
             width=max(widths) if min(widths) else 0,
+            kind="interval" if self._counts_seconds() else column.kind,
             clip=self._clip(),
             less=self._less(),
             factor=float(factor),
             aggregate="" if factor == 1 else self.output.function,
+        )
+
+    def _counts_seconds(self) -> bool:
+        """Whether what is added up is an interval, which is measured in seconds."""
+        summed = self.output.function in ("sum", "avg")
+        return summed and (
+            type_of(self.output.call.this, self.node.relation, self.parameters) is Type.INTERVAL
         )
 
     def _clip(self) -> str:

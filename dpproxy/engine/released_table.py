@@ -210,11 +210,16 @@ class ReleasedTable:
         return "dpproxy: " + "; ".join(parts)
 
 
+_UNITS = {"date": " days", "timestamp": " seconds", "interval": " seconds"}
+
+
 def _told(column: OutputColumn) -> str:
     """The noise of a column, in words.
 
     >>> _told(OutputColumn((7, 9), (10.0, 10.0), "n", 1.96))
     '+- 19.6 with 95% (standard deviation 10.0)'
+    >>> _told(OutputColumn((7,), (60.0,), "stay", 2, kind="interval"))
+    '+- 120.0 seconds with 95% (standard deviation 60.0)'
     >>> _told(OutputColumn((7,), ends=((5, 12),))), _told(OutputColumn((7, 9), ends=((5, 12), (8, 9))))
     ('from 5 to 12 with 95%', 'in intervals of 1.0 to 7.0 with 95%')
     """
@@ -223,16 +228,17 @@ def _told(column: OutputColumn) -> str:
         return f"from {low} to {high} with 95%"
     if column.ends:
         wide = sorted(float((high or 0) - (low or 0)) * column.factor for low, high in column.ends)
-        unit = {"date": " days", "timestamp": " seconds"}.get(column.kind, "")
+        unit = _UNITS.get(column.kind, "")
         sizes = dict.fromkeys((_figure(wide[0]), _figure(wide[-1])))
         return f"in intervals of {' to '.join(sizes)}{unit} with 95%"
     deviation, interval = _span(column, 1), _span(column, column.width)
     if not deviation:
         return ""
+    unit = _UNITS.get(column.kind, "")
     return (
-        f"+- {interval} with 95% (standard deviation {deviation})"
+        f"+- {interval}{unit} with 95% (standard deviation {deviation})"
         if column.width
-        else (f"standard deviation {deviation}")
+        else (f"standard deviation {deviation}{unit}")
     )
 
 

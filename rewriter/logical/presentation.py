@@ -136,7 +136,8 @@ def _known(
     columns: Sequence[ReleasedColumns],
     quantiles: bool = False,
 ) -> Released:
-    """What is known of the noise of outputs; with `quantiles` of those of dates, too, which a notice tells."""
+    """What is known of the noise of outputs; with `quantiles` of those of dates and of intervals, too, which a
+    notice tells."""
     told: Sizes = frozenset(("w",) if quantiles else ())
     known = {}
     for index, node in enumerate(nodes):
@@ -144,12 +145,13 @@ def _known(
             measured = Counter(place for output in node.outputs for place in {*output.measures})
             known[index] = {
                 column.name: ReleasedNoise(
-                    _sizes(output.function, column.type) | (frozenset() if output.fraction is None else told),
+                    sizes | (told if sizes or output.fraction is not None else sizes),
                     own=all(measured[place] == 1 for place in output.measures),
                     # Running counts at different times are sums of the same noises.
                     apart=output.function != "running",
                 )
                 for output, column in zip(node.outputs, columns[index][len(node.keys) :], strict=True)
+                for sizes in [_sizes(output.function, column.type)]
             }
     return known
 

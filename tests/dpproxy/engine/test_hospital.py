@@ -341,6 +341,12 @@ def test_answered(hospital: Hospital, ask: Ask, sql: str, within: tuple[float, f
             assert near(value, truth, oid, wider * within[0], wider * within[1]), (row, wanted)
 
 
+def test_the_interval_of_an_interval_is_in_seconds(ask: Ask) -> None:
+    (notice,) = ask("SELECT AVG(discharged_at - admitted_at) AS stay FROM clinic.admissions").notices
+    assert re.search(r"; stay \+- [\d.]+ seconds with 95%", notice)
+    assert "no interval is known" not in notice
+
+
 @pytest.mark.parametrize(("sql", "code"), REFUSED.values(), ids=REFUSED)
 def test_refused(ask: Ask, sql: str, code: str) -> None:
     with pytest.raises(ClientError) as caught:
