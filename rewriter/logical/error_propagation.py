@@ -31,22 +31,15 @@ from rewriter.plan import INTERVAL_CALLS, Asked, Size
 
 SHOWN = re.compile("([ewlh]_)?c[0-9]+")
 """The names of released outputs and of what is known of their noise."""
-_KEEPING = (exp.Paren, exp.Round, exp.Ceil, exp.Floor, exp.Trunc, exp.Abs)
-"""What an error passes through: a rounded value is as far off as the value."""
+_ROUNDED = (exp.Round, exp.Ceil, exp.Floor, exp.Trunc)
+_KEEPING = (*_ROUNDED, exp.Paren, exp.Abs)
+"""What an error passes through."""
 _FIRST = (exp.Coalesce, exp.Nullif, exp.Greatest, exp.Least)
 """The same, where everything behind the first argument is constant: a bound makes an error no larger."""
 _OTHER_ROW = (exp.Lag, exp.Lead)
 _ANY_ROW = (exp.FirstValue, exp.LastValue)
-_NUMERIC = frozenset(
-    (
-        exp.DType.BIGINT,
-        exp.DType.INT,
-        exp.DType.SMALLINT,
-        exp.DType.DECIMAL,
-        exp.DType.DOUBLE,
-        exp.DType.FLOAT,
-    )
-)
+_WHOLE = frozenset((exp.DType.BIGINT, exp.DType.INT, exp.DType.SMALLINT))
+_NUMERIC = _WHOLE | {exp.DType.DECIMAL, exp.DType.DOUBLE, exp.DType.FLOAT}
 
 
 Sizes = frozenset[Size]
@@ -180,7 +173,7 @@ class Expressions:
         if self.exact(*node.iter_expressions()):
             return {}
         if isinstance(node, _KEEPING) or (isinstance(node, exp.Cast) and node.to.this in _NUMERIC):
-            return self.sources(node.this)
+            return self._rounded(node)
         if isinstance(node, _FIRST):
             return self.sources(node.this) if self.exact(*_behind(node)) else None
         if isinstance(node, exp.Neg):
@@ -221,6 +214,20 @@ class Expressions:
             return asked.subquery(copy=False)
 
         return _one(node, size, "common")
+
+    def _rounded(self, node: exp.Expr) -> _Sources | None:
+        """A value errs by up to one more of the last digit that is kept of it."""
+        found, digits = self.sources(node.this), node.args.get("decimals")
+        cut = isinstance(node, _ROUNDED) or (isinstance(node, exp.Cast) and node.to.this in _WHOLE)
+        if not found or self.size != "w" or not cut:
+            return found
+
+        def step() -> exp.Expr:
+            if digits is None:
+                return case((_is_integer(node.this), exp.Literal.number(0)), otherwise=exp.Literal.number(1))
+            return func("POWER", cast(exp.Literal.string("0.1"), "DOUBLE"), _double(digits))
+
+        return _together(found, _one(node, step, "common"))
 
     def _operands(self, node: exp.Binary) -> _Sources | None:
         left, right = self.sources(node.left), self.sources(node.right)
@@ -393,11 +400,13 @@ def _most(number: exp.Expr) -> exp.Expr:
 
 def _cut_off(quotient: exp.Div) -> exp.Expr:
     """By how much less a quotient may be for the digits that PostgreSQL cuts off, if it is one of integers."""
-    kind = cast(exp.Anonymous(this="pg_typeof", expressions=[_copy(quotient)]), "TEXT")
-    integers = exp.In(
-        this=kind, expressions=[exp.Literal.string(n) for n in ("smallint", "integer", "bigint")]
-    )
-    return case((integers, exp.Literal.number(1)), otherwise=exp.Literal.number(0))
+    return case((_is_integer(quotient), exp.Literal.number(1)), otherwise=exp.Literal.number(0))
+
+
+def _is_integer(node: exp.Expr) -> exp.Expr:
+    """Whether PostgreSQL gives an expression as an integer."""
+    kind = cast(exp.Anonymous(this="pg_typeof", expressions=[_copy(node)]), "TEXT")
+    return exp.In(this=kind, expressions=[exp.Literal.string(n) for n in ("smallint", "integer", "bigint")])
 
 
 def _is_ahead(offset: exp.Expr | None) -> bool:

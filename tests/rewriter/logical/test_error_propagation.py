@@ -151,6 +151,7 @@ AT_MOST = (
     "SELECT MAX(n) - MIN(n) FROM (SELECT r.c0 + r.c1 AS n FROM r) AS q",
     "SELECT r.c1 / r.c2 FROM r WHERE r.k = 3",
     "SELECT r.c3 / r.c2 FROM r WHERE r.k = 4",
+    "SELECT ROUND(r.c0 / 2000) FROM r WHERE r.k = 3",
     "SELECT r.c2 * r.c3 FROM r WHERE r.k = 5",
     "SELECT r.c2 * r.c2 - r.c3 FROM r WHERE r.k = 6",
     "SELECT MAX(h.s) FROM (SELECT r.k % 3 AS g, SUM(r.c0) AS s FROM r GROUP BY 1) AS h",
