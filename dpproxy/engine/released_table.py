@@ -154,6 +154,11 @@ class ReleasedTable:
         """Standard deviation and 95% interval of each output by its name, for people, and what caps keep out of them.
 
         Empty where none is known.
+
+        >>> spread = OutputColumn((None,), name="stddev", clip="about 900 rows", less="its rows")
+        >>> one = ReleasedTable(((),), {}, (), "UnitMoments", (), Cost(*[Fraction(1)] * 2), columns=(spread,))
+        >>> one.noise().rpartition("; ")[2]
+        'stddev is NULL where the noise would swamp it: form fewer groups, or ask about more units'
         """
         told = ", ".join(dict.fromkeys(f"{c.name} {text}" for c in self.columns if (text := _told(c))))
         above = ((DERIVED, self.derived), (UNKNOWN, self.unknown))
@@ -171,7 +176,7 @@ class ReleasedTable:
             kept_out += (
                 [text.format(", ".join(dict.fromkeys(clipped))) + f", {NOT_COVERED}"] if clipped else []
             )
-        swamped = [c.name for c in self.columns if c.deviations and None in c.values]
+        swamped = [c.name for c in self.columns if (c.deviations or c.clip) and None in c.values]
         kept_out += [SWAMPED.format(", ".join(dict.fromkeys(swamped)))] if swamped else []
         return "; ".join(filter(None, [told, *kept_out, *of_others]))
 
