@@ -31,7 +31,7 @@ class ScryptVerifier:
     @classmethod
     def make(cls, password: str) -> Self:
         """A verifier of a new password, with a salt of its own; OutputError where it is too short."""
-        if len(password) < LEAST_PASSWORD:
+        if len(password.strip()) < LEAST_PASSWORD:
             raise OutputError(f"the owner's password has at least {LEAST_PASSWORD} characters")
         salt = random_bytes(16)
         return cls(salt, _hash(password, salt))

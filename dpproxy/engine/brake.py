@@ -5,6 +5,7 @@ It decides on public facts and on what was released before. Why: docs/decisions/
 
 from __future__ import annotations
 
+import threading
 import time
 from collections import OrderedDict
 from collections.abc import Hashable, Mapping, Sequence
@@ -25,15 +26,16 @@ from mechanisms.histogram import Cost
 MAX_COST, PRICE_FIRST = "dpproxy.max_cost", "dpproxy.price_first"
 LEAST_SHARE = Fraction(1)
 """No query without LIMIT is made to do with less."""
-MINUTES, MOST_SHOWN = 10, 100
-"""How long a price that was shown holds, and how many of them a session keeps."""
+MINUTES, MOST_SHOWN = 10, 10_000
+"""How long a price that was shown holds, and how many of them a process keeps."""
 
 
 class ShownPrices:
-    """The prices that a session has seen of late; its steps run one after the other."""
+    """The prices that analysts have seen of late, in whichever session: psql -c has one for each statement."""
 
     def __init__(self) -> None:
         self._shown: OrderedDict[bytes, tuple[float, int]] = OrderedDict()
+        self._lock = threading.Lock()
 
     def accepted(self, statement: Hashable, price: int) -> bool:
         """Whether the statement was sent after this price of it, or a higher one, was shown; from now on it was.
@@ -43,13 +45,14 @@ class ShownPrices:
         (False, True, False)
         """
         key, now = sha256(repr(statement).encode()).digest(), time.monotonic()
-        until, most = self._shown.pop(key, (now, 0))
-        if now < until and price <= most:
-            return True
-        self._shown[key] = (now + 60 * MINUTES, price)
-        if len(self._shown) > MOST_SHOWN:
-            self._shown.popitem(last=False)
-        return False
+        with self._lock:
+            until, most = self._shown.pop(key, (now, 0))
+            if now < until and price <= most:
+                return True
+            self._shown[key] = (now + 60 * MINUTES, price)
+            if len(self._shown) > MOST_SHOWN:
+                self._shown.popitem(last=False)
+            return False
 
 
 @dataclass(frozen=True)

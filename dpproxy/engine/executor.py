@@ -11,7 +11,7 @@ from dpproxy.backends.base import Backend
 from dpproxy.config.sections import Config
 from dpproxy.engine import refusals
 from dpproxy.engine.binary_arrays import text_array
-from dpproxy.engine.brake import Brake
+from dpproxy.engine.brake import Brake, ShownPrices
 from dpproxy.engine.epochs import EpochClock
 from dpproxy.engine.explain import as_json, as_text
 from dpproxy.engine.optimizer import plan_release
@@ -70,6 +70,7 @@ class QueryEngine:
         self._release_key = randomness.derive(key, "release")
         self.epochs = EpochClock(config.privacy.epoch, ledger.epochs, ledger.origins, begin)
         self._accounts = PayingAccounts(config.budget, ledger.accounts)
+        self._prices = ShownPrices()
         texts = SealedTexts(key) if config.audit.statements else None
         self._purchases = Purchases(backend, ledger, key, config.backend.max_rows, texts)
 
@@ -189,7 +190,7 @@ class QueryEngine:
         if paid.bought:
             brake = replace(brake, first=None)
         statement = (request.analyst, epoch, request.text, request.parameters)
-        brake.check(plans, needed, self._ledger.accounts.left(account), statement, request.prices)
+        brake.check(plans, needed, self._ledger.accounts.left(account), statement, self._prices)
 
     def _evaluate(
         self,

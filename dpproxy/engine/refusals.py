@@ -103,7 +103,7 @@ def price_first(needed: str, left: str, minutes: int, least: str) -> Refusal:
         "PV027",
         f"this statement costs up to {needed} of the {left} that are left",
         detail="Nothing was charged." + (f" In its answer {least}." if least else ""),
-        hint=f"To buy it, send it again in this session within {minutes} minutes. "
+        hint=f"To buy it, send it again within {minutes} minutes. "
         "To see no prices first: `SET dpproxy.price_first = off`.",
     )
 

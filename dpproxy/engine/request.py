@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from dpproxy.backends.base import Cancellation
-from dpproxy.engine.brake import ShownPrices
 from dpproxy.engine.group_selection import Choice
 from dpproxy.engine.last_release import LastRelease
 from dpproxy.telemetry.observer import ChargeTally, Observer
@@ -28,7 +27,6 @@ class QueryRequest:
         attributed: the person a tool's comment names as asking; kept in the history.
         paid: what the execution has cost so far.
         watcher: notified while the execution holds a slot of the backend.
-        prices: the prices that the session was shown.
     kept: by their lasting keys, the private choices of a published answer, which its refreshes use again; those
             of this execution are added. None where nothing is published.
     """
@@ -44,5 +42,4 @@ class QueryRequest:
     attributed: str = ""
     paid: ChargeTally = field(default_factory=ChargeTally)
     watcher: Observer = field(default_factory=Observer)
-    prices: ShownPrices = field(default_factory=ShownPrices)
     kept: dict[bytes, Choice] | None = None

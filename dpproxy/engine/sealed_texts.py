@@ -1,4 +1,7 @@
-"""Texts of statements as the ledger keeps them: encrypted, so that a copy of the ledger without the key has none."""
+"""Texts of statements as the ledger keeps them: encrypted, so that a copy of it without the key does not show them.
+
+A question in words, beside them, has its constants in the clear.
+"""
 
 from __future__ import annotations
 

@@ -61,7 +61,9 @@ def _end_sessions(config: Config, vault: LedgerAndKey, name: str) -> None:
 
 
 def _check(name: str, password: str) -> None:
-    if len(password) < LEAST_PASSWORD:
-        raise UserError(f"an analyst's password has at least {LEAST_PASSWORD} characters")
+    if len(password.strip()) < LEAST_PASSWORD:
+        raise UserError(
+            f"an analyst's password has at least {LEAST_PASSWORD} characters, blanks at its ends not counted"
+        )
     if not name or name.startswith("pg_") or len(name.encode()) > NAME_BYTES or not name.isprintable():
         raise UserError("an analyst's name has 1 to 63 bytes, is printable, and does not begin with pg_")

@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from dpproxy.backends.base import Cancellation
-from dpproxy.engine.brake import ShownPrices
 from dpproxy.engine.last_release import LastRelease
 from dpproxy.engine.request import QueryRequest
 from dpproxy.front.waiting import working_for
@@ -143,7 +142,6 @@ class Session:
         self._ended = ended
         self._relay = Relay(self._classify, services.identity.is_service(analyst), self._refused)
         self._last, self._last_of = LastRelease(), analyst
-        self._prices = ShownPrices()
         self._running: _Running | None = None
         self._presenting: Stages | None = None
         self._awaited: object = None
@@ -434,7 +432,6 @@ class Session:
                 noted,
                 paid,
                 watcher,
-                self._prices,
             )
             return self._services.publish(asker) if isinstance(job, Publish) else answering.execute(asker)
         except Refusal as refusal:

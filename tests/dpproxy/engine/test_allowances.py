@@ -206,6 +206,7 @@ def test_a_price_is_shown_first_and_bought_when_sent_again(ann: Analyst) -> None
     assert ann.ask(TOP, first) == rows, "an answer that was paid for has no price"
     other = Analyst(ann.service, f"other {ann.name}"[:60])
     assert refused(other, TOP, first).code == "PV027"
+    assert Analyst(ann.service, other.name).ask(TOP, first), "in another session of the same analyst"
 
 
 def test_an_empty_answer_says_why(ann: Analyst) -> None:

@@ -16,7 +16,6 @@ from psycopg import pq
 
 from dpproxy.backends.base import Cancellation
 from dpproxy.deployment.service import Service, configured
-from dpproxy.engine.brake import ShownPrices
 from dpproxy.engine.last_release import LastRelease
 from dpproxy.engine.request import QueryRequest
 from rewriter.refusal import Refusal
@@ -59,7 +58,7 @@ class Analyst:
 
     def __init__(self, service: Service, name: str) -> None:
         self.service, self.name = service, name
-        self.last, self.prices = LastRelease(), ShownPrices()
+        self.last = LastRelease()
 
     def ask(
         self, sql: str, settings: Mapping[str, str] | None = None, cancellation: Cancellation | None = None
@@ -75,7 +74,6 @@ class Analyst:
                 settings or {},
                 cancellation or Cancellation(),
                 self.last,
-                prices=self.prices,
             )
         )
         self.notices = answer.notices
