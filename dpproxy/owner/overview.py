@@ -107,7 +107,8 @@ def changes(policy: Policy, schema: BackendSchema, privacy: Privacy) -> Iterator
         )
         yield from _change(table, f"{rare}; {ranked}", integers, {"range": [0, 30]})
         yield from _change(table, ranked, others, {"bounds": [0, 100]})
-        yield from _change(table, "hidden from analysts", [c for c in table.columns if c.hidden], {})
+        warned = "leave what names a person hidden"
+        yield from _change(table, "hidden from analysts", [c for c in table.columns if c.hidden], {}, warned)
     for what, relations, line in (
         (
             "tables",
@@ -145,10 +146,14 @@ def learnt(privacy: Privacy, limits: list[AccountLimit]) -> Iterator[str]:
         yield [*lessons(privacy, joined)][-1].words
 
 
-def _change(table: Table, what: str, columns: list[Column], said: dict[str, Any]) -> Iterator[Change]:
+def _change(
+    table: Table, what: str, columns: list[Column], said: dict[str, Any], warned: str = "of your own values"
+) -> Iterator[Change]:
+    """`warned`: what stands in a comment behind the line, which is an example."""
     if columns:
         line = PolicyLine(("tables", shown_name(table), "columns"), columns[0].name, said, "")
-        yield Change(shown_name(table), what, _names(columns), written([line], {}))
+        *head, last = written([line], {})
+        yield Change(shown_name(table), what, _names(columns), (*head, f"{last}  # {warned}"))
 
 
 def _asked(table: Table) -> list[Column]:
