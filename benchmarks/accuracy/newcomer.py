@@ -41,6 +41,8 @@ under the policy's own budget, with `dpproxy.error_columns` for the judge's sake
 VERDICTS = ("useful", "rough", "cut", "nothing", "refused", "misleading")
 CUT = re.compile("does not cover|is not counted|a lower bound|of these alone")
 WIDTH, FAR, RARE = 1.96, 4, 0.01
+ENDS = ("_stddev", "_low", "_high")
+"""How the names of error columns end."""
 
 
 @dataclass(frozen=True)
@@ -67,11 +69,12 @@ class Found:
 
 @dataclass(frozen=True)
 class Cell:
-    """A released number, None for NULL, with the true one and the deviation of its noise, None where none is stated."""
+    """A released number, None for NULL, with the true one and the ends of its interval, None where none is stated."""
 
     value: float | None
     true: float
-    deviation: float | None
+    low: float | None
+    high: float | None
 
     @property
     def close(self) -> bool:
@@ -81,33 +84,33 @@ class Cell:
     @property
     def outside(self) -> bool:
         """Outside of its interval, and not close."""
-        return not self.close and self._off > WIDTH
+        return not self.close and self._off > 1
 
     @property
     def far(self) -> bool:
         """So far outside that no chance explains it, and not close."""
-        return not self.close and self._off > FAR
+        return not self.close and self._off > FAR / WIDTH
 
     @property
     def swamped(self) -> bool:
         """Not told from 0."""
-        return (
-            self.value is not None and self.deviation is not None and abs(self.value) < WIDTH * self.deviation
-        )
+        return self.low is not None and self.high is not None and self.low < 0 < self.high
 
     @property
     def useful(self) -> bool:
         """Close, or with an interval that holds the truth and says something."""
-        if self.close or self.value is None or self.deviation is None:
+        if self.close or self.value is None or self.low is None or self.high is None:
             return self.close
-        return not self.outside and WIDTH * self.deviation < 0.5 * abs(self.value)
+        width = max(self.value - self.low, self.high - self.value)
+        return not self.outside and width < 0.5 * abs(self.value)
 
     @property
     def _off(self) -> float:
-        """In deviations; without an interval without end."""
-        if self.value is None:
+        """How far the true number is away, where the end of the interval on its side is 1; without one without end."""
+        if self.value is None or self.value == self.true:
             return 0
-        return abs(self.value - self.true) / self.deviation if self.deviation else math.inf
+        end = self.low if self.true < self.value else self.high
+        return math.inf if end in (None, self.value) else (self.true - self.value) / (end - self.value)
 
 
 def newcomers_questions() -> list[Asked]:
@@ -168,19 +171,38 @@ def cells(answer: RowSet, truth: Answer, keys: Sequence[str]) -> list[Cell]:
     true_numbers = [n for n in range(len(truth.columns)) if n not in true_keys]
     there = {group_of(row, true_keys): row for row in truth.rows}
     own_keys = [answer.columns.index(name) for name in keys]
-    deviations = [n for n, name in enumerate(answer.columns) if name.endswith("_stddev")]
-    numbers = [n for n in range(len(answer.columns)) if n not in (*own_keys, *deviations)]
-    stated = {
-        place: n + 1 if n + 1 in deviations else None for place, n in zip(true_numbers, numbers, strict=True)
-    }
+    numbers = [n for n in range(len(truth.columns)) if n not in own_keys]
+    errors = _error_columns(answer.columns, len(truth.columns))
     found = []
     for row in answer.rows:
         true = there.get(group_of(row, own_keys))
         for place, n in zip(true_numbers, numbers, strict=True):
-            at = stated[place]
             exact = None if true is None else number_of(true[place])
-            found.append(Cell(number_of(row[n]), exact or 0, None if at is None else number_of(row[at])))
+            known = {end: row[at] for end, at in errors[n].items()}
+            value = number_of(row[n])
+            found.append(Cell(value, exact or 0, *_interval(value, known)))
     return found
+
+
+def _error_columns(names: Sequence[str], own: int) -> list[dict[str, int]]:
+    """The places of each of the first `own` columns' errors, which stand behind these in their order."""
+    found: list[dict[str, int]] = []
+    behind = own
+    for name in names[:own]:
+        found.append({})
+        for end in ENDS:
+            if names[behind : behind + 1] == [name + end]:
+                found[-1][end] = behind
+                behind += 1
+    return found
+
+
+def _interval(value: float | None, known: Mapping[str, object]) -> tuple[float | None, float | None]:
+    """The ends of a number's interval by its error columns."""
+    deviation, low, high = (number_of(known[end]) if end in known else None for end in ENDS)
+    if value is not None and deviation is not None:
+        return value - WIDTH * deviation, value + WIDTH * deviation
+    return low, high
 
 
 def verdict(answer: RowSet, truth: Answer, found: Sequence[Cell], keys: Sequence[str]) -> str:

@@ -36,6 +36,21 @@ def test_an_answer_is_judged(rows: list[tuple[str | None, ...]], said: str, expe
     assert verdict(answer, TRUTH, cells(answer, TRUTH, ["town"]), ["town"]) == expected
 
 
+def test_error_columns_stand_behind_all_others() -> None:
+    truth = Answer(["n", "m", "m"], [(100, 10, 840)])
+    names = ["n", "m", "m", "n_stddev", "m_low", "m_high", "m_low", "m_high"]
+    answer = RowSet(names, [], [("98", "9", "71", "10", "-5", "12", "6", "100")], [])
+    n, m, most = cells(answer, truth, [])
+    assert n.low == pytest.approx(78.4)
+    assert n.high == pytest.approx(117.6)
+    assert n.close
+    assert (m.low, m.high) == (-5, 12)
+    assert m.swamped
+    assert not m.outside
+    assert most.far
+    assert not most.swamped
+
+
 def test_names_alone_are_judged_by_the_true_ones() -> None:
     for names, expected in (("ab", "useful"), ("ax", "misleading")):
         answer = RowSet(["town"], [], [(name,) for name in names], [])
