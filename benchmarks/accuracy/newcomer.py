@@ -223,7 +223,8 @@ def verdict(answer: RowSet, truth: Answer, found: Sequence[Cell], keys: Sequence
         )
     if all(cell.useful for cell in found):
         return "useful"
-    if any(cell.swamped for cell in found) and not warned:
+    # A lower bound holds whatever its noise is.
+    if any(cell.swamped for cell in found) and not warned and "a lower bound" not in said:
         return "misleading"
     if (
         any(cell.far for cell in found)

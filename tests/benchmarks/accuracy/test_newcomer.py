@@ -22,6 +22,7 @@ EMPTY = "groups of fewer than about 279 units are not shown"
         ([("a", "70", "30"), ("b", "191", "30")], "", "rough"),
         ([("a", "20", "50"), ("b", "191", "20")], NOISE, "rough"),
         ([("a", "20", "50"), ("b", "191", "20")], "", "misleading"),
+        ([("a", "20", "50"), ("b", "19", "20")], "a lower bound of the distinct count", "cut"),
         ([("a", "50", "10"), ("b", "191", "10")], "", "misleading"),
         ([("a", "50", "10"), ("b", "191", "10")], CUT, "cut"),
         ([("a", "50", None), ("b", "191", None)], "", "misleading"),
