@@ -205,6 +205,11 @@ def _meter(meter: Measurement, groups: int) -> Iterator[Property]:
                 yield from _clip(
                     found.clip(found.centre_of(0)), "each unit's moments over all groups", LENGTH
                 )
+                if found.squares:
+                    yield (
+                        "May be NULL",
+                        "a variance or deviation that the noise would swamp, whatever the units",
+                    )
             yield "Price", f"{_units(found.cost_at_most)}, for all groups together"
     elif isinstance(meter, QuantileMeter):
         yield "Mechanism", f"{meter.name}, {1 << meter.bins.levels} bins"
