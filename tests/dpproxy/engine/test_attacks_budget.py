@@ -11,14 +11,13 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-import duckdb
 import psycopg
 import pytest
 
 from dpproxy.deployment.service import Service, configured
 from dpproxy.engine import epochs as module
 from tests.dpproxy.engine.test_executor import Analyst
-from tests.dpproxy.serving import POLICY, Running, make, serving
+from tests.dpproxy.serving import POLICY, Running, make, owner_of, serving
 
 pytestmark = pytest.mark.service
 
@@ -168,7 +167,7 @@ def test_noise_reuse_03(service: Service, tmp_path: Path, monkeypatch: pytest.Mo
     """Somebody is inserted: in the epoch the answer stays as it was, in the next it is drawn anew and charged."""
     ann = Analyst(service, "ann")
     first = ann.ask(TOWNS.format(-1))
-    with duckdb.connect(tmp_path / "people.duckdb") as connection:
+    with owner_of(tmp_path / "people.duckdb") as connection:
         connection.execute("INSERT INTO people VALUES (100000, 'Ulm')")
     assert ann.ask(TOWNS.format(-1)) == first
     assert ann.used() == (1, 0)
