@@ -208,7 +208,7 @@ def _meter(meter: Measurement, groups: int) -> Iterator[Property]:
                 if found.squares:
                     yield (
                         "May be NULL",
-                        "a variance or deviation that the noise would swamp, whatever the units",
+                        "a variance or standard deviation that the noise would swamp",
                     )
             yield "Price", f"{_units(found.cost_at_most)}, for all groups together"
     elif isinstance(meter, QuantileMeter):

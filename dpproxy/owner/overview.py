@@ -147,7 +147,11 @@ def learnt(privacy: Privacy, limits: list[AccountLimit]) -> Iterator[str]:
 
 
 def _change(
-    table: Table, what: str, columns: list[Column], said: dict[str, Any], warned: str = "of your own values"
+    table: Table,
+    what: str,
+    columns: list[Column],
+    said: dict[str, Any],
+    warned: str = "an example: write your own values",
 ) -> Iterator[Change]:
     """`warned`: what stands in a comment behind the line, which is an example."""
     if columns:

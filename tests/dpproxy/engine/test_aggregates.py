@@ -278,5 +278,5 @@ def test_quantiles_share_the_price_of_one(service: Service) -> None:
 def test_explain_says_that_a_variance_may_be_null(ann: Analyst) -> None:
     for aggregate, said in (("STDDEV(amount)", True), ("AVG(amount)", False)):
         plan = "\n".join(line for (line,) in ann.ask(f"EXPLAIN SELECT {aggregate} FROM orders"))
-        assert ("May be NULL: a variance or deviation that the noise would swamp" in plan) == said
+        assert ("May be NULL: a variance or standard deviation that the noise would swamp" in plan) == said
     assert ann.used() == (0, 0)
