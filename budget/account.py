@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime
 from fractions import Fraction
@@ -33,6 +33,16 @@ class Charge:
         for amount in (self.information, self.calls):
             if type(amount) is not int or not 0 <= amount <= MOST:
                 raise ValueError(f"{amount!r} is no amount of micro-units from 0 to {MOST}")
+
+    @staticmethod
+    def sum(charges: Iterable[Charge]) -> Charge:
+        """All of them together.
+
+        >>> Charge.sum([Charge(1, 2), Charge(3, 4)])
+        Charge(information=4, calls=6)
+        """
+        listed = list(charges)
+        return Charge(sum(c.information for c in listed), sum(c.calls for c in listed))
 
     def __str__(self) -> str:
         information, calls = shown(self.information), shown(self.calls)
@@ -110,7 +120,7 @@ class ReserveRequest:
             raise ValueError("a query has charges, and for each a mechanism and words")
         if not self.looking and any(charge == Charge(0, 0) for charge in self.charges):
             raise ValueError("a release costs something")
-        return Charge(sum(c.information for c in self.charges), sum(c.calls for c in self.charges))
+        return Charge.sum(self.charges)
 
 
 @dataclass(frozen=True)

@@ -248,6 +248,11 @@ class Ledger:
         rows = self._store.rows(statements.CHOICES, account=account, keys=list(keys))
         return {key: (place, answer) for key, place, answer in rows}
 
+    def paid(self, account: str, request_keys: Sequence[bytes]) -> set[bytes]:
+        """Those of the requests whose answers this account has paid for; nothing is noted."""
+        rows = self._store.rows(statements.PAID, account=account, keys=list(request_keys))
+        return {key for (key,) in rows}
+
     def stored(self, release_key: bytes) -> tuple[bytes, Charge] | None:
         """An answer that anybody paid for, and its cost.
 

@@ -322,6 +322,11 @@ JOIN dpproxy_ledger.answer AS answer ON answer.release_key = choice.release_key
 WHERE choice.account = %(account)s AND choice.choice_key = ANY(%(keys)s::bytea[])
 """
 
+PAID = """
+SELECT request_key FROM dpproxy_ledger.request
+WHERE account = %(account)s AND request_key = ANY(%(keys)s::bytea[])
+"""
+
 STORED = """
 SELECT answer, information, calls FROM dpproxy_ledger.answer WHERE release_key = %(release_key)s
 """

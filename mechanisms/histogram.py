@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal, Protocol
@@ -39,6 +40,25 @@ class Cost:
 
     information: Fraction
     calls: Fraction
+
+    @staticmethod
+    def sum(costs: Iterable[Cost]) -> Cost:
+        """All of them together.
+
+        >>> Cost.sum([Cost(Fraction(1), Fraction(0)), Cost(Fraction(1, 4), Fraction(1))])
+        Cost(information=Fraction(5, 4), calls=Fraction(1, 1))
+        """
+        listed = list(costs)
+        information = sum((c.information for c in listed), Fraction(0))
+        return Cost(information, sum((c.calls for c in listed), Fraction(0)))
+
+    def in_units_of(self, units: Fraction) -> Cost:
+        """The cost of a mechanism that was given a larger eps_per, of which one unit is worth so many of the account's.
+
+        >>> Cost(Fraction(2), Fraction(1)).in_units_of(Fraction(4))
+        Cost(information=Fraction(8, 1), calls=Fraction(1, 1))
+        """
+        return Cost(units * self.information, self.calls)
 
 
 @dataclass(frozen=True)

@@ -14,11 +14,20 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 
-from pydantic import BaseModel, BeforeValidator, Field, ValidationError, field_validator, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    Field,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 
 from budget.units import MICRO, MOST
 from dpproxy.config.identity import IdentitySection
 from dpproxy.config.mechanism_limits import LEAST_EPSILON, MOST_FETCHED, between, impossible
+from dpproxy.config.precision import LEVELS, Target
 from dpproxy.config.values import MEMORY, SECTION, duration, exact, memory_bytes
 from mechanisms.distinct_count import MOST_BOUNDS
 from mechanisms.partition_selection import ONE
@@ -60,6 +69,20 @@ def _exact(value: object) -> object:
     return Fraction(value)
 
 
+def _level(value: Fraction) -> Fraction:
+    if value not in LEVELS:
+        raise ValueError(f"must be one of {', '.join(f'{float(level):g}' for level in LEVELS)}")
+    return value
+
+
+def _error(value: object) -> object:
+    """A share like "5%", or a size."""
+    text = str(value) if isinstance(value, (int, Fraction)) and not isinstance(value, bool) else value
+    if isinstance(text, str):
+        Target.read(text)
+    return text
+
+
 def _duration(value: object) -> object:
     return duration(value) if isinstance(value, str) else value
 
@@ -68,6 +91,8 @@ Exact = Annotated[Fraction, BeforeValidator(_exact)]
 Amount = Annotated[Exact, between(Fraction(0), Fraction(MOST, MICRO))]
 Price = Annotated[Amount, Field(gt=0)]
 Most = Annotated[Price | None, BeforeValidator(lambda value: None if value == "off" else value)]
+Level = Annotated[Exact, AfterValidator(_level)]
+Error = Annotated[str, BeforeValidator(_error)]
 Positive = Annotated[int, Field(ge=1)]
 Duration = Annotated[dt.timedelta, BeforeValidator(_duration), Field(gt=dt.timedelta())]
 Period = Literal["none", "day", "week", "month"]
@@ -195,6 +220,7 @@ class Privacy(_Section):
     query_calls: Price = Fraction(5)
     usual_information: Price = Fraction(10)
     usual_calls: Price = Fraction(3)
+    most_units_per_answer: Annotated[Price, between(Fraction(1))] = Fraction(64)
     allowances: Allowances = Allowances()
     relative_error: Annotated[Exact, between(Fraction(1, 1000)), Field(lt=1)] = Fraction(1, 10)
     max_items_per_unit: Annotated[int, between(1, MOST_BOUNDS)] = 100
@@ -230,6 +256,9 @@ class Analyst(Limits):
 
     publish: bool = False
     max_cost: Most = None
+    units: Level | None = None
+    error: Error | None = None
+    most_units: Price | None = None
 
 
 class Team(Limits):
@@ -296,6 +325,16 @@ class Budget(_Section):
         """What one statement of an analyst may cost where the session says nothing, None for no bound."""
         own = self.analysts.get(analyst, Analyst())
         return own.max_cost if "max_cost" in own.model_fields_set else self.max_cost
+
+    def precision(self, analyst: str) -> dict[str, str]:
+        """The settings of an analyst's precision where neither the session nor the statement has any.
+
+        >>> Budget(analysts={"ann": Analyst(error="5%")}).precision("ann")
+        {'dpproxy.error': '5%'}
+        """
+        own = self.analysts.get(analyst, Analyst())
+        asked = {"units": own.units, "error": own.error, "most_units": own.most_units}
+        return {f"dpproxy.{name}": str(value) for name, value in asked.items() if value is not None}
 
     def may_publish(self, analyst: str) -> bool:
         """Whether an analyst may make answers free for everybody."""

@@ -20,7 +20,7 @@ from dpproxy.config.sections import Budget, Privacy
 from dpproxy.engine import refusals
 from dpproxy.engine.optimizer import smaller
 from dpproxy.engine.options import amount_of, usual
-from dpproxy.engine.release_plan import ReleasePlan, total
+from dpproxy.engine.release_plan import ReleasePlan
 from mechanisms.histogram import Cost
 
 MAX_COST, PRICE_FIRST = "dpproxy.max_cost", "dpproxy.price_first"
@@ -95,7 +95,7 @@ class Brake:
         share = None if self.spends else self.usual
         if self.most is None or not open_ended:
             return share
-        fixed = total(plan.cost_at_most for plan in parts).information - total(open_ended).information
+        fixed = Cost.sum(plan.price for plan in parts).information - Cost.sum(open_ended).information
         information = (self.most - fixed) / len(open_ended)
         if information < LEAST_SHARE:
             return replace(self.usual, information=LEAST_SHARE) if not fixed else self.usual

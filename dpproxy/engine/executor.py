@@ -4,24 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from functools import partial
 
 from budget.account import Charge, Exhausted
+from budget.units import micro_limit
 from dpproxy.backends.base import Backend
+from dpproxy.config.precision import Target
 from dpproxy.config.sections import Config
 from dpproxy.engine import refusals
 from dpproxy.engine.binary_arrays import text_array
 from dpproxy.engine.brake import Brake, ShownPrices
+from dpproxy.engine.climb import Climb, climbs
 from dpproxy.engine.epochs import EpochClock
-from dpproxy.engine.explain import as_json, as_text
+from dpproxy.engine.explain import Explained, as_json, as_text
 from dpproxy.engine.optimizer import plan_release
-from dpproxy.engine.options import TERMS, terms
+from dpproxy.engine.options import TERMS, UNITS, levels_of, target, terms
 from dpproxy.engine.paying_accounts import PayingAccounts
 from dpproxy.engine.planner import BoundNode, Planned, Planner, PreparedQuery
 from dpproxy.engine.presentation_arrays import arrays, released
-from dpproxy.engine.purchase import Purchases, write_queries
+from dpproxy.engine.purchase import Accept, Purchases, write_queries
 from dpproxy.engine.release_keys import ReleaseKeys
-from dpproxy.engine.release_plan import ReleasePlan, charge, total
+from dpproxy.engine.release_plan import ReleasePlan, charge
 from dpproxy.engine.released_table import ReleasedTable
 from dpproxy.engine.request import QueryRequest
 from dpproxy.engine.rollback_guard import RollbackGuardedLedger
@@ -32,6 +36,7 @@ from mechanisms.histogram import Cost
 from rewriter.effort import bounded
 from rewriter.logical.plan import SystemTableNode
 from rewriter.statements.classify import Verdict
+from rewriter.statements.comments import hinted
 from rewriter.statements.set_statement import ERROR_COLUMNS
 
 Texts = tuple[str | None, ...]
@@ -100,6 +105,7 @@ class QueryEngine:
         """
         with refusals.translated(), request.stages.during("plan"):
             epoch = self.epochs.turn()
+            request = replace(request, settings=self._settings(request))
             errors = _on(request.settings.get(ERROR_COLUMNS, "off"))
             prepared = self._planner.prepare(request.text, request.oids, errors)
             chain = self._accounts.chain(request.analyst)
@@ -132,6 +138,7 @@ class QueryEngine:
         shown: dict[int, ReleasedTable] = {}
         brake = self._brake(request)
         share: Cost | None = None
+        sought = target(self._config.privacy, request.settings)
         done = 0
         while done < len(prepared.columns):
             self._evaluate(request, prepared, constants, done, arrays(columns, prepared))
@@ -143,8 +150,15 @@ class QueryEngine:
             plans = self._within(share, plans, planned[done:], request.settings, epoch)
             if ready < len(planned):
                 self._refuse_unaffordable(plans, chain)
-            wanted = [plan for plan in plans[: ready - done] if plan is not None]
             accept = partial(self._accept, request, brake, chain[0], epoch, plans[ready - done :])
+            wanted = []
+            for node, plan in zip(planned[done:ready], plans, strict=False):
+                if plan is None or isinstance(node, SystemTableNode):
+                    continue
+                if sought is None or not climbs(plan):
+                    wanted.append(plan)
+                elif plan.request_key not in results:
+                    results[plan.request_key] = self._climbed(request, sought, node, chain, epoch, accept)
             results |= self._purchases.results(request, wanted, chain, epoch, accept)
             for number, (node, plan) in enumerate(zip(planned[done:ready], plans, strict=False), done):
                 if isinstance(node, SystemTableNode):
@@ -167,6 +181,61 @@ class QueryEngine:
             columns.append([None if one is None else repr(float(one)) for one in sizes])
         return columns, results
 
+    def _settings(self, request: QueryRequest) -> Mapping[str, str]:
+        """The settings that count: a comment's before the session's, and those before the policy's for the analyst."""
+        mine = self._config.budget.precision(request.analyst)
+        settings = {**mine, **request.settings, **hinted(request.text)}
+        if target(self._config.privacy, settings) is not None:
+            settings.pop(UNITS, None)
+        return settings
+
+    def _climbed(
+        self,
+        request: QueryRequest,
+        sought: tuple[Target, Fraction],
+        node: BoundNode,
+        chain: Sequence[str],
+        epoch: str,
+        accept: Accept,
+    ) -> ReleasedTable:
+        """The answer of a node for an error: at the first level that is enough, or the last that may be paid."""
+        aim, most = sought
+        offered = [level for level in levels_of(self._config.privacy) if level <= max(most, Fraction(1))]
+        climb = Climb(aim, offered, partial(self._at, node, request.settings, epoch))
+        brake, before, account = self._brake(request), request.paid.information, chain[0]
+        levels = climb.marks()
+        paid = [levels[key] for key in self._ledger.paid(account, list(levels))]
+        allowed = before + micro_limit(most)
+
+        def affordable(further: Charge) -> bool:
+            whole = Charge(request.paid.information + further.information, 0)
+            return (
+                whole.information <= allowed
+                and not brake.above(whole)
+                and self._ledger.accounts.get(account).can_pay(further)
+            )
+
+        def accept_all(plans: Sequence[ReleasePlan], owed: Sequence[Charge]) -> None:
+            """Of the first level all that may follow is to be accepted."""
+            known = Charge.sum(owed)
+            if request.paid.information == before:
+                bound = allowed if brake.most is None else min(allowed, micro_limit(brake.most))
+                rest = max(0, bound - before - known.information)
+                accept(plans, [known, Charge(rest, known.calls * (len(levels) - 1))])
+            else:
+                accept(plans, owed)
+
+        def buy(plan: ReleasePlan) -> ReleasedTable:
+            return self._purchases.results(request, [plan], chain, epoch, accept_all)[plan.request_key]
+
+        return climb.answer(paid, buy, affordable)
+
+    def _at(self, node: BoundNode, settings: Mapping[str, str], epoch: str, level: Fraction) -> ReleasePlan:
+        """How a node is answered at a level."""
+        (plan,) = self._plans((node,), {**settings, UNITS: str(level)}, epoch)
+        assert plan is not None
+        return plan
+
     def _brake(self, request: QueryRequest) -> Brake:
         return Brake.of(self._config.privacy, self._config.budget, request.analyst, request.settings)
 
@@ -181,12 +250,9 @@ class QueryEngine:
         owed: Sequence[Charge],
     ) -> None:
         """PV026 or PV027 for a statement that costs so much; `later`: plans that wait for what is bought now."""
-        to_come = charge(total(plan.cost_at_most for plan in later if plan is not None))
-        parts, paid = (*owed, to_come), request.paid
-        needed = Charge(
-            paid.information + sum(part.information for part in parts),
-            paid.calls + sum(part.calls for part in parts),
-        )
+        to_come = charge(Cost.sum(plan.price for plan in later if plan is not None))
+        paid = request.paid
+        needed = Charge.sum([Charge(paid.information, paid.calls), *owed, to_come])
         if paid.bought:
             brake = replace(brake, first=None)
         statement = (request.analyst, epoch, request.text, request.parameters)
@@ -208,7 +274,7 @@ class QueryEngine:
 
     def _refuse_unaffordable(self, plans: Sequence[ReleasePlan | None], chain: Sequence[str]) -> None:
         """PV001 before anything is paid where the account could not pay for the stages to come."""
-        needed = charge(total(plan.cost_at_most for plan in plans if plan is not None))
+        needed = charge(Cost.sum(plan.price for plan in plans if plan is not None))
         account = self._ledger.accounts.get(chain[0])
         if not account.can_pay(needed):
             raise Exhausted(needed, account.left, None)
@@ -264,11 +330,26 @@ class QueryEngine:
         found = self._within(share, priced, closed, request.settings, epoch)
         plans = [plan for plan in found if plan is not None]
         write_queries(plans)
-        needed = charge(total(plan.cost_at_most for plan in {p.request_key: p for p in plans}.values()))
+        needed = charge(Cost.sum(plan.price for plan in {p.request_key: p for p in plans}.values()))
         above = f"refused, unless it was answered before; it needs {needed}" if brake.above(needed) else ""
+        explained = [
+            self._with_levels(plan, partial(self._at, node, request.settings, epoch), account)
+            for node, plan in zip(closed, found, strict=True)
+            if plan is not None and isinstance(node, BoundNode)
+        ]
         if prepared.explain == "JSON":
-            return [as_json(plans, left, needed, above)]
-        return as_text(plans, left, above)
+            return [as_json(explained, left, needed, above)]
+        return as_text(explained, left, above)
+
+    def _with_levels(
+        self, plan: ReleasePlan, at: Callable[[Fraction], ReleasePlan], account: str
+    ) -> Explained:
+        """A plan with what other levels of it cost this account, where they can be bought."""
+        if not climbs(plan) or self._config.privacy.noise == "laplace":
+            return Explained(plan)
+        levels = [at(level) for level in levels_of(self._config.privacy)[::2]]
+        keys = {rung.request_key for level in levels for rung in (level, *level.rungs)}
+        return Explained(plan, levels, self._ledger.paid(account, list(keys)))
 
 
 def _off(setting: str) -> bool:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 
 from budget.account import Charge
@@ -28,6 +29,22 @@ from mechanisms.unknown_domain import UnkGumb
 from rewriter.ir.measure import Count, Measure, Moment, named
 from rewriter.plan import HistogramQuery
 
+
+@dataclass(frozen=True)
+class Explained:
+    """A plan to be explained.
+
+    Attributes:
+        plan: how the node is answered.
+        levels: how it would be at others, ascending; none where its precision cannot be bought.
+        paid: the request keys that the account has paid for.
+    """
+
+    plan: ReleasePlan
+    levels: Sequence[ReleasePlan] = ()
+    paid: Collection[bytes] = ()
+
+
 Property = tuple[str, str]
 """Name and value of what is said about a node; those of a mechanism follow its name."""
 _OF_THE_NODE = {"Groups", "Shown", "More groups", "Not covered by intervals", "Cost", "Left"}
@@ -35,7 +52,7 @@ _ABOVE = "Above dpproxy.max_cost"
 _NOTHING = "Answered by the front: no private rows are read, nothing is charged"
 
 
-def as_text(plans: Sequence[ReleasePlan], left: Charge | None, above: str = "") -> list[str]:
+def as_text(plans: Sequence[Explained], left: Charge | None, above: str = "") -> list[str]:
     """The lines of EXPLAIN; `left` is what the analyst's own account has, `above` what follows from a price above
     dpproxy.max_cost."""
     lines = [line for plan in plans for name, said in explanation(plan, left) for line in _lines(name, said)]
@@ -47,14 +64,14 @@ def as_text(plans: Sequence[ReleasePlan], left: Charge | None, above: str = "") 
 def _lines(name: str, said: str) -> Iterator[str]:
     if name == "Groups":
         yield f"Groups of {said}"
-    elif name == "Backend":
-        yield "  Backend:"
+    elif name in ("Backend", "Precision"):
+        yield f"  {name}:"
         yield from (f"    {line}" for line in said.splitlines())
     else:
         yield f"  {name}: {said}"
 
 
-def as_json(plans: Sequence[ReleasePlan], left: Charge | None, needed: Charge, above: str = "") -> str:
+def as_json(plans: Sequence[Explained], left: Charge | None, needed: Charge, above: str = "") -> str:
     """The same as PostgreSQL's document: a result over an aggregate for each plan, each over its mechanisms; `needed`
     is the most that all cost."""
     information, calls = (float(Fraction(amount, 10**6)) for amount in (needed.information, needed.calls))
@@ -77,13 +94,16 @@ def _node(properties: Iterable[Property]) -> dict[str, object]:
             mechanisms.append({"Node Type": said, "Parent Relationship": "Outer"})
         elif name == "Backend":
             backend += said.splitlines()
+        elif name == "Precision":
+            node[name] = said.splitlines()
         else:
             (node if name in _OF_THE_NODE else mechanisms[-1])[name] = said
     return node | ({"Backend": backend} if backend else {}) | ({"Plans": mechanisms} if mechanisms else {})
 
 
-def explanation(plan: ReleasePlan, left: Charge | None) -> Iterator[Property]:
+def explanation(explained: Explained, left: Charge | None) -> Iterator[Property]:
     """What is said about one DP node."""
+    price, plan = explained.plan.price, explained.plan.whole or explained.plan
     node = plan.node
     domain = "unknown domain" if node.cells is None else f"known domain of {len(node.cells)} cells"
     groups = "unrestricted" if node.delta0 is None else f"at most {node.delta0} groups of one unit"
@@ -108,11 +128,21 @@ def explanation(plan: ReleasePlan, left: Charge | None) -> Iterator[Property]:
         yield "More groups", f"SET dpproxy.max_cost = {plan.dearer}"
     if capped := caps(node.aggregate):
         yield "Not covered by intervals", f"{capped}, {BEYOND}"
-    yield "Cost", f"at most {charge(plan.cost_at_most)}"
+    yield "Cost", f"at most {charge(price)}"
     if left is not None:
         yield "Left", str(left)
+    if explained.levels:
+        yield "Precision", "\n".join(_level(level, explained.paid) for level in explained.levels)
     for query in plan.queries():
         yield "Backend", "\n".join(_query(query))
+
+
+def _level(plan: ReleasePlan, paid: Collection[bytes]) -> str:
+    """What a level costs, and the noise of it as far as it is known before."""
+    missing = [rung for rung in (plan, *plan.rungs) if rung.request_key not in paid]
+    price = f"costs {charge(Cost.sum(rung.cost_at_most for rung in missing))}" if missing else "is bought"
+    noise = (said for name, said in explanation(Explained(plan), None) if name == "Noise")
+    return f"dpproxy.units = {shown(micro(plan.level))} {'; '.join((price, *dict.fromkeys(noise)))}"
 
 
 def _mechanism(

@@ -56,7 +56,7 @@ Traps.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 
@@ -71,8 +71,9 @@ from dpproxy.engine.measurement.quantiles import QuantileMeter
 from dpproxy.engine.measurement.totals import TotalsMeasurement
 from dpproxy.engine.options import ReleaseOptions
 from dpproxy.engine.planner import BoundNode
+from dpproxy.engine.precision import Combines, steps
 from dpproxy.engine.release_keys import ReleaseKeys
-from dpproxy.engine.release_plan import ReleasePlan, charge, running, total
+from dpproxy.engine.release_plan import ReleasePlan, charge, running
 from dpproxy.engine.select_partitions import PartitionSelection
 from dpproxy.engine.select_running import RunningSelection, times_over
 from mechanisms.choose import CELLS_WITHOUT_K, MechanismSettings, NoMechanism, choose
@@ -81,6 +82,7 @@ from mechanisms.count_release import KnownCountRelease, PrivateCountRelease
 from mechanisms.histogram import Cost
 from mechanisms.known_domain import KnownGumb
 from mechanisms.partition_selection import DPSips
+from mechanisms.randomness import Plain
 from rewriter.api import is_empty
 from rewriter.ir.measure import Count, DistinctItems, Joint, Moment, Quantiles, Running, Total
 from rewriter.ir.relation import leaves
@@ -93,7 +95,29 @@ MOST_COMPLETE = 10_000
 
 
 def plan_release(node: BoundNode, terms: ReleaseOptions, keys: ReleaseKeys) -> ReleasePlan:
-    """The release plan of a node under these options. Raises Refusal where no mechanism answers.
+    """The release plan of a node under these options, with its rungs. Raises Refusal where no mechanism answers."""
+    if terms.units == 1:
+        return _plan(node, terms, keys)
+    plan = _plan(node, terms.at(terms.units), keys)
+    first, *further = steps(terms.units, combines(plan))
+    if not further:
+        return plan
+    rungs = (_plan(node, terms.at(units, rung), keys) for rung, units in enumerate(further, 1))
+    return replace(_plan(node, terms.at(first), keys), rungs=tuple(rungs), whole=plan)
+
+
+def combines(plan: ReleasePlan) -> Combines:
+    """How often measurements are combined with later ones: unthresholded Gaussian ones over fixed cells."""
+    fixed = isinstance(plan.selection, FullDomain) and plan.terms.settings.noise == "gaussian"
+    if not (
+        fixed and plan.meters and all(isinstance(m, (SumMeasurement, TotalsMeasurement)) for m in plan.meters)
+    ):
+        return "never"
+    return "twice" if any(isinstance(m, TotalsMeasurement) for m in plan.meters) else "always"
+
+
+def _plan(node: BoundNode, terms: ReleaseOptions, keys: ReleaseKeys) -> ReleasePlan:
+    """The plan of one rung.
 
     The order of the checks matters: what comes to nothing is free, even if the node could not be priced.
     """
@@ -208,9 +232,14 @@ def _ask(node: BoundNode, terms: ReleaseOptions, k: int | None, keys: ReleaseKey
     restricted = not is_top_k(selection)
     meters = _meters(node, terms, released, GroupBound(node.delta0 if restricted else None), restricted)
     _refuse_costly(meters, max(selection.most, 1), terms)
-    described = [selection.parameters, *(m.parameters(selection.most) for m in meters)]
-    key = keys.release(node, described)
+    key = keys.release(node, _described(selection, meters, terms))
     return ReleasePlan(node, terms, selection, meters, k, key, key, keys)
+
+
+def _described(selection: Selection, meters: Sequence[Measurement], terms: ReleaseOptions) -> Plain:
+    """All that decides the law of a release besides its node, and which of several with one law it is."""
+    described = [selection.parameters, *(m.parameters(selection.most) for m in meters)]
+    return [*described, ("rung", terms.rung)] if terms.rung else described
 
 
 def _as_totals(node: BoundNode, terms: ReleaseOptions, k: int | None) -> BoundNode:
@@ -309,7 +338,7 @@ def _count_release(node: BoundNode, terms: ReleaseOptions, place: int, tau: int)
 
     Not with noise = "laplace": its accounting composes steps of bounded range only.
     """
-    eps_per, delta_per = terms.settings.eps_per, terms.settings.delta_per
+    eps_per, delta_per = terms.eps_per, terms.settings.delta_per
     most = _allowed(terms, terms.kinds.count_release, "counts of groups without LIMIT", "count_release")
     mechanism: KnownCountRelease | PrivateCountRelease
     if node.cells is not None:
@@ -370,9 +399,7 @@ def _by_weight(node: BoundNode, terms: ReleaseOptions) -> PartitionSelection:
         "partition_selection",
     )
     delta0 = terms.max_items if node.delta0 is None else min(node.delta0, terms.max_items)
-    mechanism = DPSips(
-        settings.eps_per, settings.delta_per, most.information, most.calls, delta0, terms.floor
-    )
+    mechanism = DPSips(terms.eps_per, settings.delta_per, most.information, most.calls, delta0, terms.floor)
     return PartitionSelection(node, mechanism)
 
 
@@ -388,7 +415,8 @@ def _allowed(terms: ReleaseOptions, most: Fraction | None, what: str, kind: str)
 def _refuse_costly(meters: Iterable[Measurement], groups: int, terms: ReleaseOptions) -> None:
     """PV025 for distinct counts that cost more than the owner allows."""
     what, kind, most = "distinct counts of values", "distinct_count", terms.kinds.distinct_count
-    needed = total(m.cost(groups) for m in meters if isinstance(m, DistinctMeter)).information
+    cost = Cost.sum(m.cost(groups) for m in meters if isinstance(m, DistinctMeter))
+    needed = terms.worth(cost).information
     if most == 0 < needed:
         raise refusals.not_offered(what, kind, "Count privacy units: COUNT(DISTINCT <privacy unit>).")
     if most is not None and needed > most:
@@ -418,7 +446,7 @@ def choices(plan: ReleasePlan, *, lasting: bool = False) -> dict[int, bytes]:
 
     `lasting`: the key is the same in each epoch.
     """
-    if not isinstance(plan.selection, FullDomain):
+    if not isinstance(plan.selection, FullDomain) or plan.terms.rung:
         return {}
     keys = {}
     for meter in plan.meters:
@@ -440,5 +468,5 @@ def with_choices(plan: ReleasePlan, known: Mapping[int, Choice]) -> ReleasePlan:
         else m
         for m in plan.meters
     )
-    described = [plan.selection.parameters, *(m.parameters(plan.selection.most) for m in meters)]
-    return replace(plan, meters=meters, release_key=plan.keys.release(plan.node, described))
+    key = plan.keys.release(plan.node, _described(plan.selection, meters, plan.terms))
+    return replace(plan, meters=meters, release_key=key)

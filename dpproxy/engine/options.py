@@ -9,16 +9,26 @@ from fractions import Fraction
 from typing import Literal, cast
 
 from budget.account import Charge
-from budget.units import MOST, units
+from budget.units import MOST, micro, shown, units
 from dpproxy.config.epoch import Epoch, epoch_begin
+from dpproxy.config.precision import LEVELS, Target
 from dpproxy.config.sections import Allowances, Privacy
 from dpproxy.engine import refusals
 from mechanisms.choose import MechanismSettings
 from mechanisms.count_release import PrivateCountRelease
 from mechanisms.histogram import Cost
 from mechanisms.partition_selection import ONE
+from mechanisms.unit_clip import root_up
+from mechanisms.validation import LARGEST_EPSILON
 
-TERMS = ("dpproxy.spend", "dpproxy.distinct_values", "dpproxy.query_information", "dpproxy.query_calls")
+UNITS, ERROR, MOST_UNITS = "dpproxy.units", "dpproxy.error", "dpproxy.most_units"
+TERMS = (
+    "dpproxy.spend",
+    "dpproxy.distinct_values",
+    "dpproxy.query_information",
+    "dpproxy.query_calls",
+    UNITS,
+)
 """The settings that `terms` reads."""
 
 
@@ -27,7 +37,8 @@ class ReleaseOptions:
     """Public parameters of every release: the deployment's, and what the analyst has set.
 
     Attributes:
-        settings: what the choice of a mechanism depends on.
+        settings: what the choice of a mechanism depends on; its eps_per is that of the level.
+        eps_per: the deployment's, for what spends an allowance.
         max_k: the largest LIMIT of a top-k query.
         allowance: the most that a query without LIMIT may spend.
         relative_error: of each count where an allowance is spent on as many counts as it pays for.
@@ -39,9 +50,12 @@ class ReleaseOptions:
         length, epoch: how long an epoch lasts, and the name of the present one.
         scans: tools' bare lists of values are answered, and charged.
         floor: the least weight in partition selection, in 2^-20.
+        units: the level, which is what a measure costs that costs one unit by default; of a rung, what that one costs.
+        rung: 0 for an answer by itself, n for the n-th further measurement that makes an answer more precise.
     """
 
     settings: MechanismSettings
+    eps_per: Fraction
     max_k: int
     allowance: Cost
     relative_error: Fraction
@@ -54,6 +68,21 @@ class ReleaseOptions:
     epoch: str = ""
     scans: bool = False
     floor: int = 1
+    units: Fraction = Fraction(1)
+    rung: int = 0
+
+    def at(self, units: Fraction, rung: int = 0) -> ReleaseOptions:
+        """The same at another level.
+
+        A unit is worth rho = eps_per^2/8 (accounting.md), so that `units` of them are one unit of a mechanism that is
+        given eps_per times their square root, which is rounded down.
+        """
+        settings = replace(self.settings, eps_per=self.eps_per / root_up(1 / units))
+        return replace(self, settings=settings, units=units, rung=rung)
+
+    def worth(self, cost: Cost) -> Cost:
+        """The cost of what was bought at this level, in the account's units."""
+        return cost.in_units_of(self.units)
 
     @property
     def begin(self) -> dt.datetime | None:
@@ -80,7 +109,7 @@ class ReleaseOptions:
 def terms(privacy: Privacy, wishes: Mapping[str, str]) -> ReleaseOptions:
     """The terms of a session with these dpproxy.* settings; raises Refusal (22023) for values that do not exist."""
     spend = _one_of(wishes, "dpproxy.spend", "accurate", "cheap")
-    shown = _one_of(wishes, "dpproxy.distinct_values", "domain", "present")
+    values = _one_of(wishes, "dpproxy.distinct_values", "domain", "present")
     chosen = MechanismSettings(
         privacy.epsilon_per,
         privacy.delta_per,
@@ -90,6 +119,7 @@ def terms(privacy: Privacy, wishes: Mapping[str, str]) -> ReleaseOptions:
     )
     return ReleaseOptions(
         chosen,
+        privacy.epsilon_per,
         privacy.max_k,
         Cost(
             _amount(wishes, "dpproxy.query_information", privacy.query_information),
@@ -98,10 +128,11 @@ def terms(privacy: Privacy, wishes: Mapping[str, str]) -> ReleaseOptions:
         privacy.relative_error,
         privacy.max_items_per_unit,
         privacy.quantile_bins,
-        shown == "present",
+        values == "present",
         privacy.allowances,
         scans=privacy.scans == "charge",
         floor=max(1, privacy.least_weight * ONE),
+        units=_level(wishes, privacy),
     )
 
 
@@ -126,6 +157,46 @@ def amount_of(wishes: Mapping[str, str], name: str, default: Fraction | None) ->
         if wish.lower() == "off"
         else _number(wish, name, "'off'", "a number of information units above 0")
     )
+
+
+def levels_of(privacy: Privacy) -> list[Fraction]:
+    """The levels that the owner lets an answer have, ascending."""
+    most = min(privacy.most_units_per_answer, (LARGEST_EPSILON / privacy.epsilon_per) ** 2)
+    return [level for level in LEVELS if level <= most]
+
+
+def target(privacy: Privacy, wishes: Mapping[str, str]) -> tuple[Target, Fraction] | None:
+    """The error that an analyst asks for, and the most information units that one answer may cost for it.
+
+    None where there is none; Refusal (22023) for values that do not exist.
+    """
+    wish = wishes.get(ERROR, "off")
+    if wish.lower() == "off":
+        return None
+    if privacy.noise == "laplace":
+        raise refusals.one_level(ERROR)
+    try:
+        wanted = Target.read(wish)
+    except ValueError:
+        raise refusals.unknown_value(
+            ERROR, ("a share like '5%', up to 50%", "a size like 20", "'off'")
+        ) from None
+    return wanted, _amount(wishes, MOST_UNITS, privacy.most_units_per_answer)
+
+
+def _level(wishes: Mapping[str, str], privacy: Privacy) -> Fraction:
+    """What a measure is to cost; Refusal (22023) for what is no level, or above what the owner lets an answer have."""
+    wish = wishes.get(UNITS)
+    if wish is None:
+        return Fraction(1)
+    levels = levels_of(privacy)
+    listed = [shown(micro(level)) for level in levels]
+    units = _number(wish, UNITS, *listed)
+    if units not in levels:
+        raise refusals.unknown_value(UNITS, listed)
+    if privacy.noise == "laplace" and units != 1:
+        raise refusals.one_level(UNITS)
+    return units
 
 
 def _one_of(wishes: Mapping[str, str], name: str, *values: str) -> str | None:

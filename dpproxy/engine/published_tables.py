@@ -25,7 +25,7 @@ from dpproxy.engine import refusals
 from dpproxy.engine.brake import MAX_COST, PRICE_FIRST
 from dpproxy.engine.executor import QueryEngine
 from dpproxy.engine.group_selection import Choice
-from dpproxy.engine.options import TERMS
+from dpproxy.engine.options import ERROR, MOST_UNITS, TERMS
 from dpproxy.engine.request import QueryRequest
 from dpproxy.engine.rollback_guard import RollbackGuardedLedger
 from dpproxy.front.front import Front, FrontError
@@ -44,7 +44,7 @@ MOST_ROWS, MOST_BYTES = 1_000_000, 64 * 2**20
 RETRY = timedelta(minutes=10)
 """After a refresh that cost nothing and brought nothing."""
 _RENEWING = b"published answers"
-_KEPT = (*TERMS, MAX_COST)
+_KEPT = (*TERMS, ERROR, MOST_UNITS, MAX_COST)
 _ASKED = (PRICE_FIRST, "application_name")
 """Settings that count when an answer is published, and not when it is refreshed."""
 _PERIODS = {"day": timedelta(days=1), "week": timedelta(days=7), "month": timedelta(days=30)}

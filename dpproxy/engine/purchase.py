@@ -72,7 +72,15 @@ class Purchases:
 
         `accept` is called with what is to be bought, and the most that it can cost, before anything is reserved.
         """
-        results = self._results(request, plans, chain, epoch, accept)
+        results = self._results(request, plans, chain, epoch, self._with_rungs(plans, chain[0], accept))
+        for plan in plans:
+            if plan.rungs:
+                first = results[plan.request_key]
+                known = {place: choice for place in choices(plan) if (choice := first.choice(place))}
+                rungs = [with_choices(rung, known) for rung in plan.rungs]
+                further = self._results(request, rungs, chain, epoch, accept)
+                tables = [first, *(further[rung.request_key] for rung in rungs)]
+                results[plan.request_key] = plan.shown(ReleasedTable.combined(tables))
         if request.kept is not None:
             for plan in plans:
                 for place, key in choices(plan, lasting=True).items():
@@ -80,6 +88,25 @@ class Purchases:
                     if choice is not None and choice.length:
                         request.kept[key] = choice
         return results
+
+    def _with_rungs(self, plans: Sequence[ReleasePlan], account: str, accept: Accept) -> Accept:
+        """`accept` with the price of the rungs that are to be bought after the first measurements.
+
+        The account has to have all of it: what is bought first would not be what was asked for.
+        """
+        rungs = [rung for plan in plans for rung in plan.rungs]
+        if not rungs:
+            return accept
+        paid = self._ledger.paid(account, [rung.request_key for rung in rungs])
+        later = [charge(rung.cost_at_most) for rung in rungs if rung.request_key not in paid]
+
+        def accept_all(bought: Sequence[ReleasePlan], owed: Sequence[Charge]) -> None:
+            accept(bought, [*owed, *later])
+            row, needed = self._ledger.accounts.get(account), Charge.sum([*owed, *later])
+            if later and not row.can_pay(needed):
+                raise Exhausted(needed, row.left, row.refreshes_at)
+
+        return accept_all
 
     def _results(
         self,
@@ -134,6 +161,8 @@ class Purchases:
 
     def _informed(self, plan: ReleasePlan, account: str, kept: Mapping[bytes, Choice]) -> ReleasePlan:
         """The plan with what was chosen in answers that this account has paid for: in this epoch, or `kept`."""
+        if plan.terms.rung:
+            return plan  # it has what was chosen for the first measurement
         keys = {key: place for place, key in choices(plan).items()}
         stored = self._ledger.choices(account, list(keys)) if keys else {}
         known = {}

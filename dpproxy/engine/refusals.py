@@ -139,6 +139,15 @@ def not_with_laplace(what: str) -> Refusal:
     )
 
 
+def one_level(setting: str) -> Refusal:
+    """PV018: another level than one unit, which the guarantee of noise = "laplace" does not cover."""
+    return Refusal(
+        "PV018",
+        f"{setting} needs Gaussian noise, and this deployment has noise = laplace",
+        hint=f"RESET {setting}",
+    )
+
+
 def not_offered(what: str, kind: str, instead: str) -> Refusal:
     """PV025: a kind of release that the data owner does not offer; `kind`: its name among the allowances."""
     return Refusal(

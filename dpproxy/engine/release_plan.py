@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
@@ -53,6 +53,8 @@ class ReleasePlan:
         keys: makes the keys.
         stream: the key of a running count that continues in later epochs, None for all else.
         wider: the plan with all that the owner lets a query without LIMIT spend, where this one has less.
+        rungs: the further measurements of the same that are combined with this one.
+        whole: where there are any, the one measurement that would say as much.
     """
 
     node: BoundNode
@@ -65,6 +67,8 @@ class ReleasePlan:
     keys: ReleaseKeys
     stream: bytes | None = None
     wider: ReleasePlan | None = None
+    rungs: tuple[ReleasePlan, ...] = ()
+    whole: ReleasePlan | None = None
 
     @property
     def lock(self) -> bytes:
@@ -75,8 +79,23 @@ class ReleasePlan:
     def cost_at_most(self) -> Cost:
         """The most that the release can cost, whatever the data."""
         if self.selection is None:
-            return total(())
-        return total([self.selection.cost_at_most, *(m.cost(self.selection.most) for m in self.meters)])
+            return Cost.sum(())
+        return self._cost(self.selection.cost_at_most, [m.cost(self.selection.most) for m in self.meters])
+
+    def _cost(self, finding: Cost, measuring: Sequence[Cost]) -> Cost:
+        """What finding groups and measuring them cost, in the account's units, which an allowance is in already."""
+        found = finding if self.open_ended else self.terms.worth(finding)
+        return Cost.sum([found, *map(self.terms.worth, measuring)])
+
+    @property
+    def level(self) -> Fraction:
+        """What its measures cost with all rungs, in information units where one is the usual price."""
+        return sum((plan.terms.units for plan in (self, *self.rungs)), Fraction(0))
+
+    @property
+    def price(self) -> Cost:
+        """The most that the release and its rungs can cost together."""
+        return Cost.sum(plan.cost_at_most for plan in (self, *self.rungs))
 
     @property
     def open_ended(self) -> bool:
@@ -94,8 +113,12 @@ class ReleasePlan:
 
     @property
     def recorded(self) -> str:
-        """The text about the mechanisms in the ledger's entries, with the noise if their names do not include it."""
-        return recorded(self.name, self.terms.settings.noise)
+        """The text about the mechanisms in the ledger's entries, with the noise if their names do not include it.
+
+        At another level it names that: [AEA] Theorem 2 holds for steps of one unit alone (bounded_range.py).
+        """
+        level = "" if self.terms.units == 1 else f" at {shown(micro(self.terms.units))} units"
+        return recorded(self.name, self.terms.settings.noise) + level
 
     @property
     def lowered(self) -> int | None:
@@ -128,7 +151,7 @@ class ReleasePlan:
         zeros: dict[Place, MeasuredColumn] = {
             (place, None): MeasuredColumn((0,)) for place in range(len(aggregate.measures))
         }
-        declared = self._result(SelectedGroups(self.selection.cells), zeros, total(()))
+        declared = self._result(SelectedGroups(self.selection.cells), zeros, Cost.sum(()))
         return (
             replace(declared, notes=(*declared.notes, _DECLARED)) if aggregate.keys else self.shown(declared)
         )
@@ -137,12 +160,12 @@ class ReleasePlan:
         """The private answer; `fetch` runs a query at the backend. ValueError for rows that are not as asked for."""
         assert self.selection is not None
         groups = self.selection.find(fetch, stream.child("groups"))
-        columns, costs = dict(groups.measured), [groups.cost]
+        columns, costs = dict(groups.measured), []
         for number, meter in enumerate(self.meters):
             measured = meter.measure(groups.cells, fetch, stream.child("meter", number))
             columns |= measured.columns
             costs.append(measured.cost)
-        return self._result(groups, columns, total(costs))
+        return self._result(groups, columns, self._cost(groups.cost, costs))
 
     def noise(self, key: bytes, reservation: bytes) -> randomness.Stream:
         """The noise of one reservation, or of a stream for its life; `key`: the noise key."""
@@ -246,14 +269,6 @@ class ReleasePlan:
 def _counts(measure: Measure) -> bool:
     """Whether a measure counts rows or units."""
     return isinstance(measure, (Count, Running)) or (isinstance(measure, Total) and measure.value is None)
-
-
-def total(costs: Iterable[Cost]) -> Cost:
-    """The sum of costs."""
-    listed = list(costs)
-    return Cost(
-        sum((c.information for c in listed), Fraction(0)), sum((c.calls for c in listed), Fraction(0))
-    )
 
 
 def charge(cost: Cost) -> Charge:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
@@ -23,6 +23,7 @@ from dpproxy.engine.cap_notes import (
 )
 from dpproxy.engine.group_selection import SUM, Choice, MeasuredColumn, Place
 from dpproxy.engine.postprocess import OutputColumn, written
+from dpproxy.engine.precision import combined
 from mechanisms.histogram import Cost
 
 Texts = tuple[str | None, ...]
@@ -49,6 +50,7 @@ class ReleasedTable:
         threshold: about what a count had to exceed to be released.
         fewer: why there are fewer rows than LIMIT asked for.
         caps: how much of one unit counts at most.
+        level: what its measures cost, where the session asks for an error.
         derived, unknown: the shown columns that have an interval of their own, and those without a known one.
     """
 
@@ -67,6 +69,7 @@ class ReleasedTable:
     threshold: int | None = None
     fewer: str = ""
     caps: str = ""
+    level: str = ""
     derived: tuple[str, ...] = ()
     unknown: tuple[str, ...] = ()
 
@@ -116,6 +119,20 @@ class ReleasedTable:
             Cost(Fraction(read["cost"][0]), Fraction(read["cost"][1])),
             read["lowered"],
             read.get("times", 0),
+        )
+
+    @staticmethod
+    def combined(tables: Sequence[ReleasedTable]) -> ReleasedTable:
+        """One answer from independent measurements of the same groups; the first decides all but the values."""
+        first, charges = tables[0], [table.charged for table in tables if table.charged is not None]
+        measured = {place: combined([table.measured[place] for table in tables]) for place in first.measured}
+        return replace(
+            first,
+            measured=measured,
+            cost=Cost.sum(table.cost for table in tables),
+            charged=Charge.sum(charges) if charges else None,
+            left=next((table.left for table in reversed(tables) if table.left is not None), None),
+            replayed=all(table.replayed for table in tables),
         )
 
     def choice(self, place: int) -> Choice | None:
@@ -204,7 +221,7 @@ class ReleasedTable:
         parts = [self.mechanism, *filter(None, [self.noise() or (self.caps and self._capped(False))])]
         parts += [f"threshold {self.threshold}"] if self.threshold is not None else []
         parts += self.notes
-        parts += [self.fewer] if self.fewer else []
+        parts += filter(None, [self.fewer, self.level])
         if self.lowered is not None:
             parts.append(f"at most {self.lowered} rows, fewer than LIMIT asks for")
         if self.replayed:

@@ -35,7 +35,7 @@ from dpproxy.pgwire.step import (
     read_parameters,
 )
 from rewriter.refusal import Refusal
-from rewriter.statements.comment_attribution import attributed
+from rewriter.statements.comments import attributed
 from rewriter.statements.set_statement import ERROR_COLUMNS, ROLE, hears
 
 _MARK = "/*dpproxy:"

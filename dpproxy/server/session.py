@@ -37,7 +37,7 @@ from dpproxy.telemetry.observer import ChargeTally, Observer, StatementEnd
 from dpproxy.telemetry.progress import ProgressNotifier, wanted
 from dpproxy.telemetry.stages import Observe, Stages, unobserved
 from rewriter.refusal import Refusal
-from rewriter.statements.comment_attribution import plain_name
+from rewriter.statements.comments import plain_name
 from rewriter.statements.set_role import NONE
 from rewriter.statements.set_statement import ROLE
 

@@ -23,14 +23,17 @@ SETTINGS = frozenset(
         "default_transaction_isolation",
         "default_transaction_read_only",
         "dpproxy.distinct_values",
+        "dpproxy.error",
         "dpproxy.error_columns",
         "dpproxy.max_cost",
+        "dpproxy.most_units",
         "dpproxy.notices",
         "dpproxy.price_first",
         "dpproxy.query_calls",
         "dpproxy.query_information",
         "dpproxy.refresh",
         "dpproxy.spend",
+        "dpproxy.units",
         "extra_float_digits",
         "idle_in_transaction_session_timeout",
         "intervalstyle",
@@ -98,7 +101,8 @@ def check_setting(tokens: Sequence[Token]) -> None:
         raise Refusal(
             "42501",
             f'setting "{name}" cannot be changed through dpproxy',
-            hint="Its own settings are dpproxy.spend, dpproxy.max_cost, dpproxy.price_first, "
+            hint="Its own settings are dpproxy.units, dpproxy.error, dpproxy.most_units, dpproxy.max_cost, "
+            "dpproxy.price_first, dpproxy.spend, "
             "dpproxy.query_information, dpproxy.query_calls, dpproxy.distinct_values, dpproxy.error_columns, "
             "dpproxy.refresh and dpproxy.notices; drivers' usual ones are accepted.",
             position=tokens[0].start + 1,

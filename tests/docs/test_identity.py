@@ -13,7 +13,7 @@ import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 
-from rewriter.statements.comment_attribution import attributed
+from rewriter.statements.comments import attributed
 from tests.dpproxy.serving import POLICY, ROOT, Running, command, make, serving
 
 pytestmark = pytest.mark.service

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import Protocol
 
 from dpproxy.engine.group_selection import (
@@ -102,8 +101,7 @@ class SumMeasurement:
     def cost(self, groups: int) -> Cost:
         if groups == 0:
             return FREE
-        costs = [m.cost_at_most for m in self.mechanisms(groups)]
-        return Cost(sum((c.information for c in costs), Fraction(0)), Fraction(0))
+        return Cost.sum(m.cost_at_most for m in self.mechanisms(groups))
 
     def parameters(self, groups: int) -> Plain:
         return [

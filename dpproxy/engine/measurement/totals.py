@@ -24,7 +24,6 @@ from dpproxy.engine.group_selection import (
     Place,
 )
 from dpproxy.engine.planner import BoundNode
-from dpproxy.engine.release_plan import total
 from mechanisms.choose import MechanismSettings
 from mechanisms.histogram import Cost, Counts
 from mechanisms.randomness import Plain, Stream
@@ -101,7 +100,7 @@ class TotalsMeasurement:
         return ", ".join(n if names.count(n) == 1 else f"{n} x{names.count(n)}" for n in dict.fromkeys(names))
 
     def cost(self, groups: int) -> Cost:
-        return total(self._mechanism(p, groups).cost_at_most for p in self._served) if groups else FREE
+        return Cost.sum(self._mechanism(p, groups).cost_at_most for p in self._served) if groups else FREE
 
     def parameters(self, groups: int) -> Plain:
         named = zip(self.places, self.mechanisms(groups), strict=True)
@@ -158,7 +157,7 @@ class TotalsMeasurement:
                 values = release.values[number * len(cells) : (number + 1) * len(cells)].tolist()
                 columns[at] = _column(values, release.stddev, number, centre, length)
             costs.append(mechanism.cost_at_most)
-        return Measured(columns, total(costs))
+        return Measured(columns, Cost.sum(costs))
 
     def _nothing(self, place: int, cells: int) -> dict[Place, MeasuredColumn]:
         """What is released where the choice came to no length."""

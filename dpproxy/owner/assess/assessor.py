@@ -24,12 +24,13 @@ from dpproxy.engine.options import usual_terms
 from dpproxy.engine.planner import BoundNode, Planner, PreparedQuery
 from dpproxy.engine.presentation_arrays import Texts, arrays, released
 from dpproxy.engine.release_keys import ReleaseKeys
-from dpproxy.engine.release_plan import ReleasePlan, charge, total
+from dpproxy.engine.release_plan import ReleasePlan, charge
 from dpproxy.front.front import Front
 from dpproxy.owner.assess.fit import Fit, Truth, fit, truth
 from dpproxy.owner.assess.listed import Listed
 from dpproxy.owner.assess.typical import typical
 from mechanisms import randomness
+from mechanisms.histogram import Cost
 from rewriter.logical.plan import SystemTableNode
 from rewriter.plan import HistogramQuery
 from rewriter.policy import Policy
@@ -154,7 +155,7 @@ class Assessor:
         on = usual_terms(config.privacy)
         nodes = planner.plan(text, oids, (), constants[: _first_waiting(prepared)])
         asks = [plan_release(n, on, self._keys) for n in nodes if isinstance(n, BoundNode)]
-        return charge(total(one.cost_at_most for one in asks))
+        return charge(Cost.sum(one.cost_at_most for one in asks))
 
     def _fitted(self, text: str) -> tuple[Charge, tuple[Fit, ...], bool]:
         """In stages, as an answer: later nodes take the exact rows of earlier ones for their constants."""
@@ -186,7 +187,7 @@ class Assessor:
                 fits += [] if found is None else [found]
                 columns += _plain_columns(exact, one, prepared, number)
             done = ready
-        return charge(total(one.cost_at_most for one in asks)), tuple(fits), unread
+        return charge(Cost.sum(one.cost_at_most for one in asks)), tuple(fits), unread
 
     def _compared(
         self, one: ReleasePlan, prepared: PreparedQuery, number: int

@@ -121,7 +121,7 @@ def report(
 
 def _sum(assessed: Sequence[Assessed]) -> Charge:
     prices = [one.price for one in assessed if one.price is not None]
-    return Charge(sum(p.information for p in prices), sum(p.calls for p in prices))
+    return Charge.sum(prices)
 
 
 def _beside(budget: Budget) -> str:

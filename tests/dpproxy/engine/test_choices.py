@@ -10,6 +10,7 @@ from pathlib import Path
 import duckdb
 import pytest
 
+from budget.account import Limit
 from dpproxy.backends.base import Fetched
 from dpproxy.deployment.service import Service, configured
 from dpproxy.engine.group_selection import Choice
@@ -22,6 +23,7 @@ from dpproxy.engine.release_plan import ReleasePlan
 from mechanisms.randomness import seed
 from mechanisms.unit_clip import UnitClip
 from rewriter.ir.measure import Total
+from rewriter.refusal import Refusal
 from tests.dpproxy.engine.test_executor import Analyst
 from tests.dpproxy.serving import POLICY, make
 
@@ -179,3 +181,116 @@ def choices_of(service: Service) -> list[bytes]:
     """The keys of all choices that are kept."""
     rows = service.ledger._ledger._store.rows("SELECT choice_key FROM dpproxy_ledger.choice")
     return [key for (key,) in rows]
+
+
+PEOPLE, SHOPS = (
+    "SELECT COUNT(DISTINCT person_id) AS n FROM orders",
+    "SELECT shop, SUM(amount) FROM orders GROUP BY shop",
+)
+
+
+def at(units: str) -> dict[str, str]:
+    return {"dpproxy.units": units}
+
+
+def test_a_better_answer_pays_for_what_it_adds(service: Service) -> None:
+    ann, bob = Analyst(service, "level ann"), Analyst(service, "level bob")
+    spreads, paid = [], []
+    for units in ("1", "4", "16", "16", "2"):
+        (answer,) = ann.ask(PEOPLE, at(units))
+        spreads.append(spread(ann))
+        paid.append(ann.used()[0])
+        if paid[-1] == 16 == float(units):
+            assert bob.ask(PEOPLE, at(units)) == [answer], "who buys it at once gets the same number"
+    assert paid == [1, 4, 16, 16, 16]
+    assert spreads == pytest.approx([13.3, 6.7, 3.3, 3.3, 9.4], abs=0.06)
+    assert bob.used() == (16, 0)
+    ann.ask(PEOPLE, at("0.25"))
+    assert spread(ann) == 26.7
+    assert ann.used()[0] == 16.25
+
+
+def test_a_length_serves_twice_the_price_it_was_chosen_for(service: Service) -> None:
+    ann = Analyst(service, "length ann")
+    paid, clips = [], []
+    for units in ("1", "2", "4", "8"):
+        ann.ask("SELECT SUM(amount) AS a FROM orders", at(units))
+        clips.append(clip(ann))
+        paid.append(ann.used()[0])
+    assert paid == [1, 2, 6, 10]
+    assert clips[0] == clips[1]
+    assert clips[2] == clips[3]
+    rows = ann.ask("SELECT mechanism, information FROM dpproxy.releases ORDER BY 1")
+    said = [(mechanism, float(units)) for mechanism, units in rows if float(units)]
+    assert said == [("UnitClip", 1), ("UnitClip", 1), ("UnitClip at 4 units", 4), ("UnitClip at 4 units", 4)]
+
+
+def test_rungs_are_paid_as_a_whole_or_not_at_all(service: Service) -> None:
+    ann = Analyst(service, "poor ann")
+    service.ledger.accounts.seed("analyst:poor ann", Limit(3_000_000, 0, "none"))
+    with pytest.raises(Refusal, match="budget exhausted: this query needs 4 information units") as refused:
+        ann.ask(PEOPLE, at("4"))
+    assert refused.value.code == "PV001"
+    assert ann.used() == (0, 0)
+    with pytest.raises(Refusal, match=r"costs up to 8 .*more than dpproxy\.max_cost"):
+        ann.ask(PEOPLE, at("8") | {"dpproxy.max_cost": "7"})
+    ann.ask(PEOPLE, at("2"))
+    assert ann.used() == (2, 0)
+
+
+def test_an_error_is_reached_level_by_level(service: Service) -> None:
+    ann = Analyst(service, "error ann")
+    ann.ask(PEOPLE, {"dpproxy.error": "20"})
+    # Two levels below one unit, and one and two units after them: +- 52, 26 and 18.5.
+    assert spread(ann) <= 20 / 1.96
+    assert "for an error of 20" in ann.notices[0]
+    first = ann.used()[0]
+    assert first <= 2.5
+    ann.ask(PEOPLE, {"dpproxy.error": "21"})
+    assert ann.used()[0] == first, "what was bought is enough"
+    ann.ask(PEOPLE, {"dpproxy.error": "5"})
+    assert spread(ann) <= 5 / 1.96
+    assert ann.used()[0] == 32.25
+
+
+def test_an_error_out_of_reach_is_not_paid_for(service: Service) -> None:
+    ann = Analyst(service, "far ann")
+    ann.ask(PEOPLE, {"dpproxy.error": "0.1"})
+    assert "too few for an error of 0.1, which needs more than 64" in ann.notices[0]
+    assert ann.used() == (0.25, 0)
+    ann.ask(f"{PEOPLE} WHERE amount > 50", {"dpproxy.error": "10", "dpproxy.most_units": "3"})
+    assert "too few for an error of 10" in ann.notices[0]
+    assert ann.used()[0] <= 3.25
+    eve = Analyst(service, "capped eve")
+    eve.ask(PEOPLE, {"dpproxy.error": "5", "dpproxy.max_cost": "2"})
+    assert 0 < eve.used()[0] <= 2
+
+
+def test_where_a_precision_is_asked_for(service: Service) -> None:
+    ann = Analyst(service, "hint ann")
+    ann.ask(f"/* dpproxy.units = 4 */ {PEOPLE}", at("0.25"))
+    assert ann.used() == (4, 0)
+    for name, value in (
+        ("units", "3"),
+        ("units", "128"),
+        ("units", "x"),
+        ("error", "60%"),
+        ("most_units", "-1"),
+    ):
+        wrong = {f"dpproxy.{name}": value} | ({"dpproxy.error": "5%"} if name == "most_units" else {})
+        with pytest.raises(Refusal) as refused:
+            ann.ask(PEOPLE, wrong)
+        assert refused.value.code == "22023"
+        assert name in refused.value.message
+    assert ann.used() == (4, 0)
+
+
+def test_explain_has_the_price_of_each_level(service: Service) -> None:
+    ann = Analyst(service, "ladder ann")
+    ann.ask(PEOPLE)
+    said = "\n".join(line for (line,) in ann.ask(f"EXPLAIN {PEOPLE}", at("4")))
+    assert "Noise: standard deviation 6.67 on each count" in said
+    assert "Cost: at most 4 information units" in said
+    assert "dpproxy.units = 1 is bought; standard deviation 13.33 on each count" in said
+    assert "dpproxy.units = 4 costs 3 information units and 0 calls; standard deviation 6.67" in said
+    assert ann.used() == (1, 0)

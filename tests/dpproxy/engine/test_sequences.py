@@ -3,6 +3,7 @@ and no answer has a length that only another account has paid for."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from fractions import Fraction
 from pathlib import Path
@@ -16,6 +17,7 @@ from budget.account import Settled
 from budget.units import MICRO
 from dpproxy.backends.base import BackendError, Cancellation
 from dpproxy.backends.duckdb.adapter import DuckDBSlot
+from dpproxy.config.precision import LEVELS
 from dpproxy.deployment.service import Service, configured
 from dpproxy.engine.released_table import ReleasedTable
 from mechanisms.known_domain import KnownGauss
@@ -92,14 +94,14 @@ class Draws:
         choose, release = UnitClip.choose, UnitClip.release
 
         def chosen(clip: UnitClip, *given: Any) -> int | None:
-            self.spent += clip.choice * clip.price
+            self.spent += clip.choice * clip.price * (clip.eps_per / EPS) ** 2
             length = choose(clip, *given)
             self.own[self.account] |= {length} if length is not None else set()
             return length
 
         def released(clip: UnitClip, sums: Any, length: int, *given: Any) -> Any:
             # rho of a Gaussian in units of eps_per^2/8: sigma^2 is in lengths squared (unit_clip.md, Theorem 2).
-            self.spent += 4 / (clip.sigma_squared * clip.eps_per**2)
+            self.spent += 4 / (clip.sigma_squared * EPS**2)
             assert length in self.own[self.account], "a length that this account has paid for"
             self.reused += clip.length is not None
             return release(clip, sums, length, *given)
@@ -114,16 +116,18 @@ class Draws:
 
     def begin(self, account: str) -> None:
         """A statement of an account."""
-        self.account, self.spent, self._quantile = account, Fraction(0), False
+        self.account, self.spent, self._levels = account, Fraction(0), set[Fraction]()
 
     def _priced(self, release: Any) -> Any:
         def priced(mechanism: Any, *given: Any) -> Any:
             found = release(mechanism, *given)
             share = (mechanism.eps_per / EPS) ** 2
             # The rows of a unit weigh as much as one in all groups together: a quantile of each costs as one.
-            again = isinstance(mechanism, QuantileChoice) and share == 1 and self._quantile
-            self._quantile |= share == 1 and isinstance(mechanism, QuantileChoice)
-            self.spent += 0 if again else found.cost.information * share
+            level = next((level for level in LEVELS if math.isclose(level, share)), None)
+            if isinstance(mechanism, QuantileChoice) and level is not None:
+                share = share if level not in self._levels else Fraction(0)
+                self._levels.add(level)
+            self.spent += found.cost.information * share
             return found
 
         return priced
@@ -157,6 +161,18 @@ def statement(chance: Random) -> str:
     return f"SELECT {key}, {values} FROM orders{where} GROUP BY {key}"
 
 
+def precision(chance: Random) -> dict[str, str]:
+    """Settings of a session's precision, mostly none."""
+    if chance.random() < 0.5:
+        return {}
+    if chance.random() < 0.5:
+        return {"dpproxy.units": chance.choice(["0.25", "0.5", "2", "4", "8"])}
+    return {
+        "dpproxy.error": chance.choice(["2%", "10%", "40"]),
+        "dpproxy.most_units": chance.choice(["1", "9"]),
+    }
+
+
 def test_every_draw_is_paid_for(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
     chance, draws, trouble = Random("sequences"), Draws(monkeypatch), Trouble(monkeypatch)
     analysts = {name: Analyst(service, name) for name in ACCOUNTS}
@@ -173,15 +189,15 @@ def test_every_draw_is_paid_for(service: Service, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(service.ledger, "settle", settled)
     free = failed = 0
     for _ in range(STATEMENTS):
-        name, sql = chance.choice(ACCOUNTS), statement(chance)
-        if asked and chance.random() < 0.15:
+        name, sql, settings = chance.choice(ACCOUNTS), statement(chance), precision(chance)
+        if asked and chance.random() < 0.2:
             name, sql = chance.choice(asked)
         trouble.kind, trouble.after = chance.choice(["", "", "", "fails", "cancelled"]), chance.randint(1, 3)
         draws.begin(name)
         before = charged(service, name)
         code = ""
         try:
-            analysts[name].ask(sql, cancellation=Cancellation())
+            analysts[name].ask(sql, settings, Cancellation())
         except Refusal as refusal:
             code = refusal.code
         assert code in ("", "PV090", "57014"), sql
@@ -194,6 +210,10 @@ def test_every_draw_is_paid_for(service: Service, monkeypatch: pytest.MonkeyPatc
     assert free > 5
     assert failed > 10
     assert draws.reused > 5
+    rungs = service.ledger._ledger._store.rows(
+        "SELECT count(*) FROM dpproxy_ledger.entry WHERE kind = 'reserve' AND mechanism LIKE '%% at %% units'"
+    )
+    assert rungs[0][0] > 20
 
 
 def charged(service: Service, name: str) -> Fraction:

@@ -1,12 +1,15 @@
-"""The user whom a tool names in a comment before its statement: recorded in the history, without any right."""
+"""What comments before a statement say: the user whom a tool names, who is recorded in the history without any right,
+and how precise the answer should be."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 MOST = 100
 """Characters of an attribution."""
 _COMMENT = re.compile(r"\s*(?:--([^\n]*)(?:\n|\Z)|/\*(.*?)\*/)", re.DOTALL)
+_HINT = re.compile(r"\bdpproxy\.(units|error|most_units)\s*=\s*(?:'([^']*)'|([^\s,;*']+))")
 _FORMS = (
     ("metabase", re.compile(r"Metabase:: userID: (\d+)\b")),
     ("superset", re.compile(r"\s*\[SQL LAB\] (\S+)")),
@@ -31,16 +34,33 @@ def attributed(text: str) -> str:
     >>> attributed("/* grafana dashboard=Sales, user='ann' */ SELECT 1")
     'grafana:ann'
     """
-    at = 0
-    while (comment := _COMMENT.match(text, at)) is not None:
-        at = comment.end()
-        said = comment[1] or comment[2] or ""
+    for said in _comments(text):
         for tool, form in _FORMS:
             found = form.search(said)
             name = plain_name(found[found.lastindex or 0]).replace(" ", "") if found is not None else ""
             if name:
                 return f"{tool}:{name}"[:MOST]
     return ""
+
+
+def hinted(text: str) -> dict[str, str]:
+    """The settings of an answer's precision in the comments before a statement, for that statement alone.
+
+    >>> hinted("/* dpproxy.error = '5%', dpproxy.most_units = 8 */ SELECT 1")
+    {'dpproxy.error': '5%', 'dpproxy.most_units': '8'}
+    >>> hinted("-- dpproxy.units = 4\nSELECT 1"), hinted("SELECT '/* dpproxy.units = 4 */'")
+    ({'dpproxy.units': '4'}, {})
+    """
+    found = (hint for said in _comments(text) for hint in _HINT.findall(said))
+    return {f"dpproxy.{name}": quoted or plain for name, quoted, plain in found}
+
+
+def _comments(text: str) -> Iterator[str]:
+    """What the comments before a statement say."""
+    at = 0
+    while (comment := _COMMENT.match(text, at)) is not None:
+        at = comment.end()
+        yield comment[1] or comment[2] or ""
 
 
 def plain_name(text: str) -> str:
