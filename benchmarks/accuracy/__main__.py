@@ -21,6 +21,7 @@ from benchmarks.accuracy.asking import Measured, ask_all
 from benchmarks.accuracy.newcomer import ask_newcomers, written_for_newcomers
 from benchmarks.accuracy.page import Part, plot, written
 from benchmarks.accuracy.peers import table as peers
+from benchmarks.accuracy.precision import measured, written_for_levels
 from benchmarks.accuracy.questions import questions
 from benchmarks.accuracy.times import times
 from benchmarks.accuracy.times import written as times_written
@@ -107,7 +108,7 @@ def main(arguments: Sequence[str]) -> int:
         "--venv", type=Path, help="what the names of the other libraries' environments begin with"
     )
     parser.add_argument(
-        "--parts", nargs="+", default=["sample", "newcomer", "shop", "tpch", "times", "peers"]
+        "--parts", nargs="+", default=["sample", "precision", "newcomer", "shop", "tpch", "times", "peers"]
     )
     options = parser.parse_args(arguments)
     console, keys, missed = Console(width=170), options.keys, False
@@ -131,6 +132,13 @@ def main(arguments: Sequence[str]) -> int:
                 sample.build(ROOT / "sample_data", file)
                 asked = ask_newcomers(file, ROOT / "sample_data" / "dpproxy.toml", min(keys, 5))
                 _kept_on_page(part, written_for_newcomers(asked, machine(), min(keys, 5)), console)
+                continue
+            if part == "precision":
+                file = folder / "precision.duckdb"
+                sample.build(ROOT / "sample_data", file)
+                levels = min(keys, 5)
+                at = measured(file, ROOT / "sample_data" / "dpproxy.toml", questions("sample"), levels)
+                _kept_on_page(part, written_for_levels(at, machine(), levels), console)
                 continue
             if part == "peers":
                 file, policy = folder / "peers.duckdb", ROOT / "sample_data" / "dpproxy.toml"
