@@ -4,7 +4,7 @@ Formulas and proofs: accounting.md, with corrections to [AEA] Theorem 2 and [PCR
 evaluated in interval arithmetic (60 digits) and its upper end is what is returned; floats only search for the
 order alpha, and every alpha > 1 gives a true bound.
 
-Why: docs/decisions/delta-prime-once.md.
+Why: docs/decisions/delta-prime-once.md, docs/decisions/no-tighter-accounting.md.
 """
 
 from __future__ import annotations
