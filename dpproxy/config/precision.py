@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 
+from dpproxy.config.values import exact
+
 LEVELS = tuple(Fraction(2) ** n for n in range(-2, 7))
 """What a measure may cost: information units from 1/4 to 64. Each level has half the variance of the one before."""
 LARGEST_SHARE = Fraction(1, 2)
@@ -29,17 +31,10 @@ class Target:
         Fraction(1, 40)
         """
         relative = text.endswith("%")
-        size = _number(text.removesuffix("%")) / (100 if relative else 1)
+        size = exact(text.removesuffix("%")) / (100 if relative else 1)
         if not size > 0 or (relative and size > LARGEST_SHARE):
             raise ValueError("an error is above 0, and at most 50%")
         return Target(size, relative)
 
     def __str__(self) -> str:
         return f"{float(100 * self.size):g}%" if self.relative else f"{float(self.size):g}"
-
-
-def _number(text: str) -> Fraction:
-    try:
-        return Fraction(text if len(text) <= 20 else "")
-    except ZeroDivisionError:
-        return Fraction(0)

@@ -7,7 +7,7 @@ are paid for (post-processing), and each step is charged before it is taken (ada
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
@@ -33,18 +33,15 @@ class Climb:
 
     Attributes:
         target: the error that is asked for.
-        levels: those that the owner and the analyst let an answer have, ascending.
-        plan_at: how the node is answered at a level.
+        plans: how the node is answered at each level that the owner and the analyst let it have, ascending.
     """
 
     target: Target
-    levels: Sequence[Fraction]
-    plan_at: Callable[[Fraction], ReleasePlan]
+    plans: Mapping[Fraction, ReleasePlan]
 
     def marks(self) -> dict[bytes, Fraction]:
         """By the request key that it is complete with, each level."""
-        plans = ((self.plan_at(level), level) for level in self.levels)
-        return {(plan, *plan.rungs)[-1].request_key: level for plan, level in plans}
+        return {(plan, *plan.rungs)[-1].request_key: level for level, plan in self.plans.items()}
 
     def answer(
         self,
@@ -56,15 +53,15 @@ class Climb:
 
         `paid`: levels that are free.
         """
-        usual = self.plan_at(Fraction(1))
         # Groups are not found, and values not chosen, with less than the usual precision: intervals do not cover that.
-        level = max(paid, default=self.levels[0] if combines(usual) != "never" else Fraction(1))
-        plan = self.plan_at(level)
+        usual = Fraction(1)
+        least = min(self.plans) if combines(self.plans[usual]) != "never" else usual
+        plan = self.plans[max(paid, default=least)]
         results = [buy(plan)]
         while (needed := excess(results[-1].columns, self.target)) is not None and needed > 1:
-            if plan.level * needed > HOPE * self.levels[-1]:
+            if plan.level * needed > HOPE * max(self.plans):
                 break
-            further = map(self.plan_at, higher(plan.level, needed, self.levels))
+            further = (self.plans[level] for level in higher(plan.level, needed, self.plans))
             better = next((one for one in further if affordable(_missing(plan, one))), None)
             if better is None:
                 break

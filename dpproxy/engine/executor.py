@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
@@ -35,6 +36,7 @@ from mechanisms import randomness
 from mechanisms.histogram import Cost
 from rewriter.effort import bounded
 from rewriter.logical.plan import SystemTableNode
+from rewriter.refusal import Refusal
 from rewriter.statements.classify import Verdict
 from rewriter.statements.comments import hinted
 from rewriter.statements.set_statement import ERROR_COLUMNS
@@ -200,8 +202,8 @@ class QueryEngine:
     ) -> ReleasedTable:
         """The answer of a node for an error: at the first level that is enough, or the last that may be paid."""
         aim, most = sought
-        offered = [level for level in levels_of(self._config.privacy) if level <= max(most, Fraction(1))]
-        climb = Climb(aim, offered, partial(self._at, node, request.settings, epoch))
+        plans = self._levels(node, request.settings, epoch)
+        climb = Climb(aim, {level: plan for level, plan in plans.items() if level <= max(most, Fraction(1))})
         brake, before, account = self._brake(request), request.paid.information, chain[0]
         levels = climb.marks()
         paid = [levels[key] for key in self._ledger.paid(account, list(levels))]
@@ -230,11 +232,17 @@ class QueryEngine:
 
         return climb.answer(paid, buy, affordable)
 
-    def _at(self, node: BoundNode, settings: Mapping[str, str], epoch: str, level: Fraction) -> ReleasePlan:
-        """How a node is answered at a level."""
-        (plan,) = self._plans((node,), {**settings, UNITS: str(level)}, epoch)
-        assert plan is not None
-        return plan
+    def _levels(
+        self, node: BoundNode, settings: Mapping[str, str], epoch: str
+    ) -> dict[Fraction, ReleasePlan]:
+        """How a node is answered at each level that the owner lets it have, ascending."""
+        plans = {}
+        for level in levels_of(self._config.privacy):
+            with suppress(Refusal):  # above an allowance for this kind of releases
+                (plan,) = self._plans((node,), {**settings, UNITS: f"{float(level):g}"}, epoch)
+                assert plan is not None
+                plans[level] = plan
+        return plans
 
     def _brake(self, request: QueryRequest) -> Brake:
         return Brake.of(self._config.privacy, self._config.budget, request.analyst, request.settings)
@@ -333,7 +341,7 @@ class QueryEngine:
         needed = charge(Cost.sum(plan.price for plan in {p.request_key: p for p in plans}.values()))
         above = f"refused, unless it was answered before; it needs {needed}" if brake.above(needed) else ""
         explained = [
-            self._with_levels(plan, partial(self._at, node, request.settings, epoch), account)
+            self._with_levels(plan, node, request.settings, epoch, account)
             for node, plan in zip(closed, found, strict=True)
             if plan is not None and isinstance(node, BoundNode)
         ]
@@ -342,12 +350,12 @@ class QueryEngine:
         return as_text(explained, left, above)
 
     def _with_levels(
-        self, plan: ReleasePlan, at: Callable[[Fraction], ReleasePlan], account: str
+        self, plan: ReleasePlan, node: BoundNode, settings: Mapping[str, str], epoch: str, account: str
     ) -> Explained:
         """A plan with what other levels of it cost this account, where they can be bought."""
         if not climbs(plan) or self._config.privacy.noise == "laplace":
             return Explained(plan)
-        levels = [at(level) for level in levels_of(self._config.privacy)[::2]]
+        levels = [*self._levels(node, settings, epoch).values()][::2]
         keys = {rung.request_key for level in levels for rung in (level, *level.rungs)}
         return Explained(plan, levels, self._ledger.paid(account, list(keys)))
 

@@ -13,6 +13,7 @@ from budget.units import MOST, micro, shown, units
 from dpproxy.config.epoch import Epoch, epoch_begin
 from dpproxy.config.precision import LEVELS, Target
 from dpproxy.config.sections import Allowances, Privacy
+from dpproxy.config.values import exact
 from dpproxy.engine import refusals
 from mechanisms.choose import MechanismSettings
 from mechanisms.count_release import PrivateCountRelease
@@ -213,8 +214,8 @@ def _amount(wishes: Mapping[str, str], name: str, most: Fraction) -> Fraction:
 
 def _number(wish: str, name: str, *values: str) -> Fraction:
     try:
-        amount = Fraction(wish if len(wish) <= 20 else "")
-    except (ValueError, ZeroDivisionError):
+        amount = exact(wish if len(wish) <= 20 else "")
+    except ValueError:
         amount = Fraction(0)
     if not 0 < amount <= units(MOST):
         raise refusals.unknown_value(name, values)

@@ -10,7 +10,7 @@ Why: docs/decisions/precision-is-bought-in-rungs.md.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from typing import Literal
@@ -79,7 +79,7 @@ def _excess(column: OutputColumn, target: Target) -> Fraction | None:
     return sorted(factors)[(len(factors) - 1) // 2] if factors else None
 
 
-def higher(level: Fraction, needed: Fraction, levels: Sequence[Fraction]) -> list[Fraction]:
+def higher(level: Fraction, needed: Fraction, levels: Collection[Fraction]) -> list[Fraction]:
     """The levels to go on to, the best first; no more than fourfold, since what is known so far is noisy."""
     wanted = (2,) if needed <= 2 else (4, 2)
     return [level * factor for factor in wanted if level * factor in levels]

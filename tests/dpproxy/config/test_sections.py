@@ -69,6 +69,7 @@ def test_the_defaults_are_the_documented_ones(tmp_path: Path) -> None:
             "query_information": 50,
             "query_calls": 5,
             "usual_information": 10,
+            "most_units_per_answer": 64,
             "usual_calls": 3,
             "allowances": Allowances(),
             "relative_error": Fraction(1, 10),

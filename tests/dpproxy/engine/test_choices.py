@@ -270,13 +270,9 @@ def test_where_a_precision_is_asked_for(service: Service) -> None:
     ann = Analyst(service, "hint ann")
     ann.ask(f"/* dpproxy.units = 4 */ {PEOPLE}", at("0.25"))
     assert ann.used() == (4, 0)
-    for name, value in (
-        ("units", "3"),
-        ("units", "128"),
-        ("units", "x"),
-        ("error", "60%"),
-        ("most_units", "-1"),
-    ):
+    huge = "1e30000000"  # as a fraction it has 100 million digits
+    settings = [("units", "3"), ("units", "128"), ("units", huge), ("error", "60%"), ("error", huge)]
+    for name, value in (*settings, ("most_units", "-1"), ("max_cost", huge), ("query_information", huge)):
         wrong = {f"dpproxy.{name}": value} | ({"dpproxy.error": "5%"} if name == "most_units" else {})
         with pytest.raises(Refusal) as refused:
             ann.ask(PEOPLE, wrong)

@@ -87,7 +87,7 @@ def test_levels_rise_fourfold_at_most() -> None:
     assert not higher(Fraction(64), Fraction(100), LEVELS)
 
 
-@pytest.mark.parametrize("text", ["", "0", "-1", "51%", "%", "5 %%", "1/0", "nan", "9" * 30])
+@pytest.mark.parametrize("text", ["", "0", "-1", "51%", "%", "5 %%", "1/0", "nan"])
 def test_an_error_that_is_none(text: str) -> None:
-    with pytest.raises(ValueError, match=r"error|Fraction"):
+    with pytest.raises(ValueError, match=r"error|no "):
         Target.read(text)
