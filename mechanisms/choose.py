@@ -6,11 +6,14 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal
 
+from mechanisms.correlated_counts import CorrelatedCounts
 from mechanisms.histogram import Mechanism
 from mechanisms.known_domain import KnownGauss, KnownGumb, KnownLap
 from mechanisms.unknown_domain import UnkGauss, UnkGumb, UnkLap
 from mechanisms.validation import check_bounds, check_delta, check_epsilon
 
+CellNoise = KnownLap | KnownGauss | CorrelatedCounts
+"""Mechanisms that release every cell."""
 ACCURATE_UP_TO = 4
 """The largest delta0 at which delta0 information units are spent for sigma = 2 tau/eps_per by default."""
 CELLS_WITHOUT_K = 64
@@ -111,6 +114,20 @@ def noisy_cells(settings: MechanismSettings, cells: int, delta0: int, tau: int) 
     if settings.noise == "laplace":
         return KnownLap(settings.eps_per, tau, delta0, cells)
     return KnownGauss(settings.eps_per, tau, delta0, cells, settings.spending(delta0))
+
+
+def cells_of_units(settings: MechanismSettings, cells: int) -> CellNoise:
+    """Noise on counts of units in `cells`, of which a unit may be in all: correlated noise where that is less.
+
+    >>> settings = MechanismSettings(Fraction(3, 20), Fraction(1, 10**10), "gaussian", None, 1000)
+    >>> [cells_of_units(settings, cells).name for cells in (1, 53)]
+    ['KnownGauss', 'CorrelatedCounts']
+    """
+    apart = noisy_cells(settings, cells, cells, 1)
+    if isinstance(apart, KnownLap):
+        return apart
+    together = CorrelatedCounts(settings.eps_per, cells, apart.cost_at_most.information)
+    return together if together.stddev < apart.stddev else apart
 
 
 def _unknown(

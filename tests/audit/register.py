@@ -12,6 +12,8 @@ from tests.audit import (
     clip_cases,
     clip_mutants,
     continual_cases,
+    correlated_cases,
+    correlated_mutants,
     distinct_cases,
     domain_mutants,
     gumb_cases,
@@ -39,6 +41,7 @@ CASES: tuple[Check, ...] = (
     *distinct_cases.CASES,
     *numeric_cases.CASES,
     *clip_cases.CASES,
+    *correlated_cases.CASES,
     *continual_cases.CASES,
     *seed_cases.CASES,
 )
@@ -48,6 +51,7 @@ MUTANTS: tuple[Mutant, ...] = (
     *selection_mutants.MUTANTS,
     *other_mutants.MUTANTS,
     *clip_mutants.MUTANTS,
+    *correlated_mutants.MUTANTS,
 )
 LEVELS = Levels(
     privacy=PRIVACY_LEVEL / sum(check.privacy_looks for check in CASES),

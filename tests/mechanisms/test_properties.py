@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mechanisms.continual import Events, UnknownDomainBinary
+from mechanisms.correlated_counts import CorrelatedCounts
 from mechanisms.count_release import KnownCountRelease, PrivateCountRelease
 from mechanisms.distinct_count import PersonLevelDistinctCount
 from mechanisms.histogram import Cost, Histogram, Release
@@ -61,6 +62,7 @@ KNOWN: dict[str, Make] = {
     "KnownLap": lambda eps, tau, cells: KnownLap(eps, tau, 2, cells),
     "KnownGauss": lambda eps, tau, cells: KnownGauss(eps, tau, 2, cells, "cheap"),
     "KnownGumb": lambda eps, tau, cells: KnownGumb(eps, tau, (cells + 1) // 2, cells, True),
+    "CorrelatedCounts": lambda eps, tau, cells: CorrelatedCounts(eps, cells, Fraction(tau)),
     "KnownCountRelease": lambda eps, tau, cells: KnownCountRelease(
         eps_per=eps, information=Fraction(20), tau=tau, cells=cells, eps_star=eps / 8, delta_star=DELTA / 20
     ),

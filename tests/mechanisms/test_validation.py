@@ -14,6 +14,7 @@ import pytest
 
 from mechanisms.choose import MechanismSettings, choose
 from mechanisms.continual import UnknownDomainBinary
+from mechanisms.correlated_counts import CorrelatedCounts
 from mechanisms.count_release import KnownCountRelease, PrivateCountRelease
 from mechanisms.histogram import Histogram, Mechanism
 from mechanisms.known_domain import KnownGauss, KnownGumb, KnownLap
@@ -29,6 +30,7 @@ KNOWN: list[Mechanism] = [
     KnownLap(EPS, 1, 1, 3),
     KnownGauss(EPS, 1, 1, 3, "cheap"),
     KnownGumb(EPS, 1, 2, 3, True),
+    CorrelatedCounts(EPS, 3, Fraction(1)),
     KnownCountRelease(eps_per=EPS, information=Fraction(20), cells=3, eps_star=EPS),
 ]
 UNKNOWN: list[Mechanism] = [
