@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, product, repeat
 from math import prod
-from typing import Literal, overload
+from typing import Literal, get_args, overload
 
 Cell = tuple[str | None, ...]
 """One text (or NULL) a key column, as PostgreSQL prints it."""
@@ -118,8 +118,10 @@ class HistogramQuery:
     unique: frozenset[UniqueKey] = frozenset()
 
 
-Size = Literal["e", "w", "l", "h"]
-"""Of the noise of a released output: its standard deviation, half the width of its interval, or the interval's ends."""
+Size = Literal["e", "w", "l", "h", "own_e", "own_w", "common_e", "common_w"]
+"""Of the noise of a released output: its standard deviation, half the width of its interval, or the interval's ends; of
+the first two that of the row's own noise and that of the noise that all rows have in common, apart."""
+SIZES: Mapping[str, Size] = {size: size for size in get_args(Size)}
 DEVIATION, LOW, HIGH = INTERVAL_CALLS = ("dp_stddev", "dp_low", "dp_high")
 """The functions of SQL that show the noise of an expression: its standard deviation, and the ends of its interval."""
 Asked = tuple[Size, int, int]

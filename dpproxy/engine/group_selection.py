@@ -31,7 +31,7 @@ class MeasuredColumn:
     released, because no length of units' vectors serves; the values mean nothing. `centre`: what was taken from each
     row before it was added up. `length`: what units' vectors were clipped to, in units of the measure's scale, 0 where
     they were not. `ends`: of quantiles the first and the last bin that hold the true one with probability 95%, empty
-    where that is not known.
+    where that is not known. `common`: the standard deviation of the part of the noise that is the same in all groups.
     """
 
     values: tuple[int, ...]
@@ -43,6 +43,7 @@ class MeasuredColumn:
     centre: int = 0
     length: int = 0
     ends: tuple[tuple[int, int], ...] = ()
+    common: float = 0
 
 
 class Choice(NamedTuple):

@@ -17,7 +17,7 @@ from rewriter.ir.measure import Count, Joint, Moment, Output, Quantiles, Total
 from rewriter.ir.parameter import Parameters
 from rewriter.ir.types import Type
 from rewriter.logical.plan import AggregateNode
-from rewriter.plan import Size
+from rewriter.plan import SIZES, Size
 
 Value = int | Fraction | None
 INTEGERS = ("smallint", "integer", "bigint")
@@ -35,7 +35,7 @@ class OutputColumn:
     name, where there is a factor; `width`: of the 95% interval to both sides, in standard deviations, 0 where it is not
     known; `ends`: in place of that the ends of the intervals themselves, of the type `kind`; `clip`: what one unit
     counts for at most over all groups, in words; `less`: a unit beyond that has less weight than this, empty where only
-    what it has above that is left out.
+    what it has above that is left out; `common`: the standard deviation of the part of the noise that all rows share.
     """
 
     values: tuple[Value, ...]
@@ -48,6 +48,7 @@ class OutputColumn:
     aggregate: str = ""
     ends: tuple[tuple[Value, Value], ...] = ()
     kind: str = "numeric"
+    common: float = 0
 
     def size(self, of: Size) -> tuple[Value | float, ...]:
         """Of each value's noise the standard deviation, half the width of its 95% interval, or that interval's ends;
@@ -55,7 +56,15 @@ class OutputColumn:
 
         >>> OutputColumn((7,), (10.0,), width=2).size("w"), OutputColumn((7,), ends=((5, 12),)).size("w")
         ((20.0,), (5,))
+        >>> parts = OutputColumn((7,), (5.0,), width=2, common=3.0)
+        >>> parts.size("own_e"), parts.size("common_w")
+        ((4.0,), (6.0,))
         """
+        part, _, of_part = of.rpartition("_")
+        if part:
+            common = [min(self.common, d) for d in self.deviations]
+            own = [math.sqrt(d**2 - c**2) for d, c in zip(self.deviations, common, strict=True)]
+            return replace(self, deviations=tuple(own if part == "own" else common)).size(SIZES[of_part])
         if of != "e" and self.ends:
             pairs = zip(self.values, self.ends, strict=True)
             sides = [
@@ -186,7 +195,9 @@ class _Column:
     def _count(self) -> OutputColumn:
         factor = _plain(self.output.factor)
         values = tuple(_plain(v * factor) for v in self._values(0))
-        return OutputColumn(values, tuple(d * abs(float(factor)) for d in self._deviations(0)))
+        size = abs(float(factor))
+        common = self.measured[self.output.measures[0], None].common
+        return OutputColumn(values, tuple(d * size for d in self._deviations(0)), common=common * size)
 
     def _total(self, moment: int, count: int) -> Fraction:
         lo, hi = self._ends

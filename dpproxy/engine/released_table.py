@@ -295,15 +295,15 @@ def _stored(place: Place, measured: MeasuredColumn) -> list[object]:
         cut,
         measured.width,
     ]
-    more = [measured.absent, measured.centre, measured.length]
-    if measured.ends:
-        return [*shown, *more, measured.ends]
-    return [*shown, *more] if any(more) else shown
+    more: list[object] = [measured.absent, measured.centre, measured.length, measured.ends, measured.common]
+    while more and not more[-1]:
+        more.pop()
+    return [*shown, *more]
 
 
 def _loaded(stored: list[Any]) -> tuple[Place, MeasuredColumn]:
     place, fraction, values, deviations, notes, cut, *rest = stored
     bins = None if cut is None else Bins(*cut)
     at = (place, None if fraction is None else Fraction(fraction))
-    rest[4:] = [tuple(map(tuple, ends)) for ends in rest[4:]]
+    rest[4:5] = [tuple(map(tuple, ends)) for ends in rest[4:5]]
     return at, MeasuredColumn(tuple(values), tuple(deviations), tuple(notes), bins, *rest)

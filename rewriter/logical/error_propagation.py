@@ -10,6 +10,10 @@ may depend on each other is added up, which is at least the true size: the colum
 columns of two tables, outputs that are read from one measure. MIN and MAX over released rows are bounded by what the
 noise of all of them does at most, with probability 95%.
 
+Counts of units may have a noise that all rows of a node share, besides that of each row: e_ is then made of own_e_ and
+common_e_. By how much an expression changes with it is followed exactly: it adds up in SUM(c0) and cancels in
+c0 - LAG(c0) OVER (...).
+
 Half widths of 95% intervals (w_) are propagated as standard deviations (e_) are.
 """
 
@@ -19,7 +23,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
-from typing import Literal, get_args
+from typing import Literal
 
 from sqlglot import exp
 
@@ -27,9 +31,9 @@ from rewriter.binder.names import folded, item_name, output_name
 from rewriter.effort import spend
 from rewriter.ir.trees import Node, alias, case, cast, copied, func, paren, walk
 from rewriter.logical.plan import NODE, SETS
-from rewriter.plan import INTERVAL_CALLS, Asked, Size
+from rewriter.plan import INTERVAL_CALLS, SIZES, Asked, Size
 
-SHOWN = re.compile("([ewlh]_)?c[0-9]+")
+SHOWN = re.compile("((own_|common_)?[ewlh]_)?c[0-9]+")
 """The names of released outputs and of what is known of their noise."""
 _ROUNDED = (exp.Round, exp.Ceil, exp.Floor, exp.Trunc)
 _KEEPING = (*_ROUNDED, exp.Paren, exp.Abs)
@@ -49,12 +53,14 @@ Sizes = frozenset[Size]
 class ReleasedNoise:
     """What is known of the noise of a released output.
 
-    `own`: none of it is in another output of the row; `apart`: none of it is in another row.
+    `own`: none of it is in another output of the row; `apart`: none of it is in another row; `common`: there may be one
+    more noise, which is the same in all rows.
     """
 
     sizes: Sizes
     own: bool = True
     apart: bool = True
+    common: bool = False
 
 
 Released = Mapping[int, Mapping[str, ReleasedNoise]]
@@ -66,6 +72,7 @@ class Noise(Enum):
 
     OWN = "independent"
     SHARED = "perhaps not independent"
+    MIXED = "perhaps not independent, nor of that of other rows"
     UNKNOWN = "of unknown size"
 
 
@@ -78,12 +85,14 @@ class NoisyRows:
         opaque: aliases of items of which nothing is known.
         apart: the noise of each row is independent of that of the others.
         whole: no row is missing because of noise.
+        common: the names of the noises that are the same in all rows, by the columns that have one besides their own.
     """
 
     columns: Mapping[tuple[str, str], Noise]
     opaque: frozenset[str] = frozenset()
     apart: bool = True
     whole: bool = True
+    common: Mapping[tuple[str, str], str] = field(default_factory=dict)
 
     @property
     def noisy(self) -> bool:
@@ -101,7 +110,7 @@ class NoisyRows:
         return (table, Noise.UNKNOWN) if found or hidden or whole_row else None
 
 
-Kind = Literal["own", "window", "shared", "common"]
+Kind = Literal["own", "window", "shared", "common", "everywhere"]
 Build = Callable[[], exp.Expr]
 
 
@@ -110,7 +119,8 @@ class _Source:
     """One noise in an expression: by how much that changes with it, and its size, both written when asked for.
 
     `kind`: "own" is independent of all others of the row, "window" of all but other windows, "shared" of none; "common"
-    neither, nor of those of other rows, as "window".
+    neither, nor of those of other rows, as "window". "everywhere" is one noise in all rows, independent of "own",
+    "window" and "shared": its slope is by how much the value changes with one standard deviation of it.
     """
 
     slope: Build
@@ -189,9 +199,15 @@ class Expressions:
         table, noise = found
         if noise is Noise.UNKNOWN:
             return None
-        name = folded(node.this)
-        kind: Kind = "own" if noise is Noise.OWN else "shared"
-        return {f"{table}.{name}": _Source(_unchanged, lambda: sized(self.size, table, name), kind)}
+        name, common = folded(node.this), self.rows.common.get((table, folded(node.this)))
+        kind: Kind = "own" if noise is Noise.OWN else "common" if noise is Noise.MIXED else "shared"
+        if common is None:
+            return {f"{table}.{name}": _Source(_unchanged, lambda: sized(self.size, table, name), kind)}
+        own, everywhere = SIZES[f"own_{self.size}"], SIZES[f"common_{self.size}"]
+        return {
+            f"{table}.{name}": _Source(_unchanged, lambda: sized(own, table, name), kind),
+            common: _Source(lambda: sized(everywhere, table, name), _unchanged, "everywhere"),
+        }
 
     def _query(self, node: exp.Query) -> _Sources | None:
         """A scalar subquery's value, by the same subquery with the size in place of the value."""
@@ -304,20 +320,22 @@ class Expressions:
         function, parts = node.this, _behind(node)
         if not self.exact(*parts, *_behind(function)) or not isinstance(function, exp.Func):
             return None
-        own = {} if function.this is None else self.sources(function.this)
-        if not own:
-            return own if self.rows.whole else None
+        found = {} if function.this is None else self.sources(function.this)
+        if not found:
+            return found if self.rows.whole else None
+        own, everywhere = _parted(found)
         apart = self.rows.apart and _by_row(own)
         if isinstance(function, (*_OTHER_ROW, *_ANY_ROW)):
 
-            def picked() -> exp.Expr:
+            def picked(value: exp.Expr) -> exp.Expr:
                 made = _copy(node)
-                made.this.set("this", _total(own))
+                made.this.set("this", value)
                 made.this.set("default", None)
                 return made
 
             other = isinstance(function, _OTHER_ROW) and _is_ahead(function.args.get("offset"))
-            return _one(node, picked, "window" if apart and other else "common")
+            kind: Kind = "window" if apart and other else "common"
+            return _together(_one(node, lambda: picked(_total(own)), kind), _scaled(everywhere, picked))
         if not isinstance(function, (exp.Sum, exp.Avg)):
             return None
 
@@ -335,17 +353,19 @@ class Expressions:
         def squares() -> exp.Expr:
             return over(exp.Sum(this=_square(_total(own))))
 
+        everywhere = _scaled(everywhere, lambda slope: mean(over(exp.Sum(this=slope)))) or {}
         if not apart:
-            return _one(node, lambda: mean(over(exp.Sum(this=_total(own)))), "common")
+            return _together(_one(node, lambda: mean(over(exp.Sum(this=_total(own)))), "common"), everywhere)
         if (spec := node.args.get("spec")) is not None and not _has_own_row(spec):
-            return _one(node, lambda: mean(exp.Sqrt(this=squares())), "common")
+            return _together(_one(node, lambda: mean(exp.Sqrt(this=squares())), "common"), everywhere)
 
         def others() -> exp.Expr:
             rest = exp.Sub(this=squares(), expression=_square(_total(own)))
             return mean(exp.Sqrt(this=func("GREATEST", rest, exp.Literal.number(0))))
 
         # The own row's noise is in the sum, too; what is left is independent of it.
-        return _together(_scaled(own, lambda slope: mean(paren(slope))), _one(node, others, "window"))
+        row = _together(_scaled(own, lambda slope: mean(paren(slope))), _one(node, others, "window"))
+        return _together(row, everywhere)
 
     def _aggregate(self, node: exp.AggFunc) -> _Sources | None:
         """Of released rows: SUM and AVG add variances up, MIN and MAX are no further off than some row's value."""
@@ -353,21 +373,33 @@ class Expressions:
             return {} if self.exact(*node.iter_expressions()) else None
         if not isinstance(node, (exp.Sum, exp.Avg, exp.Min, exp.Max)) or not self.rows.whole:
             return None
-        own = self.sources(node.this)
-        if not own or not self.exact(*_behind(node)):
+        found = self.sources(node.this)
+        if not found or not self.exact(*_behind(node)):
             return None
         if isinstance(node, (exp.Min, exp.Max)) and self.size == "e":
             return None  # an interval that holds is known, a deviation is not
+        own, everywhere = _parted(found)
         apart = self.rows.apart and _by_row(own)
 
-        def size() -> exp.Expr:
-            number = cast(exp.Count(this=_copy(node.this)), "DOUBLE")
-            if isinstance(node, (exp.Min, exp.Max)):
-                return exp.Mul(this=_most(number), expression=exp.Max(this=_total(own)))
-            whole = exp.Sqrt(this=exp.Sum(this=_square(_total(own)))) if apart else exp.Sum(this=_total(own))
-            return exp.Div(this=whole, expression=number, typed=True) if isinstance(node, exp.Avg) else whole
+        def number() -> exp.Expr:
+            return cast(exp.Count(this=_copy(node.this)), "DOUBLE")
 
-        return _one(node, size, "shared" if apart else "common")
+        def mean(whole: exp.Expr) -> exp.Expr:
+            return (
+                exp.Div(this=whole, expression=number(), typed=True) if isinstance(node, exp.Avg) else whole
+            )
+
+        def size() -> exp.Expr:
+            if isinstance(node, (exp.Min, exp.Max)):
+                return exp.Mul(this=_most(number()), expression=exp.Max(this=_total(found)))
+            return mean(
+                exp.Sqrt(this=exp.Sum(this=_square(_total(own)))) if apart else exp.Sum(this=_total(own))
+            )
+
+        if isinstance(node, (exp.Min, exp.Max)):
+            return _one(node, size, "shared" if apart and not everywhere else "common")
+        rows = _one(node, size, "shared" if apart else "common")
+        return _together(rows, _scaled(everywhere, lambda slope: mean(exp.Sum(this=slope))))
 
 
 def sized(size: Size, table: str, name: str) -> exp.Column:
@@ -448,8 +480,22 @@ def _by_row(found: _Sources) -> bool:
     return all(source.kind in ("own", "shared") for source in found.values())
 
 
+def _parted(found: _Sources) -> tuple[_Sources, _Sources]:
+    """The noise of rows, and that which is the same in all of them."""
+    parts: tuple[_Sources, _Sources] = {}, {}
+    for name, source in found.items():
+        parts[source.kind == "everywhere"][name] = source
+    return parts
+
+
 def _total(found: _Sources) -> exp.Expr:
     """The size of all noise together."""
+    rows, everywhere = _parted(found)
+    if len(everywhere) == 1 and rows:
+        apart = {name: one for name, one in rows.items() if one.kind != "common"}
+        squares = [_square(_total(part)) for part in (apart, everywhere) if part]
+        mixed = [_size(one) for one in rows.values() if one.kind == "common"]
+        return _added([exp.Sqrt(this=_added(squares)), *mixed])
     windows = [source for source in found.values() if source.kind == "window"]
     alone = [s for s in found.values() if s.kind == "own" or (s.kind == "window" and len(windows) == 1)]
     sizes = [_size(source) for source in found.values() if source not in alone]
@@ -464,7 +510,15 @@ def _total(found: _Sources) -> exp.Expr:
 def _size(source: _Source) -> exp.Expr:
     if source.slope is _unchanged:
         return source.size()
+    if source.size is _unchanged:
+        return func("ABS", source.slope())
     return exp.Mul(this=func("ABS", source.slope()), expression=source.size())
+
+
+def _slope(everywhere: _Sources) -> exp.Expr:
+    """By how much a value changes with the one noise that is the same in all rows."""
+    (source,) = everywhere.values()
+    return source.slope()
 
 
 def _added(parts: list[exp.Expr]) -> exp.Expr:
@@ -518,8 +572,7 @@ def _counted(_: exp.Expr) -> None:
 
 _SIZE = "size"
 """The mark of a column that a subquery was given."""
-_ASKED = re.compile("([ewlh])_c([0-9]+)")
-_SIZES: Mapping[str, Size] = {size: size for size in get_args(Size)}
+_ASKED = re.compile("((?:own_|common_)?[ewlh])_c([0-9]+)")
 
 
 def calls(tree: exp.Expr) -> list[exp.Anonymous]:
@@ -534,6 +587,7 @@ class _Item:
     columns: Mapping[str, Noise]
     apart: bool = True
     whole: bool = True
+    common: Mapping[str, str] = field(default_factory=dict)
 
 
 class StatementErrors:
@@ -581,7 +635,7 @@ class StatementErrors:
             read = _ASKED.fullmatch(column.name)
             for node in self._places.get(column.table, ()) if read else ():
                 assert read is not None
-                found[_SIZES[read[1]], node, int(read[2])] = None
+                found[SIZES[read[1]], node, int(read[2])] = None
         return tuple(found)
 
     def _expressions(self, select: exp.Select, size: Size) -> Expressions:
@@ -601,6 +655,7 @@ class StatementErrors:
         source, joins = select.args.get("from_"), select.args.get("joins") or []
         listed = [] if source is None else [source.this, *(join.this for join in joins)]
         columns: dict[tuple[str, str], Noise] = {}
+        common: dict[tuple[str, str], str] = {}
         opaque, apart, whole = set(), not joins, True
         for item in listed:
             found = self._item(item, size)
@@ -609,10 +664,11 @@ class StatementErrors:
                 continue
             first = not columns
             for name, noise in found.columns.items():
-                shared = noise if first or noise is Noise.UNKNOWN else Noise.SHARED
-                columns[item_name(item), name] = shared
+                kept = first or noise in (Noise.MIXED, Noise.UNKNOWN)
+                columns[item_name(item), name] = noise if kept else Noise.SHARED
+            common |= {(item_name(item), name): one for name, one in found.common.items()}
             apart, whole = apart and found.apart, whole and found.whole
-        rows = NoisyRows(columns, frozenset(opaque), apart, whole)
+        rows = NoisyRows(columns, frozenset(opaque), apart, whole, common)
         inside = self._over(rows, size)
         conditions = [select.args.get("where"), *(join.args.get("on") for join in joins)]
         using = [exp.column(name.copy()) for join in joins for name in join.args.get("using") or ()]
@@ -648,7 +704,9 @@ class StatementErrors:
             name: Noise.UNKNOWN if size not in one.sizes else Noise.OWN if one.own else Noise.SHARED
             for name, one in known.items()
         }
-        return _Item(columns, apart=len(sets) <= 1 and all(one.apart for one in known.values()))
+        apart = len(sets) <= 1 and all(one.apart for one in known.values())
+        common = {name: f"{index}.{name}" for name, one in known.items() if one.common and len(sets) <= 1}
+        return _Item(columns, apart=apart, common=common)
 
     def _has_noise(self, part: exp.Expr) -> bool:
         for table in walk(part, exp.Table):
@@ -674,6 +732,7 @@ class StatementErrors:
         """Gives a SELECT a column with the size of each output that has one."""
         rows, inside = self.rows(select, size), self._expressions(select, size)
         columns: dict[str, Noise] = {}
+        common: dict[str, str] = {}
         apart = rows.apart
         shown: set[str] = set()
         listed = [item for item in select.expressions if _SIZE not in item.meta]
@@ -684,20 +743,27 @@ class StatementErrors:
             if not found or name in columns:
                 columns[name] = Noise.UNKNOWN
                 continue
-            apart = apart and _by_row(found)
-            if self._writes:
-                added = alias(_total(found), f"{size}_{name}", quoted=True)
+            own, everywhere = _parted(found)
+            written = {size: found}
+            if len(everywhere) == 1:
+                (common[name],) = everywhere
+                written = {SIZES[f"own_{size}"]: own, SIZES[f"common_{size}"]: everywhere}
+            by_row = _by_row(own if len(everywhere) == 1 else found)
+            apart = apart and by_row
+            for of, sources in written.items() if self._writes else ():
+                value = _slope(sources) if sources is everywhere else _total(sources)
+                added = alias(value, f"{of}_{name}", quoted=True)
                 added.meta[_SIZE] = True
                 select.append("expressions", added)
-            plain = isinstance(item.unalias().unnest(), exp.Column) and not shown & found.keys()
-            own = plain and all(source.kind == "own" for source in found.values())
-            columns[name] = Noise.OWN if own else Noise.SHARED
-            shown |= found.keys()
+            plain = isinstance(item.unalias().unnest(), exp.Column) and not shown & own.keys()
+            alone = plain and all(source.kind == "own" for source in own.values())
+            columns[name] = Noise.OWN if alone else Noise.SHARED if by_row else Noise.MIXED
+            shown |= own.keys()
         having = select.args.get("having")
         cut = any(select.args.get(part) for part in ("limit", "offset")) or (
             having is not None and not inside.exact(having.this)
         )
-        return _Item(columns, apart, rows.whole and not cut)
+        return _Item(columns, apart, rows.whole and not cut, common)
 
 
 def _keys(select: exp.Select) -> Iterator[exp.Expr]:

@@ -11,7 +11,7 @@ from sqlglot import exp
 
 from rewriter.binder.names import output_name
 from rewriter.effort import PARSED, spend
-from rewriter.ir.measure import Output
+from rewriter.ir.measure import Count, Measure, Output
 from rewriter.ir.trees import alias, cast, copied, data_type, paren, select, walk
 from rewriter.ir.trees import column as column_of
 from rewriter.logical.error_propagation import (
@@ -149,11 +149,24 @@ def _known(
                     own=all(measured[place] == 1 for place in output.measures),
                     # Running counts at different times are sums of the same noises.
                     apart=output.function != "running",
+                    common=_may_have_common_noise(node, output),
                 )
                 for output, column in zip(node.outputs, columns[index][len(node.keys) :], strict=True)
                 for sizes in [_sizes(output.function, column.type)]
             }
     return known
+
+
+def _may_have_common_noise(node: AggregateNode, output: Output) -> bool:
+    """Whether an output may be a count of units of which the mechanism's noise is partly the same in all groups."""
+    several = bool(node.keys) and node.bound.value != 1
+    return (
+        several and output.function in ("count", "sum") and _counts_units(node.measures[output.measures[0]])
+    )
+
+
+def _counts_units(measure: Measure) -> bool:
+    return isinstance(measure, Count) and measure.tau == 1
 
 
 def _sizes(function: str, kind: str) -> Sizes:
