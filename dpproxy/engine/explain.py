@@ -19,6 +19,7 @@ from dpproxy.engine.measurement.totals import TotalsMeasurement
 from dpproxy.engine.release_plan import ReleasePlan, charge
 from dpproxy.engine.select_partitions import PartitionSelection
 from dpproxy.engine.select_running import RunningSelection
+from mechanisms.correlated_counts import CorrelatedCounts
 from mechanisms.count_release import KnownCountRelease, PrivateCountRelease
 from mechanisms.histogram import Cost, Mechanism
 from mechanisms.known_domain import KnownGumb
@@ -154,7 +155,12 @@ def _mechanism(
     elif isinstance(mechanism, ClampedSum):
         yield from _sum_noise(mechanism, measures[place])
     elif mechanism.stddev is not None:
-        yield "Noise", f"standard deviation {mechanism.stddev:.2f} on each count"
+        common = (
+            f", of which {mechanism.common_stddev:.2f} is the same on all"
+            if isinstance(mechanism, CorrelatedCounts)
+            else ""
+        )
+        yield "Noise", f"standard deviation {mechanism.stddev:.2f} on each count{common}"
     measure = measures[place] if place < len(measures) else None
     if isinstance(measure, (Count, Moment)) and measure.tau > 1:
         yield "Clamp", f"at most {measure.tau} rows of one unit count in a group"

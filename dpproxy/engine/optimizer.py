@@ -17,9 +17,10 @@ The most that both can cost is reserved before the backend is asked; what they d
                                                                             the analyst wants those that are present
     known domain, no bound          top k by a count, k < cells / 2         CountSelection, KnownGumb
     known domain, > 10,000 cells    one count; neither LIMIT nor bound      CountSelection, KnownCountRelease
-    known domain                    measures otherwise                      FullDomain: each cell is measured; counts of
-                                                                            units over more than 64 cells that nothing
-                                                                            bounds as totals (`_as_totals`)
+    known domain                    measures otherwise                      FullDomain: each cell is measured. Counts of
+                                                                            units that nothing bounds have correlated
+                                                                            noise (`_anywhere`), over more than 64 cells
+                                                                            they are totals (`_as_totals`)
     unknown domain                  groups alone                            PartitionSelection, DPSips
     unknown domain, g(C) bounded    measures                                CountSelection, UnkGauss or UnkLap
     unknown domain, no bound        top k by a count                        CountSelection, UnkGumb
@@ -374,7 +375,8 @@ def _meters(
     left = [(n, m) for n, m in enumerate(node.aggregate.measures) if n not in released]
     sums = tuple(n for n, m in left if isinstance(m, (Count, Moment)))
     totals = tuple(n for n, m in left if isinstance(m, (Total, Joint)))
-    meters: list[Measurement] = [SumMeasurement(node, sums, settings, changed)] if sums else []
+    together = restricted and not released and _anywhere(node)
+    meters: list[Measurement] = [SumMeasurement(node, sums, settings, changed, together)] if sums else []
     meters += [TotalsMeasurement(node, totals, settings)] if totals else []
     for place, measure in left:
         if isinstance(measure, Quantiles):
@@ -386,6 +388,12 @@ def _meters(
             _refuse_laplace(settings, "a distinct count of values")
             meters.append(DistinctMeter(node, place, terms, changed))
     return tuple(meters)
+
+
+def _anywhere(node: BoundNode) -> bool:
+    """Whether a unit may be in any number of the cells of a known domain."""
+    cells = 0 if node.cells is None else len(node.cells)
+    return node.policy.unit_clips and cells > 0 and (node.delta0 or cells) >= cells
 
 
 def _by_weight(node: BoundNode, terms: ReleaseOptions) -> PartitionSelection:

@@ -83,6 +83,9 @@ QUESTIONS = (
     ),
     Question("UnitMoments", "SELECT day, AVG(seconds) FROM visits GROUP BY day", samples=60, clips=True),
     Question(
+        "CorrelatedCounts", "SELECT kind, COUNT(DISTINCT person_id) FROM hobbies GROUP BY kind", clips=True
+    ),
+    Question(
         "QuantileChoice",
         "SELECT percentile_cont(0.5) WITHIN GROUP (ORDER BY seconds), day FROM visits GROUP BY day",
         clips=True,

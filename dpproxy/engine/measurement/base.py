@@ -16,9 +16,9 @@ from dpproxy.engine.group_selection import (
     width_of,
 )
 from dpproxy.engine.planner import BoundNode
-from mechanisms.choose import MechanismSettings, noisy_cells
+from mechanisms.choose import CellNoise, MechanismSettings, cells_of_units, noisy_cells
+from mechanisms.correlated_counts import CorrelatedCounts
 from mechanisms.histogram import Cost, Histogram, Release
-from mechanisms.known_domain import KnownGauss, KnownLap
 from mechanisms.numeric import ClampedSum
 from mechanisms.randomness import Plain, Stream
 from rewriter.ir.measure import Count, Moment
@@ -62,21 +62,28 @@ class Measurement(Protocol):
 
 @dataclass(frozen=True)
 class SumMeasurement:
-    """The counts and sums `places` of a node, in one query; each is paid for."""
+    """The counts and sums `places` of a node, in one query; each is paid for.
+
+    `together`: the groups are known cells, of which a unit may be in any number, and counts of units may have
+    correlated noise.
+    """
 
     node: BoundNode
     places: tuple[int, ...]
     settings: MechanismSettings
     changed: GroupBound
+    together: bool = False
     rounds: int = 1
 
-    def mechanisms(self, groups: int) -> tuple[KnownLap | KnownGauss | ClampedSum, ...]:
+    def mechanisms(self, groups: int) -> tuple[CellNoise | ClampedSum, ...]:
         """A mechanism a measure."""
         return tuple(self._mechanism(place, groups) for place in self.places)
 
-    def _mechanism(self, place: int, groups: int) -> KnownLap | KnownGauss | ClampedSum:
+    def _mechanism(self, place: int, groups: int) -> CellNoise | ClampedSum:
         measure, delta0 = self.node.aggregate.measures[place], self.changed.of(groups)
         if isinstance(measure, Count):
+            if self.together and measure.tau == 1:
+                return cells_of_units(self.settings, groups)
             return noisy_cells(self.settings, groups, delta0, measure.tau)
         assert isinstance(measure, Moment)
         lo, hi = summands(measure)
@@ -94,7 +101,8 @@ class SumMeasurement:
 
     @property
     def name(self) -> str:
-        names = [m.name for m in self.mechanisms(1)]
+        groups = len(self.node.cells or ()) if self.together else 1
+        names = [m.name for m in self.mechanisms(groups)]
         counted = {n: names.count(n) for n in names}
         return ", ".join(n if times == 1 else f"{n} x{times}" for n, times in counted.items())
 
@@ -132,6 +140,7 @@ class SumMeasurement:
                 tuple(release.values.tolist()),
                 tuple(deviations_of(release, len(cells))),
                 width=width_of(self.settings.noise),
+                common=mechanism.common_stddev if isinstance(mechanism, CorrelatedCounts) else 0,
             )
         return Measured(measured, self.cost(len(cells)))
 
