@@ -91,6 +91,8 @@ def combined(columns: Sequence[MeasuredColumn]) -> MeasuredColumn:
     >>> both = combined([MeasuredColumn((10, 0), (2.0, 2.0)), MeasuredColumn((20, 1), (1.0, 1.0))])
     >>> both.values, [round(d, 3) for d in both.deviations]
     ((18, 1), [0.894, 0.894])
+    >>> combined([MeasuredColumn((10, 0), (2.0, 2.0), common=1)] * 4).common
+    0.5
     """
     first = columns[0]
     if len(columns) == 1 or first.absent or not first.deviations:
@@ -101,4 +103,7 @@ def combined(columns: Sequence[MeasuredColumn]) -> MeasuredColumn:
         (2 * sum(w * v for w, v in zip(weights, values, strict=True)) + whole) // (2 * whole)
         for values in zip(*(column.values for column in columns), strict=True)
     ]
-    return replace(first, values=tuple(mean), deviations=(float(1 / whole) ** 0.5,) * len(mean))
+    deviation = float(1 / whole) ** 0.5
+    # The same share of the variance is common to all groups in each of them.
+    common = first.common * deviation / first.deviations[0]
+    return replace(first, values=tuple(mean), deviations=(deviation,) * len(mean), common=common)
