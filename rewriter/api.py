@@ -8,7 +8,7 @@ in `_query` write the backend's SQL, the last stage of which bounds what one uni
 
 from __future__ import annotations
 
-from rewriter.binder.constants import MAX_ELEMENTS, Constant
+from rewriter.binder.constants import MAX_ELEMENTS, Constant, in_utc
 from rewriter.binder.contribution_bounds import groups_per_unit, one_row_per_unit
 from rewriter.binder.views import stored_text
 from rewriter.emit.clipped_totals import Vectors, averages_query, clipped_query, lengths_query
@@ -52,6 +52,7 @@ __all__ = [
     "has_no_rows",
     "held",
     "histogram_query",
+    "in_utc",
     "is_empty",
     "items_query",
     "known_cells",

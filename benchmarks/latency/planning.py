@@ -51,6 +51,17 @@ LARGE = (
     + " WHERE e1.action = 'view' AND a1.topic = a2.topic GROUP BY 1",
 )
 """Four keys with large domains, and nine tables."""
+PREPARED = (
+    "SELECT ts::date, COUNT(*) FROM events WHERE ts >= $1 AND ts < $2 GROUP BY 1 ORDER BY 1",
+    "SELECT action, COUNT(DISTINCT user_id) FROM events WHERE ts >= $1 AND ts < $2 GROUP BY 1",
+    "SELECT a.topic, COUNT(*) FROM events e JOIN articles a ON a.article_id = e.article_id "
+    "WHERE e.ts BETWEEN $1 AND $2 GROUP BY 1 ORDER BY 2 DESC LIMIT 5",
+    "SELECT u.country, COUNT(*), COUNT(DISTINCT u.user_id) FROM users u JOIN events e ON e.user_id = u.user_id "
+    "WHERE e.ts >= $1 AND e.ts < $2 GROUP BY 1",
+)
+"""What dashboards ask again, with the dates between which they ask."""
+DATES = tuple((f"2024-01-{day:02}", f"2024-02-{day:02}") for day in range(1, 21))
+TIMESTAMP = 1114
 
 
 class TimedFront:
@@ -131,11 +142,22 @@ def seconds(act: Callable[[], object], clock: Callable[[], float] = time.perf_co
     return clock() - start
 
 
+def own_time(front: TimedFront, act: Callable[[], object]) -> float:
+    """The processor time of a call, without the calls to the front in it."""
+    front.spent = 0.0
+    return seconds(act, time.process_time) - front.spent
+
+
 def rewriting(fresh: Callable[[], Planner], front: TimedFront, sql: str) -> float:
     """The processor time of planning with empty caches, without the calls to the front."""
-    front.spent = 0.0
-    whole = seconds(partial(miss, fresh, sql), time.process_time)
-    return whole - front.spent
+    return own_time(front, partial(miss, fresh, sql))
+
+
+def rebinding(fresh: Callable[[], Planner], front: TimedFront, sql: str) -> list[float]:
+    """The processor time of a prepared statement's plan for each of `DATES`, without the calls to the front."""
+    warm, types = fresh(), (TIMESTAMP, TIMESTAMP)
+    warm.prepare(sql, types)
+    return [own_time(front, partial(warm.plan, sql, types, dates)) for dates in DATES]
 
 
 def main() -> None:
@@ -161,13 +183,21 @@ def main() -> None:
             own.append(min(rewriting(fresh, fronts[0], sql) for _ in range(ROUNDS)))
             hits = [seconds(partial(hit, warm, sql)) for _ in range(CACHED)]
             cached.append(statistics.median(hits))
-    report(missed, own, cached, Console())
+        bound = [figure for sql in PREPARED for figure in rebinding(fresh, fronts[0], sql)]
+    report(missed, own, bound, cached, Console())
 
 
-def report(missed: dict[str, float], own: list[float], cached: list[float], console: Console) -> None:
-    """The table of the figures; `own` is the rewriter's processor time, without the front."""
+def report(
+    missed: dict[str, float], own: list[float], bound: list[float], cached: list[float], console: Console
+) -> None:
+    """The table of the figures; `own` and `bound` are the rewriter's processor time, without the front."""
     table = Table("planning", "median", "90th", "99th percentile", "slowest", title=f"{len(missed)} queries")
-    rows = (("from text", list(missed.values())), ("from text, the rewriter", own), ("cached", cached))
+    rows = (
+        ("from text", list(missed.values())),
+        ("from text, the rewriter", own),
+        ("prepared, other dates, the rewriter", bound),
+        ("cached", cached),
+    )
     for name, found in rows:
         parts = statistics.quantiles(found, n=100, method="inclusive")
         figures = statistics.median(found), parts[89], parts[98], max(found)

@@ -32,6 +32,7 @@ from rewriter.api import (
     has_no_rows,
     held,
     histogram_query,
+    in_utc,
     items_query,
     known_cells,
     lasting,
@@ -55,7 +56,7 @@ from rewriter.api import (
 from rewriter.effort import bounded
 from rewriter.emit.engines.base import Engine
 from rewriter.ir.measure import Count, DistinctItems, Vector
-from rewriter.ir.parameter import Parameter, Parameters
+from rewriter.ir.parameter import Parameter, Parameters, Unbound
 from rewriter.logical.plan import SYSTEM, SYSTEM_TABLES, AggregateNode, LogicalPlan, SystemTableNode
 from rewriter.plan import Asked, Cells, HistogramQuery
 from rewriter.policy import Policy, Table
@@ -91,6 +92,7 @@ class PreparedQuery:
         explain: the format of an EXPLAIN, None for any other statement.
         constants: what the front has to evaluate for the nodes.
         nodes: the nodes.
+        values: the parameters and constants that the nodes name, with what was asked about their values.
         errors: what the last arrays are: sizes of the noise of outputs (node and place).
         derived, unknown: the columns that have an interval of their own, and those without a known one.
         steps: the cost of planning, and the weight of the plan in its cache.
@@ -102,6 +104,7 @@ class PreparedQuery:
     explain: Literal["TEXT", "JSON"] | None
     constants: tuple[PreparedConstant, ...]
     nodes: tuple[AggregateNode | SystemTableNode, ...]
+    values: tuple[Parameter, ...] = ()
     errors: tuple[Asked, ...] = ()
     derived: tuple[str, ...] = ()
     unknown: tuple[str, ...] = ()
@@ -362,12 +365,12 @@ class Planner:
     def _checked(self, statement: ClassifiedStatement, oids: tuple[int, ...], errors: bool) -> PreparedQuery:
         body = statement.body
         described = self._front.describe(body, oids)
-        parameters = tuple(Parameter(name, None) for name in self._type_names(oids))
+        parameters = tuple(Unbound(name, None) for name in self._type_names(oids))
         read: list[tuple[Parameter, ...]] = []
 
         def typed(_: int, sql: str) -> tuple[Parameter, ...]:
             read.append((Parameter(self._only_type(sql, oids), None),))
-            return read[-1]
+            return (Unbound(in_utc(*read[-1]).type, None),)
 
         def rows(_: int, sql: str) -> tuple[Parameter, ...]:
             columns = self._front.describe(sql, oids)
@@ -379,12 +382,12 @@ class Planner:
         except Refusal as refusal:
             if refusal.code.startswith("PV") and not statement.explain:
                 if without_rows(body):
-                    return self._unasked(_no_rows(described), described, oids)
+                    return self._unasked(_no_rows(described), described, oids, parameters)
                 if (asked := probe(body)) is not None:
-                    return self._unasked(asked, described, oids)
+                    return self._unasked(asked, described, oids, parameters)
             raise
         if logical.nodes and has_no_rows(logical.tree) and not statement.explain:
-            return self._unasked(_no_rows(described), described, oids)
+            return self._unasked(_no_rows(described), described, oids, parameters)
         if logical.nodes and not any(self._front.agrees(body, text, oids) for text in logical.spellings()):
             raise Refusal(
                 "0A000",
@@ -393,6 +396,8 @@ class Planner:
             )
         for constant in logical.constants:
             self._check_constant(constant, oids)
+        # What is asked about values from here on decides nothing about the nodes.
+        values, logical = logical.values, replace(logical, values=tuple(map(_valueless, logical.values)))
         columns = tuple(self._columns(node, oids, logical.values) for node in logical.nodes)
         presentation = present(logical, columns, [name for name, _, _ in described], errors)
         array_oids = tuple(INT8_ARRAY if t == "int8" else TEXT_ARRAY for t in presentation.transports)
@@ -411,16 +416,16 @@ class Planner:
             line = "x.line::json" if statement.explain == "JSON" else "x.line"
             plan = f'SELECT {line} AS "QUERY PLAN" FROM unnest(${len(oids) + 1}::text[]) AS x(line)'
             return PreparedQuery(
-                plan, (TEXT_ARRAY,), columns, statement.explain, constants, tuple(logical.nodes)
+                plan, (TEXT_ARRAY,), columns, statement.explain, constants, logical.nodes, values
             )
-        nodes = tuple(logical.nodes)
         return PreparedQuery(
             presentation.sql,
             array_oids,
             columns,
             None,
             constants,
-            nodes,
+            logical.nodes,
+            values,
             presentation.errors,
             presentation.derived,
             presentation.unknown,
@@ -442,14 +447,18 @@ class Planner:
             )
 
     def _unasked(
-        self, presentation: str, described: Sequence[Described], oids: Sequence[int]
+        self,
+        presentation: str,
+        described: Sequence[Described],
+        oids: Sequence[int],
+        values: tuple[Parameter, ...],
     ) -> PreparedQuery:
         """A statement that is answered without the backend, if that has the columns of the client's text."""
         if [(c.name, c.oid) for c in self._front.describe(presentation, oids)] != [
             (c.name, c.oid) for c in described
         ]:
             raise Refusal("0A000", "the answer's columns could not be kept as the query declares them")
-        return PreparedQuery(presentation, (), (), None, (), ())
+        return PreparedQuery(presentation, (), (), None, (), (), values)
 
     def _only_type(self, sql: str, oids: tuple[int, ...]) -> str:
         """The type of a query's one column."""
@@ -539,9 +548,10 @@ class Planner:
         values: tuple[str | None, ...],
         constants: tuple[tuple[str | None, ...], ...],
     ) -> Planned:
-        names = self._type_names(oids)
-        parameters = tuple(Parameter(n, v) for n, v in zip(names, values, strict=True))
         prepared = self.prepare(text, oids)
+        parameters = tuple(
+            Parameter(p.type, value) for p, value in zip(prepared.values[: len(oids)], values, strict=True)
+        )
 
         def known(number: int, _: str) -> list[Parameter]:
             (column,) = prepared.constants[number].columns
@@ -558,11 +568,11 @@ class Planner:
                 replace(c, value=array_text(found[place :: len(columns)])) for place, c in enumerate(columns)
             ]
 
-        nodes, all_values = prepared.nodes, parameters
-        if values or prepared.constants:
+        nodes, all_values = prepared.nodes, _substituted(prepared, parameters, constants)
+        if all_values is None:
             body = self._statement(text).body
             logical: LogicalPlan = split_query(body, self._policy, parameters, known, rows)
-            nodes, all_values = tuple(logical.nodes), logical.values
+            nodes, all_values = logical.nodes, logical.values
         ready = prepared.ready(len(constants))
         return tuple(
             node
@@ -633,6 +643,33 @@ class Planner:
             f"FROM (SELECT md5(CAST(t.* AS text)) AS row FROM {name} AS t) AS h"
         )
         return name, str(self._digests.get(name, lambda: self._front.rows(sql)[0][0]))
+
+
+def _substituted(
+    prepared: PreparedQuery, parameters: tuple[Parameter, ...], constants: tuple[tuple[str | None, ...], ...]
+) -> tuple[Parameter, ...] | None:
+    """The values that the nodes name, None if the nodes themselves could be others with them.
+
+    They could where the analysis asked for a value (LIMIT $1, ANY($1), the fraction of a percentile, a condition that
+    bounds what is summed, formats and units), where a value is in a spelling that it refuses, where a constant is
+    NULL, and where there are as many values as a subquery has rows.
+    """
+    known = prepared.constants[: len(constants)]
+    if any(c.listed or c.whole for c in known):
+        return None
+    found = (
+        in_utc(Parameter(c.columns[0].type, value, null=value is None))
+        for c, (value,) in zip(known, constants, strict=True)
+    )
+    bound = (*parameters, *found)
+    asked, waiting = prepared.values[: len(bound)], prepared.values[len(bound) :]
+    if not all(isinstance(a, Unbound) and a.takes(b) for a, b in zip(asked, bound, strict=True)):
+        return None
+    return (*bound, *map(_valueless, waiting))
+
+
+def _valueless(parameter: Parameter) -> Parameter:
+    return Parameter(parameter.type, None, name=parameter.name)
 
 
 def _one_by_one(node: AggregateNode, measure: DistinctItems, policy: Policy) -> bool:

@@ -34,7 +34,8 @@ Invariants.
 2. The reading is pure. What needs PostgreSQL comes by `read` and `read_rows`: the types of a constant, or of the
    columns of rows, and their values once these are known.
 3. Nodes and presentation have one shape, whatever the values of parameters and constants: a statement is planned before
-   its parameters are bound, and nodes are planned again with them.
+   its parameters are bound. A value that the reading did not ask for (`Unbound`) is put beside the nodes as they are;
+   with one that it asked for the statement is read again.
 4. A constant reads nodes of lower number only, so that execution can go in stages: nodes, constants, further nodes.
 5. The text of a node does not depend on where in a statement it stands (`numbered`): equal questions replay one answer.
 

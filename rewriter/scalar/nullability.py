@@ -61,5 +61,7 @@ def never_true(condition: exp.Expr, parameters: Parameters, point: Point) -> boo
     sides = condition.this, condition.expression
     if any(always_null(side, parameters, point) for side in sides):
         return True
-    left, right = (point(side) for side in sides)
+    # In this order: a parameter beside a column is not asked for its value.
+    left = point(sides[0])
+    right = None if left is None else point(sides[1])
     return left is not None and right is not None and not _ORDERS[type(condition)](left, right)

@@ -117,10 +117,8 @@ def check(node: exp.Expr, relation: Relation, parameters: Parameters) -> None:
         elif isinstance(part, exp.Parameter):
             if types.of(part) in (Type.OTHER, Type.OTHER_ARRAY):
                 raise not_allowed(part, "of this type")
-            if (
-                types.of(part) is Type.NUMERIC
-                and len(parameters[int(part.name) - 1].value or "") > MOST_DIGITS
-            ):
+            parameter = parameters[int(part.name) - 1]
+            if types.of(part) is Type.NUMERIC and not parameter.meets(_short):
                 raise not_allowed(part, f"of more than {MOST_DIGITS} digits")
     if sum(written_size(node)) > MOST_WRITTEN:
         raise Refusal(
@@ -178,15 +176,18 @@ def readable(part: exp.Expr, types: Types) -> bool:
     found = {types.of(o) for o in compared} - TEXTUAL
     for operand in compared:
         constant = operand.unnest()
+        alike = True
         if isinstance(constant, exp.Literal) and constant.is_string:
-            text, possible = constant.this, found
+            alike = all(spelt(constant.this, of) for of in found)
         elif isinstance(constant, exp.Parameter):
-            text, possible = types.parameters[int(constant.name) - 1].value, {types.of(constant)}
-        else:
-            continue
-        if text is not None and not all(spelt(text, of) for of in possible):
+            alike = types.parameters[int(constant.name) - 1].meets(spelt, types.of(constant))
+        if not alike:
             return False
     return True
+
+
+def _short(number: str) -> bool:
+    return len(number) <= MOST_DIGITS
 
 
 def spelt(text: str, of: Type) -> bool:

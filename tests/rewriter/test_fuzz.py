@@ -13,11 +13,11 @@ import pytest
 
 from rewriter.binder.contribution_bounds import groups_per_unit
 from rewriter.ir.measure import Count
+from rewriter.ir.parameter import Parameter, Unbound
 from rewriter.ir.relation import Grouped, Relation, parts
 from rewriter.logical.plan import AggregateNode, LogicalPlan
 from rewriter.logical.split import split_query
 from rewriter.refusal import Refusal
-from rewriter.scalar.typecheck import Parameter
 from tests.rewriter.conftest import load_duckdb
 from tests.rewriter.engine import answer, cells_of, executed, histogram
 from tests.rewriter.grammar import Grammar
@@ -58,12 +58,14 @@ def checked(
         truth = None
     except psycopg.errors.ProgrammingError:
         return False
-    unbound = [Parameter(p.type, None) for p in parameters]
+    unbound = [Unbound(p.type, None) for p in parameters]
     try:
         prepared, logical = split_query(sql, POLICY, unbound), split_query(sql, POLICY, parameters)
     except Refusal:
         return False
     assert _shape(prepared) == _shape(logical), asked
+    if all(u.takes(p) for u, p in zip(unbound, parameters, strict=True)):
+        assert prepared.nodes == logical.nodes, asked
     types = [p.type for p in parameters]
     assert _body(postgres, sql, types) in [_body(postgres, t, types) for t in logical.spellings()], asked
     for node in logical.nodes:

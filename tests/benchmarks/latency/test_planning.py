@@ -29,8 +29,10 @@ def test_planning(shared: Path) -> None:
             planning.planned(warm, sql)
         own = [planning.rewriting(fresh, fronts[0], sql) for sql in COUNTS]
         hits = [planning.seconds(partial(planning.hit, warm, sql)) for sql in COUNTS]
-    planning.report(missed, own, hits, console)
+        bound = planning.rebinding(fresh, fronts[0], planning.PREPARED[0])
+    planning.report(missed, own, bound, hits, console)
     assert fronts[0].spent > 0
     assert min(own) > 0
+    assert min(bound) > 0
     assert min(hits) < max(missed.values())
     assert "3 queries" in console.export_text()
