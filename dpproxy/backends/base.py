@@ -503,3 +503,21 @@ def _element(value: object) -> str:
     if isinstance(value, list | tuple):
         return written
     return '"' + written.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+class Adapter(Protocol):
+    """The package of an engine."""
+
+    @property
+    def SCHEMES(self) -> tuple[str, ...]:
+        """The schemes of its URLs."""
+        ...
+
+    @property
+    def EXAMPLE(self) -> str:
+        """A URL, in quotes."""
+        ...
+
+    def connect(self, url: str, *, folder: Path, memory: str, slots: int, seconds: float) -> Backend | None:
+        """The backend behind a URL, None where the URL is no such; raises BackendUnavailable."""
+        ...

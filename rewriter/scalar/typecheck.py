@@ -144,7 +144,7 @@ def written_size(node: exp.Expr) -> tuple[int, int]:
     if isinstance(node, (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod, exp.Neg, exp.Abs)):
         return 1 + values, guards + 8 * (1 + values)
     if isinstance(node, CHECKED):
-        # What is made of a time in a zone has no guard of its own; Spark writes three times what it rounds.
+        # What is made of a time in a zone has no guard of its own; an engine may write what it rounds three times.
         zoned = any(map(time_zones.in_zone, node.iter_expressions()))
         times = 1 if zoned else 3 if isinstance(node, (exp.Floor, exp.Ceil)) else 4
         return 1 + times * (values + guards), 0

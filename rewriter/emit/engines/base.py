@@ -510,7 +510,7 @@ class Engine(ABC):
 
     def logarithm(self, node: exp.Expr) -> exp.Expr:
         part = self.as_float(node.this)
-        # Spark's LOG is the natural one.
+        # LOG is the natural one on some engines.
         common = exp.Anonymous(this="LOG10", expressions=[part.value])
         found = exp.Ln(this=part.value) if isinstance(node, exp.Ln) else common
         return self.function(part, lambda v: exp.GT(this=v.copy(), expression=number(0)), found)

@@ -22,6 +22,7 @@ from rewriter.logical.split import split_query
 from rewriter.refusal import Refusal
 from tests.rewriter.bounded import MEASURED, TIGHT
 from tests.rewriter.emit.test_engines import TIED, normal, rows_of
+from tests.rewriter.emit.test_owners_sql import OUTSIDE, TABLE
 from tests.rewriter.engine import cells_of
 from tests.rewriter.queries import ANSWERED, TRUNCATED
 from tests.spark_server import copied, owner, url, with_spark
@@ -89,3 +90,19 @@ def test_few_statements_are_refused() -> None:
                 except Refusal:
                     refused += 1
     assert 0 < refused <= REFUSED
+
+
+def test_the_rows_of_an_owners_table() -> None:
+    written = " ".join(SPARK.sql(SPARK.rows(TABLE, ["consent", "id"], "s")).split())
+    assert written.replace("( ", "(").replace(" )", ")") == (
+        "(SELECT `id`, ((doc->>'c')::boolean) AS `consent` FROM `clinic`.`Patients` "
+        'WHERE (gone IS NULL AND "Patients".ok)) AS s'
+    )
+    assert SPARK.closed().rows(TABLE, ["consent", "id"], "s").sql() == '"clinic"."Patients" AS s'
+
+
+@pytest.mark.parametrize("text", OUTSIDE)
+def test_nothing_leaves_its_parentheses(text: str) -> None:
+    SPARK.called_functions("CASE WHEN f(a, (b)) THEN '--' END")
+    with pytest.raises(ValueError, match=r"is not understood|has a "):
+        SPARK.called_functions(text)
