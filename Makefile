@@ -145,7 +145,7 @@ availability: $(VENV)/.dev
 # What all backends pass, on Spark, then DP-SIPS over up to 250 million pairs by workers: docs/scale.md. Needs Java 17 and 10 GB;
 # about an hour.
 spark: $(VENV)-spark/.ready
-	$(VENV)-spark/bin/python -m pytest -k spark tests/dpproxy/backends/test_backends.py tests/dpproxy/engine/test_keys.py tests/dpproxy/engine/test_gaps.py tests/dpproxy/backends/test_same_on_all.py tests/rewriter tests/benchmarks/scale/test_spark.py
+	$(VENV)-spark/bin/python -m pytest -k spark tests/dpproxy/backends/test_backends.py tests/dpproxy/backends/test_spark.py tests/dpproxy/engine/test_keys.py tests/dpproxy/engine/test_gaps.py tests/dpproxy/backends/test_same_on_all.py tests/rewriter tests/benchmarks/scale/test_spark.py
 	$(VENV)-spark/bin/python -m benchmarks.scale.spark
 
 # Everything that CI runs, first the checks of `make lint`; on twice as many workers as cores, since many tests wait for

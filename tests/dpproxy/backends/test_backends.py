@@ -477,20 +477,3 @@ def test_urls_that_are_not_served(tmp_path: Path, url: str) -> None:
     with pytest.raises(BackendUnavailable) as caught:
         connect(url, folder=tmp_path, memory="500MB", slots=1)
     assert "%zz" not in str(caught.value)
-
-
-@with_spark
-def test_no_plan_of_spark_shows_the_secret() -> None:
-    from dpproxy.backends.spark.adapter import _bind
-    from dpproxy.backends.spark.session import connected, end
-    from rewriter.emit.engines.spark import SECRET
-
-    session = connected(url())
-    try:
-        _bind(session, SECRET, {"secret": ["4711 is secret"]})
-        frame = session.sql(f"SELECT md5((SELECT secret FROM {SECRET}) || id) AS m FROM range(3) ORDER BY m")
-        plan = frame._explain_string(extended=True)
-    finally:
-        end(session)
-    assert "LocalRelation [secret" in plan
-    assert "4711" not in plan

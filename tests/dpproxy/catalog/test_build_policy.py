@@ -425,7 +425,6 @@ def test_a_unit_of_floating_point_numbers(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("url", "said"),
     [
-        ("sc://", "dpproxy\\[spark\\]|sc://host"),
         ("mysql://x", "duckdb:///"),
         ("duckdb://data.duckdb", "duckdb:///"),
         ("duckdb:///", "duckdb:///"),
