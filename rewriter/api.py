@@ -8,9 +8,13 @@ in `_query` write the backend's SQL, the last stage of which bounds what one uni
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from rewriter.binder.constants import MAX_ELEMENTS, Constant, in_utc
 from rewriter.binder.contribution_bounds import groups_per_unit, one_row_per_unit
+from rewriter.binder.names import resolve
 from rewriter.binder.views import stored_text
+from rewriter.canonical.normalize import canonical
 from rewriter.emit.clipped_totals import Vectors, averages_query, clipped_query, lengths_query
 from rewriter.emit.enforcement import held
 from rewriter.emit.histogram import (
@@ -31,11 +35,15 @@ from rewriter.logical.split import split_query
 from rewriter.logical.views import view_table
 from rewriter.scalar.array_literal import array_text
 from rewriter.scalar.typecheck import type_of
+from rewriter.statements.classify import classify
 from rewriter.syntax.allowlist import position
+from rewriter.syntax.desugar import plain
+from rewriter.syntax.parse import parse_query
 
 __all__ = [
     "MAX_CELLS",
     "MAX_ELEMENTS",
+    "PASSES",
     "Constant",
     "QueryContext",
     "ReleasedColumn",
@@ -78,3 +86,21 @@ __all__ = [
     "within_horizon",
     "without_rows",
 ]
+
+PASSES: tuple[Callable[..., object], ...] = (
+    classify,  # a text            -> what kind of statement it is
+    parse_query,  # a text            -> its tree, of allowed structure
+    plain,  # an expression     -> one without alternative spellings
+    resolve,  # an expression     -> one over the columns of sources
+    groups_per_unit,  # rows and keys     -> in how many groups one unit is
+    split_query,  # a text            -> a logical plan: nodes, and the statement above them
+    domain_queries,  # rows and keys     -> queries of public rows, whose rows are the cells
+    canonical,  # an expression     -> one text for equal questions
+    present,  # a logical plan    -> the presentation
+    histogram_query,  # a node            -> the SQL of an engine
+)
+"""The passes that a private statement goes through, a module each, which begins with an example of what goes in and
+what comes out; tests/rewriter/passes has more. `split_query` parses, and calls desugaring, binding and analysis for
+each query from the inside out (docs/decisions/the-plan-keeps-the-clients-statement.md). Between two passes the planner
+asks the front, and `mechanisms.choose` chooses, by the bounds and the domain, before SQL is emitted.
+"""

@@ -21,6 +21,9 @@ What happens in order, in `groups_per_unit(relation, keys)`:
 `rows_per_group` gives tau: 1 where a unit has at most one row in a group (`one_row_per_unit`), else the largest row
 limit that the policy declares for a source; PV017 where it declares none.
 
+In:  the rows of events by device, of which the policy declares max_groups_per_unit = {device: 3}
+Out: 3 groups of one unit, which the SQL has to enforce
+
 Example. events declares max_groups_per_unit = {device: 3} and max_rows_per_unit = 1000; articles is public with the
 primary key article_id; users has one row a unit.
 

@@ -1,4 +1,8 @@
-"""Names: what a column of the analyst's text means, by PostgreSQL's rules, and what an output column is called."""
+"""Names: what a column of the analyst's text means, by PostgreSQL's rules, and what an output column is called.
+
+In:  SELECT Country FROM (SELECT country, 2024 - birth_year AS age FROM users) AS u WHERE age > 30
+Out: over the source t0, which is users: the field t0.country, under the condition 2024 - t0.birth_year > 30
+"""
 
 from __future__ import annotations
 

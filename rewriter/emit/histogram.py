@@ -6,6 +6,9 @@ a unit, `pu` has one row a unit instead: what one unit can do rests on the SQL a
 histogram. A known domain is zero-filled from `d`; an unknown one is cut to the largest
 `limit` groups with ties broken by a keyed hash, then by the keys.
 
+In:  a node: the rows of users by country, the number of units in each of 5 cells
+Out: WITH r AS (<rows>), pu AS (<a row a unit and group>), h AS (<counts>), d AS (<cells>) SELECT ... FROM d LEFT JOIN h
+
 Why: docs/decisions/keys-are-no-engines.md.
 """
 

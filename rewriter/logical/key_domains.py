@@ -4,6 +4,9 @@ The front evaluates them, so the images of expressions (CASE, EXTRACT, date_trun
 Nothing in them depends on private data: declared domains, public tables and the query's constants only. Keys that
 neither a public table nor a condition ties together have a query each: their product is not made.
 
+In:  GROUP BY country, of which the policy declares the domain US, DE, FR, LI
+Out: SELECT DISTINCT v FROM (VALUES ('US'), ('DE'), ('FR'), ('LI') UNION ALL SELECT NULL), put to the front
+
 Why: docs/decisions/domains-come-from-the-front.md.
 """
 

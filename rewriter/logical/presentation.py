@@ -1,4 +1,8 @@
-"""The presentation: the client's statement over released rows instead of private ones."""
+"""The presentation: the client's statement over released rows instead of private ones.
+
+In:  SELECT _r0.g0, _r0.c0 FROM <released rows of node 0> AS _r0, and what types the released columns have
+Out: SELECT _r0.g0 AS country, _r0.c0 AS count FROM (SELECT ... FROM UNNEST($1::text[], $2::bigint[])) AS _r0
+"""
 
 from __future__ import annotations
 

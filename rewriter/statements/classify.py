@@ -1,4 +1,8 @@
-"""What kind of statement a text is, decided from its words alone: before any parser of SQL proper."""
+"""What kind of statement a text is, decided from its words alone: before any parser of SQL proper.
+
+In:  EXPLAIN SELECT COUNT(*) FROM users
+Out: private, an EXPLAIN, whose query is SELECT COUNT(*) FROM users
+"""
 
 from __future__ import annotations
 

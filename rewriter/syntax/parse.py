@@ -1,4 +1,8 @@
-"""Text -> one query tree within the limits, made of allowed structure only."""
+"""Text -> one query tree within the limits, made of allowed structure only.
+
+In:  SELECT /* of a tool */ COUNT(*) FROM shop.public.users WHERE country = E'D\\x45'
+Out: SELECT COUNT(*) FROM public.users WHERE country = 'DE', as a tree
+"""
 
 from __future__ import annotations
 
