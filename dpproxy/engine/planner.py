@@ -350,6 +350,10 @@ class Planner:
         """The result of `prepare` if it is cached, without I/O."""
         return cast(PreparedQuery | None, self._prepared.known((text, tuple(oids), errors)))
 
+    def _either(self, text: str, oids: Sequence[int]) -> PreparedQuery:
+        """What is prepared with error columns or without them: nodes and constants are the same."""
+        return self.known(text, oids, errors=True) or self.prepare(text, oids)
+
     def _prepare(self, text: str, oids: tuple[int, ...], errors: bool) -> PreparedQuery:
         statement = self._statement(text)
         try:
@@ -499,7 +503,7 @@ class Planner:
 
         `arrays`: the released columns as far as they are there, empty arrays for the others. Raises Refusal.
         """
-        prepared = self.prepare(text, oids)
+        prepared = self._either(text, oids)
         wanted = prepared.constants[number]
         arrays = arrays[: len(prepared.array_oids)]
         types = (*oids, *prepared.array_oids[: len(arrays)])
@@ -536,7 +540,7 @@ class Planner:
 
             def weight(planned: Planned) -> int:
                 """The plan's own weight, that of the prepared query whose nodes it holds, and of the SQL to come."""
-                steps = effort.spent - before + 2 * self.prepare(*key[:2]).steps
+                steps = effort.spent - before + 2 * self._either(*key[:2]).steps
                 return BYTES_A_STEP * steps + BYTES_A_CELL * _cells(planned)
 
             return self._plans.get(key, lambda: self._plan(*key), weight)
@@ -548,7 +552,7 @@ class Planner:
         values: tuple[str | None, ...],
         constants: tuple[tuple[str | None, ...], ...],
     ) -> Planned:
-        prepared = self.prepare(text, oids)
+        prepared = self._either(text, oids)
         parameters = tuple(
             Parameter(p.type, value) for p, value in zip(prepared.values[: len(oids)], values, strict=True)
         )

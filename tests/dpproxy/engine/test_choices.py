@@ -29,6 +29,7 @@ from tests.dpproxy.serving import POLICY, make
 
 pytestmark = pytest.mark.service
 
+NUMERIC = 1700
 KEYS = ReleaseKeys(bytes(32), b"nonce", b"streams")
 TABLES = """
 [budget]
@@ -290,3 +291,14 @@ def test_explain_has_the_price_of_each_level(service: Service) -> None:
     assert "dpproxy.units = 1 is bought; standard deviation 13.33 on each count" in said
     assert "dpproxy.units = 4 costs 3 information units and 0 calls; standard deviation 6.67" in said
     assert ann.used() == (1, 0)
+
+
+def test_error_columns_change_nothing_that_is_planned(planned: Planner) -> None:
+    sql = "SELECT shop, AVG(amount) FROM orders WHERE amount < $1 GROUP BY shop"
+    shown = planned.prepare(sql, (NUMERIC,), errors=True)
+    plan = planned.plan(sql, (NUMERIC,), ("50",))
+    assert planned.known(sql, (NUMERIC,)) is None, "analysed once"
+    assert shown.nodes == planned.prepare(sql, (NUMERIC,)).nodes
+    planned.forget()
+    planned.prepare(sql, (NUMERIC,))
+    assert plan == planned.plan(sql, (NUMERIC,), ("50",))
