@@ -51,6 +51,7 @@ CHECKS = {
     "The largest groups without their counts": Check(1, (), 5, 900),
     "Sums of any number of rows": Check(0, (1_300_000,)),
     "Averages of any number of rows": Check(0, (10,)),
+    "Counts of units in groups that a unit may share": Check(1, (331,), 53),
 }
 LOWER_BOUNDS = ("How many different products", "How many different products, by group")
 BY_THE_ANSWER = "Counts of groups, without LIMIT"
@@ -116,6 +117,20 @@ def test_the_answer_is_near_the_truth_at_the_pages_price(demo: Running, clone: P
         assert float(paid[2]) <= 3
     else:
         assert paid.groups() == told.groups()
+
+
+def test_sums_of_groups_know_what_their_noise_has_in_common(demo: Running) -> None:
+    """Of 53 weeks: variances of the sum, the average, half of them and a difference, from both parts of the noise."""
+    weeks = EXAMPLES["Counts of units in groups that a unit may share"][0].replace(" ORDER BY week", "")
+    ((shown,), said) = asked(
+        demo,
+        f"SELECT dp_stddev(SUM(households)), dp_stddev(AVG(households)), dp_stddev(SUM(CASE WHEN week <= 26 THEN "
+        f"households END)), dp_stddev(SUM(CASE WHEN week < 3 THEN (3 - 2 * week) * households END)) FROM ({weeks}) q",
+    )
+    assert "CorrelatedCounts" in said
+    own, common = (53 + 53**0.5) / 4, (53**0.5 + 1) / 4
+    expected = (53 * own + 53**2 * common, own / 53 + common, 26 * own + 26**2 * common, 2 * own)
+    assert [float(size) for size in shown] == pytest.approx([v**0.5 * 40 / 3 for v in expected], rel=1e-3)
 
 
 def test_a_notice_tells_what_the_page_says(demo: Running) -> None:
