@@ -391,9 +391,9 @@ def _meters(
 
 
 def _anywhere(node: BoundNode) -> bool:
-    """Whether a unit may be in any number of the cells of a known domain."""
+    """Whether a unit may be in any number of the cells of a known domain, under unit clips."""
     cells = 0 if node.cells is None else len(node.cells)
-    return node.policy.unit_clips and cells > 0 and (node.delta0 or cells) >= cells
+    return node.policy.unit_clips and cells > 1 and (node.delta0 or cells) >= cells
 
 
 def _by_weight(node: BoundNode, terms: ReleaseOptions) -> PartitionSelection:
