@@ -13,6 +13,7 @@ from fractions import Fraction
 from functools import lru_cache
 from itertools import accumulate
 from statistics import NormalDist
+from typing import NamedTuple
 
 import numpy as np
 from mpmath import MPContext
@@ -104,6 +105,38 @@ def gaussian_sum_tail(sigma_squared: Fraction, terms: int, n: int) -> Fraction:
     )
 
 
+class Weights(NamedTuple):
+    """Real weights of the terms of a sum: how many, and upper bounds of their sizes' sum and of their squares' sum."""
+
+    terms: int
+    sizes: Fraction
+    squares: Fraction
+
+
+def gaussian_weighted_tail(sigma_squared: Fraction, weights: Weights, reach: Fraction) -> Fraction:
+    """Bound Pr[w_1 X_1 + w_2 X_2 + ... >= reach] from above, independent discrete Gaussians.
+
+    >>> weights = Weights(3, Fraction(7, 4), Fraction(21, 16))
+    >>> round(float(gaussian_weighted_tail(Fraction(10**8), weights, Fraction(20000))), 6)
+    0.040444
+
+    K^terms Q(a/sqrt((1 + h) sigma^2 squares)), a = reach - sizes/2, Q the tail of N(0, 1), ln K at most
+    h/2 + (1 + h)/(8 h sigma^2), for any h > 0 (tails.md, Lemma 4): within 1/(2 sigma) of the truth a term.
+    """
+    a = reach - weights.sizes / 2
+    if a <= 0:
+        return Fraction(1)
+    h = Fraction(1, 2 * math.isqrt(math.floor(sigma_squared)) + 1)
+    excess = weights.terms * (h / 2 + (1 + h) / (8 * h * sigma_squared))
+    ratio = a**2 / (2 * (1 + h) * sigma_squared * weights.squares)
+    context = MPContext()
+    context.prec = 256
+    far = context.erfc(context.sqrt(context.mpf(ratio.numerator) / ratio.denominator)) / 2
+    value = context.exp(context.mpf(excess.numerator) / excess.denominator) * far
+    rounded_up = context.ceil(context.ldexp(value * (1 + context.ldexp(1, -128)), BITS))
+    return min(Fraction(1), Fraction(int(rounded_up), ONE))
+
+
 @lru_cache(maxsize=256)
 def laplace_threshold(scale: Fraction, tau: int, delta0: int, delta: Fraction) -> int:
     """Give UnkLap's T: the smallest integer with delta0 Pr[X - Y > T - tau] <= delta.
@@ -170,6 +203,25 @@ def gaussian_sum_threshold(sigma_squared: Fraction, terms: int, tau: int, times:
     """
     _not_too_small(delta / times)
     return tau + _smallest(lambda n: times * gaussian_sum_tail(sigma_squared, terms, n) <= delta)
+
+
+@lru_cache(maxsize=256)
+def gaussian_weighted_threshold(
+    sigma_squared: Fraction, weights: Weights, rounding: Fraction, tau: int, times: int, delta: Fraction
+) -> int:
+    """Give the smallest integer T >= tau with times Pr[w_1 X_1 + w_2 X_2 + ... >= T + 1 - tau - rounding] <= delta.
+
+    >>> weights = Weights(3, Fraction(7, 4), Fraction(21, 16))
+    >>> gaussian_weighted_threshold(Fraction(10**8), weights, Fraction(1, 2), 1, 1, Fraction(1, 10**10))
+    72882
+
+    `rounding`: what is compared with T exceeds the sum by at most that much; the others are those of
+    `gaussian_sum_threshold`. "Smallest" by the bound of `gaussian_weighted_tail`.
+    """
+    _not_too_small(delta / times)
+    return tau + _smallest(
+        lambda n: times * gaussian_weighted_tail(sigma_squared, weights, n + 1 - rounding) <= delta
+    )
 
 
 def weighted_gaussian_threshold(rho: Fraction, delta: Fraction, delta0: int) -> Fraction:

@@ -1,15 +1,18 @@
-"""UnknownDomainBinary: a person's events at the worst times, looked at again and again; noise of nodes."""
+"""Running counts: a person's events at the worst times, looked at again and again; the noise, alone and together."""
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+import math
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from typing import NamedTuple
 
 import numpy as np
 
-from mechanisms.continual import Events, UnknownDomainBinary
+from mechanisms.continual import Events, RunningCounter, UnknownDomainBinary
+from mechanisms.noise import Floats, Integers
 from mechanisms.randomness import Stream
+from mechanisms.square_root import UnknownDomainSquareRoot
 from tests.audit.claims import concentrated
 from tests.audit.experiment import Draw, Experiment
 from tests.audit.finding import Check
@@ -20,9 +23,11 @@ from tests.mechanisms.goodness import gaussian_law, stream
 EPS, DELTA = Fraction(2), Fraction(1, 10)
 Happened = Mapping[tuple[int, int], int]
 """(time, label) to the number of events."""
-Kind = type[UnknownDomainBinary]
+Kind = type[RunningCounter]
+KINDS: tuple[Kind, ...] = (UnknownDomainBinary, UnknownDomainSquareRoot)
 HORIZON = 3
-NAME = "UnknownDomainBinary"
+ROOT = (1, 1 / 2, 3 / 8)
+"""The first column of the square root of running sums."""
 
 
 class Seen(NamedTuple):
@@ -42,7 +47,12 @@ def events(happened: Happened) -> Events:
     )
 
 
-def seen(mechanism: UnknownDomainBinary, happened: Happened) -> Draw:
+def name(kind: Kind) -> str:
+    """What a mechanism, or the mutant of one, is named."""
+    return next(known.__name__ for known in KINDS if issubclass(kind, known))
+
+
+def seen(mechanism: RunningCounter, happened: Happened) -> Draw:
     """Look at every time of the stream, each time anew with the stream's own noise."""
     now = events(happened)
     labels = [label[0] for label in now.labels]
@@ -75,9 +85,7 @@ def running(what: str, kind: Kind = UnknownDomainBinary) -> Experiment:
     """One unit and one call for the life of the stream."""
     delta0, person, once, left, right = PAIRS[what]
     mechanism = kind(EPS, DELTA, delta0, person, HORIZON, once)
-    claims = concentrated(
-        UnknownDomainBinary(EPS, DELTA, delta0, person, HORIZON, once).cost_at_most, EPS, DELTA
-    )
+    claims = concentrated(mechanism.cost_at_most, EPS, DELTA)
     views = {
         "raw": _raw,
         "keys": _keys,
@@ -87,7 +95,7 @@ def running(what: str, kind: Kind = UnknownDomainBinary) -> Experiment:
         "at 1": _first,
     }
     sides = seen(mechanism, left), seen(mechanism, right)
-    return Experiment(NAME, what, claims, sides, views, 1000)
+    return Experiment(name(kind), what, claims, sides, views, 1000)
 
 
 def _raw(outcome: Seen) -> Hashable:
@@ -119,42 +127,85 @@ def news(what: str, kind: Kind = UnknownDomainBinary) -> Rare:
     delta0, person, once, left, right = PAIRS[what]
     mechanism = kind(EPS, DELTA, delta0, person, HORIZON, once)
     new = frozenset(label for _, label in right) - frozenset(label for _, label in left)
-    return newcomers(NAME, what, float(DELTA), seen(mechanism, right), new, 1000)
+    return newcomers(name(kind), what, float(DELTA), seen(mechanism, right), new, 1000)
 
 
 def node_noise(time: int, kind: Kind = UnknownDomainBinary) -> Fit:
-    """The noise at a time: as many nodes as its binary digits, sigma^2 = 4 c^2 delta0 s/eps^2 = 24 each."""
+    """The noise at a time: as many nodes as its binary digits, sigma^2 = 4 c^2 delta0 s/eps^2 = 24 each; of the square
+    root, the squares of its row, times 4 c^2 delta0/eps^2 = 12, times those of its column."""
     mechanism = kind(EPS, DELTA, 3, 2, HORIZON, False)
 
     def draw(stream: Stream, n: int) -> list[int]:
-        labels = [number.to_bytes(4, "big") for number in range(n)]
-        ones = np.full(n, 1, dtype=np.int64)
-        now = Events(times=ones, items=np.arange(n), counts=ones * 10**6, labels=labels)
-        out = mechanism.release(now, [time], mechanism.noise_stream(stream.words(4).tobytes(), b"events"))
-        return [int(x) // 2 for x in out.values - 10**6]
+        return [int(x) // 2 for x in _noise(mechanism, [time], stream, n)[:, 0]]
 
     variance = 24.0 * time.bit_count()
+    if issubclass(kind, UnknownDomainSquareRoot):
+        variance = 12 * _squares(ROOT) * _squares(ROOT[:time]) + 1 / 12
     claimed = f"N(0, {variance:.0f})"
-    return Fit(NAME, f"noise at time {time}", claimed, draw, lambda: coarse(gaussian_law(variance), 2), 6000)
+    return Fit(
+        name(kind), f"noise at time {time}", claimed, draw, lambda: coarse(gaussian_law(variance), 2), 6000
+    )
+
+
+def added_noise(kind: Kind = UnknownDomainSquareRoot) -> Fit:
+    """What the noise at time 3 has beside that at time 2: the difference of two rows of the square root."""
+    mechanism = kind(EPS, DELTA, 3, 2, HORIZON, False)
+
+    def draw(stream: Stream, n: int) -> list[int]:
+        at = _noise(mechanism, [2, 3], stream, n)
+        return [int(x) // 2 for x in at[:, 1] - at[:, 0]]
+
+    variance = 12 * _squares(ROOT) * _squares((1, -1 / 2, -1 / 8)) + 1 / 6
+    claimed = f"N(0, {variance:.2f})"
+    law = coarse(gaussian_law(variance), 2)
+    return Fit(name(kind), "noise at time 3 less that at time 2", claimed, draw, lambda: law, 6000)
+
+
+def _noise(mechanism: RunningCounter, at: list[int], stream: Stream, n: int) -> Integers:
+    """The noise of n items, shape (items, times)."""
+    labels = [number.to_bytes(4, "big") for number in range(n)]
+    ones = np.full(n, 1, dtype=np.int64)
+    now = Events(times=ones, items=np.arange(n), counts=ones * 10**6, labels=labels)
+    out = mechanism.release(now, at, mechanism.noise_stream(stream.words(4).tobytes(), b"events"))
+    noise = np.empty((n, len(at)), dtype=np.int64)
+    noise[out.items, np.searchsorted(at, out.times)] = out.values - 10**6
+    return noise
+
+
+def _squares(numbers: Sequence[float]) -> float:
+    return float(sum(x * x for x in numbers))
 
 
 def threshold(kind: Kind = UnknownDomainBinary) -> Exact:
-    """T = c + t, t the smallest with c delta0 L Pr[sum of s noises > t] <= delta, by convolving masses."""
-    delta = Fraction(1, 10**6)
+    """T = c + t, t the smallest with c delta0 L Pr[noise > t] <= delta, by another way."""
+    delta = Fraction(1, 10**7)
     mechanism = kind(EPS, delta, 2, 3, 365, False)
 
     def compute() -> tuple[str, bool]:
-        variance = 4 * 3**2 * 2 * 9 / float(EPS) ** 2
-        law = gaussian_law(variance, 9 * int(variance**0.5))
-        one = np.array([law[x] for x in sorted(law)])
-        summed = one
-        for _ in range(8):
-            summed = np.convolve(summed, one)
-        tails = np.cumsum(summed[::-1])[::-1][len(summed) // 2 + 1 :]  # Pr[sum > n] at n = 0, 1, ...
+        root = issubclass(kind, UnknownDomainSquareRoot)
+        tails = _root_tails() if root else _tree_tails()
         least = 3 + int(np.argmax(3 * 2 * 365 * tails <= float(delta)))
         return f"T = {mechanism.threshold}, least {least}", mechanism.threshold == least
 
-    return Exact(NAME, "threshold (c 3, delta0 2, L 365)", "c + least t with tail <= delta", compute)
+    return Exact(name(kind), "threshold (c 3, delta0 2, L 365)", "c + least t with tail <= delta", compute)
+
+
+def _tree_tails() -> Floats:
+    """Pr[X_1 + ... + X_9 > n] at n = 0, 1, ..., by convolving masses."""
+    variance = 4 * 3**2 * 2 * 9 / float(EPS) ** 2
+    law = gaussian_law(variance, 9 * int(variance**0.5))
+    one = np.array([law[x] for x in sorted(law)])
+    summed = one
+    for _ in range(8):
+        summed = np.convolve(summed, one)
+    return np.cumsum(summed[::-1])[::-1][len(summed) // 2 + 1 :]
+
+
+def _root_tails() -> Floats:
+    """Pr[X >= n + 1/2] at n = 0, 1, ..., X normal: what a noise of row 365 adds, to be rounded to whole counts."""
+    squares = sum((math.comb(2 * k, k) / 4**k) ** 2 for k in range(365))
+    deviation = math.sqrt(4 * 3**2 * 2) / float(EPS) * squares
+    return np.array([math.erfc((n + 1 / 2) / deviation / math.sqrt(2)) / 2 for n in range(1000)])
 
 
 def same_noise(kind: Kind = UnknownDomainBinary) -> Exact:
@@ -170,19 +221,19 @@ def same_noise(kind: Kind = UnknownDomainBinary) -> Exact:
             differ += before != after
         return f"{differ} of 100 differ", differ == 0
 
-    return Exact(NAME, "a time looked at again", "same values", compute)
+    return Exact(name(kind), "a time looked at again", "same values", compute)
 
 
-def _at_one(mechanism: UnknownDomainBinary, happened: Happened, at: list[int], key: bytes) -> list[int]:
+def _at_one(mechanism: RunningCounter, happened: Happened, at: list[int], key: bytes) -> list[int]:
     out = mechanism.release(events(happened), at, mechanism.noise_stream(key, b"events"))
     return [int(x) for x in out.values[out.times == 1]]
 
 
-CASES: tuple[Check, ...] = (
-    *(running(what) for what in PAIRS),
-    *(news(what) for what in NEWS),
-    node_noise(1),
-    node_noise(3),
-    threshold(),
-    same_noise(),
-)
+def cases(kind: Kind) -> Iterator[Check]:
+    """What both kinds are tried with."""
+    yield from (running(what, kind) for what in PAIRS)
+    yield from (news(what, kind) for what in NEWS)
+    yield from (node_noise(1, kind), node_noise(3, kind), threshold(kind), same_noise(kind))
+
+
+CASES: tuple[Check, ...] = (*(case for kind in KINDS for case in cases(kind)), added_noise())

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from fractions import Fraction
+
+import numpy as np
 
 from mechanisms.continual import UnknownDomainBinary
 from mechanisms.known_domain import KnownLap
@@ -10,6 +13,7 @@ from mechanisms.noise import Integers, discrete_gaussian
 from mechanisms.numeric import ClampedSum
 from mechanisms.quantile import QuantileChoice, QuantileTree
 from mechanisms.randomness import Stream, release_key, seed
+from mechanisms.square_root import PLACES, UnknownDomainSquareRoot
 from mechanisms.tails import gaussian_sum_threshold
 from tests.audit import continual_cases, numeric_cases, seed_cases
 from tests.audit.mutant import Mutant
@@ -81,8 +85,9 @@ class LessChoice(QuantileChoice):
 class FreshNoise(UnknownDomainBinary):
     """New noise at every time, none of it of nodes: running counts one by one."""
 
-    def _noise(self, stream: Stream, moments: Integers) -> Integers:
-        return discrete_gaussian(stream.child("looks", len(moments)), self.sigma_squared, len(moments))
+    def _noise(self, streams: Sequence[Stream], moments: Integers) -> Integers:
+        looks, n = [stream.child("looks", len(moments)) for stream in streams], len(moments)
+        return np.array([discrete_gaussian(look, self.sigma_squared, n) for look in looks])
 
 
 class OneNode(UnknownDomainBinary):
@@ -121,6 +126,69 @@ class LowBinary(UnknownDomainBinary):
         return gaussian_sum_threshold(self.sigma_squared, 1, 0, times, 4 * self.delta_per)
 
 
+class HalfColumn(UnknownDomainSquareRoot):
+    """Noise for half of the factor's squared norm."""
+
+    @property
+    def column_norm_squared(self) -> int:
+        return super().column_norm_squared // 2
+
+
+class WholeColumn(UnknownDomainSquareRoot):
+    """The norm rounded down to whole counts, where it is an integer of the factor's own scale."""
+
+    @property
+    def column_norm_squared(self) -> int:
+        return super().column_norm_squared >> 2 * PLACES << 2 * PLACES
+
+
+class UnscaledRow(UnknownDomainSquareRoot):
+    """The first row's noise in whole counts, where it is in the factor's own scale."""
+
+    def _draws(self, stream: Stream, last: int) -> Integers:
+        drawn = super()._draws(stream, last)
+        drawn[:1] >>= PLACES
+        return drawn
+
+
+class TreeThreshold(UnknownDomainSquareRoot):
+    """T of the tree."""
+
+    @property
+    def threshold(self) -> int:
+        return UnknownDomainBinary(**vars(self)).threshold
+
+
+class OneDraw(UnknownDomainSquareRoot):
+    """T for one draw of noise, where later counts have a weighted sum of draws."""
+
+    @property
+    def threshold(self) -> int:
+        times = self.events * self.delta0 * self.horizon
+        sigma_squared = self.sigma_squared / (1 << 2 * PLACES)
+        return gaussian_sum_threshold(sigma_squared, 1, self.alone, times, self.delta_per)
+
+
+class LowRoot(UnknownDomainSquareRoot):
+    """T without the person's own events, and for one look."""
+
+    @property
+    def threshold(self) -> int:
+        times = self.events * self.delta0
+        sigma_squared = self.sigma_squared / (1 << 2 * PLACES)
+        return gaussian_sum_threshold(sigma_squared, 1, 0, times, 4 * self.delta_per)
+
+
+class OwnNoise(UnknownDomainSquareRoot):
+    """Each running count has noise of its own, as large as that of the square root."""
+
+    def _noise(self, streams: Sequence[Stream], moments: Integers) -> Integers:
+        noise = super()._noise(streams, moments)
+        for place in range(len(moments)):
+            noise[:, place] = np.roll(noise[:, place], place)
+        return noise
+
+
 def same_seed(key: bytes, mechanism: KnownLap) -> Stream:
     """A seed of the query alone: the parameters of the noise are not part of it."""
     return seed(key, release_key(key, [b"epoch", b"query"]), b"reservation")
@@ -144,5 +212,15 @@ MUTANTS = (
     Mutant("sigma^2 with c for c^2", continual_cases.node_noise(1, OneEvent)),
     Mutant("threshold for one look", continual_cases.threshold(OneTime)),
     Mutant("threshold without own events", continual_cases.news("an item of one's own, c = 2", LowBinary)),
+    Mutant("half instead of the square root", continual_cases.node_noise(3, HalfColumn)),
+    Mutant("column norm rounded down", continual_cases.node_noise(1, WholeColumn)),
+    Mutant("one row of the factor not scaled", continual_cases.node_noise(1, UnscaledRow)),
+    Mutant(
+        "one row of the factor not scaled", continual_cases.running("an event more at time 1", UnscaledRow)
+    ),
+    Mutant("threshold of the tree", continual_cases.threshold(TreeThreshold)),
+    Mutant("threshold for one draw", continual_cases.threshold(OneDraw)),
+    Mutant("threshold without own events", continual_cases.news("an item of one's own, c = 2", LowRoot)),
+    Mutant("noise of its own at each time", continual_cases.added_noise(OwnNoise)),
     Mutant("same seed at two scales", seed_cases.two_scales(same_seed), 1.0),
 )

@@ -9,7 +9,7 @@ import pytest
 from scipy.stats import chi2
 
 from mechanisms import continual
-from mechanisms.continual import Events, RunningCounts, UnknownDomainBinary
+from mechanisms.continual import Events, RunningCounter, RunningCounts, UnknownDomainBinary
 from mechanisms.noise import Integers
 from mechanisms.randomness import Stream
 from mechanisms.tails import gaussian_sum_tail, gaussian_sum_threshold
@@ -30,7 +30,7 @@ def every_day(items: int, count: int, last: int = 20) -> Events:
     return events([(t, i, count) for t in range(1, last + 1) for i in range(items)], items)
 
 
-def noise_of(mechanism: UnknownDomainBinary, at: list[int], items: int, identity: bytes) -> Integers:
+def noise_of(mechanism: RunningCounter, at: list[int], items: int, identity: bytes) -> Integers:
     """The noise of running counts far above the threshold, shape (times, items)."""
     count = 10**6
     running = mechanism.release(
@@ -166,7 +166,7 @@ class OneTime(UnknownDomainBinary):
         )
 
 
-def lone(mechanism: UnknownDomainBinary, streams: int = 800) -> float:
+def lone(mechanism: RunningCounter, streams: int = 800) -> float:
     """How often a person alone with an item, `events` times at once, is seen at any time."""
     table = events([(1, n, mechanism.events) for n in range(streams)], streams)
     running = mechanism.release(table, range(1, 16), mechanism.noise_stream(KEY, b"lone"))

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mechanisms.continual import Events, UnknownDomainBinary
+from mechanisms.continual import Events, RunningCounter, UnknownDomainBinary
 from mechanisms.correlated_counts import CorrelatedCounts
 from mechanisms.count_release import KnownCountRelease, PrivateCountRelease
 from mechanisms.distinct_count import PersonLevelDistinctCount
@@ -24,6 +24,7 @@ from mechanisms.pay_what_you_get import pay_what_you_get
 from mechanisms.positive_histogram import PositiveHistogram
 from mechanisms.quantile import QuantileChoice, QuantileTree
 from mechanisms.randomness import Stream
+from mechanisms.square_root import UnknownDomainSquareRoot
 from mechanisms.unknown_domain import UnkGauss, UnkGumb, UnkLap
 
 EXAMPLES = settings(max_examples=25, deadline=None, derandomize=True)
@@ -157,12 +158,14 @@ ROWS = st.lists(st.tuples(st.integers(1, 12), st.integers(0, 4)), max_size=25, u
 
 
 @EXAMPLES
-@given(ROWS, st.permutations(range(5)), SEEDS)
+@given(
+    ROWS, st.permutations(range(5)), SEEDS, st.sampled_from((UnknownDomainBinary, UnknownDomainSquareRoot))
+)
 def test_a_stream_of_events_has_no_row_order(
-    rows: list[tuple[int, int]], names: list[int], seed: bytes
+    rows: list[tuple[int, int]], names: list[int], seed: bytes, kind: type[RunningCounter]
 ) -> None:
     """Rows and labels in another order: the same items, times and counts."""
-    mechanism = UnknownDomainBinary(Fraction(1), DELTA, 1, 1, 12, once=False)
+    mechanism = kind(Fraction(1), DELTA, 1, 1, 12, once=False)
     outcomes = []
     for order, items in ((list(range(len(rows))), list(range(5))), (_shuffled(len(rows), seed), names)):
         labels = [b""] * 5

@@ -14,11 +14,14 @@ from scipy.stats import norm
 
 from mechanisms import tails
 from mechanisms.tails import (
+    Weights,
     gaussian_difference_tail,
     gaussian_sum_tail,
     gaussian_sum_threshold,
     gaussian_tail,
     gaussian_threshold,
+    gaussian_weighted_tail,
+    gaussian_weighted_threshold,
     laplace_difference_tail,
     laplace_tail,
     laplace_threshold,
@@ -100,6 +103,32 @@ def test_gaussian_sum_tails(variance: Fraction, terms: int) -> None:
         assert variance < Fraction(9, 4) or bound <= truth * (1 + 1e-8) + 1e-17
         if terms > 1:
             assert gaussian_tail(variance, n) <= gaussian_sum_tail(variance, terms, n)
+
+
+@pytest.mark.parametrize("weights", [(1, 1, 1), (4, 2, 1), (7, -3, 0)])
+def test_gaussian_weighted_tails(weights: tuple[int, ...]) -> None:
+    """Never below the truth by convolving masses, and little above it: a quarter at sigma = 30."""
+    law = np.exp(-(np.arange(-REACH, REACH + 1) ** 2) / (2 * 30.0**2))
+    total = np.ones(1)
+    for weight in filter(None, weights):
+        spread = np.zeros(2 * REACH * abs(weight) + 1)
+        spread[:: abs(weight)] = law / law.sum()
+        total = np.convolve(total, spread)
+    middle = len(total) // 2
+    size = Weights(3, Fraction(sum(map(abs, weights))), Fraction(sum(w * w for w in weights)))
+    for reach in (20, 60, 150):
+        bound = float(gaussian_weighted_tail(Fraction(900), size, Fraction(reach)))
+        truth = float(total[middle + reach :].sum())
+        assert truth <= bound < 1.25 * truth
+    assert gaussian_weighted_tail(Fraction(900), size, size.sizes / 2) == 1
+
+
+def test_gaussian_weighted_thresholds() -> None:
+    """The smallest T with times Pr[sum >= T + 1 - tau - rounding] <= delta by the bound."""
+    size, delta = Weights(3, Fraction(7, 4), Fraction(21, 16)), Fraction(1, 10**6)
+    t = gaussian_weighted_threshold(Fraction(900), size, Fraction(1, 2), 3, 40, delta)
+    assert 40 * gaussian_weighted_tail(Fraction(900), size, t - 2 - Fraction(1, 2)) <= delta
+    assert 40 * gaussian_weighted_tail(Fraction(900), size, t - 3 - Fraction(1, 2)) > delta
 
 
 def test_values_of_the_design() -> None:

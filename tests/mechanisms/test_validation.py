@@ -21,6 +21,7 @@ from mechanisms.known_domain import KnownGauss, KnownGumb, KnownLap
 from mechanisms.numeric import ClampedSum
 from mechanisms.positive_histogram import PositiveHistogram
 from mechanisms.quantile import QuantileChoice, QuantileTree
+from mechanisms.square_root import UnknownDomainSquareRoot
 from mechanisms.unknown_domain import UnkGauss, UnkGumb, UnkLap
 from tests.mechanisms.goodness import stream
 from tests.mechanisms.scripted import Untouched
@@ -198,16 +199,19 @@ NEW: list[tuple[Any, dict[str, Any]]] = [
             "noise": "laplace",
         },
     ),
-    (
-        UnknownDomainBinary(EPS, DELTA, 1, 2, 9, False),
-        {
-            "eps_per": 2 * EPS,
-            "delta_per": 2 * DELTA,
-            "delta0": 2,
-            "events": 3,
-            "horizon": 8,
-            "once": True,
-        },
+    *(
+        (
+            kind(EPS, DELTA, 1, 2, 9, False),
+            {
+                "eps_per": 2 * EPS,
+                "delta_per": 2 * DELTA,
+                "delta0": 2,
+                "events": 3,
+                "horizon": 8,
+                "once": True,
+            },
+        )
+        for kind in (UnknownDomainBinary, UnknownDomainSquareRoot)
     ),
     (
         ClampedSum(eps_per=EPS, lo=0, hi=9, tau=1, keys=2),
