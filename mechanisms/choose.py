@@ -1,4 +1,7 @@
-"""Which mechanism answers: the table of the design as one lookup, on public facts only."""
+"""Which mechanism answers: the table of the design as one lookup, on public facts only.
+
+Why: docs/decisions/running-counts-by-a-square-root.md.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +9,11 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal
 
+from mechanisms.continual import RunningCounter, UnknownDomainBinary
 from mechanisms.correlated_counts import CorrelatedCounts
 from mechanisms.histogram import Mechanism
 from mechanisms.known_domain import KnownGauss, KnownGumb, KnownLap
+from mechanisms.square_root import MOST_TIMES, UnknownDomainSquareRoot
 from mechanisms.unknown_domain import UnkGauss, UnkGumb, UnkLap
 from mechanisms.validation import check_bounds, check_delta, check_epsilon
 
@@ -143,3 +148,22 @@ def _unknown(
     if k is None:
         raise NoMechanism("an unknown domain without a bound on its groups needs a LIMIT")
     return UnkGumb(eps_per, delta_per, tau, k, d_bar, counts)
+
+
+def choose_running(settings: MechanismSettings, *, events: int, horizon: int, paper: bool) -> RunningCounter:
+    """Choose the mechanism of running counts of unknown items: the tree or the square root, which has less noise.
+
+    >>> settings = MechanismSettings(Fraction(3, 20), Fraction(1, 10**10), "gaussian", None, 1000)
+    >>> choose_running(settings, events=1, horizon=365, paper=False).name
+    'UnknownDomainSquareRoot'
+
+    The tree answers with `paper`, of one time, where both have the same noise, of more times than the square root's
+    work allows, and where its noise would be too large for fixed point. ValueError for parameters out of range.
+    """
+    bounds = settings.eps_per, settings.delta_per, 1, events, horizon, False
+    if not paper and 1 < horizon <= MOST_TIMES:
+        try:
+            return UnknownDomainSquareRoot(*bounds)
+        except ValueError:
+            pass
+    return UnknownDomainBinary(*bounds)

@@ -122,6 +122,11 @@ class RunningCounter(ABC):
     def stddev(self) -> float:
         """The largest standard deviation of a running count's noise."""
 
+    @property
+    def least_stddev(self) -> float:
+        """The smallest standard deviation of a running count's noise, that of the first time."""
+        return float(self.stddevs(np.ones(1, dtype=np.int64))[0])
+
     @abstractmethod
     def stddevs(self, times: Integers) -> Floats:
         """Give the standard deviation of a running count's noise at each of `times`."""

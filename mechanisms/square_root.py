@@ -1,4 +1,7 @@
-"""UnknownDomainSquareRoot: running counts with correlated noise, items unknown. The proof sheet is square_root.md."""
+"""UnknownDomainSquareRoot: running counts with correlated noise, items unknown. The proof sheet is square_root.md.
+
+Why: docs/decisions/running-counts-by-a-square-root.md.
+"""
 
 from __future__ import annotations
 
@@ -67,7 +70,7 @@ class UnknownDomainSquareRoot(RunningCounter):
     (11.78, 82, Cost(information=Fraction(1, 1), calls=Fraction(1, 1)))
 
     One draw of noise a time; what is released at a time is computed from the draws up to it. ValueError for a horizon
-    above 4096. Fichtenberger, Henzinger, Upadhyay 2023 (square_root.md, Theorem 1). Arguments as for `RunningCounter`.
+    above 4096. Fichtenberger, Henzinger, Upadhyay (square_root.md, Theorem 1). Arguments as for `RunningCounter`.
     """
 
     def __post_init__(self) -> None:

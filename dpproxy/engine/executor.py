@@ -316,11 +316,14 @@ class QueryEngine:
             options = replace(terms(privacy, settings), length=privacy.epoch, epoch=epoch)
             options = options if share is None else options.spending(share)
             nonce, streams = self.epochs.nonces(epoch)
-            return plan_release(node, options, ReleaseKeys(self._release_key, nonce, streams))
+            return plan_release(node, options, ReleaseKeys(self._release_key, nonce, streams, self._begun))
 
         key = ("plan", epoch, share, *(settings.get(name) for name in TERMS))
         with bounded():
             return [n.noted(key, priced) if isinstance(n, BoundNode) else None for n in planned]
+
+    def _begun(self, stream: bytes) -> bool:
+        return self._ledger.stream((), stream).looks > 0
 
     def _explained(
         self, request: QueryRequest, prepared: PreparedQuery, account: str, epoch: str

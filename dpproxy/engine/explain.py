@@ -219,8 +219,8 @@ def _by_weight(selection: PartitionSelection) -> Iterator[Property]:
 def _by_time(selection: RunningSelection, lasts: bool) -> Iterator[Property]:
     mechanism = selection.mechanism
     yield "Mechanism", f"{mechanism.name}, times 1 to {selection.at} of {mechanism.horizon}"
-    most = mechanism.stddev * mechanism.partial_sums**0.5
-    yield "Noise", f"standard deviation {mechanism.stddev:.2f} to {most:.2f}, depending on the time"
+    deviations = f"{mechanism.least_stddev:.2f} to {mechanism.stddev:.2f}"
+    yield "Noise", f"standard deviation {deviations}, depending on the time"
     yield "Clamp", f"the first {mechanism.events} rows of one unit count"
     yield "Threshold", str(mechanism.threshold)
     later = "later times are free in this budget's period" if lasts else "charged again in each epoch"

@@ -25,7 +25,7 @@ The most that both can cost is reserved before the backend is asked; what they d
     unknown domain, g(C) bounded    measures                                CountSelection, UnkGauss or UnkLap
     unknown domain, no bound        top k by a count                        CountSelection, UnkGumb
     unknown domain, no bound        one count, no LIMIT                     CountSelection, PrivateCountRelease
-    items and times                 running count                           RunningSelection, UnknownDomainBinary
+    items and times                 running count                           RunningSelection, UnknownDomainSquareRoot
 
 `mechanisms/choose.py` has the conditions on domain, g(C) and k. Anything else over an unknown domain is refused with a
 hint to add ORDER BY a count and LIMIT.
@@ -41,7 +41,8 @@ Examples, with epsilon_per = 0.15.
   number of units is added as a measure. UnkGauss selects by it; sum and number of amounts are measured over its groups.
 
 Invariants.
-1. Price, noise and refusals depend on text, policy, options, public tables and the balance alone.
+1. Price, noise and refusals depend on text, policy, options, public tables and the balance alone; a running count over
+   append-only history keeps the mechanism of the paper if its stream began with it.
 2. The request key says what was asked, the release key what is released. They differ only after `smaller`: asked again,
    the smaller answer is replayed. All that decides the answer's law is in the release key.
 3. A selection and its measurements assume the same bound on a unit's groups: g(C), or after a top-k selection (which is
@@ -60,6 +61,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
+from functools import partial
 
 from budget.account import Charge
 from budget.units import micro, shown
@@ -77,8 +79,7 @@ from dpproxy.engine.release_keys import ReleaseKeys
 from dpproxy.engine.release_plan import ReleasePlan, charge, running
 from dpproxy.engine.select_partitions import PartitionSelection
 from dpproxy.engine.select_running import RunningSelection, times_over
-from mechanisms.choose import CELLS_WITHOUT_K, MechanismSettings, NoMechanism, choose
-from mechanisms.continual import UnknownDomainBinary
+from mechanisms.choose import CELLS_WITHOUT_K, MechanismSettings, NoMechanism, choose, choose_running
 from mechanisms.count_release import KnownCountRelease, PrivateCountRelease
 from mechanisms.histogram import Cost
 from mechanisms.known_domain import KnownGumb
@@ -160,7 +161,10 @@ def _stream(node: BoundNode, terms: ReleaseOptions, keys: ReleaseKeys) -> Releas
     """The plan of a running count.
 
     For append-only history one stream of releases continues through all epochs, and times that are not over wait for a
-    later one. Otherwise each epoch has a stream of its own with a single release.
+    later one; a stream that began with the paper's mechanism keeps it, since what was paid for goes on. Otherwise each
+    epoch has a stream of its own with a single release.
+
+    Why: docs/decisions/running-counts-by-a-square-root.md.
     """
     (measure,) = node.aggregate.measures
     assert isinstance(measure, Running)
@@ -173,10 +177,10 @@ def _stream(node: BoundNode, terms: ReleaseOptions, keys: ReleaseKeys) -> Releas
         at = len(node.times)
         if node.lasting is not None and begin is not None:
             at = times_over(node.times, node.lasting, begin)
-        horizon = max(len(node.times), 1)
-        mechanism = UnknownDomainBinary(
-            settings.eps_per, settings.delta_per, 1, measure.events, horizon, once=False
-        )
+        chosen = partial(choose_running, settings, events=measure.events, horizon=max(len(node.times), 1))
+        mechanism, of_paper = chosen(paper=terms.paper), chosen(paper=True)
+        if begin is not None and mechanism != of_paper and keys.begun(keys.stream(node, of_paper)):
+            mechanism = of_paper
         selection = RunningSelection(node, mechanism, at) if at else None
     except ValueError:
         raise refusals.beyond_limits() from None

@@ -53,6 +53,7 @@ class ReleaseOptions:
         floor: the least weight in partition selection, in 2^-20.
         units: the level, which is what a measure costs that costs one unit by default; of a rung, what that one costs.
         rung: 0 for an answer by itself, n for the n-th further measurement that makes an answer more precise.
+        paper: running counts are answered by the papers' own mechanism.
     """
 
     settings: MechanismSettings
@@ -71,6 +72,7 @@ class ReleaseOptions:
     floor: int = 1
     units: Fraction = Fraction(1)
     rung: int = 0
+    paper: bool = False
 
     def at(self, units: Fraction, rung: int = 0) -> ReleaseOptions:
         """The same at another level.
@@ -134,6 +136,7 @@ def terms(privacy: Privacy, wishes: Mapping[str, str]) -> ReleaseOptions:
         scans=privacy.scans == "charge",
         floor=max(1, privacy.least_weight * ONE),
         units=_level(wishes, privacy),
+        paper=privacy.mechanisms == "paper",
     )
 
 

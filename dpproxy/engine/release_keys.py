@@ -10,11 +10,16 @@ Why: docs/decisions/keys-cover-what-is-released.md.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from dpproxy.engine.planner import BoundNode
-from mechanisms.continual import UnknownDomainBinary
+from mechanisms.continual import RunningCounter
 from mechanisms.randomness import Plain, release_key
+
+
+def _none(_: bytes) -> bool:
+    return False
 
 
 @dataclass(frozen=True)
@@ -25,17 +30,19 @@ class ReleaseKeys:
         secret: the deployment's key of keys, 32 bytes.
         epoch: the nonce of the epoch.
         streams: the nonce of the ledger's streams, which outlive epochs.
+        begun: whether the ledger has a release of the stream of a key.
     """
 
     secret: bytes
     epoch: bytes
     streams: bytes
+    begun: Callable[[bytes], bool] = _none
 
     def release(self, node: BoundNode, described: Plain) -> bytes:
         """The key of a release; `described`: the mechanisms and their parameters."""
         return self._key("release", self.epoch, node.text, node.scanned, node.domain, described)
 
-    def stream(self, node: BoundNode, mechanism: UnknownDomainBinary) -> bytes:
+    def stream(self, node: BoundNode, mechanism: RunningCounter) -> bytes:
         """The key of a stream: all that decides its events and the law of its noise, but not its releases' times."""
         law = (mechanism.name, mechanism.parameters)
         return self._key("stream", self.streams, node.text, node.scanned, node.domain, node.public, law)

@@ -12,7 +12,7 @@ import numpy as np
 from dpproxy.backends.base import Fetched
 from dpproxy.engine.group_selection import GAUSSIAN, Fetch, MeasuredColumn, SelectedGroups
 from dpproxy.engine.planner import BoundNode
-from mechanisms.continual import Events, UnknownDomainBinary
+from mechanisms.continual import Events, RunningCounter
 from mechanisms.histogram import Cost
 from mechanisms.randomness import Plain, Stream
 from rewriter.ir.measure import Running
@@ -69,7 +69,7 @@ class RunningSelection:
     """
 
     node: BoundNode
-    mechanism: UnknownDomainBinary
+    mechanism: RunningCounter
     at: int
     earlier: Seen = NOTHING
     rounds: int = 1

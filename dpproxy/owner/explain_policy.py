@@ -131,9 +131,7 @@ def _sentence(source: Source, column: Column, *, known: bool) -> str:
 def _mechanism(one: ReleasePlan, unit: str) -> str:
     selection = one.selection
     if isinstance(selection, RunningSelection):
-        return (
-            f"{one.name} answers: a running count, whose noise is drawn once for each item and span of time."
-        )
+        return f"{one.name} answers: a running count, whose noise is drawn once for each item, not anew at each time."
     if isinstance(selection, PartitionSelection):
         return f"{one.name} answers: it releases the names that enough {unit}s have, and no number."
     if isinstance(selection, CountSelection):

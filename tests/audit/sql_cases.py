@@ -36,7 +36,7 @@ KEYS = ReleaseKeys(bytes(32), b"nonce", b"streams")
 class Question:
     """A statement, the mechanism that answers it, and how many draws the short audit takes from each side.
 
-    `clips`: with clipped totals of units in place of declared caps.
+    `clips`: with clipped totals of units in place of declared caps, and the square root in place of the tree.
     """
 
     mechanism: str
@@ -46,6 +46,9 @@ class Question:
     clips: bool = False
 
 
+RUNNING = (
+    "SELECT room, day, SUM(COUNT(*)) OVER (PARTITION BY room ORDER BY day) FROM visits GROUP BY room, day"
+)
 QUESTIONS = (
     Question("KnownGauss", "SELECT town, COUNT(*) FROM people GROUP BY town"),
     Question("KnownLap", "SELECT town, COUNT(*) FROM people GROUP BY town", noise="laplace"),
@@ -69,11 +72,8 @@ QUESTIONS = (
     Question("ClampedSum", "SELECT SUM(seconds) FROM visits"),
     Question("ClampedSum, KnownGauss", "SELECT AVG(seconds) FROM visits"),
     Question("QuantileTree", "SELECT percentile_cont(0.5) WITHIN GROUP (ORDER BY seconds) FROM visits"),
-    Question(
-        "UnknownDomainBinary",
-        "SELECT room, day, SUM(COUNT(*)) OVER (PARTITION BY room ORDER BY day) FROM visits GROUP BY room, day",
-        samples=150,
-    ),
+    Question("UnknownDomainBinary", RUNNING, samples=100),
+    Question("UnknownDomainSquareRoot", RUNNING, samples=100, clips=True),
     Question("UnitClip", "SELECT COUNT(*) FROM visits", samples=200, clips=True),
     Question(
         "UnitClip x2",
@@ -220,7 +220,8 @@ def drawn(question: Question, world: World, side: int, change: Change) -> Draw:
 
 def asked(question: Question, world: World) -> ReleasePlan:
     """A question's node, priced on the world's loose terms."""
-    privacy = world.privacy.model_copy(update={"noise": question.noise})
+    mechanisms = "clipped" if question.clips else "paper"
+    privacy = world.privacy.model_copy(update={"noise": question.noise, "mechanisms": mechanisms})
     node = world.node(question.sql, question.clips)
     return plan_release(written_once(node), terms(privacy, {}), KEYS)
 

@@ -134,7 +134,7 @@ def test_a_stream_goes_on_when_days_arrive(folder: Path, monkeypatch: pytest.Mon
         assert ann.used() == (1, 1)
         assert asked(ann) == first
         assert ann.used() == (1, 1)
-        assert "UnknownDomainBinary" in ann.last.rows[0].mechanism
+        assert "UnknownDomainSquareRoot" in ann.last.rows[0].mechanism
     change(folder, SALES.format(buyers=BUYERS, first=7, last=11))
     with on(folder, "2024-01-14", monkeypatch) as service:
         ann, bob = Analyst(service, "ann"), Analyst(service, "bob")
@@ -146,7 +146,7 @@ def test_a_stream_goes_on_when_days_arrive(folder: Path, monkeypatch: pytest.Mon
         assert asked(bob) == second
         assert bob.used() == (1, 1), "and by each account"
         releases = ann.ask("SELECT mechanism, information, calls, replayed FROM dpproxy.releases")
-        assert [float(row[1]) for row in releases if "Binary" in row[0]].count(1) == 1
+        assert [float(row[1]) for row in releases if "SquareRoot" in row[0]].count(1) == 1
 
 
 def test_a_past_that_changes_is_not_shown(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -163,15 +163,22 @@ def test_a_past_that_changes_is_not_shown(folder: Path, monkeypatch: pytest.Monk
 
 
 def test_an_exhausted_account_still_gets_what_goes_on(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where it began with the tree, which it keeps."""
+    policy = folder / "dpproxy.toml"
+    policy.write_text('[privacy]\nmechanisms = "paper"\n' + policy.read_text())
     with on(folder, "2024-01-09", monkeypatch) as service:
         ann = Analyst(service, "ann")
-        asked(ann)
+        first = asked(ann)
+        assert "UnknownDomainBinary" in ann.last.rows[0].mechanism
         for number in range(4):
             ann.ask(f"SELECT COUNT(*) FROM people WHERE person_id <> {number}")
         assert ann.used()[0] == 5
+    policy.write_text(policy.read_text().replace('"paper"', '"clipped"'))
     with on(folder, "2024-01-11", monkeypatch) as service:
         ann, bob = Analyst(service, "ann"), Analyst(service, "bob")
-        assert asked(ann)
+        second = asked(ann)
+        assert first.items() < second.items()
+        assert "UnknownDomainBinary" in ann.last.rows[0].mechanism
         assert ann.used() == (5, 1)
         for number in range(5):
             bob.ask(f"SELECT COUNT(*) FROM people WHERE person_id <> {number}")
@@ -240,6 +247,7 @@ def test_explain_prices_a_stream(folder: Path, monkeypatch: pytest.MonkeyPatch) 
     with on(folder, "2024-01-09", monkeypatch) as service:
         ann = Analyst(service, "ann")
         lines = [line for (line,) in ann.ask(f"EXPLAIN {RUNNING}")]
-        assert any("UnknownDomainBinary" in line for line in lines)
+        assert any("UnknownDomainSquareRoot, times 1 to 7 of 15" in line for line in lines)
+        assert any("standard deviation 18.49 to 25.64, depending on the time" in line for line in lines)
         assert any("at most 1 information unit and 1 call" in line for line in lines)
         assert ann.used() == (0, 0)
