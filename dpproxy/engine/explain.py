@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -48,6 +48,8 @@ class Explained:
 
 Property = tuple[str, str]
 """Name and value of what is said about a node; those of a mechanism follow its name."""
+Worth = Callable[[Cost], Cost]
+"""What a mechanism's cost is in the account's units."""
 _OF_THE_NODE = {"Groups", "Shown", "More groups", "Not covered by intervals", "Cost", "Left"}
 _ABOVE = "Above dpproxy.max_cost"
 _NOTHING = "Answered by the front: no private rows are read, nothing is charged"
@@ -115,14 +117,18 @@ def explanation(explained: Explained, left: Charge | None) -> Iterator[Property]
     if isinstance(plan.selection, CountSelection):
         top = f", top {plan.k}" if plan.lowered or is_top_k(plan.selection) else ""
         yield from _mechanism(
-            plan.selection.mechanism, plan.node.aggregate.measures, plan.selection.place, top
+            plan.selection.mechanism,
+            plan.node.aggregate.measures,
+            plan.selection.place,
+            top,
+            plan.terms.worth,
         )
     elif isinstance(plan.selection, PartitionSelection):
         yield from _by_weight(plan.selection)
     elif isinstance(plan.selection, RunningSelection):
-        yield from _by_time(plan.selection, plan.stream is not None)
+        yield from _by_time(plan.selection, plan.stream is not None, plan.terms.worth)
     for meter in plan.meters:
-        yield from _meter(meter, plan.selection.most)
+        yield from _meter(meter, plan.selection.most, plan.terms.worth)
     if plan.open_ended:
         yield "Shown", plan.least
     if plan.wider is not None:
@@ -147,7 +153,7 @@ def _level(plan: ReleasePlan, paid: Collection[bytes]) -> str:
 
 
 def _mechanism(
-    mechanism: Mechanism | ClampedSum, measures: tuple[Measure, ...], place: int, top: str
+    mechanism: Mechanism | ClampedSum, measures: tuple[Measure, ...], place: int, top: str, worth: Worth
 ) -> Iterator[Property]:
     yield "Mechanism", f"{mechanism.name}{top}"
     if isinstance(mechanism, (KnownCountRelease, PrivateCountRelease)):
@@ -169,7 +175,7 @@ def _mechanism(
         threshold = mechanism.threshold
     if threshold is not None:
         yield "Threshold", f"{threshold} above the first count that is not fetched"
-    yield "Price", _price(mechanism)
+    yield "Price", _price(mechanism, worth)
 
 
 def _sum_noise(mechanism: ClampedSum, measure: Measure) -> Iterator[Property]:
@@ -179,17 +185,19 @@ def _sum_noise(mechanism: ClampedSum, measure: Measure) -> Iterator[Property]:
         yield "Noise", f"standard deviation {mechanism.stddev * unit:.2f} on each sum"
 
 
-def _price(mechanism: Mechanism | ClampedSum) -> str:
-    """What a count or sum costs, in words."""
+def _price(mechanism: Mechanism | ClampedSum, worth: Worth) -> str:
+    """What a count or sum costs, in words; an allowance is in the account's units already."""
     if isinstance(mechanism, (KnownGumb, UnkGumb)):
+        one, two = (worth(Cost(Fraction(n), Fraction(0))) for n in (1, 2))
+        share = shown(micro(one.information))
         each = (
-            "2 information units per returned row (1 for rank, 1 for count)"
+            f"{_units(two)} per returned row ({share} for rank, {share} for count)"
             if mechanism.counts
-            else "1 information unit per returned row"
+            else f"{_units(one)} per returned row"
         )
         if isinstance(mechanism, KnownGumb):
             return each
-        return f"{each}, plus 1 unit and 1 call per query; rows not returned are free"
+        return f"{each}, plus {share} unit{'s' * (share != '1')} and 1 call per query; rows not returned are free"
     if isinstance(mechanism, PrivateCountRelease):
         return (
             f"at most {_units(mechanism.cost_at_most)}, for at most {mechanism.most_steps} steps; a step releases the "
@@ -201,7 +209,7 @@ def _price(mechanism: Mechanism | ClampedSum) -> str:
             f"at most {_units(mechanism.cost_at_most)}: groups from the largest on, each at the deployment's relative "
             "error, until that is spent"
         )
-    return f"{_units(mechanism.cost_at_most)}, for all groups together"
+    return f"{_units(worth(mechanism.cost_at_most))}, for all groups together"
 
 
 def _by_weight(selection: PartitionSelection) -> Iterator[Property]:
@@ -216,7 +224,7 @@ def _by_weight(selection: PartitionSelection) -> Iterator[Property]:
     )
 
 
-def _by_time(selection: RunningSelection, lasts: bool) -> Iterator[Property]:
+def _by_time(selection: RunningSelection, lasts: bool, worth: Worth) -> Iterator[Property]:
     mechanism = selection.mechanism
     yield "Mechanism", f"{mechanism.name}, times 1 to {selection.at} of {mechanism.horizon}"
     deviations = f"{mechanism.least_stddev:.2f} to {mechanism.stddev:.2f}"
@@ -224,13 +232,13 @@ def _by_time(selection: RunningSelection, lasts: bool) -> Iterator[Property]:
     yield "Clamp", f"the first {mechanism.events} rows of one unit count"
     yield "Threshold", str(mechanism.threshold)
     later = "later times are free in this budget's period" if lasts else "charged again in each epoch"
-    yield "Price", f"{_units(mechanism.cost_at_most)} for all items and times; {later}"
+    yield "Price", f"{_units(worth(mechanism.cost_at_most))} for all items and times; {later}"
 
 
-def _meter(meter: Measurement, groups: int) -> Iterator[Property]:
+def _meter(meter: Measurement, groups: int, worth: Worth) -> Iterator[Property]:
     if isinstance(meter, SumMeasurement):
         for place, mechanism in zip(meter.places, meter.mechanisms(groups), strict=True):
-            yield from _mechanism(mechanism, meter.node.aggregate.measures, place, "")
+            yield from _mechanism(mechanism, meter.node.aggregate.measures, place, "", worth)
     elif isinstance(meter, TotalsMeasurement):
         for place, found in zip(meter.places, meter.mechanisms(groups), strict=True):
             yield "Mechanism", f"{found.name}, {named(meter.node.aggregate.measures[place])}"
@@ -246,19 +254,19 @@ def _meter(meter: Measurement, groups: int) -> Iterator[Property]:
                         "May be NULL",
                         "a variance or standard deviation that the noise would swamp",
                     )
-            yield "Price", f"{_units(found.cost_at_most)}, for all groups together"
+            yield "Price", f"{_units(worth(found.cost_at_most))}, for all groups together"
     elif isinstance(meter, QuantileMeter):
         yield "Mechanism", f"{meter.name}, {1 << meter.bins.levels} bins"
         if meter.weights:
             yield "Weights", meter.weights
-        yield "Price", f"{_of_groups(meter, groups)}, for any number of quantiles of this value"
+        yield "Price", f"{_of_groups(meter, groups, worth)}, for any number of quantiles of this value"
     elif isinstance(meter, PresenceMeter):
         yield "Mechanism", f"{meter.name}, the units of each of {len(meter.values.cells or ())} values"
         yield "Counted", f"values of more than about {meter.threshold} units"
-        yield "Price", _units(meter.cost(1))
+        yield "Price", _units(worth(meter.cost(1)))
     elif isinstance(meter, DistinctMeter):
         yield "Mechanism", f"{meter.name}, a lower bound"
-        yield "Price", _of_groups(meter, groups)
+        yield "Price", _of_groups(meter, groups, worth)
 
 
 def _clip(clip: UnitClip, what: str, share: Fraction) -> Iterator[Property]:
@@ -268,9 +276,9 @@ def _clip(clip: UnitClip, what: str, share: Fraction) -> Iterator[Property]:
     yield "Needs", f"about {clip.units_needed} units with rows; of fewer the answer may be NULL"
 
 
-def _of_groups(meter: QuantileMeter | DistinctMeter, groups: int) -> str:
+def _of_groups(meter: QuantileMeter | DistinctMeter, groups: int, worth: Worth) -> str:
     most = meter.changed.of(max(groups, 1))
-    each = _units(meter.cost(1))
+    each = _units(worth(meter.cost(1)))
     if isinstance(meter, QuantileMeter) and meter.weights:
         return f"{each} for all groups together"
     return each if most == 1 else f"{each} for each of the {most} groups that a unit can be in"

@@ -287,6 +287,7 @@ def test_explain_has_the_price_of_each_level(service: Service) -> None:
     ann.ask(PEOPLE)
     said = "\n".join(line for (line,) in ann.ask(f"EXPLAIN {PEOPLE}", at("4")))
     assert "Noise: standard deviation 6.67 on each count" in said
+    assert "Price: 4 information units, for all groups together" in said
     assert "Cost: at most 4 information units" in said
     assert "dpproxy.units = 1 is bought; standard deviation 13.33 on each count" in said
     assert "dpproxy.units = 4 costs 3 information units and 0 calls; standard deviation 6.67" in said
