@@ -34,11 +34,13 @@ MOST_TIMES = 1 << 12
 class Factor(NamedTuple):
     """The Toeplitz square root of the running sums of some number of times, in fixed point (square_root.md).
 
-    `entries`: R_k = floor(2^PLACES binom(2k, k)/4^k), of its first column; `falls`: int64, R_(k-1) - R_k for k >= 1;
-    `responses`: upper bounds of 2^RESPONSE times what a draw of 2^PLACES adds to the count k times later.
+    `entries`: R_k = floor(2^PLACES binom(2k, k)/4^k), of its first column; `squares`: the sum of their squares, which
+    no column exceeds; `falls`: int64, R_(k-1) - R_k for k >= 1; `responses`: upper bounds of 2^RESPONSE times what a
+    draw of 2^PLACES adds to the count k times later.
     """
 
     entries: tuple[int, ...]
+    squares: int
     falls: Integers
     responses: tuple[int, ...]
 
@@ -57,7 +59,8 @@ def factor(times: int) -> Factor:
     responses[0] = 1 << RESPONSE
     for k in range(1, times):
         responses[k] = -(-int(falls[:k] @ responses[k - 1 :: -1]) >> PLACES)  # up
-    return Factor(entries, falls, tuple(responses.tolist()))
+    squares = sum(entry * entry for entry in entries)
+    return Factor(entries, squares, falls, tuple(responses.tolist()))
 
 
 @dataclass(frozen=True)
@@ -82,7 +85,7 @@ class UnknownDomainSquareRoot(RunningCounter):
     @property
     def column_norm_squared(self) -> int:
         """The largest squared norm of a column of the factor, the first one's, in 2^-32."""
-        return sum(entry * entry for entry in factor(self.horizon).entries)
+        return factor(self.horizon).squares
 
     @property
     def sigma_squared(self) -> Fraction:
