@@ -9,6 +9,8 @@ import pytest
 from rich.console import Console
 
 from benchmarks.latency import planning
+from dpproxy.engine.optimizer import plan_release
+from dpproxy.engine.planner import BoundNode, Planner
 
 pytestmark = pytest.mark.service
 
@@ -19,7 +21,23 @@ COUNTS = (
 )
 
 
-def test_planning(shared: Path) -> None:
+def emitted(planner: Planner, sql: str, dates: tuple[str, str]) -> list[object]:
+    """What is asked, and all SQL of it."""
+    found: list[object] = []
+    for node in planner.plan(sql, (planning.TIMESTAMP, planning.TIMESTAMP), dates):
+        assert isinstance(node, BoundNode)
+        plan = plan_release(node, planning.TERMS, planning.KEYS)
+        found += [
+            node.aggregate,
+            node.text,
+            node.domain,
+            node.asked,
+            *(query.sql for query in plan.queries()),
+        ]
+    return found
+
+
+def test_planning(shared: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     console = Console(width=120, record=True)
     fronts: list[planning.TimedFront] = []
     with planning.planner(shared / "corpora", fronts) as fresh:
@@ -30,6 +48,11 @@ def test_planning(shared: Path) -> None:
         own = [planning.rewriting(fresh, fronts[0], sql) for sql in COUNTS]
         hits = [planning.seconds(partial(planning.hit, warm, sql)) for sql in COUNTS]
         bound = planning.rebinding(fresh, fronts[0], planning.PREPARED[0])
+        asked = [(sql, dates) for sql in planning.PREPARED for dates in planning.DATES[:2]]
+        substituted = [emitted(warm, sql, dates) for sql, dates in asked]
+        monkeypatch.setattr("dpproxy.engine.planner._substituted", lambda *_: None)
+        anew = fresh()
+        assert substituted == [emitted(anew, sql, dates) for sql, dates in asked]
     planning.report(missed, own, bound, hits, console)
     assert fronts[0].spent > 0
     assert min(own) > 0

@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 
+from rewriter.emit.engines.duckdb import DUCKDB
+from rewriter.emit.engines.postgres import POSTGRES
+from rewriter.emit.histogram import histogram_query, node_text, types_query
+from rewriter.emit.readable import readable
 from rewriter.ir.parameter import Parameter, Unbound
+from rewriter.logical.plan import AggregateNode
 from rewriter.logical.split import split_query
 from tests.rewriter.bounded import MEASURED
 
@@ -42,6 +49,19 @@ def test_values_that_decide_nothing(sql: str, values: str) -> None:
     assert prepared.nodes == split_query(sql, MEASURED, bound).nodes
 
 
+def test_no_value_stays_in_a_node() -> None:
+    """A node is shared by all plans with values of their own."""
+    sql = "SELECT action, COUNT(*), SUM(amount) FROM events WHERE ts >= $1 AND device = $2 AND amount < 9 GROUP BY 1"
+    unbound, first = _parameters("ts 2024-01-01|t phone")
+    _, second = _parameters("ts 2024-02-01|t tablet")
+    (shared,) = split_query(sql, MEASURED, unbound).nodes
+    (own,) = split_query(sql, MEASURED, second).nodes
+    assert isinstance(shared, AggregateNode)
+    assert isinstance(own, AggregateNode)
+    assert _written(shared, first) != _written(own, second)
+    assert _written(shared, second) == _written(own, second)
+
+
 @pytest.mark.parametrize(
     ("sql", "values"),
     [
@@ -77,3 +97,10 @@ def _parameters(values: str) -> tuple[list[Unbound], list[Parameter]]:
     said = [value.split(" ", 1) for value in values.split("|")]
     bound = [Parameter(TYPES[of], text or None) for of, text in said]
     return [Unbound(p.type, None) for p in bound], bound
+
+
+def _written(node: AggregateNode, values: Sequence[Parameter]) -> list[str]:
+    """All that is written of a node."""
+    types = types_query(node, values, len(values))
+    sql = [histogram_query(node, MEASURED, values, (), None, None, e).sql for e in (DUCKDB, POSTGRES)]
+    return [node_text(node, MEASURED, values)[0], readable(node, values), types, *sql]
