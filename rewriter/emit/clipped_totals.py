@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
-from rewriter.emit.measures import LARGEST_SUM, signed, summed
+from rewriter.emit.measures import LARGEST_SUM, signed, summed, unit_of
 from rewriter.emit.other_queries import CellQuery, QueryContext
 from rewriter.ir.measure import Joint, Total, Vector
 from rewriter.ir.relation import UNIT
@@ -203,7 +203,9 @@ def _written(vectors: Vectors, node: AggregateNode, number: int, name: str) -> e
         return cast(_clamped(exp.Count(this=counted), 1 if measure.once else LARGEST_TOTAL), "BIGINT")
     assert measure.value is not None
     column = f"y{list(summed(node)).index((measure.value, measure.argument))}"
-    total = _clamped(exp.Sum(this=dialect.addend(exp.column(column))), LARGEST_TOTAL)
+    unit = unit_of(measure.value, node.relation, vectors.backend.parameters)
+    summand = exp.column(column) if unit > 1 else dialect.addend(exp.column(column))
+    total = _clamped(_times(exp.Sum(this=summand), unit), LARGEST_TOTAL)
     rows: exp.Expr = exp.Count(this=exp.column(column))
     if isinstance(measure, Total) or name == "s":
         return cast(total, "BIGINT")
@@ -216,7 +218,7 @@ def _written(vectors: Vectors, node: AggregateNode, number: int, name: str) -> e
     elif name == "w":
         value = exp.Mul(this=exact(rows), expression=signed(vector.row))
     else:
-        away = paren(exp.Sub(this=exact(exp.column(column)), expression=signed(vector.centre)))
+        away = paren(exp.Sub(this=exact(_times(exp.column(column), unit)), expression=signed(vector.centre)))
         square = exp.Mul(this=away, expression=copied(away))
         ratio = exp.Div(this=cast(square, "DOUBLE"), expression=_double(vector.row), typed=True)
         whole = cast(exp.Floor(this=_clamped(ratio, LARGEST_TOTAL)), "BIGINT")
@@ -237,6 +239,10 @@ def _clamped(value: exp.Expr, most: int) -> exp.Expr:
         this=func("COALESCE", value, _zero()), expressions=[signed(-most)], ignore_nulls=True
     )
     return exp.Least(this=above, expressions=[signed(most)], ignore_nulls=True)
+
+
+def _times(value: exp.Expr, unit: int) -> exp.Expr:
+    return exp.Mul(this=value, expression=exp.Literal.number(unit)) if unit > 1 else value
 
 
 def _zero() -> exp.Expr:

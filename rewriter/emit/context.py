@@ -36,7 +36,14 @@ class Context(Protocol):
     def unit(self, relation: Relation) -> exp.Column:
         """The column of a relation's privacy unit."""
 
-    def select(self, relation: Relation, outputs: Sequence[Output], used: Sequence[exp.Expr]) -> exp.Select:
+    def select(
+        self,
+        relation: Relation,
+        outputs: Sequence[Output],
+        used: Sequence[exp.Expr],
+        *,
+        units_later: bool = False,
+    ) -> exp.Select:
         """SELECT outputs FROM the relation's sources under its conditions."""
 
     def source(self, source: Source, columns: Sequence[str]) -> exp.Expr:

@@ -27,7 +27,7 @@ from rewriter.emit.engines.base import Engine
 from rewriter.emit.engines.neutral import NEUTRAL
 from rewriter.emit.measures import measure_text, numbered_rows, per_unit, row_columns, total, unmeasured
 from rewriter.emit.sources import derived_rows, front_rows
-from rewriter.ir.measure import Count, Moment
+from rewriter.ir.measure import Count, Joint, Moment, Quantiles
 from rewriter.ir.measure import parts as read_by
 from rewriter.ir.relation import UNIT, Relation, SemiJoin, Source, is_inner_unit, leaf, leaves, parts
 from rewriter.ir.trees import (
@@ -251,8 +251,8 @@ class Emitter:
         outputs += columns
         used = [*node.keys, *(p for m in node.measures for p in read_by(m))]
         query = self.select(relation, outputs, used, units_later=units_later)
-        if self.dialect.fenced and any(name.startswith("y") for name, _ in columns):
-            # PostgreSQL would compute a value once for each aggregate of it.
+        if self.dialect.fenced and any(isinstance(m, (Moment, Joint, Quantiles)) for m in node.measures):
+            # PostgreSQL would compute a value once for each aggregate of it. It plans no workers for what is fenced.
             query.offset(0, copy=False)
         return query
 
@@ -333,7 +333,7 @@ class Emitter:
         if source.view is not None and not self.dialect.open:
             return table_named((source.view.schema, source.view.name), source.alias)
         if source.derived is not None:
-            rows = derived_rows(self, source.derived, source.table.columns)
+            rows = derived_rows(self, source.derived, source.table.columns, units_later=units_later)
             return rows.subquery(source.alias, copy=False)
         if not source.private:
             return self.public_scan(source, columns)

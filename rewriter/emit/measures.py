@@ -1,7 +1,7 @@
 """The columns that measures need: what each row counts or adds, and what each unit contributes to a group.
 
-A sum's column is an integer, the value in fixed point, so that no sum depends on the order of rows. `k` numbers a
-unit's rows in each group by a keyed order, where at most tau of them may count.
+A sum's column is an integer, the value in fixed point, or a stored decimal, so that no sum depends on the order of
+rows. `k` numbers a unit's rows in each group by a keyed order, where at most tau of them may count.
 
 Why: docs/decisions/order-decides-nothing.md and docs/decisions/rows-are-cut-not-sums.md.
 """
@@ -38,7 +38,7 @@ from rewriter.ir.trees import alias, and_, case, cast, func, not_, paren, select
 from rewriter.ir.types import FLOATS, INTEGERS, STAMPS, Type
 from rewriter.logical.plan import AggregateNode
 from rewriter.scalar.timestamps import written_date, written_stamp
-from rewriter.scalar.typecheck import type_of
+from rewriter.scalar.typecheck import Parameters, type_of
 
 LARGEST_SUM = 1 << 61
 """Where the sum over all units is clamped: nothing in the backend can overflow."""
@@ -115,15 +115,16 @@ def item_of(emitter: Context, items: Sequence[exp.Expr], relation: Relation) -> 
 def fixed_point(emitter: Context, value: FixedPoint, relation: Relation, *, finite: bool = False) -> exp.Expr:
     """floor(10^scale x + 1/2) of the clamped value as a BIGINT, NULL where it is NULL.
 
-    NaN and infinities are NULL if `finite`, else clamped: NaN to hi. LEAST and GREATEST pass over NULL, so that it has
-    to be kept apart.
+    NaN and infinities are NULL if `finite`, else clamped: NaN to hi. If `finite`, stored decimals stay as they are, to
+    be multiplied by `unit_of` once they have been added up. LEAST and GREATEST pass over NULL, so that it has to be
+    kept apart.
     """
     lo, hi = (0, 1) if value.lo is None or value.hi is None else (value.lo, value.hi)
     found = type_of(value.value, relation, emitter.parameters)
     given = emitter.written(canonical(value.value), relation)
     if isinstance(given, exp.Column) and _plainly(value, found, relation):
         nan = finite and found is Type.NUMERIC and emitter.dialect.knows_nan
-        return _cut(given, value.scale, lo, hi, nan=nan)
+        return _cut(given, value.scale, lo, hi, nan=nan, stored=finite and found is Type.NUMERIC)
     if found is Type.DATE:
         clamped = _clamped(given, written_date(lo, value.scale), written_date(hi, value.scale), "DATE")
         number = emitter.dialect.days(clamped)
@@ -146,36 +147,48 @@ def fixed_point(emitter: Context, value: FixedPoint, relation: Relation, *, fini
     return case((present, cast(number, "BIGINT")))
 
 
+def unit_of(value: FixedPoint, relation: Relation, parameters: Parameters) -> int:
+    """What the sum of a finite value's column is multiplied by to be one in fixed point."""
+    found = type_of(value.value, relation, parameters)
+    return 10**value.scale if found is Type.NUMERIC and _plainly(value, found, relation) else 1
+
+
 def _plainly(value: FixedPoint, found: Type, relation: Relation) -> bool:
     """Whether a column is an integer in fixed point as it is stored: of 15 digits, which a double holds as well."""
     if found in INTEGERS:
         return value.scale == 0
-    column = value.value
-    source = relation.source(column.table) if isinstance(column, exp.Column) else None
-    if source is None or source.derived is not None or column.name == UNIT:
-        return False
-    stored = source.column(column.name)
+    size = stored_digits(value.value, relation)
+    return size is not None and size[1] <= value.scale <= 15 - size[0] + size[1]
+
+
+def stored_digits(value: exp.Expr, relation: Relation) -> tuple[int, int] | None:
+    """How many digits a stored exact number has in all and behind the point, where its type says it."""
+    source = relation.source(value.table) if isinstance(value, exp.Column) else None
+    if source is None or source.derived is not None or value.name == UNIT:
+        return None
+    stored = source.column(value.name)
     size = _SIZED.fullmatch(stored.type) if stored.expression is None else None
-    if size is None:
-        return False
-    digits, decimals = map(int, size.groups())
-    return decimals <= value.scale <= 15 - digits + decimals
+    return None if size is None else (int(size[1]), int(size[2]))
 
 
-def _cut(column: exp.Expr, scale: int, lo: int, hi: int, *, nan: bool) -> exp.Expr:
-    """A column in fixed point within lo and hi. A comparison costs engines less than LEAST and GREATEST.
+def _cut(column: exp.Expr, scale: int, lo: int, hi: int, *, nan: bool, stored: bool) -> exp.Expr:
+    """A column within lo and hi, in fixed point or as it is `stored`. A comparison costs engines less than LEAST and
+    GREATEST.
 
     `nan`: the column can be NaN, which is larger than all numbers and has no value.
     """
     low, high = (exp.Literal.number(_decimal(end, scale)) for end in (lo, hi))
     units = exp.Mul(this=column, expression=exp.Literal.number(10**scale)) if scale else column
+    within, least, most = (
+        (column, low.copy(), high.copy()) if stored else (cast(units, "BIGINT"), signed(lo), signed(hi))
+    )
     above: exp.Expr = exp.GT(this=column.copy(), expression=high.copy())
     if nan:
         above = and_(above, exp.NEQ(this=column.copy(), expression=_literal("NaN", "DECIMAL")))
     return case(
-        (exp.Between(this=column.copy(), low=low, high=high), cast(units, "BIGINT")),
-        (exp.LT(this=column.copy(), expression=low.copy()), signed(lo)),
-        (above, signed(hi)),
+        (exp.Between(this=column.copy(), low=low, high=high), within),
+        (exp.LT(this=column.copy(), expression=low.copy()), least),
+        (above, most),
     )
 
 

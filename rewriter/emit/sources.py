@@ -15,6 +15,7 @@ from rewriter.binder.listed_rows import in_postgres
 from rewriter.canonical.normalize import canonical
 from rewriter.emit.context import Context
 from rewriter.emit.enforcement import check_window
+from rewriter.emit.measures import stored_digits
 from rewriter.ir.relation import (
     UNIT,
     Derived,
@@ -45,14 +46,17 @@ LARGEST_SQUARED = "1e10"
 DECIMAL, WHOLE = "DECIMAL(38, 10)", "DECIMAL(38, 0)"
 
 
-def derived_rows(emitter: Context, derived: Derived, columns: Sequence[Column]) -> exp.Query:
-    """The subquery of a derived source with these columns."""
+def derived_rows(
+    emitter: Context, derived: Derived, columns: Sequence[Column], *, units_later: bool
+) -> exp.Query:
+    """The subquery of a derived source with these columns; `units_later`: whether a unit exists may be checked in what
+    reads it, since rows of a unit become rows of that unit alone."""
     if isinstance(derived, ListedRows):
         return _listed(emitter, derived, columns)
     if isinstance(derived, Grouped):
-        return _grouped(emitter, derived)
+        return _grouped(emitter, derived, units_later=units_later)
     if isinstance(derived, RowSubquery):
-        return _rows(emitter, derived)
+        return _rows(emitter, derived, units_later=units_later)
     if isinstance(derived, SetOperation):
         sides = _rows(emitter, derived.left), _rows(emitter, derived.right)
         return derived.operator(this=sides[0], expression=sides[1], distinct=derived.distinct)
@@ -68,13 +72,13 @@ def _listed(emitter: Context, listed: ListedRows, columns: Sequence[Column]) -> 
     return select(*shown, source=rows.subquery("s", copy=False))
 
 
-def _grouped(emitter: Context, grouped: Grouped) -> exp.Select:
+def _grouped(emitter: Context, grouped: Grouped, *, units_later: bool) -> exp.Select:
     relation = grouped.relation
     unit = emitter.unit(relation)
     keys = [(f.name, _key(emitter, f.value, relation)) for f in grouped.keys]
     aggregates = [(f.name, _aggregate(emitter, f.value, relation)) for f in grouped.aggregates]
     used = [f.value for f in (*grouped.keys, *grouped.aggregates)]
-    select = emitter.select(relation, [(UNIT, unit), *keys, *aggregates], used)
+    select = emitter.select(relation, [(UNIT, unit), *keys, *aggregates], used, units_later=units_later)
     return select.group_by(unit.copy(), *(value.copy() for _, value in keys), copy=False)
 
 
@@ -91,12 +95,13 @@ def _settled(emitter: Context, value: exp.Expr, relation: Relation) -> exp.Expr:
     return emitter.dialect.key(written, found) if found in FLOATS else written
 
 
-def _rows(emitter: Context, rows: RowSubquery) -> exp.Select:
+def _rows(emitter: Context, rows: RowSubquery, *, units_later: bool = False) -> exp.Select:
     relation = rows.relation
     outputs: list[tuple[str, exp.Expr]] = [(UNIT, emitter.unit(relation))]
     outputs += [(f.name, _settled(emitter, f.value, relation)) for f in rows.fields]
     outputs += [(f.name, _window(emitter, f.value, relation)) for f in rows.windows]
-    return emitter.select(relation, outputs, [f.value for f in (*rows.fields, *rows.windows)])
+    used = [f.value for f in (*rows.fields, *rows.windows)]
+    return emitter.select(relation, outputs, used, units_later=units_later)
 
 
 def _outer(emitter: Context, outer: FullJoin) -> exp.Select:
@@ -168,10 +173,12 @@ def _aggregate(emitter: Context, call: exp.Expr, relation: Relation, over: Over 
         return made(type(call), value)
     if isinstance(call, (exp.Min, exp.Max)):
         return made(type(call), emitter.dialect.key(value, found) if found in FLOATS else value)
-    if isinstance(call, exp.Sum):
-        return _sum(made, emitter.dialect.addend(value) if found in INTEGERS else value, found)
-    if isinstance(call, exp.Avg):
-        return _mean(made, value, found)
+    if isinstance(call, (exp.Sum, exp.Avg)):
+        few = found not in INTEGERS and _few_digits(emitter, argument, relation)
+        exact = _not_nan(emitter, value) if few else _exact(value, found)
+        if isinstance(call, exp.Sum):
+            return _sum(made, emitter.dialect.addend(exact) if found in INTEGERS else exact, found)
+        return _mean(made, exact, found, few=few)
     return _spread(made, value, call, found)
 
 
@@ -185,6 +192,21 @@ def _exact(value: exp.Expr, found: Type) -> exp.Expr:
     return exp.TryCast(this=_within(value, LARGEST), to=data_type(DECIMAL))
 
 
+def _few_digits(emitter: Context, argument: exp.Expr, relation: Relation) -> bool:
+    """Whether a column is stored as exact numbers of so few digits that they are added up as they are."""
+    digits = stored_digits(argument, relation)
+    few = digits is not None and digits[1] <= 10 and digits[0] - digits[1] <= 15
+    return few and emitter.dialect.adds_stored
+
+
+def _not_nan(emitter: Context, value: exp.Expr) -> exp.Expr:
+    """A stored number, NULL if it is NaN."""
+    if not emitter.dialect.knows_nan:
+        return value
+    nan = cast(exp.Literal.string("NaN"), "DECIMAL")
+    return case((exp.NEQ(this=value, expression=nan), value.copy()))
+
+
 def _within(value: exp.Expr, largest: str) -> exp.Expr:
     double = cast(value.copy(), "DOUBLE")
     bound = cast(exp.Literal.string(largest), "DOUBLE")
@@ -192,18 +214,20 @@ def _within(value: exp.Expr, largest: str) -> exp.Expr:
     return case((exp.Between(this=double, low=low, high=bound), value))
 
 
-def _sum(made: Made, value: exp.Expr, found: Type) -> exp.Expr:
-    total = made(exp.Sum, _exact(value, found))
+def _sum(made: Made, exact: exp.Expr, found: Type) -> exp.Expr:
+    total = made(exp.Sum, exact)
     if found in FLOATS:
         return cast(total, "DOUBLE")
     return exp.TryCast(this=total, to=data_type(WHOLE if found in INTEGERS else DECIMAL))
 
 
-def _mean(made: Made, value: exp.Expr, found: Type) -> exp.Expr:
-    exact = _exact(value, found)
-    total = cast(made(exp.Sum, exact), "DOUBLE")
+def _mean(made: Made, exact: exp.Expr, found: Type, *, few: bool) -> exp.Expr:
+    total = made(exp.Sum, exact)
+    if few:
+        # The double of a sum may depend on its scale.
+        total = exp.TryCast(this=total, to=data_type(DECIMAL))
     some = func("NULLIF", made(exp.Count, exact.copy()), exp.Literal.number(0))
-    mean = exp.Div(this=total, expression=cast(some, "DOUBLE"))
+    mean = exp.Div(this=cast(total, "DOUBLE"), expression=cast(some, "DOUBLE"))
     return mean if found in FLOATS else exp.TryCast(this=paren(mean), to=data_type(DECIMAL))
 
 

@@ -73,6 +73,7 @@ class Engine(ABC):
         fenced: conditions around a subquery are evaluated after its own only if it has an OFFSET.
         sums_wrap: a sum of BIGINTs is a BIGINT, without an error where that is too small.
         knows_nan: an exact number can be NaN.
+        adds_stored: stored exact numbers of few digits are added up as they are.
         joins_units: it orders joins better without IN (SELECT ...) among them, so that rows are joined to the key that
             names their unit.
         numeric: the type of exact numbers.
@@ -91,6 +92,7 @@ class Engine(ABC):
     fenced = False
     sums_wrap = False
     knows_nan = True
+    adds_stored = True
     joins_units = False
     numeric = "DECIMAL"
     squares = "DECIMAL(38, 0)"

@@ -27,6 +27,7 @@ class Neutral(Postgres):
     """
 
     fenced = False
+    adds_stored = False
 
     def sql(self, query: exp.Expr) -> str:
         return query.sql(self.name, copy=False)

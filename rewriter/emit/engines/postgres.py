@@ -67,6 +67,9 @@ class Postgres(Engine):
         return in_postgres(columns, texts)
 
     def cell(self, value: exp.Expr, of: Type) -> exp.Expr:
+        if of in INTEGERS:
+            # Compared with a BIGINT as it is; a cast would be computed for every row.
+            return value
         if of is not Type.NUMERIC:
             return cast(value, _cell(of))
         held = exp.LT(this=exp.Abs(this=value), expression=cast(exp.Literal.string(HELD), "DECIMAL"))
