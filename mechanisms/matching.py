@@ -80,122 +80,127 @@ def _turn(owners: Integers, items: Integers, sets: ItemSets) -> NDArray[np.bool_
 
 
 class _Matching:
-    """A largest choice of at most `bound` items a person, no item twice, grown from one bound to the next."""
+    """A largest choice of at most `bound` items a person, no item twice, grown from one bound to the next.
+
+    Items that one person alone has are counted for that person first. The arrays are about the others, and about what
+    is left of each person's bound for them.
+    """
 
     def __init__(self, sets: ItemSets) -> None:
         degrees = np.bincount(sets.items, minlength=sets.size)
-        self._offsets = np.concatenate([[0], np.cumsum(degrees)])
-        self._persons = sets.owners[_by_number(sets.items)]
         self.union = int(np.count_nonzero(degrees))
-        self._free = degrees > 0
+        owners = sets.owners
+        own = degrees[sets.items] == 1
+        self._own = np.bincount(owners[own], minlength=sets.persons)
+        self._common = np.bincount(owners[~own], minlength=sets.persons)
+        self._offsets = np.concatenate([[0], np.cumsum(self._common)])
+        self._items = _rare_first(owners[~own], sets.items[~own], degrees)
+        self._next = self._offsets[:-1].copy()  # no item of a person before this place is free
         self._owner = np.full(sets.size, -1)  # the person an item is counted for
         self._load = np.zeros(sets.persons, dtype=np.int64)
-        self._owners, self._items = _rare_first(sets, degrees)  # the pairs whose item is free
+        # Persons from whom no free item is reached, and all their items: nothing changes there for larger bounds.
+        self._settled_persons = np.zeros(sets.persons, dtype=np.bool_)
+        self._settled_items = np.zeros(sets.size, dtype=np.bool_)
 
     def grow(self, bound: int) -> int:
         """Extend a largest choice for bound - 1 to one for `bound`; give its size.
 
         RuntimeError unless what the last search reached proves that none is larger.
         """
-        self._take_free(bound)
-        while len((forest := self._search(bound)).ends):
+        own = np.minimum(self._own, bound)
+        rest = np.minimum(bound - own, self._common)
+        self._take_free(rest)
+        while len((forest := self._search(rest)).ends):
             self._move(forest)
+        self._settled_persons, self._settled_items = forest.reached()
         size = int(self._load.sum())
-        if size != forest.bound_of_sizes(bound, self.union):
+        # Settled items count themselves, all other persons for what is left of their bound.
+        if size != int(self._settled_items.sum()) + int(rest[~self._settled_persons].sum()):
             raise RuntimeError("the matching is not proved to be a largest one")
-        return size
+        return size + int(own.sum())
 
-    def _take_free(self, bound: int) -> None:
+    def _take_free(self, rest: Integers) -> None:
         """Let persons with room take free items until no free item has such a person."""
-        left = self._free[self._items]
-        self._owners, self._items = self._owners[left], self._items[left]
-        owners, items = self._owners, self._items
-        while True:
-            fits = self._free[items] & (self._load[owners] < bound)
-            owners, items = owners[fits], items[fits]
-            if not len(items):
-                return
-            heads = np.flatnonzero(np.diff(owners, prepend=-1))
-            taken, first = np.unique(items[heads], return_index=True)
-            self._give(taken, owners[heads][first])
+        ends = self._offsets[1:]
+        while len(asking := np.flatnonzero((self._load < rest) & (self._next < ends))):
+            items = self._items[self._next[asking]]
+            self._next[asking] += 1
+            free = self._owner[items] < 0
+            items, asking = items[free], asking[free]
+            self._owner[items] = asking  # of several persons the last one counts
+            self._load[asking[self._owner[items] == asking]] += 1
 
-    def _give(self, items: Integers, persons: Integers) -> None:
-        """Count free items for persons, different ones, with room."""
-        self._owner[items] = persons
-        self._free[items] = False
-        self._load[persons] += 1
+    def _search(self, rest: Integers) -> _Forest:
+        """Look for free items from every person with room at once.
 
-    def _search(self, bound: int) -> _Forest:
-        """Look for persons with room from every free item at once.
-
-        From an item to all its persons; from a person without room on to the items counted for that person. A tree
-        stops growing when it has found room.
+        From a person to all the items of that person; from an item on to the person it is counted for. A tree stops
+        growing when it has found a free item.
         """
-        front = np.flatnonzero(self._free)
-        forest = _Forest(front, len(self._owner), len(self._load))
-        offsets, held = self._held()
+        front = np.flatnonzero((self._load < rest) & ~self._settled_persons)
+        forest = _Forest(front, self._settled_persons, self._settled_items)
         while len(front):
-            at, persons = _neighbours(self._offsets, self._persons, front)
-            reached = forest.reach_persons(persons, front[at])
-            growing = forest.end(reached, self._load[reached] < bound)
-            at, front = _neighbours(offsets, held, growing)
-            forest.reach_items(front, growing[at])
+            at, items = _neighbours(self._offsets, self._items, front)
+            reached = forest.reach_items(items, front[at])
+            growing = forest.end(reached, self._owner[reached] < 0)
+            front = forest.reach_persons(self._owner[growing], growing)
         return forest
 
-    def _held(self) -> tuple[Integers, Integers]:
-        """Give the items counted for each person, as offsets and items."""
-        counted = np.flatnonzero(self._owner >= 0)
-        offsets = np.concatenate([[0], np.cumsum(self._load)])
-        return offsets, counted[_by_number(self._owner[counted])]
-
     def _move(self, forest: _Forest) -> None:
-        """Along each path to an end, count every item for the next person; the free item gets its first one."""
-        persons = forest.ends
-        self._load[persons] += 1
-        while len(persons):
-            items = forest.through[persons]
-            before = self._owner[items]
+        """Along each path from an end, give every item to the person who asks for it, who gives up the next one."""
+        items = forest.ends
+        while len(items):
+            persons = forest.asking[items]
             self._owner[items] = persons
-            self._free[items] = False
-            persons = before[before >= 0]
+            items = forest.through[persons]
+            self._load[persons[items < 0]] += 1
+            items = items[items >= 0]
 
 
 class _Forest:
-    """Trees grown from free items, which share neither persons nor items."""
+    """Trees grown from persons with room, which share neither persons nor items."""
 
-    def __init__(self, roots: Integers, items: int, persons: int) -> None:
-        self._tree = np.full(items, -1)  # the root of each item reached
+    def __init__(self, roots: Integers, persons: NDArray[np.bool_], items: NDArray[np.bool_]) -> None:
+        """`persons`, `items`: which are not to be reached."""
+        self._tree = np.where(persons, len(persons), -1)  # the root of each person reached
         self._tree[roots] = roots
-        self._done = np.zeros(items, dtype=np.bool_)  # of a root: its tree found room
-        self.through = np.full(persons, -1)
-        """The item through which each person was reached."""
+        self._done = np.zeros(len(persons), dtype=np.bool_)  # of a root: its tree found a free item
+        self.asking = np.where(items, len(persons), -1)
+        """The person through whom each item was reached."""
+        self.through = np.full(len(persons), -1)
+        """The item through which each person was reached; none of a root."""
         self.ends = np.empty(0, dtype=np.int64)
-        """Persons with room, at most one a tree."""
+        """Free items, at most one a tree."""
+
+    def reach_items(self, items: Integers, persons: Integers) -> Integers:
+        """Reach those of the items not reached before, each through one of the persons; give them."""
+        new = self.asking[items] < 0
+        items, persons = items[new], persons[new]
+        self.asking[items] = persons  # of several persons the last one counts
+        reached: Integers = items[self.asking[items] == persons]
+        return reached
 
     def reach_persons(self, persons: Integers, items: Integers) -> Integers:
         """Reach those of the persons not reached before, each through one of the items; give them."""
-        new = self.through[persons] < 0
+        new = self._tree[persons] < 0
         persons, items = persons[new], items[new]
         self.through[persons] = items  # of several items the last one counts
-        reached: Integers = persons[self.through[persons] == items]
+        last = self.through[persons] == items
+        reached: Integers = persons[last]
+        self._tree[reached] = self._tree[self.asking[items[last]]]
         return reached
 
-    def reach_items(self, items: Integers, persons: Integers) -> None:
-        """Reach items from the persons they are counted for: each has one, so it is reached once."""
-        self._tree[items] = self._tree[self.through[persons]]
-
-    def end(self, persons: Integers, room: NDArray[np.bool_]) -> Integers:
-        """End each tree at one of its persons with room; give those without, of trees not ended."""
-        trees = self._tree[self.through[persons]]
-        ended, first = np.unique(trees[room], return_index=True)
+    def end(self, items: Integers, free: NDArray[np.bool_]) -> Integers:
+        """End each tree at one of its free items; give the others, of trees not ended."""
+        trees = self._tree[self.asking[items]]
+        ended, first = np.unique(trees[free], return_index=True)
         self._done[ended] = True
-        self.ends = np.concatenate([self.ends, persons[room][first]])
-        growing: Integers = persons[~self._done[trees]]
+        self.ends = np.concatenate([self.ends, items[free][first]])
+        growing: Integers = items[~self._done[trees]]
         return growing
 
-    def bound_of_sizes(self, bound: int, union: int) -> int:
-        """Bound the size of every choice: reached persons count for `bound` each, items not reached for themselves."""
-        return bound * int((self.through >= 0).sum()) + union - int((self._tree >= 0).sum())
+    def reached(self) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+        """Give which persons and items were reached, or were not to be."""
+        return self._tree >= 0, self.asking >= 0
 
 
 def _neighbours(offsets: Integers, targets: Integers, sources: Integers) -> tuple[Integers, Integers]:
@@ -206,26 +211,14 @@ def _neighbours(offsets: Integers, targets: Integers, sources: Integers) -> tupl
     return places, targets[np.arange(len(places)) + (offsets[sources] - first)[places]]
 
 
-def _by_number(numbers: Integers) -> Integers:
-    """Give the places of numbers from 0 to 2^48 - 1 in ascending order; equal ones stay in theirs.
-
-    NumPy sorts 16 bits in linear time.
-    """
-    order = np.argsort(numbers.astype(np.uint16), kind="stable")
-    for shift in (16, 32):
-        if len(numbers) and numbers.max() >> shift:
-            order = order[np.argsort((numbers[order] >> shift).astype(np.uint16), kind="stable")]
-    return order
-
-
-def _rare_first(sets: ItemSets, degrees: Integers) -> tuple[Integers, Integers]:
-    """Give the pairs by person, items that few persons have first: most of them are the only ones' to count."""
-    order = _by_number(degrees)
-    place = np.empty(sets.size, dtype=np.int64)
-    place[order] = np.arange(sets.size)
-    owners = sets.owners
-    pairs = np.sort(owners * sets.size + place[sets.items])
-    return owners, order[pairs - owners * sets.size]
+def _rare_first(owners: Integers, items: Integers, degrees: Integers) -> Integers:
+    """Give the items of pairs by person, those that few persons have first: others can count the rest."""
+    order = np.argsort(degrees, kind="stable")
+    place = np.empty(len(degrees), dtype=np.int64)
+    place[order] = np.arange(len(degrees))
+    pairs = np.sort(owners * len(degrees) + place[items])
+    rare: Integers = order[pairs % max(len(degrees), 1)]
+    return rare
 
 
 def _filled(counts: list[int], most: int) -> Counts:

@@ -9,7 +9,7 @@ from scipy.sparse.csgraph import maximum_flow
 
 from mechanisms.histogram import Counts
 from mechanisms.item_sets import ItemSets, encoded
-from mechanisms.matching import _by_number, _Matching, greedy_counts, matching_counts
+from mechanisms.matching import _Matching, greedy_counts, matching_counts
 from tests.mechanisms.test_item_sets import KEY, random_pairs
 
 SHAPES = [(1, 1, 1), (5, 40, 60), (40, 5, 80), (30, 30, 60), (60, 200, 900), (3, 100, 250)]
@@ -51,6 +51,23 @@ def test_counts(shape: tuple[int, int, int], seed: int) -> None:
     assert greedy.tolist() == turns(sets, 12)
     assert (greedy <= matching).all()
     assert (2 * greedy >= matching).all()
+
+
+def test_items_of_one_person_are_counted_first() -> None:
+    """A person has ten items alone and shares twenty with one who has nothing else, who counts for the shared ones."""
+    persons = np.repeat([0, 0, 1], [10, 20, 20])
+    items = np.concatenate([np.arange(10), 10 + np.arange(20), 10 + np.arange(20)])
+    sets, _ = encoded(KEY, persons, items)
+    assert matching_counts(sets, 24).tolist() == [min(2 * bound, 30) for bound in range(1, 25)]
+    assert [flow(sets, bound) for bound in (1, 10, 15, 24)] == [2, 20, 30, 30]
+
+
+def test_what_is_settled_stays_for_larger_bounds() -> None:
+    """Two persons share one item and are settled at once, while others go on to larger bounds."""
+    persons = np.concatenate([[0, 1], np.repeat([2, 3], 30)])
+    items = np.concatenate([[0, 0], 1 + np.arange(30), 11 + np.arange(30)])
+    sets, _ = encoded(KEY, persons, items)
+    assert matching_counts(sets, 30).tolist() == [flow(sets, bound) for bound in range(1, 31)]
 
 
 def test_long_paths() -> None:
@@ -101,7 +118,7 @@ def test_a_matching_that_is_not_the_largest_is_refused(monkeypatch: pytest.Monke
     """With a search that gives up at once, what it reached proves nothing."""
     sets, _ = encoded(KEY, *random_pairs(60, 40, 90, "refused"))
     assert matching_counts(sets, 1)[0] == flow(sets, 1)
-    monkeypatch.setattr("mechanisms.matching._Forest.end", lambda self, persons, room: persons[:0])
+    monkeypatch.setattr("mechanisms.matching._Forest.end", lambda self, items, free: items[:0])
     with pytest.raises(RuntimeError, match="not proved"):
         matching_counts(sets, 1)
 
@@ -110,11 +127,3 @@ def test_nobody() -> None:
     nothing = np.empty(0, dtype=np.int64)
     sets, _ = encoded(KEY, nothing, nothing)
     assert matching_counts(sets, 3).tolist() == greedy_counts(sets, 3).tolist() == [0, 0, 0]
-
-
-@pytest.mark.parametrize("most", [1, 1 << 15, 1 << 17, 1 << 40])
-def test_places_by_number(most: int) -> None:
-    numbers = np.random.default_rng(most).integers(0, most, 5000)
-    numbers[1000:2000] = numbers[:1000]
-    assert (_by_number(numbers) == np.argsort(numbers, kind="stable")).all()
-    assert len(_by_number(numbers[:0])) == 0
