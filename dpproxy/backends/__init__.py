@@ -10,12 +10,15 @@ from dpproxy.backends.base import Adapter, Backend, BackendUnavailable
 ADAPTERS: tuple[Adapter, ...] = (duckdb, postgres, spark)
 
 
-def connect(url: str, *, folder: Path, memory: str, slots: int, seconds: float = 0) -> Backend:
+def connect(
+    url: str, *, folder: Path, memory: str, slots: int, seconds: float = 0, owner_writes: bool = True
+) -> Backend:
     """The backend behind a URL, not opened yet.
 
     `folder`: what a relative path in the URL is relative to; `memory`: DuckDB's limit, such as "4GB"; `slots`: how
-    many queries may run at once; `seconds`: the longest query of a server, 0 for no limit. Raises
-    BackendUnavailable for a URL that this version does not serve.
+    many queries may run at once; `seconds`: the longest query of a server, 0 for no limit; `owner_writes`: whether a
+    DuckDB file is let go of as soon as nothing is asked. Raises BackendUnavailable for a URL that this version does not
+    serve.
 
     >>> connect("duckdb:///data.duckdb", folder=Path("/srv"), memory="1GB", slots=2).path
     PosixPath('/srv/data.duckdb')
@@ -23,7 +26,14 @@ def connect(url: str, *, folder: Path, memory: str, slots: int, seconds: float =
     kind, separator, _ = url.partition("://")
     for adapter in ADAPTERS:
         if separator and kind in adapter.SCHEMES:
-            found = adapter.connect(url, folder=folder, memory=memory, slots=slots, seconds=seconds)
+            found = adapter.connect(
+                url,
+                folder=folder,
+                memory=memory,
+                slots=slots,
+                seconds=seconds,
+                owner_writes=owner_writes,
+            )
             if found is not None:
                 return found
     *first, last = (adapter.EXAMPLE for adapter in ADAPTERS)

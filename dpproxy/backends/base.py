@@ -518,6 +518,8 @@ class Adapter(Protocol):
         """A URL, in quotes."""
         ...
 
-    def connect(self, url: str, *, folder: Path, memory: str, slots: int, seconds: float) -> Backend | None:
+    def connect(
+        self, url: str, *, folder: Path, memory: str, slots: int, seconds: float, owner_writes: bool
+    ) -> Backend | None:
         """The backend behind a URL, None where the URL is no such; raises BackendUnavailable."""
         ...

@@ -58,7 +58,14 @@ def open_backend(config: Config, *, slots: int) -> Backend:
     section = config.backend
     try:
         seconds = config.server.statement_timeout.total_seconds()
-        return connect(section.url, folder=config.folder, memory=section.memory, slots=slots, seconds=seconds)
+        return connect(
+            section.url,
+            folder=config.folder,
+            memory=section.memory,
+            slots=slots,
+            seconds=seconds,
+            owner_writes=section.owner_writes,
+        )
     except BackendUnavailable as error:
         raise ConfigError(config.file, "backend.url", str(error)) from error
 

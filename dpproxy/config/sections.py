@@ -166,6 +166,7 @@ class BackendSection(_Section):
     url: str
     max_rows: Positive = 5_000_000
     memory: str = Field(default="4GB", pattern=MEMORY)
+    owner_writes: bool = True
 
 
 class FrontSection(_Section):

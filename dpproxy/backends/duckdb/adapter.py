@@ -34,7 +34,7 @@ from dpproxy.backends.base import (
     row_query,
     text,
 )
-from dpproxy.backends.duckdb.instance import DuckDBSettings, Instance
+from dpproxy.backends.duckdb.instance import LINGER_SECONDS, DuckDBSettings, Instance
 from dpproxy.backends.duckdb.schema import described, others, read_schema, read_views
 from rewriter.emit.engines.base import Engine
 from rewriter.emit.engines.duckdb import DUCKDB
@@ -64,12 +64,21 @@ arrays hold as they are."""
 class DuckDBBackend(PublicCounts):
     """A DuckDB file.
 
-    `memory`: DuckDB's own limit, e.g. "4GB"; `slots`: how many queries run at once.
+    `memory`: DuckDB's own limit, e.g. "4GB"; `slots`: how many queries run at once; `linger`: seconds for which the
+    file stays open after its last use.
     """
 
     dialect: Engine = DUCKDB
 
-    def __init__(self, path: Path, *, memory: str, slots: int, threads: int | None = None) -> None:
+    def __init__(
+        self,
+        path: Path,
+        *,
+        memory: str,
+        slots: int,
+        threads: int | None = None,
+        linger: float = LINGER_SECONDS,
+    ) -> None:
         self.path = path
         settings: DuckDBSettings = {
             "python_enable_replacements": "false",
@@ -81,8 +90,8 @@ class DuckDBBackend(PublicCounts):
             **({} if threads is None else {"threads": str(threads)}),
         }
         self._slots = threading.BoundedSemaphore(slots)
-        self._quick = Instance(path, {**settings, "disabled_optimizers": RAISING})
-        self.careful = Instance(path, {**settings, "disabled_optimizers": UNSAFE})
+        self._quick = Instance(path, {**settings, "disabled_optimizers": RAISING}, linger)
+        self.careful = Instance(path, {**settings, "disabled_optimizers": UNSAFE}, linger)
 
     def place(self, near: Path | None) -> str:
         """The file, by its path from the folder `near` where that is given."""

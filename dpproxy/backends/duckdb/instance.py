@@ -23,6 +23,8 @@ _DATABASE = "dpproxy_data"
 """What the file is called while it is attached."""
 LINGER_SECONDS = 0.02
 """How long the file stays attached after its last use: less than a program of the owner needs to start."""
+LONG_LINGER_SECONDS = 1.0
+"""The same, where the owner has said not to write to it: a session's next statement finds it attached."""
 
 
 class Instance:
@@ -32,8 +34,8 @@ class Instance:
     The instance that it is attached to stays, since making one takes longer than most queries.
     """
 
-    def __init__(self, path: Path, settings: DuckDBSettings) -> None:
-        self._path, self._settings = path, dict(settings)
+    def __init__(self, path: Path, settings: DuckDBSettings, linger: float) -> None:
+        self._path, self._settings, self._linger = path, dict(settings), linger
         self._lock = threading.Lock()
         self._ended = threading.Condition(self._lock)
         self._instance: duckdb.DuckDBPyConnection | None = None
@@ -103,7 +105,7 @@ class Instance:
         with self._ended:
             attached = self._attached
             while self._attached and self._attached is attached:
-                left = LINGER_SECONDS if self._users else self._used + LINGER_SECONDS - monotonic()
+                left = self._linger if self._users else self._used + self._linger - monotonic()
                 if left > 0:
                     self._ended.wait(left)
                 else:

@@ -11,6 +11,8 @@ SCHEMES = ("postgresql", "postgres")
 EXAMPLE = '"postgresql://reader@host:5432/database"'
 
 
-def connect(url: str, *, folder: Path, memory: str, slots: int, seconds: float) -> Backend:
+def connect(
+    url: str, *, folder: Path, memory: str, slots: int, seconds: float, owner_writes: bool
+) -> Backend:
     """The backend of a libpq connection URI."""
     return PostgresBackend(url, slots=slots, seconds=seconds)

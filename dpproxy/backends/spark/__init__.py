@@ -10,7 +10,9 @@ SCHEMES = ("sc",)
 EXAMPLE = '"sc://host:15002"'
 
 
-def connect(url: str, *, folder: Path, memory: str, slots: int, seconds: float) -> Backend:
+def connect(
+    url: str, *, folder: Path, memory: str, slots: int, seconds: float, owner_writes: bool
+) -> Backend:
     """The backend of a Spark Connect server; raises BackendUnavailable without pyspark, which is optional."""
     try:
         from dpproxy.backends.spark.adapter import SparkBackend

@@ -18,6 +18,7 @@ import duckdb
 import numpy as np
 import pytest
 
+from dpproxy.backends import connect
 from dpproxy.backends.base import (
     BackendError,
     BackendUnavailable,
@@ -239,6 +240,21 @@ def test_the_owner_can_write_while_nothing_is_asked(backend: DuckDBBackend, tmp_
     time.sleep(LINGER_SECONDS + 0.1)
     subprocess.run(command, check=True)
     assert fetch(backend, "SELECT count(*) FROM secrets").counts(0).tolist() == [1]
+
+
+def test_a_file_that_its_owner_does_not_write_to_stays_attached(tmp_path: Path) -> None:
+    """Unless another one takes its place."""
+    for name, number in (("made", 1), ("new", 2)):
+        with duckdb.connect(tmp_path / f"{name}.duckdb") as database:
+            database.execute(f"CREATE TABLE t AS SELECT {number} AS x")
+    backend = connect("duckdb:///made.duckdb", folder=tmp_path, memory="500MB", slots=1, owner_writes=False)
+    assert isinstance(backend, DuckDBBackend)
+    assert fetch(backend, "SELECT x FROM t").counts(0).tolist() == [1]
+    time.sleep(LINGER_SECONDS + 0.2)
+    assert backend._quick._attached
+    (tmp_path / "new.duckdb").replace(tmp_path / "made.duckdb")
+    assert fetch(backend, "SELECT x FROM t").counts(0).tolist() == [2]
+    backend.close()
 
 
 @pytest.mark.parametrize("put", [Path.replace, shutil.copyfile])
