@@ -198,7 +198,10 @@ class BackendSchema:
 
 @dataclass(frozen=True, repr=False)
 class Fetched:
-    """The rows of a histogram query, column by column: sensitive, so it has no repr of its contents."""
+    """The rows of a histogram query, column by column: sensitive, so it has no repr of its contents.
+
+    Without rows there may be no columns.
+    """
 
     columns: tuple[Sequence[object], ...]
     rows: int
@@ -209,7 +212,7 @@ class Fetched:
         >>> Fetched(([3, 1],), 2).counts(0)
         array([3, 1])
         """
-        column = self.columns[position]
+        column = self._column(position)
         if isinstance(column, np.ndarray) and column.dtype.kind == "i" and not np.ma.isMaskedArray(column):
             return column.astype(np.int64, copy=False)
         if any(type(value) is not int for value in column):
@@ -228,7 +231,7 @@ class Fetched:
         >>> Fetched((["a", None, True],), 3).texts(0, np.array([2]))
         ('true',)
         """
-        column = self.columns[position]
+        column = self._column(position)
         return tuple(map(text, column if rows is None else (column[row] for row in rows.tolist())))
 
     def codes(self, position: int) -> Counts:
@@ -238,12 +241,15 @@ class Fetched:
         >>> Fetched((["b", "a", "b"],), 3).codes(0)
         array([0, 1, 0])
         """
-        column = self.columns[position]
+        column = self._column(position)
         if isinstance(column, np.ndarray) and column.dtype.kind == "i" and not np.ma.isMaskedArray(column):
             return column.astype(np.int64, copy=False)
         known: dict[object, int] = {}
         numbered = (known.setdefault(value, len(known)) for value in column)
         return np.fromiter(numbered, dtype=np.int64, count=self.rows)
+
+    def _column(self, position: int) -> Sequence[object]:
+        return self.columns[position] if self.rows else ()
 
 
 class Slot(AbstractContextManager["Slot"], Protocol):

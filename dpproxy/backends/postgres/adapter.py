@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager, suppress
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +40,7 @@ from rewriter.plan import HistogramQuery, UniqueKey
 from rewriter.policy import Table, TableName
 
 Connection = psycopg.Connection[tuple[Any, ...]]
+_Batches = Callable[[], list[tuple[Any, ...]]]
 _BATCH = 10_000
 _CONNECT_SECONDS = 10
 _CANCEL_SECONDS = 5.0
@@ -257,7 +259,7 @@ class PostgresSlot(HeldSlot[Connection]):
                         column.extend(values)
                     if len(columns[0]) > max_rows:
                         raise BackendError
-                return Fetched(tuple(columns) or ((),) * batches.width, len(columns[0]) if columns else 0)
+                return Fetched(tuple(columns), len(columns[0]) if columns else 0)
 
         with interrupting(cancellation, _interruption(connection), every=0.05):
             try:
@@ -267,17 +269,6 @@ class PostgresSlot(HeldSlot[Connection]):
                 self._interrupted = cancellation.cancelled
 
 
-class _Batches:
-    """The rows of a cursor, some at a time."""
-
-    def __init__(self, cursor: psycopg.RawServerCursor[tuple[Any, ...]]) -> None:
-        self._cursor = cursor
-        self.width = len(cursor.description or ())
-
-    def __call__(self) -> list[tuple[Any, ...]]:
-        return self._cursor.fetchmany(_BATCH)
-
-
 @contextmanager
 def _rows(
     connection: Connection,
@@ -285,15 +276,20 @@ def _rows(
     parameters: Sequence[object],
     unique: frozenset[UniqueKey] = frozenset(),
 ) -> Iterator[_Batches]:
-    """The rows of a query in a read-only transaction of its own, as the server makes them.
+    """The next rows of a query, some at a time, in a read-only transaction of its own, as the server makes them.
+
+    They come without a cursor, for which PostgreSQL plans no parallel workers.
 
     Raises BackendError where a column of `unique` is not kept unique in the query's own snapshot.
     """
-    with connection.transaction(), psycopg.RawServerCursor(connection, "dpproxy") as cursor:
+    with connection.transaction(), psycopg.RawCursor(connection) as cursor:
         if not keeps_unique(connection, unique):
             raise BackendError
-        cursor.execute(query.encode(), parameters or None)
-        yield _Batches(cursor)
+        size = _BATCH if psycopg.capabilities.has_stream_chunked() else 1
+        rows = cursor.stream(query.encode(), parameters or None, size=size)
+        assert isinstance(rows, Generator)
+        with closing(rows):
+            yield lambda: list(islice(rows, _BATCH))
 
 
 def _interruption(connection: Connection) -> Callable[[], None]:

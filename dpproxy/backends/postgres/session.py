@@ -18,8 +18,6 @@ _PINNED = {
     "standard_conforming_strings": "on",
     "lc_numeric": "C",
     "lc_time": "C",
-    "max_parallel_workers_per_gather": "0",
-    "cursor_tuple_fraction": "1",
     "enable_nestloop": "off",
     "from_collapse_limit": "20",
     "join_collapse_limit": "20",

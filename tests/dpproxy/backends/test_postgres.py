@@ -206,15 +206,39 @@ def test_settings_are_pinned_whatever_the_role_has(server: Databases) -> None:
             owner.execute(f"ALTER ROLE reader SET {setting}".encode())
     try:
         backend = backend_of(server.url(name))
-        names = "'TimeZone', 'DateStyle', 'search_path', 'max_parallel_workers_per_gather', 'transaction_read_only'"
+        names = "'TimeZone', 'DateStyle', 'search_path', 'enable_nestloop', 'transaction_read_only'"
         sql = f"SELECT current_setting(n), DATE '2024-12-31' FROM unnest(ARRAY[{names}]) AS n"
         fetched = fetch(backend, sql)
-        assert fetched.texts(0) == ("UTC", "ISO, YMD", "pg_catalog", "0", "on")
+        assert fetched.texts(0) == ("UTC", "ISO, YMD", "pg_catalog", "off", "on")
         assert set(fetched.texts(1)) == {"2024-12-31"}
         backend.close()
     finally:
         with server.owner(name) as owner:
             owner.execute("ALTER ROLE reader RESET ALL")
+
+
+def test_workers_share_a_query(server: Databases) -> None:
+    """PostgreSQL plans none for cursors; what is added up is the same."""
+    name = server.make(("CREATE TABLE t AS SELECT i, i % 7 AS g FROM generate_series(1, 1000) AS s(i)",))
+    eager = "parallel_setup_cost = 0", "parallel_tuple_cost = 0", "min_parallel_table_scan_size = 0"
+    try:
+        with server.owner(name) as owner:
+            for setting in eager:
+                owner.execute(f"ALTER ROLE reader SET {setting}".encode())
+        backend = backend_of(server.url(name))
+        query = HistogramQuery("SELECT g, SUM(i)::bigint FROM public.t GROUP BY g", (), False, None)
+        with backend.open() as slot:
+            fetched = slot.fetch(query, "", Cancellation(), 100)
+            slot.held.execute(b"SELECT pg_stat_force_next_flush()")
+            launched = (
+                b"SELECT parallel_workers_launched FROM pg_stat_database WHERE datname = current_database()"
+            )
+            assert slot.held.execute(launched).fetchall() > [(0,)]
+        assert sum(fetched.counts(1).tolist()) == 500500
+        backend.close()
+    finally:
+        with server.owner(name) as owner:
+            owner.execute(b"ALTER ROLE reader RESET ALL")
 
 
 def test_totals_of_units_are_joined_in_one_pass_over_each(server: Databases) -> None:
