@@ -42,7 +42,9 @@ class Unbound(Parameter):
     (False, True)
     """
 
-    _tests: set[tuple[Callable[..., bool], tuple[object, ...]]] = field(init=False, default_factory=set)
+    _tests: set[tuple[Callable[..., bool], tuple[object, ...]]] = field(
+        init=False, repr=False, compare=False, default_factory=set
+    )
 
     def __getattribute__(self, name: str) -> object:
         if name == "value":
