@@ -111,5 +111,5 @@ def test_a_stored_decimal_is_cut_to_its_bounds_and_nan_has_no_value(postgres: ps
         postgres.execute("CREATE TEMPORARY TABLE t (unit bigint DEFAULT 1, x numeric(9,2))")
         postgres.execute(f"INSERT INTO t (x) VALUES {values}".encode())
         found = postgres.execute(POSTGRES.sql(rows).encode()).fetchall()
-    found = [None if cell is None else 100 * cell for _, cell in found]
-    assert found == [-500, -500, -500, 29, 9999, 10000, None, None]
+    cents = [None if cell is None else 100 * cell for _, cell in found]
+    assert cents == [-500, -500, -500, 29, 9999, 10000, None, None]
