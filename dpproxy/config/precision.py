@@ -9,7 +9,7 @@ from dpproxy.config.values import exact
 
 LEVELS = tuple(Fraction(2) ** n for n in range(-2, 7))
 """What a measure may cost: information units from 1/4 to 64. Each level has half the variance of the one before."""
-LARGEST_SHARE = Fraction(1, 2)
+LARGEST_SHARE, LARGEST_SIZE = Fraction(1, 2), Fraction(10**15)
 
 
 @dataclass(frozen=True)
@@ -32,8 +32,8 @@ class Target:
         """
         relative = text.endswith("%")
         size = exact(text.removesuffix("%")) / (100 if relative else 1)
-        if not size > 0 or (relative and size > LARGEST_SHARE):
-            raise ValueError("an error is above 0, and at most 50%")
+        if not 0 < size <= (LARGEST_SHARE if relative else LARGEST_SIZE):
+            raise ValueError("an error is above 0, and at most 50% or 1e15")
         return Target(size, relative)
 
     def __str__(self) -> str:

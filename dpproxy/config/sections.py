@@ -431,6 +431,17 @@ class Config(_Section):
     tables: dict[str, TableSection]
 
     @model_validator(mode="after")
+    def _precise(self) -> Config:
+        """A precision that no statement could have would refuse all of an analyst's."""
+        most = self.privacy.most_units_per_answer
+        for name, analyst in self.budget.analysts.items():
+            if self.privacy.noise == "laplace" and self.budget.precision(name):
+                raise ValueError(f'budget.analysts.{name}: noise = "laplace" has one precision')
+            if analyst.units is not None and analyst.units > most:
+                raise ValueError(f"budget.analysts.{name}.units is above privacy.most_units_per_answer")
+        return self
+
+    @model_validator(mode="after")
     def _capped(self) -> Config:
         """Accounts that appear as they are asked for would add up to any budget."""
         dataset = self.budget.dataset

@@ -7,16 +7,16 @@ are paid for (post-processing), and each step is charged before it is taken (ada
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from budget.account import Charge
-from budget.units import micro, shown
+from budget.account import Charge, Exhausted, Frozen
+from budget.units import micro, micro_limit, shown
 from dpproxy.config.precision import LEVELS, Target
 from dpproxy.engine.optimizer import combines
 from dpproxy.engine.postprocess import OutputColumn
-from dpproxy.engine.precision import excess, higher
+from dpproxy.engine.precision import FAR, excess, higher
 from dpproxy.engine.release_plan import ReleasePlan, charge
 from dpproxy.engine.released_table import ReleasedTable
 from dpproxy.engine.select_running import RunningSelection
@@ -27,46 +27,66 @@ HOPE = 4
 at a low level is noisy."""
 
 
-@dataclass(frozen=True)
+@dataclass
 class Climb:
     """The search of the least level at which an answer's error is small enough.
 
     Attributes:
         target: the error that is asked for.
-        plans: how the node is answered at each level that the owner and the analyst let it have, ascending.
+        plans: how the node is answered at each level that the owner lets it have, ascending.
+        most: information units that the answer may cost, what was paid for it before included.
+        paid: the request keys of its measurements that the account has paid for.
     """
 
     target: Target
     plans: Mapping[Fraction, ReleasePlan]
+    most: Fraction
+    paid: set[bytes]
 
-    def marks(self) -> dict[bytes, Fraction]:
-        """By the request key that it is complete with, each level."""
-        return {(plan, *plan.rungs)[-1].request_key: level for level, plan in self.plans.items()}
+    @property
+    def first(self) -> ReleasePlan:
+        """The highest level that is paid for, or the least that is tried.
+
+        Groups are not found, and values not chosen, with less than the usual precision: intervals do not cover that.
+        """
+        owned = [plan for plan in self.plans.values() if not self._missing(plan)]
+        if owned:
+            return owned[-1]
+        least, usual = self.plans[min(self.plans)], self.plans[Fraction(1)]
+        if self.most < Cost.sum((least.price, usual.price)).information:  # too little for a second look
+            within = [plan for plan in self.plans.values() if plan.price.information <= self.most]
+            return within[-1] if within else least
+        return least if combines(usual) != "never" else usual
+
+    def first_price(self) -> Charge:
+        """What a first look costs."""
+        return charge(Cost.sum(step.cost_at_most for step in self._missing(self.first)))
+
+    def bound(self) -> Charge:
+        """The most that may yet be charged."""
+        first = self.first_price()
+        calls = max(plan.price.calls for plan in self.plans.values()) * len(self.plans)
+        left = max(0, micro_limit(self.most) - self._spent())
+        return Charge(max(first.information, left), max(first.calls, charge(Cost(Fraction(0), calls)).calls))
 
     def answer(
-        self,
-        paid: Collection[Fraction],
-        buy: Callable[[ReleasePlan], ReleasedTable],
-        affordable: Callable[[Charge], bool],
+        self, buy: Callable[[ReleasePlan], ReleasedTable], affordable: Callable[[Charge], bool]
     ) -> ReleasedTable:
-        """The answer at the first level that is enough, or at the last that is affordable.
-
-        `paid`: levels that are free.
-        """
-        # Groups are not found, and values not chosen, with less than the usual precision: intervals do not cover that.
-        usual = Fraction(1)
-        least = min(self.plans) if combines(self.plans[usual]) != "never" else usual
-        plan = self.plans[max(paid, default=least)]
-        results = [buy(plan)]
+        """The answer at the first level that is enough, or at the last that is affordable."""
+        plan, before = self.first, FAR
+        results = [self._bought(plan, buy)]
         while (needed := excess(results[-1].columns, self.target)) is not None and needed > 1:
-            if plan.level * needed > HOPE * max(self.plans):
-                break
+            if plan.level * needed > HOPE * max(self.plans) or (plan.level > 1 and needed >= before):
+                break  # out of reach, or a higher level has not helped
             further = (self.plans[level] for level in higher(plan.level, needed, self.plans))
-            better = next((one for one in further if affordable(_missing(plan, one))), None)
+            better = next((one for one in further if self._within(one, affordable)), None)
             if better is None:
                 break
-            plan = better
-            results.append(buy(plan))
+            try:
+                results.append(self._bought(better, buy))
+            except (Exhausted, Frozen):
+                break  # others have spent what was left
+            plan, before = better, needed
         charged = [result.charged for result in results if result.charged is not None]
         return replace(
             results[-1],
@@ -75,29 +95,37 @@ class Climb:
             level=self._said(plan.level, needed, results[-1].columns),
         )
 
+    def _bought(self, plan: ReleasePlan, buy: Callable[[ReleasePlan], ReleasedTable]) -> ReleasedTable:
+        result = buy(plan)
+        self.paid |= {step.request_key for step in (plan, *plan.rungs)}
+        return result
+
+    def _missing(self, plan: ReleasePlan) -> list[ReleasePlan]:
+        return [step for step in (plan, *plan.rungs) if step.request_key not in self.paid]
+
+    def _spent(self) -> int:
+        """What was paid for the answer so far, in micro-units of information."""
+        steps = {step.request_key: step for plan in self.plans.values() for step in (plan, *plan.rungs)}
+        return sum(charge(step.cost_at_most).information for key, step in steps.items() if key in self.paid)
+
+    def _within(self, plan: ReleasePlan, affordable: Callable[[Charge], bool]) -> bool:
+        needed = charge(Cost.sum(step.cost_at_most for step in self._missing(plan)))
+        return self._spent() + needed.information <= micro_limit(self.most) and affordable(needed)
+
     def _said(self, level: Fraction, needed: Fraction | None, columns: Sequence[OutputColumn]) -> str:
-        """What became of the target."""
+        """What became of the target, by the names of the columns that were compared with it."""
         at = f"{shown(micro(level))} information unit{'s' * (level != 1)} a measure"
         if needed is None:
             return f"{at}; no error is known that {self.target} could be compared with"
+        half = ", in half of the rows at least" if any(len(column.values) > 1 for column in columns) else ""
+        error = f"an error of {self.target} of {', '.join(dict.fromkeys(c.name for c in columns))}{half}"
         if needed <= 1:
-            return f"{at} for an error of {self.target}" + _half(columns)
+            return f"{at} for {error}"
         enough = next((step for step in LEVELS if step >= needed * level), None)
         more = f"more than {LEVELS[-1]}" if enough is None else f"about {shown(micro(enough))}"
-        return f"{at}, too few for an error of {self.target}{_half(columns)}, which needs {more}"
+        return f"{at}, too few for {error}: it needs {more}"
 
 
 def climbs(plan: ReleasePlan) -> bool:
     """Whether the precision of a plan's answer can be bought: not of one that is free, nor of one for an allowance."""
     return plan.free is None and not plan.open_ended and not isinstance(plan.selection, RunningSelection)
-
-
-def _missing(plan: ReleasePlan, further: ReleasePlan) -> Charge:
-    """What a further level costs who has paid for a plan."""
-    paid = {rung.request_key for rung in (plan, *plan.rungs)}
-    steps = (further, *further.rungs)
-    return charge(Cost.sum(step.cost_at_most for step in steps if step.request_key not in paid))
-
-
-def _half(columns: Sequence[OutputColumn]) -> str:
-    return " in half of the rows at least" if any(len(column.values) > 1 for column in columns) else ""

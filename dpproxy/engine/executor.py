@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
 
 from budget.account import Charge, Exhausted
-from budget.units import micro_limit
+from budget.units import micro, micro_limit, shown
 from dpproxy.backends.base import Backend
 from dpproxy.config.precision import Target
 from dpproxy.config.sections import Config
@@ -20,11 +20,11 @@ from dpproxy.engine.climb import Climb, climbs
 from dpproxy.engine.epochs import EpochClock
 from dpproxy.engine.explain import Explained, as_json, as_text
 from dpproxy.engine.optimizer import plan_release
-from dpproxy.engine.options import TERMS, UNITS, levels_of, target, terms
+from dpproxy.engine.options import ERROR, MOST_UNITS, TERMS, UNITS, levels_of, most_units, target, terms
 from dpproxy.engine.paying_accounts import PayingAccounts
 from dpproxy.engine.planner import BoundNode, Planned, Planner, PreparedQuery
 from dpproxy.engine.presentation_arrays import arrays, released
-from dpproxy.engine.purchase import Accept, Purchases, write_queries
+from dpproxy.engine.purchase import Purchases, write_queries
 from dpproxy.engine.release_keys import ReleaseKeys
 from dpproxy.engine.release_plan import ReleasePlan, charge
 from dpproxy.engine.released_table import ReleasedTable
@@ -140,28 +140,33 @@ class QueryEngine:
         shown: dict[int, ReleasedTable] = {}
         brake = self._brake(request)
         share: Cost | None = None
-        sought = target(self._config.privacy, request.settings)
         done = 0
         while done < len(prepared.columns):
             self._evaluate(request, prepared, constants, done, arrays(columns, prepared))
             planned = self._planner.plan(request.text, request.oids, request.parameters, constants)
             ready = prepared.ready(len(constants))
             plans = self._plans(planned[done:], request.settings, epoch)
+            sought = target(self._config.privacy, request.settings) if any(plans) else None
             if not done:
                 share = brake.share(plans)
             plans = self._within(share, plans, planned[done:], request.settings, epoch)
             if ready < len(planned):
                 self._refuse_unaffordable(plans, chain)
-            accept = partial(self._accept, request, brake, chain[0], epoch, plans[ready - done :])
-            wanted = []
+            wanted: list[ReleasePlan] = []
+            climbing: dict[bytes, Climb] = {}
             for node, plan in zip(planned[done:ready], plans, strict=False):
                 if plan is None or isinstance(node, SystemTableNode):
                     continue
                 if sought is None or not climbs(plan):
                     wanted.append(plan)
                 elif plan.request_key not in results:
-                    results[plan.request_key] = self._climbed(request, sought, node, chain, epoch, accept)
+                    climbing[plan.request_key] = self._climb(request, sought, node, chain[0], epoch)
+            later = charge(Cost.sum(plan.price for plan in plans[ready - done :] if plan is not None))
+            fixed = charge(Cost.sum(plan.price for plan in wanted))
+            ahead = self._ahead(request, climbing.values(), brake, Charge.sum([later, fixed]))
+            accept = partial(self._accept, request, brake, chain[0], epoch, Charge.sum([later, ahead]))
             results |= self._purchases.results(request, wanted, chain, epoch, accept)
+            results |= self._climbed(request, climbing, chain, epoch, brake, ahead, later)
             for number, (node, plan) in enumerate(zip(planned[done:ready], plans, strict=False), done):
                 if isinstance(node, SystemTableNode):
                     columns += system_columns(
@@ -184,53 +189,80 @@ class QueryEngine:
         return columns, results
 
     def _settings(self, request: QueryRequest) -> Mapping[str, str]:
-        """The settings that count: a comment's before the session's, and those before the policy's for the analyst."""
+        """The settings that count: a comment's before the session's, and those before the policy's for the analyst.
+
+        A price that is set nearer to the statement than an error is what counts, and the other way round.
+        """
+        settings: dict[str, str] = {}
         mine = self._config.budget.precision(request.analyst)
-        settings = {**mine, **request.settings, **hinted(request.text)}
-        if target(self._config.privacy, settings) is not None:
-            settings.pop(UNITS, None)
+        for nearer in (mine, request.settings, hinted(request.text)):
+            if nearer.get(UNITS):
+                settings.pop(ERROR, None)
+            settings |= nearer
+            if (nearer.get(ERROR) or "off").lower() != "off":
+                settings.pop(UNITS, None)
         return settings
+
+    def _climb(
+        self, request: QueryRequest, sought: Target, node: BoundNode, account: str, epoch: str
+    ) -> Climb:
+        """The search of a node's level; PV026 where the first look costs more than the session lets it cost."""
+        plans = self._levels(node, request.settings, epoch)
+        keys = [step.request_key for plan in plans.values() for step in (plan, *plan.rungs)]
+        most = most_units(self._config.privacy, request.settings)
+        climb = Climb(sought, plans, most, self._ledger.paid(account, keys))
+        first = climb.first_price()
+        if request.settings.get(MOST_UNITS) and first.information > micro_limit(most):
+            raise refusals.above_most_units(str(first), shown(micro(most)))
+        return climb
+
+    def _ahead(
+        self, request: QueryRequest, climbing: Collection[Climb], brake: Brake, others: Charge
+    ) -> Charge:
+        """The most that searches may cost, which end where the statement costs too much; `others`: besides them."""
+        ahead = Charge.sum(climb.bound() for climb in climbing)
+        if brake.most is None:
+            return ahead
+        left = max(0, micro_limit(brake.most) - request.paid.information - others.information)
+        return replace(ahead, information=min(ahead.information, left))
 
     def _climbed(
         self,
         request: QueryRequest,
-        sought: tuple[Target, Fraction],
-        node: BoundNode,
+        climbing: Mapping[bytes, Climb],
         chain: Sequence[str],
         epoch: str,
-        accept: Accept,
-    ) -> ReleasedTable:
-        """The answer of a node for an error: at the first level that is enough, or the last that may be paid."""
-        aim, most = sought
-        plans = self._levels(node, request.settings, epoch)
-        climb = Climb(aim, {level: plan for level, plan in plans.items() if level <= max(most, Fraction(1))})
-        brake, before, account = self._brake(request), request.paid.information, chain[0]
-        levels = climb.marks()
-        paid = [levels[key] for key in self._ledger.paid(account, list(levels))]
-        allowed = before + micro_limit(most)
+        brake: Brake,
+        ahead: Charge,
+        later: Charge,
+    ) -> dict[bytes, ReleasedTable]:
+        """The answers of nodes for an error; `later`: what the rest of the statement costs."""
+        results: dict[bytes, ReleasedTable] = {}
 
         def affordable(further: Charge) -> bool:
-            whole = Charge(request.paid.information + further.information, 0)
-            return (
-                whole.information <= allowed
-                and not brake.above(whole)
-                and self._ledger.accounts.get(account).can_pay(further)
+            """With a first look at the nodes that wait, and the rest of the statement."""
+            firsts = [climb.first_price() for key, climb in climbing.items() if key not in results]
+            whole = Charge.sum([further, later, *firsts[1:]])
+            accounts = map(self._ledger.accounts.get, chain)
+            return not brake.above(Charge.sum([request.paid.charged, whole])) and all(
+                account.can_pay(whole) for account in accounts
             )
 
-        def accept_all(plans: Sequence[ReleasePlan], owed: Sequence[Charge]) -> None:
-            """Of the first level all that may follow is to be accepted."""
-            known = Charge.sum(owed)
-            if request.paid.information == before:
-                bound = allowed if brake.most is None else min(allowed, micro_limit(brake.most))
-                rest = max(0, bound - before - known.information)
-                accept(plans, [known, Charge(rest, known.calls * (len(levels) - 1))])
-            else:
-                accept(plans, owed)
+        def accept(plans: Sequence[ReleasePlan], owed: Sequence[Charge]) -> None:
+            """All that may follow is accepted with the first purchase."""
+            known, rest = Charge.sum(owed), Charge(0, 0)
+            if not request.paid.bought:
+                rest = Charge(
+                    max(0, ahead.information - known.information), max(0, ahead.calls - known.calls)
+                )
+            self._accept(request, brake, chain[0], epoch, Charge.sum([later, rest]), plans, owed)
 
         def buy(plan: ReleasePlan) -> ReleasedTable:
-            return self._purchases.results(request, [plan], chain, epoch, accept_all)[plan.request_key]
+            return self._purchases.results(request, [plan], chain, epoch, accept)[plan.request_key]
 
-        return climb.answer(paid, buy, affordable)
+        for key, climb in climbing.items():
+            results[key] = climb.answer(buy, affordable)
+        return results
 
     def _levels(
         self, node: BoundNode, settings: Mapping[str, str], epoch: str
@@ -253,14 +285,13 @@ class QueryEngine:
         brake: Brake,
         account: str,
         epoch: str,
-        later: Sequence[ReleasePlan | None],
+        later: Charge,
         plans: Sequence[ReleasePlan],
         owed: Sequence[Charge],
     ) -> None:
-        """PV026 or PV027 for a statement that costs so much; `later`: plans that wait for what is bought now."""
-        to_come = charge(Cost.sum(plan.price for plan in later if plan is not None))
+        """PV026 or PV027 for a statement that costs so much; `later`: what may be bought after this."""
         paid = request.paid
-        needed = Charge.sum([Charge(paid.information, paid.calls), *owed, to_come])
+        needed = Charge.sum([paid.charged, *owed, later])
         if paid.bought:
             brake = replace(brake, first=None)
         statement = (request.analyst, epoch, request.text, request.parameters)
@@ -341,26 +372,30 @@ class QueryEngine:
         found = self._within(share, priced, closed, request.settings, epoch)
         plans = [plan for plan in found if plan is not None]
         write_queries(plans)
-        needed = charge(Cost.sum(plan.price for plan in {p.request_key: p for p in plans}.values()))
-        above = f"refused, unless it was answered before; it needs {needed}" if brake.above(needed) else ""
         explained = [
-            self._with_levels(plan, node, request.settings, epoch, account)
+            self._with_levels(request, plan, node, epoch, account)
             for node, plan in zip(closed, found, strict=True)
             if plan is not None and isinstance(node, BoundNode)
         ]
+        once = {one.plan.request_key: one for one in explained}.values()
+        needed = Charge.sum(one.price for one in once)
+        least = Charge.sum(one.search.first_price() if one.search else one.price for one in once)
+        above = f"refused, unless it was answered before; it needs {least}" if brake.above(least) else ""
         if prepared.explain == "JSON":
             return [as_json(explained, left, needed, above)]
         return as_text(explained, left, above)
 
     def _with_levels(
-        self, plan: ReleasePlan, node: BoundNode, settings: Mapping[str, str], epoch: str, account: str
+        self, request: QueryRequest, plan: ReleasePlan, node: BoundNode, epoch: str, account: str
     ) -> Explained:
         """A plan with what other levels of it cost this account, where they can be bought."""
         if not climbs(plan) or self._config.privacy.noise == "laplace":
             return Explained(plan)
-        levels = [*self._levels(node, settings, epoch).values()][::2]
+        levels = [*self._levels(node, request.settings, epoch).values()][::2]
         keys = {rung.request_key for level in levels for rung in (level, *level.rungs)}
-        return Explained(plan, levels, self._ledger.paid(account, list(keys)))
+        sought = target(self._config.privacy, request.settings)
+        search = None if sought is None else self._climb(request, sought, node, account, epoch)
+        return Explained(plan, levels, self._ledger.paid(account, list(keys)), search)
 
 
 def _off(setting: str) -> bool:

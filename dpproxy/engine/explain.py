@@ -10,6 +10,7 @@ from fractions import Fraction
 from budget.account import Charge
 from budget.units import micro, shown
 from dpproxy.engine.cap_notes import BEYOND, caps
+from dpproxy.engine.climb import Climb
 from dpproxy.engine.group_selection import CountSelection, is_top_k
 from dpproxy.engine.measurement.base import Measurement, SumMeasurement
 from dpproxy.engine.measurement.distinct import DistinctMeter
@@ -39,11 +40,18 @@ class Explained:
         plan: how the node is answered.
         levels: how it would be at others, ascending; none where its precision cannot be bought.
         paid: the request keys that the account has paid for.
+        search: where an error is asked for, that search.
     """
 
     plan: ReleasePlan
     levels: Sequence[ReleasePlan] = ()
     paid: Collection[bytes] = ()
+    search: Climb | None = None
+
+    @property
+    def price(self) -> Charge:
+        """The most that it can cost."""
+        return charge(self.plan.price) if self.search is None else self.search.bound()
 
 
 Property = tuple[str, str]
@@ -106,7 +114,7 @@ def _node(properties: Iterable[Property]) -> dict[str, object]:
 
 def explanation(explained: Explained, left: Charge | None) -> Iterator[Property]:
     """What is said about one DP node."""
-    price, plan = explained.plan.price, explained.plan.whole or explained.plan
+    search, plan = explained.search, explained.plan.whole or explained.plan
     node = plan.node
     domain = "unknown domain" if node.cells is None else f"known domain of {len(node.cells)} cells"
     groups = "unrestricted" if node.delta0 is None else f"at most {node.delta0} groups of one unit"
@@ -135,7 +143,8 @@ def explanation(explained: Explained, left: Charge | None) -> Iterator[Property]
         yield "More groups", f"SET dpproxy.max_cost = {plan.dearer}"
     if capped := caps(node.aggregate):
         yield "Not covered by intervals", f"{capped}, {BEYOND}"
-    yield "Cost", f"at most {charge(price)}"
+    begins = f", for an error of {search.target}; {search.first_price()} at first" if search else ""
+    yield "Cost", f"at most {explained.price}{begins}"
     if left is not None:
         yield "Left", str(left)
     if explained.levels:

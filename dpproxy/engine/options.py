@@ -169,29 +169,30 @@ def levels_of(privacy: Privacy) -> list[Fraction]:
     return [level for level in LEVELS if level <= most]
 
 
-def target(privacy: Privacy, wishes: Mapping[str, str]) -> tuple[Target, Fraction] | None:
-    """The error that an analyst asks for, and the most information units that one answer may cost for it.
-
-    None where there is none; Refusal (22023) for values that do not exist.
-    """
-    wish = wishes.get(ERROR, "off")
+def target(privacy: Privacy, wishes: Mapping[str, str]) -> Target | None:
+    """The error that an analyst asks for; Refusal (22023) for values that do not exist."""
+    wish = wishes.get(ERROR) or "off"
     if wish.lower() == "off":
         return None
     if privacy.noise == "laplace":
-        raise refusals.one_level(ERROR)
+        raise refusals.one_level(f"SET {ERROR} = off")
     try:
-        wanted = Target.read(wish)
+        return Target.read(wish)
     except ValueError:
         raise refusals.unknown_value(
             ERROR, ("a share like '5%', up to 50%", "a size like 20", "'off'")
         ) from None
-    return wanted, _amount(wishes, MOST_UNITS, privacy.most_units_per_answer)
+
+
+def most_units(privacy: Privacy, wishes: Mapping[str, str]) -> Fraction:
+    """The most information units that one answer may cost for an error."""
+    return _amount(wishes, MOST_UNITS, privacy.most_units_per_answer)
 
 
 def _level(wishes: Mapping[str, str], privacy: Privacy) -> Fraction:
     """What a measure is to cost; Refusal (22023) for what is no level, or above what the owner lets an answer have."""
     wish = wishes.get(UNITS)
-    if wish is None:
+    if not wish:
         return Fraction(1)
     levels = levels_of(privacy)
     listed = [shown(micro(level)) for level in levels]
@@ -199,7 +200,7 @@ def _level(wishes: Mapping[str, str], privacy: Privacy) -> Fraction:
     if units not in levels:
         raise refusals.unknown_value(UNITS, listed)
     if privacy.noise == "laplace" and units != 1:
-        raise refusals.one_level(UNITS)
+        raise refusals.one_level(f"SET {UNITS} = 1")
     return units
 
 
@@ -212,7 +213,8 @@ def _one_of(wishes: Mapping[str, str], name: str, *values: str) -> str | None:
 
 def _amount(wishes: Mapping[str, str], name: str, most: Fraction) -> Fraction:
     """What the analyst wishes, which can only be less than what the deployment allows."""
-    return min(_number(wishes.get(name) or str(most), name, f"a number up to {most}"), most)
+    wish = wishes.get(name)
+    return min(_number(wish, name, f"a number up to {float(most):g}"), most) if wish else most
 
 
 def _number(wish: str, name: str, *values: str) -> Fraction:

@@ -65,17 +65,15 @@ def _excess(column: OutputColumn, target: Target) -> Fraction | None:
     sizes = column.size("w")
     if column.values and all(size is None for size in sizes) and any(v is not None for v in column.values):
         return None
+    if not column.factor or (target.relative and column.kind in ("date", "timestamp")):
+        return None  # nothing but 0 is shown, or what has no natural 0
     factors = []
     for value, size in zip(column.values, sizes, strict=True):
-        allowed = (
-            abs(Fraction(value or 0)) * target.size
-            if target.relative
-            else target.size / Fraction(column.factor)
-        )
         if value is None or size is None:
             factors.append(UNKNOWN)
-        else:
-            factors.append(min(FAR, (Fraction(size) / allowed) ** 2) if allowed else FAR)
+            continue
+        shown = abs(Fraction(value)) if target.relative else 1 / abs(Fraction(column.factor))
+        factors.append(min(FAR, (Fraction(size) / (shown * target.size)) ** 2) if shown else FAR)
     return sorted(factors)[(len(factors) - 1) // 2] if factors else None
 
 
@@ -90,20 +88,22 @@ def combined(columns: Sequence[MeasuredColumn]) -> MeasuredColumn:
 
     >>> both = combined([MeasuredColumn((10, 0), (2.0, 2.0)), MeasuredColumn((20, 1), (1.0, 1.0))])
     >>> both.values, [round(d, 3) for d in both.deviations]
-    ((18, 1), [0.894, 0.894])
+    ((18, 1), [0.94, 0.94])
     >>> combined([MeasuredColumn((10, 0), (2.0, 2.0), common=1)] * 4).common
     0.5
     """
     first = columns[0]
     if len(columns) == 1 or first.absent or not first.deviations:
         return first
-    weights = [1 / Fraction(column.deviations[0]) ** 2 for column in columns]
-    whole = sum(weights)
+    precisions = [column.deviations[0] ** -2 for column in columns]
+    whole, fine = sum(precisions), (1 << 30) / max(precisions)
+    weights = [round(precision * fine) for precision in precisions]
+    total = sum(weights)
     mean = [
-        (2 * sum(w * v for w, v in zip(weights, values, strict=True)) + whole) // (2 * whole)
+        (2 * sum(w * v for w, v in zip(weights, values, strict=True)) + total) // (2 * total)
         for values in zip(*(column.values for column in columns), strict=True)
     ]
-    deviation = float(1 / whole) ** 0.5
-    # The same share of the variance is common to all groups in each of them.
-    common = first.common * deviation / first.deviations[0]
+    # The mean is rounded, which adds a variance of 1/12; the share that is common to all groups is as in each.
+    deviation = (1 / whole + 1 / 12) ** 0.5
+    common = first.common * (1 / whole) ** 0.5 / first.deviations[0]
     return replace(first, values=tuple(mean), deviations=(deviation,) * len(mean), common=common)

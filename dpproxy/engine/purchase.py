@@ -18,6 +18,7 @@ from budget.account import (
     ContinualRelease,
     ContinualStep,
     Exhausted,
+    Frozen,
     LedgerError,
     Reservation,
     ReserveRequest,
@@ -72,7 +73,10 @@ class Purchases:
 
         `accept` is called with what is to be bought, and the most that it can cost, before anything is reserved.
         """
-        results = self._results(request, plans, chain, epoch, self._with_rungs(plans, chain[0], accept))
+        plans = list({plan.request_key: plan for plan in plans}.values())
+        if any(plan.rungs for plan in plans):
+            accept = self._accepted(plans, chain, accept)
+        results = self._results(request, plans, chain, epoch, accept)
         for plan in plans:
             if plan.rungs:
                 first = results[plan.request_key]
@@ -89,24 +93,28 @@ class Purchases:
                         request.kept[key] = choice
         return results
 
-    def _with_rungs(self, plans: Sequence[ReleasePlan], account: str, accept: Accept) -> Accept:
-        """`accept` with the price of the rungs that are to be bought after the first measurements.
+    def _accepted(self, plans: Sequence[ReleasePlan], chain: Sequence[str], accept: Accept) -> Accept:
+        """`accept` for what has been accepted here: all first measurements and rungs that are to be bought.
 
-        The account has to have all of it: what is bought first would not be what was asked for.
+        The accounts have to have all of it: what is bought first would not be what was asked for.
         """
-        rungs = [rung for plan in plans for rung in plan.rungs]
-        if not rungs:
-            return accept
-        paid = self._ledger.paid(account, [rung.request_key for rung in rungs])
-        later = [charge(rung.cost_at_most) for rung in rungs if rung.request_key not in paid]
+        steps = [step for plan in plans for step in (plan, *plan.rungs)]
+        paid = self._ledger.paid(chain[0], [step.request_key for step in steps])
+        missing = [step for step in steps if step.request_key not in paid and step.free is None]
+        if missing:
+            owed = [charge(step.cost_at_most) for step in missing]
+            accept(missing, owed)
+            self._must_pay(chain, Charge.sum(owed))
+        return lambda bought, owed: None
 
-        def accept_all(bought: Sequence[ReleasePlan], owed: Sequence[Charge]) -> None:
-            accept(bought, [*owed, *later])
-            row, needed = self._ledger.accounts.get(account), Charge.sum([*owed, *later])
-            if later and not row.can_pay(needed):
-                raise Exhausted(needed, row.left, row.refreshes_at)
-
-        return accept_all
+    def _must_pay(self, chain: Sequence[str], needed: Charge) -> None:
+        """Raises Frozen or Exhausted as a reservation would; another one may still come before it."""
+        for account in chain:
+            row, own = self._ledger.accounts.get(account), account == chain[0]
+            if row.frozen:
+                raise Frozen(own)
+            if not row.can_pay(needed):
+                raise Exhausted(needed, row.left if own else None, row.refreshes_at if own else None)
 
     def _results(
         self,

@@ -139,12 +139,22 @@ def not_with_laplace(what: str) -> Refusal:
     )
 
 
-def one_level(setting: str) -> Refusal:
+def one_level(instead: str) -> Refusal:
     """PV018: another level than one unit, which the guarantee of noise = "laplace" does not cover."""
     return Refusal(
         "PV018",
-        f"{setting} needs Gaussian noise, and this deployment has noise = laplace",
-        hint=f"RESET {setting}",
+        "another precision than the usual needs Gaussian noise, and this deployment has noise = laplace",
+        hint=f"`{instead}`",
+    )
+
+
+def above_most_units(needed: str, most: str) -> Refusal:
+    """PV026: the first look at an answer costs more than the session lets an answer cost for its error."""
+    return Refusal(
+        "PV026",
+        f"this answer costs {needed} at least, more than dpproxy.most_units allows, which is {most}",
+        detail="Nothing was charged for it.",
+        hint="Ask for fewer groups or measures, or raise dpproxy.most_units.",
     )
 
 

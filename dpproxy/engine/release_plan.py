@@ -118,7 +118,8 @@ class ReleasePlan:
         At another level it names that: [AEA] Theorem 2 holds for steps of one unit alone (bounded_range.py).
         """
         level = "" if self.terms.units == 1 else f" at {shown(micro(self.terms.units))} units"
-        return recorded(self.name, self.terms.settings.noise) + level
+        rung = f", rung {self.terms.rung}" if self.terms.rung else ""
+        return recorded(self.name, self.terms.settings.noise) + level + rung
 
     @property
     def lowered(self) -> int | None:

@@ -19,6 +19,11 @@ class ChargeTally:
     bought: int = 0
     replayed: int = 0
 
+    @property
+    def charged(self) -> Charge:
+        """The cost as one value."""
+        return Charge(self.information, self.calls)
+
     def take(self, charged: Charge) -> None:
         """One release was charged for."""
         self.information += charged.information

@@ -6,10 +6,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-MOST = 100
-"""Characters of an attribution."""
+MOST, LONGEST = 100, 200
+"""Characters of an attribution, and of a comment with settings."""
 _COMMENT = re.compile(r"\s*(?:--([^\n]*)(?:\n|\Z)|/\*(.*?)\*/)", re.DOTALL)
-_HINT = re.compile(r"\bdpproxy\.(units|error|most_units)\s*=\s*(?:'([^']*)'|([^\s,;*']+))")
+_SETTING = r"dpproxy\.(units|error|most_units)\s*=\s*(?:'([^']*)'|([^\s,;*']+))"
+_HINT = re.compile(_SETTING, re.IGNORECASE)
+_HINTS = re.compile(rf"\+?\s*{_SETTING}(?:\s*[,;]?\s*{_SETTING})*\s*;?", re.IGNORECASE)
+"""Settings alone make a hint: prose that names one, as tools write titles, buys nothing."""
 _FORMS = (
     ("metabase", re.compile(r"Metabase:: userID: (\d+)\b")),
     ("superset", re.compile(r"\s*\[SQL LAB\] (\S+)")),
@@ -48,11 +51,14 @@ def hinted(text: str) -> dict[str, str]:
 
     >>> hinted("/* dpproxy.error = '5%', dpproxy.most_units = 8 */ SELECT 1")
     {'dpproxy.error': '5%', 'dpproxy.most_units': '8'}
-    >>> hinted("-- dpproxy.units = 4\nSELECT 1"), hinted("SELECT '/* dpproxy.units = 4 */'")
+    >>> hinted("-- dpproxy.units = 4\\nSELECT 1"), hinted("SELECT '/* dpproxy.units = 4 */'")
     ({'dpproxy.units': '4'}, {})
+    >>> hinted("/* never use dpproxy.units = 64 */ SELECT 1")
+    {}
     """
-    found = (hint for said in _comments(text) for hint in _HINT.findall(said))
-    return {f"dpproxy.{name}": quoted or plain for name, quoted, plain in found}
+    hints = (said for said in _comments(text) if len(said) <= LONGEST and _HINTS.fullmatch(said.strip()))
+    found = (hint for said in hints for hint in _HINT.findall(said))
+    return {f"dpproxy.{name.lower()}": quoted or plain for name, quoted, plain in found}
 
 
 def _comments(text: str) -> Iterator[str]:

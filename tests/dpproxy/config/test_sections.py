@@ -298,3 +298,25 @@ def test_an_analyst_may_have_another_brake_or_none(tmp_path: Path) -> None:
         with pytest.raises(ConfigError) as found:
             load(file)
         assert found.value.key.startswith(f"budget.{wrong.split()[0]}")
+
+
+def test_an_analyst_may_have_another_precision(tmp_path: Path) -> None:
+    file = tmp_path / "dpproxy.toml"
+    head = "[backend]\nurl = 'duckdb:///x'\n[tables]\n"
+    file.write_text(
+        f"{head}[budget.analysts.ann]\nunits = 4\n[budget.analysts.bob]\nerror = '5%'\nmost_units = 8\n"
+    )
+    budget = load(file).budget
+    assert budget.precision("ann") == {"dpproxy.units": "4"}
+    assert budget.precision("bob") == {"dpproxy.error": "5%", "dpproxy.most_units": "8"}
+    assert not budget.precision("eve")
+    for privacy, wrong in (
+        ("", "units = 3"),
+        ("", "error = '60%'"),
+        ("", "error = true"),
+        ("most_units_per_answer = 2", "units = 4"),
+        ("noise = 'laplace'", "error = '5%'"),
+    ):
+        file.write_text(f"{head}[privacy]\n{privacy}\n[budget.analysts.ann]\n{wrong}\n")
+        with pytest.raises(ConfigError, match="ann"):
+            load(file)

@@ -221,9 +221,10 @@ def test_a_length_serves_twice_the_price_it_was_chosen_for(service: Service) -> 
     assert paid == [1, 2, 6, 10]
     assert clips[0] == clips[1]
     assert clips[2] == clips[3]
-    rows = ann.ask("SELECT mechanism, information FROM dpproxy.releases ORDER BY 1")
-    said = [(mechanism, float(units)) for mechanism, units in rows if float(units)]
-    assert said == [("UnitClip", 1), ("UnitClip", 1), ("UnitClip at 4 units", 4), ("UnitClip at 4 units", 4)]
+    rows = ann.ask("SELECT mechanism, information FROM dpproxy.releases")
+    said = sorted((mechanism, float(units)) for mechanism, units in rows if float(units))
+    at_4, rung = ("UnitClip at 4 units", 4), ("UnitClip at 4 units, rung 1", 4)
+    assert said == [("UnitClip", 1), at_4, rung, ("UnitClip, rung 1", 1)]
 
 
 def test_rungs_are_paid_as_a_whole_or_not_at_all(service: Service) -> None:
@@ -257,14 +258,76 @@ def test_an_error_is_reached_level_by_level(service: Service) -> None:
 def test_an_error_out_of_reach_is_not_paid_for(service: Service) -> None:
     ann = Analyst(service, "far ann")
     ann.ask(PEOPLE, {"dpproxy.error": "0.1"})
-    assert "too few for an error of 0.1, which needs more than 64" in ann.notices[0]
+    assert "too few for an error of 0.1 of n: it needs more than 64" in ann.notices[0]
     assert ann.used() == (0.25, 0)
     ann.ask(f"{PEOPLE} WHERE amount > 50", {"dpproxy.error": "10", "dpproxy.most_units": "3"})
-    assert "too few for an error of 10" in ann.notices[0]
+    assert "too few for an error of 10 of n: it needs about 8" in ann.notices[0]
     assert ann.used()[0] <= 3.25
+    for settings in ({"dpproxy.most_units": "3"}, {"dpproxy.most_units": "3", "dpproxy.notices": "off"}):
+        ann.ask(f"{PEOPLE} WHERE amount > 50", {"dpproxy.error": "10"} | settings)
+    assert ann.used()[0] <= 3.25, "what was paid before counts"
     eve = Analyst(service, "capped eve")
     eve.ask(PEOPLE, {"dpproxy.error": "5", "dpproxy.max_cost": "2"})
     assert 0 < eve.used()[0] <= 2
+
+
+BOTH = f"SELECT ({PEOPLE} WHERE amount < 30), ({PEOPLE} WHERE amount > 60)"
+
+
+def test_one_answer_twice_in_a_statement_is_one_answer(service: Service) -> None:
+    ann = Analyst(service, "twice ann")
+    twice = f"SELECT n FROM ({PEOPLE}) AS x UNION ALL SELECT n FROM ({PEOPLE}) AS y"
+    ann.ask(twice, at("8") | {"dpproxy.max_cost": "8"})
+    assert spread(ann) == pytest.approx(13.33 / 8**0.5, abs=0.06)
+    assert ann.used() == (8, 0)
+
+
+def test_the_whole_statement_is_accepted_before_any_of_it_is_bought(service: Service) -> None:
+    ann = Analyst(service, "whole ann")
+    ann.ask(BOTH)
+    with pytest.raises(Refusal, match="costs up to 14 ") as refused:
+        ann.ask(BOTH, at("8") | {"dpproxy.max_cost": "10"})
+    assert refused.value.code == "PV026"
+    with pytest.raises(Refusal, match="costs up to 18 "):
+        ann.ask(BOTH, {"dpproxy.error": "4", "dpproxy.most_units": "10", "dpproxy.price_first": "9"})
+    with pytest.raises(Refusal, match="costs up to 126 ") as refused:
+        ann.ask(BOTH, at("64") | {"dpproxy.price_first": "100"})
+    assert refused.value.code == "PV027"
+    assert ann.used() == (2, 0)
+    ann.ask(BOTH, {"dpproxy.error": "5", "dpproxy.max_cost": "20"})
+    assert 2 < ann.used()[0] <= 22
+
+
+def test_a_search_leaves_the_rest_of_the_statement_its_price(service: Service) -> None:
+    ann = Analyst(service, "rest ann")
+    service.ledger.accounts.seed("analyst:rest ann", Limit(4_000_000, 0, "none"))
+    ann.ask(BOTH, {"dpproxy.error": "3"})
+    assert "too few" in ann.notices[1]
+    assert 3 < ann.used()[0] <= 4
+    waits = f"{PEOPLE} WHERE amount < (SELECT AVG(amount) FROM orders)"
+    eve = Analyst(service, "rest eve")
+    eve.ask(waits, {"dpproxy.error": "50%", "dpproxy.max_cost": "3"})
+    assert eve.used()[0] <= 3
+
+
+def test_an_account_that_cannot_go_on_has_what_it_paid_for(service: Service) -> None:
+    ann = Analyst(service, "stopped ann")
+    service.ledger.accounts.seed("analyst:stopped ann", Limit(300_000, 0, "none"))
+    ann.ask(PEOPLE, {"dpproxy.error": "5"})
+    assert "too few for an error of 5" in ann.notices[0]
+    service.ledger.accounts.freeze("analyst:stopped ann")
+    ann.ask(PEOPLE, {"dpproxy.error": "5"})
+    assert "no charge" in ann.notices[0]
+
+
+def test_a_price_that_is_nearer_than_an_error_counts(service: Service) -> None:
+    ann = Analyst(service, "near ann")
+    ann.ask(f"/* dpproxy.units = 4 */ {PEOPLE}", {"dpproxy.error": "1"})
+    assert ann.used() == (4, 0)
+    ann.ask(f"/* sales; never dpproxy.units = 64 */ {PEOPLE}")
+    assert ann.used() == (5 - 1, 0), "prose buys nothing: the first rung is paid for"
+    said = "\n".join(line for (line,) in ann.ask(f"EXPLAIN {PEOPLE}", {"dpproxy.error": "1"}))
+    assert "Cost: at most 60 information units and 0 calls, for an error of 1; 0 information units" in said
 
 
 def test_where_a_precision_is_asked_for(service: Service) -> None:

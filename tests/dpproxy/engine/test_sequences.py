@@ -211,7 +211,7 @@ def test_every_draw_is_paid_for(service: Service, monkeypatch: pytest.MonkeyPatc
     assert failed > 10
     assert draws.reused > 5
     rungs = service.ledger._ledger._store.rows(
-        "SELECT count(*) FROM dpproxy_ledger.entry WHERE kind = 'reserve' AND mechanism LIKE '%% at %% units'"
+        "SELECT count(*) FROM dpproxy_ledger.entry WHERE kind = 'reserve' AND mechanism LIKE '%% units%%'"
     )
     assert rungs[0][0] > 20
 
