@@ -23,19 +23,27 @@ class History:
         self._store = store
 
     def releases(
-        self, account: str, since: datetime | None = None, until: datetime | None = None
+        self,
+        account: str,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        most: int | None = None,
+        *,
+        newest: bool = False,
     ) -> tuple[AskedRow, ...]:
-        """The rows of `dpproxy.releases`, oldest first, in units, each with what was asked in words.
+        """The rows of `dpproxy.releases` in order of time, in units, each with what was asked in words.
 
-        They are the releases that an account got or was charged for from `since` until before `until`.
+        They are the releases that an account got or was charged for from `since` until before `until`, `most` of them
+        at most: the oldest, or the `newest`. What is read is what is returned, however long the history is.
         """
-        rows = self._store.rows(statements.HISTORY, account=account, since=since, until=until)
-        return tuple(AskedRow(*_release(row[:8]), *row[8:]) for row in rows)
+        statement = statements.HISTORY_BACKWARDS if newest else statements.HISTORY
+        rows = self._store.rows(statement, account=account, since=since, until=until, most=most)
+        return tuple(AskedRow(*_release(row[:8]), *row[8:]) for row in (reversed(rows) if newest else rows))
 
     def latest(self, account: str, most: int) -> tuple[ReleaseRow, ...]:
         """The last releases that an account got, at most `most`, newest first, replays with the noise of what they
         replay."""
-        rows = self._store.rows(statements.LATEST, account=account, most=most)
+        rows = self._store.rows(statements.LATEST, account=account, since=None, until=None, most=most)
         return tuple(ReleaseRow(*_release(row)) for row in rows)
 
     def activity(self, since: datetime) -> tuple[ActivityRow, ...]:

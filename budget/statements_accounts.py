@@ -188,55 +188,62 @@ WHERE account = %(account)s ORDER BY number
 """
 
 
-def _release(noise: str, more: str = "", joined: str = "") -> str:
+def _page(way: str, kinds: str, noise: str = "page.noise", more: str = "", joined: str = "") -> str:
+    """Releases of an account in order of time, the first `most` of them in the direction `way`.
+
+    Each row is joined to others by LATERAL with a LIMIT, which keeps every plan to one look into an index a row: the
+    statements are planned once for all accounts.
+    """
     return f"""
-SELECT resolution.written_at, COALESCE(resolution.query, opening.query, '') AS query,
-    COALESCE(resolution.mechanism, opening.mechanism, '') AS mechanism, COALESCE({noise}, '') AS noise,
-    resolution.information, resolution.calls, resolution.replayed,
-    COALESCE(resolution.attributed, opening.attributed, '') AS attributed{more}
-FROM dpproxy_ledger.entry AS resolution
-LEFT JOIN dpproxy_ledger.entry AS opening
-    ON opening.reservation = resolution.reservation AND opening.account = resolution.account
-    AND opening.stage = 0{joined}
-WHERE resolution.account = %(account)s AND resolution.own"""
+WITH page AS MATERIALIZED (
+    SELECT * FROM dpproxy_ledger.entry
+    WHERE account = %(account)s AND own AND kind IN ('settle', 'spend', 'replay') AND kind IN ({kinds})
+        AND written_at >= COALESCE(%(since)s::timestamptz, '-infinity')
+        AND written_at < COALESCE(%(until)s::timestamptz, 'infinity')
+    ORDER BY written_at {way}, number {way} LIMIT %(most)s
+)
+SELECT page.written_at, COALESCE(page.query, opening.query, '') AS query,
+    COALESCE(page.mechanism, opening.mechanism, '') AS mechanism, COALESCE({noise}, '') AS noise,
+    page.information, page.calls, page.replayed, COALESCE(page.attributed, opening.attributed, '') AS attributed{more}
+FROM page
+LEFT JOIN LATERAL (
+    SELECT query, mechanism, attributed FROM dpproxy_ledger.entry
+    WHERE entry.reservation = page.reservation AND entry.account = page.account AND entry.stage = 0 LIMIT 1
+) AS opening ON true{joined}
+ORDER BY page.written_at {way}, page.number {way}
+"""
 
 
 _ASKED = """,
-    COALESCE(opening.query, asked.query, '') AS asked, resolution.release_key, statement.sealed"""
+    COALESCE(opening.query, asked.query, '') AS asked, page.release_key, statement.sealed"""
 _JOINED = """
-LEFT JOIN asked ON asked.release_key = resolution.release_key
-LEFT JOIN dpproxy_ledger.statement AS statement
-    ON statement.account = resolution.account AND statement.release_key = resolution.release_key"""
-
-HISTORY = f"""
-WITH asked AS (
-    SELECT DISTINCT ON (settled.release_key) settled.release_key, opened.query
-    FROM dpproxy_ledger.entry AS settled
+LEFT JOIN LATERAL (
+    SELECT opened.query
+    FROM dpproxy_ledger.entry AS bought
     JOIN dpproxy_ledger.entry AS opened
-        ON opened.reservation = settled.reservation AND opened.account = settled.account AND opened.stage = 0
-    WHERE settled.account = %(account)s AND settled.own AND settled.kind = 'settle'
-    ORDER BY settled.release_key, settled.number
-)
-{_release("resolution.noise", _ASKED, _JOINED)}
-    AND resolution.kind IN ('settle', 'spend', 'replay')
-    AND (%(since)s::timestamptz IS NULL OR resolution.written_at >= %(since)s)
-    AND (%(until)s::timestamptz IS NULL OR resolution.written_at < %(until)s)
-ORDER BY resolution.number
-"""
+        ON opened.reservation = bought.reservation AND opened.account = bought.account AND opened.stage = 0
+    WHERE page.kind = 'replay' AND bought.account = page.account AND bought.own AND bought.kind = 'settle'
+        AND bought.release_key = page.release_key
+    ORDER BY bought.number LIMIT 1
+) AS asked ON true
+LEFT JOIN LATERAL (
+    SELECT sealed FROM dpproxy_ledger.statement
+    WHERE statement.account = page.account AND statement.release_key = page.release_key LIMIT 1
+) AS statement ON true"""
 
-_NOISE_BOUGHT = """NULLIF(resolution.noise, ''), (
+_ANSWERED = "'settle', 'spend', 'replay'"
+HISTORY, HISTORY_BACKWARDS = (_page(way, _ANSWERED, more=_ASKED, joined=_JOINED) for way in ("ASC", "DESC"))
+"""Oldest first, and newest first."""
+
+_NOISE_BOUGHT = """NULLIF(page.noise, ''), (
         SELECT bought.noise FROM dpproxy_ledger.entry AS bought
-        WHERE bought.account = resolution.account AND bought.own AND bought.release_key = resolution.release_key
-            AND bought.noise <> '' AND bought.number < resolution.number
+        WHERE bought.account = page.account AND bought.own AND bought.kind = 'settle'
+            AND bought.release_key = page.release_key AND bought.noise <> '' AND bought.number < page.number
         ORDER BY bought.number DESC LIMIT 1
     )"""
 """A replay says nothing of the noise: it is that of when the release was bought."""
 
-LATEST = f"""
-{_release(_NOISE_BOUGHT)}
-    AND resolution.kind IN ('settle', 'replay')
-ORDER BY resolution.number DESC LIMIT %(most)s
-"""
+LATEST = _page("DESC", "'settle', 'replay'", _NOISE_BOUGHT)
 
 ACTIVITY = """
 SELECT (written_at AT TIME ZONE 'UTC')::date AS day, account,

@@ -99,7 +99,8 @@ def releases(sources: Sources, query: Mapping[str, str]) -> Context:
         for day in reversed(days)
         if (of_it := [row for row in rows if row.day == day])
     ]
-    asked = sources.ledger.history.releases(wanted, since)[: -MOST_ASKED - 1 : -1] if wanted else ()
+    history = sources.ledger.history
+    asked = history.releases(wanted, since, most=MOST_ASKED, newest=True)[::-1] if wanted else ()
     return {
         "names": names,
         "wanted": wanted,

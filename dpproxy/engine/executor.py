@@ -170,7 +170,7 @@ class QueryEngine:
             for number, (node, plan) in enumerate(zip(planned[done:ready], plans, strict=False), done):
                 if isinstance(node, SystemTableNode):
                     columns += system_columns(
-                        node.name, chain[0], self._ledger.accounts, self._ledger.history, request.last
+                        node, chain[0], self._ledger.accounts, self._ledger.history, request.last
                     )
                     continue
                 assert plan is not None

@@ -70,6 +70,16 @@ def exhausted(error: Exhausted) -> Refusal:
     )
 
 
+def too_many_releases(most: int) -> Refusal:
+    """54000: the account has more releases than one statement reads."""
+    return Refusal(
+        "54000",
+        f"the account has more than {most} releases",
+        detail="With this LIMIT the ledger is asked for no more: without conditions, groups and other orders.",
+        hint="SELECT * FROM dpproxy.releases ORDER BY at DESC LIMIT 100",
+    )
+
+
 def limit_beyond(needed: str, left: str, k: int) -> Refusal:
     """PV001: the groups that LIMIT asks for cost more than is left; `k`: how many could be paid."""
     return Refusal(

@@ -8,18 +8,30 @@ from dataclasses import fields
 from budget.account import BudgetRow, ReleaseRow
 from budget.accounts import Accounts
 from budget.history import History
+from dpproxy.engine import refusals
 from dpproxy.engine.last_release import MOST, LastRelease, LastRow
+from rewriter.logical.plan import SystemTableNode
+
+MOST_RELEASES = 100_000
+"""Rows of dpproxy.releases that one statement reads."""
 
 
 def system_columns(
-    name: str, account: str, accounts: Accounts, history: History, last: LastRelease
+    node: SystemTableNode, account: str, accounts: Accounts, history: History, last: LastRelease
 ) -> list[Sequence[object]]:
-    """The columns of dpproxy.budget, dpproxy.releases or dpproxy.last_release; raises LedgerError."""
-    match name:
+    """The columns of dpproxy.budget, dpproxy.releases or dpproxy.last_release.
+
+    Raises LedgerError, Refusal (54000) for more than MOST_RELEASES rows.
+    """
+    match node.name:
         case "budget":
             return _columns_of(BudgetRow, accounts.budget(account))
         case "releases":
-            return _columns_of(ReleaseRow, history.releases(account))
+            most = MOST_RELEASES + 1 if node.most is None else min(node.most, MOST_RELEASES + 1)
+            rows = history.releases(account, most=most, newest=node.newest)
+            if len(rows) > MOST_RELEASES:
+                raise refusals.too_many_releases(MOST_RELEASES)
+            return _columns_of(ReleaseRow, rows)
     return _columns_of(LastRow, last.rows or [LastRow.kept(row) for row in history.latest(account, MOST)])
 
 

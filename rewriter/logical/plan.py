@@ -67,9 +67,15 @@ UNITS = Count(None, 1)
 
 @dataclass(frozen=True)
 class SystemTableNode:
-    """A reference to one of the proxy's own tables (dpproxy.budget and the like)."""
+    """A reference to one of the proxy's own tables (dpproxy.budget and the like).
+
+    `most`: of its rows in order of time, how many the statement reads at most, the last of them where it reads the
+    `newest`; None for all.
+    """
 
     name: str
+    most: int | None = None
+    newest: bool = False
 
 
 @dataclass(frozen=True)

@@ -94,6 +94,7 @@ from rewriter.ir.trees import walk
 from rewriter.logical.aggregate_node import dp_nodes
 from rewriter.logical.alias_order import numbered
 from rewriter.logical.key_domains import domain_queries
+from rewriter.logical.limit import page_of
 from rewriter.logical.plan import (
     SYSTEM,
     SYSTEM_TABLES,
@@ -411,7 +412,8 @@ class QueryAnalyzer(Conditions):
 
     def _system(self, item: exp.Table, name: str, shown: str) -> None:
         index = len(self.nodes)
-        self.nodes.append(SystemTableNode(name))
+        most, newest = page_of(item, "at", self.parameters) if name == "releases" else (None, False)
+        self.nodes.append(SystemTableNode(name, most, newest))
         alias = exp.TableAlias(this=exp.to_identifier(shown, quoted=True))
         rows = released_rows(index)
         rows.set("alias", alias)

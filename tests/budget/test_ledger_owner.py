@@ -132,6 +132,9 @@ def test_history_between_two_times(ledger: Ledger, account: Account, age: Any) -
     assert ledger.history.releases(alice, before, after) == whole == ledger.history.releases(alice)
     assert ledger.history.releases(alice, since=after) == ledger.history.releases(alice, until=before) == ()
     assert ledger.history.releases(alice, since=whole[0].time, until=whole[1].time) == whole[:1]
+    assert ledger.history.releases(alice, most=1) == ledger.history.releases(alice, until=whole[1].time)
+    assert ledger.history.releases(alice, most=1, newest=True) == whole[1:]
+    assert ledger.history.releases(alice, before, after, most=9, newest=True) == whole
 
 
 def test_entries_are_the_facts(ledger: Ledger, account: Account) -> None:

@@ -16,6 +16,7 @@ from psycopg import pq
 
 from dpproxy.backends.base import Cancellation
 from dpproxy.deployment.service import Service, configured
+from dpproxy.engine import system_tables
 from dpproxy.engine.last_release import LastRelease
 from dpproxy.engine.request import QueryRequest
 from rewriter.refusal import Refusal
@@ -271,6 +272,27 @@ def test_releases_tell_ones_own_history(ann: Analyst) -> None:
     ann.ask(own.lower().replace("where", "WHERE"))
     again = ann.ask("SELECT query FROM dpproxy.releases ORDER BY at DESC LIMIT 1")
     assert again == [(rows[0][0],)], "the same question however it is written"
+
+
+def test_a_page_of_releases_has_the_rows_that_all_of_them_have(
+    ann: Analyst, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for _ in range(4):
+        ann.ask(TOWNS.replace("GROUP", "WHERE person_id > 3 GROUP"))
+    whole, used = ann.ask("SELECT at, replayed FROM dpproxy.releases ORDER BY at DESC"), ann.used()
+    monkeypatch.setattr(system_tables, "MOST_RELEASES", 3)
+    for page, rows in (
+        ("SELECT at, replayed FROM dpproxy.releases ORDER BY at DESC LIMIT 2", whole[:2]),
+        ("SELECT at, replayed FROM dpproxy.releases ORDER BY at DESC LIMIT 2 OFFSET 1", whole[1:3]),
+        ("SELECT at, replayed FROM dpproxy.releases ORDER BY at LIMIT 2", whole[:-3:-1]),
+        ("SELECT x.* FROM (SELECT at, replayed FROM dpproxy.releases) AS x LIMIT 2", whole[:-3:-1]),
+    ):
+        assert ann.ask(page) == rows, page
+    with pytest.raises(Refusal) as refused:
+        ann.ask("SELECT at FROM dpproxy.releases WHERE replayed LIMIT 1")
+    assert (refused.value.code, ann.used()) == ("54000", used)
+    assert refused.value.hint
+    assert len(ann.ask(refused.value.hint.replace("100", "3"))) == 3
 
 
 def test_the_last_release_tells_what_notices_tell(ann: Analyst) -> None:
