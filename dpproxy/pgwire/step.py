@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import NamedTuple, Protocol
 
 from dpproxy.pgwire import messages as m
@@ -195,7 +194,6 @@ class ClientStatement:
     publishes: bool = False
 
     @classmethod
-    @lru_cache(maxsize=1000)
     def read(cls, piece: Piece, verdict: str) -> ClientStatement:
         """A classified statement."""
         carrier = utility(piece.text) if piece.word in WORDS else None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection
 from enum import Enum
-from functools import cache
+from functools import lru_cache
 
 from sqlglot import exp
 
@@ -103,7 +103,7 @@ _NAMES = {
 }
 
 
-@cache
+@lru_cache(maxsize=1000)
 def type_named(name: str) -> Type:
     """The type that format_type prints as `name`, whatever its size.
 

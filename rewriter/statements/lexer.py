@@ -13,6 +13,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from rewriter.refusal import Refusal
+from rewriter.statements.short_texts import remembered
 
 MAX_TEXT = 64 * 1024
 MAX_NESTING = 100
@@ -213,7 +214,7 @@ class Piece:
     word: str
 
 
-@lru_cache(maxsize=1000)
+@remembered
 def pieces(text: str, most: int = MAX_TEXT) -> tuple[Piece, ...]:
     """The statements of a text of at most `most` bytes, without the semicolons between; one alone is the text as it is.
 

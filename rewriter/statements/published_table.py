@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Literal, NoReturn
 
 from rewriter.refusal import Refusal
 from rewriter.statements import lexer
 from rewriter.statements.lexer import Token, statement_tokens
+from rewriter.statements.short_texts import remembered
 from rewriter.statements.utility_statement import closing, name_of
 
 SCHEMA = "published"
@@ -41,7 +41,7 @@ class Publication:
     comment: str | None = None
 
 
-@lru_cache(maxsize=1000)
+@remembered
 def publication(text: str) -> Publication | None:
     """Reads a statement that writes; None where it is not about the schema `published`.
 

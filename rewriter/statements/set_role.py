@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
-
 from rewriter.statements.lexer import Token, statement_tokens
+from rewriter.statements.short_texts import remembered
 
 NONE = "none"
 """No other role than the login's."""
 
 
-@lru_cache(maxsize=1000)
+@remembered
 def assumed(text: str) -> str | None:
     """The role that a SET statement takes, as PostgreSQL reads its name; NONE for none, None for other statements.
 

@@ -6,10 +6,10 @@ Why: docs/decisions/carriers.md.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Literal
 
 from rewriter.statements.lexer import Token, TokenKind, statement_tokens
+from rewriter.statements.short_texts import remembered
 
 Word = Literal["DECLARE", "COPY", "PREPARE", "EXECUTE"]
 WORDS: dict[str, Word] = {"DECLARE": "DECLARE", "COPY": "COPY", "PREPARE": "PREPARE", "EXECUTE": "EXECUTE"}
@@ -41,7 +41,7 @@ class Utility:
         return f"{self.head}{query}{self.tail}"
 
 
-@lru_cache(maxsize=1000)
+@remembered
 def utility(text: str) -> Utility | None:
     """Takes a statement apart; None for any other, and for what PostgreSQL would not read either.
 

@@ -175,7 +175,7 @@ def test_what_fails_in_its_turn_makes_room_for_the_next() -> None:
 
 
 def test_a_pool_gives_one_to_each_caller_at_a_time() -> None:
-    pool = ConnectionPool(make=object, usable=lambda one: True, end=lambda one: None, most=4)
+    pool = ConnectionPool(make=object, usable=lambda one: True, end=lambda one: None, most=4, uses=9)
     asked = []
 
     def waits() -> None:
@@ -189,6 +189,17 @@ def test_a_pool_gives_one_to_each_caller_at_a_time() -> None:
             pass
     with pool.use("bob"):
         assert len(asked) == 2
+
+
+def test_a_pool_ends_what_was_used_often_enough() -> None:
+    ended: list[object] = []
+    pool = ConnectionPool(make=object, usable=lambda one: True, end=ended.append, most=4, uses=3)
+    used = []
+    for _ in range(7):
+        with pool.use() as one:
+            used.append(one)
+    assert [used.index(one) for one in used] == [0, 0, 0, 3, 3, 3, 6]
+    assert ended == [used[0], used[3]]
 
 
 @pytest.mark.service
