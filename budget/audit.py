@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from typing import Any, Self
 from uuid import UUID
 
 from budget.account import Charge, EntryRow
@@ -43,7 +45,7 @@ class _Account:
     period: int = 0
     used: dict[int, Pair] = field(default_factory=dict)
     reserved: Pair = (0, 0)
-    open: dict[UUID, EntryRow] = field(default_factory=dict)
+    open: dict[UUID, Charge] = field(default_factory=dict)
     resolved: set[UUID] = field(default_factory=set)
 
     def take(self, entry: EntryRow) -> str | None:
@@ -58,7 +60,7 @@ class _Account:
     def _reserve(self, entry: EntryRow) -> str | None:
         if entry.reservation in self.open or entry.reservation in self.resolved:
             return "reserved twice"
-        self.open[entry.reservation] = entry
+        self.open[entry.reservation] = entry.at_most
         self.reserved = moved(self.reserved, entry.at_most, 1)
         return None
 
@@ -67,16 +69,76 @@ class _Account:
         if opening is None:
             return "resolved twice" if entry.reservation in self.resolved else "resolved, never reserved"
         self.resolved.add(entry.reservation)
-        self.reserved = moved(self.reserved, opening.at_most, -1)
+        self.reserved = moved(self.reserved, opening, -1)
         self.used[entry.period] = moved(self.used.get(entry.period, (0, 0)), entry.charged, 1)
         whole = entry.kind == "spend" or (entry.kind == "settle" and not entry.own)
-        if entry.at_most != opening.at_most or not opening.at_most.covers(entry.charged):
-            return f"{entry.charged} of a reservation of {opening.at_most}"
-        if whole and entry.charged != opening.at_most:
+        if entry.at_most != opening or not opening.covers(entry.charged):
+            return f"{entry.charged} of a reservation of {opening}"
+        if whole and entry.charged != opening:
             return f"{entry.charged} charged instead of the whole reservation"
         if entry.kind == "release" and entry.charged != Charge(0, 0):
             return f"{entry.charged} charged for what was given back"
         return None
+
+    def dump(self) -> list[Any]:
+        """As JSON has it, without `resolved`."""
+        held = [[id.hex, charge.information, charge.calls] for id, charge in self.open.items()]
+        return [self.period, self.reserved, [[p, *pair] for p, pair in self.used.items()], held]
+
+    @classmethod
+    def load(cls, kept: list[Any]) -> Self:
+        """What `dump` wrote."""
+        period, reserved, used, held = kept
+        return cls(
+            period,
+            {number: (information, calls) for number, information, calls in used},
+            tuple(reserved),
+            {UUID(id): Charge(information, calls) for id, information, calls in held},
+        )
+
+
+class Recomputation:
+    """The balances that the entries so far come to, in order of number."""
+
+    def __init__(self) -> None:
+        self._accounts: dict[str, _Account] = {}
+
+    def take(self, entry: EntryRow) -> Difference | None:
+        """Adds an entry; returns what it contradicts of those before it, None if nothing."""
+        wrong = self._accounts.setdefault(entry.account, _Account()).take(entry)
+        return None if wrong is None else Difference(entry.account, entry.number, wrong)
+
+    def differences(self, balances: Iterable[Balance]) -> Iterator[Difference]:
+        """The balances that contradict the entries."""
+        for balance in balances:
+            computed = self._accounts.get(balance.account, _Account())
+            counted = [
+                used for period, used in computed.used.items() if balance.first <= period <= balance.period
+            ]
+            used = sum(information for information, _ in counted), sum(calls for _, calls in counted)
+            for name, kept, own in (
+                ("used", balance.used, used),
+                ("reserved", balance.reserved, computed.reserved),
+            ):
+                if (kept.information, kept.calls) != own:
+                    yield Difference(
+                        balance.account,
+                        None,
+                        f"{name} is {own[0]}, {own[1]} micro-units by its entries,"
+                        f" not {kept.information}, {kept.calls}",
+                    )
+
+    def dump(self) -> str:
+        """All that later entries and the balances are compared with, as JSON, but for which reservations were resolved:
+        `load` forgets them."""
+        return json.dumps({name: account.dump() for name, account in self._accounts.items()})
+
+    @classmethod
+    def load(cls, text: str) -> Self:
+        """What `dump` wrote."""
+        made = cls()
+        made._accounts = {name: _Account.load(kept) for name, kept in json.loads(text).items()}
+        return made
 
 
 def first_difference(entries: Iterable[EntryRow], balances: Iterable[Balance]) -> Difference | None:
@@ -87,32 +149,9 @@ def first_difference(entries: Iterable[EntryRow], balances: Iterable[Balance]) -
     >>> first_difference([], [Balance("a", Charge(1, 0), Charge(0, 0), 1, 1)])
     Difference(account='a', entry=None, what='used is 0, 0 micro-units by its entries, not 1, 0')
     """
-    return next(_differences(entries, balances), None)
-
-
-def _differences(entries: Iterable[EntryRow], balances: Iterable[Balance]) -> Iterator[Difference]:
-    accounts: dict[str, _Account] = {}
-    for entry in entries:
-        wrong = accounts.setdefault(entry.account, _Account()).take(entry)
-        if wrong is not None:
-            yield Difference(entry.account, entry.number, wrong)
-    for balance in balances:
-        computed = accounts.get(balance.account, _Account())
-        counted = [
-            used for period, used in computed.used.items() if balance.first <= period <= balance.period
-        ]
-        used = sum(information for information, _ in counted), sum(calls for _, calls in counted)
-        for name, kept, own in (
-            ("used", balance.used, used),
-            ("reserved", balance.reserved, computed.reserved),
-        ):
-            if (kept.information, kept.calls) != own:
-                yield Difference(
-                    balance.account,
-                    None,
-                    f"{name} is {own[0]}, {own[1]} micro-units by its entries,"
-                    f" not {kept.information}, {kept.calls}",
-                )
+    computed = Recomputation()
+    wrong = next(filter(None, map(computed.take, entries)), None)
+    return wrong or next(computed.differences(balances), None)
 
 
 def moved(sum: Pair, amount: Charge, sign: int) -> Pair:

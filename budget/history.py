@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from budget import statements_accounts as statements
-from budget.account import ActivityRow, AskedRow, Charge, EntryRow, ReleaseRow
+from budget.account import ActivityRow, AnotherLedger, AskedRow, Charge, EntryRow, ReleaseRow
 from budget.accounts import limit_row
-from budget.audit import Balance, Difference, first_difference
+from budget.audit import Balance, Difference, Recomputation
+from budget.checkpoint import BLOCK, DIGEST, REPEATED, SETTLED, Checkpoint, Verified, digest
 from budget.store import PostgresStore, Snapshot
 from budget.trail import Trail
 from budget.units import units
@@ -19,8 +20,8 @@ from budget.units import units
 class History:
     """Read-only access to the ledger's entries."""
 
-    def __init__(self, store: PostgresStore) -> None:
-        self._store = store
+    def __init__(self, store: PostgresStore, id: str) -> None:
+        self._store, self._id = store, id
 
     def releases(
         self,
@@ -73,9 +74,51 @@ class History:
 
     def verify(self) -> Difference | None:
         """Recomputes every balance from the entries; returns the first difference, None if there is none."""
+        return self.verified().difference
+
+    def verified(
+        self, since: Checkpoint | None = None, *, whole: bool = False, settled: timedelta = SETTLED
+    ) -> Verified:
+        """As `verify`, from a checkpoint on; AnotherLedger for one of another ledger.
+
+        That the entries up to there are still those that were verified is decided by their digest, which the server
+        computes; `whole`: all are read again, too. `settled`: how old an entry must be for the next checkpoint.
+        """
+        if since is not None and since.ledger != self._id:
+            raise AnotherLedger(f"the checkpoint is of ledger {since.ledger}, this one is {self._id}")
         with self._store.snapshot() as snapshot:
-            balances = _balances(snapshot)
-            return first_difference(_entries(snapshot), balances)
+            blocks: dict[int, bytes | None] = {}
+            if since is not None:
+                blocks = dict(_blocks(snapshot, 0, since.number))
+                if digest(blocks) != since.digest:
+                    what = "the entries up to here are not those that were verified before"
+                    return Verified(Difference("the ledger", since.number, what), 0, None)
+            return self._read(snapshot, None if whole else since, blocks, settled)
+
+    def _read(
+        self,
+        snapshot: Snapshot,
+        since: Checkpoint | None,
+        blocks: dict[int, bytes | None],
+        settled: timedelta,
+    ) -> Verified:
+        after, count = (0, 0) if since is None else (since.number, 0)
+        for account, number in snapshot.rows(REPEATED, after=after) if since is not None else ():
+            return Verified(Difference(account, number, "said before"), 0, None)
+        computed = Recomputation() if since is None else Recomputation.load(since.state)
+        ((before,),) = snapshot.rows("SELECT clock_timestamp() - %(settled)s", settled=settled)
+        state, last = None, after
+        for count, entry in enumerate(_entries(snapshot, after=after), 1):
+            if state is None and entry.time > before:
+                state = computed.dump()
+            if wrong := computed.take(entry):
+                return Verified(wrong, count, None)
+            last = last if state is not None else entry.number
+        if wrong := next(computed.differences(_balances(snapshot)), None):
+            return Verified(wrong, count, None)
+        full = {b: part for b, part in blocks.items() if b < min(max(blocks), last // BLOCK)}
+        blocks = full | dict(_blocks(snapshot, len(full), last))
+        return Verified(None, count, Checkpoint(self._id, last, digest(blocks), state or computed.dump()))
 
     @contextmanager
     def trail(self) -> Iterator[Trail]:
@@ -108,8 +151,18 @@ def _entries(
     account: str | None = None,
     since: datetime | None = None,
     until: datetime | None = None,
+    after: int = 0,
 ) -> Iterator[EntryRow]:
-    for row in snapshot.rows(statements.ENTRIES, account=account, since=since, until=until):
+    values = {"account": account, "since": since, "until": until, "after": after}
+    for row in snapshot.rows(statements.ENTRIES, **values):
         number, reservation, name, own, kind, *amounts = row[:9]
         charges = Charge(*amounts[:2]), Charge(*amounts[2:])
         yield EntryRow(number, reservation, name, own, kind, *charges, *row[9:])
+
+
+def _blocks(snapshot: Snapshot, first: int, until: int) -> Iterator[tuple[int, bytes | None]]:
+    """The digests of the entries up to number `until`, by block, from block `first` on."""
+    for block in range(first, until // BLOCK + 1):
+        after, last = block * BLOCK - 1, min(until, (block + 1) * BLOCK - 1)
+        ((found,),) = snapshot.rows(DIGEST, after=after, until=last)
+        yield block, found

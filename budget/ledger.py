@@ -90,7 +90,7 @@ class Ledger:
         self.analysts = Analysts(self._store)
         self.epochs = Epochs(self._store)
         self.high_water = HighWaterMarks(self._store, id, self._own)
-        self.history = History(self._store)
+        self.history = History(self._store, id)
         self.origins = Origins(self._store)
         self.publications = Publications(self._store)
         self.refusals = Refusals(self._store)

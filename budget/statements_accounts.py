@@ -268,7 +268,7 @@ ENTRIES = """
 SELECT number, reservation, account, own, kind, at_most_information, at_most_calls, information, calls,
     period_number, written_at, mechanism, query, replayed
 FROM dpproxy_ledger.entry
-WHERE (%(account)s::text IS NULL OR account = %(account)s)
+WHERE number > %(after)s AND (%(account)s::text IS NULL OR account = %(account)s)
     AND (%(since)s::timestamptz IS NULL OR written_at >= %(since)s)
     AND (%(until)s::timestamptz IS NULL OR written_at < %(until)s)
 ORDER BY number

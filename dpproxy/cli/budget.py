@@ -176,6 +176,19 @@ def refusals(
 
 
 @budget.command()
+def verify(
+    config: ConfigFile = HERE,
+    whole: Annotated[
+        bool, typer.Option("--all", help="Read every entry again, not only those since the last time.")
+    ] = False,
+    json: Json = False,
+) -> None:
+    """Recompute every balance from the ledger's entries, from where the last verification ended."""
+    with reported():
+        accounts.verify(configured(config), whole=whole, as_json=json)
+
+
+@budget.command()
 def prune(config: ConfigFile = HERE, json: Json = False) -> None:
     """Delete the answers of epochs that are over; entries and balances stay."""
     with reported():

@@ -1,4 +1,4 @@
-"""`dpproxy budget show/set/history/prune/accept`: the accounts as their owner sees them."""
+"""`dpproxy budget show/set/history/verify/prune/accept`: the accounts as their owner sees them."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from typing import get_args
 from budget.account import AccountRow, AskedRow, Limit, LimitRow, Mode, Period
 from budget.ledger import Ledger
 from budget.units import micro_limit, shown, units
+from dpproxy.config.checkpoint_file import CheckpointFile
 from dpproxy.config.epoch import Epoch, epoch_name
 from dpproxy.config.sections import PERIOD_DAYS, AccountLimit, Config, ConfigError, nearest
 from dpproxy.deployment.service import opened_vault
@@ -233,6 +234,27 @@ def prune(config: Config, *, as_json: bool) -> None:
         print_json({"answers_deleted": deleted})
     else:
         print(f"{deleted} answers of past epochs are deleted.")
+
+
+def verify(config: Config, *, whole: bool, as_json: bool) -> None:
+    """Recomputes balances from the entries, from where the last verification ended, or of the `whole` ledger.
+
+    Raises OutputError for the first difference, ConfigError for a checkpoint that was not written with the key.
+    """
+    with opened_vault(config) as vault:
+        file = CheckpointFile(config.path(config.privacy.key_file), vault.key)
+        since = file.read()
+        found = vault.ledger.history.verified(since, whole=whole)
+        if found.checkpoint is None:
+            raise OutputError(f"the ledger contradicts itself: {found.difference}")
+        file.write(found.checkpoint)
+    before = 0 if since is None else since.number
+    if as_json:
+        print_json({"entries_read": found.entries, "unchanged_up_to": before, "differences": 0})
+        return
+    if before:
+        print(f"The entries up to {before} are those that were verified before.")
+    print(f"{found.entries} entries read: all balances are what the entries come to.")
 
 
 def accept(config: Config, *, as_json: bool) -> None:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 import psycopg
 import pytest
 
-from budget.account import Charge, EntryRow, ReserveRequest, Settlement
+from budget.account import AnotherLedger, Charge, EntryRow, ReserveRequest, Settlement
 from budget.audit import Balance, Difference, first_difference
+from budget.checkpoint import Checkpoint
 from budget.ledger import Ledger
 from dpproxy.embedded.server import Embedded
 
@@ -134,3 +136,78 @@ def test_one_moment_is_checked_while_others_write(ledger: Ledger, server: Embedd
             snapshot.rows("SELECT used_information FROM dpproxy_ledger.account WHERE name = %(n)s", n=alice)
         )
     assert before == after == [(0,)]
+
+
+NOW = timedelta(0)
+
+
+def test_a_verification_goes_on_where_the_last_one_ended(
+    facts: tuple[list[EntryRow], list[Balance]], ledger: Ledger
+) -> None:
+    name = facts[0][0].account
+    first = ledger.history.verified(settled=NOW)
+    assert first.checkpoint is not None
+    ledger.update_budget(name, Charge(1, 1))
+    again = ledger.history.verified(Checkpoint.load(first.checkpoint.dump()), settled=NOW)
+    assert (again.difference, again.entries) == (None, 2)
+    assert again.checkpoint is not None
+    whole = ledger.history.verified(again.checkpoint, whole=True, settled=NOW)
+    assert whole.entries == first.entries + 2
+    assert replace(again.checkpoint, state="") == replace(whole.checkpoint or again.checkpoint, state="")
+    assert ledger.history.verified(again.checkpoint).checkpoint == again.checkpoint, "nothing new to read"
+
+
+def test_a_checkpoint_waits_for_entries_that_may_yet_be_committed(
+    facts: tuple[list[EntryRow], list[Balance]], ledger: Ledger
+) -> None:
+    first = ledger.history.verified()
+    assert first.checkpoint is not None
+    assert first.entries == ledger.history.verified(first.checkpoint).entries > 0
+
+
+@pytest.mark.parametrize("changed", ["query = 'another'", "written_at = written_at + interval '1 second'"])
+def test_a_change_before_the_checkpoint_is_found(
+    facts: tuple[list[EntryRow], list[Balance]], ledger: Ledger, sql: Sql, changed: str
+) -> None:
+    """Even one that no balance depends on."""
+    since, number = ledger.history.verified(settled=NOW).checkpoint, facts[0][0].number
+    assert since is not None
+    ((query, time),) = sql("SELECT query, written_at FROM dpproxy_ledger.entry WHERE number = %s", number)
+    sql(f"UPDATE dpproxy_ledger.entry SET {changed} WHERE number = %s", number)
+    found = [ledger.history.verified(since, whole=whole).difference for whole in (False, True)]
+    sql(
+        "UPDATE dpproxy_ledger.entry SET query = %s, written_at = %s WHERE number = %s",
+        query,
+        time,
+        number,
+    )
+    assert ledger.history.verify() is None, "the entries alone say nothing of it"
+    assert ["not those that were verified" in str(one) for one in found] == [True, True]
+    assert ledger.history.verified(since).difference is None
+
+
+def test_what_is_said_again_after_the_checkpoint_is_found(
+    facts: tuple[list[EntryRow], list[Balance]], ledger: Ledger, sql: Sql
+) -> None:
+    since = ledger.history.verified(settled=NOW).checkpoint
+    assert since is not None
+    settled = next(entry for entry in facts[0] if entry.kind == "settle" and entry.own)
+    sql("ALTER TABLE dpproxy_ledger.entry DROP CONSTRAINT entry_once")
+    try:
+        sql(
+            "INSERT INTO dpproxy_ledger.entry (reservation, account, own, stage, kind, at_most_information,"
+            " at_most_calls, information, calls, period_number, written_at) VALUES (%s, %s, true, 0, 'reserve', 8, 1,"
+            " 0, 0, 1, now())",
+            settled.reservation,
+            settled.account,
+        )
+        found = [ledger.history.verified(one).difference for one in (since, None)]
+    finally:
+        sql("DELETE FROM dpproxy_ledger.entry WHERE number > %s", since.number)
+        sql("ALTER TABLE dpproxy_ledger.entry ADD CONSTRAINT entry_once UNIQUE (reservation, account, stage)")
+    assert [one and one.account for one in found] == [settled.account, settled.account]
+
+
+def test_a_checkpoint_of_another_ledger_is_refused(ledger: Ledger) -> None:
+    with pytest.raises(AnotherLedger):
+        ledger.history.verified(Checkpoint("another", 1, "", "{}"))

@@ -214,6 +214,20 @@ def test_texts_are_shown_where_the_file_says_so_and_are_sealed(server: Running, 
     assert b"people" not in sealed[0]
 
 
+def test_verify_reads_what_is_new_and_trusts_no_checkpoint_without_the_key(
+    server: Running, folder: Path
+) -> None:
+    first = told("verify", folder=folder)
+    assert first == {"entries_read": first["entries_read"], "unchanged_up_to": 0, "differences": 0}
+    assert "all balances are what the entries come to" in done("verify", "--all", folder=folder)
+    (checkpoint,) = folder.glob("**/*.verified")
+    whole = checkpoint.read_text()
+    checkpoint.write_text(whole.replace('"number": 0', '"number": 9'))
+    assert checkpoint.read_text() != whole
+    assert "the checkpoint is damaged" in failed("verify", folder=folder)
+    checkpoint.write_text(whole)
+
+
 def test_refusals_are_told_by_their_shapes(server: Running, folder: Path) -> None:
     for name, secret in (("ann", "Mueller"), ("bob", "Meier")):
         with server.connect(name) as connection, pytest.raises(psycopg.Error, match="row-level"):
