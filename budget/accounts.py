@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Mapping
+from itertools import groupby
+from operator import itemgetter
 
 from budget import statements_accounts as statements
 from budget.account import AccountRow, BudgetRow, Charge, Limit, LimitRow, LimitTooLow, UnknownAccount
@@ -84,7 +86,11 @@ class Accounts:
         rows = self._store.rows(statements.LIMITS, account=account)
         if not rows:
             raise _unknown(account)
-        return tuple(map(limit_row, rows))
+        return tuple(map(_limit_row, rows))
+
+    def all_limits(self) -> Mapping[str, tuple[LimitRow, ...]]:
+        """The same of every account, at once."""
+        return limits_by_account(self._store.rows(statements.ALL_LIMITS))
 
     def limit(self, account: str) -> Limit:
         """The limit in force; UnknownAccount."""
@@ -120,8 +126,12 @@ def left_of(information: int, calls: int) -> Charge:
     return Charge(max(0, information), max(0, calls))
 
 
-def limit_row(row: Row) -> LimitRow:
-    """A row of LIMITS."""
+def limits_by_account(rows: Iterable[Row]) -> dict[str, tuple[LimitRow, ...]]:
+    """The rows of ALL_LIMITS by account."""
+    return {name: tuple(map(_limit_row, had)) for name, had in groupby(rows, key=itemgetter(6))}
+
+
+def _limit_row(row: Row) -> LimitRow:
     return LimitRow(row[0], Limit(*row[1:5]), row[5])
 
 

@@ -20,14 +20,10 @@ SETTLED = timedelta(hours=1)
 BLOCK = 1 << 18
 """Numbers of entries that are digested at a time."""
 
-_ENTRY = """
-    ROW(number, reservation, account, own, stage, kind, at_most_information, at_most_calls, information, calls,
-        period_number, (extract(epoch FROM written_at) * 1000000)::bigint, mechanism, query, encode(release_key, 'hex'),
-        replayed, noise, attributed)::text
-"""
-
-DIGEST = f"""
-SELECT sha256(string_agg(sha256(convert_to({_ENTRY}, 'UTF8')), ''::bytea ORDER BY number))
+DIGEST = """
+SELECT sha256(string_agg(sha256(record_send(ROW(number, reservation, account, own, stage, kind, at_most_information,
+    at_most_calls, information, calls, period_number, written_at, mechanism, query, release_key, replayed, noise,
+    attributed))), ''::bytea ORDER BY number))
 FROM dpproxy_ledger.entry WHERE number > %(after)s AND number <= %(until)s
 """
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from budget import statements_accounts as statements
 from budget.account import ActivityRow, AnotherLedger, AskedRow, Charge, EntryRow, ReleaseRow
-from budget.accounts import limit_row
+from budget.accounts import limits_by_account
 from budget.audit import Balance, Difference, Recomputation
 from budget.checkpoint import BLOCK, DIGEST, REPEATED, SETTLED, Checkpoint, Verified, digest
 from budget.store import PostgresStore, Snapshot
@@ -55,15 +55,23 @@ class History:
             for day, account, bought, replayed, failed, information, calls in rows
         )
 
+    def answered(self, since: datetime) -> int:
+        """How many releases all accounts bought, replayed or paid for without an answer from a moment on."""
+        return int(self._store.rows(statements.ANSWERED, since=since)[0][0])
+
     def entries(
         self,
         account: str | None = None,
         since: datetime | None = None,
         until: datetime | None = None,
+        last: int | None = None,
     ) -> Iterator[EntryRow]:
-        """Every fact, oldest first, of one moment, fetched as they are consumed; of all accounts without one."""
+        """Every fact, oldest first, of one moment, fetched as they are consumed; of all accounts without one.
+
+        `last`: only those among the ledger's last so many.
+        """
         with self._store.snapshot() as snapshot:
-            yield from _entries(snapshot, account, since, until)
+            yield from _entries(snapshot, account, since, until, last=last)
 
     def mechanisms(self) -> Mapping[str, Collection[str]]:
         """What the reservations of each account say of their mechanisms, each text once; reads every entry."""
@@ -126,10 +134,7 @@ class History:
         with self._store.snapshot() as snapshot:
             ((at,),) = snapshot.rows("SELECT clock_timestamp()")
             balances = _balances(snapshot)
-            limits = {
-                one.account: tuple(map(limit_row, snapshot.rows(statements.LIMITS, account=one.account)))
-                for one in balances
-            }
+            limits = limits_by_account(snapshot.rows(statements.ALL_LIMITS))
             pinned: dict[str, str] = dict(snapshot.rows(statements.PINNED))
             yield Trail(at, pinned, limits, balances, _entries(snapshot))
 
@@ -152,8 +157,9 @@ def _entries(
     since: datetime | None = None,
     until: datetime | None = None,
     after: int = 0,
+    last: int | None = None,
 ) -> Iterator[EntryRow]:
-    values = {"account": account, "since": since, "until": until, "after": after}
+    values = {"account": account, "since": since, "until": until, "after": after, "last": last}
     for row in snapshot.rows(statements.ENTRIES, **values):
         number, reservation, name, own, kind, *amounts = row[:9]
         charges = Charge(*amounts[:2]), Charge(*amounts[2:])

@@ -182,9 +182,13 @@ ACCOUNTS = f"""
 WITH {live("").replace("WHERE name = ANY(%(chain)s)", "")} {_BALANCE} ORDER BY name
 """
 
-LIMITS = """
-SELECT changed_at, limit_information, limit_calls, period, mode, frozen FROM dpproxy_ledger.limit_change
-WHERE account = %(account)s ORDER BY number
+_LIMITS = "SELECT changed_at, limit_information, limit_calls, period, mode, frozen"
+LIMITS = f"""
+{_LIMITS} FROM dpproxy_ledger.limit_change WHERE account = %(account)s ORDER BY number
+"""
+
+ALL_LIMITS = f"""
+{_LIMITS}, account FROM dpproxy_ledger.limit_change ORDER BY account, number
 """
 
 
@@ -257,6 +261,11 @@ GROUP BY day, account
 ORDER BY day, account
 """
 
+ANSWERED = """
+SELECT count(*) FROM dpproxy_ledger.entry
+WHERE own AND kind IN ('settle', 'spend', 'replay') AND written_at >= %(since)s
+"""
+
 MECHANISMS = """
 SELECT DISTINCT entry.account, COALESCE(own.mechanism, '')
 FROM dpproxy_ledger.entry AS entry
@@ -268,7 +277,8 @@ ENTRIES = """
 SELECT number, reservation, account, own, kind, at_most_information, at_most_calls, information, calls,
     period_number, written_at, mechanism, query, replayed
 FROM dpproxy_ledger.entry
-WHERE number > %(after)s AND (%(account)s::text IS NULL OR account = %(account)s)
+WHERE number > GREATEST(%(after)s, (SELECT max(number) FROM dpproxy_ledger.entry) - %(last)s)
+    AND (%(account)s::text IS NULL OR account = %(account)s)
     AND (%(since)s::timestamptz IS NULL OR written_at >= %(since)s)
     AND (%(until)s::timestamptz IS NULL OR written_at < %(until)s)
 ORDER BY number

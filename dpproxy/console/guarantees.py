@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from math import ceil, exp
 
-from budget.account import AccountRow
-from budget.accounts import Accounts
+from budget.account import AccountRow, LimitRow
 from budget.units import units
 from dpproxy.catalog.build_policy import unit_words
 from dpproxy.config.sections import AccountLimit, Config
@@ -17,6 +16,8 @@ from dpproxy.engine.bounded_range import Accounting
 from dpproxy.owner.accounts import account_guarantee, limit_link
 from dpproxy.owner.check import Guarantee, guarantee_of, marked
 
+Limits = Mapping[str, Sequence[LimitRow]]
+"""The limits that each account has had."""
 _ODDS = 1000
 """Larger odds are shown as "more than" this."""
 
@@ -41,24 +42,23 @@ class Promise:
 def guarantees(sources: Sources, query: Mapping[str, str]) -> Mapping[str, object]:
     """The guarantees of accounts; accounts with the same limits share one."""
     config, accounts = sources.config, sources.ledger.accounts
-    rows, accounting = accounts.all(), Accounting.read(config.privacy, sources.ledger.history)
+    rows, had = accounts.all(), accounts.all_limits()
+    accounting = Accounting.read(config.privacy, sources.ledger.history)
     return {
-        "promises": _promises(accounting, accounts, [row for row in rows if row.account != "dataset"]),
-        "everybody": everybody(config, accounting, accounts, rows),
+        "promises": _promises(accounting, had, [row for row in rows if row.account != "dataset"]),
+        "everybody": everybody(config, accounting, had, rows),
         "unit": unit_words(sources.checked.policy),
         "epsilon_per": _plain(config.privacy.epsilon_per),
         "noise": config.privacy.noise,
     }
 
 
-def everybody(
-    config: Config, accounting: Accounting, accounts: Accounts, rows: Sequence[AccountRow]
-) -> Promise:
+def everybody(config: Config, accounting: Accounting, had: Limits, rows: Sequence[AccountRow]) -> Promise:
     """Against all analysts who put their answers together: the dataset's account, or the sum of theirs."""
     own = [row for row in rows if row.account.startswith("analyst:")]
     shared = next((row for row in rows if row.account == "dataset"), None)
     if shared is not None and shared.limit.mode == "enforce":
-        bounds = account_guarantee(accounting, shared, accounts.limits(shared.account), None)
+        bounds = account_guarantee(accounting, shared, had[shared.account], None)
         return _promise(
             ("all analysts, by the account of the dataset",), limit_link(shared.account, shared.limit), bounds
         )
@@ -80,24 +80,23 @@ def everybody(
     return _promise(whose, link, guarantee_of(accounting.together, link, None))
 
 
-def _promises(accounting: Accounting, accounts: Accounts, rows: Sequence[AccountRow]) -> list[Promise]:
+def _promises(accounting: Accounting, had: Limits, rows: Sequence[AccountRow]) -> list[Promise]:
     alike: dict[tuple[object, ...], list[AccountRow]] = {}
     for row in rows:
-        had = accounts.limits(row.account)
         same: tuple[object, ...] = (row.account,)
-        if len(had) == 1:
+        if len(had[row.account]) == 1:
             same = (row.limit, accounting.of_account(row.account).noise)
         alike.setdefault(same, []).append(row)
-    return [_of_alike(accounting, of_them, accounts) for of_them in alike.values()]
+    return [_of_alike(accounting, of_them, had) for of_them in alike.values()]
 
 
-def _of_alike(accounting: Accounting, rows: Sequence[AccountRow], accounts: Accounts) -> Promise:
+def _of_alike(accounting: Accounting, rows: Sequence[AccountRow], had: Limits) -> Promise:
     first = rows[0]
     link = limit_link(first.account, first.limit)
     whose = tuple(row.account for row in rows)
     if first.limit.mode == "track":
         return _nothing(whose, link, "only tracked: no guarantee is claimed")
-    return _promise(whose, link, account_guarantee(accounting, first, accounts.limits(first.account), None))
+    return _promise(whose, link, account_guarantee(accounting, first, had[first.account], None))
 
 
 def _promise(whose: tuple[str, ...], link: AccountLimit, bounds: Sequence[Guarantee]) -> Promise:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import astuple, dataclass
 from datetime import UTC, date, datetime, timedelta
 from fractions import Fraction
+from heapq import nsmallest
 from typing import get_args
 
 from budget.account import AccountRow, ActivityRow, Period
@@ -28,8 +29,12 @@ DAYS = 30
 """Of releases and refusals that are shown."""
 HISTORY_DAYS = 90
 """Of the history on which limits are tried."""
+MOST_TRIED = 100_000
+"""Latest entries of the ledger on which they are tried."""
 MOST_SHAPES = 30
 """Most frequent shapes of refused statements that are shown."""
+MOST_ACCOUNTS = 200
+"""Accounts that are shown."""
 MOST_ASKED = 200
 """Latest questions of an account that are shown."""
 _LOW = Fraction(1, 10)
@@ -66,14 +71,16 @@ def accounts(sources: Sources, query: Mapping[str, str]) -> Context:
     """Accounts and what is left of them, those with least first."""
     rows = sources.ledger.accounts.all()
     now = datetime.now(UTC)
-    active = sources.ledger.history.activity(now - timedelta(days=DAYS))
+    answered = sources.ledger.history.answered(now - timedelta(days=DAYS))
     refusals = sources.ledger.refusals.since(now.date() - timedelta(days=DAYS - 1))
     low = [row for row in rows if row.frozen or _share_left(row) < _LOW]
+    shown = nsmallest(MOST_ACCOUNTS, rows, key=lambda row: (_share_left(row), row.account))
     return {
-        "accounts": [_account(row) for row in sorted(rows, key=lambda row: (_share_left(row), row.account))],
+        "accounts": list(map(_account, shown)),
+        "others": len(rows) - len(shown),
         "tiles": (
             ("Analysts", f"{len(sources.ledger.analysts.names())}", "who may log in with a password"),
-            ("Releases", f"{sum(map(_releases, active)):,}", f"in {DAYS} days, replays included"),
+            ("Releases", f"{answered:,}", f"in {DAYS} days, replays included"),
             ("Refusals", f"{sum(row.times for row in refusals):,}", f"in {DAYS} days"),
             ("Nearly spent", f"{len(low)}", "accounts below 10% or frozen"),
         ),
@@ -168,7 +175,8 @@ def limits(sources: Sources, query: Mapping[str, str]) -> Context:
             mistakes.append((unit, str(error)))
             given[unit] = [standard * part for part in PARTS]
     since = datetime.now(UTC) - timedelta(days=HISTORY_DAYS)
-    entries = [entry for entry in sources.ledger.history.entries(None, since, None) if entry.own]
+    recent = sources.ledger.history.entries(None, since, None, MOST_TRIED)
+    entries = [entry for entry in recent if entry.own]
     tried = try_budgets(entries, period, given["information"], given["calls"]) if entries else []
     panels = panels_of(tried, days_of(entries, period)) if entries else []
     return {
@@ -190,6 +198,7 @@ def limits(sources: Sources, query: Mapping[str, str]) -> Context:
             if result.stopped
         ],
         "history_days": HISTORY_DAYS,
+        "most_tried": f"{MOST_TRIED:,}",
     }
 
 

@@ -78,10 +78,8 @@ def show(config: Config, name: str | None, days: int | None, *, as_json: bool) -
         ledger = vault.ledger
         rows = ledger.accounts.all() if name is None else (existing(ledger, config, name),)
         accounting = Accounting.read(config.privacy, ledger.history)
-        bounds = {
-            row.account: account_guarantee(accounting, row, ledger.accounts.limits(row.account), days)
-            for row in rows
-        }
+        had = ledger.accounts.all_limits()
+        bounds = {row.account: account_guarantee(accounting, row, had[row.account], days) for row in rows}
     if as_json:
         accounts = [{**_plain(row), "guarantee": [asdict(b) for b in bounds[row.account]]} for row in rows]
         print_json({"accounts": accounts, "note": NO_GUARANTEE})
