@@ -8,7 +8,7 @@ WHEELS := --only-binary :all:
 export PYTHONDONTWRITEBYTECODE :=
 PIP_TOOLS := pip-tools==7.6.2
 
-.PHONY: help demo clients programs published availability accuracy bench bench-ratios bench-peers reproduce reproduce-sql audit audit-sql corpora coverage bench-scale stability generated oracle fuzz bench-noise bench-relay bench-planning ledger-torture bench-ledger spark test check test-slow lint format reference lines lock clean
+.PHONY: help demo clients programs published availability accuracy bench bench-ratios bench-growth bench-peers reproduce reproduce-sql audit audit-sql corpora coverage bench-scale stability generated oracle fuzz bench-noise bench-relay bench-planning ledger-torture bench-ledger spark test check test-slow lint format reference lines lock clean
 
 # What each target does, the first sentence of it.
 help:
@@ -28,6 +28,11 @@ bench: $(VENV)/.bench
 # fails where a target is missed or a ratio of the page that was there has grown by a quarter; some five minutes.
 bench-ratios: $(VENV)/.dev
 	$(PY) -m benchmarks.latency.ratios
+
+# What grows with history, with distinct statements and with sessions, and what must not: a part of docs/benchmarks.md. Half
+# an hour, mostly to fill a ledger with a million answers and to send 100,000 statements; BENCH=quick takes a tenth of it.
+bench-growth: $(VENV)/.bench
+	$(PY) -m benchmarks.latency.growth
 
 # SmartNoise SQL, PipelineDP, OpenDP, Tumult Analytics (needs Java 17) and Qrlew (needs libpq's headers) on the same rows
 # at one (epsilon, delta): a part of docs/benchmarks.md. Some ten minutes; each has an environment of its own, with packages

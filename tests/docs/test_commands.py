@@ -90,6 +90,10 @@ MAKE = {
         "-m benchmarks.latency",
         "tests/benchmarks/latency/test_bench.py::test_every_part_of_it",
     ),
+    "bench-growth": (
+        "-m benchmarks.latency.growth",
+        "tests/benchmarks/latency/test_growth.py::test_a_ledger_is_filled_and_measured",
+    ),
     "bench-ledger": (
         "-m benchmarks.latency.ledger",
         "tests/benchmarks/latency/test_ledger.py::test_reserve_and_settle",
