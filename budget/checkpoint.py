@@ -1,7 +1,7 @@
 """How far a ledger was verified: what its entries came to there, and a digest of them.
 
 A checkpoint is to be kept outside of the ledger, sealed, since whoever could write one could pass over anything.
-What it proves: docs/ledger.md.
+What it proves: docs/ledger.md. Why: docs/decisions/checkpoints-skip-reading.md.
 """
 
 from __future__ import annotations
