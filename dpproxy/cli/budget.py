@@ -117,11 +117,18 @@ def change(
 
 @budget.command()
 def history(
-    name: Account, config: ConfigFile = HERE, since: Since = None, until: Until = None, json: Json = False
+    name: Account,
+    config: ConfigFile = HERE,
+    since: Since = None,
+    until: Until = None,
+    last: Annotated[
+        int | None, typer.Option(metavar="N", help="The last N answers; without it all.", min=1)
+    ] = None,
+    json: Json = False,
 ) -> None:
     """Show an account's answers, charges and limits so far."""
     with reported():
-        accounts.history(configured(config), name, since, until, as_json=json)
+        accounts.history(configured(config), name, since, until, last, as_json=json)
 
 
 @budget.command("export")

@@ -123,12 +123,18 @@ def change(
 
 
 def history(
-    config: Config, name: str, since: datetime | None, until: datetime | None, *, as_json: bool
+    config: Config,
+    name: str,
+    since: datetime | None,
+    until: datetime | None,
+    last: int | None,
+    *,
+    as_json: bool,
 ) -> None:
-    """Prints what an account was answered and charged for, and the limits that it has had."""
+    """Prints what an account was answered and charged for, the `last` so many or all, and the limits it has had."""
     with opened_vault(config) as vault:
         account = existing(vault.ledger, config, name).account
-        releases = vault.ledger.history.releases(account, since, until)
+        releases = vault.ledger.history.releases(account, since, until, last, newest=True)
         limits = vault.ledger.accounts.limits(account)
         texts = SealedTexts(vault.key) if config.audit.statements else None
     statements = [sent(row, account, texts) for row in releases]

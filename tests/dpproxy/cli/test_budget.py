@@ -214,6 +214,11 @@ def test_texts_are_shown_where_the_file_says_so_and_are_sealed(server: Running, 
     assert b"people" not in sealed[0]
 
 
+def test_history_shows_the_last_answers_alone(server: Running, folder: Path) -> None:
+    whole = told("history", "ann", folder=folder)["releases"]
+    assert told("history", "ann", "--last", "2", folder=folder)["releases"] == whole[-2:]
+
+
 def test_verify_reads_what_is_new_and_trusts_no_checkpoint_without_the_key(
     server: Running, folder: Path
 ) -> None:
