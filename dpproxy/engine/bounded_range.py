@@ -18,7 +18,7 @@ from dpproxy.config.sections import Privacy
 
 # By name: entries of the ledger say nothing else, and have to be understood for as long as there are any.
 _ALWAYS = frozenset({"KnownLap", "UnkLap", "KnownGumb", "UnkGumb"})
-_EITHER = frozenset({"ClampedSum", "QuantileTree"})
+_EITHER = frozenset({"ClampedSum", "PositiveHistogram", "QuantileTree"})
 """With Laplace noise of bounded range, with Gaussian noise not."""
 _LAPLACE = " with Laplace noise"
 UNSAID = ("",)

@@ -25,6 +25,7 @@ from mechanisms.count_release import KnownCountRelease, PrivateCountRelease
 from mechanisms.histogram import Cost, Mechanism
 from mechanisms.known_domain import KnownGumb
 from mechanisms.numeric import ClampedSum
+from mechanisms.positive_histogram import PositiveHistogram
 from mechanisms.unit_clip import UnitClip
 from mechanisms.unit_moments import LENGTH
 from mechanisms.unknown_domain import UnkGumb
@@ -183,7 +184,11 @@ def _mechanism(
     if not isinstance(mechanism, (ClampedSum, PrivateCountRelease)):
         threshold = mechanism.threshold
     if threshold is not None:
-        yield "Threshold", f"{threshold} above the first count that is not fetched"
+        most = mechanism.most_rows if isinstance(mechanism, PositiveHistogram) else None
+        above = " above the first count that is not fetched" if most is None else ""
+        yield "Threshold", f"{threshold}{above}"
+        if most is not None:
+            yield "Groups fetched", f"all; more than {most} are an error (PV090) that is charged"
     yield "Price", _price(mechanism, worth)
 
 

@@ -22,7 +22,8 @@ The most that both can cost is reserved before the backend is asked; what they d
                                                                             noise (`_anywhere`), over more than 64 cells
                                                                             they are totals (`_as_totals`)
     unknown domain                  groups alone                            PartitionSelection, DPSips
-    unknown domain, g(C) bounded    measures                                CountSelection, UnkGauss or UnkLap
+    unknown domain, g(C) bounded    measures                                CountSelection, UnkGauss or UnkLap;
+                                                                            PositiveHistogram where the owner caps them
     unknown domain, no bound        top k by a count                        CountSelection, UnkGumb
     unknown domain, no bound        one count, no LIMIT                     CountSelection, PrivateCountRelease
     items and times                 running count                           RunningSelection, UnknownDomainSquareRoot

@@ -119,6 +119,7 @@ def terms(privacy: Privacy, wishes: Mapping[str, str]) -> ReleaseOptions:
         privacy.noise,
         cast(Literal["accurate", "cheap"] | None, spend),
         privacy.d_bar,
+        privacy.most_groups,
     )
     return ReleaseOptions(
         chosen,

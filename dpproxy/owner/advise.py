@@ -58,6 +58,7 @@ class Setting:
     noise: Literal["gaussian", "laplace"]
     d_bar: int
     bounded_range: bool = False
+    most_groups: int = 0
 
     def bounds(self) -> tuple[PrivacyBound, ...]:
         """(epsilon, delta) of a period by every accounting that applies."""
@@ -105,6 +106,7 @@ def setting_of(config: Config | None) -> Setting:
         privacy.noise,
         privacy.d_bar,
         privacy.noise == "laplace" and (config is None or _only_laplace(config)),
+        privacy.most_groups,
     )
 
 
@@ -116,12 +118,18 @@ def _only_laplace(config: Config) -> bool:
         return Accounting.read(config.privacy, vault.ledger.history).together.noise == "laplace"
 
 
+def _settings(setting: Setting) -> MechanismSettings:
+    """What the choice of a mechanism depends on."""
+    parameters = setting.epsilon_per, setting.delta_per, setting.noise, None, setting.d_bar
+    return MechanismSettings(*parameters, setting.most_groups)
+
+
 def kinds(setting: Setting) -> tuple[TypicalQuestion, ...]:
     """The typical questions of [AEA] Table 1, each with the mechanism of this setting; tau is 1.
 
     Those over unknown values are left out where delta_per is 0.
     """
-    settings = MechanismSettings(setting.epsilon_per, setting.delta_per, setting.noise, None, setting.d_bar)
+    settings = _settings(setting)
     questions: list[tuple[str, int | None, int | None, int | None]] = [
         ("one count", 1, 1, None),
         ("known groups, one of a unit", 50, 1, None),
@@ -144,7 +152,7 @@ def thresholds(setting: Setting, bounds: Sequence[int]) -> tuple[int, ...]:
     """Of unknown groups, what a group needs above the first one that is not fetched, by l0; empty without delta."""
     if not setting.delta_per:
         return ()
-    settings = MechanismSettings(setting.epsilon_per, setting.delta_per, setting.noise, None, setting.d_bar)
+    settings = _settings(setting)
     found = [
         choose(settings, domain_size=None, delta0=d, tau=1, k=None, counts=True).threshold for d in bounds
     ]

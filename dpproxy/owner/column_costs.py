@@ -35,7 +35,8 @@ def cost(table: Table, column: Column, privacy: Privacy, *, one_row: bool) -> st
         return "1 to count units"
     delta0 = 1 if one_row else table.max_groups_per_unit.get(frozenset({column.name}))
     size = _size(column)
-    settings = MechanismSettings(privacy.epsilon_per, privacy.delta_per, privacy.noise, None, privacy.d_bar)
+    terms = usual_terms(privacy)
+    settings = terms.settings
     if size is not None and delta0 is not None:
         delta0 = min(delta0, size)
     whole = _chosen(settings, size, delta0, None)
@@ -44,7 +45,7 @@ def cost(table: Table, column: Column, privacy: Privacy, *, one_row: bool) -> st
     top = _chosen(settings, size, delta0, min(TOP, privacy.max_k))
     if top is None:
         return "not answered with delta_per = 0"
-    usual = usual_terms(privacy).allowance
+    usual = terms.allowance
     calls = "" if size is not None else f" and {_calls(usual.calls)}"
     without = f"up to {_number(usual.information)}{calls}"
     if privacy.noise == "laplace":

@@ -9,12 +9,13 @@ from typing import Any
 from dpproxy.backends.base import BackendSchema
 from dpproxy.config.sections import AccountLimit, Privacy
 from dpproxy.config.values import NUMBERS, base
+from dpproxy.engine.options import usual_terms
 from dpproxy.owner.assess.advice import PolicyLine, written
 from dpproxy.owner.attacker_advantage import lessons
 from dpproxy.owner.check import rows_per_unit, shown_name
 from dpproxy.owner.init.toml import toml_key
 from dpproxy.owner.people import KEY_WORDS, words
-from mechanisms.choose import MechanismSettings, choose
+from mechanisms.choose import choose
 from rewriter.policy import Column, Policy, Table, TableName
 
 TOGETHER = 10
@@ -127,7 +128,7 @@ def enough(privacy: Privacy) -> int | None:
     """About how many units a group of unknown domain needs where a unit is in one group; None where none is shown."""
     if not privacy.delta_per:
         return None
-    settings = MechanismSettings(privacy.epsilon_per, privacy.delta_per, privacy.noise, None, privacy.d_bar)
+    settings = usual_terms(privacy).settings
     return choose(settings, domain_size=None, delta0=1, tau=1, k=None, counts=True).threshold
 
 

@@ -37,6 +37,7 @@ class Question:
     """A statement, the mechanism that answers it, and how many draws the short audit takes from each side.
 
     `clips`: with clipped totals of units in place of declared caps, and the square root in place of the tree.
+    `most_groups`: all groups are fetched, up to so many.
     """
 
     mechanism: str
@@ -44,6 +45,7 @@ class Question:
     samples: int = 400
     noise: str = "gaussian"
     clips: bool = False
+    most_groups: int = 0
 
 
 RUNNING = (
@@ -57,6 +59,12 @@ QUESTIONS = (
         "SELECT kind, COUNT(DISTINCT person_id) FROM hobbies GROUP BY kind ORDER BY 2 DESC LIMIT 2",
     ),
     Question("UnkGauss", "SELECT room, COUNT(DISTINCT person_id) FROM visits GROUP BY room", samples=800),
+    Question(
+        "PositiveHistogram",
+        "SELECT room, COUNT(DISTINCT person_id) FROM visits GROUP BY room",
+        samples=800,
+        most_groups=320,
+    ),
     Question("UnkLap", "SELECT room, COUNT(DISTINCT person_id) FROM visits GROUP BY room", noise="laplace"),
     Question(
         "UnkGumb",
@@ -220,8 +228,12 @@ def drawn(question: Question, world: World, side: int, change: Change) -> Draw:
 
 def asked(question: Question, world: World) -> ReleasePlan:
     """A question's node, priced on the world's loose terms."""
-    mechanisms = "clipped" if question.clips else "paper"
-    privacy = world.privacy.model_copy(update={"noise": question.noise, "mechanisms": mechanisms})
+    changed = {
+        "noise": question.noise,
+        "mechanisms": "clipped" if question.clips else "paper",
+        "most_groups": question.most_groups,
+    }
+    privacy = world.privacy.model_copy(update=changed)
     node = world.node(question.sql, question.clips)
     return plan_release(written_once(node), terms(privacy, {}), KEYS)
 
@@ -313,7 +325,7 @@ def cases(world: World) -> tuple[Experiment, ...]:
 
 def mutants(world: World) -> tuple[Experiment, ...]:
     """Everything that must not."""
-    bounded = [q for q in QUESTIONS if q.mechanism in ("UnkGauss", "UnkLap")]
+    bounded = [q for q in QUESTIONS if q.mechanism in ("UnkGauss", "PositiveHistogram", "UnkLap")]
     clipped = [q for q in QUESTIONS if q.mechanism == "UnitClip"]
     return (
         *(experiment(question, world, bounds_unenforced) for question in bounded),

@@ -14,6 +14,7 @@ GAUSSIAN = MechanismSettings(Fraction(3, 20), Fraction(1, 10**10), "gaussian", N
 LAPLACE = replace(GAUSSIAN, noise="laplace")
 CHEAP = replace(GAUSSIAN, spend="cheap")
 ACCURATE = replace(GAUSSIAN, spend="accurate")
+WHOLE = replace(GAUSSIAN, most_groups=5000)
 
 
 def pick(
@@ -54,6 +55,10 @@ def pick(
         (GAUSSIAN, None, 3, 10, "UnkGauss", 1, 1),
         (LAPLACE, None, 3, None, "UnkLap", 1, 1),
         (CHEAP, None, 3, None, "UnkGauss", 1, 1),
+        (WHOLE, None, 3, None, "PositiveHistogram", 1, 1),
+        (replace(WHOLE, noise="laplace"), None, 3, 10, "PositiveHistogram", 1, 1),
+        (WHOLE, 50, 4, None, "KnownGauss", 4, 0),
+        (WHOLE, None, None, 10, "UnkGumb", 21, 1),
         (GAUSSIAN, None, None, 10, "UnkGumb", 21, 1),
         (LAPLACE, None, None, 10, "UnkGumb", 21, 1),
     ],
@@ -86,6 +91,7 @@ def test_without_counts() -> None:
 def test_fetch(k: int | None, fetch: int) -> None:
     assert pick(GAUSSIAN, None, 3, k).fetch == fetch
     assert k is None or pick(GAUSSIAN, None, None, k).fetch == fetch
+    assert pick(WHOLE, None, 3, k).fetch == 5001, "one more shows that there are more than the cap"
 
 
 @pytest.mark.parametrize(("domain_size", "delta0"), [(None, None), (65, None), (65, 65), (65, 70)])

@@ -6,8 +6,9 @@ import json
 import shutil
 from contextlib import closing
 from datetime import UTC, datetime
+from fractions import Fraction
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import psycopg
 import pytest
@@ -22,6 +23,7 @@ from dpproxy.engine.bounded_range import of_bounded_range, recorded
 from dpproxy.engine.rollback_guard import RollbackGuardedLedger
 from mechanisms.count_release import KnownCountRelease, PrivateCountRelease
 from mechanisms.known_domain import KnownGauss, KnownGumb, KnownLap
+from mechanisms.positive_histogram import PositiveHistogram
 from mechanisms.unknown_domain import UnkGauss, UnkGumb, UnkLap
 from tests.dpproxy.engine.test_executor import Analyst
 from tests.dpproxy.serving import POLICY, make, within
@@ -77,6 +79,12 @@ EXPECTED = {
 )
 def test_names_in_the_ledger_say_what_the_mechanisms_noise_is(mechanism: type[Any]) -> None:
     assert of_bounded_range(mechanism.__name__) == (mechanism.noise_family != "gaussian")
+
+
+@pytest.mark.parametrize("noise", ["laplace", "gaussian"])
+def test_a_mechanism_of_either_noise_is_recorded_with_it(noise: Literal["laplace", "gaussian"]) -> None:
+    mechanism = PositiveHistogram(Fraction(1), Fraction(1, 100), 1, 1, 9, noise)
+    assert of_bounded_range(recorded(mechanism.name, noise)) == (mechanism.noise_family == "laplace")
 
 
 def test_the_owner_is_told_the_guarantee_of_what_was_released(folder: Path) -> None:
