@@ -133,12 +133,12 @@ def explanation(explained: Explained, left: Charge | None) -> Iterator[Property]
             plan.terms.worth,
         )
     elif isinstance(plan.selection, PartitionSelection):
-        yield from _by_weight(plan.selection)
+        yield from _by_weight(plan, plan.selection)
     elif isinstance(plan.selection, RunningSelection):
         yield from _by_time(plan.selection, plan.stream is not None, plan.terms.worth)
     for meter in plan.meters:
         yield from _meter(meter, plan.selection.most, plan.terms.worth)
-    if plan.open_ended:
+    if plan.open_ended or isinstance(plan.selection, PartitionSelection):
         yield "Shown", plan.least
     if plan.wider is not None:
         yield "More groups", f"SET dpproxy.max_cost = {plan.dearer}"
@@ -226,16 +226,22 @@ def _price(mechanism: Mechanism | ClampedSum, worth: Worth) -> str:
     return f"{_units(worth(mechanism.cost_at_most))}, for all groups together"
 
 
-def _by_weight(selection: PartitionSelection) -> Iterator[Property]:
-    mechanism = selection.mechanism
-    yield "Mechanism", f"{mechanism.name}, {len(mechanism.rounds)} rounds"
+def _by_weight(plan: ReleasePlan, selection: PartitionSelection) -> Iterator[Property]:
+    mechanism, rounds = selection.mechanism, len(selection.mechanism.rounds)
+    yield "Mechanism", mechanism.name if rounds == 1 else f"{mechanism.name}, {rounds} rounds"
     yield "Clamp", f"at most {mechanism.delta0} groups of one unit count, with less weight the more it has"
-    yield "Noise", "none in the answer, which has only names"
-    yield (
-        "Price",
-        f"{_units(mechanism.cost_at_most)}, the whole allowance of a query, for any number of groups; "
-        "SET dpproxy.max_cost to pay less, for fewer groups",
-    )
+    if selection.most:
+        yield "Noise", "on the weights, which only say what groups are measured"
+    else:
+        yield "Noise", "none in the answer, which has only names"
+    if plan.open_ended:
+        yield (
+            "Price",
+            f"{_units(mechanism.cost_at_most)}, the whole allowance of a query, for any number of groups; "
+            "SET dpproxy.max_cost to pay less, for fewer groups",
+        )
+    else:
+        yield "Price", f"{_units(plan.terms.worth(mechanism.cost_at_most))}, for all groups together"
 
 
 def _by_time(selection: RunningSelection, lasts: bool, worth: Worth) -> Iterator[Property]:

@@ -22,7 +22,9 @@ The most that both can cost is reserved before the backend is asked; what they d
                                                                             noise (`_anywhere`), over more than 64 cells
                                                                             they are totals (`_as_totals`)
     unknown domain                  groups alone                            PartitionSelection, DPSips
-    unknown domain, g(C) bounded    measures                                CountSelection, UnkGauss or UnkLap;
+    unknown domain                  totals, and whatever else where g(C)    PartitionSelection, WeightedGaussian
+                                    is bounded, but no count of units
+    unknown domain, g(C) bounded    measures otherwise                      CountSelection, UnkGauss or UnkLap;
                                                                             PositiveHistogram where the owner caps them
     unknown domain, no bound        top k by a count                        CountSelection, UnkGumb
     unknown domain, no bound        one count, no LIMIT                     CountSelection, PrivateCountRelease
@@ -38,8 +40,9 @@ checks the owner's allowances and makes the keys. If the account cannot pay for 
 Examples, with epsilon_per = 0.15.
 - Top 10 of 304 known categories by COUNT(DISTINCT unit), a unit in any number of them: KnownGumb, 10 ranks and 10
   counts, 20 units. If the count is in ORDER BY alone and not shown: 10.
-- AVG(amount) by an undeclared column of which a unit has at most 3 values: there is no count to select by, so the
-  number of units is added as a measure. UnkGauss selects by it; sum and number of amounts are measured over its groups.
+- AVG(amount) by an undeclared column of which a unit has at most 3 values: there is no count to select by, and none is
+  needed. WeightedGaussian finds the groups; sum and number of amounts are measured over them. With declared caps in
+  place of unit clips the number of units is added as a measure, and UnkGauss selects by it.
 
 Invariants.
 1. Price, noise and refusals depend on text, policy, options, public tables and the balance alone; a running count over
@@ -52,7 +55,7 @@ Invariants.
 Traps.
 - Names of mechanism classes and of their parameters are part of keys, so they must not change (tests of keys pin them).
 - The constructors of mechanisms raise ValueError for parameters beyond their limits, which is a refusal here.
-- Groups of rows may be selected by their units, for one more count: docs/decisions/groups-are-found-by-units.md.
+- Groups are found by units, whatever is measured of them: docs/decisions/groups-are-found-by-units.md.
 - A LIMIT that the account cannot pay for is refused: docs/decisions/limits-are-paid-whole.md.
 - Tools' lists of values are refused by their text alone: docs/decisions/scans-are-refused.md.
 """
@@ -84,17 +87,18 @@ from mechanisms.choose import CELLS_WITHOUT_K, MechanismSettings, NoMechanism, c
 from mechanisms.count_release import KnownCountRelease, PrivateCountRelease
 from mechanisms.histogram import Cost
 from mechanisms.known_domain import KnownGumb
-from mechanisms.partition_selection import DPSips
+from mechanisms.partition_selection import MOST_ITEMS, ONE, DPSips, WeightedGaussian
 from mechanisms.randomness import Plain
 from rewriter.api import is_empty
-from rewriter.ir.measure import Count, DistinctItems, Joint, Moment, Quantiles, Running, Total
+from rewriter.ir.measure import Count, DistinctItems, Joint, Measure, Moment, Quantiles, Running, Total
 from rewriter.ir.relation import leaves
 from rewriter.logical.plan import UNITS, AggregateNode
 
 MOST_ROWS_TO_FIND_BY = 2
 """Rows of a unit in a group; above that, groups of an unknown domain are selected by their number of units."""
 MOST_COMPLETE = 10_000
-"""The largest known domain of which every cell is released: hardly any cell of a larger one is above the noise."""
+"""The largest known domain of which every cell is released, since hardly any cell of a larger one is above the noise;
+and the most groups that are measured where they were found by weights."""
 
 
 def plan_release(node: BoundNode, terms: ReleaseOptions, keys: ReleaseKeys) -> ReleasePlan:
@@ -225,14 +229,18 @@ def _fits(plan: ReleasePlan, left: Charge) -> bool:
 def _ask(node: BoundNode, terms: ReleaseOptions, k: int | None, keys: ReleaseKeys) -> ReleasePlan:
     node = _as_totals(node, terms, k)
     aggregate, place = node.aggregate, node.aggregate.selecting
+    selection: Selection | None = None
     if node.cells is None:
         if not terms.settings.delta_per:
             raise refusals.no_delta()
-        # The number of units is one more measure, that no output shows.
         if aggregate.measures and (place is None or _better_by_units(node, place)):
-            place = len(aggregate.measures)
-            node = replace(node, aggregate=replace(aggregate, measures=(*aggregate.measures, UNITS)))
-    selection = _selection(node, terms, place, k) if aggregate.measures else _listed(node, terms)
+            if _needs_no_count(node, k):
+                selection, place = _found_by_weight(node, terms), None
+            else:  # the number of units is one more measure, that no output shows
+                place = len(aggregate.measures)
+                node = replace(node, aggregate=replace(aggregate, measures=(*aggregate.measures, UNITS)))
+    if selection is None:
+        selection = _selection(node, terms, place, k) if aggregate.measures else _listed(node, terms)
     released = () if isinstance(selection, FullDomain) or place is None else (place,)
     # A top-k selection is chosen where nothing bounds the groups of a unit: it may be in every selected one.
     restricted = not is_top_k(selection)
@@ -281,6 +289,26 @@ def _better_by_units(node: BoundNode, place: int) -> bool:
     return isinstance(count, Count) and count.tau > MOST_ROWS_TO_FIND_BY and node.delta0 is not None
 
 
+def _needs_no_count(node: BoundNode, k: int | None) -> bool:
+    """Whether the groups of an unknown domain are found by weights: a unit in n of them adds 1/sqrt(n) to each.
+
+    That names more groups than a count of the units for the same price. Not under declared caps and Laplace noise, not
+    for the top k of unrestricted groups, which UnkGumb finds, and not where the price grows with the groups of a unit
+    and nothing bounds these.
+    """
+    aggregate = node.aggregate
+    if not node.policy.unit_clips or node.delta0 is not None:
+        return node.policy.unit_clips
+    if k is not None and aggregate.order_by is not None:
+        return False
+    return all(_for_all_groups(m) for m in aggregate.measures)
+
+
+def _for_all_groups(measure: Measure) -> bool:
+    """Whether a measure costs the same for however many groups: totals, and quantiles of weighted rows."""
+    return isinstance(measure, (Total, Joint)) or (isinstance(measure, Quantiles) and measure.weighted)
+
+
 def _listed(node: BoundNode, terms: ReleaseOptions) -> Selection:
     """The groups of a query without aggregates: the known domain, free of charge, or those present in the data."""
     present = terms.present or (node.aggregate.present and node.aggregate.listing is None)
@@ -314,11 +342,8 @@ def _selection(node: BoundNode, terms: ReleaseOptions, place: int | None, k: int
             counts=_shown(aggregate, place, ordered),
         )
     except NoMechanism:
-        # Totals and weighted quantiles of the groups that come out cost the same, however many these are.
         others = [m for n, m in enumerate(aggregate.measures) if n != place]
-        if settings.noise == "gaussian" and all(
-            isinstance(m, (Total, Joint)) or (isinstance(m, Quantiles) and m.weighted) for m in others
-        ):
+        if settings.noise == "gaussian" and all(map(_for_all_groups, others)):
             return _count_release(node, terms, place, count.tau)
         if node.cells is not None:
             return FullDomain(node.cells)
@@ -399,6 +424,27 @@ def _anywhere(node: BoundNode) -> bool:
     """Whether a unit may be in any number of the cells of a known domain, under unit clips."""
     cells = 0 if node.cells is None else len(node.cells)
     return node.policy.unit_clips and cells > 1 and (node.delta0 or cells) >= cells
+
+
+def _found_by_weight(node: BoundNode, terms: ReleaseOptions) -> PartitionSelection:
+    """The groups of an unknown domain that are measured afterwards, each the same: one round finds more of them than
+    the three of DP-SIPS at such prices.
+
+    Of a unit at most `d_bar` groups have weight. Where nothing bounds them the query's allowance is spent, of which one
+    call is enough, else one unit. A group that one unit alone is in stays in the backend: there may be millions.
+    """
+    settings = terms.settings
+    eps_per, spent = settings.eps_per, Cost(Fraction(1), Fraction(1))
+    if node.delta0 is None:
+        eps_per = terms.eps_per
+        most = _allowed(terms, terms.kinds.count_release, "totals of groups without LIMIT", "count_release")
+        spent = Cost(most.information, min(most.calls, Fraction(1)))
+    delta0 = min(node.delta0 or MOST_ITEMS, settings.d_bar, MOST_ITEMS)
+    mechanism = WeightedGaussian(
+        *(eps_per, settings.delta_per, spent.information, spent.calls, delta0),
+        floor=max(terms.floor, ONE + 1),
+    )
+    return PartitionSelection(node, mechanism, MOST_COMPLETE)
 
 
 def _by_weight(node: BoundNode, terms: ReleaseOptions) -> PartitionSelection:

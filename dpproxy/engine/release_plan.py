@@ -100,9 +100,10 @@ class ReleasePlan:
     @property
     def open_ended(self) -> bool:
         """Whether finding groups spends an allowance, so that the price is a matter of how many are wanted."""
-        return isinstance(self.selection, PartitionSelection) or (
-            isinstance(self.selection, CountSelection)
-            and isinstance(self.selection.mechanism, (KnownCountRelease, PrivateCountRelease))
+        if isinstance(self.selection, PartitionSelection):
+            return not self.meters or self.node.delta0 is None
+        return isinstance(self.selection, CountSelection) and isinstance(
+            self.selection.mechanism, (KnownCountRelease, PrivateCountRelease)
         )
 
     @property
@@ -209,6 +210,8 @@ class ReleasePlan:
         selection = self.selection
         if isinstance(selection, PartitionSelection):
             weight = -(-selection.mechanism.threshold // ONE)
+            if selection.mechanism.delta0 == 1:
+                return f"groups of fewer than about {weight} units are not shown"
             return f"groups of a weight below about {weight} are not shown, where a unit in n groups weighs 1/sqrt(n)"
         if not isinstance(selection, CountSelection):
             return "" if self.threshold is None else f"counts below about {self.threshold} are not shown"
@@ -226,6 +229,10 @@ class ReleasePlan:
         if not rows and least:
             return f"{least}: form larger groups" + (f", or {more}" if more else "")
         parts = []
+        if self.meters and isinstance(self.selection, PartitionSelection):
+            parts.append(
+                f"{rows} groups, those of enough units: what is computed from them is of these alone"
+            )
         if isinstance(self.selection, CountSelection):
             if isinstance(self.selection.mechanism, PrivateCountRelease):
                 parts.append(f"{rows} groups, the largest: what is computed from them is of these alone")
@@ -265,6 +272,8 @@ class ReleasePlan:
                 yield f"{size} of the {cells} groups: what is computed from them is of these alone"
         elif isinstance(self.selection, PartitionSelection):
             yield "groups of few units are not shown"
+            if size == self.selection.most:
+                yield f"the first {size} groups in the order of their names"
 
 
 def _counts(measure: Measure) -> bool:

@@ -1,4 +1,4 @@
-"""Names of groups without numbers: partition selection in rounds over the backend."""
+"""Names of groups: partition selection in rounds over the backend."""
 
 from __future__ import annotations
 
@@ -7,20 +7,22 @@ from dataclasses import dataclass
 from dpproxy.engine.group_selection import Fetch, SelectedGroups
 from dpproxy.engine.planner import BoundNode
 from mechanisms.histogram import Cost
-from mechanisms.partition_selection import DPSips
+from mechanisms.partition_selection import WeightedGaussian
 from mechanisms.randomness import Plain, Stream
 from rewriter.plan import Cells, HistogramQuery
 
 
 @dataclass(frozen=True)
 class PartitionSelection:
-    """The groups that DP-SIPS finds, each round among those that were not released before.
+    """The groups that enough units are in, each round among those that were not released before.
 
-    Only labels leave, in the order of their texts.
+    Only labels leave, in the order of their texts. `most`: how many of them are measured afterwards, 0 where nothing
+    is; the names beyond that are left out, which the data have no part in.
     """
 
     node: BoundNode
-    mechanism: DPSips
+    mechanism: WeightedGaussian
+    most: int = 0
 
     @property
     def name(self) -> str:
@@ -29,10 +31,6 @@ class PartitionSelection:
     @property
     def parameters(self) -> Plain:
         return self.mechanism.name, self.mechanism.parameters
-
-    @property
-    def most(self) -> int:
-        return 0
 
     @property
     def cost_at_most(self) -> Cost:
@@ -53,7 +51,8 @@ class PartitionSelection:
             chosen = this.decide(fetched.counts(keys), stream.child("round", turn))
             labels = [fetched.texts(n, chosen) for n in range(keys)]
             released += zip(*labels, strict=True)
-        return SelectedGroups(_ordered(released), self.mechanism.cost_at_most)
+        cells = _ordered(released)
+        return SelectedGroups(cells[: self.most] if self.most else cells, self.mechanism.cost_at_most)
 
 
 def _ordered(rows: list[tuple[str | None, ...]]) -> Cells:

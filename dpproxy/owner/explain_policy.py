@@ -132,6 +132,8 @@ def _mechanism(one: ReleasePlan, unit: str) -> str:
     selection = one.selection
     if isinstance(selection, RunningSelection):
         return f"{one.name} answers: a running count, whose noise is drawn once for each item, not anew at each time."
+    if isinstance(selection, PartitionSelection) and one.meters:
+        return f"{one.name} answers: it finds the groups that enough {unit}s are in, and then measures these."
     if isinstance(selection, PartitionSelection):
         return f"{one.name} answers: it releases the names that enough {unit}s have, and no number."
     if isinstance(selection, CountSelection):

@@ -16,6 +16,7 @@ from dpproxy.engine.options import terms
 from dpproxy.engine.planner import BoundNode
 from dpproxy.engine.release_keys import ReleaseKeys
 from dpproxy.engine.release_plan import ReleasePlan
+from dpproxy.engine.select_partitions import PartitionSelection
 from mechanisms.histogram import Cost
 from mechanisms.randomness import Stream
 from rewriter.binder.contribution_bounds import Bound
@@ -74,6 +75,18 @@ QUESTIONS = (
         "PrivateCountRelease",
         "SELECT hobby, COUNT(DISTINCT person_id) FROM hobbies GROUP BY hobby",
         samples=100,
+    ),
+    Question(
+        "WeightedGaussian, UnitClip",
+        "SELECT room, SUM(seconds) FROM visits GROUP BY room",
+        samples=400,
+        clips=True,
+    ),
+    Question(
+        "WeightedGaussian, UnitClip",
+        "SELECT hobby, COUNT(*) FROM hobbies GROUP BY hobby",
+        samples=100,
+        clips=True,
     ),
     Question("DPSips", "SELECT DISTINCT hobby FROM hobbies", samples=200),
     Question("PersonLevelDistinctCount", "SELECT COUNT(DISTINCT hobby) FROM hobbies"),
@@ -179,6 +192,13 @@ class Unbounded(Written):
         return Written.histogram(loose, places, limit)
 
 
+class Uncut(Written):
+    """A node in which all groups of a unit have weight."""
+
+    def weights(self, released: Cells, delta0: int, turn: int, floor: int) -> HistogramQuery:
+        return Written.weights(self, released, 1000, turn, floor)
+
+
 class Longer(Written):
     """A node whose vectors are clipped to sixteen times the length that was chosen."""
 
@@ -205,6 +225,13 @@ def bounds_unenforced(one: ReleasePlan) -> ReleasePlan:
     listed = {f.name: getattr(one.selection.node, f.name) for f in fields(BoundNode) if f.init}
     node = Unbounded(**listed)
     return replace(one, node=node, selection=replace(one.selection, node=node))
+
+
+def weights_unenforced(one: ReleasePlan) -> ReleasePlan:
+    """A declared bound is believed: the backend's SQL gives weight to all groups of a unit. Only names are drawn."""
+    assert isinstance(one.selection, PartitionSelection)
+    listed = {f.name: getattr(one.selection.node, f.name) for f in fields(BoundNode) if f.init}
+    return replace(one, meters=(), selection=replace(one.selection, node=Uncut(**listed)))
 
 
 def clips_unenforced(one: ReleasePlan) -> ReleasePlan:
@@ -326,9 +353,11 @@ def cases(world: World) -> tuple[Experiment, ...]:
 def mutants(world: World) -> tuple[Experiment, ...]:
     """Everything that must not."""
     bounded = [q for q in QUESTIONS if q.mechanism in ("UnkGauss", "PositiveHistogram", "UnkLap")]
+    weighted = [q for q in QUESTIONS if q.mechanism.startswith("WeightedGaussian") and "visits" in q.sql]
     clipped = [q for q in QUESTIONS if q.mechanism == "UnitClip"]
     return (
         *(experiment(question, world, bounds_unenforced) for question in bounded),
+        *(experiment(question, world, weights_unenforced) for question in weighted),
         *(experiment(question, world, clips_unenforced) for question in clipped),
     )
 

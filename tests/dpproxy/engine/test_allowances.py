@@ -26,6 +26,7 @@ word = {}
 place = { domain = ["a", "b", "c"] }
 """
 WORDS = "SELECT word, COUNT(DISTINCT person_id) AS n FROM words GROUP BY word"
+ROWS = "SELECT word, COUNT(*) AS n FROM words GROUP BY word"
 LISTED = "SELECT DISTINCT word FROM words"
 DISTINCT = "SELECT COUNT(DISTINCT word) FROM words"
 
@@ -65,6 +66,11 @@ def explained(ann: Analyst, sql: str) -> list[str]:
             "at most 7 information units and 3 calls",
             "7 information units and 3 calls, the whole allowance",
         ),
+        (
+            ROWS,
+            "at most 11 information units and 1 call",
+            "10 information units and 1 call, the whole allowance",
+        ),
         (DISTINCT, "at most 1.25 information units and 0 calls", "1.25 information units"),
         (
             "SELECT place, COUNT(DISTINCT person_id) FROM words GROUP BY place",
@@ -95,6 +101,18 @@ def test_a_query_spends_no_more_than_its_kind_may(ann: Analyst) -> None:
     ann.ask(LISTED)
     information, _ = ann.used()
     assert information <= 12 + 7
+
+
+def test_groups_of_totals_are_found_by_weights(ann: Analyst) -> None:
+    """For what the session says where nothing bounds the groups of a unit, else at the level of the answer."""
+    assert len(ann.ask(ROWS, {"dpproxy.max_cost": "4"})) == 2
+    assert "dpproxy: WeightedGaussian, UnitClip; n +- " in ann.notices[0]
+    assert "2 groups, those of enough units: what is computed from them is of these alone" in ann.notices[0]
+    assert ann.used() == (4, 1)
+    rooms = "SELECT room, SUM(seconds) AS s FROM visits GROUP BY room"
+    assert "Shown: groups of a weight below about 88 are not shown" in "\n".join(explained(ann, rooms))
+    assert len(ann.ask(rooms, {"dpproxy.units": "4"})) == 4
+    assert ann.used() == (12, 2)
 
 
 def test_distinct_counts_above_the_allowance_are_refused(ann: Analyst) -> None:
@@ -252,6 +270,7 @@ def test_a_kind_may_not_be_offered(careful: Service) -> None:
     for sql, what in (
         (LISTED, "lists of groups without an aggregate"),
         (WORDS, "counts of groups without LIMIT"),
+        (ROWS, "totals of groups without LIMIT"),
         (DISTINCT, "distinct counts of values"),
     ):
         with pytest.raises(Refusal, match=f"^{what} are not offered here$") as refused:

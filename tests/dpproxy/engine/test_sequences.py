@@ -21,6 +21,7 @@ from dpproxy.config.precision import LEVELS
 from dpproxy.deployment.service import Service, configured
 from dpproxy.engine.released_table import ReleasedTable
 from mechanisms.known_domain import KnownGauss
+from mechanisms.partition_selection import WeightRound
 from mechanisms.quantile import QuantileChoice
 from mechanisms.unit_clip import UnitClip
 from mechanisms.unknown_domain import UnkGauss
@@ -106,6 +107,13 @@ class Draws:
             self.reused += clip.length is not None
             return release(clip, sums, length, *given)
 
+        decide = WeightRound.decide
+
+        def decided(this: WeightRound, *given: Any) -> Any:
+            self.spent += 8 * this.rho / EPS**2
+            return decide(this, *given)
+
+        patch.setattr(WeightRound, "decide", decided)
         patch.setattr(UnitClip, "choose", chosen)
         patch.setattr(UnitClip, "release", released)
 
