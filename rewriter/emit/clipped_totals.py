@@ -183,7 +183,12 @@ def _totals(vectors: Vectors, parts: Sequence[Sequence[str]]) -> CellQuery:
         for number, of in enumerate(parts)
         for name in of
     ]
-    units = select(exp.column(UNIT), *keys, *values, source="r")
+    rows = "r"
+    if len(vectors.measures) == 1 and isinstance(only := vectors.measures[0], Total) and only.items:
+        # Engines hash rows faster, and in parallel, than they sort those of a COUNT(DISTINCT ...).
+        query.add("e", select(exp.column(UNIT), *(copied(k) for k in keys), "x0", source="r").distinct())
+        rows = "e"
+    units = select(exp.column(UNIT), *keys, *values, source=rows)
     query.add("pu", units.group_by(exp.column(UNIT), *(copied(k) for k in keys), copy=False))
     columns = [exp.column(name, table="pu") for name in (UNIT, *names)]
     cells = query.by_cell("pu", vectors.cells).select(*columns, copy=False)

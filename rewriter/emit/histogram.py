@@ -27,7 +27,7 @@ from rewriter.emit.engines.base import Engine
 from rewriter.emit.engines.neutral import NEUTRAL
 from rewriter.emit.measures import measure_text, numbered_rows, per_unit, row_columns, total, unmeasured
 from rewriter.emit.sources import derived_rows, front_rows
-from rewriter.ir.measure import Count, Joint, Moment, Quantiles
+from rewriter.ir.measure import Count, Joint, Measure, Moment, Quantiles
 from rewriter.ir.measure import parts as read_by
 from rewriter.ir.relation import UNIT, Relation, SemiJoin, Source, is_inner_unit, leaf, leaves, parts
 from rewriter.ir.trees import (
@@ -169,6 +169,11 @@ def _of(table: str, name: str) -> exp.Column:
     return exp.column(name, table=table)
 
 
+def _often_read(measure: Measure) -> bool:
+    """Whether more than a sum and a number of rows is read of a measure's values."""
+    return isinstance(measure, (Moment, Quantiles)) or (isinstance(measure, Joint) and measure.squares)
+
+
 def _filled(count: str) -> exp.Expr:
     return alias(func("COALESCE", _of("h", count), exp.Literal.number(0)), count)
 
@@ -251,7 +256,7 @@ class Emitter:
         outputs += columns
         used = [*node.keys, *(p for m in node.measures for p in read_by(m))]
         query = self.select(relation, outputs, used, units_later=units_later)
-        if self.dialect.fenced and any(isinstance(m, (Moment, Joint, Quantiles)) for m in node.measures):
+        if self.dialect.fenced and any(_often_read(m) for m in node.measures):
             # PostgreSQL would compute a value once for each aggregate of it. It plans no workers for what is fenced.
             query.offset(0, copy=False)
         return query

@@ -33,7 +33,7 @@ from dpproxy.backends.base import (
     row_query,
 )
 from dpproxy.backends.postgres.schema import described, keeps_unique, others, read_schema, read_views
-from dpproxy.backends.postgres.session import OLDEST, objection, pinned
+from dpproxy.backends.postgres.session import OLDEST, ROOM, objection, pinned
 from rewriter.emit.engines.base import Engine
 from rewriter.emit.engines.postgres import POSTGRES
 from rewriter.plan import HistogramQuery, UniqueKey
@@ -224,6 +224,7 @@ class PostgresBackend(PublicCounts):
                 connection.adapters.register_loader(info.array_oid, TextLoader)
         for name, value in self._settings.items():
             connection.execute("SELECT pg_catalog.set_config($1, $2, false)", (name, value))
+        connection.execute(ROOM.encode())
         return objection(connection)
 
 

@@ -206,10 +206,10 @@ def test_settings_are_pinned_whatever_the_role_has(server: Databases) -> None:
             owner.execute(f"ALTER ROLE reader SET {setting}".encode())
     try:
         backend = backend_of(server.url(name))
-        names = "'TimeZone', 'DateStyle', 'search_path', 'enable_nestloop', 'transaction_read_only'"
+        names = "'TimeZone', 'DateStyle', 'search_path', 'work_mem', 'transaction_read_only'"
         sql = f"SELECT current_setting(n), DATE '2024-12-31' FROM unnest(ARRAY[{names}]) AS n"
         fetched = fetch(backend, sql)
-        assert fetched.texts(0) == ("UTC", "ISO, YMD", "pg_catalog", "off", "on")
+        assert fetched.texts(0) == ("UTC", "ISO, YMD", "pg_catalog", "64MB", "on")
         assert set(fetched.texts(1)) == {"2024-12-31"}
         backend.close()
     finally:
