@@ -126,7 +126,7 @@ def _on_duckdb(file: Path) -> Iterator[Run]:
 
 @contextmanager
 def _on_postgres(server: Databases, url: str) -> Iterator[Run]:
-    settings = "-c max_parallel_workers_per_gather=0 -c jit=off"
+    settings = "-c jit=off"
     with psycopg.connect(url, autocommit=True, options=settings) as connection:
 
         def run(sql: str, values: Sequence[object]) -> object:
