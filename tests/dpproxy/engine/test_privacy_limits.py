@@ -67,6 +67,7 @@ SPENDING = (
 )
 """Further ones, which Laplace noise does not answer."""
 UNKNOWN = (
+    "SELECT town, SUM(amount) FROM orders GROUP BY 1",
     "SELECT town, COUNT(DISTINCT id) FROM orders GROUP BY 1",
     "SELECT item, COUNT(DISTINCT id) FROM orders GROUP BY 1 ORDER BY 2 DESC LIMIT 100000",
 )
