@@ -228,10 +228,12 @@ def bounds_unenforced(one: ReleasePlan) -> ReleasePlan:
 
 
 def weights_unenforced(one: ReleasePlan) -> ReleasePlan:
-    """A declared bound is believed: the backend's SQL gives weight to all groups of a unit. Only names are drawn."""
+    """A declared bound is believed: the backend's SQL gives weight to all groups of a unit, and none stays there for
+    being that unit's alone. Only names are drawn."""
     assert isinstance(one.selection, PartitionSelection)
     listed = {f.name: getattr(one.selection.node, f.name) for f in fields(BoundNode) if f.init}
-    return replace(one, meters=(), selection=replace(one.selection, node=Uncut(**listed)))
+    whole = replace(one.selection.mechanism, floor=1)
+    return replace(one, meters=(), selection=replace(one.selection, node=Uncut(**listed), mechanism=whole))
 
 
 def clips_unenforced(one: ReleasePlan) -> ReleasePlan:
