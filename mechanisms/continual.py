@@ -194,7 +194,7 @@ class UnknownDomainBinary(RunningCounter):
 
     >>> stream = UnknownDomainBinary(Fraction(1, 2), Fraction(1, 10**9), delta0=1, events=1, horizon=365, once=False)
     >>> stream.partial_sums, stream.sigma_squared, stream.threshold, stream.cost_at_most
-    (9, Fraction(144, 1), 249, Cost(information=Fraction(1, 1), calls=Fraction(1, 1)))
+    (9, Fraction(144, 1), 249, Cost(information=Fraction(1, 1), calls=Fraction(1, 1), epsilon=None))
 
     Unknown Domain Framework, section 4.3, Theorem 11 (continual.md, Theorem 1). Arguments as for `RunningCounter`.
     """

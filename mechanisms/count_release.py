@@ -276,7 +276,7 @@ class PrivateCountRelease(_CountRelease):
     ...     eps_per=Fraction(3, 20), information=Fraction(50), delta_per=Fraction(1, 10**10), calls=Fraction(5)
     ... )
     >>> release.fetch, release.most_steps, release.cost_at_most
-    (10001, 50, Cost(information=Fraction(50, 1), calls=Fraction(5, 1)))
+    (10001, 50, Cost(information=Fraction(50, 1), calls=Fraction(5, 1), epsilon=None))
 
     Attributes:
         information, calls: the allowance, in units of eps_per^2/8 of rho and of delta_per.
@@ -342,7 +342,7 @@ class KnownCountRelease(_CountRelease):
     """The largest counts of a known domain, found one by one until the allowance is used up; no calls.
 
     >>> KnownCountRelease(eps_per=Fraction(3, 20), information=Fraction(50), cells=300).cost_at_most
-    Cost(information=Fraction(50, 1), calls=Fraction(0, 1))
+    Cost(information=Fraction(50, 1), calls=Fraction(0, 1), epsilon=None)
 
     `cells`: the size of the domain, which is k_bar. Every cell competes, against bottom at a score that does not
     depend on the data, so nothing fails with delta; `delta_star` only says how rarely an empty cell comes

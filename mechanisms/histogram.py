@@ -36,10 +36,23 @@ class Cost:
 
     >>> Cost(Fraction(2), Fraction(1)).calls
     Fraction(1, 1)
+
+    `epsilon`: the same release's pure epsilon in units of eps_per, by the same p and q (budget/accounting.md); None
+    where there is none, as with Gaussian noise, or none is proved.
     """
 
     information: Fraction
     calls: Fraction
+    epsilon: Fraction | None = None
+
+    def __add__(self, other: Cost) -> Cost:
+        epsilon = None if self.epsilon is None or other.epsilon is None else self.epsilon + other.epsilon
+        return Cost(self.information + other.information, self.calls + other.calls, epsilon)
+
+    def times(self, n: int) -> Cost:
+        """The cost of `n` releases of this cost."""
+        epsilon = None if self.epsilon is None else n * self.epsilon
+        return Cost(n * self.information, n * self.calls, epsilon)
 
     @staticmethod
     def sum(costs: Iterable[Cost]) -> Cost:

@@ -41,7 +41,7 @@ class KnownLap(_Known):
     """Discrete Laplace noise of scale 2 tau/eps_per on every cell, zero counts included.
 
     >>> KnownLap(Fraction(3, 20), tau=1, delta0=2, cells=50).cost_at_most
-    Cost(information=Fraction(2, 1), calls=Fraction(0, 1))
+    Cost(information=Fraction(2, 1), calls=Fraction(0, 1), epsilon=Fraction(1, 1))
 
     `tau`: the most one person changes a count; `delta0`: the most cells one person changes; `cells`: the
     size of the domain. Costs delta0 information units. ValueError for parameters out of range.
@@ -67,7 +67,7 @@ class KnownLap(_Known):
 
     @property
     def cost_at_most(self) -> Cost:
-        return Cost(Fraction(self.delta0), Fraction(0))
+        return Cost(Fraction(self.delta0), Fraction(0), Fraction(self.delta0, 2))
 
     @property
     def stddev(self) -> float:
@@ -177,7 +177,8 @@ class KnownGumb(_Known):
 
     @property
     def cost_at_most(self) -> Cost:
-        return Cost(Fraction(2 * self.k if self.counts else self.k), Fraction(0))
+        shown = self.k if self.counts else 0
+        return Cost(Fraction(self.k + shown), Fraction(0), self.k + Fraction(shown, 2))
 
     @property
     def stddev(self) -> float | None:

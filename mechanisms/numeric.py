@@ -102,7 +102,8 @@ class ClampedSum:
 
     @property
     def cost_at_most(self) -> Cost:
-        return Cost(Fraction(1 if self.spend == "cheap" else self.changed), Fraction(0))
+        epsilon = Fraction(self.changed, 2) if self.noise == "laplace" else None
+        return Cost(Fraction(1 if self.spend == "cheap" else self.changed), Fraction(0), epsilon)
 
     @property
     def stddev(self) -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import ClassVar, Literal
 
@@ -90,6 +90,10 @@ class QuantileTree(_Bins):
     @property
     def noise_family(self) -> NoiseFamily:
         return self.noise
+
+    @property
+    def cost_at_most(self) -> Cost:
+        return replace(COST, epsilon=Fraction(1, 2)) if self.noise == "laplace" else COST
 
     @property
     def cells(self) -> int:

@@ -67,8 +67,8 @@ class _Restricted(_Unknown, ABC):
         check_noise((2 * self.tau * self.delta0 / self.eps_per) ** 2)
 
     @property
-    def cost_at_most(self) -> Cost:
-        return Cost(Fraction(1), Fraction(1))
+    @abstractmethod
+    def cost_at_most(self) -> Cost: ...
 
     @property
     @abstractmethod
@@ -109,6 +109,10 @@ class UnkLap(_Restricted):
 
     noise_family: ClassVar[NoiseFamily] = "laplace"
 
+    @property
+    def cost_at_most(self) -> Cost:
+        return Cost(Fraction(1), Fraction(1), Fraction(1, 2))
+
     @cached_property
     def scale(self) -> Fraction:
         """b of the noise on counts and threshold, in counts."""
@@ -142,6 +146,10 @@ class UnkGauss(_Restricted):
 
     noise_family: ClassVar[NoiseFamily] = "gaussian"
 
+    @property
+    def cost_at_most(self) -> Cost:
+        return Cost(Fraction(1), Fraction(1))
+
     @cached_property
     def sigma_squared(self) -> Fraction:
         """Parameter sigma^2 of the noise on counts and threshold, in counts squared."""
@@ -168,7 +176,7 @@ class UnkGumb(_Unknown):
     """The top k by exponential mechanisms against a threshold ("bottom") that adapts to the data.
 
     >>> UnkGumb(Fraction(3, 20), Fraction(1, 10**10), tau=1, k=10, d_bar=1000, counts=True).cost_at_most
-    Cost(information=Fraction(21, 1), calls=Fraction(1, 1))
+    Cost(information=Fraction(21, 1), calls=Fraction(1, 1), epsilon=Fraction(16, 1))
 
     Attributes:
         tau: the most one person changes a count; a person may change all of them.
@@ -221,9 +229,9 @@ class UnkGumb(_Unknown):
 
     def _cost(self, released: int) -> Cost:
         ends_in_bottom = released < self.k
-        outcomes = released + ends_in_bottom
-        information = self.index_step + outcomes + (released if self.counts else 0)
-        return Cost(Fraction(information), Fraction(1))
+        draws = self.index_step + released + ends_in_bottom
+        shown = released if self.counts else 0
+        return Cost(Fraction(draws + shown), Fraction(1), draws + Fraction(shown, 2))
 
     @property
     def stddev(self) -> float | None:

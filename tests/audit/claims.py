@@ -42,9 +42,11 @@ def pure(epsilon: Fraction, delta: Fraction = Fraction(0)) -> Claim:
 
 
 def bounded_range(cost: Cost, eps_per: Fraction, delta_per: Fraction) -> tuple[Claim, ...]:
-    """Give what `cost` promises where every unit is one bounded range step: k eps_per at slack 0, and zCDP."""
+    """Give what `cost` promises where every unit is one bounded range step: pure epsilon at slack 0, and zCDP."""
     steps = math.ceil(cost.information)
     whole = min(steps * eps_per, bounded_range_epsilon(steps, eps_per, Fraction(1, 10**12)))
+    if cost.epsilon is not None:
+        whole = min(whole, cost.epsilon * eps_per)
     return (pure(whole, cost.calls * delta_per), *concentrated(cost, eps_per, delta_per))
 
 

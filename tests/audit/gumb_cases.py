@@ -157,7 +157,8 @@ def price(counts: bool, kind: type[UnkGumb] = UnkGumb, index_step: bool = True) 
     def due(outcome: Outcome) -> Cost:
         bottom = int(len(outcome.rows) < mechanism.k)
         size = len(outcome.rows) + bottom
-        return Cost(Fraction((2 * size - bottom if counts else size) + index_step), Fraction(1))
+        shown = len(outcome.rows) if counts else 0
+        return Cost(Fraction(size + shown + index_step), Fraction(1), size + index_step + Fraction(shown, 2))
 
     def compute() -> tuple[str, bool]:
         outcomes = released(mechanism, LAW_TABLE)(stream("audit", "price", str(counts)), 300)

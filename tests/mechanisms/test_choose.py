@@ -74,7 +74,9 @@ def test_rows(
 ) -> None:
     mechanism = pick(settings, domain_size, delta0, k)
     assert mechanism.name == name
-    assert mechanism.cost_at_most == Cost(Fraction(information), Fraction(calls))
+    cost = mechanism.cost_at_most
+    assert cost == Cost(Fraction(information), Fraction(calls), cost.epsilon)
+    assert (cost.epsilon is None) == (mechanism.noise_family == "gaussian")
     assert (mechanism.fetch is None) == (domain_size is not None)
     assert (mechanism.threshold is None) == (domain_size is not None)
     assert ("tau", "2") in mechanism.parameters
@@ -83,7 +85,7 @@ def test_rows(
 def test_without_counts() -> None:
     assert pick(GAUSSIAN, 300, None, 10, counts=False).cost_at_most.information == 10
     mechanism = pick(GAUSSIAN, None, None, 10, counts=False)
-    assert mechanism.cost_at_most == Cost(Fraction(11), Fraction(1))
+    assert mechanism.cost_at_most == Cost(Fraction(11), Fraction(1), Fraction(11))
     assert mechanism.stddev is None
 
 

@@ -90,7 +90,11 @@ def test_known_gumb() -> None:
     drawn = releases(GUMB)
     assert p_value(orders(drawn), order_law(2.0)) > ALPHA
     assert p_value(firsts(drawn), laplace_law(4.0)) > ALPHA
-    assert {release.cost for release in drawn} == {GUMB.cost_at_most} == {Cost(Fraction(4), Fraction(0))}
+    assert (
+        {release.cost for release in drawn}
+        == {GUMB.cost_at_most}
+        == {Cost(Fraction(4), Fraction(0), Fraction(3))}
+    )
 
 
 def test_half_the_gumbel_scale_is_caught() -> None:
@@ -116,7 +120,7 @@ def test_without_counts() -> None:
     silent = KnownGumb(EPS, tau=1, k=2, cells=4, counts=False)
     release = silent.release(Histogram(CROWD, complete=True), stream("silent"))
     assert (release.values, release.stddev, silent.stddev) == (None, None, None)
-    assert release.cost == Cost(Fraction(2), Fraction(0))
+    assert release.cost == Cost(Fraction(2), Fraction(0), Fraction(2))
     assert len(release.indices) == 2
 
 

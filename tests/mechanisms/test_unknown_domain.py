@@ -49,7 +49,7 @@ def shown(mechanism: UnkLap | UnkGauss, counts: list[int], draws: int = DRAWS) -
     histogram = Histogram(np.array(counts), complete=False)
     root = stream(type(mechanism).__name__)
     drawn = [mechanism.release(histogram, root.child(i)) for i in range(draws)]
-    assert {release.cost for release in drawn} == {Cost(Fraction(1), Fraction(1))}
+    assert {release.cost for release in drawn} == {mechanism.cost_at_most}
     return [
         tuple(zip(r.indices.tolist(), r.values.tolist(), strict=True)) for r in drawn if r.values is not None
     ]
@@ -184,13 +184,17 @@ def test_mutants_of_unk_gumb_are_caught(mutant: type[UnkGumb]) -> None:
 def test_price_is_what_came_out() -> None:
     """2|o| + 1 - [ends in bottom] with counts, |o| + 1 without, one call; never above what was reserved."""
     silent = UnkGumb(GUMB.eps_per, GUMB.delta_per, GUMB.tau, GUMB.k, GUMB.d_bar, counts=False)
-    assert GUMB.cost_at_most == Cost(Fraction(5), Fraction(1))
-    assert silent.cost_at_most == Cost(Fraction(3), Fraction(1))
-    for mechanism, price in ((GUMB, {0: 2, 1: 4, 2: 5}), (silent, {0: 2, 1: 3, 2: 3})):
+    assert GUMB.cost_at_most == Cost(Fraction(5), Fraction(1), Fraction(4))
+    assert silent.cost_at_most == Cost(Fraction(3), Fraction(1), Fraction(3))
+    for mechanism, price in (
+        (GUMB, {0: (2, 2), 1: (4, 3.5), 2: (5, 4)}),
+        (silent, {0: (2, 2), 1: (3, 3), 2: (3, 3)}),
+    ):
         drawn = gumb_releases(mechanism, ROWS, 300)
         assert {len(release.indices) for release in drawn} == {0, 1, 2}
         for release in drawn:
-            assert release.cost == Cost(Fraction(price[len(release.indices)]), Fraction(1))
+            information, epsilon = map(Fraction, price[len(release.indices)])
+            assert release.cost == Cost(information, Fraction(1), epsilon)
             assert (release.values is None) == (not mechanism.counts)
 
 
@@ -211,7 +215,7 @@ def test_without_the_index_step() -> None:
     assert p_value(places(gumb_releases(GUMB, rows, 1500)), law) < ALPHA
     price = {0: 1, 1: 3, 2: 4}
     assert {release.cost.information == price[len(release.indices)] for release in drawn} == {True}
-    assert direct.cost_at_most == Cost(Fraction(4), Fraction(1))
+    assert direct.cost_at_most == Cost(Fraction(4), Fraction(1), Fraction(3))
 
 
 @pytest.mark.statistical
