@@ -9,10 +9,11 @@ from fractions import Fraction
 from typing import Literal, get_args
 from uuid import UUID
 
-from budget.units import MOST, shown
+from budget.units import MOST, MOST_UNITS, UNBOUNDED, shown
 
 Period = Literal["none", "day", "week", "month"]
 Mode = Literal["enforce", "track"]
+Unit = Literal["information", "calls", "epsilon"]
 EntryKind = Literal["reserve", "settle", "spend", "release", "replay"]
 
 
@@ -23,14 +24,18 @@ class Charge:
     >>> str(Charge(21_000_000, 1_000_000))
     '21 information units and 1 call'
 
-    ValueError for anything that is not an integer from 0 to 2^60.
+    `epsilon`: pure epsilon in units of eps_per. Where nothing is said it is UNBOUNDED, as with Gaussian noise, unless
+    the whole amount is nothing. ValueError for anything that is not an integer from 0 to 2^60.
     """
 
     information: int
     calls: int
+    epsilon: int = UNBOUNDED
 
     def __post_init__(self) -> None:
-        for amount in (self.information, self.calls):
+        if self.information == self.calls == 0 and self.epsilon == UNBOUNDED:
+            object.__setattr__(self, "epsilon", 0)
+        for amount in (self.information, self.calls, self.epsilon):
             if type(amount) is not int or not 0 <= amount <= MOST:
                 raise ValueError(f"{amount!r} is no amount of micro-units from 0 to {MOST}")
 
@@ -39,10 +44,14 @@ class Charge:
         """All of them together.
 
         >>> Charge.sum([Charge(1, 2), Charge(3, 4)])
-        Charge(information=4, calls=6)
+        Charge(information=4, calls=6, epsilon=1152921504606846976)
         """
         listed = list(charges)
-        return Charge(sum(c.information for c in listed), sum(c.calls for c in listed))
+        return Charge(
+            sum(c.information for c in listed),
+            sum(c.calls for c in listed),
+            min(UNBOUNDED, sum(c.epsilon for c in listed)),
+        )
 
     def __str__(self) -> str:
         information, calls = shown(self.information), shown(self.calls)
@@ -50,8 +59,36 @@ class Charge:
         return f"{information} {units} and {calls} call" + ("" if calls == "1" else "s")
 
     def covers(self, other: Charge) -> bool:
-        """Whether `other` is at most this in both units."""
-        return other.information <= self.information and other.calls <= self.calls
+        """Whether `other` is at most this in all units."""
+        within = other.information <= self.information and other.calls <= self.calls
+        return within and other.epsilon <= self.epsilon
+
+    def pays(self, cost: Charge) -> bool:
+        """Whether a cost may be taken from this, which an account has left, by one filter or the other.
+
+        Where no pure epsilon is said, there is no second filter.
+
+        >>> left = Charge(1_000_000, 0, 2_000_000)
+        >>> left.pays(Charge(4_000_000, 0, 2_000_000)), left.pays(Charge(1_000_000, 0)), left.pays(Charge(4_000_000, 0))
+        (True, True, False)
+        """
+        either = cost.information <= self.information or cost.epsilon <= self.epsilon < UNBOUNDED
+        return either and cost.calls <= self.calls
+
+
+def in_words(cost: Charge, left: Charge) -> tuple[str, str]:
+    """A cost, and what an account has left, for people: with epsilon units where the account has a second filter.
+
+    >>> cost = Charge(1_000_000, 0, 500_000)
+    >>> in_words(cost, Charge(0, 1_000_000, 3_500_000))
+    ('1 information unit and 0 calls (or 0.5 epsilon units)', '0 information units and 1 call (or 3.5 epsilon units)')
+    >>> in_words(cost, Charge(300_000_000, 0))
+    ('1 information unit and 0 calls', '300 information units and 0 calls')
+    """
+    if left.epsilon == UNBOUNDED:
+        return str(cost), str(left)
+    costs = "" if cost.epsilon == UNBOUNDED else f" (or {shown(cost.epsilon)} epsilon units)"
+    return f"{cost}{costs}", f"{left} (or {shown(left.epsilon)} epsilon units)"
 
 
 @dataclass(frozen=True)
@@ -60,17 +97,28 @@ class Limit:
 
     A period (day, week = 7 days, month = 30 days) runs from its first query; with `none` it never ends. An
     account in mode `track` is counted and refused nothing, and no guarantee is claimed for it.
+
+    `epsilon`: the limit of the second filter, which sums pure epsilon in units of eps_per; 0 where there is none. It
+    guarantees what `information` does if it is at most `accounting.epsilon_limit`.
     """
 
     information: int
     calls: int
     period: Period
     mode: Mode = "enforce"
+    epsilon: int = 0
 
     def __post_init__(self) -> None:
-        Charge(self.information, self.calls)
+        Charge(self.information, self.calls, self.epsilon)
+        if self.epsilon == UNBOUNDED:
+            raise ValueError("a limit of pure epsilon is bounded")
         if self.period not in get_args(Period) or self.mode not in get_args(Mode):
             raise ValueError(f"no period {self.period!r} with mode {self.mode!r}")
+
+    @property
+    def units(self) -> tuple[Unit, ...]:
+        """What is limited, by name."""
+        return ("information", "calls", "epsilon") if self.epsilon else ("information", "calls")
 
 
 @dataclass(frozen=True)
@@ -120,6 +168,8 @@ class ReserveRequest:
             raise ValueError("a query has charges, and for each a mechanism and words")
         if not self.looking and any(charge == Charge(0, 0) for charge in self.charges):
             raise ValueError("a release costs something")
+        if any(charge.information > MOST_UNITS * charge.epsilon for charge in self.charges):
+            raise ValueError("two units have at least one eps_per of pure epsilon")
         return Charge.sum(self.charges)
 
 
@@ -197,10 +247,13 @@ class Settled:
 
 @dataclass(frozen=True)
 class BudgetRow:
-    """One account and unit, amounts in units; `refreshes_at` is None where no period runs or ends."""
+    """One account and unit, amounts in units; `refreshes_at` is None where no period runs or ends.
+
+    `epsilon`: of an account with a second filter, its pure epsilon in units of eps_per.
+    """
 
     account: str
-    unit: Literal["information", "calls"]
+    unit: Unit
     limit: Fraction
     used: Fraction
     reserved: Fraction
@@ -222,7 +275,7 @@ class AccountRow:
 
     def can_pay(self, cost: Charge) -> bool:
         """Whether the account could pay so much now."""
-        return not self.frozen and (self.limit.mode == "track" or self.left.covers(cost))
+        return not self.frozen and (self.limit.mode == "track" or self.left.pays(cost))
 
 
 @dataclass(frozen=True)
@@ -337,8 +390,10 @@ class Exhausted(LedgerError):
 
     def __init__(self, needed: Charge, left: Charge | None, refreshes_at: datetime | None) -> None:
         self.needed, self.left, self.refreshes_at = needed, left, refreshes_at
-        whose = "a shared budget is exhausted" if left is None else f"{left} are left"
-        super().__init__(f"{needed} are needed, {whose}")
+        if left is None:
+            super().__init__(f"{needed} are needed, a shared budget is exhausted")
+        else:
+            super().__init__("{} are needed, {} are left".format(*in_words(needed, left)))
 
 
 class Frozen(LedgerError):

@@ -4,7 +4,8 @@ Formulas and proofs: accounting.md, with corrections to [AEA] Theorem 2 and [PCR
 evaluated in interval arithmetic (60 digits) and its upper end is what is returned; floats only search for the
 order alpha, and every alpha > 1 gives a true bound.
 
-Why: docs/decisions/delta-prime-once.md, docs/decisions/no-tighter-accounting.md.
+Why: docs/decisions/delta-prime-once.md, docs/decisions/no-tighter-accounting.md,
+docs/decisions/two-filters.md.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ from typing import Any
 
 from mpmath.ctx_iv import MPIntervalContext
 from mpmath.libmp import to_rational
+
+from budget.units import MOST_UNITS
 
 _iv = MPIntervalContext()
 _iv.dps = 60
@@ -124,6 +127,7 @@ def guarantee(
     *,
     bounded_range_only: bool = False,
     periods: int = 1,
+    epsilon_star: Fraction = Fraction(0),
 ) -> tuple[PrivacyBound, ...]:
     """The guarantee of an account's limits, by every accounting that applies, all at the same total delta.
 
@@ -142,22 +146,51 @@ def guarantee(
             none with a rho of its own). Only then does [AEA] Theorem 2 apply; a started step counts whole.
         periods: how many periods touch the data while they are kept (`retention_periods`). The calls' delta and rho*
             are taken that often, and the sum is converted once.
+        epsilon_star: pure epsilon in units of eps_per, the limit of the second filter (`epsilon_limit`), 0 where there
+            is none. Several periods may end by either filter each, so that their rho is that of `reach`.
 
     ValueError for parameters out of range.
     """
-    if min(k_star, l_star, delta_per) < 0 or periods < 1:
+    if min(k_star, l_star, delta_per, epsilon_star) < 0 or periods < 1:
         raise ValueError("limits and delta_per are not negative, periods at least 1")
     delta = l_star * delta_per * periods + delta_prime
-    rho = information_rho(eps_per, k_star * periods)
+    spent = k_star if periods == 1 else reach(k_star, epsilon_star)
+    rho = information_rho(eps_per, spent * periods)
     rows = [PrivacyBound(ZCDP_SIMPLE, zcdp_simple_epsilon(rho, delta_prime), delta)]
     epsilon, alpha = zcdp_epsilon(rho, delta_prime)
     rows.append(PrivacyBound(ZCDP_TIGHT, epsilon, delta, alpha))
     if bounded_range_only:
         # A started fraction of a step counts as a step, in each period by itself.
-        steps = math.ceil(k_star) * periods
-        rows.insert(0, PrivacyBound(BOUNDED_RANGE, bounded_range_epsilon(steps, eps_per, delta_prime), delta))
+        composed = bounded_range_epsilon(math.ceil(spent) * periods, eps_per, delta_prime)
+        summed = max(Fraction(math.ceil(k_star)), epsilon_star) * periods * eps_per
+        rows.insert(0, PrivacyBound(BOUNDED_RANGE, min(composed, summed), delta))
+    # A period that ends by the second filter has its epsilon.
+    rows = [replace(row, epsilon=max(row.epsilon, epsilon_star * eps_per)) for row in rows]
     best = min(rows, key=lambda row: row.epsilon)
     return tuple(replace(row, smallest=row is best) for row in rows)
+
+
+def epsilon_limit(k_star: Fraction, eps_per: Fraction, delta_prime: Fraction) -> Fraction:
+    """The pure epsilon, in units of eps_per, that guarantees what k* units of bounded range do: Theorem 7.
+
+    >>> per = Fraction("0.15"), Fraction("1e-9")
+    >>> [shown_up(epsilon_limit(Fraction(k), *per), 5) for k in (1, 4, 20, 300)]
+    ['1', '4', '13.349', '0']
+
+    0 where such a limit admits nothing that k* units do not: two units have at least one eps_per.
+    """
+    bounds = guarantee(k_star, Fraction(0), eps_per, Fraction(0), delta_prime, bounded_range_only=True)
+    epsilon = min(row.epsilon for row in bounds) / eps_per
+    return epsilon if 2 * epsilon > k_star else Fraction(0)
+
+
+def reach(k_star: Fraction, epsilon_star: Fraction) -> Fraction:
+    """The most information units of a period, whichever filter admits them.
+
+    >>> reach(Fraction(4), Fraction(3)), reach(Fraction(300), Fraction(0))
+    (Fraction(6, 1), Fraction(300, 1))
+    """
+    return max(k_star, MOST_UNITS * epsilon_star)
 
 
 def retention_periods(retention_days: int, period_days: int | None) -> int:

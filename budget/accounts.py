@@ -3,26 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
+from dataclasses import replace
+from decimal import Decimal
 from itertools import groupby
 from operator import itemgetter
 
 from budget import statements_accounts as statements
-from budget.account import AccountRow, BudgetRow, Charge, Limit, LimitRow, LimitTooLow, UnknownAccount
+from budget.account import AccountRow, BudgetRow, Charge, Limit, LimitRow, LimitTooLow, Pinned, UnknownAccount
+from budget.accounting import epsilon_limit
 from budget.store import OutOfBounds, PostgresStore, Row
-from budget.units import units
+from budget.units import UNBOUNDED, micro_limit, units
 
 
 class Accounts:
     """The limits and balances of accounts. Each method raises LedgerUnavailable."""
 
-    def __init__(self, store: PostgresStore) -> None:
-        self._store = store
+    def __init__(self, store: PostgresStore, pinned: Pinned) -> None:
+        self._store, self._pinned = store, pinned
         self._seeded: set[str] = set()
 
     def seed(self, account: str, limit: Limit) -> None:
-        """Makes an account at its first use; one that exists keeps its limit."""
+        """Makes an account at its first use; one that exists keeps its limit. ValueError as of `set_limit`."""
         if account in self._seeded:
             return
+        self._check(limit)
         values = {"account": account, **vars(limit)}
         self._store.transaction([(statements.SEED, values), (statements.NOTE_LIMIT, values)])
         self._seeded.add(account)
@@ -35,6 +39,7 @@ class Accounts:
         """
         if account in self._seeded:
             return
+        self._check(limit)
         paying = None if members is None else list(members)
         values = {"account": account, "members": paying, **vars(limit)}
         steps = (statements.LOCK_SPENDERS, statements.SEED, statements.CARRY, statements.NOTE_LIMIT)
@@ -45,8 +50,10 @@ class Accounts:
         """Changes an account's limit, noting the change.
 
         A longer period, or none, covers what was used in the periods before: all that lies within its length.
-        Raises UnknownAccount, and LimitTooLow where the limit would go below what is used and reserved.
+        Raises UnknownAccount, LimitTooLow where the limit would go below what is used and reserved, ValueError where
+        its pure epsilon guarantees less than its units.
         """
+        self._check(limit)
         values = {"account": account, "chain": [account], **vars(limit)}
         try:
             changed, _ = self._store.transaction(
@@ -58,11 +65,21 @@ class Accounts:
             covered = self._store.rows(statements.COVERED, **values)
             if not covered:
                 raise _unknown(account)
-            used, reserved = Charge(*covered[0][:2]), Charge(*covered[0][2:])
+            used, reserved = balance(*covered[0][:3]), balance(*covered[0][3:])
             within = "" if limit.period == "none" else f" within a {limit.period}"
             raise LimitTooLow(
                 f"{account} has spent {used}{within} and reserved {reserved}: no limit goes below that"
             )
+
+    def epsilon_limit(self, information: int) -> int:
+        """The limit of pure epsilon that guarantees what one of units does; 0 where it would admit nothing more."""
+        pinned = self._pinned
+        return micro_limit(epsilon_limit(units(information), pinned.epsilon_per, pinned.delta_prime))
+
+    def _check(self, limit: Limit) -> None:
+        """ValueError unless both filters guarantee the same: the units' epsilon is not exceeded by the pure one."""
+        if limit.epsilon and limit.epsilon > self.epsilon_limit(limit.information):
+            raise ValueError("a limit of pure epsilon guarantees no less than that of units")
 
     def freeze(self, account: str) -> None:
         """Lets an account spend nothing more, until `unfreeze`; UnknownAccount.
@@ -100,14 +117,14 @@ class Accounts:
         """What an account can still reserve, nothing below zero; UnknownAccount."""
         return self.get(account).left
 
-    def budget(self, account: str) -> tuple[BudgetRow, BudgetRow]:
+    def budget(self, account: str) -> tuple[BudgetRow, ...]:
         """The rows of `dpproxy.budget` for one's own account, in units; UnknownAccount."""
         row = self.get(account)
-        limit, used, reserved, left = ((units(p.information), units(p.calls)) for p in _parts(row))
-        return (
-            BudgetRow(account, "information", limit[0], used[0], reserved[0], left[0], row.refreshes_at),
-            BudgetRow(account, "calls", limit[1], used[1], reserved[1], left[1], row.refreshes_at),
-        )
+        found = []
+        for unit in row.limit.units:
+            limit, used, reserved, left = (units(getattr(part, unit)) for part in _parts(row))
+            found.append(BudgetRow(account, unit, limit, used, reserved, left, row.refreshes_at))
+        return tuple(found)
 
     def get(self, account: str) -> AccountRow:
         """One account as of now; UnknownAccount."""
@@ -121,18 +138,18 @@ class Accounts:
         return tuple(_account(row) for row in self._store.rows(statements.ACCOUNTS))
 
 
-def left_of(information: int, calls: int) -> Charge:
-    """The remaining amount: 0 where an account in mode `track` is beyond its limit."""
-    return Charge(max(0, information), max(0, calls))
+def left_of(information: int, calls: int, epsilon: Decimal) -> Charge:
+    """The remaining amount: 0 where an account is beyond a limit, by mode `track` or by its other filter."""
+    return Charge(max(0, information), max(0, calls), int(epsilon) if epsilon > 0 else UNBOUNDED)
 
 
 def limits_by_account(rows: Iterable[Row]) -> dict[str, tuple[LimitRow, ...]]:
     """The rows of ALL_LIMITS by account."""
-    return {name: tuple(map(_limit_row, had)) for name, had in groupby(rows, key=itemgetter(6))}
+    return {name: tuple(map(_limit_row, had)) for name, had in groupby(rows, key=itemgetter(7))}
 
 
 def _limit_row(row: Row) -> LimitRow:
-    return LimitRow(row[0], Limit(*row[1:5]), row[5])
+    return LimitRow(row[0], Limit(*row[1:6]), row[6])
 
 
 def _unknown(account: str) -> UnknownAccount:
@@ -144,13 +161,22 @@ def _parts(row: AccountRow) -> tuple[Limit | Charge, ...]:
 
 
 def _account(row: Row) -> AccountRow:
-    name, limit_i, limit_c, used_i, used_c, reserved_i, reserved_c, refreshes_at, period, mode, frozen = row
+    name, limits, used, reserved = row[0], row[1:4], row[4:7], row[7:10]
+    refreshes_at, period, mode, frozen = row[10:]
+    left = left_of(*(most - much - held for most, much, held in zip(limits, used, reserved, strict=True)))
+    if limits[2] and left.epsilon == UNBOUNDED:
+        left = replace(left, epsilon=0)
     return AccountRow(
         name,
-        Limit(limit_i, limit_c, period, mode),
-        Charge(used_i, used_c),
-        Charge(reserved_i, reserved_c),
-        left_of(limit_i - used_i - reserved_i, limit_c - used_c - reserved_c),
+        Limit(limits[0], limits[1], period, mode, limits[2]),
+        balance(*used),
+        balance(*reserved),
+        left,
         refreshes_at,
         frozen,
     )
+
+
+def balance(information: int, calls: int, epsilon: Decimal) -> Charge:
+    """What an account keeps of charges: pure epsilon adds up beyond UNBOUNDED, which no limit reaches."""
+    return Charge(information, calls, min(UNBOUNDED, int(epsilon)))

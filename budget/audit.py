@@ -9,8 +9,10 @@ from typing import Any, Self
 from uuid import UUID
 
 from budget.account import Charge, EntryRow
+from budget.units import UNBOUNDED
 
-Pair = tuple[int, int]
+Sums = tuple[int, int, int]
+"""Micro-units of information, calls and pure epsilon."""
 
 
 @dataclass(frozen=True)
@@ -43,8 +45,8 @@ class Difference:
 @dataclass
 class _Account:
     period: int = 0
-    used: dict[int, Pair] = field(default_factory=dict)
-    reserved: Pair = (0, 0)
+    used: dict[int, Sums] = field(default_factory=dict)
+    reserved: Sums = (0, 0, 0)
     open: dict[UUID, Charge] = field(default_factory=dict)
     resolved: set[UUID] = field(default_factory=set)
 
@@ -70,7 +72,7 @@ class _Account:
             return "resolved twice" if entry.reservation in self.resolved else "resolved, never reserved"
         self.resolved.add(entry.reservation)
         self.reserved = moved(self.reserved, opening, -1)
-        self.used[entry.period] = moved(self.used.get(entry.period, (0, 0)), entry.charged, 1)
+        self.used[entry.period] = moved(self.used.get(entry.period, (0, 0, 0)), entry.charged, 1)
         whole = entry.kind == "spend" or (entry.kind == "settle" and not entry.own)
         if entry.at_most != opening or not opening.covers(entry.charged):
             return f"{entry.charged} of a reservation of {opening}"
@@ -82,8 +84,8 @@ class _Account:
 
     def dump(self) -> list[Any]:
         """As JSON has it, without `resolved`."""
-        held = [[id.hex, charge.information, charge.calls] for id, charge in self.open.items()]
-        return [self.period, self.reserved, [[p, *pair] for p, pair in self.used.items()], held]
+        held = [[id.hex, *vars(charge).values()] for id, charge in self.open.items()]
+        return [self.period, self.reserved, [[p, *sums] for p, sums in self.used.items()], held]
 
     @classmethod
     def load(cls, kept: list[Any]) -> Self:
@@ -91,9 +93,9 @@ class _Account:
         period, reserved, used, held = kept
         return cls(
             period,
-            {number: (information, calls) for number, information, calls in used},
+            {number: (information, calls, epsilon) for number, information, calls, epsilon in used},
             tuple(reserved),
-            {UUID(id): Charge(information, calls) for id, information, calls in held},
+            {UUID(id): Charge(*amounts) for id, *amounts in held},
         )
 
 
@@ -115,18 +117,21 @@ class Recomputation:
             counted = [
                 used for period, used in computed.used.items() if balance.first <= period <= balance.period
             ]
-            used = sum(information for information, _ in counted), sum(calls for _, calls in counted)
+            used = [sum(amounts) for amounts in zip((0, 0, 0), *counted, strict=True)]
             for name, kept, own in (
                 ("used", balance.used, used),
                 ("reserved", balance.reserved, computed.reserved),
             ):
-                if (kept.information, kept.calls) != own:
+                if (kept.information, kept.calls) != (own[0], own[1]):
                     yield Difference(
                         balance.account,
                         None,
                         f"{name} is {own[0]}, {own[1]} micro-units by its entries,"
                         f" not {kept.information}, {kept.calls}",
                     )
+                elif kept.epsilon != (pure := min(UNBOUNDED, own[2])):
+                    what = f"{name} pure epsilon is {pure} micro-units by its entries, not {kept.epsilon}"
+                    yield Difference(balance.account, None, what)
 
     def dump(self) -> str:
         """All that later entries and the balances are compared with, as JSON, but for which reservations were resolved:
@@ -154,6 +159,10 @@ def first_difference(entries: Iterable[EntryRow], balances: Iterable[Balance]) -
     return wrong or next(computed.differences(balances), None)
 
 
-def moved(sum: Pair, amount: Charge, sign: int) -> Pair:
-    """A sum (information, calls) with an amount added, or taken off where `sign` is -1."""
-    return sum[0] + sign * amount.information, sum[1] + sign * amount.calls
+def moved(sums: Sums, amount: Charge, sign: int) -> Sums:
+    """Sums with an amount added, or taken off where `sign` is -1."""
+    return (
+        sums[0] + sign * amount.information,
+        sums[1] + sign * amount.calls,
+        sums[2] + sign * amount.epsilon,
+    )

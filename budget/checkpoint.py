@@ -22,8 +22,8 @@ BLOCK = 1 << 18
 
 DIGEST = """
 SELECT sha256(string_agg(sha256(record_send(ROW(number, reservation, account, own, stage, kind, at_most_information,
-    at_most_calls, information, calls, period_number, written_at, mechanism, query, release_key, replayed, noise,
-    attributed))), ''::bytea ORDER BY number))
+    at_most_calls, at_most_epsilon, information, calls, epsilon, period_number, written_at, mechanism, query,
+    release_key, replayed, noise, attributed))), ''::bytea ORDER BY number))
 FROM dpproxy_ledger.entry WHERE number > %(after)s AND number <= %(until)s
 """
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from budget import statements_accounts as statements
 from budget.account import ActivityRow, AnotherLedger, AskedRow, Charge, EntryRow, ReleaseRow
-from budget.accounts import limits_by_account
+from budget.accounts import balance, limits_by_account
 from budget.audit import Balance, Difference, Recomputation
 from budget.checkpoint import BLOCK, DIGEST, REPEATED, SETTLED, Checkpoint, Verified, digest
 from budget.store import PostgresStore, Snapshot
@@ -146,7 +146,7 @@ def _release(row: Sequence[Any]) -> tuple[Any, ...]:
 
 def _balances(snapshot: Snapshot) -> tuple[Balance, ...]:
     return tuple(
-        Balance(name, Charge(*amounts[:2]), Charge(*amounts[2:4]), *amounts[4:])
+        Balance(name, balance(*amounts[:3]), balance(*amounts[3:6]), *amounts[6:])
         for name, *amounts in snapshot.rows(statements.BALANCES)
     )
 
@@ -161,9 +161,9 @@ def _entries(
 ) -> Iterator[EntryRow]:
     values = {"account": account, "since": since, "until": until, "after": after, "last": last}
     for row in snapshot.rows(statements.ENTRIES, **values):
-        number, reservation, name, own, kind, *amounts = row[:9]
-        charges = Charge(*amounts[:2]), Charge(*amounts[2:])
-        yield EntryRow(number, reservation, name, own, kind, *charges, *row[9:])
+        number, reservation, name, own, kind, *amounts = row[:11]
+        charges = Charge(*amounts[:3]), Charge(*amounts[3:])
+        yield EntryRow(number, reservation, name, own, kind, *charges, *row[11:])
 
 
 def _blocks(snapshot: Snapshot, first: int, until: int) -> Iterator[tuple[int, bytes | None]]:

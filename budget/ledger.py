@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from datetime import datetime, timedelta
 from threading import Lock
 from typing import NoReturn, Self, cast
@@ -49,7 +50,7 @@ from budget.refusals import Refusals
 from budget.schema import ROLE, prepare
 from budget.single_flight import SingleFlight
 from budget.store import LOST, Conflict, OutOfBounds, Pool, PostgresStore, Row
-from budget.units import MOST
+from budget.units import MOST, UNBOUNDED
 
 _ATTEMPTS = 3
 _IDS = 256
@@ -75,7 +76,14 @@ class Ledger:
     """
 
     def __init__(
-        self, conninfo: str, connections: int, options: str, id: str, instance: str, lease: timedelta
+        self,
+        conninfo: str,
+        connections: int,
+        options: str,
+        id: str,
+        pinned: Pinned,
+        instance: str,
+        lease: timedelta,
     ) -> None:
         self._own = OwnEntries()
         self._pool = Pool(conninfo, connections, options, self._own.check)
@@ -86,7 +94,7 @@ class Ledger:
         self._ids_lock = Lock()
         self._durable = RecentKeys(_KNOWN_DURABLE)
         self.id = id
-        self.accounts = Accounts(self._store)
+        self.accounts = Accounts(self._store, pinned)
         self.analysts = Analysts(self._store)
         self.epochs = Epochs(self._store)
         self.high_water = HighWaterMarks(self._store, id, self._own)
@@ -119,7 +127,7 @@ class Ledger:
                 id, role = prepare(connection, pinned)
         except LOST as error:
             raise LedgerUnavailable(f"the ledger cannot be opened: {error}") from error
-        ledger = cls(conninfo, connections, f"-c role={ROLE}" if role else "", id, instance, lease)
+        ledger = cls(conninfo, connections, f"-c role={ROLE}" if role else "", id, pinned, instance, lease)
         ledger._end_dead(instance)
         return ledger
 
@@ -159,6 +167,7 @@ class Ledger:
             "ids": ids,
             "information": [charge.information for charge in charges],
             "calls": [charge.calls for charge in charges],
+            "epsilons": [charge.epsilon for charge in charges],
             "mechanisms": list(request.mechanisms),
             "queries": list(request.queries),
             "attributed": request.attributed,
@@ -168,7 +177,7 @@ class Ledger:
             "lease": self._lease,
         }
         rows = self._try_reserve(values)
-        if rows and not rows[0][2] and any(row[7] for row in rows) and self.recover():
+        if rows and not rows[0][2] and any(row[8] for row in rows) and self.recover():
             rows = self._try_reserve(values)
         if len(rows) != len(chain):
             raise UnknownAccount("an account of the chain was never seeded")
@@ -204,8 +213,12 @@ class Ledger:
 
         A step of a stream costs nothing where the account has paid for the stream in this period, else what is
         settled (AboveReservation where less was reserved); Overtaken where another step came first.
+
+        Where `actual` does not say its pure epsilon, it is that of the reservation.
         """
         actual, look = settlement.actual, settlement.look
+        if look is None and actual.epsilon == UNBOUNDED:
+            actual = replace(actual, epsilon=reservation.at_most.epsilon)
         if look is None and not reservation.at_most.covers(actual):
             raise AboveReservation(f"{actual} settled on a reservation of {reservation.at_most}")
         # The parameters of the statement have the names of the fields.
@@ -227,8 +240,8 @@ class Ledger:
         found = self._store.transaction([(statements.STATE, {"id": id})], seal=(statements.FLUSH, {}))[0]
         if not found:
             return None
-        kind, reached, answer, information, calls, *_ = found[0]
-        return Outcome(kind or "open", bool(reached), Charge(information or 0, calls or 0), answer)
+        kind, reached, answer, *charged = found[0][:6]
+        return Outcome(kind or "open", bool(reached), Charge(*(n or 0 for n in charged)), answer)
 
     def replay(self, account: str, request_key: bytes, attributed: str = "") -> bytes | None:
         """The answer this account has paid for, free even when it is exhausted; None where there is none.
@@ -260,7 +273,7 @@ class Ledger:
         cost under the same release key.
         """
         rows = self._store.rows(statements.STORED, release_key=release_key)
-        return (rows[0][0], Charge(rows[0][1], rows[0][2])) if rows else None
+        return (rows[0][0], Charge(*rows[0][1:])) if rows else None
 
     def stream(self, chain: Sequence[str], key: bytes) -> ContinualRelease:
         """The state of the stream `key`, and whether all accounts of `chain` have paid for it."""
@@ -306,7 +319,7 @@ class Ledger:
     # Inside
 
     def _try_reserve(self, values: Mapping[str, object]) -> list[Row]:
-        """By account: name, mode, pays, made before, refreshes at, left information, left calls, holds, frozen."""
+        """By account: name, mode, pays, made before, refreshes at, what is left (three units), holds, frozen."""
         steps = [(statements.RESERVE, values)]
         seal = (statements.MARK, values) if values["reached"] else None
         try:
@@ -314,17 +327,17 @@ class Ledger:
         except Conflict:
             # A first attempt, lost on the way, had committed after all.
             rows = self._store.transaction(steps, seal)[0]
-        if rows and not rows[0][9]:
+        if rows and not rows[0][10]:
             raise IdUsed("the id of a reservation was used before, for something else")
-        return [(*row[:2], row[2] or row[3], *row[3:9]) for row in rows]
+        return [(*row[:2], row[2] or row[3], *row[3:10]) for row in rows]
 
     def _settle_once(self, statement: str, values: Mapping[str, object]) -> Settled | None:
         """None where another transaction has just stored the answer, which the next attempt sees."""
         id = cast(UUID, values["id"])
         row = self._resolved(id, "settle", statement, values)
         if row is not None:
-            answer, information, calls, stored_before, *left, _ = row
-            return Settled(answer, Charge(information, calls), left_of(*left), stored_before)
+            answer, charged, stored_before, left = row[0], row[1:4], row[4], row[5:8]
+            return Settled(answer, Charge(*charged), left_of(*left), stored_before)
         state = self._state(id)
         if state is None:
             raise LedgerError("no such reservation")
@@ -367,12 +380,12 @@ class Ledger:
 
 def _refuse(own: str, total: Charge, rows: Sequence[Row]) -> NoReturn:
     """Raises the refusal. It has numbers of the analyst's own account only, none of a shared one."""
-    frozen = {row[0] for row in rows if row[8]}
+    frozen = {row[0] for row in rows if row[9]}
     if frozen:
         raise Frozen(own in frozen)
-    for name, mode, _, _, refreshes_at, information, calls, *_ in rows:
+    for name, mode, _, _, refreshes_at, information, calls, epsilon, *_ in rows:
         if name == own:
-            left = left_of(information, calls)
-            if mode == "enforce" and not left.covers(total):
+            left = left_of(information, calls, epsilon)
+            if mode == "enforce" and not left.pays(total):
                 raise Exhausted(total, left, cast(datetime | None, refreshes_at))
     raise Exhausted(total, None, None)

@@ -9,8 +9,8 @@ GRANT SELECT, INSERT ON dpproxy_ledger.pinned, dpproxy_ledger.account, dpproxy_l
     dpproxy_ledger.stream_paid TO dpproxy_ledger;
 
 GRANT UPDATE (
-    limit_information, limit_calls, period, mode, used_information, used_calls,
-    reserved_information, reserved_calls, period_number, period_first, period_started, seen_at, frozen
+    limit_information, limit_calls, limit_epsilon, period, mode, used_information, used_calls, used_epsilon,
+    reserved_information, reserved_calls, reserved_epsilon, period_number, period_first, period_started, seen_at, frozen
 ) ON dpproxy_ledger.account TO dpproxy_ledger;
 
 GRANT SELECT, INSERT, DELETE ON dpproxy_ledger.answer, dpproxy_ledger.request, dpproxy_ledger.choice,

@@ -9,8 +9,8 @@ from fractions import Fraction
 from uuid import UUID
 
 from budget.account import Charge, EntryRow, Limit
+from budget.audit import Sums, moved
 
-Pair = tuple[int, int]
 PERIODS = {"day": timedelta(hours=24), "week": timedelta(hours=168), "month": timedelta(hours=720)}
 
 
@@ -41,7 +41,7 @@ class Simulated:
 @dataclass
 class _Life:
     limit: Limit
-    used: Pair = (0, 0)
+    used: Sums = (0, 0, 0)
     held: dict[UUID, Charge] = field(default_factory=dict)
     periods: list[SimulatedPeriod] = field(default_factory=list)
 
@@ -50,13 +50,13 @@ class _Life:
             self._reserve(entry)
         elif entry.reservation in self.held:
             del self.held[entry.reservation]
-            self.used = self.used[0] + entry.charged.information, self.used[1] + entry.charged.calls
+            self.used = moved(self.used, entry.charged, 1)
 
     def _reserve(self, entry: EntryRow) -> None:
         length = PERIODS.get(self.limit.period)
         if not self.periods or (length is not None and entry.time >= self.periods[-1].started + length):
             self.periods.append(SimulatedPeriod(entry.time))
-            self.used = 0, 0
+            self.used = 0, 0, 0
         now = self.periods[-1]
         now = replace(now, releases=now.releases + 1)
         if self._pays(entry.at_most):
@@ -67,11 +67,11 @@ class _Life:
         self.periods[-1] = now
 
     def _pays(self, charge: Charge) -> bool:
-        wanted = [charge, *self.held.values()]
-        return (
-            self.used[0] + sum(c.information for c in wanted) <= self.limit.information
-            and self.used[1] + sum(c.calls for c in wanted) <= self.limit.calls
-        )
+        spent = self.used
+        for one in (charge, *self.held.values()):
+            spent = moved(spent, one, 1)
+        either = spent[0] <= self.limit.information or spent[2] <= self.limit.epsilon
+        return either and spent[1] <= self.limit.calls
 
 
 def simulate(entries: Iterable[EntryRow], limits: Sequence[Limit]) -> tuple[Simulated, ...]:

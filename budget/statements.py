@@ -20,9 +20,11 @@ def live(lock: str) -> str:
     timed AS (SELECT locked.*, GREATEST(seen_at, clock_timestamp()) AS now_at FROM locked),
     aged AS (SELECT timed.*, {_ENDS_AT} AS ends_at FROM timed),
     live AS (
-        SELECT name, period, mode, frozen, limit_information, limit_calls, reserved_information, reserved_calls,
+        SELECT name, period, mode, frozen, limit_information, limit_calls, limit_epsilon,
+            reserved_information, reserved_calls, reserved_epsilon,
             CASE WHEN ends_at <= now_at THEN 0 ELSE used_information END AS used_information,
             CASE WHEN ends_at <= now_at THEN 0 ELSE used_calls END AS used_calls,
+            CASE WHEN ends_at <= now_at THEN 0 ELSE used_epsilon END AS used_epsilon,
             CASE WHEN period_started IS NULL OR ends_at <= now_at
                 THEN period_number + 1 ELSE period_number END AS period_number,
             CASE WHEN period_started IS NULL OR ends_at <= now_at
@@ -39,22 +41,29 @@ RESERVE = f"""
 WITH {live("FOR NO KEY UPDATE")},
 wanted AS (
     SELECT * FROM unnest(
-        %(ids)s::uuid[], %(information)s::bigint[], %(calls)s::bigint[], %(mechanisms)s::text[], %(queries)s::text[]
-    ) AS wanted (id, information, calls, mechanism, query)
+        %(ids)s::uuid[], %(information)s::bigint[], %(calls)s::bigint[], %(epsilons)s::bigint[],
+        %(mechanisms)s::text[], %(queries)s::text[]
+    ) AS wanted (id, information, calls, epsilon, mechanism, query)
 ),
-total AS (SELECT sum(information)::bigint AS information, sum(calls)::bigint AS calls FROM wanted),
+total AS (
+    SELECT sum(information)::bigint AS information, sum(calls)::bigint AS calls, sum(epsilon) AS epsilon FROM wanted
+),
 made_before AS (
     SELECT count(*) AS n, count(*) FILTER (
         WHERE entry.account = ANY(%(chain)s) AND entry.own = (entry.account = %(own)s)
             AND entry.at_most_information = wanted.information AND entry.at_most_calls = wanted.calls
+            AND entry.at_most_epsilon = wanted.epsilon
     ) AS same
     FROM dpproxy_ledger.entry AS entry JOIN wanted ON wanted.id = entry.reservation
     WHERE entry.reservation = ANY(%(ids)s::uuid[]) AND entry.stage = 0
 ),
 verdict AS (
     SELECT made_before.n = 0 AND count(*) = %(accounts)s AND bool_and(NOT live.frozen) AND bool_and(
-        live.used_information + live.reserved_information + total.information
-            <= CASE live.mode WHEN 'track' THEN %(most)s ELSE live.limit_information END
+        (
+            live.used_information + live.reserved_information + total.information
+                <= CASE live.mode WHEN 'track' THEN %(most)s ELSE live.limit_information END
+            OR live.used_epsilon + live.reserved_epsilon + total.epsilon <= live.limit_epsilon
+        )
         AND live.used_calls + live.reserved_calls + total.calls
             <= CASE live.mode WHEN 'track' THEN %(most)s ELSE live.limit_calls END
     ) AS pays
@@ -66,6 +75,8 @@ moved AS (
         used_calls = live.used_calls,
         reserved_information = live.reserved_information + total.information,
         reserved_calls = live.reserved_calls + total.calls,
+        used_epsilon = live.used_epsilon,
+        reserved_epsilon = live.reserved_epsilon + total.epsilon,
         period_number = live.period_number,
         period_first = live.period_first,
         period_started = live.period_started,
@@ -75,11 +86,11 @@ moved AS (
 ),
 opened AS (
     INSERT INTO dpproxy_ledger.entry (
-        reservation, account, own, stage, kind, at_most_information, at_most_calls, information, calls,
-        period_number, written_at, instance, lease_until, mechanism, query, attributed
+        reservation, account, own, stage, kind, at_most_information, at_most_calls, at_most_epsilon,
+        information, calls, epsilon, period_number, written_at, instance, lease_until, mechanism, query, attributed
     )
-    SELECT wanted.id, live.name, live.name = %(own)s, 0, 'reserve', wanted.information, wanted.calls, 0, 0,
-        live.period_number, live.seen_at, %(instance)s, live.seen_at + %(lease)s::interval,
+    SELECT wanted.id, live.name, live.name = %(own)s, 0, 'reserve', wanted.information, wanted.calls, wanted.epsilon,
+        0, 0, 0, live.period_number, live.seen_at, %(instance)s, live.seen_at + %(lease)s::interval,
         CASE WHEN live.name = %(own)s THEN wanted.mechanism END,
         CASE WHEN live.name = %(own)s THEN wanted.query END,
         CASE WHEN live.name = %(own)s THEN %(attributed)s::text END
@@ -95,6 +106,7 @@ kept AS (
 SELECT live.name, live.mode, verdict.pays, made_before.n > 0 AS made_before, live.refreshes_at,
     live.limit_information - live.used_information - live.reserved_information AS left_information,
     live.limit_calls - live.used_calls - live.reserved_calls AS left_calls,
+    live.limit_epsilon - live.used_epsilon - live.reserved_epsilon AS left_epsilon,
     live.reserved_information + live.reserved_calls > 0 AS holds, live.frozen,
     made_before.n IN (0, made_before.same)
         AND made_before.n IN (0, %(accounts)s * cardinality(%(ids)s::uuid[])) AS same
@@ -138,7 +150,8 @@ held AS (
 
 _LEFT = """
     account.limit_information - account.used_information - account.reserved_information AS left_information,
-    account.limit_calls - account.used_calls - account.reserved_calls AS left_calls
+    account.limit_calls - account.used_calls - account.reserved_calls AS left_calls,
+    account.limit_epsilon - account.used_epsilon - account.reserved_epsilon AS left_epsilon
 """
 
 _MOVED = f"""
@@ -146,8 +159,10 @@ moved AS (
     UPDATE dpproxy_ledger.account SET
         reserved_information = account.reserved_information - charge.at_most_information,
         reserved_calls = account.reserved_calls - charge.at_most_calls,
+        reserved_epsilon = account.reserved_epsilon - charge.at_most_epsilon,
         used_information = account.used_information + charge.charged_information,
         used_calls = account.used_calls + charge.charged_calls,
+        used_epsilon = account.used_epsilon + charge.charged_epsilon,
         seen_at = charge.now_at
     FROM charge JOIN resolved ON resolved.account = charge.account
     WHERE account.name = charge.account
@@ -161,6 +176,7 @@ paid_before AS (
 ),
 """
 
+# An answer of an older version does not tell its pure epsilon; it had at most what is reserved for the same release.
 _CHARGE = """
 charge AS (
     SELECT held.*, price.stored_before, price.answer,
@@ -169,7 +185,10 @@ charge AS (
             ELSE price.information END AS charged_information,
         CASE WHEN NOT own THEN at_most_calls
             WHEN price.stored_before AND EXISTS (SELECT 1 FROM paid_before) THEN 0
-            ELSE price.calls END AS charged_calls
+            ELSE price.calls END AS charged_calls,
+        CASE WHEN NOT own THEN at_most_epsilon
+            WHEN price.stored_before AND EXISTS (SELECT 1 FROM paid_before) THEN 0
+            ELSE LEAST(price.epsilon, at_most_epsilon) END AS charged_epsilon
     FROM held, price
 ),
 """
@@ -180,31 +199,34 @@ def settlement(paid: str, noted: str, charge: str) -> str:
     return f"""
 WITH {_HELD},
 stored AS (
-    SELECT answer, information, calls FROM dpproxy_ledger.answer WHERE release_key = %(release_key)s
+    SELECT answer, information, calls, epsilon FROM dpproxy_ledger.answer WHERE release_key = %(release_key)s
 ),
 {paid}
 made AS (
-    INSERT INTO dpproxy_ledger.answer (release_key, reservation, answer, information, calls, epoch, stored_at)
-    SELECT %(release_key)s, held.reservation, %(answer)s, %(information)s, %(calls)s, %(epoch)s, held.now_at
+    INSERT INTO dpproxy_ledger.answer (
+        release_key, reservation, answer, information, calls, epsilon, epoch, stored_at
+    )
+    SELECT %(release_key)s, held.reservation, %(answer)s, %(information)s, %(calls)s, %(epsilon)s, %(epoch)s,
+        held.now_at
     FROM held JOIN dpproxy_ledger.mark ON mark.reservation = held.reservation AND mark.reached
     WHERE held.own AND NOT EXISTS (SELECT 1 FROM stored)
     ON CONFLICT (release_key) DO NOTHING
-    RETURNING answer, information, calls
+    RETURNING answer, information, calls, epsilon
 ),
 {noted}
 price AS (
-    SELECT answer, information, calls, false AS stored_before FROM made
+    SELECT answer, information, calls, epsilon, false AS stored_before FROM made
     UNION ALL
-    SELECT answer, information, calls, true FROM stored
+    SELECT answer, information, calls, epsilon, true FROM stored
 ),
 {charge}
 resolved AS (
     INSERT INTO dpproxy_ledger.entry (
-        reservation, account, own, stage, kind, opened, at_most_information, at_most_calls,
-        information, calls, period_number, written_at, release_key, replayed, query, noise
+        reservation, account, own, stage, kind, opened, at_most_information, at_most_calls, at_most_epsilon,
+        information, calls, epsilon, period_number, written_at, release_key, replayed, query, noise
     )
-    SELECT reservation, account, own, 1, 'settle', 0, at_most_information, at_most_calls,
-        charged_information, charged_calls, period_now, now_at, %(release_key)s, stored_before,
+    SELECT reservation, account, own, 1, 'settle', 0, at_most_information, at_most_calls, at_most_epsilon,
+        charged_information, charged_calls, charged_epsilon, period_now, now_at, %(release_key)s, stored_before,
         CASE WHEN own THEN %(query)s::text END, CASE WHEN own THEN %(noise)s::text END
     FROM charge
     RETURNING account, number
@@ -229,8 +251,8 @@ chosen AS (
     ON CONFLICT (account, choice_key) DO NOTHING
     RETURNING place
 )
-SELECT charge.answer, charge.charged_information, charge.charged_calls, charge.stored_before,
-    moved.left_information, moved.left_calls, moved.number
+SELECT charge.answer, charge.charged_information, charge.charged_calls, charge.charged_epsilon, charge.stored_before,
+    moved.left_information, moved.left_calls, moved.left_epsilon, moved.number
 FROM charge JOIN moved ON moved.name = charge.account WHERE charge.own
 """
 
@@ -247,16 +269,17 @@ given_back AS (
 charge AS (
     SELECT held.*,
         CASE WHEN %(kind)s = 'spend' THEN at_most_information ELSE 0 END AS charged_information,
-        CASE WHEN %(kind)s = 'spend' THEN at_most_calls ELSE 0 END AS charged_calls
+        CASE WHEN %(kind)s = 'spend' THEN at_most_calls ELSE 0 END AS charged_calls,
+        CASE WHEN %(kind)s = 'spend' THEN at_most_epsilon ELSE 0 END AS charged_epsilon
     FROM held
 ),
 resolved AS (
     INSERT INTO dpproxy_ledger.entry (
-        reservation, account, own, stage, kind, opened, at_most_information, at_most_calls,
-        information, calls, period_number, written_at
+        reservation, account, own, stage, kind, opened, at_most_information, at_most_calls, at_most_epsilon,
+        information, calls, epsilon, period_number, written_at
     )
-    SELECT reservation, account, own, 1, %(kind)s, 0, at_most_information, at_most_calls,
-        charged_information, charged_calls, period_now, now_at
+    SELECT reservation, account, own, 1, %(kind)s, 0, at_most_information, at_most_calls, at_most_epsilon,
+        charged_information, charged_calls, charged_epsilon, period_now, now_at
     FROM charge
     RETURNING account, number
 ),
@@ -278,7 +301,7 @@ RETURNING reservation
 """
 
 STATE = f"""
-SELECT resolution.kind, mark.reached, answer.answer, resolution.information, resolution.calls,
+SELECT resolution.kind, mark.reached, answer.answer, resolution.information, resolution.calls, resolution.epsilon,
     resolution.replayed, {_LEFT}, resolution.number
 FROM dpproxy_ledger.entry AS opening
 JOIN dpproxy_ledger.account AS account ON account.name = opening.account
@@ -300,10 +323,10 @@ WITH found AS (
 ),
 noted AS (
     INSERT INTO dpproxy_ledger.entry (
-        reservation, account, own, stage, kind, at_most_information, at_most_calls,
-        information, calls, period_number, written_at, release_key, replayed, query, mechanism, attributed
+        reservation, account, own, stage, kind, at_most_information, at_most_calls, at_most_epsilon,
+        information, calls, epsilon, period_number, written_at, release_key, replayed, query, mechanism, attributed
     )
-    SELECT gen_random_uuid(), found.account, true, 1, 'replay', 0, 0, 0, 0, account.period_number,
+    SELECT gen_random_uuid(), found.account, true, 1, 'replay', 0, 0, 0, 0, 0, 0, account.period_number,
         GREATEST(account.seen_at, clock_timestamp()), found.release_key, true, found.query, found.mechanism,
         %(attributed)s::text
     FROM found JOIN dpproxy_ledger.account AS account ON account.name = found.account
@@ -328,7 +351,7 @@ WHERE account = %(account)s AND request_key = ANY(%(keys)s::bytea[])
 """
 
 STORED = """
-SELECT answer, information, calls FROM dpproxy_ledger.answer WHERE release_key = %(release_key)s
+SELECT answer, information, calls, epsilon FROM dpproxy_ledger.answer WHERE release_key = %(release_key)s
 """
 
 DEAD = """

@@ -6,8 +6,8 @@ from budget.statements import live
 
 SEED = """
 WITH seeded AS (
-    INSERT INTO dpproxy_ledger.account (name, limit_information, limit_calls, period, mode)
-    VALUES (%(account)s, %(information)s, %(calls)s, %(period)s, %(mode)s)
+    INSERT INTO dpproxy_ledger.account (name, limit_information, limit_calls, limit_epsilon, period, mode)
+    VALUES (%(account)s, %(information)s, %(calls)s, %(epsilon)s, %(period)s, %(mode)s)
     ON CONFLICT (name) DO NOTHING
     RETURNING name
 )
@@ -31,7 +31,7 @@ WITH shared AS (
 ),
 charged AS (
     SELECT opening.number, opening.reservation, opening.at_most_information, opening.at_most_calls,
-        opening.written_at AS opened_at, resolution.written_at AS resolved_at, resolution.kind,
+        opening.at_most_epsilon, opening.written_at AS opened_at, resolution.written_at AS resolved_at, resolution.kind,
         CASE WHEN resolution.written_at <= shared.since THEN 1 ELSE 2 END AS period_number
     FROM shared
     JOIN dpproxy_ledger.entry AS opening ON opening.own AND opening.stage = 0
@@ -42,28 +42,32 @@ charged AS (
 ),
 facts AS (
     SELECT number, reservation, 0 AS stage, 'reserve' AS kind, NULL::smallint AS opened, at_most_information,
-        at_most_calls, 0 AS information, 0 AS calls, period_number, opened_at AS written_at
+        at_most_calls, at_most_epsilon, 0 AS information, 0 AS calls, 0 AS epsilon, period_number,
+        opened_at AS written_at
     FROM charged
     UNION ALL
-    SELECT number, reservation, 1, kind, 0, at_most_information, at_most_calls, at_most_information, at_most_calls,
-        period_number, resolved_at
+    SELECT number, reservation, 1, kind, 0, at_most_information, at_most_calls, at_most_epsilon,
+        at_most_information, at_most_calls, at_most_epsilon, period_number, resolved_at
     FROM charged WHERE kind IS NOT NULL
 ),
 carried AS (
     INSERT INTO dpproxy_ledger.entry (
-        reservation, account, own, stage, kind, opened, at_most_information, at_most_calls, information, calls,
-        period_number, written_at
+        reservation, account, own, stage, kind, opened, at_most_information, at_most_calls, at_most_epsilon,
+        information, calls, epsilon, period_number, written_at
     )
-    SELECT reservation, %(account)s, false, stage, kind, opened, at_most_information, at_most_calls, information,
-        calls, period_number, written_at
+    SELECT reservation, %(account)s, false, stage, kind, opened, at_most_information, at_most_calls, at_most_epsilon,
+        information, calls, epsilon, period_number, written_at
     FROM facts ORDER BY period_number, stage, number
-    RETURNING stage, at_most_information, at_most_calls, information, calls, period_number, written_at
+    RETURNING stage, at_most_information, at_most_calls, at_most_epsilon, information, calls, epsilon, period_number,
+        written_at
 ),
 total AS (
     SELECT COALESCE(sum(information) FILTER (WHERE period_number = 2), 0)::bigint AS used_information,
         COALESCE(sum(calls) FILTER (WHERE period_number = 2), 0)::bigint AS used_calls,
+        COALESCE(sum(epsilon) FILTER (WHERE period_number = 2), 0) AS used_epsilon,
         sum(CASE stage WHEN 0 THEN at_most_information ELSE -at_most_information END)::bigint AS held_information,
         sum(CASE stage WHEN 0 THEN at_most_calls ELSE -at_most_calls END)::bigint AS held_calls,
+        sum(CASE stage WHEN 0 THEN at_most_epsilon ELSE -at_most_epsilon END) AS held_epsilon,
         min(written_at) FILTER (WHERE period_number = 2 AND stage = 1) AS started
     FROM carried HAVING count(*) > 0
 )
@@ -72,6 +76,8 @@ UPDATE dpproxy_ledger.account SET
     used_calls = total.used_calls,
     reserved_information = total.held_information,
     reserved_calls = total.held_calls,
+    used_epsilon = total.used_epsilon,
+    reserved_epsilon = total.held_epsilon,
     limit_information = CASE account.mode WHEN 'track' THEN limit_information
         ELSE GREATEST(limit_information, total.used_information + total.held_information) END,
     limit_calls = CASE account.mode WHEN 'track' THEN limit_calls
@@ -88,12 +94,16 @@ RETURNING account.name
 """
 
 NOTE_LIMIT = """
-INSERT INTO dpproxy_ledger.limit_change (account, limit_information, limit_calls, period, mode, frozen, changed_at)
-SELECT name, limit_information, limit_calls, period, mode, frozen, seen_at FROM dpproxy_ledger.account AS account
+INSERT INTO dpproxy_ledger.limit_change (
+    account, limit_information, limit_calls, limit_epsilon, period, mode, frozen, changed_at
+)
+SELECT name, limit_information, limit_calls, limit_epsilon, period, mode, frozen, seen_at
+FROM dpproxy_ledger.account AS account
 WHERE name = %(account)s AND NOT EXISTS (
     SELECT 1 FROM dpproxy_ledger.limit_change AS noted
     WHERE noted.number = (SELECT max(number) FROM dpproxy_ledger.limit_change WHERE account = %(account)s)
         AND noted.limit_information = account.limit_information AND noted.limit_calls = account.limit_calls
+        AND noted.limit_epsilon = account.limit_epsilon
         AND noted.period = account.period AND noted.mode = account.mode AND noted.frozen = account.frozen
 )
 """
@@ -125,15 +135,18 @@ def _covering(lock: str) -> str:
     ),
     spent AS (
         SELECT earlier.name, earlier.period_first, earlier.period_started,
-            sum(entry.information)::bigint AS information, sum(entry.calls)::bigint AS calls
+            sum(entry.information)::bigint AS information, sum(entry.calls)::bigint AS calls,
+            sum(entry.epsilon) AS epsilon
         FROM earlier JOIN dpproxy_ledger.entry AS entry ON entry.account = earlier.name
         WHERE entry.stage = 1 AND entry.period_number >= earlier.period_first
         GROUP BY earlier.name, earlier.period_first, earlier.period_started
     ),
     covering AS (
-        SELECT live.name, live.period_number, live.seen_at, live.reserved_information, live.reserved_calls,
+        SELECT live.name, live.period_number, live.seen_at,
+            live.reserved_information, live.reserved_calls, live.reserved_epsilon,
             GREATEST(live.used_information, spent.information) AS used_information,
             GREATEST(live.used_calls, spent.calls) AS used_calls,
+            GREATEST(live.used_epsilon, spent.epsilon) AS used_epsilon,
             LEAST(live.period_first, spent.period_first) AS period_first,
             spent.period_started
         FROM live LEFT JOIN spent ON spent.name = live.name
@@ -142,15 +155,18 @@ def _covering(lock: str) -> str:
 
 COVERED = f"""
 WITH {_covering("")}
-SELECT used_information, used_calls, reserved_information, reserved_calls FROM covering
+SELECT used_information, used_calls, used_epsilon, reserved_information, reserved_calls, reserved_epsilon
+FROM covering
 """
 
 SET_LIMIT = f"""
 WITH {_covering("FOR NO KEY UPDATE")}
 UPDATE dpproxy_ledger.account SET
-    limit_information = %(information)s, limit_calls = %(calls)s, period = %(period)s, mode = %(mode)s,
+    limit_information = %(information)s, limit_calls = %(calls)s, limit_epsilon = %(epsilon)s,
+    period = %(period)s, mode = %(mode)s,
     used_information = covering.used_information,
     used_calls = covering.used_calls,
+    used_epsilon = covering.used_epsilon,
     period_number = covering.period_number,
     period_first = covering.period_first,
     period_started = COALESCE(covering.period_started, account.period_started),
@@ -158,8 +174,11 @@ UPDATE dpproxy_ledger.account SET
 FROM covering
 WHERE account.name = covering.name AND (
     %(mode)s = 'track' OR (
-        covering.used_information + covering.reserved_information <= %(information)s
-        AND covering.used_calls + covering.reserved_calls <= %(calls)s
+        covering.used_calls + covering.reserved_calls <= %(calls)s
+        AND (
+            covering.used_information + covering.reserved_information <= %(information)s
+            OR covering.used_epsilon + covering.reserved_epsilon <= %(epsilon)s
+        )
     )
 )
 RETURNING account.name
@@ -171,8 +190,8 @@ WHERE name = %(account)s RETURNING name
 """
 
 _BALANCE = """
-SELECT name, limit_information, limit_calls, used_information, used_calls,
-    reserved_information, reserved_calls, refreshes_at, period, mode, frozen
+SELECT name, limit_information, limit_calls, limit_epsilon, used_information, used_calls, used_epsilon,
+    reserved_information, reserved_calls, reserved_epsilon, refreshes_at, period, mode, frozen
 FROM live
 """
 
@@ -182,7 +201,7 @@ ACCOUNTS = f"""
 WITH {live("").replace("WHERE name = ANY(%(chain)s)", "")} {_BALANCE} ORDER BY name
 """
 
-_LIMITS = "SELECT changed_at, limit_information, limit_calls, period, mode, frozen"
+_LIMITS = "SELECT changed_at, limit_information, limit_calls, period, mode, limit_epsilon, frozen"
 LIMITS = f"""
 {_LIMITS} FROM dpproxy_ledger.limit_change WHERE account = %(account)s ORDER BY number
 """
@@ -274,8 +293,8 @@ WHERE entry.stage = 0
 """
 
 ENTRIES = """
-SELECT number, reservation, account, own, kind, at_most_information, at_most_calls, information, calls,
-    period_number, written_at, mechanism, query, replayed
+SELECT number, reservation, account, own, kind, at_most_information, at_most_calls, at_most_epsilon,
+    information, calls, epsilon, period_number, written_at, mechanism, query, replayed
 FROM dpproxy_ledger.entry
 WHERE number > GREATEST(%(after)s, (SELECT max(number) FROM dpproxy_ledger.entry) - %(last)s)
     AND (%(account)s::text IS NULL OR account = %(account)s)
@@ -285,7 +304,8 @@ ORDER BY number
 """
 
 BALANCES = """
-SELECT name, used_information, used_calls, reserved_information, reserved_calls, period_number, period_first
+SELECT name, used_information, used_calls, used_epsilon, reserved_information, reserved_calls, reserved_epsilon,
+    period_number, period_first
 FROM dpproxy_ledger.account ORDER BY name
 """
 

@@ -37,7 +37,9 @@ owes AS (
         CASE WHEN EXISTS (SELECT 1 FROM paid WHERE paid.account = held.account) THEN 0
             ELSE price.information END AS information,
         CASE WHEN EXISTS (SELECT 1 FROM paid WHERE paid.account = held.account) THEN 0
-            ELSE price.calls END AS calls
+            ELSE price.calls END AS calls,
+        CASE WHEN EXISTS (SELECT 1 FROM paid WHERE paid.account = held.account) THEN 0
+            ELSE price.epsilon END AS epsilon
     FROM held, price
 ),
 bought AS (
@@ -51,7 +53,9 @@ charge AS (
     SELECT held.*, price.stored_before, price.answer,
         CASE WHEN held.own THEN owes.information
             ELSE GREATEST(held.at_most_information, owes.information) END AS charged_information,
-        CASE WHEN held.own THEN owes.calls ELSE GREATEST(held.at_most_calls, owes.calls) END AS charged_calls
+        CASE WHEN held.own THEN owes.calls ELSE GREATEST(held.at_most_calls, owes.calls) END AS charged_calls,
+        CASE WHEN held.own THEN owes.epsilon
+            ELSE GREATEST(held.at_most_epsilon, owes.epsilon) END AS charged_epsilon
     FROM held JOIN owes ON owes.account = held.account, price
 ),
 """

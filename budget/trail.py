@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from budget.account import EntryRow, LimitRow
-from budget.audit import Balance, Difference, Pair, moved
+from budget.audit import Balance, Difference, Sums, moved
 
 
 @dataclass(frozen=True)
@@ -47,12 +47,12 @@ def first_excess(entries: Iterable[EntryRow], limits: Mapping[str, Sequence[Limi
 
 @dataclass
 class _Spent:
-    """An account's sums so far, all in (information, calls)."""
+    """An account's sums so far, of each unit."""
 
     limits: Sequence[LimitRow]
-    reserved: Pair = (0, 0)
-    ever: Pair = (0, 0)
-    used: dict[int, Pair] = field(default_factory=dict)
+    reserved: Sums = (0, 0, 0)
+    ever: Sums = (0, 0, 0)
+    used: dict[int, Sums] = field(default_factory=dict)
     seen: int = 0
     """Changes of its limit that came before the entries so far."""
 
@@ -63,8 +63,8 @@ class _Spent:
         self.reserved = moved(self.reserved, entry.at_most, sign)
         if sign < 0:
             self.ever = moved(self.ever, entry.charged, 1)
-            self.used[entry.period] = moved(self.used.get(entry.period, (0, 0)), entry.charged, 1)
-        if _above(self.used.get(entry.period, (0, 0)), self.reserved, self.limits):
+            self.used[entry.period] = moved(self.used.get(entry.period, (0, 0, 0)), entry.charged, 1)
+        if _above(self.used.get(entry.period, (0, 0, 0)), self.reserved, self.limits):
             wrong = wrong or "more is used and reserved than any limit allowed"
         return wrong
 
@@ -83,8 +83,9 @@ class _Spent:
         return None
 
 
-def _above(used: Pair, reserved: Pair, limits: Sequence[LimitRow]) -> bool:
-    """Whether either amount is above the most of all limits."""
-    return used[0] + reserved[0] > max(row.limit.information for row in limits) or used[1] + reserved[
-        1
-    ] > max(row.limit.calls for row in limits)
+def _above(used: Sums, reserved: Sums, limits: Sequence[LimitRow]) -> bool:
+    """Whether what is spent is above the most of all limits, by both filters."""
+    information, calls, epsilon = (sum(amounts) for amounts in zip(used, reserved, strict=True))
+    above = information > max(row.limit.information for row in limits)
+    both = above and epsilon > max(row.limit.epsilon for row in limits)
+    return both or calls > max(row.limit.calls for row in limits)

@@ -9,6 +9,10 @@ MICRO = 1_000_000
 """Micro-units in a unit."""
 MOST = 2**60
 """No amount is above this many micro-units: sums of four fit a 64-bit integer."""
+UNBOUNDED = MOST
+"""The pure epsilon of what has none: no limit is as high."""
+MOST_UNITS = 2
+"""The most information units that may come with one unit of pure epsilon: those of two Laplace counts."""
 
 
 def micro(units: Fraction | int) -> int:

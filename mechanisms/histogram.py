@@ -45,10 +45,6 @@ class Cost:
     calls: Fraction
     epsilon: Fraction | None = None
 
-    def __add__(self, other: Cost) -> Cost:
-        epsilon = None if self.epsilon is None or other.epsilon is None else self.epsilon + other.epsilon
-        return Cost(self.information + other.information, self.calls + other.calls, epsilon)
-
     def times(self, n: int) -> Cost:
         """The cost of `n` releases of this cost."""
         epsilon = None if self.epsilon is None else n * self.epsilon
@@ -59,19 +55,24 @@ class Cost:
         """All of them together.
 
         >>> Cost.sum([Cost(Fraction(1), Fraction(0)), Cost(Fraction(1, 4), Fraction(1))])
-        Cost(information=Fraction(5, 4), calls=Fraction(1, 1))
+        Cost(information=Fraction(5, 4), calls=Fraction(1, 1), epsilon=None)
         """
         listed = list(costs)
         information = sum((c.information for c in listed), Fraction(0))
-        return Cost(information, sum((c.calls for c in listed), Fraction(0)))
+        pure = [c.epsilon for c in listed if c.epsilon is not None]
+        epsilon = sum(pure, Fraction(0)) if len(pure) == len(listed) else None
+        return Cost(information, sum((c.calls for c in listed), Fraction(0)), epsilon)
 
-    def in_units_of(self, units: Fraction) -> Cost:
-        """The cost of a mechanism that was given a larger eps_per, of which one unit is worth so many of the account's.
+    def in_units_of(self, units: Fraction, larger: Fraction) -> Cost:
+        """The cost of a mechanism that was given `larger` times the account's eps_per.
 
-        >>> Cost(Fraction(2), Fraction(1)).in_units_of(Fraction(4))
-        Cost(information=Fraction(8, 1), calls=Fraction(1, 1))
+        One of its information units is worth `units` of the account's.
+
+        >>> Cost(Fraction(2), Fraction(1), Fraction(1)).in_units_of(Fraction(4), Fraction(2))
+        Cost(information=Fraction(8, 1), calls=Fraction(1, 1), epsilon=Fraction(2, 1))
         """
-        return Cost(units * self.information, self.calls)
+        epsilon = None if self.epsilon is None else larger * self.epsilon
+        return Cost(units * self.information, self.calls, epsilon)
 
 
 @dataclass(frozen=True)

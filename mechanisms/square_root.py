@@ -70,7 +70,7 @@ class UnknownDomainSquareRoot(RunningCounter):
     >>> delta = Fraction(1, 10**9)
     >>> stream = UnknownDomainSquareRoot(Fraction(1, 2), delta, delta0=1, events=1, horizon=365, once=False)
     >>> round(stream.stddev, 2), stream.threshold, stream.cost_at_most
-    (11.78, 82, Cost(information=Fraction(1, 1), calls=Fraction(1, 1)))
+    (11.78, 82, Cost(information=Fraction(1, 1), calls=Fraction(1, 1), epsilon=None))
 
     One draw of noise a time; what is released at a time is computed from the draws up to it. ValueError for a horizon
     above 4096. Fichtenberger, Henzinger, Upadhyay (square_root.md, Theorem 1). Arguments as for `RunningCounter`.

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import asdict
 from pathlib import Path
 
-from budget.account import Charge
 from budget.units import shown
 from dpproxy.owner.audit import Audited, audited
 from dpproxy.owner.check import print_guarantees
@@ -28,7 +27,7 @@ def audit(file: Path, *, as_json: bool) -> None:
             str(one.entries),
         )
         for one in found
-        for unit in ("information", "calls")
+        for unit in one.limit.limit.units
     ]
     heads = ("account", "unit", "limit", "used in its last period", "reserved", "entries")
     print_table("Accounts, recomputed", heads, rows, right=(2, 3, 4, 5))
@@ -40,18 +39,14 @@ def audit(file: Path, *, as_json: bool) -> None:
 
 
 def _plain(one: Audited) -> dict[str, object]:
-    balance = one.balance
+    balance, limit = one.balance, one.limit.limit
     return {
         "account": balance.account,
         "entries": one.entries,
-        "limit": _amounts(Charge(one.limit.limit.information, one.limit.limit.calls)),
-        "used": _amounts(balance.used),
-        "reserved": _amounts(balance.reserved),
-        "period": one.limit.limit.period,
-        "mode": one.limit.limit.mode,
+        "limit": {unit: shown(getattr(limit, unit)) for unit in limit.units},
+        "used": {unit: shown(getattr(balance.used, unit)) for unit in limit.units},
+        "reserved": {unit: shown(getattr(balance.reserved, unit)) for unit in limit.units},
+        "period": limit.period,
+        "mode": limit.mode,
         "guarantee": [asdict(bound) for bound in one.guarantee],
     }
-
-
-def _amounts(charge: Charge) -> dict[str, str]:
-    return {"information": shown(charge.information), "calls": shown(charge.calls)}

@@ -27,11 +27,11 @@ _WIDTH = 110
 def report(checked: BoundConfig, *, details: bool, as_json: bool) -> None:
     """Prints what a checked configuration means; `details`: every column's class, and every accounting."""
     policy, privacy, budget = checked.policy, checked.config.privacy, checked.config.budget
-    limits, found = limits_of(budget), beside_ledger(checked)
+    limits, found = limits_of(budget, privacy), beside_ledger(checked)
     told = [*checked.warnings, *warnings(checked, limits, found.privacy), *found.told]
     tables = tuple(policy.tables.values())
     columns = classes(policy, checked.config.tables, privacy)
-    bounds = guarantees(budget, found.privacy)
+    bounds = guarantees(limits, found.privacy)
     if as_json:
         print_json(
             {

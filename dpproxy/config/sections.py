@@ -277,13 +277,17 @@ class Team(Limits):
 
 @dataclass(frozen=True)
 class AccountLimit:
-    """One account of a chain: at most `information` and `calls` units in a `period`."""
+    """One account of a chain: at most `information` and `calls` units in a `period`.
+
+    `epsilon`: the limit of its second filter in units of epsilon_per, 0 where it has none, or where that is not asked.
+    """
 
     account: str
     information: Fraction
     calls: Fraction
     period: Period
     mode: Mode
+    epsilon: Fraction = Fraction(0)
 
 
 class Budget(_Section):

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import ceil, exp
 
 from budget.account import AccountRow, LimitRow
+from budget.accounting import reach
 from budget.units import units
 from dpproxy.catalog.build_policy import unit_words
 from dpproxy.config.sections import AccountLimit, Config
@@ -77,7 +78,9 @@ def everybody(config: Config, accounting: Accounting, had: Limits, rows: Sequenc
         return _nothing(whose, link, "an account is only tracked: set [budget.dataset]")
     if len(periods) > 1:
         return _nothing(whose, link, "their periods differ: set [budget.dataset]")
-    return _promise(whose, link, guarantee_of(accounting.together, link, None))
+    reached = sum(reach(units(row.limit.information), units(row.limit.epsilon)) for row in own)
+    bounds = guarantee_of(accounting.together, replace(link, information=Fraction(reached)), None)
+    return _promise(whose, link, bounds)
 
 
 def _promises(accounting: Accounting, had: Limits, rows: Sequence[AccountRow]) -> list[Promise]:

@@ -222,7 +222,7 @@ def health(sources: Sources, query: Mapping[str, str]) -> Context:
     privacy = accountable(config.privacy, UNSAID)
     if reachable:
         privacy = Accounting.read(config.privacy, sources.ledger.history).together
-    told = [*checked.warnings, *warnings(checked, limits_of(config.budget), privacy)]
+    told = [*checked.warnings, *warnings(checked, limits_of(config.budget, config.privacy), privacy)]
     mark = sources.ledger.high_water.now() if reachable else None
     facts = [
         ("Privacy unit", unit_words(checked.policy)),
@@ -239,14 +239,18 @@ def health(sources: Sources, query: Mapping[str, str]) -> Context:
 
 def _share_left(row: AccountRow) -> Fraction:
     """The least share of a unit that is left; all of what has no limit above 0."""
-    parts = ((row.left.information, row.limit.information), (row.left.calls, row.limit.calls))
-    return min((Fraction(left, limit) for left, limit in parts if limit), default=Fraction(1))
+    information, calls, epsilon = (
+        Fraction(getattr(row.left, unit), most) if (most := getattr(row.limit, unit)) else None
+        for unit in ("information", "calls", "epsilon")
+    )
+    either = max((share for share in (information, epsilon) if share is not None), default=Fraction(1))
+    return either if calls is None else min(either, calls)
 
 
 def _account(row: AccountRow) -> Account:
     return Account(
         row.account,
-        tuple(_meter(row, unit) for unit in ("information", "calls")),
+        tuple(_meter(row, unit) for unit in row.limit.units),
         row.limit.period,
         "" if row.refreshes_at is None else _minute(row.refreshes_at),
         row.limit.mode,

@@ -14,7 +14,7 @@ from fractions import Fraction
 from hashlib import sha256
 from typing import Self
 
-from budget.account import Charge
+from budget.account import Charge, in_words
 from budget.units import MOST, micro, micro_limit, shown
 from dpproxy.config.sections import Budget, Privacy
 from dpproxy.engine import refusals
@@ -128,7 +128,7 @@ class Brake:
             return
         if not prices.accepted(statement, needed.information):
             least = "; ".join(dict.fromkeys(filter(None, (plan.least for plan in plans))))
-            raise refusals.price_first(str(needed), str(left), MINUTES, least)
+            raise refusals.price_first(*in_words(needed, left), MINUTES, least)
 
     def above(self, needed: Charge) -> bool:
         """Whether a statement of this price is refused."""

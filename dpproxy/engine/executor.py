@@ -76,7 +76,7 @@ class QueryEngine:
         self._config, self._planner, self._ledger = config, planner, ledger
         self._release_key = randomness.derive(key, "release")
         self.epochs = EpochClock(config.privacy.epoch, ledger.epochs, ledger.origins, begin)
-        self._accounts = PayingAccounts(config.budget, ledger.accounts)
+        self._accounts = PayingAccounts(config, ledger.accounts)
         self._prices = ShownPrices()
         texts = SealedTexts(key) if config.audit.statements else None
         self._purchases = Purchases(backend, ledger, key, config.backend.max_rows, texts)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from budget.account import Charge
-from budget.units import micro, shown
+from budget.units import UNBOUNDED, micro, shown
 from dpproxy.engine.cap_notes import BEYOND, caps
 from dpproxy.engine.climb import Climb
 from dpproxy.engine.group_selection import CountSelection, is_top_k
@@ -59,7 +59,8 @@ Property = tuple[str, str]
 """Name and value of what is said about a node; those of a mechanism follow its name."""
 Worth = Callable[[Cost], Cost]
 """What a mechanism's cost is in the account's units."""
-_OF_THE_NODE = {"Groups", "Shown", "More groups", "Not covered by intervals", "Cost", "Left"}
+_PURE = "Or by pure epsilon"
+_OF_THE_NODE = {"Groups", "Shown", "More groups", "Not covered by intervals", "Cost", "Left", _PURE}
 _ABOVE = "Above dpproxy.max_cost"
 _NOTHING = "Answered by the front: no private rows are read, nothing is charged"
 
@@ -148,6 +149,9 @@ def explanation(explained: Explained, left: Charge | None) -> Iterator[Property]
     yield "Cost", f"at most {explained.price}{begins}"
     if left is not None:
         yield "Left", str(left)
+        if max(explained.price.epsilon, left.epsilon) < UNBOUNDED:
+            pure = f"at most {shown(explained.price.epsilon)} epsilon units, of which {shown(left.epsilon)} are left"
+            yield _PURE, pure
     if explained.levels:
         yield "Precision", "\n".join(_level(level, explained.paid) for level in explained.levels)
     for query in plan.queries():

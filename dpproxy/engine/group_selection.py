@@ -18,7 +18,7 @@ from rewriter.plan import Cells, HistogramQuery
 
 Fetch = Callable[[HistogramQuery], Fetched]
 """Runs a query at the backend."""
-FREE = Cost(Fraction(0), Fraction(0))
+FREE = Cost(Fraction(0), Fraction(0), Fraction(0))
 
 
 @dataclass(frozen=True)

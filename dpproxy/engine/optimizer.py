@@ -223,7 +223,7 @@ def _thrifty(plan: ReleasePlan, left: Charge) -> ReleasePlan:
 
 
 def _fits(plan: ReleasePlan, left: Charge) -> bool:
-    return left.covers(charge(plan.cost_at_most))
+    return left.pays(charge(plan.cost_at_most))
 
 
 def _ask(node: BoundNode, terms: ReleaseOptions, k: int | None, keys: ReleaseKeys) -> ReleasePlan:

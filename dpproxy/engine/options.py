@@ -85,7 +85,7 @@ class ReleaseOptions:
 
     def worth(self, cost: Cost) -> Cost:
         """The cost of what was bought at this level, in the account's units."""
-        return cost.in_units_of(self.units)
+        return cost.in_units_of(self.units, self.settings.eps_per / self.eps_per)
 
     @property
     def begin(self) -> dt.datetime | None:

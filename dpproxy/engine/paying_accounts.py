@@ -2,33 +2,49 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 from budget.account import Limit
+from budget.accounting import epsilon_limit
 from budget.accounts import Accounts
 from budget.units import micro_limit
-from dpproxy.config.sections import AccountLimit, Budget
+from dpproxy.config.sections import AccountLimit, Config, Privacy
 
 
 class PayingAccounts:
     """The accounts of [budget], made in the ledger at their first use."""
 
-    def __init__(self, budget: Budget, accounts: Accounts) -> None:
-        self._budget, self._accounts = budget, accounts
+    def __init__(self, config: Config, accounts: Accounts) -> None:
+        self._config, self._accounts = config, accounts
         self._chains: dict[str, list[str]] = {}
 
     def chain(self, analyst: str) -> list[str]:
         """The accounts that pay for an analyst, their own first; raises LedgerError."""
         if analyst not in self._chains:
-            links = self._budget.chain(analyst)
+            links = self._config.budget.chain(analyst)
             for link in links:
-                seed(self._accounts, self._budget, link)
+                seed(self._accounts, self._config, link)
             self._chains[analyst] = [link.account for link in links]
         return self._chains[analyst]
 
 
-def seed(accounts: Accounts, budget: Budget, link: AccountLimit) -> None:
+def seed(accounts: Accounts, config: Config, link: AccountLimit) -> None:
     """Makes an account of [budget] at its first use; a shared one with what its members have spent before."""
-    limit = Limit(micro_limit(link.information), micro_limit(link.calls), link.period, link.mode)
+    information = micro_limit(link.information)
+    epsilon = accounts.epsilon_limit(information) if config.privacy.noise == "laplace" else 0
+    limit = Limit(information, micro_limit(link.calls), link.period, link.mode, epsilon)
     if link.account.startswith("analyst:"):
         accounts.seed(link.account, limit)
     else:
-        accounts.seed_shared(link.account, limit, budget.members(link.account))
+        accounts.seed_shared(link.account, limit, config.budget.members(link.account))
+
+
+def second_limit(privacy: Privacy, information: Fraction) -> Fraction:
+    """The limit of pure epsilon, in units of epsilon_per, that comes with one of units; 0 without Laplace noise.
+
+    >>> [str(second_limit(Privacy(noise=noise), Fraction(4))) for noise in ("laplace", "gaussian")]
+    ['4', '0']
+    """
+    if privacy.noise != "laplace":
+        return Fraction(0)
+    return epsilon_limit(information, privacy.epsilon_per, privacy.delta_prime)

@@ -23,6 +23,7 @@ from budget.account import (
     Reservation,
     ReserveRequest,
     Settlement,
+    in_words,
 )
 from dpproxy.backends.base import Backend, BackendError, Cancellation, Cancelled, Fetched, Slot
 from dpproxy.engine import refusals
@@ -277,7 +278,7 @@ class Purchases:
         row = self._ledger.accounts.get(account)
         fitting = plan if row.limit.mode == "track" else smaller(plan, row.left)
         if plan.k is not None and fitting.k is not None and fitting.k < plan.k:
-            raise refusals.limit_beyond(str(charge(plan.cost_at_most)), str(row.left), fitting.k)
+            raise refusals.limit_beyond(*in_words(charge(plan.cost_at_most), row.left), fitting.k)
         return fitting
 
     def _release(

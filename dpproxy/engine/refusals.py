@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from budget.account import Exhausted, Frozen, LedgerError, UnknownAccount
+from budget.account import Exhausted, Frozen, LedgerError, UnknownAccount, in_words
 from dpproxy.backends.base import BackendError, BackendUnavailable, Cancelled
 from dpproxy.front.front import FrontError
 from dpproxy.pgwire.identifiers import literal
@@ -62,10 +62,11 @@ def exhausted(error: Exhausted) -> Refusal:
             f"privacy budget exhausted: this query needs {error.needed}, more than a shared budget has left",
             hint="Ask the data owner; the level of shared budgets is not shown.",
         )
+    needed, left = in_words(error.needed, error.left)
     until = "" if error.refreshes_at is None else f" until {error.refreshes_at:%Y-%m-%d %H:%M} UTC"
     return Refusal(
         "PV001",
-        f"privacy budget exhausted: this query needs {error.needed}, {error.left} left{until}",
+        f"privacy budget exhausted: this query needs {needed}, {left} left{until}",
         hint="Ask for fewer aggregates, lower LIMIT, or wait; see SELECT * FROM dpproxy.budget",
     )
 

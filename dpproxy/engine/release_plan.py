@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from budget.account import Charge
-from budget.units import micro, shown
+from budget.units import MOST_UNITS, UNBOUNDED, micro, shown
 from dpproxy.engine.bounded_range import recorded
 from dpproxy.engine.cap_notes import caps
 from dpproxy.engine.group_selection import (
@@ -282,8 +282,9 @@ def _counts(measure: Measure) -> bool:
 
 
 def charge(cost: Cost) -> Charge:
-    """A cost in whole micro-units, rounded up."""
-    return Charge(micro(cost.information), micro(cost.calls))
+    """A cost in whole micro-units, rounded up; its pure epsilon bounds its information units, as the ledger asks."""
+    epsilon = UNBOUNDED if cost.epsilon is None else micro(max(cost.epsilon, cost.information / MOST_UNITS))
+    return Charge(micro(cost.information), micro(cost.calls), epsilon)
 
 
 def running(node: BoundNode) -> Iterator[Running]:

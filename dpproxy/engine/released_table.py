@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass, replace
 from fractions import Fraction
 from typing import Any
 
-from budget.account import Charge
+from budget.account import Charge, in_words
 from dpproxy.engine.bins import Bins
 from dpproxy.engine.cap_notes import (
     BEYOND,
@@ -80,7 +80,7 @@ class ReleasedTable:
         >>> [column.values for column in ReleasedTable.nothing(1, 1).columns]
         [()]
         """
-        free = Cost(Fraction(0), Fraction(0))
+        free = Cost(Fraction(0), Fraction(0), Fraction(0))
         return ReleasedTable(((),) * keys, {}, (), "nothing", (), free, columns=(OutputColumn(()),) * columns)
 
     def dump(self) -> bytes:
@@ -91,7 +91,7 @@ class ReleasedTable:
             "counts": self.counts,
             "mechanism": self.mechanism,
             "notes": self.notes,
-            "cost": [str(self.cost.information), str(self.cost.calls)],
+            "cost": [str(part) for part in astuple(self.cost) if part is not None],
             "lowered": self.lowered,
             "times": self.times,
         }
@@ -116,7 +116,7 @@ class ReleasedTable:
             tuple(read["counts"]),
             read["mechanism"],
             tuple(read["notes"]),
-            Cost(Fraction(read["cost"][0]), Fraction(read["cost"][1])),
+            Cost(*map(Fraction, read["cost"])),
             read["lowered"],
             read.get("times", 0),
         )
@@ -227,8 +227,10 @@ class ReleasedTable:
         if self.replayed:
             parts.append("answered before in this epoch: no charge")
         elif self.charged is not None:
-            parts.append(f"charged {self.charged}")
-            parts += [f"{self.left} left"] if self.left is not None else []
+            if self.left is None:
+                parts.append(f"charged {self.charged}")
+            else:
+                parts.append("charged {}; {} left".format(*in_words(self.charged, self.left)))
         return "dpproxy: " + "; ".join(parts)
 
 

@@ -58,7 +58,7 @@ def existing(ledger: Ledger, config: Config, name: str) -> AccountRow:
         del links["analyst:"]
         if wanted not in links:
             raise unknown(name, [*rows, *links])
-        seed(ledger.accounts, config.budget, links[wanted])
+        seed(ledger.accounts, config, links[wanted])
     return ledger.accounts.get(wanted)
 
 
@@ -110,11 +110,13 @@ def change(
     with opened_vault(config) as vault:
         row = existing(vault.ledger, config, name)
         old = row.limit
+        most = old.information if information is None else micro_limit(information)
         limit = Limit(
-            old.information if information is None else micro_limit(information),
+            most,
             old.calls if calls is None else micro_limit(calls),
             period or old.period,
             mode or old.mode,
+            vault.ledger.accounts.epsilon_limit(most) if config.privacy.noise == "laplace" else 0,
         )
         if limit != old:
             vault.ledger.accounts.set_limit(row.account, limit)
@@ -162,7 +164,10 @@ def history(
     print("The canonical form of each, which is charged once in an epoch: --json.")
     told = [(_when(row.time), *_limit(row.limit).values(), "yes" if row.frozen else "") for row in limits]
     print_table(
-        "Limits", ("from (UTC)", "information", "calls", "period", "mode", "frozen"), told, right=(1, 2)
+        "Limits",
+        ("from (UTC)", "information", "calls", "epsilon", "period", "mode", "frozen"),
+        told,
+        right=(1, 2, 3),
     )
 
 
@@ -304,33 +309,36 @@ def largest(link: AccountLimit, limits: Sequence[LimitRow], since: datetime | No
         link,
         information=units(max(limit.information for limit in held)),
         calls=units(max(limit.calls for limit in held)),
+        epsilon=units(max(limit.epsilon for limit in held)),
         period=min((limit.period for limit in held), key=lambda period: PERIOD_DAYS[period] or 1 << 30),
     )
 
 
 def limit_link(account: str, limit: Limit) -> AccountLimit:
     """The ledger's limits of an account as the configuration has them."""
-    return AccountLimit(account, units(limit.information), units(limit.calls), limit.period, limit.mode)
+    amounts = units(limit.information), units(limit.calls), units(limit.epsilon)
+    return AccountLimit(account, *amounts[:2], limit.period, limit.mode, amounts[2])
 
 
 def _limit(limit: Limit) -> dict[str, str]:
     return {
         "information": shown(limit.information),
         "calls": shown(limit.calls),
+        "epsilon": shown(limit.epsilon) if limit.epsilon else "",
         "period": limit.period,
         "mode": limit.mode,
     }
 
 
 def _plain(row: AccountRow) -> dict[str, object]:
-    amounts = {
+    amounts: dict[str, object] = {
         unit: {
             "limit": shown(getattr(row.limit, unit)),
             "spent_so_far": shown(getattr(row.used, unit)),
             "reserved": shown(getattr(row.reserved, unit)),
             "left": shown(getattr(row.left, unit)),
         }
-        for unit in ("information", "calls")
+        for unit in row.limit.units
     }
     return {
         "account": row.account,
@@ -356,7 +364,7 @@ def _lines(row: AccountRow) -> list[tuple[str, ...]]:
             until,
             mode,
         )
-        for unit in ("information", "calls")
+        for unit in row.limit.units
     ]
 
 

@@ -166,7 +166,10 @@ def learnt(setting: Setting, config: Config | None) -> Iterator[str]:
     parameters = {name: getattr(setting, name) for name in PARAMETERS[:3]}
     parameters["noise"] = "laplace" if setting.bounded_range else "gaussian"
     privacy = given.model_copy(update=parameters)
-    limits = limits_of(budget.model_copy(update={n: getattr(setting, n) for n in PARAMETERS[3:]}))
+    limits = limits_of(
+        budget.model_copy(update={n: getattr(setting, n) for n in PARAMETERS[3:]}),
+        privacy.model_copy(update={"noise": setting.noise}),
+    )
     for limit in limits:
         yield from (one.words for one in lessons(privacy, limit))
     uncapped = together(limits)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 
-from budget.accounting import guarantee, retention_periods, shown_up
+from budget.accounting import guarantee, reach, retention_periods, shown_up
 from budget.advantage import decision_advantage
 from dpproxy.config.sections import PERIOD_DAYS, AccountLimit, Privacy
 
@@ -65,9 +65,10 @@ def lesson(privacy: Privacy, limit: AccountLimit, periods: int, time: str) -> Le
         privacy.delta_prime,
         bounded_range_only=privacy.noise == "laplace",
         periods=periods,
+        epsilon_star=limit.epsilon,
     )
     best = next(bound for bound in bounds if bound.smallest)
-    advantage = decision_advantage(limit.information, limit.calls, *per, periods)
+    advantage = decision_advantage(reach(limit.information, limit.epsilon), limit.calls, *per, periods)
     return Lesson(limit.account, time, periods, best.epsilon, best.delta, 50 * (1 + advantage))
 
 

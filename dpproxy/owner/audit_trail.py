@@ -16,8 +16,8 @@ from budget.audit import Balance
 from budget.trail import Trail
 from dpproxy.reporting.rows import OutputError
 
-VERSION = 2
-_READ = (1, VERSION)
+VERSION = 3
+_READ = (1, 2, VERSION)
 _KINDS = ("head", "limit", "balance", "entry")
 
 
@@ -43,8 +43,8 @@ def write_trail(file: TextIO, trail: Trail, noise: str) -> None:
             "balance",
             {
                 "account": one.account,
-                "used": _pair(one.used),
-                "reserved": _pair(one.reserved),
+                "used": _amounts(one.used),
+                "reserved": _amounts(one.reserved),
                 "period": one.period,
                 "first": one.first,
             },
@@ -122,8 +122,8 @@ def _entry(entry: EntryRow) -> dict[str, object]:
     return {
         **vars(entry),
         "reservation": str(entry.reservation),
-        "at_most": _pair(entry.at_most),
-        "charged": _pair(entry.charged),
+        "at_most": _amounts(entry.at_most),
+        "charged": _amounts(entry.charged),
         "time": entry.time.isoformat(),
     }
 
@@ -148,18 +148,20 @@ def _entry_of(told: dict[str, Any]) -> EntryRow:
 
 
 def _limit(told: dict[str, Any]) -> LimitRow:
-    limit = Limit(_whole(told["information"]), _whole(told["calls"]), told["period"], told["mode"])
+    information, calls = _whole(told["information"]), _whole(told["calls"])
+    limit = Limit(information, calls, told["period"], told["mode"], _whole(told.get("epsilon", 0)))
     return LimitRow(datetime.fromisoformat(told["time"]), limit, bool(told["frozen"]))
 
 
-def _pair(charge: Charge) -> list[int]:
-    return [charge.information, charge.calls]
+def _amounts(charge: Charge) -> list[int]:
+    return [charge.information, charge.calls, charge.epsilon]
 
 
 def _charge(told: object) -> Charge:
-    if not isinstance(told, list) or len(told) != 2:
+    """Older versions do not tell the pure epsilon."""
+    if not isinstance(told, list) or len(told) not in (2, 3):
         raise ValueError(f"{told} is no amount")
-    return Charge(_whole(told[0]), _whole(told[1]))
+    return Charge(*map(_whole, told))
 
 
 def _whole(value: object) -> int:

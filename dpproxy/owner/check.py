@@ -16,6 +16,7 @@ from budget.accounting import (
     shown_up,
 )
 from dpproxy.config.sections import PERIOD_DAYS, AccountLimit, Budget, ColumnSection, Privacy, TableSection
+from dpproxy.engine.paying_accounts import second_limit
 from dpproxy.owner.column_costs import cost
 from dpproxy.reporting.tables import print_table
 from rewriter.policy import Column, Policy, Table
@@ -59,12 +60,12 @@ class Guarantee:
     smallest: bool
 
 
-def guarantees(budget: Budget, privacy: Privacy) -> list[Guarantee]:
+def guarantees(limits: Iterable[AccountLimit], privacy: Privacy) -> list[Guarantee]:
     """The guarantee of every account that the file limits, by the three accountings; `privacy`: what it rests on.
 
     An account in mode "track" has none.
     """
-    return [bound for limit in limits_of(budget) for bound in guarantee_of(privacy, limit, limit)]
+    return [bound for limit in limits for bound in guarantee_of(privacy, limit, limit)]
 
 
 def guarantee_of(
@@ -210,21 +211,18 @@ def _number(value: Fraction) -> str:
     return str(value) if value.denominator == 1 else f"{float(value):g}"
 
 
-def limits_of(budget: Budget) -> list[AccountLimit]:
+def limits_of(budget: Budget, privacy: Privacy) -> list[AccountLimit]:
     """The accounts that the file names: any analyst's, those with limits of their own, teams, the dataset."""
     members = [name for team in budget.teams.values() for name in team.members]
     named = [link for name in (*budget.analysts, *members) for link in budget.chain(name)]
     listed = {f"analyst:{name}" for name in budget.analysts}
     anybody, *shared = budget.chain("")
-    return list(
-        dict.fromkeys(
-            [
-                replace(anybody, account="any analyst"),
-                *(link for link in named if link.account in listed or link.account.startswith("team:")),
-                *shared,
-            ]
-        )
-    )
+    links = [
+        replace(anybody, account="any analyst"),
+        *(link for link in named if link.account in listed or link.account.startswith("team:")),
+        *shared,
+    ]
+    return [replace(link, epsilon=second_limit(privacy, link.information)) for link in dict.fromkeys(links)]
 
 
 def _bounds_of(privacy: Privacy, limit: AccountLimit, periods: int) -> tuple[PrivacyBound, ...]:
@@ -236,6 +234,7 @@ def _bounds_of(privacy: Privacy, limit: AccountLimit, periods: int) -> tuple[Pri
         privacy.delta_prime,
         bounded_range_only=privacy.noise == "laplace",
         periods=periods,
+        epsilon_star=limit.epsilon,
     )
 
 

@@ -145,6 +145,7 @@ def _weak(privacy: Privacy, limits: list[AccountLimit]) -> Iterator[str]:
                     privacy.delta_prime,
                 ),
                 bounded_range_only=privacy.noise == "laplace",
+                epsilon_star=limit.epsilon,
             )
             epsilon = min(bound.epsilon for bound in bounds)
             if epsilon > MOST_EPSILON:

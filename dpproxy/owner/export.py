@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TextIO
 
 from budget.account import EntryRow
-from budget.units import shown
+from budget.units import UNBOUNDED, shown
 from dpproxy.backends.parquet import write_parquet
 from dpproxy.config.sections import Config
 from dpproxy.deployment.service import opened_vault
@@ -36,8 +36,10 @@ COLUMNS: Mapping[str, str] = {
     "calls": "DECIMAL(38, 6)",
     "period": "BIGINT",
     "replayed": "BOOLEAN",
+    "at_most_epsilon": "DECIMAL(38, 6)",
+    "epsilon": "DECIMAL(38, 6)",
 }
-"""The columns of an export, with their types in Parquet. Amounts are in units."""
+"""The columns of an export, with their types in Parquet. Amounts are in units; NULL where there is no pure epsilon."""
 
 
 class ExportFormat(StrEnum):
@@ -96,6 +98,10 @@ def _texts(entry: EntryRow) -> tuple[str | None, ...]:
         shown(entry.charged.calls),
         str(entry.period),
         _boolean(entry.replayed),
+        *(
+            None if amount.epsilon == UNBOUNDED else shown(amount.epsilon)
+            for amount in (entry.at_most, entry.charged)
+        ),
     )
 
 

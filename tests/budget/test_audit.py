@@ -196,8 +196,8 @@ def test_what_is_said_again_after_the_checkpoint_is_found(
     try:
         sql(
             "INSERT INTO dpproxy_ledger.entry (reservation, account, own, stage, kind, at_most_information,"
-            " at_most_calls, information, calls, period_number, written_at) VALUES (%s, %s, true, 0, 'reserve', 8, 1,"
-            " 0, 0, 1, now())",
+            " at_most_calls, at_most_epsilon, information, calls, epsilon, period_number, written_at)"
+            " VALUES (%s, %s, true, 0, 'reserve', 8, 1, 4, 0, 0, 0, 1, now())",
             settled.reservation,
             settled.account,
         )

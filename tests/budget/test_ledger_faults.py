@@ -160,7 +160,10 @@ def while_held(server: Embedded, statement: str, values: Sequence[object], act: 
 def test_an_answer_that_is_just_being_stored_wins(ledger: Ledger, server: Embedded, account: Account) -> None:
     alice, bob = account(), account()
     settle(ledger, hold(ledger, alice))
-    storing = "INSERT INTO dpproxy_ledger.answer SELECT %s, gen_random_uuid(), 'theirs'::bytea, 3000000, 0, 'e', now()"
+    storing = (
+        "INSERT INTO dpproxy_ledger.answer"
+        " SELECT %s, gen_random_uuid(), 'theirs'::bytea, 3000000, 0, 'e', now(), 3000000"
+    )
     key, held = bob.encode(), hold(ledger, bob)
     assert while_held(server, storing, [key], lambda: settle(ledger, held, key)) == b"theirs"
     assert ledger.accounts.budget(bob)[0].used == 3

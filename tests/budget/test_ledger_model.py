@@ -33,50 +33,66 @@ from budget.account import (
     Settlement,
 )
 from budget.ledger import Ledger
+from budget.units import UNBOUNDED
 from dpproxy.embedded.server import Embedded
 
 pytestmark = pytest.mark.service
 
-Pair = tuple[int, int]
+Amounts = tuple[int, int, int]
+NOTHING = (0, 0, 0)
 _lives = itertools.count()
 amount = st.integers(min_value=0, max_value=60)
 pairs = st.tuples(amount, st.integers(min_value=0, max_value=6))
 
 
-def plus(left: Pair, right: Pair) -> Pair:
-    return left[0] + right[0], left[1] + right[1]
+@st.composite
+def costs(draw: st.DrawFn) -> Amounts:
+    """A third of the releases are Gaussian."""
+    information, calls = draw(pairs)
+    pure = (information + 1) // 2 + draw(st.integers(0, 5))
+    return information, calls, draw(st.sampled_from((pure, pure, UNBOUNDED))) if information + calls else 0
 
 
-def minus(left: Pair, right: Pair) -> Pair:
-    return left[0] - right[0], left[1] - right[1]
+def plus(left: Amounts, right: Amounts) -> Amounts:
+    return left[0] + right[0], left[1] + right[1], left[2] + right[2]
 
 
-def within(left: Pair, right: Pair) -> bool:
-    return left[0] <= right[0] and left[1] <= right[1]
+def minus(left: Amounts, right: Amounts) -> Amounts:
+    return left[0] - right[0], left[1] - right[1], left[2] - right[2]
+
+
+def within(left: Amounts, right: Amounts) -> bool:
+    """Whether an account may have spent so much under a limit: by either filter."""
+    return (left[0] <= right[0] or left[2] <= right[2]) and left[1] <= right[1]
+
+
+def limit_of(information: int, calls: int) -> Amounts:
+    """So few units of so small an epsilon_per that their epsilon is that of as many steps."""
+    return information, calls, information
 
 
 @dataclass
 class Account:
-    limit: Pair
-    kept_used: Pair = (0, 0)
-    reserved: Pair = (0, 0)
+    limit: Amounts
+    kept_used: Amounts = NOTHING
+    reserved: Amounts = NOTHING
     started: bool = False
     over: bool = False
     frozen: bool = False
 
     @property
-    def used(self) -> Pair:
-        return (0, 0) if self.over else self.kept_used
+    def used(self) -> Amounts:
+        return NOTHING if self.over else self.kept_used
 
     @property
-    def left(self) -> Pair:
+    def left(self) -> Amounts:
         return minus(self.limit, plus(self.used, self.reserved))
 
-    def hold(self, most: Pair) -> None:
+    def hold(self, most: Amounts) -> None:
         self.kept_used, self.over, self.started = self.used, False, True
         self.reserved = plus(self.reserved, most)
 
-    def resolve(self, most: Pair, cost: Pair) -> None:
+    def resolve(self, most: Amounts, cost: Amounts) -> None:
         self.reserved = minus(self.reserved, most)
         self.kept_used = plus(self.kept_used, cost)
 
@@ -85,7 +101,7 @@ class Account:
 class Held:
     reservation: Reservation
     chain: tuple[str, ...]
-    most: Pair
+    most: Amounts
     reached: bool
     open: bool = True
 
@@ -94,10 +110,10 @@ class Held:
 class Model:
     accounts: dict[str, Account]
     held: list[Held] = field(default_factory=list)
-    stored: dict[bytes, tuple[Pair, bytes]] = field(default_factory=dict)
+    stored: dict[bytes, tuple[Amounts, bytes]] = field(default_factory=dict)
     paid: set[tuple[str, bytes]] = field(default_factory=set)
 
-    def resolve(self, held: Held, own_cost: Pair, shared_cost: Pair) -> None:
+    def resolve(self, held: Held, own_cost: Amounts, shared_cost: Amounts) -> None:
         held.open = False
         for name in held.chain:
             self.accounts[name].resolve(held.most, own_cost if name == held.chain[0] else shared_cost)
@@ -112,10 +128,10 @@ class Lives(RuleBasedStateMachine):
         self.server, self.pinned, self.age = server, pinned, age
         self.ledger = self.reopened()
         self.alice, self.bob, self.team = (f"{kind}:model {self.life}" for kind in ("a", "b", "team"))
-        limits = {self.alice: (100, 9), self.bob: (70, 5), self.team: (150, 12)}
+        limits = {self.alice: limit_of(100, 9), self.bob: (70, 5, 0), self.team: limit_of(150, 12)}
         self.model = Model({name: Account(limit) for name, limit in limits.items()})
         for name, limit in limits.items():
-            self.ledger.accounts.seed(name, Limit(*limit, "day"))
+            self.ledger.accounts.seed(name, Limit(*limit[:2], "day", "enforce", limit[2]))
 
     def reopened(self) -> Ledger:
         return Ledger.open(self.server.conninfo(), self.pinned, instance=f"life {self.life}")
@@ -123,10 +139,10 @@ class Lives(RuleBasedStateMachine):
     def pick(self, number: int) -> Held:
         return self.model.held[number % len(self.model.held)]
 
-    @rule(first=st.booleans(), shared=st.booleans(), most=pairs, reached=st.booleans())
-    def reserve(self, first: bool, shared: bool, most: Pair, reached: bool) -> None:
+    @rule(first=st.booleans(), shared=st.booleans(), most=costs(), reached=st.booleans())
+    def reserve(self, first: bool, shared: bool, most: Amounts, reached: bool) -> None:
         chain = (self.alice if first else self.bob, *((self.team,) if shared else ()))
-        if most == (0, 0):
+        if most == NOTHING:
             return
         pays = all(within(most, self.model.accounts[name].left) for name in chain)
         got = self.try_reserve(chain, most, reached)
@@ -139,7 +155,8 @@ class Lives(RuleBasedStateMachine):
         if isinstance(got, Exhausted):
             assert not pays
             left = self.model.accounts[chain[0]].left
-            assert got.left == (None if within(most, left) else Charge(*left))
+            shown = Charge(max(0, left[0]), max(0, left[1]), left[2] if left[2] > 0 else UNBOUNDED)
+            assert got.left == (None if within(most, left) else shown)
             return
         assert pays
         for name in chain:
@@ -147,7 +164,7 @@ class Lives(RuleBasedStateMachine):
         self.model.held.append(Held(got, chain, most, reached))
 
     def try_reserve(
-        self, chain: tuple[str, ...], most: Pair, reached: bool
+        self, chain: tuple[str, ...], most: Amounts, reached: bool
     ) -> Reservation | Exhausted | Frozen:
         charges = [Charge(*most)]
         try:
@@ -180,7 +197,7 @@ class Lives(RuleBasedStateMachine):
         else:
             assert held.open
             assert not held.reached
-            self.model.resolve(held, (0, 0), (0, 0))
+            self.model.resolve(held, NOTHING, NOTHING)
 
     @precondition(lambda self: self.model.held)
     @rule(number=st.integers(0, 50))
@@ -199,9 +216,11 @@ class Lives(RuleBasedStateMachine):
     def settle(self, number: int, key: int, part: int) -> None:
         held = self.pick(number)
         name = f"key {self.life} {key}".encode()
-        actual = (held.most[0] * part // 4, held.most[1])
+        information, calls, most = held.most
+        actual = (information * part // 4, calls, most * part // 4 if most < UNBOUNDED else most)
+        actual = (actual[0], calls, max(actual[2], (actual[0] + 1) // 2) if actual[0] + calls else 0)
         before = self.model.stored.get(name)
-        if before is not None and held.open and not within(before[0], held.most):
+        if before is not None and held.open and not Charge(*held.most[:2]).covers(Charge(*before[0][:2])):
             return
         answer = f"answer {number} {part}".encode()
         try:
@@ -216,7 +235,7 @@ class Lives(RuleBasedStateMachine):
         assert held.open
         self.check_settled(held, name, (actual, answer) if before is None else before, before, done)
 
-    def call_settle(self, held: Held, actual: Pair, name: bytes, answer: bytes) -> Settled:
+    def call_settle(self, held: Held, actual: Amounts, name: bytes, answer: bytes) -> Settled:
         return self.ledger.settle(
             held.reservation,
             Settlement(
@@ -231,10 +250,10 @@ class Lives(RuleBasedStateMachine):
         )
 
     def check_settled(
-        self, held: Held, name: bytes, now: tuple[Pair, bytes], before: object, done: Settled
+        self, held: Held, name: bytes, now: tuple[Amounts, bytes], before: object, done: Settled
     ) -> None:
         own = held.chain[0]
-        cost = (0, 0) if (own, name) in self.model.paid else now[0]
+        cost = NOTHING if (own, name) in self.model.paid else (*now[0][:2], min(now[0][2], held.most[2]))
         self.model.resolve(held, cost, held.most)
         self.model.stored[name] = now
         self.model.paid.add((own, name))
@@ -255,18 +274,18 @@ class Lives(RuleBasedStateMachine):
         account.over = account.started
 
     @rule(which=st.integers(0, 2), limit=pairs)
-    def set_limit(self, which: int, limit: Pair) -> None:
+    def set_limit(self, which: int, limit: tuple[int, int]) -> None:
         name = (self.alice, self.bob, self.team)[which]
-        account, new = self.model.accounts[name], plus(limit, (40, 4))
+        account, new = self.model.accounts[name], limit_of(limit[0] + 40, limit[1] + 4)
         try:
-            self.ledger.accounts.set_limit(name, Limit(*new, "day"))
+            self.ledger.accounts.set_limit(name, Limit(*new[:2], "day", "enforce", new[2]))
         except LimitTooLow:
             assert not within(plus(account.used, account.reserved), new)
             return
         assert within(plus(account.used, account.reserved), new)
         # Until a query begins a period, what was held before still counts for the one that is over.
         if account.over:
-            account.kept_used = (0, 0)
+            account.kept_used = NOTHING
         account.limit = new
 
     @rule(which=st.integers(0, 2), frozen=st.booleans())
@@ -297,23 +316,27 @@ class Lives(RuleBasedStateMachine):
         self.ledger = self.reopened()
         for held in self.model.held:
             if held.open:
-                cost = held.most if held.reached else (0, 0)
+                cost = held.most if held.reached else NOTHING
                 self.model.resolve(held, cost, cost)
 
     @invariant()
     def balances_are_as_modelled(self) -> None:
         for name, account in self.model.accounts.items():
-            rows = self.ledger.accounts.budget(name)
-            shown = tuple(
-                (int(row.limit * 10**6), int(row.used * 10**6), int(row.reserved * 10**6)) for row in rows
-            )
-            assert shown == tuple(zip(account.limit, account.used, account.reserved, strict=True))
+            row = self.ledger.accounts.get(name)
+            limit = row.limit.information, row.limit.calls, row.limit.epsilon
+            assert limit == account.limit
+            assert (row.used, row.reserved) == (shown(account.used), shown(account.reserved))
+            assert within(plus(account.used, account.reserved), account.limit)
 
     def teardown(self) -> None:
         assert self.ledger.history.verify() is None
         mark = self.ledger.high_water.now()
         self.ledger.high_water.check(mark)
         self.ledger.close()
+
+
+def shown(amounts: Amounts) -> Charge:
+    return Charge(*amounts[:2], min(UNBOUNDED, amounts[2]))
 
 
 @pytest.mark.usefixtures("ledger")

@@ -242,24 +242,27 @@ def test_facts_are_held_by_constraints_too(shared_ledger: Ledger, server: Embedd
     )[0]
     resolving = (
         "INSERT INTO dpproxy_ledger.entry (reservation, account, own, stage, kind, opened, at_most_information,"
-        " at_most_calls, information, calls, period_number, written_at) VALUES (%s, 'analyst:constrained', true,"
-        " 1, %s, 0, %s, 1, %s, 1, 1, now())"
+        " at_most_calls, information, calls, period_number, written_at, at_most_epsilon, epsilon)"
+        " VALUES (%s, 'analyst:constrained', true, 1, %s, 0, %s, 1, %s, 1, 1, now(), %s, %s)"
     )
     with psycopg.connect(server.conninfo(), autocommit=True) as owner:
-        for kind, most, charged, error in (
-            ("settle", 5, 6, errors.CheckViolation),
-            ("settle", 6, 6, errors.ForeignKeyViolation),
-            ("refund", 5, 5, errors.CheckViolation),
+        for kind, most, charged, epsilon, error in (
+            ("settle", 5, 6, 9, errors.CheckViolation),
+            ("settle", 6, 6, 9, errors.ForeignKeyViolation),
+            ("refund", 5, 5, 9, errors.CheckViolation),
+            ("settle", 5, 5, 10, errors.CheckViolation),
+            ("settle", 5, 5, 2, errors.CheckViolation),
+            ("settle", 5, 5, None, errors.NotNullViolation),
         ):
             with pytest.raises(error):
-                owner.execute(resolving, (held.id, kind, most, charged))
+                owner.execute(resolving, (held.id, kind, most, charged, 9, epsilon))
         with pytest.raises(errors.CheckViolation):
             owner.execute(
                 "UPDATE dpproxy_ledger.account SET used_information = 11 WHERE name = 'analyst:constrained'"
             )
         shared_ledger.spend(held)
         with pytest.raises(errors.UniqueViolation):
-            owner.execute(resolving, (held.id, "settle", 5, 5))
+            owner.execute(resolving, (held.id, "settle", 5, 5, 9, 9))
     assert shared_ledger.history.verify() is None
 
 

@@ -95,10 +95,14 @@ class QuantileMeter:
     def name(self) -> str:
         return QuantileChoice.__name__ if self.choices else QuantileTree.__name__
 
+    @property
+    def _each(self) -> Cost:
+        return COST if self.choices else self.tree.cost_at_most
+
     def cost(self, groups: int) -> Cost:
         if self._measure.weighted:  # a unit's weights are bounded over all groups
-            return COST if groups else FREE
-        return Cost(self.changed.of(groups) * COST.information, Fraction(0))
+            return self._each if groups else FREE
+        return self._each.times(self.changed.of(groups))
 
     def parameters(self, groups: int) -> Plain:
         law = [one.parameters for one in self.choices] or self.tree.parameters

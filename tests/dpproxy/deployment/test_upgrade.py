@@ -18,6 +18,7 @@ import duckdb
 import pytest
 from typer.testing import CliRunner
 
+from budget.units import UNBOUNDED
 from dpproxy.cli.app import app
 from dpproxy.deployment.service import Service, configured
 
@@ -82,7 +83,10 @@ def test_limits_and_balances_are_those_that_were_left(opened: Opened) -> None:
 
 
 def test_every_line_of_the_trail_is_there(opened: Opened) -> None:
-    """Lines may say more than they did; the head says when it was written, and more is pinned by and by."""
+    """Lines may say more than they did; the head says when it was written, and more is pinned by and by.
+
+    Amounts have pure epsilon since: one that was not said is unbounded.
+    """
     now = [json.loads(line) for line in opened.trail().read_text().splitlines()]
     then = [json.loads(line) for line in (opened.state / "trail.jsonl").read_text().splitlines()]
     assert len(now) == len(then)
@@ -91,6 +95,10 @@ def test_every_line_of_the_trail_is_there(opened: Opened) -> None:
         if kind == "head":
             assert one[kind]["pinned"] == one[kind]["pinned"] | told["pinned"]
         else:
+            for unit in ("used", "reserved", "at_most", "charged"):
+                if unit in told:
+                    assert one[kind][unit][2] == (UNBOUNDED if any(told[unit]) else 0)
+                    told[unit].append(one[kind][unit][2])
             assert one[kind] == one[kind] | told
 
 

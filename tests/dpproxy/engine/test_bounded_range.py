@@ -25,6 +25,7 @@ from mechanisms.count_release import KnownCountRelease, PrivateCountRelease
 from mechanisms.known_domain import KnownGauss, KnownGumb, KnownLap
 from mechanisms.positive_histogram import PositiveHistogram
 from mechanisms.unknown_domain import UnkGauss, UnkGumb, UnkLap
+from rewriter.refusal import Refusal
 from tests.dpproxy.engine.test_executor import Analyst
 from tests.dpproxy.serving import POLICY, make, within
 
@@ -40,8 +41,11 @@ CONCENTRATED = ("0.8615", "5e-09")
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A deployment in which ann and eve (with her team) have had Laplace noise only, and bob Gaussian noise before."""
+def deployment(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, list[str]]]:
+    """A deployment in which ann and eve (with her team) have had Laplace noise only, and bob Gaussian noise before.
+
+    With what flo was told, who asked until nothing was left.
+    """
     folder: Path = tmp_path_factory.mktemp("noise")
     file = make(folder, POLICY + BUDGET)
     with Service.start(configured(file), alone=True) as service:
@@ -51,7 +55,23 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         Analyst(service, "ann").ask(COUNT.format(2))
         Analyst(service, "eve").ask(SUM.format(1))
         Analyst(service, "bob").ask(COUNT.format(3))
-    return folder
+        flo, told = Analyst(service, "flo"), dict[str, list[str]]()
+        for number in range(5):
+            flo.ask(COUNT.format(10 + number))
+        told["budget"] = [f"{row[0]} {row[1]}" for row in flo.ask("SELECT unit, used FROM dpproxy.budget")]
+        told["explain"] = [row[0] for row in flo.ask("EXPLAIN " + COUNT.format(20))]
+        for number in range(3):
+            flo.ask(COUNT.format(30 + number))
+        with pytest.raises(Refusal) as refused:
+            flo.ask(COUNT.format(40))
+        told["refused"] = [refused.value.code, refused.value.message]
+        told["again"] = [str(len(flo.ask(COUNT.format(10))))]
+    return folder, told
+
+
+@pytest.fixture(scope="module")
+def folder(deployment: tuple[Path, dict[str, list[str]]]) -> Path:
+    return deployment[0]
 
 
 def smallest(rows: list[dict[str, Any]]) -> tuple[str, str]:
@@ -69,6 +89,7 @@ EXPECTED = {
     "analyst:ann": BOUNDED,
     "analyst:bob": CONCENTRATED,
     "analyst:eve": BOUNDED,
+    "analyst:flo": BOUNDED,
     "team:acme": BOUNDED,
 }
 
@@ -89,6 +110,18 @@ def test_a_mechanism_of_either_noise_is_recorded_with_it(noise: Literal["laplace
 
 def test_the_owner_is_told_the_guarantee_of_what_was_released(folder: Path) -> None:
     assert accounts("budget", "show", "-c", str(folder / "dpproxy.toml")) == EXPECTED
+
+
+def test_eight_laplace_counts_for_four_units(deployment: tuple[Path, dict[str, list[str]]]) -> None:
+    """By their pure epsilon, half an epsilon_per each, at the guarantee of four units."""
+    told = deployment[1]
+    assert sorted(told["budget"]) == ["calls 0", "epsilon 2.5", "information 5"]
+    assert "  Left: 0 information units and 40 calls" in told["explain"]
+    assert "  Or by pure epsilon: at most 0.5 epsilon units, of which 1.5 are left" in told["explain"]
+    code, message = told["refused"]
+    assert code == "PV001"
+    assert message.endswith("needs 1 information unit and 0 calls, 0 information units and 40 calls left")
+    assert told["again"] == ["1"], "an answer that was paid for is read again"
 
 
 def test_a_reviewer_derives_it_from_the_entries(folder: Path, tmp_path: Path) -> None:
