@@ -58,20 +58,23 @@ INSERT INTO dpproxy_ledger.account
     SELECT 'analyst:' || n, 1000000000000000, 1000000000000000, 'none', 'enforce', 1, 1, now()
     FROM generate_series(0, 9999) AS n ON CONFLICT DO NOTHING;
 INSERT INTO dpproxy_ledger.entry
-    (reservation, account, own, stage, kind, opened, at_most_information, at_most_calls, information, calls,
-    period_number, written_at, mechanism, query, release_key, noise)
+    (reservation, account, own, stage, kind, opened, at_most_information, at_most_calls, at_most_epsilon,
+    information, calls, epsilon, period_number, written_at, mechanism, query, release_key, noise)
     SELECT id, account, true, stage, CASE stage WHEN 0 THEN 'reserve' ELSE 'settle' END, CASE stage WHEN 1 THEN 0 END,
-        21000000, 1000000, stage * 7000000, stage * 1000000, 1, at, CASE stage WHEN 0 THEN 'KnownGauss' END,
+        21000000, 1000000, 1::bigint << 60, stage * 7000000, stage * 1000000, stage * (1::bigint << 60), 1, at,
+        CASE stage WHEN 0 THEN 'KnownGauss' END,
         'SELECT COUNT(*) FROM visits WHERE seconds < ' || n, CASE stage WHEN 1 THEN sha256(uuid_send(id)) END,
         CASE stage WHEN 1 THEN 'standard deviation 23.1, 95% within 45.3' END
     FROM asked, generate_series(0, 1) AS stage ORDER BY n, stage;
 INSERT INTO dpproxy_ledger.mark (reservation, reached) SELECT id, true FROM asked;
-INSERT INTO dpproxy_ledger.answer (release_key, reservation, answer, information, calls, epoch, stored_at)
-    SELECT sha256(uuid_send(id)), id, decode(repeat('00', 300), 'hex'), 7000000, 1000000, '2026-11', at FROM asked;
+INSERT INTO dpproxy_ledger.answer (release_key, reservation, answer, information, calls, epsilon, epoch, stored_at)
+    SELECT sha256(uuid_send(id)), id, decode(repeat('00', 300), 'hex'), 7000000, 1000000, 1::bigint << 60, '2026-11', at
+    FROM asked;
 INSERT INTO dpproxy_ledger.request (account, request_key, release_key, mechanism, query)
     SELECT account, sha256(uuid_send(id)), sha256(uuid_send(id)), 'KnownGauss', 'SELECT ' || n FROM asked;
 UPDATE dpproxy_ledger.account SET
-    used_information = used_information + 7000000 * of_it.n, used_calls = used_calls + 1000000 * of_it.n
+    used_information = used_information + 7000000 * of_it.n, used_calls = used_calls + 1000000 * of_it.n,
+    used_epsilon = used_epsilon + 2::numeric ^ 60 * of_it.n
     FROM (SELECT account, count(*) AS n FROM asked GROUP BY account) AS of_it WHERE name = of_it.account;
 DROP TABLE asked;
 ANALYZE
