@@ -57,7 +57,7 @@ def numbers(lines: list[str]) -> list[tuple[float, float]]:
     """The sum and the average, each with its interval."""
     found = []
     for part in parts(lines)[: len(NUMBERS)]:
-        (value,) = re.findall(r"^ +([\d.]+)$", part, re.M)
+        (value,) = re.findall(r"^ +(-?[\d.]+)$", part, re.M)
         (within,) = re.findall(r"\+- ([\d.]+) with 95%", part)
         found.append((float(value), float(within)))
     return found
