@@ -186,7 +186,7 @@ def test_every_draw_is_paid_for(service: Service, monkeypatch: pytest.MonkeyPatc
     analysts = {name: Analyst(service, name) for name in ACCOUNTS}
     for analyst in analysts.values():
         assert analyst.used() == (0, 0)
-    asked: list[tuple[str, str]] = []
+    asked: list[tuple[str, str, dict[str, str]]] = []
     settle = service.ledger.settle
 
     def settled(*given: Any) -> Settled:
@@ -199,7 +199,7 @@ def test_every_draw_is_paid_for(service: Service, monkeypatch: pytest.MonkeyPatc
     for _ in range(STATEMENTS):
         name, sql, settings = chance.choice(ACCOUNTS), statement(chance), precision(chance)
         if asked and chance.random() < 0.2:
-            name, sql = chance.choice(asked)
+            name, sql, settings = chance.choice(asked)
         trouble.kind, trouble.after = chance.choice(["", "", "", "fails", "cancelled"]), chance.randint(1, 3)
         draws.begin(name)
         before = charged(service, name)
@@ -214,7 +214,7 @@ def test_every_draw_is_paid_for(service: Service, monkeypatch: pytest.MonkeyPatc
         # Prices are rounded up to a millionth of a unit, each settlement by itself.
         assert paid >= draws.spent - Fraction(1, 10**12), f"{name} has not paid for all draws of {sql}"
         free += paid == 0
-        asked.append((name, sql))
+        asked.append((name, sql, settings))
     assert free > 5
     assert failed > 10
     assert draws.reused > 5
