@@ -1,25 +1,28 @@
 """Which mechanism answers: the table of the design as one lookup, on public facts only.
 
-Why: docs/decisions/running-counts-by-a-square-root.md.
+Why: docs/decisions/cheapest-for-the-same-noise.md, docs/decisions/running-counts-by-a-square-root.md.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Literal
 
 from mechanisms.continual import RunningCounter, UnknownDomainBinary
-from mechanisms.correlated_counts import CorrelatedCounts
+from mechanisms.correlated_counts import CorrelatedCounts, price_of_one
 from mechanisms.histogram import Mechanism
 from mechanisms.known_domain import KnownGauss, KnownGumb, KnownLap
 from mechanisms.positive_histogram import PositiveHistogram
 from mechanisms.square_root import MOST_TIMES, UnknownDomainSquareRoot
+from mechanisms.top_counts import TopCounts
 from mechanisms.unknown_domain import UnkGauss, UnkGumb, UnkLap
 from mechanisms.validation import check_bounds, check_delta, check_epsilon
 
 CellNoise = KnownLap | KnownGauss | CorrelatedCounts
 """Mechanisms that release every cell."""
+TOP_K = KnownGumb | UnkGumb | TopCounts
+"""Mechanisms that release the k largest, in a noisy order, of groups of which a unit may be in any number."""
 ACCURATE_UP_TO = 4
 """The largest delta0 at which delta0 information units are spent for sigma = 2 tau/eps_per by default."""
 CELLS_WITHOUT_K = 64
@@ -40,6 +43,7 @@ class MechanismSettings:
         spend: what the analyst asks for, None for the default.
         d_bar: the least number of elements of an unknown domain that can be released.
         most_groups: how many groups of a restricted unknown domain are fetched, all of them; 0 for the largest alone.
+        paper: whether only the mechanisms of the papers answer.
 
     ValueError for parameters out of range.
     """
@@ -50,6 +54,7 @@ class MechanismSettings:
     spend: Literal["accurate", "cheap"] | None
     d_bar: int
     most_groups: int = 0
+    paper: bool = False
 
     def __post_init__(self) -> None:
         check_epsilon(self.eps_per)
@@ -60,6 +65,11 @@ class MechanismSettings:
             check_bounds(most_groups=self.most_groups)
         if self.noise not in ("gaussian", "laplace") or self.spend not in ("accurate", "cheap", None):
             raise ValueError("unknown noise or spend")
+
+    @property
+    def correlates(self) -> bool:
+        """Whether counts of units may have noise that is correlated."""
+        return self.noise == "gaussian" and not self.paper
 
     def spending(self, delta0: int) -> Literal["accurate", "cheap"]:
         """How Gaussian noise on counts of which one person changes `delta0` is paid for."""
@@ -107,7 +117,7 @@ def _known(
     if delta0 is None or delta0 >= cells:  # then the domain alone bounds it
         cheap = settings.spend == "cheap" and settings.noise == "gaussian"
         if k is not None and 2 * k < cells and not cheap:
-            return KnownGumb(settings.eps_per, tau, k, cells, counts)
+            return _top(settings, KnownGumb(settings.eps_per, tau, k, cells, counts))
         if k is None and cells > CELLS_WITHOUT_K:
             raise NoMechanism("a known domain this large needs a LIMIT")
         delta0 = cells
@@ -126,18 +136,23 @@ def noisy_cells(settings: MechanismSettings, cells: int, delta0: int, tau: int) 
     return KnownGauss(settings.eps_per, tau, delta0, cells, settings.spending(delta0))
 
 
-def cells_of_units(settings: MechanismSettings, cells: int) -> CellNoise:
-    """Noise on counts of units in `cells`, of which a unit may be in all: correlated noise where that is less.
+def cells_of_units(settings: MechanismSettings, cells: int, delta0: int) -> CellNoise:
+    """Noise on counts of units in `cells`, of which a unit is in `delta0` at most: correlated where that is better.
 
     >>> settings = MechanismSettings(Fraction(3, 20), Fraction(1, 10**10), "gaussian", None, 1000)
-    >>> [cells_of_units(settings, cells).name for cells in (1, 53)]
+    >>> [cells_of_units(settings, cells, cells).name for cells in (1, 53)]
     ['KnownGauss', 'CorrelatedCounts']
+
+    What the accurate noise of a single count costs is less; at the price of cheap noise, the noise is.
     """
-    apart = noisy_cells(settings, cells, cells, 1)
-    if isinstance(apart, KnownLap):
+    apart = noisy_cells(settings, cells, delta0, 1)
+    if isinstance(apart, KnownLap) or not settings.correlates:
         return apart
-    together = CorrelatedCounts(settings.eps_per, cells, apart.cost_at_most.information)
-    return together if together.stddev < apart.stddev else apart
+    accurate = price_of_one(cells)
+    if accurate >= delta0:
+        return apart
+    price = accurate if apart.spend == "accurate" else apart.cost_at_most.information
+    return CorrelatedCounts(settings.eps_per, cells, price)
 
 
 def _unknown(
@@ -154,21 +169,28 @@ def _unknown(
         return restricted(eps_per, delta_per, tau, delta0, d_bar)
     if k is None:
         raise NoMechanism("an unknown domain without a bound on its groups needs a LIMIT")
-    return UnkGumb(eps_per, delta_per, tau, k, d_bar, counts)
+    return _top(settings, UnkGumb(eps_per, delta_per, tau, k, d_bar, counts))
 
 
-def choose_running(settings: MechanismSettings, *, events: int, horizon: int, paper: bool) -> RunningCounter:
+def _top(settings: MechanismSettings, paper: KnownGumb | UnkGumb) -> Mechanism:
+    """The top k with correlated noise on its counts, where a unit is counted once in each and they are shown."""
+    if not settings.correlates or not paper.counts or paper.tau > 1:
+        return paper
+    return TopCounts(replace(paper, counts=False))
+
+
+def choose_running(settings: MechanismSettings, *, events: int, horizon: int) -> RunningCounter:
     """Choose the mechanism of running counts of unknown items: the tree or the square root, which has less noise.
 
     >>> settings = MechanismSettings(Fraction(3, 20), Fraction(1, 10**10), "gaussian", None, 1000)
-    >>> choose_running(settings, events=1, horizon=365, paper=False).name
+    >>> choose_running(settings, events=1, horizon=365).name
     'UnknownDomainSquareRoot'
 
-    The tree answers with `paper`, of one time, where both have the same noise, of more times than the square root's
-    work allows, and where its noise would be too large for fixed point. ValueError for parameters out of range.
+    The tree answers with `settings.paper`, of one time, where both have the same noise, of more times than the square
+    root's work allows, and where its noise would be too large for fixed point. ValueError for parameters out of range.
     """
     bounds = settings.eps_per, settings.delta_per, 1, events, horizon, False
-    if not paper and 1 < horizon <= MOST_TIMES:
+    if not settings.paper and 1 < horizon <= MOST_TIMES:
         try:
             return UnknownDomainSquareRoot(*bounds)
         except ValueError:

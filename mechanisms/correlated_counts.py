@@ -54,7 +54,7 @@ class CorrelatedCounts:
     @cached_property
     def root(self) -> Fraction:
         """sqrt(G), rounded up to a multiple of 1/64: so both variances are rounded up."""
-        return Fraction(math.isqrt((self.cells << 12) - 1) + 1, 64)
+        return _root_up(self.cells)
 
     @property
     def _alone(self) -> Fraction:
@@ -100,4 +100,21 @@ class CorrelatedCounts:
         values = halves + (
             twice & halves & 1
         )  # a half goes to the even neighbour, which is up as often as down
-        return Release(np.arange(self.cells), values, self.stddev, self.cost_at_most)
+        return Release(
+            np.arange(self.cells), values, self.stddev, self.cost_at_most, common_stddev=self.common_stddev
+        )
+
+
+def price_of_one(cells: int) -> Fraction:
+    """Information units at which each of so many counts has the noise of a single count for one unit.
+
+    >>> price_of_one(1), price_of_one(9), float(price_of_one(10))
+    (Fraction(1, 1), Fraction(4, 1), 4.35)
+
+    Rounded up to a twentieth.
+    """
+    return Fraction(math.ceil(5 * (cells + 2 * _root_up(cells) + 1)), 20)
+
+
+def _root_up(number: int) -> Fraction:
+    return Fraction(math.isqrt((number << 12) - 1) + 1, 64)

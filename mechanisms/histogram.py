@@ -82,8 +82,9 @@ class Release:
     `indices`, `values`: int64, shape (r,); `values` is None where no counts are shown. `stddev` is the
     standard deviation of each count's noise, None where none is shown; where it differs from count to count
     it is the largest and `stddevs`, float64, shape (r,), tells them. `cost`: what was spent, never above
-    `cost_at_most`. An index into an unknown domain's histogram is a rank by true count: it serves to look
-    up the key and must not leave itself.
+    `cost_at_most`. `common_stddev`: the standard deviation of the part of the noise that all counts have in common. An
+    index into an unknown domain's histogram is a rank by true count: it serves to look up the key and must not leave
+    itself.
     """
 
     indices: Counts
@@ -91,6 +92,7 @@ class Release:
     stddev: float | None
     cost: Cost
     stddevs: NDArray[np.float64] | None = None
+    common_stddev: float = 0
 
 
 class Mechanism(Protocol):

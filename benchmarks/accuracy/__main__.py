@@ -18,6 +18,7 @@ from rich.console import Console
 
 from benchmarks.accuracy import shop, tpch
 from benchmarks.accuracy.asking import Measured, ask_all
+from benchmarks.accuracy.choices import MOST, choices, written_for_choices
 from benchmarks.accuracy.newcomer import ask_newcomers, written_for_newcomers
 from benchmarks.accuracy.page import Part, plot, written
 from benchmarks.accuracy.peers import table as peers
@@ -108,7 +109,9 @@ def main(arguments: Sequence[str]) -> int:
         "--venv", type=Path, help="what the names of the other libraries' environments begin with"
     )
     parser.add_argument(
-        "--parts", nargs="+", default=["sample", "precision", "newcomer", "shop", "tpch", "times", "peers"]
+        "--parts",
+        nargs="+",
+        default=["sample", "precision", "choices", "newcomer", "shop", "tpch", "times", "peers"],
     )
     options = parser.parse_args(arguments)
     console, keys, missed = Console(width=170), options.keys, False
@@ -132,6 +135,13 @@ def main(arguments: Sequence[str]) -> int:
                 sample.build(ROOT / "sample_data", file)
                 asked = ask_newcomers(file, ROOT / "sample_data" / "dpproxy.toml", min(keys, 5))
                 _kept_on_page(part, written_for_newcomers(asked, machine(), min(keys, 5)), console)
+                continue
+            if part == "choices":
+                file, policy = folder / "choices.duckdb", ROOT / "sample_data" / "dpproxy.toml"
+                sample.build(ROOT / "sample_data", file)
+                chosen = choices(file, policy, questions("sample"))
+                missed |= max(one.ratio for one in chosen) > MOST
+                _kept_on_page(part, written_for_choices(chosen, machine()), console)
                 continue
             if part == "precision":
                 file = folder / "precision.duckdb"

@@ -14,6 +14,7 @@ from fractions import Fraction
 from budget.account import Charge, Exhausted, Frozen
 from budget.units import micro, micro_limit, shown
 from dpproxy.config.precision import LEVELS, Target
+from dpproxy.engine.group_selection import CountSelection
 from dpproxy.engine.optimizer import combines
 from dpproxy.engine.postprocess import OutputColumn
 from dpproxy.engine.precision import FAR, excess, higher
@@ -21,6 +22,7 @@ from dpproxy.engine.release_plan import ReleasePlan, charge
 from dpproxy.engine.released_table import ReleasedTable
 from dpproxy.engine.select_running import RunningSelection
 from mechanisms.histogram import Cost
+from mechanisms.top_counts import TopCounts
 
 HOPE = 4
 """Where more than so many times the highest level seems needed, nothing more is spent. It only seems so: what is known
@@ -47,7 +49,8 @@ class Climb:
     def first(self) -> ReleasePlan:
         """The highest level that is paid for, or the least that is tried.
 
-        Groups are not found, and values not chosen, with less than the usual precision: intervals do not cover that.
+        Groups are not found, and values not chosen, with less than the usual precision, since intervals do not cover
+        that; but for the ranks of counts that are shown, which are more exact than these.
         """
         owned = [plan for plan in self.plans.values() if not self._missing(plan)]
         if owned:
@@ -56,7 +59,9 @@ class Climb:
         if self.most < Cost.sum((least.price, usual.price)).information:  # too little for a second look
             within = [plan for plan in self.plans.values() if plan.price.information <= self.most]
             return within[-1] if within else least
-        return least if combines(usual) != "never" else usual
+        selection = usual.selection
+        ranked = isinstance(selection, CountSelection) and isinstance(selection.mechanism, TopCounts)
+        return least if ranked or combines(usual) != "never" else usual
 
     def first_price(self) -> Charge:
         """What a first look costs."""

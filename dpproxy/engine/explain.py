@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import NamedTuple
 
 from budget.account import Charge
 from budget.units import UNBOUNDED, micro, shown
@@ -17,6 +18,7 @@ from dpproxy.engine.measurement.distinct import DistinctMeter
 from dpproxy.engine.measurement.presence import PresenceMeter
 from dpproxy.engine.measurement.quantiles import QuantileMeter
 from dpproxy.engine.measurement.totals import TotalsMeasurement
+from dpproxy.engine.options import ReleaseOptions
 from dpproxy.engine.release_plan import ReleasePlan, charge
 from dpproxy.engine.select_partitions import PartitionSelection
 from dpproxy.engine.select_running import RunningSelection
@@ -26,6 +28,8 @@ from mechanisms.histogram import Cost, Mechanism
 from mechanisms.known_domain import KnownGumb
 from mechanisms.numeric import ClampedSum
 from mechanisms.positive_histogram import PositiveHistogram
+from mechanisms.runners_up import COMPARED, runners_up
+from mechanisms.top_counts import TopCounts
 from mechanisms.unit_clip import UnitClip
 from mechanisms.unit_moments import LENGTH
 from mechanisms.unknown_domain import UnkGumb
@@ -131,14 +135,15 @@ def explanation(explained: Explained, left: Charge | None) -> Iterator[Property]
             plan.node.aggregate.measures,
             plan.selection.place,
             top,
-            plan.terms.worth,
+            plan.terms,
+            _Groups(None if node.cells is None else len(node.cells), node.delta0),
         )
     elif isinstance(plan.selection, PartitionSelection):
         yield from _by_weight(plan, plan.selection)
     elif isinstance(plan.selection, RunningSelection):
         yield from _by_time(plan.selection, plan.stream is not None, plan.terms.worth)
     for meter in plan.meters:
-        yield from _meter(meter, plan.selection.most, plan.terms.worth)
+        yield from _meter(meter, plan.selection.most, plan.terms)
     if plan.open_ended or isinstance(plan.selection, PartitionSelection):
         yield "Shown", plan.least
     if plan.wider is not None:
@@ -166,9 +171,22 @@ def _level(plan: ReleasePlan, paid: Collection[bytes]) -> str:
     return f"dpproxy.units = {shown(micro(plan.level))} {'; '.join((price, *dict.fromkeys(noise)))}"
 
 
+class _Groups(NamedTuple):
+    """How many cells a known domain has, and the most groups of a unit; None where nothing bounds them."""
+
+    cells: int | None
+    delta0: int | None
+
+
 def _mechanism(
-    mechanism: Mechanism | ClampedSum, measures: tuple[Measure, ...], place: int, top: str, worth: Worth
+    mechanism: Mechanism | ClampedSum,
+    measures: tuple[Measure, ...],
+    place: int,
+    top: str,
+    terms: ReleaseOptions,
+    groups: _Groups,
 ) -> Iterator[Property]:
+    worth = terms.worth
     yield "Mechanism", f"{mechanism.name}{top}"
     if isinstance(mechanism, (KnownCountRelease, PrivateCountRelease)):
         yield "Noise", f"standard deviation {mechanism.stddev:.0f} at most, and less on small counts"
@@ -177,7 +195,7 @@ def _mechanism(
     elif mechanism.stddev is not None:
         common = (
             f", of which {mechanism.common_stddev:.2f} is the same on all"
-            if isinstance(mechanism, CorrelatedCounts)
+            if isinstance(mechanism, (CorrelatedCounts, TopCounts))
             else ""
         )
         yield "Noise", f"standard deviation {mechanism.stddev:.2f} on each count{common}"
@@ -194,6 +212,17 @@ def _mechanism(
         if most is not None:
             yield "Groups fetched", f"all; more than {most} are an error (PV090) that is charged"
     yield "Price", _price(mechanism, worth)
+    if isinstance(mechanism, COMPARED) and terms.settings.correlates and isinstance(measure, Count):
+        yield from _instead(mechanism, terms, groups, measure.tau)
+
+
+def _instead(mechanism: Mechanism, terms: ReleaseOptions, groups: _Groups, tau: int) -> Iterator[Property]:
+    """What the mechanisms cost that were not chosen."""
+    prices = runners_up(terms.settings, mechanism, cells=groups.cells, delta0=groups.delta0, tau=tau)
+    # To 3 digits, since noise of the same size is not reached exactly.
+    listed = (f"{name} {price * float(terms.units):.3g}" for name, price in prices.items())
+    if said := ", ".join(listed):
+        yield "Instead, for the same noise", f"{said} information units"
 
 
 def _sum_noise(mechanism: ClampedSum, measure: Measure) -> Iterator[Property]:
@@ -205,6 +234,10 @@ def _sum_noise(mechanism: ClampedSum, measure: Measure) -> Iterator[Property]:
 
 def _price(mechanism: Mechanism | ClampedSum, worth: Worth) -> str:
     """What a count or sum costs, in words; an allowance is in the account's units already."""
+    if isinstance(mechanism, TopCounts):
+        most, counts = mechanism.cost_at_most, mechanism.counts_of(mechanism.ranks.k).cost_at_most
+        shares = f"{_units(worth(most))}, of which {shown(micro(worth(counts).information))} for all counts together"
+        return f"{shares}; rows not returned are free" if most.calls else shares
     if isinstance(mechanism, (KnownGumb, UnkGumb)):
         one, two = (worth(Cost(Fraction(n), Fraction(0))) for n in (1, 2))
         share = shown(micro(one.information))
@@ -259,10 +292,12 @@ def _by_time(selection: RunningSelection, lasts: bool, worth: Worth) -> Iterator
     yield "Price", f"{_units(worth(mechanism.cost_at_most))} for all items and times; {later}"
 
 
-def _meter(meter: Measurement, groups: int, worth: Worth) -> Iterator[Property]:
+def _meter(meter: Measurement, groups: int, terms: ReleaseOptions) -> Iterator[Property]:
+    worth = terms.worth
     if isinstance(meter, SumMeasurement):
+        bounds = _Groups(groups, meter.changed.of(groups))
         for place, mechanism in zip(meter.places, meter.mechanisms(groups), strict=True):
-            yield from _mechanism(mechanism, meter.node.aggregate.measures, place, "", worth)
+            yield from _mechanism(mechanism, meter.node.aggregate.measures, place, "", terms, bounds)
     elif isinstance(meter, TotalsMeasurement):
         for place, found in zip(meter.places, meter.mechanisms(groups), strict=True):
             yield "Mechanism", f"{found.name}, {named(meter.node.aggregate.measures[place])}"

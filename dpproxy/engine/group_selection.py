@@ -12,6 +12,7 @@ import numpy as np
 from dpproxy.backends.base import Fetched
 from dpproxy.engine.bins import Bins
 from dpproxy.engine.planner import BoundNode
+from mechanisms.choose import TOP_K
 from mechanisms.histogram import Cost, Counts, Histogram, Mechanism, NoiseFamily, Release
 from mechanisms.randomness import Plain, Stream
 from rewriter.plan import Cells, HistogramQuery
@@ -198,13 +199,14 @@ class CountSelection:
             tuple(values[n] for n in order),
             tuple(deviations[n] for n in order),
             width=width_of(self.mechanism.noise_family),
+            common=release.common_stddev,
         )
         return SelectedGroups(tuple(rows[n] for n in order), release.cost, {(self.place, None): counts})
 
 
 def is_top_k(selection: Selection | None) -> bool:
     """Whether the groups are the k largest, in an order found by Gumbel noise, however many groups a unit is in."""
-    return isinstance(selection, CountSelection) and selection.mechanism.noise_family == "gumbel"
+    return isinstance(selection, CountSelection) and isinstance(selection.mechanism, TOP_K)
 
 
 def deviations_of(release: Release, size: int) -> list[float]:

@@ -15,18 +15,19 @@ The most that both can cost is reserved before the backend is asked; what they d
     groups                          asked for                               selection
     known domain                    groups alone                            FullDomain, free; PartitionSelection where
                                                                             the analyst wants those that are present
-    known domain, no bound          top k by a count, k < cells / 2         CountSelection, KnownGumb
+    known domain, no bound          top k by a count, k < cells / 2         CountSelection, KnownGumb and, of counts of
+                                                                            units, TopCounts
     known domain, > 10,000 cells    one count; neither LIMIT nor bound      CountSelection, KnownCountRelease
     known domain                    measures otherwise                      FullDomain: each cell is measured. Counts of
-                                                                            units that nothing bounds have correlated
-                                                                            noise (`_anywhere`), over more than 64 cells
-                                                                            they are totals (`_as_totals`)
+                                                                            units have correlated noise where that is
+                                                                            better; those that nothing bounds are totals
+                                                                            over more than 64 cells (`_as_totals`)
     unknown domain                  groups alone                            PartitionSelection, DPSips
     unknown domain                  totals, and whatever else where g(C)    PartitionSelection, WeightedGaussian
                                     is bounded, but no count of units
     unknown domain, g(C) bounded    measures otherwise                      CountSelection, UnkGauss or UnkLap;
                                                                             PositiveHistogram where the owner caps them
-    unknown domain, no bound        top k by a count                        CountSelection, UnkGumb
+    unknown domain, no bound        top k by a count                        CountSelection, UnkGumb, or TopCounts
     unknown domain, no bound        one count, no LIMIT                     CountSelection, PrivateCountRelease
     items and times                 running count                           RunningSelection, UnknownDomainSquareRoot
 
@@ -38,8 +39,9 @@ plan of nothing; bounds that are NULL and tools' scans are refused; `_ask` choos
 checks the owner's allowances and makes the keys. If the account cannot pay for the plan, purchase.py calls `smaller`.
 
 Examples, with epsilon_per = 0.15.
-- Top 10 of 304 known categories by COUNT(DISTINCT unit), a unit in any number of them: KnownGumb, 10 ranks and 10
-  counts, 20 units. If the count is in ORDER BY alone and not shown: 10.
+- Top 10 of 304 known categories by COUNT(DISTINCT unit), a unit in any number of them: TopCounts, 10 units for ranks
+  and 4.35 for correlated counts. If the count is in ORDER BY alone and not shown: 10. With mechanisms = "paper":
+  KnownGumb, 10 ranks and 10 counts, 20 units.
 - AVG(amount) by an undeclared column of which a unit has at most 3 values: there is no count to select by, and none is
   needed. WeightedGaussian finds the groups; sum and number of amounts are measured over them. With declared caps in
   place of unit clips the number of units is added as a measure, and UnkGauss selects by it.
@@ -83,10 +85,16 @@ from dpproxy.engine.release_keys import ReleaseKeys
 from dpproxy.engine.release_plan import ReleasePlan, charge, running
 from dpproxy.engine.select_partitions import PartitionSelection
 from dpproxy.engine.select_running import RunningSelection, times_over
-from mechanisms.choose import CELLS_WITHOUT_K, MechanismSettings, NoMechanism, choose, choose_running
+from mechanisms.choose import (
+    CELLS_WITHOUT_K,
+    TOP_K,
+    MechanismSettings,
+    NoMechanism,
+    choose,
+    choose_running,
+)
 from mechanisms.count_release import KnownCountRelease, PrivateCountRelease
 from mechanisms.histogram import Cost
-from mechanisms.known_domain import KnownGumb
 from mechanisms.partition_selection import MOST_ITEMS, ONE, DPSips, WeightedGaussian
 from mechanisms.randomness import Plain
 from rewriter.api import is_empty
@@ -182,8 +190,8 @@ def _stream(node: BoundNode, terms: ReleaseOptions, keys: ReleaseKeys) -> Releas
         at = len(node.times)
         if node.lasting is not None and begin is not None:
             at = times_over(node.times, node.lasting, begin)
-        chosen = partial(choose_running, settings, events=measure.events, horizon=max(len(node.times), 1))
-        mechanism, of_paper = chosen(paper=terms.paper), chosen(paper=True)
+        chosen = partial(choose_running, events=measure.events, horizon=max(len(node.times), 1))
+        mechanism, of_paper = chosen(settings), chosen(replace(settings, paper=True))
         if begin is not None and mechanism != of_paper and keys.begun(keys.stream(node, of_paper)):
             mechanism = of_paper
         selection = RunningSelection(node, mechanism, at) if at else None
@@ -242,9 +250,7 @@ def _ask(node: BoundNode, terms: ReleaseOptions, k: int | None, keys: ReleaseKey
     if selection is None:
         selection = _selection(node, terms, place, k) if aggregate.measures else _listed(node, terms)
     released = () if isinstance(selection, FullDomain) or place is None else (place,)
-    # A top-k selection is chosen where nothing bounds the groups of a unit: it may be in every selected one.
-    restricted = not is_top_k(selection)
-    meters = _meters(node, terms, released, GroupBound(node.delta0 if restricted else None), restricted)
+    meters = _meters(node, terms, released, selection)
     _refuse_costly(meters, max(selection.most, 1), terms)
     key = keys.release(node, _described(selection, meters, terms))
     return ReleasePlan(node, terms, selection, meters, k, key, key, keys)
@@ -349,9 +355,10 @@ def _selection(node: BoundNode, terms: ReleaseOptions, place: int | None, k: int
             return FullDomain(node.cells)
         raise refusals.needs_limit() from None
     # Noise on every cell of a known domain selects nothing: the count is a measure like others, in one query with them.
-    if node.cells is not None and not isinstance(mechanism, KnownGumb):
+    top = isinstance(mechanism, TOP_K)
+    if node.cells is not None and not top:
         return FullDomain(node.cells)
-    most = k if k is not None and mechanism.noise_family == "gumbel" else (mechanism.fetch or 1) - 1
+    most = k if k is not None and top else (mechanism.fetch or 1) - 1
     return CountSelection(node, place, mechanism, most)
 
 
@@ -393,20 +400,22 @@ def _count_release(node: BoundNode, terms: ReleaseOptions, place: int, tau: int)
 
 
 def _meters(
-    node: BoundNode, terms: ReleaseOptions, released: tuple[int, ...], changed: GroupBound, restricted: bool
+    node: BoundNode, terms: ReleaseOptions, released: tuple[int, ...], selection: Selection
 ) -> tuple[Measurement, ...]:
     """The measurements of all measures except `released`, which the selection has released.
 
-    After a top-k selection a unit may be in every group: each group is paid for unless the analyst asks for cheap.
+    A top-k selection is chosen where nothing bounds the groups of a unit: it may be in every selected one. Each is then
+    paid for, unless the analyst asks for cheap noise.
     """
-    settings = terms.settings
+    settings, most = terms.settings, selection.most
+    restricted = not is_top_k(selection)
+    changed = GroupBound(node.delta0 if restricted else None)
     if not restricted and settings.spend is None:
         settings = replace(settings, spend="accurate")
     left = [(n, m) for n, m in enumerate(node.aggregate.measures) if n not in released]
     sums = tuple(n for n, m in left if isinstance(m, (Count, Moment)))
     totals = tuple(n for n, m in left if isinstance(m, (Total, Joint)))
-    together = restricted and not released and _anywhere(node)
-    meters: list[Measurement] = [SumMeasurement(node, sums, settings, changed, together)] if sums else []
+    meters: list[Measurement] = [SumMeasurement(node, sums, settings, changed, most)] if sums else []
     meters += [TotalsMeasurement(node, totals, settings)] if totals else []
     for place, measure in left:
         if isinstance(measure, Quantiles):
@@ -418,12 +427,6 @@ def _meters(
             _refuse_laplace(settings, "a distinct count of values")
             meters.append(DistinctMeter(node, place, terms, changed))
     return tuple(meters)
-
-
-def _anywhere(node: BoundNode) -> bool:
-    """Whether a unit may be in any number of the cells of a known domain, under unit clips."""
-    cells = 0 if node.cells is None else len(node.cells)
-    return node.policy.unit_clips and cells > 1 and (node.delta0 or cells) >= cells
 
 
 def _found_by_weight(node: BoundNode, terms: ReleaseOptions) -> PartitionSelection:

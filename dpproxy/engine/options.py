@@ -72,7 +72,6 @@ class ReleaseOptions:
     floor: int = 1
     units: Fraction = Fraction(1)
     rung: int = 0
-    paper: bool = False
 
     def at(self, units: Fraction, rung: int = 0) -> ReleaseOptions:
         """The same at another level.
@@ -120,6 +119,7 @@ def terms(privacy: Privacy, wishes: Mapping[str, str]) -> ReleaseOptions:
         cast(Literal["accurate", "cheap"] | None, spend),
         privacy.d_bar,
         privacy.most_groups,
+        paper=privacy.mechanisms == "paper",
     )
     return ReleaseOptions(
         chosen,
@@ -137,7 +137,6 @@ def terms(privacy: Privacy, wishes: Mapping[str, str]) -> ReleaseOptions:
         scans=privacy.scans == "charge",
         floor=max(1, privacy.least_weight * ONE),
         units=_level(wishes, privacy),
-        paper=privacy.mechanisms == "paper",
     )
 
 

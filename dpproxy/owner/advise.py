@@ -59,6 +59,7 @@ class Setting:
     d_bar: int
     bounded_range: bool = False
     most_groups: int = 0
+    paper: bool = False
 
     def bounds(self) -> tuple[PrivacyBound, ...]:
         """(epsilon, delta) of a period by every accounting that applies."""
@@ -107,6 +108,7 @@ def setting_of(config: Config | None) -> Setting:
         privacy.d_bar,
         privacy.noise == "laplace" and (config is None or _only_laplace(config)),
         privacy.most_groups,
+        privacy.mechanisms == "paper",
     )
 
 
@@ -121,7 +123,7 @@ def _only_laplace(config: Config) -> bool:
 def _settings(setting: Setting) -> MechanismSettings:
     """What the choice of a mechanism depends on."""
     parameters = setting.epsilon_per, setting.delta_per, setting.noise, None, setting.d_bar
-    return MechanismSettings(*parameters, setting.most_groups)
+    return MechanismSettings(*parameters, setting.most_groups, setting.paper)
 
 
 def kinds(setting: Setting) -> tuple[TypicalQuestion, ...]:

@@ -9,7 +9,7 @@ from dpproxy.catalog.build_policy import unit_words
 from dpproxy.config.sections import Config
 from dpproxy.deployment.service import Service
 from dpproxy.engine.cap_notes import BEYOND, NOT_COVERED, caps
-from dpproxy.engine.group_selection import GAUSSIAN, CountSelection, FullDomain, width_of
+from dpproxy.engine.group_selection import GAUSSIAN, CountSelection, FullDomain, is_top_k, width_of
 from dpproxy.engine.measurement.base import SumMeasurement
 from dpproxy.engine.measurement.totals import TotalsMeasurement
 from dpproxy.engine.optimizer import plan_release
@@ -21,10 +21,8 @@ from dpproxy.engine.select_partitions import PartitionSelection
 from dpproxy.engine.select_running import RunningSelection
 from dpproxy.owner.init.units import shown
 from mechanisms.count_release import KnownCountRelease, PrivateCountRelease
-from mechanisms.known_domain import KnownGumb
 from mechanisms.unit_clip import UnitClip
 from mechanisms.unit_moments import UnitMoments
-from mechanisms.unknown_domain import UnkGumb
 from rewriter.ir.measure import Count, Moment
 from rewriter.ir.relation import Relation, Source, kinds, leaves, parts
 from rewriter.policy import Column, Policy, Table
@@ -138,7 +136,7 @@ def _mechanism(one: ReleasePlan, unit: str) -> str:
         return f"{one.name} answers: it releases the names that enough {unit}s have, and no number."
     if isinstance(selection, CountSelection):
         mechanism = selection.mechanism
-        if isinstance(mechanism, (KnownGumb, UnkGumb)):
+        if is_top_k(selection):
             return f"{one.name} answers: it chooses the {selection.most} largest groups privately, and pays for each."
         if isinstance(mechanism, (KnownCountRelease, PrivateCountRelease)):
             return f"{one.name} answers: it releases counts from the largest on, as many as its allowance pays for."
@@ -217,8 +215,8 @@ def _cheaper(one: ReleasePlan) -> Iterator[str]:
     """How to change the query or the policy to pay less, or to get more."""
     node, selection = one.node, one.selection
     unknown = node.cells is None and bool(node.aggregate.keys)
-    if isinstance(selection, CountSelection) and isinstance(selection.mechanism, (KnownGumb, UnkGumb)):
-        yield f"To pay less: a smaller LIMIT (each group costs 2), here {selection.most}."
+    if is_top_k(selection):
+        yield f"To pay less: a smaller LIMIT, here {one.k}."
         if not unknown:
             yield "Or SET dpproxy.spend = 'cheap': all groups for 1 unit, with more noise."
     elif (

@@ -1,4 +1,4 @@
-"""CorrelatedCounts: one more unit in any of the cells; the price in exact numbers, the laws of noise."""
+"""CorrelatedCounts and TopCounts: one more unit in any of the cells; the price in exact numbers, the laws of noise."""
 
 from __future__ import annotations
 
@@ -11,13 +11,16 @@ import numpy as np
 from mechanisms import correlated_counts
 from mechanisms.correlated_counts import CorrelatedCounts
 from mechanisms.histogram import Histogram
+from mechanisms.known_domain import KnownGumb
 from mechanisms.randomness import Stream
+from mechanisms.top_counts import TopCounts
+from mechanisms.unknown_domain import UnkGumb
 from tests.audit.claims import concentrated
 from tests.audit.clip_cases import recorded
 from tests.audit.experiment import Experiment
 from tests.audit.finding import Check
 from tests.audit.fit import Exact, Fit
-from tests.audit.neighbours import KNOWN_VIEWS, released, sum_over
+from tests.audit.neighbours import KNOWN_VIEWS, UNKNOWN_VIEWS, released, sum_over
 from tests.mechanisms.goodness import gaussian_law, stream
 
 EPS = Fraction(2)
@@ -97,15 +100,78 @@ def noise(kind: Kind = CorrelatedCounts) -> Fit:
         drawn = (counts.release(histogram, stream.child(number)).values for number in range(n))
         return [int(values[1]) for values in drawn if values is not None]
 
+    return Fit("CorrelatedCounts", "noise on a count", "(N(0, 6) + N(0, 3))/2", draw, _law(6.0, 3.0), 8000)
+
+
+def _law(cells: float, units: float) -> Callable[[], dict[int, float]]:
+    """Of half the sum of two discrete Gaussians of these variances, halves to the even neighbour."""
+
     def law() -> dict[int, float]:
         found: dict[int, float] = {}
-        for x, p in gaussian_law(6.0).items():
-            for y, q in gaussian_law(3.0).items():
+        for x, p in gaussian_law(cells).items():
+            for y, q in gaussian_law(units).items():
                 half = round((x + y) / 2)
                 found[half] = found.get(half, 0.0) + p * q
         return found
 
-    return Fit("CorrelatedCounts", "noise on a count", "(N(0, 6) + N(0, 3))/2", draw, law, 8000)
+    return law
 
 
-CASES: tuple[Check, ...] = (price(), *(one_more(what) for what in MORE), noise())
+TOP, DELTA = 4, Fraction(1, 10)
+RANKS: Mapping[str, KnownGumb | UnkGumb] = {
+    "of a known domain": KnownGumb(EPS, 1, TOP, 9, False),
+    "of an unknown domain": UnkGumb(EPS, DELTA, 1, TOP, 9, False),
+}
+RANKED = dict(enumerate((40, 30, 20, 10, 1, 1)))
+
+
+def top_price(kind: type[TopCounts] = TopCounts) -> Exact:
+    """The counts of any number of elements that came out: never more than is charged for them, and not much less."""
+
+    def compute() -> tuple[str, bool]:
+        worst = []
+        for k in (1, 2, 3, 10, 100):
+            top = kind(UnkGumb(EPS, DELTA, 1, k, k + 1, False))
+            counts = top.counts_of(k)
+            most = max(spent(counts, number) for number in range(1, k + 1)) * counts.cost_at_most.information
+            worst.append(most / (top.cost_at_most.information - top.ranks.cost_at_most.information))
+        found = f"{float(min(worst)):.6f} to 1{float(max(worst) - 1):+.1e} of it"
+        return found, Fraction(9, 10) < min(worst) and max(worst) <= 1
+
+    return Exact("TopCounts", "price of counts", "all of the price", compute)
+
+
+def one_more_ranked(what: str, kind: type[TopCounts] = TopCounts) -> Experiment:
+    """One more unit, in all groups."""
+    top = kind(RANKS[what])
+    known = what == "of a known domain"
+    left = {cell: RANKED.get(cell, 0) for cell in range(9)} if known else RANKED
+    sides = released(top, left), released(top, {cell: count + 1 for cell, count in left.items()})
+    claims = concentrated(top.cost_at_most, EPS, Fraction(0) if known else DELTA)
+    views: dict[str, Callable[[Any], Hashable]] = {
+        **(KNOWN_VIEWS if known else UNKNOWN_VIEWS),
+        "sum": sum_over(tuple(left)),
+    }
+    return Experiment("TopCounts", f"one more unit, {what}", claims, sides, views, 2000)
+
+
+def top_noise(kind: type[TopCounts] = TopCounts) -> Fit:
+    """Half of N(0, 8/3) + N(0, 4/3) on a count of four that came out, whose variance is that of one count."""
+    top = kind(RANKS["of a known domain"])
+    histogram = Histogram(np.array((900, 700, 500, 300, *(0,) * 5), dtype=np.int64), complete=True)
+
+    def draw(stream: Stream, n: int) -> list[int]:
+        drawn = (top.release(histogram, stream.child(number)).values for number in range(n))
+        return [int(values[1]) - 700 for values in drawn if values is not None]
+
+    return Fit("TopCounts", "noise on a count", "(N(0, 8/3) + N(0, 4/3))/2", draw, _law(8 / 3, 4 / 3), 8000)
+
+
+CASES: tuple[Check, ...] = (
+    price(),
+    *(one_more(what) for what in MORE),
+    noise(),
+    top_price(),
+    *(one_more_ranked(what) for what in RANKS),
+    top_noise(),
+)

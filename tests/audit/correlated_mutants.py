@@ -1,13 +1,15 @@
-"""Mutants of CorrelatedCounts."""
+"""Mutants of CorrelatedCounts and TopCounts."""
 
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from fractions import Fraction
 
 from mechanisms.correlated_counts import CorrelatedCounts
-from mechanisms.histogram import Histogram, Release
+from mechanisms.histogram import Cost, Histogram, Release
 from mechanisms.randomness import Stream
+from mechanisms.top_counts import TopCounts
 from tests.audit import correlated_cases
 from tests.audit.mutant import Mutant
 
@@ -54,6 +56,29 @@ class OneNoise(CorrelatedCounts):
         return Release(done.indices, values, done.stddev, done.cost)
 
 
+class PaidAsOne(TopCounts):
+    """All counts are charged as one."""
+
+    def _cost(self, ranks: Cost, released: int) -> Cost:
+        return Cost.sum((ranks, Cost(Fraction(1), Fraction(0))))
+
+
+class TooFine(TopCounts):
+    """The noise of twice the price that is charged."""
+
+    def release(self, histogram: Histogram, stream: Stream) -> Release:
+        fine = replace(self.ranks, eps_per=self.ranks.eps_per * Fraction(7, 5))
+        return TopCounts(fine).release(histogram, stream)
+
+
+class BareCounts(TopCounts):
+    """The counts as they are."""
+
+    def release(self, histogram: Histogram, stream: Stream) -> Release:
+        done = self.ranks.release(histogram, stream)
+        return replace(done, values=histogram.counts[done.indices], stddev=self.stddev)
+
+
 MUTANTS = (
     Mutant("noise of X - n/2 on 2 X - n", correlated_cases.price(OfHalves)),
     Mutant("noise of X - n/2 on 2 X - n", correlated_cases.noise(OfHalves)),
@@ -63,4 +88,7 @@ MUTANTS = (
     Mutant("half the square root", correlated_cases.noise(HalfRoot)),
     Mutant("variances rounded down", correlated_cases.price(RoundedDown)),
     Mutant("one draw for all cells", correlated_cases.one_more("in one cell", OneNoise)),
+    Mutant("all counts charged as one", correlated_cases.top_price(PaidAsOne)),
+    Mutant("noise of twice the price", correlated_cases.top_noise(TooFine)),
+    Mutant("counts as they are", correlated_cases.top_noise(BareCounts)),
 )

@@ -72,6 +72,12 @@ QUESTIONS = (
         "SELECT hobby, COUNT(DISTINCT person_id) FROM hobbies GROUP BY hobby ORDER BY 2 DESC LIMIT 3",
     ),
     Question(
+        "UnkGumb, CorrelatedCounts",
+        "SELECT hobby, COUNT(DISTINCT person_id) FROM hobbies GROUP BY hobby ORDER BY 2 DESC LIMIT 3",
+        samples=100,
+        clips=True,
+    ),
+    Question(
         "PrivateCountRelease",
         "SELECT hobby, COUNT(DISTINCT person_id) FROM hobbies GROUP BY hobby",
         samples=100,

@@ -113,9 +113,9 @@ def test_in_psql_a_price_comes_first(demo: Running, psql: str) -> None:
         text=True,
         check=True,
     )
-    assert said.stderr.count("this statement costs up to 19 information units and 1 call of the 299") == 1
+    assert said.stderr.count("this statement costs up to 14 information units and 1 call of the 299") == 1
     assert "(9 rows)" in said.stdout
-    assert "LIMIT 2, or `SET dpproxy.max_cost = 17`." in said.stderr
+    assert "LIMIT 2, or `SET dpproxy.max_cost = 12.7`." in said.stderr
     with psycopg.connect(
         host="127.0.0.1",
         port=demo.port,

@@ -25,6 +25,7 @@ from mechanisms.positive_histogram import PositiveHistogram
 from mechanisms.quantile import QuantileChoice, QuantileTree
 from mechanisms.randomness import Stream
 from mechanisms.square_root import UnknownDomainSquareRoot
+from mechanisms.top_counts import TopCounts
 from mechanisms.unknown_domain import UnkGauss, UnkGumb, UnkLap
 
 EXAMPLES = settings(max_examples=25, deadline=None, derandomize=True)
@@ -63,6 +64,9 @@ KNOWN: dict[str, Make] = {
     "KnownLap": lambda eps, tau, cells: KnownLap(eps, tau, 2, cells),
     "KnownGauss": lambda eps, tau, cells: KnownGauss(eps, tau, 2, cells, "cheap"),
     "KnownGumb": lambda eps, tau, cells: KnownGumb(eps, tau, (cells + 1) // 2, cells, True),
+    "KnownGumb, CorrelatedCounts": lambda eps, tau, cells: TopCounts(
+        KnownGumb(eps, 1, (cells + 1) // 2, cells, False)
+    ),
     "CorrelatedCounts": lambda eps, tau, cells: CorrelatedCounts(eps, cells, Fraction(tau)),
     "KnownCountRelease": lambda eps, tau, cells: KnownCountRelease(
         eps_per=eps, information=Fraction(20), tau=tau, cells=cells, eps_star=eps / 8, delta_star=DELTA / 20
@@ -73,6 +77,7 @@ UNKNOWN: dict[str, Make] = {
     "UnkLap": lambda eps, tau, rows: UnkLap(eps, DELTA, tau, 2, rows),
     "UnkGauss": lambda eps, tau, rows: UnkGauss(eps, DELTA, tau, 2, rows),
     "UnkGumb": lambda eps, tau, rows: UnkGumb(eps, DELTA, tau, 2, rows + 2, True),
+    "UnkGumb, CorrelatedCounts": lambda eps, tau, rows: TopCounts(UnkGumb(eps, DELTA, 1, 2, rows + 2, False)),
     "UnkGumb without counts": lambda eps, tau, rows: UnkGumb(eps, DELTA, tau, 2, rows + 2, False),
     "UnkGumb without index step": lambda eps, tau, rows: UnkGumb(eps, DELTA, tau, 2, rows + 2, True, False),
     "PrivateCountRelease": lambda eps, tau, rows: count_release(eps, tau, rows, brownian=False),

@@ -22,6 +22,7 @@ from mechanisms.numeric import ClampedSum
 from mechanisms.positive_histogram import PositiveHistogram
 from mechanisms.quantile import QuantileChoice, QuantileTree
 from mechanisms.square_root import UnknownDomainSquareRoot
+from mechanisms.top_counts import TopCounts
 from mechanisms.unknown_domain import UnkGauss, UnkGumb, UnkLap
 from tests.mechanisms.goodness import stream
 from tests.mechanisms.scripted import Untouched
@@ -32,6 +33,7 @@ KNOWN: list[Mechanism] = [
     KnownGauss(EPS, 1, 1, 3, "cheap"),
     KnownGumb(EPS, 1, 2, 3, True),
     CorrelatedCounts(EPS, 3, Fraction(1)),
+    TopCounts(KnownGumb(EPS, 1, 2, 3, False)),
     KnownCountRelease(eps_per=EPS, information=Fraction(20), cells=3, eps_star=EPS),
 ]
 UNKNOWN: list[Mechanism] = [
@@ -39,6 +41,7 @@ UNKNOWN: list[Mechanism] = [
     UnkGauss(EPS, DELTA, 1, 1, 2),
     UnkGumb(EPS, DELTA, 1, 1, 2, True),
     UnkGumb(EPS, DELTA, 1, 1, 2, True, index_step=False),
+    TopCounts(UnkGumb(EPS, DELTA, 1, 1, 2, False)),
     PrivateCountRelease(
         eps_per=EPS, information=Fraction(20), delta_per=DELTA, calls=Fraction(5), k_bar=2, eps_star=EPS
     ),

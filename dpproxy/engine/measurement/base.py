@@ -17,7 +17,6 @@ from dpproxy.engine.group_selection import (
 )
 from dpproxy.engine.planner import BoundNode
 from mechanisms.choose import CellNoise, MechanismSettings, cells_of_units, noisy_cells
-from mechanisms.correlated_counts import CorrelatedCounts
 from mechanisms.histogram import Cost, Histogram, Release
 from mechanisms.numeric import ClampedSum
 from mechanisms.randomness import Plain, Stream
@@ -62,17 +61,13 @@ class Measurement(Protocol):
 
 @dataclass(frozen=True)
 class SumMeasurement:
-    """The counts and sums `places` of a node, in one query; each is paid for.
-
-    `together`: the groups are known cells, of which a unit may be in any number, and counts of units may have
-    correlated noise.
-    """
+    """The counts and sums `places` of a node over `most` groups at most, in one query; each is paid for."""
 
     node: BoundNode
     places: tuple[int, ...]
     settings: MechanismSettings
     changed: GroupBound
-    together: bool = False
+    most: int
     rounds: int = 1
 
     def mechanisms(self, groups: int) -> tuple[CellNoise | ClampedSum, ...]:
@@ -82,8 +77,8 @@ class SumMeasurement:
     def _mechanism(self, place: int, groups: int) -> CellNoise | ClampedSum:
         measure, delta0 = self.node.aggregate.measures[place], self.changed.of(groups)
         if isinstance(measure, Count):
-            if self.together and measure.tau == 1:
-                return cells_of_units(self.settings, groups)
+            if measure.tau == 1:
+                return cells_of_units(self.settings, groups, delta0)
             return noisy_cells(self.settings, groups, delta0, measure.tau)
         assert isinstance(measure, Moment)
         lo, hi = summands(measure)
@@ -101,8 +96,7 @@ class SumMeasurement:
 
     @property
     def name(self) -> str:
-        groups = len(self.node.cells or ()) if self.together else 1
-        names = [m.name for m in self.mechanisms(groups)]
+        names = [m.name for m in self.mechanisms(max(self.most, 1))]
         counted = {n: names.count(n) for n in names}
         return ", ".join(n if times == 1 else f"{n} x{times}" for n, times in counted.items())
 
@@ -140,7 +134,7 @@ class SumMeasurement:
                 tuple(release.values.tolist()),
                 tuple(deviations_of(release, len(cells))),
                 width=width_of(self.settings.noise),
-                common=mechanism.common_stddev if isinstance(mechanism, CorrelatedCounts) else 0,
+                common=release.common_stddev,
             )
         return Measured(measured, self.cost(len(cells)))
 

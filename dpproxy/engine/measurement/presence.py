@@ -42,7 +42,7 @@ class PresenceMeter:
         settings = (
             self.settings if self.settings.noise == "laplace" else replace(self.settings, spend="cheap")
         )
-        return SumMeasurement(self.values, (0,), settings, GroupBound(self.values.delta0))
+        return SumMeasurement(self.values, (0,), settings, GroupBound(self.values.delta0), len(self._cells))
 
     @property
     def name(self) -> str:

@@ -74,13 +74,13 @@ def explained(ann: Analyst, sql: str) -> list[str]:
         (DISTINCT, "at most 1.25 information units and 0 calls", "1.25 information units"),
         (
             "SELECT place, COUNT(DISTINCT person_id) FROM words GROUP BY place",
-            "at most 3 information units and 0 calls",
-            "3 information units, for all groups together",
+            "at most 1.9 information units and 0 calls",
+            "1.9 information units, for all groups together",
         ),
         (
             f"{WORDS} ORDER BY n DESC LIMIT 4",
-            "at most 9 information units and 1 call",
-            "2 information units per returned row (1 for rank, 1 for count), plus 1 unit and 1 call per query",
+            "at most 7.25 information units and 1 call",
+            "7.25 information units and 1 call, of which 2.25 for all counts together; rows not returned are free",
         ),
     ],
 )
@@ -134,7 +134,7 @@ def test_the_top_half_costs_half_where_counts_are_not_asked_for(ann: Analyst) ->
     paid = ann.used()[0]
     without = ann.ask("SELECT word FROM words GROUP BY word ORDER BY COUNT(DISTINCT person_id) DESC LIMIT 2")
     assert len(with_counts) == len(without) == 2
-    assert (paid, ann.used()[0] - paid) == (2 * 2 + 1, 2 + 1)
+    assert (paid, ann.used()[0] - paid) == (1 + 2 + 1.5, 1 + 2)
 
 
 MAX_COST, PRICE_FIRST = "dpproxy.max_cost", "dpproxy.price_first"
@@ -173,19 +173,19 @@ def test_without_a_limit_the_session_says_how_much_is_spent(ann: Analyst) -> Non
 
 
 def test_what_costs_more_than_the_session_allows_is_refused_with_a_way_out(ann: Analyst) -> None:
-    refusal = refused(ann, TOP, {MAX_COST: "6.5"})
+    refusal = refused(ann, TOP, {MAX_COST: "5.5"})
     assert (refusal.code, refusal.message, refusal.hint) == (
         "PV026",
-        "this statement costs up to 9 information units and 1 call, more than dpproxy.max_cost allows, which is 6.5",
-        "LIMIT 2, or `SET dpproxy.max_cost = 9`.",
+        "this statement costs up to 7.25 information units and 1 call, more than dpproxy.max_cost allows, which is 5.5",
+        "LIMIT 2, or `SET dpproxy.max_cost = 7.25`.",
     )
     assert (
-        "Above dpproxy.max_cost: refused, unless it was answered before; it needs 9 information units and 1 call"
-        in [line for (line,) in ann.ask(f"EXPLAIN {TOP}", {MAX_COST: "6.5"})]
+        "Above dpproxy.max_cost: refused, unless it was answered before; it needs 7.25 information units and 1 call"
+        in [line for (line,) in ann.ask(f"EXPLAIN {TOP}", {MAX_COST: "5.5"})]
     )
-    rows = ann.ask(TOP, {MAX_COST: "9"})
+    rows = ann.ask(TOP, {MAX_COST: "7.25"})
     assert ann.ask(TOP, {MAX_COST: "0.5"}) == rows, "an answer that was paid for is free"
-    assert len(ann.ask(TOP.replace("LIMIT 4", "LIMIT 2"), {MAX_COST: "6.5"})) == 2
+    assert len(ann.ask(TOP.replace("LIMIT 4", "LIMIT 2"), {MAX_COST: "5.5"})) == 2
 
 
 @pytest.mark.parametrize("most", ["0.5", "2", "12", "13"])
@@ -215,12 +215,14 @@ def test_a_price_is_shown_first_and_bought_when_sent_again(ann: Analyst) -> None
     paid, _ = ann.used()
     refusal = refused(ann, TOP, first)
     assert refusal.code == "PV027"
-    assert refusal.message.startswith("this statement costs up to 9 information units and 1 call of the 29")
+    assert refusal.message.startswith(
+        "this statement costs up to 7.25 information units and 1 call of the 29"
+    )
     assert refusal.detail is not None
     assert "groups of fewer than about" in refusal.detail
     assert refused(ann, TOP.replace("4", "3"), first).code == "PV027", "another statement has its own price"
     rows = ann.ask(TOP, first)
-    assert 0 < ann.used()[0] - paid <= 9
+    assert 0 < ann.used()[0] - paid <= 7.25
     assert ann.ask(TOP, first) == rows, "an answer that was paid for has no price"
     other = Analyst(ann.service, f"other {ann.name}"[:60])
     assert refused(other, TOP, first).code == "PV027"

@@ -19,6 +19,7 @@ from dpproxy.deployment.service import Service, configured
 from dpproxy.engine import system_tables
 from dpproxy.engine.last_release import LastRelease
 from dpproxy.engine.request import QueryRequest
+from mechanisms.correlated_counts import price_of_one
 from rewriter.refusal import Refusal
 from tests.dpproxy.serving import POLICY, make
 
@@ -121,7 +122,7 @@ def test_the_top_k_of_an_unknown_domain_pays_what_it_gets(ann: Analyst) -> None:
     assert 1 <= len(rows) <= 5
     assert all(hobby.startswith("hobby ") for hobby, _ in rows)
     information, calls = ann.used()
-    assert (information, calls) == (2 * len(rows) + 1, 1)
+    assert (information, calls) == (1 + len(rows) + float(price_of_one(len(rows))), 1)
 
 
 def test_another_analyst_gets_the_same_answer_and_pays_for_it(service: Service, ann: Analyst) -> None:
@@ -149,7 +150,7 @@ def test_a_limit_that_is_not_covered_names_the_one_that_is(ann: Analyst) -> None
     ann.ask(HOBBIES.format(14))
     information, _ = ann.used()
     assert information > 20, "the rest must not pay for another 14"
-    other = HOBBIES.format(13).replace("FROM hobbies", "FROM hobbies WHERE hobby <> 'hobby 1'")
+    other = HOBBIES.format(14).replace("FROM hobbies", "FROM hobbies WHERE hobby <> 'hobby 1'")
     used = ann.used()
     with pytest.raises(Refusal, match="does not cover this LIMIT") as refused:
         ann.ask(other)
@@ -157,7 +158,7 @@ def test_a_limit_that_is_not_covered_names_the_one_that_is(ann: Analyst) -> None
     assert refused.value.code == "PV001"
     covered = refused.value.hint
     assert covered is not None
-    assert len(ann.ask(other.replace("LIMIT 13", covered))) == int(covered.removeprefix("LIMIT "))
+    assert len(ann.ask(other.replace("LIMIT 14", covered))) == int(covered.removeprefix("LIMIT "))
 
 
 def test_an_exhausted_budget_refuses_and_still_replays(ann: Analyst) -> None:
@@ -184,11 +185,11 @@ def test_limit_zero_and_explain_cost_nothing(ann: Analyst) -> None:
     assert ann.ask(HOBBIES.format(0)) == []
     lines = [line for (line,) in ann.ask("EXPLAIN " + HOBBIES.format(3))]
     assert any("UnkGumb" in line for line in lines)
-    assert any("at most 7 information units and 1 call" in line for line in lines)
+    assert any("at most 5.9 information units and 1 call" in line for line in lines)
     assert not any("secret" in line and "$" not in line for line in lines)
     ((document,),) = ann.ask("EXPLAIN (FORMAT JSON) " + HOBBIES.format(3))
     root = json.loads(document)[0]["Plan"]
-    assert (root["Node Type"], root["Information Units"], root["Calls"]) == ("Result", 7, 1)
+    assert (root["Node Type"], root["Information Units"], root["Calls"]) == ("Result", 5.9, 1)
     (node,) = root["Plans"]
     said = [line.strip() for line in lines]
     assert f"Groups of {node['Groups']}" in said
@@ -205,7 +206,7 @@ def test_spend_decides_between_noise_and_price(ann: Analyst) -> None:
     ann.ask(sql, {"dpproxy.spend": "cheap"})
     assert ann.used() == (1, 0)
     ann.ask(sql, {"dpproxy.spend": "accurate"})
-    assert ann.used() == (3, 0)
+    assert ann.used() == (2.9, 0)
     with pytest.raises(Refusal) as refused:
         ann.ask(sql, {"dpproxy.spend": "lavish"})
     assert refused.value.code == "22023"
@@ -250,7 +251,7 @@ def test_several_counts_of_unknown_groups_cost_the_selection_and_each_count(ann:
         first = 25 * int(hobby.split()[1])
         assert abs(float(n) - (900 - first)) < 200
         assert abs(float(young) - max(500 - first, 0)) < 200
-    assert ann.used() == (2 * len(rows) + 1 + len(rows), 1)
+    assert ann.used() == (1 + len(rows) + 2 * float(price_of_one(len(rows))), 1)
 
 
 def test_what_is_cancelled_after_the_backend_was_reached_stays_charged(ann: Analyst) -> None:

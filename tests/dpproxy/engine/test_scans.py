@@ -228,7 +228,7 @@ def test_an_appended_limit_costs_what_max_k_says(ann: Analyst, service: Service)
         (price,) = (line for line in plan.split("  ") if line.startswith("Cost"))
         prices.append(price)
     assert prices[0] == prices[1]
-    assert prices[0] == "Cost: at most 201 information units and 1 call"
+    assert prices[0] == "Cost: at most 131.25 information units and 1 call"
 
 
 def test_scans_can_be_charged(tmp_path: Path) -> None:

@@ -51,7 +51,7 @@ def test_the_defaults_and_the_papers_attacks() -> None:
     assert list(found["attacks"].values()) == ["11.55%", "3.68%", "738", "2,954", "1 in 387,278,081"]
     questions = {one["question"]: one for one in found["questions"]}
     assert questions["one count"]["stddev"] == pytest.approx(2 / 0.15)
-    assert questions["top 10 of unknown groups"]["information"] == 21
+    assert questions["top 10 of unknown groups"]["information"] == 15.35
     assert questions["one count"]["error_percent"]["1000"] == pytest.approx(196 * 2 / 0.15 / 1000)
 
 

@@ -83,10 +83,10 @@ def test_errors_are_in_the_units_of_the_answer(tmp_path: Path) -> None:
 
 
 def test_the_error_is_the_one_that_the_answer_tells(service: Service) -> None:
-    """Of a top k, whose counts have Laplace noise: ln 20 scales of 2/epsilon_per."""
+    """Of a top k: counts with the noise of a single one, of which a part is the same on all."""
     told = "\n".join(in_words(service, TOP.format("seconds")))
     (within,) = re.findall(r"95% of the counts lie within ([\d,.]+) of", told)
-    assert math.isclose(float(within), math.log(20) * 2 / 0.15, rel_tol=0.01)
+    assert math.isclose(float(within), 1.96 * 2 / 0.15, rel_tol=0.01)
 
 
 def test_what_reads_nothing_private_needs_no_words(service: Service) -> None:
