@@ -18,8 +18,9 @@ from mechanisms.noise import LARGEST, discrete_gaussian, gaussian_stddev, gumbel
 from mechanisms.randomness import Stream
 from mechanisms.validation import LARGEST_COUNT, check_bounds, check_epsilon, exact_texts
 
-CHOICE = Fraction(4, 25)
-"""The share of the price that the choice of a length costs: its scale is rational at 1/4, 1, 4, 16 and 64 units."""
+CHOICE, CHOICE_OF_ONE = Fraction(4, 25), Fraction(1, 4)
+"""The share of the price that the choice of a length costs, of several cells and of one: its scale is rational at 1/4,
+1, 4, 16 and 64 units."""
 LEAST_SCALED = 1 << 10
 """Sums are taken in units of 1/K, K the least power of two with K times the anchor at least this."""
 LARGEST_TOTAL = 1 << 50
@@ -27,12 +28,15 @@ LARGEST_TOTAL = 1 << 50
 LARGEST_SUM = 1 << 61
 STEPS = 4
 """Candidate lengths to a factor of 2."""
-PATIENCE = Fraction(4, 5)
-"""How many standard deviations of the noise may lie above a length: what is lost there is hidden by the noise."""
-SPREAD = 4
-"""The same factor for several cells, where what is lost is spread over all of them."""
+POWER = Fraction(5, 2)
+"""A length C weighs C^-POWER before any data."""
+PATIENCE, PATIENCE_OF_ONE = Fraction(2), Fraction(6, 5)
+"""How many standard deviations of the noise may lie above a length, in units in any of several cells, and of one cell:
+what is lost there is hidden by the noise."""
+PATIENCE_ALONE = Fraction(1)
+"""The same where a unit is in one of several cells."""
 NONE = 64
-"""The weight of "none" in anchors^-2."""
+"""The weight of "none" in anchors^-POWER."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,7 +45,7 @@ class UnitClip:
 
     >>> clip = UnitClip(eps_per=Fraction(3, 20), anchor=1, cells=1)
     >>> clip.scale, clip.choice_scale, clip.allowed, clip.length_of(20)
-    (1024, Fraction(50, 3), 12, 32)
+    (1024, Fraction(40, 3), 19, 32)
 
     Attributes:
         anchor: b, the least length, in units of the measure's scale.
@@ -50,10 +54,10 @@ class UnitClip:
         alone: a unit has rows in one cell only.
         price: information units for all of it.
         length: a length that was chosen and paid for before, or that is fixed: the whole price is spent on noise.
-        choice: the share of the price that the choice of a length costs.
-        patience: how many standard deviations of the noise may lie above a length; 4/5 for one cell, else 16/5.
+        patience: how many standard deviations of the noise may lie above a length, where it is not the usual number.
 
-    `choose` and `release` together cost `price` information units; `choose` alone, where no length serves, 4/25 of it.
+    `choose` and `release` together cost `price` information units; `choose` alone, where no length serves, `choice` of
+    it, which is 4/25, and 1/4 for one cell.
     ValueError for parameters out of range. (unit_clip.md, Theorem 3)
     """
 
@@ -67,7 +71,6 @@ class UnitClip:
     alone: bool = False
     price: Fraction = Fraction(1)
     length: int | None = None
-    choice: Fraction = CHOICE
     patience: Fraction | None = None
 
     def __post_init__(self) -> None:
@@ -77,8 +80,6 @@ class UnitClip:
             raise ValueError("anchor must be an integer from 1 to 2^50")
         if not isinstance(self.price, Fraction) or not Fraction(1, 64) <= self.price <= 4096:
             raise ValueError("price must be a Fraction from 1/64 to 4096")
-        if not isinstance(self.choice, Fraction) or not 0 < self.choice < 1:
-            raise ValueError("choice must be a Fraction between 0 and 1")
         if self.patience is not None and not (isinstance(self.patience, Fraction) and self.patience > 0):
             raise ValueError("patience must be a positive Fraction")
         if self.length is not None and (
@@ -147,22 +148,36 @@ class UnitClip:
         share = 1 if self.length is not None else 1 - self.choice
         return 4 / (share * self.price * self.eps_per**2)
 
+    @property
+    def choice(self) -> Fraction:
+        """The share of the price that the choice of a length costs."""
+        return CHOICE_OF_ONE if self.groups == 1 else CHOICE
+
+    @property
+    def slopes(self) -> tuple[int, int]:
+        """By how much a score falls for each unit above a length beyond m0, and for each that is missing there.
+
+        In one cell m0 is too small beside the scale of the choice to tell that a length is too long.
+        """
+        return (1, 0) if self.groups == 1 else (2, 1)
+
     @cached_property
     def choice_scale(self) -> Fraction:
-        """s of the choice, 1/sqrt(8 rho_1), rounded up."""
-        return root_up(1 / (self.choice * self.price * self.eps_per**2))
+        """s of the choice: both slopes together, by s, are sqrt(8 rho_1); rounded up."""
+        return sum(self.slopes) * root_up(1 / (self.choice * self.price * self.eps_per**2))
 
     @cached_property
     def allowed(self) -> int:
-        """m0: how many units may lie above a length before its weight falls."""
-        factor = self.patience or PATIENCE * (1 if self.groups == 1 else SPREAD)
+        """m0: how many units are to lie above a length."""
+        usual = PATIENCE_OF_ONE if self.groups == 1 else PATIENCE_ALONE if self.alone else PATIENCE
+        factor = self.patience or usual
         per_cell = self.groups**2 if self.alone else self.groups
         return math.ceil(root_up(factor**2 * self.sigma_squared * per_cell))
 
     @property
     def units_needed(self) -> int:
         """About how many units with rows it takes until a length 1,000 times the anchor is chosen rather than none."""
-        return self.allowed + math.ceil(2 * float(self.choice_scale) * math.log(1000))
+        return self.allowed + math.ceil(float(POWER * self.choice_scale / self.slopes[0]) * math.log(1000))
 
     @property
     def cost_of_choice(self) -> Cost:
@@ -179,31 +194,41 @@ class UnitClip:
 
     @property
     def parameters(self) -> tuple[tuple[str, str], ...]:
-        return exact_texts(self, sigma_squared=self.sigma_squared, allowed=self.allowed)
+        return exact_texts(
+            self, sigma_squared=self.sigma_squared, choice=self.choice, allowed=self.allowed, power=POWER
+        )
 
     @cached_property
     def weights(self) -> tuple[Fraction, ...]:
-        """The weight of each candidate, and of "none" behind them, where no unit lies above."""
-        return (*(Fraction(1, length**2) for length in self.lengths), Fraction(NONE, self.anchor**2))
+        """The weight of each candidate, and of "none" behind them, where m0 units lie above.
+
+        >>> [str(weight) for weight in UnitClip(eps_per=Fraction(1), anchor=1, cells=1).weights[:4]]
+        ['1', '1/5', '1/15', '1/32']
+        """
+        powers = [_powered(length) for length in self.lengths]
+        return (*(Fraction(1, power) for power in powers), Fraction(NONE, _powered(self.anchor)))
 
     def scores(self, units: Counts) -> Counts:
-        """Minus the units above each candidate beyond those allowed, and for "none" of all; ValueError as of `choose`.
+        """Minus how far the number of units above each candidate is from m0, by the slopes; for "none" that of all.
 
-        One more unit lowers each of them by 0 or 1. (unit_clip.md, Theorem 1)
+        ValueError as of `choose`. One more unit lowers a score by the first slope, raises it by the second, or leaves
+        it. (unit_clip.md, Theorem 1)
         """
         if units.dtype != np.int64 or units.shape != (self.bins,) or units.min() < 0:
             raise ValueError("units must be int64, one count for each bin")
-        if int(units.max()) > LARGEST_COUNT // self.bins:
-            raise ValueError("counts of units must add up to at most 2^53")
+        if int(units.max()) > LARGEST_COUNT // (2 * self.bins):
+            raise ValueError("counts of units must add up to at most 2^52")
         above = units[::-1].cumsum()[::-1]  # above[n]: units in bin n or later
-        scores: Counts = -np.maximum(np.append(above[1:], above[0]) - self.allowed, 0)
+        beyond = np.append(above[1:], above[0]) - self.allowed
+        more, fewer = self.slopes
+        scores: Counts = -(more * np.maximum(beyond, 0) + fewer * np.maximum(-beyond, 0))
         return scores
 
     def choose(self, units: Counts, stream: Stream) -> int | None:
         """Choose a length, None for none; ValueError unless there is a count for each bin and no length was given.
 
         `units`: int64, shape (bins,): how many units have a vector that is not 0 and longer than the candidate before
-        their bin, at most as long as their own. Position i has weight C_i^-2 exp(-max(0, above_i - m0)/s).
+        their bin, at most as long as their own. Position i has weight C_i^-POWER exp(score_i/s).
         """
         if self.length is not None:
             raise ValueError("a length was given: nothing is left of the price to choose one")
@@ -242,6 +267,11 @@ def clipped(totals: Counts, length: int, scale: int) -> Counts:
         return scale * totals
     factor = scale * length * (1 - 1e-12) / math.sqrt(square)
     return np.trunc(totals.astype(np.float64) * factor).astype(np.int64)
+
+
+def _powered(length: int) -> int:
+    """length^POWER, rounded down."""
+    return math.isqrt(length ** (2 * POWER).numerator)
 
 
 def root_up(square: Fraction) -> Fraction:

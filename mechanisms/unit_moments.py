@@ -16,13 +16,13 @@ import numpy as np
 from mechanisms.histogram import Cost, Counts, Histogram, NoiseFamily
 from mechanisms.quantile import QuantileChoice
 from mechanisms.randomness import Stream
-from mechanisms.unit_clip import LEAST_SCALED, PATIENCE, UnitClip, root_up
+from mechanisms.unit_clip import LEAST_SCALED, PATIENCE_OF_ONE, UnitClip, root_up
 from mechanisms.validation import check_epsilon, exact_texts
 
 CENTRE = Fraction(1, 10)
 """The share of the price that the choice of a centre costs."""
-LENGTH = Fraction(15, 100)
-"""The share that the choice of a length costs."""
+PATIENCE = 2 * PATIENCE_OF_ONE
+"""Of how many standard deviations units may lie above a length: what is lost of a sum is lost of the number, too."""
 STEPS = 4
 """Candidate centres to a factor of 2."""
 LARGEST_CENTRE = 1 << 40
@@ -89,7 +89,7 @@ class UnitMoments:
 
     @property
     def parameters(self) -> tuple[tuple[str, str], ...]:
-        return exact_texts(self, beta=self._median.beta, centre=CENTRE, length=LENGTH)
+        return exact_texts(self, beta=self._median.beta, centre=CENTRE, patience=PATIENCE)
 
     @cached_property
     def _median(self) -> QuantileChoice:
@@ -138,6 +138,5 @@ class UnitMoments:
             alone=self.alone,
             price=self.price if length is not None else (1 - CENTRE) * self.price,
             length=length,
-            choice=LENGTH / (1 - CENTRE),
-            patience=2 * PATIENCE,
+            patience=PATIENCE,
         )

@@ -31,7 +31,6 @@ from mechanisms.positive_histogram import PositiveHistogram
 from mechanisms.runners_up import COMPARED, runners_up
 from mechanisms.top_counts import TopCounts
 from mechanisms.unit_clip import UnitClip
-from mechanisms.unit_moments import LENGTH
 from mechanisms.unknown_domain import UnkGumb
 from rewriter.ir.measure import Count, Measure, Moment, named
 from rewriter.plan import HistogramQuery
@@ -305,9 +304,9 @@ def _meter(meter: Measurement, groups: int, terms: ReleaseOptions) -> Iterator[P
                 yield from _clip(found, "each unit's totals over all groups", found.choice)
             else:
                 yield "Centre", "a private median of units' averages (10% of the price)"
-                yield from _clip(
-                    found.clip(found.centre_of(0)), "each unit's moments over all groups", LENGTH
-                )
+                clip = found.clip(found.centre_of(0))
+                share = clip.choice * clip.price / found.price
+                yield from _clip(clip, "each unit's moments over all groups", share)
                 if found.squares:
                     yield (
                         "May be NULL",
@@ -330,7 +329,7 @@ def _meter(meter: Measurement, groups: int, terms: ReleaseOptions) -> Iterator[P
 
 def _clip(clip: UnitClip, what: str, share: Fraction) -> Iterator[Property]:
     """What is known before a length is chosen."""
-    yield "Clip", f"{what} to a length chosen from the data ({100 * float(share):.0f}% of the price)"
+    yield "Clip", f"{what} to a length chosen from the data ({100 * float(share):g}% of the price)"
     yield "Noise", f"standard deviation {float(clip.sigma_squared) ** 0.5:.1f} times that length"
     yield "Needs", f"about {clip.units_needed} units with rows; of fewer the answer may be NULL"
 

@@ -28,7 +28,7 @@ from tests.audit.fit import Exact, Fit
 from tests.mechanisms.goodness import gaussian_law, stream
 
 EPS = Fraction(5, 2)
-"""The scale of the choice is 1 at one unit of price, and m0 is 1 for one cell."""
+"""At one unit of price the scale of the choice is 4/5 and m0 is 2 for one cell, 3 and 3 for two."""
 FREE = Fraction(0)
 ANCHOR = 1 << 38
 """So long that there are nine candidates."""
@@ -171,10 +171,10 @@ def found_groups(kind: Kind = UnitClip) -> Exact:
             moved = choice_weights(many, units + np.eye(few.bins, dtype=np.int64)[4])
             moved -= choice_weights(few, units)
             widths.append(float(moved.max() - moved.min()))
-        allowed = float(EPS) * math.sqrt(0.16)
+        allowed = float(EPS) * math.sqrt(0.25)
         return f"range {max(widths):.4f}", 0.999 * allowed < max(widths) < allowed + 1e-9
 
-    return Exact("UnitClip", "a unit with groups of its own", "range 1", compute)
+    return Exact("UnitClip", "a unit with groups of its own", "range 5/4", compute)
 
 
 def price(length: int | None, kind: Kind = UnitClip) -> Exact:
@@ -247,8 +247,8 @@ LENGTHS: dict[str, tuple[tuple[int, ...], int]] = {
     "far above": ((3, 1, 0, 0, 0, 1, 0, 0, 0, 0), 9),
     "at a candidate": ((3, 2, 1, 0, 0, 0, 0, 0, 0, 0), 4),
     "small": ((3, 0, 0, 0, 0, 0, 0, 0, 0, 0), 0),
-    "above m0 for the first time": ((11, 0, 0, 0, 0, 0, 1, 0, 0, 0), 6),
-    "m0 of them far above": ((9, 0, 0, 0, 0, 0, 0, 0, 0, 1), 9),
+    "above m0 for the first time": ((11, 0, 0, 0, 0, 0, 2, 0, 0, 0), 6),
+    "m0 of them far above": ((9, 0, 0, 0, 0, 0, 0, 0, 0, 2), 9),
 }
 """How many units there are by length, and the bin of one more."""
 
@@ -258,43 +258,49 @@ def lengths_of(clip: UnitClip, units: Counts) -> Draw:
     return lambda stream, n: [clip.choose(units, stream.child(i)) or 0 for i in range(n)]
 
 
-def choice(what: str, kind: Kind = UnitClip) -> Experiment:
-    """One more unit: a step of bounded range 1."""
+def choice(what: str, cells: str = "one cell", kind: Kind = UnitClip) -> Experiment:
+    """One more unit: a step of bounded range eps sqrt(f), f the share of the price."""
     counts, place = LENGTHS[what]
-    clip = clip_of(kind)
+    clip = clip_of(kind, **CELLS[cells])
     units = np.array(counts, dtype=np.int64)
     sides = lengths_of(clip, units), lengths_of(clip, units + np.eye(clip.bins, dtype=np.int64)[place])
-    claims = bounded_range(Cost(Fraction(1), FREE), Fraction(2, 5) * EPS, FREE)
+    root = Fraction(1, 2) if cells == "one cell" else Fraction(2, 5)
+    claims = bounded_range(Cost(Fraction(1), FREE), root * EPS, FREE)
     views: dict[str, Callable[[Any], Hashable]] = {"length": lambda o: o}
-    return Experiment("UnitClip", f"choice, a unit {what}", claims, sides, views, 2500)
+    return Experiment("UnitClip", f"choice, a unit {what}, {cells}", claims, sides, views, 2500)
 
 
 LAW_UNITS = (3, 2, 2, 1, 1, 0, 0, 0, 0, 0)
+LAWS: dict[str, Callable[[int], float]] = {
+    "one cell": lambda above: max(0, above - 2) / 0.8,
+    "two cells": lambda above: (2 * max(0, above - 3) + max(0, 3 - above)) / 3,
+}
+"""What is taken off the logarithm of a length's weight: m0 is ceil(1.2 sigma) and ceil(2 sigma sqrt(2))."""
 
 
-def choice_law(kind: Kind = UnitClip) -> Fit:
-    """C_i^-2 exp(-max(0, above - m0)/s), for none 64 b^-2, at s = 1; m0 = ceil(3.2 sigma sqrt(2)) = 4."""
-    clip = clip_of(kind, groups=2)
+def choice_law(cells: str = "two cells", kind: Kind = UnitClip) -> Fit:
+    """C_i^-5/2 exp(-(2 max(0, above - m0) + max(0, m0 - above))/s), "none" 64 b^-5/2; one cell has its own."""
+    clip = clip_of(kind, **CELLS[cells])
 
     def draw(stream: Stream, n: int) -> list[int]:
         return list(lengths_of(clip, np.array(LAW_UNITS, dtype=np.int64))(stream, n))
 
     def law() -> dict[int, float]:
         lengths = [round(ANCHOR * 2 ** (place / 4)) for place in range(9)]
-        weights = {c: (ANCHOR / c) ** 2 for c in lengths}
+        weights = {c: (ANCHOR / c) ** 2.5 for c in lengths}
         above = {c: sum(LAW_UNITS[place + 1 :]) for place, c in enumerate(lengths)}
         weights[0], above[0] = 64.0, sum(LAW_UNITS)
-        found = {c: w * math.exp(-max(0, above[c] - 4)) for c, w in weights.items()}
+        found = {c: w * math.exp(-LAWS[cells](above[c])) for c, w in weights.items()}
         return {c: w / sum(found.values()) for c, w in found.items()}
 
-    return Fit("UnitClip", "choice of a length", "C^-2 exp(-above/s)", draw, law, 5000)
+    return Fit("UnitClip", f"choice of a length, {cells}", "C^-5/2 exp(-far/s)", draw, law, 5000)
 
 
 SHARES: dict[str, tuple[float, ...]] = {"in one cell": (1.0,), "in four cells": (0.5, 0.5, -0.5, 0.5)}
 
 
 def release(what: str, kind: Kind = UnitClip) -> Experiment:
-    """A unit as long as the length: 21/25 of a unit of price; many copies of the cells at once."""
+    """A unit as long as the length: 3/4 of a unit of price; many copies of the cells at once."""
     parts = [int(share * 1024) for share in SHARES[what]]
 
     def side(sums: Sequence[int]) -> Draw:
@@ -314,14 +320,14 @@ def release(what: str, kind: Kind = UnitClip) -> Experiment:
         "low bits": lambda o: tuple(x & 3 for x in o),
         "sum": lambda o: sum(x * sign for x, sign in zip(o, signs, strict=True)),
     }
-    claims = concentrated(Cost(Fraction(21, 25), FREE), EPS, FREE)
+    claims = concentrated(Cost(Fraction(3, 4), FREE), EPS, FREE)
     return Experiment("UnitClip", f"release, a unit at the length {what}", claims, sides, views, 10_000)
 
 
 def noise(length: int | None, kind: Kind = UnitClip) -> Fit:
-    """N(0, (C sigma)^2), sigma^2 = 4/(0.84 p eps^2), without 0.84 where the length was paid for before."""
+    """N(0, (C sigma)^2), sigma^2 = 4/(0.75 p eps^2), without 0.75 where the length was paid for before."""
     what = "a length chosen" if length is None else "a length paid for before"
-    variance = 16.0**2 if length else 16.0**2 / 0.84
+    variance = 16.0**2 if length else 16.0**2 / 0.75
 
     def draw(stream: Stream, n: int) -> list[int]:
         clip = clip_of(kind, eps_per=Fraction(16), anchor=1024, cells=n, price=Fraction(64), length=length)
@@ -549,7 +555,9 @@ CASES: tuple[Check, ...] = (
     price(ANCHOR),
     vectors_length(),
     *(choice(what) for what in LENGTHS),
-    choice_law(),
+    choice("at a candidate", "two cells"),
+    choice("m0 of them far above", "two cells"),
+    *(choice_law(cells) for cells in LAWS),
     *(release(what) for what in SHARES),
     noise(None),
     noise(1024),

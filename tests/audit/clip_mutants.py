@@ -51,10 +51,22 @@ class FetchedGroups(UnitClip):
 
 
 class TwoSided(UnitClip):
-    """A length is the worse, too, the fewer than m0 units lie above it."""
+    """A length is the worse, too, the fewer than m0 units lie above it, at the scale of the other side alone."""
+
+    @property
+    def slopes(self) -> tuple[int, int]:
+        return 2, 1
+
+    @property
+    def choice_scale(self) -> Fraction:
+        return super().choice_scale * 2 / 3
+
+
+class OneSided(UnitClip):
+    """A length is never too long."""
 
     def scores(self, units: Counts) -> Counts:
-        scores: Counts = -np.abs(above(units) - self.allowed)
+        scores: Counts = -2 * np.maximum(above(units) - self.allowed, 0)
         return scores
 
 
@@ -161,7 +173,7 @@ class FreeCentre(UnitMoments):
     """The centre is not charged: length and noise have the whole price."""
 
     def clip(self, centre: Centre, length: int | None = None) -> UnitClip:
-        return replace(super().clip(centre, length), price=self.price, choice=Fraction(15, 100))
+        return replace(super().clip(centre, length), price=self.price)
 
 
 class WholeCentre(UnitMoments):
@@ -182,10 +194,12 @@ class LessMoments(UnitMoments):
 
 MUTANTS = (
     Mutant("base measure read from the data", clip_cases.choice_loss("one cell", DataMeasure)),
-    Mutant("m0 from the number of units", clip_cases.choice_law(ShareOfUnits)),
+    Mutant("m0 from the number of units", clip_cases.choice_law(kind=ShareOfUnits)),
     Mutant("m0 from fetched groups", clip_cases.found_groups(FetchedGroups)),
-    Mutant("two-sided score", clip_cases.choice_loss("two cells", TwoSided)),
-    Mutant("a quarter of the choice's scale", clip_cases.choice("far above", QuarterScale)),
+    Mutant("two sides at the scale of one", clip_cases.choice_loss("one cell", TwoSided)),
+    Mutant("two sides at the scale of one", clip_cases.choice_loss("two cells", TwoSided)),
+    Mutant("one side alone", clip_cases.choice_law(kind=OneSided)),
+    Mutant("a quarter of the choice's scale", clip_cases.choice("far above", kind=QuarterScale)),
     Mutant("choice not charged", clip_cases.price(None, FreeChoice)),
     Mutant("choice not charged", clip_cases.noise(None, FreeChoice)),
     Mutant("choice half charged", clip_cases.choice_loss("one cell", HalfCharged)),

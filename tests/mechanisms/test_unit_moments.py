@@ -64,15 +64,15 @@ def test_rows_are_as_declared_far_beyond_the_usual_values() -> None:
 
 
 def test_the_prices_of_the_steps_add_up() -> None:
-    """Centre 10%, choice 15%, noise 75%; in rho, no step takes more than its part."""
+    """Centre 10%, choice 22.5%, noise 67.5%; in rho, no step takes more than its part."""
     for moments in MOMENTS:
         clip, unit = moments.clip(moments.centre_of(0)), moments.eps_per**2 / 8
         assert moments.cost_at_most == Cost(moments.price, Fraction(0))
         assert moments.cost_of_centre == Cost(moments.price / 10, Fraction(0))
-        assert clip.cost_of_choice == Cost(moments.price * 15 / 100, Fraction(0))
+        assert clip.cost_of_choice == Cost(moments.price * 9 / 40, Fraction(0))
         assert moments.cost_of_centre.information + clip.price == moments.price
         steps = (_centre_rho(moments), 1 / (8 * clip.choice_scale**2), 1 / (2 * clip.sigma_squared))
-        for rho, share in zip(steps, (Fraction(10), Fraction(15), Fraction(75)), strict=True):
+        for rho, share in zip(steps, (Fraction(10), Fraction(45, 2), Fraction(135, 2)), strict=True):
             due = share / 100 * moments.price * unit
             assert due * Fraction(999_999, 1_000_000) < rho <= due
 
@@ -83,13 +83,16 @@ def _centre_rho(moments: UnitMoments) -> Fraction:
     return (2 / beta) ** 2 / 8
 
 
-def test_how_many_units_may_lie_above() -> None:
-    """m0 = 1.6 sigma(0.75 rho) G/spread, f = 1 for several cells too."""
-    sigma = math.sqrt(1 / (2 * 0.75 * 0.0028125))
-    for groups, alone, spread in ((1, False, 1.0), (12, False, math.sqrt(12)), (12, True, 1.0)):
+def test_how_many_units_are_to_lie_above() -> None:
+    """m0 = 2.4 sigma G/spread, for several cells too, where the noise has 75.6% of the price, not 67.5%."""
+    for groups, alone, spread, share in (
+        (1, False, 1.0, 0.675),
+        (12, False, math.sqrt(12), 0.756),
+        (12, True, 1.0, 0.756),
+    ):
         moments = UnitMoments(eps_per=EPS, least=1, cells=12, groups=groups, alone=alone)
         allowed = moments.clip(Centre(0, 1)).allowed
-        assert allowed == math.ceil(1.6 * sigma * groups / spread)
+        assert allowed == math.ceil(2.4 * math.sqrt(1 / (2 * share * 0.0028125)) * groups / spread)
 
 
 SMALL = UnitMoments(eps_per=Fraction(8), least=1, cells=1)

@@ -130,11 +130,11 @@ def test_an_account_chooses_once_and_no_other_has_its_choice(service: Service) -
     ann.ask("SELECT SUM(amount) AS a, COUNT(*) FROM orders")
     assert clip(ann) == chosen != ""
     known = spread(ann)
-    assert math.isclose(known, first * math.sqrt(0.84), rel_tol=0.01)
+    assert math.isclose(known, first * math.sqrt(0.75), rel_tol=0.01)
     assert ann.used() == (3, 0)
     assert not service.ledger.choices("bob", choices_of(service))
     bob.ask("SELECT SUM(amount) AS a, COUNT(*) FROM orders")
-    ratio = spread(bob) / known * math.sqrt(0.84)
+    ratio = spread(bob) / known * math.sqrt(0.75)
     assert any(math.isclose(ratio, 2 ** (n / 4), rel_tol=0.02) for n in range(-40, 41)), "bob pays to choose"
     assert bob.used() == (2, 0)
 
