@@ -88,7 +88,7 @@ def test_a_length_is_chosen_once_for_all_refreshes(service: Service) -> None:
     assert len({s for s, _, _ in kept}) == 3, "another epoch's noise"
     deviations = [float(s) for _, s, _ in kept]
     # What the choice cost at first is spent on noise later.
-    assert deviations[1:] == pytest.approx([deviations[0] * 0.75**0.5] * 2, rel=0.05)
+    assert deviations[1:] == pytest.approx([deviations[0] * 0.675**0.5] * 2, rel=0.05)
     (answer,) = service.ledger.publications.all()
     assert len(answer.choices) == 1
     assert used(service) == 3
