@@ -122,7 +122,7 @@ def written(found: Sequence[Row], machine: str, keys: int) -> str:
             f"({EPSILON:g}, {DELTA:g})-differentially private: the median error of {keys} draws, with the 90th "
             "percentile. The other libraries get a table with one row a household, made without any bound, so that a "
             "row is a unit; ours is asked in SQL over all rows. Careful bounds are those of an owner who has not seen "
-            f"the data: {bounds}. Where a library finds bounds by itself, that has 15% of an answer's price, as in "
+            f"the data: {bounds}. Where a library finds bounds by itself, that has 15% of an answer's price, 25% in "
             "ours. In zCDP all have the same rho. "
             f"On {machine}.",
             "",
