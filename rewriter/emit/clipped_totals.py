@@ -2,9 +2,9 @@
 
 All totals of a node are read in one scan for their lengths and in another for their sums. `pu` has one row a unit and
 group with the unit's totals, v and for joint moments w and z, each with its vector's number behind it; `u` the same by
-cell; `n` the squares q of the lengths of each unit's vectors over all cells, added up in whole numbers. What one unit
-adds is a function of its own rows alone, and the last query clips it to the lengths that the price assumes, whatever
-was declared or inferred: clipped_totals.md.
+cell, weighted totals times the multiplier of the cell; `n` the squares q of the lengths of each unit's vectors over all
+cells, added up in whole numbers. What one unit adds is a function of its own rows alone, and the last query clips it to
+the lengths that the price assumes, whatever was declared or inferred: clipped_totals.md.
 """
 
 from __future__ import annotations
@@ -25,6 +25,8 @@ from rewriter.plan import Cells, HistogramQuery
 
 LARGEST_TOTAL = 1 << 50
 """What a unit's total in a group is clamped to: a double holds it, and no square overflows."""
+MOST_WEIGHT = 1 << 6
+"""The most that a total is multiplied by: the product is within a BIGINT before it is clamped again."""
 MARGIN = 1e-12
 """By how much the factor of a clipped vector is too small: more than all rounding of doubles adds up to."""
 
@@ -175,7 +177,10 @@ def _of_turn(values: Sequence[exp.Expr]) -> exp.Expr:
 def _totals(vectors: Vectors, parts: Sequence[Sequence[str]]) -> CellQuery:
     """The query up to `u`, each unit's totals by cell: the parts of vector n are named with n behind them."""
     node = replace(vectors.node, measures=vectors.measures, outputs=())
-    query = CellQuery(node, vectors.backend, len(node.keys), typed=True, units_later=True)
+    weights = {f"m{n}": vector.multipliers for n, vector in enumerate(vectors.vectors) if vector.multipliers}
+    if not all(1 <= m <= MOST_WEIGHT for of_cells in weights.values() for m in of_cells):
+        raise ValueError("a total is multiplied by an integer from 1 to 64")
+    query = CellQuery(node, vectors.backend, len(node.keys), typed=True, units_later=True, numbers=weights)
     keys = [exp.column(k) for k in query.keys]
     names = [f"{name}{number}" for number, of in enumerate(parts) for name in of]
     values = [
@@ -190,10 +195,19 @@ def _totals(vectors: Vectors, parts: Sequence[Sequence[str]]) -> CellQuery:
         rows = "e"
     units = select(exp.column(UNIT), *keys, *values, source=rows)
     query.add("pu", units.group_by(exp.column(UNIT), *(copied(k) for k in keys), copy=False))
-    columns = [exp.column(name, table="pu") for name in (UNIT, *names)]
-    cells = query.by_cell("pu", vectors.cells).select(*columns, copy=False)
+    columns = [
+        _weighted(name, of) if (of := f"m{name[1:]}") in weights else exp.column(name, table="pu")
+        for name in names
+    ]
+    cells = query.by_cell("pu", vectors.cells).select(exp.column(UNIT, table="pu"), *columns, copy=False)
     query.add("u", query.emitter.of_known_units(cells, "pu"))
     return query
+
+
+def _weighted(name: str, multiplier: str) -> exp.Expr:
+    """A unit's total by what its cell multiplies it: one integer, of which the length and the sums are made alike."""
+    product = exp.Mul(this=exp.column(name, table="pu"), expression=exp.column(multiplier, table="d"))
+    return alias(cast(_clamped(product, LARGEST_TOTAL), "BIGINT"), name)
 
 
 def _written(vectors: Vectors, node: AggregateNode, number: int, name: str) -> exp.Expr:

@@ -467,12 +467,13 @@ class Emitter:
         ranked = select("*", alias(rank, "_n"), source="pu").subquery("q", copy=False)
         return select("*", source=ranked).where(_of("q", "_n") <= delta0, copy=False)
 
-    def domain(self, keys: list[str], types: list[Type]) -> exp.Select:
-        """The cells, bound as one array of texts a key and numbered from 1.
+    def domain(self, keys: list[str], types: list[Type], numbers: Sequence[str] = ()) -> exp.Select:
+        """The cells, bound as one array of texts a key and numbered from 1, with an array for each of `numbers`.
 
         Where the backend's type makes one value of several cells, only the first of them (_n = 1) counts.
         """
-        cells = self.dialect.cells([(k, of.cell) for k, of in zip(keys, types, strict=True)])
+        columns = [(k, of.cell) for k, of in zip(keys, types, strict=True)]
+        cells = self.dialect.cells([*columns, *((name, Type.INT8.cell) for name in numbers)])
         rank = exp.Window(
             this=exp.RowNumber(),
             partition_by=[exp.column(k) for k in keys],

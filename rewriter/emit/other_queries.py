@@ -6,8 +6,9 @@ time for running counts. In all of them a unit has at most the rows, items and g
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 
 from sqlglot import exp
 
@@ -194,7 +195,7 @@ class CellQuery:
     """A query in the making over the rows `r` of a node; `arrays` parameters come before the secret's.
 
     `typed`: keys are in the type of their cells, so that a unit is bounded in cells, of which several keys can be one.
-    `units_later`: as in `Emitter.rows`.
+    `units_later`: as in `Emitter.rows`. `numbers`: columns of the cells by name, whose arrays follow those of the keys.
     """
 
     def __init__(
@@ -205,9 +206,10 @@ class CellQuery:
         *,
         typed: bool = False,
         units_later: bool = False,
+        numbers: Mapping[str, Sequence[int]] = MappingProxyType({}),
     ) -> None:
-        self.node, self.backend, self.arrays = node, backend, arrays
-        self.emitter = Emitter(backend.policy, backend.parameters, arrays + 1, backend.dialect)
+        self.node, self.backend, self.arrays, self._numbers = node, backend, arrays, numbers
+        self.emitter = Emitter(backend.policy, backend.parameters, arrays + len(numbers) + 1, backend.dialect)
         self.keys = [f"g{n}" for n in range(len(node.keys))]
         self.types = [type_of(k, node.relation, backend.parameters) for k in node.keys]
         self.named = [(exp.column(k), of) for k, of in zip(self.keys, self.types, strict=True)]
@@ -242,7 +244,7 @@ class CellQuery:
         if not self.keys:
             return select(alias(exp.Literal.number(1), "cell"), source=name)
         dialect = self.backend.dialect
-        self.add("d", self.emitter.domain(self.keys, self.types))
+        self.add("d", self.emitter.domain(self.keys, self.types, list(self._numbers)))
         same = [
             dialect.same(exp.column(k, table="d"), exp.column(k, table=name), of)
             for k, of in zip(self.keys, self.types, strict=True)
@@ -253,9 +255,10 @@ class CellQuery:
     def written(self, query: exp.Select, cells: Cells) -> HistogramQuery:
         for name, body in self._ctes:
             query = with_(query, name, body)
+        numbers = [tuple(map(str, of_cells)) for of_cells in self._numbers.values()]
         return HistogramQuery(
             self.backend.dialect.sql(query),
-            tuple(CellTexts(cells, n) for n in range(self.arrays)),
+            (*(CellTexts(cells, n) for n in range(self.arrays)), *numbers),
             self.emitter.rank_used,
             None,
             unique=self.emitter.unique,

@@ -162,7 +162,9 @@ QUESTIONS: dict[str, Cells] = {
     "SELECT k, AVG(x) FROM t GROUP BY k": (("0",), ("1",), ("2",)),
     "SELECT VAR_POP(n), SUM(n), AVG(x), COUNT(d) FROM t": ((),),
     "SELECT g, STDDEV_SAMP(d) FROM t GROUP BY g": (("b",), ("c",)),
+    "SELECT k, SUM(n), COUNT(x), COUNT(*) FROM t GROUP BY k": (("0",), ("2",), ("7",), ("1",)),
 }
+WEIGHTS = {"SELECT k, SUM(n), COUNT(x), COUNT(*) FROM t GROUP BY k": ((64, 1, 5, 3), (1, 2, 64, 7), ())}
 CENTRE, ROW = -3, 7
 SCALE = 1024
 LENGTHS = (1, 100, 10**7)
@@ -184,7 +186,8 @@ def queries(sql: str, dialect: Engine) -> Queries:
     for place, measure in enumerate(node.measures):
         assert isinstance(measure, (Total, Joint))
         about = (CENTRE, ROW) if isinstance(measure, Joint) else (0, 1)
-        vectors.append(Vector(place, *about))
+        by = WEIGHTS[sql][place] if sql in WEIGHTS else ()
+        vectors.append(Vector(place, *about, multipliers=by))
         joint += [vectors[-1]] if isinstance(measure, Joint) else []
         size = 2 + measure.squares if isinstance(measure, Joint) else 1
         parts.append(range(parts[-1].stop, parts[-1].stop + size))
@@ -256,6 +259,32 @@ def test_the_sums_are_those_of_the_mechanism() -> None:
             expected += clipped(np.array(own), length, SCALE)
         found = added(in_duckdb, query, ALL)
         assert [found[number, 0] for number in range(1, len(cells) + 1)] == expected.tolist()
+
+
+def test_weighted_sums_are_those_of_the_mechanism() -> None:
+    """Each total times the multiplier of its cell, before lengths and parts are made of it."""
+    (sql,) = WEIGHTS
+    cells = QUESTIONS[sql]
+    for part, (column, by) in enumerate(zip((3, None), WEIGHTS[sql][1:], strict=True), 1):
+        for query, length in zip(queries(sql, DUCKDB).sums, LENGTHS, strict=True):
+            expected = np.zeros(len(cells), dtype=np.int64)
+            for unit in UNITS:
+                rows = [r for r in ROWS if r[0] == unit and (column is None or r[column] is not None)]
+                own = [sum(str(r[2]) == cell for r in rows) for (cell,) in cells]
+                expected += clipped(np.array(own) * np.array(by or (1,) * len(cells)), length, SCALE)
+            found = added(in_duckdb, query, ALL)
+            assert [found[number, part] for number in range(1, len(cells) + 1)] == expected.tolist()
+
+
+@pytest.mark.parametrize("multiplier", [0, -1, 65])
+def test_no_total_is_multiplied_by_more_than_a_bigint_holds(multiplier: int) -> None:
+    (node,) = split_query("SELECT g, COUNT(x) FROM t GROUP BY g", POLICY).nodes
+    assert isinstance(node, AggregateNode)
+    vectors = Vectors(
+        node, [Vector(0, multipliers=(1, multiplier))], (("a",), ("b",)), QueryContext(POLICY, (), DUCKDB)
+    )
+    with pytest.raises(ValueError, match="from 1 to 64"):
+        clipped_query(vectors, [(1, SCALE)])
 
 
 @pytest.mark.parametrize("anchor", [1, 2, 3, 10, 1000])
