@@ -18,7 +18,9 @@ from dpproxy.engine.measurement.distinct import DistinctMeter
 from dpproxy.engine.measurement.presence import PresenceMeter
 from dpproxy.engine.measurement.quantiles import QuantileMeter
 from dpproxy.engine.measurement.totals import TotalsMeasurement
+from dpproxy.engine.optimizer import weighs
 from dpproxy.engine.options import ReleaseOptions
+from dpproxy.engine.precision import MOST_WEIGHT
 from dpproxy.engine.release_plan import ReleasePlan, charge
 from dpproxy.engine.select_partitions import PartitionSelection
 from dpproxy.engine.select_running import RunningSelection
@@ -143,6 +145,15 @@ def explanation(explained: Explained, left: Charge | None) -> Iterator[Property]
         yield from _by_time(plan.selection, plan.stream is not None, plan.terms.worth)
     for meter in plan.meters:
         yield from _meter(meter, plan.selection.most, plan.terms)
+    if weighs(explained.plan):
+        alike, all_of_it = (
+            shown(micro(units)) for units in (explained.plan.terms.units, explained.plan.level)
+        )
+        yield (
+            "Weights",
+            f"{alike} of {all_of_it} units for all groups alike; then a group of 1/n of the largest n^(2/3) times as "
+            f"exactly, {MOST_WEIGHT} times at most, by the sizes that were released to this account",
+        )
     if plan.open_ended or isinstance(plan.selection, PartitionSelection):
         yield "Shown", plan.least
     if plan.wider is not None:
@@ -166,8 +177,9 @@ def _level(plan: ReleasePlan, paid: Collection[bytes]) -> str:
     """What a level costs, and the noise of it as far as it is known before."""
     missing = [rung for rung in (plan, *plan.rungs) if rung.request_key not in paid]
     price = f"costs {charge(Cost.sum(rung.cost_at_most for rung in missing))}" if missing else "is bought"
-    noise = (said for name, said in explanation(Explained(plan), None) if name == "Noise")
-    return f"dpproxy.units = {shown(micro(plan.level))} {'; '.join((price, *dict.fromkeys(noise)))}"
+    noise = dict.fromkeys(said for name, said in explanation(Explained(plan), None) if name == "Noise")
+    small = [f"up to {MOST_WEIGHT} times less on small groups"] if weighs(plan) else []
+    return f"dpproxy.units = {shown(micro(plan.level))} {'; '.join((price, *noise, *small))}"
 
 
 class _Groups(NamedTuple):

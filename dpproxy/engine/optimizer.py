@@ -72,7 +72,7 @@ from functools import partial
 from budget.account import Charge
 from budget.units import micro, shown
 from dpproxy.engine import refusals
-from dpproxy.engine.group_selection import Choice, CountSelection, FullDomain, Selection, is_top_k
+from dpproxy.engine.group_selection import SUM, Choice, CountSelection, FullDomain, Selection, is_top_k
 from dpproxy.engine.measurement.base import GroupBound, Measurement, SumMeasurement
 from dpproxy.engine.measurement.distinct import DistinctMeter
 from dpproxy.engine.measurement.presence import PresenceMeter
@@ -80,9 +80,10 @@ from dpproxy.engine.measurement.quantiles import QuantileMeter
 from dpproxy.engine.measurement.totals import TotalsMeasurement
 from dpproxy.engine.options import ReleaseOptions
 from dpproxy.engine.planner import BoundNode
-from dpproxy.engine.precision import Combines, steps
+from dpproxy.engine.precision import Combines, multipliers, steps
 from dpproxy.engine.release_keys import ReleaseKeys
 from dpproxy.engine.release_plan import ReleasePlan, charge, running
+from dpproxy.engine.released_table import ReleasedTable
 from dpproxy.engine.select_partitions import PartitionSelection
 from dpproxy.engine.select_running import RunningSelection, times_over
 from mechanisms.choose import (
@@ -104,6 +105,8 @@ from rewriter.logical.plan import UNITS, AggregateNode
 
 MOST_ROWS_TO_FIND_BY = 2
 """Rows of a unit in a group; above that, groups of an unknown domain are selected by their number of units."""
+FEW_CELLS = 4
+"""Of so few cells none is so small beside the others that weights are worth the choice of another length."""
 MOST_COMPLETE = 10_000
 """The largest known domain of which every cell is released, since hardly any cell of a larger one is above the noise;
 and the most groups that are measured where they were found by weights."""
@@ -122,13 +125,28 @@ def plan_release(node: BoundNode, terms: ReleaseOptions, keys: ReleaseKeys) -> R
 
 
 def combines(plan: ReleasePlan) -> Combines:
-    """How often measurements are combined with later ones: unthresholded Gaussian ones over fixed cells."""
+    """How often measurements are combined with later ones: unthresholded Gaussian ones over fixed cells.
+
+    Weights help where a unit may be in several of many cells: of those that it is in, small ones share the noise of the
+    largest. A unit of one cell alone is clipped to the same length in each.
+    """
     fixed = isinstance(plan.selection, FullDomain) and plan.terms.settings.noise == "gaussian"
     if not (
         fixed and plan.meters and all(isinstance(m, (SumMeasurement, TotalsMeasurement)) for m in plan.meters)
     ):
         return "never"
-    return "twice" if any(isinstance(m, TotalsMeasurement) for m in plan.meters) else "always"
+    if not any(isinstance(m, TotalsMeasurement) for m in plan.meters):
+        return "always"
+    assert isinstance(plan.selection, FullDomain)
+    weighed = plan.selection.most > FEW_CELLS and plan.node.delta0 != 1
+    return "weighted" if weighed and all(map(_weighable, plan.meters)) else "twice"
+
+
+def _weighable(meter: Measurement) -> bool:
+    """Whether a measurement can be made with weights: of totals, not of averages."""
+    return isinstance(meter, TotalsMeasurement) and all(
+        isinstance(meter.node.aggregate.measures[place], Total) for place in meter.places
+    )
 
 
 def _plan(node: BoundNode, terms: ReleaseOptions, keys: ReleaseKeys) -> ReleasePlan:
@@ -517,6 +535,26 @@ def choices(plan: ReleasePlan, *, lasting: bool = False) -> dict[int, bytes]:
                 law = meter.made_for(place, plan.selection.most)
                 keys[place] = plan.keys.choice(plan.node, place, law, lasting=lasting)
     return keys
+
+
+def weighs(plan: ReleasePlan) -> bool:
+    """Whether the further measurements of a plan have weights, which are not worth another length below one unit."""
+    return bool(plan.rungs) and plan.level > 1 and combines(plan) == "weighted"
+
+
+def with_weights(plan: ReleasePlan, earlier: ReleasedTable) -> ReleasePlan:
+    """A further measurement with weights for the cells, made of what was released before to the account that pays.
+
+    They are in its release key: accounts with other weights have other noise.
+    """
+    assert plan.selection is not None
+    meters = []
+    for meter in plan.meters:
+        assert isinstance(meter, TotalsMeasurement)
+        weights = {place: multipliers(earlier.measured[place, SUM]) for place in meter.places}
+        meters.append(replace(meter, weights={place: by for place, by in weights.items() if by}))
+    key = plan.keys.release(plan.node, _described(plan.selection, meters, plan.terms))
+    return replace(plan, meters=tuple(meters), release_key=key)
 
 
 def with_choices(plan: ReleasePlan, known: Mapping[int, Choice]) -> ReleasePlan:

@@ -21,8 +21,13 @@ from dpproxy.engine.postprocess import OutputColumn
 
 FAR, UNKNOWN = Fraction(1 << 20), Fraction(4)
 """By what factor the variance of a value would have to fall that is 0, and of one that is NULL."""
-Combines = Literal["always", "twice", "never"]
-"""How often measurements are combined; totals once, since a length serves twice the price it was chosen for."""
+Combines = Literal["always", "twice", "weighted", "never"]
+"""How often measurements are combined; totals once, since a length serves twice the price it was chosen for; totals of
+many cells also with those that have weights made of earlier ones, and lengths of their own."""
+MOST_WEIGHT = 64
+"""The most that a total counts for in a weighted measurement, where one in the largest cell counts once."""
+WEIGHT = 2 / 3
+"""The power of sizes that weights are: with 1 the largest cells lose much, with 1/2 the small ones gain less."""
 
 
 def steps(units: Fraction, combines: Combines) -> tuple[Fraction, ...]:
@@ -30,10 +35,17 @@ def steps(units: Fraction, combines: Combines) -> tuple[Fraction, ...]:
 
     >>> [str(step) for step in steps(Fraction(8), "always")], [str(step) for step in steps(Fraction(8), "twice")]
     (['1', '1', '2', '4'], ['4', '4'])
+
+    With weights the first is half of a fourfold: one of less has a length that is too short for the largest groups.
+
+    >>> [[*map(str, steps(Fraction(units), "weighted"))] for units in (1, 2, 4, 8, 16)]
+    [['1'], ['1', '1'], ['2', '2'], ['2', '2', '4'], ['8', '8']]
     """
     first = units
-    if combines == "twice" or (combines == "always" and units < 1):
+    if combines == "twice" or (combines != "never" and units < 1):
         first = units if _is_square(units) else units / 2
+    elif combines == "weighted":
+        first = max(Fraction(1), units / (2 if _is_square(units) else 4))
     elif combines == "always":
         first = Fraction(1)
     listed = [first]
@@ -83,8 +95,27 @@ def higher(level: Fraction, needed: Fraction, levels: Collection[Fraction]) -> l
     return [level * factor for factor in wanted if level * factor in levels]
 
 
+def multipliers(column: MeasuredColumn) -> tuple[int, ...]:
+    """By what totals are multiplied in each cell, so that small ones get less noise: (largest/size)^(2/3), rounded.
+
+    A size is a released value, or the deviation of its noise, where that is larger. Empty where nothing is known.
+
+    >>> multipliers(MeasuredColumn((8000, 1010, -990, 100, -7), (10.0,) * 5))
+    (1, 4, 4, 19, 64)
+    >>> multipliers(MeasuredColumn((8000, 7000), (10.0,) * 2))
+    ()
+    """
+    if column.absent:
+        return ()
+    sizes = [max(abs(v), d) for v, d in zip(column.values, column.deviations, strict=True)]
+    found = tuple(min(MOST_WEIGHT, round((max(sizes) / size) ** WEIGHT)) for size in sizes)
+    return found if any(m > 1 for m in found) else ()
+
+
 def combined(columns: Sequence[MeasuredColumn]) -> MeasuredColumn:
-    """The mean of independent measurements of the same values, weighted by inverse variance.
+    """The mean of independent measurements of the same values, in each cell weighted by inverse variance.
+
+    Those that came to nothing are left out; the rest is as in the first of the others.
 
     >>> both = combined([MeasuredColumn((10, 0), (2.0, 2.0)), MeasuredColumn((20, 1), (1.0, 1.0))])
     >>> both.values, [round(d, 3) for d in both.deviations]
@@ -92,18 +123,27 @@ def combined(columns: Sequence[MeasuredColumn]) -> MeasuredColumn:
     >>> combined([MeasuredColumn((10, 0), (2.0, 2.0), common=1)] * 4).common
     0.5
     """
+    columns = [column for column in columns if not column.absent] or [columns[0]]
     first = columns[0]
-    if len(columns) == 1 or first.absent or not first.deviations:
+    if len(columns) == 1 or not first.deviations:
         return first
-    precisions = [column.deviations[0] ** -2 for column in columns]
-    whole, fine = sum(precisions), (1 << 30) / max(precisions)
+    cells = zip(
+        zip(*(column.values for column in columns), strict=True),
+        zip(*(column.deviations for column in columns), strict=True),
+        strict=True,
+    )
+    mean, deviations = zip(*(_mean(values, spreads) for values, spreads in cells), strict=True)
+    # The share that is common to all groups is as in each.
+    common = first.common * (deviations[0] ** 2 - 1 / 12) ** 0.5 / first.deviations[0]
+    notes = dict.fromkeys(note for column in columns for note in column.notes)
+    return replace(first, values=mean, deviations=deviations, common=common, notes=tuple(notes))
+
+
+def _mean(values: Sequence[int], deviations: Sequence[float]) -> tuple[int, float]:
+    """The mean of one value's measurements, rounded to a whole number, which adds a variance of 1/12; its deviation."""
+    precisions = [deviation**-2 for deviation in deviations]
+    fine = (1 << 30) / max(precisions)
     weights = [round(precision * fine) for precision in precisions]
     total = sum(weights)
-    mean = [
-        (2 * sum(w * v for w, v in zip(weights, values, strict=True)) + total) // (2 * total)
-        for values in zip(*(column.values for column in columns), strict=True)
-    ]
-    # The mean is rounded, which adds a variance of 1/12; the share that is common to all groups is as in each.
-    deviation = (1 / whole + 1 / 12) ** 0.5
-    common = first.common * (1 / whole) ** 0.5 / first.deviations[0]
-    return replace(first, values=tuple(mean), deviations=(deviation,) * len(mean), common=common)
+    mean = (2 * sum(w * v for w, v in zip(weights, values, strict=True)) + total) // (2 * total)
+    return mean, (1 / sum(precisions) + 1 / 12) ** 0.5

@@ -28,7 +28,7 @@ from budget.account import (
 from dpproxy.backends.base import Backend, BackendError, Cancellation, Cancelled, Fetched, Slot
 from dpproxy.engine import refusals
 from dpproxy.engine.group_selection import Choice
-from dpproxy.engine.optimizer import choices, smaller, with_choices
+from dpproxy.engine.optimizer import choices, smaller, weighs, with_choices, with_weights
 from dpproxy.engine.release_plan import ReleasePlan, charge
 from dpproxy.engine.released_table import ReleasedTable
 from dpproxy.engine.request import QueryRequest
@@ -77,19 +77,19 @@ class Purchases:
         plans = list({plan.request_key: plan for plan in plans}.values())
         if any(plan.rungs for plan in plans):
             accept = self._accepted(plans, chain, accept)
-        results = self._results(request, plans, chain, epoch, accept)
+
+        def buy(wanted: Sequence[ReleasePlan]) -> list[ReleasedTable]:
+            bought = self._results(request, wanted, chain, epoch, accept)
+            return [bought[plan.request_key] for plan in wanted]
+
+        results = dict(zip((plan.request_key for plan in plans), buy(plans), strict=True))
         for plan in plans:
+            first = results[plan.request_key]
             if plan.rungs:
-                first = results[plan.request_key]
-                known = {place: choice for place in choices(plan) if (choice := first.choice(place))}
-                rungs = [with_choices(rung, known) for rung in plan.rungs]
-                further = self._results(request, rungs, chain, epoch, accept)
-                tables = [first, *(further[rung.request_key] for rung in rungs)]
-                results[plan.request_key] = plan.shown(ReleasedTable.combined(tables))
-        if request.kept is not None:
-            for plan in plans:
+                results[plan.request_key] = plan.shown(ReleasedTable.combined(_measured(plan, first, buy)))
+            if request.kept is not None:
                 for place, key in choices(plan, lasting=True).items():
-                    choice = results[plan.request_key].choice(place)
+                    choice = first.choice(place)
                     if choice is not None and choice.length:
                         request.kept[key] = choice
         return results
@@ -313,6 +313,19 @@ class Purchases:
         request.paid.take(settled.charged)
         result = plan.shown(ReleasedTable.load(settled.answer))
         return replace(result, lowered=plan.lowered, charged=settled.charged, left=settled.left)
+
+
+def _measured(
+    plan: ReleasePlan, first: ReleasedTable, buy: Callable[[Sequence[ReleasePlan]], list[ReleasedTable]]
+) -> list[ReleasedTable]:
+    """All measurements of an answer: what this account has bought of them decides lengths or weights of the further."""
+    tables = [first]
+    if weighs(plan):
+        for rung in plan.rungs:
+            tables += buy([with_weights(rung, ReleasedTable.combined(tables))])
+        return tables
+    known = {place: choice for place in choices(plan) if (choice := first.choice(place))}
+    return [first, *buy([with_choices(rung, known) for rung in plan.rungs])]
 
 
 def write_queries(plans: Sequence[ReleasePlan]) -> None:

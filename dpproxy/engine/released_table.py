@@ -126,9 +126,12 @@ class ReleasedTable:
         """One answer from independent measurements of the same groups; the first decides all but the values."""
         first, charges = tables[0], [table.charged for table in tables if table.charged is not None]
         measured = {place: combined([table.measured[place] for table in tables]) for place in first.measured}
+        of_columns = {note for column in first.measured.values() for note in column.notes}
+        kept = [note for note in first.notes if note not in of_columns]
         return replace(
             first,
             measured=measured,
+            notes=tuple(dict.fromkeys([*kept, *(note for m in measured.values() for note in m.notes)])),
             cost=Cost.sum(table.cost for table in tables),
             charged=Charge.sum(charges) if charges else None,
             left=next((table.left for table in reversed(tables) if table.left is not None), None),

@@ -16,6 +16,8 @@ from unittest.mock import patch
 import numpy as np
 from numpy.typing import NDArray
 
+from dpproxy.engine.group_selection import MeasuredColumn
+from dpproxy.engine.precision import multipliers
 from mechanisms import quantile, unit_clip
 from mechanisms.histogram import Cost, Counts
 from mechanisms.randomness import Stream
@@ -239,6 +241,95 @@ def vectors_length(clipping: Clipping = each_clipped) -> Exact:
         return found, longest <= 1 and least > Fraction(9, 10)
 
     return Exact("UnitClip", "a unit's vector before noise", "l2 at most K C", compute)
+
+
+Weighting = Callable[[Sequence[Vector], Vector, int, int], Counts]
+"""From units' vectors, the multiplier of each cell, the length and the scale, the sums that are noised."""
+
+
+def weighted(vectors: Sequence[Vector], by: Vector, length: int, scale: int) -> Counts:
+    """Each total is multiplied and clamped, and what comes of it is the vector that is clipped."""
+    return each_clipped(
+        [
+            tuple(max(-LARGEST_TOTAL, min(LARGEST_TOTAL, y * m)) for y, m in zip(v, by, strict=True))
+            for v in vectors
+        ],
+        length,
+        scale,
+    )
+
+
+def multipliers_of(cells: int) -> Vector:
+    """1 for the first cell and 64 for the last."""
+    return tuple(1 + 63 * cell // max(cells - 1, 1) for cell in range(cells))
+
+
+def weighted_length(weighting: Weighting = weighted) -> Exact:
+    """The vector that a unit adds has length K C at most, whatever its cells are multiplied by."""
+
+    def compute() -> tuple[str, bool]:
+        by = partial(
+            lambda vectors, length, scale: weighting(vectors, multipliers_of(len(vectors[0])), length, scale)
+        )
+        longest, least = longest_move(list(worlds()), by)
+        return f"K C (1{float(longest - 1):+.1e})", longest <= 1 and least > Fraction(9, 10)
+
+    return Exact("UnitClip", "a unit's weighted vector before noise", "l2 at most K C", compute)
+
+
+def weighted_totals(weighting: Weighting = weighted) -> Exact:
+    """Where no vector is clipped, the sums by scale and multiplier are the totals."""
+
+    def compute() -> tuple[str, bool]:
+        vectors: list[Vector] = [(3, -4, 0, 900), (7, 7, 7, 7), (0, 0, -1, 0)]
+        by, scale = multipliers_of(4), 1024
+        sums = weighting(vectors, by, 1 << 20, scale).tolist()
+        wrong = sum(
+            s != scale * m * sum(of) for s, m, of in zip(sums, by, zip(*vectors, strict=True), strict=True)
+        )
+        return f"{wrong} of 4 differ", wrong == 0
+
+    return Exact("UnitClip", "weighted totals", "those of the units", compute)
+
+
+Weigh = Callable[[MeasuredColumn, Counts], Vector]
+"""From what the first measurement has released, and the sums themselves, the multipliers of the second."""
+LIKE, BESIDE = (4000, 1000, 0, 0, 0), (4000, 1000, 0, 0, 8)
+"""Sums without and with a unit whose vector has the length 8."""
+
+
+def of_released(column: MeasuredColumn, sums: Counts) -> Vector:
+    return multipliers(column) or (1,) * len(sums)
+
+
+def rungs(weigh: Weigh = of_released) -> Experiment:
+    """Two measurements, the second with weights that come with it: each costs its price, the weights nothing."""
+
+    def side(sums: Sequence[int]) -> Draw:
+        exact = np.array(sums, dtype=np.int64)
+
+        def draw(stream: Stream, n: int) -> list[tuple[tuple[int, ...], Vector, tuple[int, ...]]]:
+            # A length of 8, multiplied by 64 at most.
+            first, second = (clip_of(anchor=1, cells=n * len(sums), length=length) for length in (8, 8 * 64))
+            one = first.release(np.tile(first.scale * exact, n), 8, stream.child("first")).values
+            assert one is not None
+            released = [tuple(row) for row in one.reshape(n, len(sums)).tolist()]
+            by = [weigh(MeasuredColumn(row, (first.stddev(8),) * len(row)), exact) for row in released]
+            weighted = second.scale * (exact * np.array(by)).reshape(-1)
+            two = second.release(weighted, 8 * 64, stream.child("second")).values
+            assert two is not None
+            return list(zip(released, by, map(tuple, two.reshape(n, len(sums)).tolist()), strict=True))
+
+        return draw
+
+    views: dict[str, Callable[[Any], Hashable]] = {
+        "multiplier": lambda o: o[1][4],
+        "the unit's cell": lambda o: (o[0][4] // 4, o[2][4] // (4 * o[1][4])),
+    }
+    claims = concentrated(Cost(Fraction(2), FREE), EPS, FREE)
+    return Experiment(
+        "UnitClip", "two rungs, the second weighted", claims, (side(LIKE), side(BESIDE)), views, 6000
+    )
 
 
 # The same by samples: what really comes out.
@@ -554,6 +645,9 @@ CASES: tuple[Check, ...] = (
     price(None),
     price(ANCHOR),
     vectors_length(),
+    weighted_length(),
+    weighted_totals(),
+    rungs(),
     *(choice(what) for what in LENGTHS),
     choice("at a candidate", "two cells"),
     choice("m0 of them far above", "two cells"),

@@ -9,13 +9,15 @@ from fractions import Fraction
 
 import numpy as np
 
+from dpproxy.engine.group_selection import MeasuredColumn
+from dpproxy.engine.precision import multipliers
 from mechanisms.histogram import Cost, Counts
 from mechanisms.quantile import QuantileChoice
 from mechanisms.randomness import Stream
 from mechanisms.unit_clip import UnitClip
 from mechanisms.unit_moments import Centre, UnitMoments
 from tests.audit import clip_cases
-from tests.audit.clip_cases import ANCHOR, Vector, each_clipped
+from tests.audit.clip_cases import ANCHOR, Vector, each_clipped, weighted
 from tests.audit.mutant import Mutant
 
 
@@ -147,6 +149,32 @@ def of_shown_cells(vectors: Sequence[Vector], length: int, scale: int) -> Counts
     return sums
 
 
+def weighted_after(vectors: Sequence[Vector], by: Vector, length: int, scale: int) -> Counts:
+    """The norm is that of the vector without its weights."""
+    sums: Counts = each_clipped(vectors, length, scale) * np.array(by)
+    return sums
+
+
+def ceilings(vectors: Sequence[Vector], by: Vector, length: int, scale: int) -> Counts:
+    """The norm is of multipliers rounded down, the sums are of the same rounded up."""
+    sums = np.zeros(len(by), dtype=np.int64)
+    for vector in vectors:
+        square = sum((y * m) ** 2 for y, m in zip(vector, by, strict=True))
+        factor = scale * min(1.0, length * (1 - 1e-12) / math.sqrt(square)) if square else 0.0
+        sums += np.trunc(np.array(vector) * (np.array(by) + 1) * factor).astype(np.int64)
+    return sums
+
+
+def one_cell_left(vectors: Sequence[Vector], by: Vector, length: int, scale: int) -> Counts:
+    """The last cell is not multiplied."""
+    return weighted(vectors, (*by[:-1], 1), length, scale)
+
+
+def of_the_data(column: MeasuredColumn, sums: Counts) -> Vector:
+    """Weights are made of the sums themselves."""
+    return multipliers(replace(column, values=tuple(sums.tolist())))
+
+
 def apart(vectors: Sequence[Vector], length: int, scale: int) -> Counts:
     """Sum, number and squares are each clipped to the whole length."""
     parts = [[(vector[place],) for vector in vectors] for place in range(len(vectors[0]))]
@@ -211,6 +239,10 @@ MUTANTS = (
     Mutant("totals rounded, not units' parts", clip_cases.vectors_length(on_totals)),
     Mutant("factor rounded up", clip_cases.vectors_length(rounded_up)),
     Mutant("norm over shown cells", clip_cases.vectors_length(of_shown_cells)),
+    Mutant("norm over the vector without weights", clip_cases.weighted_length(weighted_after)),
+    Mutant("multipliers rounded up in the sums alone", clip_cases.weighted_length(ceilings)),
+    Mutant("a cell not multiplied", clip_cases.weighted_totals(one_cell_left)),
+    Mutant("weights of what was not released", clip_cases.rungs(of_the_data)),
     Mutant("beta rounded down", clip_cases.weight_of_a_row(RoundedDown)),
     Mutant("beta 0", clip_cases.weight_of_a_row(Nothing)),
     Mutant("centre not charged", clip_cases.moments_price(False, FreeCentre)),

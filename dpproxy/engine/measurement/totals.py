@@ -5,6 +5,7 @@ Why: docs/decisions/units-are-clipped-not-rows.md.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -43,6 +44,8 @@ class TotalsMeasurement:
     settings: MechanismSettings
     known: Mapping[int, Choice] = field(default_factory=dict)
     """By place, what was chosen in an answer that was paid for."""
+    weights: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
+    """By place, what each cell's totals are multiplied by, made of earlier answers to the account that pays."""
 
     @property
     def rounds(self) -> int:
@@ -105,7 +108,9 @@ class TotalsMeasurement:
     def parameters(self, groups: int) -> Plain:
         named = zip(self.places, self.mechanisms(groups), strict=True)
         described: list[Plain] = [(place, m.name, m.parameters) for place, m in named]
-        return [*described, *((place, "chosen", *choice) for place, choice in sorted(self.known.items()))]
+        described += [(place, "chosen", *choice) for place, choice in sorted(self.known.items())]
+        described += [(place, "weights", *by) for place, by in sorted(self.weights.items())]
+        return described
 
     def made_for(self, place: int, groups: int) -> Plain:
         """All that decides the law of what is chosen for a total, but its text and cells."""
@@ -122,8 +127,8 @@ class TotalsMeasurement:
             if isinstance(mechanism, UnitMoments):
                 centres[place] = mechanism.centre_of(0)
         clips = _clips(mechanisms, centres)
-        vectors = _vectors(clips, centres)
-        averages = (node.averages(_vectors(self._joint, {}), STEPS, PLACES),) if self._joint else ()
+        vectors = self._vectors(clips, centres)
+        averages = (node.averages(self._vectors(self._joint, {}), STEPS, PLACES),) if self._joint else ()
         least = [(clip.length or clip.anchor, clip.scale) for clip in clips.values()]
         return *averages, node.lengths(vectors, STEPS, _places(clips)), node.clipped(vectors, least)
 
@@ -155,7 +160,8 @@ class TotalsMeasurement:
             centre = centres.get(place)
             for number, at in enumerate(self._parts(place)):
                 values = release.values[number * len(cells) : (number + 1) * len(cells)].tolist()
-                columns[at] = _column(values, release.stddev, number, centre, length)
+                column = _column(values, release.stddev, number, centre, length)
+                columns[at] = divided(column, self.weights[place]) if place in self.weights else column
             costs.append(mechanism.cost_at_most)
         return Measured(columns, Cost.sum(costs))
 
@@ -166,6 +172,10 @@ class TotalsMeasurement:
         note = f"no length of units' totals serves so few units: about {clip.units_needed} are needed, ask about more"
         column = MeasuredColumn((0,) * cells, notes=(note,), absent=True)
         return dict.fromkeys(self._parts(place), column)
+
+    def _vectors(self, places: Iterable[int], centres: Mapping[int, Centre]) -> tuple[Vector, ...]:
+        vectors = (Vector(place, *centres.get(place, ())) for place in places)
+        return tuple(replace(v, multipliers=self.weights.get(v.place, ())) for v in vectors)
 
     def _parts(self, place: int) -> list[Place]:
         measure = self._measure(place)
@@ -181,7 +191,7 @@ class TotalsMeasurement:
         centres = self._known_centres(len(node.cells or ((),)))
         if not self._joint:
             return centres
-        fetched = fetch(node.averages(_vectors(self._joint, {}), STEPS, PLACES))
+        fetched = fetch(node.averages(self._vectors(self._joint, {}), STEPS, PLACES))
         for number, place in enumerate(self._joint):
             mechanism, own = mechanisms[place], fetched.counts(0) == number
             assert isinstance(mechanism, UnitMoments)
@@ -206,7 +216,7 @@ class TotalsMeasurement:
         clips = {place: clip for place, clip in clips.items() if place not in lengths}
         if not clips:
             return lengths
-        fetched = fetch(node.lengths(_vectors(clips, centres), STEPS, _places(clips)))
+        fetched = fetch(node.lengths(self._vectors(clips, centres), STEPS, _places(clips)))
         for number, (place, clip) in enumerate(clips.items()):
             own = fetched.counts(0) == number
             units = clip.binned(np.minimum(fetched.counts(1)[own], clip.places), fetched.counts(2)[own])
@@ -229,7 +239,7 @@ class TotalsMeasurement:
             return {}
         chosen = [(length, clips[place].scale) for place, length in lengths.items()]
         parts = [len(self._parts(place)) for place in lengths]
-        fetched = fetch(node.clipped(_vectors(lengths, centres), chosen))
+        fetched = fetch(node.clipped(self._vectors(lengths, centres), chosen))
         sums, first = by_cell(fetched, cells, sum(parts)), 0
         found = {}
         for place, number in zip(lengths, parts, strict=True):
@@ -238,6 +248,7 @@ class TotalsMeasurement:
         return found
 
 
+_WEIGHTED = "small groups count more in the measurements after the first, which have lengths of their own"
 Mechanisms = Mapping[int, UnitClip | UnitMoments]
 Clips = Mapping[int, UnitClip]
 
@@ -248,10 +259,6 @@ def _clips(mechanisms: Mechanisms, centres: Mapping[int, Centre]) -> dict[int, U
         place: mechanism.clip(centres[place]) if isinstance(mechanism, UnitMoments) else mechanism
         for place, mechanism in mechanisms.items()
     }
-
-
-def _vectors(places: Iterable[int], centres: Mapping[int, Centre]) -> tuple[Vector, ...]:
-    return tuple(Vector(place, *centres.get(place, ())) for place in places)
 
 
 def _places(clips: Clips) -> int:
@@ -274,6 +281,15 @@ def _column(
         return MeasuredColumn(rows, spread, width=GAUSSIAN, length=length // about.row)
     squares = tuple(value * about.row for value in values)
     return MeasuredColumn(squares, (deviation * about.row,) * len(values), width=GAUSSIAN)
+
+
+def divided(column: MeasuredColumn, multipliers: Sequence[int]) -> MeasuredColumn:
+    """A weighted total in its own units, rounded once more; its length is in none that an answer could name."""
+    values = tuple((2 * v + m) // (2 * m) for v, m in zip(column.values, multipliers, strict=True))
+    spread = tuple(
+        math.hypot(d / m, 12**-0.5 * (m > 1)) for d, m in zip(column.deviations, multipliers, strict=True)
+    )
+    return replace(column, values=values, deviations=spread, length=0, notes=(_WEIGHTED,))
 
 
 def public_groups(node: BoundNode) -> int:

@@ -13,13 +13,14 @@ import pytest
 from budget.account import Limit
 from dpproxy.backends.base import Fetched
 from dpproxy.deployment.service import Service, configured
-from dpproxy.engine.group_selection import Choice
+from dpproxy.engine.group_selection import Choice, MeasuredColumn
 from dpproxy.engine.measurement.totals import TotalsMeasurement
-from dpproxy.engine.optimizer import choices, plan_release, with_choices
+from dpproxy.engine.optimizer import choices, plan_release, weighs, with_choices, with_weights
 from dpproxy.engine.options import terms
 from dpproxy.engine.planner import BoundNode, Planner
 from dpproxy.engine.release_keys import ReleaseKeys
 from dpproxy.engine.release_plan import ReleasePlan
+from dpproxy.engine.released_table import ReleasedTable
 from mechanisms.randomness import seed
 from mechanisms.unit_clip import UnitClip
 from rewriter.ir.measure import Total
@@ -41,11 +42,15 @@ period = "none"
 privacy_unit = "person_id"
 [tables.orders.columns]
 shop = { domain = ["north", "south"] }
+kind = { domain = ["a", "b", "c", "d", "e", "none"] }
 amount = {}
 """
 ROWS = """
-CREATE TABLE orders (person_id INTEGER NOT NULL, shop VARCHAR, amount DOUBLE);
-INSERT INTO orders SELECT i // 2, ['north', 'south'][1 + i % 2], (i % 100) + 0.25 FROM range(6000) r(i)
+CREATE TABLE orders (person_id INTEGER NOT NULL, shop VARCHAR, amount DOUBLE, kind VARCHAR);
+INSERT INTO orders SELECT i // 2, ['north', 'south'][1 + i % 2], (i % 100) + 0.25,
+    CASE WHEN i % 500 = 7 THEN 'e' WHEN i % 100 = 7 THEN 'd' WHEN i % 50 = 6 THEN 'c'
+         WHEN i % 9 = 5 THEN 'b' ELSE 'a' END
+FROM range(6000) r(i)
 """
 
 
@@ -225,6 +230,74 @@ def test_a_length_serves_twice_the_price_it_was_chosen_for(service: Service) -> 
     said = sorted((mechanism, float(units)) for mechanism, units in rows if float(units))
     at_4, rung = ("UnitClip at 4 units", 4), ("UnitClip at 4 units, rung 1", 4)
     assert said == [("UnitClip", 1), at_4, rung, ("UnitClip, rung 1", 1)]
+
+
+KINDS = "SELECT kind, COUNT(*) AS n FROM orders GROUP BY kind"
+
+
+def levels(planner: Planner, service: Service, units: str, sql: str = KINDS) -> ReleasePlan:
+    planner.prepare(sql, ())
+    (node,) = planner.plan(sql, (), ())
+    assert isinstance(node, BoundNode)
+    return plan_release(node, terms(service.config.privacy, at(units)), KEYS)
+
+
+def test_small_groups_are_measured_with_weights(service: Service) -> None:
+    """Half is for all groups alike; what was bought is not bought again."""
+    ann, bob = Analyst(service, "weights ann"), Analyst(service, "weights bob")
+    said = "\n".join(line for (line,) in ann.ask(f"EXPLAIN {KINDS}", at("4")))
+    assert (
+        "Weights: 2 of 4 units for all groups alike; then a group of 1/n of the largest n^(2/3) times" in said
+    )
+    assert (
+        "dpproxy.units = 4 costs 4 information units and 0 calls; standard deviation 7.3 times that" in said
+    )
+    assert "length; up to 64 times less on small groups" in said
+    paid, answers = [], []
+    for units in ("1", "2", "4", "8", "8"):
+        answers.append(ann.ask(KINDS, at(units)))
+        paid.append(ann.used()[0])
+    assert paid == [1, 2, 6, 10, 10]
+    assert answers[3] == answers[4] == bob.ask(KINDS, at("8")), "who buys it at once gets the same numbers"
+    assert "small groups count more in the measurements after the first" in bob.notices[0]
+    low, _, high = bob.notices[0].partition("standard deviation ")[2].partition(")")[0].partition(" to ")
+    assert float(high) > 2 * float(low) > 0
+    assert bob.used() == (8, 0)
+    rows = bob.ask("SELECT mechanism, information FROM dpproxy.releases")
+    assert sorted((mechanism, float(units)) for mechanism, units in rows if float(units)) == [
+        ("UnitClip at 2 units", 2),
+        ("UnitClip at 2 units, rung 1", 2),
+        ("UnitClip at 4 units, rung 2", 4),
+    ]
+
+
+def test_what_has_weights(planned: Planner, service: Service) -> None:
+    """Totals alone, of more than four cells, of which a unit may be in several."""
+    both = "SELECT kind, COUNT(*), SUM(amount) FROM orders GROUP BY kind"
+    assert weighs(levels(planned, service, "2"))
+    assert weighs(levels(planned, service, "8", both))
+    assert not any(weighs(levels(planned, service, units)) for units in ("0.25", "0.5", "1"))
+    for sql in (
+        "SELECT shop, COUNT(*) FROM orders GROUP BY shop",
+        "SELECT kind, COUNT(*), AVG(amount) FROM orders GROUP BY kind",
+        "SELECT kind, COUNT(*), COUNT(DISTINCT person_id) FROM orders GROUP BY kind",
+    ):
+        assert not weighs(levels(planned, service, "8", sql))
+
+
+def test_weights_are_in_the_key_and_come_from_what_was_released(planned: Planner, service: Service) -> None:
+    (rung,) = levels(planned, service, "2").rungs
+
+    def first(*values: int) -> ReleasedTable:
+        column = MeasuredColumn(values, (100.0,) * 6, length=9)
+        return ReleasedTable((), {(0, None): column}, (0,), "UnitClip", (), rung.cost_at_most)
+
+    one, other = first(8000, 1000, 100, 0, -1, 9), first(8000, 4000, 100, 0, -1, 9)
+    keys = [with_weights(rung, table).release_key for table in (one, other, one)]
+    assert keys[0] == keys[2] != keys[1]
+    assert {with_weights(rung, table).request_key for table in (one, other)} == {rung.request_key}
+    assert with_weights(rung, first(*[8000] * 6)).release_key == rung.release_key, "none"
+    assert with_weights(rung, one).cost_at_most == rung.cost_at_most
 
 
 def test_rungs_are_paid_as_a_whole_or_not_at_all(service: Service) -> None:

@@ -9,12 +9,14 @@ import pytest
 
 from dpproxy.config.precision import LEVELS, Target
 from dpproxy.engine.group_selection import MeasuredColumn
+from dpproxy.engine.measurement.totals import divided
 from dpproxy.engine.postprocess import OutputColumn
-from dpproxy.engine.precision import FAR, UNKNOWN, combined, excess, higher, steps
+from dpproxy.engine.precision import FAR, UNKNOWN, combined, excess, higher, multipliers, steps
 from mechanisms.histogram import Histogram
 from mechanisms.known_domain import KnownGauss
 from mechanisms.randomness import seed
-from mechanisms.unit_clip import root_up
+from mechanisms.unit_clip import UnitClip, root_up
+from tests.mechanisms.goodness import stream
 
 EPS = Fraction(3, 20)
 
@@ -22,6 +24,9 @@ EPS = Fraction(3, 20)
 def test_the_steps_of_a_level_cost_the_level() -> None:
     for level in LEVELS:
         assert steps(level, "never") == (level,)
+        weighted = steps(level, "weighted")
+        assert sum(weighted) == level
+        assert weighted[0] >= level / 4
         for combines in ("always", "twice"):
             listed = steps(level, combines)
             assert sum(listed) == level
@@ -63,9 +68,38 @@ def test_rungs_together_have_the_noise_of_one_of_their_price(level: Fraction) ->
     assert np.mean(together.values) == pytest.approx(1000, abs=5 * wanted / cells**0.5)
 
 
-def test_what_cannot_be_combined_is_the_first_measurement() -> None:
-    absent = MeasuredColumn((0,), absent=True)
-    assert combined([absent, MeasuredColumn((3,), (1.0,))]) is absent
+@pytest.mark.statistical
+def test_intervals_of_weighted_measurements_hold_in_each_cell() -> None:
+    """20 draws of the rungs of 8 units, of 20 cells of each size from 0 to 50,000, with lengths that are enough: 95% of
+    the intervals of each size within four deviations, and the squared errors of each within 30% of what is said."""
+    true = np.tile([50_000, 4000, -900, 120, 7, 0], 20)
+    sides = []
+    for draw in range(20):
+        columns: list[MeasuredColumn] = []
+        for rung, units in enumerate(steps(Fraction(8), "weighted")):
+            by = multipliers(combined(columns)) if columns else (1,) * len(true)
+            clip = UnitClip(
+                eps_per=EPS / root_up(1 / units), anchor=1, cells=len(true), length=100 if rung else 2
+            )
+            release = clip.release(
+                clip.scale * true * np.array(by), clip.length or 0, stream("rungs", draw, rung)
+            )
+            assert release.values is not None
+            assert release.stddev is not None
+            columns.append(MeasuredColumn(tuple(release.values.tolist()), (release.stddev,) * len(true)))
+            columns[-1] = divided(columns[-1], by)
+        together = combined(columns)
+        assert max(together.deviations) > 1.5 * min(together.deviations)
+        sides.append((np.array(together.values) - true) / together.deviations)
+    errors = np.array(sides).reshape(-1, 6)
+    assert (np.abs((np.abs(errors) <= 1.96).mean(axis=0) - 0.95) < 4 * (0.95 * 0.05 / 400) ** 0.5).all()
+    assert (errors**2).mean(axis=0) == pytest.approx([1] * 6, abs=0.3)
+
+
+def test_what_came_to_nothing_is_left_out() -> None:
+    absent, known = MeasuredColumn((0,), absent=True), MeasuredColumn((3,), (1.0,))
+    assert combined([absent, absent]) is absent
+    assert combined([absent, known]) is combined([known, absent]) is known
 
 
 def test_how_far_an_error_is_from_its_target() -> None:

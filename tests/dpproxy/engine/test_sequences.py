@@ -19,6 +19,7 @@ from dpproxy.backends.base import BackendError, Cancellation
 from dpproxy.backends.duckdb.adapter import DuckDBSlot
 from dpproxy.config.precision import LEVELS
 from dpproxy.deployment.service import Service, configured
+from dpproxy.engine.measurement import totals
 from dpproxy.engine.released_table import ReleasedTable
 from mechanisms.known_domain import KnownGauss
 from mechanisms.partition_selection import WeightRound
@@ -46,22 +47,22 @@ period = "none"
 privacy_unit = "person_id"
 [tables.orders.columns]
 shop = { domain = ["north", "south"] }
+aisle = { domain = ["0", "1", "2", "3", "4", "none"] }
 town = {}
 pieces = { bounds = [0, 9] }
 amount = {}
 """
 ROWS = """
-CREATE TABLE orders (person_id INTEGER NOT NULL, shop VARCHAR, town VARCHAR, pieces INTEGER, amount DOUBLE);
-INSERT INTO orders SELECT i // 2, ['north', 'south'][1 + i % 2], 'town ' || (i // 2 % 3), i % 10, (i % 100) + 0.25
-FROM range(4000) r(i)
+CREATE TABLE orders (person_id INTEGER NOT NULL, shop VARCHAR, town VARCHAR, pieces INTEGER, amount DOUBLE,
+    aisle VARCHAR);
+INSERT INTO orders SELECT i // 2, ['north', 'south'][1 + i % 2], 'town ' || (i // 2 % 3), i % 10, (i % 100) + 0.25,
+    (i % 97 // 24)::VARCHAR FROM range(4000) r(i)
 """
+TOTALS = ("COUNT(*)", "COUNT(amount)", "SUM(amount)", "SUM(amount) FILTER (WHERE amount > 1000)")
 AGGREGATES = (
-    "COUNT(*)",
-    "COUNT(amount)",
+    *TOTALS,
     "COUNT(DISTINCT person_id)",
-    "SUM(amount)",
     "SUM(pieces)",
-    "SUM(amount) FILTER (WHERE amount > 1000)",
     "AVG(amount)",
     "AVG(pieces)",
     "VAR_POP(amount)",
@@ -89,7 +90,7 @@ class Draws:
     def __init__(self, patch: pytest.MonkeyPatch) -> None:
         self.begin("")
         self.own: dict[str, set[int]] = {name: set() for name in ACCOUNTS}
-        self.reused = 0
+        self.reused = self.weighted = 0
         for mechanism in (KnownGauss, UnkGauss, QuantileChoice):
             patch.setattr(mechanism, "release", self._priced(mechanism.release))
         choose, release = UnitClip.choose, UnitClip.release
@@ -107,6 +108,13 @@ class Draws:
             self.reused += clip.length is not None
             return release(clip, sums, length, *given)
 
+        weigh = totals.divided
+
+        def weighed(*given: Any) -> Any:
+            self.weighted += 1
+            return weigh(*given)
+
+        patch.setattr(totals, "divided", weighed)
         decide = WeightRound.decide
 
         def decided(this: WeightRound, *given: Any) -> Any:
@@ -161,9 +169,9 @@ class Trouble:
 
 def statement(chance: Random) -> str:
     """A statement of few that share measures, rows and cells."""
-    values = ", ".join(chance.sample(AGGREGATES, chance.randint(1, 3)))
+    key = chance.choice(["", "shop", "aisle", "town"])
+    values = ", ".join(chance.sample(TOTALS if key == "aisle" else AGGREGATES, chance.randint(1, 3)))
     where = chance.choice(["", "", " WHERE pieces < 5"])
-    key = chance.choice(["", "shop", "shop", "town"])
     if not key:
         return f"SELECT {values} FROM orders{where}"
     return f"SELECT {key}, {values} FROM orders{where} GROUP BY {key}"
@@ -222,6 +230,7 @@ def test_every_draw_is_paid_for(service: Service, monkeypatch: pytest.MonkeyPatc
         "SELECT count(*) FROM dpproxy_ledger.entry WHERE kind = 'reserve' AND mechanism LIKE '%% units%%'"
     )
     assert rungs[0][0] > 20
+    assert draws.weighted > 3
 
 
 def charged(service: Service, name: str) -> Fraction:
