@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,10 +22,15 @@ def entries(path: Path) -> list[dict[str, Any]]:
 
 
 def accepted(world: World, corpora: Path) -> Iterator[Question]:
-    """The DP nodes of every statement of the three corpora that is not refused."""
+    """The DP nodes of every statement of the three corpora that is not refused; the first of those that ask alike."""
+    asked = set[Hashable]()
     for file in FILES:
         for entry in entries(corpora / file):
             try:
-                yield from questions(entry["sql"], world.policy, world.postgres)
+                found = questions(entry["sql"], world.policy, world.postgres)
             except (Refusal, psycopg.errors.DataError):
                 continue
+            for question in found:
+                if question.asked not in asked:
+                    asked.add(question.asked)
+                    yield question

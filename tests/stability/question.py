@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 
@@ -52,13 +52,20 @@ class Question:
             for name, dialect in ((e.name, e.dialect) for e in (DuckDBEngine, PostgresEngine))
         }
 
+    @property
+    def asked(self) -> Hashable:
+        """All that a check depends on: what the engines run, and what the bounds are."""
+        queries = tuple((name, query.sql, query.arrays) for name, query in self.queries.items())
+        return queries, self.cells, self.node.bound, self.counted.measures
+
     def histogram(self, engine: Engine) -> Histogram:
         """The node's histogram without noise, over every cell of a known domain; raises BackendRaised."""
         query = self.queries[engine.name]
         bound: list[object] = [*map(list, query.arrays), *([RANK_KEY] if query.rank_key else [])]
         found = engine.run(query.sql, bound)
         if self.cells is not None:
-            return {self.cells[row[0] - 1]: tuple(row[1:]) for row in found}
+            cells = list(self.cells)
+            return {cells[row[0] - 1]: tuple(row[1:]) for row in found}
         width = len(self.node.keys)
         return {tuple(map(text, row[:width])): tuple(row[width:]) for row in found}
 
