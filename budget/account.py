@@ -136,6 +136,14 @@ class Pinned:
 
 
 @dataclass(frozen=True)
+class Generation:
+    """The policy number `number` of a deployment; the first is 1."""
+
+    deployment: str
+    number: int
+
+
+@dataclass(frozen=True)
 class ReserveRequest:
     """A request to hold the most that a query can cost.
 
@@ -148,6 +156,7 @@ class ReserveRequest:
         ids: the id of each charge, from `new_ids`. Repeating a request with the same ids holds nothing more.
         looking: a charge may be 0, for a further step of a stream that is paid for.
         attributed: the tool, or the person that it names as asking, a note for the history.
+        generation: the policy that it was planned under, None where there is no policy.
     """
 
     chain: Sequence[str]
@@ -158,6 +167,7 @@ class ReserveRequest:
     ids: Sequence[UUID] | None = None
     looking: bool = False
     attributed: str = ""
+    generation: Generation | None = None
 
     @property
     def total(self) -> Charge:
@@ -376,6 +386,10 @@ class LedgerError(Exception):
 
 class LedgerUnavailable(LedgerError):
     """The ledger's server cannot be reached, or answers too late: no answer may be sent."""
+
+
+class PolicyChanged(LedgerError):
+    """The policy that a query was planned under is not the one that its deployment buys under."""
 
 
 class UnknownAccount(LedgerError):

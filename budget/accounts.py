@@ -53,23 +53,38 @@ class Accounts:
         Raises UnknownAccount, LimitTooLow where the limit would go below what is used and reserved, ValueError where
         its pure epsilon guarantees less than its units.
         """
-        self._check(limit)
-        values = {"account": account, "chain": [account], **vars(limit)}
+        self.set_limits({account: limit})
+
+    def set_limits(self, limits: Mapping[str, Limit]) -> None:
+        """Changes the limits of some accounts, or none of them; raises as `set_limit`."""
+        steps: list[tuple[str, dict[str, object]]] = []
+        for account, limit in sorted(limits.items()):
+            self._check(limit)
+            values = {"account": account, "chain": [account], **vars(limit)}
+            changes = (statements.SET_LIMIT, statements.NOTE_LIMIT, statements.LIMIT_IS_SET)
+            steps += [(statement, values) for statement in changes]
         try:
-            changed, _ = self._store.transaction(
-                [(statements.SET_LIMIT, values), (statements.NOTE_LIMIT, values)]
-            )
+            changed = self._store.transaction(steps)[::3] if steps else []
         except OutOfBounds as error:
-            raise LimitTooLow(f"{account} has used or reserved more than that") from error
-        if not changed:
-            covered = self._store.rows(statements.COVERED, **values)
-            if not covered:
+            for account, limit in sorted(limits.items()):
+                self._explain(account, limit)
+            raise LimitTooLow("an account has used or reserved more than its limit would be") from error
+        for account, rows in zip(sorted(limits), changed, strict=True):
+            if not rows:
                 raise _unknown(account)
-            used, reserved = balance(*covered[0][:3]), balance(*covered[0][3:])
-            within = "" if limit.period == "none" else f" within a {limit.period}"
-            raise LimitTooLow(
-                f"{account} has spent {used}{within} and reserved {reserved}: no limit goes below that"
-            )
+
+    def _explain(self, account: str, limit: Limit) -> None:
+        """Raises LimitTooLow where an account has spent more than a limit."""
+        values = {"account": account, "chain": [account], **vars(limit)}
+        for row in self._store.rows(statements.COVERED, **values):
+            used, reserved = balance(*row[:3]), balance(*row[3:])
+            held = Charge.sum([used, reserved])
+            most = Charge(limit.information, limit.calls, limit.epsilon)
+            if limit.mode == "enforce" and not most.pays(held):
+                within = "" if limit.period == "none" else f" within a {limit.period}"
+                raise LimitTooLow(
+                    f"{account} has spent {used}{within} and reserved {reserved}: no limit goes below that"
+                )
 
     def epsilon_limit(self, information: int) -> int:
         """The limit of pure epsilon that guarantees what one of units does; 0 where it would admit nothing more."""

@@ -32,6 +32,7 @@ from budget.account import (
     Outcome,
     Overtaken,
     Pinned,
+    PolicyChanged,
     Reservation,
     ReserveRequest,
     Settled,
@@ -41,6 +42,7 @@ from budget.account import (
 from budget.accounts import Accounts, left_of
 from budget.analysts import Analysts
 from budget.epochs import Epochs
+from budget.generations import Generations
 from budget.highwater import HighWaterMarks, OwnEntries
 from budget.history import History
 from budget.origins import Origins
@@ -67,6 +69,7 @@ class Ledger:
         accounts: limits, and what is left of them.
         analysts: who logs in with a password.
         epochs: their nonces, and the end of the answers that were kept for them.
+        generations: the policies that are bought under.
         high_water: marks that detect an older copy of the ledger.
         history: its entries.
         origins: the data that its answers are computed from.
@@ -97,6 +100,7 @@ class Ledger:
         self.accounts = Accounts(self._store, pinned)
         self.analysts = Analysts(self._store)
         self.epochs = Epochs(self._store)
+        self.generations = Generations(self._store)
         self.high_water = HighWaterMarks(self._store, id, self._own)
         self.history = History(self._store, id)
         self.origins = Origins(self._store)
@@ -154,7 +158,7 @@ class Ledger:
     def reserve(self, request: ReserveRequest) -> tuple[Reservation, ...]:
         """Holds the most that a query's releases can cost, all of them on every account, or none.
 
-        Returns one reservation a charge. Raises Exhausted, Frozen, UnknownAccount, IdUsed, ValueError.
+        Returns one reservation a charge. Raises Exhausted, Frozen, UnknownAccount, PolicyChanged, IdUsed, ValueError.
         """
         chain, charges, total = request.chain, request.charges, request.total
         ids = self.new_ids(len(charges)) if request.ids is None else list(request.ids)
@@ -175,6 +179,8 @@ class Ledger:
             "reached": request.reached,
             "instance": self._instance,
             "lease": self._lease,
+            "deployment": None if request.generation is None else request.generation.deployment,
+            "generation": None if request.generation is None else request.generation.number,
         }
         rows = self._try_reserve(values)
         if rows and not rows[0][2] and any(row[8] for row in rows) and self.recover():
@@ -182,6 +188,8 @@ class Ledger:
         if len(rows) != len(chain):
             raise UnknownAccount("an account of the chain was never seeded")
         if not rows[0][2]:
+            if not rows[0][10]:
+                raise PolicyChanged("the policy was changed")
             _refuse(chain[0], total, rows)
         return tuple(Reservation(id, chain[0], charge) for id, charge in zip(ids, charges, strict=True))
 
@@ -319,7 +327,7 @@ class Ledger:
     # Inside
 
     def _try_reserve(self, values: Mapping[str, object]) -> list[Row]:
-        """By account: name, mode, pays, made before, refreshes at, what is left (three units), holds, frozen."""
+        """By account: name, mode, pays, made before, refreshes at, what is left (three units), holds, frozen, in force."""
         steps = [(statements.RESERVE, values)]
         seal = (statements.MARK, values) if values["reached"] else None
         try:
@@ -329,7 +337,7 @@ class Ledger:
             rows = self._store.transaction(steps, seal)[0]
         if rows and not rows[0][10]:
             raise IdUsed("the id of a reservation was used before, for something else")
-        return [(*row[:2], row[2] or row[3], *row[3:10]) for row in rows]
+        return [(*row[:2], row[2] or row[3], *row[3:10], row[11]) for row in rows]
 
     def _settle_once(self, statement: str, values: Mapping[str, object]) -> Settled | None:
         """None where another transaction has just stored the answer, which the next attempt sees."""

@@ -20,6 +20,6 @@ GRANT SELECT, INSERT, UPDATE, DELETE ON dpproxy_ledger.publication TO dpproxy_le
 
 GRANT UPDATE (verifier) ON dpproxy_ledger.analyst TO dpproxy_ledger;
 
-GRANT SELECT, INSERT, UPDATE ON dpproxy_ledger.flushed TO dpproxy_ledger;
+GRANT SELECT, INSERT, UPDATE ON dpproxy_ledger.flushed, dpproxy_ledger.policy TO dpproxy_ledger;
 
 GRANT SELECT, INSERT, UPDATE ON dpproxy_ledger.refusal, dpproxy_ledger.refusal_shape TO dpproxy_ledger;

@@ -57,8 +57,14 @@ made_before AS (
     FROM dpproxy_ledger.entry AS entry JOIN wanted ON wanted.id = entry.reservation
     WHERE entry.reservation = ANY(%(ids)s::uuid[]) AND entry.stage = 0
 ),
+in_force AS (
+    SELECT %(generation)s::bigint IS NULL OR EXISTS (
+        SELECT 1 FROM dpproxy_ledger.policy
+        WHERE deployment = %(deployment)s AND generation = %(generation)s AND buying
+    ) AS holds
+),
 verdict AS (
-    SELECT made_before.n = 0 AND count(*) = %(accounts)s AND bool_and(NOT live.frozen) AND bool_and(
+    SELECT made_before.n = 0 AND in_force.holds AND count(*) = %(accounts)s AND bool_and(NOT live.frozen) AND bool_and(
         (
             live.used_information + live.reserved_information + total.information
                 <= CASE live.mode WHEN 'track' THEN %(most)s ELSE live.limit_information END
@@ -67,7 +73,7 @@ verdict AS (
         AND live.used_calls + live.reserved_calls + total.calls
             <= CASE live.mode WHEN 'track' THEN %(most)s ELSE live.limit_calls END
     ) AS pays
-    FROM live, total, made_before GROUP BY made_before.n
+    FROM live, total, made_before, in_force GROUP BY made_before.n, in_force.holds
 ),
 moved AS (
     UPDATE dpproxy_ledger.account SET
@@ -109,8 +115,9 @@ SELECT live.name, live.mode, verdict.pays, made_before.n > 0 AS made_before, liv
     live.limit_epsilon - live.used_epsilon - live.reserved_epsilon AS left_epsilon,
     live.reserved_information + live.reserved_calls > 0 AS holds, live.frozen,
     made_before.n IN (0, made_before.same)
-        AND made_before.n IN (0, %(accounts)s * cardinality(%(ids)s::uuid[])) AS same
-FROM live, verdict, made_before
+        AND made_before.n IN (0, %(accounts)s * cardinality(%(ids)s::uuid[])) AS same,
+    in_force.holds AS in_force
+FROM live, verdict, made_before, in_force
 """
 
 MARK = """

@@ -184,6 +184,13 @@ WHERE account.name = covering.name AND (
 RETURNING account.name
 """
 
+LIMIT_IS_SET = """
+UPDATE dpproxy_ledger.account SET limit_information = -1
+WHERE name = %(account)s AND (limit_information, limit_calls, limit_epsilon, period, mode)
+    IS DISTINCT FROM (%(information)s, %(calls)s, %(epsilon)s, %(period)s, %(mode)s)
+"""
+"""Violates a constraint, so that the transaction fails, where SET_LIMIT has not changed an account that exists."""
+
 FREEZE = """
 UPDATE dpproxy_ledger.account SET frozen = %(frozen)s, seen_at = GREATEST(seen_at, clock_timestamp())
 WHERE name = %(account)s RETURNING name
