@@ -327,7 +327,8 @@ class Ledger:
     # Inside
 
     def _try_reserve(self, values: Mapping[str, object]) -> list[Row]:
-        """By account: name, mode, pays, made before, refreshes at, what is left (three units), holds, frozen, in force."""
+        """By account: name, mode, pays, made before, refreshes at, what is left (three units), holds, frozen,
+        and whether its policy is bought under."""
         steps = [(statements.RESERVE, values)]
         seal = (statements.MARK, values) if values["reached"] else None
         try:

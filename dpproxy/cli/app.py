@@ -5,7 +5,9 @@ from __future__ import annotations
 import getpass
 import sys
 import warnings
+from collections.abc import Callable
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -28,12 +30,14 @@ from dpproxy.cli.options import HERE, ConfigFile, Json, group, reported
 from dpproxy.config.identity import OWNER
 from dpproxy.config.sections import Config
 from dpproxy.config.values import exact
+from dpproxy.deployment.control import ask_to_reload
 from dpproxy.deployment.service import MOST_WORKERS, BoundConfig, Service, configured
 from dpproxy.deployment.workers import Workers
 from dpproxy.owner import analysts
 from dpproxy.owner.advise import Wishes
 from dpproxy.owner.init import domains as init_domains
 from dpproxy.owner.presets import Name as Preset
+from dpproxy.reporting.rows import OutputError
 from dpproxy.reporting.tables import Format, print_json
 from dpproxy.server.shutdown import leave
 from dpproxy.telemetry.statement_log import json_everywhere
@@ -151,17 +155,24 @@ def serve(
     ] = None,
 ) -> None:
     """Serve analysts until SIGTERM or Ctrl-C; running statements are still answered."""
-    with (
-        reported(),
-        Service.start(configured(config, port=port, http=http), alone=True, workers=workers) as service,
-    ):
+    reread = partial(configured, config, port=port, http=http)
+    with reported(), Service.start(reread(), alone=True, workers=workers) as service:
         if service.config.server.log == "json":
             json_everywhere()
         for warning in service.checked.warnings:
             print(f"dpproxy: warning: {warning}", file=sys.stderr)
         serving = service if workers == 1 else Workers(service, workers)
-        uvloop.run(_serve(serving, service.config))
+        uvloop.run(_serve(serving, service.config, reread))
     leave()
+
+
+@app.command()
+def reload(config: ConfigFile = HERE) -> None:
+    """Have the running server read its file again; sessions go on, and a mistake changes nothing."""
+    with reported():
+        failure = ask_to_reload(configured(config))
+        if failure:
+            raise OutputError(failure)
 
 
 @app.command()
@@ -386,10 +397,10 @@ def console_token(config: ConfigFile = HERE) -> None:
         cli_console.token(configured(config))
 
 
-async def _serve(serving: Service | Workers, config: Config) -> None:
+async def _serve(serving: Service | Workers, config: Config, reread: Callable[[], Config]) -> None:
     async with cli_console.beside(serving, config) as url:
         cli_console.announce(url)
-        await serving.serve(demonstration.announce)
+        await serving.serve(demonstration.announce, reread)
 
 
 def _password(from_stdin: bool) -> str:

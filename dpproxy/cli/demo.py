@@ -6,11 +6,14 @@ import asyncio
 import os
 import shlex
 import shutil
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import uvloop
 
 from dpproxy.backends import sample
+from dpproxy.config.sections import Config
 from dpproxy.deployment.service import Service, configured
 from dpproxy.embedded.binaries import psql_path
 from dpproxy.engine.brake import PRICE_FIRST
@@ -44,9 +47,9 @@ def run(port: int) -> None:
     if sample.stale(FOLDER, sample.database_of(FOLDER)):
         print("dpproxy: building the sample database, this once", flush=True)
     sample.database(FOLDER)
-    config = configured(FOLDER / "dpproxy.toml", host="127.0.0.1", port=port, auth="trust")
-    with Service.start(config, alone=True) as service:
-        uvloop.run(_serve(service))
+    reread = partial(configured, FOLDER / "dpproxy.toml", host="127.0.0.1", port=port, auth="trust")
+    with Service.start(reread(), alone=True) as service:
+        uvloop.run(_serve(service, reread))
     leave()
 
 
@@ -66,7 +69,7 @@ def psql_line(port: int, analyst: str = ANALYST) -> list[str]:
     return [str(psql), "-h", "127.0.0.1", "-p", str(port), "-U", analyst, "-d", ANALYST]
 
 
-async def _serve(service: Service) -> None:
+async def _serve(service: Service, reread: Callable[[], Config]) -> None:
     tour: list[asyncio.Task[None]] = []
 
     def ready(host: str, port: int) -> None:
@@ -74,7 +77,7 @@ async def _serve(service: Service) -> None:
         tour.append(asyncio.create_task(_tour(port)))
 
     try:
-        await service.serve(ready)
+        await service.serve(ready, reread)
     finally:
         for task in tour:
             task.cancel()

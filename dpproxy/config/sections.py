@@ -317,6 +317,18 @@ class Budget(_Section):
             links.append(self._limit("dataset", self.dataset))
         return tuple(links)
 
+    def limit(self, account: str) -> AccountLimit | None:
+        """The limit of an account; None where the file names no such account.
+
+        >>> str(Budget().limit("analyst:ann").calls), Budget().limit("team:gone")
+        ('30', None)
+        """
+        kind, _, name = account.partition(":")
+        if kind == "analyst":
+            return self.chain(name)[0]
+        limits = {"team": self.teams.get(name), "dataset": self.dataset}.get(kind)
+        return None if limits is None else self._limit(account, limits)
+
     def members(self, account: str) -> tuple[str, ...] | None:
         """The accounts of those who share an account: a team's members; None for everybody, who shares the dataset's.
 

@@ -50,11 +50,11 @@ class Probe:
 class Sources:
     """Where pages come from.
 
-    `key`: 32 secret bytes for cookies; `metrics`: None where nobody is served here; `texts`: what opens the texts of
-    statements, None where the file says that none are kept.
+    `bound`: gives the configuration that is served by now; `key`: 32 secret bytes for cookies; `metrics`: None where
+    nobody is served here; `texts`: what opens the texts of statements, None where the file says that none are kept.
     """
 
-    checked: BoundConfig
+    bound: Callable[[], BoundConfig]
     ledger: RollbackGuardedLedger
     probe: Probe
     key: bytes = field(repr=False)
@@ -72,7 +72,7 @@ class Sources:
             "backend": service.checked.backend.schema,
         }
         return cls(
-            service.checked,
+            lambda: service.checked,
             service.ledger,
             Probe(looks),
             service.secret(CONSOLE),
@@ -81,6 +81,11 @@ class Sources:
             datetime.now(UTC),
             service.texts,
         )
+
+    @property
+    def checked(self) -> BoundConfig:
+        """The configuration with its policy."""
+        return self.bound()
 
     @property
     def config(self) -> Config:

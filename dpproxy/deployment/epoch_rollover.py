@@ -104,5 +104,5 @@ def tables_changed() -> Refusal:
     return Refusal(
         "55000",
         "the backend's tables have changed, so nothing can be answered",
-        hint="Ask the data owner to run dpproxy check and to restart the proxy.",
+        hint="Ask the data owner to run dpproxy check, and to reload or restart the proxy.",
     )

@@ -10,6 +10,7 @@ import fcntl
 import hashlib
 import logging
 import socket
+import threading
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
@@ -20,7 +21,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from budget.account import LedgerError, OtherData, Pinned
+from budget.account import Generation, LedgerError, Limit, OtherData, Pinned
 from budget.ledger import Ledger
 from dpproxy.backends.base import Backend, BackendError, BackendSchema, BackendUnavailable
 from dpproxy.catalog.build_policy import build_policy, open_backend, policy_warnings, unit_name
@@ -28,9 +29,12 @@ from dpproxy.config.epoch import epoch_name
 from dpproxy.config.highwater_file import MarkFile, mark_path
 from dpproxy.config.key_file import load_key
 from dpproxy.config.sections import Config, ConfigError, ServerSection, load
+from dpproxy.deployment.control import control_path, reloading
 from dpproxy.deployment.epoch_rollover import OncePerEpoch, tables_changed, turn_at_owner
+from dpproxy.deployment.in_place import check_policy, check_settings
 from dpproxy.embedded.server import Embedded, EmbeddedError
 from dpproxy.engine.executor import QueryEngine
+from dpproxy.engine.paying_accounts import in_ledger
 from dpproxy.engine.planner import Planner
 from dpproxy.engine.published_tables import Publishing
 from dpproxy.engine.rollback_guard import ACCEPT, MarkError, RollbackGuardedLedger
@@ -40,7 +44,7 @@ from dpproxy.reporting.rows import RowSet
 from dpproxy.server import local_client
 from dpproxy.server.impersonation import Identity, no_owner
 from dpproxy.server.jwt import KeyFileError, Tokens
-from dpproxy.server.listener import Rooms, Server, ServerError, ServerSettings, Shared
+from dpproxy.server.listener import Rooms, Server, ServerError, ServerSettings, Shared, tls_of
 from dpproxy.telemetry.metrics import Metrics
 from dpproxy.telemetry.observer import Observer, Watchers
 from dpproxy.telemetry.progress import Progress
@@ -102,17 +106,20 @@ class BoundConfig:
 
     @classmethod
     def open(cls, config: Config) -> Self:
-        """Reads the schema and builds the policy; raises ConfigError, BackendUnavailable, BackendError."""
+        """Opens the backend and binds to it; raises ConfigError, BackendUnavailable, BackendError."""
         backend = open_backend(config, slots=SLOTS)
         try:
-            schema = backend.schema()
-            policy = build_policy(config, schema, backend)
-            return cls(
-                config, backend, schema, policy, (*config.warnings(), *policy_warnings(config, schema))
-            )
+            return cls.to(config, backend)
         except BaseException:
             backend.close()
             raise
+
+    @classmethod
+    def to(cls, config: Config, backend: Backend) -> Self:
+        """Reads the schema and builds the policy; raises ConfigError, BackendUnavailable, BackendError."""
+        schema = backend.schema()
+        policy = build_policy(config, schema, backend)
+        return cls(config, backend, schema, policy, (*config.warnings(), *policy_warnings(config, schema)))
 
     @property
     def pinned(self) -> Pinned:
@@ -132,6 +139,7 @@ class LedgerAndKey:
         owner: no other process runs its server.
         mark: the mark that the ledger is checked against before its first charge.
         data: the backend that its answers are computed from.
+        deployment: the name of the deployment, which all its processes have.
     """
 
     ledger: Ledger
@@ -139,6 +147,7 @@ class LedgerAndKey:
     owner: bool
     mark: MarkFile
     data: str
+    deployment: str
 
 
 @dataclass(frozen=True)
@@ -176,6 +185,7 @@ def open_vault(
             most = {"max_connections": str(_LEDGER_CONNECTIONS * (workers + 1) + _MORE_CONNECTIONS)}
             server = stack.enter_context(Embedded.start(data_dir, durable=True, settings=most))
             conninfo, name, owner = server.conninfo(), "owner", server.owner
+        deployment = name
         names = [f"{name} worker {number}" for number in range(MOST_WORKERS)]
         if place is not None:
             name = names[place.number]
@@ -187,7 +197,7 @@ def open_vault(
             ledger.recover(*names)
         # An embedded ledger and a file beside it may be moved together.
         data = checked.backend.place(None if section.url else data_dir)
-        yield LedgerAndKey(ledger, key, owner, MarkFile(key_path, key), data)
+        yield LedgerAndKey(ledger, key, owner, MarkFile(key_path, key), data, deployment)
 
 
 class Service:
@@ -197,51 +207,65 @@ class Service:
     set, is told by servers made later how long the stages of private statements take.
     """
 
+    checked: BoundConfig
+    config: Config
+    generation: Generation
+    answering: QueryEngine
+    publishing: Publishing
+
     def __init__(
-        self, checked: BoundConfig, stack: ExitStack, place: WorkerSlot | None, workers: int
+        self,
+        checked: BoundConfig,
+        stack: ExitStack,
+        place: WorkerSlot | None,
+        workers: int,
+        generation: Generation | None = None,
     ) -> None:
-        self.checked = checked
-        self.config = checked.config
-        self._stack = stack
+        self.checked, self.config = checked, checked.config
+        self._stack, self._reloading = stack, threading.Lock()
         vault = stack.enter_context(open_vault(checked, place, workers=workers))
         self.ledger, self._key = RollbackGuardedLedger(vault.ledger, vault.mark), vault.key
         stack.callback(self.ledger.close)
         self._keep_to(vault.data)
         self.front = stack.enter_context(open_front(self.config, workers=workers))
         self.owner = vault.owner and (self.front.owner or bool(self.config.front.url))
-        services = {name: login.analysts for name, login in self.config.identity.services.items()}
-        self._tokens = tokens_of(self.config)
-        self._identity = Identity(services, self.front.let_take)
         self.metrics = Metrics(SLOTS)
+        counts = (self.ledger.refusals.count, self.ledger.refusals.count_shapes)
         self._watchers: list[Observer] = [
-            stack.enter_context(
-                RefusalCounts(self.ledger.refusals.count, self.ledger.refusals.count_shapes, self._shape_of())
-            ),
+            stack.enter_context(RefusalCounts(*counts, lambda text: self._shape_of(text))),
             self.metrics,
         ]
         self.observe: Observe = self.metrics.stage
-        self.turn = OncePerEpoch(epoch_name(self.config.privacy.epoch, datetime.now(UTC)), self._reload)
-        self._prepare_front()
-        planner = Planner(checked.policy, self.front, checked.backend.dialect)
-        reload = self.turn if self.owner else _nothing
+        self.turn = OncePerEpoch(epoch_name(self.config.privacy.epoch, datetime.now(UTC)), self._begin_epoch)
+        self._turned = self.turn if self.owner else _nothing
         if place is not None:
-            reload = partial(turn_at_owner, place.folder)
-        self.answering = QueryEngine(self.config, planner, checked.backend, self.ledger, self._key, reload)
-        self.publishing = Publishing(self.config, self.answering, self.ledger, self.front)
+            self._turned = partial(turn_at_owner, place.folder)
+        if generation is None and not self.owner:
+            generation = self._bought_under(vault.deployment)
+        self._prepare_front()
+        self._hold(checked, generation or self.ledger.generations.begin(vault.deployment))
         if self.owner:
             self.publishing.synchronise(afresh=True)
 
     @classmethod
-    def start(cls, config: Config, *, alone: bool, place: WorkerSlot | None = None, workers: int = 1) -> Self:
+    def start(
+        cls,
+        config: Config,
+        *,
+        alone: bool,
+        place: WorkerSlot | None = None,
+        workers: int = 1,
+        generation: Generation | None = None,
+    ) -> Self:
         """Starts everything, or attaches to what another process of the same configuration runs.
 
-        `alone`: refuses to attach; `place`: of a worker; `workers`: how many will attach. Raises
+        `alone`: refuses to attach; `place`, `generation`: of a worker; `workers`: how many will attach. Raises
         ServiceError, ConfigError, BackendUnavailable, BackendError, EmbeddedError, FrontError, LedgerError.
         """
         with ExitStack() as stack:
             checked = BoundConfig.open(config)
             stack.callback(checked.backend.close)
-            service = cls(checked, stack, place, workers)
+            service = cls(checked, stack, place, workers, generation)
             if alone and not service.owner:
                 raise ServiceError(f"another dpproxy runs on the folders of {config.file}: stop it first")
             service._stack = stack.pop_all()
@@ -268,7 +292,77 @@ class Service:
         """32 secret bytes of the deployment for a purpose of this process's owner."""
         return randomness.derive(self._key, purpose)
 
-    def _shape_of(self) -> Callable[[str], str]:
+    def _hold(self, checked: BoundConfig, generation: Generation, epoch: str | None = None) -> None:
+        """Answers under a policy from now on; `epoch`: as of QueryEngine. Raises ConfigError."""
+        config = checked.config
+        tokens = tokens_of(config)
+        planner = Planner(checked.policy, self.front, checked.backend.dialect)
+        key, ledger = self._key, self.ledger
+        answering = QueryEngine(
+            config, planner, checked.backend, ledger, key, self._turned, generation, epoch
+        )
+        services = {name: login.analysts for name, login in config.identity.services.items()}
+        self.checked, self.config, self.generation = checked, config, generation
+        self._tokens, self._identity = tokens, Identity(services, self.front.let_take)
+        self._shape_of = self._shapes()
+        self.answering = answering
+        self.publishing = Publishing(config, answering, ledger, self.front)
+
+    def reload(self, config: Config, spread: Callable[[], None] = lambda: None) -> None:
+        """Goes over to what the file says now, for the sessions that there are, or changes nothing; may block.
+
+        What has reserved under the old policy ends under it; from then on nothing is bought before all processes hold
+        the new one. `spread`: has other processes hold it. Raises ConfigError and the others of EXPECTED.
+        """
+        with self._reloading:
+            before = self.checked
+            check_settings(before.config, config)
+            after = BoundConfig.to(config, before.backend)
+            check_policy(config.file, before.policy, after.policy)
+            if before.pinned != after.pinned:
+                raise ConfigError(
+                    config.file, "tables", "the first private table has another privacy unit: restart"
+                )
+            tls_of(settings_of(config))
+            tokens_of(config)
+            limits = self._changed_limits(config)
+            generations = self.ledger.generations
+            shown = (before.policy, before.schema), (after.policy, after.schema)
+            try:
+                with self.front.changing(*shown, before.backend.read_public):
+                    following = generations.suspend(self.generation)
+                    self.ledger.accounts.set_limits(limits)
+            except BaseException:
+                generations.resume(self.generation)
+                raise
+            stamp_path(config).write_text(stamp_of(config))
+            self._hold(after, following, self.answering.epochs.present)
+            spread()
+            generations.resume(following)
+
+    def follow(self, config: Config, generation: Generation) -> None:
+        """Goes over to the policy that the parent has gone over to; raises ConfigError and the others of EXPECTED."""
+        self._hold(BoundConfig.to(config, self.checked.backend), generation, self.answering.epochs.present)
+
+    def _changed_limits(self, config: Config) -> dict[str, Limit]:
+        """The limits that the file has changed, of the accounts that there are; the others are made with theirs."""
+        limits = {}
+        for row in self.ledger.accounts.all():
+            old, new = self.config.budget.limit(row.account), config.budget.limit(row.account)
+            if new is not None and new != old:
+                limits[row.account] = in_ledger(self.ledger.accounts, config, new)
+        return limits
+
+    def _bought_under(self, deployment: str) -> Generation:
+        """The policy of the running owner, once it does not change."""
+        deadline = time.monotonic() + _ATTACH_SECONDS
+        while (generation := self.ledger.generations.bought_under(deployment)) is None:
+            if time.monotonic() > deadline:
+                raise ServiceError("the running dpproxy answers nothing: it changes its policy, or is paused")
+            time.sleep(0.05)
+        return generation
+
+    def _shapes(self) -> Callable[[str], str]:
         """What the ledger keeps of a refused text: its shape, or a keyed fingerprint of that."""
         known = {part for name in self.checked.schema.relations for part in name}
         known |= {c.name for table in self.checked.schema.relations.values() for c in table.columns}
@@ -280,33 +374,29 @@ class Service:
 
         Raises ServerError.
         """
-        section = self.config.server
-        certificate, key, client_ca = (
-            str(self.config.path(written)) if written else ""
-            for written in (section.tls_cert, section.tls_key, section.tls_client_ca)
-        )
-        settings = ServerSettings(
-            section.host,
-            section.port,
-            certificate,
-            key,
-            section.auth,
-            section.max_sessions,
-            section.statement_timeout.total_seconds(),
-            section.login_timeout.total_seconds(),
-            section.idle_timeout.total_seconds(),
-            client_ca,
-            section.max_sessions_per_login,
-            error_columns=tuple(section.error_columns),
-        )
-        told = [StatementLog(self.secret("statement log"))] if section.log == "json" else []
-        rooms = replace(self._rooms(*told), role_for=lambda analyst: self._role_for(no_owner(analyst)))
-        return Server(settings, rooms, shared)
+        return Server(settings_of(self.config), self._served(), shared)
 
-    async def serve(self, ready: Callable[[str, int], None]) -> None:
-        """Serves until SIGTERM or SIGINT; `ready` gets host and port. Raises ServerError."""
-        async with self.recovering():
-            await self.server().serve(ready, self.stop)
+    def carry_on(self, server: Server) -> None:
+        """Has a server go on under the policy that is answered under by now; raises ServerError."""
+        server.reload(settings_of(self.config), self._served())
+
+    def _served(self) -> Rooms:
+        told = [StatementLog(self.secret("statement log"))] if self.config.server.log == "json" else []
+        return replace(self._rooms(*told), role_for=lambda analyst: self._role_for(no_owner(analyst)))
+
+    async def serve(self, ready: Callable[[str, int], None], reread: Callable[[], Config]) -> None:
+        """Serves until SIGTERM or SIGINT; `ready` gets host and port, `reread` reads the file again.
+
+        Raises ServerError.
+        """
+        server = self.server()
+
+        async def reload() -> None:
+            await asyncio.to_thread(self.reload, reread())
+            self.carry_on(server)
+
+        async with self.recovering(), reloading(control_path(self.config), reload, EXPECTED):
+            await server.serve(ready, self.stop)
 
     @asynccontextmanager
     async def recovering(self) -> AsyncIterator[None]:
@@ -365,16 +455,14 @@ class Service:
 
     def _prepare_front(self) -> None:
         """The owner makes and fills the clone; other processes wait until it has the same policy."""
-        stamp = hashlib.sha256(self.config.fingerprint()).hexdigest()
-        data_dir = self.config.path(self.config.front.data_dir)
-        place = data_dir.with_name(f"{data_dir.name}.policy")
+        place = stamp_path(self.config)
         if self.owner:
             place.unlink(missing_ok=True)
             self.front.clone(self.checked.policy, self.checked.schema)
             self._load_public()
             place.parent.mkdir(parents=True, exist_ok=True)
-            place.write_text(stamp)
-        elif _written(place) != stamp:
+            place.write_text(stamp_of(self.config))
+        elif _written(place) != stamp_of(self.config):
             raise ServiceError(
                 f"a running dpproxy serves another policy of {self.config.file}: restart it first"
             )
@@ -384,7 +472,7 @@ class Service:
             if table.in_front:
                 self.front.load_public(table, self.checked.backend.read_public(table))
 
-    def _reload(self, _: str) -> None:
+    def _begin_epoch(self, _: str) -> None:
         """Reloads public rows for a new epoch, and checks that the policy still holds for them."""
         checked = self.checked
         try:
@@ -430,6 +518,40 @@ def sole_user(key_path: Path) -> Iterator[bool]:
             yield False
         else:
             yield True
+
+
+def settings_of(config: Config) -> ServerSettings:
+    """[server] as the listener takes it."""
+    section = config.server
+    certificate, key, client_ca = (
+        str(config.path(written)) if written else ""
+        for written in (section.tls_cert, section.tls_key, section.tls_client_ca)
+    )
+    return ServerSettings(
+        section.host,
+        section.port,
+        certificate,
+        key,
+        section.auth,
+        section.max_sessions,
+        section.statement_timeout.total_seconds(),
+        section.login_timeout.total_seconds(),
+        section.idle_timeout.total_seconds(),
+        client_ca,
+        section.max_sessions_per_login,
+        error_columns=tuple(section.error_columns),
+    )
+
+
+def stamp_path(config: Config) -> Path:
+    """Where the owner of the front says which policy it shows."""
+    data_dir = config.path(config.front.data_dir)
+    return data_dir.with_name(f"{data_dir.name}.policy")
+
+
+def stamp_of(config: Config) -> str:
+    """What the owner of the front writes for a policy."""
+    return hashlib.sha256(config.fingerprint()).hexdigest()
 
 
 def tokens_of(config: Config) -> Tokens | None:

@@ -13,29 +13,34 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from budget.account import Generation
 from dpproxy.config.sections import Config
+from dpproxy.deployment.control import control_path, reloading
 from dpproxy.deployment.epoch_rollover import EpochLeader
-from dpproxy.deployment.service import Service, WorkerSlot
+from dpproxy.deployment.service import EXPECTED, Service, WorkerSlot
 from dpproxy.server.listener import ServerError, drain_seconds
 from dpproxy.server.session_limit import SessionLimit, empty_seats
 from dpproxy.server.shutdown import STOP_SECONDS, ending
 from dpproxy.telemetry import metrics
 
 PROGRAM: Sequence[str] = (sys.executable, "-m", "dpproxy.deployment.worker")
-READY, BEAT = b"ready\n", b"."
+READY, BEAT, HOLDING = b"ready\n", b".", b"h"
+"""What a worker says: that it listens, that its loop runs, that it holds the policy it was given."""
 BEAT_SECONDS, _MOST_BEATS_MISSED = 1.0, 15
 """How often a worker says that its loop runs, and how long it may not do so. Beats are counted as missed one by one,
 so that a machine that slept has not missed many."""
-_START_SECONDS, _MOST_BYTES = 180.0, 4096
+_START_SECONDS, _FOLLOW_SECONDS, _MOST_BYTES = 180.0, 60.0, 4096
 _SOON, _LATEST = 1.0, 30.0
 """Seconds until a worker that could not start is tried again: doubled each time, up to the latest."""
 
 
 @dataclass(frozen=True)
 class Order:
-    """The order to a worker: the configuration as the parent read it, its slot, and its parent's process."""
+    """The order to a worker: the configuration as the parent read it, its generation, its slot, and its parent's
+    process."""
 
     config: Config
+    generation: Generation
     place: WorkerSlot
     parent: int
 
@@ -49,13 +54,20 @@ class Workers:
         self._running: dict[int, asyncio.subprocess.Process] = {}
         self._stopping = asyncio.Event()
         self._folder: Path | None = None
+        self._port = 0
+        self._places: Sequence[WorkerSlot] = ()
+        self._changing = asyncio.Lock()
+        """No worker starts while the policy changes."""
+        self._held: dict[int, asyncio.Event] = {}
+        """By worker, whether it holds the policy it was last given."""
 
     def metrics(self) -> bytes:
         """What all workers have counted, in Prometheus' text format; nothing while none runs."""
         return b"" if self._folder is None else metrics.page_of_all(self._folder)
 
-    async def serve(self, ready: Callable[[str, int], None]) -> None:
-        """Serves until SIGTERM or SIGINT, then lets every worker drain; `ready` gets host and port.
+    async def serve(self, ready: Callable[[str, int], None], reread: Callable[[], Config]) -> None:
+        """Serves until SIGTERM or SIGINT, then lets every worker drain; `ready` gets host and port, `reread` reads the
+        file again.
 
         Raises ServerError where the port is taken or a worker cannot start.
         """
@@ -72,21 +84,27 @@ class Workers:
             turner = EpochLeader(folder, self.service.turn)
             await turner.listen()
             stack.callback(turner.close)
-            config = self.service.config
-            config = config.model_copy(update={"server": section.model_copy(update={"port": port})})
-            async with self.service.recovering():
-                await self._serve(
-                    [Order(config, WorkerSlot(n, folder), os.getpid()) for n in range(self.count)], ready
-                )
+            self._port = port
 
-    async def _serve(self, orders: Sequence[Order], ready: Callable[[str, int], None]) -> None:
+            async def reload() -> None:
+                async with self._changing:
+                    await self._reload(reread())
+
+            control = control_path(self.service.config)
+            async with self.service.recovering(), reloading(control, reload, EXPECTED):
+                self._places = [WorkerSlot(n, folder) for n in range(self.count)]
+                await self._serve(ready)
+
+    async def _serve(self, ready: Callable[[str, int], None]) -> None:
         keepers: list[asyncio.Task[None]] = []
         try:
-            first = await asyncio.gather(*map(self._start, orders))
-            section = orders[0].config.server
+            async with self._changing:
+                first = await asyncio.gather(*map(self._start, self._places))
             if not self._stopping.is_set():
-                ready(section.host, section.port)
-            keepers += [asyncio.create_task(self._keep(*pair)) for pair in zip(orders, first, strict=True)]
+                ready(self.service.config.server.host, self._port)
+            keepers += [
+                asyncio.create_task(self._keep(*pair)) for pair in zip(self._places, first, strict=True)
+            ]
             await self._stopping.wait()
         finally:
             self._stopping.set()
@@ -96,19 +114,51 @@ class Workers:
             await asyncio.gather(*(process.wait() for process in self._running.values()))
             await asyncio.gather(*keepers)
 
-    async def _start(self, order: Order) -> asyncio.subprocess.Process:
+    async def _reload(self, config: Config) -> None:
+        """Goes over to a policy with all workers; one that does not follow in time is ended, and so replaced."""
+        loop = asyncio.get_running_loop()
+
+        def spread() -> None:
+            asyncio.run_coroutine_threadsafe(self._spread(), loop).result()
+
+        await asyncio.to_thread(self.service.reload, config, spread)
+
+    async def _spread(self) -> None:
+        self._held = {
+            number: asyncio.Event() for number, one in self._running.items() if one.returncode is None
+        }
+        for number in self._held:
+            self._tell(self._running[number], self._places[number])
+        try:
+            async with asyncio.timeout(_FOLLOW_SECONDS):
+                await asyncio.gather(*(held.wait() for held in self._held.values()))
+        except TimeoutError:
+            for number, held in self._held.items():
+                if not held.is_set():
+                    _say(f"worker {number} does not follow and is ended")
+                    self._running[number].kill()
+                    await self._running[number].wait()
+
+    def _tell(self, process: asyncio.subprocess.Process, place: WorkerSlot) -> None:
+        """Gives a worker the present policy."""
+        config = self.service.config
+        config = config.model_copy(update={"server": config.server.model_copy(update={"port": self._port})})
+        order = Order(config, self.service.generation, place, os.getpid())
+        assert process.stdin is not None
+        process.stdin.write(pickle.dumps(order).hex().encode() + b"\n")
+
+    async def _start(self, place: WorkerSlot) -> asyncio.subprocess.Process:
         """Starts a worker and waits until it listens; raises ServerError with the worker's error."""
         pipe = asyncio.subprocess.PIPE
         assert self._folder is not None
         process = await asyncio.create_subprocess_exec(
             *PROGRAM, stdin=pipe, stdout=pipe, env=metrics.environment(self._folder)
         )
-        self._running[order.place.number] = process
+        self._running[place.number] = process
         if self._stopping.is_set():
             process.terminate()
-        assert process.stdin is not None
         assert process.stdout is not None
-        process.stdin.write(pickle.dumps(order).hex().encode() + b"\n")
+        self._tell(process, place)
         said = b"it takes too long"
         try:
             async with asyncio.timeout(_START_SECONDS):
@@ -118,22 +168,26 @@ class Workers:
         if said != READY and not self._stopping.is_set():
             status = await process.wait()
             reason = said.decode(errors="replace").strip() or f"status {status}"
-            raise ServerError(f"worker {order.place.number} cannot start: {reason}")
+            raise ServerError(f"worker {place.number} cannot start: {reason}")
         return process
 
-    async def _keep(self, order: Order, process: asyncio.subprocess.Process) -> None:
+    async def _keep(self, place: WorkerSlot, process: asyncio.subprocess.Process) -> None:
         """Waits for a worker's death, and has another take its place, name and reservations."""
         pause = _SOON
         while True:
-            status = await self._ended(order, process)
+            status = await self._ended(place, process)
+            if place.number in self._held:
+                # What has ended buys nothing; another gets the present policy.
+                self._held[place.number].set()
             if self._stopping.is_set():
                 return
-            empty_seats(order.place.folder / "seats", order.place.number)
-            metrics.forget_gauges(order.place.folder / "metrics", process.pid)
-            _say(f"worker {order.place.number} ended (status {status}), another takes its place")
+            empty_seats(place.folder / "seats", place.number)
+            metrics.forget_gauges(place.folder / "metrics", process.pid)
+            _say(f"worker {place.number} ended (status {status}), another takes its place")
             while True:
                 try:
-                    process = await self._start(order)
+                    async with self._changing:
+                        process = await self._start(place)
                     pause = _SOON
                     break
                 except ServerError as error:
@@ -142,20 +196,23 @@ class Workers:
                     return
                 pause = min(2 * pause, _LATEST)
 
-    async def _ended(self, order: Order, process: asyncio.subprocess.Process) -> int:
+    async def _ended(self, place: WorkerSlot, process: asyncio.subprocess.Process) -> int:
         """Waits for a worker's end and gives its status. A worker whose loop does not run is killed."""
         assert process.stdout is not None
         missed = 0
         while True:
             try:
                 async with asyncio.timeout(BEAT_SECONDS):
-                    if not await process.stdout.read(_MOST_BYTES):
-                        return await process.wait()
+                    said = await process.stdout.read(_MOST_BYTES)
+                if not said:
+                    return await process.wait()
+                if HOLDING in said:
+                    self._held[place.number].set()
                 missed = 0
             except TimeoutError:
                 missed += 1
                 if missed == _MOST_BEATS_MISSED:
-                    _say(f"worker {order.place.number} does not answer and is ended")
+                    _say(f"worker {place.number} does not answer and is ended")
                     process.kill()
 
     async def _stopped_within(self, seconds: float) -> bool:

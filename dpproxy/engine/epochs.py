@@ -15,11 +15,21 @@ STREAMS = "running counts"
 
 
 class EpochClock:
-    """Epochs of one `length`; `begin` is called with the name of each that begins while the process lives."""
+    """Epochs of one `length`; `begin` is called with the name of each that begins while the process lives.
 
-    def __init__(self, length: Epoch, kept: Epochs, origins: Origins, begin: Callable[[str], None]) -> None:
+    `present`: the one that has begun, None for that of now.
+    """
+
+    def __init__(
+        self,
+        length: Epoch,
+        kept: Epochs,
+        origins: Origins,
+        begin: Callable[[str], None],
+        present: str | None = None,
+    ) -> None:
         self._length, self._kept, self._begin = length, kept, begin
-        self._present, self._turning = self.name(), Lock()
+        self.present, self._turning = present or self.name(), Lock()
         self._accepted = origins.accepted()
 
     def name(self) -> str:
@@ -29,11 +39,11 @@ class EpochClock:
     def turn(self) -> str:
         """The present epoch's name, once it has begun."""
         now = self.name()
-        if now != self._present:
+        if now != self.present:
             with self._turning:
-                if now != self._present:
+                if now != self.present:
                     self._begin(now)
-                    self._present = now
+                    self.present = now
         return now
 
     def nonces(self, epoch: str) -> tuple[bytes, bytes]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
 
-from budget.account import Charge, Exhausted
+from budget.account import Charge, Exhausted, Generation
 from budget.units import micro, micro_limit, shown
 from dpproxy.backends.base import Backend
 from dpproxy.config.precision import Target
@@ -57,7 +57,7 @@ class QueryEngine:
     """The composition of the rooms for one policy; safe to use from many threads.
 
     `key`: the deployment's 32 secret bytes; `reload` loads the public tables into the front again, which
-    happens when an epoch begins.
+    happens when an epoch begins; `generation`: of the policy; `epoch`: the one that has begun, None for today's.
     """
 
     def __init__(
@@ -68,6 +68,8 @@ class QueryEngine:
         ledger: RollbackGuardedLedger,
         key: bytes,
         reload: Callable[[str], None],
+        generation: Generation,
+        epoch: str | None = None,
     ) -> None:
         def begin(epoch: str) -> None:
             reload(epoch)
@@ -75,11 +77,11 @@ class QueryEngine:
 
         self._config, self._planner, self._ledger = config, planner, ledger
         self._release_key = randomness.derive(key, "release")
-        self.epochs = EpochClock(config.privacy.epoch, ledger.epochs, ledger.origins, begin)
+        self.epochs = EpochClock(config.privacy.epoch, ledger.epochs, ledger.origins, begin, epoch)
         self._accounts = PayingAccounts(config, ledger.accounts)
         self._prices = ShownPrices()
         texts = SealedTexts(key) if config.audit.statements else None
-        self._purchases = Purchases(backend, ledger, key, config.backend.max_rows, texts)
+        self._purchases = Purchases(backend, ledger, key, config.backend.max_rows, texts, generation)
 
     def classify(self, text: str) -> Verdict:
         """Whether `text` takes the privacy step; raises Refusal for what no analyst may send."""
@@ -110,6 +112,13 @@ class QueryEngine:
             request = replace(request, settings=self._settings(request))
             errors = _on(request.settings.get(ERROR_COLUMNS, "off"))
             prepared = self._planner.prepare(request.text, request.oids, errors)
+            shown = request.planned
+            if shown and (shown.presentation, shown.array_oids) != (
+                prepared.presentation,
+                prepared.array_oids,
+            ):
+                # Another policy plans it otherwise: its arrays would not fit what the client has been told.
+                raise refusals.PolicyReloaded(shown=True)
             chain = self._accounts.chain(request.analyst)
             if prepared.explain:
                 return StepResult((text_array(self._explained(request, prepared, chain[0], epoch)),))

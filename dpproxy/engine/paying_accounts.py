@@ -30,13 +30,18 @@ class PayingAccounts:
 
 def seed(accounts: Accounts, config: Config, link: AccountLimit) -> None:
     """Makes an account of [budget] at its first use; a shared one with what its members have spent before."""
-    information = micro_limit(link.information)
-    epsilon = accounts.epsilon_limit(information) if config.privacy.noise == "laplace" else 0
-    limit = Limit(information, micro_limit(link.calls), link.period, link.mode, epsilon)
+    limit = in_ledger(accounts, config, link)
     if link.account.startswith("analyst:"):
         accounts.seed(link.account, limit)
     else:
         accounts.seed_shared(link.account, limit, config.budget.members(link.account))
+
+
+def in_ledger(accounts: Accounts, config: Config, link: AccountLimit) -> Limit:
+    """A limit of the file as the ledger keeps it, with its second filter."""
+    information = micro_limit(link.information)
+    epsilon = accounts.epsilon_limit(information) if config.privacy.noise == "laplace" else 0
+    return Limit(information, micro_limit(link.calls), link.period, link.mode, epsilon)
 
 
 def second_limit(privacy: Privacy, information: Fraction) -> Fraction:

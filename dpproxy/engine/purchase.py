@@ -19,6 +19,7 @@ from budget.account import (
     ContinualStep,
     Exhausted,
     Frozen,
+    Generation,
     LedgerError,
     Reservation,
     ReserveRequest,
@@ -47,7 +48,7 @@ class Purchases:
     """Buys releases of one backend on one ledger; safe to use from many threads.
 
     `key`: the deployment's 32 secret bytes; `max_rows`: that one query may fetch; `texts`: what seals the texts of
-    answered statements for the ledger, None where it keeps none.
+    answered statements for the ledger, None where it keeps none; `generation`: of the policy that all is planned under.
     """
 
     def __init__(
@@ -57,8 +58,10 @@ class Purchases:
         key: bytes,
         max_rows: int,
         texts: SealedTexts | None,
+        generation: Generation,
     ) -> None:
         self._backend, self._ledger, self._max_rows, self._texts = backend, ledger, max_rows, texts
+        self._generation = generation
         self._noise_key = randomness.derive(key, "noise")
         self._rank_key = randomness.derive(key, "rank").hex()
 
@@ -271,6 +274,7 @@ class Purchases:
                 mechanisms=[plan.recorded for plan in plans],
                 looking=bool(streams),
                 attributed=request.attributed,
+                generation=self._generation,
             )
         )
 

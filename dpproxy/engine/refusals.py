@@ -5,12 +5,28 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from budget.account import Exhausted, Frozen, LedgerError, UnknownAccount, in_words
+from budget.account import Exhausted, Frozen, LedgerError, PolicyChanged, UnknownAccount, in_words
 from dpproxy.backends.base import BackendError, BackendUnavailable, Cancelled
 from dpproxy.front.front import FrontError
 from dpproxy.pgwire.identifiers import literal
 from rewriter.policy import Table
 from rewriter.refusal import Refusal
+
+
+class PolicyReloaded(Refusal):
+    """40001: the policy was changed after the statement was planned.
+
+    `shown`: the client was told what it is planned to; otherwise it can be planned again without the client.
+    """
+
+    def __init__(self, *, shown: bool) -> None:
+        self.shown = shown
+        super().__init__(
+            "40001",
+            "the policy was changed while this statement was under way",
+            detail="It was neither answered nor charged under the old one.",
+            hint="Send it again.",
+        )
 
 
 @contextmanager
@@ -26,6 +42,8 @@ def translated() -> Iterator[None]:
         raise Refusal(
             "28000", "the ledger has no account for this analyst", hint="Ask the data owner."
         ) from None
+    except PolicyChanged:
+        raise PolicyReloaded(shown=False) from None
     except LedgerError:
         raise Refusal(
             "57P03",

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from dpproxy.backends.base import Cancellation
 from dpproxy.engine.group_selection import Choice
 from dpproxy.engine.last_release import LastRelease
+from dpproxy.pgwire.step import Prepared
 from dpproxy.telemetry.observer import ChargeTally, Observer
 from dpproxy.telemetry.stages import Stages
 
@@ -27,7 +28,8 @@ class QueryRequest:
         attributed: the person a tool's comment names as asking; kept in the history.
         paid: what the execution has cost so far.
         watcher: notified while the execution holds a slot of the backend.
-    kept: by their lasting keys, the private choices of a published answer, which its refreshes use again; those
+        planned: what the session has shown of the statement so far, None where it has shown nothing.
+        kept: by their lasting keys, the private choices of a published answer, which its refreshes use again; those
             of this execution are added. None where nothing is published.
     """
 
@@ -42,4 +44,5 @@ class QueryRequest:
     attributed: str = ""
     paid: ChargeTally = field(default_factory=ChargeTally)
     watcher: Observer = field(default_factory=Observer)
+    planned: Prepared | None = None
     kept: dict[bytes, Choice] | None = None

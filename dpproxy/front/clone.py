@@ -12,6 +12,9 @@ from rewriter.plan import INTERVAL_CALLS
 from rewriter.policy import Policy, Table, TableName
 from rewriter.statements.published_table import SCHEMA as PUBLISHED
 
+Shown = tuple[Policy, BackendSchema]
+"""A policy, and the schema that NOT NULL, foreign keys and comments come from."""
+
 SYSTEM = "dpproxy"
 """The schema of our own functions and of the relations that the ledger answers."""
 
@@ -153,20 +156,58 @@ def _statements(policy: Policy, schema: BackendSchema, group: str) -> Iterator[s
     for where in dict.fromkeys(name[0] for name in policy.tables):
         if where != "public":
             yield f"CREATE SCHEMA {identifier(where)}"
-    relations = schema.relations
-    for name, table in policy.tables.items():
-        yield from _table(table, relations[name], clips=policy.unit_clips)
-    for name in policy.tables:
-        for key in relations[name].foreign_keys:
-            if _visible_reference(name, key, policy, schema):
-                yield _foreign_key(name, key)
-    for name, table in policy.tables.items():
-        if not table.in_front:
-            yield _guard(name, *_table_refusal(table))
+    yield from _tables(policy.tables, policy, schema)
     for where in dict.fromkeys((SYSTEM, *(name[0] for name in policy.tables))):
         if where != "public":
             yield f"GRANT USAGE ON SCHEMA {identifier(where)} TO {reader}"
         yield f"GRANT SELECT ON ALL TABLES IN SCHEMA {identifier(where)} TO {reader}"
+
+
+def _tables(names: Iterable[TableName], policy: Policy, schema: BackendSchema) -> Iterator[str]:
+    """The statements that make some tables; foreign keys are checked on tables without rows and guards."""
+    names = tuple(names)
+    for name in names:
+        yield from _table(policy.tables[name], schema.relations[name], clips=policy.unit_clips)
+    for name in names:
+        for key in schema.relations[name].foreign_keys:
+            if _visible_reference(name, key, policy, schema):
+                yield _foreign_key(name, key)
+    for name in names:
+        if not policy.tables[name].in_front:
+            yield _guard(name, *_table_refusal(policy.tables[name]))
+
+
+def changed_tables(before: Shown, after: Shown) -> tuple[list[TableName], list[TableName]]:
+    """The tables of a clone that go, and those that are made, where it becomes that of another policy.
+
+    A table that is otherwise in any way goes and is made again, and so do those with foreign keys to it.
+    """
+    old, new = before[0].tables, after[0].tables
+    made = {
+        name for name in new if name not in old or {*_tables([name], *before)} != {*_tables([name], *after)}
+    }
+    while True:
+        referring = {
+            name
+            for name in new.keys() - made
+            if any(key.target in made for key in after[1].relations[name].foreign_keys)
+        }
+        if not referring:
+            break
+        made |= referring
+    return [name for name in old if name in made or name not in new], [name for name in new if name in made]
+
+
+def change_statements(before: Shown, after: Shown, group: str) -> Iterator[str]:
+    """The statements that make the clone of one policy that of another, run as the tables' owner."""
+    gone, made = changed_tables(before, after)
+    if gone:
+        yield f"DROP TABLE {', '.join(map(qualified, gone))} CASCADE"
+    for where, table in gone:
+        yield f"DELETE FROM {SYSTEM}.columns WHERE (table_schema, table_name) = ({literal(where)}, {literal(table)})"
+    yield from _tables(made, *after)
+    for name in made:
+        yield f"GRANT SELECT ON {qualified(name)} TO {identifier(group)}"
 
 
 def _published_answers(reader: str) -> Iterator[str]:

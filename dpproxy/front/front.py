@@ -6,6 +6,7 @@ import hashlib
 import hmac
 import select
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import astuple
@@ -20,7 +21,15 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from dpproxy.backends.base import BackendSchema, Row, interrupting
 from dpproxy.embedded.binaries import share_time_zones
 from dpproxy.embedded.server import Embedded
-from dpproxy.front.clone import COLUMN_DESCRIPTION, INTERVALS, SYSTEM, clone_statements
+from dpproxy.front.clone import (
+    COLUMN_DESCRIPTION,
+    INTERVALS,
+    SYSTEM,
+    Shown,
+    change_statements,
+    changed_tables,
+    clone_statements,
+)
 from dpproxy.front.connection_pool import ConnectionPool
 from dpproxy.front.published_tables import NOTES, Work, depended_on, done, in_use
 from dpproxy.front.roles import TAKEN, Roles, grants, lock_down, make_database, make_roles, take
@@ -51,6 +60,8 @@ _CHECKS = 10_000
 CONSTANT_TIMEOUT = "5s"
 """How long a constant of a statement may be computed, before anything is paid."""
 _PATIENCE_SECONDS = 2
+_CHANGE_SECONDS, _LOCK_TIMEOUT, _BETWEEN_SECONDS = 20, "300ms", 0.2
+"""How long a change of the clone waits for those who use its tables, at a time, and between two tries."""
 SESSION_MEMORY = 512_000_000
 _AROUND = "SELECT * FROM ("
 _PINNED = {
@@ -173,9 +184,7 @@ class Front:
         """
         statements = clone_statements(policy, schema, self._roles.group)
         path = ", ".join(map(identifier, policy.search_path))
-        stamp = hashlib.sha256(
-            "\0".join((path, COLUMN_DESCRIPTION, INTERVALS, *statements)).encode()
-        ).hexdigest()
+        stamp = _stamp(path, statements)
         owner = identifier(self._roles.owner)
         with self._as_admin() as admin, admin.transaction():
             run(admin, "SELECT pg_advisory_xact_lock(20)")
@@ -196,6 +205,37 @@ class Front:
             run(admin, f"ALTER DATABASE {identifier(self.database)} SET search_path = {path}")
         self._checkers.clear()
 
+    @contextmanager
+    def changing(self, before: Shown, after: Shown, rows: Callable[[Table], Iterable[Row]]) -> Iterator[None]:
+        """Makes the clone of one policy that of another for running sessions, once its context ends without an error.
+
+        Within the context nobody reads the tables that change. `rows`: of a public table. Raises FrontError, also where
+        statements that use these tables do not end, and has then changed nothing.
+        """
+        statements = tuple(change_statements(before, after, self._roles.group))
+        if not statements:
+            yield
+            return
+        filled = [
+            table for name in changed_tables(before, after)[1] if (table := after[0].tables[name]).in_front
+        ]
+        path = ", ".join(map(identifier, after[0].search_path))
+        stamp = _stamp(path, clone_statements(*after, self._roles.group))
+        try:
+            with self._open_admin() as admin:
+                _begin_patiently(admin, self._roles.owner, statements)
+                run(admin, f"COMMENT ON SCHEMA {SYSTEM} IS {literal(stamp)}")
+                run(admin, "RESET ROLE")
+                for table in filled:
+                    _fill(admin, table, rows(table))
+                yield
+                run(admin, "COMMIT")
+        except psycopg.errors.LockNotAvailable:
+            raise FrontError("a statement that uses a table of the change does not end: try again") from None
+        except psycopg.Error as error:
+            raise FrontError(f"the front cannot be changed: {error}") from error
+        self._checkers.clear()
+
     def load_public(self, table: Table, rows: Iterable[Row]) -> None:
         """Replaces the rows of a public table that is copied into the front, all at once.
 
@@ -204,18 +244,12 @@ class Front:
         if not table.public or not table.in_front:
             raise ValueError(f'table "{table.name}" is not copied into the front')
         name = qualified((table.schema, table.name))
-        columns = ", ".join(identifier(column.name) for column in table.columns if not column.hidden)
         try:
             # A connection of its own: logging in does not wait for it.
             with self._open_admin() as admin, admin.transaction():
-                # Foreign keys of guarded tables would read these; they hold in the backend.
-                run(admin, "SET LOCAL session_replication_role = replica")
                 run(admin, f"LOCK TABLE {name} IN SHARE ROW EXCLUSIVE MODE")
                 run(admin, f"DELETE FROM {name}")
-                with admin.cursor().copy(f"COPY {name} ({columns}) FROM STDIN".encode()) as copy:
-                    for row in rows:
-                        copy.write_row(row)
-                run(admin, f"ANALYZE {name}")
+                _fill(admin, table, rows)
         except psycopg.Error as error:
             raise FrontError(f'public table "{table.name}" cannot be loaded: {error}') from error
 
@@ -490,6 +524,46 @@ class Front:
                 run(admin, "SELECT pg_advisory_xact_lock(21)")
                 run(admin, f"ALTER ROLE {identifier(role)} PASSWORD {literal(password)}")
         return psycopg.connect(conninfo, autocommit=True, options=options, prepare_threshold=None)
+
+
+def _stamp(path: str, statements: Sequence[str]) -> str:
+    """What a clone is made of."""
+    return hashlib.sha256("\0".join((path, COLUMN_DESCRIPTION, INTERVALS, *statements)).encode()).hexdigest()
+
+
+def _begin_patiently(admin: psycopg.Connection, owner: str, statements: Sequence[str]) -> None:
+    """Begins a transaction with statements that nobody's locks are in the way of.
+
+    Whoever waits for a lock holds up all who come after: so it waits for a moment only, often, and never for so long
+    that PostgreSQL looks for a deadlock and ends a statement of a client. Raises LockNotAvailable.
+    """
+    latest = time.monotonic() + _CHANGE_SECONDS
+    while True:
+        run(admin, "BEGIN")
+        try:
+            run(admin, f"SET LOCAL lock_timeout = '{_LOCK_TIMEOUT}'")
+            run(admin, "SELECT pg_advisory_xact_lock(20)")
+            run(admin, f"SET LOCAL ROLE {identifier(owner)}")
+            for statement in statements:
+                run(admin, statement)
+            return
+        except psycopg.errors.LockNotAvailable:
+            run(admin, "ROLLBACK")
+            if time.monotonic() > latest:
+                raise
+            time.sleep(_BETWEEN_SECONDS)
+
+
+def _fill(admin: psycopg.Connection, table: Table, rows: Iterable[Row]) -> None:
+    """Copies rows into an empty public table, within a transaction of a superuser."""
+    name = qualified((table.schema, table.name))
+    columns = ", ".join(identifier(column.name) for column in table.columns if not column.hidden)
+    # Foreign keys of guarded tables would read these; they hold in the backend.
+    run(admin, "SET LOCAL session_replication_role = replica")
+    with admin.cursor().copy(f"COPY {name} ({columns}) FROM STDIN".encode()) as copy:
+        for row in rows:
+            copy.write_row(row)
+    run(admin, f"ANALYZE {name}")
 
 
 def _out_of_reach() -> Refusal:

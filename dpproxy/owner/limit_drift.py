@@ -9,7 +9,7 @@ from budget.account import AccountRow, LedgerError
 from budget.ledger import Ledger
 from budget.schema import is_current
 from budget.units import micro_limit, shown
-from dpproxy.config.sections import AccountLimit, Budget, Config, Privacy
+from dpproxy.config.sections import Budget, Config, Privacy
 from dpproxy.deployment.service import BoundConfig
 from dpproxy.embedded.server import Embedded
 from dpproxy.engine.bounded_range import UNSAID, Accounting, accountable
@@ -68,7 +68,7 @@ def drift(budget: Budget, rows: Sequence[AccountRow]) -> Iterator[str]:
     `rows`: of `Ledger.accounts.all`. An account of a team that the file no longer names is told of, too.
     """
     for row in rows:
-        link = limit_in_file(budget, row.account)
+        link = budget.limit(row.account)
         if link is None:
             yield f"{row.account} is in the ledger, and the file no longer names it: nothing is charged to it"
             continue
@@ -85,17 +85,3 @@ def drift(budget: Budget, rows: Sequence[AccountRow]) -> Iterator[str]:
             options = " ".join(f"--{name} {here}" for name, (here, _) in other.items())
             name = row.account.removeprefix("analyst:")
             yield f"{row.account} has its limits from the ledger: {told}; dpproxy budget set {name} {options}"
-
-
-def limit_in_file(budget: Budget, account: str) -> AccountLimit | None:
-    """What the file says of an account of the ledger; None where it names no such account.
-
-    >>> str(limit_in_file(Budget(), "analyst:ann").calls), limit_in_file(Budget(), "team:gone")
-    ('30', None)
-    """
-    kind, _, name = account.partition(":")
-    if kind == "analyst":
-        return budget.chain(name)[0]
-    team = budget.teams.get(name) if kind == "team" else None
-    member = next(iter(team.members), "") if team is not None else ""
-    return next((link for link in budget.chain(member) if link.account == account), None)

@@ -188,6 +188,10 @@ class Relay:
         """Whether nothing is under way: no response is due and no step runs."""
         return self._work is None and not len(self._line.pending)
 
+    def forget_public(self) -> None:
+        """Reads every text again: another policy may have made it private."""
+        self._plain.clear()
+
     @property
     def awaited(self) -> object:
         """The message whose responses are due next, None if there is none: another object for every message."""

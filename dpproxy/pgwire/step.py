@@ -90,7 +90,8 @@ class Step:
     """A job that runs outside the relay: the privacy step itself (gives an Answer).
 
     The session's statement_timeout is among the settings: the front raises it only when the step is over. So is
-    its current role. `attributed`: the person that the statement's comment names as asking.
+    its current role. `attributed`: the person that the statement's comment names as asking; `planned`: what the
+    portal is bound to.
     """
 
     text: str
@@ -98,6 +99,7 @@ class Step:
     parameters: tuple[str | None, ...]
     settings: Mapping[str, str]
     attributed: str = ""
+    planned: Prepared | None = None
 
 
 @dataclass(frozen=True)

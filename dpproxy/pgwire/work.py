@@ -391,7 +391,12 @@ class MessageFlows:
         try:
             settings[ERROR_COLUMNS] = "on" if portal.errors else "off"
             outcome = yield Step(
-                portal.statement.query, portal.oids, parameters, settings, attributed(portal.statement.text)
+                portal.statement.query,
+                portal.oids,
+                parameters,
+                settings,
+                attributed(portal.statement.text),
+                portal.prepared,
             )
         except Refusal as refusal:
             raise portal.statement.placed(refusal) from refusal

@@ -41,6 +41,10 @@ class Entrance:
         self._trust, self._statement_timeout = trust, statement_timeout
         self._throttle, self._tokens = Throttle(), tokens
 
+    def reload(self, tls: Tls, tokens: Tokens | None) -> None:
+        """Lets later clients in by another certificate and issuer; failed logins stay counted."""
+        self._tls, self._tokens = tls, tokens
+
     async def startup(self, channel: Channel) -> Startup | bytes:
         """Reads packets up to the startup packet, or the cancel request in its place, whose body it gives.
 

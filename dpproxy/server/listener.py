@@ -9,7 +9,7 @@ import socket
 import ssl
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from functools import partial
 from typing import Literal
@@ -28,7 +28,7 @@ from dpproxy.server.login_queue import PendingLogin, WaitingRoom
 from dpproxy.server.session import SHUTDOWN, Services, Session, StatementHandler, nothing_published
 from dpproxy.server.session_limit import SessionLimit
 from dpproxy.server.shutdown import ending
-from dpproxy.server.tls import is_loopback, tls_for
+from dpproxy.server.tls import Tls, is_loopback, tls_for
 from dpproxy.server.transport import Address, Channel, ConnectionEnded
 from dpproxy.telemetry.observer import Observer
 from dpproxy.telemetry.stages import Observe, unobserved
@@ -146,10 +146,7 @@ class Server:
             raise ServerError(f"host {settings.host} is not loopback: it needs tls_cert and tls_key")
         self._settings = settings
         self._rooms = rooms
-        try:
-            tls = tls_for(settings.tls_cert, settings.tls_key, settings.tls_client_ca)
-        except ValueError as error:
-            raise ServerError(str(error)) from None
+        tls = tls_of(settings)
         self._planning = Turns[object]("plan", threads=_PLANNING, each=_PLANNING_EACH, ended=_ended)
         self._threads = Turns[object]("step", threads=_THREADS, each=_THREADS_EACH, ended=_ended)
         self._login_threads = ThreadPoolExecutor(_LOGIN_THREADS, "login")
@@ -166,19 +163,7 @@ class Server:
         )
         self._draining = False
         self._listener: asyncio.Server | None = None
-        self._services = Services(
-            rooms.answering,
-            self._planning,
-            self._threads,
-            rooms.front,
-            settings.statement_timeout,
-            settings.idle_seconds,
-            self._job_begun,
-            rooms.observe,
-            rooms.identity,
-            rooms.watcher,
-            rooms.publish,
-        )
+        self._services = self._serving(rooms)
         self._entrance = Entrance(
             tls,
             rooms.verifier,
@@ -188,6 +173,32 @@ class Server:
             statement_timeout=settings.statement_timeout,
             tokens=rooms.tokens,
         )
+
+    def _serving(self, rooms: Rooms) -> Services:
+        return Services(
+            rooms.answering,
+            self._planning,
+            self._threads,
+            rooms.front,
+            self._settings.statement_timeout,
+            self._settings.idle_seconds,
+            self._job_begun,
+            rooms.observe,
+            rooms.identity,
+            rooms.watcher,
+            rooms.publish,
+        )
+
+    def reload(self, settings: ServerSettings, rooms: Rooms) -> None:
+        """Serves another policy: sessions go on, later clients are let in by the new certificate and issuer.
+
+        Of `settings`, the certificate and `error_columns` count. Raises ServerError, and has then changed nothing.
+        """
+        self._entrance.reload(tls_of(settings), rooms.tokens)
+        self._settings = replace(self._settings, error_columns=settings.error_columns)
+        self._rooms, self._services = rooms, self._serving(rooms)
+        for session in self._sessions.values():
+            session.reload(self._services)
 
     async def start(self) -> tuple[str, int]:
         """Opens the port and gives the address; raises ServerError."""
@@ -371,6 +382,14 @@ class Server:
         if self._sessions.get(session.pid) is session:
             del self._sessions[session.pid]
         self._seats.leave(seat)
+
+
+def tls_of(settings: ServerSettings) -> Tls:
+    """The certificate and key of [server]; raises ServerError."""
+    try:
+        return tls_for(settings.tls_cert, settings.tls_key, settings.tls_client_ca)
+    except ValueError as error:
+        raise ServerError(str(error)) from None
 
 
 def descriptors() -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hmac
 import logging
+import time
 import traceback
 from collections.abc import Callable
 from contextlib import suppress
@@ -13,6 +14,7 @@ from typing import Protocol
 
 from dpproxy.backends.base import Cancellation
 from dpproxy.engine.last_release import LastRelease
+from dpproxy.engine.refusals import PolicyReloaded
 from dpproxy.engine.request import QueryRequest
 from dpproxy.front.waiting import working_for
 from dpproxy.pgwire import messages as m
@@ -43,6 +45,8 @@ from rewriter.statements.set_statement import ROLE
 
 log = logging.getLogger("dpproxy.server.session")
 
+_RELOAD_SECONDS, _AGAIN_SECONDS = 60.0, 0.05
+"""How long a statement waits for another policy, and how often it tries."""
 _GRACE_SECONDS = 1.0
 """How much later than the front's own statement_timeout ours is, so that it says so itself where it can."""
 SHUTDOWN = m.error("57P01", "terminating connection due to administrator command", severity="FATAL")
@@ -175,6 +179,11 @@ class Session:
             self._interrupt("canceling statement due to user request")
         else:
             await cancel_at_front(self._services.front, self._front.pid, self._front.secret)
+
+    def reload(self, services: Services) -> None:
+        """Goes on under another policy; what runs is finished, or planned again, under it."""
+        self._services = services
+        self._relay.forget_public()
 
     def drain(self) -> None:
         """Ends the session as soon as nothing is under way; a running step is still answered."""
@@ -405,40 +414,55 @@ class Session:
 
     def _call(self, job: Job, cancellation: Cancellation, stages: Stages, paid: ChargeTally) -> object:
         """Runs on a thread; gives the outcome or the Refusal."""
-        answering, identity = self._services.answering, self._services.identity
         try:
-            if isinstance(job, Assume):
-                identity.assume(self.analyst, job.role)
-                return None
-            if isinstance(job, SplitText):
-                return job.read()
-            if isinstance(job, Prepare):
-                with stages.during("parse"):
-                    return answering.prepare(job.text, job.oids, job.errors)
-            who = identity.analyst(self.analyst, job.settings[ROLE])
-            noted = (job.attributed if identity.is_service(self.analyst) else "") or self._tool
-            last = self._last_release_of(who)
-            oids, parameters = ((), ()) if isinstance(job, Publish) else (job.oids, job.parameters)
-            watcher = self._services.watcher
-            asker = QueryRequest(
-                job.text,
-                oids,
-                who,
-                parameters,
-                job.settings,
-                cancellation,
-                last,
-                stages,
-                noted,
-                paid,
-                watcher,
-            )
-            return self._services.publish(asker) if isinstance(job, Publish) else answering.execute(asker)
+            return self._begun(job, cancellation, stages, paid)
         except Refusal as refusal:
             return refusal
         except Exception as error:
             _log_without_text(error)
             return Refusal("XX000", "internal error in the proxy")
+
+    def _begun(self, job: Job, cancellation: Cancellation, stages: Stages, paid: ChargeTally) -> object:
+        """The outcome of a job; where the policy changes before it buys anything, under the next one."""
+        latest = time.monotonic() + _RELOAD_SECONDS
+        while True:
+            try:
+                return self._result(job, cancellation, stages, paid)
+            except PolicyReloaded as refusal:
+                if refusal.shown or cancellation.cancelled or time.monotonic() > latest:
+                    raise
+                time.sleep(_AGAIN_SECONDS)
+
+    def _result(self, job: Job, cancellation: Cancellation, stages: Stages, paid: ChargeTally) -> object:
+        answering, identity = self._services.answering, self._services.identity
+        if isinstance(job, Assume):
+            identity.assume(self.analyst, job.role)
+            return None
+        if isinstance(job, SplitText):
+            return job.read()
+        if isinstance(job, Prepare):
+            with stages.during("parse"):
+                return answering.prepare(job.text, job.oids, job.errors)
+        who = identity.analyst(self.analyst, job.settings[ROLE])
+        noted = (job.attributed if identity.is_service(self.analyst) else "") or self._tool
+        last = self._last_release_of(who)
+        oids, parameters = ((), ()) if isinstance(job, Publish) else (job.oids, job.parameters)
+        watcher = self._services.watcher
+        asker = QueryRequest(
+            job.text,
+            oids,
+            who,
+            parameters,
+            job.settings,
+            cancellation,
+            last,
+            stages,
+            noted,
+            paid,
+            watcher,
+            job.planned if isinstance(job, Step) else None,
+        )
+        return self._services.publish(asker) if isinstance(job, Publish) else answering.execute(asker)
 
     def _last_release_of(self, who: str) -> LastRelease:
         """The session's last release, which is forgotten once the session acts for another analyst."""

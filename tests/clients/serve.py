@@ -9,6 +9,7 @@ import asyncio
 import sys
 from contextlib import ExitStack
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import cast
 
@@ -24,13 +25,14 @@ def main(folder: Path, analyst: str) -> None:
     """Serves until SIGTERM, with an analyst who has a password; says the port when it listens."""
     counts = Counts(folder / "counts")
     with ExitStack() as stack:
-        checked = BoundConfig.open(configured(folder / "dpproxy.toml", port=0))
+        reread = partial(configured, folder / "dpproxy.toml", port=0)
+        checked = BoundConfig.open(reread())
         stack.callback(checked.backend.close)
         counted = replace(checked, backend=cast(Backend, CountedBackend(checked.backend, counts)))
         service = Service(counted, stack, None, 1)
         service.ledger.analysts.add(analyst, str(ScramVerifier.make(PASSWORD)))
         service.answering = cast(QueryEngine, CountedAnswering(service.answering, counts))
-        asyncio.run(service.serve(lambda _, port: print(f"listening on {port}", flush=True)))
+        asyncio.run(service.serve(lambda _, port: print(f"listening on {port}", flush=True), reread))
 
 
 if __name__ == "__main__":

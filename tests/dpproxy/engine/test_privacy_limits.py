@@ -132,7 +132,15 @@ def test_every_kind_of_question_is_answered_at_the_edges(service: Service, numbe
     privacy = Privacy(**numbers)
     config = service.config.model_copy(update={"privacy": privacy})
     planner = Planner(service.checked.policy, service.front, service.checked.backend.dialect)
-    engine = QueryEngine(config, planner, service.checked.backend, service.ledger, bytes(32), lambda _: None)
+    engine = QueryEngine(
+        config,
+        planner,
+        service.checked.backend,
+        service.ledger,
+        bytes(32),
+        lambda _: None,
+        service.generation,
+    )
     for sql in questions(privacy):
         engine.prepare(sql, ())
         engine.execute(QueryRequest(sql, (), str(numbers)[:60], (), {}, Cancellation(), LastRelease()))
