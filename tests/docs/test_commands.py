@@ -203,6 +203,12 @@ ELSEWHERE = (
     ),
     (
         ".*",
+        "dpproxy reload",
+        "tests/dpproxy/deployment/test_workers.py::"
+        "test_a_reload_under_load_ends_no_session_and_buys_again_only_what_has_changed",
+    ),
+    (
+        ".*",
         "dpproxy demo",
         "tests/docs/test_examples.py::test_the_answer_is_near_the_truth_at_the_pages_price",
     ),

@@ -6,6 +6,7 @@ import os
 import signal
 import socket
 import subprocess
+import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -18,7 +19,7 @@ import pytest
 
 from dpproxy.deployment.workers import reserved_port
 from dpproxy.server.listener import ServerError
-from tests.dpproxy.serving import POLICY, Running, command, make, serving
+from tests.dpproxy.serving import POLICY, Running, command, make, serving, within
 
 pytestmark = pytest.mark.service
 
@@ -28,7 +29,7 @@ privacy_unit = "person_id"
 max_rows_per_unit = 10
 [server]
 auth = "trust"
-max_sessions = 24
+max_sessions = 110
 [budget]
 information = 10
 calls = 2
@@ -54,6 +55,7 @@ def deployed(path: Path) -> Path:
             "CREATE TABLE large AS SELECT i % 900 AS person_id, i AS a, i % 17 AS b, md5(i::text) AS c"
             " FROM range(3000000) r(i)"
         )
+        connection.execute("CREATE TABLE shifts AS SELECT i AS person_id FROM range(900) r(i)")
     return path
 
 
@@ -160,7 +162,7 @@ def test_a_cancel_request_finds_its_session_in_whichever_worker(server: Running)
 
 def test_one_limit_of_sessions_for_all_workers(server: Running) -> None:
     with ExitStack() as stack:
-        for number in range(24):
+        for number in range(110):
             stack.enter_context(server.connect(f"cem {number}"))
         with pytest.raises(psycopg.OperationalError, match="too many clients"):
             server.connect("cem")
@@ -261,3 +263,59 @@ def test_a_taken_port_is_refused_though_its_owner_would_share(own: Path) -> None
         failed = command("serve", "--port", str(port), "--workers", "2", folder=own)
         assert (failed.returncode, failed.stdout, failed.stderr.count("\n")) == (1, "", 1)
         assert str(port) in failed.stderr
+
+
+TOWNS = "SELECT town, COUNT(*) FROM people GROUP BY town ORDER BY town"
+RELOADED = (
+    (POLICY + TRUST).replace('"Jena"]', '"Jena", "Gera"]').replace("information = 10\n", "information = 30\n")
+)
+RELOADED += """
+[tables.shifts]
+privacy_unit = "person_id"
+"""
+SHIFTS = "SELECT COUNT(*) FROM shifts"
+SESSIONS = 100
+
+
+def test_a_reload_under_load_ends_no_session_and_buys_again_only_what_has_changed(
+    server: Running, folder: Path
+) -> None:
+    """The last test: the deployment has another policy from here on."""
+    names = [f"load {number}" for number in range(10)]
+    over = threading.Event()
+
+    def ask(connection: psycopg.Connection, number: int) -> None:
+        while True:
+            answered(connection, COUNT.format(100 + number // 10 % 4))
+            answered(connection, TOWNS)
+            if over.is_set():
+                return
+
+    with ExitStack() as stack, ThreadPoolExecutor(SESSIONS) as threads:
+        sessions = [stack.enter_context(server.connect(names[n % 10])) for n in range(SESSIONS)]
+        first = {name: answered(one, TOWNS) for name, one in zip(names, sessions, strict=False)}
+        counts = {name: answered(one, COUNT.format(100)) for name, one in zip(names, sessions, strict=False)}
+        with pytest.raises(psycopg.errors.UndefinedTable):
+            answered(sessions[0], SHIFTS)
+        running = [threads.submit(ask, one, number) for number, one in enumerate(sessions)]
+        try:
+            time.sleep(0.5)
+            (folder / "dpproxy.toml").write_text(RELOADED.replace("[tables.shifts]", "[tables.shift]"))
+            status, _, said = within("reload", "-c", str(folder / "dpproxy.toml"))
+            assert (status, said.count("\n")) == (1, 1)
+            assert "tables.shift: the backend has no such table" in said
+            assert [one.done() for one in running] == [False] * SESSIONS
+            (folder / "dpproxy.toml").write_text(RELOADED)
+            assert within("reload", "-c", str(folder / "dpproxy.toml")) == (0, "", "")
+        finally:
+            over.set()
+        assert [one.result(30) for one in running] == [None] * SESSIONS, "no session and no statement failed"
+        assert all(answered(one, "SELECT 1") == [(1,)] for one in sessions)
+        for name, one in zip(names, sessions, strict=False):
+            again = answered(one, TOWNS)
+            assert [town for town, _ in again] == ["Bonn", "Gera", "Jena", "Ulm"]
+            assert again != first[name]
+            assert answered(one, COUNT.format(100)) == counts[name], "the same question has the same answer"
+            limit = answered(one, BUDGET.replace("used, reserved", '"limit", used, reserved'))
+            assert limit == [(30, 4 + 2, 0)], "four counts once, towns once under each policy"
+        assert answered(sessions[0], SHIFTS)

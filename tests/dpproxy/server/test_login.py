@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import datetime as dt
 import select
 import socket
@@ -238,6 +239,40 @@ def test_a_password_bound_to_the_channel(wire_front: Front, authority: Authority
             assert connection.pgconn.ssl_in_use
         with pytest.raises(psycopg.OperationalError, match="channel binding"):
             proxy.connect(password="pencil", channel_binding="require", sslmode="disable")
+
+
+def test_a_certificate_is_changed_in_place(wire_front: Front, authority: Authority) -> None:
+    def seen() -> bytes:
+        with Raw.open(proxy.port) as raw:
+            raw.secure()
+            assert isinstance(raw.socket, ssl.SSLSocket)
+            shown = raw.socket.getpeercert(binary_form=True)
+            assert shown is not None
+            return shown
+
+    def reload() -> None:
+        async def change() -> None:
+            proxy.server.reload(proxy.settings, proxy.server._rooms)
+
+        asyncio.run_coroutine_threadsafe(change(), proxy.loop).result(10)
+
+    pem = authority.sign("server")
+    with (
+        served(wire_front, auth="scram", tls_cert=str(pem.certificate), tls_key=str(pem.key)) as proxy,
+        proxy.connect(password="pencil", autocommit=True, sslmode="require") as connection,
+    ):
+        first = seen()
+        authority.sign("server")
+        assert seen() == first
+        reload()
+        assert (second := seen()) != first
+        pem.key.write_text("no key")
+        with pytest.raises(ServerError, match="cannot be used"):
+            reload()
+        assert seen() == second
+        assert connection.execute("SELECT 1").fetchone() == (1,)
+        with proxy.connect(password="pencil", channel_binding="require") as later:
+            assert later.pgconn.ssl_in_use
 
 
 @pytest.fixture
