@@ -39,12 +39,10 @@ class Generations:
         rows = self._store.rows(_NOW, deployment=deployment)
         return Generation(deployment, rows[0][0]) if rows and rows[0][1] else None
 
-    def suspend(self, after: Generation) -> Generation:
-        """Ends buying under a generation; the next is returned, under which nothing is bought before `resume`."""
-        following = Generation(after.deployment, after.number + 1)
-        self._store.rows(_SUSPEND, **vars(following))
-        return following
+    def suspend(self, at: Generation) -> None:
+        """Has the deployment buy nothing until `resume`, from which on it buys under this generation or another."""
+        self._store.rows(_SUSPEND, **vars(at))
 
     def resume(self, under: Generation) -> None:
-        """Buys under a generation, the new one or, where the change has failed, the one before."""
+        """Has the deployment buy under a generation: a new one or, where the change has failed, the one before."""
         self._store.rows(_RESUME, **vars(under))

@@ -30,7 +30,7 @@ from dpproxy.cli.options import HERE, ConfigFile, Json, group, reported
 from dpproxy.config.identity import OWNER
 from dpproxy.config.sections import Config
 from dpproxy.config.values import exact
-from dpproxy.deployment.control import ask_to_reload
+from dpproxy.deployment.control import RELOAD, NoServer, tell
 from dpproxy.deployment.service import MOST_WORKERS, BoundConfig, Service, configured
 from dpproxy.deployment.workers import Workers
 from dpproxy.owner import analysts
@@ -170,7 +170,10 @@ def serve(
 def reload(config: ConfigFile = HERE) -> None:
     """Have the running server read its file again; sessions go on, and a mistake changes nothing."""
     with reported():
-        failure = ask_to_reload(configured(config))
+        try:
+            failure = tell(configured(config), RELOAD)
+        except NoServer as error:
+            failure = str(error)
         if failure:
             raise OutputError(failure)
 

@@ -11,10 +11,10 @@ from pathlib import Path
 import uvloop
 
 from dpproxy.config.key_file import load_key
+from dpproxy.config.owner_password import ScryptVerifier, load, save, verifier_path
 from dpproxy.config.sections import Config
 from dpproxy.console.app import application, metrics_token
 from dpproxy.console.listener import listening
-from dpproxy.console.password import ScryptVerifier, load, save, verifier_path
 from dpproxy.console.sources import CONSOLE, Sources
 from dpproxy.deployment.service import Service
 from dpproxy.deployment.workers import Workers

@@ -23,11 +23,11 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp
 
 from budget.account import LedgerError
+from dpproxy.config.owner_password import load, verifier_path
 from dpproxy.config.sections import ConfigError
 from dpproxy.console import pages
 from dpproxy.console.guarantees import guarantees
 from dpproxy.console.guard import SecurityMiddleware
-from dpproxy.console.password import load, verifier_path
 from dpproxy.console.sources import Part, Sources
 from dpproxy.console.tickets import SECONDS, Ticket, Tickets
 from dpproxy.server.login_throttle import Throttle

@@ -1,4 +1,4 @@
-"""The owner's word to a running server: SIGHUP, and a socket beside the front's folder that says how it went."""
+"""The owner's words to the process that runs a deployment, by a socket beside the front's folder; SIGHUP is one."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import logging
 import os
 import signal
 import socket
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 
@@ -15,7 +15,8 @@ from dpproxy.config.sections import Config
 
 log = logging.getLogger("dpproxy.deployment.control")
 
-_RELOAD, _DONE = b"reload", b"done"
+RELOAD = "reload"
+_DONE = b"done"
 _SECONDS = 600.0
 _MOST_BYTES = 4000
 
@@ -31,38 +32,38 @@ def control_path(config: Config) -> Path:
 
 
 @asynccontextmanager
-async def reloading(
-    place: Path, reload: Callable[[], Awaitable[None]], expected: tuple[type[Exception], ...]
+async def controlled(
+    place: Path, words: Mapping[str, Callable[[], Awaitable[object]]], expected: tuple[type[Exception], ...]
 ) -> AsyncIterator[None]:
-    """Within the context, SIGHUP and `ask_to_reload` have `reload` called, one call after the other.
+    """Within the context, `tell` has the function of a word called, one after the other, and SIGHUP that of RELOAD.
 
-    `expected`: what it may raise; the first line of the text is for the owner.
+    `expected`: what they may raise; its text, on one line, is for the owner.
     """
     turn, begun = asyncio.Lock(), set[asyncio.Task[bytes]]()
 
-    async def outcome() -> bytes:
+    async def outcome(word: str) -> bytes:
         async with turn:
             try:
-                await reload()
+                await words[word]()
             except expected as error:
                 said = " ".join(str(error).split()) or type(error).__name__
-                log.error("the policy was not reloaded: %s", said)
+                log.error("%s failed: %s", word, said)
                 return said.encode()[:_MOST_BYTES]
             except Exception as error:
-                log.exception("the policy was not reloaded")
+                log.exception("%s failed", word)
                 return type(error).__name__.encode()
-            log.warning("the policy was reloaded")
+            log.warning("%s done", word)
             return _DONE
 
     def hear() -> None:
-        task = asyncio.create_task(outcome())
+        task = asyncio.create_task(outcome(RELOAD))
         begun.add(task)
         task.add_done_callback(begun.discard)
 
     async def take(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with suppress(OSError):
-            if await reader.read(_MOST_BYTES) == _RELOAD:
-                writer.write(await outcome())
+            if (word := (await reader.read(_MOST_BYTES)).decode(errors="replace")) in words:
+                writer.write(await outcome(word))
                 await writer.drain()
         writer.close()
 
@@ -81,14 +82,14 @@ async def reloading(
         loop.remove_signal_handler(signal.SIGHUP)
 
 
-def ask_to_reload(config: Config) -> str:
-    """Has the running server read its file again; why it has not, or "" where it has. Raises NoServer."""
+def tell(config: Config, word: str) -> str:
+    """Says a word to the running server: why it has not done it, or "" where it has. Raises NoServer."""
     said = b""
     with suppress(OSError), socket.socket(socket.AF_UNIX) as connection:
         connection.settimeout(_SECONDS)
         with _reached(control_path(config)) as path:
             connection.connect(path)
-        connection.sendall(_RELOAD)
+        connection.sendall(word.encode())
         said = connection.recv(_MOST_BYTES)
     if not said:
         raise NoServer(f"no running dpproxy of {config.file} answers")

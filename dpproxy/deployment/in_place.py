@@ -38,12 +38,21 @@ _KEYS: Mapping[str, frozenset[str]] = {
 }
 
 
+def is_reloaded(section: str, key: str) -> bool:
+    """Whether a reload changes a setting.
+
+    >>> is_reloaded("budget", "information"), is_reloaded("server", "port")
+    (True, False)
+    """
+    return section in _WHOLE or key in _KEYS.get(section, ())
+
+
 def check_settings(before: Config, after: Config) -> None:
     """Raises ConfigError for a setting that differs and that only a restart changes."""
     for section in Config.model_fields.keys() - {"file", *_WHOLE}:
         old, new = getattr(before, section), getattr(after, section)
         for key in type(old).model_fields:
-            if key not in _KEYS.get(section, ()) and getattr(old, key) != getattr(new, key):
+            if not is_reloaded(section, key) and getattr(old, key) != getattr(new, key):
                 raise ConfigError(
                     after.file, f"{section}.{key}", "only a restart changes it; nothing was changed"
                 )

@@ -9,10 +9,12 @@ import asyncio
 import fcntl
 import hashlib
 import logging
+import os
+import signal
 import socket
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -29,7 +31,8 @@ from dpproxy.config.epoch import epoch_name
 from dpproxy.config.highwater_file import MarkFile, mark_path
 from dpproxy.config.key_file import load_key
 from dpproxy.config.sections import Config, ConfigError, ServerSection, load
-from dpproxy.deployment.control import control_path, reloading
+from dpproxy.deployment.administration import Owner
+from dpproxy.deployment.control import RELOAD, control_path, controlled
 from dpproxy.deployment.epoch_rollover import OncePerEpoch, tables_changed, turn_at_owner
 from dpproxy.deployment.in_place import check_policy, check_settings
 from dpproxy.embedded.server import Embedded, EmbeddedError
@@ -328,17 +331,20 @@ class Service:
             limits = self._changed_limits(config)
             generations = self.ledger.generations
             shown = (before.policy, before.schema), (after.policy, after.schema)
+            paused = generations.bought_under(self.generation.deployment) is None
+            following = replace(self.generation, number=self.generation.number + 1)
             try:
                 with self.front.changing(*shown, before.backend.read_public):
-                    following = generations.suspend(self.generation)
+                    generations.suspend(following)
                     self.ledger.accounts.set_limits(limits)
             except BaseException:
-                generations.resume(self.generation)
+                (generations.suspend if paused else generations.resume)(self.generation)
                 raise
             stamp_path(config).write_text(stamp_of(config))
             self._hold(after, following, self.answering.epochs.present)
             spread()
-            generations.resume(following)
+            if not paused:
+                generations.resume(following)
 
     def follow(self, config: Config, generation: Generation) -> None:
         """Goes over to the policy that the parent has gone over to; raises ConfigError and the others of EXPECTED."""
@@ -382,7 +388,11 @@ class Service:
 
     def _served(self) -> Rooms:
         told = [StatementLog(self.secret("statement log"))] if self.config.server.log == "json" else []
-        return replace(self._rooms(*told), role_for=lambda analyst: self._role_for(no_owner(analyst)))
+        return replace(
+            self._rooms(*told),
+            role_for=lambda analyst: self._role_for(no_owner(analyst)),
+            administration=Owner(lambda: self.config, self.ledger, self.metrics),
+        )
 
     async def serve(self, ready: Callable[[str, int], None], reread: Callable[[], Config]) -> None:
         """Serves until SIGTERM or SIGINT; `ready` gets host and port, `reread` reads the file again.
@@ -395,8 +405,23 @@ class Service:
             await asyncio.to_thread(self.reload, reread())
             self.carry_on(server)
 
-        async with self.recovering(), reloading(control_path(self.config), reload, EXPECTED):
+        async with self.recovering(), controlled(control_path(self.config), self.words(reload), EXPECTED):
             await server.serve(ready, self.stop)
+
+    def words(self, reload: Callable[[], Awaitable[None]]) -> dict[str, Callable[[], Awaitable[object]]]:
+        """What the owner may say to the process that runs the deployment."""
+
+        async def shutdown() -> None:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+        pause, resume = self.ledger.generations.suspend, self.ledger.generations.resume
+        return {
+            RELOAD: reload,
+            "pause": lambda: asyncio.to_thread(pause, self.generation),
+            "resume": lambda: asyncio.to_thread(resume, self.generation),
+            "shutdown": shutdown,
+            "drain": shutdown,
+        }
 
     @asynccontextmanager
     async def recovering(self) -> AsyncIterator[None]:
@@ -440,6 +465,7 @@ class Service:
             watcher=Watchers([*self._watchers, *watchers]),
             tokens=self._tokens,
             publish=self.publishing.run,
+            remembered=self.answering.remembered,
         )
 
     def _keep_to(self, data: str) -> None:

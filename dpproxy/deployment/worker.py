@@ -15,8 +15,8 @@ import uvloop
 from dpproxy.deployment.service import EXPECTED, Service
 from dpproxy.deployment.workers import BEAT, BEAT_SECONDS, HOLDING, READY, Order
 from dpproxy.embedded.launcher import die_with
-from dpproxy.server.cancel_forwarding import CancelForwarder
 from dpproxy.server.listener import Server, Shared
+from dpproxy.server.neighbours import Neighbours
 from dpproxy.server.session_limit import SessionLimit
 from dpproxy.server.shutdown import leave
 from dpproxy.telemetry.statement_log import json_everywhere
@@ -51,7 +51,7 @@ async def _serve(service: Service, order: Order) -> None:
     number, folder = order.place.number, order.place.folder
     section = order.config.server
     seats = SessionLimit(section.max_sessions, section.max_sessions_per_login, folder / "seats", number)
-    shared = Shared(seats, CancelForwarder(folder, number))
+    shared = Shared(seats, Neighbours(folder, number))
     server = service.server(shared)
     tasks: list[asyncio.Task[None]] = []
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from budget.account import Generation
 from dpproxy.config.sections import Config
-from dpproxy.deployment.control import control_path, reloading
+from dpproxy.deployment.control import control_path, controlled
 from dpproxy.deployment.epoch_rollover import EpochLeader
 from dpproxy.deployment.service import EXPECTED, Service, WorkerSlot
 from dpproxy.server.listener import ServerError, drain_seconds
@@ -91,7 +91,8 @@ class Workers:
                     await self._reload(reread())
 
             control = control_path(self.service.config)
-            async with self.service.recovering(), reloading(control, reload, EXPECTED):
+            words = self.service.words(reload)
+            async with self.service.recovering(), controlled(control, words, EXPECTED):
                 self._places = [WorkerSlot(n, folder) for n in range(self.count)]
                 await self._serve(ready)
 

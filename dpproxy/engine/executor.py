@@ -98,6 +98,10 @@ class QueryEngine:
         """The result of `prepare` if it is cached, without I/O."""
         return self._planner.known(text, oids, errors)
 
+    def remembered(self) -> dict[str, tuple[int, int]]:
+        """What is kept of statements, by kind: how many, and about how many bytes."""
+        return self._planner.remembered()
+
     def account(self, analyst: str) -> str:
         """The account that an analyst's queries are paid from first, made at its first use; raises LedgerError."""
         return self._accounts.chain(analyst)[0]

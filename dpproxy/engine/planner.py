@@ -308,6 +308,12 @@ class _Kept:
             entry = self._values.get(key)
         return None if entry is None else entry[0]
 
+    @property
+    def size(self) -> tuple[int, int]:
+        """How many, and about how many bytes."""
+        with self._lock:
+            return len(self._values), self._held
+
     def clear(self) -> None:
         with self._lock:
             self._values.clear()
@@ -330,6 +336,11 @@ class Planner:
         self._digests.clear()
         self._prepared.clear()
         self._plans.clear()
+
+    def remembered(self) -> dict[str, tuple[int, int]]:
+        """What is kept of statements, by kind: how many, and about how many bytes."""
+        kinds = {"texts": self._verdicts, "prepared": self._prepared, "plans": self._plans}
+        return {name: kept.size for name, kept in kinds.items()}
 
     def classify(self, text: str) -> Verdict:
         """How a statement is handled; raises Refusal for a statement that no analyst may send."""

@@ -23,8 +23,10 @@ class PolicyReloaded(Refusal):
         self.shown = shown
         super().__init__(
             "40001",
-            "the policy was changed while this statement was under way",
-            detail="It was neither answered nor charged under the old one.",
+            "the policy was changed while this statement was under way"
+            if shown
+            else "nothing is bought at the moment: the data owner has paused the proxy, or changes its policy",
+            detail="Nothing was charged for what was not bought before.",
             hint="Send it again.",
         )
 

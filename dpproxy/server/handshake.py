@@ -105,6 +105,18 @@ class Entrance:
         turn = partial(self._turn, channel, user)
         await authenticate(channel, user, verifier, known is not None, binding, turn)
 
+    async def prove(self, channel: Channel, user: str, holds: Callable[[str], bool]) -> None:
+        """Lets a client be `user` by a password that `holds`, which may block; raises Refusal 28000, 28P01."""
+        password = await ask_in_cleartext(channel)
+        await self._turn(channel, user)
+        if not await asyncio.get_running_loop().run_in_executor(self._threads, holds, password):
+            raise Refusal(
+                "28P01",
+                f'password authentication failed for user "{user}"',
+                hint="The owner's password is set by dpproxy console password.",
+            )
+        self._throttle.succeeded((channel.peer, user))
+
     async def _ask_token(self, channel: Channel, user: str, tokens: Tokens) -> None:
         token = await ask_in_cleartext(channel)
         await self._turn(channel, user)

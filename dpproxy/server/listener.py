@@ -3,28 +3,33 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
+import os
 import resource
 import socket
 import ssl
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from functools import partial
 from typing import Literal
 
+from dpproxy.config.identity import OWNER
 from dpproxy.engine.request import QueryRequest
 from dpproxy.pgwire import messages as m
 from dpproxy.pgwire.startup import Startup
 from dpproxy.pgwire.step import PublishResult
-from dpproxy.server.cancel_forwarding import CancelForwarder
+from dpproxy.server import admin
+from dpproxy.server.admin import Administration, Rows
 from dpproxy.server.fair_pool import Turns
 from dpproxy.server.handshake import Entrance
 from dpproxy.server.impersonation import Identity
 from dpproxy.server.jwt import Tokens
 from dpproxy.server.login import AUTHENTICATION_OK, FrontConnection, FrontFailed, log_in_at_front
 from dpproxy.server.login_queue import PendingLogin, WaitingRoom
+from dpproxy.server.neighbours import Neighbours
 from dpproxy.server.session import SHUTDOWN, Services, Session, StatementHandler, nothing_published
 from dpproxy.server.session_limit import SessionLimit
 from dpproxy.server.shutdown import ending
@@ -47,6 +52,12 @@ LOGINS, LOGINS_OF_ONE_PEER = 1000, 200
 """Connections that may be logging in at once, and from one address: so many that a tool which opens all of its
 connections together is not hindered."""
 _DESCRIPTORS = 1 << 16
+_CANCEL, _KILL, _SESSIONS, _PLANS = b"C", b"K", b"S", b"P"
+"""What processes on one port ask each other, by the first byte."""
+_SHOWN = {
+    _SESSIONS: ("id", "login", "address", "application_name", "state", "connected_at", "process"),
+    _PLANS: ("process", "kind", "kept", "bytes"),
+}
 _MADE_WAY = m.error("53300", "too many connections are logging in", severity="FATAL")
 _THREADS, _LOGIN_THREADS, _PLANNING = 32, 8, 4
 _THREADS_EACH, _PLANNING_EACH = 8, 2
@@ -95,6 +106,8 @@ class Rooms:
         watcher: notified when statements end.
         tokens: the issuer whose signed tokens are accepted as passwords.
         publish: runs a statement on published answers; may block, raises Refusal.
+        administration: what the owner's sessions are told; None where owners do not log in.
+        remembered: what is kept of statements, by kind: how many, and about how many bytes.
     """
 
     answering: StatementHandler
@@ -108,14 +121,16 @@ class Rooms:
     watcher: Observer = field(default_factory=Observer)
     tokens: Tokens | None = None
     publish: Callable[[QueryRequest], PublishResult] = nothing_published
+    administration: Administration | None = None
+    remembered: Callable[[], Mapping[str, tuple[int, int]]] = dict
 
 
 @dataclass(frozen=True)
 class Shared:
-    """Shared by all processes on one port: the limit of sessions, and the forwarding of cancel requests."""
+    """Shared by all processes on one port: the limit of sessions, and a way to ask each other."""
 
     seats: SessionLimit
-    neighbours: CancelForwarder
+    neighbours: Neighbours
 
 
 class ServerError(Exception):
@@ -152,6 +167,7 @@ class Server:
         self._login_threads = ThreadPoolExecutor(_LOGIN_THREADS, "login")
         self._sessions: dict[int, Session] = {}
         self._logins: set[asyncio.Task[None]] = set()
+        self._administering: set[asyncio.Task[None]] = set()
         # A session has two descriptors, the ledger and the console have theirs.
         self._room = WaitingRoom(min(LOGINS, descriptors() // 4), LOGINS_OF_ONE_PEER)
         self._jobs: set[asyncio.Future[object]] = set()
@@ -204,7 +220,7 @@ class Server:
         """Opens the port and gives the address; raises ServerError."""
         loop, settings, shared = asyncio.get_running_loop(), self._settings, self._shared
         if shared is not None:
-            await shared.neighbours.listen(self._cancel)
+            await shared.neighbours.listen(self._answer_neighbour)
         try:
             self._listener = await loop.create_server(
                 lambda: Channel(m.Inbound({}), self._accepted),
@@ -246,8 +262,8 @@ class Server:
             self._listener.close()
         if self._shared is not None:
             self._shared.neighbours.close()
-        for login in self._logins:
-            login.cancel()
+        for task in (*self._logins, *self._administering):
+            task.cancel()
         for session in list(self._sessions.values()):
             session.drain()
         loop = asyncio.get_running_loop()
@@ -323,6 +339,12 @@ class Server:
             channel.close()
             return
         channel.send(startup.negotiation)
+        administration = self._rooms.administration
+        if administration and (startup.user, startup.database) == (OWNER, admin.DATABASE):
+            await self._entrance.prove(channel, startup.user, administration.holds)
+            self._room.leave(guest)
+            self._administer(channel)
+            return
         await self._entrance.identify(channel, startup.user)
         self._room.leave(guest)
         seat = self._seats.take(startup.user)
@@ -338,8 +360,8 @@ class Server:
         self._open(channel, startup, front, seat)
 
     async def _cancel_anywhere(self, body: bytes) -> None:
-        if not await self._cancel(body) and self._shared is not None:
-            await self._shared.neighbours.pass_on(body)
+        if not await self._cancel(body):
+            await self._ask_neighbours(_CANCEL + body)
 
     async def _cancel(self, body: bytes) -> bool:
         """Whether the session is one of this process."""
@@ -347,6 +369,91 @@ class Server:
         if session is not None and session.is_mine(body[4:]):
             await session.cancel()
         return session is not None
+
+    # Several processes on one port
+
+    async def _ask_neighbours(self, question: bytes) -> list[bytes]:
+        return [] if self._shared is None else await self._shared.neighbours.ask(question)
+
+    async def _answer_neighbour(self, question: bytes) -> bytes:
+        kind, body = question[:1], question[1:]
+        if kind == _CANCEL:
+            await self._cancel(body)
+        elif kind == _KILL:
+            return self._kill(body)
+        elif kind in _SHOWN:
+            return json.dumps(self._shown(kind)).encode()
+        return b""
+
+    # The owner
+
+    def _administer(self, channel: Channel) -> None:
+        if len(self._administering) >= admin.MOST:
+            raise Refusal("53300", "too many sessions of the owner")
+        task = asyncio.get_running_loop().create_task(self._owner(channel))
+        self._administering.add(task)
+        task.add_done_callback(self._administering.discard)
+
+    async def _owner(self, channel: Channel) -> None:
+        last_words = b""
+        try:
+            await admin.administer(channel, self._command)
+        except m.ProtocolError as error:
+            last_words = m.error(error.code, error.message, severity="FATAL")
+        except ConnectionEnded:
+            pass
+        except asyncio.CancelledError:
+            last_words = SHUTDOWN
+        except Exception as error:
+            log.error("unexpected %s in a session of the owner", type(error).__name__)
+            last_words = m.error("XX000", "internal error in the proxy", severity="FATAL")
+        channel.send(last_words)
+        channel.close()
+
+    async def _command(self, command: str) -> Rows:
+        """The answer to an owner's command; raises Refusal."""
+        words = command.upper().split()
+        administration = self._rooms.administration
+        assert administration is not None
+        match words:
+            case ["SHOW", "HELP"]:
+                return Rows("SHOW", ("command", "does"), admin.HELP)
+            case ["SHOW", "SESSIONS" | "CLIENTS"]:
+                return await self._of_all(_SESSIONS)
+            case ["SHOW", "PLANS"]:
+                return await self._of_all(_PLANS)
+            case ["SHOW", subject]:
+                return await asyncio.to_thread(administration.show, subject)
+            case ["KILL", id] if id.isdecimal() and int(id) < 1 << 32:
+                body = int(id).to_bytes(4, "big")
+                if not self._kill(body) and not any(await self._ask_neighbours(_KILL + body)):
+                    raise Refusal("22023", f"there is no session {int(id)}", hint="SHOW SESSIONS")
+                return Rows("KILL")
+            case ["RELOAD" | "PAUSE" | "RESUME" | "SHUTDOWN" | "DRAIN" as word]:
+                await asyncio.to_thread(administration.tell, word.lower())
+                return Rows(word)
+        raise Refusal("42601", "this is no command of the owner's session", hint="SHOW HELP")
+
+    async def _of_all(self, kind: bytes) -> Rows:
+        """What all processes on the port show."""
+        rows = [*self._shown(kind)]
+        for answer in await self._ask_neighbours(kind):
+            rows += json.loads(answer or b"[]")
+        return Rows("SHOW", _SHOWN[kind], rows)
+
+    def _shown(self, kind: bytes) -> list[tuple[str, ...]]:
+        process = str(os.getpid())
+        if kind == _SESSIONS:
+            return [(*session.row, process) for session in self._sessions.values()]
+        kept = self._rooms.remembered().items()
+        return [(process, name, str(count), str(held)) for name, (count, held) in kept]
+
+    def _kill(self, body: bytes) -> bytes:
+        session = self._sessions.get(int.from_bytes(body, "big"))
+        if session is None:
+            return b""
+        session.abort()
+        return b"ended"
 
     async def _enter_front(self, startup: Startup) -> FrontConnection:
         loop, rooms = asyncio.get_running_loop(), self._rooms

@@ -75,7 +75,9 @@ async def ask_in_cleartext(channel: Channel) -> str:
     """
     if not channel.is_secure:
         raise Refusal(
-            "28000", "this login needs TLS: its password is a token", hint="Connect with sslmode=verify-full."
+            "28000",
+            "this login needs TLS: its password is sent as it is",
+            hint="Connect with sslmode=verify-full.",
         )
     channel.inbound.limits = m.LOGIN_LIMITS
     channel.send(_request(_CLEARTEXT, b""))

@@ -10,6 +10,7 @@ import traceback
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Protocol
 
 from dpproxy.backends.base import Cancellation
@@ -138,6 +139,7 @@ class Session:
         """`tool`: what the client calls itself, a note for the history."""
         self.analyst = analyst
         self._tool = plain_name(tool)
+        self._connected_at = f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S}"
         self.pid = front.pid
         self._secret = secret
         self._client = client
@@ -165,6 +167,12 @@ class Session:
         self._front.channel.attach(self._from_front, self._flow)
         self._guarded(self._relay.front, self._front.channel.inbound.rest())
         self._watch_client()
+
+    @property
+    def row(self) -> tuple[str, ...]:
+        """Id, login, address, application, state, and the time of the login: for the owner."""
+        state = "idle" if self._relay.quiet and self._running is None else "active"
+        return (str(self.pid), self.analyst, self._client.peer, self._tool, state, self._connected_at)
 
     def is_mine(self, secret: bytes) -> bool:
         """Whether a CancelRequest knows this session's secret."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from budget.account import Charge, Generation, Limit, LimitTooLow, PolicyChanged, Reservation, ReserveRequest
@@ -26,7 +28,8 @@ def test_neither_policy_buys_while_there_are_two(ledger: Ledger) -> None:
     old = ledger.generations.begin("here")
     other = ledger.generations.begin("elsewhere")
     held = reserved(ledger, "analyst:ann", old)
-    new = ledger.generations.suspend(old)
+    new = replace(old, number=old.number + 1)
+    ledger.generations.suspend(new)
     assert ledger.generations.bought_under("here") is None
     for generation in (old, new):
         with pytest.raises(PolicyChanged):
@@ -47,7 +50,7 @@ def test_neither_policy_buys_while_there_are_two(ledger: Ledger) -> None:
 def test_a_change_that_fails_leaves_the_old_policy(ledger: Ledger) -> None:
     ledger.accounts.seed("analyst:bob", Limit(9 * MICRO, 0, "none"))
     old = ledger.generations.begin("failing")
-    ledger.generations.suspend(old)
+    ledger.generations.suspend(replace(old, number=old.number + 1))
     ledger.generations.resume(old)
     reserved(ledger, "analyst:bob", old)
 

@@ -202,6 +202,11 @@ ELSEWHERE = (
         "tests/dpproxy/deployment/test_workers.py::test_workers_share_answers_and_accounts",
     ),
     (
+        "docs/operating.md",
+        "psql .*",
+        "tests/dpproxy/deployment/test_workers.py::test_the_owner_sees_and_rules_all_workers",
+    ),
+    (
         ".*",
         "dpproxy reload",
         "tests/dpproxy/deployment/test_workers.py::"

@@ -37,6 +37,7 @@ calls = 2
 information = 1000
 """
 COUNT = "SELECT COUNT(*) FROM people WHERE person_id > {}"
+PASSWORD = "correct horse"
 SLOW = "SELECT COUNT(*) FROM large WHERE c LIKE '%7%3%1%9%' OR c LIKE '%a%3%b%9%' OR c LIKE '%4%4%c%9%'"
 BUDGET = "SELECT used, reserved FROM dpproxy.budget WHERE unit = 'information' AND account LIKE 'analyst%'"
 
@@ -172,6 +173,62 @@ def test_one_limit_of_sessions_for_all_workers(server: Running) -> None:
             assert answered(again, "SELECT 1") == [(1,)]
             return
     raise AssertionError("no seat was given back")
+
+
+def test_the_owner_sees_and_rules_all_workers(server: Running, folder: Path) -> None:
+    def owner(password: str = PASSWORD, **more: str) -> psycopg.Connection:
+        address = {"host": "127.0.0.1", "port": server.port, "user": "owner", "dbname": "dpproxy"}
+        return psycopg.connect(**address, password=password, autocommit=True, **more)  # type: ignore[arg-type]
+
+    file = str(folder / "dpproxy.toml")
+    with pytest.raises(psycopg.OperationalError, match="password authentication failed"):
+        owner()
+    assert within("console", "password", "-c", file, "--password-stdin", entry=f"{PASSWORD}\n")[0] == 0
+    with pytest.raises(psycopg.OperationalError, match="password authentication failed"):
+        owner("wrong horse")
+    with pytest.raises(psycopg.OperationalError, match="needs TLS"):
+        owner(sslmode="disable")
+    with ExitStack() as stack:
+        found = [stack.enter_context(one) for one in connections(server, "hal").values()]
+        first = answered(found[0], COUNT.format(50))
+        told = stack.enter_context(owner())
+
+        def told_of(command: str) -> set[tuple[object, ...]]:
+            return set(answered(told, command))
+
+        assert {row[:3] for row in told_of("SHOW SESSIONS")} >= {
+            (str(one.info.backend_pid), "hal", "127.0.0.1") for one in found
+        }
+        assert len({row[-1] for row in told_of("SHOW CLIENTS;") if row[1] == "hal"}) == 3
+        assert ("analyst:hal", "information", "10", "1", "0", "9") in {
+            row[:6] for row in told_of("show budgets")
+        }
+        assert ("backend", "0", "12") in told_of("SHOW POOLS")
+        assert {"answers", "charged_units"} <= {name for name, *_ in told_of("SHOW STATS")}
+        assert len({process for process, *_ in told_of("SHOW PLANS")}) == 3
+        assert {("backend.url", "(set)", "no"), ("budget.information", "10", "yes")} <= told_of("SHOW CONFIG")
+        assert len(told_of("SHOW VERSION")) == 1
+        told.execute("PAUSE")
+        with ThreadPoolExecutor(1) as thread:
+            waiting = thread.submit(answered, found[1], COUNT.format(51))
+            assert answered(found[2], COUNT.format(50)) == first, "what is paid is there"
+            time.sleep(0.3)
+            assert not waiting.done()
+            told.execute("RESUME")
+            assert waiting.result(20)
+        told.execute("RELOAD")
+        for one in found[1:]:
+            told.execute(f"KILL {one.info.backend_pid}".encode())
+            with pytest.raises(psycopg.OperationalError, match="administrator command"):
+                answered(one, "SELECT 1")
+        assert answered(found[0], BUDGET) == [(2, 0)]
+        for wrong, code in (("SELECT 1", "42601"), ("KILL 1", "22023"), ("SHOW people", "42601")):
+            with pytest.raises(psycopg.Error) as refused:
+                told.execute(wrong.encode())
+            assert refused.value.sqlstate == code
+        with pytest.raises(psycopg.errors.FeatureNotSupported):
+            told.execute("SHOW SESSIONS", prepare=True)
+        assert answered(told, "SHOW VERSION")
 
 
 def test_a_worker_that_dies_is_replaced_and_what_it_held_is_spent(server: Running) -> None:

@@ -1,0 +1,119 @@
+"""What the owner's session by psql shows of a deployment: counts, accounts and settings, never rows or secrets."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from prometheus_client.parser import text_string_to_metric_families
+from pydantic import BaseModel
+
+from budget.account import LedgerError
+from budget.units import shown
+from dpproxy import __version__
+from dpproxy.config.owner_password import load, verifier_path
+from dpproxy.config.sections import Config, ConfigError
+from dpproxy.deployment.control import NoServer, tell
+from dpproxy.deployment.in_place import is_reloaded
+from dpproxy.engine.rollback_guard import RollbackGuardedLedger
+from dpproxy.server.admin import Rows
+from dpproxy.telemetry import metrics
+from rewriter.refusal import Refusal
+
+_SECRET = ("url",)
+"""Keys whose values may hold a password."""
+_COUNTED = ("dpproxy_answers", "dpproxy_refusals", "dpproxy_releases", "dpproxy_charged_units")
+_SECTIONS = ("server", "backend", "front", "ledger", "privacy", "budget", "audit")
+
+
+class Owner:
+    """The owner's view of a deployment, from any of its processes.
+
+    `config`: gives the configuration that is served by now.
+    """
+
+    def __init__(
+        self, config: Callable[[], Config], ledger: RollbackGuardedLedger, counted: metrics.Metrics
+    ) -> None:
+        self._config, self._ledger, self._counted = config, ledger, counted
+
+    def holds(self, password: str) -> bool:
+        """Whether it is the owner's password; False where there is none."""
+        config = self._config()
+        try:
+            verifier = load(verifier_path(config.path(config.privacy.key_file)))
+        except ConfigError:
+            return False
+        return verifier is not None and verifier.holds(password)
+
+    def show(self, subject: str) -> Rows:
+        """STATS, POOLS, BUDGETS, CONFIG or VERSION; raises Refusal for any other."""
+        match subject:
+            case "STATS":
+                return Rows("SHOW", ("counter", "of", "value"), [*self._stats()])
+            case "POOLS":
+                return Rows("SHOW", ("pool", "used", "most"), [*self._pools()])
+            case "BUDGETS":
+                try:
+                    return Rows("SHOW", _BUDGET, [*self._budgets()])
+                except LedgerError:
+                    raise Refusal("57P03", "the ledger cannot be used") from None
+            case "CONFIG":
+                return Rows("SHOW", ("key", "value", "reloadable"), [*_settings(self._config())])
+            case "VERSION":
+                return Rows("SHOW", ("version",), [(f"dpproxy {__version__}",)])
+        raise Refusal("42601", "there is nothing of this name to show", hint="SHOW HELP")
+
+    def tell(self, word: str) -> None:
+        """Has the owner process reload, pause, resume or shut down; raises Refusal with the reason why it has not."""
+        try:
+            failure = tell(self._config(), word)
+        except NoServer as error:
+            failure = str(error)
+        if failure:
+            raise Refusal("F0000", failure)
+
+    def _samples(self) -> Iterator[tuple[str, str, float]]:
+        """Every sample of the metrics: name, value of its label, value."""
+        folder = os.environ.get(metrics.SHARED)
+        page = metrics.page_of_all(Path(folder)) if folder else metrics.page_of(self._counted)
+        for family in text_string_to_metric_families(page.decode()):
+            for sample in family.samples:
+                yield sample.name, "".join(sample.labels.values()), sample.value
+
+    def _stats(self) -> Iterator[tuple[str, str, str]]:
+        for name, label, value in self._samples():
+            if name.removesuffix("_total") in _COUNTED and (value or "refusals" not in name):
+                yield name.removeprefix("dpproxy_").removesuffix("_total"), label, f"{value:g}"
+            elif name in ("dpproxy_statement_seconds_sum", "dpproxy_statement_seconds_count"):
+                yield name.removeprefix("dpproxy_"), "", f"{value:g}"
+
+    def _pools(self) -> Iterator[tuple[str, str, str]]:
+        values = {name: f"{value:g}" for name, _, value in self._samples()}
+        yield "sessions", values["dpproxy_sessions"], str(self._config().server.max_sessions)
+        yield "backend", values["dpproxy_backend_slots_busy"], values["dpproxy_backend_slots"]
+
+    def _budgets(self) -> Iterator[tuple[str | None, ...]]:
+        for row in self._ledger.accounts.all():
+            refreshes = None if row.refreshes_at is None else f"{row.refreshes_at:%Y-%m-%d %H:%M:%S}"
+            for unit in row.limit.units:
+                amounts = [
+                    shown(getattr(part, unit)) for part in (row.limit, row.used, row.reserved, row.left)
+                ]
+                frozen = "yes" if row.frozen else "no"
+                yield row.account, unit, *amounts, row.limit.period, refreshes, row.limit.mode, frozen
+
+
+_BUDGET = ("account", "unit", "limit", "used", "reserved", "left", "period", "refreshes_at", "mode", "frozen")
+
+
+def _settings(config: Config) -> Iterator[tuple[str, str, str]]:
+    for section in _SECTIONS:
+        values = getattr(config, section)
+        for key in type(values).model_fields:
+            value = getattr(values, key)
+            if isinstance(value, BaseModel | dict | None):
+                continue
+            written = "(set)" if key in _SECRET and value else str(value)
+            yield f"{section}.{key}", written, "yes" if is_reloaded(section, key) else "no"
