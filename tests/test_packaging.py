@@ -134,3 +134,18 @@ def test_completion_is_there(tmp_path: Path) -> None:
         check=True,
     )
     assert "complete -o default -F _dpproxy_completion dpproxy" in said.stdout
+
+
+def test_systemd_reads_the_units(tmp_path: Path) -> None:
+    program = shutil.which("systemd-analyze")
+    if program is None:
+        pytest.skip("systemd is not installed")
+    units = [tmp_path / name for name in ("dpproxy.service", "dpproxy.socket")]
+    for unit in units:
+        text = (ROOT / "deploy" / unit.name).read_text()
+        unit.write_text(text.replace("/opt/dpproxy/bin/dpproxy", sys.executable))
+    said = subprocess.run(
+        [program, "verify", "--man=no", *map(str, units)], capture_output=True, text=True, check=False
+    )
+    lines = [line for line in said.stderr.splitlines() if "notify-reload" not in line]
+    assert (said.returncode, lines) == (0, [])

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from fractions import Fraction
 from functools import partial
 from pathlib import Path
+from socket import socket
 from typing import Annotated
 
 import typer
@@ -39,6 +40,7 @@ from dpproxy.owner.init import domains as init_domains
 from dpproxy.owner.presets import Name as Preset
 from dpproxy.reporting.rows import OutputError
 from dpproxy.reporting.tables import Format, print_json
+from dpproxy.server import systemd
 from dpproxy.server.shutdown import leave
 from dpproxy.telemetry.statement_log import json_everywhere
 
@@ -155,14 +157,18 @@ def serve(
     ] = None,
 ) -> None:
     """Serve analysts until SIGTERM or Ctrl-C; running statements are still answered."""
-    reread = partial(configured, config, port=port, http=http)
+    host, inherited = None, _inherited()
+    if inherited is not None:
+        # Where it listens decides whether TLS is needed.
+        host, port = inherited.getsockname()[:2]
+    reread = partial(configured, config, host=host, port=port, http=http)
     with reported(), Service.start(reread(), alone=True, workers=workers) as service:
         if service.config.server.log == "json":
             json_everywhere()
         for warning in service.checked.warnings:
             print(f"dpproxy: warning: {warning}", file=sys.stderr)
         serving = service if workers == 1 else Workers(service, workers)
-        uvloop.run(_serve(serving, service.config, reread))
+        uvloop.run(_serve(serving, service.config, reread, inherited))
     leave()
 
 
@@ -400,10 +406,25 @@ def console_token(config: ConfigFile = HERE) -> None:
         cli_console.token(configured(config))
 
 
-async def _serve(serving: Service | Workers, config: Config, reread: Callable[[], Config]) -> None:
+async def _serve(
+    serving: Service | Workers, config: Config, reread: Callable[[], Config], inherited: socket | None
+) -> None:
+    def ready(host: str, port: int) -> None:
+        demonstration.announce(host, port)
+        systemd.notify(systemd.READY)
+
     async with cli_console.beside(serving, config) as url:
         cli_console.announce(url)
-        await serving.serve(demonstration.announce, reread)
+        await serving.serve(ready, reread, inherited)
+
+
+def _inherited() -> socket | None:
+    """The socket that systemd listens on for us."""
+    with reported():
+        try:
+            return systemd.listening()
+        except ValueError as error:
+            raise OutputError(str(error)) from None
 
 
 def _password(from_stdin: bool) -> str:

@@ -12,6 +12,7 @@ from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 
 from dpproxy.config.sections import Config
+from dpproxy.server.systemd import READY, notify, reloading
 
 log = logging.getLogger("dpproxy.deployment.control")
 
@@ -39,7 +40,7 @@ async def controlled(
 
     `expected`: what they may raise; its text, on one line, is for the owner.
     """
-    turn, begun = asyncio.Lock(), set[asyncio.Task[bytes]]()
+    turn, begun = asyncio.Lock(), set[asyncio.Task[None]]()
 
     async def outcome(word: str) -> bytes:
         async with turn:
@@ -55,8 +56,13 @@ async def controlled(
             log.warning("%s done", word)
             return _DONE
 
+    async def reload() -> None:
+        notify(*reloading())
+        said = await outcome(RELOAD)
+        notify(READY, "STATUS=" + ("" if said == _DONE else said.decode()))
+
     def hear() -> None:
-        task = asyncio.create_task(outcome(RELOAD))
+        task = asyncio.create_task(reload())
         begun.add(task)
         task.add_done_callback(begun.discard)
 

@@ -394,10 +394,15 @@ class Service:
             administration=Owner(lambda: self.config, self.ledger, self.metrics),
         )
 
-    async def serve(self, ready: Callable[[str, int], None], reread: Callable[[], Config]) -> None:
+    async def serve(
+        self,
+        ready: Callable[[str, int], None],
+        reread: Callable[[], Config],
+        inherited: socket.socket | None = None,
+    ) -> None:
         """Serves until SIGTERM or SIGINT; `ready` gets host and port, `reread` reads the file again.
 
-        Raises ServerError.
+        `inherited`: a socket that listens already. Raises ServerError.
         """
         server = self.server()
 
@@ -406,7 +411,7 @@ class Service:
             self.carry_on(server)
 
         async with self.recovering(), controlled(control_path(self.config), self.words(reload), EXPECTED):
-            await server.serve(ready, self.stop)
+            await server.serve(ready, self.stop, inherited)
 
     def words(self, reload: Callable[[], Awaitable[None]]) -> dict[str, Callable[[], Awaitable[object]]]:
         """What the owner may say to the process that runs the deployment."""

@@ -7,6 +7,7 @@ import logging
 import os
 import pickle
 import signal
+import socket
 import sys
 from contextlib import suppress
 
@@ -59,7 +60,8 @@ async def _serve(service: Service, order: Order) -> None:
         os.write(sys.stdout.fileno(), READY)
         tasks.extend(map(asyncio.create_task, (_beat(), _follow(service, server))))
 
-    await server.serve(ready, service.stop)
+    inherited = None if order.inherited is None else socket.socket(fileno=order.inherited)
+    await server.serve(ready, service.stop, inherited)
 
 
 async def _follow(service: Service, server: Server) -> None:

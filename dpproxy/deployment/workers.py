@@ -36,13 +36,14 @@ _SOON, _LATEST = 1.0, 30.0
 
 @dataclass(frozen=True)
 class Order:
-    """The order to a worker: the configuration as the parent read it, its generation, its slot, and its parent's
-    process."""
+    """The order to a worker: the configuration as the parent read it, its generation, its slot, its parent's process,
+    and the descriptor of a socket that listens already, None where the worker opens the port."""
 
     config: Config
     generation: Generation
     place: WorkerSlot
     parent: int
+    inherited: int | None
 
 
 class Workers:
@@ -55,6 +56,7 @@ class Workers:
         self._stopping = asyncio.Event()
         self._folder: Path | None = None
         self._port = 0
+        self._inherited: socket.socket | None = None
         self._places: Sequence[WorkerSlot] = ()
         self._changing = asyncio.Lock()
         """No worker starts while the policy changes."""
@@ -65,9 +67,14 @@ class Workers:
         """What all workers have counted, in Prometheus' text format; nothing while none runs."""
         return b"" if self._folder is None else metrics.page_of_all(self._folder)
 
-    async def serve(self, ready: Callable[[str, int], None], reread: Callable[[], Config]) -> None:
+    async def serve(
+        self,
+        ready: Callable[[str, int], None],
+        reread: Callable[[], Config],
+        inherited: socket.socket | None = None,
+    ) -> None:
         """Serves until SIGTERM or SIGINT, then lets every worker drain; `ready` gets host and port, `reread` reads the
-        file again.
+        file again; `inherited`: a socket that listens already.
 
         Raises ServerError where the port is taken or a worker cannot start.
         """
@@ -76,7 +83,10 @@ class Workers:
         seconds = drain_seconds(section.statement_timeout.total_seconds()) + 3 * STOP_SECONDS
         with ExitStack() as stack:
             self._stopping = stack.enter_context(ending(seconds, self.service.stop))
-            port = stack.enter_context(reserved_port(section.host, section.port))
+            self._inherited = inherited
+            port = (
+                section.port if inherited else stack.enter_context(reserved_port(section.host, section.port))
+            )
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="dpproxy-")))
             SessionLimit.make(folder / "seats", section.max_sessions)
             self._folder = folder / "metrics"
@@ -144,7 +154,8 @@ class Workers:
         """Gives a worker the present policy."""
         config = self.service.config
         config = config.model_copy(update={"server": config.server.model_copy(update={"port": self._port})})
-        order = Order(config, self.service.generation, place, os.getpid())
+        inherited = None if self._inherited is None else self._inherited.fileno()
+        order = Order(config, self.service.generation, place, os.getpid(), inherited)
         assert process.stdin is not None
         process.stdin.write(pickle.dumps(order).hex().encode() + b"\n")
 
@@ -153,7 +164,11 @@ class Workers:
         pipe = asyncio.subprocess.PIPE
         assert self._folder is not None
         process = await asyncio.create_subprocess_exec(
-            *PROGRAM, stdin=pipe, stdout=pipe, env=metrics.environment(self._folder)
+            *PROGRAM,
+            stdin=pipe,
+            stdout=pipe,
+            env=metrics.environment(self._folder),
+            pass_fds=() if self._inherited is None else (self._inherited.fileno(),),
         )
         self._running[place.number] = process
         if self._stopping.is_set():

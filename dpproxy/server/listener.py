@@ -216,19 +216,26 @@ class Server:
         for session in self._sessions.values():
             session.reload(self._services)
 
-    async def start(self) -> tuple[str, int]:
-        """Opens the port and gives the address; raises ServerError."""
+    async def start(self, inherited: socket.socket | None = None) -> tuple[str, int]:
+        """Opens the port and gives the address; raises ServerError. `inherited`: a socket that listens already."""
         loop, settings, shared = asyncio.get_running_loop(), self._settings, self._shared
         if shared is not None:
             await shared.neighbours.listen(self._answer_neighbour)
+
+        def accepted() -> Channel:
+            return Channel(m.Inbound({}), self._accepted)
+
         try:
-            self._listener = await loop.create_server(
-                lambda: Channel(m.Inbound({}), self._accepted),
-                settings.host,
-                settings.port,
-                backlog=512,
-                reuse_port=shared is not None or None,
-            )
+            if inherited is not None:
+                self._listener = await loop.create_server(accepted, sock=inherited, backlog=512)
+            else:
+                self._listener = await loop.create_server(
+                    accepted,
+                    settings.host,
+                    settings.port,
+                    backlog=512,
+                    reuse_port=shared is not None or None,
+                )
         except OSError as error:
             raise ServerError(f"cannot listen on {settings.host}:{settings.port}: {error.strerror}") from None
         host, port = self._listener.sockets[0].getsockname()[:2]
@@ -239,14 +246,19 @@ class Server:
         loop = asyncio.get_running_loop()
         await loop.connect_accepted_socket(lambda: Channel(m.Inbound({}), self._accepted), connection)
 
-    async def serve(self, ready: Callable[[str, int], None], stop: Callable[[], None] = _nothing) -> None:
+    async def serve(
+        self,
+        ready: Callable[[str, int], None],
+        stop: Callable[[], None] = _nothing,
+        inherited: socket.socket | None = None,
+    ) -> None:
         """Serves until SIGTERM or SIGINT, then drains; `ready` gets host and port. Raises ServerError.
 
-        `stop`: stops the parts below the server if the process has to be ended by force.
+        `stop`: stops the parts below the server if the process has to be ended by force; `inherited`: as of `start`.
         """
         with ending(drain_seconds(self._settings.statement_timeout), stop) as asked:
             try:
-                ready(*await self.start())
+                ready(*await self.start(inherited))
                 await asked.wait()
             finally:
                 await self.drain()

@@ -13,6 +13,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from queue import SimpleQueue
 
+from dpproxy.server.systemd import STOPPING, notify
+
 log = logging.getLogger("dpproxy.server.shutdown")
 
 LOOP_SECONDS = 10.0
@@ -36,6 +38,7 @@ def ending(seconds: float, stop: Callable[[], None]) -> Iterator[asyncio.Event]:
     signals: SimpleQueue[int] = SimpleQueue()
 
     def hear() -> None:
+        notify(STOPPING)
         asked.set()
         heard.set()
 

@@ -207,6 +207,11 @@ ELSEWHERE = (
         "tests/dpproxy/deployment/test_workers.py::test_the_owner_sees_and_rules_all_workers",
     ),
     (
+        "docs/operating.md",
+        "systemctl (reload|status|stop) dpproxy",
+        "tests/dpproxy/deployment/test_workers.py::test_a_worker_that_hangs_is_replaced",
+    ),
+    (
         ".*",
         "dpproxy reload",
         "tests/dpproxy/deployment/test_workers.py::"

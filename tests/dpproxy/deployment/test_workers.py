@@ -283,7 +283,14 @@ def test_workers_end_with_their_parent_and_a_new_one_starts_at_once(own: Path) -
         assert answered(connection, BUDGET) == [(1, 0)]
 
 
-IMPATIENT = """
+UNDER_SYSTEMD = """
+import os, socket
+os.environ |= {"LISTEN_PID": str(os.getpid()), "LISTEN_FDS": "1", "NOTIFY_SOCKET": os.path.abspath("told")}
+listening = socket.create_server(("127.0.0.1", 0))
+# Ready only once nothing else of this process has the number.
+if listening.fileno() != 3:
+    os.dup2(listening.fileno(), 3)
+os.set_inheritable(3, True)
 from dpproxy.cli.app import app
 from dpproxy.deployment import workers
 workers._MOST_BEATS_MISSED = 3
@@ -292,22 +299,38 @@ app()
 
 
 def test_a_worker_that_hangs_is_replaced(own: Path) -> None:
-    arguments = ["serve", "--port", "0", "--workers", "2"]
-    with serving(arguments, folder=own, program=["-c", IMPATIENT]) as running:
-        before = workers(running)
-        hung = before.pop()
-        os.kill(hung, signal.SIGSTOP)
-        deadline = time.monotonic() + 60
-        while hung in workers(running):
-            assert time.monotonic() < deadline, "nobody notices"
-            time.sleep(0.05)
-        eventually(running, 2)
-        assert before < workers(running), "the other one goes on"
-        for connection in connections(running, "gus").values():
-            with connection:
-                assert answered(connection, "SELECT 1") == [(1,)]
-        os.kill(workers(running).pop(), signal.SIGSTOP)
-        assert running.stop() == 0, "nor does a hung worker keep the others from ending"
+    """Under systemd, which listens on the port and is told of what begins."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+        manager.bind(str(own / "told"))
+        manager.settimeout(30)
+        arguments = ["serve", "--port", "1", "--workers", "2"]
+        with serving(arguments, folder=own, program=["-c", UNDER_SYSTEMD]) as running:
+            assert manager.recv(1000) == b"READY=1"
+            before = workers(running)
+            hung = before.pop()
+            os.kill(hung, signal.SIGSTOP)
+            deadline = time.monotonic() + 60
+            while hung in workers(running):
+                assert time.monotonic() < deadline, "nobody notices"
+                time.sleep(0.05)
+            eventually(running, 2)
+            assert before < workers(running), "the other one goes on"
+            for connection in connections(running, "gus").values():
+                with connection:
+                    assert answered(connection, "SELECT 1") == [(1,)]
+            since = time.clock_gettime_ns(time.CLOCK_MONOTONIC) // 1000
+            running.process.send_signal(signal.SIGHUP)
+            began, clock = manager.recv(1000).decode().split("\n")
+            assert (began, manager.recv(1000)) == ("RELOADING=1", b"READY=1\nSTATUS=")
+            assert int(clock.removeprefix("MONOTONIC_USEC=")) >= since
+            (own / "dpproxy.toml").unlink()
+            (own / "dpproxy.toml").write_text("x = 1")
+            running.process.send_signal(signal.SIGHUP)
+            assert manager.recv(1000).startswith(b"RELOADING=1")
+            assert manager.recv(1000) == b"READY=1\nSTATUS=dpproxy.toml: x: unknown key"
+            os.kill(workers(running).pop(), signal.SIGSTOP)
+            assert running.stop() == 0, "nor does a hung worker keep the others from ending"
+            assert manager.recv(1000) == b"STOPPING=1"
 
 
 def test_a_taken_port_is_refused_though_its_owner_would_share(own: Path) -> None:
