@@ -51,7 +51,7 @@ class Entrance:
         Raises Refusal, ProtocolError, ConnectionEnded.
         """
         if await channel.begins_with_tls():
-            await channel.secure(self._tls.context, early=channel.inbound.rest())
+            await self._secure(channel, early=channel.inbound.rest())
             if channel.application_protocol != ALPN:
                 raise m.ProtocolError(
                     f'received direct SSL connection request without ALPN protocol "{ALPN}"'
@@ -64,7 +64,7 @@ class Entrance:
                 possible.remove(code)
                 if code == m.SSL_REQUEST:
                     channel.send(b"S")
-                    await channel.secure(self._tls.context)
+                    await self._secure(channel)
                     continue
                 channel.send(b"N")
                 if len(channel.inbound):
@@ -73,6 +73,11 @@ class Entrance:
                 return body
             else:
                 return read_startup(code, body, self._statement_timeout)
+
+    async def _secure(self, channel: Channel, *, early: bytes = b"") -> None:
+        tls = self._tls
+        await channel.secure(tls.context, early=early)
+        channel.binding = tls.binding
 
     async def identify(self, channel: Channel, user: str) -> None:
         """Lets a client be `user`, by certificate or password; raises Refusal 28000, 28P01, ProtocolError."""
@@ -101,9 +106,8 @@ class Entrance:
     async def _ask_password(self, channel: Channel, user: str, known: str | None) -> None:
         fake = ScramVerifier.fake(self._fake_salt_key, user)
         verifier = fake if known is None else ScramVerifier.read(known)
-        binding = self._tls.binding if channel.is_secure else None
         turn = partial(self._turn, channel, user)
-        await authenticate(channel, user, verifier, known is not None, binding, turn)
+        await authenticate(channel, user, verifier, known is not None, channel.binding, turn)
 
     async def prove(self, channel: Channel, user: str, holds: Callable[[str], bool]) -> None:
         """Lets a client be `user` by a password that `holds`, which may block; raises Refusal 28000, 28P01."""

@@ -38,6 +38,8 @@ class Channel(asyncio.Protocol):
     def __init__(self, inbound: Inbound, accepted: Callable[[Channel], None] | None = None) -> None:
         self.inbound = inbound
         self.congested = False
+        self.binding: bytes | None = None
+        """What its TLS is bound to, None without it."""
         self.closed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._accepted = accepted
         self._transport: asyncio.Transport | None = None
