@@ -119,6 +119,10 @@ CATALOGUE: Mapping[str, Meaning] = {
     "2BP01": Meaning(
         "Another published table has a column of this table's row type.", "Drop that table first."
     ),
+    "40001": Meaning(
+        "The owner has changed the policy while the statement was under way, or lets nothing be bought for a while.",
+        "Send it again.",
+    ),
     "42501": Meaning(
         "Analysts may not change the setting, or the published table is somebody else's.",
         "Analysts may change the settings named in the hint; the data owner grants the right to publish.",

@@ -49,7 +49,7 @@ def is_reloaded(section: str, key: str) -> bool:
 
 def check_settings(before: Config, after: Config) -> None:
     """Raises ConfigError for a setting that differs and that only a restart changes."""
-    for section in Config.model_fields.keys() - {"file", *_WHOLE}:
+    for section in (name for name in Config.model_fields if name not in ("file", *_WHOLE)):
         old, new = getattr(before, section), getattr(after, section)
         for key in type(old).model_fields:
             if not is_reloaded(section, key) and getattr(old, key) != getattr(new, key):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import hmac
 import logging
-import time
 import traceback
 from collections.abc import Callable
 from contextlib import suppress
@@ -46,8 +45,8 @@ from rewriter.statements.set_statement import ROLE
 
 log = logging.getLogger("dpproxy.server.session")
 
-_RELOAD_SECONDS, _AGAIN_SECONDS = 60.0, 0.05
-"""How long a statement waits for another policy, and how often it tries."""
+_RELOAD_SECONDS, _PAUSES = 60.0, (0.05, 0.1, 0.2, 0.4, 1.0)
+"""How long a statement waits until something is bought again, and between its attempts."""
 _GRACE_SECONDS = 1.0
 """How much later than the front's own statement_timeout ours is, so that it says so itself where it can."""
 SHUTDOWN = m.error("57P01", "terminating connection due to administrator command", severity="FATAL")
@@ -369,17 +368,30 @@ class Session:
             with working_for(self.analyst, planning):
                 return self._call(job, cancellation, stages, paid)
 
-        future = turns.run(self._payer(job), work, planning)
-        if not isinstance(job, Prepare):
-            # Planning has charged nothing: a drain need not wait for it after its client has gone.
-            self._services.job_begun(future)
+        begun, pauses = loop.time(), iter(_PAUSES)
+
+        def attempt() -> None:
+            future = turns.run(self._payer(job), work, planning)
+            if not isinstance(job, Prepare):
+                # Planning has charged nothing: a drain need not wait for it after its client has gone.
+                self._services.job_begun(future)
+            future.add_done_callback(lambda done: over(done.result()))
+
+        def over(outcome: object) -> None:
+            again = isinstance(outcome, PolicyReloaded) and not outcome.shown
+            if again and loop.time() < begun + _RELOAD_SECONDS:
+                # Without a thread meanwhile: what is paid is replayed while nothing is bought.
+                loop.call_later(next(pauses, _PAUSES[-1]), attempt)
+            else:
+                self._done(job, stages, paid, outcome)
+
         late = "canceling statement due to statement timeout"
         timer = loop.call_later(self._seconds_for(job), self._interrupt, late)
         teller = (
             ProgressNotifier(stages, self._notice) if isinstance(job, Step) and wanted(job.settings) else None
         )
         self._running = _Running(job, cancellation, planning, timer, teller)
-        future.add_done_callback(lambda done: self._done(job, stages, paid, done.result()))
+        attempt()
 
     def _notice(self, line: str) -> None:
         """Between two messages: the front has answered everything before a job begins."""
@@ -422,55 +434,41 @@ class Session:
 
     def _call(self, job: Job, cancellation: Cancellation, stages: Stages, paid: ChargeTally) -> object:
         """Runs on a thread; gives the outcome or the Refusal."""
+        answering, identity = self._services.answering, self._services.identity
         try:
-            return self._begun(job, cancellation, stages, paid)
+            if isinstance(job, Assume):
+                identity.assume(self.analyst, job.role)
+                return None
+            if isinstance(job, SplitText):
+                return job.read()
+            if isinstance(job, Prepare):
+                with stages.during("parse"):
+                    return answering.prepare(job.text, job.oids, job.errors)
+            who = identity.analyst(self.analyst, job.settings[ROLE])
+            noted = (job.attributed if identity.is_service(self.analyst) else "") or self._tool
+            last = self._last_release_of(who)
+            oids, parameters = ((), ()) if isinstance(job, Publish) else (job.oids, job.parameters)
+            watcher = self._services.watcher
+            asker = QueryRequest(
+                job.text,
+                oids,
+                who,
+                parameters,
+                job.settings,
+                cancellation,
+                last,
+                stages,
+                noted,
+                paid,
+                watcher,
+                job.planned if isinstance(job, Step) else None,
+            )
+            return self._services.publish(asker) if isinstance(job, Publish) else answering.execute(asker)
         except Refusal as refusal:
             return refusal
         except Exception as error:
             _log_without_text(error)
             return Refusal("XX000", "internal error in the proxy")
-
-    def _begun(self, job: Job, cancellation: Cancellation, stages: Stages, paid: ChargeTally) -> object:
-        """The outcome of a job; where the policy changes before it buys anything, under the next one."""
-        latest = time.monotonic() + _RELOAD_SECONDS
-        while True:
-            try:
-                return self._result(job, cancellation, stages, paid)
-            except PolicyReloaded as refusal:
-                if refusal.shown or cancellation.cancelled or time.monotonic() > latest:
-                    raise
-                time.sleep(_AGAIN_SECONDS)
-
-    def _result(self, job: Job, cancellation: Cancellation, stages: Stages, paid: ChargeTally) -> object:
-        answering, identity = self._services.answering, self._services.identity
-        if isinstance(job, Assume):
-            identity.assume(self.analyst, job.role)
-            return None
-        if isinstance(job, SplitText):
-            return job.read()
-        if isinstance(job, Prepare):
-            with stages.during("parse"):
-                return answering.prepare(job.text, job.oids, job.errors)
-        who = identity.analyst(self.analyst, job.settings[ROLE])
-        noted = (job.attributed if identity.is_service(self.analyst) else "") or self._tool
-        last = self._last_release_of(who)
-        oids, parameters = ((), ()) if isinstance(job, Publish) else (job.oids, job.parameters)
-        watcher = self._services.watcher
-        asker = QueryRequest(
-            job.text,
-            oids,
-            who,
-            parameters,
-            job.settings,
-            cancellation,
-            last,
-            stages,
-            noted,
-            paid,
-            watcher,
-            job.planned if isinstance(job, Step) else None,
-        )
-        return self._services.publish(asker) if isinstance(job, Publish) else answering.execute(asker)
 
     def _last_release_of(self, who: str) -> LastRelease:
         """The session's last release, which is forgotten once the session acts for another analyst."""
