@@ -76,10 +76,12 @@ async def controlled(
     loop = asyncio.get_running_loop()
     loop.add_signal_handler(signal.SIGHUP, hear)
     place.unlink(missing_ok=True)
-    with _reached(place) as path, socket.socket(socket.AF_UNIX) as bound:
+    # The listener's from here on, which closes it.
+    bound = socket.socket(socket.AF_UNIX)
+    with _reached(place) as path:
         bound.bind(path)
-        place.chmod(0o600)
-        listener = await asyncio.start_unix_server(take, sock=bound)
+    place.chmod(0o600)
+    listener = await asyncio.start_unix_server(take, sock=bound)
     try:
         yield
     finally:

@@ -328,7 +328,6 @@ class Service:
                 )
             tls_of(settings_of(config))
             tokens_of(config)
-            limits = self._changed_limits(config)
             generations = self.ledger.generations
             shown = (before.policy, before.schema), (after.policy, after.schema)
             paused = generations.bought_under(self.generation.deployment) is None
@@ -336,7 +335,7 @@ class Service:
             try:
                 with self.front.changing(*shown, before.backend.read_public):
                     generations.suspend(following)
-                    self.ledger.accounts.set_limits(limits)
+                    self.ledger.accounts.set_limits(self._changed_limits(config))
             except BaseException:
                 (generations.suspend if paused else generations.resume)(self.generation)
                 raise
@@ -470,7 +469,7 @@ class Service:
             watcher=Watchers([*self._watchers, *watchers]),
             tokens=self._tokens,
             publish=self.publishing.run,
-            remembered=self.answering.remembered,
+            remembered=lambda: self.answering.remembered(),
         )
 
     def _keep_to(self, data: str) -> None:
