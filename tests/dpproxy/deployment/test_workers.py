@@ -161,20 +161,6 @@ def test_a_cancel_request_finds_its_session_in_whichever_worker(server: Running)
             assert answered(watching, BUDGET) == [(number + 1, 0)], "what was cancelled stays charged"
 
 
-def test_one_limit_of_sessions_for_all_workers(server: Running) -> None:
-    with ExitStack() as stack:
-        for number in range(110):
-            stack.enter_context(server.connect(f"cem {number}"))
-        with pytest.raises(psycopg.OperationalError, match="too many clients"):
-            server.connect("cem")
-    deadline = time.monotonic() + 20
-    while time.monotonic() < deadline:
-        with suppress(psycopg.OperationalError), server.connect("cem") as again:
-            assert answered(again, "SELECT 1") == [(1,)]
-            return
-    raise AssertionError("no seat was given back")
-
-
 def test_the_owner_sees_and_rules_all_workers(server: Running, folder: Path) -> None:
     def owner(password: str = PASSWORD, **more: str) -> psycopg.Connection:
         address = {"host": "127.0.0.1", "port": server.port, "user": "owner", "dbname": "dpproxy"}
@@ -354,14 +340,35 @@ RELOADED += """
 privacy_unit = "person_id"
 """
 SHIFTS = "SELECT COUNT(*) FROM shifts"
+LOAD = [f"load {number}" for number in range(10)]
 SESSIONS = 100
 
 
+@pytest.fixture(scope="module")
+def crowd(server: Running) -> Iterator[list[psycopg.Connection]]:
+    """Sessions of ten logins, over all workers."""
+    with ExitStack() as stack:
+        yield [stack.enter_context(server.connect(LOAD[n % 10])) for n in range(SESSIONS)]
+
+
+def test_one_limit_of_sessions_for_all_workers(server: Running, crowd: list[psycopg.Connection]) -> None:
+    with ExitStack() as stack:
+        for number in range(110 - len(crowd)):
+            stack.enter_context(server.connect(f"cem {number}"))
+        with pytest.raises(psycopg.OperationalError, match="too many clients"):
+            server.connect("cem")
+    deadline = time.monotonic() + 20
+    while time.monotonic() < deadline:
+        with suppress(psycopg.OperationalError), server.connect("cem") as again:
+            assert answered(again, "SELECT 1") == [(1,)]
+            return
+    raise AssertionError("no seat was given back")
+
+
 def test_a_reload_under_load_ends_no_session_and_buys_again_only_what_has_changed(
-    server: Running, folder: Path
+    crowd: list[psycopg.Connection], folder: Path
 ) -> None:
     """The last test: the deployment has another policy from here on."""
-    names = [f"load {number}" for number in range(10)]
     over = threading.Event()
 
     def ask(connection: psycopg.Connection, number: int) -> None:
@@ -371,13 +378,12 @@ def test_a_reload_under_load_ends_no_session_and_buys_again_only_what_has_change
             if over.is_set():
                 return
 
-    with ExitStack() as stack, ThreadPoolExecutor(SESSIONS) as threads:
-        sessions = [stack.enter_context(server.connect(names[n % 10])) for n in range(SESSIONS)]
-        first = {name: answered(one, TOWNS) for name, one in zip(names, sessions, strict=False)}
-        counts = {name: answered(one, COUNT.format(100)) for name, one in zip(names, sessions, strict=False)}
+    with ThreadPoolExecutor(SESSIONS) as threads:
+        first = {name: answered(one, TOWNS) for name, one in zip(LOAD, crowd, strict=False)}
+        counts = {name: answered(one, COUNT.format(100)) for name, one in zip(LOAD, crowd, strict=False)}
         with pytest.raises(psycopg.errors.UndefinedTable):
-            answered(sessions[0], SHIFTS)
-        running = [threads.submit(ask, one, number) for number, one in enumerate(sessions)]
+            answered(crowd[0], SHIFTS)
+        running = [threads.submit(ask, one, number) for number, one in enumerate(crowd)]
         try:
             time.sleep(0.5)
             (folder / "dpproxy.toml").write_text(RELOADED.replace("[tables.shifts]", "[tables.shift]"))
@@ -390,12 +396,12 @@ def test_a_reload_under_load_ends_no_session_and_buys_again_only_what_has_change
         finally:
             over.set()
         assert [one.result(30) for one in running] == [None] * SESSIONS, "no session and no statement failed"
-        assert all(answered(one, "SELECT 1") == [(1,)] for one in sessions)
-        for name, one in zip(names, sessions, strict=False):
+        assert all(answered(one, "SELECT 1") == [(1,)] for one in crowd)
+        for name, one in zip(LOAD, crowd, strict=False):
             again = answered(one, TOWNS)
             assert [town for town, _ in again] == ["Bonn", "Gera", "Jena", "Ulm"]
             assert again != first[name]
             assert answered(one, COUNT.format(100)) == counts[name], "the same question has the same answer"
             limit = answered(one, BUDGET.replace("used, reserved", '"limit", used, reserved'))
             assert limit == [(30, 4 + 2, 0)], "four counts once, towns once under each policy"
-        assert answered(sessions[0], SHIFTS)
+        assert answered(crowd[0], SHIFTS)
