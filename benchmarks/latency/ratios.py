@@ -14,7 +14,7 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -27,6 +27,7 @@ from rich.console import Console
 from benchmarks.latency.serving import FRESH, Proxy, serving
 from benchmarks.machine import machine
 from benchmarks.page_parts import rewritten
+from dpproxy.backends.duckdb.adapter import RAISING, TABLE_BITS
 from dpproxy.backends.postgres.session import ROOM, pinned
 from dpproxy.backends.sample import build
 from dpproxy.deployment.service import Service, configured
@@ -107,7 +108,9 @@ def measured(folder: Path, engine: str, rounds: int, names: Sequence[str]) -> It
     if not file.exists():
         build(SAMPLE, file)
     with ExitStack() as stack:
-        url, run = stack.enter_context(_duckdb(file) if engine == "DuckDB" else _postgres(file, folder))
+        url, plain, ours = stack.enter_context(
+            _duckdb(file) if engine == "DuckDB" else _postgres(file, folder)
+        )
         policy = (SAMPLE / "dpproxy.toml").read_text()
         policy = policy.replace("duckdb:///.dpproxy/completejourney.duckdb", url)
         policy = policy.replace("information = 300", "information = 1000000").replace(
@@ -123,7 +126,7 @@ def measured(folder: Path, engine: str, rounds: int, names: Sequence[str]) -> It
             raise SystemExit("DuckDB would compare each row with each: " + "\n".join(crossed))
         proxy = stack.enter_context(serving(place, policy))
         for name in names:
-            yield _timed(engine, name, queries[name], run, proxy)
+            yield _timed(engine, name, queries[name], plain, ours, proxy)
 
 
 def _queries(
@@ -149,7 +152,12 @@ def _queries(
 
 
 def _timed(
-    engine: str, name: str, rounds: list[tuple[int, list[HistogramQuery]]], run: Run, proxy: Proxy
+    engine: str,
+    name: str,
+    rounds: list[tuple[int, list[HistogramQuery]]],
+    plain: Run,
+    ours: Run,
+    proxy: Proxy,
 ) -> Ratios:
     taken: dict[str, list[float]] = {way: [] for way in WAYS}
     with proxy.connect() as client:
@@ -163,10 +171,10 @@ def _timed(
             def backend(queries: list[HistogramQuery] = queries) -> None:
                 for query in queries:
                     secret: list[object] = ["0" * 64] if query.rank_key else []
-                    run(query.sql, [*map(list, query.arrays), *secret])
+                    ours(query.sql, [*map(list, query.arrays), *secret])
 
             ways: dict[str, Callable[[], object]] = {
-                "plain": partial(run, text, ()),
+                "plain": partial(plain, text, ()),
                 "backend": backend,
                 "cold": partial(ask, text),
                 "cached": partial(ask, cached),
@@ -181,14 +189,23 @@ def _timed(
 
 
 @contextmanager
-def _duckdb(file: Path) -> Iterator[tuple[str, Run]]:
+def _duckdb(file: Path) -> Iterator[tuple[str, Run, Run]]:
+    """Its URL, and what runs a text under DuckDB's own settings and under those of the proxy's instance."""
     with duckdb.connect(file, read_only=True) as connection:
         connection.execute("SET timezone = 'UTC'")
-        yield f"duckdb:///{file}", lambda sql, values: connection.execute(sql, values).fetchall()
+
+        def run(settings: Mapping[str, str], sql: str, values: Sequence[object]) -> object:
+            for name, value in settings.items():
+                connection.execute(f"SET {name} = '{value}'")
+            return connection.execute(sql, values).fetchall()
+
+        ours = {"disabled_optimizers": RAISING, "perfect_ht_threshold": TABLE_BITS}
+        theirs = {"disabled_optimizers": "", "perfect_ht_threshold": "12"}
+        yield f"duckdb:///{file}", partial(run, theirs), partial(run, ours)
 
 
 @contextmanager
-def _postgres(file: Path, folder: Path) -> Iterator[tuple[str, Run]]:
+def _postgres(file: Path, folder: Path) -> Iterator[tuple[str, Run, Run]]:
     """The same rows in PostgreSQL, under the settings of the proxy's sessions there."""
     with databases(folder / "server") as server, duckdb.connect(file, read_only=True) as source:
         name = server.make([(SAMPLE / "schema.sql").read_text()])
@@ -207,7 +224,11 @@ def _postgres(file: Path, folder: Path) -> Iterator[tuple[str, Run]]:
                 if setting != "search_path":
                     connection.execute("SELECT set_config($1, $2, false)", (setting, value))
             connection.execute(ROOM.encode())
-            yield url, lambda sql, values: connection.execute(sql.encode(), values or None).fetchall()
+
+            def run(sql: str, values: Sequence[object]) -> object:
+                return connection.execute(sql.encode(), values or None).fetchall()
+
+            yield url, run, run
 
 
 def missed(found: Sequence[Ratios]) -> list[str]:
@@ -246,7 +267,8 @@ def written(found: Sequence[Ratios], rounds: int, where: str) -> str:
         f"milliseconds, medians of {rounds} rounds in turns in one run, one connection. *backend*: the SQL of a "
         "private answer on the bare database, all its queries one after the other. *cold*, *cached* and *replay* are "
         "through the proxy, as above. The ratios are *backend* and *cached* to *plain*, to 10 ms where that is less. "
-        "On PostgreSQL both sides run under the settings of the proxy's sessions, with at most two parallel workers. "
+        "*backend* runs under the settings of the proxy's sessions, on PostgreSQL *plain* too, with at most two "
+        "parallel workers. "
         "The unfiltered COUNT(*), which DuckDB reads off its "
         "metadata, is not among them.",
         "",

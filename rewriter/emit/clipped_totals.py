@@ -77,7 +77,7 @@ def averages_query(vectors: Vectors, steps: int, most: int) -> HistogramQuery:
     place = exp.Greatest(this=least, expressions=[_double(1)], ignore_nulls=True)
     signs = case((exp.GT(this=exp.column("a"), expression=_double(0.5)), place))
     signs = signs.when(exp.LT(this=exp.column("a"), expression=_double(-0.5)), exp.Neg(this=copied(place)))
-    return query.written(_counted(signs.else_(_double(0)), "place", "a"), vectors.cells)
+    return query.written(_counted(signs.else_(_double(0)), "place", "a"), vectors.cells, integers=True)
 
 
 def lengths_query(vectors: Vectors, steps: int, most: int) -> HistogramQuery:
@@ -99,7 +99,7 @@ def lengths_query(vectors: Vectors, steps: int, most: int) -> HistogramQuery:
     last = exp.Least(this=number, expressions=[_double(most)], ignore_nulls=True)
     within = exp.Greatest(this=_double(0), expressions=[last], ignore_nulls=True)
     counted = _counted(within, "bin", "l").where(exp.GT(this=exp.column("q"), expression=_zero()), copy=False)
-    return query.written(counted, vectors.cells)
+    return query.written(counted, vectors.cells, integers=True)
 
 
 def clipped_query(vectors: Vectors, clips: Sequence[tuple[int, int]]) -> HistogramQuery:
@@ -126,7 +126,9 @@ def clipped_query(vectors: Vectors, clips: Sequence[tuple[int, int]]) -> Histogr
             columns.append(alias(cast(_clamped(summed, LARGEST_SUM), "BIGINT"), f"c{len(columns)}"))
     same = exp.EQ(this=exp.column(UNIT, table="u"), expression=exp.column(UNIT, table="n"))
     selected = join(select(exp.column("cell", table="u"), *columns, source="u"), "n", same)
-    return query.written(selected.group_by(exp.column("cell", table="u"), copy=False), vectors.cells)
+    return query.written(
+        selected.group_by(exp.column("cell", table="u"), copy=False), vectors.cells, integers=True
+    )
 
 
 def _parts(measure: Total | Joint) -> Sequence[str]:
@@ -224,7 +226,7 @@ def _written(vectors: Vectors, node: AggregateNode, number: int, name: str) -> e
     column = f"y{list(summed(node)).index((measure.value, measure.argument))}"
     unit = unit_of(measure.value, node.relation, vectors.backend.parameters)
     summand = exp.column(column) if unit > 1 else dialect.addend(exp.column(column))
-    total = _clamped(_times(exp.Sum(this=summand), unit), LARGEST_TOTAL)
+    total = _clamped(dialect.whole(exp.Sum(this=summand), unit), LARGEST_TOTAL)
     rows: exp.Expr = exp.Count(this=exp.column(column))
     if isinstance(measure, Total) or name == "s":
         return cast(total, "BIGINT")
@@ -237,7 +239,9 @@ def _written(vectors: Vectors, node: AggregateNode, number: int, name: str) -> e
     elif name == "w":
         value = exp.Mul(this=exact(rows), expression=signed(vector.row))
     else:
-        away = paren(exp.Sub(this=exact(_times(exp.column(column), unit)), expression=signed(vector.centre)))
+        away = paren(
+            exp.Sub(this=exact(dialect.whole(exp.column(column), unit)), expression=signed(vector.centre))
+        )
         square = exp.Mul(this=away, expression=copied(away))
         ratio = exp.Div(this=cast(square, "DOUBLE"), expression=_double(vector.row), typed=True)
         whole = cast(exp.Floor(this=_clamped(ratio, LARGEST_TOTAL)), "BIGINT")
@@ -258,10 +262,6 @@ def _clamped(value: exp.Expr, most: int) -> exp.Expr:
         this=func("COALESCE", value, _zero()), expressions=[signed(-most)], ignore_nulls=True
     )
     return exp.Least(this=above, expressions=[signed(most)], ignore_nulls=True)
-
-
-def _times(value: exp.Expr, unit: int) -> exp.Expr:
-    return exp.Mul(this=value, expression=exp.Literal.number(unit)) if unit > 1 else value
 
 
 def _zero() -> exp.Expr:

@@ -66,7 +66,8 @@ def bins_query(
     counted = query.by_cell("b", cells).select(
         exp.column("bin", table="b"), alias(exp.Count(this=exp.Star()), "c"), copy=False
     )
-    return query.written(counted.group_by(exp.Literal.number(1), exp.Literal.number(2), copy=False), cells)
+    grouped = counted.group_by(exp.Literal.number(1), exp.Literal.number(2), copy=False)
+    return query.written(grouped, cells, integers=True)
 
 
 def _weighted(query: CellQuery, number: exp.Expr, tau: int, cells: Cells) -> HistogramQuery:
@@ -89,7 +90,7 @@ def _weighted(query: CellQuery, number: exp.Expr, tau: int, cells: Cells) -> His
     shown = [exp.column(name, table="u") for name in ("cell", "bin")]
     same = exp.EQ(this=exp.column(UNIT, table="u"), expression=exp.column(UNIT, table="n"))
     weights = join(select(*shown, alias(cast(weight, "BIGINT"), "c"), source="u"), "n", same)
-    return query.written(weights.group_by(*(c.copy() for c in shown), copy=False), cells)
+    return query.written(weights.group_by(*(c.copy() for c in shown), copy=False), cells, integers=True)
 
 
 def items_query(
@@ -252,7 +253,7 @@ class CellQuery:
         match = and_(exp.column("_n", table="d").eq(1), *same)
         return join(select(exp.column("cell", table="d"), source="d"), name, match)
 
-    def written(self, query: exp.Select, cells: Cells) -> HistogramQuery:
+    def written(self, query: exp.Select, cells: Cells, *, integers: bool = False) -> HistogramQuery:
         for name, body in self._ctes:
             query = with_(query, name, body)
         numbers = [tuple(map(str, of_cells)) for of_cells in self._numbers.values()]
@@ -261,7 +262,8 @@ class CellQuery:
             (*(CellTexts(cells, n) for n in range(self.arrays)), *numbers),
             self.emitter.rank_used,
             None,
-            unique=self.emitter.unique,
+            integers,
+            self.emitter.unique,
         )
 
 

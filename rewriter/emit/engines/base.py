@@ -237,6 +237,10 @@ class Engine(ABC):
         """A whole number such that the sum of many is right, however large it becomes."""
         return cast(value, ADDENDS) if self.sums_wrap else value
 
+    def whole(self, value: exp.Expr, unit: int) -> exp.Expr:
+        """A stored decimal or a sum of them times `unit`, which makes a whole number of it: exact up to 2^50."""
+        return exp.Mul(this=value, expression=exp.Literal.number(unit)) if unit > 1 else value
+
     def exact(self, value: exp.Expr) -> exp.Expr:
         """A whole number up to 2^50 in size in a type that holds the sums of its squares."""
         return cast(value, self.squares)

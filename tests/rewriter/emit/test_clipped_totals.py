@@ -6,6 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from decimal import Decimal
 from fractions import Fraction
 from functools import cache
 from pathlib import Path
@@ -14,6 +15,7 @@ import duckdb
 import numpy as np
 import psycopg
 import pytest
+from sqlglot import exp
 
 from dpproxy.backends.duckdb.adapter import RAISING
 from dpproxy.embedded.server import Embedded
@@ -301,6 +303,22 @@ def test_a_unit_is_in_the_bin_of_the_shortest_length_that_does_not_cut_it(anchor
         square = sum(own[cell] ** 2 for (cell,) in cells)
         expected = [n for n in range(200) if mechanism.length_of(n) ** 2 >= square][:1] if square else []
         assert [place for _, place, _ in in_duckdb(query, Part(only=unit))] == expected
+
+
+@pytest.mark.parametrize("scale", [1, 2, 7, 15])
+def test_a_sum_of_decimals_is_a_whole_number_in_doubles(scale: int) -> None:
+    """In DuckDB, up to 2^50 exactly, and beyond it at least that."""
+    random = np.random.default_rng(scale)
+    some = np.floor(2.0 ** random.uniform(0, 50, 20_000)).astype(np.int64).tolist()
+    numbers = [*range(2**50 - 2000, 2**50 + 2000), *some, *(-n for n in some)]
+    texts = [str(Decimal(n).scaleb(-scale)) for n in numbers]
+    whole = DUCKDB.whole(exp.column("d"), 10**scale).sql("duckdb")
+    with duckdb.connect() as connection:
+        rows = connection.execute(
+            f"SELECT CAST({whole} AS BIGINT) FROM (SELECT unnest(?::DECIMAL(38, {scale})[]) AS d)", [texts]
+        ).fetchall()
+    assert [found for (found,) in rows][4000:] == numbers[4000:]
+    assert [min(found, 2**50) for (found,) in rows[:4000]] == [min(n, 2**50) for n in numbers[:4000]]
 
 
 def test_nothing_is_nothing() -> None:
