@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from functools import partial
 
@@ -28,7 +28,8 @@ from dpproxy.engine.purchase import Purchases, write_queries
 from dpproxy.engine.release_keys import ReleaseKeys
 from dpproxy.engine.release_plan import ReleasePlan, charge
 from dpproxy.engine.released_table import ReleasedTable
-from dpproxy.engine.request import QueryRequest
+from dpproxy.engine.repeats import Repeats
+from dpproxy.engine.request import QueryRequest, StepResult
 from dpproxy.engine.rollback_guard import RollbackGuardedLedger
 from dpproxy.engine.sealed_texts import SealedTexts
 from dpproxy.engine.system_tables import system_columns
@@ -42,15 +43,6 @@ from rewriter.statements.comments import hinted
 from rewriter.statements.set_statement import ERROR_COLUMNS
 
 Texts = tuple[str | None, ...]
-
-
-@dataclass(frozen=True)
-class StepResult:
-    """The result of a step: the released arrays in PostgreSQL's binary format, and what to send before the rows."""
-
-    arrays: tuple[bytes, ...]
-    notices: tuple[str, ...] = ()
-    warnings: tuple[str, ...] = ()
 
 
 class QueryEngine:
@@ -82,6 +74,7 @@ class QueryEngine:
         self._prices = ShownPrices()
         texts = SealedTexts(key) if config.audit.statements else None
         self._purchases = Purchases(backend, ledger, key, config.backend.max_rows, texts, generation)
+        self._repeats = Repeats(planner, ledger)
 
     def classify(self, text: str) -> Verdict:
         """Whether `text` takes the privacy step; raises Refusal for what no analyst may send."""
@@ -113,7 +106,12 @@ class QueryEngine:
         """
         with refusals.translated(), request.stages.during("plan"):
             epoch = self.epochs.turn()
-            request = replace(request, settings=self._settings(request))
+            repeated = self._repeats.answer(request, epoch)
+        return repeated or self._answered(request, epoch)
+
+    def _answered(self, asked: QueryRequest, epoch: str) -> StepResult:
+        with refusals.translated(), asked.stages.during("plan"):
+            request = replace(asked, settings=self._settings(asked))
             errors = _on(request.settings.get(ERROR_COLUMNS, "off"))
             prepared = self._planner.prepare(request.text, request.oids, errors)
             shown = request.planned
@@ -137,11 +135,14 @@ class QueryEngine:
             told = request.last.rows if results else ()
             if _off(request.settings.get("dpproxy.notices", "on")):
                 told = ()
-            return StepResult(
+            result = StepResult(
                 arrays(columns, prepared),
                 tuple(row.notice for row in told),
                 tuple(row.warning for row in told if row.warning),
             )
+        if target(self._config.privacy, request.settings) is None:
+            self._repeats.keep(asked, chain[0], epoch, prepared, errors, results, result)
+        return result
 
     def _released(
         self, request: QueryRequest, prepared: PreparedQuery, chain: Sequence[str], epoch: str
@@ -155,7 +156,7 @@ class QueryEngine:
         share: Cost | None = None
         done = 0
         while done < len(prepared.columns):
-            self._evaluate(request, prepared, constants, done, arrays(columns, prepared))
+            self._evaluate(request, prepared, constants, done, partial(arrays, columns, prepared))
             planned = self._planner.plan(request.text, request.oids, request.parameters, constants)
             ready = prepared.ready(len(constants))
             plans = self._plans(planned[done:], request.settings, epoch)
@@ -316,12 +317,14 @@ class QueryEngine:
         prepared: PreparedQuery,
         constants: list[Texts],
         done: int,
-        arrays: Sequence[bytes],
+        known: Callable[[], Sequence[bytes]],
     ) -> None:
-        """Adds the constants that `done` released nodes are enough for."""
+        """Adds the constants that `done` released nodes are enough for; `known`: gives their arrays."""
         while len(constants) < len(prepared.constants) and prepared.constants[len(constants)].nodes <= done:
             constants.append(
-                self._planner.constant(request.text, request.oids, len(constants), request.parameters, arrays)
+                self._planner.constant(
+                    request.text, request.oids, len(constants), request.parameters, known()
+                )
             )
 
     def _refuse_unaffordable(self, plans: Sequence[ReleasePlan | None], chain: Sequence[str]) -> None:
@@ -373,7 +376,7 @@ class QueryEngine:
         self, request: QueryRequest, prepared: PreparedQuery, account: str, epoch: str
     ) -> list[str]:
         constants: list[Texts] = []
-        self._evaluate(request, prepared, constants, 0, ())
+        self._evaluate(request, prepared, constants, 0, tuple)
         planned = self._planner.plan(request.text, request.oids, request.parameters, constants)
         left = self._ledger.accounts.left(account)
         closed = tuple(

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Self
 
@@ -100,3 +100,8 @@ class LastRelease:
         """Replaces the rows, unless the answer had no release."""
         rows = tuple(map(LastRow.of, results))
         self.rows = rows or self.rows
+
+    def again(self, rows: Iterable[LastRow]) -> None:
+        """Replaces the rows by those of an answer that is given again."""
+        now = dt.datetime.now(dt.UTC)
+        self.rows = tuple(replace(row, at=now) for row in rows)

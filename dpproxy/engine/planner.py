@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import threading
-from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from typing import Literal, TypeVar, cast
 
+from dpproxy.engine.kept import Kept
 from dpproxy.front.front import CONSTANT_TIMEOUT, Front
 from dpproxy.front.statement import Described
 from dpproxy.pgwire.identifiers import identifier
@@ -64,10 +63,7 @@ from rewriter.refusal import Refusal
 from rewriter.statements.classify import ClassifiedStatement, Verdict, classify
 
 INT8_ARRAY, TEXT_ARRAY = 1016, 1009
-MOST_PLANS = 1000
 MOST_CHARACTERS = 10_000
-MOST_BYTES = 64 << 20
-"""Of each cache, about: of classified texts, of prepared statements, of plans."""
 BYTES_A_STEP, BYTES_A_CELL = 64, 128
 """What a step of planning leaves in memory, and a value of a domain, at most: measured over long statements."""
 MOST_ROWS, MOST_IN_ROWS = 10_000, 1_000_000
@@ -77,7 +73,6 @@ MOST_SEEN = 64
 MOST_NOTED = 16
 """What is kept of one node: queries as they were written, prices by terms."""
 
-Key = TypeVar("Key")
 Value = TypeVar("Value")
 
 
@@ -276,50 +271,6 @@ class BoundNode:
 Planned = tuple[BoundNode | SystemTableNode, ...]
 
 
-class _Kept:
-    """The last results by key: `count` of them at most, of about `most` bytes with what a result weighs itself."""
-
-    def __init__(self, most: int = MOST_BYTES, count: int = MOST_PLANS) -> None:
-        self._most, self._count = most, count
-        self._held = 0
-        self._lock = threading.Lock()
-        self._values: OrderedDict[object, tuple[object, int]] = OrderedDict()
-
-    def get(
-        self, key: object, make: Callable[[], Value], weight: Callable[[Value], int] = lambda _: 0
-    ) -> Value:
-        with self._lock:
-            if key in self._values:
-                self._values.move_to_end(key)
-                return self._values[key][0]  # type: ignore[return-value]
-        value = make()
-        bytes_held = weight(value) + _written(key)
-        with self._lock:
-            if key not in self._values:
-                self._values[key] = (value, bytes_held)
-                self._held += bytes_held
-            while (self._held > self._most or len(self._values) > self._count) and len(self._values) > 1:
-                _, (_, dropped) = self._values.popitem(last=False)
-                self._held -= dropped
-        return value
-
-    def known(self, key: object) -> object | None:
-        with self._lock:
-            entry = self._values.get(key)
-        return None if entry is None else entry[0]
-
-    @property
-    def size(self) -> tuple[int, int]:
-        """How many, and about how many bytes."""
-        with self._lock:
-            return len(self._values), self._held
-
-    def clear(self) -> None:
-        with self._lock:
-            self._values.clear()
-            self._held = 0
-
-
 class Planner:
     """Plans statements under one policy; everything is cached by text (and bound values), nothing depends on data."""
 
@@ -329,7 +280,7 @@ class Planner:
         self._dialect = dialect
         guarded = [t.name.lower() for t in policy.tables.values() if not t.in_front]
         self._guarded = frozenset({*guarded, *SYSTEM_TABLES})
-        self._verdicts, self._prepared, self._plans, self._digests = _Kept(), _Kept(), _Kept(), _Kept()
+        self._verdicts, self._prepared, self._plans, self._digests = Kept(), Kept(), Kept(), Kept()
 
     def forget(self) -> None:
         """Drop all plans: public tables were reloaded."""
@@ -702,10 +653,3 @@ def _cells(planned: Planned) -> int:
     """How many values the domains of a plan have."""
     nodes = [n for n in planned if isinstance(n, BoundNode)]
     return sum(len(n.aggregate.keys) * len(n.cells or ()) + len(n.times) for n in nodes)
-
-
-def _written(key: object) -> int:
-    """How many characters a key has."""
-    if isinstance(key, str):
-        return len(key)
-    return sum(map(_written, key)) if isinstance(key, tuple) else 0

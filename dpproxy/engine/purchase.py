@@ -167,6 +167,8 @@ class Purchases:
             for paid in filter(None, (plan.wider, plan)):
                 stored = self._ledger.replay(account, paid.request_key, request.attributed)
                 if stored is not None:
+                    if plan.wider is None:
+                        request.replays[plan.request_key] = stored
                     results[plan.request_key] = replace(paid.shown(ReleasedTable.load(stored)), replayed=True)
                     break
         return results

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import cached_property
 
 from budget.account import Charge
 from budget.units import MOST_UNITS, UNBOUNDED, micro, shown
@@ -75,7 +76,7 @@ class ReleasePlan:
         """The key under which one thread at a time may release."""
         return self.stream or self.request_key
 
-    @property
+    @cached_property
     def cost_at_most(self) -> Cost:
         """The most that the release can cost, whatever the data."""
         if self.selection is None:
@@ -92,7 +93,7 @@ class ReleasePlan:
         """What its measures cost with all rungs, in information units where one is the usual price."""
         return sum((plan.terms.units for plan in (self, *self.rungs)), Fraction(0))
 
-    @property
+    @cached_property
     def price(self) -> Cost:
         """The most that the release and its rungs can cost together."""
         return Cost.sum(plan.cost_at_most for plan in (self, *self.rungs))

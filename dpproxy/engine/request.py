@@ -31,6 +31,7 @@ class QueryRequest:
         planned: what the session has shown of the statement so far, None where it has shown nothing.
         kept: by their lasting keys, the private choices of a published answer, which its refreshes use again; those
             of this execution are added. None where nothing is published.
+        replays: by request key, the stored answers that the execution has replayed, where no other would do as well.
     """
 
     text: str
@@ -46,3 +47,13 @@ class QueryRequest:
     watcher: Observer = field(default_factory=Observer)
     planned: Prepared | None = None
     kept: dict[bytes, Choice] | None = None
+    replays: dict[bytes, bytes] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class StepResult:
+    """The result of a step: the released arrays in PostgreSQL's binary format, and what to send before the rows."""
+
+    arrays: tuple[bytes, ...]
+    notices: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()

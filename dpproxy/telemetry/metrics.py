@@ -6,10 +6,11 @@ How long a query takes depends on data (docs/threat-model.md): the page is the o
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 from prometheus_client import (
     CollectorRegistry,
@@ -28,6 +29,7 @@ from rewriter.refusal import CATALOGUE
 
 SHARED = "PROMETHEUS_MULTIPROC_DIR"
 """The environment's name, which prometheus_client reads when it is imported, of the folder that workers share."""
+Labelled = TypeVar("Labelled", Counter, Histogram)
 _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
 
 
@@ -40,17 +42,26 @@ class Metrics(Observer):
     def __init__(self, slots: int) -> None:
         """`slots`: of the backend, in this process."""
         self.registry = registry = CollectorRegistry()
-        self._answers = Counter(
-            "dpproxy_answers", "Private statements answered.", ["paid"], registry=registry
+        # Every label begins with the value 0, so that a first refusal is an increase.
+        self._answers = _labelled(
+            Counter("dpproxy_answers", "Private statements answered.", ["paid"], registry=registry),
+            ("bought", "replayed", "free"),
         )
-        self._refusals = Counter(
-            "dpproxy_refusals", "Statements that got an error, by SQLSTATE.", ["code"], registry=registry
+        self._refusals = _labelled(
+            Counter(
+                "dpproxy_refusals", "Statements that got an error, by SQLSTATE.", ["code"], registry=registry
+            ),
+            (*CATALOGUE, catalogued("")),
         )
-        self._releases = Counter(
-            "dpproxy_releases", "Releases, bought or replayed.", ["paid"], registry=registry
+        self._releases = _labelled(
+            Counter("dpproxy_releases", "Releases, bought or replayed.", ["paid"], registry=registry),
+            ("bought", "replayed"),
         )
-        self._charged = Counter(
-            "dpproxy_charged_units", "Budget units charged to analysts.", ["unit"], registry=registry
+        self._charged = _labelled(
+            Counter(
+                "dpproxy_charged_units", "Budget units charged to analysts.", ["unit"], registry=registry
+            ),
+            ("information", "calls"),
         )
         self._statements = Histogram(
             "dpproxy_statement_seconds",
@@ -58,34 +69,36 @@ class Metrics(Observer):
             buckets=_SECONDS,
             registry=registry,
         )
-        self._stages = Histogram(
-            "dpproxy_stage_seconds",
-            "Stages of private statements.",
-            ["stage"],
-            buckets=_SECONDS,
-            registry=registry,
+        self._stages = _labelled(
+            Histogram(
+                "dpproxy_stage_seconds",
+                "Stages of private statements.",
+                ["stage"],
+                buckets=_SECONDS,
+                registry=registry,
+            ),
+            STAGES,
         )
         gauge = partial(Gauge, multiprocess_mode="livesum", registry=registry)
         self._sessions = gauge("dpproxy_sessions", "Analysts' sessions.")
         self._busy = gauge("dpproxy_backend_slots_busy", "Slots of the backend in use.")
         gauge("dpproxy_backend_slots", "Slots of the backend.").set(slots)
-        self._begin_at_nothing()
 
     def stage(self, stage: Stage, seconds: float) -> None:
         """A stage of a private statement is over."""
-        self._stages.labels(stage).observe(seconds)
+        self._stages[stage].observe(seconds)
 
     def ended(self, statement: StatementEnd) -> None:
         """Counts an answer or a refusal, and what was paid: a refusal may have cost something, too."""
         paid = statement.paid
         if statement.code:
-            self._refusals.labels(catalogued(statement.code)).inc()
+            self._refusals[catalogued(statement.code)].inc()
         else:
-            self._answers.labels(_kind(paid.bought, paid.replayed)).inc()
-        self._releases.labels("bought").inc(paid.bought)
-        self._releases.labels("replayed").inc(paid.replayed)
-        self._charged.labels("information").inc(float(units(paid.information)))
-        self._charged.labels("calls").inc(float(units(paid.calls)))
+            self._answers[_kind(paid.bought, paid.replayed)].inc()
+        self._releases["bought"].inc(paid.bought)
+        self._releases["replayed"].inc(paid.replayed)
+        self._charged["information"].inc(float(units(paid.information)))
+        self._charged["calls"].inc(float(units(paid.calls)))
         if statement.seconds is not None:
             self._statements.observe(statement.seconds)
 
@@ -96,19 +109,6 @@ class Metrics(Observer):
     def slot(self) -> AbstractContextManager[object]:
         """For as long as a slot of the backend is held."""
         return self._busy.track_inprogress()
-
-    def _begin_at_nothing(self) -> None:
-        """Creates every label with the value 0, so that a first refusal is an increase."""
-        for kind in ("bought", "replayed", "free"):
-            self._answers.labels(kind)
-        for kind in ("bought", "replayed"):
-            self._releases.labels(kind)
-        for unit in ("information", "calls"):
-            self._charged.labels(unit)
-        for code in (*CATALOGUE, catalogued("")):
-            self._refusals.labels(code)
-        for stage in STAGES:
-            self._stages.labels(stage)
 
 
 def page_of(metrics: Metrics) -> bytes:
@@ -131,6 +131,11 @@ def forget_gauges(folder: Path, pid: int) -> None:
 def environment(folder: Path) -> Mapping[str, str]:
     """The environment of a process whose metrics are to lie in `folder`."""
     return {**os.environ, SHARED: str(folder)}
+
+
+def _labelled(metric: Labelled, labels: Iterable[str]) -> dict[str, Labelled]:
+    """The metric by its label: finding it takes longer than counting."""
+    return {label: metric.labels(label) for label in labels}
 
 
 def _kind(bought: int, replayed: int) -> str:

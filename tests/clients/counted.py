@@ -12,9 +12,9 @@ from types import TracebackType
 from typing import Any, Self
 
 from dpproxy.backends.base import Backend, Cancellation, Fetched, Slot
-from dpproxy.engine.executor import QueryEngine, StepResult
+from dpproxy.engine.executor import QueryEngine
 from dpproxy.engine.planner import PreparedQuery
-from dpproxy.engine.request import QueryRequest
+from dpproxy.engine.request import QueryRequest, StepResult
 from rewriter.plan import HistogramQuery
 
 

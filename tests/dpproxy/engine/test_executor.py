@@ -18,7 +18,8 @@ from dpproxy.backends.base import Cancellation
 from dpproxy.deployment.service import Service, configured
 from dpproxy.engine import system_tables
 from dpproxy.engine.last_release import LastRelease
-from dpproxy.engine.request import QueryRequest
+from dpproxy.engine.request import QueryRequest, StepResult
+from dpproxy.telemetry.stages import Stages
 from mechanisms.correlated_counts import price_of_one
 from rewriter.refusal import Refusal
 from tests.dpproxy.serving import POLICY, make
@@ -115,6 +116,33 @@ def test_a_known_domain_costs_one_unit_and_its_replay_nothing(ann: Analyst) -> N
     assert ann.ask(TOWNS + " ORDER BY 2 DESC LIMIT 2")[0] in first
     assert "no charge" in ann.notices[0]
     assert ann.used() == (1, 0)
+
+
+def test_a_repeat_is_looked_up_in_the_ledger_and_not_computed(service: Service, ann: Analyst) -> None:
+    def asked(settings: Mapping[str, str]) -> tuple[StepResult, set[str]]:
+        stages: dict[str, float] = {}
+        timings = Stages(lambda stage, seconds: stages.update({stage: seconds}))
+        request = QueryRequest(TOWNS, (), ann.name, (), settings, last=ann.last, stages=timings)
+        result = service.answering.execute(request)
+        timings.tell()
+        assert request.paid.bought + request.paid.replayed == 1
+        return result, set(stages)
+
+    answers = [asked({}) for _ in range(4)]
+    assert [stages for _, stages in answers[2:]] == [{"plan", "replay"}] * 2
+    assert len({result.arrays for result, _ in answers}) == 1
+    assert answers[1][0].notices == answers[3][0].notices != answers[0][0].notices
+    assert len(ann.ask("SELECT at FROM dpproxy.releases")) == 4
+    assert ann.ask("SELECT replayed FROM dpproxy.last_release") == [("t",)]
+    quiet, stages = asked({"dpproxy.notices": "off"})
+    assert "present" in stages
+    assert quiet.notices == ()
+    service.answering._planner.forget()  # as a new epoch does
+    assert "present" in asked({})[1]
+    assert ann.used() == (1, 0)
+    bob = Analyst(service, f"{ann.name} bob"[:60])
+    bob.ask(TOWNS)
+    assert bob.used() == (1, 0)
 
 
 def test_the_top_k_of_an_unknown_domain_pays_what_it_gets(ann: Analyst) -> None:

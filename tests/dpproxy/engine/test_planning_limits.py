@@ -13,7 +13,7 @@ import psycopg
 import pytest
 
 from dpproxy.backends.base import Cancellation
-from dpproxy.engine.planner import MOST_BYTES, MOST_PLANS, _Kept
+from dpproxy.engine.kept import MOST_BYTES, MOST_PLANS, Kept
 from dpproxy.front.connection_pool import ConnectionPool
 from dpproxy.front.front import Front
 from dpproxy.front.waiting import working_for
@@ -237,7 +237,7 @@ def test_a_constant_is_computed_for_a_short_time(wire_front: Front, monkeypatch:
 
 
 def test_plans_are_kept_for_what_they_weigh() -> None:
-    kept = _Kept()
+    kept = Kept()
     for number in range(3 * MOST_PLANS):
         kept.get(("x", number), partial(int, number))
     assert kept.known(("x", 3 * MOST_PLANS - 1)) == 3 * MOST_PLANS - 1
