@@ -14,7 +14,7 @@ Why: docs/decisions/keys-are-no-engines.md.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
@@ -29,7 +29,7 @@ from rewriter.emit.measures import measure_text, numbered_rows, per_unit, row_co
 from rewriter.emit.sources import derived_rows, front_rows
 from rewriter.ir.measure import Count, Joint, Measure, Moment, Quantiles
 from rewriter.ir.measure import parts as read_by
-from rewriter.ir.relation import UNIT, Relation, SemiJoin, Source, is_inner_unit, leaf, leaves, parts
+from rewriter.ir.relation import UNIT, Relation, SemiJoin, Source, equated, is_inner_unit, leaf, leaves, parts
 from rewriter.ir.trees import (
     alias,
     and_,
@@ -311,8 +311,35 @@ class Emitter:
             if units_later and source.private and source.on is None and not source.table.path:
                 self.unchecked.pop(source.table.backend_name, None)
         written = sorted((self.written(c, relation) for c in conditions), key=text_of)
+        written += self.same_units(relation)
         written += [self.semi_join(relation, number) for number in range(len(relation.semi_joins))]
         return query.where(*written, copy=False) if written else query
+
+    def same_units(self, relation: Relation) -> Iterator[exp.Expr]:
+        """That rows of three tables or more have the first one's unit, as conditions that an engine joins by, where the
+        statement only implies it: `check_units` has found that it does."""
+        scans = [s for s in relation.sources if s.on is None and s.derived is None and self._names_a_key(s)]
+        if not self.dialect.relates_units or len(scans) < 3:
+            return
+        pairs = [columns for columns in map(equated, relation.met) if columns is not None]
+        stated = [{c.table for c in pair} for pair in pairs if all(is_inner_unit(c, relation) for c in pair)]
+        first, *others = (s.alias for s in scans)
+        for other in others:
+            if {first, other} not in stated:
+                yield exp.EQ(this=leaf(first, UNIT), expression=leaf(other, UNIT))
+
+    def _names_a_key(self, source: Source) -> bool:
+        """Whether the unit of a private source is one column of the type of the unit's key: equal types compare without
+        an error."""
+        if not source.private:
+            return False
+        here = source.table
+        for hop in here.path:
+            there = self.policy.tables[hop.target]
+            if not (_names_unit(here, hop, there) or frozenset(key for _, key in hop.pairs) in there.keys):
+                return False
+            here = there
+        return len(here.unit) == 1
 
     def semi_join(self, relation: Relation, number: int) -> exp.Expr:
         """A condition on other rows. Units without such rows are found by NOT EXISTS: units are never NULL, and

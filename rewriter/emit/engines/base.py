@@ -76,6 +76,7 @@ class Engine(ABC):
         adds_stored: stored exact numbers of few digits are added up as they are.
         joins_units: it orders joins better without IN (SELECT ...) among them, so that rows are joined to the key that
             names their unit.
+        relates_units: it orders joins of three private tables or more better where each is said to have the same unit.
         numeric: the type of exact numbers.
         squares: a type that holds the sums of the squares of whole numbers up to 2^50 in size.
         texts: the type of texts.
@@ -94,6 +95,7 @@ class Engine(ABC):
     knows_nan = True
     adds_stored = True
     joins_units = False
+    relates_units = False
     numeric = "DECIMAL"
     squares = "DECIMAL(38, 0)"
     texts = "VARCHAR"

@@ -29,6 +29,7 @@ class DuckDB(Engine):
     name = "duckdb"
     has_try = True
     joins_units = True
+    relates_units = True
     knows_nan = False
     numeric = Type.NUMERIC.cell
     squares = "INT128"
