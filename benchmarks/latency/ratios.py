@@ -1,15 +1,16 @@
 """`make bench-ratios`: what a private answer costs beside the plain query, statement by statement, on both engines.
 
-Over the sample data, each in turn in one run: the plain statement on the bare database, the backend's SQL of a private
-answer there, and the private statement through a served proxy: never seen before, planned before, answered before.
-No backend SQL may have DuckDB compare each row with each.
-Ratios are to the plain statement's time, or to 10 ms where that is less. Writes its part of docs/benchmarks.md; exit
-code 1 where a target is missed, or a ratio of the page that was there has grown by a quarter.
+Over the sample data and TPC-H, each in turn in one run: the plain statement on the bare database, the backend's SQL of
+a private answer there, and the private statement through a served proxy: never seen before, planned before, answered
+before. No backend SQL may have DuckDB compare each row with each. Ratios are to the plain statement's time, or to 10 ms
+where that is less. Writes its parts of docs/benchmarks.md, which `BENCH=quick` leaves as they are, after two rounds;
+exit code 1 where a target is missed, or a ratio of the page that was there has grown by a quarter.
 """
 
 from __future__ import annotations
 
 import csv
+import os
 import statistics
 import sys
 import tempfile
@@ -24,6 +25,8 @@ import duckdb
 import psycopg
 from rich.console import Console
 
+from benchmarks.corpora import tpch
+from benchmarks.latency import ratios_tpch
 from benchmarks.latency.serving import FRESH, Proxy, serving
 from benchmarks.machine import machine
 from benchmarks.page_parts import rewritten
@@ -41,7 +44,7 @@ from tests.duckdb_plans import joined_row_by_row
 
 ROOT = Path(__file__).parent.parent.parent
 SAMPLE = ROOT / "sample_data"
-ROUNDS = 5
+ROUNDS, QUICK = 5, 2
 LEAST = 0.010
 """Seconds that a ratio is taken to at least."""
 MEDIAN, WORST, GROWTH = 3.0, 8.0, 1.25
@@ -81,6 +84,68 @@ STATEMENTS = {
 }
 """The number is another one in each round, so that no answer is a stored one."""
 Run = Callable[[str, Sequence[object]], object]
+Rounds = Sequence[tuple[int, list[HistogramQuery]]]
+"""By round its number, and what the backend is asked then."""
+
+
+@dataclass(frozen=True)
+class DataSet:
+    """Statements over the rows of a DuckDB file.
+
+    Attributes:
+        part: of the page.
+        title, about: of the part.
+        schema: of the same tables in PostgreSQL.
+        policy: of the proxy over the data at a URL.
+        build: makes the file.
+        statements: by name, each with a place for a number.
+        paired: those that say themselves which rows of two tables go together by more than equality.
+    """
+
+    part: str
+    title: str
+    about: str
+    schema: str
+    policy: Callable[[str], str]
+    build: Callable[[Path], object]
+    statements: Mapping[str, str]
+    paired: frozenset[str] = frozenset()
+
+
+def sample() -> DataSet:
+    """The sample data and speed's statements."""
+
+    def policy(url: str) -> str:
+        text = (SAMPLE / "dpproxy.toml").read_text()
+        text = text.replace("duckdb:///.dpproxy/completejourney.duckdb", url)
+        return text.replace("information = 300", "information = 1000000").replace(
+            "calls = 30", "calls = 1000000"
+        )
+
+    return DataSet(
+        "ratios",
+        "Beside the plain query",
+        "The sample data (1.47 million rows of 2,469 households)",
+        (SAMPLE / "schema.sql").read_text(),
+        policy,
+        partial(build, SAMPLE),
+        STATEMENTS,
+    )
+
+
+def tpc_h() -> DataSet:
+    """TPC-H, whose generator and queries `make coverage` installs."""
+    return DataSet(
+        "ratios_tpch",
+        "TPC-H beside the plain query",
+        f"TPC-H at scale factor {tpch.SCALE:g} (600,000 lines of 15,000 customers), its queries as they stand but for "
+        "a condition that makes another question of each round, under the policy of [coverage.md](coverage.md#tpc-h)",
+        tpch.SCHEMA,
+        lambda url: f'[backend]\nurl = "{url}"\n{tpch.POLICY}',
+        ratios_tpch.build,
+        ratios_tpch.statements(),
+        ratios_tpch.PAIRED,
+    )
 
 
 @dataclass(frozen=True)
@@ -102,42 +167,40 @@ class Ratios:
         return f"| {self.engine} | {self.name} | {milliseconds} | {ratios} |"
 
 
-def measured(folder: Path, engine: str, rounds: int, names: Sequence[str]) -> Iterator[Ratios]:
+def measured(data: DataSet, folder: Path, engine: str, rounds: int, names: Sequence[str]) -> Iterator[Ratios]:
     """Each of the statements `names`, `rounds` times in every way; the ways take turns."""
-    file = folder / "sample.duckdb"
+    file = folder / f"{data.part}.duckdb"
     if not file.exists():
-        build(SAMPLE, file)
+        data.build(file)
     with ExitStack() as stack:
         url, plain, ours = stack.enter_context(
-            _duckdb(file) if engine == "DuckDB" else _postgres(file, folder)
+            _duckdb(file) if engine == "DuckDB" else _postgres(file, folder, data.schema)
         )
-        policy = (SAMPLE / "dpproxy.toml").read_text()
-        policy = policy.replace("duckdb:///.dpproxy/completejourney.duckdb", url)
-        policy = policy.replace("information = 300", "information = 1000000").replace(
-            "calls = 30", "calls = 1000000"
-        )
-        policy += '[server]\nauth = "trust"\n'
-        place = folder / engine
+        policy = data.policy(url) + '[server]\nauth = "trust"\n'
+        place = folder / f"{engine}_{data.part}"
         place.mkdir()
         (place / "dpproxy.toml").write_text(policy)
-        queries = _queries(place / "dpproxy.toml", rounds + 1, list(STATEMENTS))
-        asked = [query for (_, first), *_ in queries.values() for query in first]
+        queries = _queries(place / "dpproxy.toml", rounds + 1, data.statements)
+        checked = {name: of_it for name, of_it in queries.items() if name not in data.paired}
+        asked = [query for (_, first), *_ in checked.values() for query in first]
         if engine == "DuckDB" and (crossed := joined_row_by_row(file, asked)):
             raise SystemExit("DuckDB would compare each row with each: " + "\n".join(crossed))
         proxy = stack.enter_context(serving(place, policy))
         for name in names:
-            yield _timed(engine, name, queries[name], plain, ours, proxy)
+            yield _timed(engine, name, data.statements[name], queries[name], plain, ours, proxy)
 
 
-def _queries(
-    file: Path, rounds: int, names: Sequence[str]
-) -> dict[str, list[tuple[int, list[HistogramQuery]]]]:
+def _queries(file: Path, rounds: int, statements: Mapping[str, str]) -> dict[str, Rounds]:
     """By statement for each round a number of its own and what the backend is asked then."""
     with Service.start(configured(file), alone=True) as service:
         on, keys = terms(service.config.privacy, {}), ReleaseKeys(bytes(32), b"", b"")
+        planner = service.answering._planner
 
         def queries(sql: str) -> list[HistogramQuery]:
-            nodes = service.answering._planner.plan(sql, (), ())
+            constants = [
+                planner.constant(sql, (), n, (), ()) for n in range(len(planner.prepare(sql, ()).constants))
+            ]
+            nodes = planner.plan(sql, (), (), constants)
             return [
                 q
                 for node in nodes
@@ -146,15 +209,16 @@ def _queries(
             ]
 
         return {
-            name: [(n, queries(STATEMENTS[name].format(n=n))) for n in (next(FRESH) for _ in range(rounds))]
-            for name in names
+            name: [(n, queries(text.format(n=n))) for n in (next(FRESH) for _ in range(rounds))]
+            for name, text in statements.items()
         }
 
 
 def _timed(
     engine: str,
     name: str,
-    rounds: list[tuple[int, list[HistogramQuery]]],
+    statement: str,
+    rounds: Rounds,
     plain: Run,
     ours: Run,
     proxy: Proxy,
@@ -162,7 +226,7 @@ def _timed(
     taken: dict[str, list[float]] = {way: [] for way in WAYS}
     with proxy.connect() as client:
         for number, queries in rounds:
-            text, cached = (STATEMENTS[name].format(n=n) for n in (number, next(FRESH)))
+            text, cached = (statement.format(n=n) for n in (number, next(FRESH)))
             client.execute(f"EXPLAIN {cached}".encode())
 
             def ask(sql: str) -> object:
@@ -205,10 +269,10 @@ def _duckdb(file: Path) -> Iterator[tuple[str, Run, Run]]:
 
 
 @contextmanager
-def _postgres(file: Path, folder: Path) -> Iterator[tuple[str, Run, Run]]:
+def _postgres(file: Path, folder: Path, schema: str) -> Iterator[tuple[str, Run, Run]]:
     """The same rows in PostgreSQL, under the settings of the proxy's sessions there."""
-    with databases(folder / "server") as server, duckdb.connect(file, read_only=True) as source:
-        name = server.make([(SAMPLE / "schema.sql").read_text()])
+    with databases(folder / f"server_{file.stem}") as server, duckdb.connect(file, read_only=True) as source:
+        name = server.make([schema])
         with server.owner(name) as owner:
             owner.execute("SET session_replication_role = replica")
             for (table,) in source.execute(
@@ -258,12 +322,12 @@ def grown(page: str, found: Sequence[Ratios]) -> list[str]:
     ]
 
 
-def written(found: Sequence[Ratios], rounds: int, where: str) -> str:
+def written(data: DataSet, found: Sequence[Ratios], rounds: int, where: str) -> str:
     """The part of the page."""
     lines = [
-        "## Beside the plain query",
+        f"## {data.title}",
         "",
-        f"Written by `make bench-ratios` on {where}. The sample data (1.47 million rows of 2,469 households), "
+        f"Written by `make bench-ratios` on {where}. {data.about}, "
         f"milliseconds, medians of {rounds} rounds in turns in one run, one connection. *backend*: the SQL of a "
         "private answer on the bare database, all its queries one after the other. *cold*, *cached* and *replay* are "
         "through the proxy, as above. The ratios are *backend* and *cached* to *plain*, to 10 ms where that is less. "
@@ -286,23 +350,33 @@ def written(found: Sequence[Ratios], rounds: int, where: str) -> str:
     return "\n".join(lines)
 
 
-def main() -> int:
-    """Measures, prints, writes the page; 1 where a target is missed or a ratio has grown."""
-    console = Console(width=150)
-    found = []
-    with tempfile.TemporaryDirectory(prefix="bench-") as folder:
-        for engine in ("DuckDB", "PostgreSQL"):
-            for one in measured(Path(folder), engine, ROUNDS, list(STATEMENTS)):
-                console.print(one.row(), markup=False)
-                found.append(one)
-    page = ROOT / "docs" / "benchmarks.md"
-    old = page.read_text()
-    wrong = [*missed(found), *grown(old, found)]
+def main(names: Sequence[str]) -> int:
+    """Measures these sets of data, prints, writes their parts of the page; 1 where a target is missed or a ratio has
+    grown."""
+    console, wrong = Console(width=150), []
+    quick = os.environ.get("BENCH") == "quick"
+    page, rounds = ROOT / "docs" / "benchmarks.md", QUICK if quick else ROUNDS
+    for data in (SETS[name]() for name in names):
+        if not data.statements:
+            console.print(f"{data.title}: its queries are not here; `make .venv-tpch/.ready` fetches them")
+            continue
+        found = []
+        with tempfile.TemporaryDirectory(prefix="bench-") as folder:
+            for engine in ("DuckDB", "PostgreSQL"):
+                for one in measured(data, Path(folder), engine, rounds, list(data.statements)):
+                    console.print(one.row(), markup=False)
+                    found.append(one)
+        old = page.read_text()
+        wrong += [f"{data.title}: {words}" for words in (*missed(found), *grown(old, found))]
+        if not quick:
+            page.write_text(rewritten(old, data.part, written(data, found, rounds, machine())))
     for words in wrong:
         console.print(words, markup=False)
-    page.write_text(rewritten(old, "ratios", written(found, ROUNDS, machine())))
     return int(bool(wrong))
 
 
+SETS: Mapping[str, Callable[[], DataSet]] = {"sample": sample, "tpch": tpc_h}
+
+
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:] or list(SETS)))

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.latency.ratios import WAYS, Ratios, grown, measured, missed, written
+from benchmarks.latency.ratios import WAYS, Ratios, grown, measured, missed, sample, written
 
 
 def ratios(engine: str, name: str, backend: float) -> Ratios:
@@ -15,7 +15,7 @@ def ratios(engine: str, name: str, backend: float) -> Ratios:
 
 def test_targets_and_growth() -> None:
     before = [ratios("DuckDB", "few", 0.1), ratios("DuckDB", "many", 0.3), ratios("PostgreSQL", "few", 0.5)]
-    page = written(before, 5, "a machine")
+    page = written(sample(), before, 5, "a machine")
     assert "- DuckDB: the median of the ratios is 2.0, the largest 3.0" in page
     assert missed(before) == ["PostgreSQL: the median of the ratios is 5.0, more than 3"]
     assert grown(page, before) == []
@@ -30,6 +30,6 @@ def test_ratios_are_to_ten_milliseconds_at_least() -> None:
 
 @pytest.mark.service
 def test_a_statement_is_timed_in_every_way(tmp_path: Path) -> None:
-    (found,) = measured(tmp_path, "DuckDB", 1, ["sales by age"])
+    (found,) = measured(sample(), tmp_path, "DuckDB", 1, ["sales by age"])
     assert set(found.seconds) == set(WAYS)
     assert found.seconds["replay"] < found.seconds["cold"]
