@@ -103,7 +103,7 @@ MAKE = {
         "tests/benchmarks/peers/test_peers.py::test_ours_answers_within_the_budget_of_one_answer",
     ),
     "bench-ratios": (
-        "-m benchmarks.latency.ratios",
+        "-m benchmarks.latency.ratios sample tpch",
         "tests/benchmarks/latency/test_ratios.py::test_a_statement_is_timed_in_every_way",
     ),
     "bench-relay": (
