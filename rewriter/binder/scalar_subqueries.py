@@ -8,7 +8,7 @@ A unit without rows has no group: COUNT of nothing is 0, every other aggregate N
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Sequence, Set
 from dataclasses import replace
 
 from sqlglot import exp
@@ -27,17 +27,17 @@ from rewriter.scalar.typecheck import Parameters
 PLAIN_PARTS = {"expressions", "from_", "joins", "where"}
 
 
-def scalars(part: object) -> Iterator[exp.Subquery]:
+def scalars(part: object) -> list[exp.Subquery]:
     """The scalar subqueries in a part of a query, not those inside of other subqueries."""
-    if isinstance(part, list):
-        for one in part:
-            yield from scalars(one)
-    elif isinstance(part, exp.Subquery):
-        yield part
-    elif isinstance(part, exp.In):
-        yield from scalars([part.this, *part.expressions])
-    elif isinstance(part, exp.Expr) and not isinstance(part, (exp.Query, exp.Exists, exp.Any, exp.All)):
-        yield from scalars(list(part.iter_expressions()))
+    if isinstance(part, exp.Subquery):
+        return [part]
+    if isinstance(part, (exp.Query, exp.Exists, exp.Any, exp.All)):
+        return []
+    if isinstance(part, exp.In):
+        part = [part.this, *part.expressions]
+    elif isinstance(part, exp.Expr):
+        part = list(part.iter_expressions())
+    return [found for one in part for found in scalars(one)] if isinstance(part, list) else []
 
 
 def may_look_around(subquery: exp.Subquery, relation: Relation) -> exp.Select | None:

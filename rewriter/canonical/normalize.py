@@ -62,11 +62,20 @@ def canonical(expression: exp.Expr, relation: Relation | None = None, *, copy: b
     """
     if isinstance(expression, ATOMS):
         return copied(expression) if copy else expression
-    value = (copied(expression) if copy else expression).transform(lambda n: n.unnest(), copy=False)
+    value = (
+        copied(expression, _unparenthesised)
+        if copy
+        else expression.transform(lambda n: n.unnest(), copy=False)
+    )
     before = ""
     while before != (before := text_of(value)):
         value = _inside_out(value, relation)
     return _parenthesised(value)
+
+
+def _unparenthesised(node: exp.Expr) -> exp.Expr | None:
+    # What is within stays as it is: earlier keys have its parentheses.
+    return copied(node.unnest()) if isinstance(node, exp.Paren) else None
 
 
 def canonical_conjuncts(

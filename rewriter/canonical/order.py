@@ -58,8 +58,10 @@ def in_order(relation: Relation, used: Sequence[exp.Expr] = ()) -> Relation:
     inner = [s for s in relation.sources if s.on is None]
     if len(inner) > 1:
         inner.sort(key=rank)
-    joins = sorted(relation.semi_joins, key=lambda j: _semi_join(j, relation))
-    return replace(relation, sources=(*inner, *outer), semi_joins=tuple(joins))
+    joins = relation.semi_joins
+    if len(joins) > 1:
+        joins = tuple(sorted(joins, key=lambda j: _semi_join(j, relation)))
+    return replace(relation, sources=(*inner, *outer), semi_joins=joins)
 
 
 def key_order(keys: Sequence[exp.Expr], relation: Relation) -> list[int]:
@@ -68,7 +70,8 @@ def key_order(keys: Sequence[exp.Expr], relation: Relation) -> list[int]:
     >>> key_order([exp.column("b"), exp.column("a")], Relation(()))
     [1, 0]
     """
-    return sorted(range(len(keys)), key=lambda place: shape(keys[place], relation))
+    places = range(len(keys))
+    return sorted(places, key=lambda place: shape(keys[place], relation)) if len(keys) > 1 else [*places]
 
 
 def shape(expression: exp.Expr, relation: Relation, own: str | None = None) -> str:

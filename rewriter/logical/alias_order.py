@@ -46,9 +46,9 @@ def numbered(node: AggregateNode) -> AggregateNode:
 
 def _with_measures_in_order(node: AggregateNode) -> AggregateNode:
     """`node` with its measures in the order of their texts; its outputs stay where they are."""
-    order = sorted(range(len(node.measures)), key=lambda place: _measure_text(node.measures[place]))
-    if order == list(range(len(order))):
+    if len(node.measures) < 2:
         return node
+    order = sorted(range(len(node.measures)), key=lambda place: _measure_text(node.measures[place]))
     new = {old: place for place, old in enumerate(order)}
     return replace(
         node,

@@ -19,7 +19,7 @@ from rewriter.ir.trees import walk
 from rewriter.refusal import Refusal
 from rewriter.statements.lexer import readable
 from rewriter.syntax.allowlist import STRUCTURE, describe, describe_surplus, position, surplus
-from rewriter.syntax.postgres_dialect import Reading, plain_strings, plain_types
+from rewriter.syntax.postgres_dialect import STRINGS, Reading, plain_type
 
 logging.getLogger("sqlglot").setLevel(logging.ERROR)
 
@@ -29,6 +29,7 @@ MAX_TOKENS = 10_000
 MAX_NESTING = 20
 MAX_CONSTANTS = 2000
 MAX_DIGITS = 400
+_READING = Reading()
 _OPENS, _CLOSES = (TokenType.L_PAREN, TokenType.L_BRACKET), (TokenType.R_PAREN, TokenType.R_BRACKET)
 
 
@@ -40,15 +41,14 @@ def parse_query(text: str) -> exp.Query:
     >>> parse_query("SELECT 1 AS a").named_selects
     ['a']
     """
-    dialect = Reading()
     try:
         text = readable(text)
-        tokens = dialect.tokenize(text)
+        tokens = _READING.tokenize(text)
         _check_tokens(tokens)
         for token in tokens:
             # Tools write the time or a trace into comments: they are no part of the question.
             token.comments.clear()
-        trees = [t for t in dialect.parser().parse(tokens, text) if t is not None]
+        trees = [t for t in _READING.parser().parse(tokens, text) if t is not None]
     except (SqlglotError, ValueError) as error:
         raise Refusal(
             "42601", "the query could not be read", hint="Check its syntax with EXPLAIN."
@@ -58,19 +58,19 @@ def parse_query(text: str) -> exp.Query:
             "0A000", "only a single SELECT can read private tables", hint="Send one SELECT at a time."
         )
     tree = trees[0]
-    plain_strings(tree)
-    plain_types(tree)
-    _drop_databases(tree)
-    _check_limits(tree)
-    _check_structure(tree)
+    for node in walk(tree):
+        if isinstance(node, STRINGS):
+            # E'...' and $$...$$ as the texts that they are: the parser has resolved their escapes.
+            node.replace(exp.Literal.string(node.name))
+        elif isinstance(node, exp.DataType):
+            plain_type(node)
+        elif isinstance(node, exp.Table) and node.args.get("db") is not None:
+            # Tools write databases before schemas; PostgreSQL checks them in the client's own text.
+            node.set("catalog", None)
+    nodes = walk(tree)
+    _check_limits(tree, nodes)
+    _check_structure(nodes)
     return tree
-
-
-def _drop_databases(tree: exp.Query) -> None:
-    """Drop database names, which tools write before schemas; PostgreSQL checks them in the client's own text."""
-    for table in walk(tree, exp.Table):
-        if table.args.get("db") is not None:
-            table.set("catalog", None)
 
 
 def _check_tokens(tokens: Sequence[Token]) -> None:
@@ -93,11 +93,11 @@ def _check_tokens(tokens: Sequence[Token]) -> None:
             )
 
 
-def _check_limits(tree: exp.Query) -> None:
+def _check_limits(tree: exp.Query, nodes: Sequence[exp.Expr]) -> None:
     depths = {id(tree): 1}
     constants = 0
     levels = {id(tree): 1}
-    for node in walk(tree):
+    for node in nodes:
         parent = node.parent
         # Several passes look at, or copy, all that is below a node for each node.
         levels[id(node)] = level = levels.get(id(parent), 0) + 1
@@ -125,8 +125,8 @@ def _check_number(node: exp.Literal) -> None:
         raise Refusal("22003", "a number is out of range", position=position(node))
 
 
-def _check_structure(tree: exp.Query) -> None:
-    for node in walk(tree):
+def _check_structure(nodes: Sequence[exp.Expr]) -> None:
+    for node in nodes:
         if any(node.args.get(part) is None for part in node.required_args):
             raise Refusal("42601", f"{describe(node)} is not complete", position=position(node))
         if isinstance(node, exp.Count) and node.this is None:

@@ -14,7 +14,6 @@ from sqlglot.dialects.postgres import Postgres
 from sqlglot.parsers.postgres import PostgresParser
 
 from rewriter.effort import spend
-from rewriter.ir.trees import walk
 from rewriter.statements.lexer import PARAMETER_MARK
 
 CALLED = "called"
@@ -31,25 +30,14 @@ BY_THEIR_NAMES = ("TO_TIMESTAMP", "TO_DATE", "TO_HEX", "DATE_ADD", "LOG10", "DIV
 """Functions that the parser would take for others, or for one without its name."""
 
 
-_STRINGS = (exp.ByteString, exp.RawString)
+STRINGS = (exp.ByteString, exp.RawString)
 
 
-def plain_strings(tree: exp.Expr) -> None:
-    """Put the texts that they are in the places of E'...' and $$...$$; the parser has resolved their escapes."""
-    for node in walk(tree, *_STRINGS):
-        node.replace(exp.Literal.string(node.name))
-
-
-def plain_types(tree: exp.Expr) -> None:
-    """Put the types that they are in the places of pg_catalog's names."""
-    for node in walk(tree, exp.DataType):
-        kind = node.args.get("kind")
-        if (
-            isinstance(kind, exp.Dot)
-            and kind.this.name == "pg_catalog"
-            and not kind.expression.args["quoted"]
-        ):
-            node.replace(exp.DataType.build(kind.expression.name, dialect="postgres"))
+def plain_type(node: exp.DataType) -> None:
+    """Put the type that it is in the place of pg_catalog's name."""
+    kind = node.args.get("kind")
+    if isinstance(kind, exp.Dot) and kind.this.name == "pg_catalog" and not kind.expression.args["quoted"]:
+        node.replace(exp.DataType.build(kind.expression.name, dialect="postgres"))
 
 
 TO_CHARS = 1
