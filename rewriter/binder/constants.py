@@ -19,6 +19,7 @@ from rewriter.binder.listed_rows import rounded
 from rewriter.binder.rejections import uncorrelated
 from rewriter.effort import EXPANDED, spend
 from rewriter.ir.relation import Relation
+from rewriter.ir.texts import sql_text
 from rewriter.ir.trees import copied, walk
 from rewriter.ir.types import CASTS, Type, type_named
 from rewriter.refusal import Refusal
@@ -136,7 +137,7 @@ class Constants:
         elif (array := _operand(node)) is not None:
             self._spread(node, array, nodes())
         elif _foldable(node, self.parameters) or _whole_array(node):
-            text = node.sql()
+            text = sql_text(node)
             if text not in self._known:
                 self._scalar(node, nodes())
                 self._known[text] = node.meta[CONSTANT]
@@ -196,7 +197,7 @@ class Constants:
         spend(EXPANDED)
         read = self.read_rows if constant.whole else self.read
         try:
-            values = read(len(self.found), constant.statement().sql("postgres"))
+            values = read(len(self.found), sql_text(constant.statement(), "postgres"))
         except Refusal as refusal:
             if refusal.code in UNKNOWN_NAME:
                 raise uncorrelated(at) from None

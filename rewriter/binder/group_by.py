@@ -17,6 +17,7 @@ from rewriter.binder.names import folded, output_name, resolve
 from rewriter.binder.rejections import event_groups, row_groups, stored_column, stored_table, unit_groups
 from rewriter.canonical.order import key_order
 from rewriter.ir.relation import Relation, is_event, is_unit, leaf, leaves
+from rewriter.ir.texts import sql_text
 from rewriter.ir.trees import copied
 from rewriter.refusal import Refusal
 from rewriter.scalar.typecheck import Parameters, check
@@ -54,7 +55,7 @@ class Grouping:
     @cached_property
     def texts(self) -> tuple[str, ...]:
         """The keys as texts, by which expressions are known to be keys."""
-        return tuple(key.sql() for key in self.keys)
+        return tuple(sql_text(key) for key in self.keys)
 
 
 def aggregates(part: object) -> bool:
@@ -205,7 +206,7 @@ class _KeyReader:
         }
         for column in [column for part in self._clauses() if whole for column in self._shown(part)]:
             value = self._base(column)
-            if isinstance(value, exp.Column) and value.table in whole and value.sql() not in self.keys:
+            if isinstance(value, exp.Column) and value.table in whole and sql_text(value) not in self.keys:
                 yield self._key(column, column)
 
     def _clauses(self) -> Iterator[exp.Expr]:
@@ -226,7 +227,7 @@ class _KeyReader:
         if isinstance(node, (exp.AggFunc, exp.WithinGroup, exp.Query)):
             return
         base = self._base(node)
-        if base is not None and base.sql() in self.keys:
+        if base is not None and sql_text(base) in self.keys:
             return
         if isinstance(node, exp.Column):
             yield node
@@ -253,7 +254,7 @@ class _KeyReader:
             raise Refusal("42803", "aggregate functions are not allowed in GROUP BY", position=position(item))
         value = resolve(chosen, self._relation)
         check(value, self._relation, self._parameters)
-        text = value.sql()
+        text = sql_text(value)
         self.keys.setdefault(text, value)
         return list(self.keys).index(text)
 

@@ -42,6 +42,7 @@ from rewriter.ir.relation import (
     shown_name,
     unit_column,
 )
+from rewriter.ir.texts import sql_text
 from rewriter.policy import TableName
 from rewriter.refusal import Refusal
 from rewriter.scalar.typecheck import Parameters, check_condition
@@ -171,7 +172,7 @@ def _outer_source(
 ) -> Relation:
     values: dict[str, exp.Expr] = {}
     for value in (*(f.value for f in both.fields), *left.merged.values(), *right.merged.values()):
-        values.setdefault(value.sql(), value)
+        values.setdefault(sql_text(value), value)
     fields = {text: Field(f"x{n}", v) for n, (text, v) in enumerate(values.items())}
     columns = [replace(row_column(f.name, f.value, both, parameters), nullable=True) for f in fields.values()]
     copies = frozenset(f.name for f in fields.values() if is_unit(f.value, both))
@@ -187,7 +188,7 @@ def _outer_source(
     )
 
     def shown(value: exp.Expr) -> exp.Expr:
-        return leaf(alias, fields[value.sql()].name)
+        return leaf(alias, fields[sql_text(value)].name)
 
     merged = {n: shown(v) for n, v in (*left.merged.items(), *right.merged.items())}
     for name in _columns(left, right, node):

@@ -21,6 +21,7 @@ from rewriter.binder.rejections import base_table, example, mixes, not_grouped
 from rewriter.binder.subquery_source import derived_source
 from rewriter.binder.windows import Windows, windowed
 from rewriter.ir.relation import UNIT, Field, Grouped, Relation, conjuncts, is_inner_unit, leaf, leaves
+from rewriter.ir.texts import sql_text
 from rewriter.ir.types import NUMBERS
 from rewriter.refusal import Refusal
 from rewriter.scalar.functions import check_row_local
@@ -123,7 +124,7 @@ class PerUnitGroups:
             return value
         if is_inner_unit(value, self.rows):
             return leaf(self.alias, UNIT)
-        place = next((n for n, k in enumerate(self.keys) if k.sql() == value.sql()), None)
+        place = next((n for n, k in enumerate(self.keys) if sql_text(k) == sql_text(value)), None)
         if place is not None:
             return leaf(self.alias, f"k{place}")
         if isinstance(value, exp.Column):
@@ -138,7 +139,7 @@ class PerUnitGroups:
 
     def _aggregate(self, call: exp.Expr, condition: exp.Expr | None) -> exp.Expr:
         value = exact(call, condition, self.rows, self.parameters)
-        found = self.found.setdefault(value.sql(), Field(f"a{len(self.found)}", value))
+        found = self.found.setdefault(sql_text(value), Field(f"a{len(self.found)}", value))
         return leaf(self.alias, found.name)
 
     def relation(self) -> Relation:

@@ -17,6 +17,7 @@ from rewriter.binder.joins import implied, owned
 from rewriter.binder.names import item_name, resolve
 from rewriter.binder.rejections import base_table, refuse_two_kinds, unit_name, visible_unit
 from rewriter.ir.relation import UNIT, Field, Relation, SemiJoin, Source, equated, is_inner_unit, leaf, leaves
+from rewriter.ir.texts import sql_text
 from rewriter.policy import Table
 from rewriter.refusal import Refusal
 from rewriter.scalar.typecheck import Parameters, check_condition
@@ -152,8 +153,8 @@ def _may_be_null(value: exp.Expr, relation: Relation) -> bool:
     value = value.unnest()
     if not isinstance(value, exp.Column):
         return True
-    source, present = relation.source(value.table), f"{value.sql()} IS NOT NULL"
-    asked = any(condition.sql() == present for condition in relation.conditions)
+    source, present = relation.source(value.table), f"{sql_text(value)} IS NOT NULL"
+    asked = any(sql_text(condition) == present for condition in relation.conditions)
     return not asked and (source.on is not None or source.column(value.name).nullable)
 
 

@@ -21,6 +21,7 @@ from rewriter.ir.relation import (
     is_unit,
     leaf,
 )
+from rewriter.ir.texts import sql_text
 from rewriter.ir.types import Type
 from rewriter.policy import Column
 from rewriter.refusal import Refusal
@@ -93,9 +94,9 @@ def _named_by_parts(left: Relation, right: Relation) -> bool:
         unit = unit_among([f.value for f in side.fields], side)
         if unit is None:
             return False
-        values = [f.value.sql() for f in side.fields]
+        values = [sql_text(f.value) for f in side.fields]
         parts = side.source(unit.table).table.unit_parts
-        places.append([values.index(leaf(unit.table, part).sql()) for part in parts])
+        places.append([values.index(sql_text(leaf(unit.table, part))) for part in parts])
     return places[0] == places[1]
 
 

@@ -21,6 +21,7 @@ from rewriter.ir.relation import (
     is_unit,
     leaf,
 )
+from rewriter.ir.texts import sql_text
 from rewriter.policy import Column, Table
 from rewriter.scalar.typecheck import Parameters
 
@@ -69,13 +70,13 @@ def as_rows(relation: Relation, alias: str, parameters: Parameters) -> Relation:
     fields: dict[str, Field] = {}
     for field in relation.fields:
         if not is_inner_unit(field.value, relation):
-            fields.setdefault(field.value.sql(), Field(f"x{len(fields)}", field.value))
+            fields.setdefault(sql_text(field.value), Field(f"x{len(fields)}", field.value))
     for value in relation.merged.values():
         if not is_inner_unit(value, relation):
-            fields.setdefault(value.sql(), Field(f"x{len(fields)}", value))
+            fields.setdefault(sql_text(value), Field(f"x{len(fields)}", value))
 
     def shown(value: exp.Expr) -> exp.Expr:
-        return leaf(alias, UNIT if is_inner_unit(value, relation) else fields[value.sql()].name)
+        return leaf(alias, UNIT if is_inner_unit(value, relation) else fields[sql_text(value)].name)
 
     columns = [row_column(f.name, f.value, relation, parameters) for f in fields.values()]
     copies = frozenset(f.name for f in fields.values() if is_unit(f.value, relation))

@@ -61,6 +61,7 @@ from rewriter.binder.contribution_bounds import Bound, rows_per_group
 from rewriter.binder.rejections import clamped
 from rewriter.effort import spend
 from rewriter.ir.relation import Relation, conjuncts, leaves
+from rewriter.ir.texts import sql_text
 from rewriter.ir.trees import walk
 from rewriter.ir.types import INTEGERS, STAMPS, ZONELESS, Type, type_named
 from rewriter.policy import UNBOUNDED, Column
@@ -147,8 +148,8 @@ class Ranges:
 
     def _narrowed(self, found: Interval, fact: exp.Expr, node: exp.Expr) -> Interval:
         """`found`, the range of `node`, narrowed by one condition, if that compares `node` with constants."""
-        text, of = node.sql(), self.type_of(node)
-        about = isinstance(fact, (*COMPARED, exp.Between, exp.In)) and fact.this.unnest().sql() == text
+        text, of = sql_text(node), self.type_of(node)
+        about = isinstance(fact, (*COMPARED, exp.Between, exp.In)) and sql_text(fact.this.unnest()) == text
         if about and isinstance(fact, exp.Between):
             return found.within(self.constant(fact.args["low"], of), self.constant(fact.args["high"], of))
         if about and isinstance(fact, exp.In):
@@ -159,7 +160,7 @@ class Ranges:
             return found
         if about:
             value, turned = self.constant(fact.expression, of), False
-        elif fact.expression.unnest().sql() == text:
+        elif sql_text(fact.expression.unnest()) == text:
             value, turned = self.constant(fact.this, of), True
         else:
             return found

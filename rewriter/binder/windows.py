@@ -23,6 +23,7 @@ from rewriter.binder.rejections import mixes, stored_column, top_values
 from rewriter.binder.subquery_source import derived_source
 from rewriter.binder.value_ranges import bounded
 from rewriter.ir.relation import UNIT, Field, Relation, RowSubquery, is_inner_unit, is_unit, leaf, leaves
+from rewriter.ir.texts import sql_text
 from rewriter.ir.trees import copied
 from rewriter.ir.types import NUMBERS, ZONELESS
 from rewriter.refusal import Refusal
@@ -56,7 +57,9 @@ class Windows:
         """The base form of an item of the SELECT list over the subquery."""
         if isinstance(node, exp.Window):
             window = self._window(node)
-            found, _ = self.windows.setdefault(window.sql(), (Field(f"w{len(self.windows)}", window), node))
+            found, _ = self.windows.setdefault(
+                sql_text(window), (Field(f"w{len(self.windows)}", window), node)
+            )
             return leaf(self.alias, found.name)
         if node.find(exp.Window) is None and not isinstance(node, exp.If):
             value = self.base(node)
@@ -72,7 +75,7 @@ class Windows:
 
     def shown(self, value: exp.Expr) -> exp.Expr:
         """The column of the subquery that a base form of its rows becomes."""
-        found = self.fields.setdefault(value.sql(), Field(f"x{len(self.fields)}", value))
+        found = self.fields.setdefault(sql_text(value), Field(f"x{len(self.fields)}", value))
         return leaf(self.alias, found.name)
 
     def _window(self, node: exp.Window) -> exp.Window:
@@ -274,13 +277,13 @@ def _tie_breaks(
     fields: Sequence[Field], windows: Sequence[exp.Expr], relation: Relation, parameters: Parameters
 ) -> list[exp.Expr]:
     """All that the subquery shows or its windows read of a row: rows that are equal in it need no order."""
-    read: dict[str, exp.Expr] = {f.value.sql(): f.value for f in fields}
+    read: dict[str, exp.Expr] = {sql_text(f.value): f.value for f in fields}
     for window in windows:
         function, order = window.this, window.args.get("order")
         parts = [*window.args["partition_by"], *([o.this for o in order.expressions] if order else [])]
         if not isinstance(function, exp.Ntile) and isinstance(function.this, exp.Expr):
             parts.append(function.this)
-        read |= {p.sql(): p for p in parts if not isinstance(p, exp.Star)}
+        read |= {sql_text(p): p for p in parts if not isinstance(p, exp.Star)}
     found = [v for v in read.values() if leaves(v) and not is_inner_unit(v, relation)]
     for value in found:
         refuse_intervals(value, relation, parameters)
@@ -295,8 +298,10 @@ def _total(window: exp.Expr, read: Sequence[exp.Expr]) -> exp.Expr:
         return window
     copy = window.copy()
     order = copy.args["order"].expressions if copy.args.get("order") else []
-    known = {o.this.sql() for o in order}
-    behind = [exp.Ordered(this=v.copy(), desc=False, nulls_first=False) for v in read if v.sql() not in known]
+    known = {sql_text(o.this) for o in order}
+    behind = [
+        exp.Ordered(this=v.copy(), desc=False, nulls_first=False) for v in read if sql_text(v) not in known
+    ]
     if order or behind:
         copy.set("order", exp.Order(expressions=[*order, *behind]))
     return copy
@@ -306,11 +311,11 @@ def _numbered(
     windows: Sequence[Field], fields: Sequence[Field], relation: Relation
 ) -> tuple[str, ...] | None:
     """Columns that no two rows of a unit share: a ROW_NUMBER and its partition keys, or None."""
-    shown = {f.value.sql(): f.name for f in fields}
+    shown = {sql_text(f.value): f.name for f in fields}
     for one in windows:
         parts = [p for p in one.value.args["partition_by"] if not is_inner_unit(p, relation)]
-        if isinstance(one.value.this, exp.RowNumber) and all(p.sql() in shown for p in parts):
-            return (one.name, *(shown[p.sql()] for p in parts))
+        if isinstance(one.value.this, exp.RowNumber) and all(sql_text(p) in shown for p in parts):
+            return (one.name, *(shown[sql_text(p)] for p in parts))
     return None
 
 
@@ -347,8 +352,8 @@ def first_rows(
         raise mixes("DISTINCT ON", relation, on)
     order = tree.args.get("order")
     items = [layer.ordered(_meant(o, tree)) for o in order.expressions] if order is not None else []
-    texts = {p.sql() for p in picked}
-    if any(o.this.sql() not in texts for o in items[: len(texts)]):
+    texts = {sql_text(p) for p in picked}
+    if any(sql_text(o.this) not in texts for o in items[: len(texts)]):
         raise Refusal(
             "42P10",
             "SELECT DISTINCT ON expressions must match initial ORDER BY expressions",

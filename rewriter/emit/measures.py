@@ -34,6 +34,7 @@ from rewriter.ir.measure import (
     parts,
 )
 from rewriter.ir.relation import UNIT, Relation
+from rewriter.ir.texts import sql_text
 from rewriter.ir.trees import alias, and_, case, cast, func, not_, paren, select
 from rewriter.ir.types import FLOATS, INTEGERS, STAMPS, Type
 from rewriter.logical.plan import AggregateNode
@@ -356,7 +357,7 @@ def measure_text(emitter: Context, measure: Measure, relation: Relation) -> str:
 
     No expression has a semicolon outside of quotes, so that different measures have different texts.
     """
-    written = [emitter.written(canonical(p), relation).sql() for p in parts(measure)]
+    written = [sql_text(emitter.written(canonical(p), relation)) for p in parts(measure)]
     said: dict[str, object] = {"condition": measure.argument is not None}
     if isinstance(measure, (Moment, Total, Joint, Quantiles)) and measure.value is not None:
         said |= {"scale": measure.value.scale, "lo": measure.value.lo, "hi": measure.value.hi}

@@ -27,6 +27,7 @@ from rewriter.ir.relation import (
     equated,
     is_unit,
 )
+from rewriter.ir.texts import sql_text
 from rewriter.ir.trees import copied, walk
 from rewriter.logical.plan import AggregateNode
 from rewriter.syntax.pasted import identifier, table_name
@@ -109,7 +110,7 @@ class _Reader:
                 column.replace(exp.var(self._column(source, column.name, qualified=len(sources) > 1)))
         for parameter in [*walk(whole, exp.Parameter)]:
             parameter.replace(self._value(int(parameter.name)))
-        return str(whole.this.sql("postgres", copy=False))
+        return sql_text(whole.this, "postgres")
 
     def _condition(self, node: exp.Expr, relation: Relation, outer: Relation | None = None) -> str:
         text = self.expression(node, relation, outer)

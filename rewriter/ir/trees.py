@@ -10,8 +10,10 @@ from functools import lru_cache
 from typing import TypeVar, overload
 
 from sqlglot import exp
+from sqlglot.dialects.dialect import Dialect
 
 Node = TypeVar("Node", bound=exp.Expr)
+_PLAIN = Dialect()
 
 
 def select(*columns: exp.Expr | str, source: exp.Expr | str | None = None) -> exp.Select:
@@ -24,7 +26,8 @@ def select(*columns: exp.Expr | str, source: exp.Expr | str | None = None) -> ex
     built = exp.Select(expressions=shown)
     if source is None:
         return built
-    return built.from_(exp.table_(source) if isinstance(source, str) else source, copy=False)
+    built.set("from_", exp.From(this=exp.table_(source) if isinstance(source, str) else source))
+    return built
 
 
 def table_named(parts: Sequence[str], name: str = "") -> exp.Table:
@@ -53,13 +56,18 @@ def join(
     return query
 
 
-def with_(query: exp.Select, name: str, body: exp.Query) -> exp.Select:
+def with_(query: exp.Select, name: str, body: exp.Expr) -> exp.Select:
     """The query with WITH name AS (body) before it.
 
     >>> with_(select("*", source="a"), "a", select("b", source="c")).sql()
     'WITH a AS (SELECT b FROM c) SELECT * FROM a'
     """
-    return query.with_(exp.TableAlias(this=exp.to_identifier(name)), as_=body, copy=False)
+    cte = exp.CTE(this=body, alias=exp.TableAlias(this=exp.to_identifier(name)))
+    if (clause := query.args.get("with_")) is None:
+        query.set("with_", exp.With(expressions=[cte]))
+    else:
+        clause.append("expressions", cte)
+    return query
 
 
 def limited(query: exp.Select, most: int) -> exp.Select:
@@ -87,7 +95,9 @@ def alias(value: exp.Expr, name: str, *, quoted: bool | None = None) -> exp.Expr
     >>> alias(exp.column("a"), "b", quoted=True).sql()
     'a AS "b"'
     """
-    return exp.alias_(value, name, quoted=quoted, copy=False)
+    if "alias" in value.arg_types:
+        return exp.alias_(value, name, quoted=quoted, copy=False)
+    return exp.Alias(this=value, alias=exp.to_identifier(name, quoted=quoted))
 
 
 def cast(value: exp.Expr, to: str | exp.DataType) -> exp.Expr:
@@ -110,7 +120,7 @@ def func(name: str, *arguments: exp.Expr) -> exp.Expr:
     >>> func("COALESCE", exp.column("a"), exp.Literal.number(0)).sql()
     'COALESCE(a, 0)'
     """
-    return exp.func(name, *arguments, copy=False)
+    return exp.func(name, *arguments, copy=False, dialect=_PLAIN)
 
 
 def paren(value: exp.Expr) -> exp.Paren:

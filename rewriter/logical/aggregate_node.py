@@ -22,6 +22,7 @@ from rewriter.binder.rejections import not_grouped
 from rewriter.effort import spend
 from rewriter.ir.measure import Output, Running
 from rewriter.ir.relation import Relation, leaf, leaves
+from rewriter.ir.texts import sql_text
 from rewriter.ir.trees import copied, walk
 from rewriter.ir.types import Type
 from rewriter.logical.above import Replacements
@@ -220,13 +221,13 @@ class ReleasedExpressionRewriter:
         ):
             return None
         try:
-            text = resolve(copied(node), self.relation).sql()
+            text = sql_text(resolve(copied(node), self.relation))
         except Refusal:
             return None
         return next((n for n, key in enumerate(self.groups.texts) if key == text), None)
 
     def _constant(self, node: exp.Expr) -> bool:
-        return node.sql() in self.groups.texts
+        return sql_text(node) in self.groups.texts
 
     def _window(self, node: exp.Window) -> None:
         if self.running is not None:

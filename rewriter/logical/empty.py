@@ -22,6 +22,7 @@ from sqlglot import exp
 
 from rewriter.ir.measure import Count, DistinctItems, Measure, Total
 from rewriter.ir.relation import Grouped, Source
+from rewriter.ir.texts import sql_text
 from rewriter.ir.trees import walk
 from rewriter.logical.plan import AggregateNode
 from rewriter.refusal import Refusal
@@ -117,7 +118,7 @@ def probe(text: str) -> str | None:
     constant = all(isinstance(node, _CONSTANT) for item in tree.expressions for node in walk(item))
     if _limit(tree) != 1 or not constant or not isinstance(tree.args["from_"].this, exp.Table):
         return None
-    return exp.Select(expressions=tree.expressions).sql("postgres", copy=False)
+    return sql_text(exp.Select(expressions=tree.expressions), "postgres")
 
 
 def is_empty(node: AggregateNode) -> bool:

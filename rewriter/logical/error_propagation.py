@@ -29,6 +29,7 @@ from sqlglot import exp
 
 from rewriter.binder.names import folded, item_name, output_name
 from rewriter.effort import spend
+from rewriter.ir.texts import sql_text
 from rewriter.ir.trees import Node, alias, case, cast, copied, func, paren, walk
 from rewriter.logical.plan import NODE, SETS
 from rewriter.plan import INTERVAL_CALLS, SIZES, Asked, Size
@@ -463,7 +464,7 @@ def _behind(node: exp.Expr) -> list[exp.Expr]:
 
 
 def _one(node: exp.Expr, size: Build, kind: Kind) -> _Sources:
-    return {node.sql(): _Source(_unchanged, size, kind)}
+    return {sql_text(node): _Source(_unchanged, size, kind)}
 
 
 def _unchanged() -> exp.Expr:

@@ -21,6 +21,7 @@ from rewriter.binder.listed_rows import in_postgres
 from rewriter.canonical.normalize import canonical_conjuncts
 from rewriter.effort import spend
 from rewriter.ir.relation import Leaf, ListedRows, Relation, SemiJoin, Source, equated, leaf, leaves
+from rewriter.ir.texts import sql_text
 from rewriter.ir.trees import alias, cast, copied, data_type, join, limited, rebuilt, select, walk
 from rewriter.ir.types import FLOATS, HELD, INTEGERS, STAMPS, Type, type_named
 from rewriter.plan import Cell, Factor, Product
@@ -74,7 +75,7 @@ def _cells(
     numbers = {n for n, k in enumerate(keys) if type_of(k, relation, parameters) is Type.NUMERIC}
     factors: list[Factor] = []
     for places, query in queries:
-        factor = Factor(places, tuple(rows(limited(query, most + 1).sql("postgres", copy=False))))
+        factor = Factor(places, tuple(rows(sql_text(limited(query, most + 1), "postgres"))))
         if len(factor.cells) > most or not _held(factor, numbers):
             return None
         factors.append(factor)

@@ -30,6 +30,7 @@ from rewriter.ir.measure import (
     Total,
 )
 from rewriter.ir.relation import Relation, leaves
+from rewriter.ir.texts import sql_text
 from rewriter.ir.types import Type
 from rewriter.logical.aggregate_calls import Call, argument, conjunction, present
 from rewriter.refusal import Refusal
@@ -316,8 +317,8 @@ def unbounded(call: Call, of: Type) -> Refusal:
 
 
 def _name(call: Call) -> str:
-    values = ", ".join(v.sql() for v in call.values)
-    return f"{values} | {call.argument.sql() if call.argument is not None else ''}"
+    values = ", ".join(sql_text(v) for v in call.values)
+    return f"{values} | {sql_text(call.argument) if call.argument is not None else ''}"
 
 
 def _of_rows(call: Call) -> bool:

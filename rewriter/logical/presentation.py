@@ -16,6 +16,7 @@ from sqlglot import exp
 from rewriter.binder.names import output_name
 from rewriter.effort import PARSED, spend
 from rewriter.ir.measure import Count, Measure, Output
+from rewriter.ir.texts import sql_text
 from rewriter.ir.trees import alias, cast, copied, data_type, paren, select, walk
 from rewriter.ir.trees import column as column_of
 from rewriter.logical.error_propagation import (
@@ -78,9 +79,12 @@ def present(
         bodies[index] = _rows((*own, *sizes), [*numbers, *(n for n, *_ in added)]) if added else plain[index]
         transports += [c.transport for c in own]
     transports += ["text"] * len(asked)
-    constants = tuple(_filled(copied(s), plain).sql("postgres", copy=False) for s in aggregate.statements)
+    constants = tuple(
+        sql_text(_filled(copied(s), {n: copied(body) for n, body in plain.items()}), "postgres")
+        for s in aggregate.statements
+    )
     return Presentation(
-        _filled(tree, bodies).sql("postgres", copy=False), tuple(transports), constants, asked, *above
+        sql_text(_filled(tree, bodies), "postgres"), tuple(transports), constants, asked, *above
     )
 
 
@@ -222,13 +226,14 @@ def _unknown(call: exp.Anonymous) -> Refusal:
 
 
 def _filled(tree: exp.Query, bodies: Mapping[int, exp.Select]) -> exp.Query:
-    """`tree` with the released rows in their places."""
+    """`tree` with the released rows, which are used up, in their places."""
     for table in walk(tree, exp.Table):
         index, sets = table.meta.get(NODE, -1), table.meta.get(SETS, ())
         body = _together(bodies, index, sets) if len(sets) > 1 else bodies.get(index)
         if body is not None:
             alias = table.args.get("alias") or exp.TableAlias(this=exp.to_identifier(table.name))
-            table.replace(exp.Subquery(this=copied(body), alias=copied(alias)))
+            own = body if body.parent is None else copied(body)
+            table.replace(exp.Subquery(this=own, alias=copied(alias)))
     return tree
 
 

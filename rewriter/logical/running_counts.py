@@ -18,6 +18,7 @@ from sqlglot import exp
 from rewriter.binder.contribution_bounds import Bound, rows_per_group
 from rewriter.ir.measure import Running
 from rewriter.ir.relation import Relation
+from rewriter.ir.texts import sql_text
 from rewriter.ir.types import DATED
 from rewriter.logical.aggregate_calls import Call, read_call
 from rewriter.logical.lasting_streams import declared_horizon, grain_of
@@ -83,7 +84,7 @@ def _shape(
     items = [key_of(e) for e in window.args.get("partition_by") or []]
     if time is None or not items or time in items:
         return None
-    return time, tuple(sorted(i for i in items if i is not None)), window.this.this.sql()
+    return time, tuple(sorted(i for i in items if i is not None)), sql_text(window.this.this)
 
 
 def _from_the_start(frame: exp.Expr | None) -> bool:

@@ -90,6 +90,7 @@ from rewriter.binder.windows import first_rows, with_windows
 from rewriter.binder.zero_fill import check_zero_fill, refuse_kept
 from rewriter.effort import EXPANDED, bounded, spend
 from rewriter.ir.relation import Field, Relation, is_inner_unit, leaves
+from rewriter.ir.texts import sql_text
 from rewriter.ir.trees import walk
 from rewriter.logical.aggregate_node import dp_nodes
 from rewriter.logical.alias_order import numbered
@@ -479,17 +480,17 @@ class QueryAnalyzer(Conditions):
         """Mark the constants in the keys of GROUP BY, and wherever the SELECT repeats such a key."""
         keys = list(named_keys(tree))
         self._fold(ctes, keys)
-        said = {key.sql() for key in keys if any(CONSTANT in part.meta for part in walk(key))}
+        said = {sql_text(key) for key in keys if any(CONSTANT in part.meta for part in walk(key))}
         if said:
             clauses = [*tree.expressions, tree.args.get("having"), tree.args.get("order")]
             parts = [part for clause in clauses if clause is not None for part in walk(clause)]
-            self._fold(ctes, [part for part in parts if part.sql() in said])
+            self._fold(ctes, [part for part in parts if sql_text(part) in said])
 
     def _with_lookups(self, tree: exp.Select, relation: Relation, ctes: Ctes) -> Relation:
         """The relation joined with its correlated scalar subqueries, each marked with the value that replaces it."""
         known: dict[str, exp.Expr] = {}
         for subquery in scalars([tree.args.get(part) for part in ("where", "group", "expressions")]):
-            text = subquery.sql()
+            text = sql_text(subquery)
             if text in known:
                 subquery.meta[CONSTANT] = known[text]
                 continue

@@ -11,6 +11,7 @@ from itertools import product
 
 from sqlglot import exp
 
+from rewriter.ir.texts import sql_text
 from rewriter.ir.trees import copied, walk
 from rewriter.syntax.postgres_dialect import CALLED, UNKNOWN, WRITTEN
 
@@ -24,14 +25,15 @@ def spellings(tree: exp.Expr) -> Iterator[str]:
     >>> list(spellings(parse_one("SELECT a NOT IN (1)", dialect="postgres")))
     ['SELECT a NOT IN (1)', 'SELECT NOT a IN (1)']
     """
-    negated = [n.this for n in walk(tree, exp.Not)]
+    nodes = walk(tree)
+    negated = [n.this for n in nodes if isinstance(n, exp.Not)]
     inward = (True, False) if any(isinstance(n, NEGATED) for n in negated) else (False,)
-    commas = (False, True) if walk(tree, exp.Substring) else (False,)
-    fields = (False, True) if walk(tree, exp.Interval) else (False,)
-    frames = (False, True) if any(map(_to_here, walk(tree, exp.WindowSpec))) else (False,)
+    commas = (False, True) if any(isinstance(n, exp.Substring) for n in nodes) else (False,)
+    fields = (False, True) if any(isinstance(n, exp.Interval) for n in nodes) else (False,)
+    frames = (False, True) if any(isinstance(n, exp.WindowSpec) and _to_here(n) for n in nodes) else (False,)
     signs = (False, True) if any(type(n) in _ABSENT for n in negated) else (False,)
     for choices in product(inward, commas, fields, frames, signs):
-        yield _respelt(_said(tree), *choices).sql("postgres", copy=False)
+        yield sql_text(_respelt(_said(tree), *choices), "postgres")
 
 
 _NAMES = frozenset(
@@ -105,8 +107,8 @@ def _operator(node: exp.Expr, sign: str) -> exp.Expr:
 def _trim(node: exp.Expr) -> exp.Expr:
     """TRIM(LEADING ...), which would be written as ltrim(...)."""
     characters = node.args.get("expression")
-    within = f"{characters.sql('postgres')} FROM" if characters is not None else "FROM"
-    return exp.var(f"TRIM({node.args['position']} {within} {node.this.sql('postgres')})")
+    within = f"{sql_text(characters, 'postgres')} FROM" if characters is not None else "FROM"
+    return exp.var(f"TRIM({node.args['position']} {within} {sql_text(node.this, 'postgres')})")
 
 
 def _to_here(spec: exp.Expr) -> bool:
@@ -116,18 +118,18 @@ def _to_here(spec: exp.Expr) -> bool:
 
 def _inward(inner: exp.Expr) -> str:
     """A negation written inside: x NOT IN (...), x NOT BETWEEN ..., x IS NOT TRUE; else empty."""
-    value = inner.this.sql("postgres")
+    value = sql_text(inner.this, "postgres")
     if isinstance(inner, exp.In) and inner.expressions:
-        return f"{value} NOT IN ({', '.join(e.sql('postgres') for e in inner.expressions)})"
+        return f"{value} NOT IN ({', '.join(sql_text(e, 'postgres') for e in inner.expressions)})"
     if isinstance(inner, exp.Between):
-        low, high = (inner.args[end].sql("postgres") for end in ("low", "high"))
+        low, high = (sql_text(inner.args[end], "postgres") for end in ("low", "high"))
         return f"{value} NOT BETWEEN {low} AND {high}"
     if isinstance(inner, exp.SimilarTo):
-        return f"{value} NOT SIMILAR TO {inner.expression.sql('postgres')}"
+        return f"{value} NOT SIMILAR TO {sql_text(inner.expression, 'postgres')}"
     if isinstance(inner, exp.Escape) and isinstance(inner.this, exp.SimilarTo):
-        return f"{_inward(inner.this)} ESCAPE {inner.expression.sql('postgres')}"
+        return f"{_inward(inner.this)} ESCAPE {sql_text(inner.expression, 'postgres')}"
     if isinstance(inner, exp.Is) and isinstance(inner.expression, exp.Boolean):
-        return f"{value} IS NOT {inner.expression.sql('postgres')}"
+        return f"{value} IS NOT {sql_text(inner.expression, 'postgres')}"
     return ""
 
 
@@ -142,7 +144,7 @@ def _respelt(tree: exp.Expr, inward: bool, comma: bool, field: bool, frame: bool
     for interval in walk(tree, exp.Interval) if field else []:
         if isinstance(interval.this, exp.Literal) and isinstance(interval.args.get("unit"), exp.Var):
             interval.replace(
-                exp.var(f"INTERVAL {interval.this.sql('postgres')} {interval.args['unit'].name}")
+                exp.var(f"INTERVAL {sql_text(interval.this, 'postgres')} {interval.args['unit'].name}")
             )
     for node in walk(tree, exp.Substring) if comma else []:
         node.replace(exp.Anonymous(this="substring", expressions=_arguments(node)))

@@ -1,0 +1,136 @@
+"""Trees of SQL as texts: sqlglot's generators, which look for every clause that some dialect has in each node.
+
+Names, columns, types and SELECTs make up most of a text, and ours have few clauses: they are written here, to the same
+letters. Whatever has more than these goes to sqlglot's own methods.
+"""
+
+from __future__ import annotations
+
+import threading
+from functools import lru_cache
+from typing import Any
+
+from sqlglot import exp
+from sqlglot.dialects.dialect import Dialect
+from sqlglot.generator import Generator
+from sqlglot.helper import name_sequence
+
+_CLAUSES = ("from_", "joins", "where", "group", "having", "order", "limit", "offset")
+_SELECT = frozenset({*_CLAUSES, "expressions", "with_"})
+_TABLE = frozenset({"this", "db", "alias"})
+_OWN_SHAPES = ("spark",)
+"""Dialects that write some SELECTs and casts otherwise than as they are."""
+
+
+def sql_text(node: exp.Expr, dialect: str = "", *, pretty: bool = False) -> str:
+    """The text of a tree. PostgreSQL's dialect and the engines' may change the tree while they write it.
+
+    >>> sql_text(exp.column("a", "t").eq(exp.Literal.string("b")), "postgres")
+    "t.a = 'b'"
+    """
+    return str(_written(dialect, pretty).generate(node, copy=False))
+
+
+def fragment(node: exp.Expr, dialect: str = "", *, pretty: bool = False) -> exp.Var:
+    """A tree as a leaf of another one, which writes its text there.
+
+    >>> sql_text(exp.Paren(this=fragment(exp.column("a").eq(exp.null()))))
+    '(a = NULL)'
+    """
+    return exp.Var(this=_written(dialect, pretty).sql(node))
+
+
+class _Writers(threading.local):
+    """The writers of one thread."""
+
+    def __init__(self) -> None:
+        self.known: dict[tuple[str, bool], Generator] = {}
+
+
+_WRITERS = _Writers()
+
+
+def _written(dialect: str, pretty: bool) -> Generator:
+    found = _WRITERS.known.get((dialect, pretty))
+    if found is None:
+        found = _writer(dialect)(pretty=pretty, comments=False, dialect=_dialect(dialect))
+        _WRITERS.known[dialect, pretty] = found
+    found._next_name = name_sequence("_t")
+    return found
+
+
+@lru_cache
+def _dialect(name: str) -> Dialect:
+    return Dialect.get_or_raise(name or None)
+
+
+@lru_cache
+def _writer(name: str) -> type[Generator]:
+    """A dialect's generator, with what is below in place of its own."""
+    own: Any = _dialect(name).generator_class
+    types: dict[exp.DType, str] = {}
+    dispatch: dict[type[exp.Expr], Any] = {}
+
+    class Writer(own):  # type: ignore[misc]
+        def sql(self, expression: Any, key: str | None = None, comment: bool = True) -> Any:
+            if key is not None and expression.__class__ is not str:
+                expression = expression.args.get(key)
+            if expression.__class__ is str or not expression:
+                return expression or ""
+            handler = dispatch.get(expression.__class__)
+            return handler(self, expression) if handler else super().sql(expression)
+
+        def identifier_sql(self, expression: exp.Identifier) -> Any:
+            name = expression.args["this"]
+            if not name.isidentifier():
+                return super().identifier_sql(expression)
+            quoted = expression.args.get("quoted") or name.lower() in self.RESERVED_KEYWORDS
+            return f"{self._identifier_start}{name}{self._identifier_end}" if quoted else name
+
+        def column_sql(self, expression: exp.Column) -> Any:
+            args = expression.args
+            if args.get("db") or args.get("join_mark") or args.get("shadow"):
+                return super().column_sql(expression)
+            table, column = args.get("table"), self.sql(args["this"])
+            return f"{self.sql(table)}.{column}" if table else column
+
+        def datatype_sql(self, expression: exp.DataType) -> Any:
+            kind = expression.args["this"]
+            if any(value for part, value in expression.args.items() if part != "this"):
+                return super().datatype_sql(expression)
+            if kind not in types:
+                types[kind] = super().datatype_sql(expression)
+            return types[kind]
+
+        def table_sql(self, expression: exp.Table, sep: str = " AS ") -> Any:
+            args = expression.args
+            if any(args[part] for part in args.keys() - _TABLE):
+                return super().table_sql(expression, sep)
+            table, alias = self.sql(args["this"]), args.get("alias")
+            named = f"{self.sql(args['db'])}.{table}" if args.get("db") else table
+            return f"{named}{sep}{self.sql(alias)}" if alias else named
+
+        def alias_sql(self, expression: exp.Alias) -> str:
+            return f"{self.sql(expression.args['this'])} AS {self.sql(expression.args['alias'])}"
+
+    def cast(self: Any, node: exp.Expr) -> Any:
+        if len(node.args) > 2 or node.args["this"].__class__ is exp.IntDiv:
+            return dispatched[exp.Cast](self, node)
+        return f"CAST({self.sql(node.args['this'])} AS {self.sql(node.args['to'])})"
+
+    def select(self: Any, node: exp.Expr) -> Any:
+        args = node.args
+        if isinstance(args.get("limit"), exp.Fetch) or any(args[part] for part in args.keys() - _SELECT):
+            return dispatched[exp.Select](self, node)
+        shown = self.expressions(node)
+        written = [f"SELECT{self.sep()}{shown}" if shown else "SELECT"]
+        for clause in _CLAUSES:
+            value = args.get(clause)
+            if value:
+                written += map(self.sql, value) if value.__class__ is list else [self.sql(value)]
+        text = "".join(written)
+        return f"{self.sql(args['with_'])}{self.sep()}{text}" if args.get("with_") else text
+
+    dispatched = Writer()._dispatch
+    dispatch |= dispatched if name in _OWN_SHAPES else {**dispatched, exp.Cast: cast, exp.Select: select}
+    return Writer
