@@ -164,6 +164,10 @@ class Policy:
     search_path: tuple[str, ...] = ("public",)
     unit_clips: bool = False
 
+    def __hash__(self) -> int:
+        # A policy is a key of what is kept for it. It is compared by all that it has, which cannot all be hashed.
+        return hash(self.search_path)
+
     @property
     def secretive(self) -> bool:
         """Whether SQL of the owner's is part of it, which analysts may not see."""

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 
 from sqlglot import exp
 
@@ -30,6 +31,7 @@ from rewriter.emit.sources import derived_rows, front_rows
 from rewriter.ir.measure import Count, Joint, Measure, Moment, Quantiles
 from rewriter.ir.measure import parts as read_by
 from rewriter.ir.relation import UNIT, Relation, SemiJoin, Source, equated, is_inner_unit, leaf, leaves, parts
+from rewriter.ir.texts import sql_text
 from rewriter.ir.trees import (
     alias,
     and_,
@@ -47,7 +49,7 @@ from rewriter.ir.trees import (
 from rewriter.ir.types import INTEGERS, Type, type_named
 from rewriter.logical.plan import AggregateNode
 from rewriter.plan import Cells, CellTexts, HistogramQuery, UniqueKey
-from rewriter.policy import Column, Hop, Policy, Table
+from rewriter.policy import Column, Hop, Policy, Table, TableName
 from rewriter.scalar.typecheck import Parameters, type_of
 
 Scanned = tuple[tuple[str, str, str, str], ...]
@@ -141,7 +143,7 @@ def types_query(node: AggregateNode, parameters: Parameters, sent: int) -> str:
     for found in walk(query, exp.Parameter):
         if int(found.name) > sent:
             found.replace(exp.var(f"NULL::{parameters[int(found.name) - 1].type}"))
-    return query.sql("postgres", copy=False)
+    return sql_text(query, "postgres")
 
 
 def _front_source(source: Source) -> exp.Expr:
@@ -370,7 +372,7 @@ class Emitter:
         if not source.private:
             return self.public_scan(source, columns)
         scan = self.private_scan(source, [c for c in columns if c != UNIT], units_later=units_later)
-        return scan.subquery(source.alias, copy=False)
+        return exp.Subquery(this=scan, alias=exp.TableAlias(this=exp.to_identifier(source.alias)))
 
     def public_scan(self, source: Source, columns: Sequence[str]) -> exp.Expr:
         scanned = self.columns(source, "s", columns)
@@ -387,15 +389,32 @@ class Emitter:
             for name, value in values
         ]
 
-    def private_scan(self, source: Source, columns: Sequence[str], *, units_later: bool) -> exp.Select:
+    def private_scan(self, source: Source, columns: Sequence[str], *, units_later: bool) -> exp.Expr:
         """The rows of a private table that a unit owns, with the unit as _o."""
         table = source.table
+        chosen = source.single and frozenset(table.unit) not in table.keys
+        kept = self.dialect.open and self.policy.tables.get((table.schema, table.name)) is table
+        if chosen or not kept:
+            return self.unit_rows(table, columns, chosen=chosen, units_later=units_later)
+        named = table.schema, table.name
+        text, alone = _unit_rows(self.policy, self.dialect, named, tuple(columns), units_later)
+        self.read |= alone.read
+        self.unique |= alone.unique
+        self.unchecked |= alone.unchecked
+        return copied(text)
+
+    def unit_rows(
+        self, table: Table, columns: Sequence[str], *, chosen: bool = False, units_later: bool = False
+    ) -> exp.Select:
+        """As `private_scan`; `chosen`: one row a unit."""
+        source = Source("s", table, single=chosen)
         virtual = {c.name for c in table.columns if c.virtual}
         stored = [c for c in columns if c not in virtual]
-        if source.single and frozenset(table.unit) not in table.keys:
-            scan = self.first_rows(table, "s")
-        else:
-            scan = self.dialect.rows(table, [*stored, *self.leading(table)], "s")
+        scan = (
+            self.first_rows(table, "s")
+            if chosen
+            else self.dialect.rows(table, [*stored, *self.leading(table)], "s")
+        )
         query = select(*self.columns(source, "s", stored), source=scan)
         parts, query = self.owner(table, "s", query, units_later=units_later)
         owner = parts[0][0] if len(parts) == 1 else self.dialect.row(parts)
@@ -519,6 +538,16 @@ class Emitter:
             exp.column(order) > 0, copy=False
         )
         return query.order_by(*ordered, copy=False)
+
+
+@lru_cache(maxsize=1000)
+def _unit_rows(
+    policy: Policy, dialect: Engine, table: TableName, columns: tuple[str, ...], units_later: bool
+) -> tuple[exp.Var, Emitter]:
+    """The text of `unit_rows` and what it has noted: statements read the same tables over and over."""
+    emitter = Emitter(policy, (), 1, dialect)
+    rows = emitter.unit_rows(policy.tables[table], columns, units_later=units_later)
+    return dialect.fragment(rows), emitter
 
 
 def _typed(keys: list[str], types: list[Type]) -> list[Typed]:

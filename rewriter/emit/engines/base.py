@@ -24,6 +24,7 @@ from rewriter.effort import spend
 from rewriter.emit.engines.parts import Guarded, calendar, dates, divided, number, operation, when
 from rewriter.emit.engines.row_expression import called_functions
 from rewriter.ir.relation import Relation
+from rewriter.ir.texts import fragment, sql_text
 from rewriter.ir.trees import (
     alias,
     and_,
@@ -81,6 +82,7 @@ class Engine(ABC):
         squares: a type that holds the sums of the squares of whole numbers up to 2^50 in size.
         texts: the type of texts.
         both: the function that trims both ends.
+        pretty: its SQL has lines.
         operand_types: in which numbers of a type are computed; DOUBLE for those that are not listed.
         result_types: to which results of a type are cast; those that are not listed stay as they were computed.
     """
@@ -100,6 +102,7 @@ class Engine(ABC):
     squares = "DECIMAL(38, 0)"
     texts = "VARCHAR"
     both = "TRIM"
+    pretty = True
     operand_types: Mapping[Type, str] = {
         Type.INT2: "SMALLINT",
         Type.INT4: "INT",
@@ -114,7 +117,15 @@ class Engine(ABC):
 
     def sql(self, query: exp.Expr) -> str:
         """The text of a query, whose tree is used up."""
-        return query.sql(self.name, pretty=True, copy=False)
+        return sql_text(self.settled(query), self.name, pretty=self.pretty)
+
+    def fragment(self, query: exp.Expr) -> exp.Var:
+        """The text of a query, whose tree is used up, as a part of another one's tree."""
+        return fragment(self.settled(query), self.name, pretty=self.pretty)
+
+    def settled(self, query: exp.Expr) -> exp.Expr:
+        """A query as the engine wants it on the whole."""
+        return query
 
     def table(self, table: Table) -> Sequence[str]:
         """The parts of a table's name."""

@@ -11,7 +11,7 @@ from sqlglot import exp
 from rewriter.canonical.normalize import canonical
 from rewriter.emit.engines.postgres import Postgres
 from rewriter.ir.relation import Relation, leaf
-from rewriter.ir.trees import cast, select
+from rewriter.ir.trees import cast, select, walk
 from rewriter.ir.types import Type, type_named
 from rewriter.policy import Column, Table
 from rewriter.scalar.functions import COMPARISONS
@@ -28,9 +28,7 @@ class Neutral(Postgres):
 
     fenced = False
     adds_stored = False
-
-    def sql(self, query: exp.Expr) -> str:
-        return query.sql(self.name, copy=False)
+    pretty = False
 
     def table(self, table: Table) -> Sequence[str]:
         return table.schema, table.name
@@ -58,6 +56,8 @@ class Neutral(Postgres):
                 return cast(value, "DECIMAL")
             return value
 
+        if not walk(node, exp.Parameter):
+            return canonical(node, relation)
         return canonical(node.transform(settled), relation, copy=False)
 
     def cell(self, value: exp.Expr, of: Type) -> exp.Expr:

@@ -69,8 +69,8 @@ class Spark(Engine):
     numeric = Type.NUMERIC.cell
     both = "BTRIM"
 
-    def sql(self, query: exp.Expr) -> str:
-        return super().sql(_tried(query))
+    def settled(self, query: exp.Expr) -> exp.Expr:
+        return _tried(query)
 
     def row(self, parts: Sequence[tuple[exp.Expr, Type]]) -> exp.Expr:
         return exp.Anonymous(this="STRUCT", expressions=super().row(parts).expressions)
