@@ -247,8 +247,11 @@ class BoundNode:
         return clipped_query(self._vectors(vectors), clips)
 
     def _vectors(self, vectors: Sequence[Vector]) -> Vectors:
-        cells = self.cells or () if self.aggregate.keys else ((),)
-        return Vectors(self.aggregate, vectors, cells, self._context)
+        def made(node: BoundNode) -> Vectors:
+            cells = node.cells or () if node.aggregate.keys else ((),)
+            return Vectors(node.aggregate, vectors, cells, node._context)
+
+        return self.noted(("vectors", tuple(vectors)), made)
 
     def items(self, place: int, most: int) -> HistogramQuery:
         """The backend's SQL for the items `place` of each unit in known groups, `most` of a unit in a group."""

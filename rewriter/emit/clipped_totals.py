@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from sqlglot import exp
 
@@ -52,6 +53,11 @@ class Vectors:
         pairs = zip(self.measures, self.vectors, strict=True)
         return tuple(m.anchor if isinstance(m, Total) else vector.row for m, vector in pairs)
 
+    @cached_property
+    def measured(self) -> CellQuery:
+        """What their lengths and their sums are read from."""
+        return _measured(self)
+
 
 def averages_query(vectors: Vectors, steps: int, most: int) -> HistogramQuery:
     """The rows (vector, place, units): how many units have their average over all cells at a place.
@@ -86,7 +92,7 @@ def lengths_query(vectors: Vectors, steps: int, most: int) -> HistogramQuery:
     Bin n has the lengths up to anchor 2^(n/steps), rounded to an integer, that no bin before it has; all longer ones
     are in the bin `most`.
     """
-    query = _measured(vectors)
+    query = vectors.measured.begun()
     squares = [f"q{n}" for n in range(len(vectors.vectors))]
     query.add("l", _in_turn("n", anchors=vectors.anchors, q=squares))
     # Ends of bins are integers: a length is within one if the next integer is.
@@ -108,7 +114,7 @@ def clipped_query(vectors: Vectors, clips: Sequence[tuple[int, int]]) -> Histogr
     `clips`: length and scale of each vector, whose parts come one after the other. A vector that is short enough is
     multiplied in whole numbers; of a longer one each part is rounded towards 0.
     """
-    query = _measured(vectors)
+    query = vectors.measured.begun()
     columns: list[exp.Expr] = []
     for number, (measure, (length, scale)) in enumerate(zip(vectors.measures, clips, strict=True)):
         square = exp.column(f"q{number}", table="n")

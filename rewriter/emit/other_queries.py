@@ -7,8 +7,10 @@ time for running counts. In all of them a unit has at most the rows, items and g
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 from types import MappingProxyType
+from typing import Self
 
 from sqlglot import exp
 
@@ -18,7 +20,7 @@ from rewriter.emit.histogram import Emitter
 from rewriter.emit.measures import item_type, numbered, signed, unmeasured, with_ranks
 from rewriter.ir.measure import ROW, DistinctItems, Quantiles, Running
 from rewriter.ir.relation import UNIT
-from rewriter.ir.trees import alias, and_, cast, join, not_, paren, select, with_
+from rewriter.ir.trees import alias, and_, cast, copied, join, not_, paren, select, with_
 from rewriter.ir.types import INTEGERS, Type
 from rewriter.logical.plan import AggregateNode
 from rewriter.plan import Cells, CellTexts, HistogramQuery
@@ -216,13 +218,21 @@ class CellQuery:
         self.named = [(exp.column(k), of) for k, of in zip(self.keys, self.types, strict=True)]
         self.unit = (exp.column(UNIT), self.emitter.unit_type(node.relation))
         rows = self.emitter.rows(node, typed=typed, units_later=units_later)
-        self._ctes: list[tuple[str, exp.Query]] = [("r", rows)]
+        self._ctes: list[tuple[str, exp.Expr]] = [("r", rows)]
 
     def add(self, name: str, body: exp.Query) -> None:
         self._ctes.append((name, body))
 
     def add_all(self, named: Sequence[tuple[str, exp.Query]]) -> None:
         self._ctes += named
+
+    def begun(self) -> Self:
+        """A query that begins as this one does, whose tree is used up."""
+        fragment = self.backend.dialect.fragment
+        self._ctes = [(n, b if isinstance(b, exp.Var) else fragment(b)) for n, b in self._ctes]
+        made = copy(self)
+        made._ctes = [(name, copied(body)) for name, body in self._ctes]
+        return made
 
     def group_number(self, delta0: int | None) -> list[exp.Expr]:
         """_d, a group's number among those of its unit, by a keyed order where there may be several."""

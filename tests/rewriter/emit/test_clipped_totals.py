@@ -197,6 +197,8 @@ def queries(sql: str, dialect: Engine) -> Queries:
     bins = [lengths_query(every, 4, 200)]
     bins += [averages_query(replace(every, vectors=joint), 4, 164)] if joint else []
     sums = [clipped_query(every, [(length, SCALE)] * len(vectors)) for length in LENGTHS]
+    # What was written before it is used again, or written anew, as the same text.
+    assert sums[0] == clipped_query(replace(every), [(LENGTHS[0], SCALE)] * len(vectors))
     return Queries(bins, sums, parts[1:])
 
 
