@@ -224,6 +224,7 @@ def gaussian_weighted_threshold(
     )
 
 
+@lru_cache(maxsize=1024)
 def weighted_gaussian_threshold(rho: Fraction, delta: Fraction, delta0: int) -> Fraction:
     """Give the Weighted Gaussian's T, rounded up: max over j of 1/sqrt(j) + sigma Phi^-1((1-delta)^(1/j)).
 
