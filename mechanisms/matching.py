@@ -5,6 +5,8 @@ The proof sheet is matching.md.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -23,13 +25,18 @@ def matching_counts(sets: ItemSets, most: int) -> Counts:
 
     int64, shape (most,). Counting Distinct Elements Under Person-Level DP, Section 1.1 (matching.md, Theorem 1).
     """
+    return matching_counts_at(sets, range(1, most + 1))
+
+
+def matching_counts_at(sets: ItemSets, bounds: Sequence[int]) -> Counts:
+    """Give DC(D; l) for each l of ascending bounds; int64, shape of `bounds`."""
     matching = _Matching(sets)
     counts = []
-    for bound in range(1, most + 1):
+    for bound in bounds:
         counts.append(matching.grow(bound))
         if counts[-1] == matching.union:
             break
-    return _filled(counts, most)
+    return _filled(counts, len(bounds))
 
 
 def greedy_counts(sets: ItemSets, most: int) -> Counts:
@@ -80,7 +87,7 @@ def _turn(owners: Integers, items: Integers, sets: ItemSets) -> NDArray[np.bool_
 
 
 class _Matching:
-    """A largest choice of at most `bound` items a person, no item twice, grown from one bound to the next.
+    """A largest choice of at most `bound` items a person, no item twice, grown from one bound to a larger one.
 
     Items that one person alone has are counted for that person first. The arrays are about the others, and about what
     is left of each person's bound for them.
@@ -103,7 +110,7 @@ class _Matching:
         self._settled_items = np.zeros(sets.size, dtype=np.bool_)
 
     def grow(self, bound: int) -> int:
-        """Extend a largest choice for bound - 1 to one for `bound`; give its size.
+        """Extend a largest choice for a smaller bound to one for `bound`; give its size.
 
         RuntimeError unless what the last search reached proves that none is larger.
         """

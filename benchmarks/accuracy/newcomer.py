@@ -33,13 +33,14 @@ under the policy's own budget, with `dpproxy.error_columns` for the judge's sake
 - *rough* if it is not, and says so: by intervals that hold what they should, and by a warning where noise may exceed a
   value;
 - *cut* if a number is further off than its interval, and the notice says what is left out of it (rows above a clip,
-  values beyond declared bounds, groups that were not found; a lower bound);
+  values beyond declared bounds, groups that were not found; a lower bound or an estimate from below);
 - *nothing* if it is empty or NULL and says why; *refused* if it is refused with a hint, free of charge;
 - *misleading* if more numbers are outside of their intervals and 10% off than chance allows (p < 0.01), or one is by
   more than 4 deviations, and nothing says what is left out; if noise exceeds a value without a warning; or if nothing
   comes out and nothing says why. A number without an interval counts as outside of it."""
 VERDICTS = ("useful", "rough", "cut", "nothing", "refused", "misleading")
-CUT = re.compile("does not cover|is not counted|a lower bound|of these alone")
+ONE_SIDED = re.compile("a lower bound|an estimate from below")
+CUT = re.compile(f"does not cover|is not counted|{ONE_SIDED.pattern}|of these alone")
 WIDTH, FAR, RARE = 1.96, 4, 0.01
 ENDS = ("_stddev", "_low", "_high")
 """How the names of error columns end."""
@@ -223,8 +224,8 @@ def verdict(answer: RowSet, truth: Answer, found: Sequence[Cell], keys: Sequence
         )
     if all(cell.useful for cell in found):
         return "useful"
-    # A lower bound holds whatever its noise is.
-    if any(cell.swamped for cell in found) and not warned and "a lower bound" not in said:
+    # A lower bound holds whatever its noise is, and is told with an estimate from below.
+    if any(cell.swamped for cell in found) and not warned and not ONE_SIDED.search(said):
         return "misleading"
     if (
         any(cell.far for cell in found)

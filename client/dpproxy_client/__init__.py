@@ -23,8 +23,8 @@ __all__ = ["Answer", "Client", "Column", "Cost", "Offer", "Refused", "TooExpensi
 
 GAUSSIAN, LAPLACE = 1.96, 2.12
 """How many standard deviations to both sides hold the value without noise with probability 95%."""
-ONE_SIDED = "PersonLevelDistinctCount"
-"""The mechanism whose value is a lower bound, around which there is no interval."""
+ONE_SIDED = ("PersonLevelDistinctCount", "DistinctCountCurve")
+"""The mechanisms whose value is a lower bound or an estimate from below, around which there is no interval."""
 STDDEV, LOW, HIGH = "_stddev", "_low", "_high"
 """Of the columns that `SET dpproxy.error_columns` adds."""
 SHOWN = 60
@@ -443,7 +443,7 @@ def _columns(
     noise = ", ".join(["", *(release[1] for release in releases)])
     factor = _factor(noise)
     unknown = _unknown(noise)
-    one_sided = any(ONE_SIDED in release[0] for release in releases)
+    one_sided = any(name in release[0] for release in releases for name in ONE_SIDED)
     found = []
     for place, (name, known) in enumerate(zip(names, own, strict=False)):
         stddev, low, high = (

@@ -26,6 +26,8 @@ from dpproxy.engine.select_partitions import PartitionSelection
 from dpproxy.engine.select_running import RunningSelection
 from mechanisms.correlated_counts import CorrelatedCounts
 from mechanisms.count_release import KnownCountRelease, PrivateCountRelease
+from mechanisms.distinct_count import PersonLevelDistinctCount
+from mechanisms.distinct_curve import DistinctCountCurve
 from mechanisms.histogram import Cost, Mechanism
 from mechanisms.known_domain import KnownGumb
 from mechanisms.numeric import ClampedSum
@@ -335,8 +337,21 @@ def _meter(meter: Measurement, groups: int, terms: ReleaseOptions) -> Iterator[P
         yield "Counted", f"values of more than about {meter.threshold} units"
         yield "Price", _units(worth(meter.cost(1)))
     elif isinstance(meter, DistinctMeter):
-        yield "Mechanism", f"{meter.name}, a lower bound"
+        yield from _distinct(meter.mechanism)
         yield "Price", _of_groups(meter, groups, worth)
+
+
+def _distinct(mechanism: DistinctCountCurve | PersonLevelDistinctCount) -> Iterator[Property]:
+    if isinstance(mechanism, PersonLevelDistinctCount):
+        yield "Mechanism", f"{mechanism.name}, a lower bound"
+        return
+    least, most = mechanism.bounds[0], mechanism.bounds[-1]
+    yield "Mechanism", f"{mechanism.name}, an estimate from below with a lower bound"
+    yield (
+        "Noise",
+        f"standard deviation {mechanism.stddev(least):.1f} where a unit counts for {least} value, "
+        f"to {mechanism.stddev(most):.1f} where it counts for {most}",
+    )
 
 
 def _clip(clip: UnitClip, what: str, share: Fraction) -> Iterator[Property]:

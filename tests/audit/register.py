@@ -14,6 +14,8 @@ from tests.audit import (
     continual_cases,
     correlated_cases,
     correlated_mutants,
+    curve_cases,
+    curve_mutants,
     distinct_cases,
     domain_mutants,
     gumb_cases,
@@ -39,6 +41,7 @@ CASES: tuple[Check, ...] = (
     *release_cases.CASES,
     *selection_cases.CASES,
     *distinct_cases.CASES,
+    *curve_cases.CASES,
     *numeric_cases.CASES,
     *clip_cases.CASES,
     *correlated_cases.CASES,
@@ -52,6 +55,7 @@ MUTANTS: tuple[Mutant, ...] = (
     *other_mutants.MUTANTS,
     *clip_mutants.MUTANTS,
     *correlated_mutants.MUTANTS,
+    *curve_mutants.MUTANTS,
 )
 LEVELS = Levels(
     privacy=PRIVACY_LEVEL / sum(check.privacy_looks for check in CASES),

@@ -96,6 +96,7 @@ QUESTIONS = (
     ),
     Question("DPSips", "SELECT DISTINCT hobby FROM hobbies", samples=200),
     Question("PersonLevelDistinctCount", "SELECT COUNT(DISTINCT hobby) FROM hobbies"),
+    Question("DistinctCountCurve", "SELECT COUNT(DISTINCT hobby) FROM hobbies", clips=True),
     Question("ClampedSum", "SELECT SUM(seconds) FROM visits"),
     Question("ClampedSum, KnownGauss", "SELECT AVG(seconds) FROM visits"),
     Question("QuantileTree", "SELECT percentile_cont(0.5) WITHIN GROUP (ORDER BY seconds) FROM visits"),

@@ -53,7 +53,6 @@ CHECKS = {
     "Averages of any number of rows": Check(0, (10,)),
     "Counts of units in groups that a unit may share": Check(1, (331,), 53),
 }
-LOWER_BOUNDS = ("How many different products", "How many different products, by group")
 BY_THE_ANSWER = "Counts of groups, without LIMIT"
 
 
@@ -108,7 +107,6 @@ def test_the_answer_is_near_the_truth_at_the_pages_price(demo: Running, clone: P
         errors = [value - one for value, one in zip(values, exact, strict=False)]
         assert all(abs(e) < most for e, most in zip(errors, check.errors, strict=True)), (row, exact)
         assert exact[0] > check.above
-        assert title not in LOWER_BOUNDS or errors[0] < 0.1 * exact[0]
     paid, told = CHARGED.search(said), CHARGED.search(shown)
     assert paid
     assert told

@@ -15,6 +15,7 @@ from mechanisms.continual import Events, RunningCounter, UnknownDomainBinary
 from mechanisms.correlated_counts import CorrelatedCounts
 from mechanisms.count_release import KnownCountRelease, PrivateCountRelease
 from mechanisms.distinct_count import PersonLevelDistinctCount
+from mechanisms.distinct_curve import DistinctCountCurve
 from mechanisms.histogram import Cost, Histogram, Release
 from mechanisms.item_sets import encoded
 from mechanisms.known_domain import KnownGauss, KnownGumb, KnownLap
@@ -200,11 +201,14 @@ PAIRS = st.lists(st.tuples(st.integers(0, 8), st.integers(0, 8)), min_size=1, ma
 @EXAMPLES
 @given(PAIRS, SEEDS)
 def test_item_sets_have_no_row_order(pairs: list[tuple[int, int]], seed: bytes) -> None:
-    """WeightedGaussian, DP-SIPS and both distinct counts, of rows as they come and shuffled."""
+    """WeightedGaussian, DP-SIPS and all distinct counts, of rows as they come and shuffled."""
     selections = [
         kind(Fraction(1), Fraction(1, 4), Fraction(40), Fraction(1), 3) for kind in (WeightedGaussian, DPSips)
     ]
-    distinct = [PersonLevelDistinctCount(Fraction(1), 4, Fraction(1, 20), counting) for counting in METHODS]
+    distinct: list[PersonLevelDistinctCount | DistinctCountCurve] = [
+        PersonLevelDistinctCount(Fraction(1), 4, Fraction(1, 20), counting) for counting in METHODS
+    ]
+    distinct.append(DistinctCountCurve(Fraction(1), 9, Fraction(1, 20)))
     outcomes = []
     for order in (list(range(len(pairs))), _shuffled(len(pairs), seed)):
         persons, items = (np.array([pairs[n][side] for n in order]) for side in (0, 1))

@@ -1,10 +1,11 @@
-"""Distinct counts of items in groups already selected: one person-level distinct count per group.
+"""Distinct counts of items in groups already selected: for each group a curve of counts, or the paper's one count.
 
-Why: docs/decisions/more-items-than-count.md.
+Why: docs/decisions/more-items-than-count.md, docs/decisions/distinct-counts-are-a-curve.md.
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -14,7 +15,8 @@ from dpproxy.engine.group_selection import FREE, Fetch, Measured, MeasuredColumn
 from dpproxy.engine.measurement.base import GroupBound
 from dpproxy.engine.options import ReleaseOptions
 from dpproxy.engine.planner import BoundNode
-from mechanisms.distinct_count import PersonLevelDistinctCount
+from mechanisms.distinct_count import LOOKED_AT, DistinctCount, PersonLevelDistinctCount
+from mechanisms.distinct_curve import DistinctCountCurve, DistinctEstimate
 from mechanisms.histogram import Cost, Counts
 from mechanisms.item_sets import ItemSets
 from mechanisms.randomness import Plain, Stream
@@ -23,7 +25,8 @@ from rewriter.plan import Cells, HistogramQuery
 
 @dataclass(frozen=True)
 class DistinctMeter:
-    """The distinct items `place` of a node: 5/4 information units for each group that a unit can be in."""
+    """The distinct items `place` of a node: one information unit for each group that a unit can be in, or 5/4 with the
+    paper's mechanism."""
 
     node: BoundNode
     place: int
@@ -32,11 +35,12 @@ class DistinctMeter:
     rounds: int = 1
 
     @property
-    def mechanism(self) -> PersonLevelDistinctCount:
+    def mechanism(self) -> DistinctCountCurve | PersonLevelDistinctCount:
         """The count of one group."""
-        return PersonLevelDistinctCount(
-            self.terms.settings.eps_per, self.terms.max_items, self.terms.beta, "matching"
-        )
+        eps_per, most, beta = self.terms.settings.eps_per, self.terms.max_items, self.terms.beta
+        if self.node.policy.unit_clips:
+            return DistinctCountCurve(eps_per, LOOKED_AT * most, beta)
+        return PersonLevelDistinctCount(eps_per, most, beta, "matching")
 
     @property
     def name(self) -> str:
@@ -58,17 +62,43 @@ class DistinctMeter:
         rows, units, items = fetched.counts(0) - 1, fetched.codes(1), fetched.codes(2)
         order = np.lexsort((items, units, rows))
         ends = np.searchsorted(rows[order], np.arange(len(cells) + 1))
-        values, deviations, bounds = [], [], []
+        releases = []
         for cell in range(len(cells)):
             own = order[ends[cell] : ends[cell + 1]]
-            release = self.mechanism.release(_sets(units[own], items[own]), stream.child("count", cell))
-            values.append(max(release.lower_bound, 0))
-            deviations.append(release.stddev)
-            bounds.append(release.bound)
-        said = f"{min(bounds)}" if len(set(bounds)) == 1 else f"{min(bounds)} to {max(bounds)}"
-        note = f"a lower bound of the distinct count, each unit counted for at most {said} values"
-        column = MeasuredColumn(tuple(values), tuple(deviations), (note,))
+            releases.append(
+                self.mechanism.release(_sets(units[own], items[own]), stream.child("count", cell))
+            )
+        column = MeasuredColumn(
+            tuple(max(_value(release), 0) for release in releases),
+            tuple(release.stddev for release in releases),
+            (self._note(releases),),
+        )
         return Measured({(self.place, None): column}, self.cost(len(cells)))
+
+    def _note(self, releases: Sequence[DistinctCount | DistinctEstimate]) -> str:
+        bounds = [release.bound for release in releases]
+        counted = f"each unit counted for at most {_span(bounds)} value{'s' if max(bounds) > 1 else ''}"
+        below = [r.estimate - r.lower_bound for r in releases if isinstance(r, DistinctEstimate)]
+        if not below:
+            return f"a lower bound of the distinct count, {counted}"
+        least = f"{max(releases[0].lower_bound, 0):,}" if len(below) == 1 else f"that less {_span(below)}"
+        return (
+            f"an estimate from below of the distinct count, {counted}, at least {least} "
+            f"with {100 * (1 - float(self.terms.beta)):g}%"
+        )
+
+
+def _value(release: DistinctCount | DistinctEstimate) -> int:
+    return release.estimate if isinstance(release, DistinctEstimate) else release.lower_bound
+
+
+def _span(numbers: Collection[int]) -> str:
+    """
+    >>> _span([81, 81]), _span([81, 9])
+    ('81', '9 to 81')
+    """
+    least, most = min(numbers), max(numbers)
+    return f"{least:,}" if least == most else f"{least:,} to {most:,}"
 
 
 def _sets(units: Counts, items: Counts) -> ItemSets:

@@ -16,7 +16,7 @@ from tests.dpproxy.serving import POLICY, make
 
 pytestmark = pytest.mark.service
 
-ALLOWANCES = "[privacy]\nallowances = { count_release = 12, partition_selection = 7, distinct_count = 3 }\n"
+ALLOWANCES = "[privacy]\nallowances = { count_release = 12, partition_selection = 7, distinct_count = 2 }\n"
 MORE = """
 [tables.words]
 privacy_unit = "person_id"
@@ -71,7 +71,7 @@ def explained(ann: Analyst, sql: str) -> list[str]:
             "at most 11 information units and 1 call",
             "10 information units and 1 call, the whole allowance",
         ),
-        (DISTINCT, "at most 1.25 information units and 0 calls", "1.25 information units"),
+        (DISTINCT, "at most 1 information unit and 0 calls", "1 information unit"),
         (
             "SELECT place, COUNT(DISTINCT person_id) FROM words GROUP BY place",
             "at most 1.9 information units and 0 calls",
@@ -120,12 +120,12 @@ def test_distinct_counts_above_the_allowance_are_refused(ann: Analyst) -> None:
         ann.ask("SELECT place, COUNT(DISTINCT word) FROM words GROUP BY place")
     assert (refused.value.code, refused.value.message) == (
         "PV025",
-        "distinct counts of values may cost at most 3 information units in a query here; "
-        "this query needs 3.75 information units",
+        "distinct counts of values may cost at most 2 information units in a query here; "
+        "this query needs 3 information units",
     )
     assert ann.used() == (0, 0)
     ann.ask(DISTINCT)
-    assert ann.used() == (1.25, 0)
+    assert ann.used() == (1, 0)
 
 
 def test_the_top_half_costs_half_where_counts_are_not_asked_for(ann: Analyst) -> None:
@@ -191,11 +191,11 @@ def test_what_costs_more_than_the_session_allows_is_refused_with_a_way_out(ann: 
 @pytest.mark.parametrize("most", ["0.5", "2", "12", "13"])
 def test_several_parts_share_what_there_is(ann: Analyst, most: str) -> None:
     sql = f"SELECT (SELECT COUNT(*) FROM ({WORDS}) w), (SELECT COUNT(*) FROM ({LISTED}) l), ({DISTINCT})"
-    if float(most) < 1.25 + 2:
+    if float(most) < 1 + 2:
         refusal = refused(ann, sql, {MAX_COST: most})
         assert refusal.hint is not None
         most = refusal.hint.split("= ")[1].split("`")[0]
-        assert most == "18.25", "1.25, and the usual 10 and 7"
+        assert most == "18", "1, and the usual 10 and 7"
     ann.ask(sql, {MAX_COST: most})
     paid = ann.used()
     assert 0 < paid[0] <= float(most)

@@ -205,12 +205,12 @@ def test_clips_need_no_lines(bare: Assessor, sql: str) -> None:
 
 def test_a_higher_allowance_turns_a_refusal(folder: Path) -> None:
     file = folder / "costly.toml"
-    allowances = "[privacy]\nallowances = { distinct_count = 1, partition_selection = 0 }\n"
+    allowances = "[privacy]\nallowances = { distinct_count = 0.5, partition_selection = 0 }\n"
     file.write_text(allowances + POLICY + "max_rows_per_unit = 100\n[tables.visits.columns]\nroom = {}\n")
     with assessing(configured(file)) as assessor:
         for sql, turned in (
             ("SELECT COUNT(DISTINCT room) FROM visits", "{ distinct_count = 50, partition_selection = 0 }"),
-            ("SELECT DISTINCT room FROM visits", "{ distinct_count = 1, partition_selection = 50 }"),
+            ("SELECT DISTINCT room FROM visits", "{ distinct_count = 0.5, partition_selection = 50 }"),
         ):
             one = assessor.assess(Listed(sql))
             assert one.refusal is not None
