@@ -1,4 +1,6 @@
-"""Which items may be named: WeightedGaussian and DP-SIPS. The proof sheet is partition_selection.md.
+"""Which items may be named: WeightedGaussian, DP-SIPS, and DP-SIPS that sets aside items of little weight.
+
+The proof sheet is partition_selection.md.
 
 Their input is every person's set of items; only labels leave, never a weight.
 """
@@ -6,7 +8,7 @@ Their input is every person's set of items; only labels leave, never a weight.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property, lru_cache
 
@@ -34,6 +36,8 @@ SMALLEST_RHO, LARGEST_RHO = Fraction(1, 10**12), Fraction(1000)
 SMALLEST_DELTA = Fraction(1, 1 << 200)
 SHARES = Fraction(1, 13), Fraction(3, 13), Fraction(9, 13)
 """What the rounds of DP-SIPS spend of rho and delta."""
+BEHIND = 2
+"""An item is set aside whose noisy weight is so many standard deviations below the last round's threshold."""
 
 
 @dataclass(frozen=True)
@@ -45,13 +49,16 @@ class WeightRound:
 
     `rho`, `delta`: what the round spends; `delta0`: the most items of one person that get weight; `floor`: labels of
     less weight (in 2^-20) need not be handed over, which lifts the threshold by as much: 1 for every label that has
-    any. ValueError for parameters out of range. DP-SIPS, Algorithm 2 (partition_selection.md, Theorem 1).
+    any; `aside`: labels of less noisy weight get none in later rounds, None for no such labels; with a number every
+    label that anybody has is handed over. ValueError for parameters out of range. DP-SIPS, Algorithm 2
+    (partition_selection.md, Theorem 1).
     """
 
     rho: Fraction
     delta: Fraction
     delta0: int
     floor: int = 1
+    aside: int | None = None
 
     def __post_init__(self) -> None:
         check_bounds(delta0=self.delta0, floor=self.floor)
@@ -61,6 +68,11 @@ class WeightRound:
             raise ValueError("rho must be a Fraction from 1e-12 to 1000")
         if not isinstance(self.delta, Fraction) or not SMALLEST_DELTA <= self.delta < Fraction(1, 2):
             raise ValueError("delta must be a Fraction from 2^-200 to below 1/2")
+
+    @property
+    def least(self) -> int:
+        """The least weight of the labels that are handed over: 0 for all that are in a set, kept there or not."""
+        return self.floor if self.aside is None else 0
 
     @property
     def sigma_squared(self) -> Fraction:
@@ -86,15 +98,24 @@ class WeightRound:
     def decide(self, weights: Counts, stream: Stream) -> Integers:
         """Give the positions of the labels that come out, ascending.
 
-        `weights`: int64, one a label, each label once, none below `floor` (ValueError); `stream`: one that was not
+        `weights`: int64, one a label, each label once, none below `least` (ValueError); `stream`: one that was not
         used before.
+        """
+        return self.sort_out(weights, stream)[0]
+
+    def sort_out(self, weights: Counts, stream: Stream) -> tuple[Integers, Integers]:
+        """Give the positions of the labels that come out, as `decide` does, and of those that are set aside.
+
+        Those set aside are private: they serve to leave their labels out of later rounds, and do not leave.
         """
         if weights.dtype != np.int64 or weights.ndim != 1:
             raise ValueError("weights must be int64, one a label")
-        if len(weights) and (weights.min() < self.floor or weights.max() > LARGEST_COUNT):
+        if len(weights) and (weights.min() < self.least or weights.max() > LARGEST_COUNT):
             raise ValueError("weights must lie between the floor and 2^53")
         noisy = weights + discrete_gaussian(stream, self.sigma_squared, len(weights))
-        return np.flatnonzero(noisy > self.threshold).astype(np.int64)
+        behind = noisy < self.aside if self.aside is not None else np.zeros(len(noisy), dtype=np.bool_)
+        out = (noisy > self.threshold) & (weights >= self.floor)
+        return np.flatnonzero(out).astype(np.int64), np.flatnonzero(behind & ~out).astype(np.int64)
 
 
 @dataclass(frozen=True)
@@ -103,7 +124,7 @@ class WeightedGaussian:
 
     >>> mechanism = WeightedGaussian(Fraction(1), Fraction(1, 10**5), Fraction(4, 5), Fraction(1), delta0=100)
     >>> mechanism.rounds
-    (WeightRound(rho=Fraction(1, 10), delta=Fraction(1, 100000), delta0=100, floor=1),)
+    (WeightRound(rho=Fraction(1, 10), delta=Fraction(1, 100000), delta0=100, floor=1, aside=None),)
 
     `information`, `calls`: what it spends, in units: rho = information eps_per^2/8, delta = calls delta_per, below
     1/2; `delta0`: the most items of one person that get weight; `floor`: as in WeightRound. ValueError for parameters
@@ -172,10 +193,10 @@ class WeightedGaussian:
         chosen = [np.empty(0, dtype=np.int64)]
         for i, this in enumerate(self.rounds):
             weights = this.weights(sets)
-            present = np.flatnonzero(weights >= self.floor)
-            released = present[this.decide(weights[present], stream.child("round", i))]
-            chosen.append(released)
-            sets = sets.without(released)
+            present = np.flatnonzero(weights >= this.floor) if this.least else np.unique(sets.items)
+            released, aside = this.sort_out(weights[present], stream.child("round", i))
+            chosen.append(present[released])
+            sets = sets.without(present[np.concatenate([released, aside])])
         return Release(np.concatenate(chosen), None, None, self.cost_at_most)
 
 
@@ -193,6 +214,40 @@ class DPSips(WeightedGaussian):
     @cached_property
     def rounds(self) -> tuple[WeightRound, ...]:
         return tuple(WeightRound(s * self.rho, s * self.delta, self.delta0, self.floor) for s in SHARES)
+
+
+class PrunedSips(DPSips):
+    """DPSips whose later rounds leave out what is hardly going to come out, so that other items have more weight.
+
+    >>> mechanism = PrunedSips(Fraction(1), Fraction(1, 10**5), Fraction(13), Fraction(1), delta0=100)
+    >>> [this.aside and round(this.aside / 2**20, 3) for this in mechanism.rounds]
+    [-0.102, 1.588, None]
+
+    Parameters, price and errors as for DPSips; `floor` must be 1. partition_selection.md, Theorem 4; why:
+    docs/decisions/selection-sets-groups-aside.md.
+    """
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.floor != 1:
+            raise ValueError("floor must be 1 where items are set aside")
+
+    @property
+    def parameters(self) -> tuple[tuple[str, str], ...]:
+        return (*super().parameters, ("aside", "; ".join(str(this.aside) for this in self.rounds)))
+
+    @cached_property
+    def rounds(self) -> tuple[WeightRound, ...]:
+        *earlier, last = super().rounds
+        return (
+            *(replace(this, aside=last.threshold - BEHIND * _root(this.sigma_squared)) for this in earlier),
+            last,
+        )
+
+
+def _root(variance: Fraction) -> int:
+    """Give the integer part of its square root."""
+    return math.isqrt(math.floor(variance))
 
 
 @lru_cache(maxsize=16)

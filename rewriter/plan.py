@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import chain, product, repeat
 from math import prod
 from typing import Literal, get_args, overload
@@ -111,7 +111,7 @@ class HistogramQuery:
     """
 
     sql: str
-    arrays: tuple[Iterable[str | None], ...]
+    arrays: tuple[Iterable[str | None], ...] = field(repr=False)
     rank_key: bool
     limit: int | None
     integers: bool = False

@@ -227,10 +227,17 @@ class Privacy(_Section):
     relative_error: Annotated[Exact, between(Fraction(1, 1000)), Field(lt=1)] = Fraction(1, 10)
     max_items_per_unit: Annotated[int, between(1, MOST_BOUNDS)] = 100
     least_weight: Annotated[int, between(0, LARGEST_BOUND // ONE)] = 0
+    partition_selection: Literal["sips", "pruned"] = "sips"
     quantile_bins: Annotated[int, between(2, 1 << MOST_LEVELS)] = 1024
     min_units: int = Field(default=0, ge=0)
     nonnegative: bool = False
     scans: Literal["refuse", "charge"] = "refuse"
+
+    @model_validator(mode="after")
+    def _fetching_all(self) -> Privacy:
+        if self.partition_selection == "pruned" and self.least_weight:
+            raise ValueError('partition_selection = "pruned" needs every group: least_weight = 0')
+        return self
 
     @model_validator(mode="after")
     def _answering(self) -> Privacy:

@@ -22,7 +22,8 @@ The most that both can cost is reserved before the backend is asked; what they d
                                                                             units have correlated noise where that is
                                                                             better; those that nothing bounds are totals
                                                                             over more than 64 cells (`_as_totals`)
-    unknown domain                  groups alone                            PartitionSelection, DPSips
+    unknown domain                  groups alone                            PartitionSelection, DPSips, or PrunedSips
+                                                                            where the owner says so
     unknown domain                  totals, and whatever else where g(C)    PartitionSelection, WeightedGaussian
                                     is bounded, but no count of units
     unknown domain, g(C) bounded    measures otherwise                      CountSelection, UnkGauss or UnkLap;
@@ -96,7 +97,7 @@ from mechanisms.choose import (
 )
 from mechanisms.count_release import KnownCountRelease, PrivateCountRelease
 from mechanisms.histogram import Cost
-from mechanisms.partition_selection import MOST_ITEMS, ONE, DPSips, WeightedGaussian
+from mechanisms.partition_selection import MOST_ITEMS, ONE, DPSips, PrunedSips, WeightedGaussian
 from mechanisms.randomness import Plain
 from rewriter.api import is_empty
 from rewriter.ir.measure import Count, DistinctItems, Joint, Measure, Moment, Quantiles, Running, Total
@@ -479,7 +480,8 @@ def _by_weight(node: BoundNode, terms: ReleaseOptions) -> PartitionSelection:
         "partition_selection",
     )
     delta0 = terms.max_items if node.delta0 is None else min(node.delta0, terms.max_items)
-    mechanism = DPSips(terms.eps_per, settings.delta_per, most.information, most.calls, delta0, terms.floor)
+    kind = PrunedSips if terms.pruned else DPSips
+    mechanism = kind(terms.eps_per, settings.delta_per, most.information, most.calls, delta0, terms.floor)
     return PartitionSelection(node, mechanism)
 
 

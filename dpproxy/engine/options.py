@@ -54,6 +54,7 @@ class ReleaseOptions:
         units: the level, which is what a measure costs that costs one unit by default; of a rung, what that one costs.
         rung: 0 for an answer by itself, n for the n-th further measurement that makes an answer more precise.
         paper: running counts are answered by the papers' own mechanism.
+        pruned: lists of groups set those aside, round by round, that will hardly come out.
     """
 
     settings: MechanismSettings
@@ -72,6 +73,7 @@ class ReleaseOptions:
     floor: int = 1
     units: Fraction = Fraction(1)
     rung: int = 0
+    pruned: bool = False
 
     def at(self, units: Fraction, rung: int = 0) -> ReleaseOptions:
         """The same at another level.
@@ -137,6 +139,7 @@ def terms(privacy: Privacy, wishes: Mapping[str, str]) -> ReleaseOptions:
         scans=privacy.scans == "charge",
         floor=max(1, privacy.least_weight * ONE),
         units=_level(wishes, privacy),
+        pruned=privacy.partition_selection == "pruned",
     )
 
 

@@ -14,7 +14,7 @@ from rewriter.plan import Cells, HistogramQuery
 
 @dataclass(frozen=True)
 class PartitionSelection:
-    """The groups that enough units are in, each round among those that were not released before.
+    """The groups that enough units are in, each round among those that were neither released nor set aside before.
 
     Only labels leave, in the order of their texts. `most`: how many of them are measured afterwards, 0 where nothing
     is; the names beyond that are left out, which the data have no part in.
@@ -41,16 +41,21 @@ class PartitionSelection:
         return len(self.mechanism.rounds)
 
     def queries(self) -> tuple[HistogramQuery, ...]:
-        return (self.node.weights((), self.mechanism.delta0, 0, self.mechanism.floor),)
+        return (self.node.weights((), self.mechanism.delta0, 0, self.mechanism.rounds[0].least),)
 
     def find(self, fetch: Fetch, stream: Stream) -> SelectedGroups:
         released: list[tuple[str | None, ...]] = []
+        aside: list[tuple[str | None, ...]] = []  # private: names of groups that do not come out
         keys = len(self.node.aggregate.keys)
         for turn, this in enumerate(self.mechanism.rounds):
-            fetched = fetch(self.node.weights(tuple(released), self.mechanism.delta0, turn, this.floor))
-            chosen = this.decide(fetched.counts(keys), stream.child("round", turn))
-            labels = [fetched.texts(n, chosen) for n in range(keys)]
-            released += zip(*labels, strict=True)
+            left_out = (*released, *aside)
+            fetched = fetch(self.node.weights(left_out, self.mechanism.delta0, turn, this.least))
+            for names, chosen in zip(
+                (released, aside),
+                this.sort_out(fetched.counts(keys), stream.child("round", turn)),
+                strict=True,
+            ):
+                names += zip(*(fetched.texts(n, chosen) for n in range(keys)), strict=True)
         cells = _ordered(released)
         return SelectedGroups(cells[: self.most] if self.most else cells, self.mechanism.cost_at_most)
 

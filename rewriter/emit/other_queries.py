@@ -125,18 +125,19 @@ def items_query(
 
 
 def weights_query(
-    node: AggregateNode, released: Cells, delta0: int, turn: int, backend: QueryContext, floor: int = 1
+    node: AggregateNode, left_out: Cells, delta0: int, turn: int, backend: QueryContext, floor: int = 1
 ) -> HistogramQuery:
-    """The rows (keys..., weight) of a round of partition selection, without the groups `released` in earlier ones.
+    """The rows (keys..., weight) of a round of partition selection, without the groups `left_out` since earlier ones.
 
     Each unit keeps at most `delta0` of its groups, by an order that is another one each `turn`, and adds
-    floor(2^20/sqrt(n)) to each of its n. Groups of less weight than `floor` are left out.
+    floor(2^20/sqrt(n)) to each of its n. Groups of less weight than `floor` are left out; with 0 none is, not even one
+    that no unit keeps.
     """
-    query = CellQuery(unmeasured(node), backend, len(node.keys) if released else 0)
+    query = CellQuery(unmeasured(node), backend, len(node.keys) if left_out else 0)
     dialect = backend.dialect
     columns = [exp.column(UNIT), *(exp.column(k) for k in query.keys)]
     pairs = select(*columns).distinct().from_(exp.table_("r"), copy=False)
-    if released:
+    if left_out:
         query.add("d", query.emitter.domain(query.keys, query.types))
         same = [
             dialect.same(exp.column(k, table="d"), dialect.cell(exp.column(k, table="r"), of), of)
@@ -157,15 +158,22 @@ def weights_query(
     whole = select(*keys, exp.column("n"), source="c").where(_at_most("n", delta0), copy=False)
     cut = select(*keys, alias(exp.Literal.number(delta0), "n"), source=ranked.subquery("q", copy=False))
     query.add("w", exp.union(whole, cut.where(_at_most("_k", delta0), copy=False), distinct=False))
+    source = "w"
+    if not floor:
+        source, nothing = "z", alias(cast(exp.Null(), "BIGINT"), "n")
+        query.add("z", exp.union(select("*", source="w"), select(*keys, nothing, source="e"), distinct=False))
     root = exp.Sqrt(this=cast(exp.column("n"), "DOUBLE"))
     each = cast(exp.Floor(this=exp.Div(this=exp.Literal.number(ONE), expression=root)), "BIGINT")
-    weight = alias(cast(exp.Sum(this=each), "BIGINT"), "weight")
-    weights = select(*keys, weight, source="w").group_by(*query.keys, copy=False)
+    total: exp.Expr = cast(exp.Sum(this=each), "BIGINT")
+    if not floor:
+        total = exp.Coalesce(this=total, expressions=[exp.Literal.number(0)])
+    weight = alias(total, "weight")
+    weights = select(*keys, weight, source=source).group_by(*query.keys, copy=False)
     if floor > 1:
         weights = weights.having(
             exp.GTE(this=exp.Sum(this=each.copy()), expression=exp.Literal.number(floor))
         )
-    return query.written(weights, released)
+    return query.written(weights, left_out)
 
 
 def running_query(node: AggregateNode, times: Sequence[str | None], backend: QueryContext) -> HistogramQuery:

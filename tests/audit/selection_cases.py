@@ -7,12 +7,14 @@ from collections.abc import Callable, Hashable, Mapping
 from fractions import Fraction
 from statistics import NormalDist
 from typing import Any, NamedTuple
+from unittest.mock import patch
 
 import numpy as np
 from numpy.typing import NDArray
 
+from mechanisms import partition_selection
 from mechanisms.item_sets import ItemSets, encoded
-from mechanisms.partition_selection import DPSips, WeightedGaussian
+from mechanisms.partition_selection import DPSips, PrunedSips, WeightedGaussian
 from mechanisms.randomness import Stream
 from tests.audit.claims import concentrated
 from tests.audit.experiment import Draw, Experiment
@@ -167,15 +169,88 @@ def selection_law(base: Kind, kind: Kind | None = None) -> Fit:
 
 
 def _comes_out(held: int, rho: float, delta: float) -> float:
-    """Pr[held + N(0, 1/(2 rho)) > T], T the maximum over j <= delta0 of 1/sqrt(j) + sigma Phi^-1((1-delta)^(1/j))."""
+    """Pr[held + N(0, 1/(2 rho)) > T]."""
+    sigma, top = _noise(rho, delta)
+    return 1 - NormalDist().cdf((top - held) / sigma)
+
+
+def _noise(rho: float, delta: float) -> tuple[float, float]:
+    """Give sigma, and T, the maximum over j <= delta0 of 1/sqrt(j) + sigma Phi^-1((1-delta)^(1/j))."""
     sigma, normal = math.sqrt(1 / (2 * rho)), NormalDist()
-    top = max(1 / math.sqrt(j) + sigma * normal.inv_cdf((1 - delta) ** (1 / j)) for j in range(1, DELTA0 + 1))
-    return 1 - normal.cdf((top - held) / sigma)
+    return sigma, max(
+        1 / math.sqrt(j) + sigma * normal.inv_cdf((1 - delta) ** (1 / j)) for j in range(1, DELTA0 + 1)
+    )
+
+
+def aside_of_others(kind: Kind = PrunedSips) -> Exact:
+    """Take each person out of random data, the noisy weights of all items given: which items of the others are set
+    aside after the first round does not change."""
+
+    def aside(mechanism: WeightedGaussian, sets: Sets, noisy: Mapping[int, int]) -> frozenset[int]:
+        coded, labels = hashed(sets)
+        this = mechanism.rounds[0]
+        weights = this.weights(coded)
+        present = np.flatnonzero(weights >= this.floor) if this.least else np.unique(coded.items)
+        given = np.array([noisy[int(label)] for label in labels[present]], dtype=np.int64)
+        with patch.object(partition_selection, "discrete_gaussian", lambda *_: given - weights[present]):
+            _, places = this.sort_out(weights[present], stream())
+        return frozenset(int(label) for label in labels[present[places]])
+
+    def compute() -> tuple[str, bool]:
+        mechanism, changed, found = kind(EPS, DELTA, Fraction(1), Fraction(1), DELTA0), 0, 0
+        number = mechanism.rounds[0].aside
+        assert number is not None
+        for family in range(60):
+            sets = random_sets(family)
+            around = stream("audit", "aside", family).words(7).tolist()
+            noisy = {
+                item: number + (word % (8 * WEIGHT_ONE)) - 4 * WEIGHT_ONE for item, word in enumerate(around)
+            }
+            whole = aside(mechanism, sets, noisy)
+            found += len(whole)
+            for person in sets:
+                others = {p: own for p, own in sets.items() if p != person}
+                theirs = {item for own in others.values() for item in own}
+                changed += (whole & theirs) != aside(mechanism, others, noisy)
+        return f"{changed} changes of {found} items", changed == 0 and found > 60
+
+    return Exact("PrunedSips", "what is set aside of others' items", "no change", compute)
+
+
+def pruned_law(kind: Kind = PrunedSips) -> Fit:
+    """How often items of equal weight come out, where those far below the last threshold are set aside."""
+    size, held = 400, 2
+    mechanism = kind(EPS, DELTA, Fraction(8), Fraction(1), DELTA0)
+    sets = {p * size + i: (i,) for i in range(size) for p in range(held)}
+
+    def draw(stream: Stream, n: int) -> list[int]:
+        coded, _ = hashed(sets)
+        out: list[int] = []
+        for number in range(n // size):
+            came = mechanism.release(coded, stream.child(number)).indices
+            out += [int(x) for x in np.isin(np.arange(size), came)]
+        return out
+
+    def law() -> dict[int, float]:
+        shares = [share / 13 for share in (1, 3, 9)]
+        last = _noise(4 * shares[-1], float(DELTA) * shares[-1])[1]
+        comes, looked_at = 0.0, 1.0
+        for share in shares:
+            sigma = _noise(4 * share, float(DELTA) * share)[0]
+            out = _comes_out(held, 4 * share, float(DELTA) * share)
+            behind = NormalDist().cdf((last - 2 * sigma - held) / sigma)
+            comes += looked_at * out
+            looked_at *= 1 - out - behind
+        return {1: comes, 0: 1 - comes}
+
+    return Fit("PrunedSips", "how many come out", "Gaussian tails", draw, law, 120_000)
 
 
 CASES: tuple[Check, ...] = (
-    *(select(base, what) for base in (WeightedGaussian, DPSips) for what in PAIRS),
-    *(news(base, what) for base in (WeightedGaussian, DPSips) for what in NEWS),
+    *(select(base, what) for base in (WeightedGaussian, DPSips, PrunedSips) for what in PAIRS),
+    *(news(base, what) for base in (WeightedGaussian, DPSips, PrunedSips) for what in NEWS),
+    aside_of_others(),
+    pruned_law(),
     weight_sensitivity(WeightedGaussian),
     selection_law(WeightedGaussian),
     selection_law(DPSips),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from fractions import Fraction
 from functools import cached_property
 from typing import Any
@@ -13,7 +14,9 @@ from numpy.typing import NDArray
 from mechanisms.distinct_count import PersonLevelDistinctCount
 from mechanisms.histogram import Counts
 from mechanisms.item_sets import ItemSets
-from mechanisms.partition_selection import ONE, DPSips, WeightedGaussian, WeightRound
+from mechanisms.noise import Integers
+from mechanisms.partition_selection import ONE, DPSips, PrunedSips, WeightedGaussian, WeightRound
+from mechanisms.randomness import Stream
 from tests.audit import distinct_cases
 from tests.audit import selection_cases as cases
 from tests.audit.mutant import Mutant
@@ -99,6 +102,56 @@ class EqualRounds(DPSips):
         return (WeightRound(self.rho / 3, self.delta / 3, self.delta0),) * 3
 
 
+class FewAside(WeightRound):
+    """At most two labels are set aside."""
+
+    def sort_out(self, weights: Counts, stream: Stream) -> tuple[Integers, Integers]:
+        out, aside = super().sort_out(weights, stream)
+        return out, aside[:2]
+
+
+class FewAsideSips(PrunedSips):
+    @cached_property
+    def rounds(self) -> tuple[WeightRound, ...]:
+        return tuple(FewAside(r.rho, r.delta, r.delta0, r.floor, r.aside) for r in super().rounds)
+
+
+class FlooredSips(PrunedSips):
+    """Labels of less weight than 3/2 are not handed over, and so never set aside."""
+
+    @cached_property
+    def rounds(self) -> tuple[WeightRound, ...]:
+        return tuple(KeptAside(r.rho, r.delta, r.delta0, 3 * ONE // 2, r.aside) for r in super().rounds)
+
+
+class KeptAside(WeightRound):
+    """Labels that nobody keeps are not handed over: a person who keeps one decides whether others have it later."""
+
+    @property
+    def least(self) -> int:
+        return self.floor
+
+
+class KeptAsideSips(PrunedSips):
+    @cached_property
+    def rounds(self) -> tuple[WeightRound, ...]:
+        return tuple(KeptAside(r.rho, r.delta, r.delta0, r.floor, r.aside) for r in super().rounds)
+
+
+class NothingAside(PrunedSips):
+    @cached_property
+    def rounds(self) -> tuple[WeightRound, ...]:
+        return tuple(replace(this, aside=None) for this in super().rounds)
+
+
+class EachWholePruned(PrunedSips):
+    """Every round spends the whole delta."""
+
+    @cached_property
+    def rounds(self) -> tuple[WeightRound, ...]:
+        return tuple(replace(this, delta=self.delta) for this in super().rounds)
+
+
 class ScaleOfOne(PersonLevelDistinctCount):
     """Noise for l = 1, whatever l is."""
 
@@ -146,6 +199,14 @@ MUTANTS = (
     Mutant("threshold for one item", cases.news(WeightedGaussian, ITEMS_OF_ONES_OWN, rounds(OneItem))),
     Mutant("weight 1 for each item", cases.news(WeightedGaussian, ITEMS_OF_ONES_OWN, rounds(Whole)), 1 / 2),
     Mutant("every round spends the whole delta", cases.news(DPSips, ITEMS_OF_ONES_OWN, EachWhole)),
+    Mutant("a limit on how many are set aside", cases.aside_of_others(FewAsideSips)),
+    Mutant("a floor where items are set aside", cases.aside_of_others(FlooredSips)),
+    Mutant("labels that nobody keeps are not looked at", cases.aside_of_others(KeptAsideSips)),
+    Mutant("nothing set aside", cases.pruned_law(NothingAside)),
+    Mutant(
+        "every round that sets aside spends the whole delta",
+        cases.news(PrunedSips, ITEMS_OF_ONES_OWN, EachWholePruned),
+    ),
     Mutant("rounds of equal budgets", cases.selection_law(DPSips, EqualRounds)),
     Mutant(
         "greedy order that changes when a person leaves",

@@ -38,7 +38,7 @@ class Question:
     """A statement, the mechanism that answers it, and how many draws the short audit takes from each side.
 
     `clips`: with clipped totals of units in place of declared caps, and the square root in place of the tree.
-    `most_groups`: all groups are fetched, up to so many.
+    `most_groups`: all groups are fetched, up to so many. `pruned`: lists set groups of little weight aside.
     """
 
     mechanism: str
@@ -47,6 +47,7 @@ class Question:
     noise: str = "gaussian"
     clips: bool = False
     most_groups: int = 0
+    pruned: bool = False
 
 
 RUNNING = (
@@ -95,6 +96,7 @@ QUESTIONS = (
         clips=True,
     ),
     Question("DPSips", "SELECT DISTINCT hobby FROM hobbies", samples=200),
+    Question("PrunedSips", "SELECT DISTINCT hobby FROM hobbies", samples=200, pruned=True),
     Question("PersonLevelDistinctCount", "SELECT COUNT(DISTINCT hobby) FROM hobbies"),
     Question("DistinctCountCurve", "SELECT COUNT(DISTINCT hobby) FROM hobbies", clips=True),
     Question("ClampedSum", "SELECT SUM(seconds) FROM visits"),
@@ -268,6 +270,7 @@ def asked(question: Question, world: World) -> ReleasePlan:
         "noise": question.noise,
         "mechanisms": "clipped" if question.clips else "paper",
         "most_groups": question.most_groups,
+        "partition_selection": "pruned" if question.pruned else "sips",
     }
     privacy = world.privacy.model_copy(update=changed)
     node = world.node(question.sql, question.clips)

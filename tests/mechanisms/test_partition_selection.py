@@ -14,7 +14,7 @@ from scipy.stats import binomtest, norm
 
 from mechanisms.histogram import Cost, Counts
 from mechanisms.item_sets import ItemSets, encoded
-from mechanisms.partition_selection import ONE, DPSips, WeightedGaussian, WeightRound
+from mechanisms.partition_selection import ONE, DPSips, PrunedSips, WeightedGaussian, WeightRound
 from mechanisms.tails import gaussian_tail
 from tests.mechanisms.goodness import ALPHA, stream
 from tests.mechanisms.scripted import Untouched
@@ -184,7 +184,7 @@ class Crowd:
         return np.tile(persons, 2), np.concatenate([common, 1000 + persons])
 
 
-@pytest.mark.parametrize("kind", [WeightedGaussian, DPSips])
+@pytest.mark.parametrize("kind", [WeightedGaussian, DPSips, PrunedSips])
 def test_release(kind: type[WeightedGaussian]) -> None:
     """What many have comes out once, what one has does not; the input's order does not matter, nor does a replay."""
     persons, items = Crowd().pairs()
@@ -211,6 +211,38 @@ def test_sips_goes_on_without_what_it_released() -> None:
         for kind in (WeightedGaussian, DPSips)
     )
     assert len(sips) > 1.5 * len(plain) > 10
+
+
+def test_what_is_set_aside_gives_its_weight_to_others() -> None:
+    """Everybody has one of 100 labels that 25 share, and ten labels of her own: more come out."""
+    persons = np.arange(2500)
+    own = np.arange(25_000) + 1000
+    sets, labels = encoded(KEY, np.append(persons, own % 2500), np.append(persons % 100, own))
+    found = {
+        kind: kind(Fraction(1), Fraction(1, 10**6), Fraction(4), Fraction(1), 20).release(
+            sets, stream("aside")
+        )
+        for kind in (DPSips, PrunedSips)
+    }
+    plain, pruned = (labels[release.indices] for release in found.values())
+    assert len(pruned) > 1.2 * len(plain) > 50
+    assert pruned.max() < 100
+
+
+def test_labels_are_released_or_set_aside_or_neither() -> None:
+    this = PrunedSips(Fraction(1), DELTA, Fraction(8), Fraction(1), 5).rounds[0]
+    assert this.aside is not None
+    assert this.aside < this.threshold
+    weights = np.arange(1, 1000) * (ONE // 20)
+    released, aside = this.sort_out(weights, stream("sorted"))
+    assert released.tolist() == this.decide(weights, stream("sorted")).tolist()
+    assert not {*released.tolist()} & {*aside.tolist()}
+    assert 0 < len(aside) < len(weights) - len(released)
+    assert not this.sort_out(np.zeros(1000, dtype=np.int64), stream("nothing"))[0].size, (
+        "nothing has a weight"
+    )
+    with pytest.raises(ValueError, match="floor"):
+        PrunedSips(Fraction(1), DELTA, Fraction(8), Fraction(1), 5, floor=2)
 
 
 def test_shares_of_the_budget() -> None:

@@ -20,7 +20,7 @@ from mechanisms.histogram import Cost, Histogram, Release
 from mechanisms.item_sets import encoded
 from mechanisms.known_domain import KnownGauss, KnownGumb, KnownLap
 from mechanisms.numeric import ClampedSum
-from mechanisms.partition_selection import DPSips, WeightedGaussian
+from mechanisms.partition_selection import DPSips, PrunedSips, WeightedGaussian
 from mechanisms.pay_what_you_get import pay_what_you_get
 from mechanisms.positive_histogram import PositiveHistogram
 from mechanisms.quantile import QuantileChoice, QuantileTree
@@ -203,7 +203,8 @@ PAIRS = st.lists(st.tuples(st.integers(0, 8), st.integers(0, 8)), min_size=1, ma
 def test_item_sets_have_no_row_order(pairs: list[tuple[int, int]], seed: bytes) -> None:
     """WeightedGaussian, DP-SIPS and all distinct counts, of rows as they come and shuffled."""
     selections = [
-        kind(Fraction(1), Fraction(1, 4), Fraction(40), Fraction(1), 3) for kind in (WeightedGaussian, DPSips)
+        kind(Fraction(1), Fraction(1, 4), Fraction(40), Fraction(1), 3)
+        for kind in (WeightedGaussian, DPSips, PrunedSips)
     ]
     distinct: list[PersonLevelDistinctCount | DistinctCountCurve] = [
         PersonLevelDistinctCount(Fraction(1), 4, Fraction(1, 20), counting) for counting in METHODS

@@ -74,6 +74,7 @@ def queries(node: AggregateNode) -> Iterator[tuple[str, HistogramQuery]]:
     if not node.measures and keys:
         yield "weights", weights_query(node, (), 3, 0, backend)
         yield "weights", weights_query(node, some, 3, 1, backend, floor=ONE)
+        yield "weights", weights_query(node, some, 3, 1, backend, floor=0)
 
 
 def sent(sql: str) -> Iterator[str]:

@@ -76,6 +76,7 @@ def test_the_defaults_are_the_documented_ones(tmp_path: Path) -> None:
             "relative_error": Fraction(1, 10),
             "max_items_per_unit": 100,
             "least_weight": 0,
+            "partition_selection": "sips",
             "quantile_bins": 1024,
             "min_units": 0,
             "nonnegative": False,

@@ -91,7 +91,8 @@ def _unbounded(
     cells = _cells(node, policy, values)
     if not node.measures:
         most = GROUPS if delta0 is None else min(delta0, GROUPS)
-        yield from walk(weights_query(node, (), most, 0, backend).sql).weights(most)
+        for floor in (0, 1):
+            yield from walk(weights_query(node, (), most, 0, backend, floor).sql).weights(most)
         return
     numbers = tuple(m for m in node.measures if isinstance(m, (Count, Moment)))
     if numbers:
