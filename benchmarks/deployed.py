@@ -28,6 +28,7 @@ url = "{url}"
 memory = "2GB"
 max_rows = 10000000
 [privacy]
+mechanisms = "paper"
 epsilon_per = 1
 delta_per = 1e-5
 query_information = 0.8

@@ -44,7 +44,7 @@ PREFACE = f"""# Reproduction through SQL
 The IMDb and Amazon Fashion figures of [reproduction.md](reproduction.md), measured by SQL queries to two proxies, one
 over DuckDB and one over PostgreSQL. `make reproduce-sql` writes this page; DPPROXY_SHARED names the folder with the
 data sets. The policy sets the papers' parameters: `epsilon_per = 1`, `query_information = 0.8` (rho 0.1),
-`delta_per = 1e-5`, `max_items_per_unit = 100` (delta0, l_max).
+`delta_per = 1e-5`, `max_items_per_unit = 100` (delta0, l_max), `mechanisms = "paper"`.
 
 Each figure is the median of several draws, whose number is in brackets. From {MANY} draws on, the 10% and 90% quantiles
 stand around the median. Each draw through SQL is a separate statement, with noise from the deployment's secret key.
@@ -107,7 +107,7 @@ def read(experiment: Experiment, answer: RowSet) -> list[float]:
     if experiment is COUNTS:
         return [len(answer.rows), _beyond([(int(i or 0), int(n or 0)) for i, n in answer.rows])]
     lower = int(answer.rows[0][0] or 0)
-    said = re.search(r"each unit counted for at most (\d+) values", " ".join(answer.notices))
+    said = re.search(r"each unit counted for at most (\d+) values?", " ".join(answer.notices))
     assert said is not None, answer.notices
     bound = int(said[1])
     return [bound, lower + DISTINCT.offset(bound), lower]

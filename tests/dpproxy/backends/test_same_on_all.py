@@ -30,6 +30,7 @@ d_bar = 20
 query_information = 2
 query_calls = 2
 max_items_per_unit = 2
+partition_selection = "pruned"
 quantile_bins = 16
 epoch = "forever"
 [budget]
