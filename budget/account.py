@@ -225,6 +225,8 @@ class Settlement:
         epoch: when the answer may be pruned.
         look: for a release of a stream, its step.
         choices: the places of private choices in the answer, by what they were made for.
+        measures: the places of measures in the answer of which others are made, by what is measured; `groups`: in what
+            groups, as the proxy writes it.
         sealed: the text that was sent, encrypted; None where it is not kept.
     """
 
@@ -238,6 +240,8 @@ class Settlement:
     look: ContinualStep | None = None
     noise: str = ""
     choices: Mapping[bytes, int] = field(default_factory=dict)
+    measures: Mapping[bytes, int] = field(default_factory=dict)
+    groups: str = ""
     sealed: bytes | None = None
 
 
@@ -253,6 +257,19 @@ class Settled:
     charged: Charge
     left: Charge
     stored_before: bool
+
+
+@dataclass(frozen=True)
+class OwnedMeasure:
+    """A measure in an answer that an account has bought: by which key, at which place, in what groups, and when."""
+
+    key: bytes
+    place: int
+    release_key: bytes
+    request_key: bytes
+    groups: str
+    bought_at: datetime
+    answer: bytes = field(repr=False)
 
 
 @dataclass(frozen=True)

@@ -31,6 +31,7 @@ from budget.account import (
     NotReached,
     Outcome,
     Overtaken,
+    OwnedMeasure,
     Pinned,
     PolicyChanged,
     Reservation,
@@ -57,6 +58,8 @@ from budget.units import MOST, UNBOUNDED
 _ATTEMPTS = 3
 _IDS = 256
 _KNOWN_DURABLE = 100_000
+_MOST_OWNED = 100
+"""Measures that are looked at for one question."""
 
 
 class Ledger:
@@ -232,6 +235,8 @@ class Ledger:
         # The parameters of the statement have the names of the fields.
         values: dict[str, object] = {"id": reservation.id, **vars(actual), **vars(settlement)}
         values |= {"choice_keys": list(settlement.choices), "places": list(settlement.choices.values())}
+        values |= {"measure_keys": list(settlement.measures)}
+        values |= {"measure_places": list(settlement.measures.values())}
         statement = statements.SETTLE
         if look is not None:
             values |= {"stream": look.key, "number": look.after + 1}
@@ -268,6 +273,11 @@ class Ledger:
         """The private choices that this account has paid for, by what they were made for: a place in an answer."""
         rows = self._store.rows(statements.CHOICES, account=account, keys=list(keys))
         return {key: (place, answer) for key, place, answer in rows}
+
+    def owned(self, account: str, keys: Sequence[bytes]) -> list[OwnedMeasure]:
+        """The measures that this account has paid for under these keys, the last ones first; nothing is noted."""
+        rows = self._store.rows(statements.OWNED, account=account, keys=list(keys), most=_MOST_OWNED)
+        return [OwnedMeasure(*row) for row in rows]
 
     def paid(self, account: str, request_keys: Sequence[bytes]) -> set[bytes]:
         """Those of the requests whose answers this account has paid for; nothing is noted."""

@@ -14,7 +14,7 @@ GRANT UPDATE (
 ) ON dpproxy_ledger.account TO dpproxy_ledger;
 
 GRANT SELECT, INSERT, DELETE ON dpproxy_ledger.answer, dpproxy_ledger.request, dpproxy_ledger.choice,
-    dpproxy_ledger.statement, dpproxy_ledger.held, dpproxy_ledger.computing, dpproxy_ledger.analyst TO dpproxy_ledger;
+    dpproxy_ledger.owned, dpproxy_ledger.statement, dpproxy_ledger.held, dpproxy_ledger.computing, dpproxy_ledger.analyst TO dpproxy_ledger;
 
 GRANT SELECT, INSERT, UPDATE, DELETE ON dpproxy_ledger.publication TO dpproxy_ledger;
 

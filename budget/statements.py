@@ -257,6 +257,16 @@ chosen AS (
     FROM charge, unnest(%(choice_keys)s::bytea[], %(places)s::integer[]) AS made_for (key, place) WHERE charge.own
     ON CONFLICT (account, choice_key) DO NOTHING
     RETURNING place
+),
+measured AS (
+    INSERT INTO dpproxy_ledger.owned (
+        account, measure_key, release_key, place, request_key, groups, bought_at
+    )
+    SELECT charge.account, made_of.key, %(release_key)s, made_of.place, %(request_key)s, %(groups)s::text, charge.now_at
+    FROM charge, unnest(%(measure_keys)s::bytea[], %(measure_places)s::integer[]) AS made_of (key, place)
+    WHERE charge.own
+    ON CONFLICT (account, measure_key, release_key, place) DO NOTHING
+    RETURNING place
 )
 SELECT charge.answer, charge.charged_information, charge.charged_calls, charge.charged_epsilon, charge.stored_before,
     moved.left_information, moved.left_calls, moved.left_epsilon, moved.number
@@ -352,6 +362,15 @@ JOIN dpproxy_ledger.answer AS answer ON answer.release_key = choice.release_key
 WHERE choice.account = %(account)s AND choice.choice_key = ANY(%(keys)s::bytea[])
 """
 
+OWNED = """
+SELECT owned.measure_key, owned.place, owned.release_key, owned.request_key, owned.groups, owned.bought_at,
+    answer.answer
+FROM dpproxy_ledger.owned AS owned
+JOIN dpproxy_ledger.answer AS answer ON answer.release_key = owned.release_key
+WHERE owned.account = %(account)s AND owned.measure_key = ANY(%(keys)s::bytea[])
+ORDER BY owned.bought_at DESC, owned.release_key LIMIT %(most)s
+"""
+
 PAID = """
 SELECT request_key FROM dpproxy_ledger.request
 WHERE account = %(account)s AND request_key = ANY(%(keys)s::bytea[])
@@ -395,6 +414,9 @@ told AS (
 ),
 chosen AS (
     DELETE FROM dpproxy_ledger.choice WHERE release_key IN (SELECT release_key FROM over)
+),
+measured AS (
+    DELETE FROM dpproxy_ledger.owned WHERE release_key IN (SELECT release_key FROM over)
 ),
 gone AS (
     DELETE FROM dpproxy_ledger.answer WHERE release_key IN (SELECT release_key FROM over)

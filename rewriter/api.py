@@ -26,6 +26,7 @@ from rewriter.emit.histogram import (
     types_query,
 )
 from rewriter.emit.other_queries import QueryContext, bins_query, items_query, running_query, weights_query
+from rewriter.emit.outline import Outline, Part, cells_query, measured_text, of_units, outline
 from rewriter.emit.readable import readable
 from rewriter.logical.empty import has_no_rows, is_empty, probe, without_rows
 from rewriter.logical.key_domains import MAX_CELLS, domain_queries, known_cells
@@ -45,6 +46,8 @@ __all__ = [
     "MAX_ELEMENTS",
     "PASSES",
     "Constant",
+    "Outline",
+    "Part",
     "QueryContext",
     "ReleasedColumn",
     "ReleasedColumns",
@@ -53,6 +56,7 @@ __all__ = [
     "array_text",
     "averages_query",
     "bins_query",
+    "cells_query",
     "check_dialect",
     "clipped_query",
     "domain_queries",
@@ -66,9 +70,12 @@ __all__ = [
     "known_cells",
     "lasting",
     "lengths_query",
+    "measured_text",
     "node_columns",
     "node_text",
+    "of_units",
     "one_row_per_unit",
+    "outline",
     "position",
     "present",
     "probe",

@@ -75,10 +75,18 @@ class Climb:
         return Charge(max(first.information, left), max(first.calls, charge(Cost(Fraction(0), calls)).calls))
 
     def answer(
-        self, buy: Callable[[ReleasePlan], ReleasedTable], affordable: Callable[[Charge], bool]
+        self,
+        buy: Callable[[ReleasePlan], ReleasedTable],
+        affordable: Callable[[Charge], bool],
+        enough: Callable[[], ReleasedTable | None],
     ) -> ReleasedTable:
-        """The answer at the first level that is enough, or at the last that is affordable."""
+        """The answer at the first level that is enough, or at the last that is affordable.
+
+        `enough`: an answer that is enough and need not be bought, None without one.
+        """
         plan, before = self.first, FAR
+        if self._missing(plan) and (free := enough()) is not None:
+            return free
         results = [self._bought(plan, buy)]
         while (needed := excess(results[-1].columns, self.target)) is not None and needed > 1:
             if plan.level * needed > HOPE * max(self.plans) or (plan.level > 1 and needed >= before):
@@ -87,6 +95,9 @@ class Climb:
             better = next((one for one in further if self._within(one, affordable)), None)
             if better is None:
                 break
+            replayed = all(result.charged is None for result in results)
+            if replayed and self._missing(better) and (free := enough()) is not None:
+                return free
             try:
                 results.append(self._bought(better, buy))
             except (Exhausted, Frozen):
@@ -99,6 +110,11 @@ class Climb:
             replayed=all(result.replayed for result in results),
             level=self._said(plan.level, needed, results[-1].columns),
         )
+
+    def met(self, result: ReleasedTable) -> bool:
+        """Whether the error of an answer is small enough, as far as it is known."""
+        needed = excess(result.columns, self.target)
+        return needed is not None and needed <= 1
 
     def _bought(self, plan: ReleasePlan, buy: Callable[[ReleasePlan], ReleasedTable]) -> ReleasedTable:
         result = buy(plan)

@@ -19,8 +19,20 @@ from dpproxy.engine.brake import Brake, ShownPrices
 from dpproxy.engine.climb import Climb, climbs
 from dpproxy.engine.epochs import EpochClock
 from dpproxy.engine.explain import Explained, as_json, as_text
+from dpproxy.engine.implied import ImpliedAnswer
 from dpproxy.engine.optimizer import plan_release
-from dpproxy.engine.options import ERROR, MOST_UNITS, TERMS, UNITS, levels_of, most_units, target, terms
+from dpproxy.engine.options import (
+    ERROR,
+    MOST_UNITS,
+    TERMS,
+    UNITS,
+    Reuse,
+    levels_of,
+    most_units,
+    reuse,
+    target,
+    terms,
+)
 from dpproxy.engine.paying_accounts import PayingAccounts
 from dpproxy.engine.planner import BoundNode, Planned, Planner, PreparedQuery
 from dpproxy.engine.presentation_arrays import arrays, released
@@ -73,7 +85,9 @@ class QueryEngine:
         self._accounts = PayingAccounts(config, ledger.accounts)
         self._prices = ShownPrices()
         texts = SealedTexts(key) if config.audit.statements else None
-        self._purchases = Purchases(backend, ledger, key, config.backend.max_rows, texts, generation)
+        self._purchases = Purchases(
+            backend, ledger, key, config.backend.max_rows, texts, generation, planner.rows
+        )
         self._repeats = Repeats(planner, ledger)
 
     def classify(self, text: str) -> Verdict:
@@ -153,6 +167,7 @@ class QueryEngine:
         constants: list[Texts] = []
         shown: dict[int, ReleasedTable] = {}
         brake = self._brake(request)
+        reused = self._reuse(request)
         share: Cost | None = None
         done = 0
         while done < len(prepared.columns):
@@ -179,7 +194,7 @@ class QueryEngine:
             fixed = charge(Cost.sum(plan.price for plan in wanted))
             ahead = self._ahead(request, climbing.values(), brake, Charge.sum([later, fixed]))
             accept = partial(self._accept, request, brake, chain[0], epoch, Charge.sum([later, ahead]))
-            results |= self._purchases.results(request, wanted, chain, epoch, accept)
+            results |= self._purchases.results(request, wanted, chain, epoch, accept, reused)
             results |= self._climbed(request, climbing, chain, epoch, brake, ahead, later)
             for number, (node, plan) in enumerate(zip(planned[done:ready], plans, strict=False), done):
                 if isinstance(node, SystemTableNode):
@@ -216,6 +231,12 @@ class QueryEngine:
             if (nearer.get(ERROR) or "off").lower() != "off":
                 settings.pop(UNITS, None)
         return settings
+
+    @staticmethod
+    def _reuse(request: QueryRequest) -> Reuse:
+        """Whether what is implied is bought all the same: a published answer is, since it is renewed by itself."""
+        wish = reuse(request.settings)
+        return wish if request.kept is None else "off"
 
     def _climb(
         self, request: QueryRequest, sought: Target, node: BoundNode, account: str, epoch: str
@@ -275,8 +296,17 @@ class QueryEngine:
             return self._purchases.results(request, [plan], chain, epoch, accept)[plan.request_key]
 
         for key, climb in climbing.items():
-            results[key] = climb.answer(buy, affordable)
+            results[key] = climb.answer(buy, affordable, partial(self._enough, request, climb, chain[0]))
         return results
+
+    def _enough(self, request: QueryRequest, climb: Climb, account: str) -> ReleasedTable | None:
+        """An implied answer whose error is small enough, or any where the session takes all; None without one."""
+        if (wish := self._reuse(request)) == "off":
+            return None
+        found = self._purchases.implied(climb.plans[max(climb.plans)], account)
+        if found is None or not (wish == "always" or climb.met(found.table)):
+            return None
+        return self._purchases.reused(request, found, account)
 
     def _levels(
         self, node: BoundNode, settings: Mapping[str, str], epoch: str
@@ -395,7 +425,7 @@ class QueryEngine:
         ]
         once = {one.plan.request_key: one for one in explained}.values()
         needed = Charge.sum(one.price for one in once)
-        least = Charge.sum(one.search.first_price() if one.search else one.price for one in once)
+        least = Charge.sum(one.least for one in once)
         above = f"refused, unless it was answered before; it needs {least}" if brake.above(least) else ""
         if prepared.explain == "JSON":
             return [as_json(explained, left, needed, above)]
@@ -404,14 +434,24 @@ class QueryEngine:
     def _with_levels(
         self, request: QueryRequest, plan: ReleasePlan, node: BoundNode, epoch: str, account: str
     ) -> Explained:
-        """A plan with what other levels of it cost this account, where they can be bought."""
+        """A plan with what other levels of it cost this account, where they can be bought, and with what is implied."""
+        free = self._purchases.implied(plan, account)
+        wish = self._reuse(request)
         if not climbs(plan) or self._config.privacy.noise == "laplace":
-            return Explained(plan)
+            return Explained(plan, implied=free, reused=_taken(free, wish))
         levels = [*self._levels(node, request.settings, epoch).values()][::2]
         keys = {rung.request_key for level in levels for rung in (level, *level.rungs)}
         sought = target(self._config.privacy, request.settings)
         search = None if sought is None else self._climb(request, sought, node, account, epoch)
-        return Explained(plan, levels, self._ledger.paid(account, list(keys)), search)
+        taken = _taken(free, wish)
+        if search is not None and free is not None and wish == "on":
+            taken = search.met(free.table)
+        return Explained(plan, levels, self._ledger.paid(account, list(keys)), search, free, taken)
+
+
+def _taken(free: ImpliedAnswer | None, wish: Reuse) -> bool:
+    """Whether an implied answer is taken where the session asks for no error."""
+    return free is not None and (wish == "always" or (wish == "on" and free.within))
 
 
 def _off(setting: str) -> bool:

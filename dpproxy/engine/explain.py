@@ -13,6 +13,7 @@ from budget.units import UNBOUNDED, micro, shown
 from dpproxy.engine.cap_notes import BEYOND, caps
 from dpproxy.engine.climb import Climb
 from dpproxy.engine.group_selection import CountSelection, is_top_k
+from dpproxy.engine.implied import ImpliedAnswer
 from dpproxy.engine.measurement.base import Measurement, SumMeasurement
 from dpproxy.engine.measurement.distinct import DistinctMeter
 from dpproxy.engine.measurement.presence import PresenceMeter
@@ -49,16 +50,30 @@ class Explained:
         levels: how it would be at others, ascending; none where its precision cannot be bought.
         paid: the request keys that the account has paid for.
         search: where an error is asked for, that search.
+        implied: what the account's other purchases imply about it, where it has not paid for it itself.
+        reused: that is the answer.
     """
 
     plan: ReleasePlan
     levels: Sequence[ReleasePlan] = ()
     paid: Collection[bytes] = ()
     search: Climb | None = None
+    implied: ImpliedAnswer | None = None
+    reused: bool = False
+
+    @property
+    def least(self) -> Charge:
+        """What it costs at first."""
+        return self.search.first_price() if self.search and not self.reused else self.price
 
     @property
     def price(self) -> Charge:
         """The most that it can cost."""
+        return Charge(0, 0) if self.reused else self.fresh
+
+    @property
+    def fresh(self) -> Charge:
+        """The most that it can cost if it is bought."""
         return charge(self.plan.price) if self.search is None else self.search.bound()
 
 
@@ -67,7 +82,16 @@ Property = tuple[str, str]
 Worth = Callable[[Cost], Cost]
 """What a mechanism's cost is in the account's units."""
 _PURE = "Or by pure epsilon"
-_OF_THE_NODE = {"Groups", "Shown", "More groups", "Not covered by intervals", "Cost", "Left", _PURE}
+_OF_THE_NODE = {
+    "Groups",
+    "Implied",
+    "Shown",
+    "More groups",
+    "Not covered by intervals",
+    "Cost",
+    "Left",
+    _PURE,
+}
 _ABOVE = "Above dpproxy.max_cost"
 _NOTHING = "Answered by the front: no private rows are read, nothing is charged"
 
@@ -162,17 +186,29 @@ def explanation(explained: Explained, left: Charge | None) -> Iterator[Property]
         yield "More groups", f"SET dpproxy.max_cost = {plan.dearer}"
     if capped := caps(node.aggregate):
         yield "Not covered by intervals", f"{capped}, {BEYOND}"
+    if explained.implied is not None:
+        yield "Implied", _implied(explained.implied, reused=explained.reused)
     begins = f", for an error of {search.target}; {search.first_price()} at first" if search else ""
-    yield "Cost", f"at most {explained.price}{begins}"
+    afresh = " where it is not implied" if explained.reused else ""
+    yield "Cost", f"at most {explained.fresh}{afresh}{begins}"
     if left is not None:
         yield "Left", str(left)
-        if max(explained.price.epsilon, left.epsilon) < UNBOUNDED:
-            pure = f"at most {shown(explained.price.epsilon)} epsilon units, of which {shown(left.epsilon)} are left"
+        if max(explained.fresh.epsilon, left.epsilon) < UNBOUNDED:
+            pure = f"at most {shown(explained.fresh.epsilon)} epsilon units, of which {shown(left.epsilon)} are left"
             yield _PURE, pure
     if explained.levels:
         yield "Precision", "\n".join(_level(level, explained.paid) for level in explained.levels)
     for query in plan.queries():
         yield "Backend", "\n".join(_query(query))
+
+
+def _implied(answer: ImpliedAnswer, *, reused: bool) -> str:
+    """The free answer, and how to have the other one."""
+    instead = "off` to buy it afresh" if reused else "always` to take it"
+    said = (
+        f"{answer.table.source}: costs nothing, standard deviation {answer.table.deviations() or 'unknown'}"
+    )
+    return f"{said}; `SET dpproxy.reuse = {instead}"
 
 
 def _level(plan: ReleasePlan, paid: Collection[bytes]) -> str:

@@ -6,7 +6,7 @@ import datetime as dt
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Literal, cast
+from typing import Literal, cast, get_args
 
 from budget.account import Charge
 from budget.units import MOST, micro, shown, units
@@ -23,6 +23,8 @@ from mechanisms.unit_clip import root_up
 from mechanisms.validation import LARGEST_EPSILON
 
 UNITS, ERROR, MOST_UNITS = "dpproxy.units", "dpproxy.error", "dpproxy.most_units"
+REUSE = "dpproxy.reuse"
+Reuse = Literal["on", "off", "always"]
 TERMS = (
     "dpproxy.spend",
     "dpproxy.distinct_values",
@@ -185,6 +187,12 @@ def target(privacy: Privacy, wishes: Mapping[str, str]) -> Target | None:
         raise refusals.unknown_value(
             ERROR, ("a share like '5%', up to 50%", "a size like 20", "'off'")
         ) from None
+
+
+def reuse(wishes: Mapping[str, str]) -> Reuse:
+    """Whether answers that are implied by what was bought are bought; Refusal (22023) for values that do not exist."""
+    wish = _one_of(wishes, REUSE, *get_args(Reuse))
+    return cast(Reuse, wish or "on")
 
 
 def most_units(privacy: Privacy, wishes: Mapping[str, str]) -> Fraction:

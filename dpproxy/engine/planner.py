@@ -16,6 +16,7 @@ from rewriter.api import (
     MAX_CELLS,
     MAX_ELEMENTS,
     Constant,
+    Outline,
     QueryContext,
     ReleasedColumn,
     ReleasedColumns,
@@ -36,8 +37,10 @@ from rewriter.api import (
     known_cells,
     lasting,
     lengths_query,
+    measured_text,
     node_columns,
     node_text,
+    outline,
     position,
     present,
     probe,
@@ -57,7 +60,7 @@ from rewriter.emit.engines.base import Engine
 from rewriter.ir.measure import Count, DistinctItems, Vector
 from rewriter.ir.parameter import Parameter, Parameters, Unbound
 from rewriter.logical.plan import SYSTEM, SYSTEM_TABLES, AggregateNode, LogicalPlan, SystemTableNode
-from rewriter.plan import Asked, Cells, HistogramQuery
+from rewriter.plan import Asked, Cell, Cells, HistogramQuery
 from rewriter.policy import Policy, Table
 from rewriter.refusal import Refusal
 from rewriter.statements.classify import ClassifiedStatement, Verdict, classify
@@ -146,6 +149,7 @@ class BoundNode:
         lasting: the unit of time of a running count over append-only history, None for others.
         public: digests of the public tables that such a running count reads.
         values: by its place, of each distinct count of values with a small known domain, the units of each value.
+        types: of the keys, in PostgreSQL.
     """
 
     aggregate: AggregateNode
@@ -161,6 +165,7 @@ class BoundNode:
     lasting: str | None = None
     public: tuple[tuple[str, str], ...] = ()
     values: Mapping[int, BoundNode] = field(default_factory=dict)
+    types: tuple[str, ...] = ()
     _noted: dict[Hashable, object] = field(init=False, repr=False, compare=False, default_factory=dict)
 
     @property
@@ -208,6 +213,19 @@ class BoundNode:
             return node_text(alone, node.policy, node.parameters)
 
         return self.noted(("text", place), written)
+
+    @property
+    def outline(self) -> Outline | None:
+        """Its filters and keys, None where its rows are not those of its relation alone."""
+        return self.noted("outline", lambda n: (outline(n.aggregate, n.parameters),))[0]
+
+    def measured_text(self, place: int) -> tuple[str, Scanned] | None:
+        """As `text_of`, whatever the groups and filters; None for a measure that tells nothing of other groups."""
+
+        def written(node: BoundNode) -> tuple[tuple[str, Scanned] | None]:
+            return (measured_text(node.aggregate, place, node.policy, node.parameters),)
+
+        return self.noted(("measured", place), written)[0]
 
     def over(self, cells: Cells) -> BoundNode:
         """The same node over these groups as a known domain."""
@@ -295,6 +313,10 @@ class Planner:
         """What is kept of statements, by kind: how many, and about how many bytes."""
         kinds = {"texts": self._verdicts, "prepared": self._prepared, "plans": self._plans}
         return {name: kept.size for name, kept in kinds.items()}
+
+    def rows(self, sql: str) -> Sequence[Cell]:
+        """The rows of a query over constants, every value as text. Raises Refusal."""
+        return self._front.rows(sql)
 
     def classify(self, text: str) -> Verdict:
         """How a statement is handled; raises Refusal for a statement that no analyst may send."""
@@ -546,7 +568,11 @@ class Planner:
         return tuple(
             node
             if isinstance(node, SystemTableNode)
-            else replace(self._complete(node, all_values), waits=number >= ready)
+            else replace(
+                self._complete(node, all_values),
+                waits=number >= ready,
+                types=tuple(c.type for c in prepared.columns[number][: len(node.keys)]),
+            )
             for number, node in enumerate(nodes)
         )
 

@@ -29,7 +29,9 @@ from budget.account import (
 from dpproxy.backends.base import Backend, BackendError, Cancellation, Cancelled, Fetched, Slot
 from dpproxy.engine import refusals
 from dpproxy.engine.group_selection import Choice
+from dpproxy.engine.implied import ImpliedAnswer, Rows, implied, measures, sought
 from dpproxy.engine.optimizer import choices, smaller, weighs, with_choices, with_weights
+from dpproxy.engine.options import Reuse
 from dpproxy.engine.release_plan import ReleasePlan, charge
 from dpproxy.engine.released_table import ReleasedTable
 from dpproxy.engine.request import QueryRequest
@@ -48,7 +50,8 @@ class Purchases:
     """Buys releases of one backend on one ledger; safe to use from many threads.
 
     `key`: the deployment's 32 secret bytes; `max_rows`: that one query may fetch; `texts`: what seals the texts of
-    answered statements for the ledger, None where it keeps none; `generation`: of the policy that all is planned under.
+    answered statements for the ledger, None where it keeps none; `generation`: of the policy that all is planned under;
+    `rows`: runs a query over constants at the front.
     """
 
     def __init__(
@@ -59,9 +62,10 @@ class Purchases:
         max_rows: int,
         texts: SealedTexts | None,
         generation: Generation,
+        rows: Rows,
     ) -> None:
         self._backend, self._ledger, self._max_rows, self._texts = backend, ledger, max_rows, texts
-        self._generation = generation
+        self._generation, self._rows = generation, rows
         self._noise_key = randomness.derive(key, "noise")
         self._rank_key = randomness.derive(key, "rank").hex()
 
@@ -72,12 +76,54 @@ class Purchases:
         chain: Sequence[str],
         epoch: str,
         accept: Accept,
+        reuse: Reuse = "off",
     ) -> dict[bytes, ReleasedTable]:
         """The result of every plan by its request key, paid for by the accounts of `chain`, the analyst's own first.
 
-        `accept` is called with what is to be bought, and the most that it can cost, before anything is reserved.
+        `accept` is called with what is to be bought, and the most that it can cost, before anything is reserved;
+        `reuse`: whether what is implied is not bought.
         """
         plans = list({plan.request_key: plan for plan in plans}.values())
+        free = self._reused(request, [plan for plan in plans if plan.rungs], chain[0], reuse)
+        plans = [plan for plan in plans if plan.request_key not in free]
+        return free | self._bought(request, plans, chain, epoch, accept, reuse)
+
+    def _reused(
+        self, request: QueryRequest, plans: Sequence[ReleasePlan], account: str, reuse: Reuse
+    ) -> dict[bytes, ReleasedTable]:
+        found = {} if reuse == "off" else {plan.request_key: self.implied(plan, account) for plan in plans}
+        return {
+            key: self.reused(request, answer, account)
+            for key, answer in found.items()
+            if answer is not None and (answer.within or reuse == "always")
+        }
+
+    def implied(self, plan: ReleasePlan, account: str) -> ImpliedAnswer | None:
+        """What this account's purchases imply about a plan, None where that is not all, or it has paid for the plan."""
+        if plan.free is not None or not (keys := sought(plan)):
+            return None
+        owned = self._ledger.owned(account, list(keys))
+        steps = {step.request_key for step in (plan, *plan.rungs)}
+        if not owned or steps <= self._ledger.paid(account, list(steps)):
+            return None
+        return implied(plan, keys, owned, self._rows)
+
+    def reused(self, request: QueryRequest, found: ImpliedAnswer, account: str) -> ReleasedTable:
+        """An implied answer, noted in the account's history as replays of what it is computed from."""
+        for source in found.sources:
+            if self._ledger.replay(account, source, request.attributed) is None:
+                raise LedgerError("an answer that was paid for has gone")
+        return found.table
+
+    def _bought(
+        self,
+        request: QueryRequest,
+        plans: Sequence[ReleasePlan],
+        chain: Sequence[str],
+        epoch: str,
+        accept: Accept,
+        reuse: Reuse,
+    ) -> dict[bytes, ReleasedTable]:
         if any(plan.rungs for plan in plans):
             accept = self._accepted(plans, chain, accept)
 
@@ -85,7 +131,7 @@ class Purchases:
             bought = self._results(request, wanted, chain, epoch, accept)
             return [bought[plan.request_key] for plan in wanted]
 
-        results = dict(zip((plan.request_key for plan in plans), buy(plans), strict=True))
+        results = self._results(request, plans, chain, epoch, accept, reuse)
         for plan in plans:
             first = results[plan.request_key]
             if plan.rungs:
@@ -127,9 +173,12 @@ class Purchases:
         chain: Sequence[str],
         epoch: str,
         accept: Accept,
+        reuse: Reuse = "off",
     ) -> dict[bytes, ReleasedTable]:
         with request.stages.during("replay"):
             results = self._replayed(request, plans, chain[0])
+            whole = [p for p in plans if p.request_key not in results and not p.rungs]
+            results |= self._reused(request, whole, chain[0], reuse)
         missing = {p.request_key: p for p in plans if p.request_key not in results}
         if not missing:
             return results
@@ -212,6 +261,7 @@ class Purchases:
         not settled is spent. `new`: release keys that have no stored answer yet.
         """
         write_queries(plans)
+        made = {plan.request_key: measures(plan) for plan in plans}
         streams = {p.stream: self._ledger.stream(chain, p.stream) for p in plans if p.stream is not None}
         accept(plans, [_owed(plan, streams) for plan in plans])
         request.stages.expect(sum(p.rounds for p in plans))
@@ -250,6 +300,8 @@ class Purchases:
                             for place, key in choices(plan).items()
                             if released.choice(place) is not None
                         },
+                        measures=made[plan.request_key][0],
+                        groups=made[plan.request_key][1],
                         sealed=None
                         if self._texts is None
                         else self._texts.seal(request.text, chain[0], plan.release_key),

@@ -52,5 +52,13 @@ class ReleaseKeys:
         text, scanned = node.text_of(place)
         return self._key("choice", b"" if lasting else self.epoch, text, scanned, node.domain, law)
 
+    def measure(self, text: str, scanned: Plain, filters: list[bytes]) -> bytes:
+        """The key of a measure of rows under filters, whatever its groups; `filters`: what names each of them."""
+        return self._key("measure", self.epoch, text, scanned, filters)
+
+    def part(self, identity: Plain) -> bytes:
+        """What names a key or a filter of a question."""
+        return self._key("part", self.epoch, identity)
+
     def _key(self, *parts: Plain) -> bytes:
         return release_key(self.secret, parts)

@@ -243,6 +243,12 @@ class ReleasePlan:
             parts.append(f"groups for at most {charge(self.selection.cost_at_most)}: more by {more}")
         return "; ".join(parts)
 
+    def implied(self, measured: dict[Place, MeasuredColumn], mechanism: str) -> ReleasedTable:
+        """The answer with measures of all cells that need not be bought."""
+        assert isinstance(self.selection, FullDomain)
+        result = self._result(SelectedGroups(self.selection.cells), measured, Cost.sum(()))
+        return replace(self.shown(replace(result, mechanism=mechanism)), replayed=True)
+
     def _result(
         self, groups: SelectedGroups, measured: dict[Place, MeasuredColumn], cost: Cost
     ) -> ReleasedTable:

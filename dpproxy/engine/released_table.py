@@ -51,6 +51,7 @@ class ReleasedTable:
         fewer: why there are fewer rows than LIMIT asked for.
         caps: how much of one unit counts at most.
         level: what its measures cost, where the session asks for an error.
+        source: what it was computed from, where it was not bought itself.
         derived, unknown: the shown columns that have an interval of their own, and those without a known one.
     """
 
@@ -70,6 +71,7 @@ class ReleasedTable:
     fewer: str = ""
     caps: str = ""
     level: str = ""
+    source: str = ""
     derived: tuple[str, ...] = ()
     unknown: tuple[str, ...] = ()
 
@@ -227,7 +229,9 @@ class ReleasedTable:
         parts += filter(None, [self.fewer, self.level])
         if self.lowered is not None:
             parts.append(f"at most {self.lowered} rows, fewer than LIMIT asks for")
-        if self.replayed:
+        if self.source:
+            parts.append(f"{self.source}: no charge")
+        elif self.replayed:
             parts.append("answered before in this epoch: no charge")
         elif self.charged is not None:
             if self.left is None:

@@ -81,7 +81,7 @@ class RollbackGuardedLedger:
         self.publications, self.refusals = ledger.publications, ledger.refusals
         self.single_flight = ledger.single_flight
         self.stored, self.stream, self.recover = ledger.stored, ledger.stream, ledger.recover
-        self.choices, self.paid = ledger.choices, ledger.paid
+        self.choices, self.paid, self.owned = ledger.choices, ledger.paid, ledger.owned
 
     def close(self) -> None:
         """Writes the last mark; the ledger stays open."""

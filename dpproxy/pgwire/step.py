@@ -28,6 +28,7 @@ SETTINGS = (
     "dpproxy.units",
     "dpproxy.error",
     "dpproxy.most_units",
+    "dpproxy.reuse",
     "application_name",
     ERROR_COLUMNS,
     "datestyle",

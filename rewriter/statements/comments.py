@@ -9,7 +9,7 @@ from collections.abc import Iterator
 MOST, LONGEST = 100, 200
 """Characters of an attribution, and of a comment with settings."""
 _COMMENT = re.compile(r"\s*(?:--([^\n]*)(?:\n|\Z)|/\*(.*?)\*/)", re.DOTALL)
-_SETTING = r"dpproxy\.(units|error|most_units)\s*=\s*(?:'([^']*)'|([^\s,;*']+))"
+_SETTING = r"dpproxy\.(units|error|most_units|reuse)\s*=\s*(?:'([^']*)'|([^\s,;*']+))"
 _HINT = re.compile(_SETTING, re.IGNORECASE)
 _HINTS = re.compile(rf"\+?\s*{_SETTING}(?:\s*[,;]?\s*{_SETTING})*\s*;?", re.IGNORECASE)
 """Settings alone make a hint: prose that names one, as tools write titles, buys nothing."""

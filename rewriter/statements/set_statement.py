@@ -32,6 +32,7 @@ SETTINGS = frozenset(
         "dpproxy.query_calls",
         "dpproxy.query_information",
         "dpproxy.refresh",
+        "dpproxy.reuse",
         "dpproxy.spend",
         "dpproxy.units",
         "extra_float_digits",
@@ -102,7 +103,7 @@ def check_setting(tokens: Sequence[Token]) -> None:
             "42501",
             f'setting "{name}" cannot be changed through dpproxy',
             hint="Its own settings are dpproxy.units, dpproxy.error, dpproxy.most_units, dpproxy.max_cost, "
-            "dpproxy.price_first, dpproxy.spend, "
+            "dpproxy.price_first, dpproxy.reuse, dpproxy.spend, "
             "dpproxy.query_information, dpproxy.query_calls, dpproxy.distinct_values, dpproxy.error_columns, "
             "dpproxy.refresh and dpproxy.notices; drivers' usual ones are accepted.",
             position=tokens[0].start + 1,

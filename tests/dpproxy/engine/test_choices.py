@@ -212,6 +212,8 @@ def test_a_better_answer_pays_for_what_it_adds(service: Service) -> None:
     assert spreads == pytest.approx([13.3, 6.7, 3.3, 3.3, 9.4], abs=0.06)
     assert bob.used() == (16, 0)
     ann.ask(PEOPLE, at("0.25"))
+    assert (spread(ann), ann.used()[0]) == (3.3, 16), "what is bought is better, and free"
+    ann.ask(PEOPLE, at("0.25") | {"dpproxy.reuse": "off"})
     assert spread(ann) == 26.7
     assert ann.used()[0] == 16.25
 

@@ -1,0 +1,294 @@
+"""Answers that are implied by what an account has bought: sums and choices of released cells, computed for nothing.
+
+In:  SUM(x) GROUP BY week, bought; SUM(x) WHERE week <= 4 is asked
+Out: the sum of four released values, with the deviation of four independent noises
+
+The match reads text, policy and public facts alone; values are those of releases that the account has paid for.
+Nothing that is computed here is stored.
+
+Why, and what implies what: docs/decisions/implied-answers.md.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from fractions import Fraction
+from itertools import chain, combinations, islice
+
+from budget.account import OwnedMeasure
+from dpproxy.engine.cap_notes import caps
+from dpproxy.engine.group_selection import SUM, FullDomain, MeasuredColumn, Place
+from dpproxy.engine.measurement.base import SumMeasurement
+from dpproxy.engine.planner import BoundNode
+from dpproxy.engine.precision import combined
+from dpproxy.engine.release_plan import ReleasePlan
+from dpproxy.engine.released_table import ReleasedTable
+from rewriter.api import Outline, Part, cells_query, of_units
+from rewriter.binder.contribution_bounds import Bound
+from rewriter.effort import bounded
+from rewriter.plan import Cell
+from rewriter.refusal import Refusal
+
+MOST_SUBSETS = 64
+"""Of a question's filters, that are looked up for each measure."""
+ROUNDING = 1.01
+"""Of deviations that are compared: a mean of rungs is rounded to whole numbers."""
+
+Rows = Callable[[str], Sequence[Cell]]
+"""Runs a query over constants at the front."""
+Members = tuple[tuple[int, ...], ...]
+"""Of each cell that is asked for, the released ones that it is made of."""
+
+
+@dataclass(frozen=True)
+class Groups:
+    """What the ledger notes of the groups in which a measure was released.
+
+    Attributes:
+        asked: the question, in words.
+        keys, types: what names each key, and its type in PostgreSQL.
+        units: what the measurement cost, as a level.
+        alone: the form of the question says that a unit is in one group.
+        caps: how much of one unit counted at most.
+    """
+
+    asked: str
+    keys: tuple[str, ...]
+    types: tuple[str, ...]
+    units: str
+    alone: bool
+    caps: str
+
+    @staticmethod
+    def load(text: str) -> Groups:
+        read = json.loads(text)
+        return Groups(**read | {name: tuple(read[name]) for name in ("keys", "types")})
+
+
+@dataclass(frozen=True)
+class ImpliedAnswer:
+    """An answer that need not be bought.
+
+    Attributes:
+        table: its rows.
+        sources: the request keys of the answers that it is computed from.
+        within: its error is at most that of a fresh answer, as far as that is known beforehand.
+    """
+
+    table: ReleasedTable
+    sources: tuple[bytes, ...]
+    within: bool
+
+
+@dataclass(frozen=True)
+class _Candidate:
+    """What one question's place would be, from one grouping of the measure."""
+
+    parts: Mapping[Fraction | None, MeasuredColumn]
+    owned: tuple[OwnedMeasure, ...]
+    groups: Groups
+    mechanism: str
+    within: bool
+
+    @property
+    def rank(self) -> tuple[bool, float]:
+        return not self.within, max(self.parts[SUM].deviations)
+
+
+def measures(plan: ReleasePlan) -> tuple[dict[bytes, int], str]:
+    """What the ledger notes when a plan is bought: its measures' places by their keys, and their groups."""
+    if (asked := _outline(plan)) is None:
+        return {}, ""
+    node, filters = plan.node, [plan.keys.part(f.identity) for f in asked.filters]
+    found = {
+        plan.keys.measure(*text, sorted(filters)): place
+        for place in range(len(node.aggregate.measures))
+        if (text := node.measured_text(place)) is not None
+    }
+    groups = Groups(
+        node.asked,
+        _key_names(plan, asked),
+        node.types,
+        str(plan.terms.units),
+        node.aggregate.bound == Bound(1, enforce=False),
+        caps(node.aggregate),
+    )
+    return found, json.dumps(asdict(groups), separators=(",", ":"))
+
+
+def sought(plan: ReleasePlan) -> dict[bytes, tuple[int, tuple[Part, ...]]]:
+    """The keys of measures that may imply those of a plan: by each the place, and the filters that remain for cells.
+
+    Empty where one of the plan's measures can be implied by none.
+    """
+    if (asked := _outline(plan)) is None:
+        return {}
+    names = {part: plan.keys.part(part.identity) for part in asked.filters}
+    sizes = range(len(names) + 1)
+    found = {}
+    for place in range(len(plan.node.aggregate.measures)):
+        if (text := plan.node.measured_text(place)) is None:
+            return {}
+        subsets = chain.from_iterable(combinations(names, size) for size in sizes)
+        for left in islice(subsets, MOST_SUBSETS):
+            kept = sorted(name for part, name in names.items() if part not in left)
+            found[plan.keys.measure(*text, kept)] = (place, left)
+    return found
+
+
+def implied(
+    plan: ReleasePlan,
+    keys: Mapping[bytes, tuple[int, tuple[Part, ...]]],
+    owned: Iterable[OwnedMeasure],
+    rows: Rows,
+) -> ImpliedAnswer | None:
+    """The answer of a plan from measures that its account owns, by the `keys` of `sought`; None if one is missing."""
+    groupings: dict[tuple[int, tuple[Part, ...], Groups], list[OwnedMeasure]] = {}
+    for one in owned:
+        place, left = keys[one.key]
+        groups = replace(Groups.load(one.groups), asked="", units="", caps="")
+        groupings.setdefault((place, left, groups), []).append(one)
+    best: dict[int, _Candidate] = {}
+    for (place, left, _), found in groupings.items():
+        for candidate in _candidates(plan, place, left, found, rows):
+            if place not in best or candidate.rank < best[place].rank:
+                best[place] = candidate
+    if len(best) < len(plan.node.aggregate.measures):
+        return None
+    measured: dict[Place, MeasuredColumn] = {
+        (place, part): column for place, one in best.items() for part, column in one.parts.items()
+    }
+    table = plan.implied(measured, ", ".join(dict.fromkeys(one.mechanism for one in best.values())))
+    capped = "; ".join(dict.fromkeys(filter(None, (one.groups.caps for one in best.values()))))
+    sources = {one.request_key: one for best_one in best.values() for one in best_one.owned}
+    said = dict.fromkeys(_said(one) for one in best.values())
+    return ImpliedAnswer(
+        replace(table, caps=capped, source=f"from {', '.join(said)}"),
+        tuple(sources),
+        all(one.within for one in best.values()),
+    )
+
+
+def _said(candidate: _Candidate) -> str:
+    bought = min(one.bought_at for one in candidate.owned)
+    return f"{candidate.groups.asked}, bought {bought:%Y-%m-%d %H:%M} UTC"
+
+
+def _outline(plan: ReleasePlan) -> Outline | None:
+    """The outline of a plan whose measures are noise on every cell of a known domain; None for others."""
+    whole = isinstance(plan.selection, FullDomain) and bool(plan.meters)
+    return plan.node.outline if whole and not plan.node.waits else None
+
+
+def _key_names(plan: ReleasePlan, asked: Outline) -> tuple[str, ...]:
+    return tuple(plan.keys.part(key.identity).hex() for key in asked.keys)
+
+
+def _candidates(
+    plan: ReleasePlan,
+    place: int,
+    left: tuple[Part, ...],
+    owned: Sequence[OwnedMeasure],
+    rows: Rows,
+) -> Iterable[_Candidate]:
+    """The answers of one place from measurements in the same groups; those under one length are combined."""
+    by_law: dict[tuple[object, ...], list[tuple[OwnedMeasure, ReleasedTable]]] = {}
+    for one in {one.release_key: one for one in owned}.values():
+        table = ReleasedTable.load(one.answer)
+        column = table.measured[one.place, SUM]
+        if not column.absent and column.deviations:
+            law = table.keys, column.length, column.centre, column.width
+            by_law.setdefault(law, []).append((one, table))
+    for found in by_law.values():
+        (first, table), groups = found[0], Groups.load(found[0][0].groups)
+        cells = tuple(zip(*table.keys, strict=True)) if table.keys else ((),)
+        members = _members(plan, left, groups, cells, rows)
+        if members is None:
+            continue
+        measure = plan.node.aggregate.measures[place]
+        several = any(len(cell) > 1 for cell in members)
+        if several and of_units(measure) and not groups.alone:
+            continue
+        parts = {}
+        for part in (at for of, at in table.measured if of == first.place):
+            column = combined([t.measured[o.place, part] for o, t in found])
+            if several and column.common:
+                break  # no counts of units in one cell have correlated noise
+            parts[part] = added(column, members)
+        else:
+            units = sum((Fraction(Groups.load(o.groups).units) for o, _ in found), Fraction(0))
+            within = _within(plan, place, parts[SUM], units)
+            mechanism = re.sub(r" x\d+", "", table.mechanism)
+            yield _Candidate(parts, tuple(o for o, _ in found), groups, mechanism, within)
+
+
+def added(column: MeasuredColumn, members: Members) -> MeasuredColumn:
+    """The sums of cells, whose noise is independent.
+
+    >>> both = added(MeasuredColumn((1, 5, 7), (3.0, 4.0, 1.0)), ((0, 1), (2,)))
+    >>> both.values, both.deviations
+    ((6, 7), (5.0, 1.0))
+    """
+    return replace(
+        column,
+        values=tuple(sum(column.values[n] for n in cell) for cell in members),
+        deviations=tuple(math.hypot(*(column.deviations[n] for n in cell)) for cell in members),
+    )
+
+
+def _within(plan: ReleasePlan, place: int, column: MeasuredColumn, units: Fraction) -> bool:
+    """Whether the error is at most that of a fresh answer: for totals, of one that leaves out no unit more."""
+    whole = plan.whole or plan
+    for meter in whole.meters:
+        if isinstance(meter, SumMeasurement) and place in meter.places:
+            cells = len(plan.node.cells or ())
+            fresh = meter.mechanisms(max(cells, 1))[meter.places.index(place)].stddev
+            return fresh is not None and max(column.deviations) <= fresh * ROUNDING
+    return units >= plan.level
+
+
+def _members(
+    plan: ReleasePlan, left: tuple[Part, ...], groups: Groups, cells: tuple[Cell, ...], rows: Rows
+) -> Members | None:
+    """Of each cell of the plan the released ones that it is made of; None where they do not make all of it."""
+
+    def found(node: BoundNode) -> tuple[Members | None]:
+        return (_made_of(plan, node, left, groups, cells, rows),)
+
+    return plan.node.noted(("members", left, groups.keys, groups.types, cells), found)[0]
+
+
+def _made_of(
+    plan: ReleasePlan,
+    node: BoundNode,
+    left: tuple[Part, ...],
+    groups: Groups,
+    cells: tuple[Cell, ...],
+    rows: Rows,
+) -> Members | None:
+    asked = node.outline
+    assert asked is not None
+    wanted = tuple(node.cells or ()) if node.aggregate.keys else ((),)
+    if not left and _key_names(plan, asked) == groups.keys and wanted == cells:
+        return tuple((n,) for n in range(len(cells)))
+    places = {name: n for n, name in enumerate(groups.keys)}
+    with bounded():
+        query = cells_query(
+            asked, left, cells, groups.types, lambda identity: places.get(plan.keys.part(identity).hex())
+        )
+    if query is None:
+        return None
+    try:
+        passed = rows(query.sql("postgres"))
+    except Refusal:
+        return None  # an expression that raises for a cell
+    made: dict[Cell, list[int]] = {cell: [] for cell in wanted}
+    for number, *key in passed:
+        if tuple(key) not in made:
+            return None
+        made[tuple(key)].append(int(number or 0))
+    return None if not all(made.values()) else tuple(map(tuple, made.values()))

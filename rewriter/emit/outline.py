@@ -1,0 +1,140 @@
+"""What a node's measures are of, apart from its groups and filters, and other groups as functions of its cells.
+
+In:  SUM(x) of t WHERE week < 5 GROUP BY month, and the known values of a key, month
+Out: SELECT n, month FROM <the values>: which of them a question by month is made of; None where week is no key
+
+Why: docs/decisions/implied-answers.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from sqlglot import exp
+
+from rewriter.binder.listed_rows import in_postgres
+from rewriter.canonical.normalize import canonical, canonical_conjuncts, text_of
+from rewriter.emit.histogram import Scanned, node_text
+from rewriter.ir.measure import Count, Joint, Measure, Moment, Total
+from rewriter.ir.relation import Relation, leaves
+from rewriter.ir.trees import alias, cast, copied, data_type, select
+from rewriter.logical.plan import AggregateNode
+from rewriter.plan import Cell
+from rewriter.policy import Column, Policy
+from rewriter.scalar.parameter_literal import with_constants
+from rewriter.scalar.typecheck import Parameters
+
+Identity = tuple[str, ...]
+"""A text that equal expressions have, and how the columns are declared that it reads."""
+_CELLS = "_cells"
+
+
+@dataclass(frozen=True)
+class Part:
+    """A key or a filter: its expression without parameters, and what tells whether another one is the same."""
+
+    value: exp.Expr
+    identity: Identity
+
+
+@dataclass(frozen=True)
+class Outline:
+    """The filters and keys of a node. A filter reads one source, and no other query."""
+
+    relation: Relation
+    filters: tuple[Part, ...]
+    keys: tuple[Part, ...]
+
+
+def outline(node: AggregateNode, parameters: Parameters) -> Outline | None:
+    """The outline of a node; None where its rows are not those of its relation alone."""
+    relation = node.relation
+    if relation.filled is not None or relation.limit is not None:
+        return None
+    written = [with_constants(c, parameters) for c in relation.conditions if _filters(c)]
+    return Outline(
+        relation,
+        tuple(Part(c, _identity(c, relation)) for c in canonical_conjuncts(written, relation)),
+        tuple(Part(k, _identity(k, relation)) for k in (with_constants(k, parameters) for k in node.keys)),
+    )
+
+
+def measured_text(
+    node: AggregateNode, place: int, policy: Policy, parameters: Parameters
+) -> tuple[str, Scanned] | None:
+    """The text of a measure over a node's rows before filters and groups; None for what other groups tell nothing of.
+
+    A count of units is the same whether it is released as one or as a total.
+    """
+    measure = plain(node.measures[place])
+    if measure is None:
+        return None
+    fixed = tuple(c for c in node.relation.conditions if not _filters(c))
+    rows = replace(node.relation, conditions=fixed)
+    alone = replace(node, relation=rows, keys=(), measures=(measure,), outputs=(), k=None, order_by=None)
+    return node_text(alone, policy, parameters)
+
+
+def plain(measure: Measure) -> Measure | None:
+    """A measure of rows, sums, joint moments or units; None for the others, of which groups cannot be added up."""
+    if isinstance(measure, Total) and measure.once:
+        return None if measure.items else Count(measure.argument, 1)
+    if isinstance(measure, (Count, Total)) and measure.items:
+        return None
+    return measure if isinstance(measure, (Count, Moment, Total, Joint)) else None
+
+
+def of_units(measure: Measure) -> bool:
+    """Whether a measure counts each unit once, in a group or at all."""
+    counted = plain(measure)
+    return isinstance(counted, Count) and counted.tau == 1
+
+
+def cells_query(
+    asked: Outline,
+    filters: Sequence[Part],
+    cells: Sequence[Cell],
+    types: Sequence[str],
+    key: Callable[[Identity], int | None],
+) -> exp.Select | None:
+    """SELECT of the number of each cell that passes `filters`, with the keys that are asked for; None where one of them
+    is no function of the cell.
+
+    `types`: of the cells' keys, in PostgreSQL; `key`: the place of the key that has an identity.
+    """
+
+    def over(part: Part) -> exp.Expr | None:
+        def value(node: exp.Expr) -> exp.Expr | None:
+            if not isinstance(node, exp.Condition) or not leaves(node):
+                return None
+            place = key(_identity(node, asked.relation))
+            if place is None:
+                return None
+            return cast(exp.column(f"g{place}", table=_CELLS), data_type(types[place], "postgres"))
+
+        made = copied(part.value, value)
+        read = {name for name, _ in leaves(made)}
+        return None if read - {_CELLS} or made.find(exp.Query) else made
+
+    keys, passed = [over(part) for part in asked.keys], [over(part) for part in filters]
+    if None in keys or None in passed:
+        return None
+    numbers: list[str | None] = [str(n) for n in range(len(cells))]
+    listed = [numbers, *([cell[n] for cell in cells] for n in range(len(types)))]
+    columns = [Column("n", "bigint"), *(Column(f"g{n}", of) for n, of in enumerate(types))]
+    rows = in_postgres(columns, listed).subquery(_CELLS, copy=False)
+    shown = [exp.column("n", table=_CELLS), *(alias(k, f"k{n}") for n, k in enumerate(keys) if k is not None)]
+    query = select(*shown, source=rows)
+    conditions = [c for c in passed if c is not None]
+    return query.where(*conditions, copy=False) if conditions else query
+
+
+def _filters(condition: exp.Expr) -> bool:
+    """Whether a condition filters the rows of one source, and joins none."""
+    return len({name for name, _ in leaves(condition)}) == 1 and condition.find(exp.Query) is None
+
+
+def _identity(value: exp.Expr, relation: Relation) -> Identity:
+    declared = (repr(relation.source(name).column(column)) for name, column in sorted(leaves(value)))
+    return (text_of(canonical(value, relation)), *declared)
