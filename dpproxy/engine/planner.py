@@ -217,7 +217,7 @@ class BoundNode:
     @property
     def outline(self) -> Outline | None:
         """Its filters and keys, None where its rows are not those of its relation alone."""
-        return self.noted("outline", lambda n: (outline(n.aggregate, n.parameters),))[0]
+        return self.noted("outline", lambda n: (outline(n.aggregate, n.policy, n.parameters),))[0]
 
     def measured_text(self, place: int) -> tuple[str, Scanned] | None:
         """As `text_of`, whatever the groups and filters; None for a measure that tells nothing of other groups."""

@@ -8,7 +8,7 @@ Why: docs/decisions/implied-answers.md.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from sqlglot import exp
@@ -17,7 +17,7 @@ from rewriter.binder.listed_rows import in_postgres
 from rewriter.canonical.normalize import canonical, canonical_conjuncts, text_of
 from rewriter.emit.histogram import Scanned, node_text
 from rewriter.ir.measure import Count, Joint, Measure, Moment, Total
-from rewriter.ir.relation import Relation, leaves
+from rewriter.ir.relation import Leaf, Relation, leaf, leaves
 from rewriter.ir.trees import alias, cast, copied, data_type, select
 from rewriter.logical.plan import AggregateNode
 from rewriter.plan import Cell
@@ -43,21 +43,40 @@ class Outline:
     """The filters and keys of a node. A filter reads one source, and no other query."""
 
     relation: Relation
-    filters: tuple[Part, ...]
-    keys: tuple[Part, ...]
+    columns: Mapping[Leaf, str]
+    """How each column that they read is declared, or computed."""
+    filters: tuple[Part, ...] = ()
+    keys: tuple[Part, ...] = ()
+
+    def identity(self, value: exp.Expr) -> Identity:
+        """The identity of an expression over the columns."""
+        return (
+            text_of(canonical(value, self.relation)),
+            *(self.columns[leaf] for leaf in sorted(leaves(value))),
+        )
+
+    def parts(self, values: Iterable[exp.Expr]) -> tuple[Part, ...]:
+        return tuple(Part(value, self.identity(value)) for value in values)
 
 
-def outline(node: AggregateNode, parameters: Parameters) -> Outline | None:
+def outline(node: AggregateNode, policy: Policy, parameters: Parameters) -> Outline | None:
     """The outline of a node; None where its rows are not those of its relation alone."""
     relation = node.relation
     if relation.filled is not None or relation.limit is not None:
         return None
-    written = [with_constants(c, parameters) for c in relation.conditions if _filters(c)]
-    return Outline(
-        relation,
-        tuple(Part(c, _identity(c, relation)) for c in canonical_conjuncts(written, relation)),
-        tuple(Part(k, _identity(k, relation)) for k in (with_constants(k, parameters) for k in node.keys)),
+    filters = canonical_conjuncts(
+        (with_constants(c, parameters) for c in relation.conditions if _filters(c)), relation
     )
+    keys = [with_constants(k, parameters) for k in node.keys]
+
+    def column(at: Leaf) -> str:
+        source = relation.source(at[0])
+        if source.derived is None:
+            return repr(source.column(at[1]))
+        return _rows_text(node, policy, parameters, keys=(leaf(*at),))[0]
+
+    found = Outline(relation, {at: column(at) for at in leaves(*filters, *keys)})
+    return replace(found, filters=found.parts(filters), keys=found.parts(keys))
 
 
 def measured_text(
@@ -70,10 +89,7 @@ def measured_text(
     measure = plain(node.measures[place])
     if measure is None:
         return None
-    fixed = tuple(c for c in node.relation.conditions if not _filters(c))
-    rows = replace(node.relation, conditions=fixed)
-    alone = replace(node, relation=rows, keys=(), measures=(measure,), outputs=(), k=None, order_by=None)
-    return node_text(alone, policy, parameters)
+    return _rows_text(node, policy, parameters, measures=(measure,))
 
 
 def plain(measure: Measure) -> Measure | None:
@@ -108,7 +124,7 @@ def cells_query(
         def value(node: exp.Expr) -> exp.Expr | None:
             if not isinstance(node, exp.Condition) or not leaves(node):
                 return None
-            place = key(_identity(node, asked.relation))
+            place = key(asked.identity(node))
             if place is None:
                 return None
             return cast(exp.column(f"g{place}", table=_CELLS), data_type(types[place], "postgres"))
@@ -135,6 +151,14 @@ def _filters(condition: exp.Expr) -> bool:
     return len({name for name, _ in leaves(condition)}) == 1 and condition.find(exp.Query) is None
 
 
-def _identity(value: exp.Expr, relation: Relation) -> Identity:
-    declared = (repr(relation.source(name).column(column)) for name, column in sorted(leaves(value)))
-    return (text_of(canonical(value, relation)), *declared)
+def _rows_text(
+    node: AggregateNode,
+    policy: Policy,
+    parameters: Parameters,
+    keys: tuple[exp.Expr, ...] = (),
+    measures: tuple[Measure, ...] = (),
+) -> tuple[str, Scanned]:
+    """The text of a node's rows without filters, and of nothing else that it asks."""
+    rows = replace(node.relation, conditions=tuple(c for c in node.relation.conditions if not _filters(c)))
+    alone = replace(node, relation=rows, keys=keys, measures=measures, outputs=(), k=None, order_by=None)
+    return node_text(alone, policy, parameters)

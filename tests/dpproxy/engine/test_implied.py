@@ -1,0 +1,348 @@
+"""Answers that bought ones imply: what is free, what is not, how large the error is, and that nothing is stored."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator
+from fractions import Fraction
+from pathlib import Path
+
+import duckdb
+import numpy as np
+import pytest
+
+from budget.account import Limit
+from dpproxy.deployment.service import Service, configured
+from dpproxy.engine.group_selection import MeasuredColumn, width_of
+from dpproxy.engine.implied import added, measures, sought
+from dpproxy.engine.optimizer import plan_release
+from dpproxy.engine.options import terms
+from dpproxy.engine.planner import BoundNode, Planner
+from dpproxy.engine.precision import combined
+from dpproxy.engine.release_keys import ReleaseKeys
+from dpproxy.engine.release_plan import ReleasePlan
+from mechanisms.histogram import Histogram
+from mechanisms.known_domain import KnownGauss
+from mechanisms.randomness import seed
+from mechanisms.unit_clip import root_up
+from rewriter.refusal import Refusal
+from tests.dpproxy.engine.test_executor import Analyst
+from tests.dpproxy.serving import POLICY, make
+
+TABLES = """
+[privacy]
+nonnegative = true
+min_units = 40
+epsilon_per = 0.5
+[budget]
+information = 200
+calls = 40
+period = "none"
+[budget.teams.pair]
+members = ["team ann", "team bob"]
+
+[tables.sales]
+privacy_unit = "person_id"
+[tables.sales.columns]
+shop = { domain = ["north", "south", "east"], nullable = true }
+day = { range = ["2024-01-01", "2024-01-12"], nullable = false }
+amount = { bounds = [-20, 20] }
+kind = {}
+[tables.guests]
+privacy_unit = "person_id"
+unique = ["person_id"]
+[tables.guests.columns]
+town = { domain = ["Ulm", "Bonn", "Jena"], nullable = false }
+size = { range = [1, 4], nullable = false }
+"""
+ROWS = """
+CREATE TABLE sales (person_id INTEGER NOT NULL, shop VARCHAR, day DATE NOT NULL, amount INTEGER, kind VARCHAR);
+INSERT INTO sales SELECT i // 8, ['north', 'south', NULL][1 + i % 3], DATE '2024-01-01' + i::INTEGER % 11,
+    (i % 40) - 20, 'k' || i % 3 FROM range(24000) r(i);
+CREATE TABLE guests (person_id INTEGER PRIMARY KEY, town VARCHAR NOT NULL, size INTEGER NOT NULL);
+INSERT INTO guests SELECT i, ['Ulm', 'Bonn', 'Jena'][1 + i % 3], 1 + i % 4 FROM range(3000) r(i)
+"""
+SALES = "SELECT shop, day, SUM(amount) AS s, COUNT(*) AS n FROM sales GROUP BY shop, day"
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    folder: Path = tmp_path_factory.mktemp("implied")
+    make(folder, POLICY + TABLES)
+    with duckdb.connect(folder / "people.duckdb") as connection:
+        connection.execute(ROWS)
+    with Service.start(configured(folder / "dpproxy.toml"), alone=True) as running:
+        yield running
+
+
+@pytest.fixture
+def ann(service: Service, request: pytest.FixtureRequest) -> Analyst:
+    return Analyst(service, f"ann {hash(request.node.name)}")
+
+
+def stored(service: Service, table: str) -> int:
+    return int(service.ledger._ledger._store.rows(f"SELECT count(*) FROM dpproxy_ledger.{table}")[0][0])
+
+
+def free(analyst: Analyst, sql: str, settings: dict[str, str] | None = None) -> list[tuple[str | None, ...]]:
+    """The answer, which costs nothing and leaves nothing in the ledger but a note in the history."""
+    tables = ("answer", "request", "owned", "choice", "mark")
+    before = analyst.used(), [stored(analyst.service, table) for table in tables]
+    rows = analyst.ask(sql, settings)
+    notices = analyst.notices
+    assert (analyst.used(), [stored(analyst.service, table) for table in tables]) == before, sql
+    assert all("no charge" in notice and "bought 20" in notice for notice in notices), notices
+    analyst.notices = notices
+    return rows
+
+
+def costs(analyst: Analyst, sql: str, settings: dict[str, str] | None = None) -> float:
+    before = analyst.used()[0]
+    analyst.ask(sql, settings)
+    return analyst.used()[0] - before
+
+
+def deviation(analyst: Analyst) -> float:
+    return float(analyst.notices[0].partition("standard deviation ")[2].partition(")")[0])
+
+
+def raw(service: Service, account: str) -> dict[tuple[str | None, ...], tuple[int, ...]]:
+    """What was measured in the account's last answer, before anything is left out of it."""
+    rows = service.ledger._ledger._store.rows(
+        "SELECT answer.answer FROM dpproxy_ledger.answer AS answer JOIN dpproxy_ledger.request AS request"
+        " ON request.release_key = answer.release_key WHERE request.account = %(account)s"
+        " ORDER BY request.number DESC LIMIT 1",
+        account=f"analyst:{account}",
+    )
+    read = json.loads(rows[0][0])
+    measured = [one[2] for one in sorted(read["measured"])]
+    return dict(zip(zip(*read["keys"], strict=True), zip(*measured, strict=True), strict=True))
+
+
+@pytest.mark.service
+def test_coarser_groups_and_chosen_cells_are_free(service: Service, ann: Analyst) -> None:
+    shown = ann.ask(SALES)
+    cells, each = raw(service, ann.name), deviation(ann)
+    assert len(cells) == 48 > len(shown), "min_units leaves out some of them"
+    days: dict[str, int] = {}
+    for (day, _), (total, _) in cells.items():
+        days[str(day)] = days.get(str(day), 0) + total
+
+    def total(*places: tuple[str | None, int]) -> int:
+        return sum(s for (day, shop), (s, _) in cells.items() if (shop, int(str(day)[8:])) in places)
+
+    every = [(shop, day) for shop in ("north", "south", "east", None) for day in range(1, 13)]
+    assert free(ann, "SELECT SUM(amount) FROM sales") == [(str(total(*every)),)]
+    assert deviation(ann) == pytest.approx(each * math.sqrt(48), rel=0.01)
+    by_day = free(ann, "SELECT day, SUM(amount) FROM sales GROUP BY 1 ORDER BY 1")
+    assert [int(str(s)) for _, s in by_day] == [days[day] for day in sorted(days)]
+    assert deviation(ann) == pytest.approx(each * 2, rel=0.02)
+    for condition, places in (
+        ("shop = 'north'", [p for p in every if p[0] == "north"]),
+        (
+            "shop IN ('east', 'south') AND day > '2024-01-09'",
+            [(s, d) for s in ("east", "south") for d in (10, 11, 12)],
+        ),
+        ("day BETWEEN '2024-01-02' AND '2024-01-03'", [p for p in every if p[1] in (2, 3)]),
+        ("shop IS NULL AND day = date '2024-01-05'", [(None, 5)]),
+        ("NOT shop = 'north'", [p for p in every if p[0] in ("east", "south")]),
+        ("shop IS NULL OR extract(day from day) < 3", [p for p in every if p[0] is None or p[1] < 3]),
+    ):
+        assert free(ann, f"SELECT SUM(amount) FROM sales WHERE {condition}") == [(str(total(*places)),)]
+        assert deviation(ann) == pytest.approx(each * math.sqrt(len(places)), rel=0.03)
+    folded = free(ann, "SELECT extract(day from day)::int / 4, SUM(amount) FROM sales GROUP BY 1 ORDER BY 1")
+    assert int(str(folded[0][1])) == total(*[p for p in every if p[1] < 4])
+    assert "to" in ann.notices[0].partition("standard deviation ")[2].partition(")")[0], (
+        "cells of 3 and 4 days"
+    )
+
+
+@pytest.mark.service
+def test_what_is_bought_is_named_and_noted(service: Service, ann: Analyst) -> None:
+    ann.ask(SALES)
+    free(ann, "SELECT COUNT(*) AS n FROM sales WHERE shop = 'south'")
+    assert "from SUM(amount), COUNT(*) of sales by day, shop, bought 20" in ann.notices[0]
+    assert "one unit counts for at most" in ann.notices[0]
+    (last,) = ann.ask("SELECT replayed, notice FROM dpproxy.last_release")
+    assert last[0] == "t"
+    assert "from SUM(amount), COUNT(*) of sales by day, shop" in str(last[1])
+    history = service.ledger.history.latest(f"analyst:{ann.name}", 5)
+    assert [(row.replayed, row.information) for row in history[:1]] == [(True, 0)]
+    assert history[1].information == 2
+
+
+@pytest.mark.service
+def test_counts_of_units_are_added_where_a_unit_is_in_one_cell(ann: Analyst) -> None:
+    by_both = "SELECT town, size, COUNT(*) AS n FROM guests GROUP BY 1, 2"
+    ann.ask(by_both)
+    one = deviation(ann)
+    free(ann, "SELECT town, COUNT(DISTINCT person_id) FROM guests WHERE size = 2 GROUP BY town")
+    assert deviation(ann) == one
+    coarser = "SELECT town, COUNT(*) AS n FROM guests GROUP BY town"
+    plan = "\n".join(str(line) for (line,) in ann.ask(f"EXPLAIN {coarser}"))
+    assert f"costs nothing, standard deviation {2 * one:.0f}"[:-1] in plan
+    assert "SET dpproxy.reuse = always" in plan
+    free(ann, coarser, {"dpproxy.reuse": "always"})
+    assert deviation(ann) == pytest.approx(2 * one, rel=0.02)
+    assert costs(ann, coarser) == 1, "a fresh count has less noise than four cells"
+    assert costs(ann, by_both, {"dpproxy.units": "4"}) == 3
+    free(ann, "SELECT COUNT(*) FROM guests WHERE size <= 1")
+    assert deviation(ann) == pytest.approx(one / 2 * math.sqrt(3), rel=0.03), "the mean of three rungs"
+    free(ann, "SELECT size, COUNT(*) FROM guests GROUP BY size", {"dpproxy.error": "4%"})
+
+
+@pytest.mark.service
+@pytest.mark.parametrize(
+    ("bought", "asked"),
+    [
+        (
+            "SELECT day, COUNT(DISTINCT person_id) FROM sales GROUP BY day",
+            "SELECT COUNT(DISTINCT person_id) FROM sales",
+        ),
+        (
+            "SELECT kind, COUNT(*) FROM sales GROUP BY kind ORDER BY COUNT(DISTINCT person_id) DESC LIMIT 3",
+            "SELECT COUNT(*) FROM sales",
+        ),
+        (
+            "SELECT day, percentile_cont(0.5) WITHIN GROUP (ORDER BY amount) FROM sales GROUP BY day",
+            "SELECT percentile_cont(0.5) WITHIN GROUP (ORDER BY amount) FROM sales WHERE day = '2024-01-03'",
+        ),
+        ("SELECT day, COUNT(*) FROM sales GROUP BY day", "SELECT COUNT(*) FROM sales WHERE shop = 'north'"),
+        ("SELECT day, COUNT(*) FROM sales WHERE kind = 'k1' GROUP BY day", "SELECT COUNT(*) FROM sales"),
+        (
+            "SELECT day, COUNT(*) FROM sales WHERE kind = 'k1' GROUP BY day",
+            "SELECT COUNT(*) FROM sales WHERE kind = 'k2'",
+        ),
+        ("SELECT day, SUM(amount) FROM sales GROUP BY day", "SELECT SUM(amount + 1) FROM sales"),
+        ("SELECT day, SUM(amount) FROM sales GROUP BY day", "SELECT SUM(amount) FROM sales WHERE amount > 3"),
+        (
+            "SELECT day, SUM(amount) FROM sales GROUP BY day",
+            "SELECT shop, SUM(amount) FROM sales GROUP BY shop",
+        ),
+        (
+            "SELECT day, SUM(amount) FROM sales GROUP BY day",
+            "SELECT SUM(amount), COUNT(DISTINCT person_id) FROM sales",
+        ),
+        (
+            "SELECT c, COUNT(*) FROM (SELECT person_id, count(*) > 3 AS c FROM sales GROUP BY 1) AS p GROUP BY c",
+            "SELECT COUNT(*) FROM (SELECT person_id, sum(amount) > 3 AS c FROM sales GROUP BY 1) AS p WHERE c",
+        ),
+        (
+            "SELECT extract(dow from day), COUNT(*) FROM sales GROUP BY 1",
+            "SELECT COUNT(*) FROM sales WHERE day < '2024-01-04'",
+        ),
+    ],
+)
+def test_what_is_implied_by_nothing(ann: Analyst, bought: str, asked: str) -> None:
+    ann.ask(bought, {"dpproxy.units": "1"})
+    assert costs(ann, asked, {"dpproxy.reuse": "always"}) > 0
+
+
+@pytest.mark.service
+def test_filters_that_both_have_and_averages(ann: Analyst) -> None:
+    ann.ask("SELECT shop, AVG(amount) AS a FROM sales WHERE kind = 'k1' AND amount IS NOT NULL GROUP BY shop")
+    free(ann, "SELECT AVG(amount) AS a FROM sales WHERE amount IS NOT NULL AND 'k1' = kind")
+    (first,) = free(
+        ann, "SELECT AVG(amount) AS a FROM sales WHERE kind = 'k1' AND shop = 'north' AND amount IS NOT NULL"
+    )
+    assert first[0] is None or -20 <= float(str(first[0])) <= 20
+    assert costs(ann, "SELECT AVG(amount) FROM sales WHERE kind = 'k2' AND amount IS NOT NULL") == 1
+
+
+@pytest.mark.service
+def test_an_account_reads_its_own_purchases_alone(service: Service) -> None:
+    """Neither another account's nor those that a shared account was charged for make a question free."""
+    ann, bob = Analyst(service, "team ann"), Analyst(service, "team bob")
+    ann.ask(SALES)
+    total = "SELECT SUM(amount) AS s FROM sales"
+    plan = [str(line) for (line,) in bob.ask(f"EXPLAIN {total}")]
+    assert not any("Implied" in line for line in plan)
+    assert costs(bob, total, {"dpproxy.reuse": "always"}) == 1
+    free(ann, total)
+    service.ledger.accounts.set_limit("analyst:team ann", Limit(3_000_000, 0, "none"))
+    service.ledger.accounts.freeze("analyst:team ann")
+    free(ann, "SELECT COUNT(*) FROM sales")
+
+
+@pytest.mark.service
+def test_a_session_may_want_a_fresh_answer(ann: Analyst) -> None:
+    ann.ask(SALES)
+    total = "SELECT SUM(amount) AS s FROM sales WHERE day < '2024-01-04'"
+    plan = "\n".join(str(line) for (line,) in ann.ask(f"EXPLAIN {total}"))
+    assert "Implied: from SUM(amount), COUNT(*) of sales by day, shop" in plan
+    assert "Cost: at most 1 information unit and 0 calls where it is not implied" in plan
+    free(ann, total)
+    with pytest.raises(Refusal) as refused:
+        ann.ask(total, {"dpproxy.reuse": "sometimes"})
+    assert refused.value.code == "22023"
+    assert costs(ann, f"/* dpproxy.reuse = off */ {total}") == 1
+    ann.ask(total)
+    assert "answered before" in ann.notices[0], "what it has bought itself"
+
+
+@pytest.mark.service
+def test_an_implied_answer_is_no_rung(ann: Analyst) -> None:
+    ann.ask(SALES)
+    total = "SELECT SUM(amount) AS s FROM sales"
+    free(ann, total)
+    assert costs(ann, total, {"dpproxy.units": "4"}) == 4, "nothing of it is paid"
+    free(ann, total)
+    assert "of sales, bought" in ann.notices[0], "the better source"
+
+
+@pytest.mark.service
+def test_what_is_looked_up_does_not_grow_with_history(service: Service, ann: Analyst) -> None:
+    for day in range(1, 4):
+        ann.ask(f"SELECT shop, COUNT(*) FROM sales WHERE kind = 'k{day}' GROUP BY shop")
+    ann.ask(SALES)
+    planner = Planner(service.checked.policy, service.front, service.checked.backend.dialect)
+    asked = planned(
+        service, planner, "SELECT COUNT(*) FROM sales WHERE shop = 'north' AND day = '2024-01-02'"
+    )
+    epoch = service.answering.epochs.turn()
+    nonce, streams = service.answering.epochs.nonces(epoch)
+    keys = ReleaseKeys(service.answering._release_key, nonce, streams)
+    wanted = sought(plan_release(asked.node, asked.terms, keys))
+    assert len(wanted) == 4
+    assert len(service.ledger.owned(f"analyst:{ann.name}", list(wanted))) == 1
+    assert set(measures(asked)[0]) <= set(sought(asked))
+    lapsed = sought(plan_release(asked.node, asked.terms, ReleaseKeys(bytes(32), b"another", b"streams")))
+    assert not set(lapsed) & set(sought(asked)), "of another epoch"
+
+
+def planned(service: Service, planner: Planner, sql: str) -> ReleasePlan:
+    planner.prepare(sql, ())
+    (node,) = planner.plan(sql, (), ())
+    assert isinstance(node, BoundNode)
+    return plan_release(node, terms(service.config.privacy, {}), ReleaseKeys(bytes(32), b"nonce", b"streams"))
+
+
+@pytest.mark.statistical
+def test_intervals_of_sums_of_cells_hold_95_percent() -> None:
+    """10,000 draws of 4 cells with two rungs: alpha 1e-3, and a width that is 10% too small is found."""
+    draws, cells, eps = 10_000, 4, Fraction(1, 20)
+    rungs = []
+    for rung, units in enumerate((Fraction(1), Fraction(3))):
+        mechanism = KnownGauss(eps / root_up(1 / units), 1, 1, draws * cells, "accurate")
+        counts = Histogram(np.full(draws * cells, 100, dtype=np.int64), True)
+        release = mechanism.release(counts, seed(bytes(32), bytes([rung]) * 32, bytes(16)))
+        assert release.values is not None
+        assert release.stddev is not None
+        rungs.append(
+            MeasuredColumn(
+                tuple(release.values.tolist()),
+                (release.stddev,) * (draws * cells),
+                width=width_of("gaussian"),
+            )
+        )
+    members = tuple(tuple(range(cells * n, cells * n + cells)) for n in range(draws))
+    total = added(combined(rungs), members)
+    errors = np.abs(np.array(total.values) - 100 * cells)
+
+    def covered(factor: float) -> float:
+        return float(np.mean(errors <= factor * total.width * np.array(total.deviations)))
+
+    spread = 3.3 * math.sqrt(0.95 * 0.05 / draws)
+    assert abs(covered(1) - 0.95) < spread
+    assert covered(0.9) < 0.95 - spread
