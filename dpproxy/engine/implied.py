@@ -28,7 +28,6 @@ from dpproxy.engine.precision import combined
 from dpproxy.engine.release_plan import ReleasePlan
 from dpproxy.engine.released_table import ReleasedTable
 from rewriter.api import Outline, Part, cells_query, of_units
-from rewriter.binder.contribution_bounds import Bound
 from rewriter.effort import bounded
 from rewriter.plan import Cell
 from rewriter.refusal import Refusal
@@ -114,7 +113,7 @@ def measures(plan: ReleasePlan) -> tuple[dict[bytes, int], str]:
         _key_names(plan, asked),
         node.types,
         str(plan.terms.units),
-        node.aggregate.bound == Bound(1, enforce=False),
+        node.aggregate.bound.value == 1 and not node.aggregate.bound.enforce,
         caps(node.aggregate),
     )
     return found, json.dumps(asdict(groups), separators=(",", ":"))

@@ -23,6 +23,7 @@ from rewriter.logical.plan import AggregateNode
 from rewriter.plan import Cell
 from rewriter.policy import Column, Policy
 from rewriter.scalar.parameter_literal import with_constants
+from rewriter.scalar.periods import deciding
 from rewriter.scalar.typecheck import Parameters
 
 Identity = tuple[str, ...]
@@ -120,14 +121,19 @@ def cells_query(
     `types`: of the cells' keys, in PostgreSQL; `key`: the place of the key that has an identity.
     """
 
+    def cell(place: int) -> exp.Expr:
+        return cast(exp.column(f"g{place}", table=_CELLS), data_type(types[place], "postgres"))
+
     def over(part: Part) -> exp.Expr | None:
         def value(node: exp.Expr) -> exp.Expr | None:
             if not isinstance(node, exp.Condition) or not leaves(node):
                 return None
-            place = key(asked.identity(node))
-            if place is None:
-                return None
-            return cast(exp.column(f"g{place}", table=_CELLS), data_type(types[place], "postgres"))
+            if (place := key(asked.identity(node))) is not None:
+                return cell(place)
+            for time, period in deciding(node):
+                if (place := key(asked.identity(period))) is not None:
+                    return _put(node, time, _as(cell(place), time, asked.relation))
+            return None
 
         made = copied(part.value, value)
         read = {name for name, _ in leaves(made)}
@@ -144,6 +150,18 @@ def cells_query(
     query = select(*shown, source=rows)
     conditions = [c for c in passed if c is not None]
     return query.where(*conditions, copy=False) if conditions else query
+
+
+def _put(node: exp.Expr, part: exp.Expr, value: exp.Expr) -> exp.Expr:
+    """A copy of an expression with a value in a part's place."""
+    return copied(node, lambda n: value if n is part else None)
+
+
+def _as(value: exp.Expr, time: exp.Expr, relation: Relation) -> exp.Expr:
+    """A date or a time in the type of a stored column."""
+    if not isinstance(time, exp.Column):
+        return value
+    return cast(value, data_type(relation.source(time.table).column(time.name).type, "postgres"))
 
 
 def _filters(condition: exp.Expr) -> bool:
