@@ -21,12 +21,14 @@ from itertools import chain, combinations, islice
 
 from budget.account import OwnedMeasure
 from dpproxy.engine.cap_notes import caps
-from dpproxy.engine.group_selection import SUM, FullDomain, MeasuredColumn, Place
+from dpproxy.engine.group_selection import ROWS, SUM, FullDomain, MeasuredColumn, Place
 from dpproxy.engine.measurement.base import SumMeasurement
+from dpproxy.engine.measurement.totals import TotalsMeasurement
 from dpproxy.engine.planner import BoundNode
 from dpproxy.engine.precision import combined
 from dpproxy.engine.release_plan import ReleasePlan
 from dpproxy.engine.released_table import ReleasedTable
+from mechanisms.unit_clip import UnitClip
 from rewriter.api import Outline, Part, cells_query, of_units
 from rewriter.effort import bounded
 from rewriter.plan import Cell
@@ -34,6 +36,8 @@ from rewriter.refusal import Refusal
 
 MOST_SUBSETS = 64
 """Of a question's filters, that are looked up for each measure."""
+MOST_LOST = 1 / 4
+"""Of totals that clips may have left out, where an implied answer is taken in place of a fresh one."""
 ROUNDING = 1.01
 """Of deviations that are compared: a mean of rungs is rounded to whole numbers."""
 
@@ -53,6 +57,7 @@ class Groups:
         units: what the measurement cost, as a level.
         alone: the form of the question says that a unit is in one group.
         caps: how much of one unit counted at most.
+        allowed: by place, how many units a clip of totals may leave something out of, 0 where nothing is clipped.
     """
 
     asked: str
@@ -61,11 +66,12 @@ class Groups:
     units: str
     alone: bool
     caps: str
+    allowed: tuple[int, ...]
 
     @staticmethod
     def load(text: str) -> Groups:
         read = json.loads(text)
-        return Groups(**read | {name: tuple(read[name]) for name in ("keys", "types")})
+        return Groups(**read | {name: tuple(read[name]) for name in ("keys", "types", "allowed")})
 
 
 @dataclass(frozen=True)
@@ -91,6 +97,7 @@ class _Candidate:
     owned: tuple[OwnedMeasure, ...]
     groups: Groups
     mechanism: str
+    lost: float
     within: bool
 
     @property
@@ -115,6 +122,7 @@ def measures(plan: ReleasePlan) -> tuple[dict[bytes, int], str]:
         str(plan.terms.units),
         node.aggregate.bound.value == 1 and not node.aggregate.bound.enforce,
         caps(node.aggregate),
+        _allowed(plan),
     )
     return found, json.dumps(asdict(groups), separators=(",", ":"))
 
@@ -149,7 +157,7 @@ def implied(
     groupings: dict[tuple[int, tuple[Part, ...], Groups], list[OwnedMeasure]] = {}
     for one in owned:
         place, left = keys[one.key]
-        groups = replace(Groups.load(one.groups), asked="", units="", caps="")
+        groups = replace(Groups.load(one.groups), asked="", units="", caps="", allowed=())
         groupings.setdefault((place, left, groups), []).append(one)
     best: dict[int, _Candidate] = {}
     for (place, left, _), found in groupings.items():
@@ -174,7 +182,8 @@ def implied(
 
 def _said(candidate: _Candidate) -> str:
     bought = min(one.bought_at for one in candidate.owned)
-    return f"{candidate.groups.asked}, bought {bought:%Y-%m-%d %H:%M} UTC"
+    allowance = f" (intervals allow for {candidate.lost:.0%} that clips left out)" if candidate.lost else ""
+    return f"{candidate.groups.asked}, bought {bought:%Y-%m-%d %H:%M} UTC{allowance}"
 
 
 def _outline(plan: ReleasePlan) -> Outline | None:
@@ -212,34 +221,65 @@ def _candidates(
         several = any(len(cell) > 1 for cell in members)
         if several and of_units(measure) and not groups.alone:
             continue
-        parts = {}
-        for part in (at for of, at in table.measured if of == first.place):
-            column = combined([t.measured[o.place, part] for o, t in found])
-            if several and column.common:
-                break  # no counts of units in one cell have correlated noise
-            parts[part] = added(column, members)
-        else:
-            units = sum((Fraction(Groups.load(o.groups).units) for o, _ in found), Fraction(0))
-            within = _within(plan, place, parts[SUM], units)
-            mechanism = re.sub(r" x\d+", "", table.mechanism)
-            yield _Candidate(parts, tuple(o for o, _ in found), groups, mechanism, within)
+        places = [part for of, part in table.measured if of == first.place]
+        columns = {part: combined([t.measured[o.place, part] for o, t in found]) for part in places}
+        if several and any(column.common for column in columns.values()):
+            continue  # counts of units, each in one cell, have no noise in common
+        same = members == tuple((n,) for n in range(len(cells)))
+        share = 0 if same else lost(columns.get(ROWS, columns[SUM]), groups.allowed[first.place])
+        parts = {part: added(column, members, share) for part, column in columns.items()}
+        units = sum((Fraction(Groups.load(o.groups).units) for o, _ in found), Fraction(0))
+        yield _Candidate(
+            parts,
+            tuple(o for o, _ in found),
+            groups,
+            re.sub(r" x\d+", "", table.mechanism),
+            share,
+            _within(plan, place, parts[SUM], units, share),
+        )
 
 
-def added(column: MeasuredColumn, members: Members) -> MeasuredColumn:
-    """The sums of cells, whose noise is independent.
+def lost(column: MeasuredColumn, allowed: int) -> float:
+    """About the share of totals that a clip has left out, at most: as if each of the units that the choice of a length
+    allows for had a quarter more than that.
 
-    >>> both = added(MeasuredColumn((1, 5, 7), (3.0, 4.0, 1.0)), ((0, 1), (2,)))
+    It adds up over cells as noise does not. What noise adds to the vector's length is taken off.
+
+    >>> lost(MeasuredColumn((3000, 4000), (1.0, 1.0), length=100), 20)
+    0.1
+    """
+    noise = sum(d * d for d in column.deviations)
+    vector = max(sum(v * v for v in column.values) - noise, min(column.deviations) ** 2)
+    return round(min(1.0, allowed * column.length / (4 * math.sqrt(vector))), 6)
+
+
+def added(column: MeasuredColumn, members: Members, share: float = 0) -> MeasuredColumn:
+    """The sums of cells, whose noise is independent; intervals are wider by `share` of a sum.
+
+    >>> both = added(MeasuredColumn((1, 5, 7), (3.0, 4.0, 1.0), width=2), ((0, 1), (2,)))
     >>> both.values, both.deviations
     ((6, 7), (5.0, 1.0))
     """
-    return replace(
-        column,
-        values=tuple(sum(column.values[n] for n in cell) for cell in members),
-        deviations=tuple(math.hypot(*(column.deviations[n] for n in cell)) for cell in members),
-    )
+    values = tuple(sum(column.values[n] for n in cell) for cell in members)
+    noise = (math.hypot(*(column.deviations[n] for n in cell)) for cell in members)
+    wider = (share * abs(value) / (column.width or 1) for value in values)
+    return replace(column, values=values, deviations=tuple(map(sum, zip(noise, wider, strict=True))))
 
 
-def _within(plan: ReleasePlan, place: int, column: MeasuredColumn, units: Fraction) -> bool:
+def _allowed(plan: ReleasePlan) -> tuple[int, ...]:
+    """By place, how many units' vectors may be longer than the length that is chosen for them."""
+    allowed = [0] * len(plan.node.aggregate.measures)
+    for meter in plan.meters:
+        if isinstance(meter, TotalsMeasurement):
+            for place, found in zip(
+                meter.places, meter.mechanisms(len(plan.node.cells or ((),))), strict=True
+            ):
+                clip = found if isinstance(found, UnitClip) else found.clip(found.centre_of(0))
+                allowed[place] = clip.allowed
+    return tuple(allowed)
+
+
+def _within(plan: ReleasePlan, place: int, column: MeasuredColumn, units: Fraction, share: float) -> bool:
     """Whether the error is at most that of a fresh answer: for totals, of one that leaves out no unit more."""
     whole = plan.whole or plan
     for meter in whole.meters:
@@ -247,7 +287,7 @@ def _within(plan: ReleasePlan, place: int, column: MeasuredColumn, units: Fracti
             cells = len(plan.node.cells or ())
             fresh = meter.mechanisms(max(cells, 1))[meter.places.index(place)].stddev
             return fresh is not None and max(column.deviations) <= fresh * ROUNDING
-    return units >= plan.level
+    return units >= plan.level and share <= MOST_LOST
 
 
 def _members(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Iterator
 from fractions import Fraction
 from pathlib import Path
@@ -15,7 +16,7 @@ import pytest
 from budget.account import Limit
 from dpproxy.deployment.service import Service, configured
 from dpproxy.engine.group_selection import MeasuredColumn, width_of
-from dpproxy.engine.implied import added, measures, sought
+from dpproxy.engine.implied import MOST_LOST, added, lost, measures, sought
 from dpproxy.engine.optimizer import plan_release
 from dpproxy.engine.options import terms
 from dpproxy.engine.planner import BoundNode, Planner
@@ -25,7 +26,7 @@ from dpproxy.engine.release_plan import ReleasePlan
 from mechanisms.histogram import Histogram
 from mechanisms.known_domain import KnownGauss
 from mechanisms.randomness import seed
-from mechanisms.unit_clip import root_up
+from mechanisms.unit_clip import UnitClip, clipped, root_up
 from rewriter.refusal import Refusal
 from tests.dpproxy.engine.test_executor import Analyst
 from tests.dpproxy.serving import POLICY, make
@@ -47,7 +48,7 @@ privacy_unit = "person_id"
 [tables.sales.columns]
 shop = { domain = ["north", "south", "east"], nullable = true }
 day = { range = ["2024-01-01", "2024-01-12"], nullable = false }
-amount = { bounds = [-20, 20] }
+amount = { bounds = [0, 20] }
 kind = {}
 [tables.guests]
 privacy_unit = "person_id"
@@ -59,7 +60,7 @@ size = { range = [1, 4], nullable = false }
 ROWS = """
 CREATE TABLE sales (person_id INTEGER NOT NULL, shop VARCHAR, day DATE NOT NULL, amount INTEGER, kind VARCHAR);
 INSERT INTO sales SELECT i // 8, ['north', 'south', NULL][1 + i % 3], DATE '2024-01-01' + i::INTEGER % 11,
-    (i % 40) - 20, 'k' || i % 3 FROM range(24000) r(i);
+    i % 20, 'k' || i % 3 FROM range(24000) r(i);
 CREATE TABLE guests (person_id INTEGER PRIMARY KEY, town VARCHAR NOT NULL, size INTEGER NOT NULL);
 INSERT INTO guests SELECT i, ['Ulm', 'Bonn', 'Jena'][1 + i % 3], 1 + i % 4 FROM range(3000) r(i)
 """
@@ -104,7 +105,8 @@ def costs(analyst: Analyst, sql: str, settings: dict[str, str] | None = None) ->
 
 
 def deviation(analyst: Analyst) -> float:
-    return float(analyst.notices[0].partition("standard deviation ")[2].partition(")")[0])
+    """The least one of a column."""
+    return float(analyst.notices[0].partition("standard deviation ")[2].partition(")")[0].split()[0])
 
 
 def raw(service: Service, account: str) -> dict[tuple[str | None, ...], tuple[int, ...]]:
@@ -134,10 +136,12 @@ def test_coarser_groups_and_chosen_cells_are_free(service: Service, ann: Analyst
 
     every = [(shop, day) for shop in ("north", "south", "east", None) for day in range(1, 13)]
     assert free(ann, "SELECT SUM(amount) FROM sales") == [(str(total(*every)),)]
-    assert deviation(ann) == pytest.approx(each * math.sqrt(48), rel=0.01)
+    most = each * math.sqrt(48) + MOST_LOST * total(*every) / 1.96
+    assert each * math.sqrt(48) < deviation(ann) < most, "noise, and what clips leave out"
+    assert re.search(r"intervals allow for \d+% that clips left out", ann.notices[0])
     by_day = free(ann, "SELECT day, SUM(amount) FROM sales GROUP BY 1 ORDER BY 1")
     assert [int(str(s)) for _, s in by_day] == [days[day] for day in sorted(days)]
-    assert deviation(ann) == pytest.approx(each * 2, rel=0.02)
+    assert deviation(ann) > 2 * each
     for condition, places in (
         ("shop = 'north'", [p for p in every if p[0] == "north"]),
         (
@@ -150,7 +154,7 @@ def test_coarser_groups_and_chosen_cells_are_free(service: Service, ann: Analyst
         ("shop IS NULL OR extract(day from day) < 3", [p for p in every if p[0] is None or p[1] < 3]),
     ):
         assert free(ann, f"SELECT SUM(amount) FROM sales WHERE {condition}") == [(str(total(*places)),)]
-        assert deviation(ann) == pytest.approx(each * math.sqrt(len(places)), rel=0.03)
+        assert deviation(ann) > each * math.sqrt(len(places))
     folded = free(ann, "SELECT extract(day from day)::int / 4, SUM(amount) FROM sales GROUP BY 1 ORDER BY 1")
     assert int(str(folded[0][1])) == total(*[p for p in every if p[1] < 4])
     assert "to" in ann.notices[0].partition("standard deviation ")[2].partition(")")[0], (
@@ -247,7 +251,7 @@ def test_filters_that_both_have_and_averages(ann: Analyst) -> None:
     (first,) = free(
         ann, "SELECT AVG(amount) AS a FROM sales WHERE kind = 'k1' AND shop = 'north' AND amount IS NOT NULL"
     )
-    assert first[0] is None or -20 <= float(str(first[0])) <= 20
+    assert first[0] is None or 0 <= float(str(first[0])) <= 20
     assert costs(ann, "SELECT AVG(amount) FROM sales WHERE kind = 'k2' AND amount IS NOT NULL") == 1
 
 
@@ -347,3 +351,36 @@ def test_intervals_of_sums_of_cells_hold_95_percent() -> None:
     spread = 3.3 * math.sqrt(0.95 * 0.05 / draws)
     assert abs(covered(1) - 0.95) < spread
     assert covered(0.9) < 0.95 - spread
+
+
+@pytest.mark.statistical
+def test_intervals_allow_for_what_clips_leave_out() -> None:
+    """150 draws of the total of 24 cells, of 1,500 units: noise alone holds the true total too rarely."""
+    size, spread = np.random.default_rng(7).lognormal(3, 0.6, (1500, 1)), np.random.default_rng(8)
+    units = size * spread.gamma(1, 1, (1500, 24))
+    totals = units.astype(np.int64)
+    clip = UnitClip(eps_per=Fraction(3, 20), anchor=10, cells=24, groups=24)
+    norms = np.sqrt((totals.astype(float) ** 2).sum(1))
+    bins = np.bincount(np.searchsorted(clip.lengths, norms[norms > 0]), minlength=clip.bins).astype(np.int64)
+    sums: dict[int, np.ndarray] = {}
+    held = {0: 0, 1: 0}
+    for draw in range(150):
+        stream = seed(bytes(32), draw.to_bytes(32, "big"), bytes(16))
+        length = clip.choose(bins, stream)
+        assert length is not None
+        if length not in sums:
+            sums[length] = sum(
+                (clipped(unit, length, clip.scale) for unit in totals), np.zeros(24, dtype=np.int64)
+            )
+        release = clip.release(sums[length], length, stream)
+        assert release.values is not None
+        assert release.stddev is not None
+        column = MeasuredColumn(
+            tuple(release.values.tolist()), (release.stddev,) * 24, width=width_of("gaussian"), length=length
+        )
+        for allows in held:
+            share = lost(column, clip.allowed) if allows else 0
+            total = added(column, (tuple(range(24)),), share)
+            held[allows] += abs(total.values[0] - int(totals.sum())) <= total.width * total.deviations[0]
+    assert held[1] >= 0.9 * 150, held
+    assert held[0] < 0.8 * 150, held
