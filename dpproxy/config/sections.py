@@ -268,6 +268,7 @@ class Analyst(Limits):
     units: Level | None = None
     error: Error | None = None
     most_units: Price | None = None
+    reuse: Literal["on", "off", "always"] | None = None
 
 
 class Team(Limits):
@@ -352,13 +353,13 @@ class Budget(_Section):
         return own.max_cost if "max_cost" in own.model_fields_set else self.max_cost
 
     def precision(self, analyst: str) -> dict[str, str]:
-        """The settings of an analyst's precision where neither the session nor the statement has any.
+        """The settings of an analyst's precision and reuse where neither the session nor the statement has any.
 
         >>> Budget(analysts={"ann": Analyst(error="5%")}).precision("ann")
         {'dpproxy.error': '5%'}
         """
         own = self.analysts.get(analyst, Analyst())
-        asked = {"units": own.units, "error": own.error, "most_units": own.most_units}
+        asked = {"units": own.units, "error": own.error, "most_units": own.most_units, "reuse": own.reuse}
         return {f"dpproxy.{name}": str(value) for name, value in asked.items() if value is not None}
 
     def may_publish(self, analyst: str) -> bool:

@@ -306,11 +306,15 @@ def test_an_analyst_may_have_another_precision(tmp_path: Path) -> None:
     file = tmp_path / "dpproxy.toml"
     head = "[backend]\nurl = 'duckdb:///x'\n[tables]\n"
     file.write_text(
-        f"{head}[budget.analysts.ann]\nunits = 4\n[budget.analysts.bob]\nerror = '5%'\nmost_units = 8\n"
+        f"{head}[budget.analysts.ann]\nunits = 4\n[budget.analysts.bob]\nerror = '5%'\nmost_units = 8\nreuse = 'off'\n"
     )
     budget = load(file).budget
     assert budget.precision("ann") == {"dpproxy.units": "4"}
-    assert budget.precision("bob") == {"dpproxy.error": "5%", "dpproxy.most_units": "8"}
+    assert budget.precision("bob") == {
+        "dpproxy.error": "5%",
+        "dpproxy.most_units": "8",
+        "dpproxy.reuse": "off",
+    }
     assert not budget.precision("eve")
     for privacy, wrong in (
         ("", "units = 3"),
