@@ -19,6 +19,7 @@ from rich.console import Console
 from benchmarks.accuracy import shop, tpch
 from benchmarks.accuracy.asking import Measured, ask_all
 from benchmarks.accuracy.choices import MOST, choices, written_for_choices
+from benchmarks.accuracy.dashboard import charted, written_for_dashboards
 from benchmarks.accuracy.newcomer import ask_newcomers, written_for_newcomers
 from benchmarks.accuracy.page import Part, plot, written
 from benchmarks.accuracy.peers import table as peers
@@ -111,7 +112,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument(
         "--parts",
         nargs="+",
-        default=["sample", "precision", "choices", "newcomer", "shop", "tpch", "times", "peers"],
+        default=["sample", "precision", "choices", "dashboard", "newcomer", "shop", "tpch", "times", "peers"],
     )
     options = parser.parse_args(arguments)
     console, keys, missed = Console(width=170), options.keys, False
@@ -149,6 +150,13 @@ def main(arguments: Sequence[str]) -> int:
                 levels = min(keys, 5)
                 at = measured(file, ROOT / "sample_data" / "dpproxy.toml", questions("sample"), levels)
                 _kept_on_page(part, written_for_levels(at, machine(), levels), console)
+                continue
+            if part == "dashboard":
+                file = folder / "dashboard.duckdb"
+                sample.build(ROOT / "sample_data", file)
+                few = min(keys, 5)
+                charts = charted(file, ROOT / "sample_data" / "dpproxy.toml", questions("dashboard"), few)
+                _kept_on_page(part, written_for_dashboards(charts, machine(), few), console)
                 continue
             if part == "peers":
                 file, policy = folder / "peers.duckdb", ROOT / "sample_data" / "dpproxy.toml"

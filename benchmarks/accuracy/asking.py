@@ -114,7 +114,7 @@ def ask_all(file: Path, policy: Path, asked: Sequence[Question], keys: int) -> l
 def _ask(service: Service, one: Measured, truth: Answer) -> None:
     keys = one.question.keys
     try:
-        rows = asyncio.run(service.ask("analyst", one.question.sql))
+        rows = asyncio.run(service.ask("analyst", f"/* dpproxy.reuse = off */ {one.question.sql}"))
         error = error_of(Answer(rows.columns, rows.rows), truth, keys)
         paid = [PAID.search(notice) for notice in rows.notices]
         one.price = one.question.units * sum(float(match[1]) for match in paid if match is not None)

@@ -57,7 +57,7 @@ def _ask(service: Service, one: Precise, level: str, truth: Answer) -> None:
     question = one.question
     try:
         # An analyst a level: what is bought at another is not taken off the price.
-        sql = f"/* dpproxy.units = {level} */ {question.sql}"
+        sql = f"/* dpproxy.units = {level}, dpproxy.reuse = off */ {question.sql}"
         rows = asyncio.run(service.ask(f"level {level}", sql))
         error = error_of(Answer(rows.columns, rows.rows), truth, question.keys)
         paid = [PAID.search(notice) for notice in rows.notices]
