@@ -199,6 +199,7 @@ def test_noise_reuse_04(server: Running) -> None:
     sql = "SELECT room, COUNT(DISTINCT person_id) FROM visits WHERE room IN (0, 1, 2) AND seconds <> 41 GROUP BY room"
     answers = []
     with server.connect("scales") as connection:
+        connection.execute("SET dpproxy.reuse = off")
         for spend in ("accurate", "cheap"):
             connection.execute(f"SET dpproxy.spend = {spend}".encode())
             found = sorted(rows(connection, sql))
