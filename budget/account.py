@@ -269,7 +269,6 @@ class OwnedMeasure:
     request_key: bytes
     groups: str
     bought_at: datetime
-    answer: bytes = field(repr=False)
 
 
 @dataclass(frozen=True)

@@ -363,12 +363,9 @@ WHERE choice.account = %(account)s AND choice.choice_key = ANY(%(keys)s::bytea[]
 """
 
 OWNED = """
-SELECT owned.measure_key, owned.place, owned.release_key, owned.request_key, owned.groups, owned.bought_at,
-    answer.answer
-FROM dpproxy_ledger.owned AS owned
-JOIN dpproxy_ledger.answer AS answer ON answer.release_key = owned.release_key
-WHERE owned.account = %(account)s AND owned.measure_key = ANY(%(keys)s::bytea[])
-ORDER BY owned.bought_at DESC, owned.release_key LIMIT %(most)s
+SELECT measure_key, place, release_key, request_key, groups, bought_at FROM dpproxy_ledger.owned
+WHERE account = %(account)s AND measure_key = ANY(%(keys)s::bytea[])
+ORDER BY bought_at DESC, release_key LIMIT %(most)s
 """
 
 PAID = """

@@ -11,6 +11,7 @@ Why, and what implies what: docs/decisions/implied-answers.md.
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 import math
 import re
@@ -19,18 +20,16 @@ from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
 from itertools import chain, combinations, islice
 
-from budget.account import OwnedMeasure
+from budget.account import Charge, OwnedMeasure
 from dpproxy.engine.cap_notes import caps
 from dpproxy.engine.group_selection import ROWS, SUM, FullDomain, MeasuredColumn, Place
 from dpproxy.engine.measurement.base import SumMeasurement
 from dpproxy.engine.measurement.totals import TotalsMeasurement
-from dpproxy.engine.planner import BoundNode
 from dpproxy.engine.precision import combined
 from dpproxy.engine.release_plan import ReleasePlan
 from dpproxy.engine.released_table import ReleasedTable
 from mechanisms.unit_clip import UnitClip
 from rewriter.api import Outline, Part, cells_query, of_units
-from rewriter.effort import bounded
 from rewriter.plan import Cell
 from rewriter.refusal import Refusal
 
@@ -43,6 +42,8 @@ ROUNDING = 1.01
 
 Rows = Callable[[str], Sequence[Cell]]
 """Runs a query over constants at the front."""
+Stored = Callable[[bytes], tuple[bytes, Charge] | None]
+"""Gives a stored answer by its release key."""
 Members = tuple[tuple[int, ...], ...]
 """Of each cell that is asked for, the released ones that it is made of."""
 
@@ -105,10 +106,15 @@ class _Candidate:
         return not self.within, max(self.parts[SUM].deviations)
 
 
-def measures(plan: ReleasePlan) -> tuple[dict[bytes, int], str]:
+Sought = dict[bytes, tuple[int, tuple[Part, ...]]]
+Noted = tuple[Mapping[bytes, int], str]
+NOTHING: Noted = {}, ""
+
+
+def measures(plan: ReleasePlan) -> Noted:
     """What the ledger notes when a plan is bought: its measures' places by their keys, and their groups."""
     if (asked := _outline(plan)) is None:
-        return {}, ""
+        return NOTHING
     node, filters = plan.node, [plan.keys.part(f.identity) for f in asked.filters]
     found = {
         plan.keys.measure(*text, sorted(filters)): place
@@ -127,7 +133,7 @@ def measures(plan: ReleasePlan) -> tuple[dict[bytes, int], str]:
     return found, json.dumps(asdict(groups), separators=(",", ":"))
 
 
-def sought(plan: ReleasePlan) -> dict[bytes, tuple[int, tuple[Part, ...]]]:
+def sought(plan: ReleasePlan) -> Sought:
     """The keys of measures that may imply those of a plan: by each the place, and the filters that remain for cells.
 
     Empty where one of the plan's measures can be implied by none.
@@ -136,7 +142,7 @@ def sought(plan: ReleasePlan) -> dict[bytes, tuple[int, tuple[Part, ...]]]:
         return {}
     names = {part: plan.keys.part(part.identity) for part in asked.filters}
     sizes = range(len(names) + 1)
-    found = {}
+    found: Sought = {}
     for place in range(len(plan.node.aggregate.measures)):
         if (text := plan.node.measured_text(place)) is None:
             return {}
@@ -149,8 +155,9 @@ def sought(plan: ReleasePlan) -> dict[bytes, tuple[int, tuple[Part, ...]]]:
 
 def implied(
     plan: ReleasePlan,
-    keys: Mapping[bytes, tuple[int, tuple[Part, ...]]],
+    keys: Sought,
     owned: Iterable[OwnedMeasure],
+    stored: Stored,
     rows: Rows,
 ) -> ImpliedAnswer | None:
     """The answer of a plan from measures that its account owns, by the `keys` of `sought`; None if one is missing."""
@@ -160,8 +167,10 @@ def implied(
         groups = replace(Groups.load(one.groups), asked="", units="", caps="", allowed=())
         groupings.setdefault((place, left, groups), []).append(one)
     best: dict[int, _Candidate] = {}
-    for (place, left, _), found in groupings.items():
-        for candidate in _candidates(plan, place, left, found, rows):
+    for (place, left, groups), found in groupings.items():
+        if _query(plan, left, groups, ()) is None:
+            continue  # before answers are read
+        for candidate in _candidates(plan, place, left, found, stored, rows):
             if place not in best or candidate.rank < best[place].rank:
                 best[place] = candidate
     if len(best) < len(plan.node.aggregate.measures):
@@ -181,7 +190,7 @@ def implied(
 
 
 def _said(candidate: _Candidate) -> str:
-    bought = min(one.bought_at for one in candidate.owned)
+    bought = min(one.bought_at for one in candidate.owned).astimezone(dt.UTC)
     allowance = f" (intervals allow for {candidate.lost:.0%} that clips left out)" if candidate.lost else ""
     return f"{candidate.groups.asked}, bought {bought:%Y-%m-%d %H:%M} UTC{allowance}"
 
@@ -201,12 +210,15 @@ def _candidates(
     place: int,
     left: tuple[Part, ...],
     owned: Sequence[OwnedMeasure],
+    stored: Stored,
     rows: Rows,
 ) -> Iterable[_Candidate]:
     """The answers of one place from measurements in the same groups; those under one length are combined."""
     by_law: dict[tuple[object, ...], list[tuple[OwnedMeasure, ReleasedTable]]] = {}
     for one in {one.release_key: one for one in owned}.values():
-        table = ReleasedTable.load(one.answer)
+        if (answer := stored(one.release_key)) is None:
+            continue
+        table = ReleasedTable.load(answer[0])
         column = table.measured[one.place, SUM]
         if not column.absent and column.deviations:
             law = table.keys, column.length, column.centre, column.width
@@ -290,39 +302,28 @@ def _within(plan: ReleasePlan, place: int, column: MeasuredColumn, units: Fracti
     return units >= plan.level and share <= MOST_LOST
 
 
+def _query(plan: ReleasePlan, left: tuple[Part, ...], groups: Groups, cells: tuple[Cell, ...]) -> str | None:
+    """What the front is asked about these cells, None where the plan's groups are no functions of them."""
+    asked, places = plan.node.outline, {name: n for n, name in enumerate(groups.keys)}
+    assert asked is not None
+    return cells_query(
+        asked, left, cells, groups.types, lambda identity: places.get(plan.keys.part(identity).hex())
+    )
+
+
 def _members(
     plan: ReleasePlan, left: tuple[Part, ...], groups: Groups, cells: tuple[Cell, ...], rows: Rows
 ) -> Members | None:
     """Of each cell of the plan the released ones that it is made of; None where they do not make all of it."""
-
-    def found(node: BoundNode) -> tuple[Members | None]:
-        return (_made_of(plan, node, left, groups, cells, rows),)
-
-    return plan.node.noted(("members", left, groups.keys, groups.types, cells), found)[0]
-
-
-def _made_of(
-    plan: ReleasePlan,
-    node: BoundNode,
-    left: tuple[Part, ...],
-    groups: Groups,
-    cells: tuple[Cell, ...],
-    rows: Rows,
-) -> Members | None:
-    asked = node.outline
+    asked = plan.node.outline
     assert asked is not None
-    wanted = tuple(node.cells or ()) if node.aggregate.keys else ((),)
+    wanted = tuple(plan.node.cells or ()) if plan.node.aggregate.keys else ((),)
     if not left and _key_names(plan, asked) == groups.keys and wanted == cells:
         return tuple((n,) for n in range(len(cells)))
-    places = {name: n for n, name in enumerate(groups.keys)}
-    with bounded():
-        query = cells_query(
-            asked, left, cells, groups.types, lambda identity: places.get(plan.keys.part(identity).hex())
-        )
-    if query is None:
+    if (query := _query(plan, left, groups, cells)) is None:
         return None
     try:
-        passed = rows(query.sql("postgres"))
+        passed = rows(query)
     except Refusal:
         return None  # an expression that raises for a cell
     made: dict[Cell, list[int]] = {cell: [] for cell in wanted}

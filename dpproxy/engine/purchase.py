@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
+from typing import TypeVar
 
 from budget.account import (
     Charge,
@@ -29,7 +30,7 @@ from budget.account import (
 from dpproxy.backends.base import Backend, BackendError, Cancellation, Cancelled, Fetched, Slot
 from dpproxy.engine import refusals
 from dpproxy.engine.group_selection import Choice
-from dpproxy.engine.implied import ImpliedAnswer, Rows, implied, measures, sought
+from dpproxy.engine.implied import NOTHING, ImpliedAnswer, Rows, Sought, implied, measures, sought
 from dpproxy.engine.optimizer import choices, smaller, weighs, with_choices, with_weights
 from dpproxy.engine.options import Reuse
 from dpproxy.engine.release_plan import ReleasePlan, charge
@@ -40,7 +41,9 @@ from dpproxy.engine.sealed_texts import SealedTexts
 from mechanisms import randomness
 from rewriter.effort import bounded
 from rewriter.plan import HistogramQuery
+from rewriter.refusal import Refusal
 
+Read = TypeVar("Read")
 Streams = Mapping[bytes, ContinualRelease]
 Accept = Callable[[Sequence[ReleasePlan], Sequence[Charge]], None]
 """Raises Refusal where the price is not accepted."""
@@ -100,13 +103,15 @@ class Purchases:
 
     def implied(self, plan: ReleasePlan, account: str) -> ImpliedAnswer | None:
         """What this account's purchases imply about a plan, None where that is not all, or it has paid for the plan."""
-        if plan.free is not None or not (keys := sought(plan)):
+        none: Sought = {}
+        keys = none if plan.free is not None else _within_effort(sought, plan, none)
+        if not keys:
             return None
         owned = self._ledger.owned(account, list(keys))
         steps = {step.request_key for step in (plan, *plan.rungs)}
         if not owned or steps <= self._ledger.paid(account, list(steps)):
             return None
-        return implied(plan, keys, owned, self._rows)
+        return implied(plan, keys, owned, self._ledger.stored, self._rows)
 
     def reused(self, request: QueryRequest, found: ImpliedAnswer, account: str) -> ReleasedTable:
         """An implied answer, noted in the account's history as replays of what it is computed from."""
@@ -261,7 +266,7 @@ class Purchases:
         not settled is spent. `new`: release keys that have no stored answer yet.
         """
         write_queries(plans)
-        made = {plan.request_key: measures(plan) for plan in plans}
+        made = {plan.request_key: _within_effort(measures, plan, NOTHING) for plan in plans}
         streams = {p.stream: self._ledger.stream(chain, p.stream) for p in plans if p.stream is not None}
         accept(plans, [_owed(plan, streams) for plan in plans])
         request.stages.expect(sum(p.rounds for p in plans))
@@ -384,6 +389,17 @@ def _measured(
         return tables
     known = {place: choice for place in choices(plan) if (choice := first.choice(place))}
     return [first, *buy([with_choices(rung, known) for rung in plan.rungs])]
+
+
+def _within_effort(read: Callable[[ReleasePlan], Read], plan: ReleasePlan, otherwise: Read) -> Read:
+    """What is read off a plan, for statements for which that is not too much work."""
+    try:
+        with bounded():
+            return read(plan)
+    except Refusal as refusal:
+        if refusal.code != "54001":
+            raise
+        return otherwise
 
 
 def write_queries(plans: Sequence[ReleasePlan]) -> None:

@@ -5,7 +5,7 @@ Why: docs/decisions/mark-covers-the-reservation.md.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from threading import Lock
 from uuid import UUID
@@ -14,6 +14,7 @@ from budget.account import (
     AnotherLedger,
     LedgerOlder,
     LedgerUnavailable,
+    OwnedMeasure,
     Reservation,
     ReserveRequest,
     Settled,
@@ -81,7 +82,7 @@ class RollbackGuardedLedger:
         self.publications, self.refusals = ledger.publications, ledger.refusals
         self.single_flight = ledger.single_flight
         self.stored, self.stream, self.recover = ledger.stored, ledger.stream, ledger.recover
-        self.choices, self.paid, self.owned = ledger.choices, ledger.paid, ledger.owned
+        self.choices, self.paid = ledger.choices, ledger.paid
 
     def close(self) -> None:
         """Writes the last mark; the ledger stays open."""
@@ -111,10 +112,22 @@ class RollbackGuardedLedger:
     def replay(self, account: str, request_key: bytes, attributed: str = "") -> bytes | None:
         """As the ledger's, but only after a mark covers the answers that were stored without one."""
         answer = self._ledger.replay(account, request_key, attributed)
-        if answer is not None and self._behind:
+        if answer is not None:
+            self._cover()
+        return answer
+
+    def owned(self, account: str, keys: Sequence[bytes]) -> list[OwnedMeasure]:
+        """As the ledger's; what answers imply is shown, too, only after a mark covers them."""
+        found = self._ledger.owned(account, keys)
+        if found:
+            self._cover()
+        return found
+
+    def _cover(self) -> None:
+        """Waits for a mark where answers were stored without one."""
+        if self._behind:
             self._wait_for(self._marker.ask())
             self._behind = False
-        return answer
 
     def _wait_for(self, mark: Future[None]) -> None:
         try:

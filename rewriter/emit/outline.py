@@ -114,9 +114,9 @@ def cells_query(
     cells: Sequence[Cell],
     types: Sequence[str],
     key: Callable[[Identity], int | None],
-) -> exp.Select | None:
-    """SELECT of the number of each cell that passes `filters`, with the keys that are asked for; None where one of them
-    is no function of the cell.
+) -> str | None:
+    """The front's SELECT of the number of each cell that passes `filters`, with the keys that are asked for; None where
+    one of them is no function of the cell.
 
     `types`: of the cells' keys, in PostgreSQL; `key`: the place of the key that has an identity.
     """
@@ -149,7 +149,8 @@ def cells_query(
     shown = [exp.column("n", table=_CELLS), *(alias(k, f"k{n}") for n, k in enumerate(keys) if k is not None)]
     query = select(*shown, source=rows)
     conditions = [c for c in passed if c is not None]
-    return query.where(*conditions, copy=False) if conditions else query
+    query = query.where(*conditions, copy=False) if conditions else query
+    return str(query.sql("postgres", copy=False))
 
 
 def _put(node: exp.Expr, part: exp.Expr, value: exp.Expr) -> exp.Expr:
