@@ -242,7 +242,7 @@ def _of_clients(server: Databases, folder: Path, corpora: Path) -> list[Outcome]
     with Service.start(configured(file), alone=True) as service:
 
         def ask(sql: str) -> Any:
-            return asyncio.run(service.ask("analyst", sql))
+            return asyncio.run(service.ask("analyst", f"/* dpproxy.reuse = off */ {sql}"))
 
         listed = [*clients(corpora)]
         return [asked(ask, one, truth(server, database, one)) for one in listed]

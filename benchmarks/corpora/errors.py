@@ -140,7 +140,7 @@ def configuration(folder: Path, url: str, policy: str) -> Path:
 def asking(file: Path) -> Iterator[Ask]:
     """A proxy that an analyst asks."""
     with Service.start(configured(file), alone=True) as service:
-        yield lambda sql: asyncio.run(service.ask("analyst", sql))
+        yield lambda sql: asyncio.run(service.ask("analyst", f"/* dpproxy.reuse = off */ {sql}"))
 
 
 def fill_duckdb(folder: Path, schema: str, files: Mapping[str, Path]) -> str:
