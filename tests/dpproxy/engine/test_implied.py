@@ -50,6 +50,7 @@ shop = { domain = ["north", "south", "east"], nullable = true }
 day = { range = ["2024-01-01", "2024-01-12"], nullable = false }
 amount = { bounds = [0, 20] }
 kind = {}
+seen = { range = ["2024-01-01", "2024-01-12"], nullable = false }
 [tables.guests]
 privacy_unit = "person_id"
 unique = ["person_id"]
@@ -58,9 +59,10 @@ town = { domain = ["Ulm", "Bonn", "Jena"], nullable = false }
 size = { range = [1, 4], nullable = false }
 """
 ROWS = """
-CREATE TABLE sales (person_id INTEGER NOT NULL, shop VARCHAR, day DATE NOT NULL, amount INTEGER, kind VARCHAR);
+CREATE TABLE sales (person_id INTEGER NOT NULL, shop VARCHAR, day DATE NOT NULL, amount INTEGER, kind VARCHAR,
+    seen TIMESTAMP NOT NULL);
 INSERT INTO sales SELECT i // 8, ['north', 'south', NULL][1 + i % 3], DATE '2024-01-01' + i::INTEGER % 11,
-    i % 20, 'k' || i % 3 FROM range(24000) r(i);
+    i % 20, 'k' || i % 3, TIMESTAMP '2024-01-01' + to_hours(i % 264) FROM range(24000) r(i);
 CREATE TABLE guests (person_id INTEGER PRIMARY KEY, town VARCHAR NOT NULL, size INTEGER NOT NULL);
 INSERT INTO guests SELECT i, ['Ulm', 'Bonn', 'Jena'][1 + i % 3], 1 + i % 4 FROM range(3000) r(i)
 """
@@ -160,6 +162,24 @@ def test_coarser_groups_and_chosen_cells_are_free(service: Service, ann: Analyst
     assert "to" in ann.notices[0].partition("standard deviation ")[2].partition(")")[0], (
         "cells of 3 and 4 days"
     )
+
+
+@pytest.mark.service
+def test_periods_follow_from_shorter_ones(service: Service, ann: Analyst) -> None:
+    ann.ask("SELECT date_trunc('day', seen) AS day, COUNT(*) AS n FROM sales GROUP BY 1")
+    cells = {int(str(day)[8:10]): n for (day,), (n,) in raw(service, ann.name).items()}
+    first, second = free(ann, "SELECT date_trunc('week', seen), COUNT(*) FROM sales GROUP BY 1 ORDER BY 1")
+    assert int(str(first[1])) == sum(cells[day] for day in range(1, 8))
+    assert int(str(second[1])) == sum(cells[day] for day in range(8, 13))
+    for condition, days in (
+        ("seen >= '2024-01-03' AND seen < '2024-01-05'", (3, 4)),
+        ("extract(isodow from seen) = 1", (1, 8)),
+        ("seen::date <> '2024-01-02' AND to_char(seen, 'DD') < '04'", (1, 3)),
+    ):
+        (total,) = free(ann, f"SELECT COUNT(*) FROM sales WHERE {condition}")
+        assert int(str(total[0])) == sum(cells[day] for day in days), condition
+    for condition in ("seen >= '2024-01-03 12:00'", "seen <= '2024-01-05'", "extract(hour from seen) = 3"):
+        assert costs(ann, f"SELECT COUNT(*) FROM sales WHERE {condition}", {"dpproxy.reuse": "always"}) == 1
 
 
 @pytest.mark.service
