@@ -25,6 +25,7 @@ from dpproxy.engine.cap_notes import caps
 from dpproxy.engine.group_selection import ROWS, SUM, FullDomain, MeasuredColumn, Place
 from dpproxy.engine.measurement.base import SumMeasurement
 from dpproxy.engine.measurement.totals import TotalsMeasurement
+from dpproxy.engine.optimizer import MOST_COMPLETE
 from dpproxy.engine.precision import combined
 from dpproxy.engine.release_plan import ReleasePlan
 from dpproxy.engine.released_table import ReleasedTable
@@ -196,8 +197,10 @@ def _said(candidate: _Candidate) -> str:
 
 
 def _outline(plan: ReleasePlan) -> Outline | None:
-    """The outline of a plan whose measures are noise on every cell of a known domain; None for others."""
-    whole = isinstance(plan.selection, FullDomain) and bool(plan.meters)
+    """The outline of a plan whose measures are noise on every cell of a known domain; None for others, and for more
+    cells than the front is asked about."""
+    selection = plan.selection
+    whole = isinstance(selection, FullDomain) and bool(plan.meters) and selection.most <= MOST_COMPLETE
     return plan.node.outline if whole and not plan.node.waits else None
 
 
