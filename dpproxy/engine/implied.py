@@ -114,8 +114,9 @@ NOTHING: Noted = {}, ""
 
 def measures(plan: ReleasePlan) -> Noted:
     """What the ledger notes when a plan is bought: its measures' places by their keys, and their groups."""
-    if (asked := _outline(plan)) is None:
-        return NOTHING
+    weighted = any(isinstance(meter, TotalsMeasurement) and meter.weights for meter in plan.meters)
+    if weighted or (asked := _outline(plan)) is None:
+        return NOTHING  # a length of weighted vectors says nothing of what it leaves out of a sum
     node, filters = plan.node, [plan.keys.part(f.identity) for f in asked.filters]
     found = {
         plan.keys.measure(*text, sorted(filters)): place
