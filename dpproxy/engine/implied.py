@@ -257,16 +257,16 @@ def _candidates(
 
 def lost(column: MeasuredColumn, allowed: int) -> float:
     """About the share of totals that a clip has left out, at most: as if each of the units that the choice of a length
-    allows for had a quarter more than that.
+    allows for had a third more than that.
 
     It adds up over cells as noise does not. What noise adds to the vector's length is taken off.
 
     >>> lost(MeasuredColumn((3000, 4000), (1.0, 1.0), length=100), 20)
-    0.1
+    0.133333
     """
     noise = sum(d * d for d in column.deviations)
     vector = max(sum(v * v for v in column.values) - noise, min(column.deviations) ** 2)
-    return round(min(1.0, allowed * column.length / (4 * math.sqrt(vector))), 6)
+    return round(min(1.0, allowed * column.length / (3 * math.sqrt(vector))), 6)
 
 
 def added(column: MeasuredColumn, members: Members, share: float = 0) -> MeasuredColumn:
