@@ -38,6 +38,7 @@ from dpproxy.engine.released_table import ReleasedTable
 from dpproxy.engine.request import QueryRequest
 from dpproxy.engine.rollback_guard import RollbackGuardedLedger
 from dpproxy.engine.sealed_texts import SealedTexts
+from dpproxy.front.waiting import waiting
 from mechanisms import randomness
 from rewriter.effort import bounded
 from rewriter.plan import HistogramQuery
@@ -269,6 +270,8 @@ class Purchases:
         made = {plan.request_key: _within_effort(measures, plan, NOTHING) for plan in plans}
         streams = {p.stream: self._ledger.stream(chain, p.stream) for p in plans if p.stream is not None}
         accept(plans, [_owed(plan, streams) for plan in plans])
+        # For a client that has gone what is reserved is finished, and nothing more is bought.
+        _go_on(waiting().cancellation)
         request.stages.expect(sum(p.rounds for p in plans))
         with self._backend.open() as slot, request.watcher.slot():
             try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,7 +12,7 @@ import duckdb
 import pytest
 
 from budget.account import Limit
-from dpproxy.backends.base import Fetched
+from dpproxy.backends.base import Cancellation, Fetched
 from dpproxy.deployment.service import Service, configured
 from dpproxy.engine.group_selection import Choice, MeasuredColumn
 from dpproxy.engine.measurement.totals import TotalsMeasurement
@@ -21,6 +22,9 @@ from dpproxy.engine.planner import BoundNode, Planner
 from dpproxy.engine.release_keys import ReleaseKeys
 from dpproxy.engine.release_plan import ReleasePlan
 from dpproxy.engine.released_table import ReleasedTable
+from dpproxy.engine.request import QueryRequest
+from dpproxy.front.waiting import working_for
+from dpproxy.telemetry.observer import Observer
 from mechanisms.randomness import seed
 from mechanisms.unit_clip import UnitClip
 from rewriter.ir.measure import Total
@@ -328,6 +332,21 @@ def test_an_error_is_reached_level_by_level(service: Service) -> None:
     ann.ask(PEOPLE, {"dpproxy.error": "5"})
     assert spread(ann) <= 5 / 1.96
     assert ann.used()[0] == 32.25
+
+
+def test_a_search_buys_nothing_more_once_its_session_has_ended(service: Service) -> None:
+    gone = Cancellation()
+
+    class Leaving(Observer):
+        def slot(self) -> AbstractContextManager[object]:
+            gone.cancel()
+            return super().slot()
+
+    request = QueryRequest(PEOPLE, (), "gone ann", (), {"dpproxy.error": "5"}, watcher=Leaving())
+    with working_for("gone ann", gone), pytest.raises(Refusal) as refused:
+        service.answering.execute(request)
+    assert refused.value.code == "57014"
+    assert Analyst(service, "gone ann").used() == (0.25, 0), "what was reserved is finished"
 
 
 def test_an_error_out_of_reach_is_not_paid_for(service: Service) -> None:
