@@ -184,7 +184,12 @@ def changed_tables(before: Shown, after: Shown) -> tuple[list[TableName], list[T
     """
     old, new = before[0].tables, after[0].tables
     made = {
-        name for name in new if name not in old or {*_tables([name], *before)} != {*_tables([name], *after)}
+        name
+        for name in new
+        if name not in old
+        or {*_tables([name], *before)} != {*_tables([name], *after)}
+        # Its rows here also depend on what no statement of the clone says: its filter, what computes its columns.
+        or (new[name].in_front and new[name] != old[name])
     }
     while True:
         referring = {

@@ -123,6 +123,12 @@ def test_the_front_is_what_a_new_clone_would_be(service: Service) -> None:
     assert stamp_path(service.config).read_text() == stamp_of(service.config)
 
 
+def test_rows_that_a_new_filter_leaves_out_are_gone(service: Service) -> None:
+    reload(service, BEFORE.replace("[tables.halls]\n", '[tables.halls]\nwhere = "hall = 1"\n'))
+    with admin(service) as connection:
+        assert connection.execute("SELECT * FROM public.halls").fetchall() == [(1, "north")]
+
+
 def test_what_was_planned_under_the_old_policy_is_neither_charged_nor_answered(service: Service) -> None:
     ann, old = Analyst(service, "bob"), service.answering
     asked = QueryRequest(PEOPLE.format(2), (), "bob", (), {})
