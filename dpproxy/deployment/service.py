@@ -504,15 +504,17 @@ class Service:
 
     def _begin_epoch(self, _: str) -> None:
         """Reloads public rows for a new epoch, and checks that the policy still holds for them."""
-        checked = self.checked
-        try:
-            schema = checked.backend.schema()
-            holds = build_policy(checked.config, schema, checked.backend) == checked.policy
-        except ConfigError:
-            holds = False
-        if not holds:
-            raise tables_changed()
-        self._load_public()
+        # Never amid a change of the policy, which would be followed by rows as the old one shows them.
+        with self._reloading:
+            checked = self.checked
+            try:
+                schema = checked.backend.schema()
+                holds = build_policy(checked.config, schema, checked.backend) == checked.policy
+            except ConfigError:
+                holds = False
+            if not holds:
+                raise tables_changed()
+            self._load_public()
 
     async def _recover_at_times(self) -> None:
         while True:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -127,6 +128,19 @@ def test_rows_that_a_new_filter_leaves_out_are_gone(service: Service) -> None:
     reload(service, BEFORE.replace("[tables.halls]\n", '[tables.halls]\nwhere = "hall = 1"\n'))
     with admin(service) as connection:
         assert connection.execute("SELECT * FROM public.halls").fetchall() == [(1, "north")]
+
+
+def test_no_epoch_begins_amid_a_reload(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would read public rows as the old policy shows them."""
+    amid: list[bool] = []
+    monkeypatch.setattr(service, "_load_public", lambda: amid.append(service._reloading.locked()))
+    with service._reloading:
+        beginning = threading.Thread(target=service._begin_epoch, args=("",))
+        beginning.start()
+        beginning.join(0.2)
+        assert beginning.is_alive()
+    beginning.join()
+    assert amid == [True]
 
 
 def test_what_was_planned_under_the_old_policy_is_neither_charged_nor_answered(service: Service) -> None:
