@@ -76,8 +76,8 @@ MAKE = {
         "tests/dpproxy/engine/test_release_keys.py::test_keys_change_with_what_is_released",
     ),
     "accuracy": (
-        "-m benchmarks.accuracy --keys 20 --parts sample precision newcomer shop tpch times peers "
-        "--tpch .venv-tpch --venv .venv",
+        "-m benchmarks.accuracy --keys 20 --parts sample precision choices dashboard newcomer shop tpch "
+        "times peers --tpch .venv-tpch --venv .venv",
         "tests/benchmarks/accuracy/test_accuracy.py::test_a_small_shop_down_to_the_page",
     ),
     "audit": ("-m tests.audit", "tests/audit/test_audit.py::test_case"),
