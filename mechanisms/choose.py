@@ -89,7 +89,7 @@ def choose(
 
     >>> settings = MechanismSettings(Fraction(3, 20), Fraction(1, 10**10), "gaussian", None, 1000)
     >>> choose(settings, domain_size=300, delta0=None, tau=1, k=10, counts=True).name
-    'KnownGumb'
+    'KnownGumb, CorrelatedCounts'
     >>> choose(settings, domain_size=None, delta0=3, tau=1, k=None, counts=True).name
     'UnkGauss'
 
@@ -121,7 +121,7 @@ def _known(
         if k is None and cells > CELLS_WITHOUT_K:
             raise NoMechanism("a known domain this large needs a LIMIT")
         delta0 = cells
-    return noisy_cells(settings, cells, delta0, tau)
+    return cells_of_units(settings, cells, delta0) if tau == 1 else noisy_cells(settings, cells, delta0, tau)
 
 
 def noisy_cells(settings: MechanismSettings, cells: int, delta0: int, tau: int) -> KnownLap | KnownGauss:

@@ -30,7 +30,7 @@ def runners_up(
     >>> weeks = CorrelatedCounts(Fraction(3, 20), 53, Fraction(1))
     >>> prices = runners_up(settings, weeks, cells=53, delta0=None, tau=1)
     >>> {name: round(price, 2) for name, price in prices.items()}
-    {'KnownGauss': 3.09, 'KnownLap': 6.19}
+    {'KnownGauss': 3.09, 'KnownLap': 6.18}
 
     Args:
         chosen: with Gaussian noise, of which the deviation is known.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -81,6 +82,7 @@ class QueryEngine:
 
         self._config, self._planner, self._ledger = config, planner, ledger
         self._release_key = randomness.derive(key, "release")
+        self._policy = hashlib.sha256(config.fingerprint()).digest()
         self.epochs = EpochClock(config.privacy.epoch, ledger.epochs, ledger.origins, begin, epoch)
         self._accounts = PayingAccounts(config, ledger.accounts)
         self._prices = ShownPrices()
@@ -393,7 +395,8 @@ class QueryEngine:
             options = replace(terms(privacy, settings), length=privacy.epoch, epoch=epoch)
             options = options if share is None else options.spending(share)
             nonce, streams = self.epochs.nonces(epoch)
-            return plan_release(node, options, ReleaseKeys(self._release_key, nonce, streams, self._begun))
+            keys = ReleaseKeys(self._release_key, nonce, streams, self._begun, self._policy)
+            return plan_release(node, options, keys)
 
         key = ("plan", epoch, share, *(settings.get(name) for name in TERMS))
         with bounded():

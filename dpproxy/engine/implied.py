@@ -60,6 +60,7 @@ class Groups:
         alone: the form of the question says that a unit is in one group.
         caps: how much of one unit counted at most.
         allowed: by place, how many units a clip of totals may leave something out of, 0 where nothing is clipped.
+        gaps: the keys by whose NULL there are rows in no group.
     """
 
     asked: str
@@ -69,11 +70,12 @@ class Groups:
     alone: bool
     caps: str
     allowed: tuple[int, ...]
+    gaps: tuple[int, ...]
 
     @staticmethod
     def load(text: str) -> Groups:
         read = json.loads(text)
-        return Groups(**read | {name: tuple(read[name]) for name in ("keys", "types", "allowed")})
+        return Groups(**read | {name: tuple(read[name]) for name in ("keys", "types", "allowed", "gaps")})
 
 
 @dataclass(frozen=True)
@@ -117,6 +119,8 @@ def measures(plan: ReleasePlan) -> Noted:
     weighted = any(isinstance(meter, TotalsMeasurement) and meter.weights for meter in plan.meters)
     if weighted or (asked := _outline(plan)) is None:
         return NOTHING  # a length of weighted vectors says nothing of what it leaves out of a sum
+    if (gaps := asked.gaps(plan.node.cells or ())) is None:
+        return NOTHING
     node, filters = plan.node, [plan.keys.part(f.identity) for f in asked.filters]
     found = {
         plan.keys.measure(*text, sorted(filters)): place
@@ -131,6 +135,7 @@ def measures(plan: ReleasePlan) -> Noted:
         node.aggregate.bound.value == 1 and not node.aggregate.bound.enforce,
         caps(node.aggregate),
         _allowed(plan),
+        gaps,
     )
     return found, json.dumps(asdict(groups), separators=(",", ":"))
 
@@ -315,6 +320,19 @@ def _query(plan: ReleasePlan, left: tuple[Part, ...], groups: Groups, cells: tup
     )
 
 
+def _missing(groups: Groups, cells: tuple[Cell, ...]) -> tuple[Cell, ...]:
+    """The groups of rows that no cell is for: any cell with NULL for some of the keys that may be NULL without one.
+
+    >>> groups = Groups("", ("a", "b"), ("text", "text"), "1", False, "", (), (1,))
+    >>> _missing(groups, (("x", "1"), ("x", "2")))
+    (('x', None),)
+    """
+    found = dict.fromkeys(cells)
+    for place in groups.gaps:
+        found |= dict.fromkeys((*cell[:place], None, *cell[place + 1 :]) for cell in found)
+    return tuple(cell for cell in found if cell not in set(cells))
+
+
 def _members(
     plan: ReleasePlan, left: tuple[Part, ...], groups: Groups, cells: tuple[Cell, ...], rows: Rows
 ) -> Members | None:
@@ -324,7 +342,8 @@ def _members(
     wanted = tuple(plan.node.cells or ()) if plan.node.aggregate.keys else ((),)
     if not left and _key_names(plan, asked) == groups.keys and wanted == cells:
         return tuple((n,) for n in range(len(cells)))
-    if (query := _query(plan, left, groups, cells)) is None:
+    missing = _missing(groups, cells)
+    if (query := _query(plan, left, groups, (*cells, *missing))) is None:
         return None
     try:
         passed = rows(query)
@@ -332,7 +351,9 @@ def _members(
         return None  # an expression that raises for a cell
     made: dict[Cell, list[int]] = {cell: [] for cell in wanted}
     for number, *key in passed:
-        if tuple(key) not in made:
+        missed = int(number or 0) >= len(cells)
+        if missed == (tuple(key) in made):
             return None
-        made[tuple(key)].append(int(number or 0))
+        if not missed:
+            made[tuple(key)].append(int(number or 0))
     return None if not all(made.values()) else tuple(map(tuple, made.values()))

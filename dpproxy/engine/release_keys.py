@@ -31,12 +31,14 @@ class ReleaseKeys:
         epoch: the nonce of the epoch.
         streams: the nonce of the ledger's streams, which outlive epochs.
         begun: whether the ledger has a release of the stream of a key.
+        policy: the owner's tables and columns, which decide what rows the groups of an answer have left out.
     """
 
     secret: bytes
     epoch: bytes
     streams: bytes
     begun: Callable[[bytes], bool] = _none
+    policy: bytes = b""
 
     def release(self, node: BoundNode, described: Plain) -> bytes:
         """The key of a release; `described`: the mechanisms and their parameters."""
@@ -54,7 +56,7 @@ class ReleaseKeys:
 
     def measure(self, text: str, scanned: Plain, filters: list[bytes]) -> bytes:
         """The key of a measure of rows under filters, whatever its groups; `filters`: what names each of them."""
-        return self._key("measure", self.epoch, text, scanned, filters)
+        return self._key("measure", self.epoch, self.policy, text, scanned, filters)
 
     def part(self, identity: Plain) -> bytes:
         """What names a key or a filter of a question."""

@@ -25,7 +25,7 @@ def cost(table: Table, column: Column, privacy: Privacy, *, one_row: bool) -> st
     >>> table = Table("public", "u", (), False, ("u",), privacy_unit="id")
     >>> [cost(table, column, Privacy(), one_row=False) for column in (
     ...     Column("c", "text", False, ("x", "y")), Column("d", "text"), Column("id", "bigint"))]
-    ['2', 'top 10: 21 and 1 call; no LIMIT: up to 10 and 3 calls', '1 to count units']
+    ['1.5', 'top 10: 15.35 and 1 call; no LIMIT: up to 10 and 3 calls', '1 to count units']
     >>> cost(table, Column("d", "text"), Privacy(), one_row=True)
     '1 and 1 call'
     """

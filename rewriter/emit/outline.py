@@ -56,6 +56,23 @@ class Outline:
             *(self.columns[leaf] for leaf in sorted(leaves(value))),
         )
 
+    def gaps(self, cells: Sequence[Cell]) -> tuple[int, ...] | None:
+        """The keys that are NULL in rows of no cell: nothing keeps them from it, and no cell is for NULL.
+
+        None where such a key is computed, since then it is not known in what cells, if in any, these rows are.
+        """
+        found = []
+        for place, key in enumerate(self.keys):
+            columns = [self.relation.source(alias).column(name) for alias, name in leaves(key.value)]
+            if all(column is not None and column.required for column in columns):
+                continue
+            if any(cell[place] is None for cell in cells):
+                continue
+            if not isinstance(key.value, exp.Column):
+                return None
+            found.append(place)
+        return tuple(found)
+
     def parts(self, values: Iterable[exp.Expr]) -> tuple[Part, ...]:
         return tuple(Part(value, self.identity(value)) for value in values)
 

@@ -76,7 +76,7 @@ def test_the_price_comes_first(db: Client, on_duckdb: World) -> None:
     top = "SELECT article_id, COUNT(DISTINCT user_id) FROM app.events GROUP BY 1 ORDER BY 2 DESC LIMIT 5"
     two = f"SELECT ({BY_COUNTRY.replace('country, ', '').split(' GROUP')[0]}) + (SELECT COUNT(*) FROM app.events)"
     prices = [
-        (top, Cost(Decimal(10), Decimal(0))),
+        (top, Cost(Decimal("7.65"), Decimal(0))),
         (two, TWO),
         ("SELECT COUNT(*) FROM app.articles WHERE article_id > 3", NOTHING),
         ("SELECT country, COUNT(*) FROM app.users WHERE 1 = 0 GROUP BY country", NOTHING),

@@ -35,7 +35,7 @@ nobody = { information = 0, calls = 0 }
 watched = { information = 0, calls = 0, mode = "track" }
 [budget.teams.pair]
 members = ["one", "two"]
-information = 9
+information = 7.7
 calls = 9
 """
 COUNT = "SELECT COUNT(*) FROM people WHERE person_id > {}"
@@ -108,10 +108,10 @@ def test_two_processes_on_one_ledger_race_for_one_account(service: Service) -> N
 @pytest.mark.parametrize(
     ("owner", "step", "charged"),
     [
-        (DuckDBSlot, "fetch", 5),
-        (ReleasePlan, "release", 5),
-        (Ledger, "settle", 5),
-        (ReleasePlan, "noise", 5),
+        (DuckDBSlot, "fetch", 4.5),
+        (ReleasePlan, "release", 4.5),
+        (Ledger, "settle", 4.5),
+        (ReleasePlan, "noise", 4.5),
         (ReleasedTable, "load", None),
     ],
 )
@@ -121,7 +121,7 @@ def test_what_fails_after_the_reservation_is_spent_and_not_answered(
     monkeypatch: pytest.MonkeyPatch,
     owner: type,
     step: str,
-    charged: int | None,
+    charged: float | None,
     error: type[BaseException],
 ) -> None:
     """A failed step costs all that was reserved; an answer that was stored before the failure costs what it did."""
@@ -159,12 +159,12 @@ def test_a_team_pays_the_most_and_shows_no_numbers(service: Service) -> None:
     one, two = Analyst(service, "one"), Analyst(service, "two")
     one.ask(TOP)
     assert one.used() == (4, 1)
-    assert float(service.ledger.accounts.left("team:pair").information) == 4_000_000
+    assert float(service.ledger.accounts.left("team:pair").information) == 3_200_000
     with pytest.raises(Refusal) as refused:
         two.ask(TOP)
     assert refused.value.code == "PV001"
     assert "a shared budget" in refused.value.message
-    assert "4" not in refused.value.message
+    assert "3.2" not in refused.value.message
     assert two.used() == (0, 0)
     assert {row[0] for row in two.ask("SELECT account FROM dpproxy.budget")} == {"analyst:two"}
 

@@ -6,6 +6,7 @@ import json
 import math
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 
@@ -57,14 +58,16 @@ unique = ["person_id"]
 [tables.guests.columns]
 town = { domain = ["Ulm", "Bonn", "Jena"], nullable = false }
 size = { range = [1, 4], nullable = false }
+tier = { domain = ["a", "b"] }
 """
 ROWS = """
 CREATE TABLE sales (person_id INTEGER NOT NULL, shop VARCHAR, day DATE NOT NULL, amount INTEGER, kind VARCHAR,
     seen TIMESTAMP NOT NULL);
 INSERT INTO sales SELECT i // 8, ['north', 'south', NULL][1 + i % 3], DATE '2024-01-01' + i::INTEGER % 11,
     i % 20, 'k' || i % 3, TIMESTAMP '2024-01-01' + to_hours(i % 264) FROM range(24000) r(i);
-CREATE TABLE guests (person_id INTEGER PRIMARY KEY, town VARCHAR NOT NULL, size INTEGER NOT NULL);
-INSERT INTO guests SELECT i, ['Ulm', 'Bonn', 'Jena'][1 + i % 3], 1 + i % 4 FROM range(3000) r(i)
+CREATE TABLE guests (person_id INTEGER PRIMARY KEY, town VARCHAR NOT NULL, size INTEGER NOT NULL, tier VARCHAR);
+INSERT INTO guests SELECT i, ['Ulm', 'Bonn', 'Jena'][1 + i % 3], 1 + i % 4, ['a', 'b', NULL][1 + i % 3]
+    FROM range(3000) r(i)
 """
 SALES = "SELECT shop, day, SUM(amount) AS s, COUNT(*) AS n FROM sales GROUP BY shop, day"
 
@@ -253,6 +256,15 @@ def test_counts_of_units_are_added_where_a_unit_is_in_one_cell(ann: Analyst) -> 
             "SELECT c, COUNT(*) FROM (SELECT person_id, count(*) > 3 AS c FROM sales GROUP BY 1) AS p GROUP BY c",
             "SELECT COUNT(*) FROM (SELECT person_id, sum(amount) > 3 AS c FROM sales GROUP BY 1) AS p WHERE c",
         ),
+        ("SELECT tier, COUNT(*) FROM guests GROUP BY tier", "SELECT COUNT(*) FROM guests"),
+        (
+            "SELECT tier, size, COUNT(*) FROM guests GROUP BY tier, size",
+            "SELECT size, COUNT(*) FROM guests WHERE tier IS DISTINCT FROM 'a' GROUP BY size",
+        ),
+        (
+            "SELECT upper(tier), COUNT(*) FROM guests GROUP BY 1",
+            "SELECT COUNT(*) FROM guests WHERE upper(tier) = 'A'",
+        ),
         (
             "SELECT extract(dow from day), COUNT(*) FROM sales GROUP BY 1",
             "SELECT COUNT(*) FROM sales WHERE day < '2024-01-04'",
@@ -262,6 +274,13 @@ def test_counts_of_units_are_added_where_a_unit_is_in_one_cell(ann: Analyst) -> 
 def test_what_is_implied_by_nothing(ann: Analyst, bought: str, asked: str) -> None:
     ann.ask(bought, {"dpproxy.units": "1"})
     assert costs(ann, asked, {"dpproxy.reuse": "always"}) > 0
+
+
+@pytest.mark.service
+def test_rows_that_are_in_no_group_do_not_matter_to_a_filter_that_leaves_them_out(ann: Analyst) -> None:
+    ann.ask("SELECT tier, size, COUNT(*) FROM guests WHERE size < 4 GROUP BY tier, size")
+    free(ann, "SELECT size, COUNT(*) FROM guests WHERE size < 4 AND tier = 'a' GROUP BY size")
+    free(ann, "SELECT tier, COUNT(*) FROM guests WHERE size < 4 GROUP BY tier", {"dpproxy.reuse": "always"})
 
 
 @pytest.mark.service
@@ -327,13 +346,15 @@ def test_what_is_looked_up_does_not_grow_with_history(service: Service, ann: Ana
     )
     epoch = service.answering.epochs.turn()
     nonce, streams = service.answering.epochs.nonces(epoch)
-    keys = ReleaseKeys(service.answering._release_key, nonce, streams)
+    keys = ReleaseKeys(service.answering._release_key, nonce, streams, policy=service.answering._policy)
     wanted = sought(plan_release(asked.node, asked.terms, keys))
     assert len(wanted) == 4
     assert len(service.ledger.owned(f"analyst:{ann.name}", list(wanted))) == 1
     assert set(measures(asked)[0]) <= set(sought(asked))
     lapsed = sought(plan_release(asked.node, asked.terms, ReleaseKeys(bytes(32), b"another", b"streams")))
     assert not set(lapsed) & set(sought(asked)), "of another epoch"
+    other = sought(plan_release(asked.node, asked.terms, replace(keys, policy=b"another")))
+    assert not set(other) & set(wanted), "of another policy"
 
 
 def planned(service: Service, planner: Planner, sql: str) -> ReleasePlan:
