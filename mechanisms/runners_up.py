@@ -26,6 +26,7 @@ def runners_up(
 ) -> dict[str, float]:
     """Information units for each mechanism that could answer, with noise on counts, and on ranks, of the same size.
 
+    >>> from fractions import Fraction
     >>> settings = MechanismSettings(Fraction(3, 20), Fraction(1, 10**10), "gaussian", None, 1000)
     >>> weeks = CorrelatedCounts(Fraction(3, 20), 53, Fraction(1))
     >>> prices = runners_up(settings, weeks, cells=53, delta0=None, tau=1)
