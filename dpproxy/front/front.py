@@ -60,6 +60,8 @@ _CHECKS = 10_000
 CONSTANT_TIMEOUT = "5s"
 """How long a constant of a statement may be computed, before anything is paid."""
 _PATIENCE_SECONDS = 2
+_UNCHECKED = "SET LOCAL session_replication_role = replica"
+"""Foreign keys of the clone are not checked: those of guarded tables would read these, and they hold in the backend."""
 _CHANGE_SECONDS, _LOCK_TIMEOUT, _BETWEEN_SECONDS = 20, "300ms", 0.2
 """How long a change of the clone waits for those who use its tables, at a time, and between two tries."""
 SESSION_MEMORY = 512_000_000
@@ -248,6 +250,7 @@ class Front:
             # A connection of its own: logging in does not wait for it.
             with self._open_admin() as admin, admin.transaction():
                 run(admin, f"LOCK TABLE {name} IN SHARE ROW EXCLUSIVE MODE")
+                run(admin, _UNCHECKED)
                 run(admin, f"DELETE FROM {name}")
                 _fill(admin, table, rows)
         except psycopg.Error as error:
@@ -558,8 +561,7 @@ def _fill(admin: psycopg.Connection, table: Table, rows: Iterable[Row]) -> None:
     """Copies rows into an empty public table, within a transaction of a superuser."""
     name = qualified((table.schema, table.name))
     columns = ", ".join(identifier(column.name) for column in table.columns if not column.hidden)
-    # Foreign keys of guarded tables would read these; they hold in the backend.
-    run(admin, "SET LOCAL session_replication_role = replica")
+    run(admin, _UNCHECKED)
     with admin.cursor().copy(f"COPY {name} ({columns}) FROM STDIN".encode()) as copy:
         for row in rows:
             copy.write_row(row)

@@ -241,6 +241,31 @@ def test_public_rows_are_replaced_all_at_once(front: Front, shopped: tuple[DuckD
     assert front.rows("SELECT * FROM products") == (("7", "knife", None),)
 
 
+def test_public_tables_that_refer_to_each_other_are_loaded_again(started: Front, tmp_path: Path) -> None:
+    """As at the start of each epoch: rows of one are replaced while those of the other refer to them."""
+    policy = """
+        [backend]
+        url = "duckdb:///shop.duckdb"
+        [tables.users]
+        privacy_unit = "user_id"
+        [tables.makers]
+        public = true
+        [tables.goods]
+        public = true
+    """
+    schema = """
+        CREATE TABLE users (user_id BIGINT PRIMARY KEY);
+        CREATE TABLE makers (maker_id INTEGER PRIMARY KEY);
+        CREATE TABLE goods (good_id INTEGER PRIMARY KEY, maker_id INTEGER NOT NULL REFERENCES makers (maker_id));
+        INSERT INTO makers VALUES (1), (2);
+        INSERT INTO goods VALUES (10, 1), (11, 2)
+    """
+    _, backend, policies = shop.opened(shop.make(tmp_path, policy, schema))
+    for _ in range(2):
+        filled(started, backend, policies)
+        assert started.rows("SELECT count(*) FROM goods JOIN makers USING (maker_id)") == (("2",),)
+
+
 def test_who_loads_at_the_same_time_loads_one_after_the_other(
     front: Front, shopped: tuple[DuckDBBackend, Policy]
 ) -> None:
