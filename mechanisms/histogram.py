@@ -104,7 +104,7 @@ class Mechanism(Protocol):
 
     @property
     def noise_family(self) -> NoiseFamily:
-        """The kind of noise, which decides the width of intervals and whether the groups are a top k."""
+        """The kind of noise on what is shown, which decides the width of intervals."""
 
     @property
     def fetch(self) -> int | None:

@@ -330,7 +330,8 @@ def _missing(groups: Groups, cells: tuple[Cell, ...]) -> tuple[Cell, ...]:
     found = dict.fromkeys(cells)
     for place in groups.gaps:
         found |= dict.fromkeys((*cell[:place], None, *cell[place + 1 :]) for cell in found)
-    return tuple(cell for cell in found if cell not in set(cells))
+    released = set(cells)
+    return tuple(cell for cell in found if cell not in released)
 
 
 def _members(
