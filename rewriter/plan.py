@@ -95,6 +95,18 @@ class CellTexts:
 
 
 @dataclass(frozen=True)
+class Kept:
+    """A part of a query that other queries of the same release begin with as well, so that it need not run again.
+
+    `sql`: its text; `rest`: the query over its rows as the table `name`.
+    """
+
+    name: str
+    sql: str
+    rest: str
+
+
+@dataclass(frozen=True)
 class HistogramQuery:
     """The SQL that the backend runs for one node.
 
@@ -108,6 +120,7 @@ class HistogramQuery:
         integers: every column is an integer.
         unique: the columns along privacy unit paths that must be unique while the query runs. If a value repeated, a
             row would belong to two units.
+        kept: what an engine that keeps tables for the length of a release may run in place of `sql`.
     """
 
     sql: str
@@ -116,6 +129,7 @@ class HistogramQuery:
     limit: int | None
     integers: bool = False
     unique: frozenset[UniqueKey] = frozenset()
+    kept: Kept | None = None
 
 
 Size = Literal["e", "w", "l", "h", "own_e", "own_w", "common_e", "common_w"]

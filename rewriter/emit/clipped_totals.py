@@ -1,18 +1,21 @@
 """The queries of clipped totals: units' averages, the lengths of their vectors, the sums of the clipped vectors.
 
-All totals of a node are read in one scan for their lengths and in another for their sums. `pu` has one row a unit and
-group with the unit's totals, v and for joint moments w and z, each with its vector's number behind it; `u` the same by
-cell, weighted totals times the multiplier of the cell; `n` the squares q of the lengths of each unit's vectors over all
-cells, added up in whole numbers. What one unit adds is a function of its own rows alone, and the last query clips it to
-the lengths that the price assumes, whatever was declared or inferred: clipped_totals.md.
+All totals of a node are read in one scan. `pu` has one row a unit and group: v, the unit's total, and for joint moments
+the sum s and number m of its rows with a value, and squares z, each with its number behind it; `u` the same by cell,
+weighted totals times the multiplier of the cell. DuckDB keeps `u` for the other queries of the release, other engines
+make it again. `t` has the vectors' parts, those of joint moments about a centre: v, w and z; `n` the squares q of the
+lengths of each unit's vectors over all cells, added up in whole numbers. What one unit adds is a function of its own
+rows alone, and the last query clips it to the lengths that the price assumes, whatever was declared or inferred:
+clipped_totals.md. Why: docs/decisions/totals-are-kept-for-a-release.md.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import chain
 
 from sqlglot import exp
 
@@ -42,6 +45,19 @@ class Vectors:
     backend: QueryContext
 
     @property
+    def read(self) -> Sequence[int]:
+        """The places of the totals that are added up: all of the node where they are kept for its other queries."""
+        if not self.backend.dialect.keeps_tables:
+            return [vector.place for vector in self.vectors]
+        return [n for n, measure in enumerate(self.node.measures) if isinstance(measure, (Total, Joint))]
+
+    @property
+    def numbers(self) -> Sequence[int]:
+        """What stands behind the names of each vector's parts."""
+        read = self.read
+        return [read.index(vector.place) for vector in self.vectors]
+
+    @property
     def measures(self) -> tuple[Total | Joint, ...]:
         """The total of each vector."""
         found = tuple(self.node.measures[vector.place] for vector in self.vectors)
@@ -64,8 +80,8 @@ def averages_query(vectors: Vectors, steps: int, most: int) -> HistogramQuery:
 
     Place 0 has averages up to 1/2 in size, place +-(n + 1) those of a size next to 2^(n/steps), `most` all larger ones.
     """
-    numbers = range(len(vectors.vectors))
-    query = _totals(vectors, [("s", "m")] * len(numbers))
+    numbers = vectors.numbers
+    query = _totals(vectors)
     addend = vectors.backend.dialect.addend
     sums = [alias(exp.Sum(this=addend(exp.column(f"s{n}"))), f"s{n}") for n in numbers]
     rows = [alias(exp.Sum(this=exp.column(f"m{n}")), f"m{n}") for n in numbers]
@@ -93,7 +109,7 @@ def lengths_query(vectors: Vectors, steps: int, most: int) -> HistogramQuery:
     are in the bin `most`.
     """
     query = vectors.measured.begun()
-    squares = [f"q{n}" for n in range(len(vectors.vectors))]
+    squares = [f"q{n}" for n in vectors.numbers]
     query.add("l", _in_turn("n", anchors=vectors.anchors, q=squares))
     # Ends of bins are integers: a length is within one if the next integer is.
     length = exp.Ceil(this=exp.Sqrt(this=cast(exp.column("q"), "DOUBLE")))
@@ -114,15 +130,15 @@ def clipped_query(vectors: Vectors, clips: Sequence[tuple[int, int]]) -> Histogr
     `clips`: length and scale of each vector, whose parts come one after the other. A vector that is short enough is
     multiplied in whole numbers; of a longer one each part is rounded towards 0.
     """
-    query = vectors.measured.begun()
+    query, source = vectors.measured.begun(), _source(vectors)
     columns: list[exp.Expr] = []
-    for number, (measure, (length, scale)) in enumerate(zip(vectors.measures, clips, strict=True)):
+    for number, measure, (length, scale) in zip(vectors.numbers, vectors.measures, clips, strict=True):
         square = exp.column(f"q{number}", table="n")
         short = exp.LTE(this=square, expression=exp.Literal.number(length**2))
         root = exp.Sqrt(this=cast(copied(square), "DOUBLE"))
         factor = paren(exp.Div(this=_double(scale * length * (1 - MARGIN)), expression=root, typed=True))
         for name in _parts(measure):
-            total = exp.column(f"{name}{number}", table="u")
+            total = exp.column(f"{name}{number}", table=source)
             whole = exp.Mul(this=total, expression=exp.Literal.number(scale))
             size = exp.Mul(this=exp.Abs(this=cast(copied(total), "DOUBLE")), expression=copied(factor))
             sign = case((exp.LT(this=copied(total), expression=_zero()), signed(-1)), otherwise=signed(1))
@@ -130,10 +146,10 @@ def clipped_query(vectors: Vectors, clips: Sequence[tuple[int, int]]) -> Histogr
             part = case((copied(short), whole), otherwise=shortened)
             summed = exp.Sum(this=vectors.backend.dialect.addend(part))
             columns.append(alias(cast(_clamped(summed, LARGEST_SUM), "BIGINT"), f"c{len(columns)}"))
-    same = exp.EQ(this=exp.column(UNIT, table="u"), expression=exp.column(UNIT, table="n"))
-    selected = join(select(exp.column("cell", table="u"), *columns, source="u"), "n", same)
+    same = exp.EQ(this=exp.column(UNIT, table=source), expression=exp.column(UNIT, table="n"))
+    selected = join(select(exp.column("cell", table=source), *columns, source=source), "n", same)
     return query.written(
-        selected.group_by(exp.column("cell", table="u"), copy=False), vectors.cells, integers=True
+        selected.group_by(exp.column("cell", table=source), copy=False), vectors.cells, integers=True
     )
 
 
@@ -143,13 +159,21 @@ def _parts(measure: Total | Joint) -> Sequence[str]:
     return ("v", "w", "z") if measure.squares else ("v", "w")
 
 
+def _source(vectors: Vectors) -> str:
+    """Where the parts of the vectors are."""
+    return "t" if any(isinstance(measure, Joint) for measure in vectors.measures) else "u"
+
+
 def _measured(vectors: Vectors) -> CellQuery:
     """The query up to `n`, the squares q0, q1 ... of the lengths."""
-    parts = [_parts(measure) for measure in vectors.measures]
-    query, exact = _totals(vectors, parts), vectors.backend.dialect.exact
+    query, exact, source = _totals(vectors, about=True), vectors.backend.dialect.exact, _source(vectors)
+    vector_of = list(zip(vectors.numbers, vectors.measures, vectors.vectors, strict=True))
+    if source != "u":
+        parts = [part for number, measure, of in vector_of for part in _about(number, measure, of, exact)]
+        query.add(source, select("cell", UNIT, *parts, source="u"))
     lengths: list[exp.Expr] = []
-    for number, names in enumerate(parts):
-        columns = [exp.column(f"{name}{number}") for name in names]
+    for number, measure, _ in vector_of:
+        columns = [exp.column(f"{name}{number}") for name in _parts(measure)]
         squares = [exp.Mul(this=exact(column), expression=exact(copied(column))) for column in columns]
         square: exp.Expr = squares[0]
         for other in squares[1:]:
@@ -157,9 +181,26 @@ def _measured(vectors: Vectors) -> CellQuery:
         lengths.append(alias(exp.Sum(this=square), f"q{number}"))
     query.add(
         "n",
-        select(exp.column(UNIT), *lengths, source="u").group_by(exp.column(UNIT), copy=False),
+        select(exp.column(UNIT), *lengths, source=source).group_by(exp.column(UNIT), copy=False),
     )
     return query
+
+
+def _about(
+    number: int, measure: Total | Joint, vector: Vector, exact: Callable[[exp.Expr], exp.Expr]
+) -> Iterator[exp.Expr]:
+    """The parts of a vector, of joint moments about their centre."""
+    if isinstance(measure, Total):
+        yield exp.column(f"v{number}")
+        return
+    total, rows = exp.column(f"s{number}"), exp.column(f"m{number}")
+    taken = exp.Mul(this=exact(rows), expression=signed(vector.centre))
+    away = exp.Sub(this=exact(total), expression=taken)
+    yield alias(cast(_clamped(away, LARGEST_TOTAL), "BIGINT"), f"v{number}")
+    weighed = exp.Mul(this=exact(copied(rows)), expression=signed(vector.row))
+    yield alias(cast(_clamped(weighed, LARGEST_TOTAL), "BIGINT"), f"w{number}")
+    if measure.squares:
+        yield exp.column(f"z{number}")
 
 
 def _in_turn(source: str, anchors: Sequence[int] = (), **columns: Sequence[str]) -> exp.Select:
@@ -182,33 +223,39 @@ def _of_turn(values: Sequence[exp.Expr]) -> exp.Expr:
     return chosen
 
 
-def _totals(vectors: Vectors, parts: Sequence[Sequence[str]]) -> CellQuery:
-    """The query up to `u`, each unit's totals by cell: the parts of vector n are named with n behind them."""
-    node = replace(vectors.node, measures=vectors.measures, outputs=())
-    weights = {f"m{n}": vector.multipliers for n, vector in enumerate(vectors.vectors) if vector.multipliers}
+def _totals(vectors: Vectors, *, about: bool = False) -> CellQuery:
+    """The query up to `u`, each unit's totals by cell; `about`: with squares, which are about a centre."""
+    measures = tuple(
+        m for place in vectors.read if isinstance(m := vectors.node.measures[place], (Total, Joint))
+    )
+    node = replace(vectors.node, measures=measures, outputs=())
+    asked = dict(zip(vectors.numbers, vectors.vectors, strict=True))
+    weights = {f"m{n}": vector.multipliers for n, vector in asked.items() if vector.multipliers}
     if not all(1 <= m <= MOST_WEIGHT for of_cells in weights.values() for m in of_cells):
         raise ValueError("a total is multiplied by an integer from 1 to 64")
     query = CellQuery(node, vectors.backend, len(node.keys), typed=True, units_later=True, numbers=weights)
     keys = [exp.column(k) for k in query.keys]
-    names = [f"{name}{number}" for number, of in enumerate(parts) for name in of]
-    values = [
-        alias(_written(vectors, node, number, name), f"{name}{number}")
-        for number, of in enumerate(parts)
-        for name in of
-    ]
+    values = dict(
+        chain.from_iterable(
+            _written(vectors.backend, node, n, asked.get(n) if about else None) for n in range(len(measures))
+        )
+    )
     rows = "r"
-    if len(vectors.measures) == 1 and isinstance(only := vectors.measures[0], Total) and only.items:
+    if len(measures) == 1 and isinstance(only := measures[0], Total) and only.items:
         # Engines hash rows faster, and in parallel, than they sort those of a COUNT(DISTINCT ...).
         query.add("e", select(exp.column(UNIT), *(copied(k) for k in keys), "x0", source="r").distinct())
         rows = "e"
-    units = select(exp.column(UNIT), *keys, *values, source=rows)
+    units = select(
+        exp.column(UNIT), *keys, *(alias(value, name) for name, value in values.items()), source=rows
+    )
     query.add("pu", units.group_by(exp.column(UNIT), *(copied(k) for k in keys), copy=False))
     columns = [
         _weighted(name, of) if (of := f"m{name[1:]}") in weights else exp.column(name, table="pu")
-        for name in names
+        for name in values
     ]
     cells = query.by_cell("pu", vectors.cells).select(exp.column(UNIT, table="pu"), *columns, copy=False)
     query.add("u", query.emitter.of_known_units(cells, "pu"))
+    query.keep()
     return query
 
 
@@ -218,41 +265,41 @@ def _weighted(name: str, multiplier: str) -> exp.Expr:
     return alias(cast(_clamped(product, LARGEST_TOTAL), "BIGINT"), name)
 
 
-def _written(vectors: Vectors, node: AggregateNode, number: int, name: str) -> exp.Expr:
-    """A unit's total in a group as a BIGINT, 0 where it has none: s and m are the sum and number of the rows with a
-    value, v, w and z the parts of its vector."""
-    dialect, measure, vector = vectors.backend.dialect, vectors.measures[number], vectors.vectors[number]
+def _written(
+    backend: QueryContext, node: AggregateNode, number: int, vector: Vector | None
+) -> Iterator[tuple[str, exp.Expr]]:
+    """A unit's totals in a group as BIGINTs by name, 0 where it has none; squares are about the centre of `vector`."""
+    dialect, measure = backend.dialect, node.measures[number]
+    assert isinstance(measure, (Total, Joint))
     if isinstance(measure, Total) and measure.value is None:
         plain = measure.argument is None and not measure.items
         counted: exp.Expr = exp.Star() if plain else exp.column(f"x{number}")
         if measure.items:
             counted = exp.Distinct(expressions=[counted])
-        return cast(_clamped(exp.Count(this=counted), 1 if measure.once else LARGEST_TOTAL), "BIGINT")
+        most = 1 if measure.once else LARGEST_TOTAL
+        yield f"v{number}", cast(_clamped(exp.Count(this=counted), most), "BIGINT")
+        return
     assert measure.value is not None
     column = f"y{list(summed(node)).index((measure.value, measure.argument))}"
-    unit = unit_of(measure.value, node.relation, vectors.backend.parameters)
+    unit = unit_of(measure.value, node.relation, backend.parameters)
     summand = exp.column(column) if unit > 1 else dialect.addend(exp.column(column))
-    total = _clamped(dialect.whole(exp.Sum(this=summand), unit), LARGEST_TOTAL)
-    rows: exp.Expr = exp.Count(this=exp.column(column))
-    if isinstance(measure, Total) or name == "s":
-        return cast(total, "BIGINT")
-    if name == "m":
-        return cast(rows, "BIGINT")
+    total = cast(_clamped(dialect.whole(exp.Sum(this=summand), unit), LARGEST_TOTAL), "BIGINT")
+    if isinstance(measure, Total):
+        yield f"v{number}", total
+        return
+    yield f"s{number}", total
+    yield f"m{number}", cast(exp.Count(this=exp.column(column)), "BIGINT")
+    if vector is None or not measure.squares:
+        return
     exact = dialect.exact
-    if name == "v":
-        taken = exp.Mul(this=exact(rows), expression=signed(vector.centre))
-        value: exp.Expr = exp.Sub(this=exact(total), expression=taken)
-    elif name == "w":
-        value = exp.Mul(this=exact(rows), expression=signed(vector.row))
-    else:
-        away = paren(
-            exp.Sub(this=exact(dialect.whole(exp.column(column), unit)), expression=signed(vector.centre))
-        )
-        square = exp.Mul(this=away, expression=copied(away))
-        ratio = exp.Div(this=cast(square, "DOUBLE"), expression=_double(vector.row), typed=True)
-        whole = cast(exp.Floor(this=_clamped(ratio, LARGEST_TOTAL)), "BIGINT")
-        value = exp.Sum(this=dialect.addend(whole))
-    return cast(_clamped(value, LARGEST_TOTAL), "BIGINT")
+    away = paren(
+        exp.Sub(this=exact(dialect.whole(exp.column(column), unit)), expression=signed(vector.centre))
+    )
+    square = exp.Mul(this=away, expression=copied(away))
+    ratio = exp.Div(this=cast(square, "DOUBLE"), expression=_double(vector.row), typed=True)
+    whole = cast(exp.Floor(this=_clamped(ratio, LARGEST_TOTAL)), "BIGINT")
+    squares = _clamped(exp.Sum(this=dialect.addend(whole)), LARGEST_TOTAL)
+    yield f"z{number}", cast(squares, "BIGINT")
 
 
 def _counted(value: exp.Expr, name: str, source: str) -> exp.Select:

@@ -23,7 +23,7 @@ from rewriter.ir.relation import UNIT
 from rewriter.ir.trees import alias, and_, cast, copied, join, not_, paren, select, with_
 from rewriter.ir.types import INTEGERS, Type
 from rewriter.logical.plan import AggregateNode
-from rewriter.plan import Cells, CellTexts, HistogramQuery
+from rewriter.plan import Cells, CellTexts, HistogramQuery, Kept
 from rewriter.policy import Policy
 from rewriter.scalar.typecheck import Parameters, type_of
 
@@ -227,6 +227,12 @@ class CellQuery:
         self.unit = (exp.column(UNIT), self.emitter.unit_type(node.relation))
         rows = self.emitter.rows(node, typed=typed, units_later=units_later)
         self._ctes: list[tuple[str, exp.Expr]] = [("r", rows)]
+        self._kept = 0
+
+    def keep(self) -> None:
+        """Mark what was added so far, of which the last is read from here on, as what other queries begin with."""
+        if self.backend.dialect.keeps_tables:
+            self._kept = len(self._ctes)
 
     def add(self, name: str, body: exp.Query) -> None:
         self._ctes.append((name, body))
@@ -272,17 +278,30 @@ class CellQuery:
         return join(select(exp.column("cell", table="d"), source="d"), name, match)
 
     def written(self, query: exp.Select, cells: Cells, *, integers: bool = False) -> HistogramQuery:
-        for name, body in self._ctes:
+        for name, body in self._ctes[self._kept :]:
             query = with_(query, name, body)
+        sql, kept = self.backend.dialect.sql(query), None
+        if self._kept:
+            sql, kept = self._begun_with(sql)
         numbers = [tuple(map(str, of_cells)) for of_cells in self._numbers.values()]
         return HistogramQuery(
-            self.backend.dialect.sql(query),
+            sql,
             (*(CellTexts(cells, n) for n in range(self.arrays)), *numbers),
             self.emitter.rank_used,
             None,
             integers,
             self.emitter.unique,
+            kept,
         )
+
+    def _begun_with(self, rest: str) -> tuple[str, Kept]:
+        """The whole query, of which `rest` is what comes after the kept part; and both apart."""
+        fragment = self.backend.dialect.fragment
+        texts = [(n, b if isinstance(b, exp.Var) else fragment(b)) for n, b in self._ctes[: self._kept]]
+        named = [f"{name} AS (\n{body.name}\n)" for name, body in texts]
+        (*before, _), (name, last) = named, texts[-1]
+        kept = Kept(name, f"WITH {', '.join(before)}\n{last.name}", rest)
+        return f"WITH {', '.join(named)}, {rest.removeprefix('WITH ')}", kept
 
 
 def _ranked(function: str, partition: Sequence[exp.Expr], order: Sequence[exp.Expr]) -> exp.Window:

@@ -114,7 +114,8 @@ class Walk:
         assert case is not None
         (short,) = case.args["ifs"]
         root = case.args["default"].find(exp.Sqrt)
-        if {c.sql() for c in total.find_all(exp.Column)} - {f"n.q{number}"} - {f"u.{name}" for name in own}:
+        of_vector = {f"{self._vectors}.{name}" for name in own}
+        if {c.sql() for c in total.find_all(exp.Column)} - {f"n.q{number}"} - of_vector:
             yield f"sum {number} has parts of another vector"
         if (
             short.this.sql() != f"n.q{number} <= {length**2}"
@@ -131,16 +132,30 @@ class Walk:
         if not case.args["default"].find(exp.Floor):
             yield f"parts of vector {number} are not rounded unit by unit"
 
+    @property
+    def _vectors(self) -> str:
+        """Where the parts of vectors are: of one unit and cell, as in `u`, from which they are made row by row."""
+        return "t" if "t" in self.parts else "u"
+
     def _by_unit(self, together: set[str]) -> Iterator[str]:
         """Whether totals are of one unit and cell, lengths of one unit, and meet by unit alone."""
         if "pu" in self.parts and _names(self._select("pu").args.get("group")) != {UNIT, *self._keys}:
             yield "totals are not of one unit and group"
-        if _names(self._select("n").args.get("group")) != {UNIT} or _from(self._select("n")) != "u":
+        if _names(self._select("n").args.get("group")) != {UNIT} or _from(self._select("n")) != self._vectors:
             yield "lengths are not of one unit"
         if self._keys and not any("_n" in j.sql() for j in self._select("u").args["joins"]):
             yield "a group is in several cells"
+        if self._vectors != "u" and {k for k, v in self._select("t").args.items() if v} != {
+            "expressions",
+            "from_",
+        }:
+            yield "parts are not made row by row"
+        if self._vectors != "u" and (
+            _from(self._select("t")) != "u" or self._select("t").find(exp.AggFunc, exp.Window)
+        ):
+            yield "parts are not of one unit and cell"
         for join in self.whole.args.get("joins") or ():
-            if join.args["on"].sql() != f"u.{UNIT} = n.{UNIT}" or join.side:
+            if join.args["on"].sql() != f"{self._vectors}.{UNIT} = n.{UNIT}" or join.side:
                 yield "a vector does not meet its own length"
         if "cell" in together and not together >= _names(self.whole.args.get("group")) > set():
             yield "sums are not by cell"

@@ -172,11 +172,16 @@ class DuckDBBackend(PublicCounts):
 
 
 class DuckDBSlot(HeldSlot[duckdb.DuckDBPyConnection]):
-    """One query at a time on a cursor of its own."""
+    """One query at a time on a cursor of its own, whose temporary tables end with it.
+
+    Why: docs/decisions/totals-are-kept-for-a-release.md.
+    """
 
     def __init__(self, backend: DuckDBBackend, slots: threading.Semaphore, instance: Instance) -> None:
         super().__init__(slots, instance.take, instance.let_go)
         self._backend = backend
+        self._keeps = True
+        self._kept: tuple[str, str, Sequence[object]] | None = None
 
     def fetch(
         self, query: HistogramQuery, rank_key: str, cancellation: Cancellation, max_rows: int
@@ -189,8 +194,10 @@ class DuckDBSlot(HeldSlot[duckdb.DuckDBPyConnection]):
 
         def run() -> Fetched:
             self._backend.check(query, quick)
+            parameters = bound(query, rank_key)
             try:
-                return _fetched(quick, query, rank_key, max_rows)
+                rest = self._rest(query, parameters)
+                return _fetched(quick, query.sql if rest is None else rest, parameters, query, max_rows)
             except duckdb.OutOfMemoryException:
                 raise
             except duckdb.Error as error:
@@ -202,26 +209,58 @@ class DuckDBSlot(HeldSlot[duckdb.DuckDBPyConnection]):
                 interrupting(cancellation, cursor.interrupt, _EVERY),
             ):
                 self._backend.check(query, cursor, careful=True)
-                return _fetched(cursor, query, rank_key, max_rows)
+                return _fetched(cursor, query.sql, parameters, query, max_rows)
 
         with interrupting(cancellation, quick.interrupt, _EVERY):
             return masked(cancellation, run)
 
+    def _rest(self, query: HistogramQuery, parameters: Sequence[object]) -> str | None:
+        """The query over what is kept of it in memory, None where nothing is; raises duckdb.Error."""
+        if query.kept is None or not self._keeps:
+            return None
+        kept = query.kept.name, query.kept.sql, parameters
+        if kept != self._kept:
+            self._kept = None
+            create = f"CREATE OR REPLACE TEMP TABLE {query.kept.name} AS FROM (\n{query.kept.sql}\n) AS q"
+            statement = _only(self.held, create, duckdb.StatementType.CREATE)
+            try:
+                self.held.execute(statement, _named(statement, parameters))
+            except duckdb.OutOfMemoryException:
+                self._keeps = False  # the whole query needs less memory
+                return None
+            self._kept = kept
+        return query.kept.rest
+
+
+def _only(cursor: duckdb.DuckDBPyConnection, sql: str, kind: duckdb.StatementType) -> duckdb.Statement:
+    """The one statement of a text; raises BackendError for others; duckdb.Error."""
+    statements = cursor.extract_statements(sql)
+    if [one.type for one in statements] != [kind]:
+        raise BackendError
+    return statements[0]
+
+
+def _named(statement: duckdb.Statement, parameters: Sequence[object]) -> dict[str, object]:
+    """Those of the parameters $1.. that a statement has."""
+    return {name: parameters[int(name) - 1] for name in statement.named_parameters}
+
 
 def _fetched(
-    cursor: duckdb.DuckDBPyConnection, query: HistogramQuery, rank_key: str, max_rows: int
+    cursor: duckdb.DuckDBPyConnection,
+    sql: str,
+    parameters: Sequence[object],
+    query: HistogramQuery,
+    max_rows: int,
 ) -> Fetched:
     """Runs one SELECT; raises BackendError for other statements and for too many rows; duckdb.Error."""
-    parameters = bound(query, rank_key)
-    statements = cursor.extract_statements(f"FROM (\n{query.sql}\n) AS q LIMIT {max_rows + 1}")
-    if [one.type for one in statements] != [duckdb.StatementType.SELECT]:
-        raise BackendError
+    statement = _only(cursor, f"FROM (\n{sql}\n) AS q LIMIT {max_rows + 1}", duckdb.StatementType.SELECT)
+    named = _named(statement, parameters)
     if query.integers:
-        fetched = _as_arrays(cursor.execute(statements[0], parameters), max_rows)
+        fetched = _as_arrays(cursor.execute(statement, named), max_rows)
         if any(isinstance(column, list) for column in fetched.columns):
             raise BackendError
         return fetched
-    relation = cursor.sql(statements[0], params=parameters)
+    relation = cursor.sql(statement, params=named)
     if all(str(kind.id) in _ARRAYS for kind in relation.types):
         return _as_arrays(relation, max_rows)
     rows = relation.project(_projection(relation)).fetchall()

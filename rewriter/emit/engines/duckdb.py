@@ -30,6 +30,7 @@ class DuckDB(Engine):
     has_try = True
     joins_units = True
     relates_units = True
+    keeps_tables = True
     knows_nan = False
     numeric = Type.NUMERIC.cell
     squares = "INT128"

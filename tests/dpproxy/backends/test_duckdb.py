@@ -28,7 +28,7 @@ from dpproxy.backends.base import (
     ForeignKey,
     text,
 )
-from dpproxy.backends.duckdb.adapter import DuckDBBackend
+from dpproxy.backends.duckdb.adapter import DuckDBBackend, DuckDBSlot
 from dpproxy.backends.duckdb.instance import LINGER_SECONDS
 from dpproxy.catalog.build_policy import build_policy, open_backend
 from dpproxy.config.sections import ConfigError, load
@@ -36,7 +36,7 @@ from rewriter.emit.engines.duckdb import DUCKDB
 from rewriter.emit.histogram import histogram_query
 from rewriter.logical.plan import AggregateNode
 from rewriter.logical.split import split_query
-from rewriter.plan import HistogramQuery
+from rewriter.plan import HistogramQuery, Kept
 from rewriter.policy import Column, Policy, Table
 from tests.dpproxy import shop
 
@@ -454,6 +454,58 @@ def test_what_fails_with_statistics_is_asked_without_and_in_time(backend: DuckDB
     for statement in ("SELECT * FROM '/etc/passwd'", "SET memory_limit = '1GB'"):
         with pytest.raises(duckdb.Error), backend.careful.cursor() as cursor:
             cursor.execute(statement)
+
+
+def keeping(kept: str, rest: str, *arrays: tuple[str, ...], whole: str = "SELECT -1") -> HistogramQuery:
+    return HistogramQuery(whole, arrays, False, None, integers=True, kept=Kept("u", kept, rest))
+
+
+def test_what_queries_begin_with_runs_once_a_slot(backend: DuckDBBackend) -> None:
+    drawn = "SELECT CAST(random() * 1e9 AS BIGINT) AS x FROM range(3) WHERE len(CAST($1 AS TEXT[])) > 0"
+    with backend.open() as slot, backend.open() as other:
+
+        def ask(query: HistogramQuery, of: DuckDBSlot = slot) -> list[int]:
+            return of.fetch(query, "", Cancellation(), 10).counts(0).tolist()
+
+        first = ask(keeping(drawn, "SELECT x FROM u", ("a",)))
+        assert len({*first}) == 3
+        assert ask(keeping(drawn, "SELECT SUM(x)::BIGINT FROM u", ("a",))) == [sum(first)]
+        assert ask(keeping(drawn, "SELECT x FROM u", ("b",))) != first
+        assert ask(keeping("SELECT 7 AS x", "SELECT x FROM u")) == [7]
+        assert ask(keeping(drawn, "SELECT x FROM u", ("a",))) != first
+        with pytest.raises(BackendError):
+            other.fetch(HistogramQuery("SELECT x FROM u", (), False, None), "", Cancellation(), 10)
+    assert not fetch(backend, "SELECT 1 FROM duckdb_tables() WHERE temporary").rows
+
+
+@pytest.mark.parametrize(
+    "kept", ["SELECT 1 AS x) AS q; DROP TABLE users; FROM (SELECT 1", "DROP TABLE users", "SELEC"]
+)
+def test_only_a_select_is_kept(kept: str, backend: DuckDBBackend) -> None:
+    with backend.open() as slot, pytest.raises(BackendError):
+        slot.fetch(keeping(kept, "SELECT 1", whole=kept), "", Cancellation(), 10)
+
+
+def test_what_does_not_fit_into_memory_is_not_kept(tmp_path: Path) -> None:
+    many = made(tmp_path, "CREATE TABLE t AS SELECT 1 AS x")
+    many = DuckDBBackend(many.path, memory="100MB", slots=1)
+    rows = "SELECT hash(range) AS x FROM range(20000000)"
+    with many.open() as slot:
+        for _ in range(2):
+            found = slot.fetch(keeping(rows, "SELECT 1", whole="SELECT 2"), "", Cancellation(), 10)
+            assert found.counts(0).tolist() == [2]
+        assert (
+            slot.fetch(keeping("SELECT 1 AS x", "SELECT 1", whole="SELECT 2"), "", Cancellation(), 1).rows
+            == 1
+        )
+    many.close()
+
+
+def test_keeping_can_be_cancelled(backend: DuckDBBackend) -> None:
+    cancellation = Cancellation()
+    threading.Timer(0.3, cancellation.cancel).start()
+    with backend.open() as slot, pytest.raises(Cancelled):
+        slot.fetch(keeping(ENDLESS, "SELECT 1"), "", cancellation, 10)
 
 
 SPELT = ("berlin", "Berlin", "bERLIn")

@@ -269,9 +269,10 @@ WEIGHTED = "SELECT device, PERCENTILE_CONT(0.5) WITHIN GROUP (ORDER BY amount) F
         for r, w in (
             ("n.q0 <= ", "n.q0 < 1 OR n.q0 > "),
             ("n.q1 <= ", "n.q0 <= "),
-            ("u._o = n._o", "TRUE"),
+            ("t._o = n._o", "TRUE"),
             ("JOIN n\n", "LEFT JOIN n\n"),
-            ("FROM u\n  GROUP BY\n    _o\n", "FROM u\n  GROUP BY\n    _o,\n    cell\n"),
+            ("FROM t\n  GROUP BY\n    _o\n", "FROM t\n  GROUP BY\n    _o,\n    cell\n"),
+            ("FROM u\n", "FROM u, u AS x\n"),
             ("AS INT128", "AS DOUBLE"),
             ("FLOOR(", "ABS("),
             (") AS q1", ") * 0 AS q1"),
