@@ -465,7 +465,7 @@ def test_what_queries_begin_with_runs_once_a_slot(backend: DuckDBBackend) -> Non
     with backend.open() as slot, backend.open() as other:
 
         def ask(query: HistogramQuery, of: DuckDBSlot = slot) -> list[int]:
-            return of.fetch(query, "", Cancellation(), 10).counts(0).tolist()
+            return [int(x) for x in of.fetch(query, "", Cancellation(), 10).counts(0)]
 
         first = ask(keeping(drawn, "SELECT x FROM u", ("a",)))
         assert len({*first}) == 3
