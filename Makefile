@@ -8,7 +8,7 @@ WHEELS := --only-binary :all:
 export PYTHONDONTWRITEBYTECODE :=
 PIP_TOOLS := pip-tools==7.6.2
 
-.PHONY: help demo clients programs published availability accuracy bench bench-ratios bench-growth bench-peers reproduce reproduce-sql audit audit-sql corpora coverage bench-scale stability generated oracle fuzz bench-noise bench-relay bench-planning ledger-torture bench-ledger spark test check test-slow lint format reference lines lock clean
+.PHONY: help demo clients programs published image availability accuracy bench bench-ratios bench-growth bench-peers reproduce reproduce-sql audit audit-sql corpora coverage bench-scale stability generated oracle fuzz bench-noise bench-relay bench-planning ledger-torture bench-ledger spark test check test-slow lint format reference lines lock clean
 
 # What each target does, the first sentence of it.
 help:
@@ -136,6 +136,11 @@ programs: $(VENV)/.dev
 # A dashboard of six tiles over published answers, opened by 50 sessions: what is charged. Then a dbt project, with its dbt.
 published: $(VENV)/.dev $(VENV)-dbt/.ready
 	$(PY) -m tests.published $(CURDIR)/$(VENV)-dbt/bin/dbt
+
+# deploy/Dockerfile built on a Debian of its own, run as docs/operating.md says, asked by psql: three to six minutes. Needs
+# root, mmdebstrap, buildah, podman, podman-compose and runc, from Debian's packages, and the ports 6432 and 6480.
+image: $(VENV)/.dev
+	DPPROXY_REQUIRE_CLIENTS=1 $(PY) -m pytest -m slow tests/deploy
 
 # Reserve and settle, with fsync: one account and 100, embedded and by URL.
 bench-ledger: $(VENV)/.dev
