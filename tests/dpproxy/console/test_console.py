@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import re
+import shutil
 import socket
 import ssl
 import stat
+import subprocess
 import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, contextmanager, suppress
 from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -22,9 +24,12 @@ import pytest
 from dpproxy.console.app import PAGES
 from dpproxy.console.guard import HEADERS
 from dpproxy.server.login_throttle import FREE_FAILURES, SPACING_SECONDS
+from tests.conftest import missing
+from tests.deploy.monitoring import expressions, unknown
 from tests.dpproxy.certificates import Authority
 from tests.dpproxy.console_world import ANALYSTS, EVIL, PASSWORD, ask, make_world
-from tests.dpproxy.serving import Running, command, serving, within
+from tests.dpproxy.serving import ROOT, Running, command, serving, within
+from tests.spark_server import free_port
 
 pytestmark = pytest.mark.service
 
@@ -223,6 +228,64 @@ def test_monitoring_reads_with_its_token(run: Running, file: Path) -> None:
     assert not any(name in page.text for name in (*ANALYSTS, "Ulm", "people"))
     wrong = httpx.get(f"{run.console}metrics", headers={"Authorization": f"Bearer {token[:-1]}"})
     assert wrong.status_code == 401
+    # The dashboard and the alerts of deploy/ name nothing else.
+    asked = [(expression, shown) for expression, shown in expressions() if "dpproxy_" in expression]
+    assert {one: missed for one, shown in asked if (missed := unknown(one, shown, page.text))} == {}
+    assert len(asked) > 15
+
+
+@pytest.mark.client
+def test_prometheus_reads_it_as_the_page_says_and_answers_dashboard_and_alerts(
+    run: Running, file: Path, tmp_path: Path
+) -> None:
+    page = (ROOT / "docs" / "console.md").read_text().partition("```yaml\n")[2].partition("```")[0]
+    target = urlsplit(run.console).netloc
+    token = within("console", "token", "-c", str(file))[1].strip()
+    wanted = page.replace("TOKEN", token).replace("127.0.0.1:6480", target)
+    config = tmp_path / "prometheus.yml"
+    config.write_text(f"global: {{ scrape_interval: 200ms, scrape_timeout: 200ms }}\n{wanted}")
+    with prometheus(config) as client:
+
+        def found(expression: str) -> list[object]:
+            for variable, value in (("$__rate_interval", "1s"), ("$instance", ".*")):
+                expression = expression.replace(variable, value)
+            answer = client.get("/api/v1/query", params={"query": expression}).json()
+            assert answer["status"] == "success", (expression, answer)
+            return list(answer["data"]["result"])
+
+        for _ in range(100):
+            if found('count_over_time(up{job="dpproxy"}[1s]) > 2'):
+                break
+            time.sleep(0.1)
+        assert found('up{job="dpproxy"} == 1')
+        asked = [one for one, _ in expressions() if not one.startswith("label_values")]
+        # Without their thresholds: nothing is wrong here, so that no alert fires.
+        assert [one for one in asked if not found(re.sub(r" (?:>|==) [\d.]+", "", one))] == []
+
+
+@contextmanager
+def prometheus(config: Path) -> Iterator[httpx.Client]:
+    """Prometheus with a configuration, once it answers; Debian's package is of this name."""
+    program = shutil.which("prometheus")
+    if program is None:
+        missing("prometheus")
+    address = f"127.0.0.1:{free_port()}"
+    places = (f"--config.file={config}", f"--storage.tsdb.path={config.parent}/series")
+    with (
+        subprocess.Popen(
+            [program, *places, f"--web.listen-address={address}", "--log.level=error"],
+        ) as running,
+        httpx.Client(base_url=f"http://{address}") as client,
+    ):
+        try:
+            for _ in range(100):
+                with suppress(httpx.TransportError):
+                    if client.get("/-/ready").status_code == 200:
+                        break
+                time.sleep(0.1)
+            yield client
+        finally:
+            running.terminate()
 
 
 def test_health_needs_no_login_and_tells_no_names(run: Running) -> None:
