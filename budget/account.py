@@ -157,6 +157,7 @@ class ReserveRequest:
         looking: a charge may be 0, for a further step of a stream that is paid for.
         attributed: the tool, or the person that it names as asking, a note for the history.
         generation: the policy that it was planned under, None where there is no policy.
+        thaw: frozen accounts pay, too.
     """
 
     chain: Sequence[str]
@@ -168,6 +169,7 @@ class ReserveRequest:
     looking: bool = False
     attributed: str = ""
     generation: Generation | None = None
+    thaw: bool = False
 
     @property
     def total(self) -> Charge:

@@ -16,7 +16,7 @@ from threading import Lock
 from typing import NoReturn, Self, cast
 from uuid import UUID
 
-from budget import statements, statements_streams
+from budget import statements, statements_accounts, statements_streams
 from budget.account import (
     AboveReservation,
     AlreadyReached,
@@ -58,6 +58,8 @@ from budget.units import MOST, UNBOUNDED
 _ATTEMPTS = 3
 _IDS = 256
 _KNOWN_DURABLE = 100_000
+LOST_CHARGES = "charges that the ledger has lost"
+"""What the history of an account calls the charge for what may be missing."""
 _MOST_OWNED = 100
 """Measures that are looked at for one question."""
 
@@ -180,6 +182,7 @@ class Ledger:
             "attributed": request.attributed,
             "most": MOST,
             "reached": request.reached,
+            "thaw": request.thaw,
             "instance": self._instance,
             "lease": self._lease,
             "deployment": None if request.generation is None else request.generation.deployment,
@@ -317,6 +320,32 @@ class Ledger:
             except AlreadyResolved:
                 self._store.rows(statements.LET_GO, id=id)
         return len(dead)
+
+    def charge_for_loss(self) -> dict[str, Charge]:
+        """Charges what the ledger may have lost: each account with all that it has left, frozen ones too.
+
+        What is held is spent, and accounts that are made within a period from now on are frozen at first, since they
+        may have been there before. Accounts in mode `track` have no limit, and pay nothing. Returns what was charged;
+        a second call charges what was given back meanwhile.
+        """
+        self._store.rows(statements_accounts.NOTE_LOSS)
+        self._store.rows(statements.REACH_HELD)
+        rows = [row for row in self.accounts.all() if row.limit.mode == "enforce"]
+        charged = {row.account: self._use_up(row.account) for row in rows}
+        return {account: charge for account, charge in charged.items() if charge != Charge(0, 0)}
+
+    def _use_up(self, account: str) -> Charge:
+        while True:
+            row = self.accounts.get(account)
+            # Where units are left their filter admits the charge, and this closes the other one.
+            epsilon = UNBOUNDED if row.left.information or not row.limit.epsilon else row.left.epsilon
+            rest = Charge(row.left.information, row.left.calls, epsilon)
+            if rest == Charge(0, 0):
+                return rest
+            request = ReserveRequest([account], [rest], True, [LOST_CHARGES], ["Lost"], thaw=True)
+            with suppress(Exhausted):
+                self.spend(self.reserve(request)[0])
+                return rest
 
     # The three calls of the Audience Engagements paper
 

@@ -50,34 +50,43 @@ def is_current(conninfo: str) -> bool:
         suppress(psycopg.Error),
         psycopg.connect(conninfo, autocommit=True, connect_timeout=10) as connection,
     ):
-        return _version(connection) == len(MIGRATIONS)
+        return version_of(connection) == len(MIGRATIONS)
     return False
 
 
 def _migrate(connection: psycopg.Connection[Row]) -> None:
     """Two processes that do it at once don't disturb each other."""
     for _ in range(10):
-        done = _version(connection)
+        done = version_of(connection)
         if done > len(MIGRATIONS):
             raise LedgerError(f"the ledger's schema has version {done}, made by a newer dpproxy")
         if done == len(MIGRATIONS):
             return
         with suppress(*_MADE_BY_ANOTHER), connection.transaction():
-            for version in range(done, len(MIGRATIONS)):
-                connection.execute(_file(MIGRATIONS[version]))
-                connection.execute(
-                    "INSERT INTO dpproxy_ledger.migration (version) VALUES (%s)", (version + 1,)
-                )
-            if _make_role(connection):
-                connection.execute(_file("privileges.sql"))
+            apply(connection, done, len(MIGRATIONS))
+            grant(connection)
     raise LedgerUnavailable("the ledger's schema could not be made")
+
+
+def apply(connection: psycopg.Connection[Row], done: int, version: int) -> None:
+    """Brings the schema from one version to a later one, within the caller's transaction; 0 is none."""
+    for number in range(done, version):
+        connection.execute(_file(MIGRATIONS[number]))
+        connection.execute("INSERT INTO dpproxy_ledger.migration (version) VALUES (%s)", (number + 1,))
+
+
+def grant(connection: psycopg.Connection[Row]) -> None:
+    """Gives ROLE its privileges on a schema of this version, where it is there or may be made."""
+    if _make_role(connection):
+        connection.execute(_file("privileges.sql"))
 
 
 def _file(name: str) -> bytes:
     return files("budget").joinpath(name).read_bytes()
 
 
-def _version(connection: psycopg.Connection[Row]) -> int:
+def version_of(connection: psycopg.Connection[Row]) -> int:
+    """The version of a database's schema, 0 where there is none."""
     try:
         row = connection.execute("SELECT max(version) FROM dpproxy_ledger.migration").fetchone()
     except (errors.UndefinedTable, errors.InvalidSchemaName):

@@ -64,7 +64,8 @@ in_force AS (
     ) AS holds
 ),
 verdict AS (
-    SELECT made_before.n = 0 AND in_force.holds AND count(*) = %(accounts)s AND bool_and(NOT live.frozen) AND bool_and(
+    SELECT made_before.n = 0 AND in_force.holds AND count(*) = %(accounts)s
+    AND bool_and(%(thaw)s OR NOT live.frozen) AND bool_and(
         (
             live.used_information + live.reserved_information + total.information
                 <= CASE live.mode WHEN 'track' THEN %(most)s ELSE live.limit_information END
@@ -376,6 +377,13 @@ WHERE account = %(account)s AND request_key = ANY(%(keys)s::bytea[])
 STORED = """
 SELECT answer, information, calls, epsilon FROM dpproxy_ledger.answer WHERE release_key = %(release_key)s
 """
+
+REACH_HELD = """
+INSERT INTO dpproxy_ledger.mark (reservation, reached) SELECT reservation, true FROM dpproxy_ledger.held
+ON CONFLICT (reservation) DO NOTHING
+RETURNING reservation
+"""
+"""Has recovery spend what is held: a later state of the ledger, which is lost, may have settled it."""
 
 DEAD = """
 SELECT reservation FROM dpproxy_ledger.held

@@ -6,12 +6,29 @@ from budget.statements import live
 
 SEED = """
 WITH seeded AS (
-    INSERT INTO dpproxy_ledger.account (name, limit_information, limit_calls, limit_epsilon, period, mode)
-    VALUES (%(account)s, %(information)s, %(calls)s, %(epsilon)s, %(period)s, %(mode)s)
+    INSERT INTO dpproxy_ledger.account (name, limit_information, limit_calls, limit_epsilon, period, mode, frozen)
+    VALUES (%(account)s, %(information)s, %(calls)s, %(epsilon)s, %(period)s, %(mode)s,
+        %(mode)s = 'enforce' AND EXISTS (
+            SELECT 1 FROM dpproxy_ledger.pinned
+            WHERE name LIKE 'lost %%' AND clock_timestamp() < CASE %(period)s::text
+                WHEN 'day' THEN value::timestamptz + interval '24 hours'
+                WHEN 'week' THEN value::timestamptz + interval '168 hours'
+                WHEN 'month' THEN value::timestamptz + interval '720 hours'
+                ELSE 'infinity'::timestamptz END
+        )
+    )
     ON CONFLICT (name) DO NOTHING
     RETURNING name
 )
 SELECT count(*) FROM seeded
+"""
+"""Frozen within a period of a loss: the ledger may have had the account, with a balance."""
+
+NOTE_LOSS = """
+INSERT INTO dpproxy_ledger.pinned (name, value)
+SELECT 'lost ' || (count(*) + 1), clock_timestamp()::text FROM dpproxy_ledger.pinned WHERE name LIKE 'lost %%'
+ON CONFLICT (name) DO NOTHING
+RETURNING name
 """
 
 LOCK_SPENDERS = """
@@ -82,7 +99,8 @@ UPDATE dpproxy_ledger.account SET
         ELSE GREATEST(limit_information, total.used_information + total.held_information) END,
     limit_calls = CASE account.mode WHEN 'track' THEN limit_calls
         ELSE GREATEST(limit_calls, total.used_calls + total.held_calls) END,
-    frozen = account.mode = 'enforce' AND (total.used_information + total.held_information > limit_information
+    frozen = account.frozen OR account.mode = 'enforce' AND (
+        total.used_information + total.held_information > limit_information
         OR total.used_calls + total.held_calls > limit_calls),
     period_number = 2,
     period_first = 2,

@@ -35,6 +35,7 @@ from dpproxy.deployment.control import RELOAD, NoServer, tell
 from dpproxy.deployment.service import MOST_WORKERS, BoundConfig, Service, configured
 from dpproxy.deployment.workers import Workers
 from dpproxy.owner import analysts
+from dpproxy.owner import backup as owner_backup
 from dpproxy.owner.advise import Wishes
 from dpproxy.owner.init import domains as init_domains
 from dpproxy.owner.presets import Name as Preset
@@ -182,6 +183,29 @@ def reload(config: ConfigFile = HERE) -> None:
             failure = str(error)
         if failure:
             raise OutputError(failure)
+
+
+@app.command()
+def backup(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="Where to; it is replaced as a whole.")],
+    config: ConfigFile = HERE,
+    without_key: Annotated[bool, typer.Option("--without-key", help="Leave the key out.")] = False,
+    json: Json = False,
+) -> None:
+    """Write ledger, key and configuration into one file, while a server runs or without one."""
+    with reported():
+        owner_backup.backup(configured(config), file, with_key=not without_key, as_json=json)
+
+
+@app.command()
+def restore(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="What `dpproxy backup` has written.")],
+    config: ConfigFile = HERE,
+    json: Json = False,
+) -> None:
+    """Put the ledger of a backup in place, and key and configuration where they are missing."""
+    with reported():
+        owner_backup.restore(config, file, as_json=json)
 
 
 @app.command()

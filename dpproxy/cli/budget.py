@@ -203,7 +203,14 @@ def prune(config: ConfigFile = HERE, json: Json = False) -> None:
 
 
 @budget.command()
-def accept(config: ConfigFile = HERE, json: Json = False) -> None:
-    """Take the ledger as it is, though it is older than its mark: what it has forgotten is forgotten."""
+def accept(
+    config: ConfigFile = HERE,
+    uncharged: Annotated[
+        bool,
+        typer.Option("--uncharged", help="Charge nothing for what may be missing: it can be spent again."),
+    ] = False,
+    json: Json = False,
+) -> None:
+    """Take the ledger as it is; unless its mark shows that nothing is missing, accounts pay all they have left."""
     with reported():
-        accounts.accept(configured(config), as_json=json)
+        accounts.accept(configured(config), charged=not uncharged, as_json=json)

@@ -24,7 +24,7 @@ def load_key(path: Path, *, may_make: bool) -> bytes:
     others may read.
     """
     if may_make and not path.exists():
-        _make(path)
+        save_key(path, random_bytes(LENGTH))
     try:
         with path.open("rb") as file:
             mode = os.fstat(file.fileno()).st_mode
@@ -42,12 +42,15 @@ def load_key(path: Path, *, may_make: bool) -> bytes:
     return key
 
 
-def _make(path: Path) -> None:
-    """Writes a key under another name first, readable by the owner alone, so that no process reads a part of a key."""
+def save_key(path: Path, key: bytes) -> None:
+    """Writes a key where there is none; one that is there stays.
+
+    Under another name first, readable by the owner alone, so that no process reads a part of a key.
+    """
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     handle, new = tempfile.mkstemp(prefix=f"{path.name}.", dir=path.parent)
     with open(handle, "wb") as file:
-        file.write(random_bytes(LENGTH))
+        file.write(key)
         file.flush()
         os.fsync(file.fileno())
     try:

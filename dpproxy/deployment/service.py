@@ -24,6 +24,7 @@ from types import TracebackType
 from typing import Self
 
 from budget.account import Generation, LedgerError, Limit, OtherData, Pinned
+from budget.backup import BackupError
 from budget.ledger import Ledger
 from dpproxy.backends.base import Backend, BackendError, BackendSchema, BackendUnavailable
 from dpproxy.catalog.build_policy import build_policy, open_backend, policy_warnings, unit_name
@@ -78,7 +79,7 @@ class ServiceError(Exception):
 
 EXPECTED: tuple[type[Exception], ...] = (
     *(BackendError, BackendUnavailable, ConfigError, EmbeddedError, FrontError, LedgerError),
-    *(MarkError, OSError, Refusal, ServerError, ServiceError),
+    *(BackupError, MarkError, OSError, Refusal, ServerError, ServiceError),
 )
 """Why a deployment may not start or serve, for reasons that one line can tell; anything else is a defect."""
 

@@ -9,13 +9,13 @@ from datetime import UTC, datetime, timedelta
 from fractions import Fraction
 from typing import get_args
 
-from budget.account import AccountRow, AskedRow, Limit, LimitRow, Mode, Period
+from budget.account import AccountRow, AnotherLedger, AskedRow, LedgerOlder, Limit, LimitRow, Mode, Period
 from budget.ledger import Ledger
 from budget.units import micro_limit, shown, units
 from dpproxy.config.checkpoint_file import CheckpointFile
 from dpproxy.config.epoch import Epoch, epoch_name
 from dpproxy.config.sections import PERIOD_DAYS, AccountLimit, Config, ConfigError, nearest
-from dpproxy.deployment.service import opened_vault
+from dpproxy.deployment.service import LedgerAndKey, opened_vault
 from dpproxy.engine.bounded_range import Accounting
 from dpproxy.engine.paying_accounts import seed
 from dpproxy.engine.sealed_texts import SealedTexts
@@ -266,23 +266,54 @@ def verify(config: Config, *, whole: bool, as_json: bool) -> None:
     print(f"{found.entries} entries read: all balances are what the entries come to.")
 
 
-def accept(config: Config, *, as_json: bool) -> None:
-    """Accepts the ledger as it is, for the present data, and writes a new mark: missing entries stay missing."""
+def accept(config: Config, *, charged: bool, as_json: bool) -> None:
+    """Accepts the ledger as it is, for the present data, and writes a new mark.
+
+    Unless its mark shows that nothing is missing, each account pays all that it has left; not `charged`: none does.
+    Why: docs/decisions/losses-are-charged.md.
+    """
     with opened_vault(config, new=True) as vault:
-        try:
-            before = vault.mark.read()
-        except ConfigError:
-            before = None
+        before, whole = _marked(vault)
         vault.ledger.origins.accept(vault.data)
+        charges = {} if whole or not charged else vault.ledger.charge_for_loss()
+        # Last, so that an end in between leaves a ledger that serves nobody.
         now = vault.ledger.high_water.now()
         vault.mark.replace(now)
-    was = None if before is None else before.number
     if as_json:
-        print_json({"ledger": now.ledger, "entry": now.number, "marked_before": was, "data": vault.data})
+        found = {"ledger": now.ledger, "entry": now.number, "marked_before": before, "data": vault.data}
+        told = {
+            name: {"information": shown(c.information), "calls": shown(c.calls)}
+            for name, c in charges.items()
+        }
+        print_json({**found, "complete": whole, "charged": told})
+        return
+    marked_before = "no mark could be read" if before is None else f"its mark was at entry {before}"
+    print(f"The ledger is taken as it is, up to entry {now.number}; {marked_before}.")
+    print(f"Its answers are of {vault.data}. Running counts start again.")
+    if whole:
+        print("Nothing is missing, and nothing is charged.")
+    elif not charged:
+        print("What is missing is not charged: it can be spent again.")
     else:
-        marked_before = "no mark could be read" if was is None else f"its mark was at entry {was}"
-        print(f"The ledger is taken as it is, up to entry {now.number}; {marked_before}.")
-        print(f"Its answers are of {vault.data}. Running counts start again.")
+        print("Entries may be missing: accounts are charged with all that they had left in their periods.")
+        for account, charge in charges.items():
+            print(f"  {account}: {charge}")
+        print("Accounts that are made within a period from now on are frozen at first.")
+
+
+def _marked(vault: LedgerAndKey) -> tuple[int | None, bool]:
+    """The last entry of the mark, None where none can be read, and whether the mark shows that nothing is missing."""
+    try:
+        mark = vault.mark.read()
+    except ConfigError:
+        return None, False
+    if mark is None:
+        return None, not vault.ledger.high_water.now().number
+    try:
+        vault.ledger.high_water.check(mark)
+    except (AnotherLedger, LedgerOlder):
+        return mark.number, False
+    return mark.number, True
 
 
 def account_guarantee(

@@ -211,6 +211,11 @@ ELSEWHERE = (
         "tests/deploy/test_image.py::test_psql_is_answered",
     ),
     (
+        ".*",
+        r"dpproxy (backup|restore) dpproxy\.backup",
+        "tests/dpproxy/owner/test_backup.py::test_a_restore_gives_no_budget_back",
+    ),
+    (
         "docs/operating.md",
         "psql .*",
         "tests/dpproxy/deployment/test_workers.py::test_the_owner_sees_and_rules_all_workers",

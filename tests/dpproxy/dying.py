@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
+from budget import backup
 from budget.ledger import Ledger
 from dpproxy.backends.duckdb.adapter import DuckDBBackend, DuckDBSlot
 from dpproxy.engine.executor import QueryEngine
@@ -26,6 +27,12 @@ CALLS: dict[str, tuple[type, str]] = {
     "settle": (Ledger, "settle"),
 }
 POINTS = [f"{when}:{name}" for name in CALLS for when in ("before", "after")]
+COMMANDS: dict[str, tuple[object, str]] = {
+    "write a table": (backup, "_write"),
+    "restore": (backup, "restore"),
+    "charge": (Ledger, "_use_up"),
+}
+"""What the owner's commands call."""
 
 
 def mortal(call: Callable[..., Any], when: str) -> Callable[..., Any]:
@@ -41,7 +48,7 @@ def mortal(call: Callable[..., Any], when: str) -> Callable[..., Any]:
 
 if __name__ == "__main__":
     when, name = sys.argv.pop(1).split(":")
-    owner, method = CALLS[name]
+    owner, method = {**CALLS, **COMMANDS}[name]
     setattr(owner, method, mortal(getattr(owner, method), when))
     from dpproxy.cli.app import app
 

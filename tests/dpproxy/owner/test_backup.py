@@ -1,0 +1,162 @@
+"""A backup that is made while a server answers, put back: no budget is given back without being said."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import chdir
+from fractions import Fraction
+from pathlib import Path
+from zipfile import ZipFile
+
+import pytest
+
+from tests import preloaded
+from tests.dpproxy.serving import POLICY, ROOT, make, serving, within
+
+pytestmark = pytest.mark.service
+
+TRUST = """
+[server]
+auth = "trust"
+[budget]
+information = 9
+calls = 9
+period = "none"
+[budget.dataset]
+information = 50
+"""
+COUNT = "SELECT COUNT(*) AS n FROM people WHERE person_id > {}"
+DYING = str(ROOT / "tests" / "dpproxy" / "dying.py")
+
+
+def done(*arguments: str, entry: str = "") -> str:
+    status, out, error = within(*arguments, entry=entry)
+    assert (status, error) == (0, "")
+    return out
+
+
+def failed(*arguments: str) -> str:
+    status, out, error = within(*arguments)
+    assert (status, out) == (1, "")
+    return error
+
+
+def killed(point: str, *arguments: str) -> None:
+    """Runs a command that is killed there."""
+    fork = preloaded.start((DYING, point, *arguments), folder=Path.cwd())
+    assert fork.wait(60) == -signal.SIGKILL
+    fork.stdout.close()
+
+
+def used() -> dict[str, Fraction]:
+    """Information units that accounts have used."""
+    accounts = json.loads(done("budget", "show", "--json"))["accounts"]
+    return {one["account"]: Fraction(one["information"]["spent_so_far"]) for one in accounts}
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A deployment that was backed up amid questions (`amid`), and after the last one (`late`)."""
+    folder: Path = tmp_path_factory.mktemp("backup")
+    make(folder, POLICY + TRUST)
+    with chdir(folder):
+        with serving(["serve", "--port", "0"], folder=folder) as running:
+            with running.connect("ann") as ann, running.connect("busy") as busy:
+                (first,) = ann.execute(COUNT.format(1).encode()).fetchall()
+
+                def ask() -> None:
+                    for n in range(8):
+                        busy.execute(COUNT.format(n).encode()).fetchall()
+
+                asking = threading.Thread(target=ask)
+                asking.start()
+                assert "It holds the key" in done("backup", "amid")
+                asking.join()
+                ann.execute(COUNT.format(2).encode()).fetchall()
+                done("backup", "late", "--without-key")
+            assert "stop it first" in failed("restore", "late")
+            assert running.stop() == 0
+        done("console", "password", "--password-stdin", entry="the owner's password\n")
+        (folder / "first").write_text(str(first[0]))
+    return folder
+
+
+@pytest.fixture
+def folder(made: Path, tmp_path: Path) -> Iterator[Path]:
+    """A copy of it, in which commands run."""
+    shutil.copytree(made, tmp_path / "copy", ignore=shutil.ignore_patterns("front*"))
+    with chdir(tmp_path / "copy"):
+        yield tmp_path / "copy"
+
+
+def test_a_restore_gives_no_budget_back(folder: Path) -> None:
+    """Nobody is served by a ledger that lacks a charge, before accounts have paid all that they had left."""
+    before = used()
+    assert "nobody is served before dpproxy budget accept" in done("restore", "amid")
+    assert used()["analyst:ann"] == 1 < before["analyst:ann"]
+    killed("after:charge", "budget", "accept")
+    refused = failed("query", "--analyst", "ann", COUNT.format(1))
+    assert "older than the mark" in refused
+    assert "dpproxy budget accept" in refused
+    accepted = done("budget", "accept")
+    assert "dataset: " in accepted
+    assert {name: used()[name] for name in before} == {"analyst:ann": 9, "analyst:busy": 9, "dataset": 50}
+    status, out, told = within("query", "--analyst", "ann", "--format", "csv", COUNT.format(1))
+    assert (status, "no charge" in told) == (0, True)
+    assert out.split()[-1] == (folder / "first").read_text(), "what was paid for is read again"
+    assert "PV001" in failed("query", "--analyst", "ann", COUNT.format(3))
+    assert "frozen" in failed("query", "--analyst", "new", COUNT.format(3))
+    done("budget", "export", "--format", "trail", "-o", "trail")
+    done("audit", "trail")
+    assert "Nothing is missing" in done("budget", "accept")
+
+
+def test_a_backup_that_lacks_nothing_is_served_at_once(folder: Path) -> None:
+    assert {path.stat().st_mode & 0o777 for path in (Path("amid"), Path("late"))} == {0o600}
+    before = used()
+    assert "Nothing is missing" in done("restore", "late")
+    assert used() == before
+    done("explain", COUNT.format(1))
+    whole = Path("late").read_bytes()
+    killed("before:write a table", "backup", "late")
+    assert Path("late").read_bytes() == whole
+    done("backup", "late")
+    with ZipFile("late") as late:
+        assert "key" in late.namelist()
+
+
+def test_an_empty_machine(folder: Path) -> None:
+    """Its mark is gone: what followed the backup is unknown."""
+    old = Path("kept")
+    Path(".dpproxy").rename(old)
+    Path("dpproxy.toml").rename("kept.toml")
+    assert "holds no key" in failed("restore", "late")
+    killed("after:restore", "restore", "amid")
+    assert "the key is missing" in failed("budget", "show")
+    assert "accept" in done("restore", "amid")
+    assert Path("dpproxy.toml").read_bytes() == Path("kept.toml").read_bytes()
+    assert Path(".dpproxy/key").read_bytes() == (old / "key").read_bytes()
+    assert "older than the mark" in failed("query", "--analyst", "ann", COUNT.format(1))
+    assert "can be spent again" in done("budget", "accept", "--uncharged")
+    assert used()["analyst:ann"] == 1
+
+
+def test_a_damaged_backup_changes_nothing(folder: Path) -> None:
+    before = used()
+    content = bytearray(Path("amid").read_bytes())
+    with ZipFile("amid") as amid:
+        content[amid.getinfo("ledger/entry").header_offset + 100] ^= 1
+    Path("damaged").write_bytes(content)
+    Path("cut").write_bytes(content[:-100])
+    with ZipFile("amid") as amid, ZipFile("changed", "w") as changed:
+        for name in amid.namelist():
+            changed.writestr(name, amid.read(name).replace(b"analyst:ann", b"analyst:eve"))
+    for file in ("damaged", "cut", "changed", "dpproxy.toml"):
+        assert failed("restore", file).count("\n") == 1
+    assert used() == before
+    Path(".dpproxy/key").write_bytes(bytes(32))
+    assert "another key" in failed("restore", "amid")
