@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from budget import backup
+from budget import backup, schema
 from budget.ledger import Ledger
 from dpproxy.backends.duckdb.adapter import DuckDBBackend, DuckDBSlot
 from dpproxy.engine.executor import QueryEngine
@@ -28,6 +28,7 @@ CALLS: dict[str, tuple[type, str]] = {
 }
 POINTS = [f"{when}:{name}" for name in CALLS for when in ("before", "after")]
 COMMANDS: dict[str, tuple[object, str]] = {
+    "migrate": (schema, "apply"),
     "write a table": (backup, "_write"),
     "restore": (backup, "restore"),
     "charge": (Ledger, "_use_up"),

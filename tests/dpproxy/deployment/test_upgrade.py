@@ -1,13 +1,14 @@
 """Ledgers of earlier versions, as they were left on disk: opened, migrated, and with nothing in them changed.
 
-A folder of `upgrade` was made by the commit that it is named after, with `upgrade/make.py`: `state.tar.xz` is its
-`.dpproxy` without the front, the other files say what it answered and what its own commands told.
+A folder of `upgrade` was made by the commit that it is named after, with `upgrade/make.py`: `state.tar.xz` and
+`ledger.sql` are its `.dpproxy` without the front, the other files say what it answered and what its own commands told.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
+import signal
 import tarfile
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -15,16 +16,41 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
+import psycopg
 import pytest
 from typer.testing import CliRunner
 
+from budget.schema import MIGRATIONS, version_of
 from budget.units import UNBOUNDED
 from dpproxy.cli.app import app
 from dpproxy.deployment.service import Service, configured
+from dpproxy.embedded.server import Embedded
+from tests import preloaded
+from tests.dpproxy.serving import ROOT
 
 pytestmark = pytest.mark.service
 
-STATES = sorted(p.parent for p in (Path(__file__).parent / "upgrade").glob("*/dpproxy.toml"))
+FIRST = "be3a710"
+STATES = [
+    pytest.param(file.parent, marks=[pytest.mark.slow] if file.parent.name == FIRST else [])
+    for file in sorted((Path(__file__).parent / "upgrade").glob("*/dpproxy.toml"))
+]
+
+
+DYING = ROOT / "tests" / "dpproxy" / "dying.py"
+
+
+def laid_out(state: Path, folder: Path) -> None:
+    """The ledger of a state as it was on disk, after a first command of this version was killed amid the migration."""
+    with Embedded.start(folder / ".dpproxy" / "ledger", durable=True) as server:
+        with psycopg.connect(server.conninfo()) as connection:
+            connection.execute((state / "ledger.sql").read_bytes())
+            before = version_of(connection)
+        fork = preloaded.start((str(DYING), "after:migrate", "budget", "show"), folder=folder)
+        assert fork.wait(60) == -signal.SIGKILL
+        fork.stdout.close()
+        with psycopg.connect(server.conninfo()) as connection:
+            assert version_of(connection) == before < len(MIGRATIONS)
 
 
 @dataclass(frozen=True)
@@ -62,9 +88,13 @@ def opened(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
         archive.extractall(folder, filter="tar")
     with duckdb.connect(folder / "shop.duckdb") as data:
         data.execute((state / "schema.sql").read_text())
-    # What was bought of sums under caps of rows is answered by mechanisms that keep those.
-    policy = (state / "dpproxy.toml").read_text().replace("[privacy]\n", '[privacy]\nmechanisms = "paper"\n')
+    policy = (state / "dpproxy.toml").read_text()
+    if state.name == FIRST:
+        # What was bought of sums under caps of rows is answered by mechanisms that keep those.
+        policy = policy.replace("[privacy]\n", '[privacy]\nmechanisms = "paper"\n')
     (folder / "dpproxy.toml").write_text(policy)
+    if state.name != FIRST:
+        laid_out(state, folder)
     with Service.start(configured(folder / "dpproxy.toml"), alone=True) as service:
         yield Opened(state, folder, service)
 
@@ -96,7 +126,7 @@ def test_every_line_of_the_trail_is_there(opened: Opened) -> None:
             assert one[kind]["pinned"] == one[kind]["pinned"] | told["pinned"]
         else:
             for unit in ("used", "reserved", "at_most", "charged"):
-                if unit in told:
+                if len(told.get(unit, ())) == 2:
                     assert one[kind][unit][2] == (UNBOUNDED if any(told[unit]) else 0)
                     told[unit].append(one[kind][unit][2])
             assert one[kind] == one[kind] | told
@@ -109,18 +139,24 @@ def test_an_audit_tells_the_same(opened: Opened) -> None:
         assert one == one | other
 
 
-def test_what_was_paid_for_is_charged_again_once(opened: Opened) -> None:
-    """Its keys had another encoding, so it is not found; what is answered now is."""
+def test_what_was_paid_for_is_free_and_a_new_question_is_charged(opened: Opened) -> None:
+    """Of the first one keys had another encoding, so that its answers are charged again, once."""
     frozen = {one["account"] for one in opened.left("balances.json")["accounts"] if one["frozen"]}
-    bought = [(analyst, sql) for analyst, sql, rows in opened.left("answers.json") if isinstance(rows, list)]
-    asked = [(analyst, sql) for analyst, sql in bought if f"analyst:{analyst}" not in frozen]
+    bought = [one for one in opened.left("answers.json") if isinstance(one[2], list)]
+    asked = [one for one in bought if opened.state.name != FIRST or f"analyst:{one[0]}" not in frozen]
 
     def used() -> list[Any]:
         return [one["used"] for one in opened.told("audit", str(opened.trail()))["accounts"]]
 
+    def answer(analyst: str, sql: str) -> Any:
+        return json.loads(json.dumps(asyncio.run(opened.service.ask(analyst, sql)).rows))
+
     def answers() -> list[Any]:
-        return [asyncio.run(opened.service.ask(analyst, sql)).rows for analyst, sql in asked]
+        return [answer(analyst, sql) for analyst, sql, _ in asked]
 
     before, first, between, second = used(), answers(), used(), answers()
-    assert before != between
     assert (second, used()) == (first, between)
+    free = first == [rows for *_, rows in asked]
+    assert free == (before == between) == (opened.state.name != FIRST)
+    assert answer("ann", "SELECT count(*) FROM users WHERE birth_year > 1987")
+    assert used() != between

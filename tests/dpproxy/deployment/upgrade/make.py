@@ -1,8 +1,8 @@
 """Makes the state of a version for tests/dpproxy/deployment/test_upgrade.py: run it with that version's code.
 
 `python make.py FOLDER` answers statements of several analysts over be3a710/schema.sql in an empty folder, changes
-limits, publishes an answer, and writes down what the version itself tells of it. Pack `.dpproxy` without `front` and
-`postmaster.opts`, which has paths of the machine.
+limits, publishes an answer, and writes down what the version itself tells of it: `state.tar.xz` has key, mark and
+password, `ledger.sql` the ledger (of be3a710 the archive has it, too). Leave the data out.
 """
 
 from __future__ import annotations
@@ -12,11 +12,14 @@ import json
 import shutil
 import subprocess
 import sys
+import tarfile
 from pathlib import Path
 
 import duckdb
 
 from dpproxy.deployment.service import Service, configured
+from dpproxy.embedded.binaries import find_binaries
+from dpproxy.embedded.server import Embedded
 from dpproxy.server.local_client import ClientError
 
 FIRST = Path(__file__).parent / "be3a710"
@@ -76,6 +79,26 @@ def answers(folder: Path) -> list[tuple[str, str, object]]:
     return found
 
 
+def dump(ledger: Path) -> str:
+    """A ledger as SQL, without what psql alone understands."""
+    with Embedded.start(ledger, durable=True) as server:
+        binaries = find_binaries()
+        assert binaries is not None
+        options = ("--schema=dpproxy_ledger", "--rows-per-insert=100", "--no-owner", "--no-privileges")
+        program = [str(binaries.directory / "pg_dump"), *options, server.conninfo()]
+        told = subprocess.run(program, check=True, capture_output=True, text=True).stdout
+    return "".join(
+        f"{line}\n" for line in told.splitlines() if line[:1] != "\\" and line[:2] != "--" and line
+    )
+
+
+def nobodys(file: tarfile.TarInfo) -> tarfile.TarInfo:
+    """Without the names of the machine that packs it."""
+    file.uid = file.gid = 0
+    file.uname = file.gname = ""
+    return file
+
+
 def main(folder: Path) -> None:
     """Makes everything."""
     for name in ("dpproxy.toml", "schema.sql"):
@@ -88,6 +111,10 @@ def main(folder: Path) -> None:
         run(folder, *command)
     (folder / "audit.json").write_text(run(folder, "audit", "trail.jsonl", "--json"))
     (folder / "balances.json").write_text(run(folder, "budget", "show", "--json"))
+    (folder / "ledger.sql").write_text(dump(folder / ".dpproxy" / "ledger"))
+    with tarfile.open(folder / "state.tar.xz", "w:xz") as archive:
+        for name in ("key", "key.mark", "key.owner"):
+            archive.add(folder / ".dpproxy" / name, f".dpproxy/{name}", filter=nobodys)
 
 
 if __name__ == "__main__":
