@@ -34,7 +34,7 @@ from dpproxy.config.values import exact
 from dpproxy.deployment.control import RELOAD, NoServer, tell
 from dpproxy.deployment.service import MOST_WORKERS, BoundConfig, Service, configured
 from dpproxy.deployment.workers import Workers
-from dpproxy.owner import analysts
+from dpproxy.owner import analysts, keys
 from dpproxy.owner import backup as owner_backup
 from dpproxy.owner.advise import Wishes
 from dpproxy.owner.init import domains as init_domains
@@ -59,7 +59,12 @@ console = typer.Typer(
     invoke_without_command=True,
     rich_markup_mode=None,
 )
+key = group("key", "The deployment's key: a new one, and the end of the one before.")
+Now = Annotated[
+    bool, typer.Option("--now", help="Without waiting: paid answers of the epoch are bought again.")
+]
 app.add_typer(budget)
+app.add_typer(key)
 app.add_typer(user)
 app.add_typer(console)
 app.add_typer(cli_published.published)
@@ -363,6 +368,27 @@ def publish(
     """Pay once for an answer that everybody may read from then on, as the table published.NAME."""
     with reported():
         cli_published.publish(configured(config), name, sql, refresh, analyst)
+
+
+@key.command("rotate")
+def key_rotate(config: ConfigFile = HERE, now: Now = False) -> None:
+    """Make a new key; the one before is kept for the answers of the present epoch. Stop the server first."""
+    with reported():
+        keys.rotate(configured(config), now=now)
+
+
+@key.command("retire")
+def key_retire(config: ConfigFile = HERE, now: Now = False) -> None:
+    """Throw the key before away, once its epoch is over. Stop the server first."""
+    with reported():
+        keys.retire(configured(config), now=now)
+
+
+@key.command("show")
+def key_show(config: ConfigFile = HERE, json: Json = False) -> None:
+    """Show whether the key before is kept, and until when."""
+    with reported():
+        keys.show(configured(config), as_json=json)
 
 
 @user.command("add")

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import uvloop
 
-from dpproxy.config.key_file import load_key
+from dpproxy.config.key_file import load_keys
 from dpproxy.config.owner_password import ScryptVerifier, load, save, verifier_path
 from dpproxy.config.sections import Config
 from dpproxy.console.app import application, metrics_token
@@ -58,8 +58,8 @@ def password(config: Config, text: str) -> None:
 
 def token(config: Config) -> None:
     """Prints the bearer token for /metrics; it lasts as long as the key."""
-    key = load_key(config.path(config.privacy.key_file), may_make=False)
-    print(metrics_token(randomness.derive(key, CONSOLE)))
+    keys = load_keys(config.path(config.privacy.key_file), may_make=False)
+    print(metrics_token(randomness.derive(keys.present, CONSOLE)))
 
 
 def announce(url: str) -> None:

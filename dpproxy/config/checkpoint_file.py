@@ -12,11 +12,11 @@ from mechanisms import randomness
 
 
 class CheckpointFile:
-    """The checkpoint of one ledger; `key`: the deployment's."""
+    """The checkpoint of one ledger; `keys`: the deployment's, of which the first one seals."""
 
-    def __init__(self, key_path: Path, key: bytes) -> None:
+    def __init__(self, key_path: Path, *keys: bytes) -> None:
         self.path = key_path.with_name(f"{key_path.name}.verified")
-        self._secret = randomness.derive(key, "checkpoint")
+        self._secrets = [randomness.derive(key, "checkpoint") for key in keys]
 
     def read(self) -> Checkpoint | None:
         """The checkpoint, None where there is no file; raises ConfigError for one that was not written with the key."""
@@ -24,7 +24,7 @@ class CheckpointFile:
             seal, _, said = self.path.read_text("utf-8", "replace").partition(" ")
         except FileNotFoundError:
             return None
-        if not hmac.compare_digest(seal.encode(), self._seal(said).encode()):
+        if not any(hmac.compare_digest(seal.encode(), _seal(one, said).encode()) for one in self._secrets):
             raise ConfigError(self.path, "", "the checkpoint is damaged, or was made with another key")
         return Checkpoint.load(said)
 
@@ -33,8 +33,9 @@ class CheckpointFile:
         said = checkpoint.dump()
         new = self.path.with_name(f"{self.path.name}.new")
         with open(new, "w", encoding="utf-8", opener=lambda path, flags: os.open(path, flags, 0o600)) as file:
-            file.write(f"{self._seal(said)} {said}")
+            file.write(f"{_seal(self._secrets[0], said)} {said}")
         os.replace(new, self.path)
 
-    def _seal(self, said: str) -> str:
-        return hmac.digest(self._secret, said.encode(), "sha256").hex()
+
+def _seal(secret: bytes, said: str) -> str:
+    return hmac.digest(secret, said.encode(), "sha256").hex()

@@ -26,12 +26,12 @@ _EMPTY = "the high-water mark cannot be read: it is damaged, or was made with an
 class MarkFile:
     """The mark of one ledger for all processes that use one key file.
 
-    `key`: the deployment's, so that a mark of another key does not pass.
+    `keys`: the deployment's, so that a mark of another key does not pass; the first one seals.
     """
 
-    def __init__(self, key_path: Path, key: bytes) -> None:
+    def __init__(self, key_path: Path, *keys: bytes) -> None:
         self.path = mark_path(key_path)
-        self._secret = randomness.derive(key, "high-water mark")
+        self._secrets = [randomness.derive(key, "high-water mark") for key in keys]
 
     def read(self) -> HighWater | None:
         """The mark, None where there is no file; raises ConfigError for a file without a mark."""
@@ -53,6 +53,13 @@ class MarkFile:
                 raise LedgerOlder(f"the ledger ends at entry {mark.number}, its mark at {last.number}")
             self._write(file, number + 1, mark)
 
+    def reseal(self) -> None:
+        """Seals the mark with the first key alone; raises ConfigError, OSError."""
+        with self._locked(fcntl.LOCK_EX, os.O_RDWR) as file:
+            number, mark = self._last(file)
+            for slot in (1, 2):
+                self._write(file, number + slot, mark)
+
     def replace(self, mark: HighWater) -> None:
         """Writes a mark, whatever mark the file had before; raises OSError."""
         new = self.path.with_name(f"{self.path.name}.new")
@@ -72,7 +79,7 @@ class MarkFile:
 
     def _write(self, file: int, number: int, mark: HighWater) -> None:
         said = f"{number} {mark.dump()}"
-        content = f"{self._seal(said)} {said}\n".encode()
+        content = f"{_seal(self._secrets[0], said)} {said}\n".encode()
         if len(content) > _SLOT:
             raise ValueError("the mark is too long for its slot")
         _written(file, content.ljust(_SLOT, b"\0"), number % 2 * _SLOT)
@@ -83,20 +90,21 @@ class MarkFile:
         for slot in range(2):
             line, _, _ = os.pread(file, _SLOT, slot * _SLOT).partition(b"\n")
             seal, _, said = line.decode("ascii", "replace").partition(" ")
-            if hmac.compare_digest(seal.encode(), self._seal(said).encode()):
+            if any(hmac.compare_digest(seal.encode(), _seal(one, said).encode()) for one in self._secrets):
                 number, _, mark = said.partition(" ")
                 marks[int(number)] = HighWater.load(mark)
         if not marks:
             raise ConfigError(self.path, "", _EMPTY)
         return max(marks.items())
 
-    def _seal(self, said: str) -> str:
-        return hmac.digest(self._secret, said.encode(), "sha256").hex()
-
 
 def mark_path(key_path: Path) -> Path:
     """Where the mark of a key's ledger lies."""
     return key_path.with_name(f"{key_path.name}.mark")
+
+
+def _seal(secret: bytes, said: str) -> str:
+    return hmac.digest(secret, said.encode(), "sha256").hex()
 
 
 def _written(file: int, content: bytes, offset: int) -> None:

@@ -70,7 +70,7 @@ class _Console:
         self._sources = sources
         self._tls = bool(sources.config.server.tls_cert)
         self._path = verifier_path(sources.config.path(sources.config.privacy.key_file))
-        self._tickets, self._verifier = Tickets(sources.key, ""), ""
+        self._tickets, self._verifier = Tickets(sources.keys[0], ""), ""
         self._throttle, self._turn = Throttle(), asyncio.Lock()
         self._guessing: dict[str, _Guessing] = {}
         self._probing: asyncio.Task[Sequence[Part]] | None = None
@@ -120,7 +120,8 @@ class _Console:
     async def _metrics(self, request: Request) -> Response:
         ticket = await self._ticket(request)
         given = request.headers.get("authorization", "").removeprefix("Bearer ")
-        known = hmac.compare_digest(given.encode(errors="replace"), metrics_token(self._sources.key).encode())
+        tokens = [metrics_token(key).encode() for key in self._sources.keys]
+        known = any(hmac.compare_digest(given.encode(errors="replace"), token) for token in tokens)
         if not known and (ticket is None or not ticket.owner):
             return PlainTextResponse("dpproxy console token prints the bearer token.\n", 401)
         if self._sources.metrics is None:
@@ -220,7 +221,7 @@ class _Console:
         """The visitor's, by the password of now: the owner may have set another one."""
         verifier = str(await self._quickly(partial(load, self._path)) or "")
         if verifier != self._verifier:
-            self._tickets, self._verifier = Tickets(self._sources.key, verifier), verifier
+            self._tickets, self._verifier = Tickets(self._sources.keys[0], verifier), verifier
         return self._tickets.read(request.cookies.get(_COOKIE, ""), time())
 
     def _hand_out(self, response: Response, cookie: str) -> None:

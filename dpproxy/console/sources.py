@@ -50,14 +50,15 @@ class Probe:
 class Sources:
     """Where pages come from.
 
-    `bound`: gives the configuration that is served by now; `key`: 32 secret bytes for cookies; `metrics`: None where
-    nobody is served here; `texts`: what opens the texts of statements, None where the file says that none are kept.
+    `bound`: gives the configuration that is served by now; `keys`: 32 secret bytes for cookies, and those of the key
+    before; `metrics`: None where nobody is served here; `texts`: what opens the texts of statements, None where the
+    file says that none are kept.
     """
 
     bound: Callable[[], BoundConfig]
     ledger: RollbackGuardedLedger
     probe: Probe
-    key: bytes = field(repr=False)
+    keys: tuple[bytes, ...] = field(repr=False)
     metrics: Callable[[], bytes] | None
     workers: int
     begun: datetime
@@ -75,7 +76,7 @@ class Sources:
             lambda: service.checked,
             service.ledger,
             Probe(looks),
-            service.secret(CONSOLE),
+            service.secrets(CONSOLE),
             metrics,
             workers,
             datetime.now(UTC),

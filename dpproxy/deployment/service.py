@@ -30,7 +30,7 @@ from dpproxy.backends.base import Backend, BackendError, BackendSchema, BackendU
 from dpproxy.catalog.build_policy import build_policy, open_backend, policy_warnings, unit_name
 from dpproxy.config.epoch import epoch_name
 from dpproxy.config.highwater_file import MarkFile, mark_path
-from dpproxy.config.key_file import load_key
+from dpproxy.config.key_file import Keys, load_keys
 from dpproxy.config.sections import Config, ConfigError, ServerSection, load
 from dpproxy.deployment.administration import Owner
 from dpproxy.deployment.control import RELOAD, control_path, controlled
@@ -139,7 +139,7 @@ class LedgerAndKey:
 
     Attributes:
         ledger: the ledger.
-        key: the deployment's 32 secret bytes.
+        keys: the deployment's.
         owner: no other process runs its server.
         mark: the mark that the ledger is checked against before its first charge.
         data: the backend that its answers are computed from.
@@ -147,7 +147,7 @@ class LedgerAndKey:
     """
 
     ledger: Ledger
-    key: bytes
+    keys: Keys
     owner: bool
     mark: MarkFile
     data: str
@@ -180,7 +180,7 @@ def open_vault(
             f"{key_path} has a ledger, but none is in {data_dir}: put it back, or start a new ledger by {ACCEPT}"
         )
     # An existing ledger may hold answers whose noise depends on the key.
-    key = load_key(key_path, may_make=not exists)
+    keys = load_keys(key_path, may_make=not exists)
     with ExitStack() as stack:
         if section.url:
             conninfo, name = section.url, f"{socket.gethostname()}:{key_path}"
@@ -201,7 +201,7 @@ def open_vault(
             ledger.recover(*names)
         # An embedded ledger and a file beside it may be moved together.
         data = checked.backend.place(None if section.url else data_dir)
-        yield LedgerAndKey(ledger, key, owner, MarkFile(key_path, key), data, deployment)
+        yield LedgerAndKey(ledger, keys, owner, MarkFile(key_path, *keys.all), data, deployment)
 
 
 class Service:
@@ -228,7 +228,7 @@ class Service:
         self.checked, self.config = checked, checked.config
         self._stack, self._reloading = stack, threading.Lock()
         vault = stack.enter_context(open_vault(checked, place, workers=workers))
-        self.ledger, self._key = RollbackGuardedLedger(vault.ledger, vault.mark), vault.key
+        self.ledger, self._keys = RollbackGuardedLedger(vault.ledger, vault.mark), vault.keys
         stack.callback(self.ledger.close)
         self._keep_to(vault.data)
         self.front = stack.enter_context(open_front(self.config, workers=workers))
@@ -290,20 +290,24 @@ class Service:
     @property
     def texts(self) -> SealedTexts | None:
         """What opens the texts of answered statements; None where the file says that none are kept."""
-        return SealedTexts(self._key) if self.config.audit.statements else None
+        return SealedTexts(*self._keys.all) if self.config.audit.statements else None
 
     def secret(self, purpose: str) -> bytes:
         """32 secret bytes of the deployment for a purpose of this process's owner."""
-        return randomness.derive(self._key, purpose)
+        return randomness.derive(self._keys.present, purpose)
+
+    def secrets(self, purpose: str) -> tuple[bytes, ...]:
+        """The same of every key that is kept, the present one first."""
+        return tuple(randomness.derive(key, purpose) for key in self._keys.all)
 
     def _hold(self, checked: BoundConfig, generation: Generation, epoch: str | None = None) -> None:
         """Answers under a policy from now on; `epoch`: as of QueryEngine. Raises ConfigError."""
         config = checked.config
         tokens = tokens_of(config)
         planner = Planner(checked.policy, self.front, checked.backend.dialect)
-        key, ledger = self._key, self.ledger
+        keys, ledger = self._keys, self.ledger
         answering = QueryEngine(
-            config, planner, checked.backend, ledger, key, self._turned, generation, epoch
+            config, planner, checked.backend, ledger, keys, self._turned, generation, epoch
         )
         services = {name: login.analysts for name, login in config.identity.services.items()}
         self.checked, self.config, self.generation = checked, config, generation
@@ -464,7 +468,7 @@ class Service:
             database=self.front.database,
             role_for=self._role_for,
             verifier=self.ledger.analysts.verifier,
-            fake_salt_key=randomness.derive(self._key, "fake salt"),
+            fake_salt_key=self._keys.fake_salt,
             observe=self.observe,
             identity=self._identity,
             watcher=Watchers([*self._watchers, *watchers]),

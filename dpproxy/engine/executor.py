@@ -12,6 +12,7 @@ from functools import partial
 from budget.account import Charge, Exhausted, Generation
 from budget.units import micro, micro_limit, shown
 from dpproxy.backends.base import Backend
+from dpproxy.config.key_file import Keys
 from dpproxy.config.precision import Target
 from dpproxy.config.sections import Config
 from dpproxy.engine import refusals
@@ -38,7 +39,7 @@ from dpproxy.engine.paying_accounts import PayingAccounts
 from dpproxy.engine.planner import BoundNode, Planned, Planner, PreparedQuery
 from dpproxy.engine.presentation_arrays import arrays, released
 from dpproxy.engine.purchase import Purchases, write_queries
-from dpproxy.engine.release_keys import ReleaseKeys
+from dpproxy.engine.release_keys import ReleaseKeys, Secrets
 from dpproxy.engine.release_plan import ReleasePlan, charge
 from dpproxy.engine.released_table import ReleasedTable
 from dpproxy.engine.repeats import Repeats
@@ -46,7 +47,6 @@ from dpproxy.engine.request import QueryRequest, StepResult
 from dpproxy.engine.rollback_guard import RollbackGuardedLedger
 from dpproxy.engine.sealed_texts import SealedTexts
 from dpproxy.engine.system_tables import system_columns
-from mechanisms import randomness
 from mechanisms.histogram import Cost
 from rewriter.effort import bounded
 from rewriter.logical.plan import SystemTableNode
@@ -61,7 +61,7 @@ Texts = tuple[str | None, ...]
 class QueryEngine:
     """The composition of the rooms for one policy; safe to use from many threads.
 
-    `key`: the deployment's 32 secret bytes; `reload` loads the public tables into the front again, which
+    `keys`: the deployment's; `reload` loads the public tables into the front again, which
     happens when an epoch begins; `generation`: of the policy; `epoch`: the one that has begun, None for today's.
     """
 
@@ -71,7 +71,7 @@ class QueryEngine:
         planner: Planner,
         backend: Backend,
         ledger: RollbackGuardedLedger,
-        key: bytes,
+        keys: Keys,
         reload: Callable[[str], None],
         generation: Generation,
         epoch: str | None = None,
@@ -81,14 +81,14 @@ class QueryEngine:
             planner.forget()
 
         self._config, self._planner, self._ledger = config, planner, ledger
-        self._release_key = randomness.derive(key, "release")
+        self._secrets = Secrets.by_epoch(keys)
         self._policy = hashlib.sha256(config.fingerprint()).digest()
         self.epochs = EpochClock(config.privacy.epoch, ledger.epochs, ledger.origins, begin, epoch)
         self._accounts = PayingAccounts(config, ledger.accounts)
         self._prices = ShownPrices()
-        texts = SealedTexts(key) if config.audit.statements else None
+        texts = SealedTexts(*keys.all) if config.audit.statements else None
         self._purchases = Purchases(
-            backend, ledger, key, config.backend.max_rows, texts, generation, planner.rows
+            backend, ledger, self._secrets, config.backend.max_rows, texts, generation, planner.rows
         )
         self._repeats = Repeats(planner, ledger)
 
@@ -395,7 +395,7 @@ class QueryEngine:
             options = replace(terms(privacy, settings), length=privacy.epoch, epoch=epoch)
             options = options if share is None else options.spending(share)
             nonce, streams = self.epochs.nonces(epoch)
-            keys = ReleaseKeys(self._release_key, nonce, streams, self._begun, self._policy)
+            keys = ReleaseKeys(self._secrets(epoch).release, nonce, streams, self._begun, self._policy)
             return plan_release(node, options, keys)
 
         key = ("plan", epoch, share, *(settings.get(name) for name in TERMS))

@@ -33,13 +33,13 @@ from dpproxy.engine.group_selection import Choice
 from dpproxy.engine.implied import NOTHING, ImpliedAnswer, Rows, Sought, implied, measures, sought
 from dpproxy.engine.optimizer import choices, smaller, weighs, with_choices, with_weights
 from dpproxy.engine.options import Reuse
+from dpproxy.engine.release_keys import Secrets
 from dpproxy.engine.release_plan import ReleasePlan, charge
 from dpproxy.engine.released_table import ReleasedTable
 from dpproxy.engine.request import QueryRequest
 from dpproxy.engine.rollback_guard import RollbackGuardedLedger
 from dpproxy.engine.sealed_texts import SealedTexts
 from dpproxy.front.waiting import waiting
-from mechanisms import randomness
 from rewriter.effort import bounded
 from rewriter.plan import HistogramQuery
 from rewriter.refusal import Refusal
@@ -53,16 +53,16 @@ Accept = Callable[[Sequence[ReleasePlan], Sequence[Charge]], None]
 class Purchases:
     """Buys releases of one backend on one ledger; safe to use from many threads.
 
-    `key`: the deployment's 32 secret bytes; `max_rows`: that one query may fetch; `texts`: what seals the texts of
-    answered statements for the ledger, None where it keeps none; `generation`: of the policy that all is planned under;
-    `rows`: runs a query over constants at the front.
+    `secrets`: what the releases of an epoch are made with; `max_rows`: that one query may fetch; `texts`: what seals
+    the texts of answered statements for the ledger, None where it keeps none; `generation`: of the policy that all is
+    planned under; `rows`: runs a query over constants at the front.
     """
 
     def __init__(
         self,
         backend: Backend,
         ledger: RollbackGuardedLedger,
-        key: bytes,
+        secrets: Callable[[str], Secrets],
         max_rows: int,
         texts: SealedTexts | None,
         generation: Generation,
@@ -70,8 +70,7 @@ class Purchases:
     ) -> None:
         self._backend, self._ledger, self._max_rows, self._texts = backend, ledger, max_rows, texts
         self._generation, self._rows = generation, rows
-        self._noise_key = randomness.derive(key, "noise")
-        self._rank_key = randomness.derive(key, "rank").hex()
+        self._secrets = secrets
 
     def results(
         self,
@@ -204,7 +203,7 @@ class Purchases:
             wanted = [
                 self._informed(p, chain[0], request.kept or {}) if p.release_key in new else p for p in wanted
             ]
-            results |= {p.request_key: self._unasked(p) for p in wanted if not p.rounds}
+            results |= {p.request_key: self._unasked(p, epoch) for p in wanted if not p.rounds}
             wanted = [p for p in wanted if p.rounds]
             return results | (self._buy(request, wanted, chain, epoch, new, accept) if wanted else {})
 
@@ -243,13 +242,13 @@ class Purchases:
             known |= {n: kept[key] for n, key in choices(plan, lasting=True).items() if key in kept}
         return with_choices(plan, known)
 
-    def _unasked(self, plan: ReleasePlan) -> ReleasedTable:
+    def _unasked(self, plan: ReleasePlan, epoch: str) -> ReleasedTable:
         """The answer of a plan of which all has been paid for: earlier choices came to no length."""
 
         def fetch(_: HistogramQuery) -> Fetched:
             raise AssertionError("nothing is left to be asked")
 
-        released = plan.release(fetch, plan.noise(self._noise_key, bytes(16)))
+        released = plan.release(fetch, plan.noise(self._secrets(epoch).noise, bytes(16)))
         return replace(plan.shown(released), replayed=True)
 
     def _buy(
@@ -267,6 +266,7 @@ class Purchases:
         not settled is spent. `new`: release keys that have no stored answer yet.
         """
         write_queries(plans)
+        secrets = self._secrets(epoch)
         made = {plan.request_key: _within_effort(measures, plan, NOTHING) for plan in plans}
         streams = {p.stream: self._ledger.stream(chain, p.stream) for p in plans if p.stream is not None}
         accept(plans, [_owed(plan, streams) for plan in plans])
@@ -286,7 +286,7 @@ class Purchases:
                     stream = None if plan.stream is None else streams[plan.stream]
                     stored = None if plan.release_key in new else self._ledger.stored(plan.release_key)
                     if stored is None:
-                        released = self._release(plan, slot, reservation, request, stream)
+                        released = self._release(plan, slot, reservation, request, stream, secrets)
                         answer, cost = released.dump(), charge(released.cost)
                     else:
                         answer, cost = stored
@@ -354,15 +354,16 @@ class Purchases:
         reservation: Reservation,
         request: QueryRequest,
         stream: ContinualRelease | None,
+        secrets: Secrets,
     ) -> ReleasedTable:
         """Asks the backend, adds the noise of this reservation; a stream is continued after its last step."""
 
         def fetch(query: HistogramQuery) -> Fetched:
             request.stages.round += 1
             with request.stages.during("fetch"):
-                return slot.fetch(query, self._rank_key, request.cancellation, self._max_rows)
+                return slot.fetch(query, secrets.rank, request.cancellation, self._max_rows)
 
-        noise = plan.noise(self._noise_key, reservation.id.bytes)
+        noise = plan.noise(secrets.noise, reservation.id.bytes)
         continued = plan.after(_last_step(stream))
         try:
             with request.stages.during("release"):

@@ -13,13 +13,35 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from dpproxy.config.key_file import Keys
 from dpproxy.engine.planner import BoundNode
 from mechanisms.continual import RunningCounter
-from mechanisms.randomness import Plain, release_key
+from mechanisms.randomness import Plain, derive, release_key
 
 
 def _none(_: bytes) -> bool:
     return False
+
+
+@dataclass(frozen=True, repr=False)
+class Secrets:
+    """What releases are made with: the key of their names, the key of their noise, and the text that ranks rows.
+
+    Why: docs/decisions/an-epoch-has-one-key.md.
+    """
+
+    release: bytes
+    noise: bytes
+    rank: str
+
+    @classmethod
+    def by_epoch(cls, keys: Keys) -> Callable[[str], Secrets]:
+        """Those of each epoch, by its name."""
+        made = {
+            key: cls(derive(key, "release"), derive(key, "noise"), derive(key, "rank").hex())
+            for key in keys.all
+        }
+        return lambda epoch: made[keys.of(epoch)]
 
 
 @dataclass(frozen=True)

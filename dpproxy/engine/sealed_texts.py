@@ -5,6 +5,8 @@ A question in words, beside them, has its constants in the clear.
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
@@ -22,23 +24,23 @@ class SealedTexts:
     ('SELECT 1', None)
     """
 
-    def __init__(self, key: bytes) -> None:
-        """`key`: the deployment's, of which one for this purpose is derived."""
-        self._cipher = AESGCM(randomness.derive(key, "statement texts"))
+    def __init__(self, *keys: bytes) -> None:
+        """`keys`: the deployment's, of which those for this purpose are derived; the first one seals, all open."""
+        self._ciphers = [AESGCM(randomness.derive(key, "statement texts")) for key in keys]
 
     def seal(self, text: str, account: str, release_key: bytes) -> bytes:
         """A nonce and the encrypted text."""
         nonce = randomness.random_bytes(_NONCE)
         told = text.encode(errors="surrogatepass")
-        return nonce + self._cipher.encrypt(nonce, told, _of(account, release_key))
+        return nonce + self._ciphers[0].encrypt(nonce, told, _of(account, release_key))
 
     def open(self, sealed: bytes, account: str, release_key: bytes) -> str | None:
         """The text; None for what was sealed with another key, or for another account or release."""
-        try:
-            told = self._cipher.decrypt(sealed[:_NONCE], sealed[_NONCE:], _of(account, release_key))
-        except InvalidTag:
-            return None
-        return told.decode(errors="surrogatepass")
+        for cipher in self._ciphers:
+            with suppress(InvalidTag):
+                told = cipher.decrypt(sealed[:_NONCE], sealed[_NONCE:], _of(account, release_key))
+                return told.decode(errors="surrogatepass")
+        return None
 
 
 def _of(account: str, release_key: bytes) -> bytes:

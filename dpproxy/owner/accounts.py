@@ -138,7 +138,7 @@ def history(
         account = existing(vault.ledger, config, name).account
         releases = vault.ledger.history.releases(account, since, until, last, newest=True)
         limits = vault.ledger.accounts.limits(account)
-        texts = SealedTexts(vault.key) if config.audit.statements else None
+        texts = SealedTexts(*vault.keys.all) if config.audit.statements else None
     statements = [sent(row, account, texts) for row in releases]
     if as_json:
         print_json(
@@ -251,7 +251,7 @@ def verify(config: Config, *, whole: bool, as_json: bool) -> None:
     Raises OutputError for the first difference, ConfigError for a checkpoint that was not written with the key.
     """
     with opened_vault(config) as vault:
-        file = CheckpointFile(config.path(config.privacy.key_file), vault.key)
+        file = CheckpointFile(config.path(config.privacy.key_file), *vault.keys.all)
         since = file.read()
         found = vault.ledger.history.verified(since, whole=whole)
         if found.checkpoint is None:

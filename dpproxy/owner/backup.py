@@ -22,7 +22,7 @@ from budget.backup import BackupError, Saved
 from budget.highwater import HighWater, HighWaterMarks, OwnEntries
 from budget.store import Pool, PostgresStore
 from dpproxy.config.highwater_file import MarkFile
-from dpproxy.config.key_file import load_key, save_key
+from dpproxy.config.key_file import Keys, load_keys, save_keys
 from dpproxy.config.owner_password import verifier_path
 from dpproxy.config.sections import Config, ConfigError
 from dpproxy.deployment.service import configured, sole_user
@@ -42,21 +42,21 @@ def backup(config: Config, file: Path, *, with_key: bool, as_json: bool) -> None
     Raises OutputError, and what opening the ledger raises.
     """
     key_path = config.path(config.privacy.key_file)
-    key = load_key(key_path, may_make=False)
+    keys = load_keys(key_path, may_make=False)
     owner = verifier_path(key_path)
     beside = {_CONFIG: config.file.read_bytes()}
     if owner.exists():
         beside[_OWNER] = owner.read_bytes()
     with _replaced(file) as new, ZipFile(new, "w", ZIP_DEFLATED) as archive:
-        with _server(config) as conninfo:
+        with ledger_server(config) as conninfo:
             saved = files.save(conninfo, archive)
         for name, content in beside.items():
             archive.writestr(name, content)
         if with_key:
-            archive.writestr(_KEY, key)
+            archive.writestr(_KEY, keys.dump())
         digests = {name: sha256(content).hexdigest() for name, content in beside.items()}
         said = json.dumps({"form": _FORM, "ledger": saved.dump(), "files": digests})
-        archive.writestr(_MANIFEST, f"{_seal(key, said)} {said}")
+        archive.writestr(_MANIFEST, f"{_seal(keys.present, said)} {said}")
     if as_json:
         print_json(
             {"file": str(file), "ledger": saved.ledger, "entry": saved.entry, "at": saved.at, "key": with_key}
@@ -79,13 +79,13 @@ def restore(path: Path, file: Path, *, as_json: bool) -> None:
             config = configured(path)
             key_path = config.path(config.privacy.key_file)
             missing = not key_path.exists()
-            key = _key_of(archive, key_path) if missing else load_key(key_path, may_make=False)
-            saved, digests = _manifest(archive, key, key_path)
+            keys = _keys_of(archive, key_path) if missing else load_keys(key_path, may_make=False)
+            saved, digests = _manifest(archive, keys, key_path)
             beside = {name: archive.read(name) for name in digests}
             if any(sha256(content).hexdigest() != digests[name] for name, content in beside.items()):
                 raise BackupError("the backup is damaged")
-            mark = MarkFile(key_path, key)
-            with _server(config, alone=True) as conninfo:
+            mark = MarkFile(key_path, *keys.all)
+            with ledger_server(config, alone=True, new=True) as conninfo:
                 if not mark.path.exists():
                     mark.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
                     mark.replace(HighWater(saved.ledger, {saved.entry + 1: "what followed the backup"}))
@@ -94,7 +94,7 @@ def restore(path: Path, file: Path, *, as_json: bool) -> None:
             if _OWNER in beside and not verifier_path(key_path).exists():
                 _put(verifier_path(key_path), beside[_OWNER])
             if missing:
-                save_key(key_path, key)
+                save_keys(key_path, keys)
     except (BadZipFile, KeyError, EOFError, ValueError, zlib.error) as error:
         raise OutputError(f"{file} is no backup, or a damaged one ({type(error).__name__})") from error
     if as_json:
@@ -122,8 +122,11 @@ def _lost(conninfo: str, saved: Saved, mark: MarkFile) -> bool:
 
 
 @contextmanager
-def _server(config: Config, *, alone: bool = False) -> Iterator[str]:
-    """The server of the ledger, started where it is embedded and does not run; `alone`: nobody else may use it."""
+def ledger_server(config: Config, *, alone: bool = False, new: bool = False) -> Iterator[str]:
+    """The server of the ledger, started where it is embedded and does not run.
+
+    `alone`: no other process runs it; `new`: it may be made. Raises OutputError, EmbeddedError.
+    """
     running = f"a dpproxy runs on the ledger of {config.file}: stop it first"
     key_path, data_dir = config.path(config.privacy.key_file), config.path(config.ledger.data_dir)
     if config.ledger.url:
@@ -136,7 +139,7 @@ def _server(config: Config, *, alone: bool = False) -> Iterator[str]:
                 raise OutputError(running)
             yield config.ledger.url
         return
-    if not alone and not (data_dir / "cluster").exists():
+    if not (new or (data_dir / "cluster").exists()):
         raise OutputError(f"there is no ledger in {data_dir}")
     with Embedded.start(data_dir, durable=True) as server:
         if alone and not server.owner:
@@ -144,15 +147,15 @@ def _server(config: Config, *, alone: bool = False) -> Iterator[str]:
         yield server.conninfo()
 
 
-def _key_of(archive: ZipFile, key_path: Path) -> bytes:
+def _keys_of(archive: ZipFile, key_path: Path) -> Keys:
     if _KEY not in archive.namelist():
         raise OutputError(f"the backup holds no key: put the deployment's into {key_path} first")
-    return archive.read(_KEY)
+    return Keys.load(archive.read(_KEY))
 
 
-def _manifest(archive: ZipFile, key: bytes, key_path: Path) -> tuple[Saved, dict[str, str]]:
+def _manifest(archive: ZipFile, keys: Keys, key_path: Path) -> tuple[Saved, dict[str, str]]:
     seal, _, said = archive.read(_MANIFEST).decode().partition(" ")
-    if not hmac.compare_digest(seal.encode(), _seal(key, said).encode()):
+    if not any(hmac.compare_digest(seal.encode(), _seal(key, said).encode()) for key in keys.all):
         raise OutputError(f"the backup is damaged, or was made with another key than {key_path}")
     read = json.loads(said)
     if read["form"] != _FORM:

@@ -15,7 +15,7 @@ import duckdb
 import pytest
 
 from dpproxy import __version__
-from dpproxy.config.key_file import load_key
+from dpproxy.config.key_file import load_keys
 from tests.dpproxy.serving import COUNT, POLICY, ROOT, Running, make, serving, within
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")), ROOT / "sample_data" / "README.md"]
@@ -189,9 +189,14 @@ ELSEWHERE = (
         r"dpproxy publish(ed)? .*",
         "tests/published/test_docs_published.py::test_the_sql_and_the_commands",
     ),
+    (
+        "docs/operating.md",
+        "dpproxy user passwd NAME",
+        "tests/dpproxy/cli/test_serve.py::test_a_new_password_holds_at_once",
+    ),
     ("docs/identity.md", "dpproxy user add metabase", "tests/docs/test_identity.py::test_the_pool"),
     (
-        "docs/console.md",
+        ".*",
         "dpproxy console password",
         "tests/dpproxy/console/test_console.py::test_the_password_is_kept_as_a_verifier_and_a_new_one_ends_logins",
     ),
@@ -213,7 +218,12 @@ ELSEWHERE = (
     (
         ".*",
         r"dpproxy (backup|restore) dpproxy\.backup",
-        "tests/dpproxy/owner/test_backup.py::test_a_restore_gives_no_budget_back",
+        "tests/dpproxy/owner/test_lifecycle.py::test_a_restore_gives_no_budget_back",
+    ),
+    (
+        ".*",
+        r"dpproxy key (rotate|retire|show)( --now)?",
+        "tests/dpproxy/owner/test_lifecycle.py::test_a_rotation_charges_nobody_and_leaves_nothing_to_the_key_before",
     ),
     (
         "docs/operating.md",
@@ -317,7 +327,7 @@ def test_it_runs(line: str, server: Running, folder: Path, tmp_path: Path) -> No
     if line.startswith("head "):
         (tmp_path / ".dpproxy").mkdir()
         subprocess.run(["sh", "-c", line], cwd=tmp_path, check=True)
-        assert len(load_key(tmp_path / ".dpproxy" / "key", may_make=False)) == 32
+        assert len(load_keys(tmp_path / ".dpproxy" / "key", may_make=False).present) == 32
         return
     _, *arguments = shlex.split(line)
     with chdir(tmp_path if arguments[0] == "init" else folder):

@@ -14,8 +14,10 @@ from typing import Any
 from budget import backup, schema
 from budget.ledger import Ledger
 from dpproxy.backends.duckdb.adapter import DuckDBBackend, DuckDBSlot
+from dpproxy.config.highwater_file import MarkFile
 from dpproxy.engine.executor import QueryEngine
 from dpproxy.engine.release_plan import ReleasePlan
+from dpproxy.owner import keys
 
 CALLS: dict[str, tuple[type, str]] = {
     "execute": (QueryEngine, "execute"),
@@ -32,6 +34,8 @@ COMMANDS: dict[str, tuple[object, str]] = {
     "write a table": (backup, "_write"),
     "restore": (backup, "restore"),
     "charge": (Ledger, "_use_up"),
+    "save keys": (keys, "save_keys"),
+    "reseal": (MarkFile, "reseal"),
 }
 """What the owner's commands call."""
 

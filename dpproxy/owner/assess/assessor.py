@@ -16,7 +16,7 @@ from typing import Literal
 from budget.account import Charge
 from dpproxy.backends.base import BackendError, Cancellation, Cancelled, Fetched
 from dpproxy.catalog.build_policy import build_policy
-from dpproxy.config.key_file import load_key
+from dpproxy.config.key_file import load_keys
 from dpproxy.config.sections import Config
 from dpproxy.deployment.service import BoundConfig
 from dpproxy.engine.optimizer import plan_release
@@ -261,4 +261,4 @@ def _refuse_others(config: Config) -> None:
     """Where there is a key, the owner is who can read it."""
     key = config.path(config.privacy.key_file)
     if key.exists():
-        load_key(key, may_make=False)
+        load_keys(key, may_make=False)

@@ -13,7 +13,7 @@ from urllib.parse import unquote, urlsplit
 from dpproxy.backends import connect
 from dpproxy.backends.base import BackendColumn, BackendSchema, BackendTable
 from dpproxy.catalog.build_policy import build_policy
-from dpproxy.config.key_file import load_key
+from dpproxy.config.key_file import load_keys
 from dpproxy.config.sections import BackendSection, ConfigError, Privacy, load
 from dpproxy.owner.init.columns import private_entries, public_entries
 from dpproxy.owner.init.guesses import with_guesses, with_views
@@ -88,7 +88,7 @@ def propose(
         except ConfigError as error:
             raise OutputError(f"the proposal would not do: {error.key}: {error.message}") from None
         key = file.absolute().parent / Privacy().key_file
-        load_key(key, may_make=True)
+        load_keys(key, may_make=True)
     return Proposal(file, key, schema, plan)
 
 

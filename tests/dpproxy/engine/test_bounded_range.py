@@ -167,7 +167,7 @@ def test_the_console_says_the_same(folder: Path) -> None:
     checked = BoundConfig.open(config)
     checked.backend.close()
     with opened_vault(config) as vault, closing(RollbackGuardedLedger(vault.ledger, vault.mark)) as ledger:
-        sources = Sources(lambda: checked, ledger, Probe({}), bytes(32), None, 1, datetime.now(UTC), None)
+        sources = Sources(lambda: checked, ledger, Probe({}), (bytes(32),), None, 1, datetime.now(UTC), None)
         page: Any = guarantees(sources, {})
     best = {name: one.best for one in page["promises"] for name in one.whose}
     assert {name: (bound.epsilon, bound.delta) for name, bound in best.items()} == EXPECTED

@@ -346,7 +346,9 @@ def test_what_is_looked_up_does_not_grow_with_history(service: Service, ann: Ana
     )
     epoch = service.answering.epochs.turn()
     nonce, streams = service.answering.epochs.nonces(epoch)
-    keys = ReleaseKeys(service.answering._release_key, nonce, streams, policy=service.answering._policy)
+    keys = ReleaseKeys(
+        service.answering._secrets(epoch).release, nonce, streams, policy=service.answering._policy
+    )
     wanted = sought(plan_release(asked.node, asked.terms, keys))
     assert len(wanted) == 4
     assert len(service.ledger.owned(f"analyst:{ann.name}", list(wanted))) == 1

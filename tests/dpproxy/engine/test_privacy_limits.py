@@ -13,6 +13,7 @@ import pytest
 from pydantic import ValidationError
 
 from dpproxy.backends.base import Cancellation
+from dpproxy.config.key_file import Keys
 from dpproxy.config.sections import Privacy
 from dpproxy.deployment.service import Service, configured
 from dpproxy.engine.executor import QueryEngine
@@ -137,7 +138,7 @@ def test_every_kind_of_question_is_answered_at_the_edges(service: Service, numbe
         planner,
         service.checked.backend,
         service.ledger,
-        bytes(32),
+        Keys(bytes(32)),
         lambda _: None,
         service.generation,
     )

@@ -10,6 +10,7 @@ from pathlib import Path
 import duckdb
 import pytest
 
+from dpproxy.config.key_file import load_keys, save_keys
 from dpproxy.deployment.service import Service, configured
 from rewriter.refusal import Refusal
 from tests.dpproxy.engine.test_executor import Analyst
@@ -120,6 +121,24 @@ def test_a_ledger_taken_as_it_is_draws_its_streams_anew(
     with on(folder, "2024-01-09", monkeypatch) as service:
         second = asked(Analyst(service, "ann"))
     assert near(second)
+    both = first.keys() & second.keys()
+    assert sum(first[cell] == second[cell] for cell in both) < len(both) / 2, "not the same noise again"
+
+
+def test_a_stream_has_one_key_and_another_begins_with_the_epoch_after_a_rotation(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    key = folder / ".dpproxy" / "key"
+    with on(folder, "2024-01-09", monkeypatch) as service:
+        first = asked(Analyst(service, "ann"))
+    save_keys(key, load_keys(key, may_make=False).rotated("2024-01-09"), replace=True)
+    with on(folder, "2024-01-09", monkeypatch) as service:
+        ann = Analyst(service, "ann")
+        assert asked(ann) == first
+        assert ann.used() == (1, 1)
+        monkeypatch.setattr(service.answering.epochs, "name", lambda: "2024-01-10")
+        second = asked(ann)
+        assert ann.used() == (2, 2), "a stream of its own"
     both = first.keys() & second.keys()
     assert sum(first[cell] == second[cell] for cell in both) < len(both) / 2, "not the same noise again"
 

@@ -1,7 +1,8 @@
-"""A backup that is made while a server answers, put back: no budget is given back without being said."""
+"""The owner's commands over the life of a deployment, each killed on its way: backup, restore, rotation of the key."""
 
 from __future__ import annotations
 
+import asyncio
 import json
 import shutil
 import signal
@@ -12,9 +13,15 @@ from fractions import Fraction
 from pathlib import Path
 from zipfile import ZipFile
 
+import httpx
 import pytest
 
+from dpproxy.config.key_file import load_keys
+from dpproxy.console.app import application
+from dpproxy.console.sources import Sources
+from dpproxy.deployment.service import Service, configured
 from tests import preloaded
+from tests.dpproxy.engine.test_executor import Analyst
 from tests.dpproxy.serving import POLICY, ROOT, make, serving, within
 
 pytestmark = pytest.mark.service
@@ -28,6 +35,8 @@ calls = 9
 period = "none"
 [budget.dataset]
 information = 50
+[audit]
+statements = true
 """
 COUNT = "SELECT COUNT(*) AS n FROM people WHERE person_id > {}"
 DYING = str(ROOT / "tests" / "dpproxy" / "dying.py")
@@ -160,3 +169,49 @@ def test_a_damaged_backup_changes_nothing(folder: Path) -> None:
     assert used() == before
     Path(".dpproxy/key").write_bytes(bytes(32))
     assert "another key" in failed("restore", "amid")
+
+
+def test_a_rotation_charges_nobody_and_leaves_nothing_to_the_key_before(folder: Path) -> None:
+    async def metrics(service: Service) -> int:
+        app = httpx.ASGITransport(application(Sources.of(service, lambda: b"", 1)))
+        async with httpx.AsyncClient(transport=app, base_url="http://localhost") as browser:
+            answer = await browser.get("/metrics", headers={"Authorization": f"Bearer {token}"})
+        return answer.status_code
+
+    def free() -> tuple[bool, int]:
+        """Whether ann's first question is, and what becomes of the first bearer token."""
+        with Service.start(configured(folder / "dpproxy.toml"), alone=True) as service:
+            ann = Analyst(service, "ann")
+            ((answer,),) = ann.ask(COUNT.format(1))
+            same = str(answer) == (folder / "first").read_text() and "no charge" in " ".join(ann.notices)
+            return same, asyncio.run(metrics(service))
+
+    def sent() -> list[str | None]:
+        return [
+            one["statement"] for one in json.loads(done("budget", "history", "ann", "--json"))["releases"]
+        ]
+
+    path, before = folder / ".dpproxy" / "key", load_keys(folder / ".dpproxy" / "key", may_make=False)
+    token = done("console", "token").strip()
+    done("budget", "verify")
+    killed("before:save keys", "key", "rotate")
+    assert path.read_bytes() == before.present
+    assert "kept for the answers of" in done("key", "rotate")
+    assert "kept for the answers of" in done("key", "show")
+    assert "still kept" in failed("key", "rotate")
+    assert free() == (True, 200)
+    assert COUNT.format(1) in sent(), "texts that the key before has sealed are opened"
+    assert "are found with it" in failed("key", "retire")
+    done("backup", "rotated")
+    killed("after:reseal", "key", "retire", "--now")
+    assert free() == (True, 200)
+    assert "There is one key" in done("key", "retire", "--now")
+    assert "one key alone" in failed("key", "retire")
+    both = load_keys(path, may_make=False)
+    assert (both.old, both.fake_salt) == (None, before.fake_salt)
+    assert before.present not in (both.present, *(one.read_bytes() for one in path.parent.glob("key*")))
+    assert free() == (False, 401), "its name has another key"
+    done("budget", "verify")
+    assert "another key" in failed("restore", "late")
+    done("key", "rotate", "--now")
+    assert load_keys(path, may_make=False).old is None
