@@ -48,6 +48,9 @@ _ALWAYS = {
     "log_destination": "stderr",
     # Analysts can provoke any number of errors, which must not fill the log.
     "log_min_messages": "log",
+    # Texts of statements have constants that may name persons; details of a crash have them, too.
+    "log_min_error_statement": "panic",
+    "log_error_verbosity": "terse",
     "log_checkpoints": "off",
     "timezone": "UTC",
     "log_timezone": "UTC",

@@ -225,6 +225,21 @@ def test_nobody_else_gets_in(running: Embedded, kept: Path) -> None:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root changes identity")
+def test_the_log_has_no_text_of_a_statement(running: Embedded, kept: Path) -> None:
+    """Constants may name persons; a session that is ended or dies is logged."""
+    with pytest.raises(psycopg.OperationalError):
+        one(running, "SELECT pg_terminate_backend(pg_backend_pid()), 'somebody@example.org'")
+    with psycopg.connect(running.conninfo()) as connection:
+        threading.Timer(0.3, os.kill, (connection.info.backend_pid, signal.SIGKILL)).start()
+        with pytest.raises(psycopg.OperationalError):
+            connection.execute("SELECT pg_sleep(20), 'somebody@example.org'")
+    deadline = time.monotonic() + 20
+    while "by signal 9" not in (told := (kept / "log").read_text()):
+        assert time.monotonic() < deadline
+    assert "terminating connection" in told
+    assert "somebody" not in told
+
+
 def test_root_runs_it_without_roots_rights(running: Embedded, kept: Path) -> None:
     status = Path(f"/proc/{postgres_in(kept)[0]}/status").read_text()
     assert "CapEff:\t0000000000000000" in status
