@@ -36,6 +36,7 @@ from dpproxy.deployment.service import MOST_WORKERS, BoundConfig, Service, confi
 from dpproxy.deployment.workers import Workers
 from dpproxy.owner import analysts, keys
 from dpproxy.owner import backup as owner_backup
+from dpproxy.owner import find as owner_find
 from dpproxy.owner.advise import Wishes
 from dpproxy.owner.init import domains as init_domains
 from dpproxy.owner.presets import Name as Preset
@@ -211,6 +212,21 @@ def restore(
     """Put the ledger of a backup in place, and key and configuration where they are missing."""
     with reported():
         owner_backup.restore(config, file, as_json=json)
+
+
+@app.command()
+def find(
+    file: Annotated[
+        typer.FileText,
+        typer.Argument(metavar="FILE", help="One value a line, such as a person's key; - for input."),
+    ],
+    config: ConfigFile = HERE,
+    json: Json = False,
+) -> None:
+    """Look for values in all that dpproxy keeps: ledger, configuration, logs and files; status 1 where one is found."""
+    values = list(dict.fromkeys(line for line in file.read().splitlines() if line.strip()))
+    with reported():
+        owner_find.find(configured(config), values, as_json=json)
 
 
 @app.command()

@@ -194,6 +194,11 @@ ELSEWHERE = (
         "dpproxy user passwd NAME",
         "tests/dpproxy/cli/test_serve.py::test_a_new_password_holds_at_once",
     ),
+    (
+        "docs/operating.md",
+        "dpproxy user remove NAME",
+        "tests/dpproxy/cli/test_serve.py::test_removing_an_analyst_ends_their_sessions_alone",
+    ),
     ("docs/identity.md", "dpproxy user add metabase", "tests/docs/test_identity.py::test_the_pool"),
     (
         ".*",
@@ -224,6 +229,12 @@ ELSEWHERE = (
         ".*",
         r"dpproxy key (rotate|retire|show)( --now)?",
         "tests/dpproxy/owner/test_lifecycle.py::test_a_rotation_charges_nobody_and_leaves_nothing_to_the_key_before",
+    ),
+    (
+        "docs/operating.md",
+        "dpproxy find keys.txt",
+        "tests/dpproxy/owner/test_lifecycle.py::"
+        "test_a_person_who_is_deleted_stands_nowhere_unless_an_analyst_has_named_them",
     ),
     (
         "docs/operating.md",

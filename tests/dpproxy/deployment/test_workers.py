@@ -194,6 +194,7 @@ def test_the_owner_sees_and_rules_all_workers(server: Running, folder: Path) -> 
         assert len({process for process, *_ in told_of("SHOW PLANS")}) == 3
         assert {("backend.url", "(set)", "no"), ("budget.information", "10", "yes")} <= told_of("SHOW CONFIG")
         assert len(told_of("SHOW VERSION")) == 1
+        assert {"SHOW SESSIONS", "KILL id", "PAUSE"} <= {command for command, *_ in told_of("SHOW HELP")}
         told.execute("PAUSE")
         with ThreadPoolExecutor(1) as thread:
             waiting = thread.submit(answered, found[1], COUNT.format(51))

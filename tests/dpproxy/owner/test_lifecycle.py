@@ -215,3 +215,19 @@ def test_a_rotation_charges_nobody_and_leaves_nothing_to_the_key_before(folder: 
     assert "another key" in failed("restore", "late")
     done("key", "rotate", "--now")
     assert load_keys(path, may_make=False).old is None
+
+
+def test_a_person_who_is_deleted_stands_nowhere_unless_an_analyst_has_named_them(folder: Path) -> None:
+    """Person 2 was named by a condition of ann's. A short number may stand in the milliseconds of a log."""
+    nobodys = "700300\n700451\nsomebody@example.org"
+    assert "None of the values" in done("find", "-", entry=nobodys)
+    status, out, error = within("find", "-", "--json", entry=f"{nobodys}\n2\n")
+    assert (status, error) == (1, "dpproxy: some of the values stand in what dpproxy keeps\n")
+    told = json.loads(out)
+    assert {one["line"] for one in told["found"]} == {4}
+    assert {one["place"] for one in told["found"]} >= {"ledger: entry.query", "ledger: texts of statements"}
+    assert told["not_looked_for_in_binary_files"] == [4]
+    Path(".dpproxy/ledger/log").write_text("somebody wrote 4711-0815 here")
+    assert "log" in within("find", "-", entry="4711-0815")[1]
+    assert within("find", "-", entry="Ulm")[0] == 1, "in the domain that the configuration has"
+    assert "one value a line" in within("find", "-", entry="")[2]
