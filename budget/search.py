@@ -17,7 +17,8 @@ SELECT wanted.number, count(*) FROM dpproxy_ledger.{table} AS held
 JOIN unnest(%(patterns)s::text[]) WITH ORDINALITY AS wanted (pattern, number) ON held.{column}::text ~ wanted.pattern
 GROUP BY wanted.number ORDER BY wanted.number
 """
-_ANSWERS = "SELECT answer FROM dpproxy_ledger.answer UNION ALL SELECT answer FROM dpproxy_ledger.publication"
+_ANSWERS = "SELECT answer FROM dpproxy_ledger.answer"
+_PUBLISHED = "SELECT answer FROM dpproxy_ledger.publication"
 _SEALED = "SELECT account, release_key, sealed FROM dpproxy_ledger.statement"
 
 
@@ -46,10 +47,17 @@ class LedgerSearch:
                 yield Occurrence(f"{table}.{column}", number - 1, times)
 
     def answers(self) -> Iterator[bytes]:
-        """Every stored answer, published ones too."""
+        """Every stored answer."""
+        return self._bytes(_ANSWERS)
+
+    def published(self) -> Iterator[bytes]:
+        """Every published answer."""
+        return self._bytes(_PUBLISHED)
+
+    def _bytes(self, statement: str) -> Iterator[bytes]:
         with self._store.snapshot() as moment:
-            for (answer,) in moment.rows(_ANSWERS):
-                yield answer
+            for (content,) in moment.rows(statement):
+                yield content
 
     def sealed(self) -> Iterator[tuple[str, bytes, bytes]]:
         """Every text of a statement: account, release key, and what the proxy has sealed."""

@@ -105,7 +105,7 @@ class Publishing:
         asking = {key: request.settings[key] for key in (*_KEPT, *_ASKED) if key in request.settings}
         query = replace(request, text=asked.query, settings=asking, kept={})
         released, notices = self._released(query, refresh)
-        rows = _rows(released.answer)
+        rows = rows_of(released.answer)
 
         def publish() -> Work:
             yield from placed(name, released.columns, rows, self._front.reader)
@@ -180,7 +180,7 @@ class Publishing:
         if published is None:
             yield from removed(name)
         elif answer is not None:
-            yield from placed(published.name, published.columns, _rows(answer), self._front.reader)
+            yield from placed(published.name, published.columns, rows_of(answer), self._front.reader)
             yield from told(published)
 
     # Changes of an existing answer
@@ -394,7 +394,8 @@ def _check_columns(columns: Sequence[Described]) -> None:
             )
 
 
-def _rows(answer: bytes) -> list[Row]:
+def rows_of(answer: bytes) -> list[Row]:
+    """The rows of a published answer as the ledger has it."""
     return [tuple(row) for row in json.loads(zlib.decompress(answer))]
 
 

@@ -173,6 +173,8 @@ def _replaced(path: Path) -> Iterator[Path]:
     new = path.with_name(f"{path.name}.new")
     handle = os.open(new, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
+        if os.fstat(handle).st_uid != os.geteuid():
+            raise OutputError(f"{new} belongs to somebody else")
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 
@@ -16,6 +16,7 @@ from budget.search import LedgerSearch, pattern, stands_in
 from budget.store import Pool, PostgresStore
 from dpproxy.config.key_file import load_keys
 from dpproxy.config.sections import Config
+from dpproxy.engine.published_tables import rows_of
 from dpproxy.engine.released_table import ReleasedTable
 from dpproxy.engine.sealed_texts import SealedTexts
 from dpproxy.owner.backup import ledger_server
@@ -67,14 +68,20 @@ def find(config: Config, values: Sequence[str], *, as_json: bool) -> None:
 
 
 def _in_answers(search: LedgerSearch, values: Sequence[str]) -> Iterator[tuple[str, int]]:
-    """Labels of groups; what is counted about them is noise and numbers."""
+    """Labels of groups, and what is published; what is counted about groups is noise and numbers."""
     for answer in search.answers():
-        labels = {
-            label for column in ReleasedTable.load(answer).keys for label in column if label is not None
-        }
-        for number, value in enumerate(values):
-            if any(stands_in(value, label) for label in labels):
-                yield "ledger: answers", number
+        yield from _in_labels("ledger: answers", values, ReleasedTable.load(answer).keys)
+    for answer in search.published():
+        yield from _in_labels("ledger: published answers", values, rows_of(answer))
+
+
+def _in_labels(
+    place: str, values: Sequence[str], labels: Iterable[Iterable[str | None]]
+) -> Iterator[tuple[str, int]]:
+    known = {label for some in labels for label in some if label is not None}
+    for number, value in enumerate(values):
+        if any(stands_in(value, label) for label in known):
+            yield place, number
 
 
 def _in_texts(config: Config, search: LedgerSearch, values: Sequence[str]) -> Iterator[tuple[str, int]]:

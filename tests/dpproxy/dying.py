@@ -1,6 +1,7 @@
 """Runs a dpproxy command that kills itself, as kill -9 would, when it reaches a point: dying.py POINT ARGUMENTS...
 
-A point is before:NAME or after:NAME of one of the calls that a private query goes through.
+A point is before:NAME or after:NAME of one of the calls that a private query, or a command of the owner's, goes
+through; at slow:NAME it lives, and takes 5 seconds longer.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -42,6 +44,9 @@ COMMANDS: dict[str, tuple[object, str]] = {
 
 def mortal(call: Callable[..., Any], when: str) -> Callable[..., Any]:
     def wrapped(*arguments: Any, **named: Any) -> Any:
+        if when == "slow":
+            time.sleep(5)
+            return call(*arguments, **named)
         if when == "before":
             os.kill(os.getpid(), signal.SIGKILL)
         result = call(*arguments, **named)
