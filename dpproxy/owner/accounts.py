@@ -276,6 +276,9 @@ def accept(config: Config, *, charged: bool, as_json: bool) -> None:
         before, whole = _marked(vault)
         vault.ledger.origins.accept(vault.data)
         charges = {} if whole or not charged else vault.ledger.charge_for_loss()
+        if not whole:
+            # It may cover entries that are missing now.
+            CheckpointFile(config.path(config.privacy.key_file)).path.unlink(missing_ok=True)
         # Last, so that an end in between leaves a ledger that serves nobody.
         now = vault.ledger.high_water.now()
         vault.mark.replace(now)

@@ -119,6 +119,7 @@ def folder(made: Path, tmp_path: Path) -> Iterator[Path]:
 def test_a_restore_gives_no_budget_back(folder: Path) -> None:
     """Nobody is served by a ledger that lacks a charge, before accounts have paid all that they had left."""
     before = used()
+    done("budget", "verify")
     assert "nobody is served before dpproxy budget accept" in done("restore", "amid")
     assert used()["analyst:ann"] == 2 < before["analyst:ann"]
     killed("after:charge", "budget", "accept")
@@ -131,6 +132,7 @@ def test_a_restore_gives_no_budget_back(folder: Path) -> None:
     status, out, told = within("query", "--analyst", "ann", "--format", "csv", COUNT.format(1))
     assert (status, "no charge" in told) == (0, True)
     assert out.split()[-1] == (folder / "first").read_text(), "what was paid for is read again"
+    assert not Path(".dpproxy/key.verified").exists(), "it may cover what is missing"
     done("budget", "export", "--format", "trail", "-o", "trail")
     done("audit", "trail")
     assert "Nothing is missing" in done("budget", "accept")
