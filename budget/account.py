@@ -16,6 +16,9 @@ Mode = Literal["enforce", "track"]
 Unit = Literal["information", "calls", "epsilon"]
 EntryKind = Literal["reserve", "settle", "spend", "release", "replay"]
 
+LOST_CHARGES = "charges that the ledger has lost"
+"""What the history of an account calls the charge for what may be missing."""
+
 
 @dataclass(frozen=True)
 class Charge:

@@ -18,6 +18,7 @@ from uuid import UUID
 
 from budget import statements, statements_accounts, statements_streams
 from budget.account import (
+    LOST_CHARGES,
     AboveReservation,
     AlreadyReached,
     AlreadyResolved,
@@ -58,8 +59,6 @@ from budget.units import MOST, UNBOUNDED
 _ATTEMPTS = 3
 _IDS = 256
 _KNOWN_DURABLE = 100_000
-LOST_CHARGES = "charges that the ledger has lost"
-"""What the history of an account calls the charge for what may be missing."""
 _MOST_OWNED = 100
 """Measures that are looked at for one question."""
 

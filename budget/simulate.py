@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from fractions import Fraction
 from uuid import UUID
 
-from budget.account import Charge, EntryRow, Limit
+from budget.account import LOST_CHARGES, Charge, EntryRow, Limit
 from budget.audit import Sums, moved
 
 PERIODS = {"day": timedelta(hours=24), "week": timedelta(hours=168), "month": timedelta(hours=720)}
@@ -83,7 +83,12 @@ def simulate(entries: Iterable[EntryRow], limits: Sequence[Limit]) -> tuple[Simu
     their first entry, under each limit in turn.
     """
     lives: dict[str, list[_Life]] = {}
+    lost: set[UUID] = set()
     for entry in entries:
+        if entry.query == LOST_CHARGES:
+            lost.add(entry.reservation)
+        if entry.reservation in lost:
+            continue  # nobody asked that
         if entry.account not in lives:
             lives[entry.account] = [_Life(limit) for limit in limits]
         for life in lives[entry.account]:

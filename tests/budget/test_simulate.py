@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from fractions import Fraction
 from uuid import UUID
@@ -11,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from budget.account import Charge, EntryKind, EntryRow, Exhausted, Limit
+from budget.account import LOST_CHARGES, Charge, EntryKind, EntryRow, Exhausted, Limit
 from budget.ledger import Ledger
 from budget.simulate import SimulatedPeriod, share_stopped, simulate
 
@@ -157,3 +158,11 @@ def test_the_ledger_refuses_what_the_simulation_stops(ledger: Ledger, account: C
             refused += 1
     (result,) = simulate(ledger.history.entries(tracked), [limit])
     assert sum(period.refused for period in result.periods) == refused == 3
+
+
+def test_what_was_charged_for_a_loss_is_no_question() -> None:
+    asked = history(("ann", "reserve", 0, 1, 0), ("ann", "settle", 1, 1, 5))
+    lost, spent = history(("dataset", "reserve", 2, 2, 0), ("dataset", "spend", 2, 2, 90), at_most=90)
+    entries = [*asked, replace(lost, query=LOST_CHARGES), replace(spent, query=None)]
+    limits = [Limit(100, 100, "none")]
+    assert simulate(entries, limits) == simulate(asked, limits)
