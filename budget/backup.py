@@ -36,6 +36,12 @@ SELECT relname, attname FROM pg_attribute JOIN pg_class ON pg_class.oid = attrel
 WHERE relnamespace = (SELECT oid FROM pg_namespace WHERE nspname = 'dpproxy_ledger') AND relkind = 'r'
     AND attidentity <> ''
 """
+_ACCEPTED = """
+INSERT INTO dpproxy_ledger.pinned (name, value)
+SELECT 'accepted ' || count(*) FILTER (WHERE name LIKE 'accepted %') + 1, max(value) FILTER (WHERE name = 'data')
+FROM dpproxy_ledger.pinned HAVING bool_or(name = 'data')
+"""
+"""Begins running counts again, as `Origins.accept`: the last step of one may be missing though its charge is there."""
 _OTHERS = """
 SELECT count(*) FROM pg_stat_activity
 WHERE datname = current_database() AND usename IS NOT NULL AND pid <> pg_backend_pid()
@@ -104,7 +110,8 @@ def save(conninfo: str, archive: ZipFile) -> Saved:
 def restore(conninfo: str, archive: ZipFile, saved: Saved) -> None:
     """Puts a ledger in the place of the one that there is, or leaves that as it is.
 
-    What was held when it was saved counts as having reached the backend, since its answer may have been sent.
+    What was held when it was saved counts as having reached the backend, since its answer may have been sent. Running
+    counts begin again.
     Raises BackupError for other files than were saved, or a newer version's; LedgerError where the ledger is in use, or
     the login may not make its schema; LedgerUnavailable.
     """
@@ -119,6 +126,7 @@ def restore(conninfo: str, archive: ZipFile, saved: Saved) -> None:
             schema.apply(connection, saved.version, len(schema.MIGRATIONS))
             schema.grant(connection)
             connection.execute(REACH_HELD)
+            connection.execute(_ACCEPTED)
     except errors.LockNotAvailable as error:
         raise LedgerError(_IN_USE) from error
     except errors.InsufficientPrivilege as error:

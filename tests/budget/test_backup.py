@@ -121,6 +121,7 @@ def test_a_restored_ledger_has_every_row_and_goes_on(
     used: tuple[Ledger, str], database: Callable[[], str]
 ) -> None:
     source, conninfo = used
+    source.origins.keep_to("these data")
     mark = source.high_water.now()
     archive, saved = saved_in(conninfo)
     assert (saved.ledger, saved.entry, saved.version) == (source.id, mark.number, len(MIGRATIONS))
@@ -130,9 +131,13 @@ def test_a_restored_ledger_has_every_row_and_goes_on(
     assert isinstance(reached, list)
     after = contents(other)
     assert len(after.pop("mark")) == len(reached) + 1  # type: ignore[arg-type]
+    pinned, restored = before.pop("pinned"), after.pop("pinned")
+    assert set(restored) - set(pinned) == {('("accepted 1","these data")',)}  # type: ignore[call-overload]
     assert after == before
     again = Ledger.open(other, PINNED, instance="the one before")
     again.high_water.check(mark)
+    again.origins.keep_to("these data")
+    assert again.origins.accepted() == 1, "running counts begin again"
     assert again.accounts.get("analyst:alice").used == Charge(5 * UNIT, 2 * UNIT), "what was held is charged"
     paid(again, "analyst:alice", 1)
     assert again.history.verify() is None
