@@ -8,7 +8,7 @@ WHEELS := --only-binary :all:
 export PYTHONDONTWRITEBYTECODE :=
 PIP_TOOLS := pip-tools==7.6.2
 
-.PHONY: help demo clients programs published image dist availability accuracy bench bench-ratios bench-growth bench-peers reproduce reproduce-sql audit audit-sql corpora coverage bench-scale stability generated oracle fuzz bench-noise bench-relay bench-planning ledger-torture bench-ledger spark test check test-slow lint format reference lines lock clean
+.PHONY: help demo clients identity programs published image dist availability accuracy bench bench-ratios bench-growth bench-peers reproduce reproduce-sql audit audit-sql corpora coverage bench-scale stability generated oracle fuzz bench-noise bench-relay bench-planning ledger-torture bench-ledger spark test check test-slow lint format reference lines lock clean
 
 # What each target does, the first sentence of it.
 help:
@@ -133,6 +133,12 @@ programs: $(VENV)/.dev
 	-$(MAKE) --keep-going $(VENV)-clients/.ready $(VENV)-dbt/.ready $(PROGRAMS:%=$(VENV)-%/.ready)
 	$(PY) -m tests.programs $(PROGRAM)
 
+# Analysts who log in by identity providers of others: oidc-provider of npm (needs node and npm). What is not installed is
+# skipped. Half a minute.
+identity: $(VENV)/.dev
+	-npm ci --silent --no-audit --no-fund --prefix tests/identity/node
+	$(PY) -m pytest -m slow tests/identity
+
 # A dashboard of six tiles over published answers, opened by 50 sessions: what is charged. Then a dbt project, with its dbt.
 published: $(VENV)/.dev $(VENV)-dbt/.ready
 	$(PY) -m tests.published $(CURDIR)/$(VENV)-dbt/bin/dbt
@@ -238,7 +244,7 @@ lock:
 
 # Removes environments, caches and the sample database.
 clean:
-	rm -rf .bench $(VENV) $(VENV)-opendp $(VENV)-spark $(VENV)-tpch $(VENV)-tpcds $(VENV)-clients $(VENV)-dbt $(PROGRAMS:%=$(VENV)-%) $(PEERS:%=$(VENV)-%) tests/clients/node/node_modules .mypy_cache .ruff_cache .pytest_cache sample_data/.dpproxy
+	rm -rf .bench $(VENV) $(VENV)-opendp $(VENV)-spark $(VENV)-tpch $(VENV)-tpcds $(VENV)-clients $(VENV)-dbt $(PROGRAMS:%=$(VENV)-%) $(PEERS:%=$(VENV)-%) tests/clients/node/node_modules tests/identity/node/node_modules .mypy_cache .ruff_cache .pytest_cache sample_data/.dpproxy
 
 $(VENV)/.run: requirements.lock pyproject.toml
 	$(PYTHON) -m venv $(VENV)

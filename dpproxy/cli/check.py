@@ -16,7 +16,7 @@ from dpproxy.owner.check import (
     rows_per_unit,
     shown_name,
 )
-from dpproxy.owner.check_warnings import warnings
+from dpproxy.owner.check_warnings import providers, warnings
 from dpproxy.owner.limit_drift import beside_ledger
 from dpproxy.owner.overview import answered, changes, enough, learnt
 from dpproxy.reporting.tables import print_json, print_table
@@ -28,7 +28,12 @@ def report(checked: BoundConfig, *, details: bool, as_json: bool) -> None:
     """Prints what a checked configuration means; `details`: every column's class, and every accounting."""
     policy, privacy, budget = checked.policy, checked.config.privacy, checked.config.budget
     limits, found = limits_of(budget, privacy), beside_ledger(checked)
-    told = [*checked.warnings, *warnings(checked, limits, found.privacy), *found.told]
+    told = [
+        *checked.warnings,
+        *warnings(checked, limits, found.privacy),
+        *found.told,
+        *providers(checked.config),
+    ]
     tables = tuple(policy.tables.values())
     columns = classes(policy, checked.config.tables, privacy)
     bounds = guarantees(limits, found.privacy)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from typing import Annotated, Literal
+from urllib.parse import urlsplit
 
-from pydantic import BaseModel, BeforeValidator, Field
+from pydantic import BaseModel, BeforeValidator, Field, model_validator
 
-from dpproxy.config.values import SECTION
+from dpproxy.config.values import SECTION, is_loopback
 from dpproxy.pgwire.identifiers import possible_name
 
 OWNER = "owner"
@@ -22,6 +23,20 @@ def is_pattern(name: str) -> bool:
     (True, False)
     """
     return "*" in name or "?" in name
+
+
+def is_https(url: str) -> bool:
+    """Whether a URL names a host by https, or by http one that only this machine can reach.
+
+    >>> is_https("https://login.example.com"), is_https("http://127.0.0.1:8080/x"), is_https("http://example.com")
+    (True, True, False)
+    """
+    try:
+        parts = urlsplit(url)
+        host, _ = parts.hostname, parts.port
+    except ValueError:
+        return False
+    return bool(host) and (parts.scheme == "https" or (parts.scheme == "http" and is_loopback(host or "")))
 
 
 def _name(value: object) -> object:
@@ -51,11 +66,23 @@ class TokensSection(_Logins):
     """[identity.tokens]: analysts, by name or by pattern, who log in by a signed token in place of a password."""
 
     analysts: Annotated[list[Name], Field(min_length=1)]
-    key_file: str
     issuer: str = Field(min_length=1)
     audience: str = Field(min_length=1)
+    key_file: str = ""
+    ca_file: str = ""
+    clients: list[str] = []
     algorithm: Algorithm = "RS256"
     claim: str = Field(default="sub", min_length=1)
+
+    @model_validator(mode="after")
+    def _keys_from_somewhere(self) -> TokensSection:
+        if not self.key_file and not is_https(self.issuer):
+            raise ValueError("without key_file the issuer is asked for its keys: issuer is a URL with https")
+        if self.key_file and self.ca_file:
+            raise ValueError(
+                "ca_file is for an issuer that is asked for its keys: leave key_file or ca_file out"
+            )
+        return self
 
 
 class IdentitySection(_Logins):

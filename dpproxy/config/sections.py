@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime as dt
 import difflib
-import ipaddress
 import json
 import re
 import tomllib
@@ -28,7 +27,7 @@ from budget.units import MICRO, MOST
 from dpproxy.config.identity import IdentitySection
 from dpproxy.config.mechanism_limits import LEAST_EPSILON, MOST_FETCHED, between, impossible
 from dpproxy.config.precision import LEVELS, Target
-from dpproxy.config.values import MEMORY, SECTION, duration, exact, memory_bytes
+from dpproxy.config.values import MEMORY, SECTION, duration, exact, is_loopback, memory_bytes
 from mechanisms.distinct_count import MOST_BOUNDS
 from mechanisms.partition_selection import ONE
 from mechanisms.quantile import MOST_LEVELS
@@ -125,7 +124,7 @@ class ServerSection(_Section):
     @property
     def loopback(self) -> bool:
         """Whether only this machine can connect."""
-        return _loopback(self.host)
+        return is_loopback(self.host)
 
     @property
     def http_address(self) -> tuple[str, int]:
@@ -148,16 +147,9 @@ class ServerSection(_Section):
             raise ValueError("tls_client_ca needs tls_cert and tls_key")
         if self.tls_client_ca and self.auth == "trust":
             raise ValueError('tls_client_ca goes with auth = "scram": "trust" would ask for no certificate')
-        if self.http and not _loopback(self.http_address[0]) and not self.tls_cert:
+        if self.http and not is_loopback(self.http_address[0]) and not self.tls_cert:
             raise ValueError(f"http {self.http} is not loopback: set tls_cert and tls_key")
         return self
-
-
-def _loopback(host: str) -> bool:
-    try:
-        return host == "localhost" or ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 class BackendSection(_Section):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import ipaddress
 import re
 from decimal import Decimal, InvalidOperation
 from fractions import Fraction
@@ -51,6 +52,18 @@ def comparable(left: str, right: str) -> bool:
     """
     bases = {base(left), base(right)}
     return left == right or bases <= {*_INTEGERS, "numeric"} or bases <= set(_TEXTS)
+
+
+def is_loopback(host: str) -> bool:
+    """Whether an address can only be reached from this machine.
+
+    >>> is_loopback("127.0.0.1"), is_loopback("localhost"), is_loopback("0.0.0.0"), is_loopback("::1")
+    (True, True, False, True)
+    """
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 def exact(written: str) -> Fraction:

@@ -30,6 +30,7 @@ from dpproxy.backends.base import Backend, BackendError, BackendSchema, BackendU
 from dpproxy.catalog.build_policy import build_policy, open_backend, policy_warnings, unit_name
 from dpproxy.config.epoch import epoch_name
 from dpproxy.config.highwater_file import MarkFile, mark_path
+from dpproxy.config.identity import TokensSection
 from dpproxy.config.key_file import Keys, load_keys
 from dpproxy.config.sections import Config, ConfigError, ServerSection, load
 from dpproxy.deployment.administration import Owner
@@ -47,7 +48,8 @@ from dpproxy.front.front import Front, FrontError
 from dpproxy.reporting.rows import RowSet
 from dpproxy.server import local_client
 from dpproxy.server.impersonation import Identity, no_owner
-from dpproxy.server.jwt import KeyFileError, Tokens
+from dpproxy.server.issuer import Issuer, KeyFile, Keys, KeysUnavailable
+from dpproxy.server.jwt import Tokens
 from dpproxy.server.listener import Rooms, Server, ServerError, ServerSettings, Shared, tls_of
 from dpproxy.telemetry.metrics import Metrics
 from dpproxy.telemetry.observer import Observer, Watchers
@@ -596,19 +598,28 @@ def tokens_of(config: Config) -> Tokens | None:
     section = config.identity.tokens
     if section is None:
         return None
-    tokens = Tokens(
+    key = "key_file" if section.key_file else "ca_file"
+    try:
+        keys = _issuers_keys(config, section)
+    except KeysUnavailable as error:
+        raise ConfigError(config.file, f"identity.tokens.{key}", str(error)) from None
+    return Tokens(
         tuple(section.analysts),
-        config.path(section.key_file),
+        keys,
         section.issuer,
         section.audience,
+        tuple(section.clients),
         section.algorithm,
         section.claim,
     )
-    try:
-        tokens.check()
-    except KeyFileError as error:
-        raise ConfigError(config.file, "identity.tokens.key_file", str(error)) from None
-    return tokens
+
+
+def _issuers_keys(config: Config, section: TokensSection) -> Keys:
+    if section.key_file:
+        file = KeyFile(config.path(section.key_file))
+        file.read()
+        return file
+    return Issuer(section.issuer, config.path(section.ca_file) if section.ca_file else None)
 
 
 def open_front(config: Config, *, workers: int = 1) -> Front:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import stat
 from collections.abc import Iterator
 from fractions import Fraction
@@ -10,9 +11,10 @@ from budget.accounting import guarantee
 from dpproxy.catalog.build_policy import unit_words
 from dpproxy.config.sections import AccountLimit, Config, Privacy
 from dpproxy.config.values import NUMBERS, base
-from dpproxy.deployment.service import BoundConfig
+from dpproxy.deployment.service import BoundConfig, tokens_of
 from dpproxy.owner.attacker_advantage import together
 from dpproxy.owner.people import other_people
+from dpproxy.server.issuer import Issuer, KeysUnavailable
 from rewriter.policy import UNBOUNDED, Column, Table
 
 MOST_EPSILON = 50
@@ -37,6 +39,16 @@ def warnings(checked: BoundConfig, limits: list[AccountLimit], privacy: Privacy)
     yield from _weak(privacy, limits)
     yield from _uncapped(checked.config, limits)
     yield from _open_key(checked.config)
+
+
+def providers(config: Config) -> Iterator[str]:
+    """One line for each identity provider that gives no keys now; asks it, for some seconds."""
+    tokens = tokens_of(config)
+    if tokens is not None and isinstance(tokens.keys, Issuer):
+        try:
+            asyncio.run(tokens.keys.fetched())
+        except KeysUnavailable as error:
+            yield f"identity.tokens: nobody could log in by a token now: {error}"
 
 
 def _floats(shown: str, table: Table) -> Iterator[str]:

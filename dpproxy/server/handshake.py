@@ -124,8 +124,7 @@ class Entrance:
     async def _ask_token(self, channel: Channel, user: str, tokens: Tokens) -> None:
         token = await ask_in_cleartext(channel)
         await self._turn(channel, user)
-        loop = asyncio.get_running_loop()
-        if not await loop.run_in_executor(self._threads, tokens.proves, user, token):
+        if not await tokens.proves(user, token):
             raise Refusal(
                 "28P01",
                 f'token authentication failed for user "{user}"',

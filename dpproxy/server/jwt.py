@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from pathlib import Path
+from typing import Any
 
 import jwt
-from cryptography.exceptions import UnsupportedAlgorithm
-from cryptography.hazmat.primitives.serialization import load_pem_public_key
+
+from dpproxy.server.issuer import Keys, KeysUnavailable
 
 LEEWAY_SECONDS = 30
 """How far the issuer's clock may be off."""
-
-
-class KeyFileError(Exception):
-    """The issuer's keys cannot be read; the message says why."""
+_KINDS = ("jwt", "at+jwt")
+"""Of the header's `typ`: a provider also signs what proves no login, such as that somebody has logged out."""
 
 
 @dataclass(frozen=True)
@@ -25,16 +23,18 @@ class Tokens:
 
     Attributes:
         analysts: names and patterns of those who log in by token only.
-        key_file: the issuer's public key (PEM) or keys (JWKS), read at each login.
+        keys: where the issuer's keys are.
         issuer, audience: what the token's iss and aud must be.
+        clients: for whom a token may be issued (azp), besides the audience itself.
         algorithm: the only one that signatures may have.
         claim: the claim that names the analyst.
     """
 
     analysts: tuple[str, ...]
-    key_file: Path
+    keys: Keys
     issuer: str
     audience: str
+    clients: tuple[str, ...]
     algorithm: str
     claim: str
 
@@ -42,49 +42,31 @@ class Tokens:
         """Whether this analyst logs in by a token, and by nothing else."""
         return any(fnmatchcase(user, pattern) for pattern in self.analysts)
 
-    def proves(self, user: str, token: str) -> bool:
+    async def proves(self, user: str, token: str) -> bool:
         """Whether a token says that its bearer is `user`: signed, of the issuer, for this audience, not expired."""
         try:
+            head = jwt.get_unverified_header(token)
+            if str(head.get("typ", "jwt")).lower().removeprefix("application/") not in _KINDS:
+                return False
+            key = await self.keys.named(head.get("kid"))
             claims = jwt.decode(
                 token,
-                self._key(token),
+                key,
                 algorithms=[self.algorithm],
                 audience=self.audience,
                 issuer=self.issuer,
                 leeway=LEEWAY_SECONDS,
                 options={"require": ["exp", "iss", "aud", self.claim]},
             )
-        except (jwt.PyJWTError, KeyFileError, TypeError, ValueError):
+        except (jwt.PyJWTError, KeysUnavailable, TypeError, ValueError, RecursionError):
             return False
-        return claims.get(self.claim) == user
+        return claims[self.claim] == user and self._for_us(claims) and self._verified(claims)
 
-    def check(self) -> None:
-        """Raises KeyFileError where the issuer's keys cannot be read."""
-        keys = self._keys()
-        if isinstance(keys, bytes):
-            try:
-                load_pem_public_key(keys)
-            except (ValueError, UnsupportedAlgorithm):
-                raise KeyFileError(f"{self.key_file} holds no public key in PEM, nor a JWKS") from None
+    def _for_us(self, claims: Mapping[str, Any]) -> bool:
+        """Whether it was issued for a known client; one with several audiences has to name it (OIDC Core, 3.1.3.7)."""
+        several = claims["aud"] not in (self.audience, [self.audience])
+        return claims.get("azp", None if several else self.audience) in (self.audience, *self.clients)
 
-    def _key(self, token: str) -> jwt.PyJWK | bytes:
-        """The key that signed a token, by its `kid` where there are several."""
-        keys = self._keys()
-        if isinstance(keys, bytes):
-            return keys
-        name = jwt.get_unverified_header(token).get("kid")
-        meant = [key for key in keys.keys if name is None or key.key_id == name]
-        if len(meant) != 1:
-            raise KeyFileError("no one key of the issuer is meant")
-        return meant[0]
-
-    def _keys(self) -> jwt.PyJWKSet | bytes:
-        try:
-            content = self.key_file.read_bytes()
-            if not content.lstrip().startswith(b"{"):
-                return content
-            return jwt.PyJWKSet.from_dict(json.loads(content))
-        except OSError as error:
-            raise KeyFileError(f"{self.key_file} cannot be read ({error.strerror})") from None
-        except (jwt.PyJWTError, ValueError) as error:
-            raise KeyFileError(f"{self.key_file} holds no JWKS: {error}") from None
+    def _verified(self, claims: Mapping[str, Any]) -> bool:
+        """Whether an address is the bearer's: providers let people write any that they have not proved yet."""
+        return self.claim != "email" or claims.get("email_verified", True) in (True, "true")

@@ -17,6 +17,7 @@ from functools import partial
 from typing import Literal
 
 from dpproxy.config.identity import OWNER
+from dpproxy.config.values import is_loopback
 from dpproxy.engine.request import QueryRequest
 from dpproxy.pgwire import messages as m
 from dpproxy.pgwire.startup import Startup
@@ -33,7 +34,7 @@ from dpproxy.server.neighbours import Neighbours
 from dpproxy.server.session import SHUTDOWN, Services, Session, StatementHandler, nothing_published
 from dpproxy.server.session_limit import SessionLimit
 from dpproxy.server.shutdown import ending
-from dpproxy.server.tls import Tls, is_loopback, tls_for
+from dpproxy.server.tls import Tls, tls_for
 from dpproxy.server.transport import Address, Channel, ConnectionEnded
 from dpproxy.telemetry.observer import Observer
 from dpproxy.telemetry.stages import Observe, unobserved

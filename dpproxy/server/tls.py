@@ -22,18 +22,6 @@ ALPN = "postgresql"
 """The protocol that TLS negotiates; a client that begins with TLS has to name it."""
 
 
-def is_loopback(host: str) -> bool:
-    """Whether an address can only be reached from this machine.
-
-    >>> is_loopback("127.0.0.1"), is_loopback("localhost"), is_loopback("0.0.0.0"), is_loopback("::1")
-    (True, True, False, True)
-    """
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
-
-
 @dataclass(frozen=True)
 class Tls:
     """A listener's TLS; `binding`: what SCRAM-SHA-256-PLUS binds a login to (RFC 5929, tls-server-end-point)."""

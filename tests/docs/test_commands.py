@@ -133,6 +133,10 @@ MAKE = {
         "--seconds 1800 --engines duckdb,postgresql",
         "tests/oracle/test_oracle.py::test_a_unit_does_what_its_price_assumes_and_nothing_to_others",
     ),
+    "identity": (
+        "-m pytest -m slow tests/identity",
+        "tests/dpproxy/server/test_jwt.py::test_a_token_is_a_password",
+    ),
     "programs": (
         "-m tests.programs ",
         "tests/programs/test_table.py::test_a_row_has_the_actions_of_its_program",

@@ -10,8 +10,6 @@ from pathlib import Path
 
 import psycopg
 import pytest
-from cryptography.hazmat.primitives import serialization
-from cryptography.hazmat.primitives.asymmetric import rsa
 
 from rewriter.statements.comments import attributed
 from tests.dpproxy.serving import POLICY, ROOT, Running, command, make, serving
@@ -29,9 +27,6 @@ STATEMENT = re.compile(r"((?:--[^\n]*\n)?[^;]+);(?:[ ]*-- (\S+))?\n")
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     folder = tmp_path_factory.mktemp("identity")
-    public = rsa.generate_private_key(public_exponent=65537, key_size=2048).public_key()
-    kind = serialization.PublicFormat.SubjectPublicKeyInfo
-    (folder / "issuer.pem").write_bytes(public.public_bytes(serialization.Encoding.PEM, kind))
     make(folder, POLICY + SERVICES + TOKENS)
     command("user", "add", "metabase", "--password-stdin", folder=folder, entry="red-pencil\n")
     with serving(["serve", "-c", str(folder / "dpproxy.toml"), "--port", "0"], folder=folder) as running:

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import ssl
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import jwt
@@ -18,7 +23,11 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 import dpproxy_client
 from dpproxy.config.sections import ConfigError, load
 from dpproxy.deployment.service import tokens_of
+from dpproxy.owner.check_warnings import providers
 from dpproxy.pgwire.startup import startup_packet
+from dpproxy.server import issuer as issuers
+from dpproxy.server.jwt import Tokens
+from tests.dpproxy.certificates import Authority
 from tests.dpproxy.serving import COUNT, POLICY, Running, command, make, serving
 from tests.dpproxy.wire import Raw, errors
 
@@ -28,11 +37,11 @@ information = 3000
 calls = 300
 [identity.tokens]
 analysts = ["*@example.com", "tina"]
-key_file = "{key_file}"
-issuer = "https://login.example.com"
+{keys}
 audience = "dpproxy"
 claim = "email"
 """
+FILE = 'issuer = "https://login.example.com"\nkey_file = "{}"'
 
 
 @dataclass(frozen=True)
@@ -40,6 +49,7 @@ class Issuer:
     """An identity provider with a key pair."""
 
     private: rsa.RSAPrivateKey
+    url: str = "https://login.example.com"
 
     def public(self) -> bytes:
         kind = serialization.PublicFormat.SubjectPublicKeyInfo
@@ -51,15 +61,44 @@ class Issuer:
 
     def token(self, user: str, *, algorithm: str = "RS256", name: str | None = None, **claims: Any) -> str:
         now = int(time.time())
-        usual = {"iss": "https://login.example.com", "aud": "dpproxy", "email": user, "exp": now + 300}
+        usual = {"iss": self.url, "aud": "dpproxy", "email": user, "exp": now + 300}
         said = {key: value for key, value in {**usual, **claims}.items() if value is not None}
         headers = None if name is None else {"kid": name}
         return jwt.encode(said, self.private, algorithm=algorithm, headers=headers)
 
 
-@pytest.fixture(scope="module")
-def issuer() -> Issuer:
-    return Issuer(rsa.generate_private_key(public_exponent=65537, key_size=2048))
+class Provider(ThreadingHTTPServer):
+    """An issuer's web server on loopback. `documents`: by path, what it answers with; `asked`: the paths."""
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), Answer)
+        self.url = f"http://127.0.0.1:{self.server_port}"
+        self.asked: list[str] = []
+        self.documents: dict[str, object] = {}
+        self.describe(issuer=self.url, jwks_uri=f"{self.url}/keys")
+
+    def describe(self, **document: object) -> None:
+        self.documents["/.well-known/openid-configuration"] = document
+
+    def publish(self, *keys: dict[str, Any]) -> None:
+        self.documents["/keys"] = {"keys": keys}
+
+
+class Answer(BaseHTTPRequestHandler):
+    server: Provider
+
+    def do_GET(self) -> None:
+        self.server.asked.append(self.path)
+        said = self.server.documents.get(self.path)
+        if callable(said):
+            said(self)
+            return
+        self.send_response(404 if said is None else 200)
+        self.end_headers()
+        self.wfile.write(json.dumps(said).encode())
+
+    def log_message(self, *_: object) -> None:
+        pass
 
 
 @pytest.fixture(scope="module")
@@ -67,11 +106,32 @@ def other() -> Issuer:
     return Issuer(rsa.generate_private_key(public_exponent=65537, key_size=2048))
 
 
+@contextmanager
+def running() -> Iterator[Provider]:
+    with Provider() as provider:
+        Thread(target=provider.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
+        yield provider
+        provider.shutdown()
+
+
+@pytest.fixture
+def provider() -> Iterator[Provider]:
+    with running() as one:
+        yield one
+
+
+@pytest.fixture(scope="module")
+def issuer() -> Iterator[Issuer]:
+    with running() as provider:
+        issuer = Issuer(rsa.generate_private_key(public_exponent=65537, key_size=2048), provider.url)
+        provider.publish(issuer.jwks("first"))
+        yield issuer
+
+
 @pytest.fixture(scope="module")
 def served(issuer: Issuer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     folder = tmp_path_factory.mktemp("tokens")
-    (folder / "issuer.pem").write_bytes(issuer.public())
-    make(folder, POLICY + SECTION.format(key_file="issuer.pem"))
+    make(folder, POLICY + SECTION.format(keys=f'issuer = "{issuer.url}"\nclients = ["cli"]'))
     for name in ("ann", "tina"):
         command("user", "add", name, "--password-stdin", folder=folder, entry="red-pencil\n")
     with serving(["serve", "-c", str(folder / "dpproxy.toml"), "--port", "0"], folder=folder) as running:
@@ -103,12 +163,11 @@ def test_others_have_their_passwords(served: Running) -> None:
         assert connection.execute("SELECT current_user").fetchone() == ("ann",)
 
 
-@pytest.mark.service
-def test_what_proves_nothing(served: Running, issuer: Issuer, other: Issuer) -> None:
+def test_what_proves_nothing(issuer: Issuer, other: Issuer, tmp_path: Path) -> None:
     user, now = "eve@example.com", int(time.time())
     unsigned = jwt.encode({"email": user, "aud": "dpproxy", "exp": now + 300}, "", algorithm="none")
     forged = jwt.encode(
-        {"iss": "https://login.example.com", "aud": "dpproxy", "email": user, "exp": now + 300},
+        {"iss": issuer.url, "aud": "dpproxy", "email": user, "exp": now + 300},
         "a secret that is shared by nobody at all",
         algorithm="HS256",
     )
@@ -125,18 +184,29 @@ def test_what_proves_nothing(served: Running, issuer: Issuer, other: Issuer) -> 
         "for another audience": issuer.token(user, aud="other"),
         "without an audience": issuer.token(user, aud=None),
         "without a name": issuer.token(user, email=None),
+        "for another client": issuer.token(user, azp="other"),
+        "for several, of nobody": issuer.token(user, aud=["dpproxy", "other"]),
+        "of the future": issuer.token(user, iat=now + 300),
+        "an address that nobody has proved": issuer.token(user, email_verified=False),
+        "by a key of another name": issuer.token(user, name="second"),
         "no token": "red-pencil",
     }
-    failed = []
-    for number, (what, token) in enumerate(wrong.items()):
-        with pytest.raises(psycopg.OperationalError) as caught:
-            served.connect(
-                user if what != "for somebody else" else f"other{number}@example.com", token
-            ).close()
-        failed += [what] if "token authentication failed" in str(caught.value) else []
-        if number % 4 == 3:
-            served.connect(user, issuer.token(user)).close()
-    assert failed == [*wrong]
+    tokens = made(tmp_path, f'issuer = "{issuer.url}"')
+
+    async def believed() -> list[str]:
+        assert await tokens.proves(user, issuer.token(user))
+        return [what for what, token in wrong.items() if await tokens.proves(user, token)]
+
+    assert asyncio.run(believed()) == []
+
+
+@pytest.mark.service
+def test_a_token_of_somebody_else(served: Running, issuer: Issuer) -> None:
+    for token in (issuer.token("ann@example.com"), issuer.token("eve@example.com", aud="other")):
+        with pytest.raises(
+            psycopg.OperationalError, match=r'token authentication failed for user "eve@example\.com"'
+        ):
+            served.connect("eve@example.com", token)
 
 
 @pytest.mark.service
@@ -155,16 +225,164 @@ def test_no_token_is_asked_for_outside_of_tls(served: Running) -> None:
         assert "TLS" in errors(seen)[0]["M"]
 
 
-def test_keys_of_a_jwks_go_by_their_names(issuer: Issuer, other: Issuer, tmp_path: Path) -> None:
-    (tmp_path / "keys.json").write_text(json.dumps({"keys": [issuer.jwks("new"), other.jwks("old")]}))
-    tokens = tokens_of(load(make(tmp_path, POLICY + SECTION.format(key_file="keys.json"))))
+def made(folder: Path, keys: str) -> Tokens:
+    tokens = tokens_of(load(make(folder, POLICY + SECTION.format(keys=keys))))
     assert tokens is not None
-    assert tokens.proves("a@example.com", issuer.token("a@example.com", name="new"))
-    assert tokens.proves("a@example.com", other.token("a@example.com", name="old"))
-    assert not tokens.proves("a@example.com", issuer.token("a@example.com", name="old"))
-    assert not tokens.proves("a@example.com", issuer.token("a@example.com"))
-    (tmp_path / "keys.json").write_text(json.dumps({"keys": [issuer.jwks("new")]}))
-    assert not tokens.proves("a@example.com", other.token("a@example.com", name="old"))
+    return tokens
+
+
+def test_keys_of_a_jwks_go_by_their_names(other: Issuer, tmp_path: Path) -> None:
+    first = Issuer(rsa.generate_private_key(public_exponent=65537, key_size=2048))
+    (tmp_path / "keys.json").write_text(json.dumps({"keys": [first.jwks("new"), other.jwks("old")]}))
+    tokens = made(tmp_path, FILE.format("keys.json"))
+
+    def proves(token: str) -> bool:
+        return asyncio.run(tokens.proves("a@example.com", token))
+
+    assert proves(first.token("a@example.com", name="new"))
+    assert proves(other.token("a@example.com", name="old"))
+    assert not proves(first.token("a@example.com", name="old"))
+    assert not proves(first.token("a@example.com"))
+    (tmp_path / "keys.json").write_text(json.dumps({"keys": [first.jwks("new")]}))
+    assert not proves(other.token("a@example.com", name="old"))
+    (tmp_path / "keys.json").write_bytes(first.public())
+    assert proves(first.token("a@example.com"))
+
+
+def test_for_whom_a_token_was_issued(served: Running, issuer: Issuer) -> None:
+    user = "eve@example.com"
+    for claims in (
+        {"azp": "cli"},
+        {"azp": "dpproxy", "aud": ["dpproxy", "other"]},
+        {"aud": ["dpproxy"]},
+        {"email_verified": True},
+    ):
+        served.connect(user, issuer.token(user, **claims)).close()
+
+
+def test_a_token_of_another_kind_proves_nothing(tmp_path: Path, other: Issuer) -> None:
+    (tmp_path / "issuer.pem").write_bytes(other.public())
+    tokens = made(tmp_path, FILE.format("issuer.pem"))
+    for kind, proves in (("JWT", True), ("at+jwt", True), ("logout+jwt", False)):
+        claims = jwt.decode(other.token("a@example.com"), options={"verify_signature": False})
+        token = jwt.encode(claims, other.private, algorithm="RS256", headers={"typ": kind})
+        assert asyncio.run(tokens.proves("a@example.com", token)) == proves
+
+
+def test_keys_are_fetched_once_and_again_for_an_unknown_name(
+    provider: Provider, other: Issuer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mine = replace(other, url=provider.url)
+    provider.publish(mine.jwks("first"))
+    tokens = made(tmp_path, f'issuer = "{provider.url}"')
+
+    async def proved(*names: str) -> list[bool]:
+        some = [tokens.proves("a@example.com", mine.token("a@example.com", name=name)) for name in names]
+        return list(await asyncio.gather(*some))
+
+    async def logins() -> None:
+        assert await proved(*["first"] * 20) == [True] * 20
+        assert len(provider.asked) == 2
+        provider.publish(mine.jwks("second"))
+        # Within the brake's seconds nobody has it asked again, by whatever names.
+        assert await proved("second", "third", "first") == [False, False, True]
+        assert len(provider.asked) == 2
+        monkeypatch.setattr(issuers, "BRAKE_SECONDS", 0.0)
+        assert await proved("second") == [True]
+        assert await proved("first") == [False]
+        # The issuer is away: what is known holds, until it is too old.
+        provider.documents.clear()
+        monkeypatch.setattr(issuers, "FRESH_SECONDS", 0.0)
+        assert await proved("second") == [True]
+        monkeypatch.setattr(issuers, "KEPT_SECONDS", 0.0)
+        assert await proved("second") == [False]
+
+    asyncio.run(logins())
+
+
+def raw(answer: bytes) -> Callable[[Answer], object]:
+    return lambda request: request.wfile.write(answer)
+
+
+def silent(request: Answer) -> None:
+    time.sleep(1)
+
+
+def drips(request: Answer) -> None:
+    request.wfile.write(b"HTTP/1.1 200 OK\r\n")
+    for _ in range(20):
+        request.wfile.write(b"X: y\r\n")
+        request.wfile.flush()
+        time.sleep(0.05)
+
+
+WRONG: dict[str, tuple[str, object]] = {
+    "another issuer": ("is of another issuer", {"issuer": "http://127.0.0.1:1", "jwks_uri": "{url}/keys"}),
+    "a slash more": ("is of another issuer", {"issuer": "{url}/", "jwks_uri": "{url}/keys"}),
+    "keys in the clear": ("no jwks_uri with https", {"issuer": "{url}", "jwks_uri": "http://192.0.2.1/keys"}),
+    "keys of a file": ("no jwks_uri with https", {"issuer": "{url}", "jwks_uri": "file:///etc/passwd"}),
+    "no keys": ("no jwks_uri with https", {"issuer": "{url}"}),
+    "keys that are none": ("holds no JWKS", {"issuer": "{url}", "jwks_uri": "{url}/none"}),
+    "a list": ("holds no JSON object", [1]),
+    "a redirect": ("status 302", raw(b"HTTP/1.1 302 Found\r\nLocation: /keys\r\nContent-Length: 0\r\n\r\n")),
+    "too much": ("has more than", raw(b"HTTP/1.1 200 OK\r\n\r\n" + b" " * (issuers.MOST_BYTES + 1))),
+    "a header without end": ("RemoteProtocolError", raw(b"HTTP/1.1 200 OK\r\nX: " + b"y" * (1 << 20))),
+    "not HTTP": ("RemoteProtocolError", raw(b"SSH-2.0\r\n\r\n")),
+    "half an answer": ("RemoteProtocolError", raw(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n{")),
+    "deep": ("holds no JSON object", raw(b"HTTP/1.1 200 OK\r\n\r\n" + b"[" * 200_000)),
+    "silence": ("does not answer within", silent),
+    "drops": ("does not answer within", drips),
+}
+
+
+@pytest.mark.parametrize("what", WRONG)
+def test_an_issuer_that_lies_or_hangs(provider: Provider, what: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(issuers, "SECONDS", 0.3)
+    why, document = WRONG[what]
+    if isinstance(document, dict):
+        document = {key: value.format(url=provider.url) for key, value in document.items()}
+    provider.documents["/.well-known/openid-configuration"] = document
+    provider.documents["/none"] = {"keys": [{"kty": "oct"}]}
+    with pytest.raises(issuers.KeysUnavailable, match=why):
+        asyncio.run(issuers.Issuer(provider.url).fetched())
+
+
+def test_an_issuers_certificate_is_verified(provider: Provider, tmp_path: Path) -> None:
+    authority = Authority.make(tmp_path / "ours")
+    shown = authority.sign("localhost")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(shown.certificate, shown.key)
+    provider.socket = context.wrap_socket(provider.socket, server_side=True)
+    url = provider.url.replace("http:", "https:")
+    provider.describe(issuer=url, jwks_uri=f"{url}/keys")
+    provider.publish(Issuer(rsa.generate_private_key(public_exponent=65537, key_size=2048)).jwks("a"))
+    with pytest.raises(issuers.KeysUnavailable, match="SSLCertVerificationError"):
+        asyncio.run(issuers.Issuer(url).fetched())
+    assert len(asyncio.run(issuers.Issuer(url, authority.certificate).fetched())) == 1
+
+
+def test_check_asks_the_issuer(provider: Provider, other: Issuer, tmp_path: Path) -> None:
+    config = load(make(tmp_path, POLICY + SECTION.format(keys=f'issuer = "{provider.url}"')))
+    (told,) = providers(config)
+    assert "nobody could log in" in told
+    assert "status 404" in told
+    provider.publish(other.jwks("first"))
+    assert list(providers(config)) == []
+
+
+@pytest.mark.parametrize(
+    ("keys", "why"),
+    [
+        ('issuer = "http://login.example.com"', "https"),
+        ('issuer = "login"', "https"),
+        ('issuer = "https://[x"', "https"),
+        ('issuer = "https://login.example.com"\nkey_file = "k"\nca_file = "c"', "ca_file"),
+        ('issuer = "https://login.example.com"\nca_file = "missing.pem"', "ca_file"),
+    ],
+)
+def test_an_issuer_that_cannot_be_asked(tmp_path: Path, keys: str, why: str) -> None:
+    with pytest.raises(ConfigError, match=why):
+        tokens_of(load(make(tmp_path, POLICY + SECTION.format(keys=keys))))
 
 
 @pytest.mark.parametrize("content", [None, "no key", "{}", '{"keys": [{"kty": "none"}]}'])
@@ -172,10 +390,10 @@ def test_keys_that_cannot_be_read(tmp_path: Path, content: str | None) -> None:
     if content is not None:
         (tmp_path / "keys").write_text(content)
     with pytest.raises(ConfigError, match=r"identity\.tokens\.key_file"):
-        tokens_of(load(make(tmp_path, POLICY + SECTION.format(key_file="keys"))))
+        tokens_of(load(make(tmp_path, POLICY + SECTION.format(keys=FILE.format("keys")))))
 
 
 def test_a_secret_is_no_key(tmp_path: Path) -> None:
-    file = make(tmp_path, POLICY + SECTION.format(key_file="k") + 'algorithm = "HS256"\n')
+    file = make(tmp_path, POLICY + SECTION.format(keys=FILE.format("k")) + 'algorithm = "HS256"\n')
     with pytest.raises(ConfigError, match="algorithm"):
         load(file)
