@@ -85,15 +85,57 @@ class TokensSection(_Logins):
         return self
 
 
+class LdapSection(_Logins):
+    """[identity.ldap]: analysts, by name or by pattern, whose passwords a directory knows."""
+
+    analysts: Annotated[list[Name], Field(min_length=1)]
+    url: str
+    start_tls: bool = False
+    ca_file: str = ""
+    dn: str = ""
+    base: str = ""
+    attribute: str = Field(default="uid", min_length=1)
+    bind_dn: str = ""
+    bind_password_file: str = ""
+
+    @property
+    def address(self) -> tuple[str, str, int]:
+        """Scheme, host and port of `url`; raises ValueError."""
+        parts = urlsplit(self.url)
+        usual = {"ldap": 389, "ldaps": 636}.get(parts.scheme)
+        plain = f"{parts.scheme}://{parts.netloc}"
+        if usual is None or not parts.hostname or parts.username or self.url not in (plain, f"{plain}/"):
+            raise ValueError('url is "ldaps://HOST:PORT" or "ldap://HOST:PORT"')
+        return parts.scheme, parts.hostname, parts.port or usual
+
+    @model_validator(mode="after")
+    def _safe(self) -> LdapSection:
+        scheme, host, _ = self.address
+        if scheme == "ldaps" and self.start_tls:
+            raise ValueError("start_tls goes with ldap://: with ldaps:// TLS begins at once")
+        if scheme == "ldap" and not self.start_tls and not is_loopback(host):
+            raise ValueError("passwords would be sent in the clear: url with ldaps://, or start_tls = true")
+        if bool(self.dn) == bool(self.base):
+            raise ValueError("dn names a user's entry, or base says below which entry to search: one of them")
+        if self.dn and (self.dn.count("{user}") != 1 or self.bind_dn):
+            raise ValueError('dn has "{user}" in it, once, and goes without bind_dn')
+        if bool(self.bind_dn) != bool(self.bind_password_file):
+            raise ValueError("bind_dn and bind_password_file go together")
+        return self
+
+
 class IdentitySection(_Logins):
     """[identity]: who may ask on behalf of whom, and who proves it otherwise than by a password."""
 
     services: dict[Name, ServiceLogin] = {}
     tokens: TokensSection | None = None
+    ldap: LdapSection | None = None
 
     def patterns(self) -> dict[str, str]:
         """Where names are given by a pattern, by key: accounts appear there as they are asked for."""
         named = {f"services.{name}.analysts": one.analysts for name, one in self.services.items()}
         if self.tokens is not None:
             named["tokens.analysts"] = self.tokens.analysts
+        if self.ldap is not None:
+            named["ldap.analysts"] = self.ldap.analysts
         return {key: one for key, names in named.items() for one in names if is_pattern(one)}

@@ -12,6 +12,7 @@ import logging
 import os
 import signal
 import socket
+import ssl
 import threading
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
@@ -50,6 +51,8 @@ from dpproxy.server import local_client
 from dpproxy.server.impersonation import Identity, no_owner
 from dpproxy.server.issuer import Issuer, KeyFile, Keys, KeysUnavailable
 from dpproxy.server.jwt import Tokens
+from dpproxy.server.ldap import Directory
+from dpproxy.server.ldap import Server as DirectoryServer
 from dpproxy.server.listener import Rooms, Server, ServerError, ServerSettings, Shared, tls_of
 from dpproxy.telemetry.metrics import Metrics
 from dpproxy.telemetry.observer import Observer, Watchers
@@ -305,7 +308,7 @@ class Service:
     def _hold(self, checked: BoundConfig, generation: Generation, epoch: str | None = None) -> None:
         """Answers under a policy from now on; `epoch`: as of QueryEngine. Raises ConfigError."""
         config = checked.config
-        tokens = tokens_of(config)
+        tokens, directory = tokens_of(config), directory_of(config)
         planner = Planner(checked.policy, self.front, checked.backend.dialect)
         keys, ledger = self._keys, self.ledger
         answering = QueryEngine(
@@ -313,7 +316,8 @@ class Service:
         )
         services = {name: login.analysts for name, login in config.identity.services.items()}
         self.checked, self.config, self.generation = checked, config, generation
-        self._tokens, self._identity = tokens, Identity(services, self.front.let_take)
+        self._tokens, self._directory = tokens, directory
+        self._identity = Identity(services, self.front.let_take)
         self._shape_of = self._shapes()
         self.answering = answering
         self.publishing = Publishing(config, answering, ledger, self.front)
@@ -335,6 +339,7 @@ class Service:
                 )
             tls_of(settings_of(config))
             tokens_of(config)
+            directory_of(config)
             generations = self.ledger.generations
             shown = (before.policy, before.schema), (after.policy, after.schema)
             paused = generations.bought_under(self.generation.deployment) is None
@@ -475,6 +480,7 @@ class Service:
             identity=self._identity,
             watcher=Watchers([*self._watchers, *watchers]),
             tokens=self._tokens,
+            directory=self._directory,
             publish=self.publishing.run,
             remembered=lambda: self.answering.remembered(),
         )
@@ -620,6 +626,32 @@ def _issuers_keys(config: Config, section: TokensSection) -> Keys:
         file.read()
         return file
     return Issuer(section.issuer, config.path(section.ca_file) if section.ca_file else None)
+
+
+def directory_of(config: Config) -> Directory | None:
+    """What [identity.ldap] says, None without it; raises ConfigError for files that cannot be read."""
+    section = config.identity.ldap
+    if section is None:
+        return None
+    scheme, host, port = section.address
+    password = config.path(section.bind_password_file) if section.bind_password_file else None
+    if password is not None and not os.access(password, os.R_OK):
+        raise ConfigError(config.file, "identity.ldap.bind_password_file", f"{password} cannot be read")
+    tls = None
+    if scheme == "ldaps" or section.start_tls:
+        try:
+            tls = ssl.create_default_context(cafile=config.path(section.ca_file) if section.ca_file else None)
+        except (ssl.SSLError, OSError) as error:
+            raise ConfigError(config.file, "identity.ldap.ca_file", str(error.strerror or error)) from None
+    return Directory(
+        tuple(section.analysts),
+        DirectoryServer(host, port, tls, section.start_tls),
+        section.dn,
+        section.base,
+        section.attribute,
+        section.bind_dn,
+        password,
+    )
 
 
 def open_front(config: Config, *, workers: int = 1) -> Front:

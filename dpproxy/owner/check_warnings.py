@@ -11,10 +11,11 @@ from budget.accounting import guarantee
 from dpproxy.catalog.build_policy import unit_words
 from dpproxy.config.sections import AccountLimit, Config, Privacy
 from dpproxy.config.values import NUMBERS, base
-from dpproxy.deployment.service import BoundConfig, tokens_of
+from dpproxy.deployment.service import BoundConfig, directory_of, tokens_of
 from dpproxy.owner.attacker_advantage import together
 from dpproxy.owner.people import other_people
 from dpproxy.server.issuer import Issuer, KeysUnavailable
+from dpproxy.server.ldap import DirectoryError
 from rewriter.policy import UNBOUNDED, Column, Table
 
 MOST_EPSILON = 50
@@ -42,13 +43,19 @@ def warnings(checked: BoundConfig, limits: list[AccountLimit], privacy: Privacy)
 
 
 def providers(config: Config) -> Iterator[str]:
-    """One line for each identity provider that gives no keys now; asks it, for some seconds."""
+    """One line for each identity provider or directory that cannot be asked now; asks it, for some seconds."""
     tokens = tokens_of(config)
     if tokens is not None and isinstance(tokens.keys, Issuer):
         try:
             asyncio.run(tokens.keys.fetched())
         except KeysUnavailable as error:
             yield f"identity.tokens: nobody could log in by a token now: {error}"
+    directory = directory_of(config)
+    if directory is not None:
+        try:
+            asyncio.run(directory.reach())
+        except DirectoryError as error:
+            yield f"identity.ldap: nobody could log in by the directory now: {error}"
 
 
 def _floats(shown: str, table: Table) -> Iterator[str]:

@@ -11,18 +11,22 @@ from dpproxy.pgwire import messages as m
 from dpproxy.pgwire.auth import ScramVerifier
 from dpproxy.pgwire.startup import Startup, read_startup
 from dpproxy.server.jwt import Tokens
+from dpproxy.server.ldap import Directory
 from dpproxy.server.login import ask_in_cleartext, authenticate
 from dpproxy.server.login_throttle import Throttle
 from dpproxy.server.tls import ALPN, Tls
 from dpproxy.server.transport import Channel
 from rewriter.refusal import Refusal
 
+_FAILED_SECONDS = 0.5
+"""Until a directory's no is passed on: for those whom it knows it has a password to compare, which takes it longer."""
+
 
 class Entrance:
     """Reads clients' messages before their first statement.
 
     `verifier`: gives an analyst's SCRAM verifier, or None; it may block, so it runs on `threads`. `trust`: nobody
-    has to prove anything; `tokens`: whose signed tokens some analysts prove who they are with.
+    has to prove anything; `tokens`, `directory`: by whose word some analysts are who they say.
     """
 
     def __init__(
@@ -35,15 +39,16 @@ class Entrance:
         trust: bool,
         statement_timeout: float,
         tokens: Tokens | None = None,
+        directory: Directory | None = None,
     ) -> None:
         self._tls, self._verifier, self._fake_salt_key = tls, verifier, fake_salt_key
         self._threads = threads
         self._trust, self._statement_timeout = trust, statement_timeout
-        self._throttle, self._tokens = Throttle(), tokens
+        self._throttle, self._tokens, self._directory = Throttle(), tokens, directory
 
-    def reload(self, tls: Tls, tokens: Tokens | None) -> None:
-        """Lets later clients in by another certificate and issuer; failed logins stay counted."""
-        self._tls, self._tokens = tls, tokens
+    def reload(self, tls: Tls, tokens: Tokens | None, directory: Directory | None) -> None:
+        """Lets later clients in by another certificate, issuer and directory; failed logins stay counted."""
+        self._tls, self._tokens, self._directory = tls, tokens, directory
 
     async def startup(self, channel: Channel) -> Startup | bytes:
         """Reads packets up to the startup packet, or the cancel request in its place, whose body it gives.
@@ -83,9 +88,13 @@ class Entrance:
         """Lets a client be `user`, by certificate or password; raises Refusal 28000, 28P01, ProtocolError."""
         if self._trust:
             return
-        tokens, key = self._tokens, (channel.peer, user)
+        tokens, directory, key = self._tokens, self._directory, (channel.peer, user)
         if tokens is not None and tokens.wanted(user):
             await self._ask_token(channel, user, tokens)
+            self._throttle.succeeded(key)
+            return
+        if directory is not None and directory.wanted(user):
+            await self._ask_directory(channel, user, directory)
             self._throttle.succeeded(key)
             return
         known = await asyncio.get_running_loop().run_in_executor(self._threads, self._verifier, user)
@@ -120,6 +129,15 @@ class Entrance:
                 hint="The owner's password is set by dpproxy console password.",
             )
         self._throttle.succeeded((channel.peer, user))
+
+    async def _ask_directory(self, channel: Channel, user: str, directory: Directory) -> None:
+        password = await ask_in_cleartext(channel)
+        await self._turn(channel, user)
+        loop = asyncio.get_running_loop()
+        answered = loop.time() + _FAILED_SECONDS
+        if not await directory.proves(user, password):
+            await asyncio.sleep(answered - loop.time())
+            raise Refusal("28P01", f'password authentication failed for user "{user}"')
 
     async def _ask_token(self, channel: Channel, user: str, tokens: Tokens) -> None:
         token = await ask_in_cleartext(channel)

@@ -11,13 +11,16 @@ from pathlib import Path
 import psycopg
 import pytest
 
+from dpproxy.config.sections import load
+from dpproxy.deployment.service import directory_of
 from rewriter.statements.comments import attributed
+from tests.dpproxy.certificates import Authority
 from tests.dpproxy.serving import POLICY, ROOT, Running, command, make, serving
 
 pytestmark = pytest.mark.service
 
 PAGE = (ROOT / "docs" / "identity.md").read_text()
-SERVICES, TOKENS = re.findall(r"^```toml\n(.*?)^```$", PAGE, re.M | re.S)
+SERVICES, TOKENS, BOUND, SEARCHED = re.findall(r"^```toml\n(.*?)^```$", PAGE, re.M | re.S)
 ROLES, COMMENTED = re.findall(r"^```sql\n(.*?)^```$", PAGE, re.M | re.S)
 (POOL,) = re.findall(r"^```python\n(.*?)^```$", PAGE, re.M | re.S)
 NOTED = re.findall(r"^\| \w+ \| `(.*?)`.*? \| `(\w+:\S+)` \|$", PAGE, re.M)
@@ -27,10 +30,17 @@ STATEMENT = re.compile(r"((?:--[^\n]*\n)?[^;]+);(?:[ ]*-- (\S+))?\n")
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     folder = tmp_path_factory.mktemp("identity")
-    make(folder, POLICY + SERVICES + TOKENS)
+    make(folder, POLICY + SERVICES + TOKENS + BOUND)
     command("user", "add", "metabase", "--password-stdin", folder=folder, entry="red-pencil\n")
     with serving(["serve", "-c", str(folder / "dpproxy.toml"), "--port", "0"], folder=folder) as running:
         yield running
+
+
+def test_the_directory(tmp_path: Path) -> None:
+    Authority.make(tmp_path / "ours").certificate.rename(tmp_path / "directory-ca.pem")
+    (tmp_path / "reader.password").write_text("reading")
+    dataset = "[budget.dataset]\ninformation = 3000\n"
+    assert directory_of(load(make(tmp_path, POLICY + dataset + SEARCHED))) is not None
 
 
 def told(connection: psycopg.Connection, statement: str) -> str | None:

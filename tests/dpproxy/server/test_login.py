@@ -12,6 +12,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from pathlib import Path
+from typing import Any
 
 import psycopg
 import pytest
@@ -317,8 +318,9 @@ def test_a_certificate_lets_its_name_in(
 
 
 def test_an_authority_that_is_none(wire_front: Front, certified: dict[str, str]) -> None:
+    settings: dict[str, Any] = {**certified, "tls_client_ca": certified["tls_key"]}
     with pytest.raises(ServerError, match="tls_client_ca cannot be used"):
-        Served(wire_front, **{**certified, "tls_client_ca": certified["tls_key"]})
+        Served(wire_front, **settings)
 
 
 def proving(proxy: Served, password: str, address: str = "127.0.0.1") -> tuple[Raw, bytes]:
